@@ -1,0 +1,48 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+graft_status graft_fail(graft_err *e, graft_status code, const char *fmt, ...)
+{
+    if (!e) return code;
+    e->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+graft_status graft_err_prefix(graft_err *e, graft_status code, const char *fmt, ...)
+{
+    if (!e) return code;
+    char old[sizeof e->text];
+    memcpy(old, e->text, sizeof old);
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    if (n > 0 && (size_t)n < sizeof e->text - 3)
+        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s",
+                 old[0] ? old : graft_status_text(code));
+    e->code = code;
+    return code;
+}
+
+graft_status graft_fail_nomem(graft_err *e, const char *what)
+{
+    return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s", what);
+}
+
+const char *graft_status_text(graft_status code)
+{
+    switch (code) {
+#define GRAFT_STATUS_CASE(name, number, text)                                                      \
+    case number: return text;
+        GRAFT_STATUS_MAP(GRAFT_STATUS_CASE)
+#undef GRAFT_STATUS_CASE
+    default: return "unknown error";
+    }
+}

@@ -1,0 +1,49 @@
+/* Files: read-only mappings, whole reads, atomic writes, and the one check for paths that users
+ * send. Any thread. Paths are UTF-8. */
+#ifndef GRAFT_BASE_FILE_H
+#define GRAFT_BASE_FILE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct graft_mapping {
+    const uint8_t *data; /* read-only, NULL when empty */
+    size_t size;
+} graft_mapping;
+
+/* Maps a regular file. The mapping outlives the file's name; unmap frees it, NULL-safe. */
+graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e);
+void graft_file_unmap(graft_mapping *m);
+/* Lets the system drop pages of the mapping that were read (they come back from the file). */
+void graft_file_forget(const graft_mapping *m, size_t offset, size_t size);
+
+/* Reads all of a file of at most `limit` bytes; *out is terminated with a zero byte that is not
+ * counted, and freed with graft_free(). */
+graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size,
+                             graft_err *e);
+/* Writes to a temporary beside `path`, flushes, renames over it: readers see the old file or the
+ * new one, never half. On failure nothing is left behind. */
+graft_status graft_file_write(const char *path, const void *data, size_t size, graft_err *e);
+/* As graft_file_write, but fails with GRAFT_E_ARG ("exists") instead of replacing a file. */
+graft_status graft_file_write_new(const char *path, const void *data, size_t size, graft_err *e);
+bool graft_file_exists(const char *path);
+bool graft_dir_exists(const char *path);
+/* Creates the folder and its parents; fine if it is there. */
+graft_status graft_dir_make(const char *path, graft_err *e);
+
+/* Joins `root` and the relative, untrusted `name` into *out (graft_free). Refuses absolute names,
+ * "..", empty parts, back-slashes, control characters; follows no link that leaves `root`: the
+ * deepest existing part of the result must lie inside the real path of `root`. */
+graft_status graft_path_inside(const char *root, const char *name, char **out, graft_err *e);
+/* root/name without a check; NULL when out of memory. */
+char *graft_path_join(const char *root, const char *name);
+
+/* All regular files below `root` (links followed, at most 16 folders deep) whose name ends with one
+ * of the NULL-terminated `suffix` list (NULL: all), as relative names with '/', sorted by byte
+ * value. A missing root gives an empty list. Free with graft_names_free(). */
+graft_status graft_dir_list(const char *root, const char *const *suffix, char ***names,
+                            size_t *count, graft_err *e);
+void graft_names_free(char **names, size_t count);
+#endif

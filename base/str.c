@@ -1,0 +1,83 @@
+#include "base/str.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+void graft_str_finish(graft_str *s)
+{
+    graft_free(s->data);
+    *s = (graft_str)GRAFT_STR_INIT;
+}
+
+void graft_str_append(graft_str *s, const char *text, size_t n)
+{
+    if (s->failed) return;
+    if (n > (size_t)-1 - s->len - 1 || graft_grow(&s->data, &s->cap, s->len + n + 1, 1)) {
+        s->failed = true;
+        return;
+    }
+    if (n) memcpy(s->data + s->len, text, n);
+    s->len += n;
+    s->data[s->len] = 0;
+}
+
+void graft_str_puts(graft_str *s, const char *text)
+{
+    graft_str_append(s, text, strlen(text));
+}
+
+void graft_str_printf(graft_str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0 || s->failed || graft_grow(&s->data, &s->cap, s->len + (size_t)n + 1, 1)) {
+        s->failed = true;
+    } else {
+        vsnprintf(s->data + s->len, (size_t)n + 1, fmt, again);
+        s->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void graft_str_json(graft_str *s, const char *text)
+{
+    graft_str_puts(s, "\"");
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\')
+            graft_str_printf(s, "\\%c", c);
+        else if (c == '\n')
+            graft_str_puts(s, "\\n");
+        else if (c < 0x20)
+            graft_str_printf(s, "\\u%04x", c);
+        else
+            graft_str_append(s, p, 1);
+    }
+    graft_str_puts(s, "\"");
+}
+
+char *graft_str_take(graft_str *s)
+{
+    if (!s->failed && !s->data) graft_str_append(s, "", 0);
+    char *text = s->failed ? NULL : s->data;
+    if (s->failed) graft_free(s->data);
+    *s = (graft_str)GRAFT_STR_INIT;
+    return text;
+}
+
+bool graft_str_starts(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+bool graft_str_ends(const char *s, const char *suffix)
+{
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && memcmp(s + n - m, suffix, m) == 0;
+}

@@ -1,0 +1,27 @@
+/* A growing text buffer. A failed append is remembered, so that callers check once at the end.
+ * One thread at a time per buffer. */
+#ifndef GRAFT_BASE_STR_H
+#define GRAFT_BASE_STR_H
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct graft_str {
+    char *data; /* terminated when not NULL */
+    size_t len, cap;
+    bool failed; /* an append ran out of memory; the text is incomplete */
+} graft_str;
+
+#define GRAFT_STR_INIT {NULL, 0, 0, false}
+
+void graft_str_finish(graft_str *s); /* frees; leaves an empty, usable buffer */
+void graft_str_append(graft_str *s, const char *text, size_t n);
+void graft_str_puts(graft_str *s, const char *text);
+void graft_str_printf(graft_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Appends `text` as a JSON string with its quotes; bytes over 0x7f pass as they are. */
+void graft_str_json(graft_str *s, const char *text);
+/* Hands the text over (free with graft_free); NULL if an append failed. The buffer is empty after. */
+char *graft_str_take(graft_str *s);
+
+bool graft_str_starts(const char *s, const char *prefix);
+bool graft_str_ends(const char *s, const char *suffix);
+#endif

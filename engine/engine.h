@@ -1,0 +1,249 @@
+/* The engine: all that the nodes may call.
+ *
+ * Objects are opaque, immutable and reference-counted: a function that changes something returns a
+ * new object that shares what stayed the same. `out` objects carry one reference for the caller;
+ * arguments are borrowed. retain and release are safe on any thread, release takes NULL. Every
+ * function here may be called from any thread at any time unless it says otherwise; none keeps a
+ * pointer that it was given, except to retained objects.
+ *
+ * Pictures and masks are float32, (N,H,W,C) and (N,H,W), 0..1. Latents are float32 (N,C,h,w) as
+ * ComfyUI has them: not scaled by the VAE's factor. */
+#ifndef GRAFT_ENGINE_H
+#define GRAFT_ENGINE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/log.h"
+
+typedef struct graft_engine graft_engine;
+typedef struct graft_model graft_model; /* a diffusion model: architecture + weights + options */
+typedef struct graft_clip graft_clip;   /* one or two text encoders and their tokenizer */
+typedef struct graft_vae graft_vae;
+typedef struct graft_cond graft_cond;   /* a list of encoded prompts with their options */
+typedef struct graft_latent graft_latent;
+typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
+
+/* How a long call reports and learns that it should stop. Any pointer may be NULL. Called on the
+ * calling thread only. */
+typedef struct graft_task {
+    void *ctx;
+    void (*phase)(void *ctx, const char *name); /* "load", "compile", "encode", "sample", … */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    bool (*cancelled)(void *ctx); /* asked before every operator */
+    void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
+    graft_log log;
+} graft_task;
+
+/* ------------------------------------------------------------------ engine */
+
+typedef struct graft_engine_config {
+    const char *kernel_dir; /* folder of graft_kernels_*.so */
+    const char *backend;    /* "auto" or NULL, "ref", "cpu", "cuda"; GRAFT_BACKEND overrides "auto" */
+    const char *data_dir;   /* folder with clip_merges.txt when it is not built in; may be NULL */
+    const char *cache_dir;  /* compiled-graph cache; NULL: memory only */
+    int threads;            /* 0: GRAFT_THREADS, else all processors this process may use */
+    graft_log log;
+} graft_engine_config;
+
+graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
+                                 graft_err *e);
+/* After the last object of this engine was released. */
+void graft_engine_destroy(graft_engine *engine);
+/* NULL-terminated names of the backends that can run here, best first ("cpu", "ref"). Lives as long
+ * as the engine. */
+const char *const *graft_engine_backends(const graft_engine *engine);
+
+/* ------------------------------------------------------------------ loading */
+
+/* Reads a checkpoint (safetensors) and finds out what it is. Each of the three outputs may be NULL
+ * (not wanted); a wanted part that the file lacks is an error naming it. Weights are mapped, not
+ * read, until something runs. */
+graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_model **model, graft_clip **clip, graft_vae **vae,
+                                   graft_err *e);
+graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
+                              graft_model **out, graft_err *e);
+/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). */
+graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
+                             const char *type, const graft_task *task, graft_clip **out,
+                             graft_err *e);
+graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
+                            graft_vae **out, graft_err *e);
+
+graft_model *graft_model_retain(graft_model *m);
+void graft_model_release(graft_model *m);
+graft_clip *graft_clip_retain(graft_clip *c);
+void graft_clip_release(graft_clip *c);
+graft_vae *graft_vae_retain(graft_vae *v);
+void graft_vae_release(graft_vae *v);
+
+/* ------------------------------------------------------------------ model options */
+
+/* Noise schedule and prediction: `kind` "eps", "v_prediction", "lcm", "x0"; zsnr rescales the
+ * schedule to zero terminal SNR (arXiv:2305.08891). */
+graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
+                                  graft_model **out, graft_err *e);
+/* Guidance rescale (arXiv:2305.08891, 3.4), multiplier 0..1. */
+graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
+                                     graft_err *e);
+
+typedef struct graft_compile_options {
+    const char *precision; /* "auto", "f32", "bf16", "f16" */
+    const char *tuning;    /* "off", "fast", "full" */
+    const char *device;    /* "auto" or a backend's name */
+    int64_t max_memory_mb; /* 0: no limit; counts activations, workspaces and packed weights */
+    bool cache;            /* use the compiled-graph cache on disk */
+    bool tile;             /* VAE only: may split into tiles to stay below max_memory_mb */
+    int64_t width, height, batch_size; /* not 0: compile now for this picture size */
+} graft_compile_options;
+graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
+                                 const graft_task *task, graft_model **out, graft_err *e);
+graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
+                               const graft_task *task, graft_vae **out, graft_err *e);
+/* The same model and compiled graphs with the weights of another checkpoint. GRAFT_E_ARG when its
+ * architecture differs, naming the first tensor that does. keep: both sets stay resident. */
+graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
+                              const graft_task *task, graft_model **out, graft_err *e);
+/* Adds a LoRA file with strengths (any sign; 0: no effect). model/clip and their outputs may be
+ * NULL. Keys that match nothing are listed in a warning; a file that matches nothing fails. */
+graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
+                              double strength_model, double strength_clip, const graft_task *task,
+                              graft_model **out_m, graft_clip **out_c, graft_err *e);
+/* What is compiled, cached, resident, and where time and memory went. *text is freed with
+ * graft_text_free(); *picture shows the same as an IMAGE. vae and clip may be NULL. */
+graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,
+                                char **text, graft_image **picture, graft_err *e);
+void graft_text_free(char *text);
+
+/* ------------------------------------------------------------------ conditioning */
+
+/* ComfyUI's prompt syntax: (word:1.2), (word), nesting, \( \), chunks of 75 tokens. */
+graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
+                               graft_cond **out, graft_err *e);
+typedef struct graft_sdxl_size {
+    int64_t width, height, crop_w, crop_h, target_width, target_height;
+} graft_sdxl_size;
+graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
+                                    const graft_sdxl_size *size, const graft_task *task,
+                                    graft_cond **out, graft_err *e);
+/* -1: the last layer; -2: the one before, … */
+graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
+                                       graft_err *e);
+
+graft_cond *graft_cond_retain(graft_cond *c);
+void graft_cond_release(graft_cond *c);
+graft_status graft_cond_combine(const graft_cond *a, const graft_cond *b, graft_cond **out,
+                                graft_err *e); /* both lists, one after the other */
+/* Tokens of `to`, then those of the first of `from`. */
+graft_status graft_cond_concat(const graft_cond *to, const graft_cond *from, graft_cond **out,
+                               graft_err *e);
+/* to * strength + from * (1 - strength), the shorter one padded with zero tokens. */
+graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, double strength,
+                                graft_cond **out, graft_err *e);
+/* Used from share `start` to share `end` of the schedule only (0: most noise). */
+graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
+                                       graft_cond **out, graft_err *e);
+graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e);
+
+/* ------------------------------------------------------------------ latents */
+
+graft_latent *graft_latent_retain(graft_latent *l);
+void graft_latent_release(graft_latent *l);
+/* Zeros (batch, 4, height/8, width/8). */
+graft_status graft_latent_empty(int64_t width, int64_t height, int64_t batch, graft_latent **out,
+                                graft_err *e);
+/* shape[4] = N,C,h,w; the data lives as long as the latent. */
+const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
+/* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent =
+ * /8); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect first. */
+graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
+                                  int64_t height, bool center, graft_latent **out, graft_err *e);
+graft_status graft_latent_upscale_by(const graft_latent *l, const char *method, double scale,
+                                     graft_latent **out, graft_err *e);
+graft_status graft_latent_repeat(const graft_latent *l, int64_t amount, graft_latent **out,
+                                 graft_err *e);
+graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64_t length,
+                                     graft_latent **out, graft_err *e);
+graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
+                                   graft_latent **out, graft_err *e);
+/* ComfyUI's .latent files: safetensors with latent_tensor and latent_format_version_0. `metadata`:
+ * NULL, or pairs key, value, …, NULL stored in the file. Fails when `path` exists. */
+graft_status graft_latent_save(const graft_latent *l, const char *path,
+                               const char *const *metadata, graft_err *e);
+graft_status graft_latent_load(const char *path, graft_latent **out, graft_err *e);
+
+/* ------------------------------------------------------------------ sampling */
+
+/* NULL-terminated, in ComfyUI's order; only what is implemented. */
+const char *const *graft_sampler_names(void);
+const char *const *graft_scheduler_names(void);
+
+typedef struct graft_sample_params {
+    uint64_t seed;
+    bool add_noise; /* false: the latent is noisy already */
+    int64_t steps;
+    double cfg;
+    const char *sampler, *scheduler;
+    double denoise;        /* 0..1; 1: the whole schedule */
+    int64_t start_at_step; /* 0 */
+    int64_t end_at_step;   /* at most steps; larger: to the end */
+    bool force_full_denoise; /* the last sigma used becomes 0 */
+} graft_sample_params;
+/* Progress counts steps. The result keeps the mask and the batch indices of `latent`. */
+graft_status graft_sample(const graft_model *m, const graft_sample_params *params,
+                          const graft_cond *positive, const graft_cond *negative,
+                          const graft_latent *latent, const graft_task *task, graft_latent **out,
+                          graft_err *e);
+
+/* ------------------------------------------------------------------ VAE */
+
+typedef struct graft_tiling {
+    int64_t tile_size, overlap; /* pixels */
+} graft_tiling;
+/* tiling NULL: in one piece (unless the VAE was compiled with a budget that needs tiles). */
+graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
+                              const graft_task *task, graft_image **out, graft_err *e);
+graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
+                              const graft_tiling *tiling, const graft_task *task,
+                              graft_latent **out, graft_err *e);
+graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
+                                      const graft_image *mask, int64_t grow_mask_by,
+                                      const graft_task *task, graft_latent **out, graft_err *e);
+
+/* ------------------------------------------------------------------ pictures */
+
+graft_image *graft_image_retain(graft_image *i);
+void graft_image_release(graft_image *i);
+/* shape[4] = N,H,W,C (C = 1 for masks). */
+const float *graft_image_data(const graft_image *i, int64_t shape[4]);
+bool graft_image_is_mask(const graft_image *i);
+/* Copies (N,H,W,C) floats; C = 1 with mask = true makes a MASK. */
+graft_status graft_image_from_data(const float *data, const int64_t shape[4], bool mask,
+                                   graft_image **out, graft_err *e);
+/* One colour, 0xRRGGBB. */
+graft_status graft_image_empty(int64_t width, int64_t height, int64_t batch, uint32_t rgb,
+                               graft_image **out, graft_err *e);
+/* PNG, JPEG, BMP, GIF, TGA, PSD, PNM (stb_image), turned upright by EXIF; 8 or 16 bits. *mask is
+ * 1 - alpha, or 64x64 zeros when there is no alpha; NULL: not wanted. */
+graft_status graft_image_load(const char *path, graft_image **out, graft_image **mask,
+                              graft_err *e);
+/* One channel as MASK: "red" "green" "blue" "alpha" (alpha: 1 - alpha, zeros without). */
+graft_status graft_image_load_mask(const char *path, const char *channel, graft_image **out,
+                                   graft_err *e);
+/* Picture `index` of the batch as PNG bytes (graft_bytes_free): each value becomes
+ * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
+graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
+                                const char *const *text, uint8_t **out, size_t *size, graft_err *e);
+void graft_bytes_free(uint8_t *bytes);
+/* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
+graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,
+                               int64_t height, bool center, graft_image **out, graft_err *e);
+graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
+                                  graft_image **out, graft_err *e);
+graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_err *e);
+graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
+graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
+                                 graft_err *e);
+#endif

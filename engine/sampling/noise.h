@@ -1,0 +1,47 @@
+/* Random numbers exactly as PyTorch's CPU generator draws them, and the noise that samplers ask for.
+ *
+ * mt19937 (Matsumoto and Nishimura 1998) seeded with the low 32 bits of the 64-bit seed as PyTorch
+ * does; normal numbers by Box-Muller in blocks of 16 float32 values when 16 or more are drawn (the
+ * last block redone when the count is no multiple of 16), in double one by one below that. */
+#ifndef GRAFT_SAMPLING_NOISE_H
+#define GRAFT_SAMPLING_NOISE_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct graft_rng {
+    uint32_t state[624];
+    int left, next;
+    int has_cached; /* second value of the scalar Box-Muller */
+    double cached;
+} graft_rng;
+
+void graft_rng_seed(graft_rng *r, uint64_t seed);
+/* torch.randn(n): fills out[0..n). */
+void graft_rng_randn(graft_rng *r, float *out, size_t n);
+
+/* The starting noise of a latent batch (N,C,h,w). batch_index NULL: one draw of the whole shape;
+ * else picture k gets the noise of place batch_index[k] when every index from 0 to the largest is
+ * drawn singly, in order. */
+graft_status graft_noise_latent(uint64_t seed, const int64_t shape[4], const int64_t *batch_index,
+                                float *out, graft_err *e);
+
+/* Where a sampler gets its noise from: draws n = the latent's size values for the step from sigma
+ * to sigma_next. */
+typedef struct graft_noise_source {
+    void *ctx;
+    graft_status (*draw)(void *ctx, double sigma, double sigma_next, float *out, size_t n,
+                         graft_err *e);
+} graft_noise_source;
+/* One randn a draw, seeded once. `r` must outlive the source. */
+graft_noise_source graft_noise_plain(graft_rng *r);
+
+/* Brownian noise for the SDE samplers, as ComfyUI's BrownianTreeNoiseSampler: increments of one
+ * Brownian path between sigmas, divided by sqrt(|difference|). */
+typedef struct graft_brownian graft_brownian;
+graft_status graft_brownian_create(double sigma_min, double sigma_max, uint64_t seed, size_t n,
+                                   graft_brownian **out, graft_err *e);
+void graft_brownian_destroy(graft_brownian *b);
+graft_noise_source graft_brownian_source(graft_brownian *b);
+#endif

@@ -1,0 +1,39 @@
+/* Sigmas: the discrete noise schedule of Stable Diffusion and the schedulers that pick steps of it.
+ *
+ * sigma = sqrt((1 - alpha_bar) / alpha_bar) in the notation of Karras et al. 2022
+ * (arXiv:2206.00364). Pure functions, any thread. */
+#ifndef GRAFT_SAMPLING_SCHEDULE_H
+#define GRAFT_SAMPLING_SCHEDULE_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+
+#define GRAFT_SCHEDULE_STEPS 1000
+typedef struct graft_sigma_table {
+    int count;                          /* 1000, or fewer (LCM's distilled 50) */
+    float sigma[GRAFT_SCHEDULE_STEPS];  /* ascending */
+    float log_sigma[GRAFT_SCHEDULE_STEPS];
+    int timestep_stride;                /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
+} graft_sigma_table;
+
+/* Betas "linear" in sqrt from beta_start to beta_end, as SD's: (sqrt(b0)…sqrt(b1))^2. zsnr rescales
+ * to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
+void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta_end, bool zsnr,
+                            bool lcm);
+/* From an explicit table of alpha_bar[count]. */
+void graft_sigma_table_from_alphas(graft_sigma_table *t, const float *alphas_cumprod, int count);
+/* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. */
+float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma);
+float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep);
+/* Share of the schedule (0: most noise … 1: none) to sigma, as conditioning ranges use it. */
+float graft_percent_to_sigma(const graft_sigma_table *t, double percent);
+
+/* NULL-terminated: simple, sgm_uniform, karras, exponential, ddim_uniform, beta, normal,
+ * linear_quadratic, kl_optimal. */
+const char *const *graft_schedule_names(void);
+/* Sigmas for `steps` steps into out (capacity cap, at least steps + 2), descending, the last 0.
+ * *count is the number of sigmas (usually steps + 1; some schedulers give one more or fewer). */
+graft_status graft_schedule_make(const graft_sigma_table *t, const char *scheduler, int steps,
+                                 float *out, size_t cap, size_t *count, graft_err *e);
+#endif

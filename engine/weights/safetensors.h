@@ -1,0 +1,50 @@
+/* The safetensors format (https://github.com/huggingface/safetensors): read by mapping, every
+ * number in the header checked before it is used.
+ *
+ * Refused with a message that names file and tensor: headers over 100 MB or past the end of the
+ * file, text that is no JSON object, duplicate names, unknown dtypes, negative or overflowing
+ * shapes, offsets out of order, out of range, overlapping, leaving gaps, or not fitting shape and
+ * dtype. */
+#ifndef GRAFT_WEIGHTS_SAFETENSORS_H
+#define GRAFT_WEIGHTS_SAFETENSORS_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "kernels/op_desc.h"
+
+#define GRAFT_SAFETENSORS_MAX_RANK 8
+typedef struct graft_st_tensor {
+    const char *name;
+    graft_dtype dtype;
+    int rank;
+    int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
+    const void *data; /* inside the mapping; aligned to 1 byte only */
+    uint64_t bytes;
+} graft_st_tensor;
+
+/* Immutable once open; any thread. */
+typedef struct graft_safetensors graft_safetensors;
+graft_status graft_safetensors_open(const char *path, graft_safetensors **out, graft_err *e);
+/* The same on bytes that the caller keeps alive; `what` names them in messages. */
+graft_status graft_safetensors_open_memory(const void *data, size_t size, const char *what,
+                                           graft_safetensors **out, graft_err *e);
+void graft_safetensors_close(graft_safetensors *f);
+size_t graft_safetensors_count(const graft_safetensors *f);
+/* In the order of the data. */
+const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);
+/* NULL when absent. */
+const graft_st_tensor *graft_safetensors_find(const graft_safetensors *f, const char *name);
+/* A value of __metadata__ (text), or NULL. */
+const char *graft_safetensors_metadata(const graft_safetensors *f, const char *key);
+/* i-th pair of __metadata__; NULL past the end. */
+const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);
+const char *graft_safetensors_path(const graft_safetensors *f);
+/* Lets the system drop the pages of this tensor from memory. */
+void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t);
+
+/* Writes a file, atomically (see graft_file_write_new when `replace` is 0). metadata: pairs key,
+ * value, …, NULL; or NULL. Tensors are laid out in the given order, aligned to 8 bytes. */
+graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
+                                     const char *const *metadata, int replace, graft_err *e);
+#endif

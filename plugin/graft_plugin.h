@@ -1,0 +1,278 @@
+/* The Graft plugin ABI, version 1.0: what a host needs to load node plugins, and a plugin to be
+ * loaded by any host. A plugin includes this header only, and links nothing.
+ *
+ * Two growth rules, and no third:
+ *   - Records of plain data begin with `size` (sizeof at the maker's build) and grow at the end
+ *     only; a reader treats what lies beyond `size` as zero. Arrays of records cross as arrays of
+ *     pointers, because an array of records would change its stride.
+ *   - Tables of functions never change; a new function comes in a new table with a new id,
+ *     "name/REVISION". graft_arg, graft_value, graft_tensor and graft_plugin are frozen as well.
+ *
+ * Thread tags: [main] the host's main thread; [exec] any thread, one call at a time per instance,
+ * different instances at once; [any] any thread, at any time, concurrently. Static mutable data is
+ * not allowed in a plugin, except what init() and deinit() count and own.
+ *
+ * Nothing may exit, abort, raise a signal, unwind across the boundary or keep a thread-local promise
+ * between two calls. Text is UTF-8, terminated. Text and pixels given to the host are copied by it
+ * before it returns. */
+#ifndef GRAFT_PLUGIN_H
+#define GRAFT_PLUGIN_H
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GRAFT_ABI_MAJOR 1u /* layout: must be equal on both sides */
+#define GRAFT_ABI_MINOR 0u /* additions: the host's must be at least the plugin's */
+
+/* ------------------------------------------------------------------ values */
+
+typedef int32_t graft_kind;
+enum {
+    GRAFT_NONE = 0, /* an optional input that is not connected, an output that was not set */
+    GRAFT_INT = 1,
+    GRAFT_FLOAT = 2,
+    GRAFT_BOOL = 3, /* payload i: 0 or 1 */
+    GRAFT_STRING = 4,
+    GRAFT_CHOICE = 5, /* payload s: one of the input's choices */
+    GRAFT_OBJECT = 6  /* payload v */
+};
+
+/* An object that travels along a link: MODEL, CLIP, VAE, CONDITIONING, LATENT, IMAGE, MASK, LIST.
+ * First member of the maker's own structure. Immutable and reference-counted: once a value has been
+ * an output, nobody changes what can be seen of it. The maker frees it, with its own allocator. */
+typedef struct graft_value graft_value;
+typedef struct graft_value_ops {
+    const char *type;                /* for matching sockets; never a reason to cast */
+    void (*retain)(graft_value *v);  /* [any] */
+    void (*release)(graft_value *v); /* [any] the last one frees */
+    /* [any] The table or record with this id, or NULL when the value has none. It lives as long as
+     * the value. To reach inside one's own values, use a private id that no other build knows. */
+    const void *(*query)(const graft_value *v, const char *id);
+} graft_value_ops;
+struct graft_value {
+    const graft_value_ops *ops;
+};
+
+typedef union graft_payload {
+    int64_t i; /* GRAFT_INPUT_U64 inputs: the bit pattern of a uint64_t */
+    double f;
+    const char *s;
+    graft_value *v;
+} graft_payload;
+typedef struct graft_arg { /* 16 bytes, for ever */
+    graft_kind kind;
+    uint32_t zero;
+    graft_payload u;
+} graft_arg;
+
+/* "graft.tensor/1": host memory that anyone may read. Answered by LATENT (N,4,H/8,W/8 float32),
+ * IMAGE (N,H,W,C float32 in 0..1) and MASK (N,H,W float32, 1 = selected). Numbers for dtype and
+ * device are DLPack's (https://dmlc.github.io/dlpack), so that interchange copies fields. Device
+ * memory would come in a table of its own. */
+#define GRAFT_TENSOR_ID "graft.tensor/1"
+typedef struct graft_tensor {
+    void *data;
+    int32_t ndim;       /* 0-6 */
+    uint8_t dtype_code; /* 0 int, 1 unsigned int, 2 float, 4 bfloat */
+    uint8_t dtype_bits;
+    uint16_t dtype_lanes;       /* 1 */
+    int32_t device_type;        /* 1: host memory, always in this table */
+    int32_t device_id;          /* 0 */
+    int64_t shape[6], stride[6]; /* strides count elements, not bytes */
+} graft_tensor;
+
+/* "graft.list/1": answered by values of type LIST. A list output is spread by the host: the nodes
+ * behind it run once per element. */
+#define GRAFT_LIST_ID "graft.list/1"
+typedef struct graft_list_api {
+    uint64_t (*count)(const graft_value *list); /* [any] */
+    /* [any] Borrowed: strings and objects live as long as the list. */
+    graft_status (*at)(const graft_value *list, uint64_t i, graft_arg *out);
+} graft_list_api;
+
+/* ------------------------------------------------------------------ host */
+
+typedef struct graft_host { /* valid from init() until deinit() returns */
+    uint32_t size;
+    uint32_t abi_major, abi_minor, zero;
+    const char *name, *version;
+    /* [any] A table, or NULL when this host has none with that id. */
+    const void *(*query)(const struct graft_host *h, const char *id);
+} graft_host;
+
+typedef struct graft_job graft_job; /* one execute() call; dead when that returns */
+
+#define GRAFT_JOB_ID "graft.job/1"
+typedef struct graft_job_api { /* all [any] while the job lives */
+    void (*progress)(graft_job *j, uint64_t done, uint64_t total); /* steps of this node */
+    int32_t (*cancelled)(graft_job *j); /* 1: stop soon; ask at least once per sampling step */
+    void (*log)(graft_job *j, int32_t level, const char *text); /* 0 debug 1 info 2 warn 3 error */
+    /* Says why execute() is about to return `why`: a sentence, and the input's name when one is at
+     * fault. The first call counts. */
+    void (*fail)(graft_job *j, graft_status why, const char *input_or_null, const char *text);
+    void (*preview)(graft_job *j, const graft_tensor *rgb8); /* (H,W,3) uint8 */
+} graft_job_api;
+
+/* What this node does from now on, for progress and for the table of phases at the end: "load",
+ * "compile", "tune", "calibrate", "encode", "sample", "decode", "save". */
+#define GRAFT_PHASE_ID "graft.phase/1"
+typedef struct graft_phase_api {
+    void (*begin)(graft_job *j, const char *phase); /* [any] ends the phase before it */
+} graft_phase_api;
+
+/* Inputs that a user does not set: the workflow that runs, for metadata. JSON, borrowed for the job;
+ * NULL when there is none. */
+#define GRAFT_PROMPT_ID "graft.prompt/1"
+typedef struct graft_prompt_api {
+    const char *(*prompt)(graft_job *j);        /* [any] the whole API-format prompt */
+    const char *(*node_id)(graft_job *j);       /* [any] */
+    const char *(*extra_pnginfo)(graft_job *j); /* [any] an object: name -> any value */
+} graft_prompt_api;
+
+/* Files by folder key. Keys: "checkpoints", "loras", "vae", "text_encoders", "diffusion_models",
+ * "embeddings", … (read-only model folders), "input", "output", "temp". Every name is checked by the
+ * host: nothing outside the folder can be named. */
+#define GRAFT_FOLDERS_ID "graft.folders/1"
+typedef struct graft_folders_api {
+    /* [any] Absolute path of an existing file. *path is freed with free_text. A bad or unknown name
+     * fails; `text` (size `n`) says why. */
+    graft_status (*resolve)(const graft_host *h, const char *folder, const char *name, char **path,
+                            char *text, uint64_t n);
+    /* [any] NULL-terminated sorted names with '/', freed with free_names; NULL when out of
+     * memory. */
+    char **(*list)(const graft_host *h, const char *folder);
+    /* [any] A new, not yet existing path PREFIX_NNNNN_SUFFIX below "output" or "temp", with its
+     * folder made and the number one above the highest there. `prefix` may hold sub-folders and
+     * %width% %height% %year% %month% %day% %hour% %minute% %second%. *name is the file name alone,
+     * *subfolder the folder below the root; all three freed with free_text. */
+    graft_status (*reserve)(const graft_host *h, const char *folder, const char *prefix,
+                            const char *suffix, int64_t width, int64_t height, char **path,
+                            char **name, char **subfolder, char *text, uint64_t n);
+    void (*free_text)(const graft_host *h, char *text);
+    void (*free_names)(const graft_host *h, char **names);
+} graft_folders_api;
+
+/* What an output node shows: "images" with {filename, subfolder, type}, "text" with a string, … Kept
+ * in the history, sent to clients and, for files, listed when the run ends. */
+#define GRAFT_UI_ID "graft.ui/1"
+typedef struct graft_ui_api {
+    /* [any] Appends one JSON value to the list named `key`. */
+    void (*add)(graft_job *j, const char *key, const char *json);
+} graft_ui_api;
+
+/* ------------------------------------------------------------------ nodes */
+
+enum { /* graft_input.flags */
+       GRAFT_INPUT_OPTIONAL = 1,
+       GRAFT_INPUT_LAZY = 2,        /* computed only when the node's "graft.lazy/1" asks */
+       GRAFT_INPUT_MULTILINE = 4,   /* strings */
+       GRAFT_INPUT_SOCKET = 8,      /* a link only, no widget */
+       GRAFT_INPUT_SEED = 16,       /* editors offer fixed, increment, randomize */
+       GRAFT_INPUT_U64 = 32,        /* 0 … 2^64-1, in the bits of payload i */
+       GRAFT_INPUT_DYNAMIC_PROMPTS = 64,
+       GRAFT_INPUT_IMAGE_UPLOAD = 128,
+       GRAFT_INPUT_COLOR = 256,     /* 0xRRGGBB */
+       GRAFT_INPUT_SLIDER = 512,
+       GRAFT_INPUT_ADVANCED = 1024, /* folded away at first */
+       GRAFT_INPUT_LIST = 2048      /* wants the whole LIST, not its elements */
+};
+typedef struct graft_input {
+    uint32_t size, flags;
+    const char *name;
+    const char *type; /* "INT" "FLOAT" "STRING" "BOOLEAN" "COMBO" or an object's type; "*": any */
+    const char *tooltip;
+    graft_kind kind;
+    uint32_t zero;
+    graft_payload initial;
+    double min, max, step; /* min == max: no range. Ends of a U64 range: 0 and 2^64 */
+    const char *const *choices; /* NULL-terminated; NULL: ask the node's "graft.choices/1" */
+    double round;               /* editors round to this; 0: not */
+} graft_input;
+
+enum { GRAFT_OUTPUT_LIST = 1 }; /* graft_output.flags: always a LIST, to be spread */
+typedef struct graft_output {
+    uint32_t size, flags;
+    const char *name, *type, *tooltip;
+} graft_output;
+
+enum { /* graft_node.flags */
+       GRAFT_NODE_OUTPUT = 1,
+       GRAFT_NODE_EXPERIMENTAL = 2,
+       GRAFT_NODE_DEPRECATED = 4,
+       GRAFT_NODE_NOT_IDEMPOTENT = 8 /* equal inputs may give another result: never cached */
+};
+typedef struct graft_node {
+    uint32_t size, flags;
+    const char *id;          /* class name in workflow files */
+    const char *title;       /* what an editor shows */
+    const char *category;    /* "sampling", "latent/batch" */
+    const char *description; /* one or two sentences */
+    const graft_input *const *inputs;   /* NULL-terminated; execute() gets them in this order */
+    const graft_output *const *outputs; /* NULL-terminated; likewise */
+    graft_status (*create)(const graft_host *h, void **self); /* [any] */
+    void (*destroy)(void *self);                        /* [any] never during execute(); NULL is fine */
+    /* [exec] `in`: borrowed; retain an object to keep it; a string lasts for the call. `out`: zeroed
+     * by the host; on GRAFT_OK every object in it carries one reference for the host, and a string
+     * lasts until the next call on this instance (the host copies it at once). On failure the node
+     * has called graft_job_api.fail(), released what it made and left `out` as it was. */
+    graft_status (*execute)(void *self, graft_job *j, const graft_arg *in, graft_arg *out);
+    const void *(*query)(const char *id); /* [any] one of the tables below, or NULL; may be NULL */
+} graft_node;
+
+/* "graft.choices/1": choices that depend on the machine, such as files. */
+#define GRAFT_CHOICES_ID "graft.choices/1"
+typedef struct graft_choices_api {
+    /* [any] NULL-terminated, freed with `free`; NULL when out of memory. */
+    char **(*list)(const graft_host *h, const char *input);
+    void (*free)(char **names);
+} graft_choices_api;
+
+/* "graft.fingerprint/1": changes when the node would give another result for equal inputs, for
+ * example because a file changed. Linked inputs are GRAFT_NONE. Writes at most n bytes of text. */
+#define GRAFT_FINGERPRINT_ID "graft.fingerprint/1"
+typedef struct graft_fingerprint_api {
+    graft_status (*get)(const graft_host *h, const graft_arg *in, char *text, uint64_t n); /* [any] */
+} graft_fingerprint_api;
+
+/* "graft.validate/1": checks literal inputs before anything runs, beyond type and range. Linked
+ * inputs are GRAFT_NONE. On failure *input names the one at fault and `text` says why. */
+#define GRAFT_VALIDATE_ID "graft.validate/1"
+typedef struct graft_validate_api {
+    graft_status (*check)(const graft_host *h, const graft_arg *in, const char **input, char *text,
+                          uint64_t n); /* [any] */
+} graft_validate_api;
+
+/* "graft.lazy/1": which unset lazy inputs are still needed; bit i of *needed is input i. */
+#define GRAFT_LAZY_ID "graft.lazy/1"
+typedef struct graft_lazy_api {
+    graft_status (*needed)(void *self, const graft_arg *in, uint64_t *needed); /* [exec] */
+} graft_lazy_api;
+
+/* ------------------------------------------------------------------ the plugin */
+
+typedef struct graft_plugin { /* a constant: readable before any code of the plugin runs */
+    uint32_t abi_major, abi_minor;
+    const char *id, *version;
+    graft_status (*init)(const graft_host *h, const char *dir); /* [main] counted: pairs may nest */
+    void (*deinit)(void);                    /* [main] after the last value was released */
+    const graft_node *(*node)(uint32_t i);   /* [any] NULL past the end; valid until deinit() */
+    const void *(*query)(const char *id);    /* [any] plugin-wide tables, or NULL; may be NULL */
+} graft_plugin;
+
+#if defined(__GNUC__)
+#define GRAFT_EXPORT __attribute__((visibility("default")))
+#else
+#define GRAFT_EXPORT
+#endif
+/* The only symbol that a plugin exports. */
+extern GRAFT_EXPORT const graft_plugin graft_plugin_entry;
+#define GRAFT_PLUGIN_SYMBOL "graft_plugin_entry"
+
+#ifdef __cplusplus
+}
+#endif
+#endif
