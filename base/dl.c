@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "base/dl.h"
 
 #include <dlfcn.h>

@@ -154,6 +154,9 @@ void graft_latent_release(graft_latent *l);
 /* Zeros (batch, 4, height/8, width/8). */
 graft_status graft_latent_empty(int64_t width, int64_t height, int64_t batch, graft_latent **out,
                                 graft_err *e);
+/* Copies (N,C,h,w) floats. */
+graft_status graft_latent_from_data(const float *data, const int64_t shape[4], graft_latent **out,
+                                    graft_err *e);
 /* shape[4] = N,C,h,w; the data lives as long as the latent. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
 /* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent =

@@ -49,8 +49,8 @@ typedef struct graft_kernel_info {
     uint32_t zero;
     uint64_t workspace_bytes;
     /* Per constant input: bytes that pack() writes, and a number that names the layout: equal
-     * numbers (from one library version) mean equal bytes for equal sources, whatever the operator
-     * or shape. 0 bytes: the input is not used in packed form (absent or not constant). */
+     * numbers (from one library version) mean equal bytes for equal source values, whatever the
+     * operator or activation shape. 0 bytes: the input is not used in packed form (absent or not constant). */
     uint64_t packed_bytes[GRAFT_MAX_INPUTS];
     uint64_t packing[GRAFT_MAX_INPUTS];
     char variant[64]; /* "dnnl jit:avx512_core bf16", for reports */
@@ -78,9 +78,11 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     graft_status (*prepare)(graft_device *d, const graft_op_desc *op, int32_t variant,
                             graft_kernel **out, graft_kernel_info *info, char *text, uint64_t n);
     void (*release)(graft_kernel *k); /* [any] NULL is fine */
-    /* [any] dst: device buffer of packed_bytes[input]. src: host memory, dense in the desc's shape
-     * and dtype. May use all threads. */
-    graft_status (*pack)(graft_kernel *k, int32_t input, const void *src, void *dst);
+    /* [any] dst: device buffer of packed_bytes[input]. src: host memory, dense in the desc's shape,
+     * of any floating-point dtype: checkpoints store their weights as they like, so the dtype that
+     * the descriptor gives for a constant means nothing. May use all threads. */
+    graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
+                         void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when
      * workspace_bytes is 0). in[i]: device pointer of the first element, or of the packed bytes of a
      * constant; NULL for absent inputs. out may be equal to in[i] only where inplace() said so. */

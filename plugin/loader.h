@@ -20,9 +20,9 @@ void graft_registry_destroy(graft_registry *r);
 graft_status graft_registry_load(graft_registry *r, const char *path, const graft_log *log,
                                  graft_err *e);
 /* Loads every *.so in the folder in order of name; kernel libraries (graft_kernels_*) are passed
- * over. A bad file is reported to `log` and skipped; *loaded counts the good ones. [main] */
+ * over. A bad file is reported to `log` and skipped; *n_loaded counts the good ones. [main] */
 graft_status graft_registry_load_folder(graft_registry *r, const char *folder,
-                                        const graft_log *log, size_t *loaded, graft_err *e);
+                                        const graft_log *log, size_t *n_loaded, graft_err *e);
 
 typedef struct graft_registry_node {
     const graft_node *node;

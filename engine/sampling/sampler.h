@@ -1,7 +1,7 @@
 /* Samplers: integrators of the probability-flow ODE or SDE from sigma[0] to sigma[n-1].
  *
- * Each has a file of its own in this folder, all of the same shape, listed in samplers.def. They
- * work on plain float arrays and call a denoiser, so that they can be tested without a model. */
+ * Each has a file of its own in samplers/, all of the same shape, listed in samplers.def. They work
+ * on plain float arrays and call a denoiser, so that they can be tested without a model. */
 #ifndef GRAFT_SAMPLING_SAMPLER_H
 #define GRAFT_SAMPLING_SAMPLER_H
 #include <stdbool.h>
@@ -15,6 +15,10 @@
 typedef struct graft_denoiser {
     void *ctx;
     graft_status (*denoise)(void *ctx, const float *x, float sigma, float *out, graft_err *e);
+    /* The same, and the prediction without the prompt (always computed, also where guidance does
+     * not need it). NULL: the samplers that need it fail with GRAFT_E_UNSUPPORTED. */
+    graft_status (*denoise_pair)(void *ctx, const float *x, float sigma, float *out,
+                                 float *unconditional, graft_err *e);
 } graft_denoiser;
 
 typedef struct graft_sampler_run {
@@ -24,10 +28,14 @@ typedef struct graft_sampler_run {
     size_t n_sigmas;
     float *x; /* in: start, already scaled to sigmas[0]; out: result */
     size_t n; /* values in x */
-    size_t batch; /* pictures in x; adaptive samplers use it for their norms */
+    size_t batch; /* pictures in x */
     float sigma_min, sigma_max; /* of the model's schedule */
+    /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
+     * nowhere). */
+    float noise_from_sigma, noise_to_sigma;
     void *step_ctx;
-    /* After step i (0-based) of `total`; x: the state, denoised: the last D. NULL: not wanted. */
+    /* After step i (0-based) of `total`; x: the state, denoised: the step's first D. NULL: not
+     * wanted. dpm_fast takes about a third of the steps; dpm_adaptive as many as it needs. */
     void (*step)(void *ctx, size_t i, size_t total, const float *x, const float *denoised);
 } graft_sampler_run;
 
@@ -39,6 +47,10 @@ bool graft_sampler_is_sde(const char *name);
 /* dpm_2, dpm_2_ancestral, uni_pc, uni_pc_bh2: ask the scheduler for one step more and drop the
  * second-last sigma. */
 bool graft_sampler_discards_penultimate(const char *name);
-/* Steps that `step` will count. With no sigmas or one: x stays as it is. */
+/* The sampler needs denoise_pair: the *_cfg_pp samplers (arXiv:2406.08070). */
+bool graft_sampler_needs_unconditional(const char *name);
+/* With no sigmas or one: x stays as it is. On failure x is somewhere on the way. A status from the
+ * denoiser or the noise (cancelled, for example) ends the run and is returned. Values that are no
+ * numbers pass through. uni_pc with one step gives x back, as ComfyUI does. */
 graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, graft_err *e);
 #endif

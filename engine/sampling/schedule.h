@@ -32,8 +32,10 @@ float graft_percent_to_sigma(const graft_sigma_table *t, double percent);
 /* NULL-terminated: simple, sgm_uniform, karras, exponential, ddim_uniform, beta, normal,
  * linear_quadratic, kl_optimal. */
 const char *const *graft_schedule_names(void);
-/* Sigmas for `steps` steps into out (capacity cap, at least steps + 2), descending, the last 0.
- * *count is the number of sigmas (usually steps + 1; some schedulers give one more or fewer). */
+/* Sigmas for `steps` steps (at least 1) into out, descending, the last 0, rounded as ComfyUI's float32
+ * gives them. *count is their number: steps + 1, except that beta may give fewer and ddim_uniform
+ * fewer or up to count of the table + 1. So room for max(steps, GRAFT_SCHEDULE_STEPS) + 2 is always
+ * enough; where `cap` is too small, GRAFT_E_LIMIT. */
 graft_status graft_schedule_make(const graft_sigma_table *t, const char *scheduler, int steps,
                                  float *out, size_t cap, size_t *count, graft_err *e);
 #endif

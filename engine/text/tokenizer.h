@@ -1,4 +1,11 @@
-/* CLIP's byte-pair encoding, and ComfyUI's prompt syntax on top of it. */
+/* CLIP's byte-pair encoding, and ComfyUI's prompt syntax on top of it.
+ *
+ * Text becomes words as Hugging Face's CLIPTokenizer makes them without ftfy, which is what ComfyUI
+ * runs: control, format and unassigned characters are dropped (zero-width joiners among them), so
+ * is what is no UTF-8; white space separates; each Chinese character is a word; words are brought
+ * to NFC and to lower case (accents stay, HTML entities are plain text), and are then split into
+ * the endings 's 't 're 've 'm 'll 'd, runs of letters, single numbers, and runs of anything else.
+ * The marks "<|startoftext|>" and "<|endoftext|>" give their tokens. */
 #ifndef GRAFT_TEXT_TOKENIZER_H
 #define GRAFT_TEXT_TOKENIZER_H
 #include <stddef.h>
@@ -6,7 +13,8 @@
 
 #include "base/error.h"
 
-#define GRAFT_TEXT_CHUNK 77 /* tokens of one chunk, start and end included */
+#define GRAFT_TEXT_CHUNK     77 /* tokens of one chunk, start and end included */
+#define GRAFT_TEXT_MAX_BYTES ((size_t)4 << 20)
 
 /* Immutable once made: any thread. 49408 tokens; 49406 starts, 49407 ends. */
 typedef struct graft_tokenizer graft_tokenizer;
@@ -16,8 +24,8 @@ graft_status graft_tokenizer_create(graft_tokenizer **out, graft_err *e);
 graft_status graft_tokenizer_create_from(const char *merges, size_t n, graft_tokenizer **out,
                                          graft_err *e);
 void graft_tokenizer_destroy(graft_tokenizer *t);
-/* Tokens of plain text without start and end marks: lower-cased, white space folded, HTML entities
- * undone twice, split by CLIP's pattern. *ids is freed with graft_free(). */
+/* Tokens of plain text without start and end. *ids is freed with graft_free(), NULL when there are
+ * none. GRAFT_E_LIMIT over GRAFT_TEXT_MAX_BYTES. */
 graft_status graft_tokenizer_encode(const graft_tokenizer *t, const char *text, size_t n,
                                     int32_t **ids, size_t *count, graft_err *e);
 
@@ -27,9 +35,19 @@ typedef struct graft_chunks {
     float *weights;  /* (count, 77) */
 } graft_chunks;
 void graft_chunks_finish(graft_chunks *c);
-/* A prompt with weights: (word) is 1.1 times, (word:1.3) is set, they nest and multiply; \( and \)
- * are plain brackets. Words are kept whole across chunks as ComfyUI does (a word of 8 tokens or
- * more is split). Rest of a chunk: pad_token (49407 for CLIP-L, 0 for OpenCLIP). */
+/* A prompt with weights. Brackets make a group: (text) is 1.1 times the weight around it,
+ * (text:1.3) is 1.3 whatever is around it; what follows the last colon is read as Python's float()
+ * reads it, and is text if that is no number or if nothing stands before the colon. \( and \) are
+ * plain brackets; a bracket without its partner is text as well, and so are the groups after a
+ * closing one too many. Weights are computed in double; "inf" and "nan" are numbers here.
+ *
+ * A segment (text of one weight up to the next bracket) of less than 8 tokens is kept in one chunk,
+ * a longer one is split where a chunk is full. Each chunk is start, up to 75 tokens, end, and
+ * pad_token for the rest (49407 for CLIP-L, 0 for OpenCLIP); those weigh 1. Textual inversion is
+ * not supported yet: "embedding:name" is read as words.
+ *
+ * GRAFT_E_LIMIT: over GRAFT_TEXT_MAX_BYTES, or over 1000 brackets deep. On failure *out is empty;
+ * otherwise it goes back through graft_chunks_finish(). */
 graft_status graft_prompt_chunks(const graft_tokenizer *t, const char *text, int32_t pad_token,
                                  graft_chunks *out, graft_err *e);
 #endif

@@ -4,7 +4,11 @@
  * Refused with a message that names file and tensor: headers over 100 MB or past the end of the
  * file, text that is no JSON object, duplicate names, unknown dtypes, negative or overflowing
  * shapes, offsets out of order, out of range, overlapping, leaving gaps, or not fitting shape and
- * dtype. */
+ * dtype. Element types that exist in the format but not in graft_dtype, and ranks over
+ * GRAFT_SAFETENSORS_MAX_RANK, are GRAFT_E_UNSUPPORTED; all else is GRAFT_E_FORMAT.
+ *
+ * The file must not be shortened while it is open: reading a mapped page that is gone ends the
+ * process, and nothing here can prevent that. Replacing the file by a rename is fine. */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
 #include <stddef.h>
@@ -35,7 +39,7 @@ size_t graft_safetensors_count(const graft_safetensors *f);
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);
 /* NULL when absent. */
 const graft_st_tensor *graft_safetensors_find(const graft_safetensors *f, const char *name);
-/* A value of __metadata__ (text), or NULL. */
+/* A value of __metadata__ (text, cut at a zero character), or NULL. */
 const char *graft_safetensors_metadata(const graft_safetensors *f, const char *key);
 /* i-th pair of __metadata__; NULL past the end. */
 const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);
@@ -44,7 +48,9 @@ const char *graft_safetensors_path(const graft_safetensors *f);
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t);
 
 /* Writes a file, atomically (see graft_file_write_new when `replace` is 0). metadata: pairs key,
- * value, …, NULL; or NULL. Tensors are laid out in the given order, aligned to 8 bytes. */
+ * value, …, NULL; or NULL. Tensors lie in the given order; their data starts at a multiple of 8
+ * bytes and has no gaps, as the format wants. GRAFT_E_ARG for what the reader would refuse. The
+ * whole file is built in memory. */
 graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
                                      const char *const *metadata, int replace, graft_err *e);
 #endif

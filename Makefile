@@ -1,0 +1,66 @@
+# Short names for what CMake and its presets do; `make help` lists them.
+#
+# Set-up (apt) happens in `demo`, `test`, `bench` and the other checks, never in plain `make`.
+
+BUILD := build
+JOBS ?= $(shell nproc)
+CTEST := ctest --output-on-failure --no-tests=error --timeout 600
+
+.DEFAULT_GOAL := build
+.PHONY: help setup build all demo test test-dev bench fuzz tsan format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building and testing need, if something is missing
+	@tools/setup.sh
+
+# A configured folder keeps its options: `make` after `make test` builds nothing twice.
+$(BUILD)/build.ninja:
+	@command -v cmake > /dev/null || { echo 'cmake is missing; "make setup" installs it' >&2; exit 1; }
+	cmake --preset release $(CMAKE_ARGS)
+
+build: $(BUILD)/build.ninja ## the programs and plugins, into build/bin and build/lib/graft
+	cmake --build $(BUILD) -j $(JOBS) --target programs
+
+all: $(BUILD)/build.ninja ## also the tests and benches
+	cmake --build $(BUILD) -j $(JOBS)
+
+demo: setup ## draw a picture with the model in models/checkpoints
+	@$(MAKE) --no-print-directory build
+	$(BUILD)/bin/graft run workflows/txt2img.json --models models --output output
+
+test: setup ## build with warnings as errors, run all tests, plain and under ASan and UBSan
+	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
+	cmake --build $(BUILD) -j $(JOBS)
+	@$(MAKE) --no-print-directory test-dev
+	$(CTEST) --test-dir $(BUILD) -j $(JOBS)
+
+# Leaks count as failures. The plain tests of `make test` come last: their summary is the last line.
+test-dev: setup ## the tests under ASan and UBSan only, in build/dev
+	cmake --preset dev $(CMAKE_ARGS)
+	cmake --build $(BUILD)/dev -j $(JOBS)
+	$(CTEST) --test-dir $(BUILD)/dev -j $(JOBS)
+
+tsan: setup ## the tests under ThreadSanitizer, in build/tsan
+	cmake --preset tsan $(CMAKE_ARGS)
+	cmake --build $(BUILD)/tsan -j $(JOBS)
+	$(CTEST) --test-dir $(BUILD)/tsan -j $(JOBS)
+
+bench: setup ## time kernels, models and whole runs; figures go to build/bench.json
+	@$(MAKE) --no-print-directory all
+	bench/run.sh $(BUILD)
+
+FUZZ_SECONDS ?= 60
+fuzz: ## fuzz every parser for FUZZ_SECONDS each (clang), in build/fuzz
+	@tools/setup.sh fuzz
+	cmake --preset fuzz $(CMAKE_ARGS)
+	cmake --build $(BUILD)/fuzz -j $(JOBS) --target fuzzers
+	tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+format: ## clang-format on all C files
+	@tools/setup.sh format
+	git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+clean: ## remove build/
+	rm -rf $(BUILD)

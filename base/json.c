@@ -1,0 +1,440 @@
+#include "base/json.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+/* cJSON is lenient and keeps numbers as doubles, so the text is read twice: `scan` is strict about
+ * JSON's grammar (RFC 8259) and copies it with each big integer turned into a string that begins
+ * with MARK, a byte that UTF-8 cannot hold; cJSON then builds the tree and `unmark` turns those
+ * strings into raw items. */
+#define MARK '\xff'
+
+/* A number's text by the rules of the C locale, whichever the process has. The "C" locale object is
+ * a constant of the C library: making one costs nothing and cannot fail. */
+static bool parse_double(const char *text, double *out)
+{
+    char *end;
+    *out = strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    return end != text && !*end;
+}
+
+typedef struct scan {
+    const char *begin, *p, *end;
+    graft_str out;
+    const char *fault;
+    const char *at; /* where it is */
+    bool marked;
+} scan;
+
+static bool fault(scan *s, const char *at, const char *what)
+{
+    if (!s->fault) {
+        s->fault = what;
+        s->at = at;
+    }
+    return false;
+}
+
+static int peek(const scan *s)
+{
+    return s->p < s->end ? (unsigned char)*s->p : -1;
+}
+
+static void skip_space(scan *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+        s->p++;
+}
+
+static bool is_digit(int c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool digits(scan *s)
+{
+    if (!is_digit(peek(s))) return fault(s, s->p, "a digit was expected");
+    while (is_digit(peek(s))) s->p++;
+    return true;
+}
+
+static bool scan_number(scan *s)
+{
+    const char *from = s->p;
+    bool whole = true;
+    if (peek(s) == '-') s->p++;
+    const char *first = s->p;
+    if (!digits(s)) return false;
+    size_t n_digits = (size_t)(s->p - first);
+    if (*first == '0' && n_digits > 1) return fault(s, first, "a number begins with 0");
+    if (peek(s) == '.') {
+        whole = false;
+        s->p++;
+        if (!digits(s)) return false;
+    }
+    if (peek(s) == 'e' || peek(s) == 'E') {
+        whole = false;
+        s->p++;
+        if (peek(s) == '+' || peek(s) == '-') s->p++;
+        if (!digits(s)) return false;
+    }
+    /* 2^53 has 16 digits; shorter ones are exact as doubles. cJSON cuts numbers at 63 characters,
+     * so long ones of any form are kept as text, too. */
+    bool big = (whole && n_digits >= 16) || s->p - from > 60;
+    char mark = MARK;
+    if (big) {
+        s->marked = true;
+        graft_str_puts(&s->out, "\"");
+        graft_str_append(&s->out, &mark, 1);
+    }
+    graft_str_append(&s->out, from, (size_t)(s->p - from));
+    if (big) graft_str_puts(&s->out, "\"");
+    return true;
+}
+
+/* Length of the UTF-8 sequence at p (Unicode 15, table 3-7), 0 if it is none. */
+static size_t utf8_length(const char *at, const char *end)
+{
+    const unsigned char *p = (const unsigned char *)at;
+    size_t left = (size_t)(end - at), n;
+    unsigned char low = 0x80, high = 0xbf;
+    if (p[0] < 0x80) return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
+    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (p[0] == 0xe0) low = 0xa0;
+    if (p[0] == 0xed) high = 0x9f; /* no surrogates */
+    if (p[0] == 0xf0) low = 0x90;
+    if (p[0] == 0xf4) high = 0x8f;
+    if (left < n || p[1] < low || p[1] > high) return 0;
+    for (size_t i = 2; i < n; i++)
+        if (p[i] < 0x80 || p[i] > 0xbf) return 0;
+    return n;
+}
+
+/* The 4 digits at p, -1 if they are none. */
+static int hex4(const scan *s, const char *p)
+{
+    int v = 0;
+    if (s->end - p < 4) return -1;
+    for (int i = 0; i < 4; i++) {
+        int c = p[i], d = is_digit(c)             ? c - '0'
+                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                 : -1;
+        if (d < 0) return -1;
+        v = v * 16 + d;
+    }
+    return v;
+}
+
+/* The escape after a back-slash. Python writes lone surrogates of broken file names as they are;
+ * they have no UTF-8, so U+FFFD stands for them, as in browsers' decoders. */
+static bool scan_escape(scan *s)
+{
+    const char *from = s->p++;
+    int c = peek(s);
+    if (c != 'u') {
+        if (c < 0 || !strchr("\"\\/bfnrt", c)) return fault(s, from, "unknown escape in a string");
+        s->p++;
+        graft_str_append(&s->out, from, 2);
+        return true;
+    }
+    int v = hex4(s, s->p + 1);
+    if (v < 0) return fault(s, from, "\\u needs 4 hexadecimal digits");
+    if (v == 0) return fault(s, from, "a string holds \\u0000");
+    s->p += 5;
+    bool pair = v >= 0xd800 && v <= 0xdbff && s->end - s->p >= 6 && s->p[0] == '\\' &&
+                s->p[1] == 'u' && hex4(s, s->p + 2) >= 0xdc00 && hex4(s, s->p + 2) <= 0xdfff;
+    if (pair) s->p += 6;
+    if (!pair && v >= 0xd800 && v <= 0xdfff)
+        graft_str_puts(&s->out, "\xef\xbf\xbd");
+    else
+        graft_str_append(&s->out, from, (size_t)(s->p - from));
+    return true;
+}
+
+static bool scan_string(scan *s)
+{
+    const char *open = s->p, *run = s->p++;
+    for (;;) {
+        int c = peek(s);
+        if (c < 0) return fault(s, open, "a string without an end");
+        if (c < 0x20) return fault(s, s->p, "a control character in a string");
+        if (c == '\\') {
+            graft_str_append(&s->out, run, (size_t)(s->p - run));
+            if (!scan_escape(s)) return false;
+            run = s->p;
+            continue;
+        }
+        size_t n = utf8_length(s->p, s->end);
+        if (!n) return fault(s, s->p, "a string is not UTF-8");
+        s->p += n;
+        if (c == '"') break;
+    }
+    graft_str_append(&s->out, run, (size_t)(s->p - run));
+    return true;
+}
+
+static bool scan_word(scan *s, const char *word)
+{
+    size_t n = strlen(word);
+    if ((size_t)(s->end - s->p) < n || memcmp(s->p, word, n) != 0)
+        return fault(s, s->p, "a value was expected");
+    s->p += n;
+    graft_str_append(&s->out, word, n);
+    return true;
+}
+
+static bool scan_value(scan *s, int depth);
+
+static bool scan_list(scan *s, int depth, bool object)
+{
+    int close = object ? '}' : ']';
+    if (depth >= GRAFT_JSON_MAX_DEPTH) return fault(s, s->p, "nested too deeply");
+    graft_str_append(&s->out, s->p++, 1);
+    skip_space(s);
+    for (bool first = true; peek(s) != close || !first; first = false) {
+        if (object) {
+            if (peek(s) != '"') return fault(s, s->p, "a member's name was expected");
+            if (!scan_string(s)) return false;
+            skip_space(s);
+            if (peek(s) != ':') return fault(s, s->p, "\":\" was expected");
+            graft_str_append(&s->out, s->p++, 1);
+        }
+        if (!scan_value(s, depth + 1)) return false;
+        if (peek(s) == close) break;
+        if (peek(s) != ',')
+            return fault(s, s->p, object ? "\",\" or \"}\" was expected"
+                                         : "\",\" or \"]\" was expected");
+        graft_str_append(&s->out, s->p++, 1);
+        skip_space(s);
+    }
+    graft_str_append(&s->out, s->p++, 1);
+    return true;
+}
+
+/* A value and the white space around it. */
+static bool scan_value(scan *s, int depth)
+{
+    bool good;
+    skip_space(s);
+    int c = peek(s);
+    if (c == '{' || c == '[')
+        good = scan_list(s, depth, c == '{');
+    else if (c == '"')
+        good = scan_string(s);
+    else if (c == '-' || is_digit(c))
+        good = scan_number(s);
+    else
+        good = scan_word(s, c == 't' ? "true" : c == 'f' ? "false" : "null");
+    skip_space(s);
+    return good;
+}
+
+/* Strings of the marked form become raw items in place: the digits move to the front. Depth is
+ * bounded by `scan`. */
+static void unmark(cJSON *item)
+{
+    for (; item; item = item->next) {
+        if (cJSON_IsString(item) && item->valuestring[0] == MARK) {
+            memmove(item->valuestring, item->valuestring + 1, strlen(item->valuestring));
+            item->type = (item->type & ~0xff) | cJSON_Raw;
+            (void)parse_double(item->valuestring, &item->valuedouble);
+        }
+        if (item->child) unmark(item->child);
+    }
+}
+
+static graft_status fail_at(const scan *s, const char *what, graft_err *e)
+{
+    size_t line = 1, column = 1;
+    for (const char *p = s->begin; p < s->at; p++) {
+        column++;
+        if (*p == '\n') {
+            line++;
+            column = 1;
+        }
+    }
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: line %zu, column %zu: %s", what, line, column,
+                      s->at >= s->end ? "the text ends too early" : s->fault);
+}
+
+graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSON **out,
+                              graft_err *e)
+{
+    *out = NULL;
+    if (n > GRAFT_JSON_MAX_BYTES)
+        return graft_fail(e, GRAFT_E_LIMIT, "%s: more than %zu bytes of JSON", what,
+                          GRAFT_JSON_MAX_BYTES);
+    scan s = {.begin = text, .p = text, .end = text + n, .out = GRAFT_STR_INIT};
+    graft_status st = GRAFT_OK;
+    bool good = scan_value(&s, 0);
+    if (good && s.p < s.end) good = fault(&s, s.p, "more text after the value");
+    if (!good) {
+        st = fail_at(&s, what, e);
+    } else if (s.out.failed) {
+        st = graft_fail_nomem(e, what);
+    } else {
+        /* The text is known to be good, so all that can fail here is memory. */
+        *out = cJSON_ParseWithLength(s.out.data, s.out.len);
+        if (!*out) st = graft_fail_nomem(e, what);
+        if (s.marked) unmark(*out);
+    }
+    graft_str_finish(&s.out);
+    return st;
+}
+
+/* The text of a raw item if it is a number that `scan` put there or graft_json_new_* made. */
+static const char *raw_number(const cJSON *item)
+{
+    if (!cJSON_IsRaw(item) || !item->valuestring) return NULL;
+    const char *p = item->valuestring;
+    return is_digit(p[*p == '-']) ? p : NULL;
+}
+
+bool graft_json_i64(const cJSON *item, int64_t *out)
+{
+    const char *raw = raw_number(item);
+    if (raw) {
+        char *end;
+        errno = 0;
+        long long v = strtoll(raw, &end, 10);
+        if (errno || *end) return false;
+        *out = v;
+        return true;
+    }
+    if (!cJSON_IsNumber(item)) return false;
+    double v = item->valuedouble;
+    if (!(v >= -0x1p63 && v < 0x1p63) || v != floor(v)) return false;
+    *out = (int64_t)v;
+    return true;
+}
+
+bool graft_json_u64(const cJSON *item, uint64_t *out)
+{
+    const char *raw = raw_number(item);
+    if (raw) {
+        char *end;
+        errno = 0;
+        if (raw[0] == '-') return false;
+        unsigned long long v = strtoull(raw, &end, 10);
+        if (errno || *end) return false;
+        *out = v;
+        return true;
+    }
+    if (!cJSON_IsNumber(item)) return false;
+    double v = item->valuedouble;
+    if (!(v >= 0 && v < 0x1p64) || v != floor(v)) return false;
+    *out = (uint64_t)v;
+    return true;
+}
+
+bool graft_json_f64(const cJSON *item, double *out)
+{
+    const char *raw = raw_number(item);
+    if (!raw && !cJSON_IsNumber(item)) return false;
+    if (raw) return parse_double(raw, out);
+    *out = item->valuedouble;
+    return true;
+}
+
+/* cJSON's own printer keeps 15 digits, hence the limit. */
+static cJSON *new_integer(double v, const char *text)
+{
+    return fabs(v) < 1e15 ? cJSON_CreateNumber(v) : cJSON_CreateRaw(text);
+}
+
+cJSON *graft_json_new_i64(int64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)v);
+    return new_integer((double)v, text);
+}
+
+cJSON *graft_json_new_u64(uint64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    return new_integer((double)v, text);
+}
+
+bool graft_json_is_number(const cJSON *item)
+{
+    return cJSON_IsNumber(item) || raw_number(item);
+}
+
+/* The shortest of the precisions that give the same double back. JSON has no NaN or infinity. */
+static void print_double(graft_str *s, double v)
+{
+    char text[40];
+    double back;
+    if (!isfinite(v)) {
+        graft_str_puts(s, "null");
+        return;
+    }
+    locale_t old = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(text, sizeof text, "%.*g", precision, v);
+        if (parse_double(text, &back) && back == v) break;
+    }
+    uselocale(old);
+    graft_str_puts(s, text);
+}
+
+static void print_item(graft_str *s, const cJSON *item)
+{
+    const char *close = cJSON_IsObject(item) ? "}" : "]";
+    switch (item->type & 0xff) {
+    case cJSON_False: graft_str_puts(s, "false"); break;
+    case cJSON_True: graft_str_puts(s, "true"); break;
+    case cJSON_Number: print_double(s, item->valuedouble); break;
+    case cJSON_String: graft_str_json(s, item->valuestring ? item->valuestring : ""); break;
+    case cJSON_Raw: graft_str_puts(s, item->valuestring ? item->valuestring : "null"); break;
+    case cJSON_Array:
+    case cJSON_Object:
+        graft_str_puts(s, *close == '}' ? "{" : "[");
+        for (const cJSON *child = item->child; child; child = child->next) {
+            if (child != item->child) graft_str_puts(s, ",");
+            if (*close == '}') {
+                graft_str_json(s, child->string ? child->string : "");
+                graft_str_puts(s, ":");
+            }
+            print_item(s, child);
+        }
+        graft_str_puts(s, close);
+        break;
+    default: graft_str_puts(s, "null"); break;
+    }
+}
+
+char *graft_json_print(const cJSON *item)
+{
+    graft_str s = GRAFT_STR_INIT;
+    print_item(&s, item);
+    return graft_str_take(&s);
+}
+
+const char *graft_json_str(const cJSON *object, const char *name, const char *fallback)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(item) && item->valuestring ? item->valuestring : fallback;
+}
+
+int64_t graft_json_int(const cJSON *object, const char *name, int64_t fallback)
+{
+    int64_t v;
+    return graft_json_i64(cJSON_GetObjectItemCaseSensitive(object, name), &v) ? v : fallback;
+}
+
+double graft_json_num(const cJSON *object, const char *name, double fallback)
+{
+    double v;
+    return graft_json_f64(cJSON_GetObjectItemCaseSensitive(object, name), &v) ? v : fallback;
+}

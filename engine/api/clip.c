@@ -1,0 +1,272 @@
+/* CLIP: prompts to conditioning. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/objects.h"
+#include "engine/weights/patch.h"
+
+static void encoders_release(graft_clip *c)
+{
+    for (size_t i = 0; i < 2; i++) graft_weights_release(c->encoder[i].weights);
+}
+
+graft_clip *graft_clip_retain(graft_clip *c)
+{
+    atomic_fetch_add(&c->refs, 1);
+    return c;
+}
+
+void graft_clip_release(graft_clip *c)
+{
+    if (!c || atomic_fetch_sub(&c->refs, 1) != 1) return;
+    encoders_release(c);
+    graft_free(c);
+}
+
+graft_clip *graft_clip_copy(const graft_clip *c)
+{
+    graft_clip *n = graft_malloc(sizeof *n);
+    if (!n) return NULL;
+    memcpy(n, c, sizeof *n);
+    atomic_init(&n->refs, 1);
+    for (size_t i = 0; i < n->n_encoders; i++) graft_weights_retain(n->encoder[i].weights);
+    return n;
+}
+
+graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
+                                       graft_err *e)
+{
+    if (layer >= 0) return graft_fail(e, GRAFT_E_ARG, "the layer counts from the end: -1, -2, …");
+    graft_clip *n = graft_clip_copy(c);
+    if (!n) return graft_fail_nomem(e, "text encoder");
+    for (size_t i = 0; i < n->n_encoders; i++) {
+        graft_encoder *k = &n->encoder[i];
+        k->layer = -layer > k->arch.layers ? 1 : (int32_t)-layer;
+    }
+    *out = n;
+    return GRAFT_OK;
+}
+
+int64_t graft_encoder_pooled_width(const graft_encoder *n)
+{
+    return n->arch.projection ? n->arch.projection : n->arch.width;
+}
+
+/* ------------------------------------------------------------------ one encoder */
+
+/* Rows of the token table for n tokens, straight from the mapped file. */
+static graft_status look_up(const graft_encoder *k, const int32_t *tokens, size_t n, float *out,
+                            graft_err *e)
+{
+    char name[256];
+    graft_textenc_table_name(&k->arch, name, sizeof name);
+    const graft_st_tensor *t = graft_weights_find(k->weights, name);
+    size_t width = (size_t)k->arch.width, row = width * graft_dtype_size(t ? t->dtype : 0);
+    if (!t || t->rank != 2 || t->shape[0] != k->arch.vocab || t->shape[1] != k->arch.width)
+        return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
+    for (size_t i = 0; i < n; i++) {
+        if (tokens[i] < 0 || tokens[i] >= k->arch.vocab)
+            return graft_fail(e, GRAFT_E_ARG, "token %d is outside the table of %d", tokens[i],
+                              k->arch.vocab);
+        graft_to_f32(t->dtype, (const uint8_t *)t->data + (size_t)tokens[i] * row, out + i * width,
+                     width);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status build_graph(const void *arch, const void *shape, graft_graph **out,
+                                graft_err *e)
+{
+    return graft_textenc_build(arch, shape, out, e);
+}
+
+static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t batch,
+                         const graft_task *task, graft_binding **out, graft_err *e)
+{
+    graft_textenc_shape shape;
+    memset(&shape, 0, sizeof shape);
+    graft_compile_job job = {.kind = "text_encoder",
+                             .arch = &k->arch,
+                             .arch_bytes = sizeof k->arch,
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_graph};
+    shape.batch = batch;
+    shape.tokens = GRAFT_TEXT_CHUNK;
+    shape.hidden_layer = k->arch.layers + 1 - k->layer;
+    if (shape.hidden_layer < 1) shape.hidden_layer = 1;
+    shape.hidden_norm = k->hidden_norm;
+    shape.pooled = true;
+    shape.projected = k->arch.projection != 0;
+    graft_status st =
+        graft_options_resolve(c->engine, &c->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(c->engine, &c->options, &job, k->weights, task, out, e);
+}
+
+/* tokens (n,77) -> hidden (n,77,width), pooled (n,pooled_width). */
+static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, const int32_t *tokens,
+                               size_t n, const graft_task *task, float *hidden, float *pooled,
+                               graft_err *e)
+{
+    graft_binding *b = NULL;
+    size_t width = (size_t)k->arch.width;
+    float *x = graft_malloc_array(n * GRAFT_TEXT_CHUNK, width * sizeof *x);
+    int32_t *row = graft_calloc(n, sizeof *row);
+    graft_status st = GRAFT_OK;
+    if (!x || !row) {
+        st = graft_fail_nomem(e, "text encoder");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (int32_t t = GRAFT_TEXT_CHUNK - 1; t >= 0; t--)
+            if (tokens[i * GRAFT_TEXT_CHUNK + (size_t)t] == k->arch.eos) row[i] = t;
+    GRAFT_TRY(look_up(k, tokens, n * GRAFT_TEXT_CHUNK, x, e));
+    GRAFT_TRY(bind(c, k, (int64_t)n, task, &b, e));
+    graft_task_phase(task, "encode");
+    GRAFT_TRY(graft_exe_run(b, c->engine->arenas, (const void *[]){x, row},
+                            (void *[]){hidden, pooled}, task, NULL, e));
+out:
+    graft_binding_release(b);
+    graft_free(x);
+    graft_free(row);
+    return st;
+}
+
+/* Moves every token away from what the empty prompt has in its place, by its weight. */
+static void apply_weights(const graft_chunks *chunks, size_t width, const float *empty,
+                          float *hidden)
+{
+    for (size_t i = 0; i < chunks->count * GRAFT_TEXT_CHUNK; i++) {
+        float w = chunks->weights[i];
+        const float *z = empty + (i % GRAFT_TEXT_CHUNK) * width;
+        float *h = hidden + i * width;
+        if (w == 1.0f) continue;
+        for (size_t k = 0; k < width; k++) h[k] = (h[k] - z[k]) * w + z[k];
+    }
+}
+
+static void empty_chunk(const graft_encoder *k, int32_t *tokens)
+{
+    tokens[0] = 49406 < k->arch.vocab ? 49406 : k->arch.eos - 1;
+    tokens[1] = k->arch.eos;
+    for (int i = 2; i < GRAFT_TEXT_CHUNK; i++)
+        tokens[i] = k->pad_token ? k->arch.eos : k->pad_token;
+}
+
+graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_chunks *chunks,
+                                   const graft_task *task, float *hidden, float *pooled,
+                                   graft_err *e)
+{
+    const graft_encoder *k = &c->encoder[i];
+    size_t width = (size_t)k->arch.width, n = chunks->count, all = n;
+    size_t chunk = GRAFT_TEXT_CHUNK * width, pw = (size_t)graft_encoder_pooled_width(k);
+    graft_status st = GRAFT_OK;
+    for (size_t t = 0; t < n * GRAFT_TEXT_CHUNK; t++)
+        if (chunks->weights[t] != 1.0f) all = n + 1; /* the empty prompt runs along */
+    int32_t *tokens = graft_malloc_array(all * GRAFT_TEXT_CHUNK, sizeof *tokens);
+    float *h = graft_malloc_array(all, chunk * sizeof *h);
+    float *p = graft_malloc_array(all, pw * sizeof *p);
+    if (!tokens || !h || !p) {
+        st = graft_fail_nomem(e, "text encoder");
+        goto out;
+    }
+    memcpy(tokens, chunks->tokens, n * GRAFT_TEXT_CHUNK * sizeof *tokens);
+    if (all > n) empty_chunk(k, tokens + n * GRAFT_TEXT_CHUNK);
+    GRAFT_TRY(run_tokens(c, k, tokens, all, task, h, p, e));
+    if (all > n) apply_weights(chunks, width, h + n * chunk, h);
+    memcpy(hidden, h, n * chunk * sizeof *h);
+    memcpy(pooled, p, pw * sizeof *p);
+out:
+    graft_free(tokens);
+    graft_free(h);
+    graft_free(p);
+    return st;
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+typedef struct encoded {
+    graft_chunks chunks;
+    float *hidden, *pooled;
+} encoded;
+
+static graft_status encode_one(const graft_clip *c, size_t i, const char *text,
+                               const graft_task *task, encoded *out, graft_err *e)
+{
+    const graft_encoder *k = &c->encoder[i];
+    const graft_tokenizer *t;
+    graft_status st = graft_engine_tokenizer(c->engine, &t, e);
+    if (!st) st = graft_prompt_chunks(t, text, k->pad_token, &out->chunks, e);
+    if (st) return st;
+    size_t n = out->chunks.count * GRAFT_TEXT_CHUNK;
+    out->hidden = graft_malloc_array(n, (size_t)k->arch.width * sizeof *out->hidden);
+    out->pooled = graft_malloc_array((size_t)graft_encoder_pooled_width(k), sizeof *out->pooled);
+    if (!out->hidden || !out->pooled) return graft_fail_nomem(e, "text encoder");
+    return graft_clip_run_chunks(c, i, &out->chunks, task, out->hidden, out->pooled, e);
+}
+
+static void encoded_finish(encoded *k)
+{
+    graft_chunks_finish(&k->chunks);
+    graft_free(k->hidden);
+    graft_free(k->pooled);
+}
+
+/* SDXL: L's and G's columns side by side, as many tokens as both have; G's pooled output. */
+static graft_status join_two(const graft_clip *c, encoded *l, encoded *g,
+                             const graft_sdxl_size *size, graft_cond **out, graft_err *e)
+{
+    size_t a = (size_t)c->encoder[0].arch.width, b = (size_t)c->encoder[1].arch.width;
+    size_t chunks = l->chunks.count < g->chunks.count ? l->chunks.count : g->chunks.count;
+    size_t tokens = chunks * GRAFT_TEXT_CHUNK;
+    float *data = graft_malloc_array(tokens, (a + b) * sizeof *data);
+    if (!data) return graft_fail_nomem(e, "conditioning");
+    for (size_t i = 0; i < tokens; i++) {
+        memcpy(data + i * (a + b), l->hidden + i * a, a * sizeof *data);
+        memcpy(data + i * (a + b) + a, g->hidden + i * b, b * sizeof *data);
+    }
+    float *pooled = g->pooled;
+    g->pooled = NULL;
+    return graft_cond_create((int64_t)tokens, (int64_t)(a + b), data,
+                             graft_encoder_pooled_width(&c->encoder[1]), pooled, size, out, e);
+}
+
+static graft_status encode(const graft_clip *c, const char *text_l, const char *text_g,
+                           const graft_sdxl_size *size, const graft_task *task, graft_cond **out,
+                           graft_err *e)
+{
+    encoded part[2];
+    graft_status st = GRAFT_OK;
+    memset(part, 0, sizeof part);
+    GRAFT_TRY(encode_one(c, 0, text_l, task, &part[0], e));
+    if (c->n_encoders == 2) {
+        GRAFT_TRY(encode_one(c, 1, text_g, task, &part[1], e));
+        st = join_two(c, &part[0], &part[1], size, out, e);
+    } else {
+        float *hidden = part[0].hidden, *pooled = part[0].pooled;
+        part[0].hidden = part[0].pooled = NULL;
+        st = graft_cond_create((int64_t)part[0].chunks.count * GRAFT_TEXT_CHUNK,
+                               c->encoder[0].arch.width, hidden,
+                               graft_encoder_pooled_width(&c->encoder[0]), pooled, size, out, e);
+    }
+out:
+    encoded_finish(&part[0]);
+    encoded_finish(&part[1]);
+    return st;
+}
+
+graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
+                               graft_cond **out, graft_err *e)
+{
+    return encode(c, text, text, NULL, task, out, e);
+}
+
+graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
+                                    const graft_sdxl_size *size, const graft_task *task,
+                                    graft_cond **out, graft_err *e)
+{
+    if (c->n_encoders != 2)
+        return graft_fail(e, GRAFT_E_ARG, "this CLIP has one text encoder, SDXL needs two");
+    return encode(c, text_l, text_g, size, task, out, e);
+}

@@ -1,0 +1,386 @@
+#include "engine/api/denoise.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define MAX_BINDINGS 16 /* different (batch, tokens) shapes within one run */
+
+typedef struct bound_shape {
+    int64_t batch, tokens;
+    graft_binding *binding;
+} bound_shape;
+
+/* One conditioning entry that is active at the present sigma. */
+typedef struct active {
+    const graft_cond_entry *entry;
+    bool negative;
+} active;
+
+struct graft_guided {
+    graft_guided_config c;
+    bound_shape bound[MAX_BINDINGS];
+    size_t n_bound;
+    active *active;
+    size_t n_active;
+    int64_t n, per;             /* values of the latent in all, and per picture */
+    float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
+    float *batch_x, *batch_out, *timesteps, *context, *y;
+    size_t cap_batch, cap_context; /* in entries; in floats */
+};
+
+static size_t max_entries(const graft_guided_config *c)
+{
+    return c->positive->n + c->negative->n;
+}
+
+static graft_status allocate(graft_guided *g, graft_err *e)
+{
+    size_t entries = max_entries(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
+    size_t adm = (size_t)g->c.model->arch.adm_channels;
+    size_t widest = 0;
+    for (size_t i = 0; i < entries; i++) {
+        const graft_cond_entry *k = i < g->c.positive->n
+                                        ? g->c.positive->entry[i]
+                                        : g->c.negative->entry[i - g->c.positive->n];
+        size_t size = (size_t)(k->tokens * k->width);
+        if (size > widest) widest = size;
+    }
+    g->active = graft_calloc(entries, sizeof *g->active);
+    g->x = graft_malloc_array(n, sizeof(float));
+    g->scaled = graft_malloc_array(n, sizeof(float));
+    g->sum[0] = graft_malloc_array(n, sizeof(float));
+    g->sum[1] = graft_malloc_array(n, sizeof(float));
+    g->batch_x = graft_malloc_array(n * entries, sizeof(float));
+    g->batch_out = graft_malloc_array(n * entries, sizeof(float));
+    g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
+    g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
+    g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
+    bool ok = g->active && g->x && g->scaled && g->sum[0] && g->sum[1] && g->batch_x &&
+              g->batch_out && g->timesteps && g->context && g->y;
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
+}
+
+static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
+                                       const char *what, graft_err *e)
+{
+    const graft_unet_arch *a = &c->model->arch;
+    for (size_t i = 0; i < list->n; i++) {
+        const graft_cond_entry *k = list->entry[i];
+        if (k->width != a->context_dim)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "the %s conditioning has width %lld, this model takes %d: it comes "
+                              "from another kind of text encoder",
+                              what, (long long)k->width, a->context_dim);
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,
+                                 graft_err *e)
+{
+    graft_guided *g = graft_calloc(1, sizeof *g);
+    if (!g) return graft_fail_nomem(e, "sampling");
+    g->c = *config;
+    g->per = config->shape[1] * config->shape[2] * config->shape[3];
+    g->n = g->per * config->shape[0];
+    graft_status st = check_conditioning(config, config->positive, "positive", e);
+    if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st) st = allocate(g, e);
+    if (st)
+        graft_guided_destroy(g);
+    else
+        *out = g;
+    return st;
+}
+
+void graft_guided_destroy(graft_guided *g)
+{
+    if (!g) return;
+    for (size_t i = 0; i < g->n_bound; i++) graft_binding_release(g->bound[i].binding);
+    graft_free(g->active);
+    graft_free(g->x);
+    graft_free(g->scaled);
+    graft_free(g->sum[0]);
+    graft_free(g->sum[1]);
+    graft_free(g->batch_x);
+    graft_free(g->batch_out);
+    graft_free(g->timesteps);
+    graft_free(g->context);
+    graft_free(g->y);
+    graft_free(g);
+}
+
+/* ------------------------------------------------------------------ the UNet */
+
+static graft_status build_graph(const void *arch, const void *shape, graft_graph **out,
+                                graft_err *e)
+{
+    return graft_unet_build(arch, shape, out, e);
+}
+
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e)
+{
+    graft_unet_shape shape;
+    memset(&shape, 0, sizeof shape);
+    graft_compile_job job = {.kind = "unet",
+                             .arch = &m->arch,
+                             .arch_bytes = sizeof m->arch,
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = build_graph};
+    shape.batch = batch;
+    shape.height = height;
+    shape.width = width;
+    shape.tokens = tokens;
+    graft_status st =
+        graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+}
+
+static graft_status find_binding(graft_guided *g, int64_t batch, int64_t tokens,
+                                 graft_binding **out, graft_err *e)
+{
+    for (size_t i = 0; i < g->n_bound; i++)
+        if (g->bound[i].batch == batch && g->bound[i].tokens == tokens) {
+            *out = g->bound[i].binding;
+            return GRAFT_OK;
+        }
+    if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
+    graft_status st = graft_model_bind(g->c.model, batch, g->c.shape[2], g->c.shape[3], tokens,
+                                       g->c.task, out, e);
+    if (st) return st;
+    g->bound[g->n_bound++] = (bound_shape){batch, tokens, *out};
+    graft_task_phase(g->c.task, "sample");
+    return GRAFT_OK;
+}
+
+/* cos and sin of v at falling frequencies: what SDXL makes of each size number. */
+static void embed_number(double v, int64_t width, float *out)
+{
+    for (int64_t i = 0; i < width / 2; i++) {
+        float f = expf((float)(-log(10000.0) * (double)i / (double)(width / 2)));
+        out[i] = cosf((float)v * f);
+        out[width / 2 + i] = sinf((float)v * f);
+    }
+}
+
+/* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. */
+static void fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
+{
+    int64_t adm = g->c.model->arch.adm_channels, pooled = adm > 1536 ? adm - 1536 : 0;
+    int64_t h = g->c.shape[2] * 8, w = g->c.shape[3] * 8;
+    double numbers[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    if (k->has_size) {
+        const graft_sdxl_size *s = &k->size;
+        double given[6] = {(double)s->height, (double)s->width,         (double)s->crop_h,
+                           (double)s->crop_w, (double)s->target_height, (double)s->target_width};
+        memcpy(numbers, given, sizeof numbers);
+    }
+    memset(y, 0, (size_t)adm * sizeof *y);
+    int64_t have = k->pooled ? k->pooled_width : 0;
+    memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
+    int64_t each = (adm - pooled) / 6 / 2 * 2;
+    for (int i = 0; i < 6; i++) embed_number(numbers[i], each, y + pooled + i * each);
+}
+
+/* Runs the active entries first..first+count, which have equally many tokens, as one batch. */
+static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float timestep,
+                              graft_err *e)
+{
+    int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
+    const graft_cond_entry *first = g->active[which[0]].entry;
+    size_t row = (size_t)(first->tokens * first->width);
+    graft_binding *b;
+    graft_status st = find_binding(g, pictures * (int64_t)count, first->tokens, &b, e);
+    if (st) return st;
+    for (size_t i = 0; i < count; i++) {
+        const graft_cond_entry *k = g->active[which[i]].entry;
+        memcpy(g->batch_x + i * (size_t)g->n, g->scaled, (size_t)g->n * sizeof(float));
+        for (int64_t p = 0; p < pictures; p++) {
+            size_t at = i * (size_t)pictures + (size_t)p;
+            g->timesteps[at] = timestep;
+            memcpy(g->context + at * row, k->data, row * sizeof(float));
+            if (adm) fill_y(g, k, g->y + at * (size_t)adm);
+        }
+    }
+    const void *in[4] = {g->batch_x, g->timesteps, g->context, g->y};
+    st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out}, g->c.task, NULL,
+                       e);
+    for (size_t i = 0; i < count && !st; i++) {
+        float *sum = g->sum[g->active[which[i]].negative];
+        const float *out = g->batch_out + i * (size_t)g->n;
+        for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
+    }
+    return st;
+}
+
+/* ------------------------------------------------------------------ guidance */
+
+static bool entry_active(const graft_guided *g, const graft_cond_entry *k, float sigma)
+{
+    if (!k->has_range) return true;
+    return sigma <= graft_percent_to_sigma(g->c.table, k->start) &&
+           sigma >= graft_percent_to_sigma(g->c.table, k->end);
+}
+
+static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (entry_active(g, list->entry[i], sigma))
+            g->active[g->n_active++] = (active){list->entry[i], negative};
+}
+
+static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
+{
+    size_t which[64];
+    for (size_t i = 0; i < g->n_active; i++) {
+        bool done = false;
+        size_t count = 0;
+        for (size_t k = 0; k < i; k++)
+            done |= g->active[k].entry->tokens == g->active[i].entry->tokens;
+        for (size_t k = i; k < g->n_active && !done; k++) {
+            if (g->active[k].entry->tokens != g->active[i].entry->tokens) continue;
+            which[count++] = k;
+            if (count < 64) continue;
+            graft_status st = run_group(g, which, count, timestep, e);
+            if (st) return st;
+            count = 0;
+        }
+        graft_status st = count ? run_group(g, which, count, timestep, e) : GRAFT_OK;
+        if (st) return st;
+    }
+    return GRAFT_OK;
+}
+
+/* D from the UNet's output v at state x. */
+static float to_denoised(graft_prediction kind, float x, float v, float sigma, float c_skip,
+                         float c_out)
+{
+    float s2 = sigma * sigma + 1.0f;
+    switch (kind) {
+    case GRAFT_PREDICT_V:
+        return x / s2 - v * sigma / sqrtf(s2);
+    case GRAFT_PREDICT_X0:
+        return v;
+    case GRAFT_PREDICT_LCM:
+        return c_out * (x - v * sigma) + c_skip * x;
+    default:
+        return x - v * sigma;
+    }
+}
+
+static double spread(const float *v, int64_t n)
+{
+    double mean = 0, var = 0;
+    for (int64_t i = 0; i < n; i++) mean += v[i];
+    mean /= (double)n;
+    for (int64_t i = 0; i < n; i++) var += (v[i] - mean) * (v[i] - mean);
+    return sqrt(var / (double)(n - 1));
+}
+
+/* Guidance rescale in v space: the guided prediction gets the conditional one's spread, for each
+ * picture. pos and neg: D; the result replaces pos. */
+static void rescale(const graft_guided *g, float sigma, const float *x, float *pos,
+                    const float *neg)
+{
+    float s2 = sigma * sigma + 1.0f, k = sqrtf(s2) / sigma;
+    float cfg = (float)g->c.cfg, mix = (float)g->c.model->rescale_cfg;
+    for (int64_t p = 0; p < g->c.shape[0]; p++) {
+        int64_t at = p * g->per;
+        float *guided = g->batch_x, *v_pos = g->batch_out; /* both free between runs */
+        for (int64_t i = 0; i < g->per; i++) {
+            float base = x[at + i] / s2;
+            float a = (base - pos[at + i]) * k, b = (base - neg[at + i]) * k;
+            v_pos[i] = a;
+            guided[i] = b + cfg * (a - b);
+        }
+        double ratio = spread(v_pos, g->per) / spread(guided, g->per);
+        for (int64_t i = 0; i < g->per; i++) {
+            float v = mix * (float)(guided[i] * ratio) + (1.0f - mix) * guided[i];
+            pos[at + i] = x[at + i] / s2 - v / k;
+        }
+    }
+}
+
+static void combine(graft_guided *g, float sigma, float timestep, float *out)
+{
+    size_t n_pos = 0, n_neg = 0;
+    const graft_prediction kind = g->c.model->prediction;
+    float t = timestep * 10.0f, d2 = 0.25f; /* LCM: timestep scaling 10, sigma_data 0.5 */
+    float c_skip = d2 / (t * t + d2), c_out = t / sqrtf(t * t + d2);
+    for (size_t i = 0; i < g->n_active; i++) {
+        n_neg += g->active[i].negative;
+        n_pos += !g->active[i].negative;
+    }
+    float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
+    for (int64_t i = 0; i < g->n; i++) {
+        if (n_pos) pos[i] = to_denoised(kind, g->x[i], pos[i] / (float)n_pos, sigma, c_skip, c_out);
+        if (n_neg) neg[i] = to_denoised(kind, g->x[i], neg[i] / (float)n_neg, sigma, c_skip, c_out);
+    }
+    bool guided = n_neg || g->c.cfg != 1.0;
+    if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
+        rescale(g, sigma, g->x, pos, neg);
+        guided = false;
+    }
+    for (int64_t i = 0; i < g->n; i++) out[i] = guided ? neg[i] + cfg * (pos[i] - neg[i]) : pos[i];
+}
+
+/* Outside the mask the state is the latent with its own noise, and the result the latent. */
+static void mask_input(graft_guided *g, float sigma)
+{
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; i < g->n; i++) {
+        float m = g->c.mask[i / g->per * area + i % area];
+        float kept = g->c.latent[i] + g->c.noise[i] * sigma;
+        g->x[i] = g->x[i] * m + kept * (1.0f - m);
+    }
+}
+
+static void mask_output(const graft_guided *g, float *out)
+{
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; i < g->n; i++) {
+        float m = g->c.mask[i / g->per * area + i % area];
+        out[i] = out[i] * m + g->c.latent[i] * (1.0f - m);
+    }
+}
+
+static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)
+{
+    graft_guided *g = ctx;
+    float timestep = graft_sigma_to_timestep(g->c.table, sigma);
+    memcpy(g->x, x, (size_t)g->n * sizeof *x);
+    if (g->c.mask) mask_input(g, sigma);
+    float scale = 1.0f / sqrtf(sigma * sigma + 1.0f);
+    for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
+    memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
+    memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
+    g->n_active = 0;
+    collect(g, g->c.positive, false, sigma);
+    if (fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
+    graft_status st = run_all(g, timestep, e);
+    if (st) return st;
+    combine(g, sigma, timestep, out);
+    if (g->c.mask) mask_output(g, out);
+    return GRAFT_OK;
+}
+
+graft_denoiser graft_guided_denoiser(graft_guided *g)
+{
+    return (graft_denoiser){.ctx = g, .denoise = denoise};
+}
+
+void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,
+                        float *noise)
+{
+    float top = c->table->sigma[c->table->count - 1];
+    bool most = sigma > top || fabsf(sigma - top) <= 1e-5f * top;
+    float scale = most ? sqrtf(1.0f + sigma * sigma) : sigma;
+    int64_t n = c->shape[0] * c->shape[1] * c->shape[2] * c->shape[3];
+    for (int64_t i = 0; i < n; i++) noise[i] = noise[i] * scale + latent[i];
+}

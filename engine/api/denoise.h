@@ -1,0 +1,34 @@
+/* The guided denoiser: a UNet with conditioning as the D(x, sigma) that samplers call.
+ *
+ * Guidance follows Ho and Salimans 2022 (arXiv:2207.12598): D = D_uncond + cfg (D_cond - D_uncond);
+ * both halves run as one batch. Preconditioning of x and of the output is that of the prediction
+ * kind (eps, v: arXiv:2202.00512, x0, LCM: arXiv:2310.04378). */
+#ifndef GRAFT_API_DENOISE_H
+#define GRAFT_API_DENOISE_H
+#include "engine/api/objects.h"
+#include "engine/sampling/sampler.h"
+
+typedef struct graft_guided graft_guided;
+
+/* What one sampling run needs; everything is borrowed until graft_guided_destroy(). */
+typedef struct graft_guided_config {
+    const graft_model *model;
+    const graft_sigma_table *table;
+    const graft_cond *positive, *negative;
+    double cfg;
+    int64_t shape[4]; /* of the latent */
+    /* Inpainting: mask (N,h,w) in 0..1, 1 = may change; the latent in the UNet's space and the
+     * noise it started with. All NULL without a mask. */
+    const float *mask, *latent, *noise;
+    const graft_task *task;
+} graft_guided_config;
+
+graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,
+                                 graft_err *e);
+void graft_guided_destroy(graft_guided *g);
+graft_denoiser graft_guided_denoiser(graft_guided *g);
+/* x + noise at the start of a run (noise_scaling): noise (n values) becomes the state for sigma[0],
+ * latent (UNet's space) added. */
+void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,
+                        float *noise);
+#endif

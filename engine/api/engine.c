@@ -1,0 +1,165 @@
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/objects.h"
+
+#define COMPILED_MAX_BYTES ((uint64_t)256 << 20) /* tables of unused graphs; not their arenas */
+#define DISK_MAX_BYTES     ((uint64_t)512 << 20)
+
+static int processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set)) return 1;
+    int n = CPU_COUNT(&set);
+    return n < 1 ? 1 : n;
+}
+
+static int thread_count(const graft_engine_config *config)
+{
+    const char *env = getenv("GRAFT_THREADS");
+    int n = config->threads > 0 ? config->threads : env ? atoi(env) : 0;
+    return n < 1 ? processors() : n > 1024 ? 1024 : n;
+}
+
+static graft_status make_parts(graft_engine *g, const graft_engine_config *config, graft_err *e)
+{
+    graft_status st =
+        graft_backends_load(&g->backends, config->kernel_dir, thread_count(config), &g->log, e);
+    if (!st) st = graft_packs_create(&g->packs, e);
+    if (!st) st = graft_arenas_create(&g->arenas, e);
+    if (!st) st = graft_tuner_create(&g->tuner, e);
+    if (!st && config->cache_dir)
+        st = graft_disk_cache_create(config->cache_dir, DISK_MAX_BYTES, &g->log, &g->disk, e);
+    if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
+    if (!st && config->data_dir) {
+        g->data_dir = graft_strdup(config->data_dir);
+        if (!g->data_dir) st = graft_fail_nomem(e, "engine");
+    }
+    return st;
+}
+
+graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
+                                 graft_err *e)
+{
+    graft_engine *g = graft_calloc(1, sizeof *g);
+    if (!g) return graft_fail_nomem(e, "engine");
+    pthread_mutex_init(&g->lock, NULL);
+    g->log = config->log;
+    const char *env = getenv("GRAFT_BACKEND"), *precision = getenv("GRAFT_PRECISION");
+    bool any = !config->backend || strcmp(config->backend, "auto") == 0;
+    snprintf(g->default_backend, sizeof g->default_backend, "%s",
+             !any            ? config->backend
+             : env && env[0] ? env
+                             : "auto");
+    snprintf(g->default_precision, sizeof g->default_precision, "%s",
+             precision && precision[0] ? precision : "auto");
+    graft_status st = make_parts(g, config, e);
+    if (st)
+        graft_engine_destroy(g);
+    else
+        *out = g;
+    return st;
+}
+
+void graft_engine_destroy(graft_engine *g)
+{
+    if (!g) return;
+    graft_compiled_destroy(g->compiled);
+    graft_arenas_destroy(g->arenas);
+    graft_packs_destroy(g->packs);
+    graft_tuner_destroy(g->tuner);
+    graft_disk_cache_destroy(g->disk);
+    graft_backends_finish(&g->backends);
+    graft_tokenizer_destroy(g->tokenizer);
+    graft_free(g->data_dir);
+    pthread_mutex_destroy(&g->lock);
+    graft_free(g);
+}
+
+const char *const *graft_engine_backends(const graft_engine *engine)
+{
+    return engine->backends.name;
+}
+
+graft_status graft_engine_tokenizer(graft_engine *g, const graft_tokenizer **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    pthread_mutex_lock(&g->lock);
+    if (!g->tokenizer) st = graft_tokenizer_create(&g->tokenizer, e);
+    *out = g->tokenizer;
+    pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
+static bool is_one_of(const char *s, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(s, *list) == 0) return true;
+    return false;
+}
+
+graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
+                                graft_build_options *out, graft_err *e)
+{
+    static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
+    static const char *const tunings[] = {"off", "fast", "full", NULL};
+    const char *tuning = in->tuning ? in->tuning : "fast";
+    const char *precision = in->precision ? in->precision : "auto";
+    const char *device = in->device ? in->device : "auto";
+    (void)engine;
+    if (!is_one_of(precision, precisions))
+        return graft_fail(e, GRAFT_E_ARG, "unknown precision %s", precision);
+    if (!is_one_of(tuning, tunings)) return graft_fail(e, GRAFT_E_ARG, "unknown tuning %s", tuning);
+    if (in->max_memory_mb < 0 || in->max_memory_mb > (INT64_MAX >> 20))
+        return graft_fail(e, GRAFT_E_ARG, "max_memory_mb out of range");
+    memset(out, 0, sizeof *out);
+    snprintf(out->precision, sizeof out->precision, "%s", precision);
+    snprintf(out->device, sizeof out->device, "%s", device);
+    out->tuning = tuning[0] == 'o'   ? GRAFT_TUNING_OFF
+                  : tuning[1] == 'a' ? GRAFT_TUNING_FAST
+                                     : GRAFT_TUNING_FULL;
+    out->no_disk = !in->cache;
+    out->tile = in->tile;
+    out->max_bytes = in->max_memory_mb << 20;
+    return GRAFT_OK;
+}
+
+graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o,
+                                   graft_backend **backend, graft_dtype *act_dtype, graft_err *e)
+{
+    bool any = !o->device[0] || strcmp(o->device, "auto") == 0;
+    pthread_mutex_lock(&g->lock);
+    graft_status st =
+        graft_backends_get(&g->backends, any ? g->default_backend : o->device, backend, e);
+    pthread_mutex_unlock(&g->lock);
+    if (st) return st;
+    const char *p = o->precision;
+    if (!p[0] || strcmp(p, "auto") == 0) p = g->default_precision;
+    if (strcmp(p, "auto") == 0)
+        *act_dtype = (*backend)->info.fast_bf16 ? GRAFT_BF16 : GRAFT_F32;
+    else
+        *act_dtype = strcmp(p, "bf16") == 0  ? GRAFT_BF16
+                     : strcmp(p, "f16") == 0 ? GRAFT_F16
+                                             : GRAFT_F32;
+    return GRAFT_OK;
+}
+
+graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
+                               graft_compile_job *job, graft_weights *weights,
+                               const graft_task *task, graft_binding **out, graft_err *e)
+{
+    graft_exe *exe = NULL;
+    job->tuning = o->tuning;
+    job->use_disk = !o->no_disk;
+    job->max_bytes = o->max_bytes;
+    graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
+    if (st) return st;
+    graft_task_phase(task, "load");
+    st = graft_weights_check(weights, exe->graph, e);
+    if (!st) st = graft_binding_create(exe, weights, g->packs, task, out, e);
+    graft_exe_release(exe);
+    return st;
+}

@@ -1,0 +1,322 @@
+/* Loading: which parts a file holds, and what they are. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/objects.h"
+#include "engine/weights/patch.h"
+
+#define SD_SCALE   0.18215
+#define SDXL_SCALE 0.13025
+
+static const char *const unet_prefixes[] = {"model.diffusion_model.", "diffusion_model.", "", NULL};
+static const char *const vae_prefixes[] = {"first_stage_model.", "vae.", "", NULL};
+
+typedef struct text_place {
+    const char *prefix;
+    bool second; /* SDXL's second encoder */
+} text_place;
+static const text_place text_places[] = {{"cond_stage_model.transformer.", false},
+                                         {"cond_stage_model.model.", false},
+                                         {"conditioner.embedders.0.transformer.", false},
+                                         {"conditioner.embedders.0.model.", true},
+                                         {"conditioner.embedders.1.model.", true},
+                                         {"", false},
+                                         {NULL, false}};
+
+static bool has(const graft_safetensors *f, const char *prefix, const char *name)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    return graft_safetensors_find(f, full) != NULL;
+}
+
+static const char *find_prefix(const graft_safetensors *f, const char *const *prefixes,
+                               const char *name)
+{
+    for (; *prefixes; prefixes++)
+        if (has(f, *prefixes, name)) return *prefixes;
+    return NULL;
+}
+
+static graft_status open_weights(const char *path, const graft_task *task, graft_weights **out,
+                                 graft_err *e)
+{
+    graft_safetensors *f = NULL;
+    graft_task_phase(task, "load");
+    graft_status st = graft_safetensors_open(path, &f, e);
+    return st ? st : graft_weights_create(f, out, e);
+}
+
+/* Tensors below the prefix that the graph does not read are told, not refused: fine-tunes carry
+ * leftovers. */
+static graft_status check_part(graft_engine *engine, const graft_weights *w, const graft_graph *g,
+                               graft_err *e)
+{
+    graft_status st = graft_weights_check(w, g, e);
+    if (st) return st;
+    size_t slots = 0, tensors = 0;
+    const graft_safetensors *f = graft_weights_file(w);
+    const char *prefix = graft_weights_prefix(w);
+    for (size_t i = 0; i < g->n_slots; i++) slots += g->slot[i].n_sources;
+    for (size_t i = 0; i < graft_safetensors_count(f); i++)
+        tensors += strncmp(graft_safetensors_at(f, i)->name, prefix, strlen(prefix)) == 0;
+    if (tensors > slots && prefix[0])
+        graft_log_printf(&engine->log, GRAFT_LOG_DEBUG, "%s: %zu tensors below %s are not used",
+                         graft_safetensors_path(f), tensors - slots, prefix);
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ UNet */
+
+static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
+{
+    char name[256];
+    float v[4096];
+    snprintf(name, sizeof name, "%soutput_blocks.11.1.transformer_blocks.0.norm1.bias", prefix);
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    if (!t || t->rank != 1 || t->shape[0] < 2 || t->shape[0] > 4096) return false;
+    /* SD 2.x files of the two kinds differ in nothing but their weights; the spread of this bias
+     * tells them apart, and is what other programs look at. */
+    size_t n = (size_t)t->shape[0];
+    double mean = 0, var = 0;
+    graft_to_f32(t->dtype, t->data, v, n);
+    for (size_t i = 0; i < n; i++) mean += v[i] / (double)n;
+    for (size_t i = 0; i < n; i++) var += (v[i] - mean) * (v[i] - mean) / (double)(n - 1);
+    return sqrt(var) > 0.09;
+}
+
+static graft_status configure_model(graft_model *m, const graft_safetensors *f, const char *prefix,
+                                    graft_err *e)
+{
+    graft_checkpoint_config c;
+    graft_status st = graft_checkpoint_config_read(f, &c, e);
+    if (st) return st;
+    graft_family family = graft_unet_family(&m->arch);
+    m->beta_start = c.beta_start;
+    m->beta_end = c.beta_end;
+    m->zsnr = c.zsnr;
+    m->scale_factor = c.scale_factor > 0            ? c.scale_factor
+                      : family == GRAFT_FAMILY_SDXL ? SDXL_SCALE
+                                                    : SD_SCALE;
+    bool v =
+        c.prediction_given ? c.v_prediction : family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix);
+    m->prediction = v ? GRAFT_PREDICT_V : GRAFT_PREDICT_EPS;
+    return GRAFT_OK;
+}
+
+static graft_status make_model(graft_engine *engine, graft_weights *file, graft_model **out,
+                               graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix = find_prefix(f, unet_prefixes, "input_blocks.0.0.weight");
+    if (!prefix)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: unknown architecture: no Stable Diffusion UNet in it (tensor "
+                          "model.diffusion_model.input_blocks.0.0.weight is missing)",
+                          graft_safetensors_path(f));
+    graft_model *m = graft_calloc(1, sizeof *m);
+    graft_graph *g = NULL;
+    graft_status st = GRAFT_OK;
+    if (!m) return graft_fail_nomem(e, "model");
+    atomic_init(&m->refs, 1);
+    m->engine = engine;
+    GRAFT_TRY(graft_unet_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
+    GRAFT_TRY(configure_model(m, f, prefix, e));
+    GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
+    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32};
+    GRAFT_TRY(graft_unet_build(&m->arch, &shape, &g, e));
+    GRAFT_TRY(check_part(engine, m->weights, g, e));
+    *out = m;
+    m = NULL;
+out:
+    graft_graph_destroy(g);
+    graft_model_release(m);
+    return st;
+}
+
+/* ------------------------------------------------------------------ VAE */
+
+static graft_status make_vae(graft_engine *engine, graft_weights *file, graft_vae **out,
+                             graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix = find_prefix(f, vae_prefixes, "decoder.conv_in.weight");
+    if (!prefix)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: no VAE in it (tensor first_stage_model.decoder.conv_in.weight is "
+                          "missing)",
+                          graft_safetensors_path(f));
+    graft_vae *v = graft_calloc(1, sizeof *v);
+    graft_graph *g = NULL;
+    graft_status st = GRAFT_OK;
+    if (!v) return graft_fail_nomem(e, "VAE");
+    atomic_init(&v->refs, 1);
+    v->engine = engine;
+    GRAFT_TRY(graft_vae_detect(f, prefix, graft_safetensors_metadata(f, "config"), &v->arch, e));
+    GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
+    GRAFT_TRY(graft_vae_decoder_build(&v->arch, 1, 8, 8, GRAFT_F32, &g, e));
+    GRAFT_TRY(graft_weights_check(v->weights, g, e));
+    *out = v;
+    v = NULL;
+out:
+    graft_graph_destroy(g);
+    graft_vae_release(v);
+    return st;
+}
+
+/* ------------------------------------------------------------------ text encoders */
+
+static graft_status check_encoder(const graft_encoder *n, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_textenc_shape shape = {1, GRAFT_TEXT_CHUNK, n->arch.layers, true, true, true, GRAFT_F32};
+    graft_status st = graft_textenc_build(&n->arch, &shape, &g, e);
+    if (!st) st = graft_weights_check(n->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+/* Looks for one encoder at a place; *found is false when there is none. `sdxl`: the hidden state is
+ * the last but one, without norm. */
+static graft_status add_encoder(graft_clip *c, graft_weights *file, const text_place *place,
+                                bool sdxl, bool *found, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    *found = has(f, place->prefix, "positional_embedding") ||
+             has(f, place->prefix, "text_model.embeddings.position_embedding.weight");
+    if (!*found) return GRAFT_OK;
+    if (c->n_encoders == 2)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than two text encoders",
+                          graft_safetensors_path(f));
+    graft_encoder *n = &c->encoder[c->n_encoders];
+    graft_status st =
+        graft_text_detect(f, place->prefix, graft_safetensors_metadata(f, "config"), &n->arch, e);
+    if (st) return st;
+    bool big = n->arch.layout == GRAFT_TEXT_OPENCLIP || n->arch.width >= 1024;
+    n->pad_token = big ? 0 : 49407;
+    n->layer = sdxl || big ? 2 : 1;
+    n->hidden_norm = !sdxl;
+    st = graft_weights_part(file, place->prefix, &n->weights, e);
+    if (st) return st;
+    c->n_encoders++;
+    return check_encoder(n, e);
+}
+
+static graft_clip *new_clip(graft_engine *engine)
+{
+    graft_clip *c = graft_calloc(1, sizeof *c);
+    if (!c) return NULL;
+    atomic_init(&c->refs, 1);
+    c->engine = engine;
+    snprintf(c->options.precision, sizeof c->options.precision, "f32");
+    return c;
+}
+
+static graft_status make_clip(graft_engine *engine, graft_weights *file, graft_clip **out,
+                              graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    graft_clip *c = new_clip(engine);
+    graft_status st = GRAFT_OK;
+    if (!c) return graft_fail_nomem(e, "text encoder");
+    bool sdxl = has(f, "conditioner.embedders.1.model.", "positional_embedding") ||
+                has(f, "conditioner.embedders.0.model.", "positional_embedding");
+    for (const text_place *p = text_places; p->prefix && p->prefix[0]; p++) {
+        bool found;
+        GRAFT_TRY(add_encoder(c, file, p, sdxl, &found, e));
+    }
+    if (!c->n_encoders) {
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "%s: no CLIP text encoder in it (no cond_stage_model.* or "
+                        "conditioner.embedders.* tensors)",
+                        graft_safetensors_path(f));
+        goto out;
+    }
+    *out = c;
+    c = NULL;
+out:
+    graft_clip_release(c);
+    return st;
+}
+
+graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
+                             const char *type, const graft_task *task, graft_clip **out,
+                             graft_err *e)
+{
+    bool sdxl = strcmp(type, "sdxl") == 0;
+    if (!sdxl && strcmp(type, "stable_diffusion") != 0)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "text encoders of type %s are not supported",
+                          type);
+    if (n_paths != (sdxl ? 2u : 1u))
+        return graft_fail(e, GRAFT_E_ARG, "type %s takes %d file(s)", type, sdxl ? 2 : 1);
+    graft_clip *c = new_clip(engine);
+    graft_weights *file = NULL;
+    graft_status st = GRAFT_OK;
+    if (!c) return graft_fail_nomem(e, "text encoder");
+    for (size_t i = 0; i < n_paths; i++) {
+        bool found = false;
+        GRAFT_TRY(open_weights(paths[i], task, &file, e));
+        for (const text_place *p = text_places; p->prefix && !found; p++)
+            GRAFT_TRY(add_encoder(c, file, p, sdxl, &found, e));
+        if (!found) {
+            st = graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it", paths[i]);
+            goto out;
+        }
+        graft_weights_release(file);
+        file = NULL;
+    }
+    if (sdxl && c->encoder[0].arch.width > c->encoder[1].arch.width) {
+        graft_encoder t = c->encoder[0];
+        c->encoder[0] = c->encoder[1];
+        c->encoder[1] = t;
+    }
+    *out = c;
+    c = NULL;
+out:
+    graft_weights_release(file);
+    graft_clip_release(c);
+    return st;
+}
+
+/* ------------------------------------------------------------------ files */
+
+graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_model **model, graft_clip **clip, graft_vae **vae,
+                                   graft_err *e)
+{
+    graft_weights *file = NULL;
+    graft_model *m = NULL;
+    graft_clip *c = NULL;
+    graft_vae *v = NULL;
+    graft_status st = open_weights(path, task, &file, e);
+    if (st) return st;
+    if (model) GRAFT_TRY(make_model(engine, file, &m, e));
+    if (clip) GRAFT_TRY(make_clip(engine, file, &c, e));
+    if (vae) GRAFT_TRY(make_vae(engine, file, &v, e));
+    if (model) *model = m;
+    if (clip) *clip = c;
+    if (vae) *vae = v;
+    m = NULL;
+    c = NULL;
+    v = NULL;
+out:
+    graft_model_release(m);
+    graft_clip_release(c);
+    graft_vae_release(v);
+    graft_weights_release(file);
+    return st;
+}
+
+graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
+                              graft_model **out, graft_err *e)
+{
+    return graft_checkpoint_load(engine, path, task, out, NULL, NULL, e);
+}
+
+graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
+                            graft_vae **out, graft_err *e)
+{
+    return graft_checkpoint_load(engine, path, task, NULL, NULL, out, e);
+}

@@ -1,0 +1,157 @@
+/* MODEL recipes: copies that share what did not change. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/objects.h"
+
+graft_model *graft_model_retain(graft_model *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+    return m;
+}
+
+void graft_model_release(graft_model *m)
+{
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
+    graft_weights_release(m->weights);
+    graft_free(m);
+}
+
+graft_model *graft_model_copy(const graft_model *m)
+{
+    graft_model *n = graft_malloc(sizeof *n);
+    if (!n) return NULL;
+    memcpy(n, m, sizeof *n);
+    atomic_init(&n->refs, 1);
+    graft_weights_retain(n->weights);
+    return n;
+}
+
+graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
+                                  graft_model **out, graft_err *e)
+{
+    static const struct {
+        const char *name;
+        graft_prediction prediction;
+    } kinds[] = {{"eps", GRAFT_PREDICT_EPS},
+                 {"v_prediction", GRAFT_PREDICT_V},
+                 {"x0", GRAFT_PREDICT_X0},
+                 {"lcm", GRAFT_PREDICT_LCM}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, kind) != 0) continue;
+        graft_model *n = graft_model_copy(m);
+        if (!n) return graft_fail_nomem(e, "model");
+        n->prediction = kinds[i].prediction;
+        n->zsnr = zsnr;
+        *out = n;
+        return GRAFT_OK;
+    }
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampling %s is not supported", kind);
+}
+
+graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
+                                     graft_err *e)
+{
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->rescale_cfg = multiplier;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
+                                 const graft_task *task, graft_model **out, graft_err *e)
+{
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    graft_backend *backend;
+    graft_dtype dtype;
+    graft_status st = graft_options_from(n->engine, options, &n->options, e);
+    if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
+    if (!st && options->width > 0 && options->height > 0) {
+        graft_binding *b = NULL;
+        int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
+        st = graft_model_bind(n, 2 * batch, options->height / 8, options->width / 8,
+                              GRAFT_TEXT_CHUNK, task, &b, e);
+        graft_binding_release(b);
+    }
+    if (st)
+        graft_model_release(n);
+    else
+        *out = n;
+    return st;
+}
+
+graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
+                               const graft_task *task, graft_vae **out, graft_err *e)
+{
+    graft_vae *n = graft_vae_copy(v);
+    if (!n) return graft_fail_nomem(e, "VAE");
+    graft_backend *backend;
+    graft_dtype dtype;
+    graft_status st = graft_options_from(n->engine, options, &n->options, e);
+    if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
+    if (!st && options->width > 0 && options->height > 0) {
+        graft_binding *b = NULL;
+        int64_t f = graft_vae_factor(&n->arch);
+        st = graft_vae_bind(n, true, options->height / f, options->width / f, task, &b, e);
+        graft_binding_release(b);
+    }
+    if (st)
+        graft_vae_release(n);
+    else
+        *out = n;
+    return st;
+}
+
+static bool same_arch(const graft_unet_arch *a, const graft_unet_arch *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* The first tensor of `old` that `other` lacks or has in another shape. */
+static graft_status first_difference(const graft_model *old, const graft_model *other,
+                                     const char *path, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(old->weights);
+    const char *prefix = graft_weights_prefix(old->weights);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
+        const graft_st_tensor *o = graft_weights_find(other->weights, t->name + strlen(prefix));
+        if (!o)
+            return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has no %s", path,
+                              t->name);
+        if (o->rank != t->rank ||
+            memcmp(o->shape, t->shape, (size_t)t->rank * sizeof *t->shape) != 0)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "%s is of another architecture: %s has another shape there", path,
+                              t->name);
+    }
+    return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has tensors more", path);
+}
+
+graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
+                              const graft_task *task, graft_model **out, graft_err *e)
+{
+    graft_model *other = NULL;
+    (void)keep;
+    graft_status st = graft_model_load(m->engine, path, task, &other, e);
+    if (st) return st;
+    if (!same_arch(&m->arch, &other->arch)) {
+        st = first_difference(m, other, path, e);
+        graft_model_release(other);
+        return st;
+    }
+    graft_model *n = graft_model_copy(m);
+    if (!n) {
+        graft_model_release(other);
+        return graft_fail_nomem(e, "model");
+    }
+    graft_weights_release(n->weights);
+    n->weights = graft_weights_retain(other->weights);
+    n->scale_factor = other->scale_factor;
+    graft_model_release(other);
+    *out = n;
+    return GRAFT_OK;
+}

@@ -1,0 +1,136 @@
+/* The engine's objects from the inside. A MODEL, CLIP or VAE is a recipe: architecture + weight set
+ * + options. Nothing is compiled or packed until something runs it. */
+#ifndef GRAFT_API_OBJECTS_H
+#define GRAFT_API_OBJECTS_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/cache/compiled.h"
+#include "engine/engine.h"
+#include "engine/models/arch.h"
+#include "engine/models/textenc.h"
+#include "engine/models/unet.h"
+#include "engine/models/vae.h"
+#include "engine/sampling/schedule.h"
+#include "engine/text/tokenizer.h"
+#include "engine/weights/weights.h"
+
+struct graft_engine {
+    pthread_mutex_t lock; /* backends and tokenizer, which are made at first use */
+    graft_backends backends;
+    char default_backend[32], default_precision[8];
+    graft_packs *packs;
+    graft_arenas *arenas;
+    graft_disk_cache *disk; /* NULL: memory only */
+    graft_tuner *tuner;
+    graft_compiled *compiled;
+    graft_tokenizer *tokenizer;
+    char *data_dir;
+    graft_log log;
+};
+
+/* How a recipe wants to be compiled. */
+typedef struct graft_build_options {
+    char precision[8], device[32];
+    graft_tuning tuning;
+    bool no_disk, tile;
+    int64_t max_bytes; /* 0: no limit */
+} graft_build_options;
+
+/* The backend and the activation dtype that the options mean on this machine. */
+graft_status graft_options_resolve(graft_engine *engine, const graft_build_options *o,
+                                   graft_backend **backend, graft_dtype *act_dtype, graft_err *e);
+graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
+                                graft_build_options *out, graft_err *e);
+/* The tokenizer, made at first use; lives as long as the engine. */
+graft_status graft_engine_tokenizer(graft_engine *engine, const graft_tokenizer **out,
+                                    graft_err *e);
+/* Compiles (or finds) what the job describes for these options, and binds the weights. */
+graft_status graft_engine_bind(graft_engine *engine, const graft_build_options *o,
+                               graft_compile_job *job, graft_weights *weights,
+                               const graft_task *task, graft_binding **out, graft_err *e);
+
+typedef enum graft_prediction {
+    GRAFT_PREDICT_EPS = 0,
+    GRAFT_PREDICT_V = 1,
+    GRAFT_PREDICT_X0 = 2,
+    GRAFT_PREDICT_LCM = 3
+} graft_prediction;
+
+struct graft_model {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_unet_arch arch;
+    graft_weights *weights; /* the UNet's part */
+    graft_build_options options;
+    graft_prediction prediction;
+    bool zsnr;
+    double beta_start, beta_end;
+    double scale_factor; /* latent space of the UNet = latent * scale_factor */
+    double rescale_cfg;  /* 0: off */
+};
+/* Compiles (or finds) the UNet for latents (batch,C,height,width) and binds its weights. */
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e);
+/* A copy that shares the weights, with one reference; NULL when out of memory. */
+graft_model *graft_model_copy(const graft_model *m);
+
+struct graft_vae {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_vae_arch arch;
+    graft_weights *weights;
+    graft_build_options options;
+};
+/* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
+graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                            const graft_task *task, graft_binding **out, graft_err *e);
+graft_vae *graft_vae_copy(const graft_vae *v);
+
+/* One text encoder. */
+typedef struct graft_encoder {
+    graft_text_arch arch;
+    graft_weights *weights;
+    int32_t pad_token;
+    int32_t layer;    /* hidden state after this many layers from the end; 1: all of them */
+    bool hidden_norm; /* final norm on the hidden state */
+} graft_encoder;
+
+struct graft_clip {
+    _Atomic int refs;
+    graft_engine *engine;
+    size_t n_encoders; /* 1, or 2 for SDXL: L, then G */
+    graft_encoder encoder[2];
+    graft_build_options options;
+};
+graft_clip *graft_clip_copy(const graft_clip *c);
+/* The encoder `i` on ready-made chunks: out[0] hidden (1,77*chunks,width), out[1] pooled of the
+ * first chunk (1,width or projection), with ComfyUI's weighting. For nodes through
+ * graft_clip_encode; for tests directly. */
+graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_chunks *chunks,
+                                   const graft_task *task, float *hidden, float *pooled,
+                                   graft_err *e);
+/* Pooled width of encoder i. */
+int64_t graft_encoder_pooled_width(const graft_encoder *n);
+
+/* Conditioning: entries are immutable and shared between lists. */
+typedef struct graft_cond_entry {
+    _Atomic int refs;
+    int64_t tokens, width, pooled_width;
+    float *data;   /* (tokens, width) */
+    float *pooled; /* (pooled_width) or NULL */
+    double start, end;
+    bool has_range, has_size;
+    graft_sdxl_size size;
+} graft_cond_entry;
+struct graft_cond {
+    _Atomic int refs;
+    size_t n;
+    graft_cond_entry *entry[];
+};
+/* Takes over data and pooled, also on failure. */
+graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
+                               float *pooled, const graft_sdxl_size *size, graft_cond **out,
+                               graft_err *e);
+#endif

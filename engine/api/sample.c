@@ -1,0 +1,271 @@
+/* Sampling: noise, sigmas, sampler and denoiser put together as ComfyUI's KSampler does. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/denoise.h"
+#include "engine/image/latent.h"
+#include "engine/image/mask.h"
+
+#define STEPS_MAX 100000
+
+typedef struct run_state {
+    graft_sigma_table table;
+    float *sigmas; /* those to use */
+    size_t n_sigmas;
+    float *sigmas_all;
+    float *noise, *start, *latent, *mask;
+    graft_image *mask_image;
+    int64_t shape[4], n;
+    graft_brownian *brownian;
+    graft_rng rng;
+    graft_noise_source source;
+    const graft_task *task;
+} run_state;
+
+static void finish(run_state *r)
+{
+    graft_free(r->sigmas_all);
+    graft_free(r->noise);
+    graft_free(r->start);
+    graft_free(r->latent);
+    graft_free(r->mask);
+    graft_image_release(r->mask_image);
+    graft_brownian_destroy(r->brownian);
+}
+
+/* ------------------------------------------------------------------ sigmas */
+
+static graft_status make_sigmas(run_state *r, const graft_sample_params *p, graft_err *e)
+{
+    bool drop = graft_sampler_discards_penultimate(p->sampler);
+    int64_t asked = p->steps;
+    if (p->denoise <= 0.9999) asked = p->denoise > 0 ? (int64_t)((double)p->steps / p->denoise) : 0;
+    if (p->steps < 1 || asked > STEPS_MAX) return graft_fail(e, GRAFT_E_ARG, "steps out of range");
+    if (asked == 0) return GRAFT_OK; /* denoise 0: nothing to do */
+    size_t cap = (size_t)asked + 3;
+    r->sigmas_all = graft_malloc_array(cap, sizeof(float));
+    if (!r->sigmas_all) return graft_fail_nomem(e, "sigmas");
+    graft_status st = graft_schedule_make(&r->table, p->scheduler, (int)asked + drop, r->sigmas_all,
+                                          cap, &r->n_sigmas, e);
+    if (st) return st;
+    float *s = r->sigmas_all;
+    if (drop && r->n_sigmas >= 2) {
+        s[r->n_sigmas - 2] = s[r->n_sigmas - 1];
+        r->n_sigmas--;
+    }
+    if (p->denoise <= 0.9999 && r->n_sigmas > (size_t)p->steps + 1) {
+        s += r->n_sigmas - (size_t)p->steps - 1;
+        r->n_sigmas = (size_t)p->steps + 1;
+    }
+    if (p->end_at_step >= 0 && (size_t)p->end_at_step + 1 < r->n_sigmas) {
+        r->n_sigmas = (size_t)p->end_at_step + 1;
+        if (p->force_full_denoise) s[r->n_sigmas - 1] = 0.0f;
+    }
+    if (p->start_at_step > 0) {
+        bool any = (size_t)p->start_at_step + 1 < r->n_sigmas;
+        s += any ? p->start_at_step : 0;
+        r->n_sigmas = any ? r->n_sigmas - (size_t)p->start_at_step : 0;
+    }
+    r->sigmas = s;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ latents and noise */
+
+static bool any_value(const float *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (v[i] != 0.0f) return true;
+    return false;
+}
+
+/* The latent in the UNet's space. A latent of zeros with other channels is widened. */
+static graft_status take_latent(run_state *r, const graft_model *m, const graft_latent *l,
+                                graft_err *e)
+{
+    const float *data = graft_latent_data(l, r->shape);
+    int64_t given = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
+    bool empty = !any_value(data, given);
+    if (r->shape[1] != m->arch.in_channels) {
+        if (!empty)
+            return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
+                              (long long)r->shape[1], m->arch.in_channels);
+        r->shape[1] = m->arch.in_channels;
+    }
+    r->n = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
+    r->latent = graft_calloc((size_t)r->n, sizeof(float));
+    r->noise = graft_calloc((size_t)r->n, sizeof(float));
+    r->start = graft_malloc_array((size_t)r->n, sizeof(float));
+    if (!r->latent || !r->noise || !r->start) return graft_fail_nomem(e, "latents");
+    float scale = (float)m->scale_factor;
+    for (int64_t i = 0; i < r->n && !empty; i++) r->latent[i] = data[i] * scale;
+    return GRAFT_OK;
+}
+
+static graft_status take_mask(run_state *r, const graft_latent *l, graft_err *e)
+{
+    const graft_image *mask = graft_latent_mask(l);
+    if (!mask) return GRAFT_OK;
+    int64_t shape[4];
+    graft_status st =
+        graft_image_resize_mask(mask, r->shape[2], r->shape[3], r->shape[0], &r->mask_image, e);
+    if (st) return st;
+    const float *data = graft_image_data(r->mask_image, shape);
+    size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
+    r->mask = graft_malloc_array(n, sizeof(float));
+    if (!r->mask) return graft_fail_nomem(e, "mask");
+    memcpy(r->mask, data, n * sizeof(float));
+    return GRAFT_OK;
+}
+
+/* SDE samplers follow one Brownian path; the others draw with the next seed, so that their noise is
+ * not that of the start. */
+static graft_status make_source(run_state *r, const graft_sample_params *p, graft_err *e)
+{
+    if (!graft_sampler_is_sde(p->sampler)) {
+        graft_rng_seed(&r->rng, p->seed + 1);
+        r->source = graft_noise_plain(&r->rng);
+        return GRAFT_OK;
+    }
+    float low = r->sigmas[0], high = r->sigmas[0];
+    for (size_t i = 0; i < r->n_sigmas; i++) {
+        if (r->sigmas[i] > 0 && r->sigmas[i] < low) low = r->sigmas[i];
+        if (r->sigmas[i] > high) high = r->sigmas[i];
+    }
+    graft_status st = graft_brownian_create(low, high, p->seed, (size_t)r->n, &r->brownian, e);
+    if (!st) r->source = graft_brownian_source(r->brownian);
+    return st;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+/* A picture of D at a quarter of the work: SD's latent channels mapped linearly to colours. The
+ * factors are the least-squares fit that is common for SD1 latents. */
+static void preview(const run_state *r, const float *denoised)
+{
+    static const float factor[4][3] = {{0.3512f, 0.2297f, 0.3227f},
+                                       {0.3250f, 0.4974f, 0.2350f},
+                                       {-0.2829f, 0.1762f, 0.2721f},
+                                       {-0.2120f, -0.2616f, -0.7177f}};
+    const graft_task *t = r->task;
+    if (!t || !t->preview || r->shape[1] != 4) return;
+    int64_t area = r->shape[2] * r->shape[3];
+    uint8_t *rgb = graft_malloc_array((size_t)area, 3);
+    if (!rgb) return; /* a preview is not worth a failure */
+    for (int64_t i = 0; i < area; i++)
+        for (int k = 0; k < 3; k++) {
+            float v = 0;
+            for (int c = 0; c < 4; c++) v += denoised[c * area + i] * factor[c][k];
+            v = (v + 1.0f) * 127.5f;
+            rgb[i * 3 + k] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+        }
+    t->preview(t->ctx, rgb, (int)r->shape[3], (int)r->shape[2]);
+    graft_free(rgb);
+}
+
+static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
+{
+    const run_state *r = ctx;
+    (void)x;
+    graft_task_progress(r->task, i + 1, total);
+    if (denoised) preview(r, denoised);
+}
+
+static graft_status integrate(run_state *r, const graft_model *m, const graft_sample_params *p,
+                              const graft_cond *positive, const graft_cond *negative, graft_err *e)
+{
+    graft_guided *guided = NULL;
+    graft_guided_config c = {.model = m,
+                             .table = &r->table,
+                             .positive = positive,
+                             .negative = negative,
+                             .cfg = p->cfg,
+                             .mask = r->mask,
+                             .latent = r->mask ? r->latent : NULL,
+                             .noise = r->mask ? r->noise : NULL,
+                             .task = r->task};
+    memcpy(c.shape, r->shape, sizeof c.shape);
+    memcpy(r->start, r->noise, (size_t)r->n * sizeof(float));
+    graft_guided_start(&c, r->sigmas[0], r->latent, r->start);
+    if (r->mask && strcmp(p->sampler, "ddim") == 0) {
+        /* What is kept gets noise of its own, not that of the start. */
+        graft_rng own;
+        graft_rng_seed(&own, p->seed + 1);
+        graft_rng_randn(&own, r->noise, (size_t)r->n);
+    }
+    graft_status st = graft_guided_create(&c, &guided, e);
+    if (st) return st;
+    graft_denoiser d = graft_guided_denoiser(guided);
+    graft_sampler_run run = {.denoiser = &d,
+                             .noise = &r->source,
+                             .sigmas = r->sigmas,
+                             .n_sigmas = r->n_sigmas,
+                             .x = r->start,
+                             .n = (size_t)r->n,
+                             .batch = (size_t)r->shape[0],
+                             .sigma_min = r->table.sigma[0],
+                             .sigma_max = r->table.sigma[r->table.count - 1],
+                             .step_ctx = r,
+                             .step = step_done};
+    st = graft_sampler_run_named(p->sampler, &run, e);
+    graft_guided_destroy(guided);
+    return st;
+}
+
+/* The result in the latent's own scale, with the mask and the batch indices it came with. */
+static graft_status result(const run_state *r, const graft_model *m, const graft_latent *from,
+                           graft_latent **out, graft_err *e)
+{
+    graft_latent *l;
+    graft_status st = graft_latent_create_like(from, r->shape, &l, e);
+    if (st) return st;
+    float *x = graft_latent_writable(l), scale = (float)m->scale_factor;
+    for (int64_t i = 0; i < r->n; i++) x[i] = r->start[i] / scale;
+    *out = l;
+    return GRAFT_OK;
+}
+
+const char *const *graft_sampler_names(void)
+{
+    return graft_sampler_list();
+}
+
+const char *const *graft_scheduler_names(void)
+{
+    return graft_schedule_names();
+}
+
+graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
+                          const graft_cond *positive, const graft_cond *negative,
+                          const graft_latent *latent, const graft_task *task, graft_latent **out,
+                          graft_err *e)
+{
+    if (!graft_sampler_known(p->sampler))
+        return graft_fail(e, GRAFT_E_ARG, "unknown sampler %s", p->sampler);
+    run_state *r = graft_calloc(1, sizeof *r);
+    graft_status st = GRAFT_OK;
+    if (!r) return graft_fail_nomem(e, "sampling");
+    r->task = task;
+    graft_task_phase(task, "sample");
+    graft_sigma_table_init(&r->table, m->beta_start, m->beta_end, m->zsnr,
+                           m->prediction == GRAFT_PREDICT_LCM);
+    GRAFT_TRY(take_latent(r, m, latent, e));
+    GRAFT_TRY(make_sigmas(r, p, e));
+    if (r->n_sigmas < 2) {
+        *out = graft_latent_retain((graft_latent *)latent);
+        goto out;
+    }
+    GRAFT_TRY(take_mask(r, latent, e));
+    if (p->add_noise)
+        GRAFT_TRY(
+            graft_noise_latent(p->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));
+    GRAFT_TRY(make_source(r, p, e));
+    GRAFT_TRY(integrate(r, m, p, positive, negative, e));
+    GRAFT_TRY(result(r, m, latent, out, e));
+out:
+    finish(r);
+    graft_free(r);
+    return st;
+}

@@ -1,0 +1,287 @@
+#include "engine/cache/compiled.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "engine/passes/passes.h"
+
+/* Raised whenever builders, passes or kernel descriptors change what a key stands for. */
+#define COMPILE_VERSION 1u
+
+typedef struct entry {
+    graft_hash key;
+    graft_exe *exe; /* NULL while it is made */
+    uint64_t last_used;
+    struct entry *next;
+} entry;
+
+struct graft_compiled {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    entry *first;
+    uint64_t clock, max_bytes;
+    graft_disk_cache *disk;
+    graft_tuner *tuner;
+    graft_compiled_stats stats;
+};
+
+graft_status graft_compiled_create(uint64_t max_bytes, graft_disk_cache *disk, graft_tuner *tuner,
+                                   graft_compiled **out, graft_err *e)
+{
+    graft_compiled *c = graft_calloc(1, sizeof *c);
+    if (!c) return graft_fail_nomem(e, "compiled-graph cache");
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    c->max_bytes = max_bytes;
+    c->disk = disk;
+    c->tuner = tuner;
+    *out = c;
+    return GRAFT_OK;
+}
+
+void graft_compiled_destroy(graft_compiled *c)
+{
+    if (!c) return;
+    while (c->first) {
+        entry *k = c->first;
+        c->first = k->next;
+        graft_exe_release(k->exe);
+        graft_free(k);
+    }
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
+    graft_free(c);
+}
+
+graft_hash graft_compile_key(const graft_compile_job *job)
+{
+    uint32_t numbers[] = {COMPILE_VERSION, GRAFT_DISK_FORMAT, sizeof(graft_op_desc),
+                          (uint32_t)job->tuning};
+    graft_hash h = graft_hash128(job->kind, strlen(job->kind));
+    h = graft_hash_mix(h, job->arch, job->arch_bytes);
+    h = graft_hash_mix(h, job->shape, job->shape_bytes);
+    h = graft_hash_mix(h, numbers, sizeof numbers);
+    h = graft_hash_mix(h, &job->max_bytes, sizeof job->max_bytes);
+    return graft_hash_mix(h, &job->backend->identity, sizeof job->backend->identity);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What compiled graphs themselves weigh: tables, not arenas (shared) or weights (elsewhere). */
+static uint64_t bytes_of(const graft_exe *x)
+{
+    const graft_graph *g = x->graph;
+    return g->n_values * sizeof *g->value + x->n_uses * sizeof *x->use + g->n_slots * 256 +
+           g->n_nodes * (sizeof *g->node + sizeof *x->step + sizeof *x->info + 16384);
+}
+
+/* ------------------------------------------------------------------ disk entries */
+
+/* "variants N\n" N numbers "\n" and the graph's text. */
+static char *to_text(const graft_graph *g, const int32_t *variant, size_t *size)
+{
+    graft_str s = GRAFT_STR_INIT;
+    graft_str_printf(&s, "variants %zu\n", g->n_nodes);
+    for (size_t i = 0; i < g->n_nodes; i++) graft_str_printf(&s, "%d ", variant[i]);
+    graft_str_puts(&s, "\n");
+    graft_graph_print(g, &s);
+    *size = s.len;
+    return graft_str_take(&s);
+}
+
+static graft_status from_text(const char *text, size_t size, graft_graph **g, int32_t **variant,
+                              graft_err *e)
+{
+    char *p = NULL;
+    const char *graph = memmem(text, size, "graft-graph", 11);
+    if (!graph || size < 16 || memcmp(text, "variants ", 9) != 0)
+        return graft_fail(e, GRAFT_E_FORMAT, "no variants before the graph");
+    size_t n = strtoul(text + 9, &p, 10);
+    graft_status st = graft_graph_parse(graph, size - (size_t)(graph - text), g, e);
+    if (st) return st;
+    if (n == (*g)->n_nodes) *variant = graft_malloc_array(n, sizeof **variant);
+    if (!*variant) {
+        graft_graph_destroy(*g);
+        *g = NULL;
+        return graft_fail(e, GRAFT_E_FORMAT, "variants do not fit the graph");
+    }
+    for (size_t i = 0; i < n; i++) (*variant)[i] = (int32_t)strtol(p, &p, 10);
+    return GRAFT_OK;
+}
+
+static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key, graft_graph **g,
+                 int32_t **variant)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!c->disk || !job->use_disk || graft_disk_cache_read(c->disk, key, &text, &size))
+        return false;
+    bool ok = from_text(text, size, g, variant, NULL) == GRAFT_OK;
+    graft_free(text);
+    return ok;
+}
+
+/* ------------------------------------------------------------------ making */
+
+static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
+                          graft_graph **g, int32_t **variant, graft_err *e)
+{
+    graft_status st = job->build(job->arch, job->shape, g, e);
+    if (st) return st;
+    GRAFT_TRY(graft_passes_run(*g, e));
+    *variant = graft_malloc_array((*g)->n_nodes, sizeof **variant);
+    if (!*variant) {
+        st = graft_fail_nomem(e, "kernel variants");
+        goto out;
+    }
+    if (job->tuning != GRAFT_TUNING_OFF) graft_task_phase(task, "tune");
+    GRAFT_TRY(graft_tuner_choose(c->tuner, *g, job->backend, job->tuning, job->max_bytes, task,
+                                 *variant, e));
+out:
+    if (st) {
+        graft_graph_destroy(*g);
+        *g = NULL;
+    }
+    return st;
+}
+
+static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+                         const graft_task *task, graft_exe **out, bool *from_disk, graft_err *e)
+{
+    graft_graph *g = NULL;
+    int32_t *variant = NULL;
+    graft_status st = GRAFT_OK;
+    *from_disk = load(c, job, key, &g, &variant);
+    if (!*from_disk) {
+        graft_task_phase(task, "compile");
+        GRAFT_TRY(build(c, job, task, &g, &variant, e));
+    }
+    graft_exe_choices choices = {variant, g->n_nodes};
+    GRAFT_TRY(graft_exe_create(g, job->backend, &choices, task, out, e));
+    if (!*from_disk && c->disk && job->use_disk) {
+        size_t size;
+        char *text = to_text(g, variant, &size);
+        if (text) graft_disk_cache_write(c->disk, key, text, size);
+        graft_free(text);
+    }
+    g = NULL; /* the executable's now */
+    (*out)->key = key;
+    if (job->max_bytes && (*out)->arena_bytes > job->max_bytes) {
+        st = graft_fail(e, GRAFT_E_LIMIT,
+                        "%s needs %lld MB for activations, more than the %lld MB allowed", job->kind,
+                        (long long)(((*out)->arena_bytes >> 20) + 1),
+                        (long long)(job->max_bytes >> 20));
+        graft_exe_release(*out);
+        *out = NULL;
+    }
+out:
+    graft_graph_destroy(g);
+    graft_free(variant);
+    return st;
+}
+
+/* ------------------------------------------------------------------ table */
+
+static entry *find(graft_compiled *c, graft_hash key)
+{
+    for (entry *k = c->first; k; k = k->next)
+        if (graft_hash_equal(k->key, key)) return k;
+    return NULL;
+}
+
+static void unlink_entry(graft_compiled *c, entry *k)
+{
+    entry **at = &c->first;
+    while (*at != k) at = &(*at)->next;
+    *at = k->next;
+}
+
+/* Lets go of the longest unused graphs until the rest fits; the lock is held. */
+static void trim(graft_compiled *c)
+{
+    for (;;) {
+        uint64_t bytes = 0;
+        entry *oldest = NULL;
+        for (entry *k = c->first; k; k = k->next) {
+            if (!k->exe || atomic_load(&k->exe->refs) > 1) continue;
+            bytes += bytes_of(k->exe);
+            if (!oldest || k->last_used < oldest->last_used) oldest = k;
+        }
+        if (!oldest || bytes <= c->max_bytes) return;
+        unlink_entry(c, oldest);
+        graft_exe_release(oldest->exe);
+        graft_free(oldest);
+    }
+}
+
+/* An entry for the key: a finished one, or a new one that the caller must make (*mine). */
+static entry *claim(graft_compiled *c, graft_hash key, bool *mine)
+{
+    entry *k;
+    *mine = false;
+    while ((k = find(c, key)) != NULL && !k->exe) pthread_cond_wait(&c->changed, &c->lock);
+    if (k) return k;
+    k = graft_calloc(1, sizeof *k);
+    if (!k) return NULL;
+    k->key = key;
+    k->next = c->first;
+    c->first = k;
+    *mine = true;
+    return k;
+}
+
+graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
+                                const graft_task *task, graft_exe **out, graft_err *e)
+{
+    graft_hash key = graft_compile_key(job);
+    graft_status st = GRAFT_OK;
+    bool mine, from_disk = false;
+    pthread_mutex_lock(&c->lock);
+    entry *k = claim(c, key, &mine);
+    if (!k) {
+        pthread_mutex_unlock(&c->lock);
+        return graft_fail_nomem(e, "compiled-graph cache");
+    }
+    if (mine) {
+        graft_exe *x = NULL;
+        double seconds = now();
+        pthread_mutex_unlock(&c->lock);
+        st = make(c, job, key, task, &x, &from_disk, e);
+        pthread_mutex_lock(&c->lock);
+        c->stats.build_seconds += now() - seconds;
+        if (st) {
+            unlink_entry(c, k);
+            graft_free(k);
+        } else {
+            k->exe = x;
+            c->stats.from_disk += from_disk;
+            c->stats.built += !from_disk;
+        }
+        pthread_cond_broadcast(&c->changed);
+    } else {
+        c->stats.hits++;
+    }
+    if (!st) {
+        k->last_used = ++c->clock;
+        *out = graft_exe_retain(k->exe);
+        trim(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+void graft_compiled_stats_get(graft_compiled *c, graft_compiled_stats *out)
+{
+    pthread_mutex_lock(&c->lock);
+    *out = c->stats;
+    for (entry *k = c->first; k; k = k->next) out->in_memory += k->exe != NULL;
+    pthread_mutex_unlock(&c->lock);
+}

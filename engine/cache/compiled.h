@@ -1,0 +1,45 @@
+/* Compiled graphs by key, in memory: each is made once, however many callers ask at one time.
+ *
+ * The key names everything that could change the result: what is built (kind, architecture, shape,
+ * precision), how (tuning, pass and format versions) and for what (backend, library version,
+ * device). The graph's weights are no part of it. */
+#ifndef GRAFT_CACHE_COMPILED_H
+#define GRAFT_CACHE_COMPILED_H
+#include "engine/cache/disk.h"
+#include "engine/exec/exe.h"
+#include "engine/exec/tune.h"
+
+typedef struct graft_compiled graft_compiled;
+
+/* max_bytes: of graphs that nobody uses; the longest unused goes first. disk and tuner are borrowed,
+ * disk may be NULL. */
+graft_status graft_compiled_create(uint64_t max_bytes, graft_disk_cache *disk, graft_tuner *tuner,
+                                   graft_compiled **out, graft_err *e);
+void graft_compiled_destroy(graft_compiled *c);
+
+typedef struct graft_compile_job {
+    const char *kind;     /* "unet", "vae_decoder", … */
+    const void *arch;     /* plain data without padding that differs */
+    size_t arch_bytes;
+    const void *shape;    /* likewise */
+    size_t shape_bytes;
+    graft_backend *backend;
+    graft_tuning tuning;
+    bool use_disk;
+    int64_t max_bytes; /* of arena and workspace; 0: no limit */
+    /* Builds the graph as model code describes it; passes run afterwards. */
+    graft_status (*build)(const void *arch, const void *shape, graft_graph **out, graft_err *e);
+} graft_compile_job;
+
+/* The key that the job has. */
+graft_hash graft_compile_key(const graft_compile_job *job);
+/* The compiled graph with one reference for the caller. */
+graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
+                                const graft_task *task, graft_exe **out, graft_err *e);
+
+typedef struct graft_compiled_stats {
+    uint64_t in_memory, hits, from_disk, built;
+    double build_seconds; /* in all */
+} graft_compiled_stats;
+void graft_compiled_stats_get(graft_compiled *c, graft_compiled_stats *out);
+#endif

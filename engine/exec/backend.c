@@ -1,0 +1,134 @@
+#include "engine/exec/backend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dl.h"
+#include "base/file.h"
+#include "base/str.h"
+
+typedef struct scored {
+    const graft_kernels *lib;
+    int32_t score;
+} scored;
+
+static int best_first(const void *a, const void *b)
+{
+    return ((const scored *)b)->score - ((const scored *)a)->score;
+}
+
+/* NULL when the library cannot be used; the reason is in the log. */
+static const graft_kernels *open_library(const char *path, const graft_log *log)
+{
+    graft_dl dl;
+    graft_err e = GRAFT_ERR_INIT;
+    if (graft_dl_open(path, &dl, &e)) {
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s", e.text);
+        return NULL;
+    }
+    const graft_kernels *lib = graft_dl_symbol(&dl, GRAFT_KERNELS_SYMBOL);
+    if (!lib) {
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s: no kernel library: it has no symbol %s", path,
+                         GRAFT_KERNELS_SYMBOL);
+        return NULL;
+    }
+    if (lib->abi_major != GRAFT_KERNELS_ABI_MAJOR || lib->abi_minor > GRAFT_KERNELS_ABI_MINOR) {
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s: kernel ABI version %u.%u, this engine has %u.%u",
+                         path, lib->abi_major, lib->abi_minor, GRAFT_KERNELS_ABI_MAJOR,
+                         GRAFT_KERNELS_ABI_MINOR);
+        return NULL;
+    }
+    return lib;
+}
+
+graft_status graft_backends_load(graft_backends *b, const char *folder, int threads,
+                                 const graft_log *log, graft_err *e)
+{
+    char **names = NULL;
+    size_t n = 0, found = 0;
+    scored list[GRAFT_MAX_BACKENDS];
+    memset(b, 0, sizeof *b);
+    b->threads = threads;
+    if (log) b->log = *log;
+    graft_status st = graft_dir_list(folder, (const char *const[]){".so", NULL}, &names, &n, e);
+    if (st) return st;
+    for (size_t i = 0; i < n && found < GRAFT_MAX_BACKENDS; i++) {
+        if (!graft_str_starts(names[i], "graft_kernels_")) continue;
+        char *path = graft_path_join(folder, names[i]);
+        if (!path) {
+            st = graft_fail_nomem(e, "kernel libraries");
+            goto out;
+        }
+        const graft_kernels *lib = open_library(path, log);
+        graft_free(path);
+        int32_t score = lib ? lib->score() : 0;
+        if (score > 0) list[found++] = (scored){lib, score};
+    }
+    qsort(list, found, sizeof *list, best_first);
+    for (size_t i = 0; i < found; i++) {
+        graft_backend *k = &b->list[b->count];
+        k->lib = list[i].lib;
+        k->api = list[i].lib->api;
+        snprintf(k->name, sizeof k->name, "%s", list[i].lib->name);
+        b->name[b->count++] = k->name;
+    }
+    if (!b->count)
+        st = graft_fail(e, GRAFT_E_NOTFOUND, "no kernel library that can run here in %s", folder);
+out:
+    graft_names_free(names, n);
+    return st;
+}
+
+void graft_backends_finish(graft_backends *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (b->list[i].device) b->list[i].api->destroy(b->list[i].device);
+    b->count = 0;
+}
+
+static void *host_alloc(size_t align, size_t bytes)
+{
+    return graft_malloc_aligned(align < sizeof(void *) ? sizeof(void *) : align, bytes);
+}
+
+static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *e)
+{
+    char text[512] = "";
+    graft_kernels_host host = {sizeof host, b->threads,  host_alloc,
+                               graft_free,  b->log.line, b->log.ctx};
+    graft_status st = k->api->create(&host, 0, &k->device, text, sizeof text);
+    if (st) {
+        k->device = NULL;
+        return graft_fail(e, st, "backend %s: %s", k->name, text[0] ? text : graft_status_text(st));
+    }
+    memset(&k->info, 0, sizeof k->info);
+    k->info.size = sizeof k->info;
+    st = k->api->info(k->device, &k->info);
+    if (st) return graft_fail(e, st, "backend %s: no device information", k->name);
+    graft_hash h = graft_hash128(k->name, strlen(k->name));
+    h = graft_hash_mix(h, k->lib->version, strlen(k->lib->version));
+    k->identity = graft_hash_mix(h, k->info.identity, strlen(k->info.identity));
+    return GRAFT_OK;
+}
+
+graft_status graft_backends_get(graft_backends *b, const char *name, graft_backend **out,
+                                graft_err *e)
+{
+    bool any = !name || !name[0] || strcmp(name, "auto") == 0;
+    for (size_t i = 0; i < b->count; i++) {
+        graft_backend *k = &b->list[i];
+        if (!any && strcmp(k->name, name) != 0) continue;
+        graft_status st = k->device ? GRAFT_OK : open_device(b, k, e);
+        if (!st) *out = k;
+        if (!st || !any) return st;
+        graft_log_printf(&b->log, GRAFT_LOG_WARN, "%s", e ? e->text : k->name);
+    }
+    graft_str s = GRAFT_STR_INIT;
+    for (size_t i = 0; i < b->count; i++) graft_str_printf(&s, " %s", b->list[i].name);
+    graft_status st = graft_fail(e, GRAFT_E_NOTFOUND, "backend %s cannot run here; these can:%s",
+                                 any ? "auto" : name, s.data ? s.data : " none");
+    graft_str_finish(&s);
+    return st;
+}

@@ -1,0 +1,39 @@
+/* Kernel libraries, found in a folder and loaded at run time, and one device of one of them. */
+#ifndef GRAFT_EXEC_BACKEND_H
+#define GRAFT_EXEC_BACKEND_H
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "kernels/kernel_abi.h"
+
+typedef struct graft_backend {
+    const graft_kernels *lib;
+    const graft_kernels_api *api;
+    graft_device *device;
+    graft_device_info info;
+    graft_hash identity; /* library, version, device: part of every cache key */
+    char name[32];
+} graft_backend;
+
+#define GRAFT_MAX_BACKENDS 8
+typedef struct graft_backends {
+    graft_backend list[GRAFT_MAX_BACKENDS]; /* best first; device NULL until first used */
+    const char *name[GRAFT_MAX_BACKENDS + 1];
+    size_t count;
+    int threads;
+    graft_log log;
+} graft_backends;
+
+/* Loads every graft_kernels_*.so of the folder whose score says that it can run here. A library
+ * that does not load or has another ABI version is reported and passed over. */
+graft_status graft_backends_load(graft_backends *b, const char *folder, int threads,
+                                 const graft_log *log, graft_err *e);
+void graft_backends_finish(graft_backends *b);
+/* By name, or the best for "auto" and NULL; its device is made at first use. Not thread-safe: the
+ * engine calls it under its lock. */
+graft_status graft_backends_get(graft_backends *b, const char *name, graft_backend **out,
+                                graft_err *e);
+#endif

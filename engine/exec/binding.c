@@ -1,0 +1,99 @@
+/* Bindings: the packed weights of one weight set for one executable. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/exec/exe.h"
+
+typedef struct fill_job {
+    const graft_exe *exe;
+    const graft_exe_use *use;
+    const graft_weights *weights;
+    const graft_task *task;
+} fill_job;
+
+static graft_status fill(void *ctx, void *dst, graft_err *e)
+{
+    const fill_job *job = ctx;
+    const graft_exe *x = job->exe;
+    graft_slot_data data = {0};
+    graft_status st = GRAFT_OK;
+    const graft_gslot *slot = NULL;
+    if (job->use->slot >= 0) {
+        slot = &x->graph->slot[job->use->slot];
+        st = graft_weights_load(job->weights, slot, job->task ? &job->task->log : NULL, &data, e);
+        if (st) return st;
+    } else {
+        const graft_literal *l = &x->graph->literal[job->use->literal];
+        data.dtype = l->dtype;
+        data.data = l->data;
+    }
+    st = x->backend->api->pack(x->step[job->use->step].kernel, job->use->input, data.dtype,
+                               data.data, dst);
+    if (st)
+        graft_fail(e, st, "backend %s: packing a weight: %s", x->backend->name,
+                   graft_status_text(st));
+    graft_slot_data_finish(&data);
+    if (slot) graft_weights_forget(job->weights, slot);
+    return st;
+}
+
+static graft_status content_hash(const graft_exe *x, const graft_exe_use *use,
+                                 const graft_weights *w, graft_hash *out, graft_err *e)
+{
+    if (use->slot >= 0) return graft_weights_slot_hash(w, &x->graph->slot[use->slot], out, e);
+    const graft_literal *l = &x->graph->literal[use->literal];
+    *out = graft_hash128(l->data, (size_t)l->count * graft_dtype_size(l->dtype));
+    return GRAFT_OK;
+}
+
+static graft_status bind_use(graft_binding *b, size_t i, const graft_task *task, graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    const graft_exe_use *use = &x->use[i];
+    graft_hash key;
+    graft_status st = content_hash(x, use, b->weights, &key, e);
+    if (st) return st;
+    key = graft_hash_mix(key, &x->backend->identity, sizeof x->backend->identity);
+    key = graft_hash_mix(key, &use->packing, sizeof use->packing);
+    fill_job job = {x, use, b->weights, task};
+    return graft_packs_get(b->packs, x->backend, key, use->bytes, fill, &job, &b->pack[i], e);
+}
+
+graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
+                                  const graft_task *task, graft_binding **out, graft_err *e)
+{
+    graft_binding *b = graft_calloc(1, sizeof *b);
+    graft_pack **pack = graft_calloc(x->n_uses, sizeof *pack);
+    graft_status st = GRAFT_OK;
+    if (!b || !pack) {
+        graft_free(b);
+        graft_free(pack);
+        return graft_fail_nomem(e, "weight table");
+    }
+    atomic_init(&b->refs, 1);
+    b->exe = graft_exe_retain(x);
+    b->weights = graft_weights_retain(w);
+    b->packs = packs;
+    b->pack = pack;
+    for (size_t i = 0; i < x->n_uses && !st; i++) {
+        if (graft_task_cancelled(task))
+            st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        else
+            st = bind_use(b, i, task, e);
+    }
+    if (st)
+        graft_binding_release(b);
+    else
+        *out = b;
+    return st;
+}
+
+void graft_binding_release(graft_binding *b)
+{
+    if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
+    for (size_t i = 0; i < b->exe->n_uses; i++) graft_packs_put(b->packs, b->pack[i]);
+    graft_free(b->pack);
+    graft_weights_release(b->weights);
+    graft_exe_release(b->exe);
+    graft_free(b);
+}

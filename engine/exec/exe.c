@@ -1,0 +1,269 @@
+#include "engine/exec/exe.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "engine/plan/plan.h"
+
+/* Work in progress of graft_exe_create(). */
+typedef struct exe_builder {
+    graft_exe *x;
+    const graft_graph *g;
+    graft_interval *interval; /* storages, then workspaces */
+    int32_t *storage;         /* of each root value, -1: none */
+    int32_t *last_use;        /* step at which each root is read last */
+    size_t n_intervals, n_storages;
+    graft_err *e;
+} exe_builder;
+
+static int64_t value_bytes(const graft_gvalue *v)
+{
+    return graft_gvalue_count(v) * (int64_t)graft_dtype_size(v->dtype);
+}
+
+static bool is_constant(const graft_gvalue *v)
+{
+    return v->kind == GRAFT_VALUE_WEIGHT || v->kind == GRAFT_VALUE_CONST;
+}
+
+static graft_status prepare_step(exe_builder *b, size_t i, int32_t variant)
+{
+    graft_exe *x = b->x;
+    graft_op_desc desc;
+    char text[512] = "";
+    graft_graph_desc(b->g, i, &desc);
+    x->info[i].size = sizeof x->info[i];
+    graft_status st = x->backend->api->prepare(x->backend->device, &desc, variant,
+                                               &x->step[i].kernel, &x->info[i], text, sizeof text);
+    if (!st) return GRAFT_OK;
+    x->step[i].kernel = NULL;
+    return graft_fail(b->e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
+                      graft_op_name(desc.op), text[0] ? text : graft_status_text(st));
+}
+
+static graft_status prepare_all(exe_builder *b, const graft_exe_choices *choices,
+                                const graft_task *task)
+{
+    size_t n = b->g->n_nodes;
+    for (size_t i = 0; i < n; i++) {
+        if (graft_task_cancelled(task)) return graft_fail(b->e, GRAFT_E_CANCEL, "cancelled");
+        graft_task_progress(task, i, n);
+        int32_t variant = choices && i < choices->n ? choices->variant[i] : -1;
+        graft_status st = prepare_step(b, i, variant);
+        if (st && variant >= 0 && st != GRAFT_E_NOMEM) st = prepare_step(b, i, -1);
+        if (st) return st;
+    }
+    return GRAFT_OK;
+}
+
+static graft_status collect_uses(exe_builder *b)
+{
+    graft_exe *x = b->x;
+    size_t cap = 0;
+    for (size_t i = 0; i < b->g->n_nodes; i++) {
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+            graft_vid v = b->g->node[i].in[k];
+            if (v < 0 || !is_constant(&b->g->value[v])) continue;
+            const graft_gvalue *c = &b->g->value[v];
+            if (graft_graph_is_view(b->g, v))
+                return graft_fail(b->e, GRAFT_E_INTERNAL, "operator %zu reads part of a weight", i);
+            if (graft_grow(&x->use, &cap, x->n_uses + 1, sizeof *x->use))
+                return graft_fail_nomem(b->e, "weight table");
+            bool literal = c->kind == GRAFT_VALUE_CONST;
+            x->step[i].in[k] = -2 - (int64_t)x->n_uses;
+            x->use[x->n_uses++] = (graft_exe_use){(uint32_t)i,
+                                                  k,
+                                                  literal ? -1 : c->index,
+                                                  literal ? c->index : -1,
+                                                  x->info[i].packed_bytes[k],
+                                                  x->info[i].packing[k]};
+            x->weight_bytes += x->info[i].packed_bytes[k];
+        }
+    }
+    return GRAFT_OK;
+}
+
+static void find_last_uses(exe_builder *b)
+{
+    const graft_graph *g = b->g;
+    for (size_t i = 0; i < g->n_values; i++) b->last_use[i] = -1;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
+            if (g->node[i].in[k] >= 0) b->last_use[g->value[g->node[i].in[k]].root] = (int32_t)i;
+    for (size_t i = 0; i < g->n_outputs; i++)
+        b->last_use[g->value[g->output[i]].root] = (int32_t)g->n_nodes;
+}
+
+static int32_t add_interval(exe_builder *b, int64_t bytes, int32_t first, int32_t last)
+{
+    b->interval[b->n_intervals] = (graft_interval){bytes, first, last, 0};
+    return (int32_t)b->n_intervals++;
+}
+
+/* The storage that node i's output may take over from an input that dies there, or -1. */
+static int32_t inplace_storage(const exe_builder *b, size_t i)
+{
+    const graft_graph *g = b->g;
+    const graft_gnode *n = &g->node[i];
+    const graft_gvalue *out = &g->value[n->out];
+    for (int k = 0; k < graft_op_input_count(n->op); k++) {
+        graft_vid v = n->in[k];
+        if (v < 0 || is_constant(&g->value[v]) || !b->x->backend->api->inplace) continue;
+        const graft_gvalue *in = &g->value[v];
+        const graft_gvalue *root = &g->value[in->root];
+        if (root->kind != GRAFT_VALUE_TEMP || b->last_use[in->root] != (int32_t)i) continue;
+        if (!graft_gvalue_dense(in) || in->offset || value_bytes(in) != value_bytes(out) ||
+            value_bytes(root) != value_bytes(out))
+            continue;
+        bool twice = false; /* another input of this node in the same memory */
+        for (int j = 0; j < GRAFT_MAX_INPUTS; j++)
+            if (j != k && n->in[j] >= 0 && g->value[n->in[j]].root == in->root) twice = true;
+        if (!twice && b->x->backend->api->inplace(b->x->step[i].kernel, k))
+            return b->storage[in->root];
+    }
+    return -1;
+}
+
+/* Storages of inputs and of what nodes make, then one interval for each workspace. */
+static void make_intervals(exe_builder *b)
+{
+    const graft_graph *g = b->g;
+    for (size_t i = 0; i < g->n_values; i++) b->storage[i] = -1;
+    for (size_t i = 0; i < g->n_inputs; i++) {
+        graft_vid v = g->input[i];
+        int32_t last = b->last_use[v] < 0 ? 0 : b->last_use[v];
+        b->storage[v] = add_interval(b, value_bytes(&g->value[v]), 0, last);
+    }
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        graft_vid v = g->node[i].out;
+        int32_t last = b->last_use[v] < (int32_t)i ? (int32_t)i : b->last_use[v];
+        int32_t s = inplace_storage(b, i);
+        if (s >= 0)
+            b->interval[s].last = last;
+        else
+            s = add_interval(b, value_bytes(&g->value[v]), (int32_t)i, last);
+        b->storage[v] = s;
+    }
+    b->n_storages = b->n_intervals;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        if (b->x->info[i].workspace_bytes)
+            add_interval(b, (int64_t)b->x->info[i].workspace_bytes, (int32_t)i, (int32_t)i);
+}
+
+static int64_t offset_of(const exe_builder *b, graft_vid v)
+{
+    const graft_gvalue *x = &b->g->value[v];
+    return b->interval[b->storage[x->root]].offset +
+           x->offset * (int64_t)graft_dtype_size(x->dtype);
+}
+
+static void resolve_offsets(exe_builder *b)
+{
+    const graft_graph *g = b->g;
+    graft_exe *x = b->x;
+    size_t workspace = b->n_storages;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+            graft_vid v = g->node[i].in[k];
+            if (v < 0)
+                x->step[i].in[k] = -1;
+            else if (!is_constant(&g->value[v]))
+                x->step[i].in[k] = offset_of(b, v);
+        }
+        x->step[i].out = offset_of(b, g->node[i].out);
+        x->step[i].workspace = x->info[i].workspace_bytes ? b->interval[workspace++].offset : -1;
+    }
+    for (size_t i = 0; i < g->n_inputs; i++)
+        x->input[i] =
+            (graft_exe_io){offset_of(b, g->input[i]), value_bytes(&g->value[g->input[i]])};
+    for (size_t i = 0; i < g->n_outputs; i++)
+        x->output[i] =
+            (graft_exe_io){offset_of(b, g->output[i]), value_bytes(&g->value[g->output[i]])};
+}
+
+static graft_status plan_memory(exe_builder *b)
+{
+    const graft_graph *g = b->g;
+    graft_exe *x = b->x;
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        const graft_gvalue *v = &g->value[g->output[i]];
+        if (v->kind != GRAFT_VALUE_TEMP || !graft_gvalue_dense(v))
+            return graft_fail(b->e, GRAFT_E_INTERNAL, "output %zu is not a dense result", i);
+    }
+    b->interval = graft_calloc(g->n_inputs + 2 * g->n_nodes, sizeof *b->interval);
+    b->storage = graft_malloc_array(g->n_values, sizeof *b->storage);
+    b->last_use = graft_malloc_array(g->n_values, sizeof *b->last_use);
+    if (!b->interval || !b->storage || !b->last_use) return graft_fail_nomem(b->e, "memory plan");
+    int64_t align = x->backend->info.alignment < 64 ? 64 : x->backend->info.alignment;
+    find_last_uses(b);
+    make_intervals(b);
+    graft_status st = graft_plan_offsets(b->interval, b->n_intervals, align, &x->arena_bytes, b->e);
+    if (st) return st;
+    if (!graft_plan_valid(b->interval, b->n_intervals, align, x->arena_bytes))
+        return graft_fail(b->e, GRAFT_E_INTERNAL, "the memory plan overlaps");
+    x->arena_bound = graft_plan_lower_bound(b->interval, b->n_intervals, align);
+    resolve_offsets(b);
+    return GRAFT_OK;
+}
+
+static graft_status allocate_tables(graft_exe *x, const graft_graph *g, graft_err *e)
+{
+    x->step = graft_calloc(g->n_nodes, sizeof *x->step);
+    x->info = graft_calloc(g->n_nodes, sizeof *x->info);
+    x->input = graft_calloc(g->n_inputs, sizeof *x->input);
+    x->output = graft_calloc(g->n_outputs, sizeof *x->output);
+    return x->step && x->info && x->input && x->output ? GRAFT_OK
+                                                       : graft_fail_nomem(e, "executable");
+}
+
+graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
+                              const graft_exe_choices *choices, const graft_task *task,
+                              graft_exe **out, graft_err *e)
+{
+    exe_builder b = {.g = graph, .e = e};
+    graft_exe *x = graft_calloc(1, sizeof *x);
+    graft_status st = GRAFT_OK;
+    if (!x) return graft_fail_nomem(e, "executable");
+    b.x = x;
+    atomic_init(&x->refs, 1);
+    x->graph = graph; /* only for release to know the number of steps; given back on failure */
+    x->backend = backend;
+    GRAFT_TRY(allocate_tables(x, graph, e));
+    GRAFT_TRY(prepare_all(&b, choices, task));
+    GRAFT_TRY(collect_uses(&b));
+    GRAFT_TRY(plan_memory(&b));
+    *out = x;
+    x = NULL;
+out:
+    graft_free(b.interval);
+    graft_free(b.storage);
+    graft_free(b.last_use);
+    if (x) {
+        for (size_t i = 0; x->step && i < graph->n_nodes; i++)
+            backend->api->release(x->step[i].kernel);
+        x->graph = NULL;
+        graft_exe_release(x);
+    }
+    return st;
+}
+
+graft_exe *graft_exe_retain(graft_exe *x)
+{
+    atomic_fetch_add(&x->refs, 1);
+    return x;
+}
+
+void graft_exe_release(graft_exe *x)
+{
+    if (!x || atomic_fetch_sub(&x->refs, 1) != 1) return;
+    for (size_t i = 0; x->graph && i < x->graph->n_nodes; i++)
+        x->backend->api->release(x->step[i].kernel);
+    graft_graph_destroy(x->graph);
+    graft_free(x->step);
+    graft_free(x->info);
+    graft_free(x->use);
+    graft_free(x->input);
+    graft_free(x->output);
+    graft_free(x);
+}

@@ -1,0 +1,110 @@
+/* An executable: a graph with a kernel for each node and a place in the arena for each value, for
+ * one backend. It holds no weights; a binding gives those for one weight set, and an arena the
+ * memory for one run. All three are separate so that one executable serves many weight sets and
+ * threads at once.
+ *
+ * Executables and bindings are immutable and reference-counted: any thread. */
+#ifndef GRAFT_EXEC_EXE_H
+#define GRAFT_EXEC_EXE_H
+#include <stdatomic.h>
+
+#include "engine/engine.h"
+#include "engine/exec/backend.h"
+#include "engine/exec/packs.h"
+#include "engine/graph/graph.h"
+#include "engine/weights/weights.h"
+
+typedef struct graft_exe_step {
+    graft_kernel *kernel;
+    int64_t in[GRAFT_MAX_INPUTS]; /* byte offset in the arena; -1: absent; -2 - i: weight use i */
+    int64_t out, workspace;       /* workspace: -1 without */
+} graft_exe_step;
+
+/* A constant input of one node, in the layout that its kernel wants. */
+typedef struct graft_exe_use {
+    uint32_t step;
+    int32_t input;
+    int32_t slot;    /* -1: a literal */
+    int32_t literal; /* -1: a slot */
+    uint64_t bytes, packing;
+} graft_exe_use;
+
+typedef struct graft_exe_io {
+    int64_t offset, bytes;
+} graft_exe_io;
+
+typedef struct graft_exe {
+    _Atomic int refs;
+    graft_graph *graph;
+    graft_backend *backend;
+    graft_exe_step *step; /* one for each node of the graph */
+    graft_kernel_info *info;
+    graft_exe_use *use;
+    size_t n_uses;
+    graft_exe_io *input, *output;
+    int64_t arena_bytes, arena_bound; /* what a run needs; the least that any plan could need */
+    uint64_t weight_bytes;            /* of all uses, equal ones counted once a use */
+    graft_hash key;
+} graft_exe;
+
+typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
+    int32_t *variant;
+    size_t n;
+} graft_exe_choices;
+
+/* Prepares kernels and plans memory. Takes over `graph` on success. choices: NULL, or the variants
+ * to use (-1: the library's own choice). task: asked for cancellation between nodes; may be NULL.
+ */
+graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
+                              const graft_exe_choices *choices, const graft_task *task,
+                              graft_exe **out, graft_err *e);
+graft_exe *graft_exe_retain(graft_exe *x);
+void graft_exe_release(graft_exe *x);
+
+typedef struct graft_binding {
+    _Atomic int refs;
+    graft_exe *exe;
+    graft_weights *weights;
+    graft_packs *packs;
+    graft_pack **pack; /* one a use */
+} graft_binding;
+/* Packs what is not packed yet. task reports progress ("load") and cancels between tensors. */
+graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
+                                  const graft_task *task, graft_binding **out, graft_err *e);
+void graft_binding_release(graft_binding *b);
+
+/* Memory for runs. One pool serves all executables of an engine: runs that never happen together
+ * share one block, which grows to the largest. */
+typedef struct graft_arenas graft_arenas;
+graft_status graft_arenas_create(graft_arenas **out, graft_err *e);
+void graft_arenas_destroy(graft_arenas *a);
+/* Frees blocks that no run uses. */
+void graft_arenas_trim(graft_arenas *a);
+uint64_t graft_arenas_bytes(graft_arenas *a);
+
+/* Time of each step, added up over runs. */
+typedef struct graft_exe_profile {
+    double *seconds; /* one a node */
+    size_t n;
+    uint64_t runs;
+} graft_exe_profile;
+
+/* Runs once. in[i], out[i]: host memory of the graph's inputs and outputs, dense. Blocks. profile
+ * may be NULL. GRAFT_E_CANCEL within one operator after task->cancelled says so. */
+graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,
+                           void *const *out, const graft_task *task, graft_exe_profile *profile,
+                           graft_err *e);
+
+static inline bool graft_task_cancelled(const graft_task *t)
+{
+    return t && t->cancelled && t->cancelled(t->ctx);
+}
+static inline void graft_task_phase(const graft_task *t, const char *name)
+{
+    if (t && t->phase) t->phase(t->ctx, name);
+}
+static inline void graft_task_progress(const graft_task *t, uint64_t done, uint64_t total)
+{
+    if (t && t->progress) t->progress(t->ctx, done, total);
+}
+#endif

@@ -1,0 +1,212 @@
+#include "engine/exec/packs.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+
+typedef enum pack_state { PACK_FILLING, PACK_READY, PACK_FAILED } pack_state;
+
+struct graft_pack {
+    graft_hash key;
+    graft_backend *backend;
+    void *data;
+    uint64_t bytes, last_used;
+    int refs;
+    pack_state state;
+    graft_pack *next; /* in its bucket */
+};
+
+struct graft_packs {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    graft_pack **bucket;
+    size_t n_buckets;
+    uint64_t clock, budget;
+    graft_packs_stats stats;
+};
+
+graft_status graft_packs_create(graft_packs **out, graft_err *e)
+{
+    graft_packs *p = graft_calloc(1, sizeof *p);
+    graft_pack **bucket = graft_calloc(4096, sizeof *bucket);
+    if (!p || !bucket) {
+        graft_free(p);
+        graft_free(bucket);
+        return graft_fail_nomem(e, "store of packed weights");
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->filled, NULL);
+    p->bucket = bucket;
+    p->n_buckets = 4096;
+    p->budget = UINT64_MAX;
+    *out = p;
+    return GRAFT_OK;
+}
+
+static graft_pack **place_of(graft_packs *p, graft_hash key)
+{
+    return &p->bucket[key.lo & (p->n_buckets - 1)];
+}
+
+/* Takes the pack out of the table and frees it; the lock is held. */
+static void drop(graft_packs *p, graft_pack *pack)
+{
+    graft_pack **at = place_of(p, pack->key);
+    while (*at != pack) at = &(*at)->next;
+    *at = pack->next;
+    if (pack->state == PACK_READY) {
+        p->stats.bytes -= pack->bytes;
+        p->stats.count--;
+    }
+    if (pack->data) pack->backend->api->free(pack->backend->device, pack->data);
+    graft_free(pack);
+}
+
+void graft_packs_destroy(graft_packs *p)
+{
+    if (!p) return;
+    graft_packs_trim(p, 0);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->filled);
+    graft_free(p->bucket);
+    graft_free(p);
+}
+
+static void trim_locked(graft_packs *p, uint64_t bytes)
+{
+    while (p->stats.bytes > bytes) {
+        graft_pack *oldest = NULL;
+        for (size_t i = 0; i < p->n_buckets; i++)
+            for (graft_pack *k = p->bucket[i]; k; k = k->next)
+                if (!k->refs && (!oldest || k->last_used < oldest->last_used)) oldest = k;
+        if (!oldest) return;
+        drop(p, oldest);
+    }
+}
+
+void graft_packs_trim(graft_packs *p, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    trim_locked(p, bytes);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_packs_set_budget(graft_packs *p, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    p->budget = bytes;
+    trim_locked(p, bytes);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static graft_pack *find(graft_packs *p, graft_backend *backend, graft_hash key)
+{
+    for (graft_pack *k = *place_of(p, key); k; k = k->next)
+        if (k->backend == backend && graft_hash_equal(k->key, key)) return k;
+    return NULL;
+}
+
+/* Waits for a pack that another thread fills; NULL when that failed. The lock is held. */
+static graft_pack *join(graft_packs *p, graft_pack *k)
+{
+    k->refs++;
+    while (k->state == PACK_FILLING) pthread_cond_wait(&p->filled, &p->lock);
+    if (k->state == PACK_READY) {
+        p->stats.shared++;
+        return k;
+    }
+    if (--k->refs == 0) {
+        drop(p, k);
+        pthread_cond_broadcast(&p->filled);
+    }
+    return NULL;
+}
+
+static graft_pack *add(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes)
+{
+    graft_pack *k = graft_calloc(1, sizeof *k);
+    if (!k) return NULL;
+    k->key = key;
+    k->backend = backend;
+    k->bytes = bytes;
+    k->refs = 1;
+    graft_pack **at = place_of(p, key);
+    k->next = *at;
+    *at = k;
+    return k;
+}
+
+graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes,
+                             graft_pack_fill *fill, void *ctx, graft_pack **out, graft_err *e)
+{
+    pthread_mutex_lock(&p->lock);
+    graft_pack *k;
+    while ((k = find(p, backend, key)) != NULL) {
+        if (k->state == PACK_FAILED) { /* its waiters are on their way out */
+            pthread_cond_wait(&p->filled, &p->lock);
+            continue;
+        }
+        if ((k = join(p, k)) == NULL) continue;
+        pthread_mutex_unlock(&p->lock);
+        *out = k;
+        return GRAFT_OK;
+    }
+    if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
+    k = add(p, backend, key, bytes);
+    pthread_mutex_unlock(&p->lock);
+    if (!k) return graft_fail_nomem(e, "packed weights");
+
+    graft_status st = GRAFT_OK;
+    k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
+    if (!k->data)
+        st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights",
+                        (unsigned long long)bytes);
+    else
+        st = fill(ctx, k->data, e);
+    pthread_mutex_lock(&p->lock);
+    k->state = st ? PACK_FAILED : PACK_READY;
+    if (!st) {
+        p->stats.bytes += bytes;
+        p->stats.count++;
+        p->stats.made++;
+        *out = k;
+    } else if (--k->refs == 0) {
+        drop(p, k);
+    }
+    pthread_cond_broadcast(&p->filled);
+    pthread_mutex_unlock(&p->lock);
+    return st;
+}
+
+void graft_packs_put(graft_packs *p, graft_pack *pack)
+{
+    if (!pack) return;
+    pthread_mutex_lock(&p->lock);
+    pack->refs--;
+    pack->last_used = ++p->clock;
+    trim_locked(p, p->budget);
+    pthread_mutex_unlock(&p->lock);
+}
+
+const void *graft_pack_data(const graft_pack *pack)
+{
+    return pack->data;
+}
+
+uint64_t graft_pack_bytes(const graft_pack *pack)
+{
+    return pack->bytes;
+}
+
+void graft_packs_stats_get(graft_packs *p, graft_packs_stats *out)
+{
+    pthread_mutex_lock(&p->lock);
+    *out = p->stats;
+    out->used_bytes = 0;
+    for (size_t i = 0; i < p->n_buckets; i++)
+        for (graft_pack *k = p->bucket[i]; k; k = k->next)
+            if (k->refs && k->state == PACK_READY) out->used_bytes += k->bytes;
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,37 @@
+/* Packed weights: slots in a backend's own layout, made once and shared by every compiled graph and
+ * every weight set with the same content. */
+#ifndef GRAFT_EXEC_PACKS_H
+#define GRAFT_EXEC_PACKS_H
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "engine/exec/backend.h"
+
+typedef struct graft_packs graft_packs;
+typedef struct graft_pack graft_pack;
+
+graft_status graft_packs_create(graft_packs **out, graft_err *e);
+void graft_packs_destroy(graft_packs *p); /* no pack may be in use */
+
+/* Fills `dst` (device memory of the pack's size). Runs without the store's lock. */
+typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_err *e);
+/* The pack with this key, filled by `fill` when it is not there; another thread that asks for the
+ * same key waits for it. Release with graft_packs_put(). */
+graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes,
+                             graft_pack_fill *fill, void *ctx, graft_pack **out, graft_err *e);
+/* The pack stays in memory for the next user, until the budget needs its place. */
+void graft_packs_put(graft_packs *p, graft_pack *pack);
+const void *graft_pack_data(const graft_pack *pack);
+uint64_t graft_pack_bytes(const graft_pack *pack);
+
+typedef struct graft_packs_stats {
+    uint64_t bytes, used_bytes;   /* all, and those in use */
+    uint64_t count, made, shared; /* packs now; ever filled; requests that found one */
+} graft_packs_stats;
+void graft_packs_stats_get(graft_packs *p, graft_packs_stats *out);
+/* Unused packs are dropped, the longest unused first, until at most `bytes` are held. */
+void graft_packs_trim(graft_packs *p, uint64_t bytes);
+/* Trims to this size whenever a pack is made or given back. UINT64_MAX: no limit. */
+void graft_packs_set_budget(graft_packs *p, uint64_t bytes);
+#endif

@@ -1,0 +1,178 @@
+/* Arenas and runs. */
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "engine/exec/exe.h"
+
+typedef struct arena {
+    graft_backend *backend;
+    void *data;
+    uint64_t bytes;
+    struct arena *next;
+} arena;
+
+struct graft_arenas {
+    pthread_mutex_t lock;
+    arena *idle;
+    uint64_t bytes; /* of all blocks, also those in use */
+};
+
+graft_status graft_arenas_create(graft_arenas **out, graft_err *e)
+{
+    graft_arenas *a = graft_calloc(1, sizeof *a);
+    if (!a) return graft_fail_nomem(e, "arenas");
+    pthread_mutex_init(&a->lock, NULL);
+    *out = a;
+    return GRAFT_OK;
+}
+
+static void arena_free(graft_arenas *a, arena *k)
+{
+    a->bytes -= k->bytes;
+    if (k->data) k->backend->api->free(k->backend->device, k->data);
+    graft_free(k);
+}
+
+void graft_arenas_trim(graft_arenas *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->idle) {
+        arena *k = a->idle;
+        a->idle = k->next;
+        arena_free(a, k);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+void graft_arenas_destroy(graft_arenas *a)
+{
+    if (!a) return;
+    graft_arenas_trim(a);
+    pthread_mutex_destroy(&a->lock);
+    graft_free(a);
+}
+
+uint64_t graft_arenas_bytes(graft_arenas *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t n = a->bytes;
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+/* The idle block that fits best: the smallest that is large enough, else the largest, which grows.
+ */
+static arena *take_idle(graft_arenas *a, graft_backend *backend, uint64_t bytes)
+{
+    arena **best = NULL;
+    for (arena **at = &a->idle; *at; at = &(*at)->next) {
+        if ((*at)->backend != backend) continue;
+        bool fits = (*at)->bytes >= bytes, best_fits = best && (*best)->bytes >= bytes;
+        if (!best || (fits && (!best_fits || (*at)->bytes < (*best)->bytes)) ||
+            (!fits && !best_fits && (*at)->bytes > (*best)->bytes))
+            best = at;
+    }
+    if (!best) return NULL;
+    arena *k = *best;
+    *best = k->next;
+    return k;
+}
+
+static arena *acquire(graft_arenas *a, graft_backend *backend, uint64_t bytes, graft_err *e)
+{
+    pthread_mutex_lock(&a->lock);
+    arena *k = take_idle(a, backend, bytes);
+    if (!k) {
+        k = graft_calloc(1, sizeof *k);
+        if (k) k->backend = backend;
+    }
+    if (k && (!k->data || k->bytes < bytes)) {
+        if (k->data) backend->api->free(backend->device, k->data);
+        a->bytes -= k->bytes;
+        k->bytes = 0;
+        k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
+        if (k->data) {
+            k->bytes = bytes;
+            a->bytes += bytes;
+        } else {
+            graft_free(k);
+            k = NULL;
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (!k)
+        graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes for activations",
+                   (unsigned long long)bytes);
+    return k;
+}
+
+static void give_back(graft_arenas *a, arena *k)
+{
+    pthread_mutex_lock(&a->lock);
+    k->next = a->idle;
+    a->idle = k;
+    pthread_mutex_unlock(&a->lock);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static graft_status launch(const graft_binding *b, size_t i, uint8_t *base)
+{
+    const graft_exe_step *s = &b->exe->step[i];
+    const void *in[GRAFT_MAX_INPUTS];
+    for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+        int64_t at = s->in[k];
+        in[k] = at >= 0 ? base + at : at == -1 ? NULL : graft_pack_data(b->pack[-2 - at]);
+    }
+    return b->exe->backend->api->launch(s->kernel, in, base + s->out,
+                                        s->workspace < 0 ? NULL : base + s->workspace);
+}
+
+static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
+                              graft_exe_profile *profile, graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    double before = profile ? now() : 0;
+    char text[512] = "";
+    for (size_t i = 0; i < x->graph->n_nodes; i++) {
+        if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        graft_status st = launch(b, i, base);
+        if (st)
+            return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
+                              graft_op_name(x->graph->node[i].op), graft_status_text(st));
+        if (!profile || i >= profile->n) continue;
+        double after = now();
+        profile->seconds[i] += after - before;
+        before = after;
+    }
+    if (profile) profile->runs++;
+    graft_status st = x->backend->api->wait(x->backend->device, text, sizeof text);
+    return st ? graft_fail(e, st, "backend %s: %s", x->backend->name, text) : GRAFT_OK;
+}
+
+graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,
+                           void *const *out, const graft_task *task, graft_exe_profile *profile,
+                           graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    const graft_kernels_api *api = x->backend->api;
+    graft_device *d = x->backend->device;
+    arena *a = acquire(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    if (!a) return GRAFT_E_NOMEM;
+    uint8_t *base = a->data;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < x->graph->n_inputs && !st; i++)
+        st = api->upload(d, base + x->input[i].offset, in[i], (uint64_t)x->input[i].bytes);
+    if (!st) st = run_steps(b, base, task, profile, e);
+    for (size_t i = 0; i < x->graph->n_outputs && !st; i++)
+        st = api->download(d, out[i], base + x->output[i].offset, (uint64_t)x->output[i].bytes);
+    give_back(arenas, a);
+    return st;
+}

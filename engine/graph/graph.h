@@ -1,0 +1,145 @@
+/* The graph IR: operators over values, in execution order, with weights as numbered slots.
+ *
+ * A graph holds shapes and structure only. A weight is a slot: the names of the tensors that fill it
+ * and what is done to them; values come when a weight set is bound. A view (reshape, slice) is no
+ * operator but a value that names its root, an offset and strides, so that planner and kernels see
+ * memory as it is.
+ *
+ * Builders use the functions below without checking each call: the first failure is kept in the
+ * graph, later calls pass GRAFT_NO_VALUE through, and graft_graph_status() tells at the end. One
+ * thread at a time while a graph is built; any thread once it is only read. */
+#ifndef GRAFT_GRAPH_GRAPH_H
+#define GRAFT_GRAPH_GRAPH_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "kernels/op_desc.h"
+
+typedef int32_t graft_vid;
+#define GRAFT_NO_VALUE (-1)
+
+typedef enum graft_value_kind {
+    GRAFT_VALUE_INPUT = 0,
+    GRAFT_VALUE_WEIGHT = 1,
+    GRAFT_VALUE_CONST = 2,
+    GRAFT_VALUE_TEMP = 3
+} graft_value_kind;
+
+typedef struct graft_gvalue {
+    graft_value_kind kind;
+    int32_t index; /* INPUT: its number; WEIGHT: slot; CONST: literal; TEMP: 0 */
+    graft_dtype dtype; /* of weights: GRAFT_F32, whatever the file holds */
+    int32_t rank;
+    int64_t dim[GRAFT_MAX_RANK], stride[GRAFT_MAX_RANK]; /* elements */
+    graft_vid root;  /* itself, unless a view */
+    int64_t offset;  /* of a view, in elements from the root's first */
+} graft_gvalue;
+
+typedef struct graft_gnode {
+    graft_op op;
+    graft_attrs attrs;
+    graft_vid in[GRAFT_MAX_INPUTS];
+    graft_vid out;
+} graft_gnode;
+
+typedef enum graft_slot_kind {
+    GRAFT_SLOT_PLAIN = 0,     /* one source with the same number of elements */
+    GRAFT_SLOT_ROWS = 1,      /* sources joined along the first dimension */
+    GRAFT_SLOT_TRANSPOSE = 2  /* one source (b,a) for a slot (a,b) */
+} graft_slot_kind;
+
+typedef struct graft_gslot {
+    graft_slot_kind kind;
+    int32_t rank;
+    int64_t dim[GRAFT_MAX_RANK];
+    size_t n_sources;
+    char **source; /* tensor names */
+    int64_t *rows; /* ROWS: first dimension of each source */
+} graft_gslot;
+
+typedef struct graft_literal {
+    graft_dtype dtype;
+    int64_t count;
+    void *data; /* dense */
+} graft_literal;
+
+typedef struct graft_graph {
+    graft_gvalue *value;
+    size_t n_values, cap_values;
+    graft_gnode *node;
+    size_t n_nodes, cap_nodes;
+    graft_gslot *slot;
+    size_t n_slots, cap_slots;
+    graft_literal *literal;
+    size_t n_literals, cap_literals;
+    graft_vid *input;
+    size_t n_inputs, cap_inputs;
+    graft_vid *output;
+    size_t n_outputs, cap_outputs;
+    graft_status status; /* first failure while building */
+    graft_err err;
+} graft_graph;
+
+graft_graph *graft_graph_create(void); /* NULL when out of memory */
+void graft_graph_destroy(graft_graph *g);
+graft_status graft_graph_status(const graft_graph *g, graft_err *e);
+/* Keeps the first failure; returns GRAFT_NO_VALUE. */
+graft_vid graft_graph_fail(graft_graph *g, graft_status st, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+graft_vid graft_graph_input(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim);
+/* A weight of the given shape; `name` is the tensor's full name. The same name and shape give the
+ * same slot. */
+graft_vid graft_graph_weight(graft_graph *g, const char *name, int rank, const int64_t *dim);
+/* As graft_graph_weight, from a source stored as (dim[1], dim[0]). */
+graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const int64_t dim[2]);
+/* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights. */
+graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n);
+/* Copies the data. */
+graft_vid graft_graph_const(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim,
+                            const void *data);
+/* A dense value that some node will make; for passes. */
+graft_vid graft_graph_temp(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim);
+/* Appends an operator; the output's shape follows from its inputs (infer.c). dtype NONE: that of the
+ * first input. `in` has n places; missing ones are absent. */
+graft_vid graft_graph_node(graft_graph *g, graft_op op, const graft_attrs *attrs,
+                           const graft_vid *in, size_t n, graft_dtype out_dtype);
+/* Views. reshape needs a dense value; slice takes `count` columns of the last dimension from
+ * `begin`, or rows of the first with graft_graph_slice_rows. */
+graft_vid graft_graph_reshape(graft_graph *g, graft_vid v, int rank, const int64_t *dim);
+graft_vid graft_graph_slice(graft_graph *g, graft_vid v, int64_t begin, int64_t count);
+graft_vid graft_graph_slice_rows(graft_graph *g, graft_vid v, int64_t begin, int64_t count);
+/* (a,b,c,d) with dimension i of the view being dimension order[i] of v; for COPY only. */
+graft_vid graft_graph_permute(graft_graph *g, graft_vid v, const int32_t order[4]);
+void graft_graph_output(graft_graph *g, graft_vid v);
+
+static inline bool graft_graph_is_view(const graft_graph *g, graft_vid v)
+{
+    return g->value[v].root != v;
+}
+bool graft_gvalue_dense(const graft_gvalue *v);
+int64_t graft_gvalue_count(const graft_gvalue *v);
+/* Fills a kernel descriptor for node i. */
+void graft_graph_desc(const graft_graph *g, size_t i, graft_op_desc *out);
+const char *graft_op_name(graft_op op); /* "conv2d"; "?" when unknown */
+int graft_op_input_count(graft_op op);  /* places that the operator may use */
+
+/* Output shape of an operator (infer.c). GRAFT_E_ARG with the reason when shapes do not fit. */
+graft_status graft_op_infer(graft_op op, const graft_attrs *a, const graft_gvalue *const *in,
+                            int64_t out_dim[GRAFT_MAX_RANK], int32_t *out_rank, graft_err *e);
+
+/* Checks everything that passes rely on (verify.c): ids in range, definitions before uses, shapes as
+ * inferred, views inside their roots, slots complete. */
+graft_status graft_graph_verify(const graft_graph *g, graft_err *e);
+
+/* Text form (text.c): one line a slot, input, node and output; parse(print(g)) equals g. Literals
+ * are printed in hexadecimal. */
+void graft_graph_print(const graft_graph *g, graft_str *out);
+graft_status graft_graph_parse(const char *text, size_t n, graft_graph **out, graft_err *e);
+/* Hash of the text form. */
+graft_status graft_graph_hash(const graft_graph *g, graft_hash *out, graft_err *e);
+#endif

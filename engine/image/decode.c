@@ -1,0 +1,131 @@
+#include "engine/image/decode.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/image/image.h"
+
+/* stb_image forgets here and there that an allocation failed, and then reports a damaged file or
+ * tries the next format. It passes no context along, so the note is kept per thread; each call of
+ * graft_decode() begins with a clean one. */
+static _Thread_local bool memory_short;
+
+static void *noted(void *p)
+{
+    if (!p) memory_short = true;
+    return p;
+}
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_NO_PIC
+#define STBI_MAX_DIMENSIONS              GRAFT_IMAGE_MAX_SIDE
+#define STBI_ASSERT(x)                   ((void)0)
+#define STBI_MALLOC(size)                noted(graft_malloc(size))
+#define STBI_REALLOC_SIZED(p, old, size) noted(graft_realloc((p), 1, (size)))
+#define STBI_REALLOC(p, size)            noted(graft_realloc((p), 1, (size)))
+#define STBI_FREE(p)                     graft_free(p)
+/* GCC reports unused functions at the end of the file, so this is not popped. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include <stb/stb_image.h>
+
+static graft_status stb_failed(const char *what, graft_err *e)
+{
+    const char *reason = stbi_failure_reason();
+    if (!reason) reason = "unknown reason";
+    if (memory_short) return graft_fail_nomem(e, what);
+    if (strcmp(reason, "too large") == 0)
+        return graft_fail(e, GRAFT_E_LIMIT, "%s: wider or taller than %d pixels", what,
+                          GRAFT_IMAGE_MAX_SIDE);
+    if (strcmp(reason, "unknown image type") == 0)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: not a picture of a known kind", what);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: cannot be decoded (%s)", what, reason);
+}
+
+/* Frames are decoded as RGBA; those of a GIF that is opaque everywhere become RGB, in place. */
+static int drop_opaque_alpha(stbi_uc *p, int64_t pixels)
+{
+    for (int64_t i = 0; i < pixels; i++)
+        if (p[4 * i + 3] != 255) return 4;
+    for (int64_t i = 0; i < pixels; i++) memmove(p + 3 * i, p + 4 * i, 3);
+    return 3;
+}
+
+/* stb_image's own loop over frames reads before its buffer when a frame asks to restore the one
+ * before the last (dispose 3), so the frames are stepped through here. */
+static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded *out, graft_err *e)
+{
+    stbi__gif *gif = graft_calloc(1, sizeof *gif);
+    stbi_uc *frames = NULL;
+    size_t stride = 0, cap = 0;
+    int64_t n = 0;
+    int channels;
+    graft_status st = gif ? GRAFT_OK : graft_fail_nomem(e, what);
+    while (!st) {
+        stbi_uc *two_back = n >= 2 ? frames + (size_t)(n - 2) * stride : NULL;
+        stbi__g_failure_reason = NULL;
+        stbi_uc *u = stbi__gif_load_next(s, gif, &channels, 4, two_back);
+        if (u == (stbi_uc *)s) break; /* the end mark */
+        if (!u) {
+            /* A cut file still shows the frames before the cut. */
+            if (n == 0 || memory_short) st = stb_failed(what, e);
+            break;
+        }
+        stride = (size_t)gif->w * (size_t)gif->h * 4;
+        if ((int64_t)(stride / 4) * (n + 1) > GRAFT_IMAGE_MAX_PIXELS)
+            st = graft_fail(e, GRAFT_E_LIMIT, "%s: more than %" PRId64 " pixels in all frames",
+                            what, GRAFT_IMAGE_MAX_PIXELS);
+        else if (graft_grow(&frames, &cap, (size_t)(n + 1), stride))
+            st = graft_fail_nomem(e, what);
+        else
+            memcpy(frames + (size_t)n++ * stride, u, stride);
+    }
+    if (!st && n == 0) st = graft_fail(e, GRAFT_E_FORMAT, "%s: a GIF file without a picture", what);
+    if (!st) {
+        channels = drop_opaque_alpha(frames, n * gif->w * gif->h);
+        *out = (graft_decoded){gif->w, gif->h, channels, 8, n, frames};
+    }
+    if (st) graft_free(frames);
+    if (gif) {
+        graft_free(gif->out);
+        graft_free(gif->background);
+        graft_free(gif->history);
+    }
+    graft_free(gif);
+    return st;
+}
+
+graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, graft_decoded *out,
+                          graft_err *e)
+{
+    *out = (graft_decoded){0};
+    if (size > INT_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%s: a file of over 2 GiB", what);
+    const int n = (int)size;
+    stbi__context s;
+    memory_short = false;
+    stbi__start_mem(&s, bytes, n);
+    if (stbi__gif_test(&s)) return decode_gif(&s, what, out, e);
+    int w, h, c;
+    stbi__g_failure_reason = NULL;
+    const bool deep = stbi_is_16_bit_from_memory(bytes, n);
+    void *p = deep ? (void *)stbi_load_16_from_memory(bytes, n, &w, &h, &c, 0)
+                   : (void *)stbi_load_from_memory(bytes, n, &w, &h, &c, 0);
+    if (!p || memory_short) { /* a whole picture could still have been taken for a shallow one */
+        graft_free(p);
+        return stb_failed(what, e);
+    }
+    *out = (graft_decoded){w, h, c, deep ? 16 : 8, 1, p};
+    return GRAFT_OK;
+}
+
+void graft_decoded_finish(graft_decoded *d)
+{
+    graft_free(d->pixels);
+    *d = (graft_decoded){0};
+}

@@ -1,0 +1,16 @@
+/* Making pictures: the inside of graft_image, for the parts of the engine that fill one.
+ *
+ * A picture is written by its creator alone, then handed out and never changed again. */
+#ifndef GRAFT_IMAGE_IMAGE_H
+#define GRAFT_IMAGE_IMAGE_H
+#include "engine/engine.h"
+
+#define GRAFT_IMAGE_MAX_SIDE   16384 /* pixels, height or width */
+#define GRAFT_IMAGE_MAX_PIXELS ((int64_t)GRAFT_IMAGE_MAX_SIDE * GRAFT_IMAGE_MAX_SIDE) /* batch */
+
+/* A picture (N,H,W,C) or, with mask, (N,H,W,1), whose data is not set yet. Every size is at least
+ * 1, H and W at most GRAFT_IMAGE_MAX_SIDE, else GRAFT_E_ARG or GRAFT_E_LIMIT. */
+graft_status graft_image_create(const int64_t shape[4], bool mask, graft_image **out, graft_err *e);
+/* The data, 64-byte aligned, before anyone else has the picture. */
+float *graft_image_writable(graft_image *i);
+#endif

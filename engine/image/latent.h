@@ -1,0 +1,25 @@
+/* Latents: samples, the mask of what to change, and which noise each sample of a batch gets.
+ *
+ * The mask keeps its own size and count; whoever uses it brings it to the latent's
+ * (graft_image_resize_mask). batch_index says for each sample which draw of the noise it takes;
+ * without one sample i takes draw i. */
+#ifndef GRAFT_IMAGE_LATENT_H
+#define GRAFT_IMAGE_LATENT_H
+#include "engine/engine.h"
+
+#define GRAFT_LATENT_SCALE 8 /* pixels of a picture per place of a latent, each way */
+
+/* A latent (N,C,h,w) without mask and batch indices, whose samples are not set yet. Every size is
+ * at least 1, h and w at most GRAFT_IMAGE_MAX_SIDE. */
+graft_status graft_latent_create(const int64_t shape[4], graft_latent **out, graft_err *e);
+/* The same with the mask of `from`, and with its batch indices when N is the same. */
+graft_status graft_latent_create_like(const graft_latent *from, const int64_t shape[4],
+                                      graft_latent **out, graft_err *e);
+/* The samples, 64-byte aligned, before anyone else has the latent. */
+float *graft_latent_writable(graft_latent *l);
+
+/* Borrowed from the latent; NULL when there is none. */
+const graft_image *graft_latent_mask(const graft_latent *l);
+/* N numbers, at least 0. */
+const int64_t *graft_latent_batch_index(const graft_latent *l);
+#endif

@@ -1,0 +1,71 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "engine/image/image.h"
+#include "engine/image/resize.h"
+
+static graft_status scale_to(const graft_image *i, graft_resize_method method, int64_t width,
+                             int64_t height, bool center, graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    const float *data = graft_image_data(i, shape);
+    const int64_t scaled[4] = {shape[0], height, width, shape[3]};
+    graft_image *r;
+    graft_status st = graft_image_create(scaled, graft_image_is_mask(i), &r, e);
+    if (st) return st;
+    st = graft_resize(method, data, shape, graft_image_writable(r), height, width, center, e);
+    if (st) {
+        graft_image_release(r);
+        return st;
+    }
+    *out = r;
+    return GRAFT_OK;
+}
+
+/* `side` scaled as `to` is to `from`, rounded half to even, at least 1. Neither number is so large
+ * that a double could not hold it. */
+static int64_t in_proportion(int64_t side, int64_t to, int64_t from)
+{
+    double d = nearbyint((double)side * (double)to / (double)from);
+    return d < 1.0 ? 1 : (int64_t)d;
+}
+
+graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,
+                               int64_t height, bool center, graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    graft_resize_method m;
+    *out = NULL;
+    graft_status st = graft_resize_method_parse(method, false, &m, e);
+    if (st) return st;
+    if (width < 0 || height < 0 || width > GRAFT_IMAGE_MAX_SIDE || height > GRAFT_IMAGE_MAX_SIDE)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "a scaled picture of %" PRId64 " x %" PRId64 " pixels: 0 to %d a side",
+                          width, height, GRAFT_IMAGE_MAX_SIDE);
+    graft_image_data(i, shape);
+    if (width == 0 && height == 0) {
+        *out = graft_image_retain((graft_image *)i);
+        return GRAFT_OK;
+    }
+    if (width == 0) width = in_proportion(shape[2], height, shape[1]);
+    if (height == 0) height = in_proportion(shape[1], width, shape[2]);
+    return scale_to(i, m, width, height, center, out, e);
+}
+
+graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
+                                  graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    graft_resize_method m;
+    *out = NULL;
+    graft_status st = graft_resize_method_parse(method, false, &m, e);
+    if (st) return st;
+    graft_image_data(i, shape);
+    double w = nearbyint((double)shape[2] * scale), h = nearbyint((double)shape[1] * scale);
+    if (!(scale > 0.0) || !(w <= GRAFT_IMAGE_MAX_SIDE) || !(h <= GRAFT_IMAGE_MAX_SIDE))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "a picture of %" PRId64 " x %" PRId64
+                          " pixels times %g: not between 1 and %d a side",
+                          shape[2], shape[1], scale, GRAFT_IMAGE_MAX_SIDE);
+    return scale_to(i, m, w < 1.0 ? 1 : (int64_t)w, h < 1.0 ? 1 : (int64_t)h, false, out, e);
+}

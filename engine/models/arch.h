@@ -1,0 +1,84 @@
+/* Architectures as plain data: what a graph builder needs to know, found from tensor names and
+ * shapes (detect.c). What shapes cannot tell (head counts, activations, the VAE's scale) follows
+ * from the known families, or stands as JSON in the file's __metadata__.config.
+ *
+ * Structures are zero-filled before they are set, so that equal architectures are equal bytes. */
+#ifndef GRAFT_MODELS_ARCH_H
+#define GRAFT_MODELS_ARCH_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "engine/weights/safetensors.h"
+
+#define GRAFT_MAX_BLOCKS 48
+#define GRAFT_MAX_LEVELS 8
+
+typedef struct graft_unet_block {
+    int32_t channels;    /* of the block's output; 0 for a down-sampling block: as its input */
+    int32_t transformer; /* depth; 0: none */
+    int32_t down;        /* input blocks: 1 when this is a strided convolution alone */
+    int32_t up;          /* output blocks: 1 when the block ends by doubling the size */
+} graft_unet_block;
+
+typedef struct graft_unet_arch {
+    int32_t in_channels, out_channels, model_channels, time_dim;
+    int32_t context_dim;
+    int32_t adm_channels; /* width of y; 0: the model takes none */
+    int32_t linear_proj;  /* proj_in and proj_out are stored as matrices, not as 1x1 convolutions */
+    int32_t num_heads, head_dim; /* exactly one is not 0 */
+    int32_t n_input, n_output;
+    int32_t middle_transformer;
+    graft_unet_block input[GRAFT_MAX_BLOCKS], output[GRAFT_MAX_BLOCKS];
+} graft_unet_arch;
+
+typedef struct graft_vae_arch {
+    int32_t in_channels, out_channels, z_channels, embed_dim, levels;
+    int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
+    int32_t res_blocks;                 /* of the encoder; the decoder has one more */
+    int32_t quant_conv;                 /* 1: quant_conv and post_quant_conv are there */
+    int32_t encoder, decoder;           /* 1: present */
+} graft_vae_arch;
+
+typedef enum graft_text_layout {
+    GRAFT_TEXT_HF = 0,      /* text_model.encoder.layers.N.self_attn.q_proj… */
+    GRAFT_TEXT_OPENCLIP = 1 /* transformer.resblocks.N.attn.in_proj_weight… */
+} graft_text_layout;
+
+typedef struct graft_text_arch {
+    int32_t layout; /* graft_text_layout */
+    int32_t layers, width, heads, intermediate, vocab, positions;
+    int32_t act;                   /* graft_act */
+    int32_t projection;            /* width of the projected pooled output; 0: no projection */
+    int32_t projection_transposed; /* stored (width, projection): OpenCLIP's x @ P */
+    int32_t eos;                   /* token at whose first place the pooled output is taken */
+} graft_text_arch;
+
+typedef enum graft_family {
+    GRAFT_FAMILY_SD1 = 1,
+    GRAFT_FAMILY_SD2 = 2,
+    GRAFT_FAMILY_SDXL = 3,
+    GRAFT_FAMILY_CUSTOM = 4 /* described by the file's metadata */
+} graft_family;
+
+/* Each looks for one part below `prefix` ("model.diffusion_model.") and fails with the first tensor
+ * that is missing or does not fit. `config` is the text of __metadata__.config or NULL. */
+graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_unet_arch *out, graft_err *e);
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                              graft_vae_arch *out, graft_err *e);
+graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_text_arch *out, graft_err *e);
+/* Which family a UNet is of, from its context width and y. */
+graft_family graft_unet_family(const graft_unet_arch *a);
+
+/* The other facts of the metadata's config, with SD's values where it is silent. */
+typedef struct graft_checkpoint_config {
+    double scale_factor; /* 0: not given */
+    double beta_start, beta_end;
+    bool v_prediction, zsnr; /* v_prediction also from a tensor named "v_pred" */
+    bool prediction_given;
+} graft_checkpoint_config;
+graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_checkpoint_config *out,
+                                          graft_err *e);
+#endif

@@ -1,0 +1,136 @@
+#include "engine/models/build.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+graft_name graft_name_make(const char *fmt, ...)
+{
+    graft_name n;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(n.text, sizeof n.text, fmt, ap);
+    va_end(ap);
+    return n;
+}
+
+int64_t graft_build_dim(const graft_build *b, graft_vid x, int i)
+{
+    return x < 0 ? 1 : b->g->value[x].dim[i];
+}
+
+static graft_vid weight(const graft_build *b, graft_name name, const char *suffix, int rank,
+                        const int64_t *dim)
+{
+    graft_name full = graft_name_make("%s%s", name.text, suffix);
+    return graft_graph_weight(b->g, full.text, rank, dim);
+}
+
+graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
+                             bool bias)
+{
+    if (x < 0) return x;
+    int64_t dim[2] = {width, b->g->value[x].dim[b->g->value[x].rank - 1]};
+    graft_vid in[3] = {x, weight(b, name, ".weight", 2, dim),
+                       bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE};
+    return graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
+}
+
+graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec)
+{
+    if (x < 0) return x;
+    if (spec.kernel == 1) return graft_build_linear(b, name, x, spec.channels, true);
+    int64_t dim[4] = {spec.channels, b->g->value[x].dim[3], spec.kernel, spec.kernel};
+    graft_attrs a = {.kernel_h = spec.kernel,
+                     .kernel_w = spec.kernel,
+                     .stride_h = spec.stride,
+                     .stride_w = spec.stride,
+                     .pad_top = spec.pad[0],
+                     .pad_left = spec.pad[1],
+                     .pad_bottom = spec.pad[2],
+                     .pad_right = spec.pad[3]};
+    graft_vid in[3] = {x, weight(b, name, ".weight", 4, dim), weight(b, name, ".bias", 1, dim)};
+    return graft_graph_node(b->g, GRAFT_OP_CONV2D, &a, in, 3, b->act_dtype);
+}
+
+graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels)
+{
+    return graft_build_conv(b, name, x, (graft_conv_spec){channels, 3, 1, {1, 1, 1, 1}});
+}
+
+graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps)
+{
+    if (x < 0) return x;
+    int64_t dim[1] = {b->g->value[x].dim[3]};
+    graft_attrs a = {.groups = 32, .eps = eps};
+    graft_vid in[3] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim)};
+    return graft_graph_node(b->g, GRAFT_OP_GROUP_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x)
+{
+    if (x < 0) return x;
+    int64_t dim[1] = {b->g->value[x].dim[b->g->value[x].rank - 1]};
+    graft_attrs a = {.eps = 1e-5f};
+    graft_vid in[3] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim)};
+    return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act)
+{
+    graft_attrs a = {.act = act};
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_ACT, &a, &x, 1, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y)
+{
+    graft_vid in[2] = {x, y};
+    return x < 0 || y < 0 ? GRAFT_NO_VALUE
+                          : graft_graph_node(b->g, GRAFT_OP_ADD, NULL, in, 2, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,
+                                int32_t heads, bool causal)
+{
+    if (q < 0 || k < 0 || v < 0) return GRAFT_NO_VALUE;
+    double head_dim = (double)b->g->value[q].dim[2] / heads;
+    graft_attrs a = {.heads = heads, .causal = causal, .scale = (float)(1.0 / sqrt(head_dim))};
+    graft_vid in[3] = {q, k, v};
+    return graft_graph_node(b->g, GRAFT_OP_ATTENTION, &a, in, 3, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y)
+{
+    graft_vid in[2] = {x, y};
+    return x < 0 || y < 0 ? GRAFT_NO_VALUE
+                          : graft_graph_node(b->g, GRAFT_OP_CONCAT, NULL, in, 2, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_upsample(const graft_build *b, graft_vid x, int64_t height, int64_t width)
+{
+    graft_attrs a = {.up_h = (int32_t)height, .up_w = (int32_t)width};
+    return x < 0 ? x : graft_graph_node(b->g, GRAFT_OP_UPSAMPLE, &a, &x, 1, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_build_cast(const graft_build *b, graft_vid x, graft_dtype dtype)
+{
+    if (x < 0 || b->g->value[x].dtype == dtype) return x;
+    return graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &x, 1, dtype);
+}
+
+static graft_vid permuted(const graft_build *b, graft_vid x, const int32_t order[4],
+                          graft_dtype dtype)
+{
+    graft_vid v = graft_graph_permute(b->g, x, order);
+    return v < 0 ? v : graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, dtype);
+}
+
+graft_vid graft_build_to_nhwc(const graft_build *b, graft_vid x, graft_dtype dtype)
+{
+    return permuted(b, x, (const int32_t[4]){0, 2, 3, 1}, dtype);
+}
+
+graft_vid graft_build_to_nchw(const graft_build *b, graft_vid x, graft_dtype dtype)
+{
+    return permuted(b, x, (const int32_t[4]){0, 3, 1, 2}, dtype);
+}

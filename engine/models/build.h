@@ -1,0 +1,45 @@
+/* What model builders share: layers by name over the graph IR. Weights have
+ * the names of the original single-file checkpoints, without the part's prefix: a weight set knows
+ * that ("model.diffusion_model."), so that one graph serves checkpoints and single parts. */
+#ifndef GRAFT_MODELS_BUILD_H
+#define GRAFT_MODELS_BUILD_H
+#include "engine/graph/graph.h"
+
+typedef struct graft_build {
+    graft_graph *g;
+    graft_dtype act_dtype; /* of activations: GRAFT_F32 or GRAFT_BF16 */
+} graft_build;
+
+/* A name under construction. */
+typedef struct graft_name {
+    char text[256];
+} graft_name;
+graft_name graft_name_make(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+typedef struct graft_conv_spec {
+    int32_t channels, kernel, stride;
+    int32_t pad[4]; /* top, left, bottom, right */
+} graft_conv_spec;
+/* (N,H,W,C) -> (N,H',W',channels), with bias. 1x1 convolutions become linear layers. */
+graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x,
+                           graft_conv_spec spec);
+/* 3x3, stride 1, same size. */
+graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels);
+graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
+                             bool bias);
+graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps);
+graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x);
+graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act);
+graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y);
+graft_vid graft_build_attention(const graft_build *b, graft_vid q, graft_vid k, graft_vid v,
+                                int32_t heads, bool causal);
+graft_vid graft_build_concat(const graft_build *b, graft_vid x, graft_vid y);
+/* Nearest, to height x width. */
+graft_vid graft_build_upsample(const graft_build *b, graft_vid x, int64_t height, int64_t width);
+/* Converts, also between (N,C,H,W) and (N,H,W,C). */
+graft_vid graft_build_cast(const graft_build *b, graft_vid x, graft_dtype dtype);
+graft_vid graft_build_to_nhwc(const graft_build *b, graft_vid x, graft_dtype dtype);
+graft_vid graft_build_to_nchw(const graft_build *b, graft_vid x, graft_dtype dtype);
+/* Size of a dimension; 1 when building has failed already. */
+int64_t graft_build_dim(const graft_build *b, graft_vid x, int i);
+#endif

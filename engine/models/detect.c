@@ -1,0 +1,315 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "engine/models/arch.h"
+#include "kernels/op_desc.h"
+
+/* One look-up: prefix + printf. `found` is NULL when the tensor is absent. */
+static const graft_st_tensor *find(const graft_safetensors *f, const char *prefix, const char *fmt,
+                                   ...) __attribute__((format(printf, 3, 4)));
+static const graft_st_tensor *find(const graft_safetensors *f, const char *prefix, const char *fmt,
+                                   ...)
+{
+    char name[512];
+    int n = snprintf(name, sizeof name, "%s", prefix);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name + n, sizeof name - (size_t)n, fmt, ap);
+    va_end(ap);
+    return graft_safetensors_find(f, name);
+}
+
+static graft_status missing(const graft_safetensors *f, const char *prefix, const char *name,
+                            graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing or has an unexpected shape",
+                      graft_safetensors_path(f), prefix, name);
+}
+
+static graft_status parse_config(const char *config, const char *part, cJSON **root,
+                                 const cJSON **out, graft_err *e)
+{
+    *root = NULL;
+    *out = NULL;
+    if (!config) return GRAFT_OK;
+    graft_status st = graft_json_parse(config, strlen(config), "__metadata__.config", root, e);
+    if (st) return st;
+    const cJSON *sub = cJSON_GetObjectItemCaseSensitive(*root, part);
+    *out = cJSON_IsObject(sub) ? sub : *root;
+    return GRAFT_OK;
+}
+
+static int32_t dim_of(const graft_st_tensor *t, int i)
+{
+    return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]
+                                                                          : 0;
+}
+
+/* ------------------------------------------------------------------ UNet */
+
+static int32_t transformer_depth(const graft_safetensors *f, const char *prefix, const char *block)
+{
+    int32_t n = 0;
+    while (n < 64 && find(f, prefix, "%s.1.transformer_blocks.%d.norm1.weight", block, n)) n++;
+    return n;
+}
+
+static graft_status detect_input_blocks(const graft_safetensors *f, const char *prefix,
+                                        graft_unet_arch *a, graft_err *e)
+{
+    for (int i = 0; i < GRAFT_MAX_BLOCKS; i++) {
+        char name[64];
+        graft_unet_block *b = &a->input[i];
+        snprintf(name, sizeof name, "input_blocks.%d", i);
+        const graft_st_tensor *conv = find(f, prefix, "%s.0.weight", name);
+        const graft_st_tensor *res = find(f, prefix, "%s.0.in_layers.2.weight", name);
+        const graft_st_tensor *down = find(f, prefix, "%s.0.op.weight", name);
+        if (i == 0 && conv) {
+            b->channels = dim_of(conv, 0);
+            a->in_channels = dim_of(conv, 1);
+        } else if (res) {
+            b->channels = dim_of(res, 0);
+            b->transformer = transformer_depth(f, prefix, name);
+        } else if (down) {
+            b->down = 1;
+        } else {
+            break;
+        }
+        a->n_input = i + 1;
+    }
+    if (a->n_input < 2 || !a->input[0].channels)
+        return missing(f, prefix, "input_blocks.0.0.weight", e);
+    a->model_channels = a->input[0].channels;
+    return GRAFT_OK;
+}
+
+static graft_status detect_output_blocks(const graft_safetensors *f, const char *prefix,
+                                         graft_unet_arch *a, graft_err *e)
+{
+    for (int i = 0; i < GRAFT_MAX_BLOCKS; i++) {
+        char name[64];
+        graft_unet_block *b = &a->output[i];
+        snprintf(name, sizeof name, "output_blocks.%d", i);
+        const graft_st_tensor *res = find(f, prefix, "%s.0.in_layers.2.weight", name);
+        if (!res) break;
+        b->channels = dim_of(res, 0);
+        b->transformer = transformer_depth(f, prefix, name);
+        b->up = find(f, prefix, "%s.%d.conv.weight", name, b->transformer ? 2 : 1) != NULL;
+        a->n_output = i + 1;
+    }
+    if (a->n_output == a->n_input) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: %d input blocks but %d output blocks",
+                      graft_safetensors_path(f), a->n_input, a->n_output);
+}
+
+static graft_status detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
+                                 graft_err *e)
+{
+    cJSON *root;
+    const cJSON *c;
+    graft_status st = parse_config(config, "unet", &root, &c, e);
+    if (st) return st;
+    int64_t heads = graft_json_int(c, "num_heads", 0);
+    int64_t head_dim = graft_json_int(c, "num_head_channels", 0);
+    cJSON_Delete(root);
+    if (head_dim <= 0 && heads <= 0) {
+        heads = a->context_dim == 768 ? 8 : 0;
+        head_dim = a->context_dim == 1024 || a->context_dim == 2048 ? 64 : 0;
+    }
+    if (head_dim > 0 && head_dim < 65536)
+        a->head_dim = (int32_t)head_dim;
+    else if (heads > 0 && heads < 65536)
+        a->num_heads = (int32_t)heads;
+    else
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: unknown architecture: nothing tells the number of attention heads "
+                          "(context width %d, no __metadata__.config)",
+                          graft_safetensors_path(f), a->context_dim);
+    return GRAFT_OK;
+}
+
+/* The first cross-attention's key projection tells the context width, its proj_in the storage. */
+static graft_status detect_context(const graft_safetensors *f, const char *prefix,
+                                   graft_unet_arch *a, graft_err *e)
+{
+    char name[64] = "middle_block";
+    for (int i = 0; i < a->n_input; i++)
+        if (a->input[i].transformer) {
+            snprintf(name, sizeof name, "input_blocks.%d", i);
+            break;
+        }
+    const graft_st_tensor *k = find(f, prefix, "%s.1.transformer_blocks.0.attn2.to_k.weight", name);
+    const graft_st_tensor *proj = find(f, prefix, "%s.1.proj_in.weight", name);
+    if (!k || !proj || !dim_of(k, 1))
+        return missing(f, prefix, "…1.transformer_blocks.0.attn2.to_k.weight", e);
+    a->context_dim = dim_of(k, 1);
+    a->linear_proj = proj->rank == 2;
+    return GRAFT_OK;
+}
+
+graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_unet_arch *out, graft_err *e)
+{
+    memset(out, 0, sizeof *out);
+    graft_status st = detect_input_blocks(f, prefix, out, e);
+    if (!st) st = detect_output_blocks(f, prefix, out, e);
+    if (st) return st;
+    out->middle_transformer = transformer_depth(f, prefix, "middle_block");
+    const graft_st_tensor *last = find(f, prefix, "out.2.weight");
+    const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
+    if (!dim_of(last, 0)) return missing(f, prefix, "out.2.weight", e);
+    if (!dim_of(time, 0)) return missing(f, prefix, "time_embed.0.weight", e);
+    out->out_channels = dim_of(last, 0);
+    out->time_dim = dim_of(time, 0);
+    out->adm_channels = dim_of(find(f, prefix, "label_emb.0.0.weight"), 1);
+    st = detect_context(f, prefix, out, e);
+    return st ? st : detect_heads(f, config, out, e);
+}
+
+graft_family graft_unet_family(const graft_unet_arch *a)
+{
+    if (a->context_dim == 768 && !a->adm_channels) return GRAFT_FAMILY_SD1;
+    if (a->context_dim == 1024 && !a->adm_channels) return GRAFT_FAMILY_SD2;
+    if (a->adm_channels) return GRAFT_FAMILY_SDXL;
+    return GRAFT_FAMILY_CUSTOM;
+}
+
+/* ------------------------------------------------------------------ VAE */
+
+static graft_status detect_decoder(const graft_safetensors *f, const char *prefix,
+                                   graft_vae_arch *a, graft_err *e)
+{
+    const graft_st_tensor *in = find(f, prefix, "decoder.conv_in.weight");
+    const graft_st_tensor *last = find(f, prefix, "decoder.conv_out.weight");
+    a->z_channels = dim_of(in, 1);
+    a->out_channels = dim_of(last, 0);
+    if (!a->z_channels || !a->out_channels) return missing(f, prefix, "decoder.conv_in.weight", e);
+    while (a->levels < GRAFT_MAX_LEVELS) {
+        const graft_st_tensor *t = find(f, prefix, "decoder.up.%d.block.0.conv1.weight", a->levels);
+        if (!t) break;
+        a->channels[a->levels++] = dim_of(t, 0);
+    }
+    while (a->res_blocks < 16 &&
+           find(f, prefix, "decoder.up.0.block.%d.conv1.weight", a->res_blocks))
+        a->res_blocks++;
+    a->res_blocks--;
+    if (a->levels < 1 || a->res_blocks < 1)
+        return missing(f, prefix, "decoder.up.0.block.0.conv1.weight", e);
+    a->decoder = 1;
+    return GRAFT_OK;
+}
+
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                              graft_vae_arch *out, graft_err *e)
+{
+    (void)config;
+    memset(out, 0, sizeof *out);
+    graft_status st = detect_decoder(f, prefix, out, e);
+    if (st) return st;
+    const graft_st_tensor *in = find(f, prefix, "encoder.conv_in.weight");
+    out->encoder = in != NULL;
+    out->in_channels = in ? dim_of(in, 1) : out->out_channels;
+    const graft_st_tensor *post = find(f, prefix, "post_quant_conv.weight");
+    out->quant_conv = post != NULL;
+    out->embed_dim = post ? dim_of(post, 1) : out->z_channels;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ text encoders */
+
+static graft_status detect_hf(const graft_safetensors *f, const char *prefix, graft_text_arch *a,
+                              graft_err *e)
+{
+    const graft_st_tensor *pos = find(f, prefix, "text_model.embeddings.position_embedding.weight");
+    const graft_st_tensor *tok = find(f, prefix, "text_model.embeddings.token_embedding.weight");
+    const graft_st_tensor *fc = find(f, prefix, "text_model.encoder.layers.0.mlp.fc1.weight");
+    if (!pos || !tok || !fc)
+        return missing(f, prefix, "text_model.embeddings.token_embedding.weight", e);
+    a->layout = GRAFT_TEXT_HF;
+    a->positions = dim_of(pos, 0);
+    a->width = dim_of(pos, 1);
+    a->vocab = dim_of(tok, 0);
+    a->intermediate = dim_of(fc, 0);
+    while (a->layers < 128 &&
+           find(f, prefix, "text_model.encoder.layers.%d.layer_norm1.weight", a->layers))
+        a->layers++;
+    a->projection = dim_of(find(f, prefix, "text_projection.weight"), 0);
+    return GRAFT_OK;
+}
+
+static graft_status detect_openclip(const graft_safetensors *f, const char *prefix,
+                                    graft_text_arch *a, graft_err *e)
+{
+    const graft_st_tensor *pos = find(f, prefix, "positional_embedding");
+    const graft_st_tensor *tok = find(f, prefix, "token_embedding.weight");
+    const graft_st_tensor *fc = find(f, prefix, "transformer.resblocks.0.mlp.c_fc.weight");
+    if (!pos || !tok || !fc) return missing(f, prefix, "token_embedding.weight", e);
+    a->layout = GRAFT_TEXT_OPENCLIP;
+    a->positions = dim_of(pos, 0);
+    a->width = dim_of(pos, 1);
+    a->vocab = dim_of(tok, 0);
+    a->intermediate = dim_of(fc, 0);
+    while (a->layers < 128 && find(f, prefix, "transformer.resblocks.%d.ln_1.weight", a->layers))
+        a->layers++;
+    a->projection = dim_of(find(f, prefix, "text_projection"), 1);
+    a->projection_transposed = a->projection != 0;
+    if (!a->projection) a->projection = dim_of(find(f, prefix, "text_projection.weight"), 0);
+    return GRAFT_OK;
+}
+
+static graft_act act_of(const cJSON *c, const graft_text_arch *a)
+{
+    const char *name = graft_json_str(c, "hidden_act", graft_json_str(c, "activation", NULL));
+    if (name && strcmp(name, "quick_gelu") == 0) return GRAFT_ACT_QUICK_GELU;
+    if (name && strcmp(name, "gelu") == 0) return GRAFT_ACT_GELU;
+    return a->width == 768 ? GRAFT_ACT_QUICK_GELU : GRAFT_ACT_GELU;
+}
+
+graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_text_arch *out, graft_err *e)
+{
+    memset(out, 0, sizeof *out);
+    bool openclip = find(f, prefix, "positional_embedding") != NULL;
+    graft_status st = openclip ? detect_openclip(f, prefix, out, e) : detect_hf(f, prefix, out, e);
+    if (st) return st;
+    cJSON *root;
+    const cJSON *c;
+    if ((st = parse_config(config, "text", &root, &c, e))) return st;
+    int64_t heads = graft_json_int(c, "num_attention_heads", graft_json_int(c, "heads", 0));
+    int64_t eos = graft_json_int(c, "eos_token_id", graft_json_int(c, "eos", 49407));
+    out->act = act_of(c, out);
+    cJSON_Delete(root);
+    if (heads <= 0) heads = out->width / 64;
+    out->eos = (int32_t)eos;
+    out->heads = (int32_t)heads;
+    if (!out->layers || out->heads < 1 || out->width % out->heads)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: a text encoder of %d layers, width %d, %d heads "
+                          "makes no sense",
+                          graft_safetensors_path(f), out->layers, out->width, out->heads);
+    return GRAFT_OK;
+}
+
+graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_checkpoint_config *out,
+                                          graft_err *e)
+{
+    const char *text = graft_safetensors_metadata(f, "config");
+    cJSON *root;
+    const cJSON *c;
+    *out = (graft_checkpoint_config){0, 0.00085, 0.012, false, false, false};
+    graft_status st = parse_config(text, "", &root, &c, e);
+    if (st) return st;
+    out->scale_factor = graft_json_num(c, "scale_factor", 0);
+    const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(c, "schedule");
+    out->beta_start = graft_json_num(schedule, "beta_start", out->beta_start);
+    out->beta_end = graft_json_num(schedule, "beta_end", out->beta_end);
+    const char *prediction = graft_json_str(c, "prediction", NULL);
+    out->prediction_given = prediction != NULL;
+    out->v_prediction = prediction && prediction[0] == 'v';
+    cJSON_Delete(root);
+    if (graft_safetensors_find(f, "v_pred")) out->v_prediction = out->prediction_given = true;
+    if (graft_safetensors_find(f, "ztsnr")) out->zsnr = true;
+    return GRAFT_OK;
+}

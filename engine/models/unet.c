@@ -1,0 +1,177 @@
+#include "engine/models/unet.h"
+
+#include "engine/models/build.h"
+
+typedef struct unet_build {
+    graft_build b;
+    const graft_unet_arch *a;
+    graft_vid emb;     /* (N,time_dim), SiLU applied */
+    graft_vid context; /* (N,tokens,context_dim) */
+} unet_build;
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+
+static graft_vid time_embedding(unet_build *u, graft_vid timesteps, graft_vid y)
+{
+    const graft_build *b = &u->b;
+    graft_attrs a = {.up_w = u->a->model_channels};
+    graft_vid t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &a, &timesteps, 1, GRAFT_F32);
+    t = graft_build_cast(b, t, b->act_dtype);
+    t = graft_build_linear(b, NAME("time_embed.0"), t, u->a->time_dim, true);
+    t = graft_build_act(b, t, GRAFT_ACT_SILU);
+    t = graft_build_linear(b, NAME("time_embed.2"), t, u->a->time_dim, true);
+    if (y >= 0) {
+        graft_vid l = graft_build_cast(b, y, b->act_dtype);
+        l = graft_build_linear(b, NAME("label_emb.0.0"), l, u->a->time_dim, true);
+        l = graft_build_act(b, l, GRAFT_ACT_SILU);
+        l = graft_build_linear(b, NAME("label_emb.0.2"), l, u->a->time_dim, true);
+        t = graft_build_add(b, t, l);
+    }
+    return graft_build_act(b, t, GRAFT_ACT_SILU);
+}
+
+static graft_vid res_block(unet_build *u, graft_name name, graft_vid x, int32_t channels)
+{
+    const graft_build *b = &u->b;
+    int64_t in_channels = graft_build_dim(b, x, 3);
+    graft_vid h = graft_build_group_norm(b, NAME("%s.in_layers.0", name.text), x, 1e-5f);
+    h = graft_build_act(b, h, GRAFT_ACT_SILU);
+    h = graft_build_conv3(b, NAME("%s.in_layers.2", name.text), h, channels);
+    graft_vid t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), u->emb, channels, true);
+    int64_t wide[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
+    h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, wide));
+    h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);
+    h = graft_build_act(b, h, GRAFT_ACT_SILU);
+    h = graft_build_conv3(b, NAME("%s.out_layers.3", name.text), h, channels);
+    if (in_channels != channels)
+        x = graft_build_conv(b, NAME("%s.skip_connection", name.text), x,
+                             (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
+    return graft_build_add(b, h, x);
+}
+
+static graft_vid attention(unet_build *u, graft_name name, graft_vid x, graft_vid context,
+                           int32_t heads)
+{
+    const graft_build *b = &u->b;
+    int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), x, width, false);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
+    graft_vid o = graft_build_attention(b, q, k, v, heads, false);
+    return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
+}
+
+static graft_vid transformer_block(unet_build *u, graft_name name, graft_vid x, int32_t heads)
+{
+    const graft_build *b = &u->b;
+    int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
+    x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads), x);
+    h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
+    x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads), x);
+    h = graft_build_layer_norm(b, NAME("%s.norm3", name.text), x);
+    h = graft_build_linear(b, NAME("%s.ff.net.0.proj", name.text), h, width * 8, true);
+    if (h >= 0) h = graft_graph_node(b->g, GRAFT_OP_GEGLU, NULL, &h, 1, GRAFT_DTYPE_NONE);
+    h = graft_build_linear(b, NAME("%s.ff.net.2", name.text), h, width, true);
+    return graft_build_add(b, h, x);
+}
+
+static graft_vid spatial_transformer(unet_build *u, graft_name name, graft_vid x, int32_t depth)
+{
+    const graft_build *b = &u->b;
+    int32_t channels = (int32_t)graft_build_dim(b, x, 3);
+    int32_t heads = u->a->num_heads ? u->a->num_heads : channels / u->a->head_dim;
+    if (heads < 1 || channels % heads)
+        return graft_graph_fail(b->g, GRAFT_E_FORMAT, "%s: %d channels do not split into heads",
+                                name.text, channels);
+    int64_t spatial[4] = {graft_build_dim(b, x, 0), graft_build_dim(b, x, 1),
+                          graft_build_dim(b, x, 2), channels};
+    int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
+    graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
+    h = graft_graph_reshape(b->g, h, 3, tokens);
+    h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
+    for (int32_t i = 0; i < depth; i++)
+        h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads);
+    h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
+    h = graft_graph_reshape(b->g, h, 4, spatial);
+    return graft_build_add(b, h, x);
+}
+
+static graft_vid input_block(unet_build *u, int i, graft_vid h)
+{
+    const graft_unet_block *k = &u->a->input[i];
+    const graft_build *b = &u->b;
+    if (i == 0) return graft_build_conv3(b, NAME("input_blocks.0.0"), h, k->channels);
+    if (k->down) {
+        graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 3, 2, {1, 1, 1, 1}};
+        return graft_build_conv(b, NAME("input_blocks.%d.0.op", i), h, spec);
+    }
+    h = res_block(u, NAME("input_blocks.%d.0", i), h, k->channels);
+    if (k->transformer) h = spatial_transformer(u, NAME("input_blocks.%d.1", i), h, k->transformer);
+    return h;
+}
+
+/* `size_of`: the value whose height and width the block must end with when it doubles its size. */
+static graft_vid output_block(unet_build *u, int i, graft_vid h, graft_vid size_of)
+{
+    const graft_unet_block *k = &u->a->output[i];
+    const graft_build *b = &u->b;
+    h = res_block(u, NAME("output_blocks.%d.0", i), h, k->channels);
+    if (k->transformer)
+        h = spatial_transformer(u, NAME("output_blocks.%d.1", i), h, k->transformer);
+    if (!k->up) return h;
+    int64_t height = graft_build_dim(b, h, 1) * 2, width = graft_build_dim(b, h, 2) * 2;
+    if (size_of >= 0) {
+        height = graft_build_dim(b, size_of, 1);
+        width = graft_build_dim(b, size_of, 2);
+    }
+    h = graft_build_upsample(b, h, height, width);
+    return graft_build_conv3(b, NAME("output_blocks.%d.%d.conv", i, k->transformer ? 2 : 1), h,
+                             k->channels);
+}
+
+static graft_vid blocks(unet_build *u, graft_vid h)
+{
+    graft_vid skip[GRAFT_MAX_BLOCKS];
+    const graft_unet_arch *a = u->a;
+    for (int i = 0; i < a->n_input; i++) skip[i] = h = input_block(u, i, h);
+    int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3);
+    h = res_block(u, NAME("middle_block.0"), h, channels);
+    if (a->middle_transformer)
+        h = spatial_transformer(u, NAME("middle_block.1"), h, a->middle_transformer);
+    h = res_block(u, NAME("middle_block.%d", a->middle_transformer ? 2 : 1), h, channels);
+    for (int i = 0; i < a->n_output; i++) {
+        int next = a->n_input - 2 - i;
+        h = graft_build_concat(&u->b, h, skip[a->n_input - 1 - i]);
+        h = output_block(u, i, h, next >= 0 ? skip[next] : GRAFT_NO_VALUE);
+    }
+    return h;
+}
+
+graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
+                              graft_graph **out, graft_err *e)
+{
+    graft_graph *g = graft_graph_create();
+    if (!g) return graft_fail_nomem(e, "UNet graph");
+    unet_build u = {{g, shape->act_dtype}, a, GRAFT_NO_VALUE, GRAFT_NO_VALUE};
+    int64_t n = shape->batch;
+    graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
+                                    (int64_t[]){n, a->in_channels, shape->height, shape->width});
+    graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
+    graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
+    graft_vid y = GRAFT_NO_VALUE;
+    if (a->adm_channels) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->adm_channels});
+    u.context = graft_build_cast(&u.b, c, shape->act_dtype);
+    u.emb = time_embedding(&u, t, y);
+    graft_vid h = blocks(&u, graft_build_to_nhwc(&u.b, x, shape->act_dtype));
+    h = graft_build_group_norm(&u.b, NAME("out.0"), h, 1e-5f);
+    h = graft_build_act(&u.b, h, GRAFT_ACT_SILU);
+    h = graft_build_conv3(&u.b, NAME("out.2"), h, a->out_channels);
+    graft_graph_output(g, graft_build_to_nchw(&u.b, h, GRAFT_F32));
+    graft_status st = graft_graph_status(g, e);
+    if (st)
+        graft_graph_destroy(g);
+    else
+        *out = g;
+    return st;
+}

@@ -1,0 +1,29 @@
+/* The memory planner: where each buffer of a run lies in one arena.
+ *
+ * Plain data in and out. A buffer lives from step `first` to step `last`, both included; two buffers
+ * that live at one time must not overlap. Pure functions, any thread. */
+#ifndef GRAFT_PLAN_PLAN_H
+#define GRAFT_PLAN_PLAN_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct graft_interval {
+    int64_t bytes;
+    int32_t first, last;
+    int64_t offset; /* set by graft_plan_offsets */
+} graft_interval;
+
+/* Greedy by size: the largest buffer first, each at the lowest place where it fits. Offsets are
+ * multiples of `alignment` (a power of two). *total is the arena's size. */
+graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
+                                int64_t *total, graft_err *e);
+/* The largest sum of bytes (each rounded up to `alignment`) that live at one step: no plan can need
+ * less. */
+int64_t graft_plan_lower_bound(const graft_interval *interval, size_t n, int64_t alignment);
+/* The independent check: every buffer inside [0,total), none overlapping another in time and place.
+ * Sweeps over time and knows nothing of how the offsets came about. */
+bool graft_plan_valid(const graft_interval *interval, size_t n, int64_t alignment, int64_t total);
+#endif

@@ -1,0 +1,100 @@
+#include <stdbool.h>
+#include "engine/sampling/sampler.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "engine/sampling/walk.h"
+
+enum {
+    PAIR = 1,     /* needs the unconditional prediction */
+    BROWNIAN = 2, /* draws from a Brownian path */
+    ONE_MORE = 4, /* drops the second-last sigma of one step more */
+};
+
+typedef struct sampler {
+    const char *name;
+    graft_sample_fn *sample;
+    int variant, buffers, flags;
+} sampler;
+
+static const sampler samplers[] = {
+#define SAMPLER(name, function, variant, buffers, flags)                                           \
+    {#name, graft_sample_##function, variant, buffers, flags},
+#include "engine/sampling/samplers.def"
+#undef SAMPLER
+};
+
+static const char *const names[] = {
+#define SAMPLER(name, function, variant, buffers, flags) #name,
+#include "engine/sampling/samplers.def"
+#undef SAMPLER
+    NULL};
+
+static const sampler *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++)
+        if (strcmp(samplers[i].name, name) == 0) return &samplers[i];
+    return NULL;
+}
+
+static bool has_flag(const char *name, int flag)
+{
+    const sampler *s = find(name);
+    return s && s->flags & flag;
+}
+
+const char *const *graft_sampler_list(void)
+{
+    return names;
+}
+
+bool graft_sampler_known(const char *name)
+{
+    return find(name) != NULL;
+}
+
+bool graft_sampler_is_sde(const char *name)
+{
+    return has_flag(name, BROWNIAN);
+}
+
+bool graft_sampler_discards_penultimate(const char *name)
+{
+    return has_flag(name, ONE_MORE);
+}
+
+bool graft_sampler_needs_unconditional(const char *name)
+{
+    return has_flag(name, PAIR);
+}
+
+graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, graft_err *e)
+{
+    const sampler *s = find(name);
+    if (!s) return graft_fail(e, GRAFT_E_NOTFOUND, "unknown sampler \"%s\"", name);
+    if (s->flags & PAIR && !run->denoiser->denoise_pair)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "sampler %s needs a model that predicts with and without the prompt",
+                          name);
+    if (run->n_sigmas < 2) return GRAFT_OK;
+    assert(s->buffers <= GRAFT_WALK_BUFFERS);
+    graft_walk w = {.run = run,
+                    .variant = s->variant,
+                    .sigma = run->sigmas,
+                    .steps = run->n_sigmas - 1,
+                    .x = run->x,
+                    .n = run->n};
+    size_t count;
+    float *block = NULL;
+    if (graft_size_mul(run->n, (size_t)s->buffers, &count))
+        block = graft_malloc_array(count, sizeof *block);
+    if (!block) return graft_fail_nomem(e, "a sampler's buffers");
+    for (int i = 0; i < s->buffers; i++) w.buf[i] = block + (size_t)i * run->n;
+    graft_status st = s->sample(&w, e);
+    graft_free(block);
+    return st;
+}

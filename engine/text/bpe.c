@@ -1,0 +1,293 @@
+#include "engine/text/bpe.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "engine/text/unicode.h"
+
+enum {
+    BPE_BYTES = 256,
+    BPE_BASE = 2 * BPE_BYTES,
+    BPE_SLOT_BITS = 17, /* 131072 slots for at most 48894 merges or 49406 names */
+    BPE_SLOTS = 1 << BPE_SLOT_BITS,
+    BPE_NONE = 0xffff,
+    BPE_MAX_FILE = 64 << 20
+};
+#define WORD_END "</w>"
+
+struct graft_bpe {
+    size_t count; /* merges */
+    uint16_t byte_token[BPE_BYTES];
+    uint16_t left[GRAFT_BPE_MERGES], right[GRAFT_BPE_MERGES];
+    uint16_t slot[BPE_SLOTS]; /* merge number + 1 by hash of the pair, 0 for none */
+};
+
+/* The names of the tokens; needed while the list is read. */
+typedef struct names {
+    char *pool;
+    size_t used;
+    uint32_t end[BPE_BASE + GRAFT_BPE_MERGES]; /* name i is pool[end[i - 1]..end[i]) */
+    uint32_t slot[BPE_SLOTS];                  /* token + 1 by hash of the name, 0 for none */
+    uint32_t count;
+} names;
+
+typedef struct span {
+    const char *s;
+    size_t n;
+} span;
+
+static span name_at(const names *t, uint32_t token)
+{
+    uint32_t begin = token == 0 ? 0 : t->end[token - 1];
+    return (span){t->pool + begin, t->end[token] - begin};
+}
+
+/* Slot that holds the name, or the free one where it belongs. */
+static uint32_t *name_slot(names *t, span name)
+{
+    size_t i = graft_hash64(name.s, name.n) & (BPE_SLOTS - 1);
+    for (;; i = (i + 1) & (BPE_SLOTS - 1)) {
+        if (t->slot[i] == 0) return &t->slot[i];
+        span other = name_at(t, t->slot[i] - 1);
+        if (other.n == name.n && memcmp(other.s, name.s, name.n) == 0) return &t->slot[i];
+    }
+}
+
+/* Adds head+tail as the next token; false if there is such a name already. The pool has room. */
+static bool name_add(names *t, span head, span tail)
+{
+    char *at = t->pool + t->used;
+    memcpy(at, head.s, head.n);
+    memcpy(at + head.n, tail.s, tail.n);
+    uint32_t *slot = name_slot(t, (span){at, head.n + tail.n});
+    if (*slot != 0) return false;
+    t->used += head.n + tail.n;
+    t->end[t->count] = (uint32_t)t->used;
+    *slot = ++t->count;
+    return true;
+}
+
+/* CLIP's byte alphabet: bytes that print in Latin-1 stand for themselves and come first; the others
+ * follow as U+0100 and up. */
+static bool byte_prints(unsigned b)
+{
+    return (b >= '!' && b <= '~') || (b >= 0xa1 && b != 0xad);
+}
+
+static void add_alphabet(graft_bpe *b, names *t)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        span suffix = pass == 0 ? (span){"", 0} : (span){WORD_END, strlen(WORD_END)};
+        uint32_t other = 0x100;
+        for (int printing = 1; printing >= 0; printing--)
+            for (unsigned i = 0; i < BPE_BYTES; i++) {
+                if (byte_prints(i) != (printing == 1)) continue;
+                uint8_t utf8[4];
+                size_t n = graft_unicode_encode(printing ? i : other++, utf8);
+                if (pass == 0) b->byte_token[i] = (uint16_t)t->count;
+                bool added = name_add(t, (span){(const char *)utf8, n}, suffix);
+                assert(added);
+                (void)added;
+            }
+    }
+    assert(t->count == BPE_BASE);
+}
+
+static size_t pair_hash(uint32_t left, uint32_t right)
+{
+    return (left << 16 | right) * 2654435761u >> (32 - BPE_SLOT_BITS);
+}
+
+/* Number of the merge of two tokens, or BPE_NONE. */
+static uint32_t find_merge(const graft_bpe *b, uint32_t left, uint32_t right)
+{
+    for (size_t i = pair_hash(left, right);; i = (i + 1) & (BPE_SLOTS - 1)) {
+        uint32_t m = b->slot[i];
+        if (m == 0) return BPE_NONE;
+        if (b->left[m - 1] == left && b->right[m - 1] == right) return m - 1;
+    }
+}
+
+static void add_merge(graft_bpe *b, uint32_t left, uint32_t right)
+{
+    size_t i = pair_hash(left, right);
+    while (b->slot[i] != 0) i = (i + 1) & (BPE_SLOTS - 1);
+    b->left[b->count] = (uint16_t)left;
+    b->right[b->count] = (uint16_t)right;
+    b->slot[i] = (uint16_t)++b->count;
+}
+
+static graft_status read_line(graft_bpe *b, names *t, span line, size_t number, graft_err *e)
+{
+    const char *space = memchr(line.s, ' ', line.n);
+    span left = {line.s, space ? (size_t)(space - line.s) : 0};
+    span right = {line.s + left.n + 1, space ? line.n - left.n - 1 : 0};
+    if (left.n == 0 || right.n == 0 || memchr(right.s, ' ', right.n))
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "merges line %zu: expected two tokens with a space between them", number);
+    uint32_t l = *name_slot(t, left), r = *name_slot(t, right);
+    if (l == 0 || r == 0)
+        return graft_fail(e, GRAFT_E_FORMAT, "merges line %zu: \"%.*s\" was not made before",
+                          number, (int)(l == 0 ? left : right).n, (l == 0 ? left : right).s);
+    if (!name_add(t, left, right))
+        return graft_fail(e, GRAFT_E_FORMAT, "merges line %zu makes a token that exists", number);
+    add_merge(b, l - 1, r - 1);
+    return GRAFT_OK;
+}
+
+static graft_status read_merges(graft_bpe *b, names *t, const char *text, size_t n, graft_err *e)
+{
+    static const char version[] = "#version";
+    graft_status st = GRAFT_OK;
+    const char *end = text + n;
+    for (size_t number = 1; text < end && b->count < GRAFT_BPE_MERGES && st == GRAFT_OK; number++) {
+        const char *stop = memchr(text, '\n', (size_t)(end - text));
+        if (!stop) stop = end;
+        span line = {text, (size_t)(stop - text)};
+        text = stop < end ? stop + 1 : end;
+        if (line.n > 0 && line.s[line.n - 1] == '\r') line.n--;
+        size_t v = sizeof version - 1;
+        if (line.n == 0 || (number == 1 && line.n >= v && memcmp(line.s, version, v) == 0))
+            continue;
+        st = read_line(b, t, line, number, e);
+    }
+    if (st == GRAFT_OK && b->count == 0)
+        st = graft_fail(e, GRAFT_E_FORMAT, "the list of merges is empty");
+    return st;
+}
+
+graft_status graft_bpe_create(const char *merges, size_t n, graft_bpe **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    graft_bpe *b = NULL;
+    names *t = NULL;
+    size_t pool;
+    assert(out && (merges || n == 0));
+    *out = NULL;
+    if (n > BPE_MAX_FILE || !graft_size_add(n, BPE_BASE * (2 + strlen(WORD_END)), &pool))
+        return graft_fail(e, GRAFT_E_LIMIT, "the list of merges has over %d bytes", BPE_MAX_FILE);
+    b = graft_calloc(1, sizeof *b);
+    t = graft_calloc(1, sizeof *t);
+    if (t) t->pool = graft_malloc(pool); /* a name is never longer than its line */
+    if (!b || !t || !t->pool) {
+        st = graft_fail_nomem(e, "the tokenizer's list of merges");
+        goto out;
+    }
+    add_alphabet(b, t);
+    GRAFT_TRY(read_merges(b, t, merges, n, e));
+    *out = b;
+    b = NULL;
+out:
+    if (t) graft_free(t->pool);
+    graft_free(t);
+    graft_free(b);
+    return st;
+}
+
+void graft_bpe_destroy(graft_bpe *b)
+{
+    graft_free(b);
+}
+
+void graft_bpe_work_finish(graft_bpe_work *w)
+{
+    graft_free(w->token);
+    graft_free(w->next);
+    graft_free(w->prev);
+    graft_free(w->heap);
+    *w = (graft_bpe_work){0};
+}
+
+static graft_status work_reserve(graft_bpe_work *w, size_t n, graft_err *e)
+{
+    if (n <= w->cap) return GRAFT_OK;
+    if (n >= UINT32_MAX / 4) return graft_fail(e, GRAFT_E_LIMIT, "a word of %zu bytes", n);
+    size_t cap = n < 64 ? 64 : n + n / 2;
+    graft_bpe_work_finish(w);
+    w->token = graft_malloc_array(cap, sizeof *w->token);
+    w->next = graft_malloc_array(cap, sizeof *w->next);
+    w->prev = graft_malloc_array(cap, sizeof *w->prev);
+    w->heap = graft_malloc_array(cap, 3 * sizeof *w->heap);
+    if (!w->token || !w->next || !w->prev || !w->heap) {
+        graft_bpe_work_finish(w);
+        return graft_fail_nomem(e, "the tokens of a word");
+    }
+    w->cap = cap;
+    return GRAFT_OK;
+}
+
+/* The heap gives the lowest merge number first and, among equals, the leftmost place. */
+static void heap_push(graft_bpe_work *w, uint64_t v)
+{
+    size_t i = w->heap_len++;
+    assert(i < 3 * w->cap);
+    for (; i > 0 && w->heap[(i - 1) / 2] > v; i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = v;
+}
+
+static uint64_t heap_pop(graft_bpe_work *w)
+{
+    uint64_t top = w->heap[0], v = w->heap[--w->heap_len];
+    size_t i = 0, n = w->heap_len;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= n) break;
+        if (child + 1 < n && w->heap[child + 1] < w->heap[child]) child++;
+        if (w->heap[child] >= v) break;
+        w->heap[i] = w->heap[child];
+        i = child;
+    }
+    w->heap[i] = v;
+    return top;
+}
+
+#define NO_PLACE UINT32_MAX
+
+static void push_pair(const graft_bpe *b, graft_bpe_work *w, uint32_t at)
+{
+    if (at == NO_PLACE || w->next[at] == NO_PLACE) return;
+    uint32_t m = find_merge(b, w->token[at], w->token[w->next[at]]);
+    if (m != BPE_NONE) heap_push(w, (uint64_t)m << 32 | at);
+}
+
+graft_status graft_bpe_word(const graft_bpe *b, const uint8_t *word, size_t n, graft_bpe_work *w,
+                            graft_err *e)
+{
+    graft_status st;
+    assert(b && word && n > 0);
+    GRAFT_TRY(work_reserve(w, n, e));
+    w->heap_len = 0;
+    for (size_t i = 0; i < n; i++) {
+        w->token[i] = b->byte_token[word[i]] + (i + 1 == n ? BPE_BYTES : 0u);
+        w->prev[i] = i == 0 ? NO_PLACE : (uint32_t)i - 1;
+        w->next[i] = i + 1 == n ? NO_PLACE : (uint32_t)i + 1;
+    }
+    for (size_t i = 0; i < n; i++) push_pair(b, w, (uint32_t)i);
+    /* Entries go stale when a neighbour merges first; the pair is looked at again to tell. A place
+     * that was merged away has itself as its next, which no live place has. */
+    while (w->heap_len > 0) {
+        uint64_t top = heap_pop(w);
+        uint32_t m = (uint32_t)(top >> 32), at = (uint32_t)top, right = w->next[at];
+        if (right == NO_PLACE || right == at || w->token[at] != b->left[m] ||
+            w->token[right] != b->right[m])
+            continue;
+        w->token[at] = BPE_BASE + m;
+        w->next[at] = w->next[right];
+        if (w->next[at] != NO_PLACE) w->prev[w->next[at]] = at;
+        w->next[right] = right;
+        push_pair(b, w, w->prev[at]);
+        push_pair(b, w, at);
+    }
+    w->count = 0;
+    for (uint32_t i = 0; i != NO_PLACE;) { /* place 0 is never merged away */
+        uint32_t next = w->next[i];
+        w->token[w->count++] = w->token[i];
+        i = next;
+    }
+out:
+    return st;
+}

@@ -1,0 +1,420 @@
+#include "engine/weights/weights.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/map.h"
+#include "engine/weights/patch.h"
+
+/* What is known of one tensor of the file; index as in graft_safetensors_at(). */
+typedef struct tensor_state {
+    _Atomic int known; /* 1: hash is set */
+    _Atomic int warned;
+    graft_hash hash;
+} tensor_state;
+
+/* The file and what was learned of it: shared by a set and all sets patched from it. */
+typedef struct weights_file {
+    _Atomic int refs;
+    graft_safetensors *file;
+    tensor_state *state;
+} weights_file;
+
+typedef struct patch_list {
+    graft_patch *patch;
+    size_t n;
+} patch_list;
+
+struct graft_weights {
+    _Atomic int refs;
+    weights_file *file;
+    char prefix[128];
+    graft_map patches; /* tensor name without prefix -> patch_list */
+    graft_weights **owners;
+    size_t n_owners;
+};
+
+static void file_release(weights_file *f)
+{
+    if (atomic_fetch_sub(&f->refs, 1) != 1) return;
+    graft_safetensors_close(f->file);
+    graft_free(f->state);
+    graft_free(f);
+}
+
+graft_status graft_weights_create(graft_safetensors *file, graft_weights **out, graft_err *e)
+{
+    graft_weights *w = graft_calloc(1, sizeof *w);
+    weights_file *f = graft_calloc(1, sizeof *f);
+    tensor_state *state = graft_calloc(graft_safetensors_count(file), sizeof *state);
+    if (!w || !f || !state) {
+        graft_free(w);
+        graft_free(f);
+        graft_free(state);
+        graft_safetensors_close(file);
+        return graft_fail_nomem(e, "weight set");
+    }
+    atomic_init(&f->refs, 1);
+    f->file = file;
+    f->state = state;
+    atomic_init(&w->refs, 1);
+    w->file = f;
+    *out = w;
+    return GRAFT_OK;
+}
+
+/* A set on the same file with the same prefix, no patches and no owners. */
+static graft_weights *share_file(const graft_weights *base)
+{
+    graft_weights *w = graft_calloc(1, sizeof *w);
+    if (!w) return NULL;
+    atomic_init(&w->refs, 1);
+    w->file = base->file;
+    atomic_fetch_add(&w->file->refs, 1);
+    memcpy(w->prefix, base->prefix, sizeof w->prefix);
+    return w;
+}
+
+graft_status graft_weights_part(graft_weights *base, const char *prefix, graft_weights **out,
+                                graft_err *e)
+{
+    if (strlen(prefix) >= sizeof base->prefix)
+        return graft_fail(e, GRAFT_E_ARG, "prefix %s is too long", prefix);
+    graft_weights *w = share_file(base);
+    if (!w) return graft_fail_nomem(e, "weight set");
+    snprintf(w->prefix, sizeof w->prefix, "%s", prefix);
+    *out = w;
+    return GRAFT_OK;
+}
+
+const char *graft_weights_prefix(const graft_weights *w)
+{
+    return w->prefix;
+}
+
+graft_weights *graft_weights_retain(graft_weights *w)
+{
+    atomic_fetch_add(&w->refs, 1);
+    return w;
+}
+
+void graft_weights_release(graft_weights *w)
+{
+    if (!w || atomic_fetch_sub(&w->refs, 1) != 1) return;
+    const graft_map_entry *entry;
+    for (size_t pos = 0; (entry = graft_map_next(&w->patches, &pos));) {
+        graft_free(((patch_list *)entry->value)->patch);
+        graft_free(entry->value);
+    }
+    graft_map_finish(&w->patches);
+    for (size_t i = 0; i < w->n_owners; i++) graft_weights_release(w->owners[i]);
+    graft_free(w->owners);
+    file_release(w->file);
+    graft_free(w);
+}
+
+const graft_safetensors *graft_weights_file(const graft_weights *w)
+{
+    return w->file->file;
+}
+
+static graft_status add_patch(graft_weights *w, const char *name, const graft_patch *patch,
+                              graft_err *e)
+{
+    patch_list *list = graft_map_get(&w->patches, name);
+    if (!list) {
+        list = graft_calloc(1, sizeof *list);
+        if (!list || graft_map_put(&w->patches, name, list)) {
+            graft_free(list);
+            return graft_fail_nomem(e, "patch list");
+        }
+    }
+    graft_patch *grown = graft_realloc(list->patch, list->n + 1, sizeof *grown);
+    if (!grown) return graft_fail_nomem(e, "patch list");
+    list->patch = grown;
+    list->patch[list->n++] = *patch;
+    return GRAFT_OK;
+}
+
+static graft_status copy_patches(const graft_weights *from, graft_weights *to, graft_err *e)
+{
+    const graft_map_entry *entry;
+    for (size_t pos = 0; (entry = graft_map_next(&from->patches, &pos));) {
+        const patch_list *list = entry->value;
+        for (size_t i = 0; i < list->n; i++) {
+            graft_status st = add_patch(to, entry->key, &list->patch[i], e);
+            if (st) return st;
+        }
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_weights_patch(graft_weights *base, const char *const *name,
+                                 const graft_patch *patch, size_t n, graft_weights *owner,
+                                 graft_weights **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    graft_weights *w = share_file(base);
+    if (!w) return graft_fail_nomem(e, "weight set");
+    w->owners = graft_malloc_array(base->n_owners + 1, sizeof *w->owners);
+    if (!w->owners) {
+        st = graft_fail_nomem(e, "weight set");
+        goto out;
+    }
+    for (size_t i = 0; i < base->n_owners; i++)
+        w->owners[w->n_owners++] = graft_weights_retain(base->owners[i]);
+    w->owners[w->n_owners++] = graft_weights_retain(owner);
+    GRAFT_TRY(copy_patches(base, w, e));
+    for (size_t i = 0; i < n; i++) GRAFT_TRY(add_patch(w, name[i], &patch[i], e));
+    *out = w;
+    w = NULL;
+out:
+    graft_weights_release(w);
+    return st;
+}
+
+const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *name)
+{
+    char full[sizeof w->prefix + 512];
+    if (!w->prefix[0]) return graft_safetensors_find(w->file->file, name);
+    int n = snprintf(full, sizeof full, "%s%s", w->prefix, name);
+    return n < (int)sizeof full ? graft_safetensors_find(w->file->file, full) : NULL;
+}
+
+static tensor_state *state_of(const graft_weights *w, const graft_st_tensor *t)
+{
+    return &w->file->state[t - graft_safetensors_at(w->file->file, 0)];
+}
+
+static int64_t count_of(const int64_t *dim, int rank)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= dim[i];
+    return n;
+}
+
+/* Elements that source k of the slot must have. */
+static int64_t source_count(const graft_gslot *s, size_t k)
+{
+    int64_t n = count_of(s->dim, s->rank);
+    return s->kind == GRAFT_SLOT_ROWS ? n / s->dim[0] * s->rows[k] : n;
+}
+
+static graft_status find_source(const graft_weights *w, const graft_gslot *s, size_t k,
+                                const graft_st_tensor **out, graft_err *e)
+{
+    const char *path = graft_safetensors_path(w->file->file);
+    const graft_st_tensor *t = graft_weights_find(w, s->source[k]);
+    if (!t)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing", path, w->prefix,
+                          s->source[k]);
+    if (count_of(t->shape, t->rank) != source_count(s, k))
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has %lld elements where %lld belong",
+                          path, s->source[k], (long long)count_of(t->shape, t->rank),
+                          (long long)source_count(s, k));
+    if (t->dtype != GRAFT_F32 && t->dtype != GRAFT_F16 && t->dtype != GRAFT_BF16 &&
+        t->dtype != GRAFT_F64 && t->dtype != GRAFT_F8_E4M3 && t->dtype != GRAFT_F8_E5M2)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers", path,
+                          s->source[k]);
+    *out = t;
+    return GRAFT_OK;
+}
+
+graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, graft_err *e)
+{
+    for (size_t i = 0; i < g->n_slots; i++)
+        for (size_t k = 0; k < g->slot[i].n_sources; k++) {
+            const graft_st_tensor *t;
+            graft_status st = find_source(w, &g->slot[i], k, &t, e);
+            if (st) return st;
+        }
+    return GRAFT_OK;
+}
+
+static graft_hash tensor_hash(const graft_weights *w, const graft_st_tensor *t)
+{
+    tensor_state *s = state_of(w, t);
+    if (atomic_load_explicit(&s->known, memory_order_acquire) == 1) return s->hash;
+    graft_hash h = graft_hash128(t->data, (size_t)t->bytes);
+    h = graft_hash_mix(h, &t->dtype, sizeof t->dtype);
+    /* Two threads may get here; both write the same value, but only one may write. */
+    int none = 0;
+    if (atomic_compare_exchange_strong(&s->known, &none, 2)) {
+        s->hash = h;
+        atomic_store_explicit(&s->known, 1, memory_order_release);
+    }
+    return h;
+}
+
+graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
+                                     graft_hash *out, graft_err *e)
+{
+    graft_hash h = {(uint64_t)slot->kind, 0};
+    h = graft_hash_mix(h, slot->dim, (size_t)slot->rank * sizeof *slot->dim);
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        const graft_st_tensor *t;
+        graft_status st = find_source(w, slot, k, &t, e);
+        if (st) return st;
+        graft_hash part = tensor_hash(w, t);
+        h = graft_hash_mix(h, &part, sizeof part);
+        const patch_list *list = graft_map_get(&w->patches, slot->source[k]);
+        for (size_t i = 0; list && i < list->n; i++) {
+            if (list->patch[i].strength == 0.0f) continue;
+            h = graft_hash_mix(h, &list->patch[i].hash, sizeof list->patch[i].hash);
+            h = graft_hash_mix(h, &list->patch[i].strength, sizeof list->patch[i].strength);
+        }
+    }
+    *out = h;
+    return GRAFT_OK;
+}
+
+/* True when some value is infinite or not a number. */
+static bool has_non_finite(const graft_st_tensor *t)
+{
+    const uint8_t *p = t->data;
+    size_t n = (size_t)t->bytes;
+    unsigned bad = 0;
+    if (t->dtype == GRAFT_F16 || t->dtype == GRAFT_BF16) {
+        uint16_t mask = t->dtype == GRAFT_F16 ? 0x7c00 : 0x7f80;
+        for (size_t i = 0; i + 1 < n; i += 2) {
+            uint16_t v;
+            memcpy(&v, p + i, 2);
+            bad |= (v & mask) == mask;
+        }
+    } else if (t->dtype == GRAFT_F32) {
+        for (size_t i = 0; i + 3 < n; i += 4) {
+            uint32_t v;
+            memcpy(&v, p + i, 4);
+            bad |= (v & 0x7f800000u) == 0x7f800000u;
+        }
+    }
+    return bad;
+}
+
+static void report_non_finite(const graft_weights *w, const graft_st_tensor *t,
+                              const graft_log *log)
+{
+    int none = 0;
+    if (!log || !atomic_compare_exchange_strong(&state_of(w, t)->warned, &none, 1)) return;
+    if (has_non_finite(t))
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s: tensor %s holds values that are not finite",
+                         graft_safetensors_path(w->file->file), t->name);
+}
+
+/* float32 values of source k, patches applied, into dst. */
+static graft_status load_f32(const graft_weights *w, const graft_gslot *s, size_t k,
+                             const graft_st_tensor *t, float *dst, graft_err *e)
+{
+    int64_t n = source_count(s, k);
+    graft_to_f32(t->dtype, t->data, dst, (size_t)n);
+    const patch_list *list = graft_map_get(&w->patches, s->source[k]);
+    for (size_t i = 0; list && i < list->n; i++) {
+        if (list->patch[i].strength == 0.0f) continue;
+        graft_status st = graft_patch_apply(&list->patch[i], t, dst, e);
+        if (st) return st;
+    }
+    return GRAFT_OK;
+}
+
+static bool patched(const graft_weights *w, const char *name)
+{
+    const patch_list *list = graft_map_get(&w->patches, name);
+    for (size_t i = 0; list && i < list->n; i++)
+        if (list->patch[i].strength != 0.0f) return true;
+    return false;
+}
+
+/* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */
+static graft_status load_joined(const graft_weights *w, const graft_gslot *s, const graft_log *log,
+                                graft_slot_data *out, bool *done, graft_err *e)
+{
+    size_t total = 0;
+    const graft_st_tensor *t;
+    *done = false;
+    out->dtype = GRAFT_DTYPE_NONE;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        graft_status st = find_source(w, s, k, &t, e);
+        if (st) return st;
+        report_non_finite(w, t, log);
+        if (patched(w, s->source[k]) || (k && t->dtype != out->dtype)) return GRAFT_OK;
+        out->dtype = t->dtype;
+        total += (size_t)t->bytes;
+    }
+    *done = true;
+    if (s->n_sources == 1 && (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0) {
+        out->data = t->data;
+        return GRAFT_OK;
+    }
+    uint8_t *p = graft_malloc_aligned(64, total);
+    if (!p) return graft_fail_nomem(e, "weights");
+    out->data = out->owned = p;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        find_source(w, s, k, &t, NULL);
+        memcpy(p, t->data, (size_t)t->bytes);
+        p += t->bytes;
+    }
+    return GRAFT_OK;
+}
+
+static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                graft_err *e)
+{
+    float *p = graft_malloc_aligned(64, (size_t)count_of(s->dim, s->rank) * sizeof *p);
+    if (!p) return graft_fail_nomem(e, "weights");
+    out->dtype = GRAFT_F32;
+    out->data = out->owned = p;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        const graft_st_tensor *t;
+        graft_status st = find_source(w, s, k, &t, e);
+        if (!st) st = load_f32(w, s, k, t, p, e);
+        if (st) {
+            graft_slot_data_finish(out);
+            return st;
+        }
+        p += source_count(s, k);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_err *e)
+{
+    size_t rows = (size_t)s->dim[0], cols = (size_t)s->dim[1], size = graft_dtype_size(d->dtype);
+    uint8_t *p = graft_malloc_aligned(64, rows * cols * size);
+    if (!p) return graft_fail_nomem(e, "weights");
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < cols; k++)
+            memcpy(p + (i * cols + k) * size, (const uint8_t *)d->data + (k * rows + i) * size,
+                   size);
+    graft_free(d->owned);
+    d->data = d->owned = p;
+    return GRAFT_OK;
+}
+
+graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
+                                const graft_log *log, graft_slot_data *out, graft_err *e)
+{
+    bool done;
+    *out = (graft_slot_data){0};
+    graft_status st = load_joined(w, slot, log, out, &done, e);
+    if (!st && !done) st = load_as_f32(w, slot, out, e);
+    if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
+    if (st) graft_slot_data_finish(out);
+    return st;
+}
+
+void graft_slot_data_finish(graft_slot_data *d)
+{
+    graft_free(d->owned);
+    *d = (graft_slot_data){0};
+}
+
+void graft_weights_forget(const graft_weights *w, const graft_gslot *slot)
+{
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        const graft_st_tensor *t = graft_weights_find(w, slot->source[k]);
+        if (t) graft_safetensors_forget(w->file->file, t);
+    }
+}

@@ -1,0 +1,58 @@
+/* Weight sets: which bytes fill the slots of a graph.
+ *
+ * A set names tensors of one or more mapped files; nothing is read until a slot is loaded. Content
+ * is identified by a 128-bit hash of its bytes, dtype and patches, so that equal tensors of two
+ * checkpoints are one for everything that is derived from them. Immutable once shared; any thread. */
+#ifndef GRAFT_WEIGHTS_WEIGHTS_H
+#define GRAFT_WEIGHTS_WEIGHTS_H
+#include "base/hash.h"
+#include "base/log.h"
+#include "engine/graph/graph.h"
+#include "engine/weights/safetensors.h"
+
+typedef struct graft_weights graft_weights;
+
+/* All tensors of a file. Takes over `file` (closed with the last reference, or on failure). */
+graft_status graft_weights_create(graft_safetensors *file, graft_weights **out, graft_err *e);
+/* The part of `base` whose tensors' names begin with `prefix`; names below are without it. */
+graft_status graft_weights_part(graft_weights *base, const char *prefix, graft_weights **out,
+                                graft_err *e);
+const char *graft_weights_prefix(const graft_weights *w);
+graft_weights *graft_weights_retain(graft_weights *w);
+void graft_weights_release(graft_weights *w);
+const graft_safetensors *graft_weights_file(const graft_weights *w);
+
+/* A change to one tensor: W += strength * scale * (up x down), as a LoRA has it. */
+typedef struct graft_patch {
+    const graft_st_tensor *up, *down, *mid; /* mid: of a LoCon with three parts, or NULL */
+    float scale;                            /* alpha / rank; 1 without alpha */
+    float strength;
+    graft_hash hash; /* of up, down, mid and scale */
+} graft_patch;
+/* A new set: `base` with one more patch on tensor name[i] for each i. `owner` (a retained set whose
+ * file holds the patches' tensors) is kept alive. */
+graft_status graft_weights_patch(graft_weights *base, const char *const *name,
+                                 const graft_patch *patch, size_t n, graft_weights *owner,
+                                 graft_weights **out, graft_err *e);
+
+/* The stored tensor, without patches; NULL when absent. */
+const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *name);
+/* Whether every slot of the graph has a source of the right size; names the first that has not. */
+graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, graft_err *e);
+/* Names the slot's content: equal hashes, equal values. Reads the tensors the first time. */
+graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
+                                     graft_hash *out, graft_err *e);
+
+typedef struct graft_slot_data {
+    graft_dtype dtype;
+    const void *data; /* dense, in the slot's shape, aligned to its element */
+    void *owned;      /* freed by graft_slot_data_finish(); NULL when `data` is mapped */
+} graft_slot_data;
+/* The slot's values: mapped where they lie ready, else joined, transposed, patched in memory.
+ * Non-finite values are reported to `log`, once a tensor. */
+graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
+                                const graft_log *log, graft_slot_data *out, graft_err *e);
+void graft_slot_data_finish(graft_slot_data *d);
+/* Lets the system take back the mapped pages of the slot's sources. */
+void graft_weights_forget(const graft_weights *w, const graft_gslot *slot);
+#endif

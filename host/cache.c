@@ -1,0 +1,103 @@
+#include "host/cache.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host/schema.h"
+
+static graft_hash mix_text(graft_hash h, const char *s)
+{
+    return graft_hash_mix(h, s, strlen(s) + 1);
+}
+
+static graft_hash mix_literal(graft_hash h, const graft_arg *a)
+{
+    h = graft_hash_mix(h, &a->kind, sizeof a->kind);
+    if (a->kind == GRAFT_STRING || a->kind == GRAFT_CHOICE) return mix_text(h, a->u.s);
+    return a->kind == GRAFT_NONE ? h : graft_hash_mix(h, &a->u.i, sizeof a->u.i);
+}
+
+/* Adds the node's fingerprint; false when it has one but cannot give it. */
+static bool mix_fingerprint(const graft_host *host, const graft_prompt_node *n, graft_hash *h)
+{
+    const graft_fingerprint_api *api = graft_schema_table(n->entry->node, GRAFT_FINGERPRINT_ID);
+    if (!api) return true;
+    graft_arg *args = graft_calloc(n->n_in, sizeof *args);
+    char text[512] = "";
+    if (!args) return false;
+    for (size_t i = 0; i < n->n_in; i++)
+        if (!n->in[i].linked) args[i] = n->in[i].literal.value;
+    graft_status st = api->get(host, args, text, sizeof text);
+    graft_free(args);
+    text[sizeof text - 1] = 0;
+    *h = mix_text(*h, text);
+    return st == GRAFT_OK;
+}
+
+static void make_key(const graft_host *host, const graft_prompt *p, size_t i, graft_cache_key *key)
+{
+    const graft_prompt_node *n = &p->node[i];
+    const graft_node *node = n->entry->node;
+    graft_hash h = {0, 0};
+    key[i].usable = !(node->flags & GRAFT_NODE_NOT_IDEMPOTENT);
+    h = mix_text(h, node->id);
+    for (size_t k = 0; k < n->n_in; k++) {
+        const graft_prompt_input *in = &n->in[k];
+        h = mix_text(h, node->inputs[k]->name);
+        h = graft_hash_mix(h, &in->linked, sizeof in->linked);
+        if (in->linked) {
+            if (!key[in->node].usable) key[i].usable = false;
+            h = graft_hash_mix(h, &key[in->node].hash, sizeof(graft_hash));
+            h = graft_hash_mix(h, &in->slot, sizeof in->slot);
+        } else {
+            h = mix_literal(h, &in->literal.value);
+        }
+    }
+    if (key[i].usable && !mix_fingerprint(host, n, &h)) key[i].usable = false;
+    key[i].hash = h;
+}
+
+void graft_cache_keys(const graft_host *host, const graft_prompt *p, const size_t *order,
+                      size_t n_order, graft_cache_key *key)
+{
+    memset(key, 0, p->count * sizeof *key);
+    for (size_t i = 0; i < n_order; i++) make_key(host, p, order[i], key);
+}
+
+graft_result *graft_cache_get(const graft_cache *c, const graft_cache_key *key)
+{
+    char name[33];
+    if (!key->usable) return NULL;
+    graft_hash_hex(key->hash, name);
+    return graft_map_get(&c->map, name);
+}
+
+void graft_cache_put(graft_cache *c, const graft_cache_key *key, graft_result *r)
+{
+    char name[33];
+    if (!key->usable) return;
+    graft_hash_hex(key->hash, name);
+    graft_result *old = graft_map_get(&c->map, name);
+    if (graft_map_put(&c->map, name, r)) return;
+    graft_result_retain(r);
+    graft_result_release(old);
+}
+
+void graft_cache_keep(graft_cache *c, const graft_cache_key *key, size_t n)
+{
+    graft_cache kept = {GRAFT_MAP_INIT};
+    for (size_t i = 0; i < n; i++) {
+        graft_result *r = graft_cache_get(c, &key[i]);
+        if (r) graft_cache_put(&kept, &key[i], r);
+    }
+    graft_cache_finish(c);
+    *c = kept;
+}
+
+void graft_cache_finish(graft_cache *c)
+{
+    size_t pos = 0;
+    const graft_map_entry *entry;
+    while ((entry = graft_map_next(&c->map, &pos))) graft_result_release(entry->value);
+    graft_map_finish(&c->map);
+}

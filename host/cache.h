@@ -1,0 +1,31 @@
+/* Results kept from one run to the next, by what they were made from. One thread at a time. */
+#ifndef GRAFT_HOST_CACHE_H
+#define GRAFT_HOST_CACHE_H
+#include "base/hash.h"
+#include "base/map.h"
+#include "host/prompt.h"
+#include "host/values.h"
+
+typedef struct graft_cache {
+    graft_map map;
+} graft_cache;
+
+typedef struct graft_cache_key {
+    graft_hash hash;
+    bool usable; /* false: this node's result must not be reused */
+} graft_cache_key;
+
+/* Keys of the nodes listed in `order` (origins before consumers); key[i] belongs to node i. A key
+ * covers the class, the literals, the fingerprint and, through the links, everything upstream; node
+ * ids are no part of it. A node that is not idempotent, or whose fingerprint fails, has no usable
+ * key, nor has anything that depends on it. */
+void graft_cache_keys(const graft_host *host, const graft_prompt *p, const size_t *order,
+                      size_t n_order, graft_cache_key *key);
+/* Borrowed; NULL when absent. */
+graft_result *graft_cache_get(const graft_cache *c, const graft_cache_key *key);
+/* Takes a reference of its own; a failure only means that nothing is kept. */
+void graft_cache_put(graft_cache *c, const graft_cache_key *key, graft_result *r);
+/* Drops everything whose key is not among these. */
+void graft_cache_keep(graft_cache *c, const graft_cache_key *key, size_t n);
+void graft_cache_finish(graft_cache *c);
+#endif

@@ -1,0 +1,282 @@
+#include "host/call.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* The gathered inputs of a node. */
+struct gather {
+    graft_arg *in;      /* n_in: the arguments of the present call */
+    graft_value **list; /* n_in: made for inputs that want a whole list */
+    graft_arg *out;     /* n_out */
+    size_t calls;
+};
+
+static graft_status fault(graft_call *c, const graft_input *in, graft_err *e, graft_status st,
+                          const char *text)
+{
+    snprintf(c->input, sizeof c->input, "%s", in->name);
+    return graft_fail(e, st, "%s", text);
+}
+
+/* The values behind a linked input; NULL when there are none yet. */
+static const graft_slot *slot_of(const graft_call *c, size_t i)
+{
+    const graft_prompt_input *in = &c->node->in[i];
+    graft_result *r = in->linked ? c->results[in->node] : NULL;
+    return r ? &r->slot[in->slot] : NULL;
+}
+
+static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
+{
+    size_t n = c->node->n_in;
+    bool empty = false;
+    memset(g, 0, sizeof *g);
+    g->in = graft_calloc(n, sizeof *g->in);
+    g->list = graft_calloc(n, sizeof *g->list);
+    g->out = graft_calloc(c->node->n_out, sizeof *g->out);
+    if (!g->in || !g->list || !g->out) return graft_fail_nomem(e, "a node's inputs");
+    g->calls = 1;
+    for (size_t i = 0; i < n; i++) {
+        const graft_slot *slot = slot_of(c, i);
+        graft_slot one = {&c->node->in[i].literal.value, 1, 1};
+        if (!c->node->in[i].linked && one.item->kind != GRAFT_NONE) slot = &one;
+        if (!slot) continue;
+        if (c->node->entry->node->inputs[i]->flags & GRAFT_INPUT_LIST) {
+            graft_status st = graft_slot_as_list(slot, &g->list[i], e);
+            if (st) return st;
+        } else if (slot->count > g->calls) {
+            g->calls = slot->count;
+        } else if (!slot->count) {
+            empty = true;
+        }
+    }
+    if (empty) g->calls = 0;
+    return GRAFT_OK;
+}
+
+static void gather_finish(const graft_call *c, struct gather *g)
+{
+    for (size_t i = 0; g->list && i < c->node->n_in; i++)
+        if (g->list[i]) g->list[i]->ops->release(g->list[i]);
+    graft_free(g->list);
+    graft_free(g->in);
+    graft_free(g->out);
+}
+
+/* Brings a number that came along a link into the form and range of the input. */
+static graft_status adapt_number(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+{
+    char text[200];
+    bool whole = strcmp(in->type, "INT") == 0;
+    if (a->kind == GRAFT_BOOL) a->kind = GRAFT_INT;
+    if (a->kind != GRAFT_INT && a->kind != GRAFT_FLOAT)
+        return fault(c, in, e, GRAFT_E_ARG, "the linked value is not a number");
+    if (whole && a->kind == GRAFT_FLOAT) {
+        if (!(fabs(a->u.f) < 0x1p63))
+            return fault(c, in, e, GRAFT_E_ARG, "the linked number is too large");
+        a->u.i = (int64_t)a->u.f;
+    } else if (!whole && a->kind == GRAFT_INT) {
+        a->u.f = (double)a->u.i;
+    }
+    a->kind = whole ? GRAFT_INT : GRAFT_FLOAT;
+    long double v = whole ? (long double)a->u.i : (long double)a->u.f, min = in->min, max = in->max;
+    if (whole && (in->flags & GRAFT_INPUT_U64)) v = (long double)(uint64_t)a->u.i;
+    if (whole) graft_literal_int_range(in, &min, &max);
+    if (!(in->min < in->max) || (v >= min && v <= max)) return GRAFT_OK;
+    snprintf(text, sizeof text, "the linked value %.*Lg is outside %.*Lg to %.*Lg", whole ? 20 : 9,
+             v, whole ? 20 : 9, min, whole ? 20 : 9, max);
+    return fault(c, in, e, GRAFT_E_ARG, text);
+}
+
+static graft_status adapt_choice(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+{
+    graft_choices choices;
+    char text[300];
+    if (a->kind != GRAFT_STRING && a->kind != GRAFT_CHOICE)
+        return fault(c, in, e, GRAFT_E_ARG, "the linked value is not text");
+    graft_status st = graft_choices_init(&choices, c->host, c->node->entry->node, in, e);
+    if (st) return st;
+    if (graft_choices_has(&choices, a->u.s)) {
+        a->kind = GRAFT_CHOICE;
+    } else {
+        snprintf(text, sizeof text, "the linked value '%.200s' is not one of the choices", a->u.s);
+        st = fault(c, in, e, GRAFT_E_ARG, text);
+    }
+    graft_choices_finish(&choices);
+    return st;
+}
+
+static graft_status adapt_object(graft_call *c, const graft_input *in, const graft_arg *a,
+                                 graft_err *e)
+{
+    char text[300];
+    const char *type = a->kind == GRAFT_OBJECT ? a->u.v->ops->type : "a plain value";
+    if (a->kind == GRAFT_OBJECT && graft_schema_match(type, in->type)) return GRAFT_OK;
+    snprintf(text, sizeof text, "the linked value is %.80s, not %.80s", type, in->type);
+    return fault(c, in, e, GRAFT_E_ARG, text);
+}
+
+/* `a` is a borrowed value that came along a link to input `in`. */
+static graft_status adapt(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+{
+    if (a->kind == GRAFT_NONE) {
+        if (in->flags & GRAFT_INPUT_OPTIONAL) return GRAFT_OK;
+        return fault(c, in, e, GRAFT_E_ARG, "the linked output was not set");
+    }
+    if (strcmp(in->type, "*") == 0) return GRAFT_OK;
+    if (!graft_schema_literal(in)) return adapt_object(c, in, a, e);
+    if (strcmp(in->type, "INT") == 0 || strcmp(in->type, "FLOAT") == 0)
+        return adapt_number(c, in, a, e);
+    if (graft_schema_combo(in)) return adapt_choice(c, in, a, e);
+    if (strcmp(in->type, "BOOLEAN") == 0) {
+        if (a->kind == GRAFT_FLOAT) a->u.i = a->u.f != 0;
+        if (a->kind != GRAFT_FLOAT && a->kind != GRAFT_INT && a->kind != GRAFT_BOOL)
+            return fault(c, in, e, GRAFT_E_ARG, "the linked value is not true or false");
+        a->kind = GRAFT_BOOL;
+        a->u.i = a->u.i != 0;
+        return GRAFT_OK;
+    }
+    if (a->kind != GRAFT_STRING && a->kind != GRAFT_CHOICE)
+        return fault(c, in, e, GRAFT_E_ARG, "the linked value is not text");
+    a->kind = GRAFT_STRING;
+    return GRAFT_OK;
+}
+
+/* Sets g->in for call number `k`; inputs that are not computed yet stay NONE. */
+static graft_status set_inputs(graft_call *c, struct gather *g, size_t k, graft_err *e)
+{
+    for (size_t i = 0; i < c->node->n_in; i++) {
+        const graft_input *in = c->node->entry->node->inputs[i];
+        const graft_slot *slot = slot_of(c, i);
+        memset(&g->in[i], 0, sizeof g->in[i]);
+        if (g->list[i]) {
+            g->in[i].kind = GRAFT_OBJECT;
+            g->in[i].u.v = g->list[i];
+        } else if (!c->node->in[i].linked) {
+            g->in[i] = c->node->in[i].literal.value;
+        } else if (slot && slot->count) {
+            g->in[i] = slot->item[k < slot->count ? k : slot->count - 1];
+            graft_status st = adapt(c, in, &g->in[i], e);
+            if (st) return st;
+        }
+    }
+    return GRAFT_OK;
+}
+
+static bool fits(const graft_output *o, const graft_arg *a)
+{
+    if (a->kind == GRAFT_NONE || strcmp(o->type, "*") == 0) return true;
+    if (a->kind == GRAFT_OBJECT)
+        return strcmp(a->u.v->ops->type, "LIST") == 0 ||
+               graft_schema_match(a->u.v->ops->type, o->type);
+    static const struct {
+        const char *type;
+        graft_kind kind;
+    } plain[] = {{"INT", GRAFT_INT},       {"FLOAT", GRAFT_FLOAT},  {"BOOLEAN", GRAFT_BOOL},
+                 {"STRING", GRAFT_STRING}, {"COMBO", GRAFT_STRING}, {"COMBO", GRAFT_CHOICE}};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(o->type, plain[i].type) == 0 && a->kind == plain[i].kind) return true;
+    return false;
+}
+
+/* Moves one output into its slot. The object's reference is ours already; text is copied. */
+static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, graft_slot *slot,
+                                graft_err *e)
+{
+    const graft_output *o = c->node->entry->node->outputs[i];
+    graft_status st = GRAFT_OK;
+    graft_arg own = *a;
+    if (!fits(o, a)) {
+        st = graft_fail(e, GRAFT_E_INTERNAL, "output %s is not a value of type %s",
+                        o->name ? o->name : "", o->type);
+    } else if (a->kind == GRAFT_OBJECT && strcmp(a->u.v->ops->type, "LIST") == 0 &&
+               a->u.v->ops->query(a->u.v, GRAFT_LIST_ID)) {
+        st = graft_slot_spread(slot, a->u.v, e);
+    } else {
+        if (a->kind != GRAFT_OBJECT) st = graft_arg_copy(a, &own, e);
+        if (st == GRAFT_OK) st = graft_slot_push(slot, &own, e);
+        if (a->kind == GRAFT_OBJECT) a->kind = GRAFT_NONE; /* the slot took the reference */
+    }
+    if (a->kind == GRAFT_OBJECT) a->u.v->ops->release(a->u.v);
+    memset(a, 0, sizeof *a);
+    return st;
+}
+
+static graft_status call_once(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+{
+    memset(g->out, 0, c->node->n_out * sizeof *g->out);
+    graft_status st = c->node->entry->node->execute(c->self, c->job, g->in, g->out);
+    if (st != GRAFT_OK) {
+        pthread_mutex_lock(&c->job->lock);
+        snprintf(c->input, sizeof c->input, "%s", c->job->fail_input);
+        if (c->job->fail_code)
+            graft_fail(e, st, "%s", c->job->fail.text);
+        else
+            graft_fail(e, st, "%s", graft_status_text(st));
+        pthread_mutex_unlock(&c->job->lock);
+        return st;
+    }
+    for (size_t i = 0; i < c->node->n_out; i++) {
+        graft_status kept = keep_output(c, i, &g->out[i], &r->slot[i], st ? NULL : e);
+        if (!st) st = kept;
+    }
+    return st;
+}
+
+graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
+{
+    graft_status st;
+    struct gather g;
+    graft_result *r = graft_result_create(c->node->n_out);
+    *out = NULL;
+    GRAFT_TRY(gather_init(c, &g, e));
+    if (!r) {
+        st = graft_fail_nomem(e, "a node's outputs");
+        goto out;
+    }
+    for (size_t k = 0; k < g.calls; k++) {
+        if (k && graft_job_table.cancelled(c->job)) {
+            st = graft_fail(e, GRAFT_E_CANCEL, "interrupted");
+            goto out;
+        }
+        GRAFT_TRY(set_inputs(c, &g, k, e));
+        GRAFT_TRY(call_once(c, &g, r, e));
+    }
+    if (c->job->ui_lost) {
+        st = graft_fail_nomem(e, "what a node shows");
+        goto out;
+    }
+    r->ui = c->job->ui;
+    c->job->ui = NULL;
+    *out = r;
+    r = NULL;
+out:
+    gather_finish(c, &g);
+    graft_result_release(r);
+    return st;
+}
+
+graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e)
+{
+    graft_status st;
+    struct gather g;
+    const graft_lazy_api *api = graft_schema_table(c->node->entry->node, GRAFT_LAZY_ID);
+    *needed = 0;
+    GRAFT_TRY(gather_init(c, &g, e));
+    for (size_t k = 0; api && k < g.calls; k++) {
+        uint64_t bits = 0;
+        GRAFT_TRY(set_inputs(c, &g, k, e));
+        st = api->needed(c->self, g.in, &bits);
+        if (st) {
+            st = graft_fail(e, st, "which inputs are needed is not known");
+            goto out;
+        }
+        *needed |= bits;
+    }
+out:
+    gather_finish(c, &g);
+    return st;
+}

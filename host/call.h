@@ -1,0 +1,22 @@
+/* One node with its inputs gathered: spread lists, adapt values, call execute(), keep outputs. */
+#ifndef GRAFT_HOST_CALL_H
+#define GRAFT_HOST_CALL_H
+#include "host/job.h"
+#include "host/prompt.h"
+#include "host/values.h"
+
+typedef struct graft_call {
+    const graft_host *host;
+    const graft_prompt_node *node;
+    void *self;
+    graft_result *const *results; /* by node number; NULL: not (yet) computed */
+    graft_job *job;
+    char input[128]; /* the input at fault, "" for none */
+} graft_call;
+
+/* Runs the node once per element; *out gets a result with one reference. A node whose inputs
+ * include an empty list does not run and gives empty lists. */
+graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e);
+/* Asks "graft.lazy/1" which of the missing inputs are needed: bit i is input i. */
+graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e);
+#endif

@@ -1,0 +1,11 @@
+/* The commands of the program; each returns the process's exit status. [main] */
+#ifndef GRAFT_HOST_COMMANDS_H
+#define GRAFT_HOST_COMMANDS_H
+#include "host/options.h"
+
+enum { GRAFT_EXIT_OK = 0, GRAFT_EXIT_FAILED = 1, GRAFT_EXIT_USAGE = 2, GRAFT_EXIT_CANCEL = 130 };
+
+int graft_command_run(const graft_options *o);   /* run.c */
+int graft_command_nodes(const graft_options *o); /* nodes.c */
+int graft_command_check(const graft_options *o); /* main.c */
+#endif

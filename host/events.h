@@ -1,0 +1,36 @@
+/* What happens while a prompt runs, told to whoever asked for the run: a terminal, a server. */
+#ifndef GRAFT_HOST_EVENTS_H
+#define GRAFT_HOST_EVENTS_H
+#include "base/json.h"
+#include "base/log.h"
+#include "plugin/graft_plugin.h"
+
+typedef struct graft_run_error {
+    graft_status code;   /* GRAFT_E_CANCEL: interrupted */
+    const char *node_id; /* "" when no node is at fault */
+    const char *class_type;
+    const char *input;     /* "" when no input is at fault */
+    const char *text;      /* the sentence alone, without node and input */
+    const cJSON *executed; /* array of the ids that had finished */
+    const cJSON *inputs;   /* object: name -> array of printed values; may be NULL */
+} graft_run_error;
+
+/* Every function may be NULL. Arguments live for the call. start, cached, node_start, node_done,
+ * end and error: the thread that runs; progress, phase, log and preview: any thread, several at
+ * once. */
+typedef struct graft_events {
+    void *ctx;
+    void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
+    void (*cached)(void *ctx, const char *const *ids, size_t n); /* always, n may be 0 */
+    void (*node_start)(void *ctx, const char *id, const graft_node *node, const char *title);
+    void (*progress)(void *ctx, const char *id, uint64_t done, uint64_t total);
+    void (*phase)(void *ctx, const char *id, const char *phase);
+    void (*log)(void *ctx, const char *id, int32_t level, const char *text);
+    void (*preview)(void *ctx, const char *id, const graft_tensor *rgb8);
+    /* ui: an object of arrays, NULL when the node shows nothing. Also called for a cached node that
+     * shows something, with from_cache. */
+    void (*node_done)(void *ctx, const char *id, const cJSON *ui, int32_t from_cache);
+    void (*error)(void *ctx, const graft_run_error *error); /* instead of success */
+    void (*success)(void *ctx);
+} graft_events;
+#endif

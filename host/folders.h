@@ -1,0 +1,38 @@
+/* The folders that nodes may reach by key, and the names inside them. Any thread after init. */
+#ifndef GRAFT_HOST_FOLDERS_H
+#define GRAFT_HOST_FOLDERS_H
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct graft_folders {
+    char *models, *input, *output, *temp; /* absolute; need not exist */
+} graft_folders;
+
+/* Copies the paths and makes them absolute. */
+graft_status graft_folders_init(graft_folders *f, const char *models, const char *input,
+                                const char *output, const char *temp, graft_err *e);
+void graft_folders_finish(graft_folders *f); /* fine on a zeroed one */
+
+/* Keys of the model folders, NULL-terminated. */
+const char *const *graft_folders_keys(void);
+/* The root of "input", "output" or "temp"; NULL for any other key. */
+const char *graft_folders_root(const graft_folders *f, const char *key);
+/* Absolute path of an existing file (graft_free). Model folders hold .safetensors and .sft only. */
+graft_status graft_folders_resolve(const graft_folders *f, const char *key, const char *name,
+                                   char **path, graft_err *e);
+/* NULL-terminated sorted names (graft_folders_free_names); an unknown key has none. */
+graft_status graft_folders_list(const graft_folders *f, const char *key, char ***names,
+                                graft_err *e);
+void graft_folders_free_names(char **names);
+
+typedef struct graft_reserved {
+    char *path, *name, *subfolder; /* graft_reserved_finish() */
+} graft_reserved;
+/* The next free PREFIX_NNNNN_SUFFIX below "output" or "temp": the number is one above the highest
+ * there. Makes the folder, not the file. */
+graft_status graft_folders_reserve(const graft_folders *f, const char *key, const char *prefix,
+                                   const char *suffix, int64_t width, int64_t height,
+                                   graft_reserved *out, graft_err *e);
+void graft_reserved_finish(graft_reserved *r);
+#endif

@@ -1,0 +1,94 @@
+#include "host/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "host/tree.h"
+
+void graft_job_init(graft_job *j)
+{
+    memset(j, 0, sizeof *j);
+    pthread_mutex_init(&j->lock, NULL);
+}
+
+void graft_job_finish(graft_job *j)
+{
+    cJSON_Delete(j->ui);
+    pthread_mutex_destroy(&j->lock);
+}
+
+static void progress(graft_job *j, uint64_t done, uint64_t total)
+{
+    const graft_events *ev = j->events;
+    if (ev && ev->progress) ev->progress(ev->ctx, j->node_id, done, total);
+}
+
+static int32_t cancelled(graft_job *j)
+{
+    return j->cancel && atomic_load_explicit(j->cancel, memory_order_relaxed) != 0;
+}
+
+static void log_line(graft_job *j, int32_t level, const char *text)
+{
+    const graft_events *ev = j->events;
+    if (ev && ev->log) ev->log(ev->ctx, j->node_id, level, text);
+}
+
+static void fail(graft_job *j, graft_status why, const char *input, const char *text)
+{
+    pthread_mutex_lock(&j->lock);
+    if (j->fail_code == GRAFT_OK) {
+        j->fail_code = why < 0 ? why : GRAFT_E_INTERNAL;
+        snprintf(j->fail_input, sizeof j->fail_input, "%s", input ? input : "");
+        graft_fail(&j->fail, j->fail_code, "%s", text ? text : graft_status_text(why));
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void preview(graft_job *j, const graft_tensor *rgb8)
+{
+    const graft_events *ev = j->events;
+    if (ev && ev->preview) ev->preview(ev->ctx, j->node_id, rgb8);
+}
+
+static void begin(graft_job *j, const char *phase)
+{
+    const graft_events *ev = j->events;
+    if (ev && ev->phase) ev->phase(ev->ctx, j->node_id, phase);
+}
+
+static const char *prompt(graft_job *j)
+{
+    return j->prompt;
+}
+
+static const char *node_id(graft_job *j)
+{
+    return j->node_id;
+}
+
+static const char *extra_pnginfo(graft_job *j)
+{
+    return j->extra_pnginfo;
+}
+
+static void add(graft_job *j, const char *key, const char *json)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *item = NULL;
+    if (graft_json_parse(json, strlen(json), "what a node shows", &item, &e)) {
+        log_line(j, GRAFT_LOG_WARN, e.text);
+        return;
+    }
+    pthread_mutex_lock(&j->lock);
+    if (!j->ui) j->ui = cJSON_CreateObject();
+    cJSON *list = graft_tree_get(j->ui, key);
+    if (!list && j->ui) list = cJSON_AddArrayToObject(j->ui, key);
+    if (!graft_tree_push(list, item)) j->ui_lost = true;
+    pthread_mutex_unlock(&j->lock);
+}
+
+const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, preview};
+const graft_phase_api graft_job_phase_table = {begin};
+const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
+const graft_ui_api graft_job_ui_table = {add};

@@ -1,0 +1,30 @@
+/* One execute() call as the plugin sees it, and the tables that a job answers. */
+#ifndef GRAFT_HOST_JOB_H
+#define GRAFT_HOST_JOB_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "host/events.h"
+
+struct graft_job {
+    const char *node_id;
+    const char *prompt;        /* JSON text; NULL when there is none */
+    const char *extra_pnginfo; /* JSON text; NULL when there is none */
+    const graft_events *events;
+    const atomic_int *cancel; /* NULL: cannot be cancelled */
+    pthread_mutex_t lock;     /* guards what follows */
+    graft_status fail_code;   /* GRAFT_OK until fail() is called */
+    char fail_input[128];
+    graft_err fail;
+    cJSON *ui; /* object of arrays; NULL until something is shown */
+    bool ui_lost;
+};
+
+void graft_job_init(graft_job *j);
+void graft_job_finish(graft_job *j);
+
+extern const graft_job_api graft_job_table;
+extern const graft_phase_api graft_job_phase_table;
+extern const graft_prompt_api graft_job_prompt_table;
+extern const graft_ui_api graft_job_ui_table;
+#endif

@@ -1,0 +1,64 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "host/commands.h"
+#include "host/session.h"
+
+static void on_finding(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN)
+        printf("%s: %s\n", level >= GRAFT_LOG_ERROR ? "error" : "warning", text);
+}
+
+int graft_command_check(const graft_options *o)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_folders folders = {0};
+    graft_services services;
+    const graft_log log = {NULL, on_finding};
+    graft_status st = graft_folders_init(&folders, o->models, o->input, o->output, o->temp, &e);
+    if (!st) {
+        graft_services_init(&services, &folders);
+        st = graft_plugin_check(o->file, &services.host, &log, &e);
+    }
+    graft_folders_finish(&folders);
+    if (st)
+        fprintf(stderr, "graft: %s\n", e.text);
+    else
+        printf("%s: no rule is broken\n", o->file);
+    return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_options o;
+    int status = GRAFT_EXIT_OK;
+    graft_status st = graft_options_parse(argc, argv, &o, &e);
+    if (st) {
+        fprintf(stderr, "graft: %s\n", e.text);
+        if (st == GRAFT_E_ARG) fputs(graft_options_usage, stderr);
+        graft_options_finish(&o);
+        return st == GRAFT_E_ARG ? GRAFT_EXIT_USAGE : GRAFT_EXIT_FAILED;
+    }
+    switch (o.command) {
+    case GRAFT_COMMAND_HELP:
+        fputs(graft_options_usage, stdout);
+        break;
+    case GRAFT_COMMAND_VERSION:
+        puts("graft " GRAFT_VERSION);
+        break;
+    case GRAFT_COMMAND_RUN:
+        status = graft_command_run(&o);
+        break;
+    case GRAFT_COMMAND_NODES:
+        status = graft_command_nodes(&o);
+        break;
+    case GRAFT_COMMAND_CHECK:
+        status = graft_command_check(&o);
+        break;
+    }
+    graft_options_finish(&o);
+    return status;
+}

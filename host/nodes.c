@@ -1,0 +1,80 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host/commands.h"
+#include "host/object_info.h"
+#include "host/session.h"
+
+static void on_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "%s\n", text);
+}
+
+static int by_category(const void *a, const void *b)
+{
+    const graft_node *x = (*(const graft_registry_node *const *)a)->node;
+    const graft_node *y = (*(const graft_registry_node *const *)b)->node;
+    int order = strcmp(x->category ? x->category : "", y->category ? y->category : "");
+    return order ? order : strcmp(x->id, y->id);
+}
+
+static void print_list(const graft_registry_node **list, size_t n)
+{
+    int wide = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((int)strlen(list[i]->node->id) > wide) wide = (int)strlen(list[i]->node->id);
+    const char *category = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const graft_node *node = list[i]->node;
+        const char *own = node->category ? node->category : "";
+        if (!category || strcmp(category, own) != 0)
+            printf("%s%s\n", i ? "\n" : "", *own ? own : "(no category)");
+        category = own;
+        printf("  %-*s  %s%s\n", wide, node->id, node->title ? node->title : "",
+               node->flags & GRAFT_NODE_DEPRECATED ? " (deprecated)" : "");
+    }
+}
+
+static graft_status list_nodes(const graft_registry *r, graft_err *e)
+{
+    size_t n = 0;
+    while (graft_registry_at(r, n)) n++;
+    const graft_registry_node **list = graft_calloc(n, sizeof *list);
+    if (!list) return graft_fail_nomem(e, "the list of nodes");
+    for (size_t i = 0; i < n; i++) list[i] = graft_registry_at(r, i);
+    if (n > 1) qsort(list, n, sizeof *list, by_category);
+    print_list(list, n);
+    graft_free(list);
+    return GRAFT_OK;
+}
+
+static graft_status print_info(const graft_session *s, graft_err *e)
+{
+    cJSON *info = NULL;
+    graft_status st = graft_object_info_all(&s->services.host, s->registry, &info, e);
+    if (st) return st;
+    char *text = graft_json_print(info);
+    cJSON_Delete(info);
+    if (!text) return graft_fail_nomem(e, "the node schemas");
+    puts(text);
+    graft_free(text);
+    return GRAFT_OK;
+}
+
+int graft_command_nodes(const graft_options *o)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_session s;
+    const graft_log log = {NULL, on_line};
+    graft_status st = graft_session_init(&s, o, &log, &e);
+    if (!st) {
+        st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
+        graft_session_finish(&s);
+    }
+    if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");
+    if (st) fprintf(stderr, "graft: %s\n", e.text);
+    return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
+}

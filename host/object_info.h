@@ -1,0 +1,15 @@
+/* Node schemas as ComfyUI's /object_info gives them (V1 form: a COMBO is its list of choices). */
+#ifndef GRAFT_HOST_OBJECT_INFO_H
+#define GRAFT_HOST_OBJECT_INFO_H
+#include "base/json.h"
+#include "plugin/loader.h"
+
+/* [type or choices, options] of one input; *out is freed with cJSON_Delete(). */
+graft_status graft_object_info_input(const graft_host *host, const graft_node *node,
+                                     const graft_input *in, cJSON **out, graft_err *e);
+graft_status graft_object_info_node(const graft_host *host, const graft_registry_node *node,
+                                    cJSON **out, graft_err *e);
+/* An object: class name -> schema, in order of loading. */
+graft_status graft_object_info_all(const graft_host *host, const graft_registry *r, cJSON **out,
+                                   graft_err *e);
+#endif

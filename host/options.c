@@ -1,0 +1,188 @@
+#include "host/options.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+
+const char graft_options_usage[] =
+    "usage: graft run FILE [options]     run a workflow (JSON, or a PNG that carries one)\n"
+    "       graft nodes [--json]         list the nodes, or describe them as ComfyUI does\n"
+    "       graft check FILE.so          test a plugin against the rules of the ABI\n"
+    "       graft help | --help | --version\n"
+    "\n"
+    "options of run:\n"
+    "  --set NODE.INPUT=VALUE  change an input; NODE is an id, or the title or class of one node\n"
+    "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
+    "  --input DIR     pictures to load (default: ./input)\n"
+    "  --output DIR    where files are written (default: ./output)\n"
+    "  --plugins DIR   node plugins, for all commands (default: beside the program)\n"
+    "  --quiet, -q     print the written files only\n"
+    "\n"
+    "exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted\n";
+
+void graft_options_finish(graft_options *o)
+{
+    graft_free(o->set);
+    graft_free(o->models);
+    graft_free(o->input);
+    graft_free(o->output);
+    graft_free(o->temp);
+    graft_free(o->plugins);
+    memset(o, 0, sizeof *o);
+}
+
+/* `below` under the folder of this program; NULL when that is not known. */
+static char *beside_program(const char *below)
+{
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) return NULL;
+    exe[n] = 0;
+    char *slash = strrchr(exe, '/');
+    if (!slash) return NULL;
+    *slash = 0;
+    return graft_path_join(exe, below);
+}
+
+static graft_status fill(char **where, const char *fallback, graft_err *e)
+{
+    if (!*where) *where = graft_strdup(fallback);
+    return *where ? GRAFT_OK : graft_fail_nomem(e, "the options");
+}
+
+static graft_status default_models(graft_options *o, graft_err *e)
+{
+    const char *env = getenv("GRAFT_MODELS");
+    if (o->models) return GRAFT_OK;
+    if (env && *env) return fill(&o->models, env, e);
+    if (!graft_dir_exists("./models")) {
+        char *beside = beside_program("../../models");
+        if (beside && graft_dir_exists(beside)) {
+            o->models = beside;
+            return GRAFT_OK;
+        }
+        graft_free(beside);
+    }
+    return fill(&o->models, "./models", e);
+}
+
+static graft_status defaults(graft_options *o, graft_err *e)
+{
+    graft_status st = default_models(o, e);
+    if (!st && !o->plugins) o->plugins = beside_program("../lib/graft");
+    if (!st) st = fill(&o->plugins, "./plugins", e);
+    if (!st) st = fill(&o->input, "./input", e);
+    if (!st) st = fill(&o->output, "./output", e);
+    if (!st) st = fill(&o->temp, "./temp", e);
+    return st;
+}
+
+/* The value of option number *i, from "--name=VALUE" or the next argument. */
+static graft_status value_of(int argc, char **argv, int *i, const char **value, graft_err *e)
+{
+    char *equals = strchr(argv[*i], '=');
+    if (equals) {
+        *value = equals + 1;
+        return GRAFT_OK;
+    }
+    if (*i + 1 >= argc) return graft_fail(e, GRAFT_E_ARG, "%s needs a value", argv[*i]);
+    *value = argv[++*i];
+    return GRAFT_OK;
+}
+
+static bool is(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(arg, name, n) == 0 && (!arg[n] || arg[n] == '=');
+}
+
+static graft_status option(int argc, char **argv, int *i, graft_options *o, graft_err *e)
+{
+    const char *arg = argv[*i], *value;
+    bool run = o->command == GRAFT_COMMAND_RUN;
+    const struct {
+        const char *name;
+        char **where;
+        bool always;
+    } folders[] = {{"--models", &o->models, false},
+                   {"--input", &o->input, false},
+                   {"--output", &o->output, false},
+                   {"--plugins", &o->plugins, true}};
+    if (run && (strcmp(arg, "--quiet") == 0 || strcmp(arg, "-q") == 0)) {
+        o->quiet = true;
+        return GRAFT_OK;
+    }
+    if (o->command == GRAFT_COMMAND_NODES && strcmp(arg, "--json") == 0) {
+        o->json = true;
+        return GRAFT_OK;
+    }
+    for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
+        if (!is(arg, folders[k].name)) continue;
+        if (!run && !folders[k].always && o->command != GRAFT_COMMAND_NODES) break;
+        graft_status st = value_of(argc, argv, i, &value, e);
+        if (st) return st;
+        graft_free(*folders[k].where);
+        *folders[k].where = NULL;
+        return fill(folders[k].where, value, e);
+    }
+    if (run && is(arg, "--set")) {
+        graft_status st = value_of(argc, argv, i, &value, e);
+        if (st) return st;
+        const char *equals = strchr(value, '=');
+        if (!equals || !memchr(value, '.', (size_t)(equals - value)))
+            return graft_fail(e, GRAFT_E_ARG, "--set wants NODE.INPUT=VALUE, not \"%s\"", value);
+        o->set[o->n_set++] = value;
+        return GRAFT_OK;
+    }
+    return graft_fail(e, GRAFT_E_ARG, "unknown option %s", arg);
+}
+
+static graft_status command_of(const char *name, graft_options *o, graft_err *e)
+{
+    static const struct {
+        const char *name;
+        graft_command command;
+    } known[] = {{"run", GRAFT_COMMAND_RUN},           {"nodes", GRAFT_COMMAND_NODES},
+                 {"check", GRAFT_COMMAND_CHECK},       {"help", GRAFT_COMMAND_HELP},
+                 {"--help", GRAFT_COMMAND_HELP},       {"-h", GRAFT_COMMAND_HELP},
+                 {"--version", GRAFT_COMMAND_VERSION}, {"version", GRAFT_COMMAND_VERSION}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0) {
+            o->command = known[i].command;
+            return GRAFT_OK;
+        }
+    return graft_fail(e, GRAFT_E_ARG, "unknown command %s", name);
+}
+
+graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_err *e)
+{
+    memset(o, 0, sizeof *o);
+    if (argc < 2) return graft_fail(e, GRAFT_E_ARG, "a command is missing");
+    graft_status st = command_of(argv[1], o, e);
+    if (st) return st;
+    o->set = graft_calloc((size_t)argc, sizeof *o->set);
+    if (!o->set) return graft_fail_nomem(e, "the options");
+    for (int i = 2; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            o->command = GRAFT_COMMAND_HELP;
+            return GRAFT_OK;
+        }
+        if (arg[0] == '-' && arg[1]) {
+            st = option(argc, argv, &i, o, e);
+            if (st) return st;
+        } else if (o->file ||
+                   (o->command != GRAFT_COMMAND_RUN && o->command != GRAFT_COMMAND_CHECK)) {
+            return graft_fail(e, GRAFT_E_ARG, "unexpected argument %s", arg);
+        } else {
+            o->file = arg;
+        }
+    }
+    bool wants = o->command == GRAFT_COMMAND_RUN || o->command == GRAFT_COMMAND_CHECK;
+    if (wants && !o->file) return graft_fail(e, GRAFT_E_ARG, "%s needs a file", argv[1]);
+    return defaults(o, e);
+}

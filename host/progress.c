@@ -1,0 +1,163 @@
+#include "host/progress.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define REDRAW_SECONDS 0.1
+#define BAR_WIDTH      20
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void graft_progress_init(graft_progress *p, FILE *out, bool quiet)
+{
+    memset(p, 0, sizeof *p);
+    pthread_mutex_init(&p->lock, NULL);
+    p->out = out;
+    p->quiet = quiet;
+    p->terminal = isatty(fileno(out));
+}
+
+static void clear(graft_progress *p)
+{
+    if (p->shown) fputs("\r\033[K", p->out);
+    p->shown = false;
+}
+
+void graft_progress_finish(graft_progress *p)
+{
+    clear(p);
+    fflush(p->out);
+    pthread_mutex_destroy(&p->lock);
+}
+
+/* "12.3 it/s" or "2.50 s/it", and the time that the rest will take. */
+static void put_rate(graft_progress *p, double t)
+{
+    double steps = (double)(p->done - p->base), rate = steps / (t - p->begun);
+    if (p->done <= p->base || t <= p->begun) return;
+    if (rate >= 1)
+        fprintf(p->out, "  %.2f it/s", rate);
+    else
+        fprintf(p->out, "  %.2f s/it", 1 / rate);
+    unsigned long long left = (unsigned long long)((double)(p->total - p->done) / rate + 0.5);
+    if (p->done < p->total) fprintf(p->out, "  ETA %llu:%02llu", left / 60, left % 60);
+}
+
+static void put_label(graft_progress *p)
+{
+    fprintf(p->out, "[%zu/%zu] %s", p->n_node, p->total_nodes, p->node);
+    if (*p->phase) fprintf(p->out, ": %s", p->phase);
+}
+
+static void draw(graft_progress *p, bool force)
+{
+    double t = now();
+    if (p->quiet || (!force && t - p->drawn < REDRAW_SECONDS)) return;
+    p->drawn = t;
+    clear(p);
+    put_label(p);
+    if (p->total) {
+        int full = (int)((double)p->done / (double)p->total * BAR_WIDTH);
+        fputs(" [", p->out);
+        for (int i = 0; i < BAR_WIDTH; i++) fputc(i < full ? '#' : '.', p->out);
+        fprintf(p->out, "] %llu/%llu", (unsigned long long)p->done, (unsigned long long)p->total);
+        put_rate(p, t);
+    }
+    fflush(p->out);
+    p->shown = true;
+}
+
+static void line(graft_progress *p, bool with_step)
+{
+    if (p->quiet) return;
+    put_label(p);
+    if (with_step) {
+        fprintf(p->out, " %llu/%llu", (unsigned long long)p->done, (unsigned long long)p->total);
+        put_rate(p, now());
+    }
+    fputc('\n', p->out);
+    fflush(p->out);
+}
+
+void graft_progress_nodes(graft_progress *p, size_t total)
+{
+    pthread_mutex_lock(&p->lock);
+    p->total_nodes = total;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void restart(graft_progress *p)
+{
+    p->done = p->total = p->base = 0;
+    p->begun = now();
+    p->last_tenth = 0;
+}
+
+void graft_progress_node(graft_progress *p, const char *title, const char *id)
+{
+    pthread_mutex_lock(&p->lock);
+    snprintf(p->node, sizeof p->node, "%.70s (%.20s)", title, id);
+    p->phase[0] = 0;
+    p->n_node++;
+    if (p->n_node > p->total_nodes) p->total_nodes = p->n_node;
+    restart(p);
+    if (p->terminal)
+        draw(p, true);
+    else
+        line(p, false);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_progress_phase(graft_progress *p, const char *phase)
+{
+    pthread_mutex_lock(&p->lock);
+    if (strcmp(p->phase, phase) != 0) {
+        snprintf(p->phase, sizeof p->phase, "%s", phase);
+        restart(p);
+        if (p->terminal) draw(p, true);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_progress_step(graft_progress *p, uint64_t done, uint64_t total)
+{
+    pthread_mutex_lock(&p->lock);
+    if (done > total) done = total;
+    if (total != p->total || done < p->done) {
+        restart(p);
+        p->base = done;
+    }
+    p->done = done;
+    p->total = total;
+    if (p->terminal) {
+        draw(p, done == total);
+    } else if (total) {
+        int tenth = (int)((double)done / (double)total * 10);
+        if (tenth > p->last_tenth) line(p, true);
+        if (tenth > p->last_tenth) p->last_tenth = tenth;
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_progress_say(graft_progress *p, const char *text)
+{
+    pthread_mutex_lock(&p->lock);
+    clear(p);
+    fprintf(p->out, "%s\n", text);
+    fflush(p->out);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_progress_clear(graft_progress *p)
+{
+    pthread_mutex_lock(&p->lock);
+    clear(p);
+    fflush(p->out);
+    pthread_mutex_unlock(&p->lock);
+}

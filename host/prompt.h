@@ -1,0 +1,36 @@
+/* A checked prompt: the API form of a workflow, resolved against the registry. */
+#ifndef GRAFT_HOST_PROMPT_H
+#define GRAFT_HOST_PROMPT_H
+#include "base/json.h"
+#include "host/literal.h"
+#include "plugin/loader.h"
+
+#define GRAFT_PROMPT_MAX_NODES 10000 /* bounds the time that checking can take */
+
+typedef struct graft_prompt_input {
+    bool linked;
+    graft_literal literal; /* unless linked */
+    size_t node;           /* linked: index of the origin */
+    uint32_t slot;
+} graft_prompt_input;
+
+typedef struct graft_prompt_node {
+    cJSON *json;       /* the node's member of graft_prompt.json */
+    const char *id;    /* borrowed from the JSON */
+    const char *title; /* likewise; the node's own title without one */
+    const graft_registry_node *entry;
+    graft_prompt_input *in; /* one per input of the schema; NULL when the node is not reached */
+    size_t n_in, n_out;
+    bool output; /* to be run for its own sake */
+} graft_prompt_node;
+
+typedef struct graft_prompt {
+    cJSON *json; /* owned; literals as they were converted */
+    graft_prompt_node *node;
+    size_t count;
+    size_t *output; /* good output nodes, in the order of the JSON */
+    size_t n_output;
+} graft_prompt;
+
+void graft_prompt_destroy(graft_prompt *p); /* NULL is fine */
+#endif

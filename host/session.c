@@ -1,0 +1,24 @@
+#include "host/session.h"
+
+#include <string.h>
+
+graft_status graft_session_init(graft_session *s, const graft_options *o, const graft_log *log,
+                                graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    memset(s, 0, sizeof *s);
+    GRAFT_TRY(graft_folders_init(&s->folders, o->models, o->input, o->output, o->temp, e));
+    graft_services_init(&s->services, &s->folders);
+    GRAFT_TRY(graft_registry_create(&s->services.host, &s->registry, e));
+    GRAFT_TRY(graft_registry_load_folder(s->registry, o->plugins, log, &s->plugins, e));
+out:
+    if (st) graft_session_finish(s);
+    return st;
+}
+
+void graft_session_finish(graft_session *s)
+{
+    if (s->registry) graft_registry_destroy(s->registry);
+    s->registry = NULL;
+    graft_folders_finish(&s->folders);
+}

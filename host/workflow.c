@@ -1,0 +1,184 @@
+#include "host/workflow.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/png.h"
+#include "base/str.h"
+#include "host/literal.h"
+#include "host/tree.h"
+
+void graft_workflow_finish(graft_workflow *w)
+{
+    cJSON_Delete(w->prompt);
+    cJSON_Delete(w->extra_pnginfo);
+    memset(w, 0, sizeof *w);
+}
+
+static bool is_graph(const cJSON *json)
+{
+    return cJSON_IsArray(graft_tree_get(json, "nodes"));
+}
+
+/* An API prompt as a file holds it: the prompt itself, or the body that would be posted. */
+static cJSON *take_prompt(cJSON *json, cJSON **extra)
+{
+    cJSON *inner = graft_tree_get(json, "prompt");
+    if (!cJSON_IsObject(inner) || graft_tree_get(inner, "class_type")) return json;
+    cJSON *data = graft_tree_get(json, "extra_data");
+    if (cJSON_IsObject(graft_tree_get(data, "extra_pnginfo")))
+        *extra = cJSON_DetachItemFromObjectCaseSensitive(data, "extra_pnginfo");
+    inner = cJSON_DetachItemFromObjectCaseSensitive(json, "prompt");
+    cJSON_Delete(json);
+    return inner;
+}
+
+/* {"workflow": graph}; takes `graph`. */
+static graft_status keep_graph(cJSON *graph, graft_workflow *out, graft_err *e)
+{
+    out->extra_pnginfo = cJSON_CreateObject();
+    if (graft_tree_put(out->extra_pnginfo, "workflow", graph)) return GRAFT_OK;
+    return graft_fail_nomem(e, "a workflow");
+}
+
+graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
+                                  const graft_registry *r, graft_workflow *out, graft_err *e)
+{
+    cJSON *json = NULL;
+    memset(out, 0, sizeof *out);
+    graft_status st = graft_json_parse(text, n, what, &json, e);
+    if (st) return st;
+    if (is_graph(json)) {
+        st = graft_workflow_from_ui(json, r, &out->prompt, e);
+        if (st) graft_err_prefix(e, st, "%s", what);
+        if (st)
+            cJSON_Delete(json);
+        else
+            st = keep_graph(json, out, e);
+    } else if (cJSON_IsObject(json)) {
+        out->prompt = take_prompt(json, &out->extra_pnginfo);
+    } else {
+        cJSON_Delete(json);
+        st = graft_fail(e, GRAFT_E_FORMAT, "%s: a workflow is a JSON object", what);
+    }
+    if (st) graft_workflow_finish(out);
+    return st;
+}
+
+/* A picture's "prompt" is what made it, to the letter; its "workflow" is the graph in the editor.
+ */
+static graft_status read_png(const char *data, size_t size, const char *path,
+                             const graft_registry *r, graft_workflow *out, graft_err *e)
+{
+    char *prompt = NULL, *graph = NULL;
+    cJSON *json = NULL;
+    graft_status st = graft_png_read_text((const uint8_t *)data, size, "prompt", &prompt, e);
+    if (st && st != GRAFT_E_NOTFOUND) {
+        graft_err_prefix(e, st, "%s", path);
+        goto out;
+    }
+    st = graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, e);
+    if (st && st != GRAFT_E_NOTFOUND) {
+        graft_err_prefix(e, st, "%s", path);
+        goto out;
+    }
+    st = GRAFT_OK;
+    if (!prompt && !graph) {
+        st = graft_fail(e, GRAFT_E_NOTFOUND, "%s: the picture carries no workflow", path);
+        goto out;
+    }
+    st = GRAFT_E_NOTFOUND;
+    if (prompt) st = graft_workflow_parse(prompt, strlen(prompt), path, r, out, e);
+    /* Some programs wrote prompts that are not JSON (a bare NaN); the graph may still be good. */
+    if (st && st != GRAFT_E_NOMEM && graph)
+        st = graft_workflow_parse(graph, strlen(graph), path, r, out, e);
+    if (st) goto out;
+    if (prompt && graph && !out->extra_pnginfo &&
+        graft_json_parse(graph, strlen(graph), path, &json, NULL) == GRAFT_OK)
+        st = keep_graph(json, out, e);
+    if (st) graft_workflow_finish(out);
+out:
+    graft_free(prompt);
+    graft_free(graph);
+    return st;
+}
+
+graft_status graft_workflow_read(const char *path, const graft_registry *r, graft_workflow *out,
+                                 graft_err *e)
+{
+    static const unsigned char magic[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    char *text = NULL;
+    size_t n = 0;
+    memset(out, 0, sizeof *out);
+    graft_status st = graft_file_read(path, GRAFT_JSON_MAX_BYTES, &text, &n, e);
+    if (st) return st;
+    if (n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0)
+        st = read_png(text, n, path, r, out, e);
+    else
+        st = graft_workflow_parse(text, n, path, r, out, e);
+    graft_free(text);
+    return st;
+}
+
+static bool named(const cJSON *node, const char *name, const graft_registry *r)
+{
+    const char *class_type = graft_json_str(node, "class_type", "");
+    const char *title = graft_json_str(graft_tree_get(node, "_meta"), "title", NULL);
+    const graft_registry_node *entry = graft_registry_find(r, class_type);
+    if (!title && entry) title = entry->node->title;
+    return strcmp(class_type, name) == 0 || (title && strcmp(title, name) == 0);
+}
+
+static graft_status find_named(cJSON *prompt, const char *name, const graft_registry *r,
+                               cJSON **out, graft_err *e)
+{
+    graft_str ids = GRAFT_STR_INIT;
+    size_t n = 0;
+    *out = cJSON_GetObjectItemCaseSensitive(prompt, name);
+    if (*out) return GRAFT_OK;
+    for (cJSON *node = prompt->child; node; node = node->next) {
+        if (!named(node, name, r)) continue;
+        *out = node;
+        graft_str_printf(&ids, "%s%s", n++ ? ", " : "", node->string);
+    }
+    graft_status st = GRAFT_OK;
+    if (n > 1)
+        st = graft_fail(e, GRAFT_E_ARG, "\"%s\" is the name of several nodes: %s; use an id", name,
+                        ids.data ? ids.data : "");
+    else if (!n)
+        st = graft_fail(e, GRAFT_E_NOTFOUND, "no node has the id, title or class \"%s\"", name);
+    graft_str_finish(&ids);
+    return st;
+}
+
+graft_status graft_workflow_set(cJSON *prompt, const graft_registry *r, const char *node,
+                                const char *input, const char *text, graft_err *e)
+{
+    cJSON *found, *inputs;
+    graft_status st = find_named(prompt, node, r, &found, e);
+    if (st) return st;
+    const char *class_type = graft_json_str(found, "class_type", "");
+    const graft_registry_node *entry = graft_registry_find(r, class_type);
+    if (!entry)
+        return graft_fail(e, GRAFT_E_NOTFOUND, "node %s: there is no node class %s", found->string,
+                          class_type);
+    const graft_input *in = NULL;
+    for (size_t i = 0; i < graft_schema_inputs(entry->node); i++)
+        if (strcmp(entry->node->inputs[i]->name, input) == 0) in = entry->node->inputs[i];
+    if (!in)
+        return graft_fail(e, GRAFT_E_NOTFOUND, "node %s (%s) has no input \"%s\"", found->string,
+                          class_type, input);
+    if (!graft_schema_literal(in) && strcmp(in->type, "*") != 0)
+        return graft_fail(e, GRAFT_E_ARG, "node %s (%s): input %s takes a link to %s, not a value",
+                          found->string, class_type, input, in->type);
+    inputs = graft_tree_get(found, "inputs");
+    if (!cJSON_IsObject(inputs)) {
+        inputs = cJSON_CreateObject();
+        if (!graft_tree_set(found, "inputs", inputs)) return graft_fail_nomem(e, "an input");
+    }
+    if (!graft_tree_set(inputs, input, graft_literal_from_text(in, text)))
+        return graft_fail_nomem(e, "an input");
+    return GRAFT_OK;
+}

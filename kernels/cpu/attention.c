@@ -1,0 +1,107 @@
+/* ATTENTION: hands panels of queries of the heads to the threads. */
+#include "kernels/cpu/cpu.h"
+
+typedef struct attention_state {
+    int64_t panels, heads; /* of one head; of all pictures */
+    int32_t group, head_dim;
+    int parts;
+    size_t scratch; /* bytes for one thread */
+} attention_state;
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    graft_status st;
+    const graft_tensor_desc *q = &op->in[GRAFT_ATTENTION_Q], *k = &op->in[GRAFT_ATTENTION_K];
+    const graft_tensor_desc *v = &op->in[GRAFT_ATTENTION_V], *y = &op->out;
+    (void)d;
+    GRAFT_TRY(graft_cpu_check_float(q, 3, "attention: q", e));
+    GRAFT_TRY(graft_cpu_check_float(k, 3, "attention: k", e));
+    GRAFT_TRY(graft_cpu_check_float(v, 3, "attention: v", e));
+    GRAFT_TRY(graft_cpu_check_float(y, 3, "attention: output", e));
+    GRAFT_TRY(graft_cpu_check_same(q, y, "attention: q and output", e));
+    GRAFT_TRY(graft_cpu_check_same(k, v, "attention: k and v", e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_V + 1, e));
+    if (q->dim[0] != k->dim[0] || q->dim[2] != k->dim[2])
+        return graft_fail(e, GRAFT_E_ARG, "attention: q and k differ in pictures or width");
+    if (op->attrs.heads < 1 || q->dim[2] % op->attrs.heads ||
+        q->dim[2] / op->attrs.heads > 1 << 16)
+        return graft_fail(e, GRAFT_E_ARG, "attention: width %lld in %d heads",
+                          (long long)q->dim[2], (int)op->attrs.heads);
+    if (q->constant || k->constant || v->constant || q->dtype != k->dtype ||
+        q->dtype != v->dtype || q->dtype != y->dtype)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "attention: constants, or differing dtypes");
+out:
+    return st;
+}
+
+/* Panels that share one pass over the keys: their queries and results must stay in the
+ * second-level cache beside a block of keys and values. */
+static int32_t group_size(int32_t panel, int32_t head_dim)
+{
+    int64_t n = (int64_t)(384 << 10) / ((int64_t)panel * head_dim * 8);
+    return n < 1 ? 1 : n > 16 ? 16 : (int32_t)n;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    const graft_tensor_desc *q = &k->op.in[GRAFT_ATTENTION_Q];
+    const graft_cpu_simd *simd = k->d->simd;
+    attention_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
+    (void)variant;
+    if (!s) return graft_fail_nomem(e, "an attention");
+    s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
+    s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
+    s->heads = q->dim[0] * k->op.attrs.heads;
+    s->group = group_size(simd->attention_panel, s->head_dim);
+    if (s->group > s->panels) s->group = (int32_t)s->panels;
+    s->parts = graft_cpu_threads(
+        k->d, q->dim[0] * q->dim[1] * k->op.in[GRAFT_ATTENTION_K].dim[1] * q->dim[2] / 16);
+    if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
+    s->scratch = simd->attention_scratch(q->dtype, s->head_dim, s->group);
+    k->info.workspace_bytes = s->scratch * (size_t)s->parts;
+    return GRAFT_OK;
+}
+
+typedef struct job {
+    const graft_kernel *k;
+    const void *const *in;
+    void *out;
+    char *workspace;
+} job;
+
+static void part(void *p, int i, int n)
+{
+    const job *j = p;
+    const attention_state *s = j->k->state;
+    const graft_op_desc *op = &j->k->op;
+    const graft_tensor_desc *q = &op->in[GRAFT_ATTENTION_Q], *k = &op->in[GRAFT_ATTENTION_K];
+    const graft_tensor_desc *v = &op->in[GRAFT_ATTENTION_V], *y = &op->out;
+    int64_t total = s->heads * s->panels, at = total * i / n, end = total * (i + 1) / n;
+    while (at < end) {
+        int64_t head = at / s->panels, first = at % s->panels;
+        int64_t image = head / op->attrs.heads, column = head % op->attrs.heads * s->head_dim;
+        int64_t count = s->panels - first;
+        if (count > s->group) count = s->group;
+        if (count > end - at) count = end - at;
+        graft_cpu_attention a = {
+            graft_cpu_at(j->in[GRAFT_ATTENTION_Q], q->dtype, image * q->stride[0] + column),
+            graft_cpu_at(j->in[GRAFT_ATTENTION_K], k->dtype, image * k->stride[0] + column),
+            graft_cpu_at(j->in[GRAFT_ATTENTION_V], v->dtype, image * v->stride[0] + column),
+            graft_cpu_at_mut(j->out, y->dtype, image * y->stride[0] + column),
+            q->stride[1], k->stride[1], v->stride[1], y->stride[1],
+            k->dim[1], s->head_dim, op->attrs.causal, op->attrs.scale, q->dtype};
+        j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count,
+                                 j->workspace + s->scratch * (size_t)i);
+        at += count;
+    }
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    const attention_state *s = k->state;
+    job j = {k, in, out, workspace};
+    graft_cpu_parallel(s->parts, part, &j);
+    return GRAFT_OK;
+}
+
+const graft_cpu_op graft_cpu_op_attention = {check, init, NULL, NULL, launch, NULL};

@@ -1,0 +1,142 @@
+/* Descriptors come from outside: everything that the kernels rely on is checked here. */
+#include "base/size.h"
+#include "kernels/cpu/cpu.h"
+
+int graft_cpu_present(const graft_tensor_desc *t)
+{
+    return t->dtype != GRAFT_DTYPE_NONE;
+}
+
+int graft_cpu_is_float(graft_dtype t)
+{
+    return t == GRAFT_F32 || t == GRAFT_F16 || t == GRAFT_BF16 || t == GRAFT_F64 ||
+           t == GRAFT_F8_E4M3 || t == GRAFT_F8_E5M2;
+}
+
+int64_t graft_cpu_elements(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+
+int graft_cpu_is_dense(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        if (t->dim[i] != 1 && t->stride[i] != n) return 0;
+        n *= t->dim[i];
+    }
+    return 1;
+}
+
+int64_t graft_cpu_rows(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank - 1; i++) n *= t->dim[i];
+    return n;
+}
+
+int64_t graft_cpu_row_stride(const graft_tensor_desc *t)
+{
+    int64_t stride = -1, n = 0; /* n: rows below the dimension looked at, times stride */
+    for (int i = t->rank - 2; i >= 0; i--) {
+        if (t->dim[i] == 1) continue;
+        if (stride >= 0 && t->stride[i] != n) return -1;
+        if (stride < 0) stride = t->stride[i];
+        n = t->stride[i] * t->dim[i];
+    }
+    return stride < 0 ? t->dim[t->rank - 1] : stride;
+}
+
+void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype)
+{
+    int64_t n = 1;
+    t->dtype = dtype;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        t->stride[i] = n;
+        n *= t->dim[i];
+    }
+}
+
+static graft_status check_extent(const graft_tensor_desc *t, const char *what, graft_err *e)
+{
+    int64_t extent = 1, bytes = 0, count = 0;
+    for (int i = 0; i < t->rank; i++) {
+        int64_t reach = 0;
+        if (t->dim[i] < 1)
+            return graft_fail(e, GRAFT_E_ARG, "%s: dimension %d is %lld", what, i,
+                              (long long)t->dim[i]);
+        if (t->constant) continue;
+        if (t->stride[i] < 0)
+            return graft_fail(e, GRAFT_E_ARG, "%s: stride %d is %lld", what, i,
+                              (long long)t->stride[i]);
+        if (__builtin_mul_overflow(t->dim[i] - 1, t->stride[i], &reach) ||
+            __builtin_add_overflow(extent, reach, &extent))
+            return graft_fail(e, GRAFT_E_ARG, "%s: too large", what);
+    }
+    if (!graft_size_product(t->dim, t->rank, &count) ||
+        __builtin_mul_overflow(count > extent ? count : extent, (int64_t)8, &bytes) ||
+        bytes > INT64_MAX / 8)
+        return graft_fail(e, GRAFT_E_ARG, "%s: too large", what);
+    return GRAFT_OK;
+}
+
+graft_status graft_cpu_check_tensor(const graft_tensor_desc *t, const char *what, graft_err *e)
+{
+    if (t->dtype == GRAFT_DTYPE_NONE)
+        return graft_fail(e, GRAFT_E_ARG, "%s is missing", what);
+    if (graft_dtype_size(t->dtype) == 0)
+        return graft_fail(e, GRAFT_E_ARG, "%s: dtype %d is not known", what, (int)t->dtype);
+    if (t->rank < 1 || t->rank > GRAFT_MAX_RANK)
+        return graft_fail(e, GRAFT_E_ARG, "%s: rank %d, must be 1 to %d", what, (int)t->rank,
+                          GRAFT_MAX_RANK);
+    return check_extent(t, what, e);
+}
+
+graft_status graft_cpu_check_float(const graft_tensor_desc *t, int rank, const char *what,
+                                   graft_err *e)
+{
+    graft_status st = graft_cpu_check_tensor(t, what, e);
+    if (st) return st;
+    if (rank && t->rank != rank)
+        return graft_fail(e, GRAFT_E_ARG, "%s: rank %d, must be %d", what, (int)t->rank, rank);
+    if (t->constant ? !graft_cpu_is_float(t->dtype)
+                    : t->dtype != GRAFT_F32 && t->dtype != GRAFT_BF16)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: dtype %d is neither float32 nor bfloat16",
+                          what, (int)t->dtype);
+    if (!t->constant && t->dim[t->rank - 1] != 1 && t->stride[t->rank - 1] != 1)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: the last stride is %lld, must be 1", what,
+                          (long long)t->stride[t->rank - 1]);
+    return GRAFT_OK;
+}
+
+graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int optional,
+                                    const char *what, graft_err *e)
+{
+    if (optional && !graft_cpu_present(t)) return GRAFT_OK;
+    graft_status st = graft_cpu_check_float(t, 1, what, e);
+    if (st) return st;
+    if (t->dim[0] != n)
+        return graft_fail(e, GRAFT_E_ARG, "%s has %lld elements, must have %lld", what,
+                          (long long)t->dim[0], (long long)n);
+    if (!t->constant && t->dtype != GRAFT_F32)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s must be constant or float32", what);
+    return GRAFT_OK;
+}
+
+graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor_desc *b,
+                                  const char *what, graft_err *e)
+{
+    int same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i];
+    return same ? GRAFT_OK : graft_fail(e, GRAFT_E_ARG, "%s: shapes differ", what);
+}
+
+graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e)
+{
+    for (int i = first; i < GRAFT_MAX_INPUTS; i++)
+        if (graft_cpu_present(&op->in[i]))
+            return graft_fail(e, GRAFT_E_ARG, "input %d is one too many", i);
+    return GRAFT_OK;
+}

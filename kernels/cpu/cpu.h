@@ -1,0 +1,115 @@
+/* What the files of this library share: the device, a kernel, the shape of one operator's file, and
+ * helpers for walking over tensors. */
+#ifndef GRAFT_KERNELS_CPU_CPU_H
+#define GRAFT_KERNELS_CPU_CPU_H
+#include <oneapi/dnnl/dnnl.h>
+
+#include "base/error.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/kernel_abi.h"
+
+#define GRAFT_CPU_ALIGN 64
+
+struct graft_device {
+    graft_kernels_host host; /* a copy */
+    const graft_cpu_simd *simd;
+    dnnl_engine_t engine;
+    graft_device_info info;
+};
+
+typedef struct graft_cpu_op graft_cpu_op;
+struct graft_kernel {
+    graft_device *d;
+    const graft_cpu_op *type;
+    graft_op_desc op; /* constants as they are after packing: dense, of the packed dtype */
+    graft_kernel_info info;
+    void *state; /* the operator's own */
+};
+
+/* One operator. Only `check` and `launch` are needed. */
+struct graft_cpu_op {
+    /* [any] Whether the descriptor is sound and can run here. */
+    graft_status (*check)(graft_device *d, const graft_op_desc *op, graft_err *e);
+    /* After check: sets k->state, k->info and the dtypes that constants are packed to. On failure
+     * finish is called. */
+    graft_status (*init)(graft_kernel *k, int32_t variant, graft_err *e);
+    void (*finish)(graft_kernel *k);
+    /* NULL: constants are packed dense to their dtype in k->op. */
+    graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst);
+    graft_status (*launch)(graft_kernel *k, const void *const *in, void *out, void *workspace);
+    int32_t (*inplace)(const graft_kernel *k, int32_t input);
+};
+
+extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op_group_norm,
+    graft_cpu_op_layer_norm, graft_cpu_op_attention, graft_cpu_op_act, graft_cpu_op_add,
+    graft_cpu_op_mul, graft_cpu_op_scale, graft_cpu_op_concat, graft_cpu_op_copy,
+    graft_cpu_op_upsample, graft_cpu_op_embedding, graft_cpu_op_timestep, graft_cpu_op_geglu,
+    graft_cpu_op_gather_row;
+
+/* Zeroed memory from the host; NULL when short. */
+void *graft_cpu_calloc(graft_device *d, size_t bytes);
+void graft_cpu_free(graft_device *d, void *p);
+
+/* Runs fn(ctx, i, n) for i in 0 .. n-1 at once on the pool that oneDNN uses too; n at least 1. */
+void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx);
+/* Threads worth starting for `work` elements that are read and written once. */
+int graft_cpu_threads(const graft_device *d, int64_t work);
+/* Sets the number of threads that oneDNN sees on this thread; returns the one before. */
+int graft_cpu_threads_set(int n);
+
+/* Shapes and strides (check.c). */
+graft_status graft_cpu_check_tensor(const graft_tensor_desc *t, const char *what, graft_err *e);
+/* Present, of `rank` (0: any) and dtype float32 or bfloat16 (constants: any floating point). */
+graft_status graft_cpu_check_float(const graft_tensor_desc *t, int rank, const char *what,
+                                   graft_err *e);
+/* A vector of n elements; absent is fine when `optional`. Not constant: float32. */
+graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int optional,
+                                    const char *what, graft_err *e);
+graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor_desc *b,
+                                  const char *what, graft_err *e);
+graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e);
+int graft_cpu_present(const graft_tensor_desc *t);
+int graft_cpu_is_dense(const graft_tensor_desc *t);
+int graft_cpu_is_float(graft_dtype t);
+int64_t graft_cpu_elements(const graft_tensor_desc *t);
+/* Rows of the last dimension, and their distance when they all are equally far apart; else -1. */
+int64_t graft_cpu_rows(const graft_tensor_desc *t);
+int64_t graft_cpu_row_stride(const graft_tensor_desc *t);
+/* Makes the descriptor one of a dense tensor. */
+void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype);
+
+/* A walk over up to three tensors of one (broadcast) shape, with neighbouring dimensions joined
+ * where all of them allow it (walk.c). */
+typedef struct graft_cpu_walk {
+    int tensors;
+    int64_t dim[GRAFT_MAX_RANK];
+    int64_t stride[3][GRAFT_MAX_RANK]; /* elements; 0 where broadcast */
+} graft_cpu_walk;
+/* shape: the result's; the others have its dimensions, or 1, aligned at the last one. */
+void graft_cpu_walk_init(graft_cpu_walk *w, const graft_tensor_desc *shape,
+                         const graft_tensor_desc *const *tensor, int tensors);
+/* Calls fn on pieces of rows: offset[t] in elements, n elements with the strides of dimension 3.
+ * In parallel; each element once. */
+void graft_cpu_walk_run(const graft_cpu_walk *w, const graft_device *d,
+                        void (*fn)(void *ctx, const int64_t *offset, int64_t n), void *ctx);
+
+/* p + i elements of dtype t. */
+static inline const void *graft_cpu_at(const void *p, graft_dtype t, int64_t i)
+{
+    return (const char *)p + i * (int64_t)graft_dtype_size(t);
+}
+static inline void *graft_cpu_at_mut(void *p, graft_dtype t, int64_t i)
+{
+    return (char *)p + i * (int64_t)graft_dtype_size(t);
+}
+
+/* n elements of any floating-point dtype to float32 (pack.c). */
+void graft_cpu_to_f32(graft_dtype t, const void *src, int64_t first, float *dst, int64_t n);
+/* Dense source to dense float32 or bfloat16. */
+graft_status graft_cpu_pack_dense(const graft_device *d, graft_dtype from, const void *src,
+                                  graft_dtype to, void *dst, int64_t n);
+/* The number that names a dense layout. */
+uint64_t graft_cpu_packing_dense(graft_dtype t);
+/* Declares input i packed densely to `to`, if it is a constant. */
+void graft_cpu_pack_as(graft_kernel *k, int input, graft_dtype to);
+#endif

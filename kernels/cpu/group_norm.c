@@ -1,0 +1,176 @@
+/* GROUP_NORM with its act: one pass for sums per channel, one that writes.
+ *
+ * Sums are taken about the channel's first value, so that a large mean costs no digits, in runs of
+ * float32 that go to double; channels are joined to groups in double. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "kernels/cpu/cpu.h"
+
+typedef struct norm_state {
+    int parts; /* threads; a part of the pixels each */
+    int64_t pixels, channels, images;
+} norm_state;
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    graft_status st;
+    const graft_tensor_desc *x = &op->in[GRAFT_NORM_X], *y = &op->out;
+    (void)d;
+    GRAFT_TRY(graft_cpu_check_float(x, 4, "group_norm: x", e));
+    GRAFT_TRY(graft_cpu_check_float(y, 4, "group_norm: output", e));
+    GRAFT_TRY(graft_cpu_check_same(x, y, "group_norm: x and output", e));
+    GRAFT_TRY(
+        graft_cpu_check_vector(&op->in[GRAFT_NORM_GAMMA], x->dim[3], 0, "group_norm: gamma", e));
+    GRAFT_TRY(
+        graft_cpu_check_vector(&op->in[GRAFT_NORM_BETA], x->dim[3], 0, "group_norm: beta", e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_NORM_BETA + 1, e));
+    if (op->attrs.groups < 1 || x->dim[3] % op->attrs.groups)
+        return graft_fail(e, GRAFT_E_ARG, "group_norm: %lld channels in %d groups",
+                          (long long)x->dim[3], (int)op->attrs.groups);
+    if (op->attrs.act < GRAFT_ACT_NONE || op->attrs.act > GRAFT_ACT_QUICK_GELU || x->constant)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "group_norm: act %d or a constant x",
+                        (int)op->attrs.act);
+out:
+    return st;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X];
+    norm_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
+    (void)variant;
+    if (!s) return graft_fail_nomem(e, "a group norm");
+    graft_cpu_pack_as(k, GRAFT_NORM_GAMMA, GRAFT_F32);
+    graft_cpu_pack_as(k, GRAFT_NORM_BETA, GRAFT_F32);
+    s->images = x->dim[0];
+    s->pixels = x->dim[1] * x->dim[2];
+    s->channels = x->dim[3];
+    s->parts = graft_cpu_threads(k->d, 2 * s->pixels * s->channels);
+    if (s->parts > s->pixels) s->parts = (int)s->pixels;
+    /* Per part: 2 double sums and 2 float partials a channel; once: shift, mean, factor. */
+    size_t c = (size_t)s->channels;
+    k->info.workspace_bytes = (size_t)s->parts * c * (2 * sizeof(double) + 2 * sizeof(float)) +
+                              3 * c * sizeof(float);
+    return GRAFT_OK;
+}
+
+typedef struct job {
+    const graft_kernel *k;
+    const norm_state *s;
+    const char *x;
+    char *y;
+    const float *beta;
+    double *sums; /* per part: sum, square */
+    float *partial, *shift, *mean, *factor;
+} job;
+
+/* Calls for each run of pixels of this part that lie at one stride: rows of the picture, or all of
+ * it when the rows follow each other. */
+static void each_run(const job *j, int part, int parts,
+                     void (*fn)(const job *j, int part, int64_t h, int64_t w, int64_t n))
+{
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
+    int64_t width = x->dim[2];
+    int64_t i = j->s->pixels * part / parts, end = j->s->pixels * (part + 1) / parts;
+    int joined = x->stride[1] == x->stride[2] * width && y->stride[1] == y->stride[2] * width;
+    while (i < end) {
+        int64_t n = joined ? end - i : width - i % width;
+        if (n > end - i) n = end - i;
+        fn(j, part, i / width, i % width, n);
+        i += n;
+    }
+}
+
+static void sums_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
+{
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X];
+    int64_t c = j->s->channels;
+    double *sum = j->sums + 2 * c * part;
+    j->k->d->simd->channel_sums(
+        graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]), x->dtype, n,
+        x->stride[2], c, j->shift, sum, sum + c, j->partial + 2 * c * part);
+}
+
+static void affine_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
+{
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
+    (void)part;
+    j->k->d->simd->channel_affine(
+        j->k->op.attrs.act, graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]),
+        x->dtype, x->stride[2],
+        graft_cpu_at_mut(j->y, y->dtype, h * y->stride[1] + w * y->stride[2]), y->dtype,
+        y->stride[2], n, j->s->channels, j->mean, j->factor, j->beta);
+}
+
+static void sums_part(void *p, int part, int parts)
+{
+    const job *j = p;
+    memset(j->sums + 2 * j->s->channels * part, 0, (size_t)j->s->channels * 2 * sizeof(double));
+    each_run(j, part, parts, sums_run);
+}
+
+static void affine_part(void *p, int part, int parts)
+{
+    each_run(p, part, parts, affine_run);
+}
+
+/* Joins parts and channels to mean and 1/deviation of each group. */
+static void finish_sums(const job *j, int parts, const float *gamma)
+{
+    int64_t channels = j->s->channels, size = channels / j->k->op.attrs.groups;
+    double n = (double)j->s->pixels, count = n * (double)size;
+    for (int64_t g = 0; g < channels; g += size) {
+        double mean = 0, square = 0;
+        for (int64_t c = g; c < g + size; c++) {
+            double *sum = j->sums + c, *about = sum + channels;
+            for (int p = 1; p < parts; p++) {
+                *sum += sum[2 * channels * p];
+                *about += about[2 * channels * p];
+            }
+            mean += n * (double)j->shift[c] + *sum;
+        }
+        mean /= count;
+        for (int64_t c = g; c < g + size; c++) {
+            double sum = j->sums[c], about = j->sums[c + channels];
+            double own = sum / n, apart = (double)j->shift[c] + own - mean;
+            square += about - sum * own + n * apart * apart;
+        }
+        double r = 1.0 / sqrt((square > 0 ? square : square * 0.0) / count +
+                              (double)j->k->op.attrs.eps);
+        for (int64_t c = g; c < g + size; c++) {
+            j->mean[c] = (float)mean;
+            j->factor[c] = (float)(r * (double)gamma[c]);
+        }
+    }
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    const norm_state *s = k->state;
+    const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X], *y = &k->op.out;
+    size_t c = (size_t)s->channels;
+    job j = {k, s, NULL, NULL, in[GRAFT_NORM_BETA], workspace, NULL, NULL, NULL, NULL};
+    j.partial = (float *)(j.sums + 2 * c * (size_t)s->parts);
+    j.shift = j.partial + 2 * c * (size_t)s->parts;
+    j.mean = j.shift + c;
+    j.factor = j.mean + c;
+    for (int64_t i = 0; i < s->images; i++) {
+        j.x = graft_cpu_at(in[GRAFT_NORM_X], x->dtype, i * x->stride[0]);
+        j.y = graft_cpu_at_mut(out, y->dtype, i * y->stride[0]);
+        k->d->simd->act(GRAFT_ACT_NONE, j.x, x->dtype, j.shift, GRAFT_F32, c);
+        graft_cpu_parallel(s->parts, sums_part, &j);
+        finish_sums(&j, s->parts, in[GRAFT_NORM_GAMMA]);
+        graft_cpu_parallel(s->parts, affine_part, &j);
+    }
+    return GRAFT_OK;
+}
+
+static int32_t inplace(const graft_kernel *k, int32_t input)
+{
+    return input == GRAFT_NORM_X && k->op.in[0].dtype == k->op.out.dtype &&
+           graft_cpu_is_dense(&k->op.in[0]) && graft_cpu_is_dense(&k->op.out);
+}
+
+const graft_cpu_op graft_cpu_op_group_norm = {check, init, NULL, NULL, launch, inplace};

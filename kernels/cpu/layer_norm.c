@@ -1,0 +1,72 @@
+/* LAYER_NORM over the last dimension. */
+#include "kernels/cpu/cpu.h"
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    graft_status st;
+    const graft_tensor_desc *x = &op->in[GRAFT_NORM_X], *y = &op->out;
+    (void)d;
+    GRAFT_TRY(graft_cpu_check_float(x, 0, "layer_norm: x", e));
+    GRAFT_TRY(graft_cpu_check_float(y, 0, "layer_norm: output", e));
+    GRAFT_TRY(graft_cpu_check_same(x, y, "layer_norm: x and output", e));
+    int64_t n = x->dim[x->rank - 1];
+    GRAFT_TRY(graft_cpu_check_vector(&op->in[GRAFT_NORM_GAMMA], n, 0, "layer_norm: gamma", e));
+    GRAFT_TRY(graft_cpu_check_vector(&op->in[GRAFT_NORM_BETA], n, 0, "layer_norm: beta", e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_NORM_BETA + 1, e));
+    if (x->constant) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "layer_norm: x is constant");
+out:
+    return st;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    (void)variant;
+    (void)e;
+    graft_cpu_pack_as(k, GRAFT_NORM_GAMMA, GRAFT_F32);
+    graft_cpu_pack_as(k, GRAFT_NORM_BETA, GRAFT_F32);
+    return GRAFT_OK;
+}
+
+typedef struct job {
+    const graft_kernel *k;
+    const void *const *in;
+    void *out;
+} job;
+
+static int64_t offset(const graft_tensor_desc *t, int64_t row)
+{
+    int64_t at = 0;
+    for (int i = t->rank - 2; i >= 0; i--) {
+        at += row % t->dim[i] * t->stride[i];
+        row /= t->dim[i];
+    }
+    return at;
+}
+
+static void part(void *p, int i, int n)
+{
+    const job *j = p;
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
+    int64_t rows = graft_cpu_rows(x), end = rows * (i + 1) / n;
+    for (int64_t r = rows * i / n; r < end; r++)
+        j->k->d->simd->layer_norm(graft_cpu_at(j->in[GRAFT_NORM_X], x->dtype, offset(x, r)),
+                                  x->dtype, j->in[GRAFT_NORM_GAMMA], j->in[GRAFT_NORM_BETA],
+                                  graft_cpu_at_mut(j->out, y->dtype, offset(y, r)), y->dtype,
+                                  (size_t)x->dim[x->rank - 1], j->k->op.attrs.eps);
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    job j = {k, in, out};
+    (void)workspace;
+    graft_cpu_parallel(graft_cpu_threads(k->d, 2 * graft_cpu_elements(&k->op.out)), part, &j);
+    return GRAFT_OK;
+}
+
+static int32_t inplace(const graft_kernel *k, int32_t input)
+{
+    return input == GRAFT_NORM_X && k->op.in[0].dtype == k->op.out.dtype &&
+           graft_cpu_is_dense(&k->op.in[0]) && graft_cpu_is_dense(&k->op.out);
+}
+
+const graft_cpu_op graft_cpu_op_layer_norm = {check, init, NULL, NULL, launch, inplace};

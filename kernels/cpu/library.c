@@ -1,0 +1,285 @@
+/* The entry of the library: the table of operators, the device, and the four phases of a kernel. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernels/cpu/cpu.h"
+
+#define VERSION "1"
+
+static const graft_cpu_op *find(graft_op op)
+{
+    switch (op) {
+    case GRAFT_OP_CONV2D: return &graft_cpu_op_conv2d;
+    case GRAFT_OP_LINEAR: return &graft_cpu_op_linear;
+    case GRAFT_OP_GROUP_NORM: return &graft_cpu_op_group_norm;
+    case GRAFT_OP_LAYER_NORM: return &graft_cpu_op_layer_norm;
+    case GRAFT_OP_ATTENTION: return &graft_cpu_op_attention;
+    case GRAFT_OP_ACT: return &graft_cpu_op_act;
+    case GRAFT_OP_ADD: return &graft_cpu_op_add;
+    case GRAFT_OP_MUL: return &graft_cpu_op_mul;
+    case GRAFT_OP_SCALE: return &graft_cpu_op_scale;
+    case GRAFT_OP_CONCAT: return &graft_cpu_op_concat;
+    case GRAFT_OP_COPY: return &graft_cpu_op_copy;
+    case GRAFT_OP_UPSAMPLE: return &graft_cpu_op_upsample;
+    case GRAFT_OP_EMBEDDING: return &graft_cpu_op_embedding;
+    case GRAFT_OP_TIMESTEP: return &graft_cpu_op_timestep;
+    case GRAFT_OP_GEGLU: return &graft_cpu_op_geglu;
+    case GRAFT_OP_GATHER_ROW: return &graft_cpu_op_gather_row;
+    default: return NULL;
+    }
+}
+
+void *graft_cpu_calloc(graft_device *d, size_t bytes)
+{
+    void *p = d->host.alloc(GRAFT_CPU_ALIGN, bytes ? bytes : 1);
+    if (p) memset(p, 0, bytes);
+    return p;
+}
+
+void graft_cpu_free(graft_device *d, void *p)
+{
+    if (p) d->host.free(p);
+}
+
+/* The brand string of the processor, as the system reports it. */
+static void processor_name(char *out, size_t n)
+{
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    snprintf(out, n, "CPU");
+    while (f && fgets(line, sizeof line, f)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(out, n, "%s", colon + 1 + strspn(colon + 1, " "));
+        break;
+    }
+    if (f) fclose(f);
+}
+
+static void describe(graft_device *d)
+{
+    graft_device_info *i = &d->info;
+    const dnnl_version_t *v = dnnl_version();
+    char name[80];
+    int avx512 = __builtin_cpu_supports("avx512f"), vnni = __builtin_cpu_supports("avx512vnni");
+    i->size = sizeof *i;
+    i->fast_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
+    i->fast_int8 = vnni != 0;
+    i->alignment = GRAFT_CPU_ALIGN;
+    i->host_memory = 1;
+    processor_name(name, sizeof name);
+    snprintf(i->name, sizeof i->name, "%s (%s%s%s)", name,
+             avx512                           ? "AVX-512"
+             : __builtin_cpu_supports("avx2") ? "AVX2"
+                                              : "no vectors",
+             vnni ? ", VNNI" : "", i->fast_bf16 ? ", BF16" : "");
+    snprintf(i->identity, sizeof i->identity, "cpu %s isa %d threads %d onednn %d.%d.%d packing 1",
+             d->simd->name, (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
+             v->minor, v->patch);
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && size > 0) i->memory_total = (uint64_t)pages * (uint64_t)size;
+}
+
+static graft_status create(const graft_kernels_host *host, int32_t index, graft_device **out,
+                           char *text, uint64_t n)
+{
+    graft_status st = GRAFT_OK;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_device *d = NULL;
+    *out = NULL;
+    if (!host || host->size < sizeof *host || index != 0) {
+        st = graft_fail(&e, GRAFT_E_ARG, "the cpu library has one device and needs a host record");
+        goto out;
+    }
+    d = host->alloc(GRAFT_CPU_ALIGN, sizeof *d);
+    if (!d) {
+        st = graft_fail_nomem(&e, "a device");
+        goto out;
+    }
+    memset(d, 0, sizeof *d);
+    d->host = *host;
+    if (d->host.threads < 1) d->host.threads = 1;
+    d->simd = graft_cpu_simd_best();
+    if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success) {
+        st = graft_fail(&e, GRAFT_E_DEVICE, "oneDNN makes no CPU engine");
+        goto out;
+    }
+    describe(d);
+    *out = d;
+out:
+    if (st) {
+        if (d) host->free(d);
+        if (text && n) snprintf(text, n, "%s", e.text);
+    }
+    return st;
+}
+
+static void destroy(graft_device *d)
+{
+    if (!d) return;
+    dnnl_engine_destroy(d->engine);
+    d->host.free(d);
+}
+
+static graft_status info(graft_device *d, graft_device_info *out)
+{
+    if (!out || out->size < sizeof(uint32_t)) return GRAFT_E_ARG;
+    uint32_t size = out->size;
+    graft_device_info i = d->info;
+    long pages = sysconf(_SC_AVPHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0) i.memory_free = (uint64_t)pages * (uint64_t)page;
+    i.size = size < sizeof i ? size : (uint32_t)sizeof i;
+    memcpy(out, &i, i.size);
+    out->size = size;
+    return GRAFT_OK;
+}
+
+static void *buffer_alloc(graft_device *d, uint64_t bytes)
+{
+    if (bytes > SIZE_MAX / 2) return NULL;
+    return d->host.alloc(GRAFT_CPU_ALIGN, (size_t)bytes);
+}
+
+static void buffer_free(graft_device *d, void *p)
+{
+    graft_cpu_free(d, p);
+}
+
+static graft_status transfer(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    (void)d;
+    memcpy(dst, src, (size_t)bytes);
+    return GRAFT_OK;
+}
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    if (!op || op->size < sizeof *op)
+        return graft_fail(e, GRAFT_E_ARG, "the operator's record is too short");
+    const graft_cpu_op *type = find(op->op);
+    if (!type)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cpu library",
+                          (int)op->op);
+    int before = graft_cpu_threads_set(d->host.threads);
+    graft_status st = type->check(d, op, e);
+    graft_cpu_threads_set(before);
+    return st;
+}
+
+static int32_t supports(graft_device *d, const graft_op_desc *op)
+{
+    return check(d, op, NULL) == GRAFT_OK;
+}
+
+static void release(graft_kernel *k)
+{
+    if (!k) return;
+    graft_device *d = k->d;
+    if (k->type->finish) k->type->finish(k);
+    graft_cpu_free(d, k->state);
+    graft_cpu_free(d, k);
+}
+
+static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t variant,
+                            graft_kernel **out, graft_kernel_info *report, char *text, uint64_t n)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_kernel *k = NULL;
+    int before = omp_get_max_threads();
+    *out = NULL;
+    graft_status st = check(d, op, &e);
+    if (!st && !(k = graft_cpu_calloc(d, sizeof *k))) st = graft_fail_nomem(&e, "a kernel");
+    if (st) goto out;
+    k->d = d;
+    k->type = find(op->op);
+    memcpy(&k->op, op, sizeof k->op);
+    k->info.variant_count = 1;
+    snprintf(k->info.variant, sizeof k->info.variant, "%s", d->simd->name);
+    if (k->type->init) {
+        graft_cpu_threads_set(d->host.threads);
+        GRAFT_TRY(k->type->init(k, variant, &e));
+    }
+    if (variant >= k->info.variant_count) {
+        st = graft_fail(&e, GRAFT_E_ARG, "variant %d of %d", (int)variant,
+                        (int)k->info.variant_count);
+        goto out;
+    }
+    if (report) {
+        uint32_t size = report->size && report->size < sizeof *report ? report->size
+                                                                      : (uint32_t)sizeof *report;
+        k->info.size = size;
+        memcpy(report, &k->info, size);
+    }
+    *out = k;
+out:
+    graft_cpu_threads_set(before);
+    if (st) {
+        release(k);
+        if (text && n) snprintf(text, n, "%s", e.text);
+    }
+    return st;
+}
+
+static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
+{
+    if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
+    if (!graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
+    const graft_tensor_desc *to = &k->op.in[input];
+    if (k->type->pack && k->info.packing[input] != graft_cpu_packing_dense(to->dtype))
+        return k->type->pack(k, input, t, src, dst);
+    return graft_cpu_pack_dense(k->d, t, src, to->dtype, dst, graft_cpu_elements(to));
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    int before = graft_cpu_threads_set(k->d->host.threads);
+    graft_status st = k->type->launch(k, in, out, workspace);
+    graft_cpu_threads_set(before);
+    return st;
+}
+
+static int32_t inplace(graft_kernel *k, int32_t input)
+{
+    return k->type->inplace ? k->type->inplace(k, input) : 0;
+}
+
+static graft_status wait(graft_device *d, char *text, uint64_t n)
+{
+    (void)d;
+    if (text && n) text[0] = '\0';
+    return GRAFT_OK;
+}
+
+static int32_t score(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 100 : 10;
+}
+
+static int32_t device_count(void)
+{
+    return 1;
+}
+
+static const graft_kernels_api api = {
+    .create = create,
+    .destroy = destroy,
+    .info = info,
+    .alloc = buffer_alloc,
+    .free = buffer_free,
+    .upload = transfer,
+    .download = transfer,
+    .supports = supports,
+    .prepare = prepare,
+    .release = release,
+    .pack = pack,
+    .launch = launch,
+    .inplace = inplace,
+    .wait = wait,
+};
+
+GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
+    GRAFT_KERNELS_ABI_MAJOR, GRAFT_KERNELS_ABI_MINOR, "cpu", VERSION, score, device_count, &api,
+};

@@ -1,0 +1,192 @@
+/* Weights from a dense checkpoint tensor to the blocked layout that oneDNN chose.
+ *
+ * A blocked layout places element (o, i, y, x) at a sum of one term per index, so three small
+ * tables of offsets replace the general reorder, which would want a float32 copy of the source
+ * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. */
+#include <string.h>
+
+#include "base/half.h"
+#include "base/hash.h"
+#include "kernels/cpu/primitive.h"
+
+uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
+{
+    /* Field by field: the unused tails of the arrays hold anything. */
+    int64_t f[8 * DNNL_MAX_NDIMS + 32];
+    int n = 0;
+    f[n++] = 1; /* version of this file's layouts */
+    f[n++] = md->ndims;
+    f[n++] = (int64_t)md->data_type;
+    f[n++] = (int64_t)md->format_kind;
+    f[n++] = (int64_t)md->extra.flags;
+    for (int i = 0; i < md->ndims; i++) {
+        f[n++] = md->dims[i];
+        f[n++] = md->padded_dims[i];
+    }
+    if (md->format_kind == dnnl_blocked) {
+        const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+        for (int i = 0; i < md->ndims; i++) f[n++] = b->strides[i];
+        f[n++] = b->inner_nblks;
+        for (int i = 0; i < b->inner_nblks; i++) {
+            f[n++] = b->inner_blks[i];
+            f[n++] = b->inner_idxs[i];
+        }
+    } else if (md->format_kind == dnnl_format_kind_wino) {
+        const dnnl_wino_desc_t *w = &md->format_desc.wino_desc;
+        const int64_t all[] = {(int64_t)w->wino_format, w->r,        w->alpha,    w->ic,
+                               w->oc,                   w->ic_block, w->oc_block, w->ic2_block,
+                               w->oc2_block,            (int64_t)w->size};
+        memcpy(f + n, all, sizeof all);
+        n += (int)(sizeof all / sizeof all[0]);
+    }
+    return graft_hash64(f, (size_t)n * sizeof f[0]) | 1;
+}
+
+/* Offsets along one dimension. */
+static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
+{
+    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
+    int64_t block = 1;
+    for (int i = 0; i < b->inner_nblks; i++)
+        if (b->inner_idxs[i] == dim) block *= b->inner_blks[i];
+    for (int64_t v = 0; v < md->dims[dim]; v++) {
+        int64_t at = v / block * b->strides[dim], rest = v % block, weight = 1;
+        for (int i = b->inner_nblks - 1; i >= 0; i--) {
+            if (b->inner_idxs[i] == dim) {
+                at += rest % b->inner_blks[i] * weight;
+                rest /= b->inner_blks[i];
+            }
+            weight *= b->inner_blks[i];
+        }
+        out[v] = at;
+    }
+}
+
+typedef struct job {
+    const dnnl_memory_desc_t *md;
+    graft_dtype from;
+    const void *src;
+    void *dst;
+    int64_t outputs, inputs, taps;    /* O, I, kh * kw */
+    const int64_t *at_o, *at_i, *at_t;
+    float *row; /* per thread one output's weights */
+} job;
+
+static void pack_output(const job *j, int64_t o, const float *row)
+{
+    if (j->md->data_type == dnnl_f32) {
+        float *to = (float *)j->dst + j->md->offset0 + j->at_o[o];
+        for (int64_t i = 0; i < j->inputs; i++)
+            for (int64_t t = 0; t < j->taps; t++) to[j->at_i[i] + j->at_t[t]] = *row++;
+    } else {
+        uint16_t *to = (uint16_t *)j->dst + j->md->offset0 + j->at_o[o];
+        for (int64_t i = 0; i < j->inputs; i++)
+            for (int64_t t = 0; t < j->taps; t++)
+                to[j->at_i[i] + j->at_t[t]] = graft_f32_to_bf16(*row++);
+    }
+}
+
+static void pack_part(void *p, int part, int parts)
+{
+    const job *j = p;
+    int64_t n = j->inputs * j->taps;
+    float *row = j->row + n * part;
+    /* Whole blocks of 64 outputs, so that no two threads write to one cache line. */
+    int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
+    if (end > j->outputs) end = j->outputs;
+    for (int64_t o = blocks * part / parts * 64; o < end; o++) {
+        graft_cpu_to_f32(j->from, j->src, o * n, row, n);
+        pack_output(j, o, row);
+    }
+}
+
+static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                 graft_dtype from, const void *src, void *dst)
+{
+    int input_dim = 1 - output_dim;
+    job j = {md, from, src, dst, md->dims[output_dim], md->dims[input_dim], 1, NULL, NULL, NULL,
+             NULL};
+    int64_t height = 1, width = 1;
+    if (md->ndims == 4) {
+        height = md->dims[2];
+        width = md->dims[3];
+    }
+    j.taps = height * width;
+    int parts = graft_cpu_threads(d, j.outputs * j.inputs * j.taps);
+    size_t tables = (size_t)(j.outputs + j.inputs + j.taps + height + width) * sizeof(int64_t);
+    size_t rows = (size_t)parts * (size_t)(j.inputs * j.taps) * sizeof(float);
+    int64_t *table = graft_cpu_calloc(d, tables + rows);
+    if (!table) return GRAFT_E_NOMEM;
+    int64_t *at_o = table, *at_i = at_o + j.outputs, *at_t = at_i + j.inputs;
+    int64_t *at_y = at_t + j.taps, *at_x = at_y + height;
+    offsets(md, output_dim, at_o);
+    offsets(md, input_dim, at_i);
+    if (md->ndims == 4) {
+        offsets(md, 2, at_y);
+        offsets(md, 3, at_x);
+    }
+    for (int64_t t = 0; t < j.taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
+    j.at_o = at_o;
+    j.at_i = at_i;
+    j.at_t = at_t;
+    j.row = (float *)(void *)(at_x + width);
+    for (int i = 0; i < md->ndims; i++) {
+        if (md->padded_dims[i] == md->dims[i]) continue;
+        memset(dst, 0, dnnl_memory_desc_get_size(md));
+        break;
+    }
+    graft_cpu_parallel(parts, pack_part, &j);
+    graft_cpu_free(d, table);
+    return GRAFT_OK;
+}
+
+static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                 const float *src, void *dst)
+{
+    dnnl_memory_desc_t dense;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t reorder = NULL;
+    dnnl_memory_t from = NULL, to = NULL;
+    dnnl_stream_t stream = NULL;
+    dnnl_status_t st = dnnl_memory_desc_init_by_tag(
+        &dense, md->ndims, md->dims, dnnl_f32, md->ndims == 4 ? dnnl_oihw : output_dim ? dnnl_ba : dnnl_ab);
+    union {
+        const float *in;
+        void *out;
+    } handle = {src}; /* oneDNN takes sources through a plain pointer too */
+    if (!st) st = dnnl_reorder_primitive_desc_create(&pd, &dense, d->engine, md, d->engine, NULL);
+    if (!st) st = dnnl_primitive_create(&reorder, pd);
+    if (!st) st = dnnl_memory_create(&from, &dense, d->engine, handle.out);
+    if (!st) st = dnnl_memory_create(&to, md, d->engine, dst);
+    if (!st) st = dnnl_stream_create(&stream, d->engine, dnnl_stream_default_flags);
+    dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+    if (!st) st = dnnl_primitive_execute(reorder, stream, 2, args);
+    if (!st) st = dnnl_stream_wait(stream);
+    if (stream) dnnl_stream_destroy(stream);
+    if (to) dnnl_memory_destroy(to);
+    if (from) dnnl_memory_destroy(from);
+    if (reorder) dnnl_primitive_destroy(reorder);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    return graft_cpu_dnnl_fail(st, "reorder", NULL);
+}
+
+graft_status graft_cpu_pack_weights(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                    graft_dtype from, const void *src, void *dst)
+{
+    if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
+    if (md->format_kind == dnnl_blocked && md->extra.flags == 0 &&
+        (md->ndims == 2 || md->ndims == 4))
+        return pack_blocked(d, md, output_dim, from, src, dst);
+    int64_t n = 1;
+    for (int i = 0; i < md->ndims; i++) n *= md->dims[i];
+    float *dense = graft_cpu_calloc(d, (size_t)n * sizeof(float));
+    if (!dense) return GRAFT_E_NOMEM;
+    graft_status st = graft_cpu_pack_dense(d, from, src, GRAFT_F32, dense, n);
+    if (!st) {
+        int before = graft_cpu_threads_set(d->host.threads);
+        st = pack_reorder(d, md, output_dim, dense, dst);
+        graft_cpu_threads_set(before);
+    }
+    graft_cpu_free(d, dense);
+    return st;
+}

@@ -1,0 +1,48 @@
+/* The pool of threads: libgomp's, which Debian's oneDNN uses as well, so that there is one. */
+#include <omp.h>
+
+#include "kernels/cpu/cpu.h"
+
+#ifdef __clang__
+/* clang's own OpenMP would bring a second pool; libgomp's entry is a stable interface. */
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned num_threads, unsigned flags);
+
+typedef struct job {
+    void (*fn)(void *ctx, int i, int n);
+    void *ctx;
+} job;
+
+static void run_job(void *p)
+{
+    const job *j = p;
+    j->fn(j->ctx, omp_get_thread_num(), omp_get_num_threads());
+}
+#endif
+
+void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx)
+{
+    if (n <= 1) {
+        fn(ctx, 0, 1);
+        return;
+    }
+#ifdef __clang__
+    job j = {fn, ctx};
+    GOMP_parallel(run_job, &j, (unsigned)n, 0);
+#else
+#pragma omp parallel num_threads(n)
+    fn(ctx, omp_get_thread_num(), omp_get_num_threads());
+#endif
+}
+
+int graft_cpu_threads(const graft_device *d, int64_t work)
+{
+    int64_t most = work / 16384 + 1; /* waking a thread costs about as much as that */
+    return most < d->host.threads ? (int)most : d->host.threads;
+}
+
+int graft_cpu_threads_set(int n)
+{
+    int before = omp_get_max_threads();
+    if (before != n) omp_set_num_threads(n);
+    return before;
+}

@@ -1,0 +1,30 @@
+/* The functions behind one table, by the names that they have in this instruction set. */
+#ifndef GRAFT_KERNELS_CPU_SIMD_FUNCTIONS_H
+#define GRAFT_KERNELS_CPU_SIMD_FUNCTIONS_H
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/vec.h"
+
+void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n);
+void SIMD(scale)(const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n, float scale,
+                 float shift);
+void SIMD(add)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
+               graft_dtype yt, size_t n);
+void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
+               graft_dtype yt, size_t n);
+void SIMD(geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n);
+void SIMD(epilogue)(graft_act act, void *y, graft_dtype yt, const float *channel,
+                    const void *residual, graft_dtype rt, size_t n);
+void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta,
+                      void *y, graft_dtype yt, size_t n, float eps);
+void SIMD(channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
+                        int64_t channels, const float *shift, double *sum, double *square,
+                        float *partial);
+void SIMD(channel_affine)(graft_act act, const void *x, graft_dtype xt, int64_t x_stride, void *y,
+                          graft_dtype yt, int64_t y_stride, int64_t pixels, int64_t channels,
+                          const float *mean, const float *factor, const float *beta);
+size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int32_t panels);
+void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
+                     void *scratch);
+
+extern const graft_cpu_simd SIMD(table);
+#endif

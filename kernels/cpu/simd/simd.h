@@ -1,0 +1,69 @@
+/* The arithmetic that depends on the instruction set: one table of functions per instruction set,
+ * compiled from the same sources (CMakeLists.txt) and chosen when a device is made.
+ *
+ * Every function works on one contiguous row and on one thread; [any] unless said otherwise. Rows
+ * are float32 or bfloat16 (GRAFT_F32, GRAFT_BF16), arithmetic is float32. Transcendental functions
+ * are within about 1e-7 of the exact value, relative to the size of the result's operands. */
+#ifndef GRAFT_KERNELS_CPU_SIMD_H
+#define GRAFT_KERNELS_CPU_SIMD_H
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/op_desc.h"
+
+/* One head of one picture: rows of `head_dim` elements at the given strides. */
+typedef struct graft_cpu_attention {
+    const void *q, *k, *v;
+    void *out;
+    int64_t q_stride, k_stride, v_stride, out_stride; /* elements from one token to the next */
+    int64_t keys;
+    int32_t head_dim, causal;
+    float scale;
+    graft_dtype dtype; /* of q, k, v and out */
+} graft_cpu_attention;
+
+typedef struct graft_cpu_simd {
+    const char *name; /* "avx512_bf16" */
+
+    /* y = act(x); ACT_NONE converts between the two dtypes. y may be x when the dtypes are equal. */
+    void (*act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n);
+    /* y = x * scale + shift */
+    void (*scale)(const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n, float scale,
+                  float shift);
+    /* y = a + b, y = a * b */
+    void (*add)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
+                graft_dtype yt, size_t n);
+    void (*mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
+                graft_dtype yt, size_t n);
+    /* y = a * gelu(b) */
+    void (*geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n);
+    /* y = act(x + channel[i] + residual[i]); channel is float32 and may be NULL, residual too. */
+    void (*epilogue)(graft_act act, void *y, graft_dtype yt, const float *channel,
+                     const void *residual, graft_dtype rt, size_t n);
+
+    /* (x - mean) / sqrt(var + eps) * gamma + beta over one row. */
+    void (*layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta,
+                       void *y, graft_dtype yt, size_t n, float eps);
+    /* Per channel, over `pixels` rows at `stride` elements: adds the sums of (x - shift[c]) and of
+     * its square to sum[c] and square[c]. partial: 2 * channels floats of scratch. */
+    void (*channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
+                         int64_t channels, const float *shift, double *sum, double *square,
+                         float *partial);
+    /* y = act((x - mean[c]) * factor[c] + beta[c]) over `pixels` rows. */
+    void (*channel_affine)(graft_act act, const void *x, graft_dtype xt, int64_t x_stride, void *y,
+                           graft_dtype yt, int64_t y_stride, int64_t pixels, int64_t channels,
+                           const float *mean, const float *factor, const float *beta);
+
+    /* Queries are worked on in panels of this many. */
+    int32_t attention_panel;
+    /* Bytes of scratch for attention() with groups of up to `panels` panels. */
+    size_t (*attention_scratch)(graft_dtype dtype, int32_t head_dim, int32_t panels);
+    /* Panels first .. first + panels - 1 of the `queries` rows of one head. `scratch` is aligned to
+     * 64 bytes and used by no other call meanwhile. */
+    void (*attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
+                      void *scratch);
+} graft_cpu_simd;
+
+/* The best table for this machine. */
+const graft_cpu_simd *graft_cpu_simd_best(void);
+#endif

@@ -1,0 +1,21 @@
+/* The table of one instruction set. */
+#include "kernels/cpu/simd/functions.h"
+
+#define TEXT2(x) #x
+#define TEXT(x)  TEXT2(x)
+
+const graft_cpu_simd SIMD(table) = {
+    .name = TEXT(GRAFT_ISA_NAME),
+    .act = SIMD(act),
+    .scale = SIMD(scale),
+    .add = SIMD(add),
+    .mul = SIMD(mul),
+    .geglu = SIMD(geglu),
+    .epilogue = SIMD(epilogue),
+    .layer_norm = SIMD(layer_norm),
+    .channel_sums = SIMD(channel_sums),
+    .channel_affine = SIMD(channel_affine),
+    .attention_panel = (VL == 16 ? 4 : 2) * VL,
+    .attention_scratch = SIMD(attention_scratch),
+    .attention = SIMD(attention),
+};

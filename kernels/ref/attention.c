@@ -1,0 +1,94 @@
+#include "kernels/ref/ref.h"
+
+static graft_status check(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *q = &d->in[GRAFT_ATTENTION_Q], *k = &d->in[GRAFT_ATTENTION_K];
+    const graft_tensor_desc *v = &d->in[GRAFT_ATTENTION_V], *out = &d->out;
+    graft_status st = graft_ref_check_f32(q, "q", e);
+    if (!st) st = graft_ref_check_f32(k, "k", e);
+    if (!st) st = graft_ref_check_f32(v, "v", e);
+    if (!st) st = graft_ref_check_f32(out, "out", e);
+    if (!st) st = graft_ref_check_rank(q, 3, "q", e);
+    if (!st) st = graft_ref_check_rank(k, 3, "k", e);
+    if (!st) st = graft_ref_check_same_shape(q, out, "q and out", e);
+    if (!st) st = graft_ref_check_same_shape(k, v, "k and v", e);
+    if (!st) st = graft_ref_check_dim(k->dim[0], q->dim[0], "batch of k", e);
+    if (!st) st = graft_ref_check_dim(k->dim[2], q->dim[2], "channels of k", e);
+    if (!st && (d->attrs.heads < 1 || q->dim[2] % d->attrs.heads))
+        st = graft_fail(e, GRAFT_E_ARG, "%d heads do not divide %lld channels", (int)d->attrs.heads,
+                        (long long)q->dim[2]);
+    if (!st && d->attrs.causal && q->dim[1] != k->dim[1])
+        st = graft_fail(e, GRAFT_E_ARG, "causal with %lld queries and %lld keys",
+                        (long long)q->dim[1], (long long)k->dim[1]);
+    return st;
+}
+
+/* The transposed keys of one head, and the scores of a block of queries. */
+static uint64_t workspace_floats(const graft_op_desc *d)
+{
+    uint64_t keys = (uint64_t)d->in[GRAFT_ATTENTION_K].dim[1];
+    uint64_t head_dim = (uint64_t)(d->out.dim[2] / d->attrs.heads);
+    return keys * (head_dim + GRAFT_REF_ROW_BLOCK);
+}
+
+/* In place; scores past `n` (the future, when causal) become 0. */
+static void softmax(float *score, int64_t n, int64_t total, float scale)
+{
+    float top = -INFINITY;
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        score[i] *= scale;
+        if (score[i] > top) top = score[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        score[i] = expf(score[i] - top);
+        sum += (double)score[i];
+    }
+    for (int64_t i = 0; i < n; i++) score[i] = (float)((double)score[i] / sum);
+    for (int64_t i = n; i < total; i++) score[i] = 0;
+}
+
+/* q, k, v, y: first elements of one head of one batch item. */
+static void run_head(const graft_op_desc *d, const float *q, const float *k, const float *v,
+                     float *y, float *workspace)
+{
+    const graft_tensor_desc *dk = &d->in[GRAFT_ATTENTION_K];
+    int64_t queries = d->out.dim[1], keys = dk->dim[1], head_dim = d->out.dim[2] / d->attrs.heads;
+    float *transposed = workspace, *scores = workspace + keys * head_dim;
+    graft_ref_transpose(k, dk->stride[1], keys, head_dim, transposed);
+    for (int64_t first = 0; first < queries; first += GRAFT_REF_ROW_BLOCK) {
+        int64_t left = queries - first;
+        int count = (int)(left < GRAFT_REF_ROW_BLOCK ? left : GRAFT_REF_ROW_BLOCK);
+        const float *from[GRAFT_REF_ROW_BLOCK], *weight[GRAFT_REF_ROW_BLOCK];
+        float *score[GRAFT_REF_ROW_BLOCK], *to[GRAFT_REF_ROW_BLOCK];
+        for (int r = 0; r < count; r++) {
+            from[r] = q + (first + r) * d->in[GRAFT_ATTENTION_Q].stride[1];
+            to[r] = y + (first + r) * d->out.stride[1];
+            weight[r] = score[r] = scores + r * keys;
+            for (int64_t i = 0; i < keys; i++) score[r][i] = 0;
+            for (int64_t i = 0; i < head_dim; i++) to[r][i] = 0;
+        }
+        graft_ref_multiply_add(score, from, count, head_dim, transposed, keys, keys);
+        for (int r = 0; r < count; r++)
+            softmax(score[r], d->attrs.causal ? first + r + 1 : keys, keys, d->attrs.scale);
+        graft_ref_multiply_add(to, weight, count, keys, v, d->in[GRAFT_ATTENTION_V].stride[1],
+                               head_dim);
+    }
+}
+
+static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+{
+    int64_t head_dim = d->out.dim[2] / d->attrs.heads;
+    for (int64_t b = 0; b < d->out.dim[0]; b++)
+        for (int64_t h = 0; h < d->attrs.heads; h++) {
+            const float *first[3];
+            for (int i = 0; i < 3; i++)
+                first[i] = (const float *)in[i] + b * d->in[i].stride[0] + h * head_dim;
+            run_head(d, first[GRAFT_ATTENTION_Q], first[GRAFT_ATTENTION_K],
+                     first[GRAFT_ATTENTION_V], (float *)out + b * d->out.stride[0] + h * head_dim,
+                     workspace);
+        }
+}
+
+const graft_ref_op graft_ref_op_ATTENTION = {
+    .check = check, .run = run, .workspace = workspace_floats, .inputs = 3};

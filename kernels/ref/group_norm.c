@@ -1,0 +1,71 @@
+#include "kernels/ref/ref.h"
+
+static graft_status check(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
+    graft_status st = graft_ref_check_f32(x, "x", e);
+    if (!st) st = graft_ref_check_f32(&d->out, "out", e);
+    if (!st) st = graft_ref_check_rank(x, 4, "x", e);
+    if (!st) st = graft_ref_check_same_shape(x, &d->out, "x and out", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_GAMMA], x->dim[3], "gamma", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_BETA], x->dim[3], "beta", e);
+    if (!st) st = graft_ref_check_act(d->attrs.act, e);
+    if (!st && !(d->attrs.eps >= 0))
+        st = graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)d->attrs.eps);
+    if (!st && (d->attrs.groups < 1 || x->dim[3] % d->attrs.groups))
+        st = graft_fail(e, GRAFT_E_ARG, "%d groups do not divide %lld channels",
+                        (int)d->attrs.groups, (long long)x->dim[3]);
+    return st;
+}
+
+/* Mean and 1 / sqrt(variance + eps) over the pixels of one picture and `n` channels from `first`.
+ */
+static void statistics(const graft_op_desc *d, const float *x, int64_t first, int64_t n,
+                       double *mean, double *inverse)
+{
+    const graft_tensor_desc *t = &d->in[GRAFT_NORM_X];
+    double count = (double)t->dim[1] * (double)t->dim[2] * (double)n, sum = 0, squares = 0;
+    for (int64_t r = 0; r < t->dim[1]; r++)
+        for (int64_t c = 0; c < t->dim[2]; c++) {
+            const float *p = x + r * t->stride[1] + c * t->stride[2] + first;
+            for (int64_t i = 0; i < n; i++) sum += (double)p[i];
+        }
+    *mean = sum / count;
+    for (int64_t r = 0; r < t->dim[1]; r++)
+        for (int64_t c = 0; c < t->dim[2]; c++) {
+            const float *p = x + r * t->stride[1] + c * t->stride[2] + first;
+            for (int64_t i = 0; i < n; i++)
+                squares += ((double)p[i] - *mean) * ((double)p[i] - *mean);
+        }
+    *inverse = 1.0 / sqrt(squares / count + (double)d->attrs.eps);
+}
+
+static void normalize_group(const graft_op_desc *d, const float *x, const float *gamma,
+                            const float *beta, float *y, int64_t first, int64_t n)
+{
+    const graft_tensor_desc *in = &d->in[GRAFT_NORM_X], *out = &d->out;
+    double mean, inverse;
+    statistics(d, x, first, n, &mean, &inverse);
+    for (int64_t r = 0; r < in->dim[1]; r++)
+        for (int64_t c = 0; c < in->dim[2]; c++) {
+            const float *from = x + r * in->stride[1] + c * in->stride[2];
+            float *to = y + r * out->stride[1] + c * out->stride[2];
+            for (int64_t i = first; i < first + n; i++)
+                to[i] = (float)(((double)from[i] - mean) * inverse) * gamma[i] + beta[i];
+            graft_ref_act_row(d->attrs.act, to + first, n);
+        }
+}
+
+static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+{
+    (void)workspace;
+    const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
+    int64_t n = x->dim[3] / d->attrs.groups;
+    for (int64_t b = 0; b < x->dim[0]; b++)
+        for (int64_t first = 0; first < x->dim[3]; first += n)
+            normalize_group(d, (const float *)in[GRAFT_NORM_X] + b * x->stride[0],
+                            in[GRAFT_NORM_GAMMA], in[GRAFT_NORM_BETA],
+                            (float *)out + b * d->out.stride[0], first, n);
+}
+
+const graft_ref_op graft_ref_op_GROUP_NORM = {.check = check, .run = run, .inputs = 3};

@@ -1,0 +1,40 @@
+#include "kernels/ref/ref.h"
+
+static graft_status check(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
+    int64_t channels = graft_ref_row_len(x);
+    graft_status st = graft_ref_check_f32(x, "x", e);
+    if (!st) st = graft_ref_check_f32(&d->out, "out", e);
+    if (!st) st = graft_ref_check_same_shape(x, &d->out, "x and out", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_GAMMA], channels, "gamma", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_BETA], channels, "beta", e);
+    if (!st && !(d->attrs.eps >= 0))
+        st = graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)d->attrs.eps);
+    return st;
+}
+
+static void normalize(const float *x, const float *gamma, const float *beta, float eps, float *y,
+                      int64_t n)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
+    double mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    double inverse = 1.0 / sqrt(squares / (double)n + (double)eps);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)(((double)x[i] - mean) * inverse) * gamma[i] + beta[i];
+}
+
+static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+{
+    (void)workspace;
+    const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
+    int64_t rows = graft_ref_rows(x), n = graft_ref_row_len(x);
+    for (int64_t r = 0; r < rows; r++)
+        normalize((const float *)in[GRAFT_NORM_X] + graft_ref_row_at(x, r), in[GRAFT_NORM_GAMMA],
+                  in[GRAFT_NORM_BETA], d->attrs.eps, (float *)out + graft_ref_row_at(&d->out, r),
+                  n);
+}
+
+const graft_ref_op graft_ref_op_LAYER_NORM = {.check = check, .run = run, .inputs = 3};

@@ -1,0 +1,92 @@
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+
+static graft_status check(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X], *w = &d->in[GRAFT_LINEAR_W];
+    const graft_tensor_desc *residual = &d->in[GRAFT_LINEAR_RESIDUAL], *out = &d->out;
+    bool geglu = d->attrs.act == GRAFT_ACT_GEGLU;
+    graft_status st = graft_ref_check_f32(x, "x", e);
+    if (!st) st = graft_ref_check_f32(out, "out", e);
+    if (!st && !w->constant) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "w is not constant");
+    if (!st) st = graft_ref_check_rank(w, 2, "w", e);
+    if (!st) st = graft_ref_check_dim(w->dim[1], graft_ref_row_len(x), "w: dimension 1", e);
+    if (!st) st = graft_ref_check_rank(out, x->rank, "out", e);
+    for (int i = 0; !st && i < x->rank - 1; i++)
+        st = graft_ref_check_dim(out->dim[i], x->dim[i], "a leading dimension of out", e);
+    if (!st)
+        st = graft_ref_check_dim(w->dim[0], graft_ref_row_len(out) * (geglu ? 2 : 1),
+                                 "w: dimension 0", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_LINEAR_BIAS], w->dim[0], "bias", e);
+    if (!st && graft_ref_present(residual)) {
+        st = graft_ref_check_f32(residual, "residual", e);
+        if (!st) st = graft_ref_check_same_shape(residual, out, "residual and out", e);
+        if (!st && geglu) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a residual together with GEGLU");
+    }
+    if (!st && !geglu) st = graft_ref_check_act(d->attrs.act, e);
+    return st;
+}
+
+/* w(O,K) to (K,O). */
+static bool reorder(const graft_op_desc *d, int32_t input, const float *src, float *dst)
+{
+    if (input != GRAFT_LINEAR_W) return false;
+    const graft_tensor_desc *w = &d->in[GRAFT_LINEAR_W];
+    if (src) graft_ref_transpose(src, w->dim[1], w->dim[0], w->dim[1], dst);
+    return true;
+}
+
+/* GEGLU's rows before they are halved. */
+static uint64_t workspace_floats(const graft_op_desc *d)
+{
+    if (d->attrs.act != GRAFT_ACT_GEGLU) return 0;
+    return (uint64_t)d->in[GRAFT_LINEAR_W].dim[0] * GRAFT_REF_ROW_BLOCK;
+}
+
+static void finish_row(const graft_op_desc *d, const void *const *in, int64_t row,
+                       const float *wide, float *y)
+{
+    int64_t n = graft_ref_row_len(&d->out);
+    if (d->attrs.act == GRAFT_ACT_GEGLU) {
+        for (int64_t i = 0; i < n; i++) y[i] = wide[i] * graft_ref_act(GRAFT_ACT_GELU, wide[n + i]);
+        return;
+    }
+    const graft_tensor_desc *residual = &d->in[GRAFT_LINEAR_RESIDUAL];
+    if (graft_ref_present(residual)) {
+        const float *add =
+            (const float *)in[GRAFT_LINEAR_RESIDUAL] + graft_ref_row_at(residual, row);
+        for (int64_t i = 0; i < n; i++) y[i] += add[i];
+    }
+    graft_ref_act_row(d->attrs.act, y, n);
+}
+
+static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+{
+    const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X];
+    const float *w = in[GRAFT_LINEAR_W], *bias = in[GRAFT_LINEAR_BIAS];
+    bool geglu = d->attrs.act == GRAFT_ACT_GEGLU;
+    int64_t rows = graft_ref_rows(x), k = graft_ref_row_len(x), n = d->in[GRAFT_LINEAR_W].dim[0];
+    for (int64_t first = 0; first < rows; first += GRAFT_REF_ROW_BLOCK) {
+        int count = (int)(rows - first < GRAFT_REF_ROW_BLOCK ? rows - first : GRAFT_REF_ROW_BLOCK);
+        const float *from[GRAFT_REF_ROW_BLOCK];
+        float *to[GRAFT_REF_ROW_BLOCK], *acc[GRAFT_REF_ROW_BLOCK];
+        for (int r = 0; r < count; r++) {
+            from[r] = (const float *)in[GRAFT_LINEAR_X] + graft_ref_row_at(x, first + r);
+            to[r] = (float *)out + graft_ref_row_at(&d->out, first + r);
+            acc[r] = geglu ? workspace + r * n : to[r];
+            for (int64_t i = 0; i < n; i++) acc[r][i] = bias ? bias[i] : 0;
+        }
+        graft_ref_multiply_add(acc, from, count, k, w, n, n);
+        for (int r = 0; r < count; r++) finish_row(d, in, first + r, acc[r], to[r]);
+    }
+}
+
+const graft_ref_op graft_ref_op_LINEAR = {
+    .check = check,
+    .run = run,
+    .workspace = workspace_floats,
+    .reorder = reorder,
+    .inputs = 4,
+    .optional = 1u << GRAFT_LINEAR_BIAS | 1u << GRAFT_LINEAR_RESIDUAL,
+};

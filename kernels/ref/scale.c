@@ -1,0 +1,23 @@
+#include "kernels/ref/ref.h"
+
+static graft_status check(const graft_op_desc *d, graft_err *e)
+{
+    graft_status st = graft_ref_check_f32(&d->in[0], "x", e);
+    if (!st) st = graft_ref_check_f32(&d->out, "out", e);
+    if (!st) st = graft_ref_check_same_shape(&d->in[0], &d->out, "x and out", e);
+    return st;
+}
+
+static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+{
+    (void)workspace;
+    int64_t rows = graft_ref_rows(&d->out), n = graft_ref_row_len(&d->out);
+    float scale = d->attrs.scale, shift = d->attrs.shift;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *x = (const float *)in[0] + graft_ref_row_at(&d->in[0], r);
+        float *y = (float *)out + graft_ref_row_at(&d->out, r);
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] * scale + shift;
+    }
+}
+
+const graft_ref_op graft_ref_op_SCALE = {.check = check, .run = run, .inputs = 1, .inplace = true};

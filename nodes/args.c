@@ -1,0 +1,86 @@
+#include "nodes/args.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "nodes/value.h"
+
+static graft_payload payload(const graft_call *c, int i, graft_kind kind)
+{
+    assert(c->inputs[i]->kind == kind);
+    (void)kind;
+    return c->in[i].kind == GRAFT_NONE ? c->inputs[i]->initial : c->in[i].u;
+}
+
+int64_t graft_arg_i64(const graft_call *c, int i)
+{
+    return payload(c, i, GRAFT_INT).i;
+}
+
+uint64_t graft_arg_u64(const graft_call *c, int i)
+{
+    return (uint64_t)payload(c, i, GRAFT_INT).i;
+}
+
+double graft_arg_f64(const graft_call *c, int i)
+{
+    return payload(c, i, GRAFT_FLOAT).f;
+}
+
+bool graft_arg_bool(const graft_call *c, int i)
+{
+    return payload(c, i, GRAFT_BOOL).i != 0;
+}
+
+const char *graft_arg_text(const graft_call *c, int i)
+{
+    const char *s = payload(c, i, c->inputs[i]->kind).s;
+    if (s) return s;
+    const char *const *choices = c->inputs[i]->choices; /* the first choice is the initial one */
+    return choices ? choices[0] : "";
+}
+
+bool graft_arg_is(const graft_call *c, int i, const char *choice)
+{
+    return strcmp(graft_arg_text(c, i), choice) == 0;
+}
+
+static void *object(const graft_call *c, int i, graft_value_kind kind)
+{
+    return c->value[i] ? graft_value_object(c->value[i], kind) : NULL;
+}
+
+graft_model *graft_arg_model(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_MODEL);
+}
+
+graft_clip *graft_arg_clip(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_CLIP);
+}
+
+graft_vae *graft_arg_vae(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_VAE);
+}
+
+graft_cond *graft_arg_cond(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_CONDITIONING);
+}
+
+graft_latent *graft_arg_latent(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_LATENT);
+}
+
+graft_image *graft_arg_image(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_IMAGE);
+}
+
+graft_image *graft_arg_mask(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_MASK);
+}

@@ -1,0 +1,22 @@
+/* Reading a call's inputs by number. Kinds were checked before the node ran, so these cannot fail;
+ * an optional input that is not connected gives its initial value, an object then NULL. Everything
+ * is borrowed for the call. */
+#ifndef GRAFT_NODES_ARGS_H
+#define GRAFT_NODES_ARGS_H
+#include "nodes/call.h"
+
+int64_t graft_arg_i64(const graft_call *c, int i);
+uint64_t graft_arg_u64(const graft_call *c, int i);
+double graft_arg_f64(const graft_call *c, int i);
+bool graft_arg_bool(const graft_call *c, int i);
+const char *graft_arg_text(const graft_call *c, int i); /* STRING and COMBO */
+bool graft_arg_is(const graft_call *c, int i, const char *choice);
+
+graft_model *graft_arg_model(const graft_call *c, int i);
+graft_clip *graft_arg_clip(const graft_call *c, int i);
+graft_vae *graft_arg_vae(const graft_call *c, int i);
+graft_cond *graft_arg_cond(const graft_call *c, int i);
+graft_latent *graft_arg_latent(const graft_call *c, int i);
+graft_image *graft_arg_image(const graft_call *c, int i);
+graft_image *graft_arg_mask(const graft_call *c, int i);
+#endif

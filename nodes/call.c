@@ -1,0 +1,159 @@
+#include "nodes/call.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "nodes/value.h"
+
+void graft_call_phase(graft_call *c, const char *name)
+{
+    c->task.phase(c->task.ctx, name);
+}
+
+void graft_call_blame(graft_call *c, int input)
+{
+    c->blamed = input;
+}
+
+graft_status graft_call_fail(graft_call *c, int input, graft_status code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(c->err.text, sizeof c->err.text, fmt, args);
+    va_end(args);
+    c->err.code = code;
+    c->blamed = input;
+    return code;
+}
+
+/* The host has validated already; a host that did not gets an error and not a crash. */
+static graft_status check_arg(graft_call *c, int i)
+{
+    const graft_input *want = c->inputs[i];
+    const graft_arg *a = &c->in[i];
+    if (a->kind == GRAFT_NONE) {
+        if (want->flags & GRAFT_INPUT_OPTIONAL) return GRAFT_OK;
+        return graft_call_fail(c, i, GRAFT_E_ARG, "%s is missing", want->name);
+    }
+    bool null = false;
+    if (a->kind == GRAFT_STRING || a->kind == GRAFT_CHOICE) null = !a->u.s;
+    if (a->kind == GRAFT_OBJECT) null = !a->u.v || !a->u.v->ops;
+    if (a->kind != want->kind || null)
+        return graft_call_fail(c, i, GRAFT_E_ARG, "%s is not of type %s", want->name, want->type);
+    if (a->kind != GRAFT_OBJECT) return GRAFT_OK;
+    graft_value_kind kind = graft_value_kind_of(want->type);
+    assert(kind < GRAFT_VALUE_KINDS);
+    c->blamed = i;
+    graft_status st = graft_value_adopt(a->u.v, kind, &c->value[i], &c->err);
+    if (st == GRAFT_OK) c->blamed = -1;
+    return st;
+}
+
+static void report(graft_call *c, graft_status st)
+{
+    const char *input = c->blamed >= 0 ? c->inputs[c->blamed]->name : NULL;
+    const char *text = c->err.text[0] ? c->err.text : graft_status_text(st);
+    c->self->job->fail(c->job, st, input, text);
+}
+
+graft_status graft_call_run(void *self, graft_job *job, const graft_input *const *inputs,
+                            const graft_arg *in, graft_arg *out, graft_call_fn *run)
+{
+    graft_call c = {.self = self, .job = job, .inputs = inputs, .in = in, .blamed = -1};
+    c.where = (graft_task_job){self, job};
+    graft_task_init(&c.task, &c.where);
+    graft_status st = GRAFT_OK;
+    for (int i = 0; inputs[i] && st == GRAFT_OK; i++) {
+        assert(i < GRAFT_CALL_MAX_INPUTS);
+        st = check_arg(&c, i);
+    }
+    if (st == GRAFT_OK) st = run(&c);
+    for (int i = 0; i < GRAFT_CALL_MAX_OUTPUTS; i++) {
+        graft_arg *o = &c.out[i];
+        if (o->kind == GRAFT_NONE) continue;
+        if (st == GRAFT_OK)
+            out[i] = *o;
+        else if (o->kind == GRAFT_OBJECT)
+            o->u.v->ops->release(o->u.v);
+    }
+    for (int i = 0; i < GRAFT_CALL_MAX_INPUTS; i++)
+        if (c.value[i]) c.value[i]->ops->release(c.value[i]);
+    if (st != GRAFT_OK) report(&c, st);
+    return st;
+}
+
+static graft_status out_object(graft_call *c, int slot, graft_value_kind kind, void *object)
+{
+    graft_value *v;
+    assert(slot < GRAFT_CALL_MAX_OUTPUTS && c->out[slot].kind == GRAFT_NONE);
+    graft_status st = graft_value_wrap(kind, object, &v, &c->err);
+    if (st != GRAFT_OK) return st;
+    c->out[slot] = (graft_arg){.kind = GRAFT_OBJECT, .u.v = v};
+    return GRAFT_OK;
+}
+
+graft_status graft_call_out_model(graft_call *c, int slot, graft_model *m)
+{
+    return out_object(c, slot, GRAFT_VALUE_MODEL, m);
+}
+
+graft_status graft_call_out_clip(graft_call *c, int slot, graft_clip *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_CLIP, v);
+}
+
+graft_status graft_call_out_vae(graft_call *c, int slot, graft_vae *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_VAE, v);
+}
+
+graft_status graft_call_out_cond(graft_call *c, int slot, graft_cond *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_CONDITIONING, v);
+}
+
+graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_LATENT, v);
+}
+
+graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_IMAGE, v);
+}
+
+graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_MASK, v);
+}
+
+graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v)
+{
+    c->out[slot] = (graft_arg){.kind = GRAFT_INT, .u.i = v};
+    return GRAFT_OK;
+}
+
+graft_status graft_call_out_f64(graft_call *c, int slot, double v)
+{
+    c->out[slot] = (graft_arg){.kind = GRAFT_FLOAT, .u.f = v};
+    return GRAFT_OK;
+}
+
+graft_status graft_call_out_bool(graft_call *c, int slot, bool v)
+{
+    c->out[slot] = (graft_arg){.kind = GRAFT_BOOL, .u.i = v};
+    return GRAFT_OK;
+}
+
+graft_status graft_call_out_text(graft_call *c, int slot, const char *text)
+{
+    char *copy = graft_strdup(text);
+    if (!copy) return graft_fail_nomem(&c->err, "a text result");
+    graft_free(c->self->text);
+    c->self->text = copy;
+    c->out[slot] = (graft_arg){.kind = GRAFT_STRING, .u.s = copy};
+    return GRAFT_OK;
+}

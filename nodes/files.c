@@ -1,0 +1,144 @@
+#include "nodes/files.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/str.h"
+
+const char *const graft_files_picture_suffixes[] = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tga",
+                                                    ".psd", ".ppm", ".pgm",  ".pnm", NULL};
+
+/* Splits "x.png [output]" into the name's length and its folder; others keep `folder`. */
+static size_t annotation(const char *name, const char **folder)
+{
+    static const struct {
+        const char *suffix, *folder;
+    } known[] = {{" [input]", "input"}, {" [output]", "output"}, {" [temp]", "temp"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (graft_str_ends(name, known[i].suffix)) {
+            *folder = known[i].folder;
+            return strlen(name) - strlen(known[i].suffix);
+        }
+    return strlen(name);
+}
+
+static graft_status resolve(const graft_host *h, const char *folder, const char *name, char **path,
+                            graft_err *e)
+{
+    const graft_folders_api *api = h->query(h, GRAFT_FOLDERS_ID);
+    if (!api) return graft_fail(e, GRAFT_E_UNSUPPORTED, "this host gives no access to files");
+    char *found = NULL, why[512] = "";
+    graft_status st = api->resolve(h, folder, name, &found, why, sizeof why);
+    if (st != GRAFT_OK) return graft_fail(e, st, "%s", why[0] ? why : graft_status_text(st));
+    *path = graft_strdup(found);
+    api->free_text(h, found);
+    return *path ? GRAFT_OK : graft_fail_nomem(e, "a file's path");
+}
+
+graft_status graft_files_resolve(const graft_host *h, const char *folder, const char *name,
+                                 char **path, graft_err *e)
+{
+    const char *where = folder;
+    char *plain = graft_strndup(name, annotation(name, &where));
+    if (!plain) return graft_fail_nomem(e, "a file's name");
+    graft_status st = resolve(h, where, plain, path, e);
+    graft_free(plain);
+    return st;
+}
+
+graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char **path)
+{
+    const char *name = c->in[i].u.s;
+    graft_call_blame(c, i);
+    return graft_files_resolve(c->self->host, folder, name, path, &c->err);
+}
+
+void graft_files_free_choices(char **names)
+{
+    if (!names) return;
+    for (size_t i = 0; names[i]; i++) graft_free(names[i]);
+    graft_free(names);
+}
+
+static bool has_suffix(const char *name, const char *const *suffixes)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; suffixes[i]; i++) {
+        size_t m = strlen(suffixes[i]);
+        if (n > m && strcasecmp(name + n - m, suffixes[i]) == 0) return true;
+    }
+    return false;
+}
+
+static char **copy_some(const char *const *names, const char *const *suffixes)
+{
+    size_t count = 0, n = 0;
+    while (names[count]) count++;
+    char **copy = graft_calloc(count + 1, sizeof *copy);
+    if (!copy) return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (suffixes && (strchr(names[i], '/') || !has_suffix(names[i], suffixes))) continue;
+        copy[n] = graft_strdup(names[i]);
+        if (!copy[n++]) {
+            graft_files_free_choices(copy);
+            return NULL;
+        }
+    }
+    return copy;
+}
+
+char **graft_files_copy_choices(const char *const *names)
+{
+    return copy_some(names, NULL);
+}
+
+char **graft_files_choices_of(const graft_host *h, const char *folder, const char *const *suffixes)
+{
+    const graft_folders_api *api = h->query(h, GRAFT_FOLDERS_ID);
+    if (!api) return graft_calloc(1, sizeof(char *)); /* a host without files: nothing to choose */
+    char **names = api->list(h, folder);
+    if (!names) return NULL;
+    char **copy = copy_some((const char *const *)names, suffixes);
+    api->free_names(h, names);
+    return copy;
+}
+
+char **graft_files_choices(const graft_host *h, const char *folder)
+{
+    return graft_files_choices_of(h, folder, NULL);
+}
+
+graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
+                                     char *text, uint64_t n)
+{
+    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) {
+        snprintf(text, n, "linked");
+        return GRAFT_OK;
+    }
+    char *path = NULL, hex[33];
+    graft_mapping map = {NULL, 0};
+    graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
+    if (st == GRAFT_OK) st = graft_file_map(path, &map, NULL);
+    if (st == GRAFT_OK) {
+        graft_hash_hex(graft_hash128(map.data, map.size), hex);
+        snprintf(text, n, "%s", hex);
+        graft_file_unmap(&map);
+    }
+    graft_free(path);
+    return st;
+}
+
+graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
+                                  const char *what, char *text, uint64_t n)
+{
+    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) return GRAFT_OK;
+    char *path = NULL;
+    graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
+    if (st != GRAFT_OK) snprintf(text, n, "%s: %s", what, name->u.s);
+    graft_free(path);
+    return st;
+}

@@ -1,0 +1,28 @@
+/* Files and choices that nodes offer, through the host's "graft.folders/1". Any thread. */
+#ifndef GRAFT_NODES_FILES_H
+#define GRAFT_NODES_FILES_H
+#include "nodes/call.h"
+
+/* Absolute path of an existing file in a folder (graft_free). A name may end in " [input]",
+ * " [output]" or " [temp]", which then is the folder. */
+graft_status graft_files_resolve(const graft_host *h, const char *folder, const char *name,
+                                 char **path, graft_err *e);
+/* The file that input `i` of the call names; failures are about that input. */
+graft_status graft_files_of_input(graft_call *c, int i, const char *folder, char **path);
+
+/* Choices: NULL-terminated copies, NULL when out of memory; freed with graft_files_free_choices. */
+char **graft_files_choices(const graft_host *h, const char *folder);
+/* Top-level names only that end with one of the NULL-terminated suffixes (in any case). */
+char **graft_files_choices_of(const graft_host *h, const char *folder, const char *const *suffixes);
+char **graft_files_copy_choices(const char *const *names);
+void graft_files_free_choices(char **names);
+
+extern const char *const graft_files_picture_suffixes[];
+
+/* For "graft.fingerprint/1": a hash of the content of the file that `name` names. */
+graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
+                                     char *text, uint64_t n);
+/* For "graft.validate/1": does the file exist? A missing one is told as "<what>: <name>". */
+graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
+                                  const char *what, char *text, uint64_t n);
+#endif

@@ -1,0 +1,53 @@
+/* LoadImage: a picture and its transparency from the input folder. */
+#include "base/alloc.h"
+#include "nodes/node.h"
+
+enum { IMAGE };
+static const graft_input *const inputs[] = {
+    [IMAGE] = IN_CHOICE("image", NULL,
+                        "A picture in the input folder: PNG, JPEG, BMP, GIF, TGA, PSD or PNM.",
+                        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("IMAGE", "IMAGE", "The picture; several when the file has several frames."),
+    OUT("MASK", "MASK", "White where the picture is transparent."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_image *image = NULL, *mask = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_files_of_input(c, IMAGE, "input", &path));
+    GRAFT_TRY(graft_image_load(path, &image, &mask, &c->err));
+    st = graft_call_out_image(c, 0, image);
+    graft_status st_mask = graft_call_out_mask(c, 1, mask);
+    if (st == GRAFT_OK) st = st_mask;
+out:
+    graft_free(path);
+    return st;
+}
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices_of(h, "input", graft_files_picture_suffixes);
+}
+
+static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text, uint64_t n)
+{
+    return graft_files_fingerprint(h, "input", &in[IMAGE], text, n);
+}
+
+static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
+                          uint64_t n)
+{
+    *input = inputs[IMAGE]->name;
+    return graft_files_validate(h, "input", &in[IMAGE], "Invalid image file", text, n);
+}
+QUERY_FILE()
+
+GRAFT_NODE(load_image, .id = "LoadImage", .title = "Load Image", .category = "image",
+           .description = "Opens a picture from the input folder, turned upright, and its "
+                          "transparency as a mask.",
+           .query = query);

@@ -1,0 +1,54 @@
+/* LoadImageMask: one channel of a picture as a mask. */
+#include "base/alloc.h"
+#include "nodes/node.h"
+
+enum { IMAGE, CHANNEL };
+static const graft_input *const inputs[] = {
+    [IMAGE] = IN_CHOICE("image", NULL,
+                        "A picture in the input folder: PNG, JPEG, BMP, GIF, TGA, PSD or PNM.",
+                        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
+    [CHANNEL] = IN_CHOICE("channel", CHOICES("alpha", "red", "green", "blue"),
+                          "The channel to use. alpha selects what is transparent, a colour what "
+                          "is bright in it."),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("MASK", "MASK", "The channel; white is selected."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_image *mask = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_files_of_input(c, IMAGE, "input", &path));
+    GRAFT_TRY(graft_image_load_mask(path, graft_arg_text(c, CHANNEL), &mask, &c->err));
+    GRAFT_TRY(graft_call_out_mask(c, 0, mask));
+out:
+    graft_free(path);
+    return st;
+}
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices_of(h, "input", graft_files_picture_suffixes);
+}
+
+static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text, uint64_t n)
+{
+    return graft_files_fingerprint(h, "input", &in[IMAGE], text, n);
+}
+
+static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
+                          uint64_t n)
+{
+    *input = inputs[IMAGE]->name;
+    return graft_files_validate(h, "input", &in[IMAGE], "Invalid image file", text, n);
+}
+QUERY_FILE()
+
+GRAFT_NODE(load_image_mask, .id = "LoadImageMask", .title = "Load Image (as Mask)",
+           .category = "mask",
+           .description = "Opens a picture from the input folder and makes one of its channels a "
+                          "mask.",
+           .query = query);

@@ -1,0 +1,49 @@
+/* ModelReport: where time and memory go. */
+#include "base/str.h"
+#include "base/alloc.h"
+#include "nodes/node.h"
+
+enum { MODEL, VAE, CLIP };
+static const graft_input *const inputs[] = {
+    [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to report on."),
+    [VAE] = IN_OBJECT("vae", "VAE", "A VAE to add to the report.", .flags = GRAFT_INPUT_OPTIONAL),
+    [CLIP] = IN_OBJECT("clip", "CLIP", "A text encoder to add to the report.",
+                       .flags = GRAFT_INPUT_OPTIONAL),
+    NULL};
+static const graft_output *const outputs[] = {OUT("STRING", "STRING", "The report as text."),
+                                              OUT("IMAGE", "IMAGE", "The report as a picture."),
+                                              NULL};
+
+/* Puts the text into the node's own display. */
+static graft_status show(graft_call *c, const char *text)
+{
+    graft_str json = GRAFT_STR_INIT;
+    if (!c->self->ui) return GRAFT_OK;
+    graft_str_json(&json, text);
+    char *quoted = graft_str_take(&json);
+    graft_str_finish(&json);
+    if (!quoted) return graft_fail_nomem(&c->err, "the report");
+    c->self->ui->add(c->job, "text", quoted);
+    graft_free(quoted);
+    return GRAFT_OK;
+}
+
+static graft_status run(graft_call *c)
+{
+    graft_image *picture = NULL;
+    char *text = NULL;
+    graft_status st;
+    GRAFT_TRY(graft_model_report(graft_arg_model(c, MODEL), graft_arg_vae(c, VAE),
+                                 graft_arg_clip(c, CLIP), &text, &picture, &c->err));
+    GRAFT_TRY(graft_call_out_image(c, 1, picture));
+    GRAFT_TRY(graft_call_out_text(c, 0, text));
+    GRAFT_TRY(show(c, text));
+out:
+    graft_text_free(text);
+    return st;
+}
+
+GRAFT_NODE(model_report, .id = "ModelReport", .title = "Model Report", .category = "graft",
+           .flags = GRAFT_NODE_OUTPUT,
+           .description = "Shows what is compiled, cached and resident, and the time and memory "
+                          "of each operator. Place it behind a sampler's model.");

@@ -1,0 +1,116 @@
+/* What a node's file includes, and the few macros that let it read like a table:
+ *
+ *     enum { SAMPLES, AMOUNT };
+ *     static const graft_input *const inputs[] = {
+ *         [SAMPLES] = IN_OBJECT("samples", "LATENT", "The batch to repeat."),
+ *         [AMOUNT] = IN_INT("amount", 1, 1, 64, 0, "How many copies to make."),
+ *         NULL};
+ *     static const graft_output *const outputs[] = {OUT("LATENT", "LATENT", "The batch."), NULL};
+ *     static graft_status run(graft_call *c) { … }
+ *     GRAFT_NODE(repeat_latent_batch, .id = "RepeatLatentBatch", …);
+ *
+ * A line in nodes.def adds the file to the build and the node to the plugin. */
+#ifndef GRAFT_NODES_NODE_H
+#define GRAFT_NODES_NODE_H
+#include <string.h>
+
+#include "nodes/args.h"
+#include "nodes/call.h"
+#include "nodes/files.h"
+#include "nodes/instance.h"
+
+/* Further members may follow the tooltip: .flags = GRAFT_INPUT_OPTIONAL. */
+#define IN_OBJECT(name_, type_, tooltip_, ...)                                                     \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = (type_), .tooltip = (tooltip_),      \
+        .kind = GRAFT_OBJECT, __VA_ARGS__                                                          \
+    }
+/* A step of 0 leaves the choice to the editor. */
+#define IN_INT(name_, initial_, min_, max_, step_, tooltip_, ...)                                  \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "INT", .tooltip = (tooltip_),        \
+        .kind = GRAFT_INT, .initial.i = (initial_), .min = (min_), .max = (max_), .step = (step_), \
+        __VA_ARGS__                                                                                \
+    }
+#define IN_FLOAT(name_, initial_, min_, max_, step_, tooltip_, ...)                                \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "FLOAT", .tooltip = (tooltip_),      \
+        .kind = GRAFT_FLOAT, .initial.f = (initial_), .min = (min_), .max = (max_),                \
+        .step = (step_), __VA_ARGS__                                                               \
+    }
+#define IN_SEED(name_, tooltip_)                                                                   \
+    IN_INT(name_, 0, 0, 18446744073709551616.0, 0, tooltip_,                                       \
+           .flags = GRAFT_INPUT_SEED | GRAFT_INPUT_U64)
+#define IN_BOOL(name_, initial_, tooltip_, ...)                                                    \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "BOOLEAN", .tooltip = (tooltip_),    \
+        .kind = GRAFT_BOOL, .initial.i = (initial_), __VA_ARGS__                                   \
+    }
+#define IN_TEXT(name_, initial_, tooltip_, ...)                                                    \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "STRING", .tooltip = (tooltip_),     \
+        .kind = GRAFT_STRING, .initial.s = (initial_), __VA_ARGS__                                 \
+    }
+#define IN_PROMPT(name_, tooltip_)                                                                 \
+    IN_TEXT(name_, NULL, tooltip_, .flags = GRAFT_INPUT_MULTILINE | GRAFT_INPUT_DYNAMIC_PROMPTS)
+/* `list_`: CHOICES("a", "b"), or NULL for choices that the node's `list` gives. */
+#define IN_CHOICE(name_, list_, tooltip_, ...)                                                     \
+    &(const graft_input)                                                                           \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "COMBO", .tooltip = (tooltip_),      \
+        .kind = GRAFT_CHOICE, .choices = (list_), __VA_ARGS__                                      \
+    }
+#define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+#define OUT(name_, type_, tooltip_)                                                                \
+    &(const graft_output)                                                                          \
+    {                                                                                              \
+        .size = sizeof(graft_output), .name = (name_), .type = (type_), .tooltip = (tooltip_)      \
+    }
+
+/* A query() that offers choices only, from `static char **list(const graft_host *, const char *)`.
+ */
+#define QUERY_CHOICES()                                                                            \
+    static const void *query(const char *id)                                                       \
+    {                                                                                              \
+        static const graft_choices_api choices = {list, graft_files_free_choices};                 \
+        return strcmp(id, GRAFT_CHOICES_ID) == 0 ? &choices : NULL;                                \
+    }
+
+/* The same for a node that reads one file: with `fingerprint` and `check` as well. */
+#define QUERY_FILE()                                                                               \
+    static const void *query(const char *id)                                                       \
+    {                                                                                              \
+        static const graft_choices_api choices = {list, graft_files_free_choices};                 \
+        static const graft_fingerprint_api fingerprints = {fingerprint};                           \
+        static const graft_validate_api validates = {check};                                       \
+        if (strcmp(id, GRAFT_CHOICES_ID) == 0) return &choices;                                    \
+        if (strcmp(id, GRAFT_FINGERPRINT_ID) == 0) return &fingerprints;                           \
+        return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validates : NULL;                             \
+    }
+
+/* Uses the file's `inputs`, `outputs` and `run`. */
+#define GRAFT_NODE(name_, ...)                                                                     \
+    static graft_status execute(void *self, graft_job *job, const graft_arg *in, graft_arg *out)   \
+    {                                                                                              \
+        return graft_call_run(self, job, inputs, in, out, run);                                    \
+    }                                                                                              \
+    const graft_node graft_node_##name_ = {                                                        \
+        .size = sizeof(graft_node),                                                                \
+        .inputs = inputs,                                                                          \
+        .outputs = outputs,                                                                        \
+        .create = graft_instance_create,                                                           \
+        .destroy = graft_instance_destroy,                                                         \
+        .execute = execute,                                                                        \
+        __VA_ARGS__,                                                                               \
+    }
+
+#define NODE(name_) extern const graft_node graft_node_##name_;
+#include "nodes/nodes.def"
+#undef NODE
+#endif

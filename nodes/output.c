@@ -1,0 +1,55 @@
+#include "nodes/output.h"
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+static const graft_folders_api *folders(graft_call *c)
+{
+    return c->self->host->query(c->self->host, GRAFT_FOLDERS_ID);
+}
+
+graft_status graft_output_reserve(graft_call *c, const char *folder, const char *prefix,
+                                  const char *suffix, int64_t width, int64_t height,
+                                  graft_output_file *out)
+{
+    const graft_folders_api *api = folders(c);
+    char why[512] = "";
+    *out = (graft_output_file){NULL, NULL, NULL};
+    if (!api) return graft_fail(&c->err, GRAFT_E_UNSUPPORTED, "this host gives no access to files");
+    graft_status st = api->reserve(c->self->host, folder, prefix, suffix, width, height, &out->path,
+                                   &out->name, &out->subfolder, why, sizeof why);
+    if (st == GRAFT_OK) return GRAFT_OK;
+    *out = (graft_output_file){NULL, NULL, NULL};
+    return graft_fail(&c->err, st, "%s", why[0] ? why : graft_status_text(st));
+}
+
+void graft_output_finish(graft_call *c, graft_output_file *f)
+{
+    const graft_folders_api *api = folders(c);
+    char *text[] = {f->path, f->name, f->subfolder};
+    for (int i = 0; i < 3; i++)
+        if (text[i]) api->free_text(c->self->host, text[i]);
+    *f = (graft_output_file){NULL, NULL, NULL};
+}
+
+graft_status graft_output_show(graft_call *c, const char *key, const char *folder,
+                               const graft_output_file *f)
+{
+    if (!c->self->ui) return GRAFT_OK;
+    graft_str json = GRAFT_STR_INIT;
+    graft_str_puts(&json, "{\"filename\": ");
+    graft_str_json(&json, f->name);
+    graft_str_puts(&json, ", \"subfolder\": ");
+    graft_str_json(&json, f->subfolder ? f->subfolder : "");
+    graft_str_puts(&json, ", \"type\": ");
+    graft_str_json(&json, folder);
+    graft_str_puts(&json, "}");
+    char *text = graft_str_take(&json);
+    if (!text) {
+        graft_str_finish(&json);
+        return graft_fail_nomem(&c->err, "the name of a saved file");
+    }
+    c->self->ui->add(c->job, key, text);
+    graft_free(text);
+    return GRAFT_OK;
+}

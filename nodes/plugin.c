@@ -1,0 +1,98 @@
+#include "nodes/plugin.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/dl.h"
+#include "base/file.h"
+#include "nodes/node.h"
+
+/* The only static data that changes, as the plugin ABI allows: counted by init() and deinit(). */
+static struct {
+    pthread_mutex_t lock;
+    int64_t inits;
+    graft_engine *engine;
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Where compiled graphs are kept: $GRAFT_CACHE, $XDG_CACHE_HOME/graft or ~/.cache/graft. *out is
+ * NULL when the environment names no place. */
+static graft_status find_cache_dir(char **out, graft_err *e)
+{
+    const char *own = getenv("GRAFT_CACHE"), *xdg = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    *out = NULL;
+    if (own && own[0])
+        *out = graft_strdup(own);
+    else if (xdg && xdg[0] == '/')
+        *out = graft_path_join(xdg, "graft");
+    else if (home && home[0])
+        *out = graft_path_join(home, ".cache/graft");
+    else
+        return GRAFT_OK;
+    return *out ? GRAFT_OK : graft_fail_nomem(e, "the cache folder's name");
+}
+
+static graft_status create_engine(graft_engine **out, graft_err *e)
+{
+    char *cache_dir = NULL;
+    char *dir = graft_dl_folder_of(&graft_plugin_entry);
+    graft_status st;
+    if (!dir) return graft_fail(e, GRAFT_E_IO, "cannot tell where the node plugin is installed");
+    GRAFT_TRY(find_cache_dir(&cache_dir, e));
+    graft_engine_config config = {.kernel_dir = dir, .data_dir = dir, .cache_dir = cache_dir};
+    GRAFT_TRY(graft_engine_create(&config, out, e));
+out:
+    graft_free(cache_dir);
+    graft_free(dir);
+    return st;
+}
+
+graft_status graft_nodes_engine(graft_engine **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    pthread_mutex_lock(&state.lock);
+    if (!state.engine) st = create_engine(&state.engine, e);
+    *out = state.engine;
+    pthread_mutex_unlock(&state.lock);
+    return st;
+}
+
+static graft_status init(const graft_host *h, const char *dir)
+{
+    (void)h, (void)dir;
+    pthread_mutex_lock(&state.lock);
+    state.inits++;
+    pthread_mutex_unlock(&state.lock);
+    return GRAFT_OK;
+}
+
+static void deinit(void)
+{
+    pthread_mutex_lock(&state.lock);
+    if (state.inits > 0 && --state.inits == 0) {
+        if (state.engine) graft_engine_destroy(state.engine);
+        state.engine = NULL;
+    }
+    pthread_mutex_unlock(&state.lock);
+}
+
+static const graft_node *node(uint32_t i)
+{
+    static const graft_node *const nodes[] = {
+#define NODE(name_) &graft_node_##name_,
+#include "nodes/nodes.def"
+#undef NODE
+    };
+    return i < sizeof nodes / sizeof *nodes ? nodes[i] : NULL;
+}
+
+const graft_plugin graft_plugin_entry = {
+    .abi_major = GRAFT_ABI_MAJOR,
+    .abi_minor = GRAFT_ABI_MINOR,
+    .id = "graft",
+    .version = GRAFT_VERSION,
+    .init = init,
+    .deinit = deinit,
+    .node = node,
+};

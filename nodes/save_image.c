@@ -1,0 +1,25 @@
+/* SaveImage: pictures as PNG files that hold their workflow. */
+#include "nodes/node.h"
+#include "nodes/pictures.h"
+
+enum { IMAGES, FILENAME_PREFIX };
+enum { ZLIB_LEVEL = 4 };
+static const graft_input *const inputs[] = {
+    [IMAGES] = IN_OBJECT("images", "IMAGE", "The pictures to save."),
+    [FILENAME_PREFIX] =
+        IN_TEXT("filename_prefix", "ComfyUI",
+                "How file names begin; a number follows. It may name sub-folders and hold %width%, "
+                "%height%, %year%, %month%, %day%, %hour%, %minute%, %second%, %batch_num%."),
+    NULL};
+static const graft_output *const outputs[] = {NULL};
+
+static graft_status run(graft_call *c)
+{
+    return graft_pictures_save(c, graft_arg_image(c, IMAGES), "output",
+                               graft_arg_text(c, FILENAME_PREFIX), ZLIB_LEVEL);
+}
+
+GRAFT_NODE(save_image, .id = "SaveImage", .title = "Save Image", .category = "image",
+           .flags = GRAFT_NODE_OUTPUT,
+           .description = "Saves pictures as PNG in the output folder, with the workflow inside: "
+                          "opening the file brings the workflow back.");

@@ -1,0 +1,53 @@
+#include "nodes/task.h"
+
+static void phase(void *ctx, const char *name)
+{
+    graft_task_job *w = ctx;
+    if (w->self->phase) w->self->phase->begin(w->job, name);
+}
+
+static void progress(void *ctx, uint64_t done, uint64_t total)
+{
+    graft_task_job *w = ctx;
+    w->self->job->progress(w->job, done, total);
+}
+
+static bool cancelled(void *ctx)
+{
+    graft_task_job *w = ctx;
+    return w->self->job->cancelled(w->job) != 0;
+}
+
+static void preview(void *ctx, const uint8_t *rgb, int width, int height)
+{
+    graft_task_job *w = ctx;
+    graft_tensor t = {
+        .data = (void *)(uintptr_t)rgb, /* the host copies, and does not write */
+        .ndim = 3,
+        .dtype_code = 1,
+        .dtype_bits = 8,
+        .dtype_lanes = 1,
+        .device_type = 1,
+        .shape = {height, width, 3},
+        .stride = {(int64_t)width * 3, 3, 1},
+    };
+    w->self->job->preview(w->job, &t);
+}
+
+static void line(void *ctx, int32_t level, const char *text)
+{
+    graft_task_job *w = ctx;
+    w->self->job->log(w->job, level, text);
+}
+
+void graft_task_init(graft_task *task, graft_task_job *where)
+{
+    *task = (graft_task){
+        .ctx = where,
+        .phase = phase,
+        .progress = progress,
+        .cancelled = cancelled,
+        .preview = preview,
+        .log = {.ctx = where, .line = line},
+    };
+}

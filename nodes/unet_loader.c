@@ -1,0 +1,46 @@
+/* UNETLoader: a diffusion model that comes without text encoder and VAE. */
+#include "base/alloc.h"
+#include "nodes/node.h"
+#include "nodes/plugin.h"
+
+enum { UNET_NAME, WEIGHT_DTYPE };
+static const graft_input *const inputs[] = {
+    [UNET_NAME] = IN_CHOICE("unet_name", NULL,
+                            "The model file. Put .safetensors files into models/diffusion_models."),
+    [WEIGHT_DTYPE] =
+        IN_CHOICE("weight_dtype", CHOICES("default", "fp8_e4m3fn", "fp8_e4m3fn_fast", "fp8_e5m2"),
+                  "How weights are kept. Leave it at default: the fp8 choices are accepted for old "
+                  "workflows and act like default."),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("MODEL", "MODEL", "The diffusion model, for a sampler."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_engine *engine;
+    graft_model *model = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    if (!graft_arg_is(c, WEIGHT_DTYPE, "default"))
+        graft_log_printf(&c->task.log, GRAFT_LOG_WARN, "weight_dtype %s is treated as default",
+                         graft_arg_text(c, WEIGHT_DTYPE));
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    GRAFT_TRY(graft_files_of_input(c, UNET_NAME, "diffusion_models", &path));
+    GRAFT_TRY(graft_model_load(engine, path, &c->task, &model, &c->err));
+    GRAFT_TRY(graft_call_out_model(c, 0, model));
+out:
+    graft_free(path);
+    return st;
+}
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices(h, "diffusion_models");
+}
+QUERY_CHOICES()
+
+GRAFT_NODE(unet_loader, .id = "UNETLoader", .title = "Load Diffusion Model",
+           .category = "advanced/loaders",
+           .description = "Opens a file that holds only a diffusion model.", .query = query);

@@ -1,0 +1,35 @@
+/* Engine objects as values of the plugin ABI, and back.
+ *
+ * A value holds one reference to its engine object and counts its own references atomically. Values
+ * of this very library are recognised by a private id; an IMAGE, MASK or LATENT of another plugin
+ * is copied in when it answers "graft.tensor/1" with float32 in host memory. Any thread. */
+#ifndef GRAFT_NODES_VALUE_H
+#define GRAFT_NODES_VALUE_H
+#include "engine/engine.h"
+#include "plugin/graft_plugin.h"
+
+typedef enum graft_value_kind {
+    GRAFT_VALUE_MODEL,
+    GRAFT_VALUE_CLIP,
+    GRAFT_VALUE_VAE,
+    GRAFT_VALUE_CONDITIONING,
+    GRAFT_VALUE_LATENT,
+    GRAFT_VALUE_IMAGE,
+    GRAFT_VALUE_MASK,
+    GRAFT_VALUE_KINDS
+} graft_value_kind;
+
+/* GRAFT_VALUE_KINDS when `type` is none of ours. */
+graft_value_kind graft_value_kind_of(const char *type);
+
+/* Wraps `object` and takes over the caller's reference to it, also on failure. */
+graft_status graft_value_wrap(graft_value_kind kind, void *object, graft_value **out, graft_err *e);
+
+/* The same thing as a value of ours: `v` itself with one more reference, or a copy of a foreign
+ * tensor. GRAFT_E_ARG when `v` is neither. */
+graft_status graft_value_adopt(graft_value *v, graft_value_kind kind, graft_value **out,
+                               graft_err *e);
+
+/* The engine object inside a value that wrap or adopt made; borrowed. */
+void *graft_value_object(const graft_value *v, graft_value_kind kind);
+#endif

@@ -1,0 +1,240 @@
+#include "tests/golden/golden.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/weights/patch.h"
+
+void golden_note(golden *g, const char *what, double error, double tolerance)
+{
+    bool ok = error <= tolerance;
+    printf("%-4s %-28s %-40s %.3g (at most %.3g)\n", ok ? "ok" : "FAIL", g->file, what, error,
+           tolerance);
+    g->cases++;
+    g->failed += !ok;
+    double share = isnan(error) ? INFINITY : error / tolerance;
+    if (share < g->worst && g->cases > 1) return;
+    g->worst = share;
+    g->worst_error = error;
+    snprintf(g->worst_name, sizeof g->worst_name, "%s %s", g->file, what);
+}
+
+double golden_error(const float *a, const float *b, size_t n)
+{
+    double diff = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(a[i])) return INFINITY;
+        diff = fmax(diff, fabs((double)a[i] - b[i]));
+        top = fmax(top, fabs((double)b[i]));
+    }
+    return top > 0 ? diff / top : diff;
+}
+
+double golden_tolerance(const golden *g)
+{
+    return strcmp(g->dtype, "f32") == 0 ? 2e-5 : 2e-2;
+}
+
+float *golden_read(const graft_safetensors *f, const char *name, size_t *n)
+{
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    if (!t) return NULL;
+    *n = 1;
+    for (int i = 0; i < t->rank; i++) *n *= (size_t)t->shape[i];
+    float *p = graft_malloc_array(*n, sizeof *p);
+    if (p) graft_to_f32(t->dtype, t->data, p, *n);
+    return p;
+}
+
+const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char *name)
+{
+    char full[128];
+    snprintf(full, sizeof full, "case%d.%s", k, name);
+    return graft_safetensors_find(f, full);
+}
+
+static size_t count(const graft_st_tensor *t)
+{
+    size_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= (size_t)t->shape[i];
+    return n;
+}
+
+static float *copy(const graft_st_tensor *t)
+{
+    float *p = graft_malloc_array(count(t), sizeof *p);
+    if (p) graft_to_f32(t->dtype, t->data, p, count(t));
+    return p;
+}
+
+static void set_options(const golden *g, graft_build_options *o)
+{
+    memset(o, 0, sizeof *o);
+    snprintf(o->precision, sizeof o->precision, "%s", g->dtype);
+    snprintf(o->device, sizeof o->device, "%s", g->backend);
+    o->no_disk = true;
+}
+
+/* ------------------------------------------------------------------ UNet */
+
+static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
+                              graft_err *e)
+{
+    static const char *const names[4] = {"x", "timesteps", "context", "y"};
+    const graft_st_tensor *t[4], *want = golden_case(f, k, "output");
+    float *in[4] = {0}, *expected = copy(want);
+    float *out = graft_malloc_array(count(want), sizeof *out);
+    graft_binding *b = NULL;
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < 4; i++) {
+        t[i] = golden_case(f, k, names[i]);
+        if (t[i]) in[i] = copy(t[i]);
+    }
+    GRAFT_TRY(graft_model_bind(m, t[0]->shape[0], t[0]->shape[2], t[0]->shape[3], t[2]->shape[1],
+                               NULL, &b, e));
+    GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
+                            NULL, e));
+    char what[64];
+    snprintf(what, sizeof what, "unet case%d", k);
+    golden_note(g, what, golden_error(out, expected, count(want)), golden_tolerance(g));
+out:
+    graft_binding_release(b);
+    for (int i = 0; i < 4; i++) graft_free(in[i]);
+    graft_free(expected);
+    graft_free(out);
+    return st;
+}
+
+graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e)
+{
+    graft_model m = {.engine = g->engine};
+    graft_weights *file = NULL;
+    graft_status st = graft_weights_create(f, &file, e);
+    if (st) return st;
+    set_options(g, &m.options);
+    GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.",
+                                graft_safetensors_metadata(f, "config"), &m.arch, e));
+    GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
+    for (int k = 0; k < 1000; k++)
+        if (golden_case(f, k, "output")) GRAFT_TRY(unet_case(g, &m, f, k, e));
+out:
+    graft_weights_release(m.weights);
+    graft_weights_release(file);
+    return st;
+}
+
+/* ------------------------------------------------------------------ VAE */
+
+/* (N,C,H,W) and (N,H,W,C), either way. */
+static void move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last)
+{
+    int64_t c = nchw[1], area = nchw[2] * nchw[3];
+    for (int64_t n = 0; n < nchw[0]; n++)
+        for (int64_t k = 0; k < c; k++)
+            for (int64_t i = 0; i < area; i++) {
+                int64_t first = (n * c + k) * area + i, last = (n * area + i) * c + k;
+                dst[to_last ? last : first] = src[to_last ? first : last];
+            }
+}
+
+static graft_status vae_case(golden *g, const graft_vae *v, const graft_safetensors *f, int k,
+                             bool decoder, graft_err *e)
+{
+    const graft_st_tensor *t = golden_case(f, k, decoder ? "latent" : "image");
+    const graft_st_tensor *want = golden_case(f, k, decoder ? "decoded" : "moments");
+    if (!t || !want) return GRAFT_OK;
+    float *in = copy(t), *expected = copy(want), *x = copy(t);
+    float *out = graft_malloc_array(count(want), sizeof *out);
+    float *y = graft_malloc_array(count(want), sizeof *y);
+    size_t per_in = count(t) / (size_t)t->shape[0], per_out = count(want) / (size_t)t->shape[0];
+    graft_binding *b = NULL;
+    graft_status st = GRAFT_OK;
+    if (!decoder) move_channels(x, in, t->shape, true);
+    GRAFT_TRY(graft_vae_bind(v, decoder, t->shape[2], t->shape[3], NULL, &b, e));
+    for (int64_t i = 0; i < t->shape[0]; i++)
+        GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *[]){in + (size_t)i * per_in},
+                                (void *[]){out + (size_t)i * per_out}, NULL, NULL, e));
+    if (decoder) move_channels(out, y, want->shape, false);
+    char what[64];
+    snprintf(what, sizeof what, "vae case%d %s", k, decoder ? "decode" : "encode");
+    golden_note(g, what, golden_error(decoder ? y : out, expected, count(want)),
+                golden_tolerance(g));
+out:
+    graft_binding_release(b);
+    graft_free(in);
+    graft_free(x);
+    graft_free(expected);
+    graft_free(out);
+    graft_free(y);
+    return st;
+}
+
+graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e)
+{
+    graft_vae v = {.engine = g->engine};
+    graft_weights *file = NULL;
+    graft_status st = graft_weights_create(f, &file, e);
+    if (st) return st;
+    set_options(g, &v.options);
+    GRAFT_TRY(graft_vae_detect(f, "first_stage_model.", graft_safetensors_metadata(f, "config"),
+                               &v.arch, e));
+    GRAFT_TRY(graft_weights_part(file, "first_stage_model.", &v.weights, e));
+    for (int k = 0; k < 1000; k++) {
+        GRAFT_TRY(vae_case(g, &v, f, k, true, e));
+        GRAFT_TRY(vae_case(g, &v, f, k, false, e));
+    }
+out:
+    graft_weights_release(v.weights);
+    graft_weights_release(file);
+    return st;
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+static double chunk_error(const cJSON *want, const graft_chunks *got)
+{
+    double worst = 0;
+    if ((size_t)cJSON_GetArraySize(want) != got->count) return INFINITY;
+    size_t at = 0;
+    for (const cJSON *chunk = want->child; chunk; chunk = chunk->next) {
+        if (cJSON_GetArraySize(chunk) != GRAFT_TEXT_CHUNK) return INFINITY;
+        for (const cJSON *pair = chunk->child; pair; pair = pair->next, at++) {
+            if ((int)pair->child->valuedouble != got->tokens[at]) return INFINITY;
+            double w = pair->child->next->valuedouble;
+            worst = fmax(worst, fabs(w - got->weights[at]) / fmax(1.0, fabs(w)));
+        }
+    }
+    return worst;
+}
+
+graft_status golden_prompts(golden *g, const char *path, graft_err *e)
+{
+    char *text = NULL;
+    size_t n;
+    cJSON *root = NULL;
+    const graft_tokenizer *t;
+    graft_status st = graft_file_read(path, (size_t)64 << 20, &text, &n, e);
+    if (st) return st;
+    GRAFT_TRY(graft_json_parse(text, n, path, &root, e));
+    GRAFT_TRY(graft_engine_tokenizer(g->engine, &t, e));
+    for (const cJSON *k = root->child; k; k = k->next) {
+        const char *prompt = graft_json_str(k, "prompt", "");
+        graft_chunks chunks;
+        char what[48];
+        GRAFT_TRY(graft_prompt_chunks(t, prompt, 49407, &chunks, e));
+        snprintf(what, sizeof what, "\"%.36s\"", prompt);
+        for (char *c = what; *c; c++)
+            if ((unsigned char)*c < 0x20) *c = ' ';
+        golden_note(g, what, chunk_error(cJSON_GetObjectItemCaseSensitive(k, "chunks"), &chunks),
+                    1e-6);
+        graft_chunks_finish(&chunks);
+    }
+out:
+    cJSON_Delete(root);
+    graft_free(text);
+    return st;
+}

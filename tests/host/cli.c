@@ -1,0 +1,172 @@
+/* The program itself, run as a process. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tests/host/fixture.h"
+
+static char out_text[20000], err_text[20000];
+
+static void slurp(const char *path, char *text, size_t n)
+{
+    FILE *f = fopen(path, "r");
+    size_t got = f ? fread(text, 1, n - 1, f) : 0;
+    text[got] = 0;
+    if (f) fclose(f);
+}
+
+/* Runs "graft ARGS"; its texts end up in out_text and err_text. */
+static int graft(const char *args)
+{
+    char command[1000];
+    snprintf(command, sizeof command, "'%s' %s >out.txt 2>err.txt", GRAFT_PROGRAM, args);
+    int status = system(command);
+    slurp("out.txt", out_text, sizeof out_text);
+    slurp("err.txt", err_text, sizeof err_text);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void usage(void)
+{
+    static const char *const wrong[] = {"",
+                                        "fly",
+                                        "run",
+                                        "run a b",
+                                        "run a --what",
+                                        "nodes x",
+                                        "run a --models",
+                                        "run a --set x=1",
+                                        "run a --set x",
+                                        "nodes --quiet",
+                                        "check",
+                                        "check x --json"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_INT(graft(wrong[i]), 2);
+        CHECK(strstr(err_text, "usage:") && !*out_text);
+    }
+    CHECK_INT(graft("--help"), 0);
+    CHECK(strstr(out_text, "usage:") && !*err_text);
+    CHECK_INT(graft("help"), 0);
+    CHECK_INT(graft("run --help"), 0);
+    CHECK_INT(graft("--version"), 0);
+    CHECK_STR(out_text, "graft " GRAFT_VERSION "\n");
+}
+
+#define PLUGINS " --plugins " HOST_TEST_PLUGINS
+
+static void run(void)
+{
+    check_text("good.json",
+               "{\"1\":{\"class_type\":\"TestSave\",\"inputs\":{\"text\":\"hi\","
+               "\"filename_prefix\":\"d/x\"}},\"2\":{\"class_type\":\"TestShow\",\"inputs\":"
+               "{\"any\":[\"3\",0]}},\"3\":{\"class_type\":\"TestSleep\",\"inputs\":{\"steps\":"
+               "40}}}");
+    CHECK_INT(graft("run good.json" PLUGINS), 0);
+    CHECK(strstr(out_text, "wrote output/d/x_00001_.txt\n") && strstr(out_text, "40\n"));
+    CHECK(strstr(out_text, "sample ") && strstr(out_text, "save ") && strstr(out_text, "total "));
+    CHECK(strstr(err_text, "TestSleep") && strstr(err_text, "40/40"));
+    int lines = 0;
+    for (const char *p = err_text; *p; p++) lines += *p == '\n';
+    CHECK(lines <= 3 + 10);
+    CHECK_INT(graft("run good.json --quiet --output o2 --set TestSave.text=a=b.c" PLUGINS), 0);
+    CHECK_STR(out_text, "o2/d/x_00001_.txt\n");
+    CHECK_STR(err_text, "");
+    slurp("o2/d/x_00001_.txt", out_text, sizeof out_text);
+    CHECK(graft_str_starts(out_text, "a=b.c\n"));
+    check_text("graph.json", "{\"nodes\":[{\"id\":1,\"type\":\"TestSave\",\"widgets_values\":"
+                             "[\"t\",\"g\"]}],\"links\":[],\"version\":0.4}");
+    CHECK_INT(graft("run -q graph.json" PLUGINS), 0);
+    CHECK_STR(out_text, "output/g_00001_.txt\n");
+    slurp("output/g_00001_.txt", out_text, sizeof out_text);
+    CHECK(strstr(out_text, "\"widgets_values\":[\"t\",\"g\"]") != NULL);
+}
+
+static void failures(void)
+{
+    CHECK_INT(graft("run absent.json" PLUGINS), 1);
+    CHECK(strstr(err_text, "absent.json") != NULL);
+    check_text("bad.json", "{\"1\":{\"class_type\":\"TestInt\",\"inputs\":{\"value\":\"abc\"}},"
+                           "\"2\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":[\"1\",0]}},"
+                           "\"3\":{\"class_type\":\"TestSave\",\"inputs\":{\"text\":\"x\"}},"
+                           "\"4\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
+    CHECK_INT(graft("run bad.json" PLUGINS), 1);
+    CHECK(strstr(err_text, "bad.json: node 1 (TestInt), input value: Failed to convert"));
+    CHECK(strstr(err_text, "bad.json: node 3 (TestSave), input filename_prefix: Required input"));
+    CHECK_STR(out_text, ""); /* nothing ran: half a workflow is not what was asked for */
+    check_text("unknown.json", "{\"1\":{\"class_type\":\"Xyz\",\"inputs\":{}}}");
+    CHECK_INT(graft("run unknown.json" PLUGINS), 1);
+    CHECK(strstr(err_text, "node 1 (Xyz)") && strstr(err_text, "does not exist"));
+    check_text("fails.json", "{\"1\":{\"class_type\":\"TestFail\",\"inputs\":{\"code\":1}},"
+                             "\"2\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":[\"1\",0]}}}");
+    CHECK_INT(graft("run fails.json" PLUGINS), 1);
+    CHECK(strstr(err_text, "graft: node 1 (TestFail), input code: this never works\n"));
+    check_text("broken.json", "{\"1\":");
+    CHECK_INT(graft("run broken.json" PLUGINS), 1);
+    CHECK(strstr(err_text, "broken.json") != NULL);
+    CHECK_INT(graft("run good.json --set 9.x=1" PLUGINS), 1);
+    CHECK(strstr(err_text, "--set 9.x=1: ") != NULL);
+    CHECK_INT(graft("run good.json --set 3.steps=abc" PLUGINS), 1);
+    CHECK(strstr(err_text, "steps") != NULL);
+    CHECK_INT(graft("run good.json --set 1.filename_prefix=../x" PLUGINS), 1);
+    CHECK(strstr(err_text, "input filename_prefix: ") != NULL);
+    CHECK_INT(graft("check " HOST_TEST_PLUGINS "/host_testnodes.so"), 0);
+    CHECK_INT(graft("check good.json"), 1);
+}
+
+static void nodes(void)
+{
+    CHECK_INT(graft("nodes" PLUGINS), 0);
+    CHECK(strstr(out_text, "test\n") && strstr(out_text, "  TestSeed     TestSeed title\n"));
+    CHECK_INT(graft("nodes --json" PLUGINS), 0);
+    cJSON *json = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_json_parse(out_text, strlen(out_text), "nodes", &json, &e), &e);
+    CHECK(graft_tree_get(json, "TestSwitch") != NULL);
+    cJSON_Delete(json);
+    CHECK_INT(graft("nodes --plugins nowhere"), 0);
+}
+
+static pid_t start(const char *file, const char *set)
+{
+    pid_t pid = fork();
+    if (pid) return pid;
+    int fd = open("err.txt", O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    dup2(fd, 1);
+    dup2(fd, 2);
+    execl(GRAFT_PROGRAM, GRAFT_PROGRAM, "run", file, "--set", set, "--plugins", HOST_TEST_PLUGINS,
+          (char *)NULL);
+    _exit(99);
+}
+
+static void interrupt(void)
+{
+    const int number[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        pid_t pid = start("good.json", "3.steps=100000");
+        int status = 0;
+        err_text[0] = 0;
+        for (int k = 0; k < 200 && !strstr(err_text, "TestSleep"); k++) {
+            usleep(20000);
+            slurp("err.txt", err_text, sizeof err_text);
+        }
+        kill(pid, number[i]);
+        kill(pid, number[i]); /* the second asks for nothing more */
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK(WIFEXITED(status));
+        CHECK_INT(WEXITSTATUS(status), 130);
+        slurp("err.txt", err_text, sizeof err_text);
+        CHECK(strstr(err_text, "\ninterrupted\n") != NULL);
+    }
+}
+
+int main(void)
+{
+    fixture_open();
+    RUN(usage);
+    RUN(run);
+    RUN(failures);
+    RUN(nodes);
+    RUN(interrupt);
+    fixture_close();
+    return test_end();
+}

@@ -1,0 +1,260 @@
+/* The editor's graphs to API prompts. */
+#include "base/png.h"
+#include "tests/host/fixture.h"
+
+static void expect(const char *graph, const char *want, int line)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *json = parse(graph), *prompt = NULL, *node;
+    CHECK_OK(graft_workflow_from_ui(json, fixture.registry, &prompt, &e), &e);
+    cJSON_ArrayForEach(node, prompt) cJSON_DeleteItemFromObject(node, "_meta");
+    check_json(prompt, want, line);
+    cJSON_Delete(prompt);
+    cJSON_Delete(json);
+}
+#define EXPECT(graph, want) expect(graph, want, __LINE__)
+
+static void classic(void)
+{
+    EXPECT("{'nodes':["
+           "{'id':3,'type':'TestSeed','mode':0,'order':1,'inputs':[{'name':'seed','type':'INT',"
+           "'widget':{'name':'seed'},'link':null}],'widgets_values':[9007199254740993,'randomize',"
+           "'b',0.25]},"
+           "{'id':4,'type':'TestShow','order':2,'inputs':[{'name':'any','type':'*','link':7}]},"
+           "{'id':5,'type':'Note','widgets_values':['hello']},"
+           "{'id':6,'type':'MarkdownNote','widgets_values':['hello']}],"
+           "'links':[[7,3,0,4,0,'STRING']],'version':0.4}",
+           "{'3':{'class_type':'TestSeed','inputs':{'seed':9007199254740993,'mode':'b',"
+           "'strength':0.25}},'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}");
+    /* Files of API origin have no control entry; the third value is then the strength. */
+    EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':[5,'a',0.75]}],'links':[]}",
+           "{'1':{'class_type':'TestSeed','inputs':{'seed':5,'mode':'a','strength':0.75}}}");
+    EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':[5,'fixed','a']}],'links':[]}",
+           "{'1':{'class_type':'TestSeed','inputs':{'seed':5,'mode':'fixed','strength':'a'}}}");
+    EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':{'seed':18446744073709551615,"
+           "'mode':'b','junk':3}}]}",
+           "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b'}}}");
+    EXPECT("{'nodes':[{'id':1,'type':'TestFile','widgets_values':['f.png','image']}]}",
+           "{'1':{'class_type':'TestFile','inputs':{'file':'f.png'}}}");
+    EXPECT("{'nodes':[{'id':1,'type':'TestText','widgets_values':[['a','b']]}]}",
+           "{'1':{'class_type':'TestText','inputs':{'text':{'__value__':['a','b']}}}}");
+    EXPECT("{'nodes':[{'id':1,'type':'Unknown','inputs':[{'name':'x','link':1}],'widgets_values':"
+           "[1,2]},{'id':2,'type':'TestInt','widgets_values':[4]}],'links':[[1,2,0,1,0,'INT']]}",
+           "{'1':{'class_type':'Unknown','inputs':{'x':['2',0]}},"
+           "'2':{'class_type':'TestInt','inputs':{'value':4}}}");
+}
+
+/* A widget that became an input keeps its place in widgets_values. */
+static void converted_widgets(void)
+{
+    EXPECT("{'nodes':["
+           "{'id':1,'type':'TestInt','widgets_values':[4]},"
+           "{'id':2,'type':'TestAdd','inputs':[{'name':'b','type':'INT','link':1,'widget':{'name':"
+           "'b'}}],'widgets_values':[7,8]},"
+           "{'id':3,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':2,'widget':{'name':"
+           "'a'}}],'widgets_values':[7,8]},"
+           "{'id':4,'type':'PrimitiveNode','widgets_values':[9007199254740995,'fixed'],'outputs':"
+           "[{'type':'INT','links':[2]}]}],"
+           "'links':[[1,1,0,2,1,'INT'],[2,4,0,3,0,'INT']]}",
+           "{'1':{'class_type':'TestInt','inputs':{'value':4}},"
+           "'2':{'class_type':'TestAdd','inputs':{'a':7,'b':['1',0]}},"
+           "'3':{'class_type':'TestAdd','inputs':{'a':9007199254740995,'b':8}}}");
+}
+
+static void modes_and_reroutes(void)
+{
+    /* 1 -> reroute -> bypassed add -> show; a muted source leaves its input out. */
+    EXPECT("{'nodes':["
+           "{'id':1,'type':'TestInt','widgets_values':[4]},"
+           "{'id':2,'type':'Reroute','inputs':[{'name':'','type':'*','link':1}],'outputs':[{'name':"
+           "'','type':'INT','links':[2]}]},"
+           "{'id':3,'type':'TestAdd','mode':4,'inputs':[{'name':'a','type':'INT','link':2},{'name':"
+           "'b','type':'INT','link':null}],'outputs':[{'name':'INT','type':'INT','links':[3,5]}],"
+           "'widgets_values':[1,2]},"
+           "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':3}]},"
+           "{'id':5,'type':'TestInt','mode':2,'widgets_values':[4]},"
+           "{'id':6,'type':'TestShow','inputs':[{'name':'any','type':'*','link':4}]},"
+           "{'id':7,'type':'TestMeasure','mode':4,'inputs':[{'name':'thing','type':'THING','link':"
+           "5}],'outputs':[{'name':'INT','type':'INT','links':[6]}]},"
+           "{'id':8,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':6,'widget':{'name':"
+           "'a'}}],'widgets_values':[1,2]}],"
+           "'links':[[1,1,0,2,0,'*'],[2,2,0,3,0,'INT'],[3,3,0,4,0,'INT'],[4,5,0,6,0,'INT'],"
+           "[5,3,0,7,0,'THING'],[6,7,0,8,0,'INT']]}",
+           "{'1':{'class_type':'TestInt','inputs':{'value':4}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+           "'6':{'class_type':'TestShow','inputs':{}},"
+           "'8':{'class_type':'TestAdd','inputs':{'a':1,'b':2}}}");
+    /* A ring of reroutes ends. */
+    EXPECT("{'nodes':[{'id':1,'type':'Reroute','inputs':[{'link':1}]},{'id':2,'type':'Reroute',"
+           "'inputs':[{'link':2}]},{'id':3,'type':'TestShow','inputs':[{'name':'any','link':1}]}],"
+           "'links':[[1,2,0,1,0,'*'],[2,1,0,2,0,'*']]}",
+           "{'3':{'class_type':'TestShow','inputs':{}}}");
+}
+
+#define INNER                                                                                      \
+    "{'id':'9f-uuid','name':'double','inputs':[{'id':'i','name':'x','type':'INT','linkIds':[1,2]}" \
+    ",{'id':'j','name':'b2','type':'INT','linkIds':[5]}],'outputs':[{'id':'o','name':'y','type':"  \
+    "'INT','linkIds':[4]}],'inputNode':{'id':-10},'outputNode':{'id':-20},'nodes':["               \
+    "{'id':1,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':1},{'name':'b','type':"    \
+    "'INT','link':2}],'widgets_values':[0,0]},"                                                    \
+    "{'id':2,'type':'TestAdd','inputs':[{'name':'a','type':'INT','link':3},{'name':'b','type':"    \
+    "'INT','link':5}],'widgets_values':[0,50]}],"                                                  \
+    "'links':[{'id':1,'origin_id':-10,'origin_slot':0,'target_id':1,'target_slot':0},"             \
+    "{'id':2,'origin_id':-10,'origin_slot':0,'target_id':1,'target_slot':1},"                      \
+    "{'id':3,'origin_id':1,'origin_slot':0,'target_id':2,'target_slot':0},"                        \
+    "{'id':4,'origin_id':2,'origin_slot':0,'target_id':-20,'target_slot':0},"                      \
+    "{'id':5,'origin_id':-10,'origin_slot':1,'target_id':2,'target_slot':1}]}"
+
+static void subgraphs(void)
+{
+    EXPECT("{'version':1,'state':{'lastNodeId':4},'nodes':["
+           "{'id':1,'type':'TestInt','widgets_values':[4]},"
+           "{'id':2,'type':'9f-uuid','inputs':[{'name':'x','type':'INT','link':1},{'name':'b2',"
+           "'type':'INT','widget':{'name':'b2'},'link':null}],'widgets_values':[33]},"
+           "{'id':3,'type':'9f-uuid','inputs':[{'name':'x','type':'INT','link':2}],"
+           "'widgets_values':[],'properties':{'proxyWidgets':[]}},"
+           "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':3}]}],"
+           "'links':[{'id':1,'origin_id':1,'origin_slot':0,'target_id':2,'target_slot':0,'type':"
+           "'INT','parentId':1},{'id':2,'origin_id':2,'origin_slot':0,'target_id':3,'target_slot':"
+           "0},{'id':3,'origin_id':3,'origin_slot':0,'target_id':4,'target_slot':0}],"
+           "'reroutes':[{'id':1,'pos':[0,0],'linkIds':[1]}],"
+           "'definitions':{'subgraphs':[" INNER "]}}",
+           "{'1':{'class_type':'TestInt','inputs':{'value':4}},"
+           "'2:1':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':['1',0]}},"
+           "'2:2':{'class_type':'TestAdd','inputs':{'a':['2:1',0],'b':33}},"
+           "'3:1':{'class_type':'TestAdd','inputs':{'a':['2:2',0],'b':['2:2',0]}},"
+           "'3:2':{'class_type':'TestAdd','inputs':{'a':['3:1',0],'b':50}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['3:2',0]}}}");
+    /* Promoted inner widgets, and a bypassed instance. */
+    EXPECT("{'version':1,'nodes':["
+           "{'id':2,'type':'9f-uuid','inputs':[{'name':'x','type':'INT','link':null}],"
+           "'properties':{'proxyWidgets':[['2','b'],['1','a']]},'widgets_values':[77,78]},"
+           "{'id':3,'type':'9f-uuid','mode':4,'inputs':[{'name':'x','type':'INT','link':1}],"
+           "'outputs':[{'name':'y','type':'INT'}]},"
+           "{'id':5,'type':'9f-uuid','mode':2},"
+           "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':2}]}],"
+           "'links':[{'id':1,'origin_id':2,'origin_slot':0,'target_id':3,'target_slot':0},"
+           "{'id':2,'origin_id':3,'origin_slot':0,'target_id':4,'target_slot':0}],"
+           "'definitions':{'subgraphs':[" INNER "]}}",
+           "{'2:1':{'class_type':'TestAdd','inputs':{'a':78,'b':0}},"
+           "'2:2':{'class_type':'TestAdd','inputs':{'a':['2:1',0],'b':77}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['2:2',0]}}}");
+}
+
+#define ENDLESS                                                                                    \
+    "{'nodes':[{'id':1,'type':'s'}],'definitions':{'subgraphs':[{'id':'s','nodes':[{'id':1,"       \
+    "'type':'s'},{'id':2,'type':'s'}]}]}}"
+
+static void hostile(void)
+{
+    static const char *const graph[] = {ENDLESS, "{'nodes':[1]}", "{'nodes':[{}]}",
+                                        "{'nodes':[{'id':{},'type':'TestInt'}]}",
+                                        "{'nodes':[{'id':1,'type':5}]}"};
+    for (size_t i = 0; i < sizeof graph / sizeof *graph; i++) {
+        cJSON *json = parse(graph[i]), *prompt = NULL;
+        CHECK(graft_workflow_from_ui(json, fixture.registry, &prompt, NULL) != GRAFT_OK);
+        CHECK(prompt == NULL);
+        cJSON_Delete(json);
+    }
+    EXPECT("{'nodes':[{'id':1,'type':'TestAdd','mode':'x','inputs':5,'widgets_values':7,'order':"
+           "'a'},{'id':'two','type':'TestShow','inputs':[7,{},{'name':'any','link':{}},{'name':"
+           "'any','link':99},{'name':5,'link':1}]}],'links':[5,[],{},[1,2],[1,'two',1e99,1,0],"
+           "{'id':1}],'definitions':[4]}",
+           "{'1':{'class_type':'TestAdd','inputs':{}},'two':{'class_type':'TestShow','inputs':"
+           "{}}}");
+    const char *bad[] = {"", "5", "[", "{\"a\":", "null", "\"x\"", "{\"a\":1}x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        graft_workflow w;
+        CHECK(graft_workflow_parse(bad[i], strlen(bad[i]), "x", fixture.registry, &w, NULL) != 0);
+    }
+    char deep[4001];
+    memset(deep, '[', 4000);
+    deep[4000] = 0;
+    graft_workflow w;
+    CHECK(graft_workflow_parse(deep, 4000, "x", fixture.registry, &w, NULL) != GRAFT_OK);
+}
+
+static void write_png(const char *path, const char *prompt, const char *workflow)
+{
+    const uint8_t pixel[3] = {1, 2, 3};
+    graft_png_text text[2];
+    size_t n = 0, size = 0;
+    uint8_t *png = NULL;
+    if (prompt) text[n++] = (graft_png_text){"prompt", prompt};
+    if (workflow) text[n++] = (graft_png_text){"workflow", workflow};
+    CHECK(graft_png_encode(pixel, 1, 1, 3, 4, text, n, &png, &size, NULL) == GRAFT_OK);
+    FILE *f = fopen(path, "wb");
+    CHECK(f && fwrite(png, 1, size, f) == size);
+    if (f) fclose(f);
+    graft_free(png);
+}
+
+static void pictures(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_workflow w;
+    const char *prompt = "{\"9\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}";
+    const char *graph = "{\"nodes\":[{\"id\":1,\"type\":\"TestInt\",\"widgets_values\":[4]}]}";
+    write_png("both.png", prompt, graph);
+    CHECK_OK(graft_workflow_read("both.png", fixture.registry, &w, &e), &e);
+    CHECK_JSON(w.prompt, "{'9':{'class_type':'TestShow','inputs':{'any':1}}}");
+    CHECK(graft_tree_get(w.extra_pnginfo, "workflow") != NULL);
+    graft_workflow_finish(&w);
+    write_png("graph.png", NULL, graph);
+    CHECK_OK(graft_workflow_read("graph.png", fixture.registry, &w, &e), &e);
+    CHECK(graft_tree_get(w.prompt, "1") && w.extra_pnginfo);
+    graft_workflow_finish(&w);
+    write_png("nan.png", "{\"9\":{\"is_changed\":NaN}}", graph);
+    CHECK_OK(graft_workflow_read("nan.png", fixture.registry, &w, &e), &e);
+    CHECK(graft_tree_get(w.prompt, "1") != NULL);
+    graft_workflow_finish(&w);
+    write_png("none.png", NULL, NULL);
+    CHECK_INT(graft_workflow_read("none.png", fixture.registry, &w, &e), GRAFT_E_NOTFOUND);
+    check_text("cut.png", "\x89PNG\r\n\x1a\n....");
+    CHECK(graft_workflow_read("cut.png", fixture.registry, &w, &e) != GRAFT_OK);
+    CHECK(graft_workflow_read("absent.json", fixture.registry, &w, &e) != GRAFT_OK);
+    check_text("post.json", "{\"prompt\":{\"9\":{\"class_type\":\"TestShow\",\"inputs\":{}}},"
+                            "\"extra_data\":{\"extra_pnginfo\":{\"workflow\":7}}}");
+    CHECK_OK(graft_workflow_read("post.json", fixture.registry, &w, &e), &e);
+    CHECK_JSON(w.prompt, "{'9':{'class_type':'TestShow','inputs':{}}}");
+    CHECK_JSON(w.extra_pnginfo, "{'workflow':7}");
+    graft_workflow_finish(&w);
+}
+
+static void setting(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *p = parse("{'1':{'class_type':'TestSeed','inputs':{'seed':1},'_meta':{'title':'My.x'}},"
+                     "'2':{'class_type':'TestSwitch'},'3':{'class_type':'TestInt','inputs':{'value'"
+                     ":['1',0]}},'4':{'class_type':'TestInt','inputs':{}},'5':{'class_type':"
+                     "'TestMeasure'}}");
+    const graft_registry *r = fixture.registry;
+    CHECK_OK(graft_workflow_set(p, r, "1", "seed", "18446744073709551615", &e), &e);
+    CHECK_OK(graft_workflow_set(p, r, "My.x", "strength", "0.125", &e), &e);
+    CHECK_OK(graft_workflow_set(p, r, "TestSwitch", "on", "No", &e), &e);
+    CHECK_OK(graft_workflow_set(p, r, "3", "value", "-7", &e), &e);
+    CHECK_INT(graft_workflow_set(p, r, "TestInt", "value", "1", &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "3, 4") != NULL);
+    CHECK_INT(graft_workflow_set(p, r, "nobody", "value", "1", &e), GRAFT_E_NOTFOUND);
+    CHECK_INT(graft_workflow_set(p, r, "1", "nothing", "1", &e), GRAFT_E_NOTFOUND);
+    CHECK_INT(graft_workflow_set(p, r, "5", "thing", "1", &e), GRAFT_E_ARG);
+    CHECK_JSON(p, "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'strength':"
+                  "0.125},'_meta':{'title':'My.x'}},'2':{'class_type':'TestSwitch','inputs':{'on':"
+                  "false}},'3':{'class_type':'TestInt','inputs':{'value':-7}},'4':{'class_type':"
+                  "'TestInt','inputs':{}},'5':{'class_type':'TestMeasure'}}");
+    cJSON_Delete(p);
+}
+
+int main(void)
+{
+    fixture_open();
+    RUN(classic);
+    RUN(converted_widgets);
+    RUN(modes_and_reroutes);
+    RUN(subgraphs);
+    RUN(hostile);
+    RUN(pictures);
+    RUN(setting);
+    fixture_close();
+    return test_end();
+}

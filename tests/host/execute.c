@@ -1,0 +1,336 @@
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "host/executor.h"
+#include "tests/host/fixture.h"
+
+static graft_executor *executor;
+static char events[4000];
+static atomic_int cancel;
+
+static int64_t count_of(int i)
+{
+    const graft_registry_node *n = graft_registry_find(fixture.registry, "TestInt");
+    const _Atomic int64_t *c = n->plugin->query("test.counts/1");
+    return c[i];
+}
+
+static void note(const char *fmt, const char *a, const char *b)
+{
+    size_t n = strlen(events);
+    snprintf(events + n, sizeof events - n, fmt, a, b);
+}
+static void on_start(void *ctx, size_t nodes)
+{
+    (void)ctx, (void)nodes;
+    note("start", "", "");
+}
+static void on_cached(void *ctx, const char *const *ids, size_t n)
+{
+    (void)ctx;
+    note(" cached(", "", "");
+    for (size_t i = 0; i < n; i++) note("%s%s", i ? "," : "", ids[i]);
+    note(")", "", "");
+}
+static void on_node(void *ctx, const char *id, const graft_node *node, const char *title)
+{
+    (void)ctx, (void)node, (void)title;
+    note(" run(%s)%s", id, "");
+}
+static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+{
+    (void)ctx;
+    note(from_cache ? " kept(%s%s)" : " done(%s%s)", id, ui ? "!" : "");
+}
+static void on_error(void *ctx, const graft_run_error *error)
+{
+    (void)ctx;
+    note(" error(%s %s", error->node_id, error->class_type);
+    note(" %s: %s)", error->input, error->text);
+    CHECK(cJSON_IsArray(error->executed));
+}
+static void on_success(void *ctx)
+{
+    (void)ctx;
+    note(" success", "", "");
+}
+static const graft_events listener = {.start = on_start,
+                                      .cached = on_cached,
+                                      .node_start = on_node,
+                                      .node_done = on_done,
+                                      .error = on_error,
+                                      .success = on_success};
+
+/* Runs a prompt; the outputs go to *out when it is not NULL. */
+static graft_status run(const char *text, cJSON **out, graft_err *e)
+{
+    graft_validation v;
+    graft_run_result result = {0};
+    events[0] = 0;
+    graft_status st =
+        graft_validate(fixture.registry, &fixture.services.host, parse(text), NULL, 0, &v, e);
+    CHECK(st == GRAFT_OK && v.prompt);
+    if (st || !v.prompt) return GRAFT_E_ARG;
+    cJSON *info = parse("{'workflow':{'a':1}}");
+    graft_run_request request = {v.prompt, info, &listener, &cancel};
+    st = graft_executor_run(executor, &request, &result, e);
+    if (out) {
+        *out = result.outputs;
+        result.outputs = NULL;
+    }
+    graft_run_result_finish(&result);
+    graft_validation_finish(&v);
+    cJSON_Delete(info);
+    return st;
+}
+
+static void expect_run(const char *text, const char *want, int line)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *out = NULL;
+    CHECK_OK(run(text, &out, &e), &e);
+    check_json(out, want, line);
+    cJSON_Delete(out);
+}
+#define EXPECT(text, want) expect_run(text, want, __LINE__)
+
+static void without_cache(void)
+{
+    graft_executor_create(&fixture.services.host, false, &executor, NULL);
+}
+static void with_cache(void)
+{
+    graft_executor_create(&fixture.services.host, true, &executor, NULL);
+}
+static void close_executor(void)
+{
+    graft_executor_destroy(executor);
+    CHECK_INT(count_of(0), 0); /* no value */
+    CHECK_INT(count_of(1), 0); /* no instance */
+}
+
+static void order(void)
+{
+    without_cache();
+    EXPECT("{'1':{'class_type':'TestInt','inputs':{'value':3}},"
+           "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':['1',0]}},"
+           "'3':{'class_type':'TestAdd','inputs':{'a':['2',0],'b':['2',0]}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
+           "'5':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+           "'6':{'class_type':'TestInt','inputs':{'value':8}}}",
+           "{'4':{'text':['12']},'5':{'text':['3']}}");
+    /* The near output is shown before the far one is computed; what nobody needs does not run. */
+    CHECK_STR(events, "start cached() run(1) done(1) run(5) done(5!) run(2) done(2) run(3) done(3) "
+                      "run(4) done(4!) success");
+    close_executor();
+}
+
+static void early_release(void)
+{
+    without_cache();
+    /* TestMeasure also gives how many things live: the first is gone when the second is measured.
+     */
+    EXPECT("{'1':{'class_type':'TestThing','inputs':{'n':7}},"
+           "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+           "'3':{'class_type':'TestThing','inputs':{'n':['2',0]}},"
+           "'4':{'class_type':'TestMeasure','inputs':{'thing':['3',0]}},"
+           "'5':{'class_type':'TestShow','inputs':{'any':['4',1]}}}",
+           "{'5':{'text':['1']}}");
+    close_executor();
+}
+
+static void lists(void)
+{
+    without_cache();
+    EXPECT("{'1':{'class_type':'TestRange','inputs':{'n':3}},"
+           "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':10}},"
+           "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
+           "'4':{'class_type':'TestSum','inputs':{'values':['2',0]}},"
+           "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}},"
+           "'6':{'class_type':'TestRange','inputs':{'n':2}},"
+           "'7':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':['6',0]}},"
+           "'8':{'class_type':'TestShow','inputs':{'any':['7',0]}},"
+           "'9':{'class_type':'TestRange','inputs':{'n':0}},"
+           "'10':{'class_type':'TestAdd','inputs':{'a':['9',0],'b':['6',0]}},"
+           "'11':{'class_type':'TestSum','inputs':{'values':['10',0]}},"
+           "'12':{'class_type':'TestShow','inputs':{'any':['11',0]}},"
+           "'13':{'class_type':'TestSum','inputs':{'values':4}},"
+           "'14':{'class_type':'TestShow','inputs':{'any':['13',0]}}}",
+           "{'3':{'text':['11','12','13']},'5':{'text':['36']},'8':{'text':['2','4','5']},"
+           "'12':{'text':['0']},'14':{'text':['4']}}");
+    close_executor();
+}
+
+static void lazy(void)
+{
+    const char *text = "{'1':{'class_type':'TestThing','inputs':{'n':1}},"
+                       "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+                       "'3':{'class_type':'TestFail','inputs':{'code':1}},"
+                       "'4':{'class_type':'TestSwitch','inputs':{'on':%s,'on_true':['2',0],"
+                       "'on_false':['3',0]}},"
+                       "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}}}";
+    char filled[1000];
+    graft_err e = GRAFT_ERR_INIT;
+    without_cache();
+    snprintf(filled, sizeof filled, text, "true");
+    EXPECT(filled, "{'5':{'text':['1']}}");
+    CHECK_STR(events, "start cached() run(1) done(1) run(2) done(2) run(4) done(4) run(5) done(5!) "
+                      "success");
+    snprintf(filled, sizeof filled, text, "false");
+    CHECK_INT(run(filled, NULL, &e), GRAFT_E_ARG);
+    CHECK_STR(e.text, "node 3 (TestFail), input code: this never works");
+    CHECK_STR(events, "start cached() run(3) error(3 TestFail code: this never works)");
+    close_executor();
+}
+
+static void failures(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *out = NULL;
+    with_cache();
+    const char *text = "{'1':{'class_type':'TestThing','inputs':{'n':1}},"
+                       "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+                       "'3':{'class_type':'TestAdd','inputs':{'a':['2',0],'b':['4',0]}},"
+                       "'4':{'class_type':'TestFail','inputs':{'code':0}},"
+                       "'5':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
+                       "'6':{'class_type':'TestShow','inputs':{'any':8}}}";
+    CHECK_INT(run(text, &out, &e), GRAFT_E_INTERNAL);
+    CHECK_STR(e.text, "node 4 (TestFail): internal error");
+    CHECK_JSON(out, "{'6':{'text':['8']}}"); /* what was shown before the failure stays */
+    cJSON_Delete(out);
+    CHECK_INT(run("{'1':{'class_type':'TestRange','inputs':{'n':5}},"
+                  "'2':{'class_type':'TestSum','inputs':{'values':['1',0]}},"
+                  "'3':{'class_type':'TestAdd','inputs':{'a':['2',0],'b':1000000}},"
+                  "'4':{'class_type':'TestSleep','inputs':{'steps':['3',0]}},"
+                  "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}}}",
+                  NULL, &e),
+              GRAFT_E_ARG);
+    CHECK_STR(e.text,
+              "node 4 (TestSleep), input steps: the linked value 1000015 is outside 1 to 100000");
+    CHECK_INT(run("{'1':{'class_type':'TestText','inputs':{'text':'x'}},"
+                  "'2':{'class_type':'TestSwitch','inputs':{'on':true,'on_true':['1',0],"
+                  "'on_false':1}},"
+                  "'3':{'class_type':'TestMeasure','inputs':{'thing':['2',0]}},"
+                  "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}",
+                  NULL, &e),
+              GRAFT_E_ARG);
+    CHECK_STR(e.text,
+              "node 3 (TestMeasure), input thing: the linked value is a plain value, not THING");
+    close_executor();
+}
+
+static void caching(void)
+{
+    const char *first = "{'1':{'class_type':'TestThing','inputs':{'n':5}},"
+                        "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+                        "'3':{'class_type':'TestAdd','inputs':{'a':['2',0],'b':1}},"
+                        "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}";
+    with_cache();
+    EXPECT(first, "{'4':{'text':['6']}}");
+    EXPECT(first, "{'4':{'text':['6']}}");
+    CHECK_STR(events, "start cached(1,2,3,4) kept(4!) success");
+    /* Other ids, one other literal: all above it is kept. */
+    EXPECT("{'a':{'class_type':'TestThing','inputs':{'n':5}},"
+           "'b':{'class_type':'TestMeasure','inputs':{'thing':['a',0]}},"
+           "'c':{'class_type':'TestAdd','inputs':{'a':['b',0],'b':2}},"
+           "'d':{'class_type':'TestShow','inputs':{'any':['c',0]}}}",
+           "{'d':{'text':['7']}}");
+    CHECK_STR(events, "start cached(a,b) run(c) done(c) run(d) done(d!) success");
+    /* Only the last prompt's results are kept. */
+    EXPECT(first, "{'4':{'text':['6']}}");
+    CHECK_STR(events, "start cached(1,2) run(3) done(3) run(4) done(4!) success");
+    EXPECT("{'9':{'class_type':'TestShow','inputs':{'any':1}}}", "{'9':{'text':['1']}}");
+    CHECK_INT(count_of(0), 0);
+    close_executor();
+}
+
+static void never_cached(void)
+{
+    const char *text = "{'1':{'class_type':'TestCount','inputs':{}},"
+                       "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':0}},"
+                       "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
+                       "'4':{'class_type':'TestInt','inputs':{'value':1}},"
+                       "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}}}";
+    with_cache();
+    EXPECT(text, "{'3':{'text':['1']},'5':{'text':['1']}}");
+    EXPECT(text, "{'3':{'text':['2']},'5':{'text':['1']}}");
+    CHECK(strstr(events, "cached(4,5)") != NULL);
+    close_executor();
+}
+
+static void fingerprints(void)
+{
+    const char *text = "{'1':{'class_type':'TestFile','inputs':{'file':'f.txt'}},"
+                       "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
+    CHECK(mkdir("input", 0777) == 0);
+    check_text("input/f.txt", "one");
+    with_cache();
+    EXPECT(text, "{'2':{'text':['one']}}");
+    EXPECT(text, "{'2':{'text':['one']}}");
+    CHECK_STR(events, "start cached(1,2) kept(2!) success");
+    check_text("input/f.txt", "two");
+    EXPECT(text, "{'2':{'text':['two']}}");
+    close_executor();
+}
+
+static void *set_cancel(void *arg)
+{
+    usleep(30000);
+    atomic_store(&cancel, 1);
+    return arg;
+}
+
+static void cancelling(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    pthread_t thread;
+    with_cache();
+    CHECK(pthread_create(&thread, NULL, set_cancel, NULL) == 0);
+    CHECK_INT(run("{'1':{'class_type':'TestSleep','inputs':{'steps':50000}},"
+                  "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
+                  NULL, &e),
+              GRAFT_E_CANCEL);
+    pthread_join(thread, NULL);
+    CHECK_STR(e.text, "interrupted");
+    CHECK_INT(run("{'2':{'class_type':'TestShow','inputs':{'any':1}}}", NULL, &e), GRAFT_E_CANCEL);
+    CHECK(strstr(events, "run(") == NULL);
+    atomic_store(&cancel, 0);
+    close_executor();
+}
+
+static void seeds(void)
+{
+    without_cache();
+    EXPECT("{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b'}},"
+           "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+           "'3':{'class_type':'TestSeed','inputs':{'seed':9007199254740993,'mode':'a'}},"
+           "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
+           "'5':{'class_type':'TestSave','inputs':{'text':'t','filename_prefix':'s/p'}}}",
+           "{'2':{'text':['18446744073709551615 b']},'4':{'text':['9007199254740993 a']},"
+           "'5':{'images':[{'filename':'p_00001_.txt','subfolder':'s','type':'output'}]}}");
+    char text[2000] = "";
+    FILE *f = fopen("output/s/p_00001_.txt", "r");
+    CHECK(f && fread(text, 1, sizeof text - 1, f) > 0);
+    if (f) fclose(f);
+    CHECK(strstr(text, ":18446744073709551615,") && strstr(text, ":9007199254740993,"));
+    CHECK(strstr(text, "{\"workflow\":{\"a\":1}}") != NULL);
+    close_executor();
+}
+
+int main(void)
+{
+    fixture_open();
+    RUN(order);
+    RUN(early_release);
+    RUN(lists);
+    RUN(lazy);
+    RUN(failures);
+    RUN(caching);
+    RUN(never_cached);
+    RUN(fingerprints);
+    RUN(cancelling);
+    RUN(seeds);
+    fixture_close();
+    return test_end();
+}

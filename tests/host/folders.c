@@ -1,0 +1,158 @@
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "host/object_info.h"
+#include "tests/host/fixture.h"
+
+static void reserve(const char *key, const char *prefix, const char *want_name,
+                    const char *want_sub)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_reserved r;
+    graft_status st = graft_folders_reserve(&fixture.folders, key, prefix, ".png", 640, 48, &r, &e);
+    if (!want_name) {
+        CHECK(st != GRAFT_OK && e.text[0]);
+        CHECK(!r.path && !r.name && !r.subfolder);
+        return;
+    }
+    CHECK_OK(st, &e);
+    if (st) return;
+    CHECK_STR(r.name, want_name);
+    CHECK_STR(r.subfolder, want_sub);
+    CHECK(graft_str_ends(r.path, want_name) && r.path[0] == '/');
+    CHECK(!graft_file_exists(r.path));
+    check_text(r.path, "x");
+    graft_reserved_finish(&r);
+}
+
+static void numbers(void)
+{
+    reserve("output", "ComfyUI", "ComfyUI_00001_.png", "");
+    reserve("output", "ComfyUI", "ComfyUI_00002_.png", "");
+    check_text("output/ComfyUI_00041_.txt", "");
+    check_text("output/ComfyUI_x_.png", "");
+    check_text("output/ComfyUI_99999999999999999999_.png", "");
+    check_text("output/ComfyUI2_00077_.png", "");
+    reserve("output", "ComfyUI", "ComfyUI_00042_.png", "");
+    check_text("output/ComfyUI_123456_.png", "");
+    reserve("output", "ComfyUI", "ComfyUI_123457_.png", "");
+    reserve("output", "a/b/c", "c_00001_.png", "a/b");
+    reserve("output", "a//b/./c", "c_00002_.png", "a/b");
+    reserve("output", "a/b/", "b_00001_.png", "a");
+    reserve("temp", "p", "p_00001_.png", "");
+    reserve("output", "s_%width%x%height%_%nothing%_100%", "s_640x48_%nothing%_100%_00001_.png",
+            "");
+    char want[64];
+    time_t now = time(NULL);
+    struct tm t;
+    localtime_r(&now, &t);
+    snprintf(want, sizeof want, "%04d-%02d_00001_.png", t.tm_year + 1900, t.tm_mon + 1);
+    reserve("output", "%year%-%month%", want, "");
+}
+
+static void escapes(void)
+{
+    CHECK(mkdir("outside", 0777) == 0);
+    CHECK(symlink("../outside", "output/link") == 0);
+    reserve("output", "../x", NULL, NULL);
+    reserve("output", "a/../../x", NULL, NULL);
+    reserve("output", "/tmp/x", NULL, NULL);
+    reserve("output", "link/x", NULL, NULL);
+    reserve("output", "a\\..\\x", NULL, NULL);
+    reserve("output", "..", NULL, NULL);
+    reserve("output", "a\nb", NULL, NULL);
+    reserve("input", "x", NULL, NULL);
+    reserve("checkpoints", "x", NULL, NULL);
+    reserve("nowhere", "x", NULL, NULL);
+}
+
+static void models(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char *path, **names;
+    CHECK(system("mkdir -p models/text_encoders/sub models/clip models/loras input") == 0);
+    check_text("models/text_encoders/b.safetensors", "");
+    check_text("models/text_encoders/sub/c.sft", "");
+    check_text("models/text_encoders/note.txt", "");
+    check_text("models/clip/a.safetensors", "");
+    check_text("models/clip/b.safetensors", "");
+    check_text("secret.safetensors", "");
+    const char *const keys[] = {"clip", "text_encoders"};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_OK(graft_folders_list(&fixture.folders, keys[i], &names, &e), &e);
+        CHECK(names[0] && names[1] && names[2] && !names[3]);
+        CHECK_STR(names[0], "a.safetensors");
+        CHECK_STR(names[1], "b.safetensors");
+        CHECK_STR(names[2], "sub/c.sft");
+        graft_folders_free_names(names);
+        CHECK_OK(graft_folders_resolve(&fixture.folders, keys[i], "a.safetensors", &path, &e), &e);
+        CHECK(graft_str_ends(path, "/models/clip/a.safetensors"));
+        graft_free(path);
+    }
+    CHECK_OK(graft_folders_list(&fixture.folders, "unet", &names, &e), &e);
+    CHECK(!names[0]);
+    graft_folders_free_names(names);
+    const char *const bad[] = {
+        "note.txt", "none.safetensors", "../../secret.safetensors", "/etc/passwd", "", "sub", "."};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(graft_folders_resolve(&fixture.folders, "clip", bad[i], &path, &e) != GRAFT_OK);
+        CHECK(path == NULL);
+    }
+    CHECK(graft_folders_resolve(&fixture.folders, "etc", "passwd", &path, &e) != GRAFT_OK);
+}
+
+/* What plugins see of it: the tables of the host. */
+static void tables(void)
+{
+    const graft_host *h = &fixture.services.host;
+    CHECK(h->query(h, "graft.nothing/1") == NULL);
+    CHECK(h->query(h, GRAFT_JOB_ID) && h->query(h, GRAFT_PHASE_ID) && h->query(h, GRAFT_UI_ID) &&
+          h->query(h, GRAFT_PROMPT_ID));
+    const graft_folders_api *api = h->query(h, GRAFT_FOLDERS_ID);
+    char *path, text[20];
+    CHECK(api->resolve(h, "clip", "../x", &path, text, sizeof text) != GRAFT_OK);
+    CHECK(strlen(text) > 0 && strlen(text) < sizeof text);
+    CHECK(api->resolve(h, "clip", "../x", &path, NULL, 0) != GRAFT_OK);
+    char **names = api->list(h, "clip");
+    CHECK(names && names[0]);
+    api->free_names(h, names);
+}
+
+static void object_info(void)
+{
+    cJSON *info = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_host *h = &fixture.services.host;
+    CHECK_OK(graft_object_info_all(h, fixture.registry, &info, &e), &e);
+    CHECK_JSON(graft_tree_get(info, "TestSeed"),
+               "{'input':{'required':{'seed':['INT',{'tooltip':'tip','default':0,'min':0,'max':"
+               "18446744073709551615,'control_after_generate':true}],'mode':[['a','b','it\\u0027s']"
+               ",{'tooltip':'tip','default':'a'}]},'optional':{'strength':['FLOAT',{'tooltip':'tip'"
+               ",'default':0.5,'min':0,'max':1,'step':0.01}]}},'input_order':{'required':['seed',"
+               "'mode'],'optional':['strength']},'output':['STRING'],'output_is_list':[false],"
+               "'output_name':['STRING'],'output_tooltips':[''],'name':'TestSeed','display_name':"
+               "'TestSeed title','description':'A node for tests.','python_module':"
+               "'custom_nodes.test','category':'test','output_node':false}");
+    CHECK_JSON(graft_tree_get(graft_tree_get(info, "TestShow"), "output"), "[]");
+    CHECK_JSON(graft_tree_get(graft_tree_get(info, "TestCount"), "input"), "{'required':{}}");
+    CHECK_JSON(graft_tree_get(graft_tree_get(info, "TestRange"), "output_is_list"), "[true]");
+    CHECK_JSON(graft_tree_get(graft_tree_get(info, "TestSum"), "input"),
+               "{'required':{'values':['INT',{'tooltip':'tip','default':0,'forceInput':true}]}}");
+    char *text = graft_json_print(info);
+    CHECK(text && strstr(text, "\"max\":18446744073709551615,"));
+    graft_free(text);
+    cJSON_Delete(info);
+}
+
+int main(void)
+{
+    fixture_open();
+    RUN(numbers);
+    RUN(escapes);
+    RUN(models);
+    RUN(tables);
+    RUN(object_info);
+    fixture_close();
+    return test_end();
+}

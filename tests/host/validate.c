@@ -1,0 +1,333 @@
+#include "tests/host/fixture.h"
+
+static graft_validation check(const char *text)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_validation v;
+    CHECK_OK(graft_validate(fixture.registry, &fixture.services.host, parse(text), NULL, 0, &v, &e),
+             &e);
+    CHECK(v.node_errors != NULL);
+    CHECK((v.prompt == NULL) == (v.error != NULL));
+    return v;
+}
+
+/* The faults of node 1, with a TestShow behind it. */
+static void expect_faults(const char *class_type, const char *inputs, const char *want, int line)
+{
+    char text[2000];
+    snprintf(text, sizeof text,
+             "{'1':{'class_type':'%s','inputs':%s},"
+             "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
+             class_type, inputs);
+    graft_validation v = check(text);
+    const cJSON *entry = graft_tree_get(v.node_errors, "1");
+    check_json(graft_tree_get(entry, "errors"), want, line);
+    check_json(graft_tree_get(entry, "dependent_outputs"), "['2']", line);
+    check_json(v.error,
+               "{'type':'prompt_outputs_failed_validation','message':"
+               "'Prompt outputs failed validation','details':'','extra_info':{}}",
+               line);
+    graft_validation_finish(&v);
+}
+#define EXPECT(class_type, inputs, want) expect_faults(class_type, inputs, want, __LINE__)
+#define VALUE_CONFIG                     "['INT',{'tooltip':'tip','default':1,'min':-10,'max':100,'step':1}]"
+
+static void whole_prompt(void)
+{
+    const struct {
+        const char *text, *want;
+    } c[] = {
+        {"{}", "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
+               "'extra_info':{}}"},
+        {"[]", "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
+               "'extra_info':{}}"},
+        {"{'1':{'class_type':'TestInt','inputs':{}}}",
+         "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
+         "'extra_info':{}}"},
+        {"{'7':{'inputs':{}}}",
+         "{'type':'invalid_prompt','message':'Cannot execute because a node is missing the "
+         "class_type property.','details':'Node ID "
+         "\\u0027#7\\u0027','extra_info':{'node_id':'7'}}"},
+        {"{'7':5}",
+         "{'type':'invalid_prompt','message':'Cannot execute because a node is missing the "
+         "class_type property.','details':'Node ID "
+         "\\u0027#7\\u0027','extra_info':{'node_id':'7'}}"},
+        {"{'7':{'class_type':'Xyz','inputs':{}}}",
+         "{'type':'missing_node_type','message':'Cannot execute because node Xyz does not exist.',"
+         "'details':'Node ID \\u0027#7\\u0027','extra_info':{'node_id':'7','class_type':'Xyz',"
+         "'node_title':'Xyz'}}"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        graft_validation v = check(c[i].text);
+        CHECK_JSON(v.error, c[i].want);
+        graft_validation_finish(&v);
+    }
+}
+
+static void range_and_type(void)
+{
+    EXPECT("TestInt", "{}",
+           "[{'type':'required_input_missing','message':'Required input is missing',"
+           "'details':'value','extra_info':{'input_name':'value'}}]");
+    EXPECT("TestInt", "{'value':-11}",
+           "[{'type':'value_smaller_than_min','message':'Value -11 smaller than min of -10',"
+           "'details':'value','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
+           ",'received_value':-11}}]");
+    EXPECT("TestInt", "{'value':'101'}",
+           "[{'type':'value_bigger_than_max','message':'Value 101 bigger than max of 100',"
+           "'details':'value','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
+           ",'received_value':101}}]");
+    EXPECT("TestInt", "{'value':'abc'}",
+           "[{'type':'invalid_input_type','message':'Failed to convert an input value to a INT "
+           "value','details':'value, abc, invalid literal for int() with base 10: "
+           "\\u0027abc\\u0027','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
+           ",'received_value':'abc','exception_message':'invalid literal for int() with base 10: "
+           "\\u0027abc\\u0027'}}]");
+    EXPECT("TestInt", "{'value':null}",
+           "[{'type':'invalid_input_type','message':'Failed to convert an input value to a INT "
+           "value','details':'value, None, int() argument must be a string, a bytes-like object "
+           "or a real number, not \\u0027NoneType\\u0027','extra_info':{'input_name':'value',"
+           "'input_config':" VALUE_CONFIG
+           ",'received_value':null,'exception_message':'int() argument must be a string, a "
+           "bytes-like object or a real number, not \\u0027NoneType\\u0027'}}]");
+    EXPECT("TestInt", "{'value':1e300}",
+           "[{'type':'value_bigger_than_max','message':'Value "
+           "100000000000000005250476025520442024870446858110815915491585 bigger than max of 100',"
+           "'details':'value','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
+           ",'received_value':1e300}}]");
+}
+
+#define SEED_CONFIG                                                                                \
+    "['INT',{'tooltip':'tip','default':0,'min':0,'max':18446744073709551615,"                      \
+    "'control_after_generate':true}]"
+
+static void seeds_and_choices(void)
+{
+    EXPECT("TestSeed", "{'seed':18446744073709551616,'mode':'zzz','strength':1.5}",
+           "[{'type':'value_bigger_than_max','message':'Value 18446744073709551616 bigger than max "
+           "of 18446744073709551615','details':'seed','extra_info':{'input_name':'seed',"
+           "'input_config':" SEED_CONFIG ",'received_value':18446744073709551616}},"
+           "{'type':'value_not_in_list','message':'Value not in list','details':'mode: "
+           "\\u0027zzz\\u0027 not in [\\u0027a\\u0027, \\u0027b\\u0027, \\\"it\\u0027s\\\"]',"
+           "'extra_info':{'input_name':'mode','input_config':[['a','b','it\\u0027s'],{'tooltip':"
+           "'tip','default':'a'}],'received_value':'zzz'}},"
+           "{'type':'value_bigger_than_max','message':'Value 1.5 bigger than max of 1.0',"
+           "'details':'strength','extra_info':{'input_name':'strength','input_config':['FLOAT',"
+           "{'tooltip':'tip','default':0.5,'min':0,'max':1,'step':0.01}],'received_value':1.5}}]");
+    EXPECT("TestSeed", "{'seed':-1,'mode':1}",
+           "[{'type':'value_smaller_than_min','message':'Value -1 smaller than min of 0',"
+           "'details':'seed','extra_info':{'input_name':'seed','input_config':" SEED_CONFIG
+           ",'received_value':18446744073709551615}},"
+           "{'type':'value_not_in_list','message':'Value not in list','details':'mode: 1 not in "
+           "[\\u0027a\\u0027, \\u0027b\\u0027, \\\"it\\u0027s\\\"]','extra_info':{'input_name':"
+           "'mode','input_config':[['a','b','it\\u0027s'],{'tooltip':'tip','default':'a'}],"
+           "'received_value':1}}]");
+}
+
+static void links(void)
+{
+    EXPECT("TestAdd", "{'a':['1'],'b':[5,0]}",
+           "[{'type':'bad_linked_input','message':'Bad linked input, must be a length-2 list of "
+           "[node_id, slot_index]','details':'a','extra_info':{'input_name':'a','input_config':"
+           "['INT',{'tooltip':'tip','default':0,'min':-1000000,'max':1000000}],'received_value':"
+           "['1']}},{'type':'bad_linked_input','message':'Bad linked input, must be a length-2 "
+           "list of [node_id, slot_index]','details':'b','extra_info':{'input_name':'b',"
+           "'input_config':['INT',{'tooltip':'tip','default':0,'min':-1000000,'max':1000000}],"
+           "'received_value':[5,0]}}]");
+    EXPECT("TestMeasure", "{'thing':['2',0]}",
+           "[{'type':'exception_during_inner_validation','message':'Exception when validating "
+           "inner node','details':'tuple index out of range','extra_info':{'input_name':'thing',"
+           "'input_config':['THING',{'tooltip':'tip'}],'exception_message':'tuple index out of "
+           "range','exception_type':'IndexError','traceback':[],'linked_node':['2',0]}}]");
+    EXPECT("TestMeasure", "{'thing':['77',0]}",
+           "[{'type':'exception_during_inner_validation','message':'Exception when validating "
+           "inner node','details':'\\u002777\\u0027','extra_info':{'input_name':'thing',"
+           "'input_config':['THING',{'tooltip':'tip'}],'exception_message':'\\u002777\\u0027',"
+           "'exception_type':'KeyError','traceback':[],'linked_node':['77',0]}}]");
+    graft_validation v = check("{'1':{'class_type':'TestInt','inputs':{'value':3}},"
+                               "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+                               "'3':{'class_type':'TestShow','inputs':{'any':['2',1]}},"
+                               "'4':{'class_type':'TestShow','inputs':{'any':['9',0]}},"
+                               "'5':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
+    CHECK_JSON(graft_tree_get(v.node_errors, "2"),
+               "{'errors':[{'type':'return_type_mismatch','message':'Return type mismatch between "
+               "linked nodes','details':'thing, received_type(INT) mismatch input_type(THING)',"
+               "'extra_info':{'input_name':'thing','input_config':['THING',{'tooltip':'tip'}],"
+               "'received_type':'INT','linked_node':['1',0]}}],'dependent_outputs':['3'],"
+               "'class_type':'TestMeasure'}");
+    CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "4"), "dependent_outputs"), "['4']");
+    CHECK(v.error == NULL && v.prompt && v.prompt->n_output == 1);
+    graft_str text = GRAFT_STR_INIT;
+    graft_validation_text(&v, "f.json", &text);
+    CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: Return type mismatch between "
+                         "linked nodes (received_type(INT) mismatch input_type(THING))\n"
+                         "f.json: node 4 (TestShow), input any: linked to node 9, which does not "
+                         "exist\n");
+    graft_str_finish(&text);
+    graft_validation_finish(&v);
+}
+
+static void cycles(void)
+{
+    graft_validation v = check("{'1':{'class_type':'TestAdd','inputs':{'a':['2',0],'b':1}},"
+                               "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':['4',0]}},"
+                               "'3':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+                               "'4':{'class_type':'TestInt','inputs':{'value':1}},"
+                               "'5':{'class_type':'TestAdd','inputs':{'a':['5',0],'b':1}},"
+                               "'6':{'class_type':'TestShow','inputs':{'any':['5',0]}}}");
+    CHECK(v.error != NULL);
+    CHECK(graft_tree_get(v.node_errors, "1") && graft_tree_get(v.node_errors, "2") &&
+          graft_tree_get(v.node_errors, "5"));
+    CHECK(!graft_tree_get(v.node_errors, "3") && !graft_tree_get(v.node_errors, "4"));
+    const cJSON *errors = graft_tree_get(graft_tree_get(v.node_errors, "5"), "errors");
+    CHECK_STR(graft_json_str(cJSON_GetArrayItem(errors, 0), "type", ""), "dependency_cycle");
+    graft_validation_finish(&v);
+}
+
+static void coercion(void)
+{
+    graft_validation v =
+        check("{'1':{'class_type':'TestAdd','inputs':{'a':' 64 ','b':64.7}},"
+              "'2':{'class_type':'TestText','inputs':{'text':{'__value__':[1,'x']}}},"
+              "'3':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b',"
+              "'strength':'0.25','_unknown':4},'_meta':{'title':'My seed'}},"
+              "'4':{'class_type':'TestSwitch','inputs':{'on':'false','on_true':true,"
+              "'on_false':2.5}},"
+              "'5':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+              "'6':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
+              "'7':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
+              "'8':{'class_type':'TestShow','inputs':{'any':['4',0]}}}");
+    CHECK(v.prompt != NULL);
+    if (v.prompt) {
+        const cJSON *json = v.prompt->json;
+        CHECK_JSON(graft_tree_get(graft_tree_get(json, "1"), "inputs"), "{'a':64,'b':64}");
+        CHECK_JSON(graft_tree_get(graft_tree_get(json, "2"), "inputs"), "{'text':'[1,\\\"x\\\"]'}");
+        CHECK_JSON(graft_tree_get(graft_tree_get(json, "3"), "inputs"),
+                   "{'seed':18446744073709551615,'mode':'b','strength':0.25,'_unknown':4}");
+        /* As in Python, any text that is not empty is true. */
+        CHECK_JSON(graft_tree_get(graft_tree_get(json, "4"), "inputs"),
+                   "{'on':true,'on_true':true,'on_false':2.5}");
+        CHECK_STR(v.prompt->node[2].title, "My seed");
+        CHECK_STR(v.prompt->node[0].title, "TestAdd title");
+        CHECK(v.prompt->node[2].in[0].literal.value.u.i == -1);
+    }
+    graft_validation_finish(&v);
+}
+
+static void targets_and_custom(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_validation v;
+    const char *const target[] = {"3"};
+    const char *text = "{'1':{'class_type':'TestFile','inputs':{'file':'no.txt'}},"
+                       "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+                       "'3':{'class_type':'TestShow','inputs':{'any':5}}}";
+    CHECK_OK(
+        graft_validate(fixture.registry, &fixture.services.host, parse(text), target, 1, &v, &e),
+        &e);
+    CHECK(v.prompt && v.prompt->n_output == 1 && !v.node_errors->child);
+    graft_validation_finish(&v);
+    CHECK_OK(
+        graft_validate(fixture.registry, &fixture.services.host, parse(text), target, 0, &v, &e),
+        &e);
+    CHECK_STR(graft_json_str(v.error, "type", ""), "prompt_no_outputs");
+    graft_validation_finish(&v);
+    v = check(text);
+    CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "errors"),
+               "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
+               "'details':'file - Invalid file: no.txt','extra_info':{'input_name':'file'}}]");
+    graft_validation_finish(&v);
+}
+
+/* Whatever JSON is sent, the answer is a verdict. */
+static void hostile(void)
+{
+    static const char *const value[] = {"null",
+                                        "true",
+                                        "[]",
+                                        "{}",
+                                        "[[]]",
+                                        "[null,null]",
+                                        "['1',-1]",
+                                        "['1',1e99]",
+                                        "['2',0]",
+                                        "['1',0,0]",
+                                        "{'__value__':null}",
+                                        "{'__value__':['1',0]}",
+                                        "{'__value__':{}}",
+                                        "''",
+                                        "1e999",
+                                        "-1e999",
+                                        "123456789012345678901234567890",
+                                        "-9223372036854775808",
+                                        "'1e400'",
+                                        "'99999999999999999999'",
+                                        "'_1'",
+                                        "'1__2'",
+                                        "0.1",
+                                        "[['1',0],0]",
+                                        "{'a':[{}]}"};
+    static const char *const class_type[] = {"TestInt",  "TestSeed", "TestSwitch", "TestText",
+                                             "TestFile", "TestSum",  "TestMeasure"};
+    static const char *const input[] = {"value", "seed", "on", "text", "file", "values", "thing"};
+    for (size_t i = 0; i < sizeof class_type / sizeof *class_type; i++)
+        for (size_t k = 0; k < sizeof value / sizeof *value; k++) {
+            char text[600];
+            snprintf(text, sizeof text,
+                     "{'1':{'class_type':'%s','inputs':{'%s':%s}},'2':{'class_type':'TestShow',"
+                     "'inputs':{'any':['1',0]}},'3':{'class_type':'TestShow','inputs':{'any':%s}},"
+                     "'4':{'class_type':%s},'5':{'class_type':'TestShow','inputs':%s,'_meta':%s}}",
+                     class_type[i], input[i], value[k], value[k], k % 2 ? "'TestInt'" : value[k],
+                     value[k], value[k]);
+            for (char *p = text; *p; p++)
+                if (*p == '\'') *p = '"';
+            cJSON *json = NULL;
+            graft_validation v;
+            if (graft_json_parse(text, strlen(text), "hostile", &json, NULL)) continue;
+            CHECK(graft_validate(fixture.registry, &fixture.services.host, json, NULL, 0, &v,
+                                 NULL) == GRAFT_OK);
+            graft_str out = GRAFT_STR_INIT;
+            graft_validation_text(&v, "x", &out);
+            CHECK(!out.failed);
+            graft_str_finish(&out);
+            graft_validation_finish(&v);
+        }
+}
+
+/* A long chain, and a prompt over the limit. */
+static void large(void)
+{
+    graft_str s = GRAFT_STR_INIT;
+    for (int i = 0; i < GRAFT_PROMPT_MAX_NODES - 1; i++)
+        graft_str_printf(&s, "%c'%d':{'class_type':'TestAdd','inputs':{'a':['%d',0],'b':1}}",
+                         i ? ',' : '{', i, i + 1);
+    graft_str_printf(&s, ",'x':{'class_type':'TestShow','inputs':{'any':['0',0]}}");
+    graft_str_puts(&s, "}");
+    graft_validation v = check(s.data);
+    CHECK(v.error != NULL); /* the last link has no end */
+    graft_validation_finish(&v);
+    s.data[s.len - 1] = 0;
+    s.len--;
+    graft_str_puts(&s, ",'y':1}");
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(
+        graft_validate(fixture.registry, &fixture.services.host, parse(s.data), NULL, 0, &v, &e),
+        GRAFT_E_LIMIT);
+    graft_str_finish(&s);
+}
+
+int main(void)
+{
+    fixture_open();
+    RUN(whole_prompt);
+    RUN(range_and_type);
+    RUN(seeds_and_choices);
+    RUN(links);
+    RUN(cycles);
+    RUN(coercion);
+    RUN(targets_and_custom);
+    RUN(hostile);
+    RUN(large);
+    fixture_close();
+    return test_end();
+}

@@ -1,0 +1,502 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/kernels/harness.h"
+
+typedef struct case_list {
+    kernel_case *item;
+    size_t count, cap;
+} case_list;
+
+uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void make_dense(graft_tensor_desc *t)
+{
+    int64_t below = 1;
+    for (int i = t->rank - 1; i >= 0; i--) {
+        t->stride[i] = below;
+        below *= t->dim[i];
+    }
+}
+
+int64_t element_count(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+
+/* A dense activation; dimensions end at the first 0. */
+static graft_tensor_desc act_of(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    graft_tensor_desc t = {.dtype = GRAFT_F32, .dim = {a, b, c, d}};
+    while (t.rank < GRAFT_MAX_RANK && t.dim[t.rank] > 0) t.rank++;
+    make_dense(&t);
+    return t;
+}
+
+static graft_tensor_desc weight_of(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    graft_tensor_desc t = act_of(a, b, c, d);
+    t.constant = 1;
+    return t;
+}
+
+/* Rows `gap` elements further apart than they are long: a slice of a wider tensor. */
+static graft_tensor_desc gapped(graft_tensor_desc t, int64_t gap)
+{
+    int64_t below = t.dim[t.rank - 1] + gap;
+    for (int i = t.rank - 2; i >= 0; i--) {
+        t.stride[i] = below;
+        below *= t.dim[i];
+    }
+    return t;
+}
+
+static kernel_case *add_case(case_list *l, graft_op op)
+{
+    if (l->count == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 64;
+        l->item = realloc(l->item, l->cap * sizeof *l->item);
+        if (!l->item) abort();
+    }
+    kernel_case *c = &l->item[l->count++];
+    *c = (kernel_case){.source = GRAFT_F32};
+    c->desc.size = sizeof c->desc;
+    c->desc.op = op;
+    return c;
+}
+
+static const char *const act_name[] = {"", "+silu", "+gelu", "+quick_gelu", "+geglu"};
+static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,
+                                          GRAFT_F64, GRAFT_F8_E4M3, GRAFT_F8_E5M2};
+enum { BIAS = 1, ADD = 2, RES = 4, ALL = 7 };
+
+typedef struct conv_row {
+    int32_t n, h, w, c, o, kernel_h, kernel_w, stride_h, stride_w;
+    int32_t pad[4]; /* top, left, bottom, right */
+    int32_t upsample, up_h, up_w;
+    int32_t extras, act, gap; /* BIAS | ADD | RES */
+    graft_dtype source;
+} conv_row;
+
+static void conv(case_list *l, conv_row v)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_CONV2D);
+    graft_op_desc *d = &c->desc;
+    bool up = v.upsample == 2;
+    int32_t h = up ? v.up_h : v.h, w = up ? v.up_w : v.w;
+    int32_t oh = (h + v.pad[0] + v.pad[2] - v.kernel_h) / v.stride_h + 1;
+    int32_t ow = (w + v.pad[1] + v.pad[3] - v.kernel_w) / v.stride_w + 1;
+    d->attrs = (graft_attrs){.kernel_h = v.kernel_h,
+                             .kernel_w = v.kernel_w,
+                             .stride_h = v.stride_h,
+                             .stride_w = v.stride_w,
+                             .pad_top = v.pad[0],
+                             .pad_left = v.pad[1],
+                             .pad_bottom = v.pad[2],
+                             .pad_right = v.pad[3],
+                             .act = v.act,
+                             .upsample = v.upsample,
+                             .up_h = v.up_h,
+                             .up_w = v.up_w};
+    d->in[GRAFT_CONV_X] = gapped(act_of(v.n, v.h, v.w, v.c), v.gap);
+    d->in[GRAFT_CONV_W] = weight_of(v.o, v.c, v.kernel_h, v.kernel_w);
+    if (v.extras & BIAS) d->in[GRAFT_CONV_BIAS] = weight_of(v.o, 0, 0, 0);
+    if (v.extras & ADD) d->in[GRAFT_CONV_CHANNEL_ADD] = gapped(act_of(v.n, v.o, 0, 0), v.gap);
+    if (v.extras & RES) d->in[GRAFT_CONV_RESIDUAL] = gapped(act_of(v.n, oh, ow, v.o), 2 * v.gap);
+    d->out = gapped(act_of(v.n, oh, ow, v.o), v.gap);
+    if (v.source) c->source = v.source;
+    snprintf(c->name, sizeof c->name,
+             "conv2d %dx%dx%dx%d to %d, %dx%d/%d,%d pad %d,%d,%d,%d%s%s%s%s%s gap %d weights %d",
+             v.n, v.h, v.w, v.c, v.o, v.kernel_h, v.kernel_w, v.stride_h, v.stride_w, v.pad[0],
+             v.pad[1], v.pad[2], v.pad[3], up ? " upsampled" : "", v.extras & BIAS ? " bias" : "",
+             v.extras & ADD ? " add" : "", v.extras & RES ? " residual" : "", act_name[v.act],
+             v.gap, (int)c->source);
+}
+
+static void convs(case_list *l)
+{
+    static const conv_row rows[] = {
+        {1, 8, 8, 4, 32, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},
+        {2, 16, 16, 32, 32, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_SILU, 0, 0},
+        {1, 16, 16, 64, 64, 3, 3, 2, 2, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0}, /* UNet down */
+        {1, 17, 15, 32, 48, 3, 3, 2, 2, {0, 0, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0}, /* VAE down */
+        {1, 8, 8, 32, 32, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 16, 16, BIAS, 0, 0, 0}, /* up */
+        {2, 5, 7, 16, 24, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 9, 13, ALL, 0, 0, 0},   /* odd cut */
+        {1, 4, 4, 16, 16, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 7, 8, 0, GRAFT_ACT_GELU, 3, 0},
+        {1, 5, 5, 8, 8, 3, 3, 1, 1, {1, 1, 1, 1}, 1, 0, 0, BIAS, 0, 0, 0},
+        {1, 9, 11, 3, 5, 5, 3, 2, 3, {2, 0, 1, 1}, 0, 0, 0, ADD, 0, 0, 0},
+        {1, 6, 6, 1, 1, 3, 3, 1, 1, {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0},
+        {3, 1, 1, 7, 9, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, RES, 0, 0, 0},
+        {1, 1, 1, 16, 16, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},
+        {1, 16, 16, 14, 14, 16, 16, 16, 16, {0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0}, /* patches */
+        {1, 12, 12, 32, 4, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},   /* UNet out */
+        {1, 24, 24, 32, 3, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},   /* VAE out */
+        {1, 16, 16, 96, 32, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, BIAS, 0, 5, 0},  /* shortcut */
+        {2, 7, 9, 13, 17, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_QUICK_GELU, 3, 0},
+        {1, 6, 6, 8, 8, 3, 3, 1, 1, {2, 3, 0, 1}, 0, 0, 0, ALL, GRAFT_ACT_SILU, 1, 0},
+        {1, 8, 8, 16, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, GRAFT_F16},
+        {1, 8, 8, 16, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, GRAFT_BF16},
+        {1, 8, 8, 16, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, GRAFT_F64},
+        {1, 8, 8, 16, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, GRAFT_F8_E4M3},
+        {1, 8, 8, 16, 20, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, BIAS, 0, 0, GRAFT_F8_E5M2},
+        /* The shapes of SD 1.x at 256 x 256 and less. */
+        {1, 32, 32, 4, 320, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, GRAFT_F16},
+        {1, 16, 16, 320, 320, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, 0, 0, 0},
+        {1, 32, 32, 320, 4, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},
+        {1, 8, 8, 640, 640, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS | ADD, 0, 0, 0},
+        {1, 4, 4, 1280, 640, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS | RES, 0, 0, 0},
+        {1, 16, 16, 960, 320, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, BIAS, 0, 0, 0},
+        {1, 16, 16, 320, 320, 3, 3, 2, 2, {1, 1, 1, 1}, 0, 0, 0, BIAS, 0, 0, 0},
+        {1, 8, 8, 320, 320, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 15, 16, BIAS, 0, 0, 0},
+        {1, 48, 48, 128, 128, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS | RES, 0, 0, 0}, /* VAE */
+        {1, 32, 40, 512, 64, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, BIAS, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
+    uint64_t state = 1;
+    for (int i = 0; i < 40; i++) {
+        int32_t v[16];
+        for (int j = 0; j < 16; j++) v[j] = (int32_t)(random_next(&state) >> 40);
+        conv_row r = {1 + v[0] % 2,
+                      3 + v[1] % 10,
+                      3 + v[2] % 10,
+                      1 + v[3] % 40,
+                      1 + v[4] % 40,
+                      1 + v[5] % 3,
+                      1 + v[6] % 3,
+                      1 + v[7] % 2,
+                      1 + v[8] % 2,
+                      {v[9] % 3, v[10] % 3, v[11] % 3, v[12] % 3},
+                      0,
+                      0,
+                      0,
+                      v[13] % 8,
+                      v[14] % 4,
+                      i % 3 ? 0 : v[15] % 9,
+                      float_dtype[i % 4]};
+        if (i % 4 == 3) {
+            r.upsample = 2;
+            r.up_h = 2 * r.h - i % 2;
+            r.up_w = 2 * r.w - i % 3 % 2;
+        }
+        conv(l, r);
+    }
+}
+
+static void linear(case_list *l, graft_tensor_desc x, int64_t o, int extras, graft_act act,
+                   int64_t gap, graft_dtype source)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_LINEAR);
+    graft_op_desc *d = &c->desc;
+    int last = x.rank - 1;
+    graft_tensor_desc out = x;
+    out.dim[last] = act == GRAFT_ACT_GEGLU ? o / 2 : o;
+    make_dense(&out);
+    d->attrs.act = act;
+    d->in[GRAFT_LINEAR_X] = gapped(x, gap);
+    d->in[GRAFT_LINEAR_W] = weight_of(o, x.dim[last], 0, 0);
+    if (extras & BIAS) d->in[GRAFT_LINEAR_BIAS] = weight_of(o, 0, 0, 0);
+    if (extras & RES) d->in[GRAFT_LINEAR_RESIDUAL] = gapped(out, 2 * gap);
+    d->out = gapped(out, gap);
+    c->source = source;
+    snprintf(c->name, sizeof c->name,
+             "linear rank %d, %lld rows, %lld to %lld%s%s%s gap %lld weights %d", (int)x.rank,
+             (long long)(element_count(&x) / x.dim[last]), (long long)x.dim[last], (long long)o,
+             extras & BIAS ? " bias" : "", extras & RES ? " residual" : "", act_name[act],
+             (long long)gap, (int)source);
+}
+
+static void linears(case_list *l)
+{
+    linear(l, act_of(1, 1, 0, 0), 1, 0, 0, 0, GRAFT_F32);
+    linear(l, act_of(64, 0, 0, 0), 48, BIAS, 0, 0, GRAFT_F32); /* rank 1 */
+    linear(l, act_of(2, 320, 0, 0), 1280, BIAS, GRAFT_ACT_SILU, 0, GRAFT_F16);
+    linear(l, act_of(2, 1280, 0, 0), 320, BIAS, 0, 0, GRAFT_F16);
+    linear(l, act_of(1, 77, 768, 0), 768, BIAS | RES, 0, 0, GRAFT_F32);
+    linear(l, act_of(1, 77, 768, 0), 1536, BIAS, GRAFT_ACT_QUICK_GELU, 0, GRAFT_F32);
+    linear(l, act_of(2, 77, 768, 0), 640, 0, 0, 0, GRAFT_BF16); /* cross k and v merged */
+    linear(l, act_of(2, 256, 320, 0), 960, 0, 0, 0, GRAFT_F32); /* q, k, v merged */
+    linear(l, act_of(1, 256, 320, 0), 2560, BIAS, GRAFT_ACT_GEGLU, 0, GRAFT_F16);
+    linear(l, act_of(1, 256, 1280, 0), 320, BIAS | RES, 0, 0, GRAFT_F32);
+    linear(l, act_of(1, 16, 1280, 0), 1280, BIAS, GRAFT_ACT_GELU, 0, GRAFT_F32);
+    linear(l, act_of(1, 8, 8, 64), 64, BIAS | RES, 0, 0, GRAFT_F32); /* rank 4 */
+    linear(l, act_of(2, 3, 5, 7), 11, BIAS | RES, GRAFT_ACT_SILU, 5, GRAFT_F64);
+    linear(l, act_of(2, 13, 40, 0), 26, BIAS, GRAFT_ACT_GEGLU, 3, GRAFT_F32);
+    linear(l, act_of(1, 9, 33, 0), 34, 0, GRAFT_ACT_GEGLU, 0, GRAFT_F8_E5M2);
+    linear(l, act_of(7, 24, 0, 0), 40, BIAS, 0, 0, GRAFT_F8_E4M3);
+    uint64_t state = 2;
+    for (int i = 0; i < 30; i++) {
+        int64_t v[6];
+        for (int j = 0; j < 6; j++) v[j] = (int64_t)(random_next(&state) >> 40);
+        graft_act act = (graft_act)(v[4] % 5);
+        int extras = (int)v[5] & (act == GRAFT_ACT_GEGLU ? BIAS : BIAS | RES);
+        linear(l, act_of(1 + v[0] % 3, 1 + v[1] % 40, 1 + v[2] % 150, 0), 2 + v[3] % 140 / 2 * 2,
+               extras, act, i % 3 ? 0 : v[0] % 11, float_dtype[i % 4]);
+    }
+}
+
+static void group_norm(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act, float eps,
+                       int64_t gap)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_GROUP_NORM);
+    c->desc.attrs = (graft_attrs){.groups = groups, .act = act, .eps = eps};
+    c->desc.in[0] = gapped(x, gap);
+    c->desc.in[1] = c->desc.in[2] = weight_of(x.dim[3], 0, 0, 0);
+    c->desc.out = gapped(x, gap / 2);
+    snprintf(c->name, sizeof c->name, "group_norm %lldx%lldx%lldx%lld, %d groups%s gap %lld",
+             (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3],
+             (int)groups, act_name[act], (long long)gap);
+}
+
+static void layer_norm(case_list *l, graft_tensor_desc x, float eps, int64_t gap,
+                       graft_dtype source)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_LAYER_NORM);
+    int64_t n = x.dim[x.rank - 1];
+    c->desc.attrs.eps = eps;
+    c->source = source;
+    c->desc.in[0] = gapped(x, gap);
+    c->desc.in[1] = c->desc.in[2] = weight_of(n, 0, 0, 0);
+    c->desc.out = gapped(x, gap);
+    snprintf(c->name, sizeof c->name, "layer_norm rank %d, %lld rows of %lld, gap %lld, weights %d",
+             (int)x.rank, (long long)(element_count(&x) / n), (long long)n, (long long)gap,
+             (int)source);
+}
+
+static void norms(case_list *l)
+{
+    group_norm(l, act_of(1, 8, 8, 32), 32, GRAFT_ACT_SILU, 1e-5f, 0); /* one channel a group */
+    group_norm(l, act_of(2, 16, 16, 320), 32, GRAFT_ACT_SILU, 1e-5f, 0);
+    group_norm(l, act_of(1, 16, 16, 320), 32, 0, 1e-6f, 0);
+    group_norm(l, act_of(1, 8, 8, 960), 32, GRAFT_ACT_SILU, 1e-5f, 0);
+    group_norm(l, act_of(1, 32, 32, 128), 32, GRAFT_ACT_SILU, 1e-6f, 0);
+    group_norm(l, act_of(1, 4, 4, 2560), 32, 0, 1e-5f, 0);
+    group_norm(l, act_of(1, 1, 1, 64), 32, 0, 1e-5f, 0);
+    group_norm(l, act_of(3, 5, 7, 12), 3, GRAFT_ACT_GELU, 1e-3f, 6);
+    group_norm(l, act_of(1, 5, 3, 35), 5, GRAFT_ACT_QUICK_GELU, 1e-5f, 0);
+    group_norm(l, act_of(2, 6, 5, 10), 1, 0, 1e-5f, 4);
+    layer_norm(l, act_of(1, 77, 768, 0), 1e-5f, 0, GRAFT_F16);
+    layer_norm(l, act_of(2, 64, 320, 0), 1e-5f, 0, GRAFT_F32);
+    layer_norm(l, act_of(1, 16, 1280, 0), 1e-5f, 0, GRAFT_BF16);
+    layer_norm(l, act_of(5, 33, 0, 0), 1e-6f, 7, GRAFT_F64);
+    layer_norm(l, act_of(2, 3, 4, 5), 1e-5f, 3, GRAFT_F32);
+    layer_norm(l, act_of(19, 0, 0, 0), 1e-5f, 0, GRAFT_F32);
+}
+
+/* gap: how far q, k and v rows exceed their length; a multiple of the channels is a merged tensor.
+ */
+static void attention(case_list *l, int64_t n, int64_t t, int64_t s, int32_t heads, int64_t d,
+                      int32_t causal, int64_t q_gap, int64_t kv_gap)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_ATTENTION);
+    c->desc.attrs =
+        (graft_attrs){.heads = heads, .causal = causal, .scale = 1.0f / sqrtf((float)d)};
+    c->desc.in[0] = gapped(act_of(n, t, heads * d, 0), q_gap);
+    c->desc.in[1] = c->desc.in[2] = gapped(act_of(n, s, heads * d, 0), kv_gap);
+    c->desc.out = act_of(n, t, heads * d, 0);
+    snprintf(c->name, sizeof c->name,
+             "attention %lld x %lld on %lld, %d heads of %lld%s, gaps %lld %lld", (long long)n,
+             (long long)t, (long long)s, (int)heads, (long long)d, causal ? " causal" : "",
+             (long long)q_gap, (long long)kv_gap);
+}
+
+static void attentions(case_list *l)
+{
+    attention(l, 1, 256, 256, 8, 40, 0, 0, 0);
+    attention(l, 2, 256, 256, 8, 40, 0, 640, 640); /* slices of q, k, v in one tensor */
+    attention(l, 2, 64, 77, 8, 80, 0, 0, 640);     /* cross, slices of k, v in one tensor */
+    attention(l, 2, 16, 77, 8, 160, 0, 0, 0);
+    attention(l, 1, 77, 77, 12, 64, 1, 1536, 1536); /* CLIP */
+    attention(l, 2, 77, 77, 4, 64, 1, 0, 0);
+    attention(l, 1, 144, 144, 1, 512, 0, 0, 0); /* VAE */
+    attention(l, 1, 1, 1, 2, 64, 0, 0, 0);
+    attention(l, 1, 1, 77, 2, 40, 0, 0, 0);
+    attention(l, 3, 1, 1, 1, 8, 1, 0, 0);
+    attention(l, 1, 33, 65, 3, 5, 0, 7, 3);
+    attention(l, 2, 17, 17, 2, 32, 1, 1, 2);
+    attention(l, 1, 9, 154, 5, 24, 0, 0, 0); /* two prompts joined */
+    attention(l, 1, 576, 576, 2, 40, 0, 160, 160);
+    attention(l, 1, 100, 1, 4, 16, 0, 0, 0);
+}
+
+static void binary(case_list *l, graft_op op, graft_tensor_desc a, graft_tensor_desc b, int64_t gap)
+{
+    kernel_case *c = add_case(l, op);
+    c->desc.in[0] = gapped(a, gap);
+    c->desc.in[1] = b;
+    c->desc.out = gapped(a, gap / 2);
+    snprintf(c->name, sizeof c->name, "%s rank %d of %lld, %s b %lldx%lldx%lldx%lld, gap %lld",
+             op == GRAFT_OP_ADD ? "add" : "mul", (int)a.rank, (long long)element_count(&a),
+             b.constant ? "constant" : "given", (long long)b.dim[0], (long long)b.dim[1],
+             (long long)b.dim[2], (long long)b.dim[3], (long long)gap);
+}
+
+static void binaries(case_list *l)
+{
+    for (graft_op op = GRAFT_OP_ADD; op <= GRAFT_OP_MUL; op++) {
+        binary(l, op, act_of(2, 16, 16, 320), act_of(2, 16, 16, 320), 0);
+        binary(l, op, act_of(2, 77, 768, 0), weight_of(1, 77, 768, 0), 0); /* position table */
+        binary(l, op, act_of(2, 77, 768, 0), act_of(1, 1, 768, 0), 0);
+        binary(l, op, act_of(2, 5, 7, 24), act_of(1, 1, 1, 24), 0);
+        binary(l, op, act_of(2, 5, 7, 24), act_of(1, 5, 7, 24), 4);
+        binary(l, op, act_of(2, 5, 7, 24), gapped(act_of(2, 5, 7, 24), 3), 8);
+        binary(l, op, act_of(3, 33, 0, 0), weight_of(1, 33, 0, 0), 0);
+        binary(l, op, act_of(1001, 0, 0, 0), act_of(1001, 0, 0, 0), 0);
+        binary(l, op, act_of(1, 0, 0, 0), act_of(1, 0, 0, 0), 0);
+    }
+}
+
+static void unary(case_list *l, graft_op op, graft_attrs attrs, graft_tensor_desc x,
+                  graft_tensor_desc out, const char *name)
+{
+    kernel_case *c = add_case(l, op);
+    c->desc.attrs = attrs;
+    c->desc.in[0] = x;
+    c->desc.out = out;
+    snprintf(c->name, sizeof c->name, "%s%s %lldx%lldx%lldx%lld", name, act_name[attrs.act],
+             (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3]);
+}
+
+static void elementwise(case_list *l)
+{
+    for (graft_act act = GRAFT_ACT_SILU; act <= GRAFT_ACT_QUICK_GELU; act++) {
+        graft_attrs a = {.act = act};
+        unary(l, GRAFT_OP_ACT, a, act_of(2, 1280, 0, 0), act_of(2, 1280, 0, 0), "act");
+        unary(l, GRAFT_OP_ACT, a, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+        unary(l, GRAFT_OP_ACT, a, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    }
+    graft_attrs scale = {.scale = 0.18215f, .shift = -0.5f}, minus = {.scale = -3};
+    unary(l, GRAFT_OP_SCALE, scale, act_of(1, 32, 32, 4), act_of(1, 32, 32, 4), "scale");
+    unary(l, GRAFT_OP_SCALE, minus, gapped(act_of(5, 13, 0, 0), 3), act_of(5, 13, 0, 0), "scale");
+    unary(l, GRAFT_OP_SCALE, minus, act_of(17, 0, 0, 0), act_of(17, 0, 0, 0), "scale");
+    graft_attrs none = {0};
+    unary(l, GRAFT_OP_GEGLU, none, act_of(1, 64, 640, 0), act_of(1, 64, 320, 0), "geglu");
+    unary(l, GRAFT_OP_GEGLU, none, gapped(act_of(3, 4, 14, 0), 2), gapped(act_of(3, 4, 7, 0), 1),
+          "geglu gap");
+    unary(l, GRAFT_OP_GEGLU, none, act_of(2, 0, 0, 0), act_of(1, 0, 0, 0), "geglu");
+    unary(l, GRAFT_OP_TIMESTEP, none, act_of(2, 0, 0, 0), act_of(2, 320, 0, 0), "timestep");
+    unary(l, GRAFT_OP_TIMESTEP, none, act_of(7, 0, 0, 0), act_of(7, 2, 0, 0), "timestep");
+    unary(l, GRAFT_OP_TIMESTEP, none, act_of(1, 0, 0, 0), act_of(1, 256, 0, 0), "timestep");
+    static const int32_t up[][5] = {
+        {1, 8, 8, 16, 16}, {2, 5, 7, 9, 13}, {1, 3, 4, 10, 4}, {1, 7, 7, 3, 2}, {1, 1, 1, 5, 6}};
+    for (size_t i = 0; i < sizeof up / sizeof *up; i++) {
+        graft_attrs a = {.up_h = up[i][3], .up_w = up[i][4]};
+        int64_t channels = i % 2 ? 5 : 64;
+        unary(l, GRAFT_OP_UPSAMPLE, a, gapped(act_of(up[i][0], up[i][1], up[i][2], channels), i),
+              act_of(up[i][0], up[i][3], up[i][4], channels), "upsample");
+    }
+}
+
+static void two_inputs(case_list *l, graft_op op, graft_tensor_desc a, graft_tensor_desc b,
+                       graft_tensor_desc out, graft_dtype source, const char *name)
+{
+    kernel_case *c = add_case(l, op);
+    c->desc.in[0] = a;
+    c->desc.in[1] = b;
+    c->desc.out = out;
+    c->source = source;
+    snprintf(c->name, sizeof c->name, "%s %lldx%lldx%lldx%lld, weights %d", name,
+             (long long)a.dim[0], (long long)a.dim[1], (long long)a.dim[2], (long long)a.dim[3],
+             (int)source);
+}
+
+static graft_tensor_desc ids_of(int64_t a, int64_t b)
+{
+    graft_tensor_desc t = act_of(a, b, 0, 0);
+    t.dtype = GRAFT_I32;
+    return t;
+}
+
+static void moves(case_list *l)
+{
+    two_inputs(l, GRAFT_OP_CONCAT, act_of(2, 16, 16, 320), act_of(2, 16, 16, 640),
+               act_of(2, 16, 16, 960), 1, "concat");
+    two_inputs(l, GRAFT_OP_CONCAT, gapped(act_of(2, 3, 5, 7), 2), act_of(2, 3, 5, 1),
+               gapped(act_of(2, 3, 5, 8), 5), 1, "concat gap");
+    two_inputs(l, GRAFT_OP_CONCAT, act_of(3, 0, 0, 0), act_of(4, 0, 0, 0), act_of(7, 0, 0, 0), 1,
+               "concat");
+    two_inputs(l, GRAFT_OP_CONCAT, act_of(2, 9, 11, 0), weight_of(2, 9, 4, 0), act_of(2, 9, 15, 0),
+               1, "concat constant");
+    two_inputs(l, GRAFT_OP_EMBEDDING, ids_of(2, 77), weight_of(1000, 768, 0, 0),
+               act_of(2, 77, 768, 0), GRAFT_F16, "embedding");
+    two_inputs(l, GRAFT_OP_EMBEDDING, ids_of(5, 0), weight_of(3, 7, 0, 0),
+               gapped(act_of(5, 7, 0, 0), 2), GRAFT_F8_E4M3, "embedding");
+    two_inputs(l, GRAFT_OP_EMBEDDING, gapped(ids_of(3, 4), 2), weight_of(9, 5, 0, 0),
+               act_of(3, 4, 5, 0), GRAFT_BF16, "embedding gap");
+    two_inputs(l, GRAFT_OP_GATHER_ROW, act_of(2, 77, 768, 0), ids_of(2, 0), act_of(2, 768, 0, 0), 1,
+               "gather_row");
+    two_inputs(l, GRAFT_OP_GATHER_ROW, gapped(act_of(3, 5, 11, 0), 4), ids_of(3, 0),
+               gapped(act_of(3, 11, 0, 0), 1), 1, "gather_row gap");
+}
+
+static void copy(case_list *l, graft_tensor_desc x, graft_tensor_desc out, graft_dtype from,
+                 graft_dtype to)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_COPY);
+    c->fixed = true;
+    c->desc.in[0] = x;
+    c->desc.out = out;
+    c->desc.in[0].dtype = from;
+    c->desc.out.dtype = to;
+    snprintf(c->name, sizeof c->name,
+             "copy dtype %d to %d, %lldx%lldx%lldx%lld, strides %lld,%lld,%lld,%lld", (int)from,
+             (int)to, (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2],
+             (long long)x.dim[3], (long long)x.stride[0], (long long)x.stride[1],
+             (long long)x.stride[2], (long long)x.stride[3]);
+}
+
+/* A view in the shape (n,h,w,c) of a dense (n,c,h,w). */
+static graft_tensor_desc channels_first(int64_t n, int64_t h, int64_t w, int64_t c)
+{
+    graft_tensor_desc t = act_of(n, h, w, c);
+    t.stride[0] = c * h * w;
+    t.stride[1] = w;
+    t.stride[2] = 1;
+    t.stride[3] = h * w;
+    return t;
+}
+
+static void copies(case_list *l)
+{
+    static const graft_dtype all[] = {GRAFT_F32, GRAFT_F16, GRAFT_BF16, GRAFT_I8,
+                                      GRAFT_U8,  GRAFT_I32, GRAFT_I64,  GRAFT_F64};
+    for (size_t i = 0; i < 8; i++)
+        for (size_t j = 0; j < 8; j++)
+            copy(l, gapped(act_of(3, 5, 17, 0), i % 3), act_of(3, 5, 17, 0), all[i], all[j]);
+    copy(l, act_of(2, 19, 0, 0), act_of(2, 19, 0, 0), GRAFT_F8_E4M3, GRAFT_F32);
+    copy(l, act_of(2, 19, 0, 0), act_of(2, 19, 0, 0), GRAFT_F8_E5M2, GRAFT_BF16);
+    copy(l, act_of(2, 19, 0, 0), act_of(2, 19, 0, 0), GRAFT_F32, GRAFT_BOOL8);
+    for (size_t i = 0; i < 3; i++) {
+        graft_dtype t = all[i];
+        copy(l, channels_first(2, 16, 16, 4), act_of(2, 16, 16, 4), t, t);
+        copy(l, act_of(2, 16, 16, 4), channels_first(2, 16, 16, 4), t, t);
+        copy(l, channels_first(1, 5, 7, 3), act_of(1, 5, 7, 3), GRAFT_F32, t);
+        copy(l, act_of(1, 5, 7, 3), channels_first(1, 5, 7, 3), t, GRAFT_F32);
+        copy(l, gapped(act_of(2, 6, 5, 8), 8), act_of(2, 6, 5, 8), t, t); /* a slice */
+    }
+    copy(l, act_of(1, 0, 0, 0), act_of(1, 0, 0, 0), GRAFT_F32, GRAFT_F16);
+    copy(l, act_of(2, 64, 320, 0), act_of(2, 64, 320, 0), GRAFT_BF16, GRAFT_F32);
+}
+
+kernel_case *kernel_cases(size_t *count)
+{
+    case_list l = {0};
+    convs(&l);
+    linears(&l);
+    norms(&l);
+    attentions(&l);
+    binaries(&l);
+    elementwise(&l);
+    moves(&l);
+    copies(&l);
+    *count = l.count;
+    return l.item;
+}

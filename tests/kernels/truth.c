@@ -1,0 +1,267 @@
+#include <math.h>
+
+#include "base/half.h"
+#include "tests/kernels/harness.h"
+
+/* Element of a dense array in the shape of t, indices from the front. */
+static double get(const graft_tensor_desc *t, const float *v, const int64_t *at)
+{
+    int64_t i = 0;
+    for (int d = 0; d < t->rank; d++) i = i * t->dim[d] + at[d];
+    return (double)v[i];
+}
+
+static double act(graft_act a, double x)
+{
+    switch (a) {
+    case GRAFT_ACT_SILU:
+        return x / (1 + exp(-x));
+    case GRAFT_ACT_GELU:
+        return x * 0.5 * (1 + erf(x / sqrt(2.0)));
+    case GRAFT_ACT_QUICK_GELU:
+        return x / (1 + exp(-1.702 * x));
+    default:
+        return x;
+    }
+}
+
+static double conv2d(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_attrs *a = &c->desc.attrs;
+    const graft_tensor_desc *in = c->desc.in;
+    int64_t up = a->upsample == 2 ? 2 : 1;
+    int64_t height = up == 2 ? a->up_h : in[0].dim[1], width = up == 2 ? a->up_w : in[0].dim[2];
+    double sum = val[2] ? (double)val[2][at[3]] : 0;
+    for (int64_t i = 0; i < a->kernel_h; i++)
+        for (int64_t j = 0; j < a->kernel_w; j++) {
+            int64_t r = at[1] * a->stride_h + i - a->pad_top;
+            int64_t s = at[2] * a->stride_w + j - a->pad_left;
+            if (r < 0 || s < 0 || r >= height || s >= width) continue;
+            for (int64_t k = 0; k < in[0].dim[3]; k++)
+                sum += get(&in[0], val[0], (int64_t[4]){at[0], r / up, s / up, k}) *
+                       get(&in[1], val[1], (int64_t[4]){at[3], k, i, j});
+        }
+    if (val[3]) sum += get(&in[3], val[3], (int64_t[2]){at[0], at[3]});
+    if (val[4]) sum += get(&in[4], val[4], at);
+    return act(a->act, sum);
+}
+
+static double dot(const kernel_case *c, float *const *val, const int64_t *at, int64_t column)
+{
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int64_t last = x->rank - 1, k = x->dim[last], from[GRAFT_MAX_RANK];
+    for (int d = 0; d < last; d++) from[d] = at[d];
+    double sum = val[2] ? (double)val[2][column] : 0;
+    for (int64_t i = 0; i < k; i++) {
+        from[last] = i;
+        sum += get(x, val[0], from) * (double)val[1][column * k + i];
+    }
+    return sum;
+}
+
+static double linear(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *out = &c->desc.out;
+    int64_t column = at[out->rank - 1], n = out->dim[out->rank - 1];
+    double sum = dot(c, val, at, column);
+    if (c->desc.attrs.act == GRAFT_ACT_GEGLU)
+        return sum * act(GRAFT_ACT_GELU, dot(c, val, at, n + column));
+    if (val[3]) sum += get(out, val[3], at);
+    return act(c->desc.attrs.act, sum);
+}
+
+static double group_norm(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int64_t size = x->dim[3] / c->desc.attrs.groups, first = at[3] / size * size;
+    double sum = 0, squares = 0, count = (double)(x->dim[1] * x->dim[2] * size);
+    for (int64_t p = 0; p < x->dim[1] * x->dim[2]; p++)
+        for (int64_t i = first; i < first + size; i++) {
+            int64_t pixel[4] = {at[0], p / x->dim[2], p % x->dim[2], i};
+            double v = get(x, val[0], pixel);
+            sum += v;
+            squares += v * v;
+        }
+    double mean = sum / count, variance = squares / count - mean * mean;
+    double v = (get(x, val[0], at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
+    return act(c->desc.attrs.act, v * (double)val[1][at[3]] + (double)val[2][at[3]]);
+}
+
+static double layer_norm(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int last = x->rank - 1;
+    int64_t n = x->dim[last], from[GRAFT_MAX_RANK];
+    double sum = 0, squares = 0;
+    for (int d = 0; d < last; d++) from[d] = at[d];
+    for (from[last] = 0; from[last] < n; from[last]++) {
+        double v = get(x, val[0], from);
+        sum += v;
+        squares += v * v;
+    }
+    double mean = sum / (double)n, variance = squares / (double)n - mean * mean;
+    double v = (get(x, val[0], at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
+    return v * (double)val[1][at[last]] + (double)val[2][at[last]];
+}
+
+static double attention(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *q = &c->desc.in[0], *k = &c->desc.in[1];
+    int64_t d = q->dim[2] / c->desc.attrs.heads, first = at[2] / d * d;
+    int64_t keys = c->desc.attrs.causal ? at[1] + 1 : k->dim[1];
+    double above = 0, below = 0;
+    for (int64_t s = 0; s < keys; s++) {
+        double score = 0;
+        for (int64_t i = first; i < first + d; i++)
+            score += get(q, val[0], (int64_t[3]){at[0], at[1], i}) *
+                     get(k, val[1], (int64_t[3]){at[0], s, i});
+        /* Test data keeps scores small enough to go without the usual shift. */
+        double weight = exp(score * (double)c->desc.attrs.scale);
+        above += weight * get(k, val[2], (int64_t[3]){at[0], s, at[2]});
+        below += weight;
+    }
+    return above / below;
+}
+
+/* Element of b that broadcasts to `at` of the output. */
+static double broadcast(const kernel_case *c, const float *b, const int64_t *at)
+{
+    const graft_tensor_desc *t = &c->desc.in[1];
+    int missing = c->desc.out.rank - t->rank;
+    int64_t from[GRAFT_MAX_RANK];
+    for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] == 1 ? 0 : at[d + missing];
+    return get(t, b, from);
+}
+
+static double concat(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *a = &c->desc.in[0];
+    int last = a->rank - 1;
+    int64_t from[GRAFT_MAX_RANK];
+    for (int d = 0; d <= last; d++) from[d] = at[d];
+    if (at[last] < a->dim[last]) return get(a, val[0], from);
+    from[last] -= a->dim[last];
+    return get(&c->desc.in[1], val[1], from);
+}
+
+static double copy(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    double v = get(&c->desc.in[0], val[0], at);
+    switch (c->desc.out.dtype) {
+    case GRAFT_F16:
+        return (double)graft_f16_to_f32(graft_f32_to_f16((float)v));
+    case GRAFT_BF16:
+        return (double)graft_bf16_to_f32(graft_f32_to_bf16((float)v));
+    case GRAFT_I8:
+        v = nearbyint(v);
+        return v < -128 ? -128 : v > 127 ? 127 : v;
+    case GRAFT_U8:
+        v = nearbyint(v);
+        return v < 0 ? 0 : v > 255 ? 255 : v;
+    case GRAFT_I32:
+    case GRAFT_I64:
+        return nearbyint(v);
+    case GRAFT_BOOL8:
+        return v != 0;
+    default:
+        return v;
+    }
+}
+
+static double upsample(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *x = &c->desc.in[0], *y = &c->desc.out;
+    int64_t from[4] = {at[0], at[1] * x->dim[1] / y->dim[1], at[2] * x->dim[2] / y->dim[2], at[3]};
+    return get(x, val[0], from);
+}
+
+static double embedding(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *ids = &c->desc.in[0];
+    int64_t id = (int64_t)get(ids, val[0], at);
+    return (double)val[1][id * c->desc.in[1].dim[1] + at[ids->rank]];
+}
+
+static double timestep(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    int64_t half = c->desc.out.dim[1] / 2, i = at[1] % half;
+    double angle = (double)val[0][at[0]] * pow(10000.0, -(double)i / (double)half);
+    return at[1] < half ? cos(angle) : sin(angle);
+}
+
+static double geglu(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int last = x->rank - 1;
+    int64_t from[GRAFT_MAX_RANK];
+    for (int d = 0; d <= last; d++) from[d] = at[d];
+    double v = get(x, val[0], from);
+    from[last] += x->dim[last] / 2;
+    return v * act(GRAFT_ACT_GELU, get(x, val[0], from));
+}
+
+static double gather_row(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    return get(&c->desc.in[0], val[0], (int64_t[3]){at[0], (int64_t)val[1][at[0]], at[1]});
+}
+
+double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_MAX_RANK])
+{
+    const graft_attrs *a = &c->desc.attrs;
+    switch (c->desc.op) {
+    case GRAFT_OP_CONV2D:
+        return conv2d(c, val, at);
+    case GRAFT_OP_LINEAR:
+        return linear(c, val, at);
+    case GRAFT_OP_GROUP_NORM:
+        return group_norm(c, val, at);
+    case GRAFT_OP_LAYER_NORM:
+        return layer_norm(c, val, at);
+    case GRAFT_OP_ATTENTION:
+        return attention(c, val, at);
+    case GRAFT_OP_ACT:
+        return act(a->act, get(&c->desc.out, val[0], at));
+    case GRAFT_OP_ADD:
+        return get(&c->desc.out, val[0], at) + broadcast(c, val[1], at);
+    case GRAFT_OP_MUL:
+        return get(&c->desc.out, val[0], at) * broadcast(c, val[1], at);
+    case GRAFT_OP_SCALE:
+        return get(&c->desc.out, val[0], at) * (double)a->scale + (double)a->shift;
+    case GRAFT_OP_CONCAT:
+        return concat(c, val, at);
+    case GRAFT_OP_COPY:
+        return copy(c, val, at);
+    case GRAFT_OP_UPSAMPLE:
+        return upsample(c, val, at);
+    case GRAFT_OP_EMBEDDING:
+        return embedding(c, val, at);
+    case GRAFT_OP_TIMESTEP:
+        return timestep(c, val, at);
+    case GRAFT_OP_GEGLU:
+        return geglu(c, val, at);
+    case GRAFT_OP_GATHER_ROW:
+        return gather_row(c, val, at);
+    default:
+        return NAN;
+    }
+}
+
+double truth_cost(const kernel_case *c)
+{
+    const graft_op_desc *d = &c->desc;
+    const graft_tensor_desc *x = &d->in[0];
+    switch (d->op) {
+    case GRAFT_OP_CONV2D:
+        return (double)(d->in[1].dim[1] * d->in[1].dim[2] * d->in[1].dim[3]);
+    case GRAFT_OP_LINEAR:
+        return (double)(2 * d->in[1].dim[1]);
+    case GRAFT_OP_GROUP_NORM:
+        return (double)(x->dim[1] * x->dim[2] * x->dim[3] / d->attrs.groups);
+    case GRAFT_OP_LAYER_NORM:
+        return (double)x->dim[x->rank - 1];
+    case GRAFT_OP_ATTENTION:
+        return (double)(d->in[1].dim[1] * x->dim[2] / d->attrs.heads);
+    default:
+        return 1;
+    }
+}

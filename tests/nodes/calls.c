@@ -1,0 +1,504 @@
+/* Every node that works on models, with models that only write down how they were called: arguments
+ * arrive where they belong, references balance, failures name the input, memory may end anywhere.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "tests/nodes/fake_engine.h"
+#include "tests/nodes/fake_host.h"
+#include "tests/test.h"
+
+static fake_host host;
+static graft_arg model[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
+
+static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
+{
+    fake_engine_reset();
+    fake_host_clear(&host);
+    return fake_host_run(&host, fake_host_node(id), in, out, NULL, 0);
+}
+
+/* Connects every object input to a value of its type; two prompts differ. */
+static void connect(const graft_node *node, graft_arg *in)
+{
+    int prompts = 0;
+    fake_host_defaults(node, in);
+    for (int i = 0; node->inputs[i]; i++) {
+        const char *t = node->inputs[i]->type;
+        if (strcmp(t, "MODEL") == 0) in[i] = model[0];
+        if (strcmp(t, "CLIP") == 0) in[i] = model[1];
+        if (strcmp(t, "VAE") == 0) in[i] = model[2];
+        if (strcmp(t, "CONDITIONING") == 0) in[i] = prompts++ ? prompt_b[0] : prompt_a[0];
+        if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
+        if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
+        if (strcmp(t, "MASK") == 0) in[i] = mask[0];
+    }
+}
+
+static void set_i(const graft_node *n, graft_arg *in, const char *name, int64_t v)
+{
+    in[fake_host_input(n, name)].u.i = v;
+}
+static void set_f(const graft_node *n, graft_arg *in, const char *name, double v)
+{
+    in[fake_host_input(n, name)].u.f = v;
+}
+static void set_s(const graft_node *n, graft_arg *in, const char *name, const char *v)
+{
+    in[fake_host_input(n, name)].u.s = v;
+}
+
+static void make_inputs(void)
+{
+    graft_arg in[24], m;
+    fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
+    CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
+    CHECK_STR(host.phases, "load ");
+    CHECK(strstr(fake_trace, "checkpoint file.safetensors\n") != NULL);
+    connect(fake_host_node("CLIPTextEncode"), in);
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
+    const graft_node *n = fake_host_node("EmptyLatentImage");
+    fake_host_defaults(n, in);
+    set_i(n, in, "width", 32), set_i(n, in, "height", 16), set_i(n, in, "batch_size", 2);
+    CHECK_INT(run_with("EmptyLatentImage", in, latent), GRAFT_OK);
+    n = fake_host_node("EmptyImage");
+    fake_host_defaults(n, in);
+    set_i(n, in, "width", 32), set_i(n, in, "height", 16);
+    CHECK_INT(run_with("EmptyImage", in, image), GRAFT_OK);
+    n = fake_host_node("ImageToMask");
+    connect(n, in);
+    CHECK_INT(run_with("ImageToMask", in, mask), GRAFT_OK);
+    m = mask[0];
+    CHECK(m.kind == GRAFT_OBJECT && strcmp(m.u.v->ops->type, "MASK") == 0);
+}
+
+/* Runs a connected node after `edit` and compares what the engine was asked. */
+static void expect(const char *id, void (*edit)(const graft_node *n, graft_arg *in),
+                   const char *want, const char *phases)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], out[4];
+    int live = fake_live;
+    connect(n, in);
+    if (edit) edit(n, in);
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, want);
+    CHECK_STR(host.phases, phases);
+    CHECK_INT(host.fails, 0);
+    for (int i = 0; n->outputs[i]; i++) {
+        CHECK(out[i].kind != GRAFT_NONE);
+        if (out[i].kind == GRAFT_OBJECT) CHECK_STR(out[i].u.v->ops->type, n->outputs[i]->type);
+    }
+    fake_host_release(out, 4);
+    CHECK_INT(fake_live, live);
+}
+
+static void edit_loaders(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, n->inputs[0]->name, "sub/other.safetensors");
+}
+static void edit_lora(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength_model", 0.75);
+    if (fake_host_input(n, "strength_clip") >= 0) set_f(n, in, "strength_clip", -2);
+}
+static void loaders_pass_files_on(void)
+{
+    expect("CheckpointLoaderSimple", edit_loaders, "checkpoint other.safetensors\n", "load ");
+    expect("UNETLoader", NULL, "model file.safetensors\n", "load ");
+    expect("CLIPLoader", NULL, "clip stable_diffusion file.safetensors\n", "load ");
+    expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
+    expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
+    expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
+    expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
+    expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
+}
+
+static void edit_text(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "text", "a (cat:1.2)");
+}
+static void edit_sdxl(const graft_node *n, graft_arg *in)
+{
+    static const char *const names[] = {"width",  "height",       "crop_w",
+                                        "crop_h", "target_width", "target_height"};
+    for (int i = 0; i < 6; i++) set_i(n, in, names[i], i + 1);
+    set_s(n, in, "text_g", "g"), set_s(n, in, "text_l", "l");
+}
+static void edit_average(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "conditioning_to_strength", 0.25);
+}
+static void edit_range(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "start", 0.125), set_f(n, in, "end", 0.5);
+}
+static void edit_layer(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "stop_at_clip_layer", -2);
+}
+static void prompts_pass_arguments_on(void)
+{
+    expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
+    expect("CLIPTextEncodeSDXL", edit_sdxl, "encode_sdxl 'g' 'l' 1 2 3 4 5 6\n", "encode ");
+    expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
+    expect("ConditioningCombine", NULL, "combine 1\n", "");
+    expect("ConditioningConcat", NULL, "concat 1\n", "");
+    expect("ConditioningAverage", edit_average, "average 1 0.25\n", "");
+    expect("ConditioningSetTimestepRange", edit_range, "range 0.125 0.5\n", "");
+    expect("ConditioningZeroOut", NULL, "zero_out\n", "");
+}
+
+static void edit_sampler(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "seed", (int64_t)UINT64_MAX);
+    set_i(n, in, "steps", 7);
+    set_f(n, in, "cfg", 5.5), set_f(n, in, "denoise", 0.5);
+    set_s(n, in, "sampler_name", "heun"), set_s(n, in, "scheduler", "karras");
+}
+static void edit_advanced(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "noise_seed", 1);
+    set_i(n, in, "start_at_step", 3), set_i(n, in, "end_at_step", 9);
+    set_s(n, in, "add_noise", "disable");
+    set_s(n, in, "return_with_leftover_noise", "enable");
+    set_s(n, in, "sampler_name", "euler"), set_s(n, in, "scheduler", "normal");
+}
+static void edit_advanced_defaults(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampler_name", "euler"), set_s(n, in, "scheduler", "normal");
+}
+static void samplers_pass_arguments_on(void)
+{
+    expect("KSampler", edit_sampler,
+           "sample seed=18446744073709551615 noise=1 steps=7 cfg=5.5 heun karras denoise=0.5 0-7 "
+           "full=0 two=1\n",
+           "sample ");
+    CHECK_INT(host.done, 2);
+    CHECK_INT(host.total, 2);
+    CHECK_INT(host.previews, 1);
+    CHECK_INT(host.preview_byte, 10);
+    CHECK_STR(host.log, "half way\n");
+    expect("KSamplerAdvanced", edit_advanced,
+           "sample seed=1 noise=0 steps=20 cfg=8 euler normal denoise=1 3-9 full=0 two=1\n",
+           "sample ");
+    expect("KSamplerAdvanced", edit_advanced_defaults,
+           "sample seed=0 noise=1 steps=20 cfg=8 euler normal denoise=1 0-10000 full=1 two=1\n",
+           "sample ");
+}
+
+static void edit_sampling(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampling", "v_prediction");
+    set_i(n, in, "zsnr", 1);
+}
+static void edit_compile(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "precision", "bf16"), set_s(n, in, "tuning", "full");
+    set_s(n, in, "device", "cpu"), set_s(n, in, "cache", "disable");
+    set_i(n, in, "max_memory_mb", 900), set_i(n, in, "width", 640);
+    set_i(n, in, "height", 480), set_i(n, in, "batch_size", 3);
+    if (fake_host_input(n, "tile") >= 0) set_s(n, in, "tile", "off");
+}
+static void edit_unconnected(const graft_node *n, graft_arg *in)
+{
+    for (int i = 0; n->inputs[i]; i++)
+        if (n->inputs[i]->flags & GRAFT_INPUT_OPTIONAL) in[i] = (graft_arg){.kind = GRAFT_NONE};
+}
+static void options_pass_arguments_on(void)
+{
+    expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
+    expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("CompileModel", edit_compile,
+           "compile model bf16 full cpu memory=900 cache=0 tile=0 640x480x3\n", "compile ");
+    expect("CompileModel", edit_unconnected,
+           "compile model auto fast auto memory=0 cache=1 tile=0 0x0x0\n", "compile ");
+    expect("CompileVAE", edit_compile,
+           "compile vae bf16 full cpu memory=900 cache=0 tile=0 640x480x3\n", "compile ");
+    expect("CompileVAE", edit_unconnected,
+           "compile vae auto fast auto memory=0 cache=1 tile=1 0x0x0\n", "compile ");
+    expect("CLIPLoader", edit_unconnected, "clip stable_diffusion file.safetensors\n", "load ");
+}
+
+static void edit_tiles(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "tile_size", 256), set_i(n, in, "overlap", 32);
+}
+static void vae_nodes_pass_arguments_on(void)
+{
+    expect("VAEDecode", NULL, "decode\n", "decode ");
+    expect("VAEDecodeTiled", edit_tiles, "decode tiles=256,32\n", "decode ");
+    expect("VAEEncode", NULL, "vae encode\n", "encode ");
+    expect("VAEEncodeTiled", edit_tiles, "vae encode tiles=256,32\n", "encode ");
+    expect("VAEEncodeForInpaint", NULL, "vae inpaint grow=6 mask=1\n", "encode ");
+}
+
+static void reports_as_text_and_picture(void)
+{
+    graft_arg in[24], out[4];
+    char text[64] = "";
+    const graft_node *n = fake_host_node("ModelReport");
+    connect(n, in);
+    edit_unconnected(n, in);
+    fake_engine_reset(), fake_host_clear(&host);
+    CHECK_INT(fake_host_run(&host, n, in, out, text, sizeof text), GRAFT_OK);
+    CHECK_STR(fake_trace, "report model=1 vae=0 clip=0\n");
+    CHECK_STR(text, "line \"one\"\nline two");
+    CHECK_STR(host.ui, "text \"line \\\"one\\\"\\nline two\"\n");
+    fake_host_release(out, 4);
+    expect("ModelReport", NULL, "report model=1 vae=1 clip=1\n", "");
+}
+
+/* ------------------------------------------------------------------ failures */
+
+static void expect_failure(const char *id, void (*edit)(const graft_node *n, graft_arg *in),
+                           graft_status want, const char *input, const char *text)
+{
+    graft_arg in[24], out[4];
+    int live = fake_live;
+    connect(fake_host_node(id), in);
+    if (edit) edit(fake_host_node(id), in);
+    graft_status planned = fake_fail;
+    fake_host_clear(&host);
+    fake_trace[0] = 0;
+    fake_fail = planned;
+    CHECK_INT(fake_host_run(&host, fake_host_node(id), in, out, NULL, 0), want);
+    CHECK_INT(host.fails, 1);
+    CHECK_INT(host.fail_code, want);
+    CHECK_STR(host.fail_input, input);
+    if (!strstr(host.fail_text, text)) fprintf(stderr, "%s: %s\n", id, host.fail_text);
+    CHECK(strstr(host.fail_text, text) != NULL);
+    for (int i = 0; i < 4; i++) CHECK_INT(out[i].kind, GRAFT_NONE);
+    CHECK_INT(fake_live, live);
+}
+
+static void edit_no_file(const graft_node *n, graft_arg *in)
+{
+    for (int i = 0; n->inputs[i]; i++)
+        if (n->inputs[i]->kind == GRAFT_CHOICE && in[i].u.s &&
+            strcmp(in[i].u.s, "file.safetensors") == 0) {
+            in[i].u.s = "missing.safetensors";
+            return;
+        }
+}
+static void edit_sd3(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "sd3");
+}
+static void edit_img_to_img(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampling", "img_to_img");
+}
+static void edit_missing(const graft_node *n, graft_arg *in)
+{
+    (void)n;
+    in[0] = (graft_arg){.kind = GRAFT_NONE};
+}
+static void edit_wrong_kind(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "steps")] = (graft_arg){.kind = GRAFT_FLOAT, .u.f = 1};
+}
+static void edit_null_text(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "text")] = (graft_arg){.kind = GRAFT_STRING};
+}
+static void edit_wrong_object(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "vae")] = model[0];
+}
+
+static void failures_name_the_input(void)
+{
+    static const char *const loaders[][2] = {{"CheckpointLoaderSimple", "ckpt_name"},
+                                             {"UNETLoader", "unet_name"},
+                                             {"CLIPLoader", "clip_name"},
+                                             {"DualCLIPLoader", "clip_name1"},
+                                             {"VAELoader", "vae_name"},
+                                             {"LoraLoader", "lora_name"},
+                                             {"LoraLoaderModelOnly", "lora_name"},
+                                             {"SwapWeights", "ckpt_name"}};
+    for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
+        expect_failure(loaders[i][0], edit_no_file, GRAFT_E_NOTFOUND, loaders[i][1],
+                       "missing.safetensors");
+        fake_fail = GRAFT_E_FORMAT;
+        expect_failure(loaders[i][0], NULL, GRAFT_E_FORMAT, loaders[i][1], "planned failure");
+    }
+    expect_failure("CLIPLoader", edit_sd3, GRAFT_E_UNSUPPORTED, "type", "sd3");
+    expect_failure("DualCLIPLoader", edit_sd3, GRAFT_E_UNSUPPORTED, "type", "sd3");
+    expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",
+                   "img_to_img");
+    fake_fail = GRAFT_E_DEVICE;
+    expect_failure("KSampler", NULL, GRAFT_E_DEVICE, "", "planned failure");
+}
+
+static void bad_arguments_are_refused(void)
+{
+    expect_failure("KSampler", edit_missing, GRAFT_E_ARG, "model", "missing");
+    expect_failure("KSampler", edit_wrong_kind, GRAFT_E_ARG, "steps", "INT");
+    expect_failure("CLIPTextEncode", edit_null_text, GRAFT_E_ARG, "text", "STRING");
+    expect_failure("VAEDecode", edit_wrong_object, GRAFT_E_ARG, "vae", "VAE");
+}
+
+static void sampling_stops_when_cancelled(void)
+{
+    graft_arg in[24], out[4];
+    const graft_node *n = fake_host_node("KSampler");
+    connect(n, in);
+    set_s(n, in, "sampler_name", "euler"), set_s(n, in, "scheduler", "normal");
+    fake_engine_reset(), fake_host_clear(&host);
+    fake_wait_for_cancel = true;
+    host.cancel_after = 5;
+    CHECK_INT(fake_host_run(&host, n, in, out, NULL, 0), GRAFT_E_CANCEL);
+    CHECK_INT(host.fail_code, GRAFT_E_CANCEL);
+    fake_wait_for_cancel = false;
+}
+
+/* Each allocation of each node fails in turn: an error, nothing lost, and success in the end. */
+static void memory_may_end_anywhere(void)
+{
+    const graft_node *n;
+    for (uint32_t k = 0; (n = graft_plugin_entry.node(k)); k++) {
+        if (strncmp(n->id, "Load", 4) == 0 && strncmp(n->id, "Lora", 4) != 0)
+            continue; /* files.c */
+        if (strncmp(n->id, "Save", 4) == 0 || strcmp(n->id, "PreviewImage") == 0) continue;
+        graft_arg in[24], out[4];
+        graft_alloc_stats before, after;
+        graft_status st = GRAFT_E_NOMEM;
+        connect(n, in);
+        if (strcmp(n->id, "ImageScale") == 0 || strcmp(n->id, "LatentUpscale") == 0)
+            set_i(n, in, "width", 64), set_i(n, in, "height", 64);
+        if (strcmp(n->id, "EmptyLatentImage") == 0 || strcmp(n->id, "EmptyImage") == 0)
+            set_i(n, in, "width", 16), set_i(n, in, "height", 16);
+        graft_alloc_stats_get(&before);
+        for (int fail_at = 1; st != GRAFT_OK && fail_at < 500; fail_at++) {
+            fake_host_clear(&host), fake_engine_reset();
+            graft_alloc_fail_at(fail_at);
+            st = fake_host_run(&host, n, in, out, NULL, 0);
+            graft_alloc_fail_at(0);
+            if (st != GRAFT_OK) CHECK(out[0].kind == GRAFT_NONE && host.fails <= 1);
+            fake_host_release(out, 4);
+        }
+        CHECK_INT(st, GRAFT_OK);
+        graft_alloc_stats_get(&after);
+        if (after.live_blocks != before.live_blocks) fprintf(stderr, "%s loses memory\n", n->id);
+        CHECK_INT(after.live_blocks, before.live_blocks);
+    }
+}
+
+static void check_choices(const char *id, const char *input, const char *const *want)
+{
+    const graft_choices_api *api = fake_host_node(id)->query(GRAFT_CHOICES_ID);
+    char **names = api->list(&host.host, input);
+    int i = 0;
+    CHECK(names != NULL);
+    for (; names && names[i] && want[i]; i++) CHECK_STR(names[i], want[i]);
+    CHECK(names && !names[i] && !want[i]);
+    api->free(names);
+}
+
+static void choices_depend_on_the_machine(void)
+{
+    static const char *const files[] = {"file.safetensors", "sub/other.safetensors", NULL};
+    static const char *const one[] = {"file.safetensors", NULL};
+    static const char *const samplers[] = {"euler", "heun", NULL};
+    static const char *const schedulers[] = {"normal", "karras", NULL};
+    static const char *const devices[] = {"auto", "cpu", "ref", NULL};
+    check_choices("CheckpointLoaderSimple", "ckpt_name", files);
+    check_choices("SwapWeights", "ckpt_name", files);
+    check_choices("VAELoader", "vae_name", one);
+    check_choices("LoraLoader", "lora_name", one);
+    check_choices("KSampler", "sampler_name", samplers);
+    check_choices("KSampler", "scheduler", schedulers);
+    check_choices("KSamplerAdvanced", "sampler_name", samplers);
+    check_choices("KSamplerAdvanced", "scheduler", schedulers);
+    check_choices("CompileModel", "device", devices);
+    check_choices("CompileVAE", "device", devices);
+    CHECK(!fake_host_node("KSampler")->query("graft.unknown/1"));
+}
+
+/* The engine is made once, when something needs it, and goes with the last deinit(). */
+static void engine_comes_late_and_goes(void)
+{
+    graft_arg in[24], out[4];
+    setenv("GRAFT_CACHE", "/cache", 1);
+    CHECK_INT(fake_engines, 0);
+    fake_host_defaults(fake_host_node("VAELoader"), in);
+    CHECK_INT(run_with("VAELoader", in, out), GRAFT_OK);
+    CHECK(strstr(fake_trace, "engine cache=/cache\n") != NULL);
+    fake_host_release(out, 4);
+    CHECK_INT(run_with("VAELoader", in, out), GRAFT_OK);
+    fake_host_release(out, 4);
+    CHECK_INT(fake_engines, 1);
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    graft_plugin_entry.deinit();
+    CHECK_INT(fake_engines, 1);
+    graft_plugin_entry.deinit();
+    CHECK_INT(fake_engines, 0);
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    unsetenv("GRAFT_CACHE");
+    setenv("XDG_CACHE_HOME", "/xdg", 1);
+    CHECK_INT(run_with("VAELoader", in, out), GRAFT_OK);
+    CHECK(strstr(fake_trace, "engine cache=/xdg/graft\n") != NULL);
+    fake_host_release(out, 4);
+    graft_plugin_entry.deinit();
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    setenv("HOME", "/home/u", 1);
+    fake_fail = GRAFT_E_DEVICE;
+    CHECK_INT(fake_host_run(&host, fake_host_node("VAELoader"), in, out, NULL, 0), GRAFT_E_DEVICE);
+    CHECK_INT(run_with("VAELoader", in, out), GRAFT_OK);
+    CHECK(strstr(fake_trace, "engine cache=/home/u/.cache/graft\n") != NULL);
+    fake_host_release(out, 4);
+}
+
+static void a_bare_host_is_enough(void)
+{
+    graft_arg in[24], out[4];
+    host.bare = true;
+    connect(fake_host_node("CLIPTextEncode"), in);
+    CHECK_INT(run_with("CLIPTextEncode", in, out), GRAFT_OK);
+    fake_host_release(out, 4);
+    connect(fake_host_node("ModelReport"), in);
+    CHECK_INT(run_with("ModelReport", in, out), GRAFT_OK);
+    fake_host_release(out, 4);
+    connect(fake_host_node("SaveImage"), in);
+    CHECK_INT(run_with("SaveImage", in, out), GRAFT_E_UNSUPPORTED);
+    connect(fake_host_node("VAELoader"), in);
+    CHECK_INT(run_with("VAELoader", in, out), GRAFT_E_UNSUPPORTED);
+    CHECK_STR(host.fail_input, "vae_name");
+    host.bare = false;
+}
+
+int main(void)
+{
+    graft_alloc_stats stats;
+    if (fake_host_init(&host)) return 1;
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    RUN(engine_comes_late_and_goes);
+    RUN(make_inputs);
+    if (test_failures == 0) {
+        RUN(loaders_pass_files_on);
+        RUN(prompts_pass_arguments_on);
+        RUN(samplers_pass_arguments_on);
+        RUN(options_pass_arguments_on);
+        RUN(vae_nodes_pass_arguments_on);
+        RUN(reports_as_text_and_picture);
+        RUN(failures_name_the_input);
+        RUN(bad_arguments_are_refused);
+        RUN(sampling_stops_when_cancelled);
+        RUN(memory_may_end_anywhere);
+        RUN(choices_depend_on_the_machine);
+        RUN(a_bare_host_is_enough);
+    }
+    fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
+    fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
+    graft_plugin_entry.deinit();
+    CHECK_INT(fake_live, 0);
+    CHECK_INT(fake_engines, 0);
+    graft_alloc_stats_get(&stats);
+    CHECK_INT(stats.live_blocks, 0);
+    fake_host_finish(&host);
+    return test_end();
+}

@@ -1,0 +1,379 @@
+#include "tests/nodes/fake_engine.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+char fake_trace[4096];
+int fake_live, fake_engines;
+graft_status fake_fail;
+bool fake_wait_for_cancel;
+
+void fake_engine_reset(void)
+{
+    fake_trace[0] = 0;
+    fake_fail = GRAFT_OK;
+    fake_wait_for_cancel = false;
+}
+
+__attribute__((format(printf, 1, 2))) static void trace(const char *fmt, ...)
+{
+    size_t n = strlen(fake_trace);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(fake_trace + n, sizeof fake_trace - n, fmt, args);
+    va_end(args);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static graft_status due(graft_err *e)
+{
+    graft_status st = fake_fail;
+    fake_fail = GRAFT_OK;
+    return st == GRAFT_OK ? st : graft_fail(e, st, "planned failure");
+}
+
+#define OBJECT(T)                                                                                  \
+    struct graft_##T {                                                                             \
+        atomic_int refs;                                                                           \
+    };                                                                                             \
+    graft_##T *graft_##T##_retain(graft_##T *o)                                                    \
+    {                                                                                              \
+        if (o) atomic_fetch_add(&o->refs, 1);                                                      \
+        return o;                                                                                  \
+    }                                                                                              \
+    void graft_##T##_release(graft_##T *o)                                                         \
+    {                                                                                              \
+        if (!o || atomic_fetch_sub(&o->refs, 1) != 1) return;                                      \
+        fake_live--;                                                                               \
+        graft_free(o);                                                                             \
+    }                                                                                              \
+    static graft_status make_##T(graft_##T **out, graft_err *e)                                    \
+    {                                                                                              \
+        graft_status st = due(e);                                                                  \
+        if (st != GRAFT_OK) return st;                                                             \
+        *out = graft_malloc(sizeof **out);                                                         \
+        if (!*out) return graft_fail_nomem(e, #T);                                                 \
+        atomic_init(&(*out)->refs, 1);                                                             \
+        fake_live++;                                                                               \
+        return GRAFT_OK;                                                                           \
+    }
+OBJECT(model)
+OBJECT(clip)
+OBJECT(vae)
+OBJECT(cond)
+
+/* ------------------------------------------------------------------ engine and loading */
+
+struct graft_engine {
+    int unused;
+};
+
+graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
+                                 graft_err *e)
+{
+    graft_status st = due(e);
+    if (st != GRAFT_OK) return st;
+    *out = graft_malloc(sizeof **out);
+    if (!*out) return graft_fail_nomem(e, "engine");
+    fake_engines++;
+    trace("engine cache=%s\n", config->cache_dir ? config->cache_dir : "none");
+    return GRAFT_OK;
+}
+
+void graft_engine_destroy(graft_engine *engine)
+{
+    if (engine) fake_engines--;
+    graft_free(engine);
+}
+
+const char *const *graft_engine_backends(const graft_engine *engine)
+{
+    static const char *const names[] = {"cpu", "ref", NULL};
+    (void)engine;
+    return names;
+}
+
+graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_model **model, graft_clip **clip, graft_vae **vae,
+                                   graft_err *e)
+{
+    (void)engine;
+    task->progress(task->ctx, 1, 1);
+    trace("checkpoint %s\n", base_name(path));
+    graft_model *m = NULL;
+    graft_clip *c = NULL;
+    graft_status st = make_model(&m, e);
+    if (st == GRAFT_OK) st = make_clip(&c, e);
+    if (st == GRAFT_OK) st = make_vae(vae, e);
+    if (st != GRAFT_OK) {
+        graft_model_release(m);
+        graft_clip_release(c);
+        return st;
+    }
+    *model = m;
+    *clip = c;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
+                              graft_model **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("model %s\n", base_name(path));
+    return make_model(out, e);
+}
+
+graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
+                             const char *type, const graft_task *task, graft_clip **out,
+                             graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("clip %s", type);
+    for (size_t i = 0; i < n_paths; i++) trace(" %s", base_name(paths[i]));
+    trace("\n");
+    return make_clip(out, e);
+}
+
+graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
+                            graft_vae **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("vae %s\n", base_name(path));
+    return make_vae(out, e);
+}
+
+/* ------------------------------------------------------------------ options */
+
+graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
+                                  graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("sampling %s %d\n", kind, zsnr);
+    return make_model(out, e);
+}
+
+graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
+                                     graft_err *e)
+{
+    (void)m;
+    trace("rescale %g\n", multiplier);
+    return make_model(out, e);
+}
+
+static void trace_options(const char *what, const graft_compile_options *o)
+{
+    trace("%s %s %s %s memory=%lld cache=%d tile=%d %lldx%lldx%lld\n", what, o->precision,
+          o->tuning, o->device, (long long)o->max_memory_mb, o->cache, o->tile, (long long)o->width,
+          (long long)o->height, (long long)o->batch_size);
+}
+
+graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
+                                 const graft_task *task, graft_model **out, graft_err *e)
+{
+    (void)m, (void)task;
+    trace_options("compile model", options);
+    return make_model(out, e);
+}
+
+graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
+                               const graft_task *task, graft_vae **out, graft_err *e)
+{
+    (void)v, (void)task;
+    trace_options("compile vae", options);
+    return make_vae(out, e);
+}
+
+graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
+                              const graft_task *task, graft_model **out, graft_err *e)
+{
+    (void)m, (void)task;
+    trace("swap %s keep=%d\n", base_name(path), keep);
+    return make_model(out, e);
+}
+
+graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
+                              double strength_model, double strength_clip, const graft_task *task,
+                              graft_model **out_m, graft_clip **out_c, graft_err *e)
+{
+    (void)m, (void)c, (void)task;
+    trace("lora %s %g %g clip=%d\n", base_name(path), strength_model, strength_clip, c != NULL);
+    graft_model *model = NULL;
+    graft_status st = make_model(&model, e);
+    if (st == GRAFT_OK && out_c) st = make_clip(out_c, e);
+    if (st != GRAFT_OK)
+        graft_model_release(model);
+    else
+        *out_m = model;
+    return st;
+}
+
+graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,
+                                char **text, graft_image **picture, graft_err *e)
+{
+    trace("report model=%d vae=%d clip=%d\n", m != NULL, v != NULL, c != NULL);
+    graft_status st = due(e);
+    if (st == GRAFT_OK) st = graft_image_empty(4, 2, 1, 0xff0000, picture, e);
+    if (st != GRAFT_OK) return st;
+    *text = graft_strdup("line \"one\"\nline two");
+    if (*text) return GRAFT_OK;
+    graft_image_release(*picture);
+    *picture = NULL;
+    return graft_fail_nomem(e, "report");
+}
+
+void graft_text_free(char *text)
+{
+    graft_free(text);
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
+                               graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode '%s'\n", text);
+    return make_cond(out, e);
+}
+
+graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
+                                    const graft_sdxl_size *s, const graft_task *task,
+                                    graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_sdxl '%s' '%s' %lld %lld %lld %lld %lld %lld\n", text_g, text_l,
+          (long long)s->width, (long long)s->height, (long long)s->crop_w, (long long)s->crop_h,
+          (long long)s->target_width, (long long)s->target_height);
+    return make_cond(out, e);
+}
+
+graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
+                                       graft_err *e)
+{
+    (void)c;
+    trace("last_layer %lld\n", (long long)layer);
+    return make_clip(out, e);
+}
+
+graft_status graft_cond_combine(const graft_cond *a, const graft_cond *b, graft_cond **out,
+                                graft_err *e)
+{
+    trace("combine %d\n", a != b);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_concat(const graft_cond *to, const graft_cond *from, graft_cond **out,
+                               graft_err *e)
+{
+    trace("concat %d\n", to != from);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, double strength,
+                                graft_cond **out, graft_err *e)
+{
+    trace("average %d %g\n", to != from, strength);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
+                                       graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("range %g %g\n", start, end);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("zero_out\n");
+    return make_cond(out, e);
+}
+
+/* ------------------------------------------------------------------ sampling and VAE */
+
+const char *const *graft_sampler_names(void)
+{
+    static const char *const names[] = {"euler", "heun", NULL};
+    return names;
+}
+
+const char *const *graft_scheduler_names(void)
+{
+    static const char *const names[] = {"normal", "karras", NULL};
+    return names;
+}
+
+graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
+                          const graft_cond *positive, const graft_cond *negative,
+                          const graft_latent *latent, const graft_task *task, graft_latent **out,
+                          graft_err *e)
+{
+    (void)m;
+    static const uint8_t rgb[2 * 3 * 3] = {10, 20, 30};
+    trace("sample seed=%llu noise=%d steps=%lld cfg=%g %s %s denoise=%g %lld-%lld full=%d two=%d\n",
+          (unsigned long long)p->seed, p->add_noise, (long long)p->steps, p->cfg, p->sampler,
+          p->scheduler, p->denoise, (long long)p->start_at_step, (long long)p->end_at_step,
+          p->force_full_denoise, positive != negative);
+    task->progress(task->ctx, 1, 2);
+    task->preview(task->ctx, rgb, 3, 2);
+    graft_log_printf(&task->log, GRAFT_LOG_INFO, "half way");
+    while (fake_wait_for_cancel)
+        if (task->cancelled(task->ctx)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+    task->progress(task->ctx, 2, 2);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_latent_repeat(latent, 1, out, e);
+}
+
+static void trace_tiling(const char *what, const graft_tiling *t)
+{
+    if (t)
+        trace("%s tiles=%lld,%lld\n", what, (long long)t->tile_size, (long long)t->overlap);
+    else
+        trace("%s\n", what);
+}
+
+graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
+                              const graft_task *task, graft_image **out, graft_err *e)
+{
+    (void)v, (void)task;
+    int64_t s[4];
+    graft_latent_data(l, s);
+    trace_tiling("decode", tiling);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_image_empty(s[3] * 8, s[2] * 8, s[0], 0x808080, out, e);
+}
+
+graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
+                              const graft_tiling *tiling, const graft_task *task,
+                              graft_latent **out, graft_err *e)
+{
+    (void)v, (void)task;
+    int64_t s[4];
+    graft_image_data(pixels, s);
+    trace_tiling("vae encode", tiling);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+}
+
+graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
+                                      const graft_image *mask, int64_t grow_mask_by,
+                                      const graft_task *task, graft_latent **out, graft_err *e)
+{
+    (void)v, (void)task;
+    int64_t s[4];
+    graft_image_data(pixels, s);
+    trace("vae inpaint grow=%lld mask=%d\n", (long long)grow_mask_by, graft_image_is_mask(mask));
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+}
