@@ -6,7 +6,7 @@
 
 #include "base/size.h"
 
-/* Counters are the one process-wide state of base/: they describe the process, not a computation. */
+/* The one process-wide state of base/: counters that describe the process, not a computation. */
 static _Atomic int64_t live_blocks;
 static _Atomic int64_t total_blocks;
 static _Atomic int64_t fail_countdown;

@@ -25,8 +25,8 @@ graft_status graft_err_prefix(graft_err *e, graft_status code, const char *fmt, 
     int n = vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
     if (n > 0 && (size_t)n < sizeof e->text - 3)
-        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %s",
-                 old[0] ? old : graft_status_text(code));
+        snprintf(e->text + n, sizeof e->text - (size_t)n, ": %.*s",
+                 (int)(sizeof e->text - (size_t)n - 3), old[0] ? old : graft_status_text(code));
     e->code = code;
     return code;
 }

@@ -82,8 +82,7 @@ void graft_file_forget(const graft_mapping *m, size_t offset, size_t size)
     if (begin < end) madvise((void *)(uintptr_t)(m->data + begin), end - begin, MADV_DONTNEED);
 }
 
-graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size,
-                             graft_err *e)
+graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size, graft_err *e)
 {
     int fd;
     uint64_t expected;
@@ -131,8 +130,7 @@ out:
     return st;
 }
 
-static graft_status write_all(int fd, const char *path, const void *data, size_t size,
-                              graft_err *e)
+static graft_status write_all(int fd, const char *path, const void *data, size_t size, graft_err *e)
 {
     const char *p = data;
     while (size) {
@@ -278,8 +276,8 @@ static const char *name_fault(const char *name)
     return NULL;
 }
 
-/* The real path of the deepest part of `path` that exists; `path` is longer than `root`. A link that
- * leads nowhere counts as existing: writing through it would leave the folder. */
+/* The real path of the deepest part of `path` that exists; `path` is longer than `root`. A link
+ * that leads nowhere counts as existing: writing through it would leave the folder. */
 static graft_status deepest_real(const char *path, char **real, graft_err *e)
 {
     char *p = graft_strdup(path);

@@ -124,7 +124,7 @@ static int hex4(const scan *s, const char *p)
     int v = 0;
     if (s->end - p < 4) return -1;
     for (int i = 0; i < 4; i++) {
-        int c = p[i], d = is_digit(c)             ? c - '0'
+        int c = p[i], d = is_digit(c)            ? c - '0'
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                                  : -1;
@@ -141,7 +141,7 @@ static bool scan_escape(scan *s)
     const char *from = s->p++;
     int c = peek(s);
     if (c != 'u') {
-        if (c < 0 || !strchr("\"\\/bfnrt", c)) return fault(s, from, "unknown escape in a string");
+        if (c <= 0 || !strchr("\"\\/bfnrt", c)) return fault(s, from, "unknown escape in a string");
         s->p++;
         graft_str_append(&s->out, from, 2);
         return true;
@@ -211,8 +211,8 @@ static bool scan_list(scan *s, int depth, bool object)
         if (!scan_value(s, depth + 1)) return false;
         if (peek(s) == close) break;
         if (peek(s) != ',')
-            return fault(s, s->p, object ? "\",\" or \"}\" was expected"
-                                         : "\",\" or \"]\" was expected");
+            return fault(s, s->p,
+                         object ? "\",\" or \"}\" was expected" : "\",\" or \"]\" was expected");
         graft_str_append(&s->out, s->p++, 1);
         skip_space(s);
     }
@@ -392,11 +392,21 @@ static void print_item(graft_str *s, const cJSON *item)
 {
     const char *close = cJSON_IsObject(item) ? "}" : "]";
     switch (item->type & 0xff) {
-    case cJSON_False: graft_str_puts(s, "false"); break;
-    case cJSON_True: graft_str_puts(s, "true"); break;
-    case cJSON_Number: print_double(s, item->valuedouble); break;
-    case cJSON_String: graft_str_json(s, item->valuestring ? item->valuestring : ""); break;
-    case cJSON_Raw: graft_str_puts(s, item->valuestring ? item->valuestring : "null"); break;
+    case cJSON_False:
+        graft_str_puts(s, "false");
+        break;
+    case cJSON_True:
+        graft_str_puts(s, "true");
+        break;
+    case cJSON_Number:
+        print_double(s, item->valuedouble);
+        break;
+    case cJSON_String:
+        graft_str_json(s, item->valuestring ? item->valuestring : "");
+        break;
+    case cJSON_Raw:
+        graft_str_puts(s, item->valuestring ? item->valuestring : "null");
+        break;
     case cJSON_Array:
     case cJSON_Object:
         graft_str_puts(s, *close == '}' ? "{" : "[");
@@ -410,7 +420,9 @@ static void print_item(graft_str *s, const cJSON *item)
         }
         graft_str_puts(s, close);
         break;
-    default: graft_str_puts(s, "null"); break;
+    default:
+        graft_str_puts(s, "null");
+        break;
     }
 }
 

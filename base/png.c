@@ -164,8 +164,8 @@ graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t he
     png_structp png = NULL;
     png_infop info = NULL;
     if (s && chunk)
-        png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, s, on_error, on_warning, s, on_malloc,
-                                        on_free);
+        png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, s, on_error, on_warning, s,
+                                        on_malloc, on_free);
     if (png) info = png_create_info_struct(png);
     if (!info) {
         st = graft_fail_nomem(e, "PNG writer");

@@ -19,7 +19,7 @@ void graft_str_puts(graft_str *s, const char *text);
 void graft_str_printf(graft_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends `text` as a JSON string with its quotes; bytes over 0x7f pass as they are. */
 void graft_str_json(graft_str *s, const char *text);
-/* Hands the text over (free with graft_free); NULL if an append failed. The buffer is empty after. */
+/* Hands the text over (graft_free); NULL if an append failed. The buffer is empty after. */
 char *graft_str_take(graft_str *s);
 
 bool graft_str_starts(const char *s, const char *prefix);

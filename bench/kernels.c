@@ -5,8 +5,8 @@
  *
  * Each line: least and median time, the rate, and the rate as a part of the library's own large
  * matrix product of the same dtype, measured in the same run: machines differ and are noisy, so
- * only such ratios mean something. Memory-bound operators show GB/s. --against runs a second library
- * on the same values and prints the largest difference over the largest value. */
+ * only such ratios mean something. Memory-bound operators show GB/s. --against runs a second
+ * library on the same values and prints the largest difference over the largest value. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -231,8 +231,8 @@ static int start(running *r, const library *l, const graft_op_desc *op, int vari
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
         const graft_tensor_desc *t = &op->in[i];
         if (t->dtype == GRAFT_DTYPE_NONE) continue;
-        float scale = t->constant && t->rank > 1 ? 1.0f / sqrtf((float)(elements(t) / t->dim[0]))
-                                                 : 1.0f;
+        float scale =
+            t->constant && t->rank > 1 ? 1.0f / sqrtf((float)(elements(t) / t->dim[0])) : 1.0f;
         float *v = values(elements(t), (uint64_t)i + 1, scale * 2.0f);
         if (t->constant) {
             r->buffer[i] = need(api->alloc(l->device, r->info.packed_bytes[i]));
@@ -244,8 +244,8 @@ static int start(running *r, const library *l, const graft_op_desc *op, int vari
         }
         graft_free(v);
     }
-    r->out = need(api->alloc(l->device, (uint64_t)elements(&op->out) *
-                                            graft_dtype_size(op->out.dtype)));
+    r->out =
+        need(api->alloc(l->device, (uint64_t)elements(&op->out) * graft_dtype_size(op->out.dtype)));
     if (r->info.workspace_bytes)
         r->workspace = need(api->alloc(l->device, r->info.workspace_bytes));
     return 0;
@@ -377,7 +377,8 @@ static problem timed(const char *name, graft_op_desc op)
     case GRAFT_OP_ATTENTION:
         p.flop = 4 * out * (double)op.in[1].dim[1] * (op.attrs.causal ? 0.5 : 1);
         break;
-    default: break;
+    default:
+        break;
     }
     p.bytes = out * graft_dtype_size(op.out.dtype);
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
@@ -417,8 +418,8 @@ static int problems(graft_dtype t, problem *p)
     p[n++] = timed("linear 256 1280-10240", linear(t, 256, 1280, 10240, 0, 0));
     p[n++] = timed("linear 256 1280-10240 geglu", linear(t, 256, 1280, 10240, GRAFT_ACT_GEGLU, 0));
     p[n++] = timed("linear 256 5120-1280", linear(t, 256, 5120, 1280, 0, 0));
-    p[n++] = timed("linear 77 768-3072 quick_gelu",
-                   linear(t, 77, 768, 3072, GRAFT_ACT_QUICK_GELU, 0));
+    p[n++] =
+        timed("linear 77 768-3072 quick_gelu", linear(t, 77, 768, 3072, GRAFT_ACT_QUICK_GELU, 0));
     p[n++] = timed("linear 154 768-640", linear(t, 154, 768, 640, 0, 0));
     p[n++] = timed("linear 2 1280-1280", linear(t, 2, 1280, 1280, 0, 0));
     p[n++] = timed("attention 8h 4096x4096x40", attention(t, 1, 8, 4096, 4096, 40, 0));
@@ -434,8 +435,8 @@ static int problems(graft_dtype t, problem *p)
                    norm(GRAFT_OP_GROUP_NORM, t, 1, 64, 320, GRAFT_ACT_SILU));
     p[n++] = timed("group_norm silu 64x64x320 batch 2",
                    norm(GRAFT_OP_GROUP_NORM, t, 2, 64, 320, GRAFT_ACT_SILU));
-    p[n++] = timed("group_norm silu 8x8x1280",
-                   norm(GRAFT_OP_GROUP_NORM, t, 1, 8, 1280, GRAFT_ACT_SILU));
+    p[n++] =
+        timed("group_norm silu 8x8x1280", norm(GRAFT_OP_GROUP_NORM, t, 1, 8, 1280, GRAFT_ACT_SILU));
     p[n++] = timed("group_norm silu 512x512x128",
                    norm(GRAFT_OP_GROUP_NORM, t, 1, 512, 128, GRAFT_ACT_SILU));
     p[n++] = timed("layer_norm 4096x320", norm(GRAFT_OP_LAYER_NORM, t, 1, 64, 320, 0));

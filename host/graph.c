@@ -7,8 +7,8 @@
 #include "host/prompt.h"
 #include "host/tree.h"
 
-#define MAX_DEPTH   16    /* sub-graphs within sub-graphs */
-#define MAX_HOPS    10000 /* links followed from one input; ends rings of reroutes */
+#define MAX_DEPTH   16   /* sub-graphs within sub-graphs */
+#define MAX_HOPS    1000 /* links followed from one input; ends rings of reroutes */
 #define INPUT_NODE  "-10"
 #define OUTPUT_NODE "-20"
 

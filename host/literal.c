@@ -200,7 +200,8 @@ static graft_status read_int(const graft_input *in, const cJSON *item, graft_lit
     long double min, max, v = w.over ? (long double)INFINITY : (long double)w.size;
     if (w.negative) v = -v;
     graft_literal_int_range(in, &min, &max);
-    if (!w.over) {
+    bool fits = in->flags & GRAFT_INPUT_U64 ? v >= 0 : v >= -0x1p63L && v < 0x1p63L;
+    if (fits && !w.over) {
         out->value.kind = GRAFT_INT;
         out->value.u.i = (int64_t)(w.negative ? 0 - w.size : w.size);
     }

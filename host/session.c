@@ -11,6 +11,8 @@ graft_status graft_session_init(graft_session *s, const graft_options *o, const 
     graft_services_init(&s->services, &s->folders);
     GRAFT_TRY(graft_registry_create(&s->services.host, &s->registry, e));
     GRAFT_TRY(graft_registry_load_folder(s->registry, o->plugins, log, &s->plugins, e));
+    if (!s->plugins)
+        graft_log_printf(log, GRAFT_LOG_WARN, "there is no node plugin in %s", o->plugins);
 out:
     if (st) graft_session_finish(s);
     return st;

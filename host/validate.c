@@ -577,10 +577,14 @@ static void put_fault(const cJSON *f, graft_str *out)
         return;
     }
     graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
+    /* The node is named already. */
+    if (strncmp(details, "Node ID", 7) == 0) details = "";
     if (*details && (!input || strcmp(details, input) != 0)) {
         size_t n = input ? strlen(input) : 0;
         if (input && strncmp(details, input, n) == 0) details += n + strspn(details + n, ",:- ");
         graft_str_printf(out, " (%s)", details);
+        if (graft_str_ends(details, " not in []"))
+            graft_str_puts(out, "; no file was found, see the folder options");
     }
     graft_str_puts(out, "\n");
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "host/file_name.h"
 #include "host/graph.h"
 #include "host/schema.h"
 #include "host/tree.h"
@@ -195,6 +196,7 @@ graft_status graft_workflow_from_ui(const cJSON *graph, const graft_registry *r,
     if (st) return st;
     struct writer w = {r, cJSON_CreateObject(), e};
     st = w.prompt ? write_scope(&w, g.root) : graft_fail_nomem(e, "a prompt");
+    if (!st) st = graft_file_name_fill(w.prompt, &g, e);
     graft_graph_finish(&g);
     if (st)
         cJSON_Delete(w.prompt);

@@ -47,7 +47,12 @@ static bool is_utf8(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     while (*p) {
-        int more = *p < 0x80 ? 0 : *p < 0xc2 ? -1 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : *p < 0xf5 ? 3 : -1;
+        int more = *p < 0x80   ? 0
+                   : *p < 0xc2 ? -1
+                   : *p < 0xe0 ? 1
+                   : *p < 0xf0 ? 2
+                   : *p < 0xf5 ? 3
+                               : -1;
         if (more < 0) return false;
         for (p++; more; more--, p++)
             if ((*p & 0xc0) != 0x80) return false;
@@ -142,7 +147,8 @@ static void check_instance(check *c)
     if (first != GRAFT_OK || second != GRAFT_OK)
         BROKEN(c, "node %s: create() failed: %s", n->id,
                graft_status_text(first != GRAFT_OK ? first : second));
-    if (a && a == b) BROKEN(c, "node %s: two instances share one `self`", n->id);
+    /* Fine for a constant, a race for anything that changes. */
+    if (a && a == b) STYLE(c, "node %s: two instances share one `self`", n->id);
     if (first == GRAFT_OK) n->destroy(a);
     if (second == GRAFT_OK) n->destroy(b);
     n->destroy(NULL);
@@ -173,7 +179,12 @@ static void check_nodes(check *c, const graft_plugin *p)
     graft_err e = GRAFT_ERR_INIT;
     const graft_node *n;
     uint32_t i = 0;
-    for (; i < GRAFT_PLUGIN_MAX_NODES && (n = p->node(i)); i++) {
+    while (i < GRAFT_PLUGIN_MAX_NODES && p->node(i)) i++;
+    if (i == GRAFT_PLUGIN_MAX_NODES) {
+        BROKEN(c, "more than %u nodes: the list has no end", i);
+        return;
+    }
+    for (i = 0; (n = p->node(i)); i++) {
         if (graft_record_check(n, &e) != GRAFT_OK) {
             BROKEN(c, "node %u: %s", i, e.text);
             continue;
@@ -187,10 +198,7 @@ static void check_nodes(check *c, const graft_plugin *p)
         if (p->node(i) != n) BROKEN(c, "node %s: node(%u) changes its answer", n->id, i);
         check_node(c, n);
     }
-    if (i == GRAFT_PLUGIN_MAX_NODES)
-        BROKEN(c, "more than %u nodes: the list has no end", i);
-    else if (p->node(UINT32_MAX))
-        BROKEN(c, "node(%u) is not NULL", UINT32_MAX);
+    if (p->node(UINT32_MAX)) BROKEN(c, "node(%u) is not NULL", UINT32_MAX);
     if (!i) STYLE(c, "the plugin has no nodes");
     if (p->query && p->query("graft.no-such-table/1"))
         BROKEN(c, "the plugin's query() answers ids that it cannot know");

@@ -16,7 +16,8 @@ static bool header(const graft_elf *f, uint64_t i, Elf64_Phdr *out)
     Elf64_Ehdr h;
     uint64_t at;
     return take(f, 0, &h, sizeof h) && i < h.e_phnum && h.e_phentsize == sizeof *out &&
-           !__builtin_add_overflow(h.e_phoff, i * sizeof *out, &at) && take(f, at, out, sizeof *out);
+           !__builtin_add_overflow(h.e_phoff, i * sizeof *out, &at) &&
+           take(f, at, out, sizeof *out);
 }
 
 /* File offset of what is loaded at `address`; at least `size` bytes of it are in the file. */
@@ -63,7 +64,7 @@ static bool count_gnu(graft_elf *f, uint64_t address)
     }
     f->symbol_count = head[1];
     if (last < head[1]) return true; /* every bucket is empty */
-    do { /* the chain of the last bucket runs to the last symbol */
+    do {                             /* the chain of the last bucket runs to the last symbol */
         if (!take(f, chain + (uint64_t)(last - head[1]) * 4, &link, sizeof link)) return false;
         last++;
     } while (!(link & 1));
@@ -142,8 +143,8 @@ bool graft_elf_symbol_at(const graft_elf *f, uint64_t i, graft_elf_symbol *out)
     out->name = (const char *)f->file.data + f->strings + s.st_name;
     out->address = s.st_value;
     out->size = s.st_size;
-    out->exported = s.st_shndx != SHN_UNDEF && bind != STB_LOCAL && see != STV_HIDDEN &&
-                    see != STV_INTERNAL;
+    out->exported =
+        s.st_shndx != SHN_UNDEF && bind != STB_LOCAL && see != STV_HIDDEN && see != STV_INTERNAL;
     out->data = ELF64_ST_TYPE(s.st_info) == STT_OBJECT;
     return true;
 }

@@ -10,11 +10,10 @@
 static graft_status compare_versions(const char *path, uint32_t major, uint32_t minor, graft_err *e)
 {
     if (major == GRAFT_ABI_MAJOR && minor <= GRAFT_ABI_MINOR) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: made for plugin ABI %u.%u, this host speaks %u.%u; %s", path, major,
-                      minor, GRAFT_ABI_MAJOR, GRAFT_ABI_MINOR,
-                      major == GRAFT_ABI_MAJOR ? "a newer host is needed"
-                                               : "the two cannot work together");
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED, "%s: made for plugin ABI %u.%u, this host speaks %u.%u; %s", path,
+        major, minor, GRAFT_ABI_MAJOR, GRAFT_ABI_MINOR,
+        major == GRAFT_ABI_MAJOR ? "a newer host is needed" : "the two cannot work together");
 }
 
 /* The version stands in the first bytes of a constant, so it can be read where even the library's
@@ -56,7 +55,8 @@ static graft_status check_entry(const char *path, const graft_plugin *p, graft_e
                           : !p->node          ? "node"
                                               : NULL;
     if (!missing) return compare_versions(path, p->abi_major, p->abi_minor, e);
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: %s.%s is missing", path, GRAFT_PLUGIN_SYMBOL, missing);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: %s.%s is missing", path, GRAFT_PLUGIN_SYMBOL,
+                      missing);
 }
 
 graft_status graft_entry_open(const char *path, const graft_plugin **entry, char **folder,

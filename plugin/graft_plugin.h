@@ -12,9 +12,9 @@
  * different instances at once; [any] any thread, at any time, concurrently. Static mutable data is
  * not allowed in a plugin, except what init() and deinit() count and own.
  *
- * Nothing may exit, abort, raise a signal, unwind across the boundary or keep a thread-local promise
- * between two calls. Text is UTF-8, terminated. Text and pixels given to the host are copied by it
- * before it returns. */
+ * Nothing may exit, abort, raise a signal, unwind across the boundary or keep a thread-local
+ * promise between two calls. Text is UTF-8, terminated. Text and pixels given to the host are copied
+ * by it before it returns. */
 #ifndef GRAFT_PLUGIN_H
 #define GRAFT_PLUGIN_H
 #include <stdint.h>
@@ -124,8 +124,8 @@ typedef struct graft_phase_api {
     void (*begin)(graft_job *j, const char *phase); /* [any] ends the phase before it */
 } graft_phase_api;
 
-/* Inputs that a user does not set: the workflow that runs, for metadata. JSON, borrowed for the job;
- * NULL when there is none. */
+/* Inputs that a user does not set: the workflow that runs, for metadata. JSON, borrowed for the
+ * job; NULL when there is none. */
 #define GRAFT_PROMPT_ID "graft.prompt/1"
 typedef struct graft_prompt_api {
     const char *(*prompt)(graft_job *j);        /* [any] the whole API-format prompt */
@@ -134,8 +134,8 @@ typedef struct graft_prompt_api {
 } graft_prompt_api;
 
 /* Files by folder key. Keys: "checkpoints", "loras", "vae", "text_encoders", "diffusion_models",
- * "embeddings", … (read-only model folders), "input", "output", "temp". Every name is checked by the
- * host: nothing outside the folder can be named. */
+ * "embeddings", … (read-only model folders), "input", "output", "temp". Every name is checked by
+ * the host: nothing outside the folder can be named. */
 #define GRAFT_FOLDERS_ID "graft.folders/1"
 typedef struct graft_folders_api {
     /* [any] Absolute path of an existing file. *path is freed with free_text. A bad or unknown name
@@ -156,8 +156,8 @@ typedef struct graft_folders_api {
     void (*free_names)(const graft_host *h, char **names);
 } graft_folders_api;
 
-/* What an output node shows: "images" with {filename, subfolder, type}, "text" with a string, … Kept
- * in the history, sent to clients and, for files, listed when the run ends. */
+/* What an output node shows: "images" with {filename, subfolder, type}, "text" with a string, …
+ * Kept in the history, sent to clients and, for files, listed when the run ends. */
 #define GRAFT_UI_ID "graft.ui/1"
 typedef struct graft_ui_api {
     /* [any] Appends one JSON value to the list named `key`. */
@@ -187,7 +187,7 @@ typedef struct graft_input {
     const char *tooltip;
     graft_kind kind;
     uint32_t zero;
-    graft_payload initial;
+    graft_payload initial; /* s NULL: the first choice, the empty string */
     double min, max, step; /* min == max: no range. Ends of a U64 range: 0 and 2^64 */
     const char *const *choices; /* NULL-terminated; NULL: ask the node's "graft.choices/1" */
     double round;               /* editors round to this; 0: not */
@@ -214,9 +214,9 @@ typedef struct graft_node {
     const graft_input *const *inputs;   /* NULL-terminated; execute() gets them in this order */
     const graft_output *const *outputs; /* NULL-terminated; likewise */
     graft_status (*create)(const graft_host *h, void **self); /* [any] */
-    void (*destroy)(void *self);                        /* [any] never during execute(); NULL is fine */
-    /* [exec] `in`: borrowed; retain an object to keep it; a string lasts for the call. `out`: zeroed
-     * by the host; on GRAFT_OK every object in it carries one reference for the host, and a string
+    void (*destroy)(void *self); /* [any] never during execute(); NULL is fine */
+    /* [exec] `in`: borrowed; retain an object to keep it; a string lasts for the call. `out`:
+     * zeroed by the host; on GRAFT_OK every object in it carries one reference for the host, and a string
      * lasts until the next call on this instance (the host copies it at once). On failure the node
      * has called graft_job_api.fail(), released what it made and left `out` as it was. */
     graft_status (*execute)(void *self, graft_job *j, const graft_arg *in, graft_arg *out);
@@ -235,7 +235,8 @@ typedef struct graft_choices_api {
  * example because a file changed. Linked inputs are GRAFT_NONE. Writes at most n bytes of text. */
 #define GRAFT_FINGERPRINT_ID "graft.fingerprint/1"
 typedef struct graft_fingerprint_api {
-    graft_status (*get)(const graft_host *h, const graft_arg *in, char *text, uint64_t n); /* [any] */
+    graft_status (*get)(const graft_host *h, const graft_arg *in, char *text,
+                        uint64_t n); /* [any] */
 } graft_fingerprint_api;
 
 /* "graft.validate/1": checks literal inputs before anything runs, beyond type and range. Linked
@@ -246,7 +247,8 @@ typedef struct graft_validate_api {
                           uint64_t n); /* [any] */
 } graft_validate_api;
 
-/* "graft.lazy/1": which unset lazy inputs are still needed; bit i of *needed is input i. */
+/* "graft.lazy/1": which unset lazy inputs are still needed; bit i of *needed is input i, so
+ * lazy inputs are among the first 64. */
 #define GRAFT_LAZY_ID "graft.lazy/1"
 typedef struct graft_lazy_api {
     graft_status (*needed)(void *self, const graft_arg *in, uint64_t *needed); /* [exec] */
@@ -257,7 +259,9 @@ typedef struct graft_lazy_api {
 typedef struct graft_plugin { /* a constant: readable before any code of the plugin runs */
     uint32_t abi_major, abi_minor;
     const char *id, *version;
-    graft_status (*init)(const graft_host *h, const char *dir); /* [main] counted: pairs may nest */
+    /* [main] Counted: pairs may nest; one that failed has no deinit(). `dir`: the real
+     * folder of this file, borrowed for the call. */
+    graft_status (*init)(const graft_host *h, const char *dir);
     void (*deinit)(void);                    /* [main] after the last value was released */
     const graft_node *(*node)(uint32_t i);   /* [any] NULL past the end; valid until deinit() */
     const void *(*query)(const char *id);    /* [any] plugin-wide tables, or NULL; may be NULL */

@@ -58,9 +58,10 @@ static graft_status check_nodes(const loaded *f, graft_err *e)
 {
     const graft_node *n;
     for (uint32_t i = 0; (n = f->plugin->node(i)); i++) {
-        graft_status st = i < GRAFT_PLUGIN_MAX_NODES
-                            ? graft_record_check(n, e)
-                            : graft_fail(e, GRAFT_E_LIMIT, "more than %u nodes", GRAFT_PLUGIN_MAX_NODES);
+        graft_status st =
+            i < GRAFT_PLUGIN_MAX_NODES
+                ? graft_record_check(n, e)
+                : graft_fail(e, GRAFT_E_LIMIT, "more than %u nodes", GRAFT_PLUGIN_MAX_NODES);
         if (st != GRAFT_OK) return graft_err_prefix(e, st, "%s: plugin %s", f->path, f->plugin->id);
     }
     return GRAFT_OK;
@@ -92,7 +93,8 @@ static graft_status add_nodes(graft_registry *r, const loaded *f, const graft_lo
     const size_t before = r->nodes;
     const graft_node *n;
     graft_status st = GRAFT_OK;
-    for (uint32_t i = 0; st == GRAFT_OK && i < GRAFT_PLUGIN_MAX_NODES && (n = f->plugin->node(i)); i++)
+    for (uint32_t i = 0; st == GRAFT_OK && i < GRAFT_PLUGIN_MAX_NODES && (n = f->plugin->node(i));
+         i++)
         st = add_node(r, f, n, log, e);
     if (st == GRAFT_OK) return st;
     while (r->nodes > before) {
@@ -144,8 +146,8 @@ graft_status graft_registry_load_folder(graft_registry *r, const char *folder, c
         if (strchr(name[i], '/') || graft_str_starts(name[i], "graft_kernels_")) continue;
         graft_err why = GRAFT_ERR_INIT;
         char *path = graft_path_join(folder, name[i]);
-        graft_status one = path ? graft_registry_load(r, path, log, &why)
-                                : graft_fail_nomem(&why, folder);
+        graft_status one =
+            path ? graft_registry_load(r, path, log, &why) : graft_fail_nomem(&why, folder);
         graft_free(path);
         if (one == GRAFT_OK)
             ++*n_loaded;

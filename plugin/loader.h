@@ -36,8 +36,8 @@ const graft_registry_node *graft_registry_at(const graft_registry *r, size_t i);
 
 /* Tries a plugin against every rule of the ABI that can be checked from outside: the symbol table,
  * versions, record sizes, texts, ranges, choices, nested init, node list, create and destroy. Each
- * finding is one line to `log` (GRAFT_LOG_ERROR: a broken rule, GRAFT_LOG_WARN: bad style). GRAFT_OK
- * when no rule is broken. [main] */
+ * finding is one line to `log` (GRAFT_LOG_ERROR: a broken rule, GRAFT_LOG_WARN: bad style).
+ * GRAFT_OK when no rule is broken. [main] */
 graft_status graft_plugin_check(const char *path, const graft_host *host, const graft_log *log,
                                 graft_err *e);
 

@@ -7,12 +7,12 @@
 #include "plugin/graft_plugin.h"
 
 /* Sizes of the records of ABI 1.0, below which no record can be. */
-#define GRAFT_RECORD_END(T, m)     (offsetof(T, m) + sizeof(((T *)0)->m))
-#define GRAFT_INPUT_V1_SIZE        GRAFT_RECORD_END(graft_input, round)
-#define GRAFT_OUTPUT_V1_SIZE       GRAFT_RECORD_END(graft_output, tooltip)
-#define GRAFT_NODE_V1_SIZE         GRAFT_RECORD_END(graft_node, query)
-#define GRAFT_RECORD_MAX_SOCKETS   256 /* inputs, or outputs, of one node */
-#define GRAFT_PLUGIN_MAX_NODES     65536u /* more means a list without an end */
+#define GRAFT_RECORD_END(T, m)   (offsetof(T, m) + sizeof(((T *)0)->m))
+#define GRAFT_INPUT_V1_SIZE      GRAFT_RECORD_END(graft_input, round)
+#define GRAFT_OUTPUT_V1_SIZE     GRAFT_RECORD_END(graft_output, tooltip)
+#define GRAFT_NODE_V1_SIZE       GRAFT_RECORD_END(graft_node, query)
+#define GRAFT_RECORD_MAX_SOCKETS 256    /* inputs, or outputs, of one node */
+#define GRAFT_PLUGIN_MAX_NODES   65536u /* more means a list without an end */
 
 /* Fails, naming node and member, when a host could not use the record without a crash: records that
  * are too short, members that are missing, kinds that contradict the type. */

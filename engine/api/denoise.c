@@ -350,9 +350,10 @@ static void mask_output(const graft_guided *g, float *out)
     }
 }
 
-static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)
+/* unconditional: NULL, or where the prediction without the prompt goes. */
+static graft_status denoise_any(graft_guided *g, const float *x, float sigma, float *out,
+                                float *unconditional, graft_err *e)
 {
-    graft_guided *g = ctx;
     float timestep = graft_sigma_to_timestep(g->c.table, sigma);
     memcpy(g->x, x, (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_input(g, sigma);
@@ -362,17 +363,30 @@ static graft_status denoise(void *ctx, const float *x, float sigma, float *out, 
     memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
     g->n_active = 0;
     collect(g, g->c.positive, false, sigma);
-    if (fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
+    /* Guidance of 1 is the conditional prediction alone: half the work. */
+    if (unconditional || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
     graft_status st = run_all(g, timestep, e);
     if (st) return st;
     combine(g, sigma, timestep, out);
+    if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_output(g, out);
     return GRAFT_OK;
 }
 
+static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, NULL, e);
+}
+
+static graft_status denoise_pair(void *ctx, const float *x, float sigma, float *out,
+                                 float *unconditional, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, unconditional, e);
+}
+
 graft_denoiser graft_guided_denoiser(graft_guided *g)
 {
-    return (graft_denoiser){.ctx = g, .denoise = denoise};
+    return (graft_denoiser){g, denoise, denoise_pair};
 }
 
 void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,

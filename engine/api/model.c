@@ -43,6 +43,7 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
         if (!n) return graft_fail_nomem(e, "model");
         n->prediction = kinds[i].prediction;
         n->zsnr = zsnr;
+        n->sampling_given = true;
         *out = n;
         return GRAFT_OK;
     }
@@ -110,8 +111,8 @@ static bool same_arch(const graft_unet_arch *a, const graft_unet_arch *b)
 }
 
 /* The first tensor of `old` that `other` lacks or has in another shape. */
-static graft_status first_difference(const graft_model *old, const graft_model *other,
-                                     const char *path, graft_err *e)
+static const graft_st_tensor *first_difference(const graft_model *old, const graft_model *other,
+                                               const graft_st_tensor **there)
 {
     const graft_safetensors *f = graft_weights_file(old->weights);
     const char *prefix = graft_weights_prefix(old->weights);
@@ -119,39 +120,75 @@ static graft_status first_difference(const graft_model *old, const graft_model *
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
         const graft_st_tensor *o = graft_weights_find(other->weights, t->name + strlen(prefix));
-        if (!o)
-            return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has no %s", path,
-                              t->name);
-        if (o->rank != t->rank ||
+        *there = o;
+        if (!o || o->rank != t->rank ||
             memcmp(o->shape, t->shape, (size_t)t->rank * sizeof *t->shape) != 0)
-            return graft_fail(e, GRAFT_E_ARG,
-                              "%s is of another architecture: %s has another shape there", path,
-                              t->name);
+            return t;
     }
-    return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has tensors more", path);
+    return NULL;
+}
+
+static graft_status other_arch(const graft_model *old, const graft_model *other, const char *path,
+                               graft_err *e)
+{
+    const graft_st_tensor *o;
+    const graft_st_tensor *t = first_difference(old, other, &o);
+    if (t)
+        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s %s", path, t->name,
+                          o ? "has another shape there" : "is missing");
+    t = first_difference(other, old, &o);
+    if (t)
+        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has %s in addition",
+                          path, t->name);
+    return graft_fail(e, GRAFT_E_ARG,
+                      "%s is of another architecture: its attention has other heads", path);
+}
+
+/* Lets go of what only the old weights need. A run that still uses them keeps them until its end. */
+static graft_status drop_old(const graft_model *old, const graft_model *other, graft_err *e)
+{
+    graft_exe **list;
+    size_t n;
+    graft_hash arch = graft_compiled_arch(&old->arch, sizeof old->arch);
+    graft_status st = graft_compiled_list(old->engine->compiled, &list, &n, e);
+    if (st) return st;
+    for (size_t i = 0; i < n && !st; i++)
+        if (strcmp(list[i]->kind, "unet") == 0 && graft_hash_equal(list[i]->arch, arch))
+            st = graft_exe_drop_packs(list[i], old->weights, other->weights, old->engine->packs, e);
+    graft_compiled_list_free(list, n);
+    return st;
 }
 
 graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
                               const graft_task *task, graft_model **out, graft_err *e)
 {
-    graft_model *other = NULL;
-    (void)keep;
+    graft_model *other = NULL, *n = NULL;
     graft_status st = graft_model_load(m->engine, path, task, &other, e);
     if (st) return st;
     if (!same_arch(&m->arch, &other->arch)) {
-        st = first_difference(m, other, path, e);
-        graft_model_release(other);
-        return st;
+        st = other_arch(m, other, path, e);
+        goto out;
     }
-    graft_model *n = graft_model_copy(m);
+    n = graft_model_copy(m);
     if (!n) {
-        graft_model_release(other);
-        return graft_fail_nomem(e, "model");
+        st = graft_fail_nomem(e, "model");
+        goto out;
     }
     graft_weights_release(n->weights);
-    n->weights = graft_weights_retain(other->weights);
+    n->weights = NULL;
+    GRAFT_TRY(graft_weights_rebase(other->weights, m->weights, &n->weights, e)); /* LoRAs stay */
     n->scale_factor = other->scale_factor;
-    graft_model_release(other);
+    if (!n->sampling_given) {
+        n->prediction = other->prediction;
+        n->zsnr = other->zsnr;
+    }
+    n->beta_start = other->beta_start;
+    n->beta_end = other->beta_end;
+    if (!keep) GRAFT_TRY(drop_old(m, n, e));
     *out = n;
-    return GRAFT_OK;
+    n = NULL;
+out:
+    graft_model_release(n);
+    graft_model_release(other);
+    return st;
 }

@@ -64,7 +64,7 @@ struct graft_model {
     graft_weights *weights; /* the UNet's part */
     graft_build_options options;
     graft_prediction prediction;
-    bool zsnr;
+    bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
     double beta_start, beta_end;
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     double rescale_cfg;  /* 0: off */

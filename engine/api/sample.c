@@ -44,7 +44,7 @@ static graft_status make_sigmas(run_state *r, const graft_sample_params *p, graf
     if (p->denoise <= 0.9999) asked = p->denoise > 0 ? (int64_t)((double)p->steps / p->denoise) : 0;
     if (p->steps < 1 || asked > STEPS_MAX) return graft_fail(e, GRAFT_E_ARG, "steps out of range");
     if (asked == 0) return GRAFT_OK; /* denoise 0: nothing to do */
-    size_t cap = (size_t)asked + 3;
+    size_t cap = (size_t)(asked > GRAFT_SCHEDULE_STEPS ? asked : GRAFT_SCHEDULE_STEPS) + 3;
     r->sigmas_all = graft_malloc_array(cap, sizeof(float));
     if (!r->sigmas_all) return graft_fail_nomem(e, "sigmas");
     graft_status st = graft_schedule_make(&r->table, p->scheduler, (int)asked + drop, r->sigmas_all,
@@ -207,6 +207,8 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
                              .batch = (size_t)r->shape[0],
                              .sigma_min = r->table.sigma[0],
                              .sigma_max = r->table.sigma[r->table.count - 1],
+                             .noise_from_sigma = graft_percent_to_sigma(&r->table, 0.2),
+                             .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
                              .step_ctx = r,
                              .step = step_done};
     st = graft_sampler_run_named(p->sampler, &run, e);

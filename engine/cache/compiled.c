@@ -1,6 +1,7 @@
 #include "engine/cache/compiled.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -174,6 +175,8 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
     }
     g = NULL; /* the executable's now */
     (*out)->key = key;
+    (*out)->arch = graft_compiled_arch(job->arch, job->arch_bytes);
+    snprintf((*out)->kind, sizeof (*out)->kind, "%s", job->kind);
     if (job->max_bytes && (*out)->arena_bytes > job->max_bytes) {
         st = graft_fail(e, GRAFT_E_LIMIT,
                         "%s needs %lld MB for activations, more than the %lld MB allowed", job->kind,
@@ -276,6 +279,33 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     }
     pthread_mutex_unlock(&c->lock);
     return st;
+}
+
+graft_hash graft_compiled_arch(const void *arch, size_t bytes)
+{
+    return graft_hash128(arch, bytes);
+}
+
+graft_status graft_compiled_list(graft_compiled *c, graft_exe ***out, size_t *n, graft_err *e)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&c->lock);
+    for (entry *k = c->first; k; k = k->next) count += k->exe != NULL;
+    graft_exe **list = graft_malloc_array(count, sizeof(graft_exe *));
+    count = 0;
+    for (entry *k = c->first; k && list; k = k->next)
+        if (k->exe) list[count++] = graft_exe_retain(k->exe);
+    pthread_mutex_unlock(&c->lock);
+    if (!list) return graft_fail_nomem(e, "list of compiled graphs");
+    *out = list;
+    *n = count;
+    return GRAFT_OK;
+}
+
+void graft_compiled_list_free(graft_exe **list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) graft_exe_release(list[i]);
+    graft_free(list);
 }
 
 void graft_compiled_stats_get(graft_compiled *c, graft_compiled_stats *out)

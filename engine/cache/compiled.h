@@ -37,6 +37,13 @@ graft_hash graft_compile_key(const graft_compile_job *job);
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e);
 
+/* All compiled graphs that are in memory now, each with a reference for the caller; free the array
+ * with graft_compiled_list_free(). */
+graft_status graft_compiled_list(graft_compiled *c, graft_exe ***out, size_t *n, graft_err *e);
+void graft_compiled_list_free(graft_exe **list, size_t n);
+/* What graft_exe.arch is for this architecture. */
+graft_hash graft_compiled_arch(const void *arch, size_t bytes);
+
 typedef struct graft_compiled_stats {
     uint64_t in_memory, hits, from_disk, built;
     double build_seconds; /* in all */

@@ -46,15 +46,42 @@ static graft_status content_hash(const graft_exe *x, const graft_exe_use *use,
     return GRAFT_OK;
 }
 
+graft_status graft_exe_pack_key(const graft_exe *x, size_t i, const graft_weights *w,
+                                graft_hash *out, graft_err *e)
+{
+    const graft_exe_use *use = &x->use[i];
+    graft_hash key;
+    graft_status st = content_hash(x, use, w, &key, e);
+    if (st) return st;
+    key = graft_hash_mix(key, &x->backend->identity, sizeof x->backend->identity);
+    *out = graft_hash_mix(key, &use->packing, sizeof use->packing);
+    return GRAFT_OK;
+}
+
+graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
+                                  const graft_weights *keep, graft_packs *packs, graft_err *e)
+{
+    for (size_t i = 0; i < x->n_uses; i++) {
+        graft_hash own, kept;
+        int32_t slot = x->use[i].slot;
+        if (slot < 0 || !graft_weights_slot_hashed(old, &x->graph->slot[slot])) continue;
+        graft_status st = graft_exe_pack_key(x, i, old, &own, e);
+        if (st) return st;
+        if (!graft_packs_resident(packs, x->backend, own)) continue;
+        st = graft_exe_pack_key(x, i, keep, &kept, e);
+        if (st) return st;
+        if (!graft_hash_equal(own, kept)) graft_packs_drop(packs, x->backend, own);
+    }
+    return GRAFT_OK;
+}
+
 static graft_status bind_use(graft_binding *b, size_t i, const graft_task *task, graft_err *e)
 {
     const graft_exe *x = b->exe;
     const graft_exe_use *use = &x->use[i];
     graft_hash key;
-    graft_status st = content_hash(x, use, b->weights, &key, e);
+    graft_status st = graft_exe_pack_key(x, i, b->weights, &key, e);
     if (st) return st;
-    key = graft_hash_mix(key, &x->backend->identity, sizeof x->backend->identity);
-    key = graft_hash_mix(key, &use->packing, sizeof use->packing);
     fill_job job = {x, use, b->weights, task};
     return graft_packs_get(b->packs, x->backend, key, use->bytes, fill, &job, &b->pack[i], e);
 }

@@ -182,6 +182,16 @@ static void resolve_offsets(exe_builder *b)
             (graft_exe_io){offset_of(b, g->output[i]), value_bytes(&g->value[g->output[i]])};
 }
 
+/* What lives at each step: the curve of a run's memory. */
+static void note_live_bytes(exe_builder *b)
+{
+    for (size_t k = 0; k < b->n_intervals; k++) {
+        const graft_interval *v = &b->interval[k];
+        for (int32_t i = v->first; i <= v->last && i < (int32_t)b->g->n_nodes; i++)
+            b->x->live[i] += v->bytes;
+    }
+}
+
 static graft_status plan_memory(exe_builder *b)
 {
     const graft_graph *g = b->g;
@@ -203,6 +213,7 @@ static graft_status plan_memory(exe_builder *b)
     if (!graft_plan_valid(b->interval, b->n_intervals, align, x->arena_bytes))
         return graft_fail(b->e, GRAFT_E_INTERNAL, "the memory plan overlaps");
     x->arena_bound = graft_plan_lower_bound(b->interval, b->n_intervals, align);
+    note_live_bytes(b);
     resolve_offsets(b);
     return GRAFT_OK;
 }
@@ -211,10 +222,11 @@ static graft_status allocate_tables(graft_exe *x, const graft_graph *g, graft_er
 {
     x->step = graft_calloc(g->n_nodes, sizeof *x->step);
     x->info = graft_calloc(g->n_nodes, sizeof *x->info);
+    x->live = graft_calloc(g->n_nodes, sizeof *x->live);
     x->input = graft_calloc(g->n_inputs, sizeof *x->input);
     x->output = graft_calloc(g->n_outputs, sizeof *x->output);
-    return x->step && x->info && x->input && x->output ? GRAFT_OK
-                                                       : graft_fail_nomem(e, "executable");
+    bool ok = x->step && x->info && x->live && x->input && x->output;
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "executable");
 }
 
 graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
@@ -263,6 +275,7 @@ void graft_exe_release(graft_exe *x)
     graft_free(x->step);
     graft_free(x->info);
     graft_free(x->use);
+    graft_free(x->live);
     graft_free(x->input);
     graft_free(x->output);
     graft_free(x);

@@ -33,8 +33,17 @@ typedef struct graft_exe_io {
     int64_t offset, bytes;
 } graft_exe_io;
 
+/* Time of all runs by operator kind, added up for reports: always on, two clock reads a step. On
+ * devices that work on their own a step's time is that of handing it over. */
+typedef struct graft_exe_times {
+    _Atomic uint64_t ns[GRAFT_OP_END];
+    _Atomic uint64_t runs;
+} graft_exe_times;
+
 typedef struct graft_exe {
     _Atomic int refs;
+    char kind[24];   /* of the job that it was compiled for, and its architecture: */
+    graft_hash arch; /* set by the compiled-graph cache, zero elsewhere */
     graft_graph *graph;
     graft_backend *backend;
     graft_exe_step *step; /* one for each node of the graph */
@@ -44,7 +53,9 @@ typedef struct graft_exe {
     graft_exe_io *input, *output;
     int64_t arena_bytes, arena_bound; /* what a run needs; the least that any plan could need */
     uint64_t weight_bytes;            /* of all uses, equal ones counted once a use */
+    int64_t *live;                    /* bytes that each step needs, its workspace included */
     graft_hash key;
+    graft_exe_times times;
 } graft_exe;
 
 typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
@@ -72,6 +83,13 @@ typedef struct graft_binding {
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
                                   const graft_task *task, graft_binding **out, graft_err *e);
 void graft_binding_release(graft_binding *b);
+/* The name of use i's pack in the store for this weight set. */
+graft_status graft_exe_pack_key(const graft_exe *x, size_t i, const graft_weights *w,
+                                graft_hash *out, graft_err *e);
+/* Drops the packs that `old` has here and `keep` has not. Only packs whose key is known without
+ * reading tensors of `old` can be there. */
+graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
+                                  const graft_weights *keep, graft_packs *packs, graft_err *e);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together
  * share one block, which grows to the largest. */

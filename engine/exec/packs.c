@@ -1,6 +1,7 @@
 #include "engine/exec/packs.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,6 +16,7 @@ struct graft_pack {
     uint64_t bytes, last_used;
     int refs;
     pack_state state;
+    bool unwanted; /* goes with its last user */
     graft_pack *next; /* in its bucket */
 };
 
@@ -101,7 +103,7 @@ void graft_packs_set_budget(graft_packs *p, uint64_t bytes)
     pthread_mutex_unlock(&p->lock);
 }
 
-static graft_pack *find(graft_packs *p, graft_backend *backend, graft_hash key)
+static graft_pack *find(graft_packs *p, const graft_backend *backend, graft_hash key)
 {
     for (graft_pack *k = *place_of(p, key); k; k = k->next)
         if (k->backend == backend && graft_hash_equal(k->key, key)) return k;
@@ -115,6 +117,7 @@ static graft_pack *join(graft_packs *p, graft_pack *k)
     while (k->state == PACK_FILLING) pthread_cond_wait(&p->filled, &p->lock);
     if (k->state == PACK_READY) {
         p->stats.shared++;
+        k->unwanted = false;
         return k;
     }
     if (--k->refs == 0) {
@@ -186,8 +189,29 @@ void graft_packs_put(graft_packs *p, graft_pack *pack)
     pthread_mutex_lock(&p->lock);
     pack->refs--;
     pack->last_used = ++p->clock;
+    if (pack->unwanted && !pack->refs) drop(p, pack);
     trim_locked(p, p->budget);
     pthread_mutex_unlock(&p->lock);
+}
+
+void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash key)
+{
+    pthread_mutex_lock(&p->lock);
+    graft_pack *k = find(p, backend, key);
+    if (k && k->state == PACK_READY) {
+        k->unwanted = true;
+        if (!k->refs) drop(p, k);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_hash key)
+{
+    pthread_mutex_lock(&p->lock);
+    const graft_pack *k = find(p, backend, key);
+    uint64_t bytes = k && k->state == PACK_READY ? k->bytes : 0;
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
 }
 
 const void *graft_pack_data(const graft_pack *pack)

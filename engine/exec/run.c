@@ -116,11 +116,11 @@ static void give_back(graft_arenas *a, arena *k)
     pthread_mutex_unlock(&a->lock);
 }
 
-static double now(void)
+static uint64_t now_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static graft_status launch(const graft_binding *b, size_t i, uint8_t *base)
@@ -135,24 +135,33 @@ static graft_status launch(const graft_binding *b, size_t i, uint8_t *base)
                                         s->workspace < 0 ? NULL : base + s->workspace);
 }
 
+static void add_times(graft_exe_times *times, const uint64_t *ns)
+{
+    for (int op = 0; op < GRAFT_OP_END; op++)
+        if (ns[op]) atomic_fetch_add_explicit(&times->ns[op], ns[op], memory_order_relaxed);
+    atomic_fetch_add_explicit(&times->runs, 1, memory_order_relaxed);
+}
+
 static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
                               graft_exe_profile *profile, graft_err *e)
 {
-    const graft_exe *x = b->exe;
-    double before = profile ? now() : 0;
+    graft_exe *x = b->exe;
+    uint64_t ns[GRAFT_OP_END] = {0}, before = now_ns();
     char text[512] = "";
     for (size_t i = 0; i < x->graph->n_nodes; i++) {
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        graft_op op = x->graph->node[i].op;
         graft_status st = launch(b, i, base);
         if (st)
             return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
-                              graft_op_name(x->graph->node[i].op), graft_status_text(st));
-        if (!profile || i >= profile->n) continue;
-        double after = now();
-        profile->seconds[i] += after - before;
+                              graft_op_name(op), graft_status_text(st));
+        uint64_t after = now_ns();
+        ns[op] += after - before;
+        if (profile && i < profile->n) profile->seconds[i] += 1e-9 * (double)(after - before);
         before = after;
     }
     if (profile) profile->runs++;
+    add_times(&x->times, ns);
     graft_status st = x->backend->api->wait(x->backend->device, text, sizeof text);
     return st ? graft_fail(e, st, "backend %s: %s", x->backend->name, text) : GRAFT_OK;
 }

@@ -26,9 +26,9 @@ typedef struct graft_sampler_run {
     const graft_noise_source *noise; /* for ancestral and SDE samplers */
     const float *sigmas;             /* n_sigmas, descending */
     size_t n_sigmas;
-    float *x; /* in: start, already scaled to sigmas[0]; out: result */
-    size_t n; /* values in x */
-    size_t batch; /* pictures in x */
+    float *x;                   /* in: start, already scaled to sigmas[0]; out: result */
+    size_t n;                   /* values in x */
+    size_t batch;               /* pictures in x */
     float sigma_min, sigma_max; /* of the model's schedule */
     /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
      * nowhere). */

@@ -113,17 +113,17 @@ static void put(sigma_list *l, float sigma)
     l->count++;
 }
 
-/* The i-th of n float32 points from `from` to `to`, rounded as PyTorch's linspace for AVX2 does: the
- * first of each 8 by a fused step from the nearer end and its others from that one, as far as blocks
- * of 16 are full; then each by itself. */
+/* The i-th of n float32 points from `from` to `to`, rounded as PyTorch's linspace for AVX2 does:
+ * the first of each 8 by a fused step from the nearer end and its others from that one, as far as
+ * blocks of 16 are full; then each by itself. */
 static float linspace(float from, float to, int n, int i)
 {
     if (n == 1) return from;
     float step = (to - from) / (float)(n - 1);
     bool full_block = (i & ~15) + 16 <= n;
     int first = full_block ? i & ~7 : i;
-    float base = first < n / 2 ? fmaf(step, (float)first, from)
-                               : fmaf(-step, (float)(n - 1 - first), to);
+    float base =
+        first < n / 2 ? fmaf(step, (float)first, from) : fmaf(-step, (float)(n - 1 - first), to);
     return i == first ? base : base + step * (float)(i - first);
 }
 

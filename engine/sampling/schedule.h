@@ -11,10 +11,10 @@
 
 #define GRAFT_SCHEDULE_STEPS 1000
 typedef struct graft_sigma_table {
-    int count;                          /* 1000, or fewer (LCM's distilled 50) */
-    float sigma[GRAFT_SCHEDULE_STEPS];  /* ascending */
+    int count;                         /* 1000, or fewer (LCM's distilled 50) */
+    float sigma[GRAFT_SCHEDULE_STEPS]; /* ascending */
     float log_sigma[GRAFT_SCHEDULE_STEPS];
-    int timestep_stride;                /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
+    int timestep_stride; /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
 } graft_sigma_table;
 
 /* Betas "linear" in sqrt from beta_start to beta_end, as SD's: (sqrt(b0)…sqrt(b1))^2. zsnr rescales
@@ -32,10 +32,10 @@ float graft_percent_to_sigma(const graft_sigma_table *t, double percent);
 /* NULL-terminated: simple, sgm_uniform, karras, exponential, ddim_uniform, beta, normal,
  * linear_quadratic, kl_optimal. */
 const char *const *graft_schedule_names(void);
-/* Sigmas for `steps` steps (at least 1) into out, descending, the last 0, rounded as ComfyUI's float32
- * gives them. *count is their number: steps + 1, except that beta may give fewer and ddim_uniform
- * fewer or up to count of the table + 1. So room for max(steps, GRAFT_SCHEDULE_STEPS) + 2 is always
- * enough; where `cap` is too small, GRAFT_E_LIMIT. */
+/* Sigmas for `steps` steps (at least 1) into out, descending, the last 0, rounded as ComfyUI's
+ * float32 gives them. *count is their number: steps + 1, except that beta may give fewer and
+ * ddim_uniform fewer or up to count of the table + 1. So room for max(steps, GRAFT_SCHEDULE_STEPS)
+ * + 2 is always enough; where `cap` is too small, GRAFT_E_LIMIT. */
 graft_status graft_schedule_make(const graft_sigma_table *t, const char *scheduler, int steps,
                                  float *out, size_t cap, size_t *count, graft_err *e);
 #endif

@@ -54,8 +54,8 @@ void graft_mix3(size_t n, float *out, double a, const float *x, double b, const 
 void graft_mix4(size_t n, float *out, double a, const float *x, double b, const float *y, double c,
                 const float *z, double d, const float *v);
 
-/* The sigma to step down to, and the amount of noise to add, so that the sum has sigma `to`: eta = 1
- * in the notation of Karras et al. */
+/* The sigma to step down to, and the amount of noise to add, so that the sum has sigma `to`: eta =
+ * 1 in the notation of Karras et al. */
 void graft_ancestral_step(double from, double to, double *down, double *up);
 /* Exchanges two buffers. */
 void graft_swap(float **a, float **b);

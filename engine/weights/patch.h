@@ -1,4 +1,4 @@
-/* Applying a low-rank patch (LoRA, Hu et al. 2021, arXiv:2106.09685) to one tensor. */
+/* Applying a low-rank patch (LoRA, Hu et al. 2021, arXiv:2106.09685) to one tensor. Any thread. */
 #ifndef GRAFT_WEIGHTS_PATCH_H
 #define GRAFT_WEIGHTS_PATCH_H
 #include "engine/weights/weights.h"
@@ -6,9 +6,15 @@
 /* n values of any floating-point dtype as float32. src need not be aligned. */
 void graft_to_f32(graft_dtype dtype, const void *src, float *dst, size_t n);
 
+/* Reads the factors to name their content in p->hash; p->strength is 0. `alpha` NAN: none, the
+ * scale is 1. rows 0: the whole tensor. */
+graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *down,
+                             const graft_st_tensor *mid, float alpha, int64_t row, int64_t rows);
+/* Whether the factors fit the target. GRAFT_E_FORMAT with both shapes when not. */
+graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e);
 /* dst += strength * scale * delta, where dst holds tensor `target` densely in float32 and delta is
  * up (O,r,…) times down (r,I,kh,kw), or up (O,r) x mid (r,r,kh,kw) x down (r,I) for LoCon's three
- * parts. GRAFT_E_FORMAT when the shapes do not fit the target's. */
+ * parts. Fails as graft_patch_check does. */
 graft_status graft_patch_apply(const graft_patch *p, const graft_st_tensor *target, float *dst,
                                graft_err *e);
 #endif

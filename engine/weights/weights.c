@@ -152,28 +152,44 @@ static graft_status copy_patches(const graft_weights *from, graft_weights *to, g
     return GRAFT_OK;
 }
 
+/* A set on base's file with the patches and owners of `from`, and room for one owner more. */
+static graft_status derive(const graft_weights *base, const graft_weights *from,
+                           graft_weights **out, graft_err *e)
+{
+    graft_weights *w = share_file(base);
+    if (!w) return graft_fail_nomem(e, "weight set");
+    w->owners = graft_malloc_array(from->n_owners + 1, sizeof *w->owners);
+    for (size_t i = 0; w->owners && i < from->n_owners; i++)
+        w->owners[w->n_owners++] = graft_weights_retain(from->owners[i]);
+    graft_status st =
+        w->owners ? copy_patches(from, w, e) : graft_fail_nomem(e, "weight set");
+    if (st)
+        graft_weights_release(w);
+    else
+        *out = w;
+    return st;
+}
+
 graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
                                  graft_weights **out, graft_err *e)
 {
-    graft_status st = GRAFT_OK;
-    graft_weights *w = share_file(base);
-    if (!w) return graft_fail_nomem(e, "weight set");
-    w->owners = graft_malloc_array(base->n_owners + 1, sizeof *w->owners);
-    if (!w->owners) {
-        st = graft_fail_nomem(e, "weight set");
-        goto out;
-    }
-    for (size_t i = 0; i < base->n_owners; i++)
-        w->owners[w->n_owners++] = graft_weights_retain(base->owners[i]);
+    graft_weights *w;
+    graft_status st = derive(base, base, &w, e);
+    if (st) return st;
     w->owners[w->n_owners++] = graft_weights_retain(owner);
-    GRAFT_TRY(copy_patches(base, w, e));
-    for (size_t i = 0; i < n; i++) GRAFT_TRY(add_patch(w, name[i], &patch[i], e));
-    *out = w;
-    w = NULL;
-out:
-    graft_weights_release(w);
+    for (size_t i = 0; i < n && !st; i++) st = add_patch(w, name[i], &patch[i], e);
+    if (st)
+        graft_weights_release(w);
+    else
+        *out = w;
     return st;
+}
+
+graft_status graft_weights_rebase(graft_weights *base, const graft_weights *from,
+                                  graft_weights **out, graft_err *e)
+{
+    return derive(base, from, out, e);
 }
 
 const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *name)
@@ -269,6 +285,28 @@ graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *
     }
     *out = h;
     return GRAFT_OK;
+}
+
+bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot)
+{
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        const graft_st_tensor *t = graft_weights_find(w, slot->source[k]);
+        if (!t || atomic_load_explicit(&state_of(w, t)->known, memory_order_acquire) != 1)
+            return false;
+    }
+    return true;
+}
+
+void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches)
+{
+    const graft_map_entry *entry;
+    *tensors = *patches = 0;
+    for (size_t pos = 0; (entry = graft_map_next(&w->patches, &pos));) {
+        const patch_list *list = entry->value;
+        size_t before = *patches;
+        for (size_t i = 0; i < list->n; i++) *patches += list->patch[i].strength != 0.0f;
+        *tensors += *patches > before;
+    }
 }
 
 /* True when some value is infinite or not a number. */

@@ -22,18 +22,24 @@ graft_weights *graft_weights_retain(graft_weights *w);
 void graft_weights_release(graft_weights *w);
 const graft_safetensors *graft_weights_file(const graft_weights *w);
 
-/* A change to one tensor: W += strength * scale * (up x down), as a LoRA has it. */
+/* A change to one tensor: W += strength * scale * (up x down), as a LoRA has it. Made by
+ * graft_patch_make (patch.h). */
 typedef struct graft_patch {
     const graft_st_tensor *up, *down, *mid; /* mid: of a LoCon with three parts, or NULL */
-    float scale;                            /* alpha / rank; 1 without alpha */
+    int64_t row, rows; /* the rows of the tensor that it changes; rows 0: all of them */
+    float scale;       /* alpha / rank; 1 without alpha */
     float strength;
-    graft_hash hash; /* of up, down, mid and scale */
+    graft_hash hash; /* of everything above but the strength */
 } graft_patch;
 /* A new set: `base` with one more patch on tensor name[i] for each i. `owner` (a retained set whose
  * file holds the patches' tensors) is kept alive. */
 graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
                                  graft_weights **out, graft_err *e);
+
+/* A new set: `base` with the patches that `from` has, for a base whose tensors have the same shapes. */
+graft_status graft_weights_rebase(graft_weights *base, const graft_weights *from,
+                                  graft_weights **out, graft_err *e);
 
 /* The stored tensor, without patches; NULL when absent. */
 const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *name);
@@ -42,6 +48,11 @@ graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, g
 /* Names the slot's content: equal hashes, equal values. Reads the tensors the first time. */
 graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
                                      graft_hash *out, graft_err *e);
+
+/* Whether graft_weights_slot_hash would answer without reading tensors. */
+bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
+/* Tensors that carry a patch whose strength is not 0, and patches in all. */
+void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);
 
 typedef struct graft_slot_data {
     graft_dtype dtype;

@@ -23,12 +23,11 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_V + 1, e));
     if (q->dim[0] != k->dim[0] || q->dim[2] != k->dim[2])
         return graft_fail(e, GRAFT_E_ARG, "attention: q and k differ in pictures or width");
-    if (op->attrs.heads < 1 || q->dim[2] % op->attrs.heads ||
-        q->dim[2] / op->attrs.heads > 1 << 16)
-        return graft_fail(e, GRAFT_E_ARG, "attention: width %lld in %d heads",
-                          (long long)q->dim[2], (int)op->attrs.heads);
-    if (q->constant || k->constant || v->constant || q->dtype != k->dtype ||
-        q->dtype != v->dtype || q->dtype != y->dtype)
+    if (op->attrs.heads < 1 || q->dim[2] % op->attrs.heads || q->dim[2] / op->attrs.heads > 1 << 16)
+        return graft_fail(e, GRAFT_E_ARG, "attention: width %lld in %d heads", (long long)q->dim[2],
+                          (int)op->attrs.heads);
+    if (q->constant || k->constant || v->constant || q->dtype != k->dtype || q->dtype != v->dtype ||
+        q->dtype != y->dtype)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "attention: constants, or differing dtypes");
 out:
     return st;
@@ -54,8 +53,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->heads = q->dim[0] * k->op.attrs.heads;
     s->group = group_size(simd->attention_panel, s->head_dim);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
-    s->parts = graft_cpu_threads(
-        k->d, q->dim[0] * q->dim[1] * k->op.in[GRAFT_ATTENTION_K].dim[1] * q->dim[2] / 16);
+    s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * k->op.in[GRAFT_ATTENTION_K].dim[1] *
+                                           q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
     s->scratch = simd->attention_scratch(q->dtype, s->head_dim, s->group);
     k->info.workspace_bytes = s->scratch * (size_t)s->parts;
@@ -88,8 +87,15 @@ static void part(void *p, int i, int n)
             graft_cpu_at(j->in[GRAFT_ATTENTION_K], k->dtype, image * k->stride[0] + column),
             graft_cpu_at(j->in[GRAFT_ATTENTION_V], v->dtype, image * v->stride[0] + column),
             graft_cpu_at_mut(j->out, y->dtype, image * y->stride[0] + column),
-            q->stride[1], k->stride[1], v->stride[1], y->stride[1],
-            k->dim[1], s->head_dim, op->attrs.causal, op->attrs.scale, q->dtype};
+            q->stride[1],
+            k->stride[1],
+            v->stride[1],
+            y->stride[1],
+            k->dim[1],
+            s->head_dim,
+            op->attrs.causal,
+            op->attrs.scale,
+            q->dtype};
         j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count,
                                  j->workspace + s->scratch * (size_t)i);
         at += count;

@@ -18,7 +18,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
         for (int j = 0; j < t->rank; j++)
             if (t->dim[j] != 1 && t->dim[j] != y->dim[j + y->rank - t->rank])
                 return graft_fail(e, GRAFT_E_ARG, "%c: dimension %d is %lld", "ab"[i], j,
-                                  (long long)t->dim[j]);
+                                  (long long)t -> dim[j]);
     }
     if (op->in[0].constant && op->in[1].constant)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "both inputs are constant");
@@ -90,8 +90,8 @@ static int32_t inplace(const graft_kernel *k, int32_t input)
 {
     if (input != 0 && input != 1) return 0;
     const graft_tensor_desc *t = &k->op.in[input], *y = &k->op.out;
-    return !t->constant && t->dtype == y->dtype && graft_cpu_is_dense(t) &&
-           graft_cpu_is_dense(y) && graft_cpu_elements(t) == graft_cpu_elements(y);
+    return !t->constant && t->dtype == y->dtype && graft_cpu_is_dense(t) && graft_cpu_is_dense(y) &&
+           graft_cpu_elements(t) == graft_cpu_elements(y);
 }
 
 const graft_cpu_op graft_cpu_op_add = {check, init, NULL, NULL, launch, inplace};

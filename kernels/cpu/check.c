@@ -84,8 +84,7 @@ static graft_status check_extent(const graft_tensor_desc *t, const char *what, g
 
 graft_status graft_cpu_check_tensor(const graft_tensor_desc *t, const char *what, graft_err *e)
 {
-    if (t->dtype == GRAFT_DTYPE_NONE)
-        return graft_fail(e, GRAFT_E_ARG, "%s is missing", what);
+    if (t->dtype == GRAFT_DTYPE_NONE) return graft_fail(e, GRAFT_E_ARG, "%s is missing", what);
     if (graft_dtype_size(t->dtype) == 0)
         return graft_fail(e, GRAFT_E_ARG, "%s: dtype %d is not known", what, (int)t->dtype);
     if (t->rank < 1 || t->rank > GRAFT_MAX_RANK)

@@ -11,8 +11,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     GRAFT_TRY(graft_cpu_check_float(b, y->rank, "concat: b", e));
     GRAFT_TRY(graft_cpu_check_absent(op, 2, e));
     int last = y->rank - 1, fits = a->dim[last] + b->dim[last] == y->dim[last];
-    for (int i = 0; i < last; i++)
-        fits = fits && a->dim[i] == y->dim[i] && b->dim[i] == y->dim[i];
+    for (int i = 0; i < last; i++) fits = fits && a->dim[i] == y->dim[i] && b->dim[i] == y->dim[i];
     if (!fits) st = graft_fail(e, GRAFT_E_ARG, "concat: the shapes do not join");
 out:
     return st;

@@ -8,12 +8,18 @@
 
 #include "kernels/cpu/primitive.h"
 
+/* Who adds a residual: the primitive, or a pass over its result. Winograd's F(4x4, 3x3) takes a
+ * quarter of the multiplications, four times the weights and some digits, and wants channels in
+ * blocks, so both sides are rearranged. */
+typedef enum variant_kind { VARIANT_FUSED, VARIANT_EPILOGUE, VARIANT_WINOGRAD } variant_kind;
+#define BLOCK 16
+
 typedef struct conv_state {
     graft_cpu_primitive primitive;
     int64_t images, batch; /* runs of the primitive, pictures in each */
     int64_t height, width; /* of the input as the primitive sees it */
-    int bias, add_to_bias, own_epilogue, copy_input, copy_output;
-    int scratchpad, post_op; /* places among the arguments, or -1 */
+    int bias, add_to_bias, own_epilogue, copy_input, copy_output, blocked;
+    int scratchpad, post_op;                            /* places among the arguments, or -1 */
     size_t at_scratchpad, at_input, at_bias, at_output; /* in the workspace */
 } conv_state;
 
@@ -35,8 +41,8 @@ static graft_status check_shapes(const graft_op_desc *op, graft_err *e)
         return graft_fail(e, GRAFT_E_ARG, "conv2d: x has %lld channels, w wants %lld",
                           (long long)x->dim[3], (long long)w->dim[1]);
     if ((a->kernel_h && a->kernel_h != w->dim[2]) || (a->kernel_w && a->kernel_w != w->dim[3]))
-        return graft_fail(e, GRAFT_E_ARG, "conv2d: kernel %dx%d does not match w",
-                          (int)a->kernel_h, (int)a->kernel_w);
+        return graft_fail(e, GRAFT_E_ARG, "conv2d: kernel %dx%d does not match w", (int)a->kernel_h,
+                          (int)a->kernel_w);
     if (a->stride_h < 1 || a->stride_w < 1 || a->pad_top < 0 || a->pad_left < 0 ||
         a->pad_bottom < 0 || a->pad_right < 0)
         return graft_fail(e, GRAFT_E_ARG, "conv2d: stride below 1 or padding below 0");
@@ -85,52 +91,61 @@ out:
 }
 
 /* Fills the decisions of `s` that do not depend on the primitive. */
-static void choose(const graft_op_desc *op, conv_state *s)
+static void choose(const graft_op_desc *op, variant_kind kind, conv_state *s)
 {
     const graft_tensor_desc *y = &op->out, *residual = &op->in[GRAFT_CONV_RESIDUAL];
     int add = graft_cpu_present(&op->in[GRAFT_CONV_CHANNEL_ADD]);
     input_size(op, &s->height, &s->width);
     int loose = graft_cpu_present(residual) &&
-                (!graft_cpu_is_dense(residual) || residual->constant);
-    s->add_to_bias = add && !loose && (y->dim[0] == 1 || y->dim[1] * y->dim[2] >= 1024);
-    s->own_epilogue = loose || (add && !s->add_to_bias);
+                (kind != VARIANT_FUSED || !graft_cpu_is_dense(residual) || residual->constant);
+    s->blocked = kind == VARIANT_WINOGRAD;
+    s->add_to_bias =
+        add && !loose && !s->blocked && (y->dim[0] == 1 || y->dim[1] * y->dim[2] >= 1024);
+    s->own_epilogue = loose || s->blocked || (add && !s->add_to_bias);
     s->batch = s->add_to_bias ? 1 : y->dim[0];
     s->images = y->dim[0] / s->batch;
     s->bias = s->add_to_bias || graft_cpu_present(&op->in[GRAFT_CONV_BIAS]);
-    s->copy_input = op->attrs.upsample == 2 || !graft_cpu_is_dense(&op->in[GRAFT_CONV_X]);
-    s->copy_output = !graft_cpu_is_dense(y);
+    s->copy_input =
+        s->blocked || op->attrs.upsample == 2 || !graft_cpu_is_dense(&op->in[GRAFT_CONV_X]);
+    s->copy_output = s->blocked || !graft_cpu_is_dense(y);
 }
 
-static graft_status image_md(dnnl_memory_desc_t *out, int64_t n, int64_t h, int64_t w, int64_t c,
-                             graft_dtype t, graft_err *e)
+static graft_status image_md(dnnl_memory_desc_t *out, const conv_state *s, int64_t h, int64_t w,
+                             int64_t c, graft_dtype t, graft_err *e)
 {
+    int64_t n = s->batch;
+    if (s->blocked) {
+        const dnnl_dims_t dims = {n, c, h, w};
+        return graft_cpu_dnnl_fail(
+            dnnl_memory_desc_init_by_tag(out, 4, dims, dnnl_f32, dnnl_nChw16c), "tensor", e);
+    }
     const int64_t dim[4] = {n, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
     return graft_cpu_md(out, 4, dim, stride, t, e);
 }
 
 static graft_status describe(graft_device *d, const graft_op_desc *op, const conv_state *s,
-                             dnnl_alg_kind_t algorithm, dnnl_primitive_desc_t *pd, graft_err *e)
+                             dnnl_primitive_desc_t *pd, graft_err *e)
 {
     graft_status st;
     const graft_attrs *a = &op->attrs;
     const graft_tensor_desc *y = &op->out, *w = &op->in[GRAFT_CONV_W];
     const graft_tensor_desc *residual = &op->in[GRAFT_CONV_RESIDUAL];
     const dnnl_dims_t stride = {a->stride_h, a->stride_w}, before = {a->pad_top, a->pad_left};
-    /* Rows that no output reads are allowed to us and not to oneDNN: padding there may be negative. */
-    const dnnl_dims_t after = {
-        (y->dim[1] - 1) * a->stride_h + w->dim[2] - s->height - a->pad_top,
-        (y->dim[2] - 1) * a->stride_w + w->dim[3] - s->width - a->pad_left};
+    /* Rows that no output reads are allowed to us and not to oneDNN: padding there may be negative.
+     */
+    const dnnl_dims_t after = {(y->dim[1] - 1) * a->stride_h + w->dim[2] - s->height - a->pad_top,
+                               (y->dim[2] - 1) * a->stride_w + w->dim[3] - s->width - a->pad_left};
     graft_dtype t = op->in[GRAFT_CONV_X].dtype;
     dnnl_memory_desc_t x_md, w_md, b_md, y_md, r_md;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_convolution_desc_t cd;
+    dnnl_alg_kind_t algorithm = s->blocked ? dnnl_convolution_winograd : dnnl_convolution_direct;
     int fused = graft_cpu_present(residual) && !s->own_epilogue;
-    GRAFT_TRY(image_md(&x_md, s->batch, s->height, s->width, w->dim[1], t, e));
-    GRAFT_TRY(image_md(&y_md, s->batch, y->dim[1], y->dim[2], y->dim[3], y->dtype, e));
+    GRAFT_TRY(image_md(&x_md, s, s->height, s->width, w->dim[1], t, e));
+    GRAFT_TRY(image_md(&y_md, s, y->dim[1], y->dim[2], y->dim[3], y->dtype, e));
     GRAFT_TRY(graft_cpu_md(&w_md, 4, w->dim, NULL, t, e));
     if (s->bias) GRAFT_TRY(graft_cpu_md(&b_md, 1, &w->dim[0], (int64_t[]){1}, GRAFT_F32, e));
-    if (fused)
-        GRAFT_TRY(image_md(&r_md, s->batch, y->dim[1], y->dim[2], y->dim[3], residual->dtype, e));
+    if (fused) GRAFT_TRY(image_md(&r_md, s, y->dim[1], y->dim[2], y->dim[3], residual->dtype, e));
     GRAFT_TRY(graft_cpu_attr_create(&attr, fused ? &r_md : NULL,
                                     s->own_epilogue ? GRAFT_ACT_NONE : a->act, e));
     st = graft_cpu_dnnl_fail(
@@ -145,6 +160,55 @@ out:
     return st;
 }
 
+/* The primitive of a variant. oneDNN's convolution through gemm adds a residual wrongly (2.6.3: it
+ * reads it at the offsets of its own blocks), so there the residual is always ours. */
+static graft_status plan(graft_device *d, const graft_op_desc *op, variant_kind kind, conv_state *s,
+                         dnnl_primitive_desc_t *pd, graft_err *e)
+{
+    graft_status st;
+    choose(op, kind, s);
+    GRAFT_TRY(describe(d, op, s, pd, e));
+    if (graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]) && !s->own_epilogue &&
+        strstr(graft_cpu_primitive_name(*pd), "gemm:")) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+        choose(op, VARIANT_EPILOGUE, s);
+        GRAFT_TRY(describe(d, op, s, pd, e));
+    }
+out:
+    return st;
+}
+
+/* Whether oneDNN has Winograd for this shape. */
+static int has_winograd(graft_device *d, const graft_op_desc *op)
+{
+    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W];
+    conv_state s;
+    dnnl_primitive_desc_t pd = NULL;
+    if (w->dim[2] != 3 || w->dim[3] != 3 || op->attrs.stride_h != 1 || op->attrs.stride_w != 1 ||
+        w->dim[0] % BLOCK || w->dim[1] % BLOCK || op->in[GRAFT_CONV_X].dtype != GRAFT_F32)
+        return 0;
+    memset(&s, 0, sizeof s);
+    if (plan(d, op, VARIANT_WINOGRAD, &s, &pd, NULL)) return 0;
+    dnnl_primitive_desc_destroy(pd);
+    return 1;
+}
+
+/* Counts the variants and finds the one asked for. float32 prefers the pass: with it oneDNN takes
+ * its better convolution; bfloat16 would round once more. */
+static variant_kind find_variant(graft_kernel *k, int32_t variant)
+{
+    variant_kind kind[3];
+    int n = 0, f32 = k->op.out.dtype == GRAFT_F32;
+    kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
+    if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
+        kind[n++] = f32 ? VARIANT_FUSED : VARIANT_EPILOGUE;
+    if (has_winograd(k->d, &k->op)) kind[n++] = VARIANT_WINOGRAD;
+    k->info.variant_count = n;
+    k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
+    return kind[k->info.variant_index];
+}
+
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     conv_state s;
@@ -152,8 +216,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     graft_status st = check_inputs(op, e);
     if (st) return st;
     memset(&s, 0, sizeof s);
-    choose(op, &s);
-    st = describe(d, op, &s, dnnl_convolution_direct, &pd, e);
+    st = plan(d, op, VARIANT_FUSED, &s, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);
     return st;
 }
@@ -176,9 +239,15 @@ static void lay_out(graft_kernel *k, conv_state *s, size_t scratchpad)
         s->at_input = reserve(&end, (size_t)(s->batch * s->height * s->width * x->dim[3]) *
                                         graft_dtype_size(x->dtype));
     if (s->copy_output)
-        s->at_output = reserve(&end, (size_t)(graft_cpu_elements(y) / s->images) *
-                                         graft_dtype_size(y->dtype));
+        s->at_output =
+            reserve(&end, (size_t)(graft_cpu_elements(y) / s->images) * graft_dtype_size(y->dtype));
     k->info.workspace_bytes = end;
+}
+
+static int pass_needed(const graft_op_desc *op)
+{
+    return graft_cpu_present(&op->in[GRAFT_CONV_CHANNEL_ADD]) ||
+           graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]);
 }
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
@@ -188,12 +257,11 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     dnnl_primitive_desc_t pd = NULL;
     conv_state *s = k->state = graft_cpu_calloc(d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a convolution");
-    (void)variant;
+    variant_kind kind = find_variant(k, variant);
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
-    choose(&k->op, s);
+    GRAFT_TRY(plan(d, &k->op, kind, s, &pd, e));
     graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, k->op.out.dtype);
-    GRAFT_TRY(describe(d, &k->op, s, dnnl_convolution_direct, &pd, e));
     int args = 0, arg[GRAFT_CPU_ARGS];
     arg[args++] = DNNL_ARG_SRC;
     arg[args++] = DNNL_ARG_WEIGHTS;
@@ -206,7 +274,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]) && !s->own_epilogue)
         arg[s->post_op = args++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
     lay_out(k, s, scratchpad);
-    snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s", graft_cpu_primitive_name(pd));
+    snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s%s", graft_cpu_primitive_name(pd),
+             s->blocked || (s->own_epilogue && pass_needed(&k->op)) ? " + pass" : "");
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, d->engine, pd, arg, args, e));
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->primitive.md[1]);
     k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->primitive.md[1]);
@@ -239,6 +308,20 @@ typedef struct pixels {
     const void *residual;
 } pixels;
 
+/* Row r of the (doubled) input into blocks of channels. */
+static void gather_blocked(const pixels *g, const char *from, int64_t r, int shift)
+{
+    const graft_tensor_desc *x = &g->k->op.in[GRAFT_CONV_X];
+    int64_t plane = g->s->height * g->s->width, image = r / g->s->height, y = r % g->s->height;
+    int64_t blocks = x->dim[3] / BLOCK;
+    for (int64_t c = 0; c < g->s->width; c++) {
+        const float *pixel = (const float *)(const void *)from + (c >> shift) * x->stride[2];
+        float *to = (float *)(void *)g->to + (image * blocks * plane + y * g->s->width + c) * BLOCK;
+        for (int64_t b = 0; b < blocks; b++)
+            memcpy(to + b * plane * BLOCK, pixel + b * BLOCK, BLOCK * sizeof(float));
+    }
+}
+
 /* Rows of the (doubled) input. */
 static void gather_part(void *p, int part, int parts)
 {
@@ -250,44 +333,65 @@ static void gather_part(void *p, int part, int parts)
     for (int64_t r = rows * part / parts; r < end; r++) {
         int64_t n = g->image + r / g->s->height, y = (r % g->s->height) >> shift;
         const char *from = g->x + (n * x->stride[0] + y * x->stride[1]) * (int64_t)size;
+        if (g->s->blocked) {
+            gather_blocked(g, from, r, shift);
+            continue;
+        }
         char *to = g->to + (size_t)(r * g->s->width) * bytes;
         for (int64_t c = 0; c < g->s->width; c++)
-            memcpy(to + (size_t)c * bytes, from + (c >> shift) * x->stride[2] * (int64_t)size, bytes);
+            memcpy(to + (size_t)c * bytes, from + (c >> shift) * x->stride[2] * (int64_t)size,
+                   bytes);
     }
 }
 
-/* channel_add, residual and act over rows of pixels of the finished convolution. */
+/* channel_add, residual and act on pixel i, counted over all pictures. */
+static void epilogue_pixel(const pixels *g, int64_t i, char *to)
+{
+    const graft_op_desc *op = &g->k->op;
+    const graft_tensor_desc *y = &op->out, *r = &op->in[GRAFT_CONV_RESIDUAL];
+    int64_t w = i % y->dim[2], h = i / y->dim[2] % y->dim[1], n = i / y->dim[2] / y->dim[1];
+    const float *channel = g->add ? g->add + n * y->dim[3] : NULL;
+    const void *residual = NULL;
+    if (g->residual)
+        residual = graft_cpu_at(g->residual, r->dtype,
+                                n * r->stride[0] + h * r->stride[1] + w * r->stride[2]);
+    if (channel || residual || op->attrs.act)
+        g->k->d->simd->epilogue(op->attrs.act, to, y->dtype, channel, residual, r->dtype,
+                                (size_t)y->dim[3]);
+}
+
+/* The same over the finished, dense convolution. */
 static void epilogue_part(void *p, int part, int parts)
 {
     const pixels *g = p;
-    const graft_op_desc *op = &g->k->op;
-    const graft_tensor_desc *y = &op->out, *r = &op->in[GRAFT_CONV_RESIDUAL];
+    const graft_tensor_desc *y = &g->k->op.out;
     int64_t total = y->dim[0] * y->dim[1] * y->dim[2], end = total * (part + 1) / parts;
-    for (int64_t i = total * part / parts; i < end; i++) {
-        int64_t w = i % y->dim[2], h = i / y->dim[2] % y->dim[1], n = i / y->dim[2] / y->dim[1];
-        const float *channel = NULL;
-        const void *residual = NULL;
-        char *to = g->to + i * y->dim[3] * (int64_t)graft_dtype_size(y->dtype);
-        if (g->add) channel = g->add + n * y->dim[3];
-        if (g->residual)
-            residual = graft_cpu_at(g->residual, r->dtype,
-                                    n * r->stride[0] + h * r->stride[1] + w * r->stride[2]);
-        g->k->d->simd->epilogue(op->attrs.act, to, y->dtype, channel, residual, r->dtype,
-                                (size_t)y->dim[3]);
-    }
+    for (int64_t i = total * part / parts; i < end; i++)
+        epilogue_pixel(g, i, g->to + i * y->dim[3] * (int64_t)graft_dtype_size(y->dtype));
 }
 
+/* Pixels of the workspace to their places, out of blocks of channels where they are; then what the
+ * epilogue has to do on them. */
 static void scatter_part(void *p, int part, int parts)
 {
     const pixels *g = p;
     const graft_tensor_desc *y = &g->k->op.out;
     size_t size = graft_dtype_size(y->dtype);
+    int64_t plane = y->dim[1] * y->dim[2];
     int64_t total = g->s->batch * y->dim[1] * y->dim[2], end = total * (part + 1) / parts;
     for (int64_t i = total * part / parts; i < end; i++) {
         int64_t w = i % y->dim[2], h = i / y->dim[2] % y->dim[1], n = i / y->dim[2] / y->dim[1];
-        memcpy(g->to + ((g->image + n) * y->stride[0] + h * y->stride[1] + w * y->stride[2]) *
-                           (int64_t)size,
-               g->x + (size_t)(i * y->dim[3]) * size, (size_t)y->dim[3] * size);
+        char *to = g->to + ((g->image + n) * y->stride[0] + h * y->stride[1] + w * y->stride[2]) *
+                               (int64_t)size;
+        if (!g->s->blocked) {
+            memcpy(to, g->x + (size_t)(i * y->dim[3]) * size, (size_t)y->dim[3] * size);
+            continue;
+        }
+        const char *from = g->x + (n * y->dim[3] * plane + i % plane * BLOCK) * (int64_t)size;
+        for (int64_t b = 0; b < y->dim[3] / BLOCK; b++)
+            memcpy(to + (size_t)b * BLOCK * size, from + (size_t)(b * plane * BLOCK) * size,
+                   BLOCK * size);
+        epilogue_pixel(g, i, to);
     }
 }
 
@@ -300,8 +404,7 @@ static float *channels(const graft_kernel *k, const void *const *in, char *works
     float *rows = (float *)(void *)(workspace + s->at_bias);
     size_t n = (size_t)add->dim[1];
     for (int64_t i = 0; i < add->dim[0]; i++) {
-        const void *from =
-            graft_cpu_at(in[GRAFT_CONV_CHANNEL_ADD], add->dtype, i * add->stride[0]);
+        const void *from = graft_cpu_at(in[GRAFT_CONV_CHANNEL_ADD], add->dtype, i * add->stride[0]);
         float *to = rows + (size_t)i * n;
         k->d->simd->act(GRAFT_ACT_NONE, from, add->dtype, to, GRAFT_F32, n);
         if (s->add_to_bias && in[GRAFT_CONV_BIAS])
@@ -311,8 +414,8 @@ static float *channels(const graft_kernel *k, const void *const *in, char *works
 }
 
 /* Pictures i * batch and on. */
-static graft_status run_images(graft_kernel *k, int64_t i, const void *const *in,
-                               const float *rows, char *out, char *ws)
+static graft_status run_images(graft_kernel *k, int64_t i, const void *const *in, const float *rows,
+                               char *out, char *ws)
 {
     conv_state *s = k->state;
     const graft_tensor_desc *x = &k->op.in[GRAFT_CONV_X], *y = &k->op.out;
@@ -337,12 +440,12 @@ static graft_status run_images(graft_kernel *k, int64_t i, const void *const *in
         arg[s->post_op] = graft_cpu_at(in[GRAFT_CONV_RESIDUAL], residual->dtype, i * result);
     memcpy(handle, arg, sizeof handle); /* oneDNN takes inputs as void* too */
     graft_status st = graft_cpu_primitive_run(&s->primitive, handle);
-    if (!st && s->own_epilogue) {
+    if (!st && s->own_epilogue && !s->blocked) {
         pixels g = {k, s, NULL, to, 0, rows, in[GRAFT_CONV_RESIDUAL]};
         graft_cpu_parallel(graft_cpu_threads(k->d, result), epilogue_part, &g);
     }
     if (!st && s->copy_output) {
-        pixels g = {k, s, to, out, image, NULL, NULL};
+        pixels g = {k, s, to, out, image, rows, in[GRAFT_CONV_RESIDUAL]};
         graft_cpu_parallel(graft_cpu_threads(k->d, result), scatter_part, &g);
     }
     return st;
@@ -353,8 +456,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     const conv_state *s = k->state;
     const float *rows = channels(k, in, workspace);
     graft_status st = GRAFT_OK;
-    for (int64_t i = 0; i < s->images && !st; i++)
-        st = run_images(k, i, in, rows, out, workspace);
+    for (int64_t i = 0; i < s->images && !st; i++) st = run_images(k, i, in, rows, out, workspace);
     return st;
 }
 

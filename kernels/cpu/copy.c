@@ -1,5 +1,6 @@
 /* COPY: any strides, any dtypes. Rows that are contiguous on both sides are moved or converted as
  * such; transposes go through a small float32 row. */
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -26,38 +27,67 @@ out:
 static double read_one(const void *p, graft_dtype t, int64_t i)
 {
     switch (t) {
-    case GRAFT_F32: return (double)((const float *)p)[i];
-    case GRAFT_F16: return (double)graft_f16_to_f32(((const uint16_t *)p)[i]);
-    case GRAFT_BF16: return (double)graft_bf16_to_f32(((const uint16_t *)p)[i]);
-    case GRAFT_I8: return ((const int8_t *)p)[i];
-    case GRAFT_U8: return ((const uint8_t *)p)[i];
-    case GRAFT_I32: return ((const int32_t *)p)[i];
-    case GRAFT_I64: return (double)((const int64_t *)p)[i];
-    case GRAFT_F64: return ((const double *)p)[i];
-    case GRAFT_F8_E4M3: return (double)graft_f8_e4m3_to_f32(((const uint8_t *)p)[i]);
-    case GRAFT_F8_E5M2: return (double)graft_f8_e5m2_to_f32(((const uint8_t *)p)[i]);
-    default: return ((const uint8_t *)p)[i] != 0;
+    case GRAFT_F32:
+        return (double)((const float *)p)[i];
+    case GRAFT_F16:
+        return (double)graft_f16_to_f32(((const uint16_t *)p)[i]);
+    case GRAFT_BF16:
+        return (double)graft_bf16_to_f32(((const uint16_t *)p)[i]);
+    case GRAFT_I8:
+        return ((const int8_t *)p)[i];
+    case GRAFT_U8:
+        return ((const uint8_t *)p)[i];
+    case GRAFT_I32:
+        return ((const int32_t *)p)[i];
+    case GRAFT_I64:
+        return (double)((const int64_t *)p)[i];
+    case GRAFT_F64:
+        return ((const double *)p)[i];
+    case GRAFT_F8_E4M3:
+        return (double)graft_f8_e4m3_to_f32(((const uint8_t *)p)[i]);
+    case GRAFT_F8_E5M2:
+        return (double)graft_f8_e5m2_to_f32(((const uint8_t *)p)[i]);
+    default:
+        return ((const uint8_t *)p)[i] != 0;
     }
 }
 
-/* Toward zero and held within [low, high]; not a number gives 0. */
+/* To the nearest whole number, ties to even, within [low, high]; not a number gives 0. */
 static double whole(double v, double low, double high)
 {
+    v = nearbyint(v);
     return v != v ? 0 : v < low ? low : v > high ? high : v;
 }
 
 static void write_one(void *p, graft_dtype t, int64_t i, double v)
 {
     switch (t) {
-    case GRAFT_F32: ((float *)p)[i] = (float)v; break;
-    case GRAFT_F16: ((uint16_t *)p)[i] = graft_f32_to_f16((float)v); break;
-    case GRAFT_BF16: ((uint16_t *)p)[i] = graft_f32_to_bf16((float)v); break;
-    case GRAFT_I8: ((int8_t *)p)[i] = (int8_t)whole(v, -128, 127); break;
-    case GRAFT_U8: ((uint8_t *)p)[i] = (uint8_t)whole(v, 0, 255); break;
-    case GRAFT_I32: ((int32_t *)p)[i] = (int32_t)whole(v, INT32_MIN, INT32_MAX); break;
-    case GRAFT_I64: ((int64_t *)p)[i] = (int64_t)whole(v, -9.2233720368547e18, 9.2233720368547e18); break;
-    case GRAFT_F64: ((double *)p)[i] = v; break;
-    default: ((uint8_t *)p)[i] = v != 0;
+    case GRAFT_F32:
+        ((float *)p)[i] = (float)v;
+        break;
+    case GRAFT_F16:
+        ((uint16_t *)p)[i] = graft_f32_to_f16((float)v);
+        break;
+    case GRAFT_BF16:
+        ((uint16_t *)p)[i] = graft_f32_to_bf16((float)v);
+        break;
+    case GRAFT_I8:
+        ((int8_t *)p)[i] = (int8_t)whole(v, -128, 127);
+        break;
+    case GRAFT_U8:
+        ((uint8_t *)p)[i] = (uint8_t)whole(v, 0, 255);
+        break;
+    case GRAFT_I32:
+        ((int32_t *)p)[i] = (int32_t)whole(v, INT32_MIN, INT32_MAX);
+        break;
+    case GRAFT_I64: /* the largest double below 2^63 */
+        ((int64_t *)p)[i] = (int64_t)whole(v, -0x1p63, 0x1.fffffffffffffp62);
+        break;
+    case GRAFT_F64:
+        ((double *)p)[i] = v;
+        break;
+    default:
+        ((uint8_t *)p)[i] = v != 0;
     }
 }
 

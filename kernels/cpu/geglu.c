@@ -34,10 +34,9 @@ static void piece(void *ctx, const int64_t *offset, int64_t n)
 {
     const job *j = ctx;
     const graft_tensor_desc *x = &j->k->op.in[0], *y = &j->k->op.out;
-    j->k->d->simd->geglu(
-        graft_cpu_at(j->x, x->dtype, offset[0]),
-        graft_cpu_at(j->x, x->dtype, offset[0] + y->dim[y->rank - 1]), x->dtype,
-        graft_cpu_at_mut(j->y, y->dtype, offset[1]), y->dtype, (size_t)n);
+    j->k->d->simd->geglu(graft_cpu_at(j->x, x->dtype, offset[0]),
+                         graft_cpu_at(j->x, x->dtype, offset[0] + y->dim[y->rank - 1]), x->dtype,
+                         graft_cpu_at_mut(j->y, y->dtype, offset[1]), y->dtype, (size_t)n);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)

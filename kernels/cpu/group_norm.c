@@ -51,8 +51,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (s->parts > s->pixels) s->parts = (int)s->pixels;
     /* Per part: 2 double sums and 2 float partials a channel; once: shift, mean, factor. */
     size_t c = (size_t)s->channels;
-    k->info.workspace_bytes = (size_t)s->parts * c * (2 * sizeof(double) + 2 * sizeof(float)) +
-                              3 * c * sizeof(float);
+    k->info.workspace_bytes =
+        (size_t)s->parts * c * (2 * sizeof(double) + 2 * sizeof(float)) + 3 * c * sizeof(float);
     return GRAFT_OK;
 }
 
@@ -88,9 +88,9 @@ static void sums_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
     const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X];
     int64_t c = j->s->channels;
     double *sum = j->sums + 2 * c * part;
-    j->k->d->simd->channel_sums(
-        graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]), x->dtype, n,
-        x->stride[2], c, j->shift, sum, sum + c, j->partial + 2 * c * part);
+    j->k->d->simd->channel_sums(graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]),
+                                x->dtype, n, x->stride[2], c, j->shift, sum, sum + c,
+                                j->partial + 2 * c * part);
 }
 
 static void affine_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
@@ -137,8 +137,8 @@ static void finish_sums(const job *j, int parts, const float *gamma)
             double own = sum / n, apart = (double)j->shift[c] + own - mean;
             square += about - sum * own + n * apart * apart;
         }
-        double r = 1.0 / sqrt((square > 0 ? square : square * 0.0) / count +
-                              (double)j->k->op.attrs.eps);
+        double r =
+            1.0 / sqrt((square > 0 ? square : square * 0.0) / count + (double)j->k->op.attrs.eps);
         for (int64_t c = g; c < g + size; c++) {
             j->mean[c] = (float)mean;
             j->factor[c] = (float)(r * (double)gamma[c]);

@@ -1,6 +1,7 @@
 /* The entry of the library: the table of operators, the device, and the four phases of a kernel. */
 #include <omp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,23 +12,40 @@
 static const graft_cpu_op *find(graft_op op)
 {
     switch (op) {
-    case GRAFT_OP_CONV2D: return &graft_cpu_op_conv2d;
-    case GRAFT_OP_LINEAR: return &graft_cpu_op_linear;
-    case GRAFT_OP_GROUP_NORM: return &graft_cpu_op_group_norm;
-    case GRAFT_OP_LAYER_NORM: return &graft_cpu_op_layer_norm;
-    case GRAFT_OP_ATTENTION: return &graft_cpu_op_attention;
-    case GRAFT_OP_ACT: return &graft_cpu_op_act;
-    case GRAFT_OP_ADD: return &graft_cpu_op_add;
-    case GRAFT_OP_MUL: return &graft_cpu_op_mul;
-    case GRAFT_OP_SCALE: return &graft_cpu_op_scale;
-    case GRAFT_OP_CONCAT: return &graft_cpu_op_concat;
-    case GRAFT_OP_COPY: return &graft_cpu_op_copy;
-    case GRAFT_OP_UPSAMPLE: return &graft_cpu_op_upsample;
-    case GRAFT_OP_EMBEDDING: return &graft_cpu_op_embedding;
-    case GRAFT_OP_TIMESTEP: return &graft_cpu_op_timestep;
-    case GRAFT_OP_GEGLU: return &graft_cpu_op_geglu;
-    case GRAFT_OP_GATHER_ROW: return &graft_cpu_op_gather_row;
-    default: return NULL;
+    case GRAFT_OP_CONV2D:
+        return &graft_cpu_op_conv2d;
+    case GRAFT_OP_LINEAR:
+        return &graft_cpu_op_linear;
+    case GRAFT_OP_GROUP_NORM:
+        return &graft_cpu_op_group_norm;
+    case GRAFT_OP_LAYER_NORM:
+        return &graft_cpu_op_layer_norm;
+    case GRAFT_OP_ATTENTION:
+        return &graft_cpu_op_attention;
+    case GRAFT_OP_ACT:
+        return &graft_cpu_op_act;
+    case GRAFT_OP_ADD:
+        return &graft_cpu_op_add;
+    case GRAFT_OP_MUL:
+        return &graft_cpu_op_mul;
+    case GRAFT_OP_SCALE:
+        return &graft_cpu_op_scale;
+    case GRAFT_OP_CONCAT:
+        return &graft_cpu_op_concat;
+    case GRAFT_OP_COPY:
+        return &graft_cpu_op_copy;
+    case GRAFT_OP_UPSAMPLE:
+        return &graft_cpu_op_upsample;
+    case GRAFT_OP_EMBEDDING:
+        return &graft_cpu_op_embedding;
+    case GRAFT_OP_TIMESTEP:
+        return &graft_cpu_op_timestep;
+    case GRAFT_OP_GEGLU:
+        return &graft_cpu_op_geglu;
+    case GRAFT_OP_GATHER_ROW:
+        return &graft_cpu_op_gather_row;
+    default:
+        return NULL;
     }
 }
 
@@ -102,7 +120,8 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
     memset(d, 0, sizeof *d);
     d->host = *host;
     if (d->host.threads < 1) d->host.threads = 1;
-    d->simd = graft_cpu_simd_best();
+    d->simd = graft_cpu_simd_best(getenv("GRAFT_CPU_ISA")); /* for tests and comparisons */
+    ;
     if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success) {
         st = graft_fail(&e, GRAFT_E_DEVICE, "oneDNN makes no CPU engine");
         goto out;
@@ -208,8 +227,8 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
         goto out;
     }
     if (report) {
-        uint32_t size = report->size && report->size < sizeof *report ? report->size
-                                                                      : (uint32_t)sizeof *report;
+        uint32_t size =
+            report->size && report->size < sizeof *report ? report->size : (uint32_t)sizeof *report;
         k->info.size = size;
         memcpy(report, &k->info, size);
     }

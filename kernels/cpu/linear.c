@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/primitive.h"
 
-enum { VARIANT_INNER_PRODUCT, VARIANT_MATMUL, VARIANTS };
+enum { VARIANT_MATMUL, VARIANT_INNER_PRODUCT, VARIANTS };
 
 typedef struct linear_state {
     graft_cpu_primitive primitive, tail; /* blocks of rows, and the rest of them */
@@ -36,8 +36,7 @@ static graft_status check_inputs(const graft_op_desc *op, graft_err *e)
     if (!same) return graft_fail(e, GRAFT_E_ARG, "linear: the output's shape does not follow");
     GRAFT_TRY(graft_cpu_check_vector(&op->in[GRAFT_LINEAR_BIAS], w->dim[0], 1, "linear: bias", e));
     if (graft_cpu_present(residual)) {
-        if (geglu)
-            return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: geglu takes no residual");
+        if (geglu) return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: geglu takes no residual");
         GRAFT_TRY(graft_cpu_check_float(residual, 0, "linear: residual", e));
         GRAFT_TRY(graft_cpu_check_same(residual, y, "linear: residual and output", e));
     }
@@ -139,8 +138,7 @@ static size_t reserve(size_t *at, size_t bytes)
 
 static size_t scratchpad_bytes(const_dnnl_primitive_desc_t pd)
 {
-    return dnnl_memory_desc_get_size(
-        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
 }
 
 static void lay_out(graft_kernel *k, linear_state *s, size_t scratchpad)
@@ -194,7 +192,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     linear_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a linear operator");
     k->info.variant_count = VARIANTS;
-    s->variant = k->info.variant_index = variant < 0 ? VARIANT_INNER_PRODUCT : variant;
+    s->variant = k->info.variant_index = variant < 0 ? 0 : variant;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     choose(&k->op, s);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
@@ -259,10 +257,9 @@ static void geglu_part(void *p, int part, int parts)
     int64_t end = r->count * (part + 1) / parts;
     for (int64_t i = r->count * part / parts; i < end; i++) {
         const float *wide = (const float *)r->from + i * 2 * r->length;
-        void *to = graft_cpu_at_mut(r->to, r->to_type,
-                                    row_offset(r->to_desc, r->first + i, r->length));
-        r->k->d->simd->geglu(wide, wide + r->length, GRAFT_F32, to, r->to_type,
-                             (size_t)r->length);
+        void *to =
+            graft_cpu_at_mut(r->to, r->to_type, row_offset(r->to_desc, r->first + i, r->length));
+        r->k->d->simd->geglu(wide, wide + r->length, GRAFT_F32, to, r->to_type, (size_t)r->length);
     }
 }
 
@@ -307,8 +304,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     char *ws = workspace;
     graft_status st = GRAFT_OK;
     if (s->copy_input) {
-        rows r = {k, from, ws + s->at_input, x->dtype, x->dtype, x, NULL, 0, s->rows,
-                  x->dim[x->rank - 1], NULL};
+        rows r = {k, from,    ws + s->at_input,    x->dtype, x->dtype, x, NULL,
+                  0, s->rows, x->dim[x->rank - 1], NULL};
         graft_cpu_parallel(graft_cpu_threads(k->d, graft_cpu_elements(x)), copy_part, &r);
         from = ws + s->at_input;
     }
@@ -316,7 +313,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
         for (int64_t i = 0; i < s->rows && !st; i += s->block) {
             int64_t count = s->rows - i < s->block ? s->rows - i : s->block;
             st = run_block(k, i, count, from, in, ws + s->at_output, ws);
-            rows r = {k, ws + s->at_output, out, GRAFT_F32, y->dtype, NULL, y, i, count, length,
+            rows r = {k,   ws + s->at_output, out, GRAFT_F32, y->dtype, NULL, y, i, count, length,
                       NULL};
             if (!st) graft_cpu_parallel(graft_cpu_threads(k->d, count * length), geglu_part, &r);
         }
@@ -325,7 +322,16 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     void *to = s->copy_output ? ws + s->at_output : out;
     st = run_block(k, 0, s->rows, from, in, to, ws);
     if (!st && s->own_residual) {
-        rows r = {k, NULL, to, y->dtype, y->dtype, NULL, NULL, 0, s->rows, length,
+        rows r = {k,
+                  NULL,
+                  to,
+                  y->dtype,
+                  y->dtype,
+                  NULL,
+                  NULL,
+                  0,
+                  s->rows,
+                  length,
                   in[GRAFT_LINEAR_RESIDUAL]};
         graft_cpu_parallel(graft_cpu_threads(k->d, s->rows * length), residual_part, &r);
     }

@@ -10,9 +10,15 @@ void graft_cpu_to_f32(graft_dtype t, const void *src, int64_t first, float *dst,
 {
     const void *from = graft_cpu_at(src, t, first);
     switch (t) {
-    case GRAFT_F32: memcpy(dst, from, (size_t)n * 4); break;
-    case GRAFT_F16: graft_f16_to_f32_array(from, dst, (size_t)n); break;
-    case GRAFT_BF16: graft_bf16_to_f32_array(from, dst, (size_t)n); break;
+    case GRAFT_F32:
+        memcpy(dst, from, (size_t)n * 4);
+        break;
+    case GRAFT_F16:
+        graft_f16_to_f32_array(from, dst, (size_t)n);
+        break;
+    case GRAFT_BF16:
+        graft_bf16_to_f32_array(from, dst, (size_t)n);
+        break;
     case GRAFT_F64:
         for (int64_t i = 0; i < n; i++) {
             double v;
@@ -26,7 +32,8 @@ void graft_cpu_to_f32(graft_dtype t, const void *src, int64_t first, float *dst,
     case GRAFT_F8_E5M2:
         for (int64_t i = 0; i < n; i++) dst[i] = graft_f8_e5m2_to_f32(((const uint8_t *)from)[i]);
         break;
-    default: memset(dst, 0, (size_t)n * 4);
+    default:
+        memset(dst, 0, (size_t)n * 4);
     }
 }
 

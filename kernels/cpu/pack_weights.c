@@ -33,9 +33,16 @@ uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
         }
     } else if (md->format_kind == dnnl_format_kind_wino) {
         const dnnl_wino_desc_t *w = &md->format_desc.wino_desc;
-        const int64_t all[] = {(int64_t)w->wino_format, w->r,        w->alpha,    w->ic,
-                               w->oc,                   w->ic_block, w->oc_block, w->ic2_block,
-                               w->oc2_block,            (int64_t)w->size};
+        const int64_t all[] = {(int64_t)w->wino_format,
+                               w->r,
+                               w->alpha,
+                               w->ic,
+                               w->oc,
+                               w->ic_block,
+                               w->oc_block,
+                               w->ic2_block,
+                               w->oc2_block,
+                               (int64_t)w->size};
         memcpy(f + n, all, sizeof all);
         n += (int)(sizeof all / sizeof all[0]);
     }
@@ -67,7 +74,7 @@ typedef struct job {
     graft_dtype from;
     const void *src;
     void *dst;
-    int64_t outputs, inputs, taps;    /* O, I, kh * kw */
+    int64_t outputs, inputs, taps; /* O, I, kh * kw */
     const int64_t *at_o, *at_i, *at_t;
     float *row; /* per thread one output's weights */
 } job;
@@ -104,8 +111,8 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
                                  graft_dtype from, const void *src, void *dst)
 {
     int input_dim = 1 - output_dim;
-    job j = {md, from, src, dst, md->dims[output_dim], md->dims[input_dim], 1, NULL, NULL, NULL,
-             NULL};
+    job j = {md,   from, src,  dst, md->dims[output_dim], md->dims[input_dim], 1,
+             NULL, NULL, NULL, NULL};
     int64_t height = 1, width = 1;
     if (md->ndims == 4) {
         height = md->dims[2];
@@ -148,8 +155,10 @@ static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, 
     dnnl_primitive_t reorder = NULL;
     dnnl_memory_t from = NULL, to = NULL;
     dnnl_stream_t stream = NULL;
-    dnnl_status_t st = dnnl_memory_desc_init_by_tag(
-        &dense, md->ndims, md->dims, dnnl_f32, md->ndims == 4 ? dnnl_oihw : output_dim ? dnnl_ba : dnnl_ab);
+    dnnl_status_t st = dnnl_memory_desc_init_by_tag(&dense, md->ndims, md->dims, dnnl_f32,
+                                                    md->ndims == 4 ? dnnl_oihw
+                                                    : output_dim   ? dnnl_ba
+                                                                   : dnnl_ab);
     union {
         const float *in;
         void *out;

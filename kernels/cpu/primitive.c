@@ -5,13 +5,16 @@
 graft_status graft_cpu_dnnl_fail(dnnl_status_t st, const char *what, graft_err *e)
 {
     switch (st) {
-    case dnnl_success: return GRAFT_OK;
-    case dnnl_out_of_memory: return graft_fail_nomem(e, what);
+    case dnnl_success:
+        return GRAFT_OK;
+    case dnnl_out_of_memory:
+        return graft_fail_nomem(e, what);
     case dnnl_invalid_arguments:
         return graft_fail(e, GRAFT_E_ARG, "%s: oneDNN calls the shape invalid", what);
     case dnnl_unimplemented:
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: oneDNN has no implementation", what);
-    default: return graft_fail(e, GRAFT_E_DEVICE, "%s: oneDNN status %d", what, (int)st);
+    default:
+        return graft_fail(e, GRAFT_E_DEVICE, "%s: oneDNN status %d", what, (int)st);
     }
 }
 
@@ -30,20 +33,23 @@ graft_status graft_cpu_md(dnnl_memory_desc_t *out, int n, const int64_t *dim, co
     dnnl_dims_t dims = {0}, strides = {0}; /* oneDNN may read all of the array */
     memcpy(dims, dim, (size_t)n * sizeof dims[0]);
     if (stride) memcpy(strides, stride, (size_t)n * sizeof dims[0]);
-    dnnl_status_t st =
-        stride ? dnnl_memory_desc_init_by_strides(out, n, dims, type, strides)
-               : dnnl_memory_desc_init_by_tag(out, n, dims, type, dnnl_format_tag_any);
+    dnnl_status_t st = stride
+                           ? dnnl_memory_desc_init_by_strides(out, n, dims, type, strides)
+                           : dnnl_memory_desc_init_by_tag(out, n, dims, type, dnnl_format_tag_any);
     return graft_cpu_dnnl_fail(st, "tensor", e);
 }
 
 static dnnl_status_t append_act(dnnl_post_ops_t ops, graft_act act)
 {
     switch (act) {
-    case GRAFT_ACT_SILU: return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_swish, 1, 0);
+    case GRAFT_ACT_SILU:
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_swish, 1, 0);
     case GRAFT_ACT_QUICK_GELU:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_swish, 1.702f, 0);
-    case GRAFT_ACT_GELU: return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
-    default: return dnnl_success;
+    case GRAFT_ACT_GELU:
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
+    default:
+        return dnnl_success;
     }
 }
 
@@ -101,8 +107,7 @@ graft_status graft_cpu_primitive_init(graft_cpu_primitive *p, dnnl_engine_t engi
         p->arg[i] = arg[i];
         const dnnl_memory_desc_t *md =
             dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, arg[i]);
-        if (!md)
-            return graft_fail(e, GRAFT_E_INTERNAL, "oneDNN does not know argument %d", arg[i]);
+        if (!md) return graft_fail(e, GRAFT_E_INTERNAL, "oneDNN does not know argument %d", arg[i]);
         p->md[i] = *md;
     }
     dnnl_status_t st = dnnl_primitive_create(&p->primitive, pd);

@@ -31,9 +31,9 @@ static void piece(void *ctx, const int64_t *offset, int64_t n)
 {
     const job *j = ctx;
     const graft_op_desc *op = &j->k->op;
-    j->k->d->simd->scale(graft_cpu_at(j->x, op->in[0].dtype, offset[0]),
-                       op->in[0].dtype, graft_cpu_at_mut(j->y, op->out.dtype, offset[1]),
-                       op->out.dtype, (size_t)n, op->attrs.scale, op->attrs.shift);
+    j->k->d->simd->scale(graft_cpu_at(j->x, op->in[0].dtype, offset[0]), op->in[0].dtype,
+                         graft_cpu_at_mut(j->y, op->out.dtype, offset[1]), op->out.dtype, (size_t)n,
+                         op->attrs.scale, op->attrs.shift);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)

@@ -50,7 +50,8 @@ static void run_part(void *p, int part, int parts)
     int64_t end = r->total * (part + 1) / parts;
     for (int64_t i = r->total * part / parts; i < end; i++) {
         int64_t row = i / r->pieces, at = i % r->pieces * PIECE;
-        int64_t c = row % w->dim[2], b = row / w->dim[2] % w->dim[1], a = row / w->dim[2] / w->dim[1];
+        int64_t c = row % w->dim[2], b = row / w->dim[2] % w->dim[1],
+                a = row / w->dim[2] / w->dim[1];
         int64_t n = w->dim[LAST] - at < PIECE ? w->dim[LAST] - at : PIECE;
         int64_t offset[3] = {0, 0, 0};
         for (int t = 0; t < w->tensors; t++)

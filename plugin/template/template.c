@@ -29,11 +29,11 @@ static const graft_output text_output = {
     .type = "STRING",
     .tooltip = "The repeated text.",
 };
-static const graft_input *const inputs[] = {
-    [TEXT] = &text_input, [COUNT] = &count_input, NULL};
+static const graft_input *const inputs[] = {[TEXT] = &text_input, [COUNT] = &count_input, NULL};
 static const graft_output *const outputs[] = {&text_output, NULL};
 
-/* What an instance keeps: the last result, because an output string must live until the next call. */
+/* What an instance keeps: the last result, because an output string must live until the next call.
+ */
 typedef struct repeat {
     const graft_job_api *job;
     char *result;
@@ -101,14 +101,12 @@ static const graft_node repeat_node = {
 
 static graft_status init(const graft_host *h, const char *dir)
 {
-    (void)h; /* valid until the matching deinit() */
+    (void)h;   /* valid until the matching deinit() */
     (void)dir; /* the folder of this file, for data that is installed beside it */
     return GRAFT_OK;
 }
 
-static void deinit(void)
-{
-}
+static void deinit(void) {}
 
 static const graft_node *node(uint32_t i)
 {

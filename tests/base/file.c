@@ -207,20 +207,25 @@ static void paths_stay_inside(void)
     CHECK(symlink("../in-other", at("in/twin")) == 0 && symlink("sub", at("in/alias")) == 0);
     CHECK(symlink("../nowhere", at("in/dangling")) == 0 && symlink("loop", at("in/loop")) == 0);
     static const char *const bad[] = {
-        "", ".", "..", "../secret", "sub/../../secret", "sub/..", "/etc/passwd", "//etc", "/",
-        "sub//file", "sub/", "./file", "sub/./x", "..\\secret", "a\\b", "a\nb", "a\x7f", "\x01",
-        "out", "up/secret", "up/new", "twin/secret", "twin/new", "twin", "up", "dangling", "loop",
-        "loop/x", "file/x", "dangling/x"};
+        "",         ".",           "..",       "../secret",  "sub/../../secret",
+        "sub/..",   "/etc/passwd", "//etc",    "/",          "sub//file",
+        "sub/",     "./file",      "sub/./x",  "..\\secret", "a\\b",
+        "a\nb",     "a\x7f",       "\x01",     "out",        "up/secret",
+        "up/new",   "twin/secret", "twin/new", "twin",       "up",
+        "dangling", "loop",        "loop/x",   "file/x",     "dangling/x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refused(in, bad[i]);
-    static const char *const good[] = {"file", "sub", "sub/new", "new/deeper/still", "...", "..a",
-                                       "a..", ".hidden", "alias/deep", "alias/new", "a b",
-                                       "\xc3\xa9/\xe6\xa3\xae.png", "C:file", "~"};
+    static const char *const good[] = {
+        "file",   "sub",     "sub/new",    "new/deeper/still", "...", "..a",
+        "a..",    ".hidden", "alias/deep", "alias/new",        "a b", "\xc3\xa9/\xe6\xa3\xae.png",
+        "C:file", "~"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) accepted(in, good[i]);
     for (int n = 250; n <= 70000; n *= 2) {
         memset(big, 'a', 70000);
         big[n] = 0;
-        if (n < 256) accepted(in, big);
-        else refused(in, big);
+        if (n < 256)
+            accepted(in, big);
+        else
+            refused(in, big);
         for (int i = 1; i < n; i += 2) big[i] = '/';
         if (n % 2 == 0) big[n - 1] = 'a';
         if (n > PATH_MAX) refused(in, big);

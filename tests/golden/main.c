@@ -18,12 +18,15 @@ static bool has(const graft_safetensors *f, const char *start)
     return false;
 }
 
+typedef graft_status golden_compare_fn(const graft_safetensors *f, golden_case_fn *report,
+                                       void *ctx, graft_err *e);
+
 static void sampling_case(void *ctx, const char *what, double error, double tolerance)
 {
     golden_note(ctx, what, error, tolerance);
 }
 
-static graft_status run_sampling(golden *g, graft_safetensors *f, golden_sampling_fn *run,
+static graft_status run_sampling(golden *g, graft_safetensors *f, golden_compare_fn *run,
                                  graft_err *e)
 {
     graft_status st = run(f, sampling_case, g, e);

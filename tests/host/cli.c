@@ -1,6 +1,7 @@
 /* The program itself, run as a process. */
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "tests/host/fixture.h"
@@ -124,6 +125,36 @@ static void nodes(void)
     CHECK(graft_tree_get(json, "TestSwitch") != NULL);
     cJSON_Delete(json);
     CHECK_INT(graft("nodes --plugins nowhere"), 0);
+    CHECK_STR(err_text, "there is no node plugin in nowhere\n");
+}
+
+static void folder_options(void)
+{
+    graft_options o;
+    graft_err e = GRAFT_ERR_INIT;
+    char *plain[] = {"graft", "run", "x", NULL};
+    char *given[] = {"graft", "run", "--models=m", "--input", "i", "x", "--output=o", NULL};
+    unsetenv("GRAFT_MODELS");
+    CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
+    CHECK_STR(o.output, "./output");
+    CHECK_STR(o.input, "./input");
+    CHECK(graft_str_ends(o.plugins, "/../lib/graft"));
+    graft_options_finish(&o);
+    setenv("GRAFT_MODELS", "/some/models", 1);
+    CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
+    CHECK_STR(o.models, "/some/models");
+    graft_options_finish(&o);
+    CHECK_OK(graft_options_parse(7, given, &o, &e), &e);
+    CHECK_STR(o.models, "m");
+    CHECK_STR(o.input, "i");
+    CHECK_STR(o.output, "o");
+    CHECK_STR(o.file, "x");
+    graft_options_finish(&o);
+    unsetenv("GRAFT_MODELS");
+    CHECK(mkdir("models", 0777) == 0);
+    CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
+    CHECK_STR(o.models, "./models");
+    graft_options_finish(&o);
 }
 
 static pid_t start(const char *file, const char *set)
@@ -166,6 +197,7 @@ int main(void)
     RUN(run);
     RUN(failures);
     RUN(nodes);
+    RUN(folder_options);
     RUN(interrupt);
     fixture_close();
     return test_end();

@@ -1,4 +1,6 @@
 /* The editor's graphs to API prompts. */
+#include <time.h>
+
 #include "base/png.h"
 #include "tests/host/fixture.h"
 
@@ -174,6 +176,62 @@ static void hostile(void)
     CHECK(graft_workflow_parse(deep, 4000, "x", fixture.registry, &w, NULL) != GRAFT_OK);
 }
 
+static void file_names(void)
+{
+    char want[300];
+    time_t now = time(NULL);
+    struct tm t;
+    localtime_r(&now, &t);
+    snprintf(want, sizeof want,
+             "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b',"
+             "'strength':0.5}},'2':{'class_type':'TestSave','inputs':{'text':'%%date:yyyy%%',"
+             "'filename_prefix':'%04d-%d/b_18446744073709551615_0.5_%%width%%_%%No.x%%_5%%'}}}",
+             t.tm_year + 1900, t.tm_mon + 1);
+    EXPECT("{'nodes':[{'id':1,'type':'TestSeed','title':'My seed','properties':{'Node name for S&R'"
+           ":'Sdr'},'widgets_values':[18446744073709551615,'fixed','b',0.5]},"
+           "{'id':2,'type':'TestSave','widgets_values':['%date:yyyy%','%date:yyyy-M%/"
+           "%Sdr.mode%_%My seed.seed%_%TestSeed.strength%_%width%_%No.x%_5%']}]}",
+           want);
+}
+
+/* Damaged text: whatever still is JSON goes through the converter and the checker. */
+static void mutated(void)
+{
+    static const char seed_text[] =
+        "{'version':1,'nodes':[{'id':2,'type':'9f-uuid','mode':0,'inputs':[{'name':'x','type':'INT'"
+        ",'link':1}],'properties':{'proxyWidgets':[['2','b'],['1','a']]},'widgets_values':[77,78]},"
+        "{'id':4,'type':'TestShow','inputs':[{'name':'any','type':'*','link':2}]}],'links':[[1,2,0,"
+        "3,0],{'id':2,'origin_id':2,'origin_slot':0,'target_id':4,'target_slot':0}],"
+        "'definitions':{'subgraphs':[" INNER "]}}";
+    char text[sizeof seed_text];
+    uint32_t state = 12345;
+    int parsed = 0;
+    for (int round = 0; round < 20000; round++) {
+        for (size_t i = 0; i < sizeof text; i++)
+            text[i] = seed_text[i] == '\'' ? '"' : seed_text[i];
+        for (int k = 0; k < 1 + round % 4; k++) {
+            static const char bytes[] = "0123456789-\"{}[],:.e ";
+            state = state * 1664525u + 1013904223u;
+            size_t at = (state >> 8) % (sizeof text - 1);
+            state = state * 1664525u + 1013904223u;
+            if (state >> 31)
+                text[at] = bytes[(state >> 8) % (sizeof bytes - 1)];
+            else
+                memmove(text + at, text + at / 2, (sizeof text - 1 - at) / 8);
+        }
+        graft_workflow w;
+        graft_validation v;
+        if (graft_workflow_parse(text, sizeof text - 1, "x", fixture.registry, &w, NULL)) continue;
+        parsed++;
+        cJSON *json = w.prompt;
+        w.prompt = NULL;
+        if (graft_validate(fixture.registry, &fixture.services.host, json, NULL, 0, &v, NULL) == 0)
+            graft_validation_finish(&v);
+        graft_workflow_finish(&w);
+    }
+    CHECK(parsed > 1000);
+}
+
 static void write_png(const char *path, const char *prompt, const char *workflow)
 {
     const uint8_t pixel[3] = {1, 2, 3};
@@ -253,6 +311,8 @@ int main(void)
     RUN(modes_and_reroutes);
     RUN(subgraphs);
     RUN(hostile);
+    RUN(file_names);
+    RUN(mutated);
     RUN(pictures);
     RUN(setting);
     fixture_close();

@@ -29,6 +29,7 @@ static const char graph[] =
     "{'id':1,'type':'TestSeed','widgets_values':[18446744073709551615,'randomize','b',0.5]},"
     "{'id':2,'type':'Reroute','inputs':[{'name':'','link':1}]},"
     "{'id':3,'type':'inner','inputs':[{'name':'x','link':2}]},"
+    "{'id':5,'type':'TestSave','widgets_values':['x','%TestSeed.mode%%date:yy%']},"
     "{'id':4,'type':'TestShow','inputs':[{'name':'any','link':3}]}],"
     "'links':[[1,1,0,2,0,'STRING'],[2,2,0,3,0,'*'],[3,3,0,4,0,'STRING']],"
     "'definitions':{'subgraphs':[{'id':'inner','inputs':[{'name':'x'}],'outputs':[{'name':'y'}],"

@@ -30,7 +30,8 @@ static void expect_faults(const char *class_type, const char *inputs, const char
     graft_validation_finish(&v);
 }
 #define EXPECT(class_type, inputs, want) expect_faults(class_type, inputs, want, __LINE__)
-#define VALUE_CONFIG                     "['INT',{'tooltip':'tip','default':1,'min':-10,'max':100,'step':1}]"
+#define VALUE_RANGE                      "'min':-10,'max':100,'step':1}]"
+#define VALUE_CONFIG                     "['INT',{'tooltip':'tip','default':1," VALUE_RANGE
 
 static void whole_prompt(void)
 {
@@ -117,7 +118,7 @@ static void seeds_and_choices(void)
     EXPECT("TestSeed", "{'seed':-1,'mode':1}",
            "[{'type':'value_smaller_than_min','message':'Value -1 smaller than min of 0',"
            "'details':'seed','extra_info':{'input_name':'seed','input_config':" SEED_CONFIG
-           ",'received_value':18446744073709551615}},"
+           ",'received_value':-1}},"
            "{'type':'value_not_in_list','message':'Value not in list','details':'mode: 1 not in "
            "[\\u0027a\\u0027, \\u0027b\\u0027, \\\"it\\u0027s\\\"]','extra_info':{'input_name':"
            "'mode','input_config':[['a','b','it\\u0027s'],{'tooltip':'tip','default':'a'}],"

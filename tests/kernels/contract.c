@@ -282,6 +282,25 @@ static void wild_ids(void)
     }
 }
 
+/* To whole numbers: nearest, ties to even, clamped; NaN gives 0. */
+static void copies_to_whole_numbers(void)
+{
+    kernel_case c = {.desc = {.size = sizeof c.desc, .op = GRAFT_OP_COPY}};
+    c.desc.in[0] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {9}, .stride = {1}};
+    c.desc.out = c.desc.in[0];
+    c.desc.out.dtype = GRAFT_I8;
+    const float x[9] = {0.5f, 1.5f, -2.5f, 127.6f, -1e30f, INFINITY, -INFINITY, NAN, -0.4f};
+    const int8_t want[9] = {0, 2, -2, 127, -128, 127, -128, 0, 0};
+    graft_kernel_info info = {.size = sizeof info};
+    const void *in[GRAFT_MAX_INPUTS] = {x};
+    graft_kernel *k;
+    int8_t out[9];
+    CHECK_INT(ref.api->prepare(ref.device, &c.desc, -1, &k, &info, NULL, 0), GRAFT_OK);
+    CHECK_INT(ref.api->launch(k, in, out, NULL), GRAFT_OK);
+    for (int i = 0; i < 9; i++) CHECK_INT(out[i], want[i]);
+    ref.api->release(k);
+}
+
 static void inplace_where_dense(void)
 {
     static const graft_op yes[] = {GRAFT_OP_ACT, GRAFT_OP_ADD, GRAFT_OP_MUL, GRAFT_OP_SCALE};
@@ -371,6 +390,7 @@ int main(void)
     RUN(mutations_are_survived);
     RUN(memory_failures);
     RUN(wild_ids);
+    RUN(copies_to_whole_numbers);
     RUN(inplace_where_dense);
     RUN(packings_mean_bytes);
     lib_close(&ref);

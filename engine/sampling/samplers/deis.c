@@ -62,8 +62,7 @@ graft_status graft_sample_deis(graft_walk *w, graft_err *e)
         } else {
             for (int k = 0; k < order; k++) time[k] = time_of(&sde, w->sigma[i - k]);
             weigh(&sde, time, time_of(&sde, w->sigma[i + 1]), order, weight);
-            for (int k = 0; k < order; k++)
-                graft_mix2(w->n, w->x, 1, w->x, weight[k], slope[k]);
+            for (int k = 0; k < order; k++) graft_mix2(w->n, w->x, 1, w->x, weight[k], slope[k]);
         }
         graft_walk_report(w, i, d);
     }

@@ -32,8 +32,7 @@ static graft_status step_2(const graft_walk *w, double lambda, double h, double 
 }
 
 /* The rest of third order after step_2 with r1 = 1/3, whose inner noise it uses. */
-static graft_status finish_3(const graft_walk *w, double lambda, double h, float *out,
-                             graft_err *e)
+static graft_status finish_3(const graft_walk *w, double lambda, double h, float *out, graft_err *e)
 {
     const double r1 = 1 / 3., r2 = 2 / 3.;
     float *state = w->buf[STATE], *eps = w->buf[EPS], *eps_2 = w->buf[EPS_2];

@@ -70,7 +70,8 @@ static uni_step weigh(const vp_point *past, vp_point to, int order, bool bh2)
     return u;
 }
 
-/* out = keep x - gain m[0] - scale * (sum of weight[k] (m[k + 1] - m[0]) / r[k] + last (now - m[0]))
+/* out = keep x - gain m[0] - scale * (sum of weight[k] (m[k + 1] - m[0]) / r[k] + last (now -
+ * m[0]))
  */
 static void move(const graft_walk *w, const uni_step *u, int order, const double *weight,
                  const float *now, double last, float *out)
@@ -82,8 +83,7 @@ static void move(const graft_walk *w, const uni_step *u, int order, const double
     }
     double newest = -u->scale * last;
     graft_mix3(w->n, out, u->keep, w->x, first - newest, w->buf[0], newest, now);
-    for (int i = 0; i + 1 < order; i++)
-        graft_mix2(w->n, out, 1, out, k[i], w->buf[i + 1]);
+    for (int i = 0; i + 1 < order; i++) graft_mix2(w->n, out, 1, out, k[i], w->buf[i + 1]);
 }
 
 graft_status graft_sample_uni_pc(graft_walk *w, graft_err *e)

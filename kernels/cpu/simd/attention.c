@@ -13,10 +13,10 @@
 #define QB   (NV * VL)
 #define ROWS 6
 /* Keys of a block; even. Scores of a block and a panel of queries stay in the first-level cache. */
-#define KB      64
-#define MASKED  (-3.0e38f)
-#define LOWEST  (-1.0e30f)
-#define LOG2E   1.4426950408889634
+#define KB     64
+#define MASKED (-3.0e38f)
+#define LOWEST (-1.0e30f)
+#define LOG2E  1.4426950408889634
 
 typedef struct scratch {
     float *q, *o, *max, *sum; /* per panel: words*QB, head_dim*QB, QB, QB */
@@ -74,12 +74,23 @@ INLINE void score_block(int pairs, const float *k, const float *q, int words, in
     for (; r + ROWS <= keys; r += ROWS)
         score_tile(ROWS, pairs, k + r * words, q, words, s + r * QB, m);
     switch (keys - r) {
-    case 1: score_tile(1, pairs, k + r * words, q, words, s + r * QB, m); break;
-    case 2: score_tile(2, pairs, k + r * words, q, words, s + r * QB, m); break;
-    case 3: score_tile(3, pairs, k + r * words, q, words, s + r * QB, m); break;
-    case 4: score_tile(4, pairs, k + r * words, q, words, s + r * QB, m); break;
-    case 5: score_tile(5, pairs, k + r * words, q, words, s + r * QB, m); break;
-    default: break;
+    case 1:
+        score_tile(1, pairs, k + r * words, q, words, s + r * QB, m);
+        break;
+    case 2:
+        score_tile(2, pairs, k + r * words, q, words, s + r * QB, m);
+        break;
+    case 3:
+        score_tile(3, pairs, k + r * words, q, words, s + r * QB, m);
+        break;
+    case 4:
+        score_tile(4, pairs, k + r * words, q, words, s + r * QB, m);
+        break;
+    case 5:
+        score_tile(5, pairs, k + r * words, q, words, s + r * QB, m);
+        break;
+    default:
+        break;
     }
     for (int j = 0; j < NV; j++) vf_store(max + j * VL, m[j]);
 }
@@ -120,12 +131,23 @@ INLINE void value_block(int pairs, const float *v, const float *p, int dim, int 
     for (; r + ROWS <= dim; r += ROWS)
         value_tile(ROWS, pairs, v + r, p, dim, words, decay, o + r * QB);
     switch (dim - r) {
-    case 1: value_tile(1, pairs, v + r, p, dim, words, decay, o + r * QB); break;
-    case 2: value_tile(2, pairs, v + r, p, dim, words, decay, o + r * QB); break;
-    case 3: value_tile(3, pairs, v + r, p, dim, words, decay, o + r * QB); break;
-    case 4: value_tile(4, pairs, v + r, p, dim, words, decay, o + r * QB); break;
-    case 5: value_tile(5, pairs, v + r, p, dim, words, decay, o + r * QB); break;
-    default: break;
+    case 1:
+        value_tile(1, pairs, v + r, p, dim, words, decay, o + r * QB);
+        break;
+    case 2:
+        value_tile(2, pairs, v + r, p, dim, words, decay, o + r * QB);
+        break;
+    case 3:
+        value_tile(3, pairs, v + r, p, dim, words, decay, o + r * QB);
+        break;
+    case 4:
+        value_tile(4, pairs, v + r, p, dim, words, decay, o + r * QB);
+        break;
+    case 5:
+        value_tile(5, pairs, v + r, p, dim, words, decay, o + r * QB);
+        break;
+    default:
+        break;
     }
 }
 
@@ -156,9 +178,9 @@ INLINE void weights(int pairs, float *s, int keys, float scale, float *max, floa
             }
     }
 #if GRAFT_ISA_LEVEL >= 3
-    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
-                                           24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
-                                           16, 0);
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     for (; pairs && i < keys; i += 2)
 #pragma GCC unroll 8
         for (int j = 0; j < NV; j++) {
@@ -186,11 +208,6 @@ static void mask(float *s, int keys, int64_t first_key, int64_t first_query, flo
     }
 }
 
-static float element(const void *p, graft_dtype t, int64_t i)
-{
-    return t == GRAFT_F32 ? ((const float *)p)[i] : graft_bf16_to_f32(((const uint16_t *)p)[i]);
-}
-
 /* Rows of keys or values as float32, side by side. */
 static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t first, int rows,
                       int dim, float *out)
@@ -200,8 +217,9 @@ static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t firs
         if (t == GRAFT_F32) {
             memcpy(out + (size_t)r * (size_t)dim, (const float *)p + at, (size_t)dim * 4);
         } else {
-            SIMD(act)(GRAFT_ACT_NONE, (const uint16_t *)p + at, t, out + (size_t)r * (size_t)dim,
-                      GRAFT_F32, (size_t)dim);
+            SIMD(act)
+            (GRAFT_ACT_NONE, (const uint16_t *)p + at, t, out + (size_t)r * (size_t)dim, GRAFT_F32,
+             (size_t)dim);
         }
     }
 }
@@ -227,6 +245,94 @@ static void load_value_pairs(const uint16_t *p, int64_t stride, int64_t first, i
         uint32_t *to = (uint32_t *)(void *)(out + (size_t)(r / 2) * (size_t)dim);
         for (int i = 0; i < dim; i++) to[i] = a[i] | (b ? (uint32_t)b[i] << 16 : 0);
     }
+}
+
+#if VL == 16
+static inline void transpose(vf r[16])
+{
+    __m512 t[16], u[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps((__m512)r[2 * i], (__m512)r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps((__m512)r[2 * i], (__m512)r[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m512d a = _mm512_castps_pd(t[i + j]), b = _mm512_castps_pd(t[i + j + 2]);
+            u[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            u[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; c++) {
+        __m512 a = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88);
+        __m512 b = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);
+        __m512 d = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd);
+        __m512 e = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
+        r[c] = (vf)_mm512_shuffle_f32x4(a, b, 0x88);
+        r[4 + c] = (vf)_mm512_shuffle_f32x4(d, e, 0x88);
+        r[8 + c] = (vf)_mm512_shuffle_f32x4(a, b, 0xdd);
+        r[12 + c] = (vf)_mm512_shuffle_f32x4(d, e, 0xdd);
+    }
+}
+
+/* Up to VL words of a row of queries: scaled values, or pairs as they are. */
+INLINE vf query_words(int pairs, const graft_cpu_attention *a, int64_t at, int i, float factor)
+{
+    int left = a->head_dim - (pairs ? 2 * i : i);
+    if (pairs) {
+        const uint16_t *p = (const uint16_t *)a->q + at + 2 * i;
+        __mmask32 m = left >= 32 ? 0xffffffffu : (1u << left) - 1;
+        return (vf)_mm512_maskz_loadu_epi16(m, p);
+    }
+    size_t from = (size_t)(at + i);
+    vf v =
+        left >= VL ? vf_get(a->q, a->dtype, from) : vf_get_tail(a->q, a->dtype, from, (size_t)left);
+    return v * factor;
+}
+
+/* One panel of queries, transposed; lanes beyond the last query are zero. */
+static void load_queries(int pairs, const graft_cpu_attention *a, int64_t first, int n, float *q)
+{
+    int words = pairs ? (a->head_dim + 1) / 2 : a->head_dim;
+    float factor = (float)((double)a->scale * LOG2E);
+    for (int j = 0; j < QB; j += VL)
+        for (int i = 0; i < words; i += VL) {
+            vf r[VL];
+            for (int k = 0; k < VL; k++)
+                r[k] = j + k < n ? query_words(pairs, a, (first + j + k) * a->q_stride, i, factor)
+                                 : (vf){0};
+            transpose(r);
+            for (int k = 0; k < VL && i + k < words; k++) vf_store(q + (i + k) * QB + j, r[k]);
+        }
+}
+
+static void store_results(const graft_cpu_attention *a, int64_t first, int n, const float *o,
+                          const float *sum)
+{
+    for (int j = 0; j < n; j += VL) {
+        vf inverse = 1.0f / vf_load(sum + j);
+        for (int i = 0; i < a->head_dim; i += VL) {
+            int left = a->head_dim - i;
+            vf r[VL];
+            for (int k = 0; k < VL; k++)
+                r[k] = k < left ? vf_load(o + (i + k) * QB + j) * inverse : (vf){0};
+            transpose(r);
+            for (int k = 0; k < VL && j + k < n; k++) {
+                size_t at = (size_t)((first + j + k) * a->out_stride + i);
+                if (left >= VL) {
+                    vf_put(a->out, a->dtype, at, r[k]);
+                } else {
+                    vf_put_tail(a->out, a->dtype, at, (size_t)left, r[k]);
+                }
+            }
+        }
+    }
+}
+#else
+static float element(const void *p, graft_dtype t, int64_t i)
+{
+    return t == GRAFT_F32 ? ((const float *)p)[i] : graft_bf16_to_f32(((const uint16_t *)p)[i]);
 }
 
 /* One panel of queries, transposed; lanes beyond the last query are zero. */
@@ -266,6 +372,7 @@ static void store_results(const graft_cpu_attention *a, int64_t first, int n, co
         }
     }
 }
+#endif
 
 INLINE void panels_loop(int pairs, const graft_cpu_attention *a, int64_t queries, int64_t first,
                         int panels, const scratch *w)
@@ -331,8 +438,7 @@ void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t firs
     for (int p = 0; p < panels; p++) {
         int64_t query = (first + p) * QB, left = queries - query;
         if (left > 0)
-            load_queries(pairs, a, query, left < QB ? (int)left : QB,
-                         w.q + (size_t)p * QB * words);
+            load_queries(pairs, a, query, left < QB ? (int)left : QB, w.q + (size_t)p * QB * words);
     }
     if (pairs) {
         panels_loop(1, a, queries, first, panels, &w);

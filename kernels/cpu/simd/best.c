@@ -1,4 +1,6 @@
 /* The choice among the tables. */
+#include <string.h>
+
 #include "kernels/cpu/simd/simd.h"
 
 #if defined(__x86_64__)
@@ -7,15 +9,27 @@ extern const graft_cpu_simd graft_cpu_table__avx2, graft_cpu_table__avx512,
 #endif
 extern const graft_cpu_simd graft_cpu_table__plain;
 
-const graft_cpu_simd *graft_cpu_simd_best(void)
+/* `t`, unless the user asked for another one that is not above it. */
+static const graft_cpu_simd *allowed(const graft_cpu_simd *t, const char *wanted)
 {
+    return !wanted || !*wanted || strcmp(t->name, wanted) == 0 ? t : NULL;
+}
+
+const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
+{
+    const graft_cpu_simd *t = NULL;
 #if defined(__x86_64__)
-    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("f16c");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx512 && __builtin_cpu_supports("avx512bf16")) return &graft_cpu_table__avx512_bf16;
-    if (avx512) return &graft_cpu_table__avx512;
-    if (avx2) return &graft_cpu_table__avx2;
+    if (avx512 && __builtin_cpu_supports("avx512bf16"))
+        t = allowed(&graft_cpu_table__avx512_bf16, wanted);
+    if (!t && avx512) t = allowed(&graft_cpu_table__avx512, wanted);
+    if (!t && avx2) t = allowed(&graft_cpu_table__avx2, wanted);
+#else
+    (void)allowed;
+    (void)wanted;
 #endif
-    return &graft_cpu_table__plain;
+    return t ? t : &graft_cpu_table__plain;
 }

@@ -25,10 +25,18 @@ INLINE void act_any(graft_act act, const void *x, graft_dtype xt, void *y, graft
 void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n)
 {
     switch (act) {
-    case GRAFT_ACT_SILU: act_any(GRAFT_ACT_SILU, x, xt, y, yt, n); break;
-    case GRAFT_ACT_GELU: act_any(GRAFT_ACT_GELU, x, xt, y, yt, n); break;
-    case GRAFT_ACT_QUICK_GELU: act_any(GRAFT_ACT_QUICK_GELU, x, xt, y, yt, n); break;
-    default: act_any(GRAFT_ACT_NONE, x, xt, y, yt, n); break;
+    case GRAFT_ACT_SILU:
+        act_any(GRAFT_ACT_SILU, x, xt, y, yt, n);
+        break;
+    case GRAFT_ACT_GELU:
+        act_any(GRAFT_ACT_GELU, x, xt, y, yt, n);
+        break;
+    case GRAFT_ACT_QUICK_GELU:
+        act_any(GRAFT_ACT_QUICK_GELU, x, xt, y, yt, n);
+        break;
+    default:
+        act_any(GRAFT_ACT_NONE, x, xt, y, yt, n);
+        break;
     }
 }
 

@@ -31,23 +31,21 @@ INLINE void layer_norm_row(const void *x, graft_dtype xt, const float *gamma, co
     }
     double square = (double)vf_sum(s0) + (double)vf_sum(s1);
     for (; i < n; i++) {
-        float v = xt == GRAFT_F32 ? ((const float *)x)[i]
-                                  : graft_bf16_to_f32(((const uint16_t *)x)[i]);
+        float v =
+            xt == GRAFT_F32 ? ((const float *)x)[i] : graft_bf16_to_f32(((const uint16_t *)x)[i]);
         square += (double)(v - m[0]) * (double)(v - m[0]);
     }
     vf r = vf_set((float)(1.0 / sqrt(square / (double)n + (double)eps)));
     for (i = 0; i < whole; i += VL)
-        vf_put(y, yt, i,
-               (vf_get(x, xt, i) - m) * r * vf_load(gamma + i) + vf_load(beta + i));
+        vf_put(y, yt, i, (vf_get(x, xt, i) - m) * r * vf_load(gamma + i) + vf_load(beta + i));
     if (rest)
         vf_put_tail(y, yt, i, rest,
-                    (vf_get_tail(x, xt, i, rest) - m) * r *
-                            vf_get_tail(gamma, GRAFT_F32, i, rest) +
+                    (vf_get_tail(x, xt, i, rest) - m) * r * vf_get_tail(gamma, GRAFT_F32, i, rest) +
                         vf_get_tail(beta, GRAFT_F32, i, rest));
 }
 
-void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta,
-                      void *y, graft_dtype yt, size_t n, float eps)
+void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta, void *y,
+                      graft_dtype yt, size_t n, float eps)
 {
     if (xt == GRAFT_F32 && yt == GRAFT_F32) {
         layer_norm_row(x, GRAFT_F32, gamma, beta, y, GRAFT_F32, n, eps);
@@ -144,9 +142,15 @@ INLINE void affine_typed(graft_act act, const void *x, graft_dtype xt, void *y, 
                          size_t n, const float *mean, const float *factor, const float *beta)
 {
     switch (act) {
-    case GRAFT_ACT_NONE: affine_row(GRAFT_ACT_NONE, x, xt, y, yt, n, mean, factor, beta); break;
-    case GRAFT_ACT_SILU: affine_row(GRAFT_ACT_SILU, x, xt, y, yt, n, mean, factor, beta); break;
-    default: affine_row(act, x, xt, y, yt, n, mean, factor, beta); break;
+    case GRAFT_ACT_NONE:
+        affine_row(GRAFT_ACT_NONE, x, xt, y, yt, n, mean, factor, beta);
+        break;
+    case GRAFT_ACT_SILU:
+        affine_row(GRAFT_ACT_SILU, x, xt, y, yt, n, mean, factor, beta);
+        break;
+    default:
+        affine_row(act, x, xt, y, yt, n, mean, factor, beta);
+        break;
     }
 }
 

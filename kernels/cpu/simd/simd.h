@@ -25,7 +25,8 @@ typedef struct graft_cpu_attention {
 typedef struct graft_cpu_simd {
     const char *name; /* "avx512_bf16" */
 
-    /* y = act(x); ACT_NONE converts between the two dtypes. y may be x when the dtypes are equal. */
+    /* y = act(x); ACT_NONE converts between the two dtypes. y may be x when the dtypes are equal.
+     */
     void (*act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n);
     /* y = x * scale + shift */
     void (*scale)(const void *x, graft_dtype xt, void *y, graft_dtype yt, size_t n, float scale,
@@ -64,6 +65,7 @@ typedef struct graft_cpu_simd {
                       void *scratch);
 } graft_cpu_simd;
 
-/* The best table for this machine. */
-const graft_cpu_simd *graft_cpu_simd_best(void);
+/* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs
+ * here, else the plain one. */
+const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
 #endif

@@ -133,6 +133,11 @@ INLINE void vf_put(void *p, graft_dtype t, size_t i, vf v)
 /* The same for the last n < VL elements; the others read as 0. */
 INLINE vf vf_get_tail(const void *p, graft_dtype t, size_t i, size_t n)
 {
+#if GRAFT_ISA_LEVEL >= 2
+    __mmask16 m = (__mmask16)((1u << n) - 1);
+    if (t == GRAFT_F32) return (vf)_mm512_maskz_loadu_ps(m, (const float *)p + i);
+    return vf_from_bf16((vh)_mm256_maskz_loadu_epi16(m, (const uint16_t *)p + i));
+#else
     if (t == GRAFT_F32) {
         vf v = {0};
         memcpy(&v, (const float *)p + i, n * 4);
@@ -141,16 +146,26 @@ INLINE vf vf_get_tail(const void *p, graft_dtype t, size_t i, size_t n)
     vh h = {0};
     memcpy(&h, (const uint16_t *)p + i, n * 2);
     return vf_from_bf16(h);
+#endif
 }
 
 INLINE void vf_put_tail(void *p, graft_dtype t, size_t i, size_t n, vf v)
 {
+#if GRAFT_ISA_LEVEL >= 2
+    __mmask16 m = (__mmask16)((1u << n) - 1);
+    if (t == GRAFT_F32) {
+        _mm512_mask_storeu_ps((float *)p + i, m, (__m512)v);
+    } else {
+        _mm256_mask_storeu_epi16((uint16_t *)p + i, m, (__m256i)vf_to_bf16(v));
+    }
+#else
     if (t == GRAFT_F32) {
         memcpy((float *)p + i, &v, n * 4);
     } else {
         vh h = vf_to_bf16(v);
         memcpy((uint16_t *)p + i, &h, n * 2);
     }
+#endif
 }
 
 /* 1.5 * 2^23: adding it rounds a float32 to an integer, which then stands in the low bits. */
@@ -232,10 +247,14 @@ INLINE vf vf_gelu(vf x)
 INLINE vf vf_act(graft_act act, vf x)
 {
     switch (act) {
-    case GRAFT_ACT_SILU: return vf_swish(x, 1.0f);
-    case GRAFT_ACT_GELU: return vf_gelu(x);
-    case GRAFT_ACT_QUICK_GELU: return vf_swish(x, 1.702f);
-    default: return x;
+    case GRAFT_ACT_SILU:
+        return vf_swish(x, 1.0f);
+    case GRAFT_ACT_GELU:
+        return vf_gelu(x);
+    case GRAFT_ACT_QUICK_GELU:
+        return vf_swish(x, 1.702f);
+    default:
+        return x;
     }
 }
 #endif

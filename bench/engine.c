@@ -1,0 +1,319 @@
+/* graft-bench: whole parts of a model at its real shapes, with the share of the machine's peak.
+ *
+ * The ceilings (GEMM rates of the kernel library itself) are measured in the same run as what is
+ * held against them, and float32 and bf16 take turns, so that a machine that changes its speed does
+ * not change the ratios. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bench/record.h"
+#include "engine/api/objects.h"
+#include "engine/graph/cost.h"
+
+typedef struct bench {
+    graft_engine *engine;
+    const char *json, *model, *backend;
+    int repeats;
+    char how[256];
+    double peak[2]; /* GFLOP/s of GEMM: f32, bf16 */
+} bench;
+
+static const char *const dtype_text[2] = {"f32", "bf16"};
+
+static void note(const bench *b, const char *name, double value, const char *unit)
+{
+    printf("  %-28s %12.4g %s\n", name, value, unit);
+    if (b->json) record(b->json, name, value, unit, b->how);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_value);
+    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+}
+
+/* ------------------------------------------------------------------ ceilings */
+
+static graft_status gemm_once(graft_backend *k, graft_dtype dtype, int64_t size, double *gflops,
+                              graft_err *e)
+{
+    int64_t dim[2] = {size, size};
+    graft_graph *g = graft_graph_create();
+    graft_vid x = graft_graph_input(g, dtype, 2, dim);
+    graft_vid w = graft_graph_weight(g, "w", 2, dim);
+    graft_graph_node(g, GRAFT_OP_LINEAR, NULL, (graft_vid[]){x, w}, 2, dtype);
+    graft_op_desc d;
+    graft_graph_desc(g, 0, &d);
+    graft_graph_destroy(g);
+    graft_kernel *kernel = NULL;
+    graft_kernel_info info = {.size = sizeof info};
+    char text[256] = "";
+    graft_status st = k->api->prepare(k->device, &d, -1, &kernel, &info, text, sizeof text);
+    if (st) return graft_fail(e, st, "GEMM: %s", text);
+    size_t n = (size_t)(size * size);
+    float *source = graft_calloc(n, sizeof *source);
+    void *packed = k->api->alloc(k->device, info.packed_bytes[1]);
+    void *in = k->api->alloc(k->device, n * 4), *out = k->api->alloc(k->device, n * 4);
+    void *work = info.workspace_bytes ? k->api->alloc(k->device, info.workspace_bytes) : NULL;
+    for (size_t i = 0; i < n; i++) source[i] = (float)(i % 17) * 0.01f;
+    k->api->pack(kernel, 1, GRAFT_F32, source, packed);
+    memset(in, 0, n * 4);
+    double best = 1e30;
+    for (int i = 0; i < 12; i++) {
+        double t = record_now();
+        k->api->launch(kernel, (const void *[GRAFT_MAX_INPUTS]){in, packed}, out, work);
+        t = record_now() - t;
+        if (i > 1 && t < best) best = t;
+    }
+    *gflops = 2.0 * (double)(size * size * size) / best * 1e-9;
+    k->api->free(k->device, packed);
+    k->api->free(k->device, in);
+    k->api->free(k->device, out);
+    if (work) k->api->free(k->device, work);
+    k->api->release(kernel);
+    graft_free(source);
+    return GRAFT_OK;
+}
+
+static graft_status measure_peaks(bench *b, graft_err *e)
+{
+    graft_backend *k;
+    graft_build_options o;
+    graft_dtype unused;
+    memset(&o, 0, sizeof o);
+    snprintf(o.device, sizeof o.device, "%s", b->backend);
+    graft_status st = graft_options_resolve(b->engine, &o, &k, &unused, e);
+    static const graft_dtype dtypes[2] = {GRAFT_F32, GRAFT_BF16};
+    static const int64_t sizes[3] = {1024, 2048, 3072};
+    for (int i = 0; i < 2 && !st; i++) {
+        b->peak[i] = 0;
+        for (int s = 0; s < 3 && !st; s++) {
+            double gflops = 0;
+            st = gemm_once(k, dtypes[i], sizes[s], &gflops, e);
+            if (gflops > b->peak[i]) b->peak[i] = gflops;
+        }
+        if (st && i) { /* no bf16 on this backend */
+            b->peak[i] = 0;
+            st = GRAFT_OK;
+        }
+    }
+    printf("GEMM peak of %s (%s, %d threads)\n", k->name, k->info.name,
+           b->engine->backends.threads);
+    note(b, "gemm_f32_gflops", b->peak[0], "GFLOP/s");
+    if (b->peak[1] > 0) note(b, "gemm_bf16_gflops", b->peak[1], "GFLOP/s");
+    return st;
+}
+
+/* ------------------------------------------------------------------ one part of a model */
+
+typedef struct subject {
+    graft_binding *binding;
+    void *in[4], *out[2];
+    graft_exe_profile profile;
+    double flops;
+} subject;
+
+static graft_status subject_init(subject *s, graft_binding *b, graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    uint32_t seed = 1;
+    memset(s, 0, sizeof *s);
+    s->binding = b;
+    s->profile.n = x->graph->n_nodes;
+    s->profile.seconds = graft_calloc(s->profile.n, sizeof *s->profile.seconds);
+    if (!s->profile.seconds) return graft_fail_nomem(e, "profile");
+    for (size_t i = 0; i < x->graph->n_inputs; i++) {
+        float *p = s->in[i] = graft_calloc(1, (size_t)x->input[i].bytes);
+        if (!p) return graft_fail_nomem(e, "inputs");
+        bool real = x->graph->value[x->graph->input[i]].dtype == GRAFT_F32;
+        for (int64_t k = 0; real && k < x->input[i].bytes / 4; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            p[k] = (float)(seed >> 8) * (2.0f / 16777216.0f) - 1.0f;
+        }
+    }
+    for (size_t i = 0; i < x->graph->n_outputs; i++) {
+        s->out[i] = graft_malloc((size_t)x->output[i].bytes);
+        if (!s->out[i]) return graft_fail_nomem(e, "outputs");
+    }
+    for (size_t i = 0; i < x->graph->n_nodes; i++) s->flops += graft_cost_flops(x->graph, i);
+    return GRAFT_OK;
+}
+
+static void subject_finish(subject *s)
+{
+    for (int i = 0; i < 4; i++) graft_free(s->in[i]);
+    for (int i = 0; i < 2; i++) graft_free(s->out[i]);
+    graft_free(s->profile.seconds);
+    graft_binding_release(s->binding);
+}
+
+static graft_status subject_run(bench *b, subject *s, bool profiled, double *seconds, graft_err *e)
+{
+    double t = record_now();
+    graft_status st = graft_exe_run(s->binding, b->engine->arenas, (const void *const *)s->in,
+                                    s->out, NULL, profiled ? &s->profile : NULL, e);
+    *seconds = record_now() - t;
+    return st;
+}
+
+/* Time by kind of operator, most costly first. */
+static void print_operators(const bench *b, const subject *s, int which)
+{
+    const graft_graph *g = s->binding->exe->graph;
+    double seconds[GRAFT_OP_END] = {0}, flops[GRAFT_OP_END] = {0}, bytes[GRAFT_OP_END] = {0};
+    int count[GRAFT_OP_END] = {0};
+    double sum = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        graft_op op = g->node[i].op;
+        double t = s->profile.seconds[i] / (double)s->profile.runs;
+        seconds[op] += t;
+        flops[op] += graft_cost_flops(g, i);
+        bytes[op] += graft_cost_bytes(g, i);
+        count[op]++;
+        sum += t;
+    }
+    printf("  %-20s %5s %9s %6s %9s %7s %7s\n", "operator", "count", "ms", "share", "GFLOP/s",
+           "of peak", "GB/s");
+    for (;;) {
+        int best = 0;
+        for (int i = 1; i < GRAFT_OP_END; i++)
+            if (seconds[i] > seconds[best]) best = i;
+        if (!best) break;
+        double rate = flops[best] / seconds[best] * 1e-9;
+        printf("  %-20s %5d %9.2f %5.1f%% %9.1f %6.0f%% %7.1f\n", graft_op_name(best), count[best],
+               seconds[best] * 1e3, 100 * seconds[best] / sum, rate, 100 * rate / b->peak[which],
+               bytes[best] / seconds[best] * 1e-9);
+        seconds[best] = 0;
+    }
+}
+
+typedef graft_status bind_fn(bench *b, const char *precision, graft_binding **out, graft_err *e);
+
+/* Both dtypes take turns; figures NAME_f32_s, NAME_f32_share, NAME_bf16_…, NAME_bf16_vs_f32. */
+static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err *e)
+{
+    subject s[2] = {{0}, {0}};
+    double t[2][32], warm;
+    int n_dtypes = b->peak[1] > 0 ? 2 : 1;
+    graft_status st = GRAFT_OK;
+    char figure[64];
+    for (int i = 0; i < n_dtypes; i++) {
+        graft_binding *binding;
+        GRAFT_TRY(bind(b, dtype_text[i], &binding, e));
+        GRAFT_TRY(subject_init(&s[i], binding, e));
+        GRAFT_TRY(subject_run(b, &s[i], false, &warm, e));
+    }
+    for (int r = 0; r < b->repeats; r++)
+        for (int i = 0; i < n_dtypes; i++) GRAFT_TRY(subject_run(b, &s[i], true, &t[i][r], e));
+    for (int i = 0; i < n_dtypes; i++) {
+        double mid = median(t[i], b->repeats), rate = s[i].flops / mid * 1e-9;
+        printf("\n%s %s: %.0f GFLOP, median %.4g s of %d (%.4g … %.4g), %.0f GFLOP/s, arena %.1f MiB "
+               "(bound %.1f), weights %.0f MiB\n",
+               name, dtype_text[i], s[i].flops * 1e-9, mid, b->repeats, t[i][0],
+               t[i][b->repeats - 1], rate, (double)s[i].binding->exe->arena_bytes / 1048576,
+               (double)s[i].binding->exe->arena_bound / 1048576,
+               (double)s[i].binding->exe->weight_bytes / 1048576);
+        print_operators(b, &s[i], i);
+        snprintf(figure, sizeof figure, "%s_%s_s", name, dtype_text[i]);
+        note(b, figure, mid, "s");
+        snprintf(figure, sizeof figure, "%s_%s_share", name, dtype_text[i]);
+        note(b, figure, rate / b->peak[i], "of the GEMM peak");
+    }
+    if (n_dtypes == 2) {
+        snprintf(figure, sizeof figure, "%s_bf16_vs_f32", name);
+        note(b, figure, median(t[0], b->repeats) / median(t[1], b->repeats), "times as fast");
+    }
+out:
+    for (int i = 0; i < n_dtypes; i++)
+        if (s[i].binding) subject_finish(&s[i]);
+    graft_packs_trim(b->engine->packs, 0);
+    graft_arenas_trim(b->engine->arenas);
+    return st;
+}
+
+static void choose(const bench *b, const char *precision, graft_build_options *o)
+{
+    snprintf(o->precision, sizeof o->precision, "%s", precision);
+    snprintf(o->device, sizeof o->device, "%s", b->backend);
+    o->no_disk = true;
+}
+
+static graft_status bind_unet(bench *b, const char *precision, graft_binding **out, graft_err *e)
+{
+    graft_model *m;
+    graft_status st = graft_model_load(b->engine, b->model, NULL, &m, e);
+    if (st) return st;
+    choose(b, precision, &m->options);
+    st = graft_model_bind(m, 1, 64, 64, 77, NULL, out, e);
+    graft_model_release(m);
+    return st;
+}
+
+static graft_status bind_vae(bench *b, const char *precision, graft_binding **out, graft_err *e)
+{
+    graft_vae *v;
+    graft_status st = graft_vae_load(b->engine, b->model, NULL, &v, e);
+    if (st) return st;
+    choose(b, precision, &v->options);
+    st = graft_vae_bind(v, true, 64, 64, NULL, out, e);
+    graft_vae_release(v);
+    return st;
+}
+
+/* ------------------------------------------------------------------ program */
+
+static void log_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft-bench: %s\n", text);
+}
+
+static int usage(void)
+{
+    fputs("usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--only unet|vae] "
+          "MODEL.safetensors\n",
+          stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.backend = "cpu", .repeats = 5};
+    const char *only = "";
+    graft_err e = GRAFT_ERR_INIT;
+    graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .log = {NULL, log_line}};
+    for (int i = 1; i < argc; i++) {
+        bool more = i + 1 < argc;
+        if (more && strcmp(argv[i], "--json") == 0)
+            b.json = argv[++i];
+        else if (more && strcmp(argv[i], "--backend") == 0)
+            b.backend = argv[++i];
+        else if (more && strcmp(argv[i], "--repeats") == 0)
+            b.repeats = atoi(argv[++i]);
+        else if (more && strcmp(argv[i], "--only") == 0)
+            only = argv[++i];
+        else if (argv[i][0] != '-')
+            b.model = argv[i];
+        else
+            return usage();
+    }
+    if (!b.model || b.repeats < 1 || b.repeats > 32) return usage();
+    snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d %s", b.backend, b.repeats,
+             strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
+    graft_status st = graft_engine_create(&config, &b.engine, &e);
+    if (!st) st = measure_peaks(&b, &e);
+    if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(&b, "unet", bind_unet, &e);
+    if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(&b, "vae", bind_vae, &e);
+    if (st) fprintf(stderr, "graft-bench: %s\n", e.text);
+    graft_engine_destroy(b.engine);
+    return st ? 1 : 0;
+}

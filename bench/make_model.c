@@ -1,0 +1,478 @@
+/* Makes a checkpoint of random weights with the names and shapes of a real one.
+ *
+ *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N] [--parts
+ * unet,vae,clip]
+ *
+ * KIND: sd15, sd21, sdxl, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to run whole
+ * workflows in tests. The names come from the same graph builders that read them. Weights are
+ * normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor
+ * depends on seed and name only. Pictures made with them are noise, but always the same noise. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/str.h"
+#include "engine/models/textenc.h"
+#include "engine/models/unet.h"
+#include "engine/models/vae.h"
+
+#define TABLE 65536
+#define VOCAB 49408
+
+typedef struct encoder {
+    const char *prefix; /* NULL: none */
+    graft_text_arch arch;
+} encoder;
+
+typedef struct kind {
+    const char *name;
+    int32_t model_channels, mult[4], levels, res_blocks;
+    int32_t depth[4], middle; /* transformer blocks by level */
+    int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
+    int32_t vae_channels, vae_mult[4], vae_res_blocks;
+    encoder text[2];
+    const char *config; /* __metadata__.config, or NULL */
+} kind;
+
+#define HF(layers, width, heads)                                                                   \
+    {                                                                                              \
+        GRAFT_TEXT_HF, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_QUICK_GELU, 0, 0,   \
+            49407                                                                                  \
+    }
+#define OPENCLIP(layers, width, heads)                                                             \
+    {                                                                                              \
+        GRAFT_TEXT_OPENCLIP, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width,  \
+            1, 49407                                                                               \
+    }
+#define SD1_TEXT    "cond_stage_model.transformer."
+#define SD2_TEXT    "cond_stage_model.model."
+#define SDXL_TEXT_L "conditioner.embedders.0.transformer."
+#define SDXL_TEXT_G "conditioner.embedders.1.model."
+
+/* clang-format off */
+static const kind kinds[] = {
+    {.name = "sd15",
+     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
+     .depth = {1, 1, 1, 0}, .middle = 1, .context_dim = 768, .num_heads = 8,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SD1_TEXT, HF(12, 768, 12)}}},
+    {.name = "sd21",
+     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
+     .depth = {1, 1, 1, 0}, .middle = 1, .context_dim = 1024, .linear_proj = 1, .head_dim = 64,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SD2_TEXT, OPENCLIP(24, 1024, 16)}}},
+    {.name = "sdxl",
+     .model_channels = 320, .mult = {1, 2, 4}, .levels = 3, .res_blocks = 2,
+     .depth = {0, 2, 10}, .middle = 10, .context_dim = 2048, .adm_channels = 1280 + 6 * 256,
+     .linear_proj = 1, .head_dim = 64,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
+    {.name = "tiny-sd1",
+     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
+     .depth = {1, 1}, .middle = 1, .context_dim = 64, .num_heads = 2,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD1_TEXT, HF(2, 64, 2)}},
+     .config = "{\"unet\": {\"num_heads\": 2}, "
+               "\"text\": {\"heads\": 2, \"hidden_act\": \"quick_gelu\"}}"},
+    {.name = "tiny-sd2",
+     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
+     .depth = {1, 1}, .middle = 1, .context_dim = 64, .linear_proj = 1, .head_dim = 16,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD2_TEXT, OPENCLIP(3, 64, 2)}},
+     .config = "{\"prediction\": \"v\", \"unet\": {\"num_head_channels\": 16}, "
+               "\"text\": {\"heads\": 2}}"},
+    {.name = "tiny-sdxl",
+     .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
+     .depth = {0, 2}, .middle = 2, .context_dim = 32 + 64, .adm_channels = 64 + 6 * 256,
+     .linear_proj = 1, .head_dim = 16,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SDXL_TEXT_L, HF(3, 32, 2)}, {SDXL_TEXT_G, OPENCLIP(3, 64, 2)}},
+     .config = "{\"scale_factor\": 0.13025, \"unet\": {\"num_head_channels\": 16}, "
+               "\"text\": {\"heads\": 2}}"},
+};
+/* clang-format on */
+
+typedef struct tensor {
+    char *name;
+    int rank;
+    int64_t dim[GRAFT_MAX_RANK];
+    float mean, spread;
+    bool index; /* I64 0, 1, 2, … instead of weights */
+} tensor;
+
+typedef struct list {
+    tensor *at;
+    size_t n, cap;
+} list;
+
+typedef struct options {
+    const kind *kind;
+    const char *path, *parts;
+    graft_dtype dtype;
+    uint64_t seed;
+} options;
+
+/* ------------------------------------------------------------------ names and shapes */
+
+static bool ends_with_any(const char *name, const char *const *suffix)
+{
+    for (; *suffix; suffix++)
+        if (graft_str_ends(name, *suffix)) return true;
+    return false;
+}
+
+/* 1x1 convolutions are matrices to the builders, but have four dimensions in files. */
+static bool is_conv1(const char *name, bool linear_proj)
+{
+    static const char *const always[] = {"skip_connection.weight", "nin_shortcut.weight",
+                                         "quant_conv.weight",      "attn_1.q.weight",
+                                         "attn_1.k.weight",        "attn_1.v.weight",
+                                         "attn_1.proj_out.weight", NULL};
+    static const char *const sometimes[] = {".1.proj_in.weight", ".1.proj_out.weight", NULL};
+    return ends_with_any(name, always) || (!linear_proj && ends_with_any(name, sometimes));
+}
+
+static graft_status add(list *l, const char *prefix, const char *name, int rank, const int64_t *dim,
+                        graft_err *e)
+{
+    if (l->n == l->cap && graft_grow(&l->at, &l->cap, l->n + 1, sizeof *l->at))
+        return graft_fail_nomem(e, "the list of tensors");
+    graft_str full = GRAFT_STR_INIT;
+    graft_str_printf(&full, "%s%s", prefix, name);
+    tensor t = {.name = graft_str_take(&full), .rank = rank};
+    if (!t.name) return graft_fail_nomem(e, "a tensor's name");
+    int64_t inputs = 1;
+    for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
+    for (int i = 1; i < rank; i++) inputs *= dim[i];
+    bool embedding = strstr(name, "embedding") != NULL;
+    if (rank == 1) {
+        t.mean = graft_str_ends(name, "weight") ? 1.0f : 0.0f;
+        t.spread = 0.02f;
+    } else {
+        t.spread = embedding ? 0.05f : (float)(1.0 / sqrt((double)inputs));
+    }
+    l->at[l->n++] = t;
+    return GRAFT_OK;
+}
+
+static bool listed(const list *l, size_t from, const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    for (size_t i = from; i < l->n; i++)
+        if (strcmp(l->at[i].name + n, name) == 0) return true;
+    return false;
+}
+
+/* The weights that a graph reads, as files store them. */
+static graft_status add_slots(list *l, const char *prefix, const graft_graph *g, bool linear_proj,
+                              graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    size_t from = l->n;
+    for (size_t i = 0; i < g->n_slots && !st; i++) {
+        const graft_gslot *s = &g->slot[i];
+        const char *name = s->source[0];
+        int64_t dim[GRAFT_MAX_RANK];
+        int rank = s->rank, skip = s->rank == 3; /* (1,T,W): position tables */
+        for (int k = skip; k < rank; k++) dim[k - skip] = s->dim[k];
+        rank -= skip;
+        if (s->kind == GRAFT_SLOT_TRANSPOSE) {
+            dim[0] = s->dim[1];
+            dim[1] = s->dim[0];
+        }
+        if (rank == 2 && is_conv1(name, linear_proj)) {
+            dim[2] = dim[3] = 1;
+            rank = 4;
+        }
+        if (!listed(l, from, prefix, name)) st = add(l, prefix, name, rank, dim, e);
+    }
+    return st;
+}
+
+static void fill_unet(const kind *k, graft_unet_arch *a)
+{
+    memset(a, 0, sizeof *a);
+    a->in_channels = a->out_channels = 4;
+    a->model_channels = k->model_channels;
+    a->time_dim = 4 * k->model_channels;
+    a->context_dim = k->context_dim;
+    a->adm_channels = k->adm_channels;
+    a->linear_proj = k->linear_proj;
+    a->num_heads = k->num_heads;
+    a->head_dim = k->head_dim;
+    a->middle_transformer = k->middle;
+    a->input[a->n_input++].channels = k->model_channels;
+    for (int l = 0; l < k->levels; l++) {
+        int32_t channels = k->mult[l] * k->model_channels;
+        for (int i = 0; i < k->res_blocks; i++)
+            a->input[a->n_input++] = (graft_unet_block){channels, k->depth[l], 0, 0};
+        if (l + 1 < k->levels) a->input[a->n_input++].down = 1;
+    }
+    for (int l = k->levels - 1; l >= 0; l--)
+        for (int i = 0; i <= k->res_blocks; i++)
+            a->output[a->n_output++] = (graft_unet_block){k->mult[l] * k->model_channels,
+                                                          k->depth[l], 0, l && i == k->res_blocks};
+}
+
+static graft_status add_unet(const kind *k, list *l, graft_err *e)
+{
+    graft_unet_arch a;
+    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32};
+    graft_graph *g = NULL;
+    fill_unet(k, &a);
+    graft_status st = graft_unet_build(&a, &shape, &g, e);
+    if (!st) st = add_slots(l, "model.diffusion_model.", g, k->linear_proj, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+static graft_status add_vae(const kind *k, list *l, graft_err *e)
+{
+    graft_vae_arch a = {.in_channels = 3,
+                        .out_channels = 3,
+                        .z_channels = 4,
+                        .embed_dim = 4,
+                        .levels = 4,
+                        .res_blocks = k->vae_res_blocks,
+                        .quant_conv = 1,
+                        .encoder = 1,
+                        .decoder = 1};
+    for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;
+    graft_graph *in = NULL, *out = NULL;
+    graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
+    if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);
+    if (!st) st = add_slots(l, "first_stage_model.", in, false, e);
+    if (!st) st = add_slots(l, "first_stage_model.", out, false, e);
+    graft_graph_destroy(in);
+    graft_graph_destroy(out);
+    return st;
+}
+
+static graft_status add_encoder(const encoder *n, list *l, graft_err *e)
+{
+    const graft_text_arch *a = &n->arch;
+    graft_textenc_shape shape = {1, a->positions, a->layers, true, true, true, GRAFT_F32};
+    graft_graph *g = NULL;
+    char table[256];
+    int64_t dim[2] = {a->vocab, a->width}, ids[2] = {1, a->positions};
+    graft_textenc_table_name(a, table, sizeof table);
+    graft_status st = graft_textenc_build(a, &shape, &g, e);
+    if (!st) st = add(l, n->prefix, table, 2, dim, e);
+    if (!st) st = add_slots(l, n->prefix, g, false, e);
+    if (!st && a->layout == GRAFT_TEXT_HF) {
+        st = add(l, n->prefix, "text_model.embeddings.position_ids", 2, ids, e);
+        if (!st) l->at[l->n - 1].index = true;
+    }
+    graft_graph_destroy(g);
+    return st;
+}
+
+static graft_status add_parts(const options *o, list *l, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
+    if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
+    for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
+        if (o->kind->text[i].prefix) st = add_encoder(&o->kind->text[i], l, e);
+    return st;
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* The standard normal distribution's quantiles at (i + 1/2) / TABLE: one look-up makes a weight.
+ * Newton steps on the distribution function, each from the quantile before. */
+static void fill_quantiles(float *table)
+{
+    double x = 0;
+    for (int i = TABLE / 2; i < TABLE; i++) {
+        double p = (i + 0.5) / TABLE;
+        for (int k = 0; k < 8; k++)
+            x -= (0.5 * erfc(-x * sqrt(0.5)) - p) / (exp(-0.5 * x * x) * 0.3989422804014327);
+        table[i] = (float)x;
+        table[TABLE - 1 - i] = (float)-x;
+    }
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static uint64_t seed_of(const options *o, const tensor *t)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    for (const char *c = t->name; *c; c++) h = (h ^ (uint8_t)*c) * 0x100000001b3u;
+    return h ^ o->seed * 0x9e3779b97f4a7c15u;
+}
+
+static int64_t count_of(const tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+    return n;
+}
+
+static size_t element_size(const options *o, const tensor *t)
+{
+    return t->index ? sizeof(int64_t) : o->dtype == GRAFT_F32 ? 4 : 2;
+}
+
+static bool write_indices(const tensor *t, FILE *f)
+{
+    for (int64_t i = 0, n = count_of(t); i < n; i++)
+        if (fwrite(&i, sizeof i, 1, f) != 1) return false;
+    return true;
+}
+
+static bool write_weights(const options *o, const tensor *t, const float *quantile, float *values,
+                          uint16_t *narrow, FILE *f)
+{
+    uint64_t state = seed_of(o, t);
+    for (int64_t left = count_of(t); left > 0; left -= TABLE) {
+        size_t n = left < TABLE ? (size_t)left : TABLE;
+        for (size_t i = 0; i < n; i += 4) {
+            uint64_t r = next_random(&state);
+            for (size_t k = i; k < i + 4 && k < n; k++, r >>= 16)
+                values[k] = t->mean + t->spread * quantile[r & 0xffff];
+        }
+        const void *data = narrow;
+        if (o->dtype == GRAFT_F16)
+            graft_f32_to_f16_array(values, narrow, n);
+        else if (o->dtype == GRAFT_BF16)
+            graft_f32_to_bf16_array(values, narrow, n);
+        else
+            data = values;
+        if (fwrite(data, element_size(o, t), n, f) != n) return false;
+    }
+    return true;
+}
+
+static void make_header(const options *o, const list *l, graft_str *s)
+{
+    const char *dtype = o->dtype == GRAFT_F32 ? "F32" : o->dtype == GRAFT_F16 ? "F16" : "BF16";
+    uint64_t at = 0;
+    graft_str_puts(s, "{\"__metadata__\":{\"format\":\"pt\"");
+    if (o->kind->config) {
+        graft_str_puts(s, ",\"config\":");
+        graft_str_json(s, o->kind->config);
+    }
+    graft_str_puts(s, "}");
+    for (size_t i = 0; i < l->n; i++) {
+        const tensor *t = &l->at[i];
+        uint64_t bytes = (uint64_t)count_of(t) * element_size(o, t);
+        graft_str_puts(s, ",");
+        graft_str_json(s, t->name);
+        graft_str_printf(s, ":{\"dtype\":\"%s\",\"shape\":[", t->index ? "I64" : dtype);
+        for (int k = 0; k < t->rank; k++)
+            graft_str_printf(s, "%s%" PRId64, k ? "," : "", t->dim[k]);
+        graft_str_printf(s, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + bytes);
+        at += bytes;
+    }
+    graft_str_puts(s, "}");
+    while (!s->failed && s->len % 8) graft_str_puts(s, " ");
+}
+
+static bool write_all(const options *o, const list *l, const graft_str *header, FILE *f)
+{
+    float *quantile = graft_malloc_array(TABLE, sizeof *quantile);
+    float *values = graft_malloc_array(TABLE, sizeof *values);
+    uint16_t *narrow = graft_malloc_array(TABLE, sizeof *narrow);
+    uint64_t size = header->len;
+    bool ok = quantile && values && narrow && fwrite(&size, sizeof size, 1, f) == 1 &&
+              fwrite(header->data, 1, header->len, f) == header->len;
+    if (ok) fill_quantiles(quantile);
+    for (size_t i = 0; i < l->n && ok; i++)
+        ok = l->at[i].index ? write_indices(&l->at[i], f)
+                            : write_weights(o, &l->at[i], quantile, values, narrow, f);
+    graft_free(quantile);
+    graft_free(values);
+    graft_free(narrow);
+    return ok;
+}
+
+/* Streams into FILE.part, which is renamed when it is whole. */
+static graft_status write_file(const options *o, const list *l, graft_err *e)
+{
+    graft_str header = GRAFT_STR_INIT, part = GRAFT_STR_INIT;
+    graft_status st = GRAFT_OK;
+    make_header(o, l, &header);
+    graft_str_printf(&part, "%s.part", o->path);
+    FILE *f = part.failed || header.failed ? NULL : fopen(part.data, "wb");
+    bool ok = f && write_all(o, l, &header, f);
+    if (f && fclose(f)) ok = false;
+    if (ok) ok = rename(part.data, o->path) == 0;
+    if (!ok) {
+        st = graft_fail(e, GRAFT_E_IO, "%s cannot be written", o->path);
+        if (part.data) unlink(part.data);
+    }
+    graft_str_finish(&header);
+    graft_str_finish(&part);
+    return st;
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static int usage(void)
+{
+    fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
+          "                        [--parts unet,vae,clip]\nkinds:",
+          stderr);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
+    fputs("\n", stderr);
+    return 2;
+}
+
+static bool parse(int argc, char **argv, options *o)
+{
+    *o = (options){.parts = "unet,vae,clip", .dtype = GRAFT_F16, .seed = 1};
+    if (argc < 3 || argc % 2 == 0) return false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(argv[1], kinds[i].name) == 0) o->kind = &kinds[i];
+    o->path = argv[2];
+    for (int i = 3; i + 1 < argc; i += 2) {
+        const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--seed") == 0)
+            o->seed = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--parts") == 0)
+            o->parts = value;
+        else if (strcmp(argv[i], "--dtype") == 0)
+            o->dtype = strcmp(value, "f16") == 0    ? GRAFT_F16
+                       : strcmp(value, "bf16") == 0 ? GRAFT_BF16
+                       : strcmp(value, "f32") == 0  ? GRAFT_F32
+                                                    : GRAFT_DTYPE_NONE;
+        else
+            return false;
+    }
+    return o->kind && o->dtype != GRAFT_DTYPE_NONE;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    list l = {0};
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t values = 0;
+    if (!parse(argc, argv, &o)) return usage();
+    graft_status st = add_parts(&o, &l, &e);
+    if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
+    if (!st) st = write_file(&o, &l, &e);
+    for (size_t i = 0; i < l.n; i++) {
+        values += count_of(&l.at[i]);
+        graft_free(l.at[i].name);
+    }
+    if (st)
+        fprintf(stderr, "graft-make-model: %s\n", e.text);
+    else
+        printf("%s: %zu tensors, %.1f million weights\n", o.path, l.n, (double)values * 1e-6);
+    graft_free(l.at);
+    return st ? 1 : 0;
+}

@@ -1,0 +1,15 @@
+/* The other names of a layer: files made with diffusers or transformers call the same layers
+ * differently than single-file checkpoints do. Pure functions, any thread.
+ *
+ * `name` is a layer's name without ".weight" and without the part's prefix. Names that have no other
+ * form give false; so do results longer than `size`. */
+#ifndef GRAFT_MODELS_DIFFUSERS_H
+#define GRAFT_MODELS_DIFFUSERS_H
+#include "engine/models/arch.h"
+
+/* "input_blocks.4.1.proj_in" -> "down_blocks.1.attentions.0.proj_in". Levels end where the
+ * architecture's blocks change their size, so any block list will do. */
+bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char *out, size_t size);
+/* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
+bool graft_diffusers_text_name(const char *name, char *out, size_t size);
+#endif

@@ -1,0 +1,198 @@
+/* Small models for engine tests: an engine, files made up on the spot, and one run of a UNet. */
+#ifndef GRAFT_TESTS_ENGINE_FIXTURE_H
+#define GRAFT_TESTS_ENGINE_FIXTURE_H
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/api/objects.h"
+#include "engine/weights/patch.h"
+#include "engine/weights/safetensors.h"
+#include "tests/test.h"
+
+#define SD1  GRAFT_SOURCE_DIR "/golden/small/unet_sd1.safetensors"
+#define SD2  GRAFT_SOURCE_DIR "/golden/small/unet_sd2.safetensors"
+#define SDXL GRAFT_SOURCE_DIR "/golden/small/unet_sdxl.safetensors"
+#define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
+
+static char last_log[2048];
+static inline void keep_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) snprintf(last_log, sizeof last_log, "%s", text);
+}
+
+static inline graft_engine *make_engine(const char *backend)
+{
+    graft_engine_config c = {.kernel_dir = GRAFT_LIB_DIR, .backend = backend, .threads = 1};
+    graft_engine *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    c.log.line = keep_line;
+    setenv("GRAFT_PRECISION", "f32", 1);
+    CHECK_OK(graft_engine_create(&c, &g, &e), &e);
+    return g;
+}
+
+/* A path in the folder of this run; four may be in use at one time. */
+static inline const char *temp_path(const char *name)
+{
+    static char text[8][256];
+    static int turn;
+    char *p = text[turn++ & 7];
+    snprintf(p, sizeof text[0], "%s/test-%ld-%s", GRAFT_BINARY_DIR, (long)getpid(), name);
+    return p;
+}
+
+/* ------------------------------------------------------------------ random values */
+
+static uint64_t random_state = 1;
+static inline float random_value(void)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (float)((double)(random_state >> 33) / 2147483648.0 * 2.0 - 1.0);
+}
+
+/* ------------------------------------------------------------------ files */
+
+typedef struct made_file {
+    graft_st_tensor tensor[2048];
+    size_t n;
+} made_file;
+
+static inline int64_t shape_count(const int64_t *shape, int rank)
+{
+    int64_t n = 1;
+    for (int i = 0; i < rank; i++) n *= shape[i];
+    return n;
+}
+
+/* Adds a float32 tensor that the file owns; values NULL: random, times `scale`. */
+static inline float *add_tensor(made_file *f, const char *name, int rank, const int64_t *shape,
+                                const float *values, float scale)
+{
+    int64_t n = shape_count(shape, rank);
+    float *data = calloc((size_t)n + 1, sizeof *data);
+    for (int64_t i = 0; i < n; i++) data[i] = values ? values[i] : scale * random_value();
+    graft_st_tensor *t = &f->tensor[f->n++];
+    *t = (graft_st_tensor){strdup(name), GRAFT_F32, rank, {0}, data, (uint64_t)n * sizeof *data};
+    for (int i = 0; i < rank; i++) t->shape[i] = shape[i];
+    return data;
+}
+
+static inline void finish_file(made_file *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        free((char *)f->tensor[i].name);
+        free((void *)f->tensor[i].data);
+    }
+    free(f);
+}
+
+static inline void write_file(made_file *f, const char *path, const char *config)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const char *metadata[3] = {"config", config, NULL};
+    CHECK_OK(graft_safetensors_write(path, f->tensor, f->n, config ? metadata : NULL, 1, &e), &e);
+    finish_file(f);
+}
+
+static inline graft_safetensors *open_file(const char *path)
+{
+    graft_safetensors *f = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    return f;
+}
+
+static inline float *values_of(const graft_st_tensor *t)
+{
+    int64_t n = shape_count(t->shape, t->rank);
+    float *v = calloc((size_t)n + 1, sizeof *v);
+    graft_to_f32(t->dtype, t->data, v, (size_t)n);
+    return v;
+}
+
+/* All tensors of the file below `prefix`, as float32 that may be changed. */
+static inline made_file *copy_file(const graft_safetensors *f, const char *prefix)
+{
+    made_file *m = calloc(1, sizeof *m);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
+        float *v = values_of(t);
+        add_tensor(m, t->name, t->rank, t->shape, v, 0);
+        free(v);
+    }
+    return m;
+}
+
+static inline graft_st_tensor *made_find(made_file *f, const char *name)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->tensor[i].name, name) == 0) return &f->tensor[i];
+    fprintf(stderr, "no tensor %s\n", name);
+    abort();
+}
+
+/* ------------------------------------------------------------------ models */
+
+static inline graft_model *load_model(graft_engine *g, const char *path)
+{
+    graft_model *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_load(g, path, NULL, &m, &e), &e);
+    return m;
+}
+
+enum { SIDE = 8, TOKENS = 77, OUT = 4 * SIDE * SIDE };
+
+/* One run of the UNet on fixed inputs. */
+static inline void run_model(const graft_model *m, float out[OUT])
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float x[OUT], t = 500.0f, y[4096] = {0};
+    float *context = calloc(TOKENS * (size_t)m->arch.context_dim, sizeof *context);
+    uint64_t saved = random_state;
+    random_state = 77;
+    for (int i = 0; i < OUT; i++) x[i] = random_value();
+    for (int64_t i = 0; i < (int64_t)TOKENS * m->arch.context_dim; i++) context[i] = random_value();
+    for (int i = 0; i < m->arch.adm_channels; i++) y[i] = random_value();
+    random_state = saved;
+    memset(out, 0, OUT * sizeof *out);
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    if (b)
+        CHECK_OK(graft_exe_run(b, m->engine->arenas, (const void *[]){x, &t, context, y},
+                               (void *[]){out}, NULL, NULL, &e),
+                 &e);
+    graft_binding_release(b);
+    free(context);
+}
+
+/* max |a - b| / max |b| */
+static inline double difference(const float *a, const float *b, size_t n)
+{
+    double most = 0, scale = 1e-30;
+    for (size_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= most)) most = d; /* NaN counts as a difference */
+        if (fabs((double)b[i]) > scale) scale = fabs((double)b[i]);
+    }
+    return most / scale;
+}
+
+static inline bool same_bits(const float *a, const float *b)
+{
+    return memcmp(a, b, OUT * sizeof *a) == 0;
+}
+
+static inline size_t resident_bytes(void)
+{
+    size_t pages = 0, all = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%zu %zu", &all, &pages) != 2) pages = 0;
+    if (f) fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+#endif

@@ -1,0 +1,5 @@
+#include "tests/engine/fixture.h"
+int main(void)
+{
+    return 0;
+}
