@@ -32,6 +32,9 @@ typedef struct graft_task {
     void (*phase)(void *ctx, const char *name); /* "load", "compile", "encode", "sample", … */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     bool (*cancelled)(void *ctx); /* asked before every operator */
+    /* Compile and pack whatever the call would run, but run nothing: sampling gives its latent back,
+     * the VAE a grey picture or an empty latent of the right size. Fills caches ahead of time. */
+    bool compile_only;
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
     graft_log log;
 } graft_task;
@@ -102,6 +105,47 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                                  const graft_task *task, graft_model **out, graft_err *e);
 graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
                                const graft_task *task, graft_vae **out, graft_err *e);
+/* DeepCache (Ma et al. 2023, arXiv:2312.00858): most steps reuse a deep feature of an earlier one. */
+typedef struct graft_deepcache_options {
+    int64_t cache_interval;                 /* every n-th step is full; 1: all */
+    int64_t cache_layer_id, cache_block_id; /* resolution level, and block in it, of the cut */
+    int64_t start_step, end_step;           /* outside [start,end) all steps are full */
+    const char *schedule;                   /* "uniform" or "quadratic" */
+    double max_error;                       /* drift of the feature that forces a full step; 0: off */
+} graft_deepcache_options;
+/* GRAFT_E_ARG, naming the range, when the cut does not exist in this architecture. */
+graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
+                                   graft_model **out, graft_err *e);
+
+typedef struct graft_quantize_options {
+    int64_t bits; /* 8: int8 weights and activations; 4: weights only */
+    bool conv, linear;
+    double conv_mse_threshold, linear_mse_threshold; /* 0..1, of the sampled latent */
+    int64_t compute_density_threshold;               /* FLOP per byte */
+    /* What to calibrate on; positive NULL: on the first sampling run of the model. */
+    const graft_cond *positive, *negative;
+    const graft_latent *latent;
+    int64_t steps;
+    double cfg;
+    uint64_t seed;
+    const char *plan_path; /* NULL or "": the plan is not kept in a file */
+    bool recalibrate;
+} graft_quantize_options;
+/* *report is freed with graft_text_free(); NULL: not wanted. */
+graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *options,
+                                  const graft_task *task, graft_model **out, char **report,
+                                  graft_err *e);
+
+/* The compiled-graph cache on disk. `visit` gets each entry (also damaged ones, when verify is set);
+ * clear removes all. *count: entries seen or removed. */
+typedef void graft_cache_visit(void *ctx, const char *name, uint64_t bytes, int64_t modified,
+                               bool good);
+graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_visit *visit, void *ctx,
+                              graft_err *e);
+graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e);
+/* NULL when there is no cache folder. */
+const char *graft_cache_folder(const graft_engine *engine);
+
 /* The same model and compiled graphs with the weights of another checkpoint. GRAFT_E_ARG when its
  * architecture differs, naming the first tensor that does. keep: both sets stay resident. */
 graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,

@@ -124,6 +124,14 @@ typedef struct graft_phase_api {
     void (*begin)(graft_job *j, const char *phase); /* [any] ends the phase before it */
 } graft_phase_api;
 
+/* What the host wants of this run. */
+#define GRAFT_MODE_ID "graft.mode/1"
+typedef struct graft_mode_api {
+    /* [any] 1: prepare caches for this job, compute nothing. Outputs must have the right types and
+     * sizes, their content does not matter; output nodes write no files. */
+    int32_t (*prepare_only)(graft_job *j);
+} graft_mode_api;
+
 /* Inputs that a user does not set: the workflow that runs, for metadata. JSON, borrowed for the
  * job; NULL when there is none. */
 #define GRAFT_PROMPT_ID "graft.prompt/1"
@@ -266,6 +274,20 @@ typedef struct graft_plugin { /* a constant: readable before any code of the plu
     const graft_node *(*node)(uint32_t i);   /* [any] NULL past the end; valid until deinit() */
     const void *(*query)(const char *id);    /* [any] plugin-wide tables, or NULL; may be NULL */
 } graft_plugin;
+
+/* "graft.cache/1", from graft_plugin.query: what the plugin keeps on disk between runs. */
+#define GRAFT_CACHE_ID "graft.cache/1"
+typedef struct graft_cache_api {
+    /* [any] The cache's folder (borrowed until deinit), or NULL when nothing is kept. */
+    const char *(*folder)(void);
+    /* [any] Calls `visit` for every entry; verify: 1 checks each, good is 0 for damaged ones. */
+    graft_status (*list)(int32_t verify,
+                         void (*visit)(void *ctx, const char *name, uint64_t bytes,
+                                       int64_t modified, int32_t good),
+                         void *ctx);
+    /* [any] Removes all entries; *count says how many. */
+    graft_status (*clear)(uint64_t *count);
+} graft_cache_api;
 
 #if defined(__GNUC__)
 #define GRAFT_EXPORT __attribute__((visibility("default")))
