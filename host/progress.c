@@ -97,6 +97,7 @@ static void restart(graft_progress *p)
     p->done = p->total = p->base = 0;
     p->begun = now();
     p->last_tenth = 0;
+    p->drawn = p->begun;
 }
 
 void graft_progress_node(graft_progress *p, const char *title, const char *id)
@@ -138,9 +139,15 @@ void graft_progress_step(graft_progress *p, uint64_t done, uint64_t total)
     if (p->terminal) {
         draw(p, done == total);
     } else if (total) {
+        /* A log wants few lines: at most ten a count, a second apart, and the end of sampling. */
         int tenth = (int)((double)done / (double)total * 10);
-        if (tenth > p->last_tenth) line(p, true);
-        if (tenth > p->last_tenth) p->last_tenth = tenth;
+        bool ended = done == total && strcmp(p->phase, "sample") == 0;
+        double t = now();
+        if (tenth > p->last_tenth && (ended || t - p->drawn >= 1.0)) {
+            line(p, true);
+            p->last_tenth = tenth;
+            p->drawn = t;
+        }
     }
     pthread_mutex_unlock(&p->lock);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "engine/api/objects.h"
 #include "engine/weights/patch.h"
 
@@ -51,21 +52,38 @@ static graft_status open_weights(const char *path, const graft_task *task, graft
 
 /* Tensors below the prefix that the graph does not read are told, not refused: fine-tunes carry
  * leftovers. */
+static graft_status report_unused(graft_engine *engine, const graft_weights *w,
+                                  const graft_graph *g, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(w);
+    const char *prefix = graft_weights_prefix(w), *first = NULL;
+    graft_map used = GRAFT_MAP_INIT;
+    size_t unused = 0;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < g->n_slots && !st; i++)
+        for (size_t k = 0; k < g->slot[i].n_sources && !st; k++)
+            if (graft_map_put(&used, g->slot[i].source[k], &used))
+                st = graft_fail_nomem(e, "tensor names");
+    for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
+        const char *name = graft_safetensors_at(f, i)->name;
+        if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
+        if (graft_map_has(&used, name + strlen(prefix))) continue;
+        if (!unused++) first = name;
+    }
+    graft_map_finish(&used);
+    if (unused && prefix[0])
+        graft_log_printf(&engine->log, GRAFT_LOG_WARN,
+                         "%s: %zu tensor(s) that this architecture does not have are ignored, the "
+                         "first is %s",
+                         graft_safetensors_path(f), unused, first);
+    return st;
+}
+
 static graft_status check_part(graft_engine *engine, const graft_weights *w, const graft_graph *g,
                                graft_err *e)
 {
     graft_status st = graft_weights_check(w, g, e);
-    if (st) return st;
-    size_t slots = 0, tensors = 0;
-    const graft_safetensors *f = graft_weights_file(w);
-    const char *prefix = graft_weights_prefix(w);
-    for (size_t i = 0; i < g->n_slots; i++) slots += g->slot[i].n_sources;
-    for (size_t i = 0; i < graft_safetensors_count(f); i++)
-        tensors += strncmp(graft_safetensors_at(f, i)->name, prefix, strlen(prefix)) == 0;
-    if (tensors > slots && prefix[0])
-        graft_log_printf(&engine->log, GRAFT_LOG_DEBUG, "%s: %zu tensors below %s are not used",
-                         graft_safetensors_path(f), tensors - slots, prefix);
-    return GRAFT_OK;
+    return st ? st : report_unused(engine, w, g, e);
 }
 
 /* ------------------------------------------------------------------ UNet */

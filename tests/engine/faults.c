@@ -1,0 +1,395 @@
+/* Every allocation of making an engine, loading, compiling, binding and running fails once: the
+ * caller gets GRAFT_E_NOMEM and a message, nothing leaks, and the same engine then does the same
+ * call with the same result. Something that is only nice to have (a disk cache entry, a preview) may
+ * be left out instead, if the result is right.
+ *
+ * The first allocations of each call are tried one by one, later ones with a stride; with
+ * GRAFT_TEST_FAULTS=all in the environment each one is tried. */
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "tests/engine/fixture.h"
+
+#define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
+#define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
+
+/* All that a scenario may hold; one step of it adds something. */
+typedef struct world {
+    const char *backend, *cache_dir;
+    graft_engine *engine;
+    graft_model *model, *changed;
+    graft_clip *clip, *changed_clip;
+    graft_vae *vae;
+    graft_cond *cond;
+    graft_latent *latent, *sampled;
+    graft_image *image;
+    char *text;
+} world;
+
+typedef graft_status step_fn(world *w, graft_err *e);
+
+static void finish(world *w)
+{
+    graft_model_release(w->model);
+    graft_model_release(w->changed);
+    graft_clip_release(w->clip);
+    graft_clip_release(w->changed_clip);
+    graft_vae_release(w->vae);
+    graft_cond_release(w->cond);
+    graft_latent_release(w->latent);
+    graft_latent_release(w->sampled);
+    graft_image_release(w->image);
+    graft_text_free(w->text);
+    graft_engine_destroy(w->engine);
+    *w = (world){.backend = w->backend, .cache_dir = w->cache_dir};
+}
+
+/* ------------------------------------------------------------------ steps */
+
+static graft_status engine_step(world *w, graft_err *e)
+{
+    graft_engine_config c = {
+        .kernel_dir = GRAFT_LIB_DIR, .backend = w->backend, .threads = 1, .cache_dir = w->cache_dir};
+    return graft_engine_create(&c, &w->engine, e);
+}
+
+static graft_status load_demo(world *w, graft_err *e)
+{
+    return graft_checkpoint_load(w->engine, DEMO, NULL, &w->model, &w->clip, &w->vae, e);
+}
+
+static graft_status load_unet(world *w, graft_err *e)
+{
+    return graft_model_load(w->engine, SD1, NULL, &w->model, e);
+}
+
+static graft_status load_xl(world *w, graft_err *e)
+{
+    return graft_model_load(w->engine, SDXL, NULL, &w->model, e);
+}
+
+static graft_status load_clip(world *w, graft_err *e)
+{
+    const char *path = CLIP;
+    return graft_clip_load(w->engine, &path, 1, "stable_diffusion", NULL, &w->clip, e);
+}
+
+static graft_status load_vae(world *w, graft_err *e)
+{
+    return graft_vae_load(w->engine, VAE, NULL, &w->vae, e);
+}
+
+static graft_status encode_text(world *w, graft_err *e)
+{
+    return graft_clip_encode(w->clip, "a (red:1.3) apple", NULL, &w->cond, e);
+}
+
+static graft_status empty_latent(world *w, graft_err *e)
+{
+    return graft_latent_empty(64, 64, 1, &w->latent, e);
+}
+
+/* Conditioning as wide as the model wants, without a text encoder. */
+static graft_status plain_cond(world *w, graft_err *e)
+{
+    int64_t width = w->model->arch.context_dim, n = TOKENS * width;
+    float *data = graft_malloc_array((size_t)n, sizeof *data);
+    if (!data) return graft_fail_nomem(e, "conditioning");
+    for (int64_t i = 0; i < n; i++) data[i] = (float)(i % 17) * 0.1f - 0.8f;
+    return graft_cond_create(TOKENS, width, data, 0, NULL, NULL, &w->cond, e);
+}
+
+static graft_status sample_with(world *w, const graft_model *m, const char *sampler, int64_t steps,
+                                graft_err *e)
+{
+    graft_sample_params p = {.seed = 7,
+                             .add_noise = true,
+                             .steps = steps,
+                             .cfg = 4.0,
+                             .sampler = sampler,
+                             .scheduler = "normal",
+                             .denoise = 1.0,
+                             .end_at_step = 10000};
+    return graft_sample(m, &p, w->cond, w->cond, w->latent, NULL, &w->sampled, e);
+}
+
+static graft_status sample_euler(world *w, graft_err *e)
+{
+    return sample_with(w, w->model, "euler", 1, e);
+}
+
+static graft_status sample_sde(world *w, graft_err *e)
+{
+    return sample_with(w, w->model, "dpmpp_2m_sde", 2, e);
+}
+
+static graft_status sample_changed(world *w, graft_err *e)
+{
+    return sample_with(w, w->changed, "euler", 1, e);
+}
+
+static graft_status compile_model(world *w, graft_err *e)
+{
+    graft_compile_options o = {
+        .tuning = "fast", .cache = true, .width = 64, .height = 64, .batch_size = 1};
+    return graft_model_compile(w->model, &o, NULL, &w->changed, e);
+}
+
+static graft_status swap_model(world *w, graft_err *e)
+{
+    return graft_model_swap(w->model, SD1, false, NULL, &w->changed, e);
+}
+
+static graft_status decode(world *w, graft_err *e)
+{
+    return graft_vae_decode(w->vae, w->sampled ? w->sampled : w->latent, NULL, NULL, &w->image, e);
+}
+
+static graft_status decode_tiled(world *w, graft_err *e)
+{
+    graft_tiling t = {64, 16};
+    return graft_vae_decode(w->vae, w->latent, &t, NULL, &w->image, e);
+}
+
+static graft_status encode_image(world *w, graft_err *e)
+{
+    return graft_vae_encode(w->vae, w->image, NULL, NULL, &w->sampled, e);
+}
+
+static graft_status large_latent(world *w, graft_err *e)
+{
+    return graft_latent_empty(128, 96, 1, &w->latent, e);
+}
+
+static graft_status grey_image(world *w, graft_err *e)
+{
+    return graft_image_empty(64, 64, 1, 0x808080, &w->image, e);
+}
+
+static const char *lora_path;
+static graft_status apply_lora(world *w, graft_err *e)
+{
+    return graft_lora_apply(w->model, NULL, lora_path, 0.75, 0, NULL, &w->changed, NULL, e);
+}
+
+static graft_status report(world *w, graft_err *e)
+{
+    return graft_model_report(w->model, NULL, NULL, &w->text, &w->image, e);
+}
+
+/* ------------------------------------------------------------------ scenarios */
+
+typedef struct scenario {
+    const char *name;
+    step_fn *step[8]; /* those before `first` run undisturbed */
+    int first;
+    bool timed; /* what comes out depends on the clock */
+} scenario;
+
+static const scenario scenarios[] = {
+    {"engine", {engine_step}, 0, false},
+    {"load a checkpoint", {engine_step, load_demo}, 1, false},
+    {"encode a prompt", {engine_step, load_clip, encode_text}, 1, false},
+    {"sample", {engine_step, load_unet, plain_cond, empty_latent, sample_euler}, 1, false},
+    {"sample SDXL", {engine_step, load_xl, plain_cond, empty_latent, sample_sde}, 4, false},
+    {"decode", {engine_step, load_vae, empty_latent, decode}, 1, false},
+    {"decode in tiles", {engine_step, load_vae, large_latent, decode_tiled}, 3, false},
+    {"encode a picture", {engine_step, load_vae, grey_image, encode_image}, 2, false},
+    {"compile ahead",
+     {engine_step, load_unet, plain_cond, empty_latent, compile_model, sample_changed},
+     4,
+     false},
+    {"swap",
+     {engine_step, load_unet, plain_cond, empty_latent, swap_model, sample_changed},
+     4,
+     false},
+    {"LoRA",
+     {engine_step, load_unet, plain_cond, empty_latent, apply_lora, sample_changed},
+     4,
+     false},
+    {"report",
+     {engine_step, load_unet, plain_cond, empty_latent, sample_euler, report},
+     5,
+     true},
+    {"picture from text",
+     {engine_step, load_demo, encode_text, empty_latent, sample_euler, decode},
+     2,
+     false},
+};
+
+static graft_status run_steps(world *w, const scenario *s, int from, int to, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (int i = from; i < to && s->step[i] && !st; i++) st = s->step[i](w, e);
+    return st;
+}
+
+static uint64_t digest(const world *w)
+{
+    graft_hash h = {0, 0};
+    int64_t shape[4];
+    if (w->cond) {
+        const graft_cond_entry *k = w->cond->entry[0];
+        h = graft_hash_mix(h, k->data, (size_t)(k->tokens * k->width) * sizeof(float));
+    }
+    if (w->sampled) {
+        const float *x = graft_latent_data(w->sampled, shape);
+        h = graft_hash_mix(h, x, (size_t)shape_count(shape, 4) * sizeof *x);
+    }
+    if (w->image) {
+        const float *x = graft_image_data(w->image, shape);
+        h = graft_hash_mix(h, x, (size_t)shape_count(shape, 4) * sizeof *x);
+    }
+    return h.lo ^ h.hi;
+}
+
+static int64_t live_blocks(void)
+{
+    graft_alloc_stats s;
+    graft_alloc_stats_get(&s);
+    return s.live_blocks;
+}
+
+static void empty_cache(const char *folder)
+{
+    char command[512];
+    if (!folder) return;
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    CHECK(system(command) == 0);
+}
+
+/* Drops what the failed steps left, but keeps the engine and what came before. */
+static void again(world *w, const scenario *s)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    world kept = *w;
+    w->engine = NULL;
+    if (s->first == 0) {
+        graft_engine_destroy(kept.engine);
+        kept.engine = NULL;
+    }
+    finish(w);
+    w->engine = kept.engine;
+    CHECK_OK(run_steps(w, s, s->first ? 1 : 0, 8, &e), &e);
+}
+
+typedef struct tally {
+    int64_t tried, failed, absorbed;
+} tally;
+
+/* One failure, at allocation n from the first disturbed step on. False when there is no such
+ * allocation any more, or something went wrong. */
+static bool fail_once(world *w, const scenario *s, int64_t n, uint64_t expected, tally *t)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_alloc_stats before, after;
+    int64_t live = live_blocks();
+    int failures = test_failures;
+    empty_cache(w->cache_dir);
+    CHECK_OK(run_steps(w, s, 0, s->first, &e), &e);
+    graft_alloc_stats_get(&before);
+    graft_alloc_fail_at(n);
+    graft_status st = run_steps(w, s, s->first, 8, &e);
+    graft_alloc_fail_at(0);
+    graft_alloc_stats_get(&after);
+    bool reached = st || after.total_blocks - before.total_blocks >= n;
+    t->tried++;
+    if (st) {
+        t->failed++;
+        CHECK_INT(st, GRAFT_E_NOMEM);
+        CHECK(e.text[0] != '\0');
+        again(w, s);
+    } else if (reached) {
+        t->absorbed++;
+    }
+    if (!s->timed) CHECK(digest(w) == expected);
+    finish(w);
+    CHECK_INT(live_blocks(), live);
+    if (test_failures != failures)
+        fprintf(stderr, "%s, %s: allocation %lld failed: %s (%s)\n", w->backend, s->name,
+                (long long)n, graft_status_text(st), e.text);
+    return reached && test_failures == failures;
+}
+
+static void run_scenario(world *w, const scenario *s)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_alloc_stats before, after;
+    bool all = getenv("GRAFT_TEST_FAULTS") && strcmp(getenv("GRAFT_TEST_FAULTS"), "all") == 0;
+    tally t = {0};
+    empty_cache(w->cache_dir);
+    CHECK_OK(run_steps(w, s, 0, s->first, &e), &e);
+    graft_alloc_stats_get(&before);
+    CHECK_OK(run_steps(w, s, s->first, 8, &e), &e);
+    graft_alloc_stats_get(&after);
+    uint64_t expected = digest(w);
+    finish(w);
+    int64_t total = after.total_blocks - before.total_blocks, stride = total / 97 + 1;
+    for (int64_t n = 1; fail_once(w, s, n, expected, &t);) n += all || n < 60 ? 1 : stride;
+    printf("%s, %s: %lld allocations, %lld tried, %lld refused, %lld done without\n", w->backend,
+           s->name, (long long)total, (long long)t.tried, (long long)t.failed,
+           (long long)t.absorbed);
+    CHECK(t.failed > 0);
+}
+
+static void run_all(const char *backend, const char *cache_dir)
+{
+    world w = {.backend = backend, .cache_dir = cache_dir};
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+        run_scenario(&w, &scenarios[i]);
+}
+
+static void with_ref(void)
+{
+    run_all("ref", NULL);
+}
+
+static void with_cpu_and_cache(void)
+{
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", temp_path("cache"));
+    run_all("cpu", folder);
+    empty_cache(folder);
+}
+
+static void write_lora(const char *path)
+{
+    made_file *f = calloc(1, sizeof *f);
+    const char *stem = "lora_unet_down_blocks_0_attentions_0_transformer_blocks_0_attn1_to_q";
+    graft_safetensors *base = open_file(SD1);
+    const graft_st_tensor *t = graft_safetensors_find(
+        base, "model.diffusion_model.input_blocks.1.1.transformer_blocks.0.attn1.to_q.weight");
+    if (!t)
+        t = graft_safetensors_find(
+            base, "diffusion_model.input_blocks.1.1.transformer_blocks.0.attn1.to_q.weight");
+    if (!t)
+        t = graft_safetensors_find(base,
+                                   "input_blocks.1.1.transformer_blocks.0.attn1.to_q.weight");
+    CHECK(t != NULL);
+    if (t) {
+        char name[256];
+        snprintf(name, sizeof name, "%s.lora_down.weight", stem);
+        add_tensor(f, name, 2, (int64_t[]){2, t->shape[1]}, NULL, 0.3f);
+        snprintf(name, sizeof name, "%s.lora_up.weight", stem);
+        add_tensor(f, name, 2, (int64_t[]){t->shape[0], 2}, NULL, 0.3f);
+    }
+    graft_safetensors_close(base);
+    write_file(f, path, NULL);
+}
+
+int main(void)
+{
+    char path[256];
+    /* The JSON trees of configurations fail as well. */
+    cJSON_Hooks hooks = {graft_malloc, graft_free};
+    cJSON_InitHooks(&hooks);
+    setenv("GRAFT_PRECISION", "f32", 1);
+    snprintf(path, sizeof path, "%s", temp_path("lora.safetensors"));
+    lora_path = path;
+    write_lora(path);
+    RUN(with_ref);
+    RUN(with_cpu_and_cache);
+    unlink(path);
+    return test_end();
+}

@@ -1,0 +1,327 @@
+/* SwapWeights: one compiled graph, many weight sets. */
+#include <pthread.h>
+
+#include "tests/engine/fixture.h"
+
+#define UNET "model.diffusion_model."
+
+static graft_engine *engine;
+static char path_a[256], path_b[256], path_c[256];
+
+/* SD1 with `changed` of its UNet's tensors replaced by noise of the same size. */
+static void make_checkpoint(char *path, size_t size, const char *name, size_t changed)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *m = copy_file(f, UNET);
+    for (size_t i = 0; i < m->n && changed; i++) {
+        graft_st_tensor *t = &m->tensor[i];
+        if (t->rank < 2) continue;
+        float *v = (float *)t->data;
+        int64_t n = shape_count(t->shape, t->rank);
+        for (int64_t k = 0; k < n; k++) v[k] *= 1.0f + 0.5f * random_value();
+        changed--;
+    }
+    snprintf(path, size, "%s", temp_path(name));
+    write_file(m, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
+
+static graft_model *swap(const graft_model *m, const char *path, bool keep)
+{
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_swap(m, path, keep, NULL, &out, &e), &e);
+    return out;
+}
+
+static graft_packs_stats packs(void)
+{
+    graft_packs_stats s;
+    graft_packs_stats_get(engine->packs, &s);
+    return s;
+}
+
+static graft_compiled_stats compiled(void)
+{
+    graft_compiled_stats s;
+    graft_compiled_stats_get(engine->compiled, &s);
+    return s;
+}
+
+/* ------------------------------------------------------------------ equality */
+
+static void there_and_back(void)
+{
+    float first[OUT], other[OUT], back[OUT], direct[OUT];
+    graft_model *a = load_model(engine, path_a);
+    run_model(a, first);
+    graft_compiled_stats before = compiled();
+    graft_model *b = swap(a, path_b, true);
+    run_model(b, other);
+    graft_model *a2 = swap(b, path_a, true);
+    uint64_t made = packs().made;
+    run_model(a2, back);
+    CHECK_INT(packs().made, made);
+    CHECK(same_bits(first, back));
+    CHECK(!same_bits(first, other));
+    graft_model *loaded = load_model(engine, path_b);
+    run_model(loaded, direct);
+    CHECK(same_bits(direct, other));
+    CHECK_INT(packs().made, made);
+    CHECK_INT(compiled().built, before.built);
+    CHECK_INT(compiled().in_memory, before.in_memory);
+    run_model(a, back);
+    CHECK(same_bits(first, back));
+    graft_model *all[] = {a, b, a2, loaded};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+}
+
+/* Two fine-tunes hold what they have in common once: C differs from A in three tensors. */
+static void common_tensors_are_packed_once(void)
+{
+    float out[OUT];
+    graft_model *a = load_model(engine, path_a), *c = swap(a, path_c, true);
+    run_model(a, out);
+    uint64_t made = packs().made;
+    run_model(c, out);
+    CHECK(packs().made > made);
+    CHECK(packs().made - made <= 3);
+    graft_model_release(a);
+    graft_model_release(c);
+}
+
+static void not_kept(void)
+{
+    float first[OUT], out[OUT];
+    graft_model *a = load_model(engine, path_a);
+    graft_packs_trim(engine->packs, 0);
+    CHECK_INT(packs().count, 0);
+    run_model(a, first);
+    graft_packs_stats full = packs();
+    graft_model *c = swap(a, path_c, false);
+    CHECK(packs().count >= full.count - 3);
+    CHECK(packs().count < full.count); /* the three that differ */
+    run_model(c, out);
+    CHECK_INT(packs().bytes, full.bytes);
+    CHECK_INT(packs().count, full.count);
+    graft_model *a2 = swap(c, path_a, false);
+    run_model(a2, out);
+    CHECK_INT(packs().bytes, full.bytes);
+    CHECK(same_bits(first, out));
+    graft_model_release(a);
+    graft_model_release(c);
+    graft_model_release(a2);
+}
+
+/* A run that holds the old weights keeps them to its end. */
+static void not_kept_during_a_run(void)
+{
+    float out[OUT];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_binding *b = NULL;
+    graft_model *a = load_model(engine, path_a);
+    graft_packs_trim(engine->packs, 0);
+    run_model(a, out);
+    graft_packs_stats full = packs();
+    CHECK_OK(graft_model_bind(a, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    graft_model *other = swap(a, path_b, false);
+    CHECK_INT(packs().count, full.count);
+    graft_binding_release(b);
+    CHECK(packs().count < full.count);
+    graft_model_release(a);
+    graft_model_release(other);
+}
+
+static void lora_stays(void)
+{
+    const char *path = temp_path("lora.safetensors");
+    int64_t up[2] = {32, 4}, down[2] = {4, 32};
+    float one[OUT], two[OUT], none[OUT];
+    made_file *f = calloc(1, sizeof *f);
+    const char *stem = "lora_unet_input_blocks_1_1_transformer_blocks_0_attn1_to_v";
+    char name[256];
+    snprintf(name, sizeof name, "%s.lora_up.weight", stem);
+    add_tensor(f, name, 2, up, NULL, 0.5f);
+    snprintf(name, sizeof name, "%s.lora_down.weight", stem);
+    add_tensor(f, name, 2, down, NULL, 0.5f);
+    write_file(f, path, NULL);
+    graft_model *a = load_model(engine, path_a), *b = swap(a, path_b, true);
+    graft_model *a_l = NULL, *b_l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_lora_apply(a, NULL, path, 1.5, 0, NULL, &a_l, NULL, &e), &e);
+    CHECK_OK(graft_lora_apply(b, NULL, path, 1.5, 0, NULL, &b_l, NULL, &e), &e);
+    graft_model *l_b = swap(a_l, path_b, true);
+    run_model(b, none);
+    run_model(b_l, one);
+    run_model(l_b, two);
+    CHECK(same_bits(one, two));
+    CHECK(difference(one, none, OUT) > 1e-4);
+    graft_model *all[] = {a, b, a_l, b_l, l_b};
+    for (int i = 0; i < 5; i++) graft_model_release(all[i]);
+    unlink(path);
+}
+
+static void options_stay(void)
+{
+    graft_model *a = load_model(engine, path_a), *v = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_sampling(a, "v_prediction", true, &v, &e), &e);
+    graft_model *b = swap(v, path_b, true), *plain = swap(a, path_b, true);
+    CHECK(b && b->prediction == GRAFT_PREDICT_V && b->zsnr);
+    CHECK(plain && plain->prediction == GRAFT_PREDICT_EPS && !plain->zsnr);
+    graft_model *all[] = {a, v, b, plain};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+}
+
+/* ------------------------------------------------------------------ what is refused */
+
+static void refuse(const graft_model *m, const char *path, graft_status status, const char *text)
+{
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_model_swap(m, path, true, NULL, &out, &e), status);
+    CHECK(out == NULL);
+    CHECK(strstr(e.text, text) != NULL);
+    if (!strstr(e.text, text)) fprintf(stderr, "%s: %s\n", path, e.text);
+}
+
+/* SD1 without the tensor, or with the tensor in another shape (rows), or with other heads. */
+static void refuse_variant(const graft_model *m, const char *without, const char *config,
+                           graft_status status, const char *text)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *k = copy_file(f, UNET);
+    const char *path = temp_path("variant.safetensors");
+    for (size_t i = 0; without && i < k->n; i++) {
+        if (strcmp(k->tensor[i].name, without) != 0) continue;
+        free((char *)k->tensor[i].name);
+        free((void *)k->tensor[i].data);
+        memmove(&k->tensor[i], &k->tensor[i + 1], (k->n - i - 1) * sizeof k->tensor[i]);
+        k->n--;
+    }
+    write_file(k, path, config ? config : graft_safetensors_metadata(f, "config"));
+    refuse(m, path, status, text);
+    graft_safetensors_close(f);
+    unlink(path);
+}
+
+static void refused(void)
+{
+    graft_model *a = load_model(engine, path_a);
+    const char *lost = UNET "output_blocks.2.1.transformer_blocks.0.attn2.to_k.weight";
+    refuse(a, SD2, GRAFT_E_ARG, "model.diffusion_model.input_blocks.");
+    refuse(a, SDXL, GRAFT_E_ARG, "model.diffusion_model.");
+    refuse(a, temp_path("nothing"), GRAFT_E_NOTFOUND, "nothing");
+    refuse(a, GRAFT_SOURCE_DIR "/golden/small/vae.safetensors", GRAFT_E_UNSUPPORTED, "UNet");
+    refuse_variant(a, lost, NULL, GRAFT_E_FORMAT, lost + strlen(UNET));
+    refuse_variant(a, NULL, "{\"num_heads\": 2}", GRAFT_E_ARG, "heads");
+    float out[OUT];
+    run_model(a, out);
+    graft_model_release(a);
+}
+
+/* ------------------------------------------------------------------ many, and at one time */
+
+static void thousand_swaps(void)
+{
+    const char *const path[3] = {path_a, path_b, path_c};
+    float want[3][OUT], out[OUT];
+    bool same = true;
+    graft_model *m = load_model(engine, path_a);
+    for (int i = 0; i < 3; i++) {
+        graft_model *k = swap(m, path[i], true);
+        run_model(k, want[i]);
+        graft_model_release(k);
+    }
+    uint64_t built = compiled().built;
+    size_t before = 0;
+    for (int i = 0; i < 1000; i++) {
+        graft_model *next = swap(m, path[i % 3], i % 7 != 0);
+        graft_model_release(m);
+        m = next;
+        run_model(m, out);
+        same = same && same_bits(out, want[i % 3]);
+        if (i == 99) before = resident_bytes();
+    }
+    size_t after = resident_bytes();
+    CHECK(same);
+    CHECK_INT(compiled().built, built);
+    printf("     1000 swaps: resident %.1f MB after 100, %.1f MB at the end\n",
+           (double)before / 1e6, (double)after / 1e6);
+    CHECK((double)after < 1.01 * (double)before + 300e3);
+    graft_model_release(m);
+}
+
+typedef struct runner {
+    const char *path[2];
+    float want[2][OUT];
+    bool same;
+} runner;
+
+static void *run_many(void *ctx)
+{
+    runner *r = ctx;
+    float out[OUT];
+    r->same = true;
+    graft_model *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    if (graft_model_load(engine, r->path[0], NULL, &m, &e)) return NULL;
+    for (int i = 0; i < 30; i++) {
+        graft_model *next = NULL;
+        graft_status st = graft_model_swap(m, r->path[i & 1], i % 3 != 0, NULL, &next, &e);
+        r->same = r->same && st == GRAFT_OK;
+        if (st) break;
+        graft_model_release(m);
+        m = next;
+        run_model(m, out);
+        r->same = r->same && same_bits(out, r->want[i & 1]);
+    }
+    graft_model_release(m);
+    return NULL;
+}
+
+static void two_threads(void)
+{
+    static runner r[2];
+    pthread_t thread[2];
+    const char *const path[2][2] = {{path_a, path_b}, {path_c, path_a}};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) {
+            graft_model *m = load_model(engine, path[i][k]);
+            r[i].path[k] = path[i][k];
+            run_model(m, r[i].want[k]);
+            graft_model_release(m);
+        }
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&thread[i], NULL, run_many, &r[i]) == 0);
+    for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    CHECK(r[0].same);
+    CHECK(r[1].same);
+}
+
+int main(void)
+{
+    make_checkpoint(path_a, sizeof path_a, "a.safetensors", 0);
+    make_checkpoint(path_b, sizeof path_b, "b.safetensors", 1000);
+    make_checkpoint(path_c, sizeof path_c, "c.safetensors", 3);
+    const char *const backends[] = {"ref", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        engine = make_engine(backends[i]);
+        if (!engine) break;
+        RUN(there_and_back);
+        RUN(common_tensors_are_packed_once);
+        RUN(not_kept);
+        RUN(not_kept_during_a_run);
+        RUN(lora_stays);
+        RUN(options_stay);
+        RUN(refused);
+        if (i == 1) {
+            RUN(two_threads);
+            RUN(thousand_swaps);
+        }
+        graft_engine_destroy(engine);
+    }
+    unlink(path_a);
+    unlink(path_b);
+    unlink(path_c);
+    return test_end();
+}

@@ -1,0 +1,126 @@
+/* Every workflow of workflows/, on small models, as a user would run it. */
+#include "tests/test.h"
+
+#include "tests/workflows/pictures.h"
+#include "tests/workflows/process.h"
+
+#define TINY(kind) "1.ckpt_name=tiny-" kind ".safetensors"
+
+static const struct workflow {
+    const char *file;
+    size_t pictures;
+    int64_t width, height;
+    const char *set[8];
+} workflows[] = {
+    {"txt2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"txt2img.json", 1, 72, 48, {TINY("sd2"), "5.steps=2", "4.width=72", "4.height=48"}},
+    {"txt2img.editor.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"img2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=3"}},
+    {"inpaint.json", 1, 64, 64, {TINY("sd1"), "5.steps=3"}},
+    {"hires-fix.json", 1, 96, 96, {TINY("sd1"), "5.steps=2", "9.steps=3"}},
+    {"batch.json", 4, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"sdxl-txt2img.json", 1, 64, 64, {TINY("sdxl"), "5.steps=2", "4.width=64", "4.height=64"}},
+    {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"swap-weights.json",
+     1,
+     64,
+     64,
+     {TINY("sd1"), "9.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2"}},
+    {"ab-test.json",
+     2,
+     64,
+     64,
+     {TINY("sd1"), "9.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2", "10.steps=2"}},
+};
+#define N_WORKFLOWS (sizeof workflows / sizeof *workflows)
+
+static void check_one(const struct workflow *w)
+{
+    char file[256];
+    process first = {.output = "shipped/first"}, again = {.output = "shipped/again"};
+    snprintf(file, sizeof file, "workflows/%s", w->file);
+    process_workflow(&first, file, w->set);
+    process_workflow(&again, file, w->set);
+    CHECK_INT(first.status, 0);
+    CHECK_INT(again.status, 0);
+    CHECK_INT(output_count(&first), w->pictures);
+    for (size_t i = 0; i < w->pictures; i++) {
+        picture_facts f = picture_read(output_file(&first, i));
+        CHECK_INT(f.width, w->width);
+        CHECK_INT(f.height, w->height);
+        CHECK(f.spread > 0.01); /* a picture of one colour is what NaN would give */
+        CHECK(same_bytes(output_file(&first, i), output_file(&again, i)));
+    }
+    if (first.status) fprintf(stderr, "%s:\n%s\n", w->file, first.text);
+    process_finish(&first);
+    process_finish(&again);
+}
+
+static void each_runs_and_repeats(void)
+{
+    for (size_t i = 0; i < N_WORKFLOWS; i++) check_one(&workflows[i]);
+}
+
+static void both_formats_give_the_same_picture(void)
+{
+    const char *const set[] = {TINY("sd1"), "5.steps=2", NULL};
+    process api = {.output = "shipped/api"}, editor = {.output = "shipped/editor"};
+    process_workflow(&api, "workflows/txt2img.json", set);
+    process_workflow(&editor, "workflows/txt2img.editor.json", set);
+    CHECK_INT(api.status, 0);
+    CHECK_INT(editor.status, 0);
+    CHECK_NEAR(picture_psnr(output_file(&api, 0), output_file(&editor, 0)), 999, 0);
+    process_finish(&api);
+    process_finish(&editor);
+}
+
+static void seeds_prompts_and_weights_matter(void)
+{
+    static const char *const change[] = {"5.seed=2",
+                                         "5.seed=18446744073709551615",
+                                         "5.seed=18446744073709551614",
+                                         "2.text=rocket, flat",
+                                         "1.ckpt_name=tiny-sd1-b.safetensors",
+                                         "5.cfg=7"};
+    const char *const set[] = {TINY("sd1"), "5.steps=2", NULL};
+    process plain = {.output = "shipped/plain"};
+    process_workflow(&plain, "workflows/txt2img.json", set);
+    char before[1200];
+    snprintf(before, sizeof before, "%s", output_file(&plain, 0) ? output_file(&plain, 0) : "");
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        const char *const with[] = {TINY("sd1"), "5.steps=2", change[i], NULL};
+        process p = {.output = i % 2 ? "shipped/odd" : "shipped/even"};
+        process_workflow(&p, "workflows/txt2img.json", with);
+        double psnr = picture_psnr(before, output_file(&p, 0));
+        CHECK(psnr >= 0 && psnr < 60);
+        snprintf(before, sizeof before, "%s", output_file(&p, 0) ? output_file(&p, 0) : "");
+        process_finish(&p);
+    }
+    process_finish(&plain);
+}
+
+/* A then B in one graph must be what A alone and B alone give. */
+static void swapped_weights_are_the_other_checkpoint(void)
+{
+    const char *const both[] = {TINY("sd1"), "9.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2",
+                                "10.steps=2", NULL};
+    const char *const set_a[] = {TINY("sd1"), "5.steps=2", NULL};
+    process ab = {.output = "shipped/ab"}, a = {.output = "shipped/a"};
+    process_workflow(&ab, "workflows/ab-test.json", both);
+    process_workflow(&a, "workflows/txt2img.json", set_a);
+    CHECK_INT(ab.status, 0);
+    CHECK_NEAR(picture_psnr(output_file(&ab, 0), output_file(&a, 0)), 999, 0);
+    double psnr = picture_psnr(output_file(&ab, 0), output_file(&ab, 1));
+    CHECK(psnr >= 0 && psnr < 60);
+    process_finish(&ab);
+    process_finish(&a);
+}
+
+int main(void)
+{
+    RUN(each_runs_and_repeats);
+    RUN(both_formats_give_the_same_picture);
+    RUN(seeds_prompts_and_weights_matter);
+    RUN(swapped_weights_are_the_other_checkpoint);
+    return test_end();
+}

@@ -1,0 +1,185 @@
+/* Bad input, a full disk, Ctrl-C: a clear message, the right exit status, nothing half-written. */
+#include "tests/test.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/workflows/process.h"
+
+#define TINY "1.ckpt_name=tiny-sd1.safetensors"
+
+static void expect(process *p, int status, const char *word)
+{
+    CHECK_INT(p->status, status);
+    CHECK_INT(output_count(p), 0);
+    CHECK(strstr(p->text, word) != NULL);
+    if (p->status != status || !strstr(p->text, word))
+        fprintf(stderr, "wanted \"%s\" in:\n%s\n", word, p->text);
+    process_finish(p);
+}
+
+static void bad_values_are_refused(void)
+{
+    static const struct {
+        const char *set, *word;
+    } bad[] = {{"1.ckpt_name=none.safetensors", "none.safetensors"},
+               {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
+               {"5.steps=0", "steps"},
+               {"5.sampler_name=nonsense", "sampler_name"},
+               {"5.cfg=-1", "cfg"},
+               {"5.denoise=2", "denoise"},
+               {"5.seed=-1", "seed"},
+               {"4.width=0", "width"},
+               {"4.width=1000000", "width"},
+               {"7.filename_prefix=../outside", "outside"},
+               {"9.steps=3", "9"},
+               {"5.nothing=3", "nothing"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *const set[] = {TINY, "5.steps=1", bad[i].set, NULL};
+        process p = {.output = "trouble/values"};
+        process_workflow(&p, "workflows/txt2img.json", set);
+        expect(&p, 1, bad[i].word);
+    }
+}
+
+static void bad_files_are_refused(void)
+{
+    static const struct {
+        const char *text, *word;
+    } bad[] = {
+        {"", "bad.json"},
+        {"{", "bad.json"},
+        {"[1, 2]", "bad.json"},
+        {"{}", "no outputs"},
+        {"{\"1\": {\"class_type\": \"NoSuchNode\", \"inputs\": {}}}", "NoSuchNode"},
+        {"{\"1\": {\"class_type\": \"SaveImage\", \"inputs\": {\"filename_prefix\": \"x\"}}}",
+         "images"},
+        {"{\"1\": {\"class_type\": \"SaveImage\", \"inputs\": {\"filename_prefix\": \"x\", "
+         "\"images\": [\"7\", 0]}}}",
+         "7"},
+        {"{\"1\": {\"class_type\": \"SaveImage\", \"inputs\": {\"filename_prefix\": \"x\", "
+         "\"images\": [\"2\", 0]}}, \"2\": {\"class_type\": \"ImageInvert\", \"inputs\": "
+         "{\"image\": [\"2\", 0]}}}",
+         "2"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        process p = {.output = "trouble/files"};
+        CHECK(scratch_write("bad.json", bad[i].text));
+        process_workflow(&p, scratch("bad.json"), NULL);
+        expect(&p, 1, bad[i].word);
+    }
+    process p = {.output = "trouble/files"};
+    process_workflow(&p, "/nonexistent/workflow.json", NULL);
+    expect(&p, 1, "/nonexistent/workflow.json");
+}
+
+/* Checkpoints cut short or changed in their first bytes, beside a list of whole ones. */
+static void damaged_checkpoints_are_refused(void)
+{
+    char *data = NULL;
+    size_t size = 0;
+    CHECK(!graft_file_read(WORKFLOW_MODELS "/checkpoints/tiny-sd1.safetensors", 1 << 28, &data,
+                           &size, NULL));
+    const size_t keep[] = {0, 7, 100, size / 2, size - 1};
+    CHECK(!graft_dir_make(scratch("damaged/checkpoints"), NULL));
+    const char *const set[] = {"1.ckpt_name=damaged.safetensors", "5.steps=1", NULL};
+    for (size_t i = 0; i <= sizeof keep / sizeof *keep && size > 200; i++) {
+        bool cut = i < sizeof keep / sizeof *keep;
+        if (!cut) memset(data, 0xff, 8); /* a header length beyond everything */
+        CHECK(!graft_file_write(scratch("damaged/checkpoints/damaged.safetensors"), data,
+                                cut ? keep[i] : size, NULL));
+        char models[1024];
+        snprintf(models, sizeof models, "%s", scratch("damaged"));
+        process p = {.output = "trouble/damaged", .models = models};
+        process_workflow(&p, "workflows/txt2img.json", set);
+        expect(&p, 1, "damaged.safetensors");
+    }
+    graft_free(data);
+}
+
+static void wrong_usage_is_status_2(void)
+{
+    static const char *const words[][4] = {{NULL},
+                                           {"dance", NULL},
+                                           {"run", NULL},
+                                           {"run", "a.json", "--nonsense", NULL},
+                                           {"run", "a.json", "--set", NULL}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        process p = {.output = "trouble/usage"};
+        process_run(&p, words[i]);
+        expect(&p, 2, "usage");
+    }
+}
+
+static void a_full_disk_leaves_nothing(void)
+{
+    const char *const set[] = {TINY, "5.steps=1", NULL};
+    process p = {.output = "trouble/full", .max_file_bytes = 2000};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    expect(&p, 1, "SaveImage");
+}
+
+static void sleep_ms(long ms)
+{
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Waits until the process has printed `word`; false after a minute. */
+static bool wait_for(const char *log, const char *word)
+{
+    for (double end = seconds() + 60; seconds() < end; sleep_ms(10)) {
+        char *text = NULL;
+        size_t size;
+        bool found = !graft_file_read(log, 1 << 24, &text, &size, NULL) && strstr(text, word);
+        graft_free(text);
+        if (found) return true;
+    }
+    return false;
+}
+
+static void ctrl_c_stops_soon(void)
+{
+    const int signals[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        char output[1024];
+        snprintf(output, sizeof output, "%s", scratch("trouble/cancel"));
+        const char *const arg[] = {"run",      GRAFT_SOURCE_DIR "/workflows/txt2img.json",
+                                   "--models", WORKFLOW_MODELS,
+                                   "--output", output,
+                                   "--set",    TINY,
+                                   "--set",    "5.steps=10000",
+                                   NULL};
+        process p = {.output = "trouble/cancel"};
+        pid_t pid = process_start(&p, arg);
+        CHECK(pid > 0);
+        CHECK(wait_for(scratch("trouble/cancel.log"), "sample"));
+        double before = seconds();
+        if (pid > 0) kill(pid, signals[i]);
+        process_wait(&p, pid);
+        CHECK(seconds() - before < 5);
+        expect(&p, 130, "interrupted");
+    }
+}
+
+int main(void)
+{
+    RUN(bad_values_are_refused);
+    RUN(bad_files_are_refused);
+    RUN(damaged_checkpoints_are_refused);
+    RUN(wrong_usage_is_status_2);
+    RUN(a_full_disk_leaves_nothing);
+    RUN(ctrl_c_stops_soon);
+    return test_end();
+}
