@@ -47,7 +47,7 @@ static graft_status open_regular(const char *path, int *fd, uint64_t *size, graf
 graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e)
 {
     int fd;
-    uint64_t size;
+    uint64_t size = 0;
     *out = (graft_mapping){NULL, 0};
     graft_status st = open_regular(path, &fd, &size, e);
     if (st != GRAFT_OK) return st;

@@ -3,6 +3,7 @@
  * A blocked layout places element (o, i, y, x) at a sum of one term per index, so three small
  * tables of offsets replace the general reorder, which would want a float32 copy of the source
  * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -69,6 +70,12 @@ static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
     }
 }
 
+/* Outputs are handled sixteen at a time: that is how oneDNN's layouts run, so that what is written
+ * lies together, and a tile of sources stays in the second-level cache. */
+#define TILE_OUTPUTS 16
+#define TILE_VALUES  2048               /* of one output */
+#define TILE_STRIDE  (TILE_VALUES + 16) /* rows that do not fall on the same cache sets */
+
 typedef struct job {
     const dnnl_memory_desc_t *md;
     graft_dtype from;
@@ -76,34 +83,68 @@ typedef struct job {
     void *dst;
     int64_t outputs, inputs, taps; /* O, I, kh * kw */
     const int64_t *at_o, *at_i, *at_t;
-    float *row; /* per thread one output's weights */
+    float *tile;     /* per thread TILE_OUTPUTS rows */
+    int64_t columns; /* inputs in a tile */
+    int64_t stride;  /* of a row of the tile */
 } job;
 
-static void pack_output(const job *j, int64_t o, const float *row)
-{
-    if (j->md->data_type == dnnl_f32) {
-        float *to = (float *)j->dst + j->md->offset0 + j->at_o[o];
-        for (int64_t i = 0; i < j->inputs; i++)
-            for (int64_t t = 0; t < j->taps; t++) to[j->at_i[i] + j->at_t[t]] = *row++;
-    } else {
-        uint16_t *to = (uint16_t *)j->dst + j->md->offset0 + j->at_o[o];
-        for (int64_t i = 0; i < j->inputs; i++)
-            for (int64_t t = 0; t < j->taps; t++)
-                to[j->at_i[i] + j->at_t[t]] = graft_f32_to_bf16(*row++);
+/* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
+#define DEFINE_PLACE(name, T)                                                                      \
+    static void name(const job *j, const T *tile, int64_t o, int64_t count, int64_t i0,            \
+                     int64_t columns)                                                              \
+    {                                                                                              \
+        T *to = (T *)j->dst + j->md->offset0;                                                      \
+        int64_t step = count > 1 ? j->at_o[o + 1] - j->at_o[o] : 1;                                \
+        bool even = count == TILE_OUTPUTS;                                                         \
+        for (int64_t k = 1; k < count; k++)                                                        \
+            even = even && j->at_o[o + k] - j->at_o[o] == k * step;                                \
+        for (int64_t i = 0; i < columns; i++)                                                      \
+            for (int64_t t = 0; t < j->taps; t++) {                                                \
+                T *at = to + j->at_i[i0 + i] + j->at_t[t];                                         \
+                const T *from = tile + i * j->taps + t;                                            \
+                if (even)                                                                          \
+                    for (int64_t k = 0; k < TILE_OUTPUTS; k++)                                     \
+                        at[j->at_o[o] + k * step] = from[k * j->stride];                           \
+                else                                                                               \
+                    for (int64_t k = 0; k < count; k++) at[j->at_o[o + k]] = from[k * j->stride];  \
+            }                                                                                      \
     }
+DEFINE_PLACE(place_f32, float)
+DEFINE_PLACE(place_bf16, uint16_t)
+
+static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
+{
+    int64_t columns = j->inputs - i0 < j->columns ? j->inputs - i0 : j->columns;
+    int64_t n = columns * j->taps;
+    uint16_t *narrow = (uint16_t *)(void *)(tile + TILE_OUTPUTS * j->stride);
+    for (int64_t k = 0; k < count; k++) {
+        float *row = tile + k * j->stride;
+        graft_cpu_to_f32(j->from, j->src, ((o + k) * j->inputs + i0) * j->taps, row, n);
+        if (j->md->data_type != dnnl_f32)
+            graft_f32_to_bf16_array(row, narrow + k * j->stride, (size_t)n);
+    }
+    if (j->md->data_type == dnnl_f32)
+        place_f32(j, tile, o, count, i0, columns);
+    else
+        place_bf16(j, narrow, o, count, i0, columns);
+}
+
+/* Floats of one thread's tile: the rows, and behind them the same rows in bf16. */
+static int64_t tile_floats(const job *j)
+{
+    return TILE_OUTPUTS * j->stride * 3 / 2;
 }
 
 static void pack_part(void *p, int part, int parts)
 {
     const job *j = p;
-    int64_t n = j->inputs * j->taps;
-    float *row = j->row + n * part;
+    float *tile = j->tile + tile_floats(j) * part;
     /* Whole blocks of 64 outputs, so that no two threads write to one cache line. */
     int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
     if (end > j->outputs) end = j->outputs;
-    for (int64_t o = blocks * part / parts * 64; o < end; o++) {
-        graft_cpu_to_f32(j->from, j->src, o * n, row, n);
-        pack_output(j, o, row);
+    for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
+        int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
+        for (int64_t i = 0; i < j->inputs; i += j->columns) pack_tile(j, tile, o, count, i);
     }
 }
 
@@ -111,8 +152,12 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
                                  graft_dtype from, const void *src, void *dst)
 {
     int input_dim = 1 - output_dim;
-    job j = {md,   from, src,  dst, md->dims[output_dim], md->dims[input_dim], 1,
-             NULL, NULL, NULL, NULL};
+    job j = {.md = md,
+             .from = from,
+             .src = src,
+             .dst = dst,
+             .outputs = md->dims[output_dim],
+             .inputs = md->dims[input_dim]};
     int64_t height = 1, width = 1;
     if (md->ndims == 4) {
         height = md->dims[2];
@@ -121,7 +166,9 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
     j.taps = height * width;
     int parts = graft_cpu_threads(d, j.outputs * j.inputs * j.taps);
     size_t tables = (size_t)(j.outputs + j.inputs + j.taps + height + width) * sizeof(int64_t);
-    size_t rows = (size_t)parts * (size_t)(j.inputs * j.taps) * sizeof(float);
+    j.columns = j.taps < TILE_VALUES ? TILE_VALUES / j.taps : 1;
+    j.stride = j.columns * j.taps + TILE_STRIDE - TILE_VALUES;
+    size_t rows = (size_t)parts * (size_t)tile_floats(&j) * sizeof(float);
     int64_t *table = graft_cpu_calloc(d, tables + rows);
     if (!table) return GRAFT_E_NOMEM;
     int64_t *at_o = table, *at_i = at_o + j.outputs, *at_t = at_i + j.inputs;
@@ -136,7 +183,7 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
     j.at_o = at_o;
     j.at_i = at_i;
     j.at_t = at_t;
-    j.row = (float *)(void *)(at_x + width);
+    j.tile = (float *)(void *)(at_x + width);
     for (int i = 0; i < md->ndims; i++) {
         if (md->padded_dims[i] == md->dims[i]) continue;
         memset(dst, 0, dnnl_memory_desc_get_size(md));
