@@ -29,6 +29,7 @@ all: $(BUILD)/build.ninja ## also the tests and benches
 demo: setup ## draw a picture with the model in models/checkpoints
 	@$(MAKE) --no-print-directory build
 	$(BUILD)/bin/graft run workflows/txt2img.json --models models --output output
+	@echo "The picture: $$(ls -t $(CURDIR)/output/txt2img_*.png | head -n 1)"
 
 test: setup ## build with warnings as errors, run all tests, plain and under ASan and UBSan
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)

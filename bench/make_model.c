@@ -222,7 +222,8 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
 static graft_status add_unet(const kind *k, list *l, graft_err *e)
 {
     graft_unet_arch a;
-    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32};
+    graft_unet_shape shape = {
+        .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
     fill_unet(k, &a);
     graft_status st = graft_unet_build(&a, &shape, &g, e);

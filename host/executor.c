@@ -372,6 +372,7 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
     job.extra_pnginfo = r->pnginfo_text;
     job.events = r->ev;
     job.cancel = r->rq->cancel;
+    job.prepare_only = r->rq->prepare_only;
     graft_status st = instance_of(r->x, n, &call.self, e);
     if (st) goto out;
     GRAFT_TRY(ask_lazy(r, &call, node, &waits, e));

@@ -23,6 +23,7 @@ typedef struct graft_run_request {
     const cJSON *extra_pnginfo; /* an object, or NULL */
     const graft_events *events; /* NULL: nobody listens */
     const atomic_int *cancel;   /* not 0: stop; NULL: cannot be cancelled */
+    bool prepare_only;          /* fill caches, compute nothing; not with an executor that keeps */
 } graft_run_request;
 
 typedef struct graft_run_result {

@@ -57,6 +57,11 @@ static void begin(graft_job *j, const char *phase)
     if (ev && ev->phase) ev->phase(ev->ctx, j->node_id, phase);
 }
 
+static int32_t prepare_only(graft_job *j)
+{
+    return j->prepare_only;
+}
+
 static const char *prompt(graft_job *j)
 {
     return j->prompt;
@@ -90,5 +95,6 @@ static void add(graft_job *j, const char *key, const char *json)
 
 const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, preview};
 const graft_phase_api graft_job_phase_table = {begin};
+const graft_mode_api graft_job_mode_table = {prepare_only};
 const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
 const graft_ui_api graft_job_ui_table = {add};

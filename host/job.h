@@ -12,6 +12,7 @@ struct graft_job {
     const char *extra_pnginfo; /* JSON text; NULL when there is none */
     const graft_events *events;
     const atomic_int *cancel; /* NULL: cannot be cancelled */
+    bool prepare_only;
     pthread_mutex_t lock;     /* guards what follows */
     graft_status fail_code;   /* GRAFT_OK until fail() is called */
     char fail_input[128];
@@ -25,6 +26,7 @@ void graft_job_finish(graft_job *j);
 
 extern const graft_job_api graft_job_table;
 extern const graft_phase_api graft_job_phase_table;
+extern const graft_mode_api graft_job_mode_table;
 extern const graft_prompt_api graft_job_prompt_table;
 extern const graft_ui_api graft_job_ui_table;
 #endif

@@ -50,7 +50,11 @@ int main(int argc, char **argv)
         puts("graft " GRAFT_VERSION);
         break;
     case GRAFT_COMMAND_RUN:
+    case GRAFT_COMMAND_COMPILE:
         status = graft_command_run(&o);
+        break;
+    case GRAFT_COMMAND_CACHE:
+        status = graft_command_cache(&o);
         break;
     case GRAFT_COMMAND_NODES:
         status = graft_command_nodes(&o);

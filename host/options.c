@@ -10,11 +10,13 @@
 
 const char graft_options_usage[] =
     "usage: graft run FILE [options]     run a workflow (JSON, or a PNG that carries one)\n"
+    "       graft compile FILE [options] fill the caches for a workflow, and compute nothing\n"
+    "       graft cache [list|verify|clear]  what is kept between runs\n"
     "       graft nodes [--json]         list the nodes, or describe them as ComfyUI does\n"
     "       graft check FILE.so          test a plugin against the rules of the ABI\n"
     "       graft help | --help | --version\n"
     "\n"
-    "options of run:\n"
+    "options of run and compile:\n"
     "  --set NODE.INPUT=VALUE  change an input; NODE is an id, or the title or class of one node\n"
     "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
     "  --input DIR     pictures to load (default: ./input)\n"
@@ -100,10 +102,15 @@ static bool is(const char *arg, const char *name)
     return strncmp(arg, name, n) == 0 && (!arg[n] || arg[n] == '=');
 }
 
+static bool takes_workflow(const graft_options *o)
+{
+    return o->command == GRAFT_COMMAND_RUN || o->command == GRAFT_COMMAND_COMPILE;
+}
+
 static graft_status option(int argc, char **argv, int *i, graft_options *o, graft_err *e)
 {
     const char *arg = argv[*i], *value;
-    bool run = o->command == GRAFT_COMMAND_RUN;
+    bool run = takes_workflow(o);
     const struct {
         const char *name;
         char **where;
@@ -146,7 +153,8 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
     static const struct {
         const char *name;
         graft_command command;
-    } known[] = {{"run", GRAFT_COMMAND_RUN},           {"nodes", GRAFT_COMMAND_NODES},
+    } known[] = {{"run", GRAFT_COMMAND_RUN},           {"compile", GRAFT_COMMAND_COMPILE},
+                 {"cache", GRAFT_COMMAND_CACHE},       {"nodes", GRAFT_COMMAND_NODES},
                  {"check", GRAFT_COMMAND_CHECK},       {"help", GRAFT_COMMAND_HELP},
                  {"--help", GRAFT_COMMAND_HELP},       {"-h", GRAFT_COMMAND_HELP},
                  {"--version", GRAFT_COMMAND_VERSION}, {"version", GRAFT_COMMAND_VERSION}};
@@ -164,6 +172,7 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
     if (argc < 2) return graft_fail(e, GRAFT_E_ARG, "a command is missing");
     graft_status st = command_of(argv[1], o, e);
     if (st) return st;
+    bool wants = takes_workflow(o) || o->command == GRAFT_COMMAND_CHECK;
     o->set = graft_calloc((size_t)argc, sizeof *o->set);
     if (!o->set) return graft_fail_nomem(e, "the options");
     for (int i = 2; i < argc; i++) {
@@ -175,14 +184,12 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
         if (arg[0] == '-' && arg[1]) {
             st = option(argc, argv, &i, o, e);
             if (st) return st;
-        } else if (o->file ||
-                   (o->command != GRAFT_COMMAND_RUN && o->command != GRAFT_COMMAND_CHECK)) {
+        } else if (o->file || !(wants || o->command == GRAFT_COMMAND_CACHE)) {
             return graft_fail(e, GRAFT_E_ARG, "unexpected argument %s", arg);
         } else {
             o->file = arg;
         }
     }
-    bool wants = o->command == GRAFT_COMMAND_RUN || o->command == GRAFT_COMMAND_CHECK;
     if (wants && !o->file) return graft_fail(e, GRAFT_E_ARG, "%s needs a file", argv[1]);
     return defaults(o, e);
 }

@@ -10,13 +10,15 @@ typedef enum graft_command {
     GRAFT_COMMAND_HELP,
     GRAFT_COMMAND_VERSION,
     GRAFT_COMMAND_RUN,
+    GRAFT_COMMAND_COMPILE,
+    GRAFT_COMMAND_CACHE,
     GRAFT_COMMAND_NODES,
     GRAFT_COMMAND_CHECK
 } graft_command;
 
 typedef struct graft_options {
     graft_command command;
-    const char *file; /* borrowed from argv, like `set` */
+    const char *file; /* borrowed from argv, like `set`; of cache: its own command, or NULL */
     const char **set; /* "NODE.INPUT=VALUE" */
     size_t n_set;
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */

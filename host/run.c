@@ -163,7 +163,9 @@ static graft_status execute(const graft_options *o, graft_session *s, const graf
                                  .phase = on_phase,
                                  .log = on_log,
                                  .node_done = on_done};
-    const graft_run_request request = {prompt, w->extra_pnginfo, &events, &interrupted};
+    const bool prepare_only = o->command == GRAFT_COMMAND_COMPILE;
+    const graft_run_request request = {prompt, w->extra_pnginfo, &events, &interrupted,
+                                       prepare_only};
     graft_status st = graft_executor_create(&s->services.host, false, &x, e);
     if (!st) st = graft_executor_run(x, &request, &result, e);
     graft_progress_clear(&view->progress);

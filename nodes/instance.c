@@ -28,6 +28,7 @@ graft_status graft_instance_create(const graft_host *h, void **self)
     s->phase = h->query(h, GRAFT_PHASE_ID);
     s->prompt = h->query(h, GRAFT_PROMPT_ID);
     s->ui = h->query(h, GRAFT_UI_ID);
+    s->mode = h->query(h, GRAFT_MODE_ID);
     choose_temp_prefix(s->temp_prefix, sizeof s->temp_prefix, s);
     *self = s;
     return GRAFT_OK;

@@ -10,6 +10,7 @@ typedef struct graft_instance {
     const graft_phase_api *phase; /* NULL when this host has none; so are those below */
     const graft_prompt_api *prompt;
     const graft_ui_api *ui;
+    const graft_mode_api *mode;
     char *text;           /* a string output, which must live until the next call */
     char temp_prefix[24]; /* of previews; chosen at random once per instance */
 } graft_instance;

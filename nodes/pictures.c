@@ -70,6 +70,7 @@ graft_status graft_pictures_save(graft_call *c, const graft_image *images, const
     graft_metadata metadata = GRAFT_METADATA_INIT;
     int64_t shape[4];
     graft_status st;
+    if (c->task.compile_only) return GRAFT_OK;
     graft_call_phase(c, "save");
     GRAFT_TRY(graft_metadata_read(c, &metadata));
     graft_image_data(images, shape);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/dl.h"
@@ -87,6 +88,49 @@ static const graft_node *node(uint32_t i)
     return i < sizeof nodes / sizeof *nodes ? nodes[i] : NULL;
 }
 
+/* ------------------------------------------------------------------ graft.cache/1 */
+
+static const char *cache_folder(void)
+{
+    graft_engine *engine;
+    return graft_nodes_engine(&engine, NULL) ? NULL : graft_cache_folder(engine);
+}
+
+typedef struct cache_visitor {
+    void (*visit)(void *ctx, const char *name, uint64_t bytes, int64_t modified, int32_t good);
+    void *ctx;
+} cache_visitor;
+
+static void visit_entry(void *ctx, const char *name, uint64_t bytes, int64_t modified, bool good)
+{
+    const cache_visitor *v = ctx;
+    v->visit(v->ctx, name, bytes, modified, good);
+}
+
+static graft_status cache_list(int32_t verify,
+                               void (*visit)(void *ctx, const char *name, uint64_t bytes,
+                                             int64_t modified, int32_t good),
+                               void *ctx)
+{
+    graft_engine *engine;
+    cache_visitor v = {visit, ctx};
+    graft_status st = graft_nodes_engine(&engine, NULL);
+    return st ? st : graft_cache_list(engine, verify != 0, visit_entry, &v, NULL);
+}
+
+static graft_status cache_clear(uint64_t *count)
+{
+    graft_engine *engine;
+    graft_status st = graft_nodes_engine(&engine, NULL);
+    return st ? st : graft_cache_clear(engine, count, NULL);
+}
+
+static const void *query(const char *id)
+{
+    static const graft_cache_api cache = {cache_folder, cache_list, cache_clear};
+    return strcmp(id, GRAFT_CACHE_ID) == 0 ? &cache : NULL;
+}
+
 const graft_plugin graft_plugin_entry = {
     .abi_major = GRAFT_ABI_MAJOR,
     .abi_minor = GRAFT_ABI_MINOR,
@@ -95,4 +139,5 @@ const graft_plugin graft_plugin_entry = {
     .init = init,
     .deinit = deinit,
     .node = node,
+    .query = query,
 };

@@ -17,6 +17,7 @@ static graft_status run(graft_call *c)
     graft_metadata metadata = GRAFT_METADATA_INIT;
     graft_output_file file = {NULL, NULL, NULL};
     graft_status st;
+    if (c->task.compile_only) return GRAFT_OK;
     graft_call_phase(c, "save");
     GRAFT_TRY(graft_metadata_read(c, &metadata));
     GRAFT_TRY(graft_output_reserve(c, "output", graft_arg_text(c, FILENAME_PREFIX), ".latent", 0, 0,

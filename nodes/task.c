@@ -48,6 +48,7 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .progress = progress,
         .cancelled = cancelled,
         .preview = preview,
+        .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},
     };
 }

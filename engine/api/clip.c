@@ -7,7 +7,8 @@
 
 static void encoders_release(graft_clip *c)
 {
-    for (size_t i = 0; i < 2; i++) graft_weights_release(c->encoder[i].weights);
+    for (size_t i = 0; i < 2; i++)
+        graft_engine_release_weights(c->engine, c->encoder[i].weights);
 }
 
 graft_clip *graft_clip_retain(graft_clip *c)
@@ -123,6 +124,11 @@ static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, cons
             if (tokens[i * GRAFT_TEXT_CHUNK + (size_t)t] == k->arch.eos) row[i] = t;
     GRAFT_TRY(look_up(k, tokens, n * GRAFT_TEXT_CHUNK, x, e));
     GRAFT_TRY(bind(c, k, (int64_t)n, task, &b, e));
+    if (task && task->compile_only) {
+        memset(hidden, 0, n * GRAFT_TEXT_CHUNK * width * sizeof *hidden);
+        memset(pooled, 0, n * (size_t)graft_encoder_pooled_width(k) * sizeof *pooled);
+        goto out;
+    }
     graft_task_phase(task, "encode");
     GRAFT_TRY(graft_exe_run(b, c->engine->arenas, (const void *[]){x, row},
                             (void *[]){hidden, pooled}, task, NULL, e));

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
+#include "engine/api/features.h"
 
-#define MAX_BINDINGS 16 /* different (batch, tokens) shapes within one run */
+#define MAX_BINDINGS 16 /* different variants and (batch, tokens) shapes within one run */
+#define GROUP_MAX    64 /* conditioning entries in one batch */
 
 typedef struct bound_shape {
+    graft_unet_variant variant;
     int64_t batch, tokens;
     graft_binding *binding;
 } bound_shape;
@@ -16,6 +20,8 @@ typedef struct bound_shape {
 typedef struct active {
     const graft_cond_entry *entry;
     bool negative;
+    bool fast, done; /* of the present call */
+    size_t slot;     /* its place in the positive list, or behind that in the negative one */
 } active;
 
 struct graft_guided {
@@ -27,7 +33,10 @@ struct graft_guided {
     int64_t n, per;             /* values of the latent in all, and per picture */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
     float *batch_x, *batch_out, *timesteps, *context, *y;
-    size_t cap_batch, cap_context; /* in entries; in floats */
+    graft_features *features; /* NULL without DeepCache */
+    graft_dtype feature_dtype;
+    uint8_t *feature;     /* of one batch */
+    size_t feature_bytes; /* of one entry */
 };
 
 static size_t max_entries(const graft_guided_config *c)
@@ -62,6 +71,27 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
+/* DeepCache, unless its interval says that every step is whole. */
+static graft_status make_features(graft_guided *g, graft_err *e)
+{
+    const graft_model *m = g->c.model;
+    if (m->deepcache.interval <= 1) return GRAFT_OK;
+    graft_backend *backend;
+    graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
+    if (st) return st;
+    graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],   0,
+                              g->feature_dtype, GRAFT_UNET_STORE, m->deepcache.cut};
+    int64_t dim[4], values;
+    size_t entries = max_entries(&g->c);
+    graft_unet_feature_shape(&m->arch, &shape, dim);
+    if (!graft_size_product(dim, 4, &values) ||
+        !graft_size_mul((size_t)values, graft_dtype_size(g->feature_dtype), &g->feature_bytes))
+        return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+    g->feature = graft_malloc_array(entries, g->feature_bytes);
+    if (!g->feature) return graft_fail_nomem(e, "DeepCache");
+    return graft_features_create(&m->deepcache, g->c.steps, entries, (size_t)g->n, &g->features, e);
+}
+
 static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
                                        const char *what, graft_err *e)
 {
@@ -88,6 +118,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     graft_status st = check_conditioning(config, config->positive, "positive", e);
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
     if (!st) st = allocate(g, e);
+    if (!st) st = make_features(g, e);
     if (st)
         graft_guided_destroy(g);
     else
@@ -109,6 +140,8 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->timesteps);
     graft_free(g->context);
     graft_free(g->y);
+    graft_features_destroy(g->features);
+    graft_free(g->feature);
     graft_free(g);
 }
 
@@ -120,9 +153,9 @@ static graft_status build_graph(const void *arch, const void *shape, graft_graph
     return graft_unet_build(arch, shape, out, e);
 }
 
-graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
-                              int64_t tokens, const graft_task *task, graft_binding **out,
-                              graft_err *e)
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
     graft_unet_shape shape;
     memset(&shape, 0, sizeof shape);
@@ -136,25 +169,52 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
     shape.height = height;
     shape.width = width;
     shape.tokens = tokens;
+    shape.variant = (int32_t)variant;
+    shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     graft_status st =
         graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;
     return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }
 
-static graft_status find_binding(graft_guided *g, int64_t batch, int64_t tokens,
-                                 graft_binding **out, graft_err *e)
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e)
+{
+    return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
+                                    e);
+}
+
+graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                                 int64_t tokens, const graft_task *task, graft_err *e)
+{
+    static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
+                                    cached[] = {GRAFT_UNET_STORE, GRAFT_UNET_FAST};
+    bool two = m->deepcache.interval > 1;
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i <= two && !st; i++) {
+        graft_binding *b = NULL;
+        st = graft_model_bind_variant(m, two ? cached[i] : plain[i], batch, height, width, tokens,
+                                      task, &b, e);
+        graft_binding_release(b);
+    }
+    return st;
+}
+
+static graft_status find_binding(graft_guided *g, graft_unet_variant variant, int64_t batch,
+                                 int64_t tokens, graft_binding **out, graft_err *e)
 {
     for (size_t i = 0; i < g->n_bound; i++)
-        if (g->bound[i].batch == batch && g->bound[i].tokens == tokens) {
+        if (g->bound[i].variant == variant && g->bound[i].batch == batch &&
+            g->bound[i].tokens == tokens) {
             *out = g->bound[i].binding;
             return GRAFT_OK;
         }
     if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
-    graft_status st = graft_model_bind(g->c.model, batch, g->c.shape[2], g->c.shape[3], tokens,
-                                       g->c.task, out, e);
+    graft_status st = graft_model_bind_variant(g->c.model, variant, batch, g->c.shape[2],
+                                               g->c.shape[3], tokens, g->c.task, out, e);
     if (st) return st;
-    g->bound[g->n_bound++] = (bound_shape){batch, tokens, *out};
+    g->bound[g->n_bound++] = (bound_shape){variant, batch, tokens, *out};
     graft_task_phase(g->c.task, "sample");
     return GRAFT_OK;
 }
@@ -188,16 +248,11 @@ static void fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
     for (int i = 0; i < 6; i++) embed_number(numbers[i], each, y + pooled + i * each);
 }
 
-/* Runs the active entries first..first+count, which have equally many tokens, as one batch. */
-static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float timestep,
-                              graft_err *e)
+static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
 {
     int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
     const graft_cond_entry *first = g->active[which[0]].entry;
     size_t row = (size_t)(first->tokens * first->width);
-    graft_binding *b;
-    graft_status st = find_binding(g, pictures * (int64_t)count, first->tokens, &b, e);
-    if (st) return st;
     for (size_t i = 0; i < count; i++) {
         const graft_cond_entry *k = g->active[which[i]].entry;
         memcpy(g->batch_x + i * (size_t)g->n, g->scaled, (size_t)g->n * sizeof(float));
@@ -208,13 +263,36 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
             if (adm) fill_y(g, k, g->y + at * (size_t)adm);
         }
     }
-    const void *in[4] = {g->batch_x, g->timesteps, g->context, g->y};
-    st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out}, g->c.task, NULL,
-                       e);
+}
+
+/* Runs the active entries `which`, which have equally many tokens and are all fast or all not, as
+ * one batch. */
+static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float timestep,
+                              graft_err *e)
+{
+    bool fast = g->active[which[0]].fast, adm = g->c.model->arch.adm_channels > 0;
+    graft_unet_variant variant = fast          ? GRAFT_UNET_FAST
+                                 : g->features ? GRAFT_UNET_STORE
+                                               : GRAFT_UNET_WHOLE;
+    graft_binding *b;
+    graft_status st = find_binding(g, variant, g->c.shape[0] * (int64_t)count,
+                                   g->active[which[0]].entry->tokens, &b, e);
+    if (st) return st;
+    fill_batch(g, which, count, timestep);
+    for (size_t i = 0; i < count && fast; i++)
+        memcpy(g->feature + i * g->feature_bytes,
+               graft_features_get(g->features, g->active[which[i]].slot), g->feature_bytes);
+    const void *in[5] = {g->batch_x, g->timesteps, g->context, adm ? (void *)g->y : g->feature,
+                         g->feature};
+    st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
+                       g->c.task, NULL, e);
     for (size_t i = 0; i < count && !st; i++) {
         float *sum = g->sum[g->active[which[i]].negative];
         const float *out = g->batch_out + i * (size_t)g->n;
         for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
+        if (variant == GRAFT_UNET_STORE)
+            st = graft_features_store(g->features, g->active[which[i]].slot, g->feature_dtype,
+                                      g->feature + i * g->feature_bytes, g->feature_bytes, e);
     }
     return st;
 }
@@ -230,31 +308,35 @@ static bool entry_active(const graft_guided *g, const graft_cond_entry *k, float
 
 static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
 {
+    size_t first = negative ? g->c.positive->n : 0;
     for (size_t i = 0; i < list->n; i++)
         if (entry_active(g, list->entry[i], sigma))
-            g->active[g->n_active++] = (active){list->entry[i], negative};
+            g->active[g->n_active++] =
+                (active){.entry = list->entry[i], .negative = negative, .slot = first + i};
 }
 
+/* Runs every active entry, in batches of those with equally many tokens and the same variant. What
+ * is fast is settled before the first of them runs. */
 static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
 {
-    size_t which[64];
-    for (size_t i = 0; i < g->n_active; i++) {
-        bool done = false;
-        size_t count = 0;
-        for (size_t k = 0; k < i; k++)
-            done |= g->active[k].entry->tokens == g->active[i].entry->tokens;
-        for (size_t k = i; k < g->n_active && !done; k++) {
-            if (g->active[k].entry->tokens != g->active[i].entry->tokens) continue;
+    graft_status st = GRAFT_OK;
+    if (g->features) graft_features_call(g->features, g->scaled);
+    for (size_t i = 0; i < g->n_active; i++)
+        g->active[i].fast = g->features && graft_features_fast(g->features, g->active[i].slot);
+    for (size_t i = 0; i < g->n_active && !st; i++) {
+        size_t which[GROUP_MAX], count = 0;
+        const active *first = &g->active[i];
+        if (first->done) continue;
+        for (size_t k = i; k < g->n_active && count < GROUP_MAX; k++) {
+            active *a = &g->active[k];
+            if (a->done || a->fast != first->fast || a->entry->tokens != first->entry->tokens)
+                continue;
             which[count++] = k;
-            if (count < 64) continue;
-            graft_status st = run_group(g, which, count, timestep, e);
-            if (st) return st;
-            count = 0;
         }
-        graft_status st = count ? run_group(g, which, count, timestep, e) : GRAFT_OK;
-        if (st) return st;
+        for (size_t k = 0; k < count; k++) g->active[which[k]].done = true;
+        st = run_group(g, which, count, timestep, e);
     }
-    return GRAFT_OK;
+    return st;
 }
 
 /* D from the UNet's output v at state x. */
@@ -387,6 +469,11 @@ static graft_status denoise_pair(void *ctx, const float *x, float sigma, float *
 graft_denoiser graft_guided_denoiser(graft_guided *g)
 {
     return (graft_denoiser){g, denoise, denoise_pair};
+}
+
+void graft_guided_step(graft_guided *g, size_t step)
+{
+    if (g->features) graft_features_step(g->features, step);
 }
 
 void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,

@@ -17,6 +17,7 @@ typedef struct graft_guided_config {
     const graft_cond *positive, *negative;
     double cfg;
     int64_t shape[4]; /* of the latent */
+    size_t steps;     /* of the sampler; for DeepCache's schedule */
     /* Inpainting: mask (N,h,w) in 0..1, 1 = may change; the latent in the UNet's space and the
      * noise it started with. All NULL without a mask. */
     const float *mask, *latent, *noise;
@@ -27,6 +28,8 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                  graft_err *e);
 void graft_guided_destroy(graft_guided *g);
 graft_denoiser graft_guided_denoiser(graft_guided *g);
+/* The sampler begins its step `step`; 0 needs no call. */
+void graft_guided_step(graft_guided *g, size_t step);
 /* x + noise at the start of a run (noise_scaling): noise (n values) becomes the state for sigma[0],
  * latent (UNet's space) added. */
 void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,

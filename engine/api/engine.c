@@ -7,7 +7,6 @@
 #include "engine/api/objects.h"
 
 #define COMPILED_MAX_BYTES ((uint64_t)256 << 20) /* tables of unused graphs; not their arenas */
-#define DISK_MAX_BYTES     ((uint64_t)512 << 20)
 
 static int processors(void)
 {
@@ -24,15 +23,26 @@ static int thread_count(const graft_engine_config *config)
     return n < 1 ? processors() : n > 1024 ? 1024 : n;
 }
 
+/* A size in MiB from the environment, as bytes. */
+static uint64_t megabytes_of(const char *name, uint64_t fallback)
+{
+    const char *env = getenv(name);
+    char *end;
+    if (!env || env[0] < '0' || env[0] > '9') return fallback << 20;
+    unsigned long long n = strtoull(env, &end, 10);
+    return *end || n > UINT64_MAX >> 21 ? fallback << 20 : (uint64_t)n << 20;
+}
+
 static graft_status make_parts(graft_engine *g, const graft_engine_config *config, graft_err *e)
 {
     graft_status st =
         graft_backends_load(&g->backends, config->kernel_dir, thread_count(config), &g->log, e);
     if (!st) st = graft_packs_create(&g->packs, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
-    if (!st) st = graft_tuner_create(&g->tuner, e);
     if (!st && config->cache_dir)
-        st = graft_disk_cache_create(config->cache_dir, DISK_MAX_BYTES, &g->log, &g->disk, e);
+        st = graft_disk_cache_create(config->cache_dir, megabytes_of("GRAFT_CACHE_MAX_MB", 512),
+                                     &g->log, &g->disk, e);
+    if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
     if (!st && config->data_dir) {
         g->data_dir = graft_strdup(config->data_dir);
@@ -56,6 +66,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
                              : "auto");
     snprintf(g->default_precision, sizeof g->default_precision, "%s",
              precision && precision[0] ? precision : "auto");
+    g->max_bytes = megabytes_of("GRAFT_MEMORY_MB", 0);
     graft_status st = make_parts(g, config, e);
     if (st)
         graft_engine_destroy(g);
@@ -147,18 +158,38 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
     return GRAFT_OK;
 }
 
+/* Under GRAFT_MEMORY_MB: makes room for this graph's arena and weights by letting go of weights and
+ * blocks that nobody uses. */
+static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
+{
+    uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes;
+    if (!g->max_bytes) return GRAFT_OK;
+    if (need > g->max_bytes)
+        return graft_fail(e, GRAFT_E_LIMIT,
+                          "%s needs %llu MB, more than the %llu MB of GRAFT_MEMORY_MB", x->kind,
+                          (unsigned long long)((need >> 20) + 1),
+                          (unsigned long long)(g->max_bytes >> 20));
+    if (graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);
+    graft_packs_set_budget(g->packs, g->max_bytes - arena);
+    return GRAFT_OK;
+}
+
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
                                const graft_task *task, graft_binding **out, graft_err *e)
 {
     graft_exe *exe = NULL;
+    graft_packs_stats packs;
+    graft_packs_stats_get(g->packs, &packs);
     job->tuning = o->tuning;
     job->use_disk = !o->no_disk;
     job->max_bytes = o->max_bytes;
+    job->resident_bytes = (int64_t)packs.bytes;
     graft_status st = graft_compiled_get(g->compiled, job, task, &exe, e);
     if (st) return st;
     graft_task_phase(task, "load");
-    st = graft_weights_check(weights, exe->graph, e);
+    st = make_room(g, exe, e);
+    if (!st) st = graft_weights_check(weights, exe->graph, e);
     if (!st) st = graft_binding_create(exe, weights, g->packs, task, out, e);
     graft_exe_release(exe);
     return st;

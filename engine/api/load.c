@@ -143,7 +143,7 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, graft_
     GRAFT_TRY(graft_unet_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
-    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32};
+    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
     GRAFT_TRY(graft_unet_build(&m->arch, &shape, &g, e));
     GRAFT_TRY(check_part(engine, m->weights, g, e));
     *out = m;

@@ -25,7 +25,7 @@ typedef struct lora_job {
     const char *path;
     graft_weights *owner; /* the LoRA's file */
     graft_lora_file file;
-    graft_map index;      /* plain name -> position of a target, plus one */
+    graft_map index; /* plain name -> position of a target, plus one */
     lora_target *target;
     size_t n_targets, cap_targets;
     graft_weights *base[PARTS]; /* NULL: not asked for */
@@ -246,10 +246,10 @@ static graft_status patch_part(const lora_job *j, graft_lora_part part, graft_we
 {
     graft_weights *w = NULL;
     if (!j->n[part] || j->strength[part] == 0.0f) return GRAFT_OK;
-    graft_status st = graft_weights_patch(*weights, j->name[part], j->patch[part], j->n[part],
-                                          j->owner, &w, e);
+    graft_status st =
+        graft_weights_patch(*weights, j->name[part], j->patch[part], j->n[part], j->owner, &w, e);
     if (st) return st;
-    graft_weights_release(*weights);
+    graft_weights_release(*weights); /* the input's, which holds it */
     *weights = w;
     return GRAFT_OK;
 }
@@ -266,6 +266,19 @@ static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
     for (size_t i = 0; new_c && i < new_c->n_encoders && !st; i++)
         st = patch_part(j, GRAFT_LORA_TEXT1 + (graft_lora_part)i, &new_c->encoder[i].weights, e);
     return st;
+}
+
+void graft_engine_release_weights(graft_engine *engine, graft_weights *w)
+{
+    graft_exe **list;
+    size_t n, tensors = 0, patches = 0;
+    if (w) graft_weights_patch_count(w, &tensors, &patches);
+    if (patches && !graft_weights_shared(w) &&
+        !graft_compiled_list(engine->compiled, &list, &n, NULL)) {
+        for (size_t i = 0; i < n; i++) graft_exe_drop_derived(list[i], w, engine->packs);
+        graft_compiled_list_free(list, n);
+    }
+    graft_weights_release(w);
 }
 
 /* The inputs themselves: the recipe counts references, whoever holds it. */

@@ -33,14 +33,10 @@ static const struct {
 static const struct {
     const char *prefix;
     graft_lora_part part;
-} prefixes[] = {{"lora_unet_", GRAFT_LORA_UNET},
-                {"lora_te1_", GRAFT_LORA_TEXT1},
-                {"lora_te2_", GRAFT_LORA_TEXT2},
-                {"lora_te_", GRAFT_LORA_TEXT1},
-                {"unet_", GRAFT_LORA_UNET},
-                {"text_encoder_2_", GRAFT_LORA_TEXT2},
-                {"text_encoder_", GRAFT_LORA_TEXT1},
-                {"model_diffusion_model_", GRAFT_LORA_UNET},
+} prefixes[] = {{"lora_unet_", GRAFT_LORA_UNET},      {"lora_te1_", GRAFT_LORA_TEXT1},
+                {"lora_te2_", GRAFT_LORA_TEXT2},      {"lora_te_", GRAFT_LORA_TEXT1},
+                {"unet_", GRAFT_LORA_UNET},           {"text_encoder_2_", GRAFT_LORA_TEXT2},
+                {"text_encoder_", GRAFT_LORA_TEXT1},  {"model_diffusion_model_", GRAFT_LORA_UNET},
                 {"diffusion_model_", GRAFT_LORA_UNET}};
 
 /* What a key's last words begin with when it is no plain LoRA. */
@@ -104,8 +100,7 @@ static void drop_processor(char *stem)
     if (p) memmove(p, p + strlen("_processor"), strlen(p + strlen("_processor")) + 1);
 }
 
-static bool plain_of(const char *key, size_t stem, char out[GRAFT_LORA_NAME],
-                     graft_lora_part *part)
+static bool plain_of(const char *key, size_t stem, char out[GRAFT_LORA_NAME], graft_lora_part *part)
 {
     char text[GRAFT_LORA_NAME];
     if (stem >= sizeof text) return false;

@@ -14,7 +14,11 @@
 
 #define GRAFT_LORA_NAME 384
 
-typedef enum graft_lora_part { GRAFT_LORA_UNET = 0, GRAFT_LORA_TEXT1, GRAFT_LORA_TEXT2 } graft_lora_part;
+typedef enum graft_lora_part {
+    GRAFT_LORA_UNET = 0,
+    GRAFT_LORA_TEXT1,
+    GRAFT_LORA_TEXT2
+} graft_lora_part;
 
 typedef struct graft_lora_layer {
     char *plain; /* "unet/down_blocks_0_…" */
@@ -29,8 +33,8 @@ typedef struct graft_lora_file {
     size_t n_foreign;
 } graft_lora_file;
 
-/* The file is borrowed. GRAFT_E_UNSUPPORTED naming the key for LoHa, LoKr, DoRA and other forms that
- * are no low-rank product; GRAFT_E_FORMAT for values that are not finite. */
+/* The file is borrowed. GRAFT_E_UNSUPPORTED naming the key for LoHa, LoKr, DoRA and other forms
+ * that are no low-rank product; GRAFT_E_FORMAT for values that are not finite. */
 graft_status graft_lora_file_read(const graft_safetensors *f, graft_lora_file *out, graft_err *e);
 void graft_lora_file_finish(graft_lora_file *l);
 /* `name` below `part` in the plain form; false when it does not fit. */

@@ -13,7 +13,7 @@ graft_model *graft_model_retain(graft_model *m)
 void graft_model_release(graft_model *m)
 {
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
-    graft_weights_release(m->weights);
+    graft_engine_release_weights(m->engine, m->weights);
     graft_free(m);
 }
 
@@ -60,6 +60,35 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    bool quadratic = strcmp(o->schedule, "quadratic") == 0;
+    int32_t cut;
+    if (!quadratic && strcmp(o->schedule, "uniform") != 0)
+        return graft_fail(e, GRAFT_E_ARG, "schedule %s is unknown: uniform or quadratic",
+                          o->schedule);
+    if (o->cache_interval < 1)
+        return graft_fail(e, GRAFT_E_ARG, "cache_interval %lld is below 1",
+                          (long long)o->cache_interval);
+    if (o->start_step < 0 || o->end_step < 0)
+        return graft_fail(e, GRAFT_E_ARG, "start_step and end_step must not be negative");
+    if (!(o->max_error >= 0 && o->max_error <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "max_error %g is not between 0 and 1", o->max_error);
+    graft_status st = graft_unet_cut(&m->arch, o->cache_layer_id, o->cache_block_id, &cut, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->deepcache = (graft_deepcache){.interval = o->cache_interval,
+                                     .start = o->start_step,
+                                     .end = o->end_step,
+                                     .cut = cut,
+                                     .quadratic = quadratic,
+                                     .max_error = o->max_error};
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
                                  const graft_task *task, graft_model **out, graft_err *e)
 {
@@ -70,11 +99,9 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
-        graft_binding *b = NULL;
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        st = graft_model_bind(n, 2 * batch, options->height / 8, options->width / 8,
-                              GRAFT_TEXT_CHUNK, task, &b, e);
-        graft_binding_release(b);
+        st = graft_model_prepare(n, 2 * batch, options->height / 8, options->width / 8,
+                                 GRAFT_TEXT_CHUNK, task, e);
     }
     if (st)
         graft_model_release(n);
@@ -144,7 +171,8 @@ static graft_status other_arch(const graft_model *old, const graft_model *other,
                       "%s is of another architecture: its attention has other heads", path);
 }
 
-/* Lets go of what only the old weights need. A run that still uses them keeps them until its end. */
+/* Lets go of what only the old weights need. A run that still uses them keeps them until its end.
+ */
 static graft_status drop_old(const graft_model *old, const graft_model *other, graft_err *e)
 {
     graft_exe **list;
@@ -153,7 +181,7 @@ static graft_status drop_old(const graft_model *old, const graft_model *other, g
     graft_status st = graft_compiled_list(old->engine->compiled, &list, &n, e);
     if (st) return st;
     for (size_t i = 0; i < n && !st; i++)
-        if (strcmp(list[i]->kind, "unet") == 0 && graft_hash_equal(list[i]->arch, arch))
+        if (strncmp(list[i]->kind, "unet", 4) == 0 && graft_hash_equal(list[i]->arch, arch))
             st = graft_exe_drop_packs(list[i], old->weights, other->weights, old->engine->packs, e);
     graft_compiled_list_free(list, n);
     return st;

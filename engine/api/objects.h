@@ -11,6 +11,7 @@
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
+#include "engine/sampling/deepcache.h"
 #include "engine/sampling/schedule.h"
 #include "engine/text/tokenizer.h"
 #include "engine/weights/weights.h"
@@ -21,6 +22,7 @@ struct graft_engine {
     char default_backend[32], default_precision[8];
     graft_packs *packs;
     graft_arenas *arenas;
+    uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */
     graft_disk_cache *disk; /* NULL: memory only */
     graft_tuner *tuner;
     graft_compiled *compiled;
@@ -68,13 +70,25 @@ struct graft_model {
     double beta_start, beta_end;
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     double rescale_cfg;  /* 0: off */
+    graft_deepcache deepcache;
 };
-/* Compiles (or finds) the UNet for latents (batch,C,height,width) and binds its weights. */
+/* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. */
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
                               int64_t tokens, const graft_task *task, graft_binding **out,
                               graft_err *e);
+/* The same for a variant that DeepCache runs. */
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e);
+/* Compiles and packs all that sampling such latents runs. */
+graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                                 int64_t tokens, const graft_task *task, graft_err *e);
 /* A copy that shares the weights, with one reference; NULL when out of memory. */
 graft_model *graft_model_copy(const graft_model *m);
+
+/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs changed: an
+ * abandoned strength is of no use to anyone. `weights` may be NULL. */
+void graft_engine_release_weights(graft_engine *engine, graft_weights *weights);
 
 struct graft_vae {
     _Atomic int refs;

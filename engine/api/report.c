@@ -1,14 +1,303 @@
-#include "base/alloc.h"
-#include "engine/api/objects.h"
+/* ModelReport: what is compiled and resident, and where time went. */
+#include "engine/api/report.h"
 
-graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,
-                                char **text, graft_image **picture, graft_err *e)
-{
-    (void)m, (void)v, (void)c, (void)text, (void)picture;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED, "the report is not built yet");
-}
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
 
 void graft_text_free(char *text)
 {
     graft_free(text);
+}
+
+void graft_report_bytes(uint64_t bytes, char text[16])
+{
+    double v = (double)bytes;
+    if (v < 999.5e3)
+        snprintf(text, 16, "%.1f kB", v / 1e3);
+    else if (v < 999.5e6)
+        snprintf(text, 16, "%.1f MB", v / 1e6);
+    else
+        snprintf(text, 16, "%.2f GB", v / 1e9 < 99999.0 ? v / 1e9 : 99999.0);
+}
+
+void graft_report_time(double seconds, char text[16])
+{
+    if (seconds < 0.9995e-3)
+        snprintf(text, 16, "%.0f us", seconds * 1e6);
+    else if (seconds < 0.9995)
+        snprintf(text, 16, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(text, 16, "%.2f s", seconds < 999999.0 ? seconds : 999999.0);
+}
+
+/* ------------------------------------------------------------------ gathering */
+
+typedef struct pack_entry {
+    graft_hash key;
+    uint64_t bytes;
+} pack_entry;
+
+typedef struct pack_list {
+    pack_entry *entry;
+    size_t n, cap;
+} pack_list;
+
+static int by_key(const void *a, const void *b)
+{
+    return memcmp(&((const pack_entry *)a)->key, &((const pack_entry *)b)->key, sizeof(graft_hash));
+}
+
+/* Bytes of the list's packs, each counted once. */
+static uint64_t distinct_bytes(pack_list *l)
+{
+    uint64_t bytes = 0;
+    if (l->n) qsort(l->entry, l->n, sizeof *l->entry, by_key);
+    for (size_t i = 0; i < l->n; i++)
+        if (!i || !graft_hash_equal(l->entry[i].key, l->entry[i - 1].key))
+            bytes += l->entry[i].bytes;
+    return bytes;
+}
+
+static graft_status add_packs(pack_list *l, const graft_exe *x, const graft_weights *w,
+                              graft_packs *packs, graft_err *e)
+{
+    if (graft_grow(&l->entry, &l->cap, l->n + x->n_uses, sizeof *l->entry))
+        return graft_fail_nomem(e, "report");
+    for (size_t i = 0; i < x->n_uses; i++) {
+        graft_hash key;
+        int32_t slot = x->use[i].slot;
+        if (slot >= 0 && !graft_weights_slot_hashed(w, &x->graph->slot[slot])) continue;
+        graft_status st = graft_exe_pack_key(x, i, w, &key, e);
+        if (st) return st;
+        uint64_t bytes = graft_packs_resident(packs, x->backend, key);
+        if (bytes) l->entry[l->n++] = (pack_entry){key, bytes};
+    }
+    return GRAFT_OK;
+}
+
+/* Kinds of compiled graphs begin with these names, and their architectures tell them apart. */
+static bool belongs(const graft_exe *x, const graft_report_part *p)
+{
+    const char *kind = p->title[0] == 'U' ? "unet" : p->title[0] == 'V' ? "vae_" : "text_encoder";
+    return graft_str_starts(x->kind, kind) && graft_hash_equal(x->arch, p->arch);
+}
+
+static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list *all, graft_err *e)
+{
+    pack_list own = {0};
+    graft_status st = GRAFT_OK;
+    p->stored = graft_weights_stored_bytes(p->weights);
+    for (size_t i = 0; i < r->n_exes && !st; i++) {
+        graft_exe *x = r->exe[i];
+        if (!belongs(x, p)) continue;
+        p->n_graphs++;
+        p->runs += atomic_load(&x->times.runs);
+        for (int op = 0; op < GRAFT_OP_END; op++) p->ns[op] += atomic_load(&x->times.ns[op]);
+        if (!p->largest || x->arena_bytes > p->largest->arena_bytes) p->largest = x;
+        st = add_packs(&own, x, p->weights, r->engine->packs, e);
+        if (!st) st = add_packs(all, x, p->weights, r->engine->packs, e);
+    }
+    p->resident = distinct_bytes(&own);
+    graft_free(own.entry);
+    return st;
+}
+
+static graft_status set_part(graft_report_part *p, const char *title, graft_engine *engine,
+                             const graft_weights *w, const graft_build_options *options,
+                             graft_hash arch, graft_err *e)
+{
+    graft_backend *backend;
+    graft_dtype act;
+    graft_status st = graft_options_resolve(engine, options, &backend, &act, e);
+    if (st) return st;
+    *p = (graft_report_part){.title = title,
+                             .weights = w,
+                             .options = options,
+                             .arch = arch,
+                             .backend = backend->name,
+                             .precision = act == GRAFT_BF16  ? "bf16"
+                                          : act == GRAFT_F16 ? "f16"
+                                                             : "f32"};
+    return GRAFT_OK;
+}
+
+static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip *c, graft_err *e)
+{
+    static const char *const encoders[2] = {"Text encoder 1", "Text encoder 2"};
+    const graft_model *m = r->model;
+    pack_list all = {0};
+    graft_status st = GRAFT_OK;
+    GRAFT_TRY(graft_compiled_list(m->engine->compiled, &r->exe, &r->n_exes, e));
+    GRAFT_TRY(set_part(&r->part[0], "UNet", m->engine, m->weights, &m->options,
+                       graft_compiled_arch(&m->arch, sizeof m->arch), e));
+    for (size_t i = 0; c && i < c->n_encoders; i++) {
+        const graft_text_arch *a = &c->encoder[i].arch;
+        GRAFT_TRY(set_part(&r->part[1 + i], c->n_encoders == 1 ? "Text encoder" : encoders[i],
+                           c->engine, c->encoder[i].weights, &c->options,
+                           graft_compiled_arch(a, sizeof *a), e));
+    }
+    if (v)
+        GRAFT_TRY(set_part(&r->part[3], "VAE", v->engine, v->weights, &v->options,
+                           graft_compiled_arch(&v->arch, sizeof v->arch), e));
+    for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
+        graft_report_part *p = &r->part[i];
+        if (!p->title) continue;
+        GRAFT_TRY(gather_part(r, p, &all, e));
+        for (int op = 0; op < GRAFT_OP_END; op++) {
+            r->ns[op] += p->ns[op];
+            r->all_ns += p->ns[op];
+        }
+    }
+    graft_packs_stats_get(m->engine->packs, &r->packs);
+    graft_compiled_stats_get(m->engine->compiled, &r->compiled);
+    r->arena_bytes = graft_arenas_bytes(m->engine->arenas);
+    uint64_t known = distinct_bytes(&all);
+    r->other_resident = r->packs.bytes > known ? r->packs.bytes - known : 0;
+out:
+    graft_free(all.entry);
+    return st;
+}
+
+/* ------------------------------------------------------------------ text */
+
+static const char *file_name(const graft_weights *w)
+{
+    const char *path = graft_safetensors_path(graft_weights_file(w));
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void print_graph(graft_str *s, const graft_exe *x)
+{
+    char arena[16], bound[16], weights[16], each[16];
+    uint64_t ns = 0, runs = atomic_load(&x->times.runs);
+    for (int op = 0; op < GRAFT_OP_END; op++) ns += atomic_load(&x->times.ns[op]);
+    graft_report_bytes((uint64_t)x->arena_bytes, arena);
+    graft_report_bytes((uint64_t)x->arena_bound, bound);
+    graft_report_bytes(x->weight_bytes, weights);
+    graft_report_time(runs ? 1e-9 * (double)ns / (double)runs : 0, each);
+    graft_str_printf(s, "    %s", x->kind);
+    for (size_t i = 0; i < x->graph->n_inputs; i++) {
+        const graft_gvalue *v = &x->graph->value[x->graph->input[i]];
+        graft_str_puts(s, i ? " (" : " of (");
+        for (int k = 0; k < v->rank; k++)
+            graft_str_printf(s, k ? ",%lld" : "%lld", (long long)v->dim[k]);
+        graft_str_puts(s, ")");
+    }
+    graft_str_printf(s,
+                     ": %zu operators, arena %s (no plan needs less than %s), weights %s, "
+                     "%llu runs of %s\n",
+                     x->graph->n_nodes, arena, bound, weights, (unsigned long long)runs, each);
+}
+
+static void print_loras(graft_str *s, const graft_weights *w)
+{
+    size_t tensors, patches;
+    const graft_weights *owner;
+    graft_weights_patch_count(w, &tensors, &patches);
+    if (!patches) return;
+    graft_str_puts(s, "  LoRAs       ");
+    for (size_t i = 0; (owner = graft_weights_owner(w, i)); i++)
+        graft_str_printf(s, "%s%s", i ? ", " : "", file_name(owner));
+    graft_str_printf(s, ": %zu patches on %zu tensors\n", patches, tensors);
+}
+
+static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
+{
+    char stored[16], resident[16];
+    graft_report_bytes(p->stored, stored);
+    graft_report_bytes(p->resident, resident);
+    graft_str_printf(s, "%s\n", p->title);
+    if (p == &r->part[0]) {
+        const graft_unet_arch *a = &r->model->arch;
+        graft_str_printf(s,
+                         "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
+                         "%s %d\n",
+                         a->n_input, a->n_output, a->model_channels, a->context_dim,
+                         a->num_heads ? "heads" : "head size",
+                         a->num_heads ? a->num_heads : a->head_dim);
+    }
+    graft_str_printf(s, "  file         %s, %s of weights\n", file_name(p->weights), stored);
+    graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);
+    graft_str_printf(s, "  resident     %s of packed weights\n", resident);
+    print_loras(s, p->weights);
+    if (p->options->max_bytes)
+        graft_str_printf(s, "  limit        %lld MB\n", (long long)(p->options->max_bytes >> 20));
+    graft_str_printf(s, "  compiled     %zu graph%s\n", p->n_graphs, p->n_graphs == 1 ? "" : "s");
+    for (size_t i = 0; i < r->n_exes; i++)
+        if (belongs(r->exe[i], p)) print_graph(s, r->exe[i]);
+}
+
+static void print_times(graft_str *s, const graft_report *r)
+{
+    bool done[GRAFT_OP_END] = {false};
+    graft_str_puts(s, r->all_ns ? "Time by operator kind, all runs so far\n"
+                                : "Nothing has run yet\n");
+    for (;;) {
+        int most = -1;
+        char text[16];
+        for (int op = 0; op < GRAFT_OP_END; op++)
+            if (!done[op] && r->ns[op] && (most < 0 || r->ns[op] > r->ns[most])) most = op;
+        if (most < 0) return;
+        done[most] = true;
+        graft_report_time(1e-9 * (double)r->ns[most], text);
+        graft_str_printf(s, "  %-18s %10s %5.1f %%\n", graft_op_name(most), text,
+                         100.0 * (double)r->ns[most] / (double)r->all_ns);
+    }
+}
+
+static void print_engine(graft_str *s, const graft_report *r)
+{
+    char all[16], used[16], other[16], arena[16], built[16];
+    graft_report_bytes(r->packs.bytes, all);
+    graft_report_bytes(r->packs.used_bytes, used);
+    graft_report_bytes(r->other_resident, other);
+    graft_report_bytes(r->arena_bytes, arena);
+    graft_report_time(r->compiled.build_seconds, built);
+    graft_str_printf(
+        s,
+        "Engine\n"
+        "  compiled     %llu graphs in memory; %llu built and %llu read from disk "
+        "in %s; found again %llu times\n",
+        (unsigned long long)r->compiled.in_memory, (unsigned long long)r->compiled.built,
+        (unsigned long long)r->compiled.from_disk, built, (unsigned long long)r->compiled.hits);
+    graft_str_printf(s,
+                     "  weights      %s packed in %llu pieces, %s in use now, %s of other models; "
+                     "%llu made, %llu shared\n"
+                     "  activations  %s in arenas\n",
+                     all, (unsigned long long)r->packs.count, used, other,
+                     (unsigned long long)r->packs.made, (unsigned long long)r->packs.shared, arena);
+}
+
+static graft_status write_text(const graft_report *r, char **out, graft_err *e)
+{
+    graft_str s = GRAFT_STR_INIT;
+    for (int i = 0; i < GRAFT_REPORT_PARTS; i++)
+        if (r->part[i].title) print_part(&s, r, &r->part[i]);
+    print_times(&s, r);
+    print_engine(&s, r);
+    *out = graft_str_take(&s);
+    graft_str_finish(&s);
+    return *out ? GRAFT_OK : graft_fail_nomem(e, "report");
+}
+
+graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,
+                                char **text, graft_image **picture, graft_err *e)
+{
+    graft_report r = {.engine = m->engine, .model = m};
+    char *words = NULL;
+    graft_status st = gather(&r, v, c, e);
+    if (!st) st = write_text(&r, &words, e);
+    if (!st && picture) st = graft_report_draw(&r, picture, e);
+    graft_compiled_list_free(r.exe, r.n_exes);
+    if (!st && text) {
+        *text = words;
+        words = NULL;
+    }
+    graft_free(words);
+    return st;
 }

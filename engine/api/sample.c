@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/denoise.h"
+#include "engine/api/prepare.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 
@@ -21,6 +22,7 @@ typedef struct run_state {
     graft_brownian *brownian;
     graft_rng rng;
     graft_noise_source source;
+    graft_guided *guided;
     const graft_task *task;
 } run_state;
 
@@ -33,6 +35,7 @@ static void finish(run_state *r)
     graft_free(r->mask);
     graft_image_release(r->mask_image);
     graft_brownian_destroy(r->brownian);
+    graft_guided_destroy(r->guided);
 }
 
 /* ------------------------------------------------------------------ sigmas */
@@ -169,6 +172,7 @@ static void step_done(void *ctx, size_t i, size_t total, const float *x, const f
 {
     const run_state *r = ctx;
     (void)x;
+    graft_guided_step(r->guided, i + 1);
     graft_task_progress(r->task, i + 1, total);
     if (denoised) preview(r, denoised);
 }
@@ -176,12 +180,12 @@ static void step_done(void *ctx, size_t i, size_t total, const float *x, const f
 static graft_status integrate(run_state *r, const graft_model *m, const graft_sample_params *p,
                               const graft_cond *positive, const graft_cond *negative, graft_err *e)
 {
-    graft_guided *guided = NULL;
     graft_guided_config c = {.model = m,
                              .table = &r->table,
                              .positive = positive,
                              .negative = negative,
                              .cfg = p->cfg,
+                             .steps = r->n_sigmas - 1,
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
                              .noise = r->mask ? r->noise : NULL,
@@ -195,9 +199,9 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
         graft_rng_seed(&own, p->seed + 1);
         graft_rng_randn(&own, r->noise, (size_t)r->n);
     }
-    graft_status st = graft_guided_create(&c, &guided, e);
+    graft_status st = graft_guided_create(&c, &r->guided, e);
     if (st) return st;
-    graft_denoiser d = graft_guided_denoiser(guided);
+    graft_denoiser d = graft_guided_denoiser(r->guided);
     graft_sampler_run run = {.denoiser = &d,
                              .noise = &r->source,
                              .sigmas = r->sigmas,
@@ -211,9 +215,23 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
                              .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
                              .step_ctx = r,
                              .step = step_done};
-    st = graft_sampler_run_named(p->sampler, &run, e);
-    graft_guided_destroy(guided);
-    return st;
+    return graft_sampler_run_named(p->sampler, &run, e);
+}
+
+static graft_status prepare_only(const run_state *r, const graft_model *m,
+                                 const graft_sample_params *p, const graft_cond *positive,
+                                 const graft_cond *negative, graft_err *e)
+{
+    graft_prepare_request rq = {.model = m,
+                                .table = &r->table,
+                                .positive = positive,
+                                .negative = negative,
+                                .guided = graft_sampler_needs_unconditional(p->sampler) ||
+                                          fabs(p->cfg - 1.0) > 1e-9,
+                                .sigmas = r->sigmas,
+                                .n_sigmas = r->n_sigmas};
+    memcpy(rq.shape, r->shape, sizeof rq.shape);
+    return graft_prepare_run(&rq, r->task, e);
 }
 
 /* The result in the latent's own scale, with the mask and the batch indices it came with. */
@@ -260,6 +278,11 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
         goto out;
     }
     GRAFT_TRY(take_mask(r, latent, e));
+    if (task && task->compile_only) {
+        GRAFT_TRY(prepare_only(r, m, p, positive, negative, e));
+        *out = graft_latent_retain((graft_latent *)latent);
+        goto out;
+    }
     if (p->add_noise)
         GRAFT_TRY(
             graft_noise_latent(p->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));

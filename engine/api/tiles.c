@@ -167,6 +167,10 @@ graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *
         st = bind_tile(&j, tile, task, &b, e);
     }
     if (st) return st;
+    if (task && task->compile_only) {
+        graft_binding_release(b);
+        return GRAFT_OK;
+    }
     graft_task_phase(task, j.decoder ? "decode" : "encode");
     if (!tile || tile >= longest)
         st = graft_exe_run(b, j.vae->engine->arenas, (const void *[]){in}, (void *[]){out}, task,

@@ -13,7 +13,8 @@ typedef struct graft_tile_job {
 } graft_tile_job;
 
 /* With tile 0, one piece is tried first; when a max_memory_mb stands in the way and the VAE may
- * tile (CompileVAE's tile = auto), the largest tiles that fit are used. */
+ * tile (CompileVAE's tile = auto), the largest tiles that fit are used. When
+ * nothing is to be run, `out` is left alone. */
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e);
 #endif

@@ -101,7 +101,9 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
         job.tile = tiling->tile_size / f;
         job.overlap = tiling->overlap / f;
     }
-    for (int64_t i = 0; i < in[0] && !st; i++) {
+    bool idle = task && task->compile_only;
+    if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
+    for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
         graft_task_progress(task, (uint64_t)i, (uint64_t)in[0]);
         st = graft_tiles_run(&job, z + i * in[1] * in[2] * in[3],
                              p + i * shape[1] * shape[2] * shape[3], task, e);
@@ -150,6 +152,8 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
         job.tile = tiling->tile_size / f;
         job.overlap = tiling->overlap / f;
     }
+    bool idle = task && task->compile_only;
+    if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         to_signed(p + i * area * in[3], area, in[3], c, x);
         GRAFT_TRY(graft_tiles_run(&job, x, moments, task, e));

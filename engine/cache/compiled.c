@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
 
 /* Raised whenever builders, passes or kernel descriptors change what a key stands for. */
@@ -69,13 +69,6 @@ graft_hash graft_compile_key(const graft_compile_job *job)
     return graft_hash_mix(h, &job->backend->identity, sizeof job->backend->identity);
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What compiled graphs themselves weigh: tables, not arenas (shared) or weights (elsewhere). */
 static uint64_t bytes_of(const graft_exe *x)
 {
@@ -87,13 +80,14 @@ static uint64_t bytes_of(const graft_exe *x)
 /* ------------------------------------------------------------------ disk entries */
 
 /* "variants N\n" N numbers "\n" and the graph's text. */
-static char *to_text(const graft_graph *g, const int32_t *variant, size_t *size)
+static char *to_text(const graft_exe *x, size_t *size)
 {
     graft_str s = GRAFT_STR_INIT;
-    graft_str_printf(&s, "variants %zu\n", g->n_nodes);
-    for (size_t i = 0; i < g->n_nodes; i++) graft_str_printf(&s, "%d ", variant[i]);
+    size_t n = x->graph->n_nodes;
+    graft_str_printf(&s, "variants %zu\n", n);
+    for (size_t i = 0; i < n; i++) graft_str_printf(&s, "%d ", x->info[i].variant_index);
     graft_str_puts(&s, "\n");
-    graft_graph_print(g, &s);
+    graft_graph_print(x->graph, &s);
     *size = s.len;
     return graft_str_take(&s);
 }
@@ -108,14 +102,16 @@ static graft_status from_text(const char *text, size_t size, graft_graph **g, in
     size_t n = strtoul(text + 9, &p, 10);
     graft_status st = graft_graph_parse(graph, size - (size_t)(graph - text), g, e);
     if (st) return st;
-    if (n == (*g)->n_nodes) *variant = graft_malloc_array(n, sizeof **variant);
-    if (!*variant) {
-        graft_graph_destroy(*g);
-        *g = NULL;
-        return graft_fail(e, GRAFT_E_FORMAT, "variants do not fit the graph");
+    bool fits = n == (*g)->n_nodes;
+    if (fits) *variant = graft_malloc_array(n, sizeof **variant);
+    if (*variant) {
+        for (size_t i = 0; i < n; i++) (*variant)[i] = (int32_t)strtol(p, &p, 10);
+        return GRAFT_OK;
     }
-    for (size_t i = 0; i < n; i++) (*variant)[i] = (int32_t)strtol(p, &p, 10);
-    return GRAFT_OK;
+    graft_graph_destroy(*g);
+    *g = NULL;
+    return fits ? graft_fail_nomem(e, "kernel variants")
+                : graft_fail(e, GRAFT_E_FORMAT, "variants do not fit the graph");
 }
 
 static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key, graft_graph **g,
@@ -123,72 +119,139 @@ static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key
 {
     char *text = NULL;
     size_t size = 0;
-    if (!c->disk || !job->use_disk || graft_disk_cache_read(c->disk, key, &text, &size))
+    graft_err e = GRAFT_ERR_INIT;
+    if (!c->disk || !job->use_disk ||
+        graft_disk_cache_read(c->disk, GRAFT_DISK_GRAPH, key, &text, &size))
         return false;
-    bool ok = from_text(text, size, g, variant, NULL) == GRAFT_OK;
+    graft_status st = from_text(text, size, g, variant, &e);
+    if (st && st != GRAFT_E_NOMEM)
+        graft_disk_cache_reject(c->disk, GRAFT_DISK_GRAPH, key, "not readable");
     graft_free(text);
-    return ok;
+    return st == GRAFT_OK;
+}
+
+static void store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+                  const graft_exe *x)
+{
+    size_t size;
+    if (!c->disk || !job->use_disk) return;
+    char *text = to_text(x, &size);
+    if (text) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, text, size);
+    graft_free(text);
 }
 
 /* ------------------------------------------------------------------ making */
 
-static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
-                          graft_graph **g, int32_t **variant, graft_err *e)
+static int64_t total_bytes(const graft_exe *x)
 {
-    graft_status st = job->build(job->arch, job->shape, g, e);
-    if (st) return st;
-    GRAFT_TRY(graft_passes_run(*g, e));
-    *variant = graft_malloc_array((*g)->n_nodes, sizeof **variant);
-    if (!*variant) {
-        st = graft_fail_nomem(e, "kernel variants");
-        goto out;
-    }
-    if (job->tuning != GRAFT_TUNING_OFF) graft_task_phase(task, "tune");
-    GRAFT_TRY(graft_tuner_choose(c->tuner, *g, job->backend, job->tuning, job->max_bytes, task,
-                                 *variant, e));
+    return x->arena_bytes + (int64_t)x->weight_bytes;
+}
+
+static long long megabytes(int64_t bytes)
+{
+    return (long long)((bytes + (1 << 20) - 1) >> 20);
+}
+
+static graft_status check_budget(const graft_compile_job *job, const graft_exe *x, graft_err *e)
+{
+    if (!job->max_bytes || total_bytes(x) <= job->max_bytes) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_LIMIT,
+                      "%s needs %lld MB here (%lld of weights, %lld of activations), more than the "
+                      "%lld MB allowed; the smallest max_memory_mb that would do is %lld",
+                      job->kind, megabytes(total_bytes(x)), megabytes((int64_t)x->weight_bytes),
+                      megabytes(x->arena_bytes), (long long)(job->max_bytes >> 20),
+                      megabytes(total_bytes(x)));
+}
+
+/* A graph that is over its budget anyway is not worth a trial. */
+static graft_status tune(graft_compiled *c, const graft_compile_job *job, graft_exe *x,
+                         const graft_task *task, graft_err *e)
+{
+    if (job->tuning == GRAFT_TUNING_OFF || check_budget(job, x, NULL)) return GRAFT_OK;
+    int32_t *variant = graft_malloc_array(x->graph->n_nodes, sizeof *variant);
+    if (!variant) return graft_fail_nomem(e, "kernel variants");
+    graft_tuner_request rq = {x, job->tuning, job->use_disk, total_bytes(x) - job->resident_bytes};
+    if (rq.max_bytes < x->arena_bytes) rq.max_bytes = x->arena_bytes;
+    graft_task_phase(task, "tune");
+    graft_status st = graft_tuner_choose(c->tuner, &rq, task, variant, e);
+    graft_exe_choices choices = {variant, x->graph->n_nodes};
+    if (!st) st = graft_exe_apply(x, &choices, task, e);
+    graft_free(variant);
+    return st;
+}
+
+static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
+                          graft_exe **out, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_status st = GRAFT_OK;
+    graft_task_phase(task, "compile");
+    GRAFT_TRY(job->build(job->arch, job->shape, &g, e));
+    GRAFT_TRY(graft_passes_run(g, e));
+    GRAFT_TRY(graft_exe_create(g, job->backend, NULL, task, out, e));
+    g = NULL; /* the executable's now */
+    GRAFT_TRY(tune(c, job, *out, task, e));
 out:
+    graft_graph_destroy(g);
     if (st) {
-        graft_graph_destroy(*g);
-        *g = NULL;
+        graft_exe_release(*out);
+        *out = NULL;
     }
     return st;
+}
+
+/* From the disk; NULL when it is not there or cannot be used. */
+static graft_exe *revive(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+                         const graft_task *task)
+{
+    graft_graph *g = NULL;
+    graft_exe *x = NULL;
+    int32_t *variant = NULL;
+    if (!load(c, job, key, &g, &variant)) return NULL;
+    graft_exe_choices choices = {variant, g->n_nodes};
+    if (graft_exe_create(g, job->backend, &choices, task, &x, NULL)) {
+        graft_graph_destroy(g);
+        x = NULL;
+    }
+    graft_free(variant);
+    return x;
+}
+
+/* Tells what was done: to everybody when filling caches is all that was asked for. */
+static void tell(const graft_task *task, const graft_exe *x, bool from_disk, double seconds)
+{
+    const graft_gvalue *in = &x->graph->value[x->graph->input[0]];
+    char shape[96] = "";
+    size_t at = 0;
+    if (!task) return;
+    for (int i = 0; i < in->rank && at < sizeof shape; i++)
+        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? "x" : "",
+                               (long long)in->dim[i]);
+    graft_log_printf(&task->log, task->compile_only ? GRAFT_LOG_INFO : GRAFT_LOG_DEBUG,
+                     "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MB of activations, "
+                     "%lld MB of weights",
+                     from_disk ? "from cache" : "compiled", x->kind, shape, x->backend->name,
+                     seconds, x->graph->n_nodes, megabytes(x->arena_bytes),
+                     megabytes((int64_t)x->weight_bytes));
 }
 
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,
                          const graft_task *task, graft_exe **out, bool *from_disk, graft_err *e)
 {
-    graft_graph *g = NULL;
-    int32_t *variant = NULL;
-    graft_status st = GRAFT_OK;
-    *from_disk = load(c, job, key, &g, &variant);
-    if (!*from_disk) {
-        graft_task_phase(task, "compile");
-        GRAFT_TRY(build(c, job, task, &g, &variant, e));
+    double start = graft_trial_now();
+    graft_exe *x = revive(c, job, key, task);
+    *from_disk = x != NULL;
+    if (!x) {
+        graft_status st = build(c, job, task, &x, e);
+        if (st) return st;
+        store(c, job, key, x);
     }
-    graft_exe_choices choices = {variant, g->n_nodes};
-    GRAFT_TRY(graft_exe_create(g, job->backend, &choices, task, out, e));
-    if (!*from_disk && c->disk && job->use_disk) {
-        size_t size;
-        char *text = to_text(g, variant, &size);
-        if (text) graft_disk_cache_write(c->disk, key, text, size);
-        graft_free(text);
-    }
-    g = NULL; /* the executable's now */
-    (*out)->key = key;
-    (*out)->arch = graft_compiled_arch(job->arch, job->arch_bytes);
-    snprintf((*out)->kind, sizeof (*out)->kind, "%s", job->kind);
-    if (job->max_bytes && (*out)->arena_bytes > job->max_bytes) {
-        st = graft_fail(e, GRAFT_E_LIMIT,
-                        "%s needs %lld MB for activations, more than the %lld MB allowed", job->kind,
-                        (long long)(((*out)->arena_bytes >> 20) + 1),
-                        (long long)(job->max_bytes >> 20));
-        graft_exe_release(*out);
-        *out = NULL;
-    }
-out:
-    graft_graph_destroy(g);
-    graft_free(variant);
-    return st;
+    x->key = key;
+    x->arch = graft_compiled_arch(job->arch, job->arch_bytes);
+    snprintf(x->kind, sizeof(x->kind), "%s", job->kind);
+    tell(task, x, *from_disk, graft_trial_now() - start);
+    *out = x;
+    return GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ table */
@@ -255,11 +318,11 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     }
     if (mine) {
         graft_exe *x = NULL;
-        double seconds = now();
+        double seconds = graft_trial_now();
         pthread_mutex_unlock(&c->lock);
         st = make(c, job, key, task, &x, &from_disk, e);
         pthread_mutex_lock(&c->lock);
-        c->stats.build_seconds += now() - seconds;
+        c->stats.build_seconds += graft_trial_now() - seconds;
         if (st) {
             unlink_entry(c, k);
             graft_free(k);
@@ -274,7 +337,8 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     }
     if (!st) {
         k->last_used = ++c->clock;
-        *out = graft_exe_retain(k->exe);
+        st = check_budget(job, k->exe, e); /* the graph stays: tiles are looked for again and again */
+        if (!st) *out = graft_exe_retain(k->exe);
         trim(c);
     }
     pthread_mutex_unlock(&c->lock);

@@ -11,29 +11,31 @@
 
 typedef struct graft_compiled graft_compiled;
 
-/* max_bytes: of graphs that nobody uses; the longest unused goes first. disk and tuner are borrowed,
- * disk may be NULL. */
+/* max_bytes: of graphs that nobody uses; the longest unused goes first. disk and tuner are
+ * borrowed, disk may be NULL. */
 graft_status graft_compiled_create(uint64_t max_bytes, graft_disk_cache *disk, graft_tuner *tuner,
                                    graft_compiled **out, graft_err *e);
 void graft_compiled_destroy(graft_compiled *c);
 
 typedef struct graft_compile_job {
-    const char *kind;     /* "unet", "vae_decoder", … */
-    const void *arch;     /* plain data without padding that differs */
+    const char *kind; /* "unet", "vae_decoder", … */
+    const void *arch; /* plain data without padding that differs */
     size_t arch_bytes;
-    const void *shape;    /* likewise */
+    const void *shape; /* likewise */
     size_t shape_bytes;
     graft_backend *backend;
     graft_tuning tuning;
     bool use_disk;
-    int64_t max_bytes; /* of arena and workspace; 0: no limit */
+    int64_t max_bytes;      /* of arena, workspace and packed weights; 0: no limit */
+    int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
     /* Builds the graph as model code describes it; passes run afterwards. */
     graft_status (*build)(const void *arch, const void *shape, graft_graph **out, graft_err *e);
 } graft_compile_job;
 
 /* The key that the job has. */
 graft_hash graft_compile_key(const graft_compile_job *job);
-/* The compiled graph with one reference for the caller. */
+/* The compiled graph with one reference for the caller. GRAFT_E_LIMIT, with the smallest budget that
+ * would do, when its arena and weights are over max_bytes. */
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e);
 

@@ -75,6 +75,17 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
     return GRAFT_OK;
 }
 
+void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs)
+{
+    for (size_t i = 0; i < x->n_uses; i++) {
+        graft_hash key;
+        const graft_gslot *slot = x->use[i].slot < 0 ? NULL : &x->graph->slot[x->use[i].slot];
+        if (!slot || !graft_weights_slot_patched(w, slot) || !graft_weights_slot_hashed(w, slot))
+            continue;
+        if (!graft_exe_pack_key(x, i, w, &key, NULL)) graft_packs_drop(packs, x->backend, key);
+    }
+}
+
 static graft_status bind_use(graft_binding *b, size_t i, const graft_task *task, graft_err *e)
 {
     const graft_exe *x = b->exe;

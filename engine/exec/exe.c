@@ -57,6 +57,20 @@ static graft_status prepare_all(exe_builder *b, const graft_exe_choices *choices
     return GRAFT_OK;
 }
 
+/* Packs are shared between uses of one weight in one layout. */
+static void count_weight_bytes(graft_exe *x)
+{
+    x->weight_bytes = 0;
+    for (size_t i = 0; i < x->n_uses; i++) {
+        const graft_exe_use *u = &x->use[i];
+        bool again = false;
+        for (size_t k = 0; k < i && !again; k++)
+            again = x->use[k].slot == u->slot && x->use[k].literal == u->literal &&
+                    x->use[k].packing == u->packing;
+        if (!again) x->weight_bytes += u->bytes;
+    }
+}
+
 static graft_status collect_uses(exe_builder *b)
 {
     graft_exe *x = b->x;
@@ -78,9 +92,9 @@ static graft_status collect_uses(exe_builder *b)
                                                   literal ? c->index : -1,
                                                   x->info[i].packed_bytes[k],
                                                   x->info[i].packing[k]};
-            x->weight_bytes += x->info[i].packed_bytes[k];
         }
     }
+    count_weight_bytes(x);
     return GRAFT_OK;
 }
 
@@ -229,6 +243,13 @@ static graft_status allocate_tables(graft_exe *x, const graft_graph *g, graft_er
     return ok ? GRAFT_OK : graft_fail_nomem(e, "executable");
 }
 
+static void builder_finish(exe_builder *b)
+{
+    graft_free(b->interval);
+    graft_free(b->storage);
+    graft_free(b->last_use);
+}
+
 graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
                               const graft_exe_choices *choices, const graft_task *task,
                               graft_exe **out, graft_err *e)
@@ -248,15 +269,99 @@ graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
     *out = x;
     x = NULL;
 out:
-    graft_free(b.interval);
-    graft_free(b.storage);
-    graft_free(b.last_use);
+    builder_finish(&b);
     if (x) {
         for (size_t i = 0; x->step && i < graph->n_nodes; i++)
             backend->api->release(x->step[i].kernel);
         x->graph = NULL;
         graft_exe_release(x);
     }
+    return st;
+}
+
+/* ------------------------------------------------------------------ other variants */
+
+/* What tuning may add to the packed weights of a run: a hundredth of the run's memory, for layouts
+ * that are padded differently. */
+#define GROWTH_SHARE 128
+
+/* A kernel of another variant for step i of x, unless the run would need more memory with it. */
+static void try_variant(const graft_exe *x, graft_exe *y, size_t i, int32_t variant, int64_t *spare)
+{
+    graft_op_desc desc;
+    char text[256] = "";
+    graft_kernel *kernel = NULL;
+    graft_kernel_info info = {.size = sizeof info};
+    graft_graph_desc(x->graph, i, &desc);
+    if (x->backend->api->prepare(x->backend->device, &desc, variant, &kernel, &info, text,
+                                 sizeof text))
+        return;
+    int64_t growth = 0;
+    for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
+        growth += (int64_t)info.packed_bytes[k] - (int64_t)x->info[i].packed_bytes[k];
+    int64_t live =
+        x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
+    if (growth > *spare || live > x->arena_bytes) {
+        x->backend->api->release(kernel);
+        return;
+    }
+    if (growth > 0) *spare -= growth;
+    y->step[i].kernel = kernel;
+    y->info[i] = info;
+}
+
+static void swap_tables(graft_exe *x, graft_exe *y)
+{
+    graft_exe t = *x;
+#define SWAP_FIELD(f) (x->f = y->f, y->f = t.f)
+    SWAP_FIELD(step);
+    SWAP_FIELD(info);
+    SWAP_FIELD(use);
+    SWAP_FIELD(n_uses);
+    SWAP_FIELD(input);
+    SWAP_FIELD(output);
+    SWAP_FIELD(live);
+    SWAP_FIELD(arena_bytes);
+    SWAP_FIELD(arena_bound);
+    SWAP_FIELD(weight_bytes);
+#undef SWAP_FIELD
+}
+
+graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, const graft_task *task,
+                             graft_err *e)
+{
+    size_t n = x->graph->n_nodes;
+    int64_t spare = (x->arena_bytes + (int64_t)x->weight_bytes) / GROWTH_SHARE;
+    graft_exe *y = graft_calloc(1, sizeof *y);
+    exe_builder b = {.x = y, .g = x->graph, .e = e};
+    graft_status st = GRAFT_OK;
+    if (!y) return graft_fail_nomem(e, "executable");
+    y->backend = x->backend;
+    GRAFT_TRY(allocate_tables(y, x->graph, e));
+    for (size_t i = 0; i < n; i++) {
+        y->step[i].kernel = x->step[i].kernel;
+        y->info[i] = x->info[i];
+    }
+    for (size_t i = 0; i < n && i < choices->n; i++) {
+        int32_t variant = choices->variant[i];
+        if (variant < 0 || variant == x->info[i].variant_index) continue;
+        if (graft_task_cancelled(task)) {
+            st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+            goto out;
+        }
+        try_variant(x, y, i, variant, &spare);
+    }
+    GRAFT_TRY(collect_uses(&b));
+    GRAFT_TRY(plan_memory(&b));
+    if (y->arena_bytes <= x->arena_bytes) swap_tables(x, y);
+out:
+    /* y has what x let go of, or what it did not take. */
+    for (size_t i = 0; y->step && i < n; i++)
+        if (y->step[i].kernel && y->step[i].kernel != x->step[i].kernel)
+            x->backend->api->release(y->step[i].kernel);
+    atomic_init(&y->refs, 1);
+    graft_exe_release(y); /* it has no graph, so no kernels go with it */
+    builder_finish(&b);
     return st;
 }
 

@@ -52,7 +52,7 @@ typedef struct graft_exe {
     size_t n_uses;
     graft_exe_io *input, *output;
     int64_t arena_bytes, arena_bound; /* what a run needs; the least that any plan could need */
-    uint64_t weight_bytes;            /* of all uses, equal ones counted once a use */
+    uint64_t weight_bytes;            /* of all packed weights; a weight of several uses once */
     int64_t *live;                    /* bytes that each step needs, its workspace included */
     graft_hash key;
     graft_exe_times times;
@@ -69,6 +69,10 @@ typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning o
 graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
                               const graft_exe_choices *choices, const graft_task *task,
                               graft_exe **out, graft_err *e);
+/* Takes other variants, as tuning found them, wherever the run then needs no more memory; nothing
+ * changes on failure. Only before the executable is shared. */
+graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, const graft_task *task,
+                             graft_err *e);
 graft_exe *graft_exe_retain(graft_exe *x);
 void graft_exe_release(graft_exe *x);
 
@@ -90,6 +94,9 @@ graft_status graft_exe_pack_key(const graft_exe *x, size_t i, const graft_weight
  * reading tensors of `old` can be there. */
 graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e);
+
+/* Drops the packs that LoRAs changed for this weight set. */
+void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together
  * share one block, which grows to the largest. */

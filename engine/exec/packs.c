@@ -16,7 +16,7 @@ struct graft_pack {
     uint64_t bytes, last_used;
     int refs;
     pack_state state;
-    bool unwanted; /* goes with its last user */
+    bool unwanted;    /* goes with its last user */
     graft_pack *next; /* in its bucket */
 };
 

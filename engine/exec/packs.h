@@ -22,8 +22,8 @@ graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash 
                              graft_pack_fill *fill, void *ctx, graft_pack **out, graft_err *e);
 /* The pack stays in memory for the next user, until the budget needs its place. */
 void graft_packs_put(graft_packs *p, graft_pack *pack);
-/* The pack with this key goes: now when nobody uses it, else with its last user, unless someone asks
- * for it before. Nothing happens when there is none. */
+/* The pack with this key goes: now when nobody uses it, else with its last user, unless someone
+ * asks for it before. Nothing happens when there is none. */
 void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash key);
 /* Bytes of the pack with this key; 0 when it is not resident. */
 uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_hash key);

@@ -107,7 +107,7 @@ static graft_status infer_concat(const graft_attrs *a, const graft_gvalue *const
 {
     (void)a;
     const graft_gvalue *x = in[0], *y = in[1];
-    if (!y || y->rank != x->rank) return bad(e, "concat", "ranks differ");
+    if (!y || y->rank != x->rank || x->rank < 1) return bad(e, "concat", "ranks differ or are 0");
     for (int i = 0; i + 1 < x->rank; i++)
         if (y->dim[i] != x->dim[i])
             return graft_fail(e, GRAFT_E_ARG, "concat: dimension %d is %lld and %lld", i,

@@ -305,19 +305,22 @@ static graft_status parse_value(parser *ps)
         !take_dims(ps, &v.rank, v.dim))
         return syntax(ps, "bad value");
     v.root = (graft_vid)id;
-    int64_t s = 1;
+    int64_t s = 1, checked = 1;
     for (int i = v.rank - 1; i >= 0; i--) {
         v.stride[i] = s;
-        if (v.dim[i] < 0 || __builtin_mul_overflow(s, v.dim[i], &s))
+        if (v.dim[i] < 0 || __builtin_mul_overflow(checked, v.dim[i] ? v.dim[i] : 1, &checked))
             return syntax(ps, "shape out of range");
+        s *= v.dim[i];
     }
     if (take(ps, "view")) {
         int32_t rank;
-        if (!take_vid(ps, &v.root) || !take(ps, "+") || !take_int(ps, &v.offset) ||
-            !take_dims(ps, &rank, v.stride) || rank != v.rank)
+        int64_t root; /* may follow: passes make values that others then are views of */
+        if (!take(ps, "%") || !take_int(ps, &root) || root < 0 || root > INT32_MAX || root == id ||
+            !take(ps, "+") || !take_int(ps, &v.offset) || !take_dims(ps, &rank, v.stride) ||
+            rank != v.rank)
             return syntax(ps, "bad view");
-        v.kind = g->value[v.root].kind;
-        v.index = g->value[v.root].index;
+        v.root = (graft_vid)root;
+        v.kind = GRAFT_VALUE_TEMP; /* until all roots are known */
     } else if (take(ps, "temp")) {
         v.kind = GRAFT_VALUE_TEMP;
     } else {
@@ -325,7 +328,8 @@ static graft_status parse_value(parser *ps)
                  : take(ps, "weight") ? GRAFT_VALUE_WEIGHT
                  : take(ps, "const")  ? GRAFT_VALUE_CONST
                                       : GRAFT_VALUE_TEMP;
-        if (v.kind == GRAFT_VALUE_TEMP || !take_int(ps, &index)) return syntax(ps, "bad value");
+        if (v.kind == GRAFT_VALUE_TEMP || !take_int(ps, &index) || index < 0 || index > INT32_MAX)
+            return syntax(ps, "bad value");
         v.index = (int32_t)index;
     }
     if (graft_grow(&g->value, &g->cap_values, g->n_values + 1, sizeof *g->value))
@@ -398,6 +402,19 @@ static graft_status parse_line(parser *ps)
     return graft_graph_status(ps->g, ps->e);
 }
 
+/* Views get kind and index of their roots. */
+static graft_status resolve_views(parser *ps)
+{
+    graft_graph *g = ps->g;
+    for (size_t i = 0; i < g->n_values; i++) {
+        graft_gvalue *v = &g->value[i];
+        if ((size_t)v->root >= g->n_values) return syntax(ps, "a view of no value");
+        v->kind = g->value[v->root].kind;
+        v->index = g->value[v->root].index;
+    }
+    return GRAFT_OK;
+}
+
 graft_status graft_graph_parse(const char *text, size_t n, graft_graph **out, graft_err *e)
 {
     parser ps = {text, text + n, 1, graft_graph_create(), e};
@@ -416,6 +433,7 @@ graft_status graft_graph_parse(const char *text, size_t n, graft_graph **out, gr
             goto out;
         }
     }
+    GRAFT_TRY(resolve_views(&ps));
     GRAFT_TRY(graft_graph_verify(ps.g, e));
     *out = ps.g;
     ps.g = NULL;

@@ -3,39 +3,111 @@
 #include "base/alloc.h"
 #include "engine/graph/graph.h"
 
+/* Shapes whose size, zeros counted as ones, stays far from overflow: so nothing that multiplies
+ * dimensions in any order needs a check. */
+static bool shape_in_range(const int64_t *dim, int rank)
+{
+    int64_t n = 1;
+    if (rank < 0 || rank > GRAFT_MAX_RANK) return false;
+    for (int i = 0; i < rank; i++)
+        if (dim[i] < 0 || __builtin_mul_overflow(n, dim[i] ? dim[i] : 1, &n)) return false;
+    return n <= INT64_MAX / 16;
+}
+
+/* The last element that v shows lies in its root. */
+static bool inside_root(const graft_gvalue *v, int64_t total)
+{
+    int64_t last = v->offset, step;
+    for (int i = 0; i < v->rank; i++)
+        if (v->stride[i] < 0) return false;
+    if (!graft_gvalue_count(v)) return true;
+    if (last < 0) return false;
+    for (int i = 0; i < v->rank; i++)
+        if (__builtin_mul_overflow(v->dim[i] - 1, v->stride[i], &step) ||
+            __builtin_add_overflow(last, step, &last))
+            return false;
+    return last < total;
+}
+
+/* What a root stands for exists and has its shape. */
+static bool has_source(const graft_graph *g, graft_vid id)
+{
+    const graft_gvalue *v = &g->value[id];
+    size_t i = (size_t)v->index;
+    switch (v->kind) {
+    case GRAFT_VALUE_TEMP:
+        return true;
+    case GRAFT_VALUE_INPUT:
+        return i < g->n_inputs && g->input[i] == id;
+    case GRAFT_VALUE_CONST:
+        return i < g->n_literals && g->literal[i].count == graft_gvalue_count(v) &&
+               g->literal[i].dtype == v->dtype;
+    case GRAFT_VALUE_WEIGHT:
+        return i < g->n_slots && g->slot[i].rank == v->rank &&
+               memcmp(g->slot[i].dim, v->dim, (size_t)v->rank * sizeof *v->dim) == 0;
+    }
+    return false;
+}
+
 static graft_status verify_value(const graft_graph *g, graft_vid id, graft_err *e)
 {
     const graft_gvalue *v = &g->value[id];
     if (v->root < 0 || (size_t)v->root >= g->n_values || g->value[v->root].root != v->root)
         return graft_fail(e, GRAFT_E_INTERNAL, "value %d: its root is no root", id);
-    if (v->rank < 0 || v->rank > GRAFT_MAX_RANK || !graft_dtype_size(v->dtype))
-        return graft_fail(e, GRAFT_E_INTERNAL, "value %d: rank or dtype out of range", id);
-    int64_t last = v->offset, total = graft_gvalue_count(&g->value[v->root]);
-    for (int i = 0; i < v->rank; i++) {
-        if (v->dim[i] < 0 || v->stride[i] < 0)
-            return graft_fail(e, GRAFT_E_INTERNAL, "value %d: negative dimension", id);
-        last += (v->dim[i] - 1) * v->stride[i];
-    }
-    if (graft_gvalue_count(v) && (v->offset < 0 || last >= total))
+    const graft_gvalue *root = &g->value[v->root];
+    if (!shape_in_range(v->dim, v->rank) || !shape_in_range(root->dim, root->rank) ||
+        !graft_dtype_size(v->dtype))
+        return graft_fail(e, GRAFT_E_INTERNAL, "value %d: shape or dtype out of range", id);
+    if (!inside_root(v, graft_gvalue_count(root)))
         return graft_fail(e, GRAFT_E_INTERNAL, "value %d leaves its root", id);
-    bool ok = true;
-    if (v->kind == GRAFT_VALUE_WEIGHT) ok = (size_t)v->index < g->n_slots;
-    if (v->kind == GRAFT_VALUE_CONST) ok = (size_t)v->index < g->n_literals;
-    if (v->kind == GRAFT_VALUE_INPUT) ok = (size_t)v->index < g->n_inputs;
-    return ok ? GRAFT_OK : graft_fail(e, GRAFT_E_INTERNAL, "value %d: index out of range", id);
+    if (v == root) {
+        if (!graft_gvalue_dense(v) || v->offset)
+            return graft_fail(e, GRAFT_E_INTERNAL, "value %d is a root with gaps", id);
+        if (!has_source(g, id))
+            return graft_fail(e, GRAFT_E_INTERNAL, "value %d: nothing of its shape fills it", id);
+    } else if (v->kind != root->kind || v->index != root->index || v->dtype != root->dtype) {
+        return graft_fail(e, GRAFT_E_INTERNAL, "value %d is not of its root's kind", id);
+    }
+    return GRAFT_OK;
+}
+
+/* Tensor names of printable characters only: those that the text form can hold. */
+static bool good_name(const char *s)
+{
+    if (!s || !s[0]) return false;
+    for (; *s; s++)
+        if (*s < ' ' || *s > '~') return false;
+    return true;
 }
 
 static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
 {
     const graft_gslot *s = &g->slot[i];
     int64_t rows = 0;
+    if (s->rank < 1 || !shape_in_range(s->dim, s->rank) ||
+        (s->kind == GRAFT_SLOT_TRANSPOSE && s->rank != 2))
+        return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: shape out of range", i);
+    for (int k = 0; k < s->rank; k++)
+        if (s->dim[k] < 1) return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: an empty weight", i);
     for (size_t k = 0; k < s->n_sources; k++) {
-        if (!s->source[k]) return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no source", i);
-        rows += s->rows[k];
+        if (!good_name(s->source[k]))
+            return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: source %zu has no good name", i, k);
+        if (s->rows[k] < 1 || s->rows[k] > s->dim[0] ||
+            __builtin_add_overflow(rows, s->rows[k], &rows))
+            return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: rows out of range", i);
     }
-    if (!s->n_sources || (s->kind == GRAFT_SLOT_ROWS && rows != s->dim[0]))
+    bool one = s->kind != GRAFT_SLOT_ROWS;
+    if (!s->n_sources || (one && s->n_sources != 1) || rows != s->dim[0])
         return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: sources do not fill it", i);
     return GRAFT_OK;
+}
+
+static graft_status verify_input(const graft_graph *g, size_t i, graft_err *e)
+{
+    graft_vid v = g->input[i];
+    bool ok = v >= 0 && (size_t)v < g->n_values && g->value[v].root == v &&
+              g->value[v].kind == GRAFT_VALUE_INPUT && (size_t)g->value[v].index == i;
+    return ok ? GRAFT_OK : graft_fail(e, GRAFT_E_INTERNAL, "input %zu is no input value", i);
 }
 
 static graft_status verify_node(const graft_graph *g, size_t i, bool *defined, graft_err *e)
@@ -72,10 +144,15 @@ graft_status graft_graph_verify(const graft_graph *g, graft_err *e)
     if (st) return st;
     bool *defined = graft_calloc(g->n_values, sizeof *defined);
     if (!defined) return graft_fail_nomem(e, "graph verifier");
-    for (size_t i = 0; i < g->n_values; i++) GRAFT_TRY(verify_value(g, (graft_vid)i, e));
     for (size_t i = 0; i < g->n_slots; i++) GRAFT_TRY(verify_slot(g, i, e));
+    for (size_t i = 0; i < g->n_values; i++) GRAFT_TRY(verify_value(g, (graft_vid)i, e));
+    for (size_t i = 0; i < g->n_inputs; i++) GRAFT_TRY(verify_input(g, i, e));
     for (size_t i = 0; i < g->n_nodes; i++) GRAFT_TRY(verify_node(g, i, defined, e));
     for (size_t i = 0; i < g->n_outputs; i++) {
+        if (g->output[i] < 0 || (size_t)g->output[i] >= g->n_values) {
+            st = graft_fail(e, GRAFT_E_INTERNAL, "output %zu is no value", i);
+            goto out;
+        }
         const graft_gvalue *v = &g->value[g->output[i]];
         if (v->kind == GRAFT_VALUE_TEMP && !defined[v->root]) {
             st = graft_fail(e, GRAFT_E_INTERNAL, "output %zu is never made", i);

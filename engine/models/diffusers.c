@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 typedef struct rename_pair {
     const char *from, *to;
 } rename_pair;
@@ -17,10 +16,13 @@ static const rename_pair single_layers[] = {{"time_embed.0", "time_embedding.lin
                                             {"out.2", "conv_out"},
                                             {NULL, NULL}};
 
-static const rename_pair residual_layers[] = {
-    {"in_layers.0", "norm1"},          {"in_layers.2", "conv1"},  {"out_layers.0", "norm2"},
-    {"out_layers.3", "conv2"},         {"emb_layers.1", "time_emb_proj"},
-    {"skip_connection", "conv_shortcut"}, {NULL, NULL}};
+static const rename_pair residual_layers[] = {{"in_layers.0", "norm1"},
+                                              {"in_layers.2", "conv1"},
+                                              {"out_layers.0", "norm2"},
+                                              {"out_layers.3", "conv2"},
+                                              {"emb_layers.1", "time_emb_proj"},
+                                              {"skip_connection", "conv_shortcut"},
+                                              {NULL, NULL}};
 
 static const rename_pair text_layers[] = {{"ln_1", "layer_norm1"},
                                           {"ln_2", "layer_norm2"},
@@ -41,7 +43,8 @@ static bool fits(int written, size_t size)
     return written >= 0 && (size_t)written < size;
 }
 
-/* Where block i stands: its level, and how many residual blocks and transformers precede it there. */
+/* Where block i stands: its level, and how many residual blocks and transformers precede it there.
+ */
 typedef struct block_place {
     int level, residual, attention;
 } block_place;

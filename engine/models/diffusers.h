@@ -1,8 +1,8 @@
 /* The other names of a layer: files made with diffusers or transformers call the same layers
  * differently than single-file checkpoints do. Pure functions, any thread.
  *
- * `name` is a layer's name without ".weight" and without the part's prefix. Names that have no other
- * form give false; so do results longer than `size`. */
+ * `name` is a layer's name without ".weight" and without the part's prefix. Names that have no
+ * other form give false; so do results longer than `size`. */
 #ifndef GRAFT_MODELS_DIFFUSERS_H
 #define GRAFT_MODELS_DIFFUSERS_H
 #include "engine/models/arch.h"

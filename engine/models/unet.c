@@ -130,22 +130,72 @@ static graft_vid output_block(unet_build *u, int i, graft_vid h, graft_vid size_
                              k->channels);
 }
 
-static graft_vid blocks(unet_build *u, graft_vid h)
+static graft_vid middle_block(unet_build *u, graft_vid h)
+{
+    int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3);
+    h = res_block(u, NAME("middle_block.0"), h, channels);
+    if (u->a->middle_transformer)
+        h = spatial_transformer(u, NAME("middle_block.1"), h, u->a->middle_transformer);
+    return res_block(u, NAME("middle_block.%d", u->a->middle_transformer ? 2 : 1), h, channels);
+}
+
+/* feature: the FAST variant's input; otherwise set to the value to store, if there is one. */
+static graft_vid blocks(unet_build *u, const graft_unet_shape *shape, graft_vid h,
+                        graft_vid *feature)
 {
     graft_vid skip[GRAFT_MAX_BLOCKS];
     const graft_unet_arch *a = u->a;
-    for (int i = 0; i < a->n_input; i++) skip[i] = h = input_block(u, i, h);
-    int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3);
-    h = res_block(u, NAME("middle_block.0"), h, channels);
-    if (a->middle_transformer)
-        h = spatial_transformer(u, NAME("middle_block.1"), h, a->middle_transformer);
-    h = res_block(u, NAME("middle_block.%d", a->middle_transformer ? 2 : 1), h, channels);
-    for (int i = 0; i < a->n_output; i++) {
-        int next = a->n_input - 2 - i;
-        h = graft_build_concat(&u->b, h, skip[a->n_input - 1 - i]);
-        h = output_block(u, i, h, next >= 0 ? skip[next] : GRAFT_NO_VALUE);
+    bool fast = shape->variant == GRAFT_UNET_FAST;
+    int computed = fast ? shape->cut + 1 : a->n_input;
+    for (int i = 0; i < computed; i++) skip[i] = h = input_block(u, i, h);
+    h = fast ? *feature : middle_block(u, h);
+    for (int i = a->n_output - computed; i < a->n_output; i++) {
+        int same = a->n_input - 1 - i;
+        if (shape->variant == GRAFT_UNET_STORE && same == shape->cut) *feature = h;
+        h = graft_build_concat(&u->b, h, skip[same]);
+        h = output_block(u, i, h, same > 0 ? skip[same - 1] : GRAFT_NO_VALUE);
     }
     return h;
+}
+
+void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *shape,
+                              int64_t dim[4])
+{
+    int before = a->n_output - 2 - shape->cut; /* the output block that makes it */
+    dim[0] = shape->batch;
+    dim[1] = shape->height;
+    dim[2] = shape->width;
+    dim[3] = before >= 0 ? a->output[before].channels : 0;
+    for (int i = 0; i <= shape->cut; i++) {
+        if (before < 0 && !a->input[i].down) dim[3] = a->input[i].channels;
+        if (!a->input[i].down) continue;
+        dim[1] = (dim[1] + 1) / 2; /* kernel 3, stride 2, padding 1 */
+        dim[2] = (dim[2] + 1) / 2;
+    }
+}
+
+graft_status graft_unet_cut(const graft_unet_arch *a, int64_t level, int64_t block, int32_t *cut,
+                            graft_err *e)
+{
+    int first[GRAFT_MAX_BLOCKS + 1], levels = 1;
+    first[0] = 1;
+    for (int i = 1; i < a->n_input; i++)
+        if (a->input[i].down) first[levels++] = i + 1;
+    first[levels] = a->n_input;
+    if (level < 0 || level >= levels)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "cache_layer_id %lld is out of range: this model has resolution levels 0 "
+                          "to %d",
+                          (long long)level, levels - 1);
+    int count = first[level + 1] - first[level];
+    if (block < 0 || block >= count)
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "cache_block_id %lld is out of range: level %lld of this model has blocks "
+            "0 to %d",
+            (long long)block, (long long)level, count - 1);
+    *cut = first[level] + (int)block;
+    return GRAFT_OK;
 }
 
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
@@ -161,13 +211,20 @@ graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     graft_vid y = GRAFT_NO_VALUE;
     if (a->adm_channels) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->adm_channels});
+    graft_vid feature = GRAFT_NO_VALUE;
+    if (shape->variant == GRAFT_UNET_FAST) {
+        int64_t dim[4];
+        graft_unet_feature_shape(a, shape, dim);
+        feature = graft_graph_input(g, shape->act_dtype, 4, dim);
+    }
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);
     u.emb = time_embedding(&u, t, y);
-    graft_vid h = blocks(&u, graft_build_to_nhwc(&u.b, x, shape->act_dtype));
+    graft_vid h = blocks(&u, shape, graft_build_to_nhwc(&u.b, x, shape->act_dtype), &feature);
     h = graft_build_group_norm(&u.b, NAME("out.0"), h, 1e-5f);
     h = graft_build_act(&u.b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(&u.b, NAME("out.2"), h, a->out_channels);
     graft_graph_output(g, graft_build_to_nchw(&u.b, h, GRAFT_F32));
+    if (shape->variant == GRAFT_UNET_STORE) graft_graph_output(g, feature);
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

@@ -5,14 +5,31 @@
 #include "engine/graph/graph.h"
 #include "engine/models/arch.h"
 
+/* DeepCache (Ma et al. 2023, arXiv:2312.00858) cuts the UNet below input block `cut`: what enters
+ * the output block that is joined with that block's skip connection is the deep feature. */
+typedef enum graft_unet_variant {
+    GRAFT_UNET_WHOLE = 0,
+    GRAFT_UNET_STORE = 1, /* the whole UNet, and the feature as a second output */
+    GRAFT_UNET_FAST = 2   /* input blocks 0 … cut, then the output blocks after the feature */
+} graft_unet_variant;
+
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t tokens;               /* of the context */
     graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
+    int32_t variant, cut;         /* cut: 0 with WHOLE */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
- * one. Output: (N,out,h,w). */
+ * one, the feature if FAST. Output: (N,out,h,w), the feature if STORE. The feature is (N,H,W,C) of
+ * act_dtype. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
+/* The feature's shape, its batch included. */
+void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *shape,
+                              int64_t dim[4]);
+/* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
+ * is the last of its level, the first convolution belongs to none. GRAFT_E_ARG states the range. */
+graft_status graft_unet_cut(const graft_unet_arch *a, int64_t level, int64_t block, int32_t *cut,
+                            graft_err *e);
 #endif

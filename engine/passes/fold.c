@@ -56,6 +56,8 @@ static bool compute(const graft_graph *g, const graft_gnode *n, float *out, int6
     const float *a = literal_of(g, n->in[0], count), *b = literal_of(g, n->in[1], &n_b);
     bool pair = n->op == GRAFT_OP_ADD || n->op == GRAFT_OP_MUL;
     if (!a || (pair && (!b || n_b != *count)) || g->value[n->out].dtype != GRAFT_F32) return false;
+    for (size_t i = 0; i < g->n_outputs; i++) /* a result must be made by something */
+        if (g->value[g->output[i]].root == n->out) return false;
     for (int64_t i = 0; i < *count; i++) {
         switch (n->op) {
         case GRAFT_OP_ADD:
@@ -85,6 +87,7 @@ graft_status graft_pass_fold(graft_graph *g, graft_err *e)
     for (size_t i = 0; i < g->n_nodes; i++) {
         graft_gnode *n = &g->node[i];
         int64_t count;
+        if (graft_pass_removed(n)) continue;
         if (changes_nothing(g, n)) {
             graft_vid from = n->out, to = n->in[0];
             graft_pass_remove_node(g, i);

@@ -32,6 +32,20 @@ static void take_over(fuser *f, size_t first, size_t second, graft_gnode node)
     f->producer[node.out] = (int32_t)second;
 }
 
+/* The operator behind p only adds to what p makes: it must make the same kind of number. */
+static bool same_dtype(const fuser *f, int32_t p, const graft_gnode *n)
+{
+    return f->g->value[f->g->node[p].out].dtype == f->g->value[n->out].dtype;
+}
+
+/* Constants are packed by the operator that reads them, whole and in its own layout: they cannot
+ * take the place of an activation. */
+static bool is_activation(const fuser *f, graft_vid v)
+{
+    return v >= 0 &&
+           (f->g->value[v].kind == GRAFT_VALUE_TEMP || f->g->value[v].kind == GRAFT_VALUE_INPUT);
+}
+
 static bool can_take_act(const graft_gnode *n, graft_act act)
 {
     if (n->attrs.act != GRAFT_ACT_NONE) return false;
@@ -43,7 +57,9 @@ static bool fuse_act(fuser *f, size_t i)
 {
     const graft_gnode *n = &f->g->node[i];
     int32_t p = sole_producer(f, n->in[0]);
-    if (n->op != GRAFT_OP_ACT || p < 0 || !can_take_act(&f->g->node[p], n->attrs.act)) return false;
+    if (n->op != GRAFT_OP_ACT || p < 0 || !can_take_act(&f->g->node[p], n->attrs.act) ||
+        !same_dtype(f, p, n))
+        return false;
     graft_gnode fused = f->g->node[p];
     fused.attrs.act = n->attrs.act;
     take_over(f, (size_t)p, i, fused);
@@ -99,9 +115,9 @@ static bool fuse_channel_add(fuser *f, size_t i, int main_input)
     const graft_gnode *n = &g->node[i];
     graft_vid x = n->in[main_input], y = n->in[1 - main_input];
     int32_t p = sole_producer(f, x);
-    if (p < 0 || g->node[p].op != GRAFT_OP_CONV2D || g->node[p].attrs.act != GRAFT_ACT_NONE ||
-        g->node[p].in[GRAFT_CONV_CHANNEL_ADD] >= 0 || g->node[p].in[GRAFT_CONV_RESIDUAL] >= 0 ||
-        !is_channel_add(&g->value[x], &g->value[y]))
+    if (p < 0 || !is_activation(f, y) || !same_dtype(f, p, n) || g->node[p].op != GRAFT_OP_CONV2D ||
+        g->node[p].attrs.act != GRAFT_ACT_NONE || g->node[p].in[GRAFT_CONV_CHANNEL_ADD] >= 0 ||
+        g->node[p].in[GRAFT_CONV_RESIDUAL] >= 0 || !is_channel_add(&g->value[x], &g->value[y]))
         return false;
     int64_t dim[2] = {g->value[y].dim[0], g->value[y].dim[3]};
     graft_gnode fused = g->node[p];
@@ -117,7 +133,7 @@ static bool fuse_residual(fuser *f, size_t i, int main_input)
     const graft_gnode *n = &g->node[i];
     graft_vid x = n->in[main_input], y = n->in[1 - main_input];
     int32_t p = sole_producer(f, x);
-    if (p < 0 || y < 0 || g->value[y].kind == GRAFT_VALUE_WEIGHT) return false;
+    if (p < 0 || !is_activation(f, y) || !same_dtype(f, p, n)) return false;
     const graft_gnode *op = &g->node[p];
     if (op->op != GRAFT_OP_CONV2D && op->op != GRAFT_OP_LINEAR) return false;
     int place = op->op == GRAFT_OP_CONV2D ? GRAFT_CONV_RESIDUAL : GRAFT_LINEAR_RESIDUAL;

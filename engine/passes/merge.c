@@ -1,4 +1,4 @@
-/* Linear layers that read the same value and feed nothing but attention become one: q, k and v of a
+/* Linear layers that read the same value and feed the same attention become one: q, k and v of a
  * self-attention, k and v of a cross-attention. Their results are then column slices of one output,
  * which attention reads with strides. */
 #include <string.h>
@@ -8,20 +8,23 @@
 
 #define MERGE_MAX 8
 
-/* True when every reader of value v is an attention, and reads v itself and no view of it. */
-static bool feeds_attention_only(const graft_graph *g, graft_vid v)
+/* The node that reads value v, if it is one attention which reads v itself and no view of it; else
+ * -1. Layers of several attentions stay apart: all of them read the context, and graphs that hold
+ * other selections of blocks would join, and pack, other matrices. */
+static int64_t attention_of(const graft_graph *g, graft_vid v)
 {
-    bool any = false;
+    int64_t reader = -1;
     for (size_t i = 0; i < g->n_outputs; i++)
-        if (g->value[g->output[i]].root == v) return false;
+        if (g->value[g->output[i]].root == v) return -1;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
             graft_vid in = g->node[i].in[k];
             if (in < 0 || g->value[in].root != v) continue;
-            if (in != v || g->node[i].op != GRAFT_OP_ATTENTION) return false;
-            any = true;
+            if (in != v || g->node[i].op != GRAFT_OP_ATTENTION) return -1;
+            if (reader >= 0 && reader != (int64_t)i) return -1;
+            reader = (int64_t)i;
         }
-    return any;
+    return reader;
 }
 
 static bool plain_weight(const graft_graph *g, graft_vid v)
@@ -35,7 +38,7 @@ static bool mergeable(const graft_graph *g, const graft_gnode *n)
     return n->op == GRAFT_OP_LINEAR && n->attrs.act == GRAFT_ACT_NONE &&
            n->in[GRAFT_LINEAR_RESIDUAL] < 0 && plain_weight(g, n->in[GRAFT_LINEAR_W]) &&
            (n->in[GRAFT_LINEAR_BIAS] < 0 || plain_weight(g, n->in[GRAFT_LINEAR_BIAS])) &&
-           g->value[n->out].rank == 3 && feeds_attention_only(g, n->out);
+           g->value[n->out].rank == 3 && attention_of(g, n->out) >= 0;
 }
 
 /* Replaces the nodes member[0..n) by one at the place of the first. */
@@ -85,7 +88,8 @@ graft_status graft_pass_merge(graft_graph *g, graft_err *e)
             const graft_gnode *b = &g->node[k];
             if (b->op == GRAFT_OP_LINEAR && b->in[0] == a->in[0] &&
                 (b->in[GRAFT_LINEAR_BIAS] < 0) == (a->in[GRAFT_LINEAR_BIAS] < 0) &&
-                g->value[b->out].dtype == g->value[a->out].dtype && mergeable(g, b))
+                g->value[b->out].dtype == g->value[a->out].dtype && mergeable(g, b) &&
+                attention_of(g, b->out) == attention_of(g, a->out))
                 member[n++] = k;
         }
         graft_status st = n > 1 ? merge(g, member, n, e) : GRAFT_OK;

@@ -1,20 +1,46 @@
 #include "engine/plan/plan.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
+
+#define SEARCH_WORK ((size_t)64 << 20) /* comparisons of a repair: about 0.1 s */
 
 static int64_t round_up(int64_t n, int64_t to)
 {
     return (n + to - 1) & ~(to - 1);
 }
 
+/* Orders in which buffers are placed. All end with the place in the list, so that a plan depends on
+ * its input alone. */
 static int by_size(const void *a, const void *b)
 {
     const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return x < y ? -1 : x > y;
+}
+
+static int by_area(const void *a, const void *b)
+{
+    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    double p = (double)x->bytes * (x->last - x->first + 1);
+    double q = (double)y->bytes * (y->last - y->first + 1);
+    return p != q ? (p < q ? 1 : -1) : x < y ? -1 : x > y;
+}
+
+static int by_length(const void *a, const void *b)
+{
+    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    int32_t p = x->last - x->first, q = y->last - y->first;
+    return p != q ? (p < q ? 1 : -1) : by_size(a, b);
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    return x->first != y->first ? (x->first < y->first ? -1 : 1) : by_size(a, b);
 }
 
 static bool alive_together(const graft_interval *a, const graft_interval *b)
@@ -37,19 +63,11 @@ static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed
     return at;
 }
 
-graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
-                                int64_t *total, graft_err *e)
+/* Places all in this order; the size of the arena. `placed` is scratch. */
+static int64_t place_all(graft_interval *const *order, graft_interval **placed, size_t n,
+                         int64_t alignment)
 {
-    graft_interval **order = graft_malloc_array(n, sizeof *order);
-    graft_interval **placed = graft_malloc_array(n, sizeof *placed);
-    *total = 0;
-    if (!order || !placed) {
-        graft_free(order);
-        graft_free(placed);
-        return graft_fail_nomem(e, "memory plan");
-    }
-    for (size_t i = 0; i < n; i++) order[i] = &interval[i];
-    qsort(order, n, sizeof *order, by_size);
+    int64_t total = 0;
     for (size_t i = 0; i < n; i++) {
         graft_interval *x = order[i];
         x->offset = lowest_gap(x, placed, i, alignment);
@@ -59,12 +77,87 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
             at--;
         }
         placed[at] = x;
-        if (round_up(x->offset + x->bytes, alignment) > *total)
-            *total = round_up(x->offset + x->bytes, alignment);
+        int64_t end = round_up(x->offset + x->bytes, alignment);
+        if (end > total) total = end;
     }
-    graft_free(order);
-    graft_free(placed);
-    return GRAFT_OK;
+    return total;
+}
+
+typedef struct search {
+    graft_interval *interval;
+    size_t n;
+    graft_interval **order, **placed;
+    int64_t *best; /* offsets */
+    int64_t alignment, bound, total;
+} search;
+
+/* One more plan; true when no better one is possible. */
+static bool attempt(search *s, int64_t *total)
+{
+    *total = place_all(s->order, s->placed, s->n, s->alignment);
+    if (*total < s->total) {
+        s->total = *total;
+        for (size_t i = 0; i < s->n; i++) s->best[i] = s->interval[i].offset;
+    }
+    return s->total <= s->bound;
+}
+
+/* What reaches the top had too little room left: it goes first in the next attempt. */
+static bool repair(search *s)
+{
+    int64_t total = place_all(s->order, s->placed, s->n, s->alignment);
+    size_t work = s->n * s->n;
+    for (size_t spent = 0; spent < SEARCH_WORK; spent += work + 1) {
+        size_t top = 0;
+        for (size_t i = 0; i < s->n; i++)
+            if (round_up(s->order[i]->offset + s->order[i]->bytes, s->alignment) == total) top = i;
+        if (top == 0) return false;
+        graft_interval *x = s->order[top];
+        memmove(s->order + 1, s->order, top * sizeof *s->order);
+        s->order[0] = x;
+        if (attempt(s, &total)) return true;
+    }
+    return false;
+}
+
+static void run_search(search *s)
+{
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_length,
+                                                                by_first};
+    int64_t total;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        qsort(s->order, s->n, sizeof *s->order, orders[i]);
+        if (attempt(s, &total)) return;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        qsort(s->order, s->n, sizeof *s->order, orders[i]);
+        if (repair(s)) return;
+    }
+}
+
+graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
+                                int64_t *total, graft_err *e)
+{
+    search s = {.interval = interval, .n = n, .alignment = alignment, .total = INT64_MAX};
+    graft_status st = GRAFT_OK;
+    *total = 0;
+    if (!n) return GRAFT_OK;
+    s.order = graft_malloc_array(n, sizeof *s.order);
+    s.placed = graft_malloc_array(n, sizeof *s.placed);
+    s.best = graft_malloc_array(n, sizeof *s.best);
+    if (!s.order || !s.placed || !s.best) {
+        st = graft_fail_nomem(e, "memory plan");
+    } else {
+        for (size_t i = 0; i < n; i++) s.order[i] = &interval[i];
+        s.bound = graft_plan_lower_bound(interval, n, alignment);
+        run_search(&s);
+        for (size_t i = 0; i < n; i++) interval[i].offset = s.best[i];
+        *total = s.total;
+    }
+    graft_free(s.order);
+    graft_free(s.placed);
+    graft_free(s.best);
+    return st;
 }
 
 int64_t graft_plan_lower_bound(const graft_interval *interval, size_t n, int64_t alignment)

@@ -16,8 +16,10 @@ typedef struct graft_interval {
     int64_t offset; /* set by graft_plan_offsets */
 } graft_interval;
 
-/* Greedy by size: the largest buffer first, each at the lowest place where it fits. Offsets are
- * multiples of `alignment` (a power of two). *total is the arena's size. */
+/* Greedy: one buffer after another, each at the lowest place where it fits, largest first. When that
+ * is above the lower bound other orders are tried, and orders that put first what came out on top;
+ * the best plan wins. Offsets are multiples of `alignment` (a power of two). *total is the arena's
+ * size. */
 graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
                                 int64_t *total, graft_err *e);
 /* The largest sum of bytes (each rounded up to `alignment`) that live at one step: no plan can need

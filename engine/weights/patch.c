@@ -52,7 +52,6 @@ static float *as_f32(const graft_st_tensor *t)
     return p;
 }
 
-
 /* ------------------------------------------------------------------ the product */
 
 #define TILE_ROWS    4
@@ -61,27 +60,36 @@ static float *as_f32(const graft_st_tensor *t)
 
 typedef float lane8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* c(4,16) += f * a(4,k) b(k,16); a, b and c have n_a, n and n values in a row. */
+/* c(4,16) += f * a(4,k) b(k,16); rows of a, b and c are k, n and n values long. Eight sums with
+ * names instead of an array: they stay in registers at any level of optimization. */
 static inline __attribute__((always_inline)) void add_tile(float *c, const float *a, const float *b,
                                                            int64_t k, int64_t n, float f)
 {
-    lane8 sum[TILE_ROWS][2] = {0};
-    for (int64_t l = 0; l < k; l++) {
-        lane8 left = *(const lane8 *)(b + l * n), right = *(const lane8 *)(b + l * n + 8);
-        for (int r = 0; r < TILE_ROWS; r++) {
-            sum[r][0] += a[r * k + l] * left;
-            sum[r][1] += a[r * k + l] * right;
-        }
+    const float *a1 = a + k, *a2 = a1 + k, *a3 = a2 + k;
+    lane8 l0 = {0}, l1 = {0}, l2 = {0}, l3 = {0}, r0 = {0}, r1 = {0}, r2 = {0}, r3 = {0};
+    for (int64_t i = 0; i < k; i++) {
+        lane8 left = *(const lane8 *)(b + i * n), right = *(const lane8 *)(b + i * n + 8);
+        l0 += a[i] * left;
+        r0 += a[i] * right;
+        l1 += a1[i] * left;
+        r1 += a1[i] * right;
+        l2 += a2[i] * left;
+        r2 += a2[i] * right;
+        l3 += a3[i] * left;
+        r3 += a3[i] * right;
     }
-    for (int r = 0; r < TILE_ROWS; r++) {
-        *(lane8 *)(c + r * n) += f * sum[r][0];
-        *(lane8 *)(c + r * n + 8) += f * sum[r][1];
-    }
+    *(lane8 *)c += f * l0;
+    *(lane8 *)(c + 8) += f * r0;
+    *(lane8 *)(c + n) += f * l1;
+    *(lane8 *)(c + n + 8) += f * r1;
+    *(lane8 *)(c + 2 * n) += f * l2;
+    *(lane8 *)(c + 2 * n + 8) += f * r2;
+    *(lane8 *)(c + 3 * n) += f * l3;
+    *(lane8 *)(c + 3 * n + 8) += f * r3;
 }
 
-static inline __attribute__((always_inline)) void add_edge(float *c, const float *a, const float *b,
-                                                           int64_t k, int64_t n, int64_t columns,
-                                                           float f)
+static inline __attribute__((always_inline)) void
+add_edge(float *c, const float *a, const float *b, int64_t k, int64_t n, int64_t columns, float f)
 {
     for (int64_t j = 0; j < columns; j++) {
         float sum = 0.0f;
@@ -91,9 +99,8 @@ static inline __attribute__((always_inline)) void add_edge(float *c, const float
 }
 
 /* c(m,n) += f * a(m,k) b(k,n), row-major. */
-static inline __attribute__((always_inline)) void add_strips(float *c, const float *a,
-                                                             const float *b, int64_t m, int64_t k,
-                                                             int64_t n, float f)
+static inline __attribute__((always_inline)) void
+add_strips(float *c, const float *a, const float *b, int64_t m, int64_t k, int64_t n, float f)
 {
     for (int64_t at = 0; at < n; at += STRIP) {
         int64_t width = n - at < STRIP ? n - at : STRIP, whole = width / TILE_COLUMNS;
@@ -116,9 +123,8 @@ static void add_product_plain(float *c, const float *a, const float *b, int64_t 
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx2,fma"))) static void add_product_avx2(float *c, const float *a,
-                                                                 const float *b, int64_t m,
-                                                                 int64_t k, int64_t n, float f)
+__attribute__((target("avx2,fma"))) static void
+add_product_avx2(float *c, const float *a, const float *b, int64_t m, int64_t k, int64_t n, float f)
 {
     add_strips(c, a, b, m, k, n, f);
 }

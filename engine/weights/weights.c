@@ -161,8 +161,7 @@ static graft_status derive(const graft_weights *base, const graft_weights *from,
     w->owners = graft_malloc_array(from->n_owners + 1, sizeof *w->owners);
     for (size_t i = 0; w->owners && i < from->n_owners; i++)
         w->owners[w->n_owners++] = graft_weights_retain(from->owners[i]);
-    graft_status st =
-        w->owners ? copy_patches(from, w, e) : graft_fail_nomem(e, "weight set");
+    graft_status st = w->owners ? copy_patches(from, w, e) : graft_fail_nomem(e, "weight set");
     if (st)
         graft_weights_release(w);
     else
@@ -297,6 +296,41 @@ bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot)
     return true;
 }
 
+static bool patched(const graft_weights *w, const char *name)
+{
+    const patch_list *list = graft_map_get(&w->patches, name);
+    for (size_t i = 0; list && i < list->n; i++)
+        if (list->patch[i].strength != 0.0f) return true;
+    return false;
+}
+
+bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot)
+{
+    for (size_t k = 0; k < slot->n_sources; k++)
+        if (patched(w, slot->source[k])) return true;
+    return false;
+}
+
+bool graft_weights_shared(const graft_weights *w)
+{
+    return atomic_load(&w->refs) > 1;
+}
+
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i)
+{
+    return i < w->n_owners ? w->owners[i] : NULL;
+}
+
+uint64_t graft_weights_stored_bytes(const graft_weights *w)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < graft_safetensors_count(w->file->file); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(w->file->file, i);
+        if (strncmp(t->name, w->prefix, strlen(w->prefix)) == 0) bytes += t->bytes;
+    }
+    return bytes;
+}
+
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches)
 {
     const graft_map_entry *entry;
@@ -355,14 +389,6 @@ static graft_status load_f32(const graft_weights *w, const graft_gslot *s, size_
         if (st) return st;
     }
     return GRAFT_OK;
-}
-
-static bool patched(const graft_weights *w, const char *name)
-{
-    const patch_list *list = graft_map_get(&w->patches, name);
-    for (size_t i = 0; list && i < list->n; i++)
-        if (list->patch[i].strength != 0.0f) return true;
-    return false;
 }
 
 /* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */

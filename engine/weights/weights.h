@@ -2,7 +2,8 @@
  *
  * A set names tensors of one or more mapped files; nothing is read until a slot is loaded. Content
  * is identified by a 128-bit hash of its bytes, dtype and patches, so that equal tensors of two
- * checkpoints are one for everything that is derived from them. Immutable once shared; any thread. */
+ * checkpoints are one for everything that is derived from them. Immutable once shared; any thread.
+ */
 #ifndef GRAFT_WEIGHTS_WEIGHTS_H
 #define GRAFT_WEIGHTS_WEIGHTS_H
 #include "base/hash.h"
@@ -37,7 +38,8 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
                                  graft_weights **out, graft_err *e);
 
-/* A new set: `base` with the patches that `from` has, for a base whose tensors have the same shapes. */
+/* A new set: `base` with the patches that `from` has, for a base whose tensors have the same
+ * shapes. */
 graft_status graft_weights_rebase(graft_weights *base, const graft_weights *from,
                                   graft_weights **out, graft_err *e);
 
@@ -51,6 +53,14 @@ graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *
 
 /* Whether graft_weights_slot_hash would answer without reading tensors. */
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
+/* Whether a patch whose strength is not 0 changes the slot. */
+bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
+/* Whether more than one reference is held at this moment. */
+bool graft_weights_shared(const graft_weights *w);
+/* The i-th set whose file holds patches of this one, in the order of adding; NULL past the end. */
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i);
+/* Bytes that the file stores for this part, patches not counted. */
+uint64_t graft_weights_stored_bytes(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);
 

@@ -73,7 +73,7 @@ static graft_status run(const char *text, cJSON **out, graft_err *e)
     CHECK(st == GRAFT_OK && v.prompt);
     if (st || !v.prompt) return GRAFT_E_ARG;
     cJSON *info = parse("{'workflow':{'a':1}}");
-    graft_run_request request = {v.prompt, info, &listener, &cancel};
+    graft_run_request request = {v.prompt, info, &listener, &cancel, false};
     st = graft_executor_run(executor, &request, &result, e);
     if (out) {
         *out = result.outputs;

@@ -75,7 +75,7 @@ static graft_status attempt(const char *text, bool keep, bool expect_faults)
         goto out;
     }
     GRAFT_TRY(graft_executor_create(&fixture.services.host, keep, &x, &e));
-    graft_run_request request = {v.prompt, w.extra_pnginfo, NULL, NULL};
+    graft_run_request request = {v.prompt, w.extra_pnginfo, NULL, NULL, false};
     for (int i = 0; i < 2 && !st; i++) {
         graft_run_result_finish(&result);
         st = graft_executor_run(x, &request, &result, &e);

@@ -113,6 +113,7 @@ static void loaders_pass_files_on(void)
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
+    expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
 }
 

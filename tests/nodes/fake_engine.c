@@ -102,6 +102,30 @@ const char *const *graft_engine_backends(const graft_engine *engine)
     return names;
 }
 
+const char *graft_cache_folder(const graft_engine *engine)
+{
+    (void)engine;
+    return "/fake/cache";
+}
+
+graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_visit *visit,
+                              void *ctx, graft_err *e)
+{
+    graft_status st = due(e);
+    (void)engine;
+    if (st != GRAFT_OK) return st;
+    visit(ctx, "one", 1000, 1, true);
+    visit(ctx, "two", 2000, 2, !verify);
+    return GRAFT_OK;
+}
+
+graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e)
+{
+    (void)engine;
+    *count = 2;
+    return due(e);
+}
+
 graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_model **model, graft_clip **clip, graft_vae **vae,
                                    graft_err *e)
@@ -190,6 +214,16 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     (void)v, (void)task;
     trace_options("compile vae", options);
     return make_vae(out, e);
+}
+
+graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("deepcache %lld %lld.%lld [%lld,%lld) %s %g\n", (long long)o->cache_interval,
+          (long long)o->cache_layer_id, (long long)o->cache_block_id, (long long)o->start_step,
+          (long long)o->end_step, o->schedule, o->max_error);
+    return make_model(out, e);
 }
 
 graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,

@@ -96,6 +96,7 @@ pid_t process_start(process *p, const char *const *arg)
     while ((old = output_file(p, 0)) && unlink(old) == 0) {
     }
     log_name(p, log, sizeof log);
+    unlink(log); /* nobody must take an earlier run's words for this one's */
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) become_graft(p, log, arg);
@@ -107,9 +108,9 @@ void process_wait(process *p, pid_t pid)
     char log[1100];
     size_t size;
     int status = -1;
-    p->status = -1; fprintf(stderr,"dbg pid %d\n",(int)pid);
+    p->status = -1;
     if (pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status))
-        p->status = WEXITSTATUS(status); fprintf(stderr,"raw %x\n",status);
+        p->status = WEXITSTATUS(status);
     log_name(p, log, sizeof log);
     if (graft_file_read(log, 1 << 24, &p->text, &size, NULL)) p->text = graft_strdup("");
 }
@@ -128,6 +129,7 @@ void process_workflow(process *p, const char *file, const char *const *sets)
     const char *arg[MAX_WORDS] = {"run",     file[0] == '/' ? file : path, "--models", models,
                                   "--input", GRAFT_SOURCE_DIR "/input",    "--output", output};
     size_t n = 8;
+    if (p->quiet) arg[n++] = "--quiet";
     for (; sets && *sets && n + 2 < MAX_WORDS; sets++) {
         arg[n++] = "--set";
         arg[n++] = *sets;

@@ -11,6 +11,7 @@ typedef struct process {
     const char *output;           /* folder for --output, below the scratch folder; emptied first */
     const char *models, *backend; /* NULL: the small models; ref */
     long max_file_bytes;          /* 0: no limit on what the process may write to a file */
+    bool quiet;                   /* with --quiet */
     int status;                   /* exit status; -1: ended by a signal */
     char *text;                   /* what it printed, both streams (free) */
 } process;

@@ -60,7 +60,7 @@ static graft_status ends(const graft_walk *w, double *from, double *to, graft_er
 
 graft_status graft_sample_dpm_fast(graft_walk *w, graft_err *e)
 {
-    double from, to;
+    double from = 0, to = 0;
     GRAFT_WALK(ends(w, &from, &to, e));
     size_t pieces = w->steps / 3 + 1;
     for (size_t i = 0; i < pieces; i++) {
@@ -99,7 +99,7 @@ static double error_of(const graft_walk *w)
 
 graft_status graft_sample_dpm_adaptive(graft_walk *w, graft_err *e)
 {
-    double lambda, end, step = 0.05;
+    double lambda = 0, end = 0, step = 0.05;
     GRAFT_WALK(ends(w, &lambda, &end, e));
     memcpy(w->buf[PREVIOUS], w->x, w->n * sizeof *w->x);
     for (size_t i = 0; lambda < end - 1e-5; i++) {

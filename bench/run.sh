@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs the benches of a build folder on models of Stable Diffusion's real size, made of random
+# weights: bench/run.sh BUILD. Figures go to BUILD/bench.json.
+set -eu
+build=$1
+model=$build/models/checkpoints/sd15.safetensors
+mkdir -p "$build/models/checkpoints"
+[ -e "$model" ] || "$build/bin/graft-make-model" sd15 "$model"
+"$build/bin/graft-bench-kernels"
+"$build/bin/graft-bench" --json "$build/bench.json" "$model"
+echo "figures: $build/bench.json"

@@ -1,0 +1,29 @@
+/* DeepCache's memory of one sampling run: the deep features of its conditioning slots, and the
+ * choice for each model call whether to reuse them. Belongs to one run, on one thread, and ends
+ * with it, so that no run can see another's features. */
+#ifndef GRAFT_API_FEATURES_H
+#define GRAFT_API_FEATURES_H
+#include "base/error.h"
+#include "engine/sampling/deepcache.h"
+#include "kernels/op_desc.h"
+
+typedef struct graft_features graft_features;
+
+/* steps: of the run. slots: places of conditioning entries, 0 … slots - 1. n: values of the state.
+ */
+graft_status graft_features_create(const graft_deepcache *d, size_t steps, size_t slots, size_t n,
+                                   graft_features **out, graft_err *e);
+void graft_features_destroy(graft_features *f);
+
+/* The sampler begins this step (0-based). Samplers that evaluate the model several times in a step,
+ * and ones that report no step before their first call, need nothing else. */
+void graft_features_step(graft_features *f, size_t step);
+/* A model call begins; x: n values, as the UNet gets them. Decides for all slots. */
+void graft_features_call(graft_features *f, const float *x);
+/* This slot's part of the call takes the stored feature. False where there is none. */
+bool graft_features_fast(const graft_features *f, size_t slot);
+/* Copies a fresh feature, `bytes` of `dtype`. */
+graft_status graft_features_store(graft_features *f, size_t slot, graft_dtype dtype,
+                                  const void *data, size_t bytes, graft_err *e);
+const void *graft_features_get(const graft_features *f, size_t slot);
+#endif

@@ -1,0 +1,19 @@
+/* What a sampling run would compile and pack, without the run. */
+#ifndef GRAFT_API_PREPARE_H
+#define GRAFT_API_PREPARE_H
+#include "engine/api/objects.h"
+
+typedef struct graft_prepare_request {
+    const graft_model *model;
+    const graft_sigma_table *table;
+    const graft_cond *positive, *negative;
+    bool guided;          /* the negative conditioning runs too */
+    const float *sigmas;  /* of the run */
+    size_t n_sigmas;
+    int64_t shape[4]; /* of the latent */
+} graft_prepare_request;
+
+/* Every batch size and prompt length that comes up on the way from the first sigma to the last. */
+graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
+                               graft_err *e);
+#endif

@@ -1,0 +1,36 @@
+/* What a report says, gathered before it is written as text and drawn as a picture. */
+#ifndef GRAFT_API_REPORT_H
+#define GRAFT_API_REPORT_H
+#include "engine/api/objects.h"
+
+enum { GRAFT_REPORT_PARTS = 4 }; /* UNet, two text encoders, VAE */
+
+typedef struct graft_report_part {
+    const char *title; /* "UNet"; NULL: this part was not given */
+    const graft_weights *weights;
+    const graft_build_options *options;
+    const char *backend, *precision; /* as they are resolved on this machine */
+    graft_hash arch;
+    uint64_t stored, resident; /* bytes in the file; packed and in memory */
+    size_t n_graphs;
+    uint64_t ns[GRAFT_OP_END], runs; /* over all of the part's graphs */
+    const graft_exe *largest;        /* the graph with the largest arena; NULL without graphs */
+} graft_report_part;
+
+typedef struct graft_report {
+    const graft_engine *engine;
+    const graft_model *model;
+    graft_report_part part[GRAFT_REPORT_PARTS];
+    graft_exe **exe; /* all compiled graphs in memory */
+    size_t n_exes;
+    uint64_t ns[GRAFT_OP_END], all_ns; /* over the parts */
+    uint64_t other_resident, arena_bytes;
+    graft_packs_stats packs;
+    graft_compiled_stats compiled;
+} graft_report;
+
+/* "12.3 MB"; "12.3 ms". `text` takes 16 bytes. */
+void graft_report_bytes(uint64_t bytes, char text[16]);
+void graft_report_time(double seconds, char text[16]);
+graft_status graft_report_draw(const graft_report *r, graft_image **out, graft_err *e);
+#endif

@@ -1,0 +1,359 @@
+#include "engine/exec/trial.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "engine/exec/exe.h"
+#include "engine/weights/patch.h"
+
+/* How far a variant's result may be from that of the library's own choice, as a share of the largest
+ * value. float32: Winograd and split sums reorder additions and stay near 1e-5; a wrong kernel is
+ * off by far more. bfloat16 and float16: one rounding of an intermediate result is 4e-3 of it. */
+static const struct {
+    graft_dtype dtype;
+    float limit;
+} tolerances[] = {{GRAFT_F32, 1e-4f}, {GRAFT_BF16, 2e-2f}, {GRAFT_F16, 2e-2f}};
+
+/* A variant must win by this much: repeated timings differ by some percent, and weights in a second
+ * layout cost memory wherever another graph wants the first. */
+#define MARGIN         0.97
+#define MARGIN_REPACKS 0.90
+
+#define MAX_LAUNCHES  8
+#define MAX_SECONDS   0.05 /* of launches of one variant, once there are two */
+#define CLEARLY_WORSE 1.5
+#define CHUNK         4096 /* values made up or compared at a time */
+
+typedef struct bench {
+    const graft_backend *b;
+    const graft_op_desc *op;
+    int64_t taken, max_bytes;
+    void *in[GRAFT_MAX_INPUTS]; /* activations; shared by the variants */
+    void *out;
+    void *reference; /* host: what the library's own choice computed */
+    uint32_t seed;
+} bench;
+
+typedef struct candidate {
+    graft_kernel *kernel;
+    graft_kernel_info info;
+    void *packed[GRAFT_MAX_INPUTS];
+    void *workspace;
+} candidate;
+
+double graft_trial_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static float random_value(bench *t)
+{
+    t->seed = t->seed * 1664525u + 1013904223u;
+    return (float)(t->seed >> 8) * (2.0f / 16777216.0f) - 1.0f;
+}
+
+/* Elements from the first to the last one that the descriptor reaches. */
+static int64_t span_of(const graft_tensor_desc *d)
+{
+    int64_t last = 0;
+    for (int i = 0; i < d->rank; i++) {
+        if (d->dim[i] < 1) return 0;
+        last += (d->dim[i] - 1) * d->stride[i];
+    }
+    return last + 1;
+}
+
+static int64_t bytes_of(const graft_tensor_desc *d)
+{
+    return span_of(d) * (int64_t)graft_dtype_size(d->dtype);
+}
+
+/* Device memory within the limit; NULL when there is none. */
+static void *take(bench *t, int64_t bytes)
+{
+    if (bytes > t->max_bytes - t->taken) return NULL;
+    void *p = t->b->api->alloc(t->b->device, bytes ? (uint64_t)bytes : 1);
+    if (p) t->taken += bytes;
+    return p;
+}
+
+static void give(bench *t, void *p, int64_t bytes)
+{
+    if (!p) return;
+    t->b->api->free(t->b->device, p);
+    t->taken -= bytes;
+}
+
+/* ------------------------------------------------------------------ made-up data */
+
+static void make_up(bench *t, graft_dtype dtype, float scale, void *out, size_t n)
+{
+    float value[CHUNK];
+    memset(out, 0, n * graft_dtype_size(dtype)); /* whole numbers: indices, of which 0 is valid */
+    if (dtype != GRAFT_F32 && dtype != GRAFT_BF16 && dtype != GRAFT_F16) return;
+    for (size_t i = 0; i < n; i++) value[i] = scale * random_value(t);
+    if (dtype == GRAFT_F32)
+        memcpy(out, value, n * sizeof *value);
+    else if (dtype == GRAFT_BF16)
+        graft_f32_to_bf16_array(value, out, n);
+    else
+        graft_f32_to_f16_array(value, out, n);
+}
+
+static graft_status fill_input(bench *t, const graft_tensor_desc *d, void *to)
+{
+    float chunk[CHUNK]; /* room for any dtype of at most four bytes */
+    int64_t n = span_of(d), size = graft_dtype_size(d->dtype);
+    int64_t step = size > 4 ? CHUNK / 2 : CHUNK;
+    for (int64_t at = 0; at < n; at += step) {
+        int64_t count = n - at < step ? n - at : step;
+        make_up(t, d->dtype, 1.0f, chunk, (size_t)count);
+        graft_status st = t->b->api->upload(t->b->device, (char *)to + at * size, chunk,
+                                            (uint64_t)(count * size));
+        if (st) return st;
+    }
+    return GRAFT_OK;
+}
+
+/* Weights of a size that keeps the result near 1, in bfloat16: half the memory of the source. */
+static graft_status pack_constant(bench *t, candidate *c, int32_t input)
+{
+    const graft_tensor_desc *d = &t->op->in[input];
+    int64_t n = 1;
+    for (int i = 0; i < d->rank; i++) n *= d->dim[i];
+    float scale = d->rank > 1 && n > 0 ? sqrtf(3.0f * (float)d->dim[0] / (float)n) : 1.0f;
+    int64_t bytes = (int64_t)c->info.packed_bytes[input], source_bytes = 2 * n;
+    c->packed[input] = take(t, bytes);
+    if (!c->packed[input] || source_bytes > t->max_bytes - t->taken) return GRAFT_E_LIMIT;
+    uint16_t *source = graft_malloc_array((size_t)n, sizeof *source);
+    if (!source) return GRAFT_E_LIMIT;
+    t->seed = 1 + (uint32_t)input; /* every variant gets the same weights */
+    for (int64_t i = 0; i < n; i += CHUNK)
+        make_up(t, GRAFT_BF16, scale, source + i, (size_t)(n - i < CHUNK ? n - i : CHUNK));
+    graft_status st = t->b->api->pack(c->kernel, input, GRAFT_BF16, source, c->packed[input]);
+    graft_free(source);
+    return st;
+}
+
+/* ------------------------------------------------------------------ one variant */
+
+static void candidate_finish(bench *t, candidate *c)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
+        give(t, c->packed[i], (int64_t)c->info.packed_bytes[i]);
+    give(t, c->workspace, (int64_t)c->info.workspace_bytes);
+    t->b->api->release(c->kernel);
+}
+
+static graft_status candidate_init(bench *t, candidate *c, int32_t variant)
+{
+    char text[256] = "";
+    memset(c, 0, sizeof *c);
+    c->info.size = sizeof c->info;
+    graft_status st = t->b->api->prepare(t->b->device, t->op, variant, &c->kernel, &c->info, text,
+                                         sizeof text);
+    if (st) c->kernel = NULL;
+    return st;
+}
+
+static graft_status candidate_load(bench *t, candidate *c)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        if (!t->op->in[i].constant || !c->info.packed_bytes[i]) continue;
+        graft_status st = pack_constant(t, c, i);
+        if (st) return st;
+    }
+    if (!c->info.workspace_bytes) return GRAFT_OK;
+    c->workspace = take(t, (int64_t)c->info.workspace_bytes);
+    return c->workspace ? GRAFT_OK : GRAFT_E_LIMIT;
+}
+
+static graft_status launch(bench *t, candidate *c, double *seconds)
+{
+    const void *in[GRAFT_MAX_INPUTS];
+    char text[256] = "";
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
+        in[i] = t->op->in[i].constant ? c->packed[i] : t->in[i];
+    double start = graft_trial_now();
+    graft_status st = t->b->api->launch(c->kernel, in, t->out, c->workspace);
+    if (!st) st = t->b->api->wait(t->b->device, text, sizeof text);
+    *seconds = graft_trial_now() - start;
+    return st;
+}
+
+/* The best of several launches; few when they are long, and only two when others were far better.
+ * `first`: of the launch that has been made already. */
+static graft_status measure(bench *t, candidate *c, double first, double best_so_far,
+                            const graft_task *task, uint64_t *ns)
+{
+    double best = first, sum = first;
+    for (int i = 1; i < MAX_LAUNCHES; i++) {
+        double seconds;
+        if (sum > MAX_SECONDS || (i > 1 && best > CLEARLY_WORSE * best_so_far)) break;
+        if (graft_task_cancelled(task)) return GRAFT_E_CANCEL;
+        graft_status st = launch(t, c, &seconds);
+        if (st) return st;
+        if (seconds < best) best = seconds;
+        sum += seconds;
+    }
+    *ns = best > 1e-9 ? (uint64_t)(best * 1e9) : 1;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static float tolerance_of(const graft_op_desc *op)
+{
+    float limit = 0;
+    const graft_dtype used[2] = {op->in[0].dtype, op->out.dtype};
+    for (size_t i = 0; i < sizeof tolerances / sizeof *tolerances; i++)
+        for (int k = 0; k < 2; k++)
+            if (used[k] == tolerances[i].dtype && tolerances[i].limit > limit)
+                limit = tolerances[i].limit;
+    return limit;
+}
+
+/* True when what lies in t->out is near enough to the reference. */
+static bool agrees(bench *t)
+{
+    float ours[CHUNK], theirs[CHUNK], raw[CHUNK], largest = 0, worst = 0;
+    graft_dtype dtype = t->op->out.dtype;
+    int64_t n = span_of(&t->op->out), size = graft_dtype_size(dtype);
+    if (tolerance_of(t->op) <= 0 || size > 4) return false;
+    for (int64_t at = 0; at < n; at += CHUNK) {
+        size_t count = (size_t)(n - at < CHUNK ? n - at : CHUNK);
+        if (t->b->api->download(t->b->device, raw, (char *)t->out + at * size,
+                                (uint64_t)count * (uint64_t)size))
+            return false;
+        graft_to_f32(dtype, raw, ours, count);
+        graft_to_f32(dtype, (char *)t->reference + at * size, theirs, count);
+        for (size_t i = 0; i < count; i++) {
+            float d = fabsf(ours[i] - theirs[i]);
+            if (!(d <= worst)) worst = d; /* NaN counts as a difference, and stays */
+            if (fabsf(theirs[i]) > largest) largest = fabsf(theirs[i]);
+        }
+    }
+    return worst <= tolerance_of(t->op) * largest;
+}
+
+static graft_status keep_reference(bench *t)
+{
+    int64_t bytes = bytes_of(&t->op->out);
+    if (bytes > t->max_bytes - t->taken) return GRAFT_E_LIMIT;
+    t->reference = graft_malloc((size_t)bytes);
+    if (!t->reference) return GRAFT_E_LIMIT;
+    t->taken += bytes;
+    return t->b->api->download(t->b->device, t->reference, t->out, (uint64_t)bytes);
+}
+
+/* ------------------------------------------------------------------ the trial */
+
+static void bench_finish(bench *t)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
+        if (t->in[i]) t->b->api->free(t->b->device, t->in[i]);
+    if (t->out) t->b->api->free(t->b->device, t->out);
+    graft_free(t->reference);
+}
+
+static graft_status bench_init(bench *t)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        const graft_tensor_desc *d = &t->op->in[i];
+        if (d->dtype == GRAFT_DTYPE_NONE || d->constant) continue;
+        if (!(t->in[i] = take(t, bytes_of(d)))) return GRAFT_E_LIMIT;
+        graft_status st = fill_input(t, d, t->in[i]);
+        if (st) return st;
+    }
+    t->out = take(t, bytes_of(&t->op->out));
+    return t->out ? GRAFT_OK : GRAFT_E_LIMIT;
+}
+
+static uint64_t fastest(const graft_trial *r)
+{
+    uint64_t best = 0;
+    for (int i = 0; i < r->count; i++)
+        if (r->ns[i] && (!best || r->ns[i] < best)) best = r->ns[i];
+    return best;
+}
+
+/* Another variant than the library's own; whatever is wrong with it, the trial goes on. */
+static graft_status try_variant(bench *t, int32_t v, const candidate *own, const graft_task *task,
+                                graft_trial *out)
+{
+    candidate c;
+    double first = 0;
+    graft_status st = candidate_init(t, &c, v);
+    if (!st) st = candidate_load(t, &c);
+    if (!st) st = launch(t, &c, &first);
+    if (!st && agrees(t))
+        st = measure(t, &c, first, 1e-9 * (double)fastest(out), task, &out->ns[v]);
+    if (st) out->ns[v] = 0;
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
+        if (t->op->in[i].constant && c.info.packing[i] != own->info.packing[i])
+            out->repacks |= 1u << v;
+    candidate_finish(t, &c);
+    return st == GRAFT_E_CANCEL ? st : GRAFT_OK;
+}
+
+static graft_status try_all(bench *t, candidate *own, const graft_trial_limits *limits,
+                            const graft_task *task, graft_trial *out)
+{
+    double seconds;
+    graft_status st = GRAFT_OK;
+    GRAFT_TRY(bench_init(t));
+    GRAFT_TRY(candidate_load(t, own));
+    GRAFT_TRY(launch(t, own, &seconds)); /* the first one may set things up; it is not counted */
+    GRAFT_TRY(keep_reference(t));
+    GRAFT_TRY(launch(t, own, &seconds));
+    GRAFT_TRY(measure(t, own, seconds, seconds, task, &out->ns[out->own]));
+    for (int32_t v = 0; v < out->count; v++) {
+        if (v == out->own) continue;
+        if (graft_task_cancelled(task)) return GRAFT_E_CANCEL;
+        if (limits->deadline > 0 && graft_trial_now() + 2 * seconds > limits->deadline)
+            return GRAFT_E_LIMIT;
+        GRAFT_TRY(try_variant(t, v, own, task, out));
+    }
+out:
+    return st;
+}
+
+graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
+                             const graft_trial_limits *limits, const graft_task *task,
+                             graft_trial *out, graft_err *e)
+{
+    bench t = {.b = backend, .op = op, .max_bytes = limits->max_bytes, .seed = 77};
+    candidate own;
+    memset(out, 0, sizeof *out);
+    graft_status st = candidate_init(&t, &own, -1);
+    if (st) return graft_fail(e, st, "tuning: the operator cannot be made");
+    out->own = own.info.variant_index;
+    out->count = own.info.variant_count;
+    if (out->count > GRAFT_TRIAL_VARIANTS) out->count = GRAFT_TRIAL_VARIANTS;
+    if (out->own < 0 || out->own >= out->count) out->own = out->count = 0;
+    if (out->count > 1) st = try_all(&t, &own, limits, task, out);
+    candidate_finish(&t, &own);
+    bench_finish(&t);
+    if (st == GRAFT_E_CANCEL) return graft_fail(e, st, "cancelled");
+    return st ? graft_fail(e, GRAFT_E_LIMIT, "tuning: no time or memory for a trial") : GRAFT_OK;
+}
+
+int32_t graft_trial_best(const graft_trial *t)
+{
+    int32_t best = -1;
+    if (t->count < 2 || !t->ns[t->own]) return -1;
+    double least = (double)t->ns[t->own];
+    for (int32_t v = 0; v < t->count; v++) {
+        double margin = t->repacks >> v & 1 ? MARGIN_REPACKS : MARGIN;
+        double own = (double)t->ns[t->own], ns = (double)t->ns[v];
+        if (v == t->own || ns < 1 || ns >= own * margin || ns >= least) continue;
+        best = v;
+        least = ns;
+    }
+    return best;
+}

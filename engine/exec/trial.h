@@ -1,0 +1,31 @@
+/* A trial: one operator's kernel variants timed against each other on made-up data. */
+#ifndef GRAFT_EXEC_TRIAL_H
+#define GRAFT_EXEC_TRIAL_H
+#include "engine/engine.h"
+#include "engine/exec/backend.h"
+
+#define GRAFT_TRIAL_VARIANTS 8 /* more than these are not looked at */
+
+typedef struct graft_trial {
+    int32_t own, count;                /* the library's own choice; how many there are */
+    uint32_t repacks;                  /* bit i: variant i wants its weights in another layout */
+    uint64_t ns[GRAFT_TRIAL_VARIANTS]; /* best time of one launch; 0: not usable */
+} graft_trial;
+
+typedef struct graft_trial_limits {
+    int64_t max_bytes; /* of all memory that a trial takes, on the device and on the host */
+    double deadline;   /* of graft_trial_now(); 0: none */
+} graft_trial_limits;
+
+/* GRAFT_E_LIMIT when memory or time do not suffice: there is no result then. A variant that cannot
+ * be made, fails, or computes something else than the library's own choice is not usable; with one
+ * variant only, nothing is timed. [any], but timings want the machine for themselves. */
+graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
+                             const graft_trial_limits *limits, const graft_task *task,
+                             graft_trial *out, graft_err *e);
+/* The variant to use: the fastest, where it is faster by a margin that noise does not reach; -1 when
+ * that is the library's own choice. */
+int32_t graft_trial_best(const graft_trial *t);
+/* Seconds of a clock that never jumps. */
+double graft_trial_now(void);
+#endif

@@ -1,0 +1,54 @@
+// Bundles the page: node build.mjs [OUT_DIR]. Modules are looked for beside this file and in the
+// working directory's node_modules, so that a build can keep its packages out of the source tree.
+import { createRequire } from "node:module"
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises"
+import { dirname, join, resolve } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const here = dirname(fileURLToPath(import.meta.url))
+const out = resolve(process.argv[2] ?? join(here, "dist"))
+const modules = [join(process.cwd(), "node_modules"), join(here, "node_modules")]
+const require = createRequire(join(process.cwd(), "package.json"))
+const esbuild = require("esbuild")
+const litegraph = join(dirname(require.resolve("@comfyorg/litegraph")), "..")
+
+// The library evaluates what is typed into a number field; a number is all that we accept there.
+const noEval = {
+  name: "no-eval",
+  setup(build) {
+    build.onLoad({ filter: /litegraph\.es\.js$/ }, async ({ path }) => {
+      const text = await readFile(path, "utf8")
+      return { contents: text.replaceAll(/\beval\(v\)/g, "Number(v)"), loader: "js" }
+    })
+  },
+}
+
+await mkdir(out, { recursive: true })
+await esbuild.build({
+  entryPoints: { app: join(here, "src/main.ts") },
+  outdir: out,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  nodePaths: modules,
+  plugins: [noEval],
+  legalComments: "none",
+  logLevel: "warning",
+})
+await esbuild.build({
+  entryPoints: { app: join(here, "src/app.css") },
+  outdir: out,
+  bundle: true,
+  minify: true,
+  target: "es2022",
+  nodePaths: modules,
+  logLevel: "warning",
+})
+await copyFile(join(here, "src/index.html"), join(out, "index.html"))
+const { version } = JSON.parse(await readFile(join(litegraph, "package.json"), "utf8"))
+const licence = await readFile(join(litegraph, "LICENSE"), "utf8")
+await writeFile(
+  join(out, "NOTICE"),
+  `The editor page contains @comfyorg/litegraph ${version} under this licence:\n\n${licence}`,
+)

@@ -1,0 +1,221 @@
+// The server: its routes and its events.
+import { parseJson, stringifyPrompt } from "./json"
+import { parseObjectInfo, type Specs } from "./schema"
+import type { Prompt } from "./convert"
+
+export interface FileRef {
+  filename: string
+  subfolder?: string
+  type?: string
+}
+export interface PromptError {
+  error?: { type?: string; message?: string; details?: string; extra_info?: any }
+  node_errors?: Record<string, NodeErrors>
+}
+export interface NodeErrors {
+  errors: { type: string; message: string; details: string; extra_info?: { input_name?: string } }[]
+  dependent_outputs?: string[]
+  class_type?: string
+}
+export type QueueEntry = [number, string, Prompt, Record<string, any>, string[]]
+export interface HistoryEntry {
+  prompt: QueueEntry
+  outputs: Record<string, Record<string, any[]>>
+  status?: { status_str: string; completed: boolean; messages: [string, any][] }
+  [more: string]: unknown
+}
+export interface SystemStats {
+  system: Record<string, any> & { ram_total: number; ram_free: number }
+  devices: { name: string; type: string; vram_total: number; vram_free: number }[]
+}
+
+// The prompt was refused; `body` says why, node by node.
+export class Refused extends Error {
+  constructor(readonly body: PromptError) {
+    super(body.error?.message ?? "The server refused the workflow.")
+  }
+}
+
+const base = new URL("./", document.baseURI)
+
+// A server that asks for a token is opened once as /?token=…; the token leaves the address bar.
+function takeToken(): string | null {
+  const here = new URL(location.href)
+  const given = here.searchParams.get("token")
+  if (given !== null) {
+    sessionStorage.setItem("graft.token", given)
+    here.searchParams.delete("token")
+    history.replaceState(null, "", here)
+  }
+  return sessionStorage.getItem("graft.token")
+}
+const token = takeToken()
+
+export function apiUrl(path: string): string {
+  const url = new URL(`api/${path}`, base)
+  if (token) url.searchParams.set("token", token)
+  return url.href
+}
+
+export function viewUrl(file: FileRef, preview = false): string {
+  const query = new URLSearchParams({
+    filename: file.filename,
+    subfolder: file.subfolder ?? "",
+    type: file.type ?? "output",
+  })
+  if (preview) query.set("preview", "jpeg;85")
+  return apiUrl(`view?${query}`)
+}
+
+async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers)
+  if (token) headers.set("Authorization", `Bearer ${token}`)
+  if (typeof init.body === "string") headers.set("Content-Type", "application/json")
+  try {
+    return await fetch(new URL(`api/${path}`, base), { ...init, headers })
+  } catch {
+    throw new Error("The server cannot be reached.")
+  }
+}
+
+async function get<T>(path: string): Promise<T> {
+  const response = await send(path)
+  if (response.status === 401)
+    throw new Error("The server asks for a token: open this page as /?token=YOUR_TOKEN.")
+  if (!response.ok) throw new Error(`The server answered ${response.status} to ${path}.`)
+  return parseJson(await response.text()) as T
+}
+
+async function post(path: string, body: unknown): Promise<void> {
+  const response = await send(path, { method: "POST", body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`The server answered ${response.status} to ${path}.`)
+}
+
+export async function objectInfo(): Promise<Specs> {
+  return parseObjectInfo(await get("object_info"))
+}
+
+export interface Submission {
+  prompt: Prompt
+  workflow: unknown
+  clientId: string
+  front?: boolean
+}
+
+export async function submit(
+  { prompt, workflow, clientId, front }: Submission,
+  specs: Specs,
+): Promise<{ prompt_id: string; node_errors?: Record<string, NodeErrors> }> {
+  const body = {
+    prompt,
+    client_id: clientId,
+    ...(front ? { front } : {}),
+    extra_data: { extra_pnginfo: { workflow } },
+  }
+  const text = stringifyPrompt(body, (type, input) =>
+    !!specs.get(type)?.inputs.some((spec) => spec.name === input && spec.type === "INT"),
+  )
+  const response = await send("prompt", { method: "POST", body: text })
+  const answer = await response.json().catch(() => ({}))
+  if (response.ok) return answer
+  throw new Refused(answer.error ? answer : { error: { message: `The server answered ${response.status}.` } })
+}
+
+export const queue = () => get<{ queue_running: QueueEntry[]; queue_pending: QueueEntry[] }>("queue")
+export const dropPending = (ids: string[]) => post("queue", { delete: ids })
+export const clearPending = () => post("queue", { clear: true })
+export const interrupt = (id: string) => post("interrupt", { prompt_id: id })
+export const history_ = (count: number, offset = 0) =>
+  get<Record<string, HistoryEntry>>(`history?max_items=${count}${offset ? `&offset=${offset}` : ""}`)
+export const historyEntry = (id: string) =>
+  get<Record<string, HistoryEntry>>(`history/${encodeURIComponent(id)}`)
+export const dropHistory = (ids: string[]) => post("history", { delete: ids })
+export const clearHistory = () => post("history", { clear: true })
+export const systemStats = () => get<SystemStats>("system_stats")
+export const job = (id: string) => get<any>(`jobs/${encodeURIComponent(id)}`)
+
+export async function uploadImage(file: File): Promise<string> {
+  const form = new FormData()
+  form.append("image", file)
+  const response = await send("upload/image", { method: "POST", body: form })
+  if (!response.ok) throw new Error(`The server would not take ${file.name} (${response.status}).`)
+  const { name, subfolder } = await response.json()
+  return subfolder ? `${subfolder}/${name}` : name
+}
+
+export interface Preview {
+  node: string | null
+  prompt: string | null
+  image: Blob
+}
+export interface Listener {
+  event(type: string, data: any): void
+  preview(preview: Preview): void
+  text(node: string, text: string): void
+  connected(up: boolean): void
+}
+
+// Binary frames: a big-endian event number, then what the event asks for.
+export function readFrame(buffer: ArrayBuffer): { preview?: Preview; text?: [string, string] } {
+  if (buffer.byteLength < 8) return {}
+  const view = new DataView(buffer)
+  const event = view.getUint32(0)
+  const word = view.getUint32(4)
+  if (event === 1) {
+    const type = word === 2 ? "image/png" : "image/jpeg"
+    return { preview: { node: null, prompt: null, image: new Blob([buffer.slice(8)], { type }) } }
+  }
+  if (word > buffer.byteLength - 8) return {}
+  const head = new TextDecoder().decode(new Uint8Array(buffer, 8, word))
+  if (event === 3) return { text: [head, new TextDecoder().decode(buffer.slice(8 + word))] }
+  if (event !== 4) return {}
+  const meta = JSON.parse(head)
+  const image = new Blob([buffer.slice(8 + word)], { type: meta.image_type ?? "image/jpeg" })
+  const node = meta.display_node_id ?? meta.node_id ?? null
+  return { preview: { node, prompt: meta.prompt_id ?? null, image } }
+}
+
+// Keeps a connection, trying again after it is lost; the same id gets the events of runs that were
+// started before.
+export class Connection {
+  private socket?: WebSocket
+  private wait = 500
+  constructor(
+    readonly clientId: string,
+    private readonly listener: Listener,
+  ) {
+    this.open()
+  }
+
+  private open() {
+    const url = new URL(apiUrl("ws"))
+    url.protocol = url.protocol === "https:" ? "wss:" : "ws:"
+    url.searchParams.set("clientId", this.clientId)
+    const socket = new WebSocket(url)
+    this.socket = socket
+    socket.binaryType = "arraybuffer"
+    socket.onopen = () => {
+      this.wait = 500
+      socket.send(JSON.stringify({ type: "feature_flags", data: { supports_preview_metadata: true } }))
+      this.listener.connected(true)
+    }
+    socket.onmessage = ({ data }) => this.take(data)
+    socket.onclose = () => {
+      if (this.socket !== socket) return
+      this.listener.connected(false)
+      setTimeout(() => this.open(), this.wait)
+      this.wait = Math.min(this.wait * 1.6, 8000)
+    }
+  }
+
+  private take(data: string | ArrayBuffer) {
+    if (typeof data === "string") {
+      const message = JSON.parse(data)
+      this.listener.event(message.type, message.data ?? {})
+      return
+    }
+    const { preview, text } = readFrame(data)
+    if (preview) this.listener.preview(preview)
+    if (text) this.listener.text(...text)
+  }
+}

@@ -1,0 +1,319 @@
+// A workflow as editors save it → the prompt that the server runs.
+import { alignValues, compatible, widgetPlaces, type NodeSpec, type Specs, type Value } from "./schema"
+
+export interface UiSlot {
+  name: string
+  type: string | number
+  link?: number | null
+  links?: number[] | null
+  widget?: { name: string }
+  slot_index?: number
+}
+export interface UiNode {
+  id: number | string
+  type: string
+  title?: string
+  pos?: unknown
+  size?: unknown
+  order?: number
+  mode?: number
+  inputs?: UiSlot[]
+  outputs?: UiSlot[]
+  properties?: Record<string, unknown>
+  widgets_values?: unknown
+}
+export interface UiLink {
+  id: number
+  origin_id: number | string
+  origin_slot: number
+  target_id: number | string
+  target_slot: number
+  type: string | number
+}
+export interface UiSubgraph {
+  id: string
+  name?: string
+  nodes: UiNode[]
+  links: unknown[]
+  inputs?: UiSlot[]
+  outputs?: UiSlot[]
+}
+export interface UiWorkflow {
+  nodes: UiNode[]
+  links: unknown[]
+  version?: number
+  extra?: Record<string, unknown>
+  definitions?: { subgraphs?: UiSubgraph[] }
+  [other: string]: unknown
+}
+export interface ApiNode {
+  class_type: string
+  inputs: Record<string, unknown>
+  _meta?: { title: string }
+}
+export type Prompt = Record<string, ApiNode>
+
+const MUTED = 2
+const BYPASSED = 4
+const SUBGRAPH_INPUT = -10
+const SUBGRAPH_OUTPUT = -20
+const VIRTUAL = new Set(["Note", "MarkdownNote", "Reroute", "PrimitiveNode"])
+
+export function parseLinks(links: unknown[] | undefined): Map<number, UiLink> {
+  const map = new Map<number, UiLink>()
+  for (const raw of links ?? []) {
+    if (Array.isArray(raw)) {
+      const [id, origin_id, origin_slot, target_id, target_slot, type] = raw
+      map.set(id, { id, origin_id, origin_slot, target_id, target_slot, type })
+    } else if (raw && typeof raw === "object") map.set((raw as UiLink).id, raw as UiLink)
+  }
+  return map
+}
+
+// One graph while it is walked: the workflow itself, or one instance of a sub-graph.
+interface Scope {
+  nodes: Map<string, UiNode>
+  links: Map<number, UiLink>
+  prefix: string
+  parent?: Scope
+  instance?: UiNode
+}
+type Source = { link: [string, number] } | { literal: unknown } | null
+
+class Converter {
+  readonly prompt: Prompt = {}
+  readonly unknown = new Set<string>()
+  private readonly subgraphs: Map<string, UiSubgraph>
+
+  constructor(
+    workflow: UiWorkflow,
+    private readonly specs: Specs,
+  ) {
+    const list = workflow.definitions?.subgraphs ?? []
+    this.subgraphs = new Map(list.map((subgraph) => [subgraph.id, subgraph]))
+    this.walk(this.scope(workflow.nodes, workflow.links, ""), 0)
+    this.dropDangling()
+  }
+
+  private scope(nodes: UiNode[], links: unknown[], prefix: string): Scope {
+    const byId = new Map((nodes ?? []).map((node) => [String(node.id), node]))
+    return { nodes: byId, links: parseLinks(links), prefix }
+  }
+
+  private inner(scope: Scope, instance: UiNode): Scope {
+    const subgraph = this.subgraphs.get(instance.type)!
+    const prefix = `${scope.prefix}${instance.id}:`
+    return { ...this.scope(subgraph.nodes, subgraph.links, prefix), parent: scope, instance }
+  }
+
+  private walk(scope: Scope, depth: number) {
+    if (depth > 32) throw new Error("Sub-graphs are nested more than 32 deep, or contain themselves.")
+    const nodes = [...scope.nodes.values()].sort((a, b) => (a.order ?? 0) - (b.order ?? 0))
+    for (const node of nodes) {
+      if (node.mode === MUTED || node.mode === BYPASSED || VIRTUAL.has(node.type)) continue
+      if (this.subgraphs.has(node.type)) this.walk(this.inner(scope, node), depth + 1)
+      else this.emit(scope, node)
+    }
+  }
+
+  private emit(scope: Scope, node: UiNode) {
+    const spec = this.specs.get(node.type)
+    if (!spec) this.unknown.add(node.type)
+    const inputs: Record<string, unknown> = spec ? this.literals(spec, node) : {}
+    for (const slot of node.inputs ?? []) {
+      if (slot.link == null) continue
+      const source = this.resolve(scope, slot.link, slot.type, 0)
+      if (!source) {
+        // A link that leads nowhere leaves the input empty; a widget goes on holding its own value.
+        if (!slot.widget) delete inputs[slot.name]
+      } else if ("link" in source) inputs[slot.name] = source.link
+      else inputs[slot.name] = wrap(source.literal)
+    }
+    const title = node.title || spec?.title || node.type
+    this.prompt[scope.prefix + node.id] = { class_type: node.type, inputs, _meta: { title } }
+  }
+
+  private literals(spec: NodeSpec, node: UiNode): Record<string, unknown> {
+    const places = widgetPlaces(spec)
+    const values = alignValues(places, node.widgets_values)
+    const inputs: Record<string, unknown> = {}
+    places.forEach((place, i) => {
+      if (place.kind === "value" && values[i] !== undefined) inputs[place.name] = wrap(values[i])
+    })
+    return inputs
+  }
+
+  // Follows a link back to the output that a running node feeds it from.
+  private resolve(scope: Scope, linkId: number, type: string | number, depth: number): Source {
+    const link = scope.links.get(linkId)
+    if (!link || depth > 1000) return null
+    if (Number(link.origin_id) === SUBGRAPH_INPUT) return this.outside(scope, link, type, depth)
+    const node = scope.nodes.get(String(link.origin_id))
+    if (!node || node.mode === MUTED) return null
+    if (node.type === "Reroute") return this.through(scope, node.inputs?.[0], type, depth)
+    if (node.mode === BYPASSED)
+      return this.through(scope, bypassInput(node, link.origin_slot, type), type, depth)
+    if (node.type === "PrimitiveNode") {
+      const values = node.widgets_values
+      return Array.isArray(values) && values.length ? { literal: values[0] } : null
+    }
+    if (VIRTUAL.has(node.type)) return null
+    if (this.subgraphs.has(node.type)) {
+      const inner = this.inner(scope, node)
+      for (const candidate of inner.links.values())
+        if (
+          Number(candidate.target_id) === SUBGRAPH_OUTPUT &&
+          candidate.target_slot === link.origin_slot
+        )
+          return this.resolve(inner, candidate.id, type, depth + 1)
+      return null
+    }
+    return { link: [scope.prefix + node.id, link.origin_slot] }
+  }
+
+  private through(scope: Scope, slot: UiSlot | undefined, type: string | number, depth: number): Source {
+    return slot?.link == null ? null : this.resolve(scope, slot.link, type, depth + 1)
+  }
+
+  // A link from a sub-graph's own input: what its instance is given there.
+  private outside(scope: Scope, link: UiLink, type: string | number, depth: number): Source {
+    const { parent, instance } = scope
+    const slot = instance?.inputs?.[link.origin_slot]
+    if (!parent || !instance || !slot) return null
+    if (slot.link != null) return this.resolve(parent, slot.link, type, depth + 1)
+    if (!slot.widget) return null
+    const values = instance.widgets_values
+    if (values && !Array.isArray(values)) {
+      const value = (values as Record<string, unknown>)[slot.name]
+      return value === undefined ? null : { literal: value }
+    }
+    const promoted = instance.inputs!.filter((input) => input.widget)
+    const value = (values as unknown[] | undefined)?.[promoted.indexOf(slot)]
+    return value === undefined || value === null ? null : { literal: value }
+  }
+
+  private dropDangling() {
+    for (const node of Object.values(this.prompt))
+      for (const [name, value] of Object.entries(node.inputs))
+        if (isLink(value) && !(value[0] in this.prompt)) delete node.inputs[name]
+  }
+}
+
+// The input that a bypassed node passes on to one of its outputs.
+function bypassInput(node: UiNode, slot: number, wanted: string | number): UiSlot | undefined {
+  const inputs = node.inputs ?? []
+  const type = node.outputs?.[slot]?.type ?? wanted
+  const same = inputs[slot]
+  if (same && same.link != null && same.type === type) return same
+  return (
+    inputs.find((input) => input.type === type && input.link != null) ??
+    inputs.find((input) => input.type === type) ??
+    inputs.find((input) => input.link != null && compatible(type, input.type))
+  )
+}
+
+function wrap(value: unknown): unknown {
+  return Array.isArray(value) ? { __value__: value } : value
+}
+
+export function isLink(value: unknown): value is [string, number] {
+  return (
+    Array.isArray(value) &&
+    value.length === 2 &&
+    typeof value[0] === "string" &&
+    typeof value[1] === "number"
+  )
+}
+
+export function toPrompt(workflow: UiWorkflow, specs: Specs): { prompt: Prompt; unknown: string[] } {
+  const converter = new Converter(workflow, specs)
+  return { prompt: converter.prompt, unknown: [...converter.unknown] }
+}
+
+export function isUiWorkflow(data: any): data is UiWorkflow {
+  return !!data && typeof data === "object" && Array.isArray(data.nodes)
+}
+
+export function isPrompt(data: any): data is Prompt {
+  if (!data || typeof data !== "object" || Array.isArray(data)) return false
+  const nodes = Object.values(data)
+  return nodes.length > 0 && nodes.every((node: any) => typeof node?.class_type === "string")
+}
+
+// A prompt → a workflow without positions (layout.ts places the nodes once their sizes are known).
+export function fromPrompt(prompt: Prompt, specs: Specs): UiWorkflow {
+  const ids = numberIds(Object.keys(prompt))
+  const links: unknown[] = []
+  const nodes: UiNode[] = []
+  const outgoing = new Map<string, Map<number, number[]>>()
+  for (const [key, node] of Object.entries(prompt)) {
+    const spec = specs.get(node.class_type)
+    const inputs: UiSlot[] = []
+    const literals: Record<string, unknown> = {}
+    const names = new Set([...(spec?.inputs.map((i) => i.name) ?? []), ...Object.keys(node.inputs ?? {})])
+    for (const name of names) {
+      const input = spec?.inputs.find((i) => i.name === name)
+      const value = node.inputs?.[name]
+      let link: number | null = null
+      if (isLink(value) && value[0] in prompt) {
+        link = links.length + 1
+        const type = specs.get(prompt[value[0]].class_type)?.outputs[value[1]]?.type ?? input?.type ?? "*"
+        links.push([link, ids.get(value[0]), value[1], ids.get(key), inputs.length, type])
+        const slots = outgoing.get(value[0]) ?? new Map<number, number[]>()
+        slots.set(value[1], [...(slots.get(value[1]) ?? []), link])
+        outgoing.set(value[0], slots)
+      } else if (value !== undefined) literals[name] = unwrap(value)
+      if (input && !input.widget) inputs.push({ name, type: input.type, link })
+      else if (link != null || input)
+        inputs.push({ name, type: input?.type ?? "*", link, ...(input ? { widget: { name } } : {}) })
+    }
+    const widgets_values = spec
+      ? widgetPlaces(spec).map((place) => {
+          if (place.kind === "control") return "fixed"
+          if (place.kind === "upload") return "image"
+          return place.kind === "filter" ? "" : literals[place.name]
+        })
+      : Object.values(literals)
+    const title = node._meta?.title
+    const properties = { "Node name for S&R": node.class_type }
+    nodes.push({ id: ids.get(key)!, type: node.class_type, ...(title ? { title } : {}), mode: 0, inputs, properties, widgets_values })
+  }
+  for (const [key, node] of Object.entries(prompt)) {
+    const spec = specs.get(node.class_type)
+    const slots = outgoing.get(key)
+    const count = Math.max(spec?.outputs.length ?? 0, ...[...(slots?.keys() ?? [])].map((s) => s + 1))
+    const ui = nodes.find((n) => n.id === ids.get(key))!
+    ui.outputs = Array.from({ length: count }, (_, i) => ({
+      name: spec?.outputs[i]?.name ?? "*",
+      type: spec?.outputs[i]?.type ?? "*",
+      links: slots?.get(i) ?? null,
+      slot_index: i,
+    }))
+  }
+  const last = Math.max(0, ...nodes.map((node) => Number(node.id)))
+  return { last_node_id: last, last_link_id: links.length, nodes, links, groups: [], config: {}, extra: {}, version: 0.4 }
+}
+
+function unwrap(value: unknown): Value {
+  const inner = (value as any)?.__value__
+  return (Array.isArray(inner) ? inner : value) as Value
+}
+
+// Ids of prompts may be any text; those of an editor's nodes are numbers.
+function numberIds(keys: string[]): Map<string, number> {
+  const ids = new Map<string, number>()
+  const used = new Set<number>()
+  for (const key of keys)
+    if (/^[1-9]\d{0,8}$/.test(key)) {
+      ids.set(key, Number(key))
+      used.add(Number(key))
+    }
+  let next = 1
+  for (const key of keys)
+    if (!ids.has(key)) {
+      while (used.has(next)) next++
+      ids.set(key, next)
+      used.add(next)
+    }
+  return ids
+}

@@ -1,0 +1,55 @@
+// Why a workflow does not run, in words, at the node and the input at fault.
+import type { NodeErrors, PromptError } from "./api"
+
+export interface Fault {
+  node: string // "" when the whole workflow is at fault
+  nodeClass: string
+  input: string
+  text: string
+}
+
+function sentence(text: string): string {
+  const clean = text.trim()
+  if (!clean) return ""
+  return /[.!?…)]$/.test(clean) ? clean : `${clean}.`
+}
+
+const NAMES: Record<string, (input: string, details: string) => string> = {
+  required_input_missing: (input) => `“${input}” needs a link or a value.`,
+  bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
+  dependency_cycle: () => "This node waits for its own result. Remove a link of the circle.",
+}
+
+function describe(error: NodeErrors["errors"][number]): { input: string; text: string } {
+  const input = error.extra_info?.input_name ?? (error.type === "required_input_missing" ? error.details : "")
+  const own = NAMES[error.type]
+  if (own) return { input, text: own(input, error.details) }
+  const details = error.details && error.details !== input ? error.details : ""
+  const where = input && !details.startsWith(input) ? `“${input}”: ` : ""
+  const main = sentence(error.message)
+  if (!details) return { input, text: where + main }
+  // “Value 0 smaller than min of 1” names the value already; the details only repeat the input.
+  return { input, text: `${where}${main} ${sentence(details)}`.trim() }
+}
+
+export function nodeFaults(errors: Record<string, NodeErrors> | undefined): Fault[] {
+  const faults: Fault[] = []
+  for (const [node, entry] of Object.entries(errors ?? {}))
+    for (const error of entry.errors ?? [])
+      faults.push({ node, nodeClass: entry.class_type ?? "", ...describe(error) })
+  return faults
+}
+
+export function promptFaults(body: PromptError): Fault[] {
+  const faults = nodeFaults(body.node_errors)
+  const { error } = body
+  const whole = error && (!faults.length || error.type !== "prompt_outputs_failed_validation")
+  if (whole) {
+    const node = String(error.extra_info?.node_id ?? /#([\w:.]+)/.exec(error.details ?? "")?.[1] ?? "")
+    const text = error.type === "prompt_no_outputs"
+      ? "Nothing would be made: add a node that saves or shows a picture, such as Save Image."
+      : sentence(error.message ?? "The workflow was refused.")
+    faults.unshift({ node, nodeClass: error.extra_info?.class_type ?? "", input: "", text })
+  }
+  return faults
+}

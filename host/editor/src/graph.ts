@@ -1,0 +1,359 @@
+// The workflow on the canvas: loading, saving, and what changes about it.
+import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
+import {
+  fromPrompt, isPrompt, isUiWorkflow, toPrompt,
+  type Prompt, type UiNode, type UiWorkflow,
+} from "./convert"
+import { closeEditor, openEditor, placeEditor } from "./inline"
+import { layout } from "./layout"
+import { dress, type GraftNode } from "./nodes"
+import { parseJson } from "./json"
+import { pngTexts } from "./png"
+import { alignValues, CONTROLS, defaultValue, widgetPlaces, type Specs } from "./schema"
+import { drawGrid } from "./theme"
+import { SEED_MAX } from "./widgets"
+
+// The library expects every input of a node that it shows to be in the file, and a value for every
+// widget; files of other programs, and of other versions of a node, have fewer.
+export function normalise(workflow: UiWorkflow, specs: Specs): UiWorkflow {
+  const fix = (node: UiNode): UiNode => {
+    const spec = specs.get(node.type)
+    if (!spec) return node
+    const places = widgetPlaces(spec)
+    const given = alignValues(places, node.widgets_values)
+    const widgets_values = places.map((place, i) => {
+      if (given[i] !== undefined) return given[i]
+      if (place.kind === "value") return defaultValue(place.input)
+      return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
+    })
+    const inputs = (node.inputs ?? []).map((slot) => ({ ...slot }))
+    for (const input of spec.inputs) {
+      const slot = inputs.find((candidate) => candidate.name === input.name)
+      if (slot) {
+        if (input.widget) slot.widget = { name: input.name }
+        else delete slot.widget
+      } else if (!input.widget) inputs.push({ name: input.name, type: input.type, link: null })
+      else if (!input.options.socketless)
+        inputs.push({ name: input.name, type: input.type, link: null, widget: { name: input.name } })
+    }
+    const outputs = (node.outputs ?? []).map((slot) => ({ ...slot }))
+    for (const output of spec.outputs.slice(outputs.length))
+      outputs.push({ name: output.name, type: output.type, links: null })
+    return { ...node, inputs, outputs, widgets_values }
+  }
+  const definitions = workflow.definitions && {
+    ...workflow.definitions,
+    subgraphs: workflow.definitions.subgraphs?.map((s) => ({ ...s, nodes: s.nodes.map(fix) })),
+  }
+  return { ...workflow, nodes: workflow.nodes.map(fix), ...(definitions ? { definitions } : {}) }
+}
+
+export class Editor {
+  readonly graph = new LGraph()
+  readonly canvas: LGraphCanvas
+  specs: Specs = new Map()
+  name = "workflow"
+  onChange = () => {}
+  onSelection = () => {}
+  onView = () => {}
+
+  constructor(element: HTMLCanvasElement) {
+    this.setOptions()
+    this.canvas = new LGraphCanvas(element, this.graph)
+    const { canvas } = this
+    canvas.background_image = ""
+    canvas.allow_searchbox = false
+    canvas.show_info = false
+    canvas.render_canvas_border = false
+    canvas.zoom_modify_alpha = false
+    canvas.render_connections_border = true
+    canvas.render_curved_connections = true
+    canvas.connections_width = 2.5
+    canvas.maximumFps = 60
+    canvas.prompt = ((title: string, value: unknown, done: (text: string) => void) => {
+      this.ask(title, value, done)
+      return document.createElement("div")
+    }) as any
+    canvas.onDrawBackground = (ctx, area) => drawGrid(ctx, area, canvas.ds.scale)
+    canvas.onDrawForeground = () => placeEditor()
+    canvas.onSelectionChange = () => this.onSelection()
+    this.graph.events.addEventListener("subgraph-created", (event: any) => this.learnSubgraph(event.detail.subgraph))
+    this.graph.onNodeAdded = () => this.onChange()
+    this.graph.onNodeRemoved = () => this.onChange()
+    element.tabIndex = 0
+  }
+
+  private setOptions() {
+    LiteGraph.search_filter_enabled = false
+    LiteGraph.release_link_on_empty_shows_menu = false // search.ts answers instead
+    LiteGraph.alt_drag_do_clone_nodes = true
+    LiteGraph.snaps_for_comfy = true
+    LiteGraph.snap_highlights_node = true
+    LiteGraph.ctrl_alt_click_do_break_link = true
+    LiteGraph.middle_click_slot_add_default_node = false
+    LiteGraph.ctrl_shift_v_paste_connect_unselected_outputs = true
+    LiteGraph.dialog_close_on_mouse_leave = false
+    LiteGraph.saveViewportWithGraph = true
+    LiteGraph.truncateWidgetTextEvenly = true
+    LGraphGroup.defaultColour = "#4a6b5a"
+  }
+
+  // A sub-graph of a file becomes a node type of its own.
+  private learnSubgraph(subgraph: any) {
+    const editor = this
+    class Instance extends SubgraphNode {
+      constructor() {
+        super(editor.graph, subgraph, {
+          id: -1, type: subgraph.id, pos: [0, 0], size: [220, 80], inputs: [], outputs: [],
+          properties: {}, flags: {}, mode: 0, order: 0,
+        } as any)
+        dress(this as unknown as GraftNode)
+      }
+    }
+    LiteGraph.registerNodeType(subgraph.id, Instance as any)
+    Object.assign(Instance, { category: "sub-graph", title: subgraph.name || "Sub-graph" })
+  }
+
+  // The canvas asks for a value: over the widget when there is one, else in a field at the pointer.
+  private ask(title: string, value: unknown, done: (text: string) => void) {
+    const at = this.canvas.node_widget
+    const finish = (text: string) => {
+      if (text !== String(value)) done(text)
+      this.onChange()
+    }
+    if (at) return openEditor(this.canvas, at[0], at[1], { value: String(value ?? ""), done: finish })
+    const [x, y] = this.canvas.graph_mouse
+    const place: any = { name: title, y: 0, width: 240 }
+    const anchor: any = { pos: [x, y], size: [240, 30], title }
+    openEditor(this.canvas, anchor, place, { value: String(value ?? ""), done: finish })
+  }
+
+  get nodes(): GraftNode[] {
+    return this.graph.nodes as GraftNode[]
+  }
+  get selected(): GraftNode[] {
+    return [...this.canvas.selectedItems].filter((item): item is GraftNode => this.isNode(item))
+  }
+  private isNode(item: unknown): item is GraftNode {
+    return !!item && typeof item === "object" && "inputs" in item && "outputs" in item
+  }
+
+  node(id: string | number): GraftNode | null {
+    // Nodes of a sub-graph have ids like 5:2 or 5.0.2; the first part is the node that one sees.
+    const outer = String(id).split(/[:.]/)[0]
+    return (this.graph.getNodeById(Number(outer)) ?? this.graph.getNodeById(outer)) as GraftNode | null
+  }
+
+  resize() {
+    const { canvas } = this.canvas
+    const ratio = Math.max(1, window.devicePixelRatio)
+    const { width, height } = canvas.parentElement!.getBoundingClientRect()
+    const [w, tall] = [Math.round(width * ratio), Math.round(height * ratio)]
+    canvas.style.width = `${width}px`
+    canvas.style.height = `${height}px`
+    if (canvas.width === w && canvas.height === tall) return
+    this.canvas.resize(w, tall)
+    this.canvas.setDirty(true, true)
+  }
+
+  // Brings all nodes, or those given, into view; never larger than life.
+  fit(nodes: GraftNode[] = this.nodes) {
+    if (!nodes.length) return
+    let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity]
+    for (const { pos, size } of nodes) {
+      left = Math.min(left, pos[0])
+      top = Math.min(top, pos[1] - LiteGraph.NODE_TITLE_HEIGHT)
+      right = Math.max(right, pos[0] + size[0])
+      bottom = Math.max(bottom, pos[1] + size[1])
+    }
+    const { clientWidth: width, clientHeight: height } = this.canvas.canvas
+    const margin = 40
+    const scale = Math.min(1, (width - 2 * margin) / (right - left), (height - 2 * margin) / (bottom - top))
+    const { ds } = this.canvas
+    ds.scale = Math.max(0.15, scale)
+    ds.offset[0] = width / ds.scale / 2 - (left + right) / 2
+    ds.offset[1] = height / ds.scale / 2 - (top + bottom) / 2
+    this.canvas.setDirty(true, true)
+    this.onView()
+  }
+
+  clear() {
+    closeEditor(false)
+    this.graph.clear()
+    this.canvas.deselectAll()
+    this.onChange()
+  }
+
+  toWorkflow(): UiWorkflow {
+    closeEditor()
+    const data: any = structuredClone(this.graph.serialize())
+    data.extra = { ...data.extra, frontendVersion: "graft" }
+    return data
+  }
+
+  // The newer form of the same file.
+  toWorkflow1(): unknown {
+    closeEditor()
+    return structuredClone({ ...this.graph.asSerialisable(), version: 1 })
+  }
+
+  toPrompt(): { prompt: Prompt; unknown: string[] } {
+    return toPrompt(this.toWorkflow(), this.specs)
+  }
+
+  // Takes a workflow of any form. Returns a line about what could not be loaded, or "".
+  load(data: unknown, name?: string, keepView = false): string {
+    const api = !isUiWorkflow(data)
+    if (api && !isPrompt(data)) throw new Error("This is not a workflow.")
+    const workflow = normalise(api ? fromPrompt(data as Prompt, this.specs) : (data as UiWorkflow), this.specs)
+    closeEditor(false)
+    const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }
+    this.canvas.deselectAll()
+    if (workflow.version === undefined) workflow.version = 0.4
+    this.graph.configure(structuredClone(workflow) as any)
+    const missing = this.markUnknown()
+    if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()
+    const ds: any = (workflow.extra as any)?.ds
+    if (keepView) {
+      this.canvas.ds.scale = view.scale
+      this.canvas.ds.offset[0] = view.offset[0]
+      this.canvas.ds.offset[1] = view.offset[1]
+    } else if (ds?.scale > 0 && Array.isArray(ds.offset) && this.visible(ds)) {
+      this.canvas.ds.scale = ds.scale
+      this.canvas.ds.offset[0] = ds.offset[0]
+      this.canvas.ds.offset[1] = ds.offset[1]
+    } else this.fit()
+    if (name) this.name = name
+    this.canvas.setDirty(true, true)
+    this.onChange()
+    return missing.length ? `This server has no ${missing.join(", ")}.` : ""
+  }
+
+  // Whether a saved view would show at least the middle of one node here.
+  private visible(ds: { scale: number; offset: number[] }): boolean {
+    const { clientWidth: width, clientHeight: height } = this.canvas.canvas
+    return this.nodes.some(({ pos, size }) => {
+      const x = (pos[0] + size[0] / 2 + ds.offset[0]) * ds.scale
+      const y = (pos[1] + size[1] / 2 + ds.offset[1]) * ds.scale
+      return x > 0 && y > 0 && x < width && y < height
+    })
+  }
+
+  private markUnknown(): string[] {
+    const missing = new Set<string>()
+    for (const node of this.nodes) {
+      if (!node.has_errors || !node.last_serialization) continue
+      missing.add(String(node.last_serialization.type))
+      node.type = String(node.last_serialization.type)
+      node.title ||= node.type
+      dress(node)
+    }
+    return [...missing]
+  }
+
+  async loadFile(file: File): Promise<string> {
+    const name = file.name.replace(/\.[^.]*$/, "")
+    if (file.type === "image/png" || /\.png$/i.test(file.name)) {
+      const texts = await pngTexts(new Uint8Array(await file.arrayBuffer()))
+      const text = texts.get("workflow") ?? texts.get("prompt")
+      if (!text) throw new Error(`${file.name} carries no workflow.`)
+      return this.load(parseJson(text), name)
+    }
+    let data: any
+    try {
+      data = parseJson(await file.text())
+    } catch {
+      throw new Error(`${file.name} is not JSON.`)
+    }
+    // What clients send to the server, or find in its history, has the workflow inside.
+    if (data && !isUiWorkflow(data) && !isPrompt(data)) data = data.workflow ?? data.prompt ?? data
+    return this.load(data, name)
+  }
+
+  arrange() {
+    const places = layout(
+      this.nodes.map((node) => ({
+        id: node.id,
+        width: node.size[0],
+        height: node.size[1],
+        from: (node.inputs ?? [])
+          .map((slot) => this.graph.getLink(slot.link)?.origin_id)
+          .filter((id) => id !== undefined),
+      })),
+    )
+    for (const node of this.nodes) {
+      const place = places.get(node.id)
+      if (place) node.pos = [place[0] + 40, place[1] + 60]
+    }
+    this.canvas.setDirty(true, true)
+  }
+
+  add(type: string, at: [number, number]): GraftNode | null {
+    const node = LiteGraph.createNode(type) as GraftNode | null
+    if (!node) return null
+    this.graph.beforeChange()
+    node.pos = [at[0], at[1]]
+    this.graph.add(node)
+    this.graph.afterChange()
+    this.canvas.selectItems([node])
+    this.onChange()
+    return node
+  }
+
+  addGroup() {
+    const group = new LGraphGroup("Group")
+    const nodes = this.selected
+    if (nodes.length) group.resizeTo([...this.canvas.selectedItems], 16)
+    else {
+      const [x, y] = this.middle()
+      group.pos = [x - 160, y - 100]
+      group.size = [320, 200]
+    }
+    this.graph.add(group)
+    this.onChange()
+  }
+
+  // The canvas position in the middle of the window.
+  middle(): [number, number] {
+    const { clientWidth, clientHeight } = this.canvas.canvas
+    const { scale, offset } = this.canvas.ds
+    return [clientWidth / scale / 2 - offset[0], clientHeight / scale / 2 - offset[1]]
+  }
+
+  setMode(mode: number) {
+    const nodes = this.selected
+    const all = nodes.every((node) => node.mode === mode)
+    for (const node of nodes) node.mode = all ? 0 : mode
+    this.canvas.setDirty(true, true)
+    this.onChange()
+  }
+
+  // Seeds move on after a run was queued, as each seed's control says.
+  advanceSeeds() {
+    for (const node of this.nodes) {
+      const widgets = node.widgets ?? []
+      widgets.forEach((control, i) => {
+        if (control.name !== "control_after_generate" || !CONTROLS.includes(String(control.value))) return
+        const target: any = widgets[i - 1]
+        if (target) target.value = nextValue(target, String(control.value))
+      })
+    }
+    this.canvas.setDirty(true)
+  }
+}
+
+export function nextValue(widget: any, control: string): unknown {
+  const { value, options } = widget
+  if (control === "fixed") return value
+  if (Array.isArray(options?.values)) {
+    const { values } = options
+    const at = values.indexOf(value)
+    if (control === "randomize") return values[Math.floor(Math.random() * values.length)]
+    return values[Math.min(values.length - 1, Math.max(0, at + (control === "increment" ? 1 : -1)))]
+  }
+  const min = Math.max(options?.min ?? 0, -SEED_MAX)
+  const max = Math.min(options?.max ?? SEED_MAX, SEED_MAX)
+  if (control === "randomize") return Math.floor(min + Math.random() * (max - min))
+  if (typeof value === "string") return String(BigInt(value) + (control === "increment" ? 1n : -1n))
+  return Math.min(max, Math.max(min, Number(value) + (control === "increment" ? 1 : -1)))
+}

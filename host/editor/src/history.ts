@@ -1,0 +1,110 @@
+// What ran: its pictures, and the workflow that made them.
+import * as api from "./api"
+import type { FileRef, HistoryEntry } from "./api"
+import { duration, h, icon, iconButton, toast } from "./dom"
+import { showPicture } from "./lightbox"
+import type { Picture } from "./quantize"
+import { QUANTIZE } from "./quantize"
+import { promptTitle } from "./queue"
+
+const SHOWN = 64
+
+export function picturesOf(entry: HistoryEntry): FileRef[] {
+  return Object.values(entry.outputs ?? {}).flatMap((output) =>
+    [...(output.images ?? []), ...(output.gifs ?? [])].filter((file) => file?.filename))
+}
+
+export function timesOf(entry: HistoryEntry): { started?: number; ms?: number } {
+  const messages = entry.status?.messages ?? []
+  const at = (type: RegExp) => messages.find(([name]) => type.test(name))?.[1]?.timestamp
+  const started = at(/^execution_start$/)
+  const ended = at(/^execution_(success|error|interrupted)$/)
+  return { started, ms: started !== undefined && ended !== undefined ? ended - started : undefined }
+}
+
+export class HistoryPanel {
+  readonly element = h("section", { class: "panel-body" })
+  entries: [string, HistoryEntry][] = []
+  onEntries = () => {}
+  private asked = 0
+
+  constructor(private readonly load: (workflow: unknown, name: string) => void) {
+    this.render()
+  }
+
+  async refresh() {
+    const turn = ++this.asked
+    try {
+      const history = await api.history_(SHOWN)
+      if (turn !== this.asked) return
+      // The answer is an object, and a script puts ids that look like numbers first.
+      this.entries = Object.entries(history)
+        .map((pair, i) => ({ pair, i, started: timesOf(pair[1]).started ?? 0 }))
+        .sort((a, b) => b.started - a.started || b.i - a.i)
+        .map(({ pair }) => pair)
+    } catch {
+      return
+    }
+    this.render()
+    this.onEntries()
+  }
+
+  pictures(): Picture[] {
+    return this.entries.flatMap(([, entry]) => {
+      const quantized = Object.values(entry.prompt?.[2] ?? {}).some((node) => node.class_type === QUANTIZE)
+      return picturesOf(entry).map((file) => ({
+        label: `${file.filename}${quantized ? " (quantized)" : ""}`, url: api.viewUrl(file), quantized,
+      }))
+    })
+  }
+
+  private async act(what: Promise<void>) {
+    try {
+      await what
+    } catch (error) {
+      toast((error as Error).message, "error")
+    }
+    await this.refresh()
+  }
+
+  private card(id: string, entry: HistoryEntry): Node {
+    const files = picturesOf(entry)
+    const { started, ms } = timesOf(entry)
+    const messages = entry.status?.messages ?? []
+    const failure = messages.find(([type]) => type === "execution_error")?.[1]
+    const interrupted = messages.some(([type]) => type === "execution_interrupted")
+    const state = failure ? "failed" : interrupted ? "interrupted" : ""
+    const title = promptTitle(entry.prompt)
+    const restore = () => {
+      const workflow = entry.prompt[3]?.extra_pnginfo?.workflow ?? entry.prompt[2]
+      this.load(workflow, files[0]?.filename.replace(/\.[^.]*$/, "") ?? "workflow")
+    }
+    const urls = files.map((file) => api.viewUrl(file))
+    const pictures = files.slice(0, 4).map((file, i) =>
+      h("button", { type: "button", class: "thumb", "aria-label": `Show ${file.filename}`, onclick: () => showPicture(files, urls, i) },
+        h("img", { src: urls[i], alt: title, loading: "lazy", onload: (event: Event) => {
+          const img = event.target as HTMLImageElement
+          img.classList.toggle("crisp", img.naturalWidth < 200)
+        } }),
+        i === 3 && files.length > 4 ? h("span", { class: "thumb-more" }, `+${files.length - 4}`) : null))
+    const note = [started ? new Date(started).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" }) : "", ms !== undefined ? duration(ms) : "", state]
+    return h("article", { class: `history-card ${state}` },
+      pictures.length ? h("div", { class: `thumbs n${pictures.length}` }, ...pictures) : null,
+      failure ? h("p", { class: "history-error" }, icon("warning"), String(failure.exception_message ?? "").trim()) : null,
+      h("div", { class: "history-foot" },
+        h("div", { class: "history-text" }, h("span", { class: "history-title", title }, title), h("span", { class: "muted" }, note.filter(Boolean).join(" · "))),
+        iconButton("open", "Load this workflow", restore),
+        iconButton("trash", "Remove from the history", () => void this.act(api.dropHistory([id])))))
+  }
+
+  private render() {
+    if (!this.entries.length) {
+      this.element.replaceChildren(
+        h("div", { class: "empty" }, h("p", {}, "No runs yet."), h("p", { class: "muted" }, "Pictures appear here when the queue has finished one.")))
+      return
+    }
+    this.element.replaceChildren(
+      h("div", { class: "history" }, ...this.entries.map(([id, entry]) => this.card(id, entry))),
+      h("button", { type: "button", class: "button quiet", onclick: () => void this.act(api.clearHistory()) }, "Clear the history"))
+  }
+}

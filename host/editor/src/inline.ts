@@ -1,0 +1,82 @@
+// A text field laid over a widget on the canvas while its value is typed.
+import type { LGraphCanvas, LGraphNode } from "@comfyorg/litegraph"
+import { h } from "./dom"
+
+interface Open {
+  field: HTMLInputElement | HTMLTextAreaElement
+  place(): void
+  close(keep: boolean): void
+}
+let open: Open | null = null
+
+export interface EditorOptions {
+  multiline?: boolean
+  value?: string
+  done?(text: string): void
+}
+
+export const editorIsOpen = () => open !== null
+
+// Puts the open field back over its widget after the canvas moved.
+export function placeEditor() {
+  open?.place()
+}
+
+export function closeEditor(keep = true) {
+  open?.close(keep)
+}
+
+export function openEditor(canvas: LGraphCanvas, node: LGraphNode, widget: any, options: EditorOptions) {
+  closeEditor()
+  const { multiline } = options
+  const label = `${widget.label ?? widget.name} of ${node.title}`
+  const field = h(multiline ? "textarea" : "input", { class: "inline-editor", "aria-label": label, spellcheck: "false" })
+  field.value = options.value ?? String(widget.value ?? "")
+  const place = () => {
+    const { scale, offset } = canvas.ds
+    const margin = 15
+    const width = (widget.width || node.size[0]) - 2 * margin
+    const height = multiline ? widget.computedHeight - 6 : 22
+    Object.assign(field.style, {
+      left: `${(node.pos[0] + margin + offset[0]) * scale}px`,
+      top: `${(node.pos[1] + widget.y + offset[1]) * scale}px`,
+      width: `${width}px`,
+      height: `${height}px`,
+      transform: `scale(${scale})`,
+    })
+  }
+  let closed = false
+  const close = (keep: boolean) => {
+    if (closed) return
+    closed = true
+    open = null
+    widget.editing = false
+    const text = field.value
+    field.remove()
+    if (keep) {
+      if (multiline) widget.value = text
+      options.done?.(text)
+    }
+    canvas.setDirty(true, true)
+    canvas.canvas.focus()
+  }
+  field.addEventListener("keydown", (event) => {
+    const key = (event as KeyboardEvent).key
+    if (key === "Escape") close(false)
+    else if (key === "Enter" && (!multiline || (event as KeyboardEvent).ctrlKey)) close(true)
+    else {
+      event.stopPropagation() // the canvas must not see what is typed
+      return
+    }
+    if (!(event as KeyboardEvent).ctrlKey) event.stopPropagation()
+    event.preventDefault()
+  })
+  field.addEventListener("blur", () => close(true))
+  widget.editing = true
+  canvas.canvas.parentElement!.append(field)
+  open = { field, place, close }
+  place()
+  field.focus()
+  field.select()
+  canvas.setDirty(true, true)
+}

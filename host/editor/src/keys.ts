@@ -1,0 +1,67 @@
+// Shortcuts: one table for doing and for showing them.
+import { h, iconButton } from "./dom"
+
+export interface Shortcut {
+  keys: string // as shown: "Ctrl+Enter"; several are separated by " or "
+  text: string
+  run?: () => void // none: the canvas does it itself
+  typing?: boolean // works while a field is being typed in, too
+}
+
+function matches(event: KeyboardEvent, keys: string): boolean {
+  return keys.split(" or ").some((combination) => {
+    const parts = combination.split("+")
+    const key = parts.pop()!.toLowerCase()
+    const control = event.ctrlKey || event.metaKey
+    const shifted = key.length === 1 && !/[a-z0-9]/.test(key) // "?" needs Shift on most keyboards
+    return (
+      event.key.toLowerCase() === key &&
+      control === parts.includes("Ctrl") &&
+      event.altKey === parts.includes("Alt") &&
+      (shifted || event.shiftKey === parts.includes("Shift"))
+    )
+  })
+}
+
+const isTyping = (target: EventTarget | null) =>
+  target instanceof HTMLElement && (/^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable)
+
+export function installShortcuts(shortcuts: Shortcut[]) {
+  window.addEventListener(
+    "keydown",
+    (event) => {
+      if (document.querySelector("dialog[open]") && event.key !== "Escape") return
+      const shortcut = shortcuts.find((s) => s.run && matches(event, s.keys))
+      if (!shortcut || (isTyping(event.target) && !shortcut.typing)) return
+      event.preventDefault()
+      event.stopPropagation()
+      shortcut.run!()
+    },
+    true,
+  )
+}
+
+export function showShortcuts(shortcuts: Shortcut[]) {
+  const rows = shortcuts.map(({ keys, text }) =>
+    h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))),
+  )
+  const dialog = h(
+    "dialog",
+    { class: "dialog", "aria-labelledby": "help-title" },
+    h("header", {}, h("h2", { id: "help-title" }, "Shortcuts"), iconButton("close", "Close", () => dialog.close())),
+    h("table", { class: "keys" }, h("tbody", {}, ...rows)),
+  )
+  dialog.addEventListener("close", () => dialog.remove())
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close()
+  })
+  document.body.append(dialog)
+  dialog.showModal()
+}
+
+function keyCaps(keys: string): (Node | string)[] {
+  return keys.split(" or ").flatMap((combination, i) => [
+    ...(i ? [" or "] : []),
+    ...combination.split("+").flatMap((key, k) => [...(k ? [" "] : []), h("kbd", {}, key)]),
+  ])
+}

@@ -1,0 +1,65 @@
+// Places for the nodes of a workflow that has none: columns from left to right along the links.
+
+export interface LayoutNode {
+  id: string | number
+  width: number
+  height: number
+  from: (string | number)[] // ids that feed it
+}
+
+const GAP_X = 64
+const GAP_Y = 56 // room for a title bar too
+
+function columnsOf(nodes: LayoutNode[]): Map<LayoutNode, number> {
+  const byId = new Map(nodes.map((node) => [node.id, node]))
+  const column = new Map<LayoutNode, number>()
+  const open = new Set<LayoutNode>()
+  const visit = (node: LayoutNode): number => {
+    const known = column.get(node)
+    if (known !== undefined) return known
+    if (open.has(node)) return 0 // a cycle: the server will say so, but it must be visible
+    open.add(node)
+    let depth = 0
+    for (const id of node.from) {
+      const origin = byId.get(id)
+      if (origin) depth = Math.max(depth, visit(origin) + 1)
+    }
+    open.delete(node)
+    column.set(node, depth)
+    return depth
+  }
+  nodes.forEach(visit)
+  // What needs nothing stands right before whatever first needs it.
+  for (const node of nodes) {
+    if (node.from.length) continue
+    const users = nodes.filter((other) => other.from.includes(node.id))
+    if (users.length)
+      column.set(node, Math.max(0, Math.min(...users.map((user) => column.get(user)!)) - 1))
+  }
+  return column
+}
+
+export function layout(nodes: LayoutNode[]): Map<string | number, [number, number]> {
+  const column = columnsOf(nodes)
+  const columns: LayoutNode[][] = []
+  for (const node of nodes) (columns[column.get(node)!] ??= []).push(node)
+  const places = new Map<string | number, [number, number]>()
+  const centre = new Map<string | number, number>()
+  let x = 0
+  for (const members of columns) {
+    if (!members) continue
+    const wish = (node: LayoutNode) => {
+      const known = node.from.map((id) => centre.get(id)).filter((y) => y !== undefined)
+      return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0
+    }
+    const sorted = members.map((node, i) => ({ node, i, y: wish(node) })).sort((a, b) => a.y - b.y || a.i - b.i)
+    let y = 0
+    for (const { node } of sorted) {
+      places.set(node.id, [x, y])
+      centre.set(node.id, y + node.height / 2)
+      y += node.height + GAP_Y
+    }
+    x += Math.max(...members.map((node) => node.width)) + GAP_X
+  }
+  return places
+}

@@ -1,0 +1,122 @@
+// A class of the canvas library for each node that the server has.
+import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
+import { viewUrl } from "./api"
+import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
+import { theme } from "./theme"
+import { addWidget, showPictures } from "./widgets"
+import { registerVirtual } from "./virtual"
+
+// What the page remembers about a node on the canvas, beside what the library does.
+export interface GraftNode extends LGraphNode {
+  spec?: NodeSpec
+  faults?: { input: string; text: string }[]
+  run?: { state: string; value: number; max: number }
+}
+
+const HEX_DIM = "66"
+
+export function drawRunState(node: GraftNode, ctx: CanvasRenderingContext2D) {
+  const { run } = node
+  if (!run || run.state !== "running" || node.flags.collapsed) return
+  const t = theme()
+  const part = run.max > 0 ? Math.min(1, run.value / run.max) : 0
+  ctx.fillStyle = t.accent + HEX_DIM
+  ctx.fillRect(0, 0, node.size[0], 3)
+  ctx.fillStyle = t.accent
+  ctx.fillRect(0, 0, node.size[0] * part, 3)
+}
+
+// The widgets that an error points to get a red frame; sockets have a mark of their own.
+export function drawFaults(node: GraftNode, ctx: CanvasRenderingContext2D) {
+  if (!node.faults?.length || node.flags.collapsed) return
+  const t = theme()
+  ctx.strokeStyle = t.danger
+  ctx.lineWidth = 1.5
+  for (const { input } of node.faults) {
+    const widget = node.widgets?.find((w) => w.name === input)
+    if (!widget) continue
+    const height = (widget.computedHeight ?? 24) - 4
+    ctx.beginPath()
+    ctx.roundRect(13, widget.y - 1, node.size[0] - 26, height + 1, height < 30 ? height / 2 : 7)
+    ctx.stroke()
+  }
+}
+
+function strokes(node: GraftNode) {
+  node.strokeStyles["running"] = () =>
+    node.run?.state === "running" ? { color: theme().accent, lineWidth: 2, padding: 3 } : undefined
+  node.strokeStyles["error"] = () =>
+    node.faults?.length || node.has_errors || node.run?.state === "error"
+      ? { color: theme().danger, lineWidth: 2, padding: 3 }
+      : undefined
+  node.strokeStyles["selected"] = () =>
+    node.selected ? { color: theme().accent, lineWidth: 1.5, padding: node.run?.state === "running" ? 7 : 3 } : undefined
+}
+
+export function dress(node: GraftNode) {
+  strokes(node)
+  node.onDrawForeground = (ctx: CanvasRenderingContext2D) => {
+    drawRunState(node, ctx)
+    drawFaults(node, ctx)
+  }
+}
+
+function build(node: GraftNode, spec: NodeSpec) {
+  node.spec = spec
+  node.serialize_widgets = true
+  node.properties["Node name for S&R"] = spec.name
+  for (const input of spec.inputs) {
+    if (input.widget) continue
+    const slot = node.addInput(input.name, input.type)
+    if (input.optional) slot.shape = LiteGraph.CIRCLE_SHAPE + 4 // a hollow circle
+    if (input.options.tooltip) Object.assign(slot, { tooltip: input.options.tooltip })
+  }
+  for (const place of widgetPlaces(spec)) {
+    const widget = addWidget(node, place)
+    if (place.kind !== "value") continue
+    widget.tooltip = place.input.options.tooltip
+    widget.advanced = place.input.options.advanced
+    if (!place.input.options.socketless)
+      node.addInput(place.name, place.input.type, { widget: { name: place.name } })
+  }
+  for (const output of spec.outputs) node.addOutput(output.name, output.type)
+  watchUpload(node, spec)
+  dress(node)
+  const [width, height] = node.computeSize()
+  const texts = spec.inputs.filter((input) => input.widget && input.options.multiline).length
+  node.setSize([Math.max(width, texts ? 320 : 240), height + (texts ? 40 : 0)])
+}
+
+// A node that loads a picture shows the one chosen.
+function watchUpload(node: GraftNode, spec: NodeSpec) {
+  const input = spec.inputs.find((candidate) => candidate.options.image_upload)
+  const widget: any = input && node.widgets?.find((w) => w.name === input.name)
+  if (!widget) return
+  const show = () => {
+    const match = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/.exec(String(widget.value ?? ""))
+    if (match) showPictures(node, [viewUrl({ filename: match[2], subfolder: match[1] ?? "", type: match[3] ?? "input" })])
+  }
+  const before = widget.callback
+  widget.callback = (...given: unknown[]) => {
+    before?.apply(widget, given)
+    show()
+  }
+  node.onConfigure = () => show()
+  if (widget.value) show()
+}
+
+export function registerNodes(specs: Specs) {
+  LiteGraph.clearRegisteredTypes()
+  for (const spec of specs.values()) {
+    class Node extends LGraphNode {
+      static title = spec.title
+      constructor(title: string) {
+        super(title || spec.title, spec.name)
+        build(this as GraftNode, spec)
+      }
+    }
+    LiteGraph.registerNodeType(spec.name, Node as any)
+    Object.assign(Node, { category: spec.category, title: spec.title })
+  }
+  registerVirtual()
+}

@@ -1,0 +1,112 @@
+// Where the time and the memory of the last run went.
+import { systemStats } from "./api"
+import { bytes, duration, h, svg } from "./dom"
+import type { Run } from "./progress"
+
+const EVERY = 400 // ms between two looks at the memory
+const POINTS = 2000
+
+export interface Sample {
+  at: number
+  ram: number
+  vram: number
+}
+
+export class ProfilePanel {
+  readonly element = h("section", { class: "panel-body profile" })
+  private run: Run | null = null
+  private titles = new Map<string, string>()
+  private samples: Sample[] = []
+  private timer = 0
+
+  constructor() {
+    this.render()
+  }
+
+  start(run: Run, titles: Map<string, string>) {
+    this.run = run
+    this.titles = titles
+    this.samples = []
+    clearInterval(this.timer)
+    const look = () => void this.sample(run)
+    this.timer = window.setInterval(look, EVERY)
+    look()
+  }
+
+  private async sample(run: Run) {
+    if (run.state !== "running") return clearInterval(this.timer)
+    try {
+      const { system, devices } = await systemStats()
+      const vram = devices.filter((d) => d.type !== "cpu").reduce((sum, d) => sum + d.vram_total - d.vram_free, 0)
+      if (this.samples.length < POINTS)
+        this.samples.push({ at: performance.now(), ram: system.ram_total - system.ram_free, vram })
+    } catch {
+      // The curve has a gap; the run goes on.
+    }
+  }
+
+  finish() {
+    clearInterval(this.timer)
+    this.render()
+  }
+
+  render() {
+    const { run } = this
+    if (!run || run.state === "running") {
+      this.element.replaceChildren(
+        h("div", { class: "empty" },
+          h("p", {}, run ? "The run is being measured." : "Run a workflow to see where its time and memory went."),
+          h("p", { class: "muted" }, "Every node, phase and the memory in use are noted while it runs.")))
+      return
+    }
+    const total = (run.ended ?? run.started) - run.started
+    const nodes = [...run.nodes.entries()]
+      .map(([id, node]) => ({ id, node, ms: node.started === undefined ? 0 : (node.ended ?? run.ended!) - node.started }))
+    const ran = nodes.filter(({ ms, node }) => ms > 0 || node.state === "finished").sort((a, b) => b.ms - a.ms)
+    const cached = nodes.filter(({ node }) => node.state === "cached").length
+    const rows = ran.map(({ id, node, ms }) => this.row(
+      this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`,
+      ms, total, node.max > 1 && ms ? `${(node.value / (ms / 1000)).toPrecision(3)} it/s` : ""))
+    this.element.replaceChildren(
+      h("p", { class: "profile-total" }, h("strong", {}, duration(total)), ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`),
+      h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows),
+      ...this.phases(run, total), ...this.memory(run))
+  }
+
+  private row(name: string, ms: number, total: number, note = ""): Node {
+    const bar = h("i", {})
+    bar.style.width = `${total > 0 ? Math.max(0.5, (100 * ms) / total) : 0}%`
+    return h("div", { class: "bar" },
+      h("span", { class: "bar-name", title: name }, name), h("span", { class: "bar-track" }, bar),
+      h("span", { class: "bar-value" }, note ? h("em", {}, note) : null, duration(ms)))
+  }
+
+  private phases(run: Run, total: number): Node[] {
+    const sums = new Map<string, number>()
+    for (const { name, started, ended } of run.phases)
+      sums.set(name, (sums.get(name) ?? 0) + (ended ?? run.ended ?? started) - started)
+    if (!sums.size) return []
+    const rows = [...sums].sort((a, b) => b[1] - a[1]).map(([name, ms]) => this.row(name, ms, total))
+    return [h("h3", {}, "Time by phase"), h("div", { class: "bars" }, ...rows)]
+  }
+
+  private memory(run: Run): Node[] {
+    const { samples } = this
+    if (samples.length < 2) return []
+    const end = run.ended ?? samples.at(-1)!.at
+    const curve = (key: "ram" | "vram", label: string) => {
+      const values = samples.map((s) => s[key])
+      const [low, high] = [Math.min(...values), Math.max(...values)]
+      if (!high) return null
+      const span = Math.max(high - low, 64 << 20)
+      const x = (at: number) => (340 * Math.max(0, at - run.started)) / Math.max(1, end - run.started)
+      const path = samples.map((s, i) => `${i ? "L" : "M"}${x(s.at).toFixed(1)} ${(56 - (48 * (s[key] - low)) / span).toFixed(1)}`).join("")
+      return h("figure", { class: "memory" },
+        svg("svg", { viewBox: "0 0 340 60", preserveAspectRatio: "none", role: "img", "aria-label": `${label} during the run` },
+          svg("path", { d: `${path}L${x(samples.at(-1)!.at).toFixed(1)} 60L${x(samples[0].at).toFixed(1)} 60Z`, class: "memory-area" }),
+          svg("path", { d: path, class: "memory-line" })),
+        h("figcaption", {}, `${label}: from ${bytes(low)} to ${bytes(high)} at most`))
+    }
+    return [h("h3", {}, "Memory"), ...[curve("ram", "Memory in use"), curve("vram", "Device memory")].filter((c) => c !== null)]
+  }
+}

@@ -1,0 +1,309 @@
+// The panel for QuantizeModel: what each threshold costs and brings, seen before anything runs again.
+import { Compare } from "./compare"
+import { h, svg } from "./dom"
+import { advice, fate, parsePlan, predict, type Plan, type PlanLayer, type Thresholds } from "./plan"
+import type { Editor } from "./graph"
+import type { GraftNode } from "./nodes"
+
+export const QUANTIZE = "QuantizeModel"
+const WIDTH = 340
+const HEIGHT = 240
+const PAD = { left: 40, right: 10, top: 10, bottom: 30 }
+
+export interface Picture {
+  label: string
+  url: string
+  quantized: boolean
+}
+
+interface Control {
+  key: "conv" | "linear" | "density"
+  widget: string
+  label: string
+  max: number
+  step: number
+}
+const CONTROLS: Control[] = [
+  { key: "conv", widget: "conv_mse_threshold", label: "Error limit, convolutions", max: 1, step: 0.01 },
+  { key: "linear", widget: "linear_mse_threshold", label: "Error limit, linear layers", max: 1, step: 0.01 },
+  { key: "density", widget: "compute_density_threshold", label: "Least compute density", max: 2000, step: 10 },
+]
+
+// A value on a logarithmic axis, as a part of its length; zero and less stand at the start.
+export function logPlace(value: number, low: number, high: number): number {
+  if (value <= low) return 0
+  return Math.min(1, Math.log(value / low) / Math.log(high / low))
+}
+export function logValue(place: number, low: number, high: number): number {
+  return low * Math.pow(high / low, Math.min(1, Math.max(0, place)))
+}
+
+// Whole decades that hold all values.
+function decades(values: number[], low: number, high: number): [number, number] {
+  const positive = values.filter((v) => v > 0)
+  const from = Math.min(low, ...positive)
+  const to = Math.max(high, ...positive)
+  return [10 ** Math.floor(Math.log10(from)), 10 ** Math.ceil(Math.log10(to) - 1e-9)]
+}
+
+export class QuantizePanel {
+  readonly element = h("section", { class: "panel-body quantize" })
+  private readonly plans = new Map<string, Plan>()
+  private pictures: Picture[] = []
+  private readonly compare = new Compare()
+  private node: GraftNode | null = null
+  private drawn = ""
+
+  constructor(private readonly editor: Editor) {}
+
+  // A node showed something; its plan is kept.
+  take(node: string, output: any) {
+    const plan = parsePlan(Array.isArray(output?.plan) ? output.plan[0] : output?.plan)
+    if (!plan) return
+    this.plans.set(node, plan)
+    this.render(true)
+  }
+
+  setPictures(pictures: Picture[]) {
+    this.pictures = pictures
+    this.render(true)
+  }
+
+  // Draws again when the node or its plan is another; `force` always.
+  render(force = false) {
+    if (!this.element.isConnected || (this.element.closest("[hidden]") && !force)) return
+    const nodes = this.editor.nodes.filter((node) => node.type === QUANTIZE)
+    this.node = this.editor.selected.find((node) => nodes.includes(node)) ?? nodes[0] ?? null
+    const plan = this.plan()
+    const key = `${this.node?.id}/${plan?.layers.length}`
+    if (!force && key === this.drawn) return this.update()
+    this.drawn = key
+    if (this.element.contains(document.activeElement) && key === this.drawn && !force) return this.update()
+    this.element.replaceChildren(...this.content(plan))
+    this.update()
+  }
+
+  private plan(): Plan | null {
+    const own = this.node && this.plans.get(String(this.node.id))
+    return own ?? [...this.plans.values()].at(-1) ?? null
+  }
+
+  private content(plan: Plan | null): Node[] {
+    const parts: Node[] = []
+    if (!this.node) parts.push(this.invitation())
+    if (this.node) parts.push(this.sliders())
+    if (plan) parts.push(this.plot(plan), this.cards())
+    else if (this.node)
+      parts.push(
+        h("div", { class: "empty" },
+          h("p", {}, "Run the workflow once: QuantizeModel measures every layer and shows its plan here."),
+          h("p", { class: "muted" }, "Each layer then is a point, by how much arithmetic it does for a byte and how much error it would cause. Moving a threshold shows at once what it brings; nothing is measured again.")),
+      )
+    parts.push(...this.comparison())
+    return parts
+  }
+
+  private invitation(): Node {
+    const offered = this.editor.specs.has(QUANTIZE)
+    return h("div", { class: "empty" },
+      h("p", {}, "Quantization computes with 8-bit numbers where the picture does not suffer."),
+      h("p", { class: "muted" }, offered
+        ? "Put QuantizeModel between a checkpoint and a sampler, run once, and tune its thresholds here."
+        : "This server has no QuantizeModel node."),
+      offered
+        ? h("button", { type: "button", class: "button", onclick: () => { this.editor.add(QUANTIZE, this.editor.middle()); this.render(true) } }, "Add QuantizeModel")
+        : null)
+  }
+
+  private widget(name: string): any {
+    return this.node?.widgets?.find((w) => w.name === name)
+  }
+
+  private thresholds(): Thresholds {
+    const value = (name: string, fallback: number) => Number(this.widget(name)?.value ?? fallback)
+    const on = (name: string) => {
+      const v = this.widget(name)?.value
+      return v === undefined || v === true || v === "enable"
+    }
+    return {
+      conv: value("conv_mse_threshold", 0.1),
+      linear: value("linear_mse_threshold", 0.1),
+      density: value("compute_density_threshold", 300),
+      useConv: on("quantize_conv"),
+      useLinear: on("quantize_linear"),
+    }
+  }
+
+  private set(control: Control, value: number) {
+    const widget = this.widget(control.widget)
+    if (!widget) return
+    const digits = control.key === "density" ? 0 : value < 0.001 ? 6 : value < 0.1 ? 4 : 3
+    const max = widget.options.max ?? control.max
+    widget.value = Math.min(max, Math.max(0, Number(value.toFixed(digits))))
+    this.editor.canvas.setDirty(true)
+    this.editor.onChange()
+    this.update()
+  }
+
+  private sliders(): Node {
+    const rows = CONTROLS.map((control) => {
+      const field = (type: string) =>
+        h("input", {
+          type, min: "0", max: String(type === "range" ? control.max : (this.widget(control.widget)?.options.max ?? control.max)),
+          step: type === "range" ? "any" : String(control.step), "data-control": control.key, "aria-label": control.label,
+          oninput: (event: Event) => {
+            const text = (event.target as HTMLInputElement).value
+            if (text !== "") this.set(control, Number(text))
+          },
+        })
+      return h("div", { class: `threshold ${control.key}` },
+        h("span", { class: "threshold-label" }, control.label), field("range"), field("number"))
+    })
+    return h("div", { class: "thresholds" }, ...rows)
+  }
+
+  private axes(plan: Plan) {
+    const t = this.thresholds()
+    const x = decades(plan.layers.map((l) => l.density), 10, Math.max(1000, t.density))
+    const y = decades(plan.layers.map((l) => l.mse).filter((m) => m > 1e-9), 1e-4, 1)
+    return { x, y }
+  }
+
+  private plot(plan: Plan): Node {
+    const { x, y } = this.axes(plan)
+    const inner = { width: WIDTH - PAD.left - PAD.right, height: HEIGHT - PAD.top - PAD.bottom }
+    const px = (v: number) => PAD.left + logPlace(v, ...x) * inner.width
+    const py = (v: number) => PAD.top + (1 - logPlace(v, ...y)) * inner.height
+    const grid: SVGElement[] = []
+    for (let v = x[0]; v <= x[1] * 1.01; v *= 10)
+      grid.push(
+        svg("line", { x1: px(v), x2: px(v), y1: PAD.top, y2: PAD.top + inner.height, class: "plot-grid" }),
+        svg("text", { x: px(v), y: HEIGHT - 16, class: "plot-tick", "text-anchor": "middle" }, v >= 1000 ? `${v / 1000}k` : String(v)))
+    for (let v = y[0]; v <= y[1] * 1.01; v *= 10)
+      grid.push(
+        svg("line", { y1: py(v), y2: py(v), x1: PAD.left, x2: PAD.left + inner.width, class: "plot-grid" }),
+        svg("text", { x: PAD.left - 5, y: py(v) + 3, class: "plot-tick", "text-anchor": "end" }, v >= 0.01 ? String(Number(v.toPrecision(1))) : `1e${Math.round(Math.log10(v))}`))
+    const most = Math.max(1, ...plan.layers.map((layer) => layer.flops))
+    const points = plan.layers.map((layer) => this.point(layer, px(layer.density), py(layer.mse), most))
+    const lines = CONTROLS.map((control) => this.line(control, { x, y, px, py }))
+    const labels = [
+      svg("text", { x: PAD.left + inner.width / 2, y: HEIGHT - 3, class: "plot-label", "text-anchor": "middle" }, "compute density, FLOP a byte"),
+      svg("text", { x: 11, y: PAD.top + inner.height / 2, class: "plot-label", "text-anchor": "middle", transform: `rotate(-90 11 ${PAD.top + inner.height / 2})` }, "error of the latent"),
+    ]
+    return h("figure", { class: "plot" },
+      svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Layers by compute density and error" },
+        ...grid, ...labels, svg("g", {}, ...points), ...lines),
+      h("figcaption", { class: "legend" },
+        h("span", { class: "key conv" }, "convolution"), h("span", { class: "key linear" }, "linear"),
+        h("span", { class: "key off" }, "left as it is")))
+  }
+
+  private point(layer: PlanLayer, x: number, y: number, most: number): SVGElement {
+    const r = 2.2 + 4 * Math.sqrt(layer.flops / most)
+    const title = `${layer.name}\n${layer.kind}, density ${layer.density.toPrecision(3)}, error ${layer.mse.toPrecision(2)}${layer.reason ? `\n${layer.reason}` : ""}`
+    const dot = svg("circle", { cx: x, cy: y, r: r.toFixed(2), class: `point ${layer.kind}` }, svg("title", {}, title))
+    dot.dataset.layer = layer.name
+    return dot
+  }
+
+  // A threshold in the plot: dragged, or moved with the arrow keys.
+  private line(control: Control, axes: { x: [number, number]; y: [number, number]; px(v: number): number; py(v: number): number }): SVGElement {
+    const vertical = control.key === "density"
+    const group = svg("g", {
+      class: `line ${control.key}`, tabindex: "0", role: "slider", "aria-label": control.label,
+      "aria-orientation": vertical ? "horizontal" : "vertical", "aria-valuemin": "0", "aria-valuemax": String(control.max), "data-line": control.key,
+    })
+    const shape = svg("line", vertical ? { y1: PAD.top, y2: HEIGHT - PAD.bottom } : { x1: PAD.left, x2: WIDTH - PAD.right })
+    const grip = shape.cloneNode() as SVGElement
+    grip.classList.add("grip")
+    const knob = svg("circle", { r: 4.5, ...(vertical ? { cy: PAD.top + 4 } : { cx: control.key === "conv" ? WIDTH - PAD.right - 4 : PAD.left + 8 }) })
+    group.append(shape, grip, knob)
+    ;(group as any).place = (value: number) => {
+      const at = vertical ? axes.px(value) : axes.py(value)
+      for (const element of [shape, grip])
+        for (const end of vertical ? ["x1", "x2"] : ["y1", "y2"]) element.setAttribute(end, String(at))
+      knob.setAttribute(vertical ? "cx" : "cy", String(at))
+      group.setAttribute("aria-valuenow", String(value))
+    }
+    const value = () => this.thresholds()[control.key]
+    group.addEventListener("keydown", (event) => {
+      const up = event.key === "ArrowUp" || event.key === "ArrowRight"
+      if (!up && event.key !== "ArrowDown" && event.key !== "ArrowLeft") return
+      event.preventDefault()
+      const factor = event.shiftKey ? 1.5 : 1.05
+      const low = vertical ? 1 : 1e-5
+      this.set(control, Math.max(low, value()) * (up ? factor : 1 / factor))
+    })
+    group.addEventListener("pointerdown", (event) => {
+      event.preventDefault()
+      ;(group as unknown as HTMLElement).focus()
+      group.setPointerCapture(event.pointerId)
+      const box = group.ownerSVGElement!.getBoundingClientRect()
+      const move = (e: PointerEvent) => {
+        const x = ((e.clientX - box.left) / box.width) * WIDTH
+        const y = ((e.clientY - box.top) / box.height) * HEIGHT
+        const place = vertical
+          ? (x - PAD.left) / (WIDTH - PAD.left - PAD.right)
+          : 1 - (y - PAD.top) / (HEIGHT - PAD.top - PAD.bottom)
+        this.set(control, place <= 0 ? 0 : logValue(place, ...(vertical ? axes.x : axes.y)))
+      }
+      group.addEventListener("pointermove", move)
+      group.addEventListener("pointerup", () => group.removeEventListener("pointermove", move), { once: true })
+    })
+    return group
+  }
+
+  private cards(): Node {
+    const card = (id: string, label: string) =>
+      h("div", { class: "card" }, h("strong", { "data-card": id }, "–"), h("span", {}, label))
+    return h("div", {},
+      h("div", { class: "cards", "aria-live": "polite" },
+        card("speedup", "predicted speed"), card("size", "size of weights"), card("count", "layers"), card("error", "worst layer error")),
+      h("p", { class: "muted", "data-card": "advice" }))
+  }
+
+  // Everything that follows from the thresholds, without building anything anew.
+  private update() {
+    const t = this.thresholds()
+    for (const control of CONTROLS) {
+      for (const input of this.element.querySelectorAll<HTMLInputElement>(`input[data-control=${control.key}]`))
+        if (input !== document.activeElement || input.type === "range") input.value = String(t[control.key])
+      const line: any = this.element.querySelector(`[data-line=${control.key}]`)
+      line?.place(t[control.key])
+    }
+    const plan = this.plan()
+    if (!plan) return
+    const byName = new Map(plan.layers.map((layer) => [layer.name, layer]))
+    for (const dot of this.element.querySelectorAll<SVGElement>(".point")) {
+      const layer = byName.get(dot.dataset.layer!)
+      if (layer) dot.classList.toggle("off", fate(layer, t) !== "chosen")
+    }
+    const p = predict(plan, t)
+    const put = (id: string, text: string) => {
+      const element = this.element.querySelector(`[data-card=${id}]`)
+      if (element) element.textContent = text
+    }
+    put("speedup", `${p.speedup.toFixed(2)}×`)
+    put("size", p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
+    put("count", `${p.count} of ${plan.layers.length}`)
+    put("error", p.count ? p.error.toPrecision(2) : "0")
+    const assumption = plan.gain.measured ? "" : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
+    put("advice", `${advice(p)}${assumption}`.trim())
+  }
+
+  private comparison(): Node[] {
+    const title = h("h3", {}, "Before and after")
+    if (this.pictures.length < 2)
+      return [title, h("p", { class: "muted" }, "Two pictures in the history can be compared here.")]
+    const before = this.pictures.find((p) => !p.quantized && p !== this.pictures[0]) ?? this.pictures[1]
+    const after = this.pictures[0]
+    const choice = (label: string, chosen: Picture, change: () => void) =>
+      h("label", { class: "field" }, h("span", {}, label),
+        h("select", { onchange: change }, ...this.pictures.map((p) => h("option", { value: p.url, selected: p === chosen }, p.label))))
+    const show = () => this.compare.show(first.querySelector("select")!.value, second.querySelector("select")!.value)
+    const first = choice("Before", before, () => show())
+    const second = choice("After", after, () => show())
+    this.compare.show(before.url, after.url)
+    return [title, this.compare.element, h("div", { class: "two" }, first, second)]
+  }
+}

@@ -1,0 +1,291 @@
+// What stands on a node and lets its values be set.
+import { LiteGraph, type LGraphCanvas, type LGraphNode } from "@comfyorg/litegraph"
+import * as api from "./api"
+import { h, toast } from "./dom"
+import { openEditor } from "./inline"
+import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
+import { theme } from "./theme"
+
+const MARGIN = 15
+const LINE = 15
+export const SEED_MAX = 2 ** 50 // as far as ComfyUI's page draws them, and exact in a JavaScript number
+
+export interface Hooks {
+  changed(node: LGraphNode): void
+}
+let hooks: Hooks = { changed() {} }
+export function setHooks(given: Hooks) {
+  hooks = given
+}
+
+// An INT may be a string of digits when it is too large for a number (json.ts).
+export function showNumber(value: unknown, input: InputSpec): string {
+  if (typeof value === "string") return value
+  const number = Number(value)
+  if (input.type === "INT" || Number.isNaN(number)) return String(value)
+  const step = input.options.step ?? 0.01
+  const places = Math.min(6, Math.max(1, Math.ceil(-Math.log10(step) - 1e-9)))
+  const rounded = number.toFixed(places)
+  return Number(rounded) === number ? rounded : String(Number(number.toPrecision(6)))
+}
+
+export function clampNumber(text: string | number, input: InputSpec): number | string | null {
+  if (typeof text === "string" && input.type === "INT" && /^\d{16,20}$/.test(text.trim())) {
+    const big = BigInt(text.trim())
+    if (big > BigInt(Number.MAX_SAFE_INTEGER)) return big <= 0xffffffffffffffffn ? String(big) : null
+  }
+  let value = Number(text)
+  if (!Number.isFinite(value) || String(text).trim() === "") return null
+  const { min, max } = input.options
+  if (min !== undefined) value = Math.max(min, value)
+  if (max !== undefined) value = Math.min(max, value)
+  return input.type === "INT" ? Math.round(value) : value
+}
+
+function addNumber(node: LGraphNode, input: InputSpec) {
+  const { options } = input
+  const step = options.step ?? (input.type === "INT" ? 1 : 0.1)
+  const kind = options.display === "slider" ? "slider" : "number"
+  const widget = node.addWidget(kind as "number", input.name, defaultValue(input) as number, () => hooks.changed(node), {
+    min: options.min,
+    max: options.max,
+    step2: step,
+    step: step * 10,
+    precision: input.type === "INT" ? 0 : Math.max(1, Math.ceil(-Math.log10(step))),
+  })
+  Object.defineProperty(widget, "_displayValue", {
+    get: () => (widget.computedDisabled ? "" : showNumber(widget.value, input)),
+  })
+  const set = widget.setValue.bind(widget)
+  widget.setValue = (value: any, where: any) => {
+    const clean = clampNumber(value, input)
+    if (clean === null) return
+    const round = input.options.round
+    const tidy = typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, round || step) : clean
+    set(tidy as number, where)
+  }
+  return widget
+}
+
+// Dragging adds steps; what it makes should read 0.3, not 0.30000000000000004.
+function tidyFloat(value: number, round: number): number {
+  const grain = Math.min(round, 0.001) // typed values may be finer than the step
+  return Number((Math.round(value / grain) * grain).toPrecision(12))
+}
+
+function addCombo(node: LGraphNode, input: InputSpec) {
+  const choices = input.choices ?? []
+  return node.addWidget("combo", input.name, defaultValue(input) as string, () => hooks.changed(node), {
+    values: choices as string[],
+  })
+}
+
+function addToggle(node: LGraphNode, input: InputSpec) {
+  return node.addWidget("toggle", input.name, !!defaultValue(input), () => hooks.changed(node), {
+    on: input.options.label_on ?? "yes",
+    off: input.options.label_off ?? "no",
+  })
+}
+
+export function wrapText(
+  ctx: Pick<CanvasRenderingContext2D, "measureText">,
+  text: string,
+  width: number,
+  most: number,
+): string[] {
+  const lines: string[] = []
+  for (const paragraph of text.split("\n")) {
+    let line = ""
+    for (const word of paragraph.split(/(?<=\s)/)) {
+      if (lines.length >= most) return lines
+      let rest = word
+      if (line && ctx.measureText(line + rest.trimEnd()).width > width) {
+        lines.push(line)
+        line = ""
+      }
+      while (ctx.measureText(rest.trimEnd()).width > width && rest.length > 1) {
+        let fit = rest.length - 1
+        while (fit > 1 && ctx.measureText(rest.slice(0, fit)).width > width) fit--
+        lines.push(rest.slice(0, fit))
+        rest = rest.slice(fit)
+        if (lines.length >= most) return lines
+      }
+      line += rest
+    }
+    lines.push(line)
+  }
+  return lines.slice(0, most)
+}
+
+function drawText(ctx: CanvasRenderingContext2D, widget: any, width: number, y: number, hint: string) {
+  const t = theme()
+  const height = widget.computedHeight - 6
+  ctx.beginPath()
+  ctx.roundRect(MARGIN, y, width - 2 * MARGIN, height, 6)
+  ctx.fillStyle = t.field
+  ctx.fill()
+  ctx.strokeStyle = t.fieldLine
+  ctx.lineWidth = 1
+  ctx.stroke()
+  if (widget.editing) return
+  ctx.save()
+  ctx.clip()
+  ctx.font = `12px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "left"
+  const text = String(widget.value ?? "")
+  ctx.fillStyle = text ? t.titleText : t.muted
+  const room = width - 2 * MARGIN - 18
+  const lines = wrapText(ctx, text || hint, room, Math.ceil(height / LINE))
+  lines.forEach((line, i) => ctx.fillText(line, MARGIN + 9, y + 18 + i * LINE))
+  ctx.restore()
+}
+
+function addText(node: LGraphNode, input: InputSpec) {
+  const changed = () => hooks.changed(node)
+  if (!input.options.multiline)
+    return node.addWidget("text", input.name, String(defaultValue(input)), changed, {})
+  const hint = input.options.placeholder ?? input.name
+  const widget: any = {
+    type: "multiline",
+    name: input.name,
+    value: String(defaultValue(input)),
+    options: {},
+    y: 0,
+    computeLayoutSize: () => ({ minHeight: 64, minWidth: 220 }),
+    draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
+      drawText(ctx, this, width, y, hint)
+    },
+    onPointerDown(pointer: any, on: LGraphNode, canvas: LGraphCanvas) {
+      pointer.onClick = () => openEditor(canvas, on, widget, { multiline: true, done: changed })
+      return true
+    },
+  }
+  return node.addCustomWidget(widget)
+}
+
+function addControl(node: LGraphNode) {
+  return node.addWidget("combo", "control_after_generate", "randomize", () => hooks.changed(node), {
+    values: CONTROLS,
+  })
+}
+
+function addUpload(node: LGraphNode, target: any) {
+  const widget = node.addWidget("button", "upload", "image", () => pickFile(node, target), {})
+  widget.label = "Choose a picture…"
+  return widget
+}
+
+function pickFile(node: LGraphNode, target: any) {
+  const input = h("input", { type: "file", accept: "image/*" })
+  input.onchange = () => {
+    if (input.files?.[0]) void uploadTo(node, target, input.files[0])
+  }
+  input.click()
+}
+
+export async function uploadTo(node: LGraphNode, widget: any, file: File) {
+  try {
+    const name = await api.uploadImage(file)
+    if (!widget.options.values.includes(name)) widget.options.values.push(name)
+    widget.value = name
+    widget.callback?.(name)
+    node.setDirtyCanvas(true)
+  } catch (error) {
+    toast((error as Error).message, "error")
+  }
+}
+
+// Adds the widgets that `place` asks for; returns it.
+export function addWidget(node: LGraphNode, place: WidgetPlace): any {
+  const { input } = place
+  if (place.kind === "control") return addControl(node)
+  if (place.kind === "filter")
+    return node.addWidget("text", place.name, "", () => hooks.changed(node), {})
+  if (place.kind === "upload") return addUpload(node, node.widgets?.find((w) => w.name === input.name))
+  switch (input.type) {
+    case "INT":
+    case "FLOAT":
+      return addNumber(node, input)
+    case "BOOLEAN":
+      return addToggle(node, input)
+    case "COMBO":
+      return addCombo(node, input)
+    default:
+      return addText(node, input)
+  }
+}
+
+// The pictures of a node, below its other widgets; without pictures it takes no room.
+export function pictureWidget(node: LGraphNode): any {
+  const known = node.widgets?.find((w) => w.name === "$pictures")
+  if (known) return known
+  const widget: any = {
+    type: "pictures",
+    name: "$pictures",
+    value: null,
+    serialize: false,
+    options: { socketless: true },
+    y: 0,
+    pictures: [] as HTMLImageElement[],
+    computeLayoutSize() {
+      return { minHeight: this.pictures.length ? 180 : 0, maxHeight: this.pictures.length ? undefined : 0, minWidth: 160 }
+    },
+    draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
+      drawPictures(ctx, this.pictures, 10, y + 4, width - 20, this.computedHeight - 12)
+    },
+    onPointerDown: () => false,
+  }
+  node.addCustomWidget(widget)
+  return widget
+}
+
+function drawPictures(
+  ctx: CanvasRenderingContext2D,
+  pictures: HTMLImageElement[],
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+) {
+  const ready = pictures.filter((picture) => picture.complete && picture.naturalWidth)
+  if (!ready.length || height < 8) return
+  const columns = Math.ceil(Math.sqrt(ready.length * (width / height)))
+  const rows = Math.ceil(ready.length / columns)
+  const cell = { width: width / columns, height: height / rows }
+  ready.forEach((picture, i) => {
+    const gap = ready.length > 1 ? 4 : 0
+    const scale = Math.min(
+      (cell.width - gap) / picture.naturalWidth,
+      (cell.height - gap) / picture.naturalHeight,
+    )
+    const w = picture.naturalWidth * scale
+    const tall = picture.naturalHeight * scale
+    const left = x + (i % columns) * cell.width + (cell.width - w) / 2
+    const top = y + Math.floor(i / columns) * cell.height + (cell.height - tall) / 2
+    // Small pictures grow by whole pixels: a 64-pixel picture should look crisp, not smeared.
+    ctx.imageSmoothingEnabled = scale < 2
+    ctx.save()
+    ctx.beginPath()
+    ctx.roundRect(left, top, w, tall, 5)
+    ctx.clip()
+    ctx.drawImage(picture, left, top, w, tall)
+    ctx.restore()
+  })
+  ctx.imageSmoothingEnabled = true
+}
+
+export function showPictures(node: LGraphNode, urls: string[]) {
+  const widget = pictureWidget(node)
+  const had = widget.pictures.length > 0
+  widget.pictures = urls.map((url) => {
+    const picture = new Image()
+    picture.onload = () => node.setDirtyCanvas(true)
+    picture.src = url
+    return picture
+  })
+  if (urls.length && !had) {
+    const least = node.computeSize()
+    node.setSize([Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
+  }
+  node.setDirtyCanvas(true, true)
+}

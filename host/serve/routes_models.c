@@ -1,0 +1,160 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "host/serve/routes.h"
+#include "host/tree.h"
+
+#define HEADER_BYTES ((uint64_t)100 << 20) /* longest header of a model file that is read */
+
+static bool known_folder(const char *key)
+{
+    for (const char *const *k = graft_folders_keys(); *k; k++)
+        if (strcmp(*k, key) == 0) return true;
+    return strcmp(key, "clip") == 0 || strcmp(key, "unet") == 0;
+}
+
+graft_status graft_route_embeddings(graft_serve *s, const graft_http_request *q, const char *rest,
+                                    graft_http_response *r, graft_err *e)
+{
+    char **names = NULL;
+    graft_str t = GRAFT_STR_INIT;
+    (void)q, (void)rest;
+    graft_status st = graft_folders_list(&s->session.folders, "embeddings", &names, e);
+    if (st) return st;
+    graft_str_puts(&t, "[");
+    for (size_t i = 0; names[i]; i++) {
+        char *dot = strrchr(names[i], '.');
+        if (dot) *dot = 0;
+        graft_str_puts(&t, i ? "," : "");
+        graft_str_json(&t, names[i]);
+    }
+    graft_str_puts(&t, "]");
+    graft_folders_free_names(names);
+    return graft_http_str(r, 200, &t, e);
+}
+
+graft_status graft_route_models(graft_serve *s, const graft_http_request *q, const char *rest,
+                                graft_http_response *r, graft_err *e)
+{
+    graft_str t = GRAFT_STR_INIT;
+    (void)s, (void)q, (void)rest;
+    graft_str_puts(&t, "[");
+    for (const char *const *k = graft_folders_keys(); *k; k++) {
+        graft_str_puts(&t, t.len > 1 ? "," : "");
+        graft_str_json(&t, *k);
+    }
+    graft_str_puts(&t, "]");
+    return graft_http_str(r, 200, &t, e);
+}
+
+graft_status graft_route_models_folder(graft_serve *s, const graft_http_request *q,
+                                       const char *rest, graft_http_response *r, graft_err *e)
+{
+    char **names = NULL;
+    graft_str t = GRAFT_STR_INIT;
+    (void)q;
+    if (!known_folder(rest)) {
+        graft_http_empty(r, 404);
+        return GRAFT_OK;
+    }
+    graft_status st = graft_folders_list(&s->session.folders, rest, &names, e);
+    if (st) return st;
+    graft_str_puts(&t, "[");
+    for (size_t i = 0; names[i]; i++) {
+        graft_str_puts(&t, i ? "," : "");
+        graft_str_json(&t, names[i]);
+    }
+    graft_str_puts(&t, "]");
+    graft_folders_free_names(names);
+    return graft_http_str(r, 200, &t, e);
+}
+
+/* The folder is named by its key: answers hold no absolute path. */
+graft_status graft_route_experiment_models(graft_serve *s, const graft_http_request *q,
+                                           const char *rest, graft_http_response *r, graft_err *e)
+{
+    graft_str t = GRAFT_STR_INIT;
+    (void)s, (void)q, (void)rest;
+    graft_str_puts(&t, "[");
+    for (const char *const *k = graft_folders_keys(); *k; k++)
+        graft_str_printf(&t, "%s{\"name\":\"%s\",\"folders\":[\"%s\"]}", t.len > 1 ? "," : "", *k,
+                         *k);
+    graft_str_puts(&t, "]");
+    return graft_http_str(r, 200, &t, e);
+}
+
+graft_status graft_route_experiment_folder(graft_serve *s, const graft_http_request *q,
+                                           const char *rest, graft_http_response *r, graft_err *e)
+{
+    char **names = NULL;
+    graft_str t = GRAFT_STR_INIT;
+    (void)q;
+    if (!known_folder(rest)) {
+        graft_http_empty(r, 404);
+        return GRAFT_OK;
+    }
+    graft_status st = graft_folders_list(&s->session.folders, rest, &names, e);
+    if (st) return st;
+    graft_str_puts(&t, "[");
+    for (size_t i = 0; names[i]; i++) {
+        char *path = NULL;
+        struct stat info;
+        if (!graft_folders_resolve(&s->session.folders, rest, names[i], &path, NULL) &&
+            stat(path, &info) == 0) {
+            graft_str_puts(&t, t.len > 1 ? ",{\"name\":" : "{\"name\":");
+            graft_str_json(&t, names[i]);
+            graft_str_printf(&t, ",\"pathIndex\":0,\"modified\":%lld,\"created\":%lld,\"size\":%lld}",
+                             (long long)info.st_mtime, (long long)info.st_ctime,
+                             (long long)info.st_size);
+        }
+        graft_free(path);
+    }
+    graft_str_puts(&t, "]");
+    graft_folders_free_names(names);
+    return graft_http_str(r, 200, &t, e);
+}
+
+/* The header of a safetensors file: its length in 8 little-endian bytes, then JSON. NULL when there
+ * is none that can be read. */
+static cJSON *read_header(const char *path)
+{
+    uint8_t head[8];
+    cJSON *json = NULL;
+    uint64_t n = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info;
+    if (fd < 0) return NULL;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && read(fd, head, 8) == 8) {
+        for (int i = 7; i >= 0; i--) n = n << 8 | head[i];
+        char *text = n <= HEADER_BYTES && (int64_t)n <= info.st_size - 8 ? graft_malloc(n) : NULL;
+        if (text && read(fd, text, n) == (ssize_t)n)
+            graft_json_parse(text, n, "a model's header", &json, NULL);
+        graft_free(text);
+    }
+    close(fd);
+    return json;
+}
+
+graft_status graft_route_view_metadata(graft_serve *s, const graft_http_request *q,
+                                       const char *rest, graft_http_response *r, graft_err *e)
+{
+    const char *name = graft_http_arg(q, "filename");
+    char *path = NULL;
+    cJSON *header = NULL;
+    if (name && known_folder(rest) &&
+        !graft_folders_resolve(&s->session.folders, rest, name, &path, NULL))
+        header = read_header(path);
+    graft_free(path);
+    const cJSON *meta = graft_tree_get(header, "__metadata__");
+    graft_status st = GRAFT_OK;
+    if (meta)
+        st = graft_http_tree(r, 200, meta, e);
+    else
+        graft_http_empty(r, 404);
+    cJSON_Delete(header);
+    return st;
+}

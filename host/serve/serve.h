@@ -1,0 +1,47 @@
+/* The server: everything that its threads and routes share. */
+#ifndef GRAFT_HOST_SERVE_SERVE_H
+#define GRAFT_HOST_SERVE_SERVE_H
+#include "host/executor.h"
+#include "host/options.h"
+#include "host/serve/http.h"
+#include "host/serve/hub.h"
+#include "host/serve/logs.h"
+#include "host/serve/queue.h"
+#include "host/serve/security.h"
+#include "host/serve/sink.h"
+#include "host/serve/store.h"
+#include "host/session.h"
+
+#define GRAFT_SERVE_HISTORY_COUNT 10000
+#define GRAFT_SERVE_HISTORY_BYTES ((int64_t)512 << 20)
+#define GRAFT_SERVE_PENDING_COUNT 100000
+#define GRAFT_SERVE_PENDING_BYTES ((int64_t)1 << 30)
+
+/* What the main thread owns and routes may change is marked; the rest stays as it is made, or has a
+ * lock of its own. */
+typedef struct graft_serve {
+    const graft_options *options;
+    graft_session session;
+    graft_security security;
+    graft_hub hub;
+    graft_logs logs;
+    graft_store *store;
+    graft_queue queue;
+    graft_sink sink;
+    graft_executor *executor; /* the worker's */
+    char *users;              /* absolute folder of the files of /userdata */
+    char *web_root;           /* NULL: there is no page */
+    int64_t max_upload;       /* bytes of one request body */
+    graft_http_blob *info, *info_gzip; /* main thread: rendered /object_info */
+    double info_at;
+    void (*subscribe)(void *ctx, const char *client, bool on); /* to log lines; main thread */
+    void *subscribe_ctx;
+    int64_t counter; /* main thread: the next number of a prompt */
+} graft_serve;
+
+/* Answers a request. Never fails: what goes wrong becomes an answer. The main thread. */
+void graft_serve_answer(graft_serve *s, const graft_http_request *q, graft_http_response *r);
+
+/* The thread that runs jobs, until graft_queue_stop(). */
+void *graft_serve_worker(void *serve);
+#endif

@@ -1,0 +1,509 @@
+#include "host/serve/sink.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host/serve/clock.h"
+#include "host/serve/picture.h"
+
+#define STATE_NODES 200     /* newest nodes that a progress_state lists */
+#define PROGRESS_GAP 0.02   /* seconds between two messages about steps */
+#define PREVIEW_GAP 0.1
+
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews)
+{
+    memset(s, 0, sizeof *s);
+    pthread_mutex_init(&s->lock, NULL);
+    s->hub = hub;
+    s->logs = logs;
+    s->previews = previews;
+}
+
+static void forget(graft_sink *s)
+{
+    for (size_t i = 0; i < s->n_node; i++) graft_free(s->node[i].id);
+    s->n_node = 0;
+    graft_free(s->id);
+    graft_free(s->client);
+    graft_free(s->current);
+    s->id = s->client = s->current = NULL;
+    graft_str_finish(&s->messages);
+    s->end[0] = 0;
+    s->progress_at = s->preview_at = 0;
+}
+
+void graft_sink_finish(graft_sink *s)
+{
+    forget(s);
+    graft_free(s->node);
+    pthread_mutex_destroy(&s->lock);
+}
+
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, graft_err *e)
+{
+    pthread_mutex_lock(&s->lock);
+    forget(s);
+    s->id = graft_strdup(id);
+    s->client = client ? graft_strdup(client) : NULL;
+    bool ok = s->id && (s->client || !client);
+    pthread_mutex_unlock(&s->lock);
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "a job");
+}
+
+/* ---- building blocks; the lock is held */
+
+static graft_str begin_message(const char *type)
+{
+    graft_str m = GRAFT_STR_INIT;
+    graft_str_printf(&m, "{\"type\":\"%s\",\"data\":{", type);
+    return m;
+}
+
+/* Sends to the client of the job, or to everybody; what was sent is "type" and {data}. */
+static void send_message(graft_sink *s, graft_str *m, bool everybody)
+{
+    graft_str_puts(m, "}}");
+    if (everybody || s->client)
+        graft_hub_text(s->hub, everybody ? NULL : s->client, m);
+    else
+        graft_str_finish(m);
+}
+
+static void put_id(graft_sink *s, graft_str *m)
+{
+    graft_str_puts(m, "\"prompt_id\":");
+    graft_str_json(m, s->id);
+}
+
+/* Sends a message that the history keeps, too; `data` is its members with a comma behind, or "". */
+static void record(graft_sink *s, const char *type, graft_str *data, bool everybody)
+{
+    graft_str m = begin_message(type);
+    graft_str_append(&m, data->data ? data->data : "", data->len);
+    put_id(s, &m);
+    graft_str_printf(&m, ",\"timestamp\":%lld", (long long)graft_clock_ms());
+    m.failed |= data->failed;
+    size_t skip = strlen(type) + strlen("{\"type\":\"\",\"data\":");
+    if (!m.failed) {
+        graft_str_printf(&s->messages, "%s[\"%s\",", s->messages.len ? "," : "", type);
+        graft_str_append(&s->messages, m.data + skip, m.len - skip);
+        graft_str_puts(&s->messages, "}]");
+    }
+    send_message(s, &m, everybody);
+    graft_str_finish(data);
+}
+
+static graft_sink_node *find_node(graft_sink *s, const char *id)
+{
+    for (size_t i = s->n_node; i-- > 0;)
+        if (strcmp(s->node[i].id, id) == 0) return &s->node[i];
+    return NULL;
+}
+
+static graft_sink_node *add_node(graft_sink *s, const char *id)
+{
+    graft_sink_node *n = find_node(s, id);
+    if (!n) {
+        char *copy = graft_strdup(id);
+        if (!copy || graft_grow(&s->node, &s->cap_node, s->n_node + 1, sizeof *s->node)) {
+            graft_free(copy);
+            return NULL;
+        }
+        n = &s->node[s->n_node++];
+        memset(n, 0, sizeof *n);
+        n->id = copy;
+    }
+    n->state = GRAFT_SINK_RUNNING;
+    n->value = 0;
+    n->max = 1;
+    return n;
+}
+
+static void put_node(graft_sink *s, graft_str *m, const graft_sink_node *n)
+{
+    static const char *const state[] = {"running", "finished", "error"};
+    graft_str_json(m, n->id);
+    graft_str_printf(m, ":{\"value\":%llu,\"max\":%llu,\"state\":\"%s\",\"node_id\":",
+                     (unsigned long long)n->value, (unsigned long long)n->max, state[n->state]);
+    graft_str_json(m, n->id);
+    graft_str_puts(m, ",");
+    put_id(s, m);
+    graft_str_puts(m, ",\"display_node_id\":");
+    graft_str_json(m, n->id);
+    graft_str_puts(m, ",\"parent_node_id\":null,\"real_node_id\":");
+    graft_str_json(m, n->id);
+    if (n->phase[0]) {
+        graft_str_puts(m, ",\"phase\":");
+        graft_str_json(m, n->phase);
+    }
+    if (n->rate > 0) graft_str_printf(m, ",\"rate\":%.4g", n->rate);
+    graft_str_puts(m, "}");
+}
+
+static void send_state(graft_sink *s)
+{
+    if (!s->client) return;
+    graft_str m = begin_message("progress_state");
+    put_id(s, &m);
+    graft_str_puts(&m, ",\"nodes\":{");
+    size_t first = s->n_node > STATE_NODES ? s->n_node - STATE_NODES : 0;
+    for (size_t i = first; i < s->n_node; i++) {
+        if (i > first) graft_str_puts(&m, ",");
+        put_node(s, &m, &s->node[i]);
+    }
+    graft_str_puts(&m, "}");
+    send_message(s, &m, false);
+}
+
+static void put_executing(graft_sink *s, graft_str *m)
+{
+    graft_str_puts(m, "\"node\":");
+    graft_str_json(m, s->current);
+    graft_str_puts(m, ",\"display_node\":");
+    graft_str_json(m, s->current);
+    graft_str_puts(m, ",");
+    put_id(s, m);
+}
+
+static void put_json(graft_str *m, const cJSON *json, const char *fallback)
+{
+    char *text = json ? graft_json_print(json) : NULL;
+    graft_str_puts(m, text ? text : fallback);
+    graft_free(text);
+}
+
+/* ---- events */
+
+static void on_start(void *ctx, size_t nodes)
+{
+    graft_sink *s = ctx;
+    graft_str none = GRAFT_STR_INIT;
+    (void)nodes;
+    pthread_mutex_lock(&s->lock);
+    record(s, "execution_start", &none, false);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_cached(void *ctx, const char *const *ids, size_t n)
+{
+    graft_sink *s = ctx;
+    graft_str data = GRAFT_STR_INIT;
+    graft_str_puts(&data, "\"nodes\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (i) graft_str_puts(&data, ",");
+        graft_str_json(&data, ids[i]);
+    }
+    graft_str_puts(&data, "],");
+    pthread_mutex_lock(&s->lock);
+    record(s, "execution_cached", &data, false);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_node(void *ctx, const char *id, const graft_node *node, const char *title)
+{
+    graft_sink *s = ctx;
+    (void)node, (void)title;
+    pthread_mutex_lock(&s->lock);
+    graft_free(s->current);
+    s->current = graft_strdup(id);
+    add_node(s, id);
+    s->progress_at = s->preview_at = 0;
+    send_state(s);
+    if (s->current) {
+        graft_str m = begin_message("executing");
+        put_executing(s, &m);
+        send_message(s, &m, false);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_progress(void *ctx, const char *id, uint64_t done, uint64_t total)
+{
+    graft_sink *s = ctx;
+    double now = graft_clock_now();
+    pthread_mutex_lock(&s->lock);
+    graft_sink_node *n = s->id ? find_node(s, id) : NULL;
+    if (n) {
+        if (total != n->max || done < n->value || n->begun == 0) {
+            n->begun = now;
+            n->rate = 0;
+        } else if (done > 1 && now > n->begun) {
+            n->rate = (double)(done - 1) / (now - n->begun);
+        }
+        n->value = done;
+        n->max = total;
+        if (done >= total || now - s->progress_at >= PROGRESS_GAP) {
+            s->progress_at = now;
+            send_state(s);
+            graft_str m = begin_message("progress");
+            graft_str_printf(&m, "\"value\":%llu,\"max\":%llu,", (unsigned long long)done,
+                             (unsigned long long)total);
+            put_id(s, &m);
+            graft_str_puts(&m, ",\"node\":");
+            graft_str_json(&m, id);
+            if (n->rate > 0) graft_str_printf(&m, ",\"rate\":%.4g", n->rate);
+            send_message(s, &m, false);
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_phase(void *ctx, const char *id, const char *phase)
+{
+    graft_sink *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    graft_sink_node *n = s->id ? find_node(s, id) : NULL;
+    if (n && strcmp(n->phase, phase) != 0) {
+        snprintf(n->phase, sizeof n->phase, "%s", phase);
+        n->begun = n->rate = 0;
+        send_state(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_log(void *ctx, const char *id, int32_t level, const char *text)
+{
+    graft_sink *s = ctx;
+    (void)id;
+    graft_logs_line(s->logs, level, text);
+}
+
+/* u32 fields of binary frames are big-endian. */
+static void put_u32(graft_str *b, uint32_t v)
+{
+    const uint8_t byte[4] = {(uint8_t)(v >> 24), (uint8_t)(v >> 16), (uint8_t)(v >> 8), (uint8_t)v};
+    graft_str_append(b, (const char *)byte, sizeof byte);
+}
+
+static void send_picture(graft_sink *s, const char *id, const uint8_t *jpeg, size_t size)
+{
+    graft_str meta = GRAFT_STR_INIT, plain = GRAFT_STR_INIT, rich = GRAFT_STR_INIT;
+    static const char *const name[] = {"node_id", "display_node_id", "real_node_id"};
+    graft_str_puts(&meta, "{");
+    for (int i = 0; i < 3; i++) {
+        graft_str_printf(&meta, "\"%s\":", name[i]);
+        graft_str_json(&meta, id);
+        graft_str_puts(&meta, ",");
+    }
+    put_id(s, &meta);
+    graft_str_puts(&meta, ",\"parent_node_id\":null,\"image_type\":\"image/jpeg\"}");
+    put_u32(&plain, 1);
+    put_u32(&plain, 1);
+    graft_str_append(&plain, (const char *)jpeg, size);
+    put_u32(&rich, 4);
+    put_u32(&rich, (uint32_t)meta.len);
+    graft_str_append(&rich, meta.data ? meta.data : "", meta.len);
+    graft_str_append(&rich, (const char *)jpeg, size);
+    if (!plain.failed && !rich.failed && !meta.failed)
+        graft_hub_binary(s->hub, s->client, plain.data, plain.len, rich.data, rich.len);
+    graft_str_finish(&meta);
+    graft_str_finish(&plain);
+    graft_str_finish(&rich);
+}
+
+static void on_preview(void *ctx, const char *id, const graft_tensor *rgb)
+{
+    graft_sink *s = ctx;
+    uint8_t *jpeg = NULL;
+    size_t size = 0;
+    double now = graft_clock_now();
+    pthread_mutex_lock(&s->lock);
+    bool wanted = s->previews && s->id && s->client && now - s->preview_at >= PREVIEW_GAP;
+    if (wanted) s->preview_at = now;
+    pthread_mutex_unlock(&s->lock);
+    if (!wanted || graft_picture_preview(rgb, &jpeg, &size, NULL)) return;
+    pthread_mutex_lock(&s->lock);
+    if (s->id && s->client) send_picture(s, id, jpeg, size);
+    pthread_mutex_unlock(&s->lock);
+    graft_free(jpeg);
+}
+
+static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+{
+    graft_sink *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    graft_sink_node *n = from_cache ? add_node(s, id) : find_node(s, id);
+    if (n) {
+        n->state = GRAFT_SINK_FINISHED;
+        n->value = n->max;
+    }
+    if (ui) {
+        graft_str m = begin_message("executed");
+        graft_str_puts(&m, "\"node\":");
+        graft_str_json(&m, id);
+        graft_str_puts(&m, ",\"display_node\":");
+        graft_str_json(&m, id);
+        graft_str_puts(&m, ",\"output\":");
+        put_json(&m, ui, "{}");
+        graft_str_puts(&m, ",");
+        put_id(s, &m);
+        send_message(s, &m, false);
+    }
+    send_state(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static const char *exception_of(graft_status code)
+{
+    switch (code) {
+    case GRAFT_E_ARG:
+    case GRAFT_E_FORMAT:
+        return "ValueError";
+    case GRAFT_E_NOMEM:
+        return "MemoryError";
+    case GRAFT_E_UNSUPPORTED:
+        return "NotImplementedError";
+    case GRAFT_E_IO:
+        return "OSError";
+    case GRAFT_E_NOTFOUND:
+        return "FileNotFoundError";
+    default:
+        return "RuntimeError";
+    }
+}
+
+static void put_line(graft_str *m, const char *text)
+{
+    graft_str line = GRAFT_STR_INIT;
+    graft_str_printf(&line, "%s\n", text);
+    graft_str_json(m, line.data ? line.data : "");
+    graft_str_finish(&line);
+}
+
+static void on_error(void *ctx, const graft_run_error *x)
+{
+    graft_sink *s = ctx;
+    graft_str d = GRAFT_STR_INIT;
+    bool stopped = x->code == GRAFT_E_CANCEL;
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->end, sizeof s->end, "%s", stopped ? "interrupted" : "error");
+    graft_str_puts(&d, "\"node_id\":");
+    graft_str_json(&d, x->node_id);
+    graft_str_puts(&d, ",\"node_type\":");
+    graft_str_json(&d, x->class_type);
+    graft_str_puts(&d, ",\"executed\":");
+    put_json(&d, x->executed, "[]");
+    if (!stopped) {
+        graft_str_puts(&d, ",\"exception_message\":");
+        put_line(&d, x->text);
+        graft_str_printf(&d, ",\"exception_type\":\"%s\",\"traceback\":[", exception_of(x->code));
+        put_line(&d, x->text);
+        graft_str_puts(&d, "],\"current_inputs\":");
+        put_json(&d, x->inputs, "{}");
+        graft_str_puts(&d, ",\"current_outputs\":");
+        put_json(&d, x->executed, "[]");
+        if (*x->input) {
+            graft_str_puts(&d, ",\"input_name\":");
+            graft_str_json(&d, x->input);
+        }
+    }
+    graft_str_puts(&d, ",");
+    graft_sink_node *n = find_node(s, x->node_id);
+    if (n) n->state = GRAFT_SINK_ERROR;
+    record(s, stopped ? "execution_interrupted" : "execution_error", &d, stopped);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_success(void *ctx)
+{
+    graft_sink *s = ctx;
+    graft_str none = GRAFT_STR_INIT;
+    pthread_mutex_lock(&s->lock);
+    snprintf(s->end, sizeof s->end, "success");
+    record(s, "execution_success", &none, false);
+    pthread_mutex_unlock(&s->lock);
+}
+
+graft_events graft_sink_events(graft_sink *s)
+{
+    const graft_events events = {.ctx = s,
+                                 .start = on_start,
+                                 .cached = on_cached,
+                                 .node_start = on_node,
+                                 .progress = on_progress,
+                                 .phase = on_phase,
+                                 .log = on_log,
+                                 .preview = on_preview,
+                                 .node_done = on_done,
+                                 .error = on_error,
+                                 .success = on_success};
+    return events;
+}
+
+void graft_sink_fail(graft_sink *s, const graft_err *why)
+{
+    graft_run_error error = {.code = why->code,
+                             .node_id = "",
+                             .class_type = "",
+                             .input = "",
+                             .text = why->text};
+    if (!s->messages.len) on_start(s, 0);
+    on_error(s, &error);
+}
+
+char *graft_sink_take_messages(graft_sink *s)
+{
+    graft_str all = GRAFT_STR_INIT;
+    pthread_mutex_lock(&s->lock);
+    graft_str_puts(&all, "[");
+    graft_str_append(&all, s->messages.data ? s->messages.data : "", s->messages.len);
+    graft_str_puts(&all, "]");
+    all.failed |= s->messages.failed;
+    pthread_mutex_unlock(&s->lock);
+    char *text = graft_str_take(&all);
+    graft_str_finish(&all);
+    return text;
+}
+
+void graft_sink_close(graft_sink *s)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->id) {
+        graft_str m = begin_message("executing");
+        graft_str_puts(&m, "\"node\":null,");
+        put_id(s, &m);
+        send_message(s, &m, false);
+    }
+    forget(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void graft_sink_resume(graft_sink *s, const char *client, graft_str *out)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->id && s->client && s->current && strcmp(client, s->client) == 0) {
+        graft_str_puts(out, "{\"type\":\"executing\",\"data\":{");
+        put_executing(s, out);
+        graft_str_puts(out, "}}");
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void graft_sink_progress(graft_sink *s, const char *id, graft_str *out)
+{
+    pthread_mutex_lock(&s->lock);
+    const graft_sink_node *n = NULL;
+    size_t done = 0;
+    if (s->id && strcmp(s->id, id) == 0 && s->current) n = find_node(s, s->current);
+    for (size_t i = 0; n && i < s->n_node; i++) done += s->node[i].state == GRAFT_SINK_FINISHED;
+    if (n) {
+        graft_str_puts(out, "{\"node\":");
+        graft_str_json(out, n->id);
+        graft_str_puts(out, ",\"phase\":");
+        if (n->phase[0])
+            graft_str_json(out, n->phase);
+        else
+            graft_str_puts(out, "null");
+        graft_str_printf(out, ",\"value\":%llu,\"max\":%llu,\"rate\":",
+                         (unsigned long long)n->value, (unsigned long long)n->max);
+        if (n->rate > 0)
+            graft_str_printf(out, "%.4g", n->rate);
+        else
+            graft_str_puts(out, "null");
+        graft_str_printf(out, ",\"nodes_done\":%zu}", done);
+    } else {
+        graft_str_puts(out, "null");
+    }
+    pthread_mutex_unlock(&s->lock);
+}

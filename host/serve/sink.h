@@ -1,0 +1,57 @@
+/* What a run tells, turned into the protocol's messages and into the record for the history. */
+#ifndef GRAFT_HOST_SERVE_SINK_H
+#define GRAFT_HOST_SERVE_SINK_H
+#include <pthread.h>
+
+#include "host/events.h"
+#include "host/serve/hub.h"
+#include "host/serve/logs.h"
+
+typedef enum graft_sink_state {
+    GRAFT_SINK_RUNNING,
+    GRAFT_SINK_FINISHED,
+    GRAFT_SINK_ERROR
+} graft_sink_state;
+typedef struct graft_sink_node {
+    char *id;
+    graft_sink_state state;
+    uint64_t value, max;
+    char phase[24];
+    double begun; /* when the first step was reported */
+    double rate;  /* steps a second; 0: not known yet */
+} graft_sink_node;
+
+typedef struct graft_sink {
+    graft_hub *hub;
+    graft_logs *logs;
+    bool previews;
+    pthread_mutex_t lock; /* guards the rest */
+    char *id, *client;    /* of the job; NULL: nothing runs, no client */
+    char *current;        /* the node that runs; NULL */
+    graft_sink_node *node;
+    size_t n_node, cap_node;
+    graft_str messages; /* history: ["type",{…}],… */
+    char end[16];       /* "", then "success", "error" or "interrupted" */
+    double progress_at, preview_at;
+} graft_sink;
+
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews);
+void graft_sink_finish(graft_sink *s);
+
+/* The worker: begin, run with the events, take the record, store it, close. */
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, graft_err *e);
+graft_events graft_sink_events(graft_sink *s);
+/* A job that could not be run at all. */
+void graft_sink_fail(graft_sink *s, const graft_err *why);
+/* The messages as a JSON array (graft_free; NULL when out of memory). */
+char *graft_sink_take_messages(graft_sink *s);
+/* Sends the last "executing" and forgets the job. */
+void graft_sink_close(graft_sink *s);
+
+/* Appends the message that tells a client which came back where its job stands; nothing when no
+ * job of this client runs. Any thread. */
+void graft_sink_resume(graft_sink *s, const char *client, graft_str *out);
+/* Appends {"node", "phase", "value", "max", "rate", "nodes_done"} or "null" for a job that does not
+ * run. Any thread. */
+void graft_sink_progress(graft_sink *s, const char *id, graft_str *out);
+#endif

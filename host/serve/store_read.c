@@ -1,0 +1,307 @@
+/* The store's answers: queue, history, jobs, settings. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "host/serve/store_sql.h"
+
+#define ANSWER_BYTES ((size_t)64 << 20)
+
+static void put(graft_str *out, sqlite3_stmt *q, int at, const char *fallback)
+{
+    const char *text = (const char *)sqlite3_column_text(q, at);
+    graft_str_puts(out, text ? text : fallback);
+}
+
+static void put_string(graft_str *out, sqlite3_stmt *q, int at)
+{
+    const char *text = (const char *)sqlite3_column_text(q, at);
+    graft_str_json(out, text ? text : "");
+}
+
+static void put_number(graft_str *out, double v)
+{
+    if (v == (double)(int64_t)v && v < 1e15 && v > -1e15)
+        graft_str_printf(out, "%lld", (long long)v);
+    else
+        graft_str_printf(out, "%.17g", v);
+}
+
+graft_status graft_store_queue_json(graft_store *s, graft_store_state state, graft_str *out,
+                                    graft_err *e)
+{
+    pthread_mutex_lock(&s->lock);
+    graft_status st = GRAFT_OK;
+    int code = SQLITE_DONE;
+    bool first = true;
+    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_QUEUE, e);
+    if (!q) {
+        pthread_mutex_unlock(&s->lock);
+        return GRAFT_E_IO;
+    }
+    sqlite3_bind_int(q, 1, (int)state);
+    while (out->len < ANSWER_BYTES && (code = sqlite3_step(q)) == SQLITE_ROW) {
+        graft_str_puts(out, first ? "[" : ",[");
+        put_number(out, sqlite3_column_double(q, 0));
+        graft_str_puts(out, ",");
+        put_string(out, q, 1);
+        for (int i = 2; i < 5; i++) {
+            graft_str_puts(out, ",");
+            put(out, q, i, "null");
+        }
+        graft_str_puts(out, "]");
+        first = false;
+    }
+    if (code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(s, e);
+    sqlite3_reset(q);
+    pthread_mutex_unlock(&s->lock);
+    return !st && out->failed ? graft_fail_nomem(e, "the queue") : st;
+}
+
+/* "id": {"prompt": …, "outputs": …, "status": …, "meta": …}; columns as in store_sql.c. */
+static void put_entry(graft_str *out, sqlite3_stmt *q)
+{
+    const char *status = (const char *)sqlite3_column_text(q, 6);
+    bool good = status && strcmp(status, "success") == 0;
+    put_string(out, q, 0);
+    graft_str_puts(out, ":{\"prompt\":[");
+    put_number(out, sqlite3_column_double(q, 1));
+    graft_str_puts(out, ",");
+    put_string(out, q, 0);
+    for (int i = 2; i < 5; i++) {
+        graft_str_puts(out, ",");
+        put(out, q, i, "null");
+    }
+    graft_str_puts(out, "],\"outputs\":");
+    put(out, q, 5, "{}");
+    graft_str_printf(out, ",\"status\":{\"status_str\":\"%s\",\"completed\":%s,\"messages\":",
+                     good ? "success" : "error", good ? "true" : "false");
+    put(out, q, 7, "[]");
+    graft_str_puts(out, "},\"meta\":");
+    put(out, q, 8, "{}");
+    graft_str_puts(out, "}");
+}
+
+/* The newest entries come newest first, and are put in front of each other. */
+static graft_status newest(graft_store *s, sqlite3_stmt *q, graft_str *out, graft_err *e)
+{
+    struct piece {
+        char *text;
+        size_t size;
+    } *piece = NULL;
+    size_t n = 0, cap = 0, total = 0;
+    graft_status st = GRAFT_OK;
+    int code = SQLITE_DONE;
+    while (total < ANSWER_BYTES && (code = sqlite3_step(q)) == SQLITE_ROW) {
+        graft_str one = GRAFT_STR_INIT;
+        put_entry(&one, q);
+        size_t size = one.len;
+        char *text = graft_str_take(&one);
+        if (!text || graft_grow(&piece, &cap, n + 1, sizeof *piece)) {
+            graft_free(text);
+            st = graft_fail_nomem(e, "the history");
+            break;
+        }
+        piece[n++] = (struct piece){text, size};
+        total += size;
+    }
+    if (!st && code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(s, e);
+    for (size_t i = n; i-- > 0;) {
+        graft_str_append(out, piece[i].text, piece[i].size);
+        if (i) graft_str_puts(out, ",");
+        graft_free(piece[i].text);
+    }
+    graft_free(piece);
+    return st;
+}
+
+static graft_status range(graft_store *s, sqlite3_stmt *q, graft_str *out, graft_err *e)
+{
+    int code = SQLITE_DONE;
+    bool first = true;
+    while (out->len < ANSWER_BYTES && (code = sqlite3_step(q)) == SQLITE_ROW) {
+        if (!first) graft_str_puts(out, ",");
+        put_entry(out, q);
+        first = false;
+    }
+    return code == SQLITE_DONE || code == SQLITE_ROW ? GRAFT_OK : graft_sql__fail(s, e);
+}
+
+graft_status graft_store_history_json(graft_store *s, int64_t max_items, int64_t offset,
+                                      graft_str *out, graft_err *e)
+{
+    bool newest_first = offset < 0;
+    graft_status st = GRAFT_E_IO;
+    pthread_mutex_lock(&s->lock);
+    sqlite3_stmt *q = graft_sql__get(
+        s, newest_first ? GRAFT_SQL_HISTORY_NEWEST : GRAFT_SQL_HISTORY_RANGE, e);
+    if (q) {
+        sqlite3_bind_int64(q, 1, max_items);
+        if (!newest_first) sqlite3_bind_int64(q, 2, offset);
+        st = newest_first ? newest(s, q, out, e) : range(s, q, out, e);
+        sqlite3_reset(q);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return !st && out->failed ? graft_fail_nomem(e, "the history") : st;
+}
+
+graft_status graft_store_history_one(graft_store *s, const char *id, graft_str *out, graft_err *e)
+{
+    graft_status st = GRAFT_E_IO;
+    pthread_mutex_lock(&s->lock);
+    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_HISTORY_ONE, e);
+    if (q) {
+        graft_sql__text(q, 1, id);
+        st = range(s, q, out, e);
+        sqlite3_reset(q);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return !st && out->failed ? graft_fail_nomem(e, "the history") : st;
+}
+
+/* The WHERE of a query; parameters: ?1 id, ?2 workflow. */
+static void put_where(graft_str *sql, const graft_store_query *q)
+{
+    static const char *const kind[] = {"state = 0", "state = 1", "(state = 2 AND status = 'success')",
+                                       "(state = 2 AND status = 'error')",
+                                       "(state = 2 AND status = 'interrupted')"};
+    graft_str_puts(sql, " WHERE (?1 IS NULL OR id = ?1) AND (?2 IS NULL OR "
+                        "json_extract(extra, '$.extra_pnginfo.workflow.id') = ?2)");
+    if (!q->kinds) return;
+    const char *glue = " AND (";
+    for (uint32_t i = 0; i < sizeof kind / sizeof *kind; i++)
+        if (q->kinds >> i & 1) {
+            graft_str_printf(sql, "%s%s", glue, kind[i]);
+            glue = " OR ";
+        }
+    graft_str_puts(sql, ")");
+}
+
+static graft_status prepare(graft_store *s, graft_str *text, const graft_store_query *query,
+                            sqlite3_stmt **q, graft_err *e)
+{
+    if (text->failed) return graft_fail_nomem(e, "a query");
+    if (sqlite3_prepare_v2(s->db, text->data, -1, q, NULL)) return graft_sql__fail(s, e);
+    graft_sql__text(*q, 1, query->id);
+    graft_sql__text(*q, 2, query->workflow);
+    return GRAFT_OK;
+}
+
+static graft_status each_row(graft_store *s, sqlite3_stmt *q,
+                             void (*row)(void *ctx, const graft_store_row *r), void *ctx,
+                             graft_err *e)
+{
+    int code;
+    while ((code = sqlite3_step(q)) == SQLITE_ROW) {
+        const char *text[7];
+        for (int i = 0; i < 7; i++) text[i] = (const char *)sqlite3_column_text(q, i);
+        const graft_store_row r = {text[0],
+                                   text[1],
+                                   text[2],
+                                   text[3],
+                                   text[4],
+                                   text[5],
+                                   text[6],
+                                   (graft_store_state)sqlite3_column_int(q, 7),
+                                   sqlite3_column_double(q, 8),
+                                   sqlite3_column_int64(q, 9),
+                                   sqlite3_column_int64(q, 10),
+                                   sqlite3_column_int64(q, 11)};
+        row(ctx, &r);
+    }
+    return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+}
+
+graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
+                              void (*row)(void *ctx, const graft_store_row *r), void *ctx,
+                              int64_t *total, graft_err *e)
+{
+    graft_str sql = GRAFT_STR_INIT;
+    sqlite3_stmt *q = NULL;
+    graft_status st = GRAFT_OK;
+    *total = 0;
+    pthread_mutex_lock(&s->lock);
+    graft_str_puts(&sql, "SELECT COUNT(*) FROM job");
+    put_where(&sql, query);
+    GRAFT_TRY(prepare(s, &sql, query, &q, e));
+    if (sqlite3_step(q) != SQLITE_ROW) {
+        st = graft_sql__fail(s, e);
+        goto out;
+    }
+    *total = sqlite3_column_int64(q, 0);
+    sqlite3_finalize(q);
+    q = NULL;
+    graft_str_finish(&sql);
+    graft_str_puts(&sql, "SELECT id, client, prompt, extra, status, messages, outputs, state, "
+                         "number, created, started, ended FROM job");
+    put_where(&sql, query);
+    graft_str_printf(&sql, " ORDER BY %s %s, seq %s LIMIT %lld OFFSET %lld",
+                     query->by_duration ? "ended - started" : "created",
+                     query->ascending ? "ASC" : "DESC", query->ascending ? "ASC" : "DESC",
+                     (long long)query->limit, (long long)query->offset);
+    GRAFT_TRY(prepare(s, &sql, query, &q, e));
+    st = each_row(s, q, row, ctx, e);
+out:
+    sqlite3_finalize(q);
+    pthread_mutex_unlock(&s->lock);
+    graft_str_finish(&sql);
+    return st;
+}
+
+graft_status graft_store_setting_set(graft_store *s, const char *name, const char *json,
+                                     graft_err *e)
+{
+    graft_status st = GRAFT_E_IO;
+    pthread_mutex_lock(&s->lock);
+    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTING_SET, e);
+    if (q) {
+        graft_sql__text(q, 1, name);
+        graft_sql__text(q, 2, json);
+        st = graft_sql__done(s, q, e);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+graft_status graft_store_setting_get(graft_store *s, const char *name, char **out, graft_err *e)
+{
+    graft_status st = GRAFT_E_IO;
+    *out = NULL;
+    pthread_mutex_lock(&s->lock);
+    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTING_GET, e);
+    if (q) {
+        graft_sql__text(q, 1, name);
+        int code = sqlite3_step(q);
+        st = code == SQLITE_ROW || code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+        if (code == SQLITE_ROW && !(*out = graft_strdup((const char *)sqlite3_column_text(q, 0))))
+            st = graft_fail_nomem(e, "a setting");
+        sqlite3_reset(q);
+        sqlite3_clear_bindings(q);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+graft_status graft_store_settings_json(graft_store *s, graft_str *out, graft_err *e)
+{
+    graft_status st = GRAFT_E_IO;
+    int code = SQLITE_DONE;
+    bool first = true;
+    pthread_mutex_lock(&s->lock);
+    sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_SETTINGS, e);
+    graft_str_puts(out, "{");
+    while (q && (code = sqlite3_step(q)) == SQLITE_ROW) {
+        if (!first) graft_str_puts(out, ",");
+        put_string(out, q, 0);
+        graft_str_puts(out, ":");
+        put(out, q, 1, "null");
+        first = false;
+    }
+    graft_str_puts(out, "}");
+    if (q) {
+        st = code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+        sqlite3_reset(q);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return !st && out->failed ? graft_fail_nomem(e, "the settings") : st;
+}

@@ -1,0 +1,52 @@
+/* The open database with its prepared statements; for the store's own files. */
+#ifndef GRAFT_HOST_SERVE_STORE_SQL_H
+#define GRAFT_HOST_SERVE_STORE_SQL_H
+#include <pthread.h>
+#include <sqlite3.h>
+
+#include "host/serve/store.h"
+
+enum graft_store_statement {
+    GRAFT_SQL_BEGIN,
+    GRAFT_SQL_COMMIT,
+    GRAFT_SQL_ROLLBACK,
+    GRAFT_SQL_ADD,
+    GRAFT_SQL_STATE,
+    GRAFT_SQL_NEXT,
+    GRAFT_SQL_FINISH,
+    GRAFT_SQL_DELETE_ONE,
+    GRAFT_SQL_DELETE_ALL,
+    GRAFT_SQL_OLDEST,
+    GRAFT_SQL_QUEUE,
+    GRAFT_SQL_HISTORY_NEWEST,
+    GRAFT_SQL_HISTORY_RANGE,
+    GRAFT_SQL_HISTORY_ONE,
+    GRAFT_SQL_RUNNING,
+    GRAFT_SQL_TOTALS,
+    GRAFT_SQL_SETTING_SET,
+    GRAFT_SQL_SETTING_GET,
+    GRAFT_SQL_SETTINGS,
+    GRAFT_SQL_VACUUM,
+    GRAFT_SQL_COUNT
+};
+
+struct graft_store {
+    pthread_mutex_t lock;
+    sqlite3 *db;
+    sqlite3_stmt *statement[GRAFT_SQL_COUNT];
+    graft_store_limits limits;
+    int64_t count[3], bytes[3]; /* by state */
+    int64_t counter, finished;  /* largest seq ever; largest place in the history */
+};
+
+/* Ready to be bound; prepared at its first use. NULL with a message when that fails. The store must
+ * be locked. */
+sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, graft_err *e);
+/* Steps a statement that gives no rows, and resets it. */
+graft_status graft_sql__done(graft_store *s, sqlite3_stmt *q, graft_err *e);
+/* The status for SQLite's last failure. */
+graft_status graft_sql__fail(graft_store *s, graft_err *e);
+void graft_sql__text(sqlite3_stmt *q, int at, const char *text); /* borrowed until the reset */
+graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e);
+void graft_sql__close(graft_store *s);
+#endif

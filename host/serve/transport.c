@@ -1,0 +1,192 @@
+#include "host/serve/transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "host/serve/transport_conn.h"
+
+#define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
+#define MAX_FILES 65536
+
+static void wake(void *ctx)
+{
+    graft_transport *t = ctx;
+    lws_cancel_service(t->context);
+}
+
+/* Hands what was pushed since the last time to the sockets it is for. */
+static void deliver(graft_transport *t)
+{
+    graft_hub_message *m = graft_hub_take(&t->serve->hub), *next;
+    for (; m; m = next) {
+        next = m->next;
+        m->next = NULL;
+        for (graft_ws *w = t->clients; w; w = w->next)
+            if (!m->client || strcmp(m->client, w->id) == 0) graft_ws__queue(w, m);
+        graft_hub_release(m);
+    }
+}
+
+static void keep_alive(lws_sorted_usec_list_t *sul)
+{
+    graft_transport *t = lws_container_of(sul, graft_transport, timer);
+    if (t->clients) {
+        graft_str s = GRAFT_STR_INIT;
+        graft_queue_status(&t->serve->queue, NULL, &s);
+        graft_hub_message *m = graft_hub_message_create(&s);
+        for (graft_ws *w = t->clients; m && w; w = w->next) graft_ws__queue(w, m);
+        graft_hub_release(m);
+    }
+    lws_sul_schedule(t->context, 0, &t->timer, keep_alive, KEEP_ALIVE_US);
+}
+
+static graft_transport *transport_of(struct lws *wsi)
+{
+    return lws_context_user(lws_get_context(wsi));
+}
+
+static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
+                    size_t len)
+{
+    graft_conn *c = user;
+    switch (reason) {
+    case LWS_CALLBACK_EVENT_WAIT_CANCELLED:
+        deliver(transport_of(wsi));
+        return 0;
+    case LWS_CALLBACK_HTTP:
+        return graft_conn__request(transport_of(wsi), c, wsi);
+    case LWS_CALLBACK_HTTP_BODY:
+        return graft_conn__body(transport_of(wsi), c, in, len);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
+        return graft_conn__complete(transport_of(wsi), c, wsi);
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return graft_conn__write(transport_of(wsi), c, wsi);
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
+    case LWS_CALLBACK_CLOSED_HTTP:
+        if (c) graft_conn__reset(transport_of(wsi), c);
+        return 0;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        return graft_ws__confirm(transport_of(wsi), wsi, in);
+    case LWS_CALLBACK_ESTABLISHED:
+        return graft_ws__open(transport_of(wsi), c, wsi);
+    case LWS_CALLBACK_RECEIVE:
+        return graft_ws__receive(transport_of(wsi), c->ws, in, len);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return graft_ws__write(c->ws, wsi);
+    case LWS_CALLBACK_CLOSED:
+        graft_ws__close(transport_of(wsi), c);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static void silent(int level, const char *line)
+{
+    (void)level, (void)line;
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r)) return;
+    r.rlim_cur = r.rlim_max == RLIM_INFINITY || r.rlim_max > MAX_FILES ? MAX_FILES : r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/* The library says only that it failed, so the reason is found by trying again. */
+static graft_status why_not(const graft_options *o, graft_err *e)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
+    inet_pton(AF_INET, o->listen, &a.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    const char *text = o->tls_cert ? "the certificate or the key cannot be used" : "unknown reason";
+    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 1)) text = strerror(errno);
+    if (fd >= 0) close(fd);
+    return graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", o->listen, o->port, text);
+}
+
+graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft_err *e)
+{
+    static const lws_retry_bo_t idle = {.secs_since_valid_ping = 60, .secs_since_valid_hangup = 90};
+    const graft_options *o = s->options;
+    struct lws_context_creation_info info = {0};
+    graft_transport *t = graft_calloc(1, sizeof *t);
+    *out = NULL;
+    if (!t) return graft_fail_nomem(e, "the server");
+    t->serve = s;
+    t->protocol[0] = (struct lws_protocols){.name = "http",
+                                            .callback = on_event,
+                                            .per_session_data_size = sizeof(graft_conn),
+                                            .rx_buffer_size = GRAFT_WS_RX};
+    atomic_init(&t->stop, 0);
+    raise_file_limit();
+    lws_set_log_level(0, silent);
+    bool any = strcmp(o->listen, "0.0.0.0") == 0 || strcmp(o->listen, "::") == 0;
+    info.port = o->port;
+    info.iface = any ? NULL : strcmp(o->listen, "localhost") == 0 ? "127.0.0.1" : o->listen;
+    info.protocols = t->protocol;
+    info.user = t;
+    info.gid = info.uid = -1;
+    info.server_string = "graft/" GRAFT_VERSION;
+    info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
+    if (!strchr(o->listen, ':')) info.options |= LWS_SERVER_OPTION_DISABLE_IPV6;
+    info.max_http_header_data = 16384;
+    info.pt_serv_buf_size = 65536;
+    info.timeout_secs = 20; /* to send a request's headers, and between two pieces of its body */
+    info.keepalive_timeout = 75;
+    info.retry_and_idle_policy = &idle;
+    if (o->tls_cert) {
+        info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+        info.ssl_cert_filepath = o->tls_cert;
+        info.ssl_private_key_filepath = o->tls_key;
+        info.alpn = "http/1.1";
+    }
+    t->context = lws_create_context(&info);
+    if (!t->context) {
+        graft_free(t);
+        return why_not(o, e);
+    }
+    struct lws_vhost *vhost = lws_get_vhost_by_name(t->context, "default");
+    t->port = vhost ? lws_get_vhost_listen_port(vhost) : o->port;
+    graft_hub_set_wake(&s->hub, wake, t);
+    s->subscribe = graft_ws__subscribe;
+    s->subscribe_ctx = t;
+    lws_sul_schedule(t->context, 0, &t->timer, keep_alive, KEEP_ALIVE_US);
+    *out = t;
+    return GRAFT_OK;
+}
+
+void graft_transport_destroy(graft_transport *t)
+{
+    if (!t) return;
+    graft_hub_set_wake(&t->serve->hub, NULL, NULL);
+    lws_context_destroy(t->context);
+    graft_free(t);
+}
+
+int graft_transport_port(const graft_transport *t)
+{
+    return t->port;
+}
+
+void graft_transport_run(graft_transport *t)
+{
+    while (!atomic_load(&t->stop) && lws_service(t->context, 0) >= 0) {
+    }
+}
+
+void graft_transport_stop(graft_transport *t)
+{
+    atomic_store(&t->stop, 1);
+    lws_cancel_service(t->context);
+}

@@ -1,0 +1,75 @@
+/* One connection, as HTTP and after an upgrade as WebSocket; for the transport's own files. All of it
+ * belongs to the thread that owns the sockets. */
+#ifndef GRAFT_HOST_SERVE_TRANSPORT_CONN_H
+#define GRAFT_HOST_SERVE_TRANSPORT_CONN_H
+#include <libwebsockets.h>
+#include <stdatomic.h>
+
+#include "host/serve/transport.h"
+
+#define GRAFT_WS_RX 16384                       /* longest message that is read */
+#define GRAFT_WS_BACKLOG ((size_t)64 << 20)     /* bytes that wait for one slow client */
+#define GRAFT_CONN_BODIES ((int64_t)768 << 20) /* bytes of all bodies that are being received */
+
+_Static_assert(LWS_PRE <= GRAFT_HUB_HEADROOM, "room for a frame's header");
+
+typedef struct graft_ws_item {
+    struct graft_ws_item *next;
+    graft_hub_message *message;
+} graft_ws_item;
+
+/* A WebSocket client. */
+typedef struct graft_ws {
+    struct graft_ws *next;
+    struct lws *wsi;
+    char id[GRAFT_QUEUE_ID];
+    graft_ws_item *first, **last;
+    size_t waiting; /* bytes */
+    bool rich, logs, doomed, spoke;
+    char *text; /* a message that comes in pieces */
+    size_t text_size;
+} graft_ws;
+
+/* The library gives each connection one of these, zeroed. */
+typedef struct graft_conn {
+    bool active; /* q and r hold something */
+    bool answered, refused; /* refused: the body is read and dropped */
+    graft_http_request q;
+    graft_http_response r;
+    size_t cap, sent;
+    int64_t expect, got; /* bytes of the body */
+    int chunk; /* of a chunked body: see transport_conn.c; 0: the length is known */
+    int64_t chunk_left;
+    graft_ws *ws;
+} graft_conn;
+
+struct graft_transport {
+    graft_serve *serve;
+    struct lws_context *context;
+    struct lws_protocols protocol[2];
+    lws_sorted_usec_list_t timer;
+    graft_ws *clients;
+    int64_t bodies; /* bytes that are held for requests */
+    int port;
+    atomic_int stop;
+};
+
+/* Callbacks of the library: 0 goes on, -1 closes the connection. */
+int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi);
+int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t n);
+int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi);
+int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi);
+void graft_conn__reset(graft_transport *t, graft_conn *c);
+/* Reads method, path, arguments and headers; false when memory is short or the method is unknown. */
+bool graft_conn__read(struct lws *wsi, graft_http_request *q);
+
+int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol);
+int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi);
+int graft_ws__receive(graft_transport *t, graft_ws *w, const void *data, size_t n);
+int graft_ws__write(graft_ws *w, struct lws *wsi);
+void graft_ws__close(graft_transport *t, graft_conn *c);
+/* Takes a reference. A client that is too slow is given up. */
+void graft_ws__queue(graft_ws *w, graft_hub_message *m);
+/* graft_serve.subscribe. */
+void graft_ws__subscribe(void *ctx, const char *client, bool on);
+#endif

@@ -1,0 +1,258 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "host/serve/transport_conn.h"
+
+#define PIECE 65536
+
+static char *header(struct lws *wsi, enum lws_token_indexes token, bool *ok)
+{
+    int n = lws_hdr_total_length(wsi, token);
+    if (n <= 0) return NULL;
+    char *text = graft_malloc((size_t)n + 1);
+    if (!text || lws_hdr_copy(wsi, text, n + 1, token) < 0) {
+        graft_free(text);
+        *ok = false;
+        return NULL;
+    }
+    return text;
+}
+
+/* A header that the library has no number for; `name` in lower case with a colon. */
+static char *custom(struct lws *wsi, const char *name, bool *ok)
+{
+    int len = (int)strlen(name), n = lws_hdr_custom_length(wsi, name, len);
+    if (n <= 0) return NULL;
+    char *text = graft_malloc((size_t)n + 1);
+    if (!text || lws_hdr_custom_copy(wsi, text, n + 1, name, len) < 0) {
+        graft_free(text);
+        *ok = false;
+        return NULL;
+    }
+    return text;
+}
+
+static bool read_args(struct lws *wsi, graft_http_request *q)
+{
+    size_t cap = 0;
+    for (int i = 0; i < 64; i++) {
+        int n = lws_hdr_fragment_length(wsi, WSI_TOKEN_HTTP_URI_ARGS, i);
+        if (n <= 0) break;
+        char *text = graft_malloc((size_t)n + 1);
+        if (!text || graft_grow(&q->arg, &cap, q->n_arg + 1, sizeof *q->arg) ||
+            lws_hdr_copy_fragment(wsi, text, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) < 0) {
+            graft_free(text);
+            return false;
+        }
+        text[n] = 0;
+        q->arg[q->n_arg++] = text;
+    }
+    return true;
+}
+
+bool graft_conn__read(struct lws *wsi, graft_http_request *q)
+{
+    static const struct {
+        enum lws_token_indexes token;
+        graft_method method;
+    } methods[] = {{WSI_TOKEN_GET_URI, GRAFT_HTTP_GET},       {WSI_TOKEN_HEAD_URI, GRAFT_HTTP_GET},
+                   {WSI_TOKEN_POST_URI, GRAFT_HTTP_POST},     {WSI_TOKEN_PUT_URI, GRAFT_HTTP_PUT},
+                   {WSI_TOKEN_PATCH_URI, GRAFT_HTTP_PATCH},   {WSI_TOKEN_DELETE_URI, GRAFT_HTTP_DELETE},
+                   {WSI_TOKEN_OPTIONS_URI, GRAFT_HTTP_OPTIONS}};
+    bool ok = true;
+    for (size_t i = 0; ok && !q->path && i < sizeof methods / sizeof *methods; i++) {
+        q->path = header(wsi, methods[i].token, &ok);
+        if (!q->path) continue;
+        q->method = methods[i].method;
+        q->head = methods[i].token == WSI_TOKEN_HEAD_URI;
+    }
+    if (!q->path) return false;
+    q->tls = lws_is_ssl(wsi);
+    q->host = header(wsi, WSI_TOKEN_HOST, &ok);
+    q->origin = header(wsi, WSI_TOKEN_ORIGIN, &ok);
+    q->authorization = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, &ok);
+    q->cookie = header(wsi, WSI_TOKEN_HTTP_COOKIE, &ok);
+    q->content_type = header(wsi, WSI_TOKEN_HTTP_CONTENT_TYPE, &ok);
+    q->if_none_match = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH, &ok);
+    q->accept_encoding = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING, &ok);
+    q->fetch_site = custom(wsi, "sec-fetch-site:", &ok);
+    q->fetch_mode = custom(wsi, "sec-fetch-mode:", &ok);
+    q->fetch_dest = custom(wsi, "sec-fetch-dest:", &ok);
+    return read_args(wsi, q) && ok;
+}
+
+void graft_conn__reset(graft_transport *t, graft_conn *c)
+{
+    if (!c->active) return;
+    t->bodies -= (int64_t)c->cap;
+    graft_http_request_finish(&c->q);
+    graft_http_response_finish(&c->r);
+    c->active = c->answered = c->refused = false;
+    c->cap = c->sent = 0;
+    c->expect = c->got = c->chunk_left = 0;
+    c->chunk = 0;
+}
+
+static bool put_header(struct lws *wsi, const char *name, const char *value, uint8_t **p,
+                       uint8_t *end)
+{
+    return lws_add_http_header_by_name(wsi, (const uint8_t *)name, (const uint8_t *)value,
+                                       (int)strlen(value), p, end) == 0;
+}
+
+static int done(graft_conn *c, struct lws *wsi)
+{
+    bool ends = c->r.close;
+    if (ends) return -1;
+    return lws_http_transaction_completed(wsi) ? -1 : 0;
+}
+
+/* Sends the headers, and a short body with them. */
+static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    uint8_t buffer[LWS_PRE + 8192 + PIECE / 2], *start = buffer + LWS_PRE, *p = start;
+    uint8_t *end = start + 8192;
+    char length[24];
+    graft_http_response *r = &c->r;
+    bool bodyless = r->status == 204 || r->status == 304;
+    (void)t;
+    c->answered = true;
+    if (bodyless && r->size) graft_http_empty(r, r->status);
+    if (lws_add_http_header_status(wsi, (unsigned)r->status, &p, end)) return -1;
+    bool ok = true;
+    if (!bodyless) {
+        snprintf(length, sizeof length, "%zu", r->size);
+        ok = put_header(wsi, "content-type:", r->type ? r->type : "application/octet-stream", &p,
+                        end) &&
+             put_header(wsi, "content-length:", length, &p, end);
+    }
+    for (size_t i = 0; ok && i < r->n_header; i++)
+        ok = put_header(wsi, r->header[i].name, r->header[i].value, &p, end);
+    if (ok && r->close) ok = put_header(wsi, "connection:", "close", &p, end);
+    if (!ok || lws_finalize_http_header(wsi, &p, end)) return -1;
+    bool whole = c->q.head || !r->size;
+    const uint8_t *body = r->body ? r->body : r->blob ? r->blob->data : NULL;
+    if (!whole && body && r->size <= PIECE / 2) {
+        memcpy(p, body, r->size);
+        p += r->size;
+        whole = true;
+    }
+    int n = (int)(p - start);
+    if (lws_write(wsi, start, (size_t)n, whole ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP_HEADERS) < n)
+        return -1;
+    if (whole) return done(c, wsi);
+    lws_callback_on_writable(wsi);
+    return 0;
+}
+
+int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    uint8_t buffer[LWS_PRE + PIECE], *start = buffer + LWS_PRE;
+    graft_http_response *r = &c->r;
+    (void)t;
+    if (!c->active || !c->answered || c->sent >= r->size) return 0;
+    size_t n = r->size - c->sent < PIECE ? r->size - c->sent : PIECE;
+    if (r->fd >= 0) {
+        ssize_t got = read(r->fd, start, n);
+        if (got <= 0) return -1; /* the file became shorter: the client sees a broken answer */
+        n = (size_t)got;
+    } else {
+        memcpy(start, (r->body ? r->body : r->blob->data) + c->sent, n);
+    }
+    c->sent += n;
+    bool last = c->sent == r->size;
+    if (lws_write(wsi, start, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n) return -1;
+    if (last) return done(c, wsi);
+    lws_callback_on_writable(wsi);
+    return 0;
+}
+
+static int answer(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    graft_serve_answer(t->serve, &c->q, &c->r);
+    return send_answer(t, c, wsi);
+}
+
+static int refuse(graft_transport *t, graft_conn *c, struct lws *wsi, int status, bool ends)
+{
+    graft_http_empty(&c->r, status);
+    c->r.close = ends;
+    return send_answer(t, c, wsi);
+}
+
+/* How long the body is; -1: unknown. False for nonsense. */
+static bool body_size(struct lws *wsi, int64_t *size)
+{
+    char text[32];
+    *size = 0;
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
+        *size = -1;
+        return true;
+    }
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0) return true;
+    if (lws_hdr_copy(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0) return false;
+    size_t n = strspn(text, "0123456789");
+    if (!n || n > 18 || text[n]) return false;
+    *size = strtoll(text, NULL, 10);
+    return true;
+}
+
+int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    int64_t size;
+    graft_conn__reset(t, c);
+    c->active = true;
+    graft_http_response_init(&c->r);
+    if (!graft_conn__read(wsi, &c->q)) return refuse(t, c, wsi, 400, true);
+    if (!body_size(wsi, &size)) return refuse(t, c, wsi, 400, true);
+    if (size < 0) return refuse(t, c, wsi, 411, true);
+    if (c->q.method == GRAFT_HTTP_GET || !size) {
+        /* Without a length the library would wait for a body that does not come. */
+        c->r.close = size || (c->q.method & (GRAFT_HTTP_POST | GRAFT_HTTP_PUT | GRAFT_HTTP_PATCH) &&
+                              lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0);
+        return answer(t, c, wsi);
+    }
+    c->expect = size;
+    if (size <= t->serve->max_upload) return 0;
+    if (size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
+    c->refused = true; /* a client that is still sending would not read the answer */
+    return 0;
+}
+
+/* False when the bytes may not be held. */
+static bool reserve(graft_transport *t, graft_conn *c, size_t need)
+{
+    if (need <= c->cap) return true;
+    size_t cap = c->cap ? 2 * c->cap : 4096;
+    if (cap > (size_t)c->expect) cap = (size_t)c->expect;
+    if (cap < need) cap = need;
+    if (t->bodies + (int64_t)(cap - c->cap) > GRAFT_CONN_BODIES) return false;
+    uint8_t *p = graft_realloc(c->q.body, cap, 1);
+    if (!p) return false;
+    t->bodies += (int64_t)(cap - c->cap);
+    c->q.body = p;
+    c->cap = cap;
+    return true;
+}
+
+int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t n)
+{
+    if (!c->active || c->answered) return 0;
+    c->got += (int64_t)n;
+    if (c->got > c->expect) return -1;
+    if (c->refused) return 0;
+    if (!reserve(t, c, c->q.body_size + n)) return -1;
+    memcpy(c->q.body + c->q.body_size, data, n);
+    c->q.body_size += n;
+    return 0;
+}
+
+int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    if (!c->active || c->answered) return 0;
+    if (c->refused) return refuse(t, c, wsi, 413, false);
+    return answer(t, c, wsi);
+}

@@ -1,0 +1,222 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "host/serve/routes.h"
+#include "host/serve/transport_conn.h"
+#include "host/tree.h"
+
+static bool is_ws_path(const char *path)
+{
+    return strcmp(path, "/ws") == 0 || strcmp(path, "/api/ws") == 0;
+}
+
+/* Answers a refused handshake. */
+static int refuse(struct lws *wsi, int status)
+{
+    uint8_t buffer[LWS_PRE + 1024], *start = buffer + LWS_PRE, *p = start, *end = start + 1024;
+    if (lws_add_http_header_status(wsi, (unsigned)status, &p, end) ||
+        lws_add_http_header_by_name(wsi, (const uint8_t *)"content-length:", (const uint8_t *)"0",
+                                    1, &p, end) ||
+        lws_add_http_header_by_name(wsi, (const uint8_t *)"connection:", (const uint8_t *)"close",
+                                    5, &p, end) ||
+        lws_finalize_http_header(wsi, &p, end))
+        return -1;
+    lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS);
+    return -1;
+}
+
+int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
+{
+    graft_http_request q = {0};
+    int status = 0;
+    if (!protocol || strcmp(protocol, "websocket") != 0) {
+        status = 400;
+    } else if (!graft_conn__read(wsi, &q)) {
+        status = 400;
+    } else {
+        q.upgrade = true;
+        graft_verdict v = graft_security_check(&t->serve->security, &q);
+        if (v == GRAFT_VERDICT_TOKEN)
+            status = 401;
+        else if (v != GRAFT_VERDICT_OK)
+            status = 403;
+        else if (!is_ws_path(q.path))
+            status = 404;
+    }
+    graft_http_request_finish(&q);
+    return status ? refuse(wsi, status) : 0;
+}
+
+static void random_id(char out[33])
+{
+    uint8_t bytes[16] = {0};
+    if (getrandom(bytes, sizeof bytes, 0) < 0) memset(bytes, 1, sizeof bytes);
+    for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+/* An older socket of the same client gives way. */
+static void replace(graft_transport *t, const char *id)
+{
+    for (graft_ws *w = t->clients; w; w = w->next)
+        if (strcmp(w->id, id) == 0 && !w->doomed) {
+            w->doomed = true;
+            w->id[0] = 0;
+            lws_callback_on_writable(w->wsi);
+        }
+}
+
+static void send_own(graft_ws *w, graft_str *s)
+{
+    graft_hub_message *m = graft_hub_message_create(s);
+    if (m) graft_ws__queue(w, m);
+    graft_hub_release(m);
+}
+
+int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    char id[GRAFT_QUEUE_ID] = "";
+    graft_str s = GRAFT_STR_INIT;
+    graft_http_request q = {0};
+    if (!graft_conn__read(wsi, &q)) {
+        graft_http_request_finish(&q);
+        return -1;
+    }
+    const char *wanted = graft_http_arg(&q, "clientId");
+    if (wanted && graft_http_utf8(wanted, strlen(wanted))) snprintf(id, sizeof id, "%s", wanted);
+    graft_http_request_finish(&q);
+    if (!id[0]) random_id(id);
+    graft_ws *w = graft_calloc(1, sizeof *w);
+    if (!w) return -1;
+    replace(t, id);
+    w->wsi = wsi;
+    w->last = &w->first;
+    snprintf(w->id, sizeof w->id, "%s", id);
+    w->next = t->clients;
+    t->clients = w;
+    c->ws = w;
+    graft_queue_status(&t->serve->queue, id, &s);
+    send_own(w, &s);
+    graft_sink_resume(&t->serve->sink, id, &s);
+    send_own(w, &s);
+    return 0;
+}
+
+static size_t size_of(const graft_ws *w, const graft_hub_message *m)
+{
+    return w->rich && m->rich ? m->rich_size : m->plain_size;
+}
+
+void graft_ws__queue(graft_ws *w, graft_hub_message *m)
+{
+    if (w->doomed || (m->log && !w->logs)) return;
+    /* A late picture is worth nothing. */
+    if (m->binary && m->rich && w->waiting > ((size_t)1 << 20)) return;
+    graft_ws_item *item = graft_malloc(sizeof *item);
+    if (!item || w->waiting > GRAFT_WS_BACKLOG) {
+        graft_free(item);
+        w->doomed = true;
+    } else {
+        item->next = NULL;
+        item->message = m;
+        m->refs++;
+        *w->last = item;
+        w->last = &item->next;
+        w->waiting += m->plain_size;
+    }
+    lws_callback_on_writable(w->wsi);
+}
+
+static void pop(graft_ws *w)
+{
+    graft_ws_item *item = w->first;
+    w->first = item->next;
+    if (!w->first) w->last = &w->first;
+    w->waiting -= item->message->plain_size;
+    graft_hub_release(item->message);
+    graft_free(item);
+}
+
+int graft_ws__write(graft_ws *w, struct lws *wsi)
+{
+    if (!w) return -1;
+    while (w->first && !w->doomed) {
+        graft_hub_message *m = w->first->message;
+        size_t n = size_of(w, m);
+        uint8_t *data = w->rich && m->rich ? m->rich : m->plain;
+        int sent = lws_write(wsi, data + GRAFT_HUB_HEADROOM, n,
+                             m->binary ? LWS_WRITE_BINARY : LWS_WRITE_TEXT);
+        if (sent < (int)n) return -1;
+        pop(w);
+        if (w->first && lws_send_pipe_choked(wsi)) {
+            lws_callback_on_writable(wsi);
+            return 0;
+        }
+    }
+    if (!w->doomed) return 0;
+    lws_close_reason(wsi, LWS_CLOSE_STATUS_NORMAL, NULL, 0);
+    return -1;
+}
+
+void graft_ws__close(graft_transport *t, graft_conn *c)
+{
+    graft_ws *w = c->ws;
+    if (!w) return;
+    for (graft_ws **at = &t->clients; *at; at = &(*at)->next)
+        if (*at == w) {
+            *at = w->next;
+            break;
+        }
+    while (w->first) pop(w);
+    graft_free(w->text);
+    graft_free(w);
+    c->ws = NULL;
+}
+
+
+static void on_message(graft_transport *t, graft_ws *w, const char *text, size_t n)
+{
+    cJSON *json = NULL;
+    bool first = !w->spoke;
+    w->spoke = true;
+    if (!first || graft_json_parse(text, n, "a message", &json, NULL)) return;
+    if (strcmp(graft_json_str(json, "type", ""), "feature_flags") == 0) {
+        graft_str s = GRAFT_STR_INIT;
+        w->rich = cJSON_IsTrue(graft_tree_get(graft_tree_get(json, "data"),
+                                              "supports_preview_metadata"));
+        graft_str_puts(&s, "{\"type\":\"feature_flags\",\"data\":");
+        graft_serve_features(t->serve, &s);
+        graft_str_puts(&s, "}");
+        send_own(w, &s);
+    }
+    cJSON_Delete(json);
+}
+
+int graft_ws__receive(graft_transport *t, graft_ws *w, const void *data, size_t n)
+{
+    if (!w) return -1;
+    bool last = lws_is_final_fragment(w->wsi) && !lws_remaining_packet_payload(w->wsi);
+    if (w->text_size + n > GRAFT_WS_RX) {
+        lws_close_reason(w->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
+        return -1;
+    }
+    char *text = graft_realloc(w->text, w->text_size + n + 1, 1);
+    if (!text) return -1;
+    w->text = text;
+    if (n) memcpy(text + w->text_size, data, n);
+    w->text_size += n;
+    if (!last) return 0;
+    if (!lws_frame_is_binary(w->wsi)) on_message(t, w, text, w->text_size);
+    graft_free(w->text);
+    w->text = NULL;
+    w->text_size = 0;
+    return 0;
+}
+
+void graft_ws__subscribe(void *ctx, const char *client, bool on)
+{
+    graft_transport *t = ctx;
+    for (graft_ws *w = t->clients; w; w = w->next)
+        if (strcmp(w->id, client) == 0) w->logs = on;
+}
