@@ -4,7 +4,8 @@
 
 BUILD := build
 JOBS ?= $(shell nproc)
-CTEST := ctest --output-on-failure --no-tests=error --timeout 600
+# Two tests at a time on two cores: threads that wait must sleep, not spin.
+CTEST := OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error --timeout 900
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build all demo test test-dev bench fuzz tsan format clean

@@ -216,7 +216,8 @@ static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err
         for (int i = 0; i < n_dtypes; i++) GRAFT_TRY(subject_run(b, &s[i], true, &t[i][r], e));
     for (int i = 0; i < n_dtypes; i++) {
         double mid = median(t[i], b->repeats), rate = s[i].flops / mid * 1e-9;
-        printf("\n%s %s: %.0f GFLOP, median %.4g s of %d (%.4g … %.4g), %.0f GFLOP/s, arena %.1f MiB "
+        printf("\n%s %s: %.0f GFLOP, median %.4g s of %d (%.4g … %.4g), %.0f GFLOP/s, "
+               "arena %.1f MiB "
                "(bound %.1f), weights %.0f MiB\n",
                name, dtype_text[i], s[i].flops * 1e-9, mid, b->repeats, t[i][0],
                t[i][b->repeats - 1], rate, (double)s[i].binding->exe->arena_bytes / 1048576,

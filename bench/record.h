@@ -3,7 +3,8 @@
 #ifndef GRAFT_BENCH_RECORD_H
 #define GRAFT_BENCH_RECORD_H
 
-/* Adds or replaces one figure. `how`: the command that repeats it. 0, or -1 with a line on stderr. */
+/* Adds or replaces one figure. `how`: the command that repeats it. 0, or -1 with a line on stderr.
+ */
 int record(const char *file, const char *name, double value, const char *unit, const char *how);
 /* Monotonic seconds. */
 double record_now(void);

@@ -21,7 +21,7 @@ typedef struct graft_engine graft_engine;
 typedef struct graft_model graft_model; /* a diffusion model: architecture + weights + options */
 typedef struct graft_clip graft_clip;   /* one or two text encoders and their tokenizer */
 typedef struct graft_vae graft_vae;
-typedef struct graft_cond graft_cond;   /* a list of encoded prompts with their options */
+typedef struct graft_cond graft_cond; /* a list of encoded prompts with their options */
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
 
@@ -32,8 +32,9 @@ typedef struct graft_task {
     void (*phase)(void *ctx, const char *name); /* "load", "compile", "encode", "sample", … */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     bool (*cancelled)(void *ctx); /* asked before every operator */
-    /* Compile and pack whatever the call would run, but run nothing: sampling gives its latent back,
-     * the VAE a grey picture or an empty latent of the right size. Fills caches ahead of time. */
+    /* Compile and pack whatever the call would run, but run nothing: sampling gives its latent
+     * back, the VAE a grey picture or an empty latent of the right size. Fills caches ahead of
+     * time. */
     bool compile_only;
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
     graft_log log;
@@ -43,10 +44,10 @@ typedef struct graft_task {
 
 typedef struct graft_engine_config {
     const char *kernel_dir; /* folder of graft_kernels_*.so */
-    const char *backend;    /* "auto" or NULL, "ref", "cpu", "cuda"; GRAFT_BACKEND overrides "auto" */
-    const char *data_dir;   /* folder with clip_merges.txt when it is not built in; may be NULL */
-    const char *cache_dir;  /* compiled-graph cache; NULL: memory only */
-    int threads;            /* 0: GRAFT_THREADS, else all processors this process may use */
+    const char *backend;  /* "auto" or NULL, "ref", "cpu", "cuda"; GRAFT_BACKEND overrides "auto" */
+    const char *data_dir; /* folder with clip_merges.txt when it is not built in; may be NULL */
+    const char *cache_dir; /* compiled-graph cache; NULL: memory only */
+    int threads;           /* 0: GRAFT_THREADS, else all processors this process may use */
     graft_log log;
 } graft_engine_config;
 
@@ -105,13 +106,14 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                                  const graft_task *task, graft_model **out, graft_err *e);
 graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
                                const graft_task *task, graft_vae **out, graft_err *e);
-/* DeepCache (Ma et al. 2023, arXiv:2312.00858): most steps reuse a deep feature of an earlier one. */
+/* DeepCache (Ma et al. 2023, arXiv:2312.00858): most steps reuse a deep feature of an earlier one.
+ */
 typedef struct graft_deepcache_options {
     int64_t cache_interval;                 /* every n-th step is full; 1: all */
     int64_t cache_layer_id, cache_block_id; /* resolution level, and block in it, of the cut */
     int64_t start_step, end_step;           /* outside [start,end) all steps are full */
     const char *schedule;                   /* "uniform" or "quadratic" */
-    double max_error;                       /* drift of the feature that forces a full step; 0: off */
+    double max_error; /* drift of the feature that forces a full step; 0: off */
 } graft_deepcache_options;
 /* GRAFT_E_ARG, naming the range, when the cut does not exist in this architecture. */
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
@@ -136,12 +138,12 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
                                   const graft_task *task, graft_model **out, char **report,
                                   graft_err *e);
 
-/* The compiled-graph cache on disk. `visit` gets each entry (also damaged ones, when verify is set);
- * clear removes all. *count: entries seen or removed. */
+/* The compiled-graph cache on disk. `visit` gets each entry (also damaged ones, when verify is
+ * set); clear removes all. *count: entries seen or removed. */
 typedef void graft_cache_visit(void *ctx, const char *name, uint64_t bytes, int64_t modified,
                                bool good);
-graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_visit *visit, void *ctx,
-                              graft_err *e);
+graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_visit *visit,
+                              void *ctx, graft_err *e);
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e);
 /* NULL when there is no cache folder. */
 const char *graft_cache_folder(const graft_engine *engine);
@@ -203,8 +205,8 @@ graft_status graft_latent_from_data(const float *data, const int64_t shape[4], g
                                     graft_err *e);
 /* shape[4] = N,C,h,w; the data lives as long as the latent. */
 const float *graft_latent_data(const graft_latent *l, int64_t shape[4]);
-/* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent =
- * /8); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect first. */
+/* `method`: "nearest-exact" "bilinear" "area" "bicubic" "bislerp"; width, height in pixels (latent
+ * = /8); 0 keeps the aspect, both 0: unchanged; center: cut to the new aspect first. */
 graft_status graft_latent_upscale(const graft_latent *l, const char *method, int64_t width,
                                   int64_t height, bool center, graft_latent **out, graft_err *e);
 graft_status graft_latent_upscale_by(const graft_latent *l, const char *method, double scale,
@@ -217,8 +219,8 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
                                    graft_latent **out, graft_err *e);
 /* ComfyUI's .latent files: safetensors with latent_tensor and latent_format_version_0. `metadata`:
  * NULL, or pairs key, value, …, NULL stored in the file. Fails when `path` exists. */
-graft_status graft_latent_save(const graft_latent *l, const char *path,
-                               const char *const *metadata, graft_err *e);
+graft_status graft_latent_save(const graft_latent *l, const char *path, const char *const *metadata,
+                               graft_err *e);
 graft_status graft_latent_load(const char *path, graft_latent **out, graft_err *e);
 
 /* ------------------------------------------------------------------ sampling */
@@ -233,9 +235,9 @@ typedef struct graft_sample_params {
     int64_t steps;
     double cfg;
     const char *sampler, *scheduler;
-    double denoise;        /* 0..1; 1: the whole schedule */
-    int64_t start_at_step; /* 0 */
-    int64_t end_at_step;   /* at most steps; larger: to the end */
+    double denoise;          /* 0..1; 1: the whole schedule */
+    int64_t start_at_step;   /* 0 */
+    int64_t end_at_step;     /* at most steps; larger: to the end */
     bool force_full_denoise; /* the last sigma used becomes 0 */
 } graft_sample_params;
 /* Progress counts steps. The result keeps the mask and the batch indices of `latent`. */

@@ -9,4 +9,5 @@ int graft_command_run(const graft_options *o);   /* run.c; also compile */
 int graft_command_cache(const graft_options *o); /* kept.c */
 int graft_command_nodes(const graft_options *o); /* nodes.c */
 int graft_command_check(const graft_options *o); /* main.c */
+int graft_command_serve(const graft_options *o); /* serve/serve.c */
 #endif

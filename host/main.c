@@ -62,6 +62,9 @@ int main(int argc, char **argv)
     case GRAFT_COMMAND_CHECK:
         status = graft_command_check(&o);
         break;
+    case GRAFT_COMMAND_SERVE:
+        status = graft_command_serve(&o);
+        break;
     }
     graft_options_finish(&o);
     return status;

@@ -13,16 +13,30 @@ const char graft_options_usage[] =
     "       graft compile FILE [options] fill the caches for a workflow, and compute nothing\n"
     "       graft cache [list|verify|clear]  what is kept between runs\n"
     "       graft nodes [--json]         list the nodes, or describe them as ComfyUI does\n"
+    "       graft serve [options]        the ComfyUI protocol, and an editor in the browser\n"
     "       graft check FILE.so          test a plugin against the rules of the ABI\n"
     "       graft help | --help | --version\n"
     "\n"
-    "options of run and compile:\n"
+    "options of run, compile and serve:\n"
     "  --set NODE.INPUT=VALUE  change an input; NODE is an id, or the title or class of one node\n"
     "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
     "  --input DIR     pictures to load (default: ./input)\n"
     "  --output DIR    where files are written (default: ./output)\n"
     "  --plugins DIR   node plugins, for all commands (default: beside the program)\n"
     "  --quiet, -q     print the written files only\n"
+    "\n"
+    "options of serve:\n"
+    "  --listen ADDRESS  where to listen (default: 127.0.0.1)\n"
+    "  --port N          0 takes any free port (default: 8188)\n"
+    "  --state DIR       queue, history, settings, saved workflows (default: ./state)\n"
+    "  --token TOKEN     ask for it (also: $GRAFT_TOKEN); needed beyond this machine\n"
+    "  --insecure        listen beyond this machine without a token\n"
+    "  --tls-cert FILE, --tls-key FILE  serve HTTPS\n"
+    "  --allow-host NAMES  further names of this server, separated by commas\n"
+    "  --cors-origin ORIGIN  a site whose pages may use this server\n"
+    "  --web-root DIR    another editor page\n"
+    "  --max-upload-mb N longest request body (default: 100)\n"
+    "  --preview none|latent  pictures while sampling (default: latent)\n"
     "\n"
     "exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted\n";
 
@@ -109,8 +123,8 @@ static bool takes_workflow(const graft_options *o)
 
 static graft_status option(int argc, char **argv, int *i, graft_options *o, graft_err *e)
 {
-    const char *arg = argv[*i], *value;
-    bool run = takes_workflow(o);
+    const char *arg = argv[*i], *value = NULL;
+    bool run = takes_workflow(o), serve = o->command == GRAFT_COMMAND_SERVE;
     const struct {
         const char *name;
         char **where;
@@ -119,7 +133,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
                    {"--input", &o->input, false},
                    {"--output", &o->output, false},
                    {"--plugins", &o->plugins, true}};
-    if (run && (strcmp(arg, "--quiet") == 0 || strcmp(arg, "-q") == 0)) {
+    if ((run || serve) && (strcmp(arg, "--quiet") == 0 || strcmp(arg, "-q") == 0)) {
         o->quiet = true;
         return GRAFT_OK;
     }
@@ -129,7 +143,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
     }
     for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
         if (!is(arg, folders[k].name)) continue;
-        if (!run && !folders[k].always && o->command != GRAFT_COMMAND_NODES) break;
+        if (!run && !serve && !folders[k].always && o->command != GRAFT_COMMAND_NODES) break;
         graft_status st = value_of(argc, argv, i, &value, e);
         if (st) return st;
         graft_free(*folders[k].where);
@@ -145,7 +159,8 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         o->set[o->n_set++] = value;
         return GRAFT_OK;
     }
-    return graft_fail(e, GRAFT_E_ARG, "unknown option %s", arg);
+    graft_status st = serve ? graft_options__serve(argc, argv, i, &o->serve, e) : GRAFT_E_NOTFOUND;
+    return st == GRAFT_E_NOTFOUND ? graft_fail(e, GRAFT_E_ARG, "unknown option %s", arg) : st;
 }
 
 static graft_status command_of(const char *name, graft_options *o, graft_err *e)
@@ -155,7 +170,8 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
         graft_command command;
     } known[] = {{"run", GRAFT_COMMAND_RUN},           {"compile", GRAFT_COMMAND_COMPILE},
                  {"cache", GRAFT_COMMAND_CACHE},       {"nodes", GRAFT_COMMAND_NODES},
-                 {"check", GRAFT_COMMAND_CHECK},       {"help", GRAFT_COMMAND_HELP},
+                 {"check", GRAFT_COMMAND_CHECK},       {"serve", GRAFT_COMMAND_SERVE},
+                 {"help", GRAFT_COMMAND_HELP},
                  {"--help", GRAFT_COMMAND_HELP},       {"-h", GRAFT_COMMAND_HELP},
                  {"--version", GRAFT_COMMAND_VERSION}, {"version", GRAFT_COMMAND_VERSION}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -191,5 +207,6 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
         }
     }
     if (wants && !o->file) return graft_fail(e, GRAFT_E_ARG, "%s needs a file", argv[1]);
-    return defaults(o, e);
+    st = o->command == GRAFT_COMMAND_SERVE ? graft_options__serve_defaults(&o->serve, e) : GRAFT_OK;
+    return st ? st : defaults(o, e);
 }

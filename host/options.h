@@ -13,8 +13,18 @@ typedef enum graft_command {
     GRAFT_COMMAND_COMPILE,
     GRAFT_COMMAND_CACHE,
     GRAFT_COMMAND_NODES,
-    GRAFT_COMMAND_CHECK
+    GRAFT_COMMAND_CHECK,
+    GRAFT_COMMAND_SERVE
 } graft_command;
+
+/* Texts are borrowed from argv or the environment; NULL: not given. */
+typedef struct graft_serve_options {
+    const char *listen, *token, *tls_cert, *tls_key, *web_root, *cors_origin, *allow_host;
+    const char *state; /* folder of queue, history, settings and the user's files */
+    int port;          /* 0: any free one */
+    int max_upload_mb;
+    bool insecure, no_previews;
+} graft_serve_options;
 
 typedef struct graft_options {
     graft_command command;
@@ -23,10 +33,18 @@ typedef struct graft_options {
     size_t n_set;
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */
     bool quiet, json;
+    graft_serve_options serve;
 } graft_options;
 
 /* GRAFT_E_ARG with a sentence for a wrong command line. graft_options_finish() in any case. */
 graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_err *e);
 void graft_options_finish(graft_options *o);
 extern const char graft_options_usage[];
+
+/* Options of serve, in options_serve.c. GRAFT_E_NOTFOUND when argv[*i] is none of them; *i moves to
+ * the last argument that was used. */
+graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_options *o,
+                                  graft_err *e);
+/* Fills in what was not given, and refuses what would be dangerous. */
+graft_status graft_options__serve_defaults(graft_serve_options *o, graft_err *e);
 #endif

@@ -1,13 +1,13 @@
 /* The kernel-library ABI, version 1: how the engine uses graft_kernels_*.so.
  *
  * A library exports one constant, graft_kernels_entry, readable before any of its code runs. Growth
- * rules and thread tags are those of plugin/graft_plugin.h: records begin with their size, tables of
- * functions are frozen once released.
+ * rules and thread tags are those of plugin/graft_plugin.h: records begin with their size, tables
+ * of functions are frozen once released.
  *
- * The life of a kernel, four phases so that a new shape repacks no weights and new weights recompile
- * nothing: supports() says whether an operator can run; prepare() chooses and compiles; pack() turns
- * each constant input into the kernel's own layout, once per weight set; launch() runs, allocates
- * nothing, and does not fail for reasons of shape. */
+ * The life of a kernel, four phases so that a new shape repacks no weights and new weights
+ * recompile nothing: supports() says whether an operator can run; prepare() chooses and compiles;
+ * pack() turns each constant input into the kernel's own layout, once per weight set; launch()
+ * runs, allocates nothing, and does not fail for reasons of shape. */
 #ifndef GRAFT_KERNELS_KERNEL_ABI_H
 #define GRAFT_KERNELS_KERNEL_ABI_H
 #include <stddef.h>
@@ -23,7 +23,7 @@
 /* What the engine lends to a library; outlives the device. [any] */
 typedef struct graft_kernels_host {
     uint32_t size;
-    int32_t threads; /* worker threads to use, at least 1 */
+    int32_t threads;                            /* worker threads to use, at least 1 */
     void *(*alloc)(size_t align, size_t bytes); /* host memory for descriptors and the like */
     void (*free)(void *p);
     void (*log)(void *ctx, int32_t level, const char *text); /* may be NULL */
@@ -35,11 +35,11 @@ typedef struct graft_kernel graft_kernel; /* the library's: one per prepare() */
 
 typedef struct graft_device_info {
     uint32_t size;
-    char name[128]; /* "AMD EPYC (AVX-512, VNNI, BF16)" */
+    char name[128];     /* "AMD EPYC (AVX-512, VNNI, BF16)" */
     char identity[128]; /* goes into cache keys: device, instruction set, library versions */
-    uint64_t memory_total, memory_free; /* bytes; 0: not known */
-    uint32_t alignment;                 /* of every buffer, bytes */
-    int32_t host_memory;                /* 1: buffers are ordinary memory */
+    uint64_t memory_total, memory_free;     /* bytes; 0: not known */
+    uint32_t alignment;                     /* of every buffer, bytes */
+    int32_t host_memory;                    /* 1: buffers are ordinary memory */
     int32_t fast_bf16, fast_f16, fast_int8; /* 1: has instructions that make it faster than f32 */
 } graft_device_info;
 
@@ -50,17 +50,18 @@ typedef struct graft_kernel_info {
     uint64_t workspace_bytes;
     /* Per constant input: bytes that pack() writes, and a number that names the layout: equal
      * numbers (from one library version) mean equal bytes for equal source values, whatever the
-     * operator or activation shape. 0 bytes: the input is not used in packed form (absent or not constant). */
+     * operator or activation shape. 0 bytes: the input is not used in packed form (absent or not
+     * constant). */
     uint64_t packed_bytes[GRAFT_MAX_INPUTS];
     uint64_t packing[GRAFT_MAX_INPUTS];
-    char variant[64]; /* "dnnl jit:avx512_core bf16", for reports */
+    char variant[64];                     /* "dnnl jit:avx512_core bf16", for reports */
     int32_t variant_index, variant_count; /* choices for tuning: 0 <= index < count */
 } graft_kernel_info;
 
 typedef struct graft_kernels_api { /* the table of a library; frozen */
     /* [main] `text` (n bytes) says why on failure. */
-    graft_status (*create)(const graft_kernels_host *host, int32_t device_index,
-                           graft_device **out, char *text, uint64_t n);
+    graft_status (*create)(const graft_kernels_host *host, int32_t device_index, graft_device **out,
+                           char *text, uint64_t n);
     void (*destroy)(graft_device *d); /* [main] after all kernels and buffers */
     graft_status (*info)(graft_device *d, graft_device_info *out); /* [any] reads out->size */
 
@@ -84,8 +85,9 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when
-     * workspace_bytes is 0). in[i]: device pointer of the first element, or of the packed bytes of a
-     * constant; NULL for absent inputs. out may be equal to in[i] only where inplace() said so. */
+     * workspace_bytes is 0). in[i]: device pointer of the first element, or of the packed bytes of
+     * a constant; NULL for absent inputs. out may be equal to in[i] only where inplace() said so.
+     */
     graft_status (*launch)(graft_kernel *k, const void *const *in, void *out, void *workspace);
     /* [any] 1 when `out` may be the very buffer of input i. */
     int32_t (*inplace)(graft_kernel *k, int32_t input);

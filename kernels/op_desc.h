@@ -33,17 +33,22 @@ static inline uint32_t graft_dtype_size(graft_dtype t)
 {
     switch (t) {
     case GRAFT_I64:
-    case GRAFT_F64: return 8;
+    case GRAFT_F64:
+        return 8;
     case GRAFT_F32:
-    case GRAFT_I32: return 4;
+    case GRAFT_I32:
+        return 4;
     case GRAFT_F16:
-    case GRAFT_BF16: return 2;
+    case GRAFT_BF16:
+        return 2;
     case GRAFT_I8:
     case GRAFT_U8:
     case GRAFT_F8_E4M3:
     case GRAFT_F8_E5M2:
-    case GRAFT_BOOL8: return 1;
-    default: return 0;
+    case GRAFT_BOOL8:
+        return 1;
+    default:
+        return 0;
     }
 }
 
@@ -78,10 +83,21 @@ typedef struct graft_tensor_desc {
 } graft_tensor_desc;
 
 enum { /* the places of inputs, by operator */
-       GRAFT_CONV_X = 0, GRAFT_CONV_W, GRAFT_CONV_BIAS, GRAFT_CONV_CHANNEL_ADD, GRAFT_CONV_RESIDUAL,
-       GRAFT_LINEAR_X = 0, GRAFT_LINEAR_W, GRAFT_LINEAR_BIAS, GRAFT_LINEAR_RESIDUAL,
-       GRAFT_NORM_X = 0, GRAFT_NORM_GAMMA, GRAFT_NORM_BETA,
-       GRAFT_ATTENTION_Q = 0, GRAFT_ATTENTION_K, GRAFT_ATTENTION_V,
+       GRAFT_CONV_X = 0,
+       GRAFT_CONV_W,
+       GRAFT_CONV_BIAS,
+       GRAFT_CONV_CHANNEL_ADD,
+       GRAFT_CONV_RESIDUAL,
+       GRAFT_LINEAR_X = 0,
+       GRAFT_LINEAR_W,
+       GRAFT_LINEAR_BIAS,
+       GRAFT_LINEAR_RESIDUAL,
+       GRAFT_NORM_X = 0,
+       GRAFT_NORM_GAMMA,
+       GRAFT_NORM_BETA,
+       GRAFT_ATTENTION_Q = 0,
+       GRAFT_ATTENTION_K,
+       GRAFT_ATTENTION_V,
        GRAFT_MAX_INPUTS = 6
 };
 

@@ -13,8 +13,8 @@
  * not allowed in a plugin, except what init() and deinit() count and own.
  *
  * Nothing may exit, abort, raise a signal, unwind across the boundary or keep a thread-local
- * promise between two calls. Text is UTF-8, terminated. Text and pixels given to the host are copied
- * by it before it returns. */
+ * promise between two calls. Text is UTF-8, terminated. Text and pixels given to the host are
+ * copied by it before it returns. */
 #ifndef GRAFT_PLUGIN_H
 #define GRAFT_PLUGIN_H
 #include <stdint.h>
@@ -79,9 +79,9 @@ typedef struct graft_tensor {
     int32_t ndim;       /* 0-6 */
     uint8_t dtype_code; /* 0 int, 1 unsigned int, 2 float, 4 bfloat */
     uint8_t dtype_bits;
-    uint16_t dtype_lanes;       /* 1 */
-    int32_t device_type;        /* 1: host memory, always in this table */
-    int32_t device_id;          /* 0 */
+    uint16_t dtype_lanes;        /* 1 */
+    int32_t device_type;         /* 1: host memory, always in this table */
+    int32_t device_id;           /* 0 */
     int64_t shape[6], stride[6]; /* strides count elements, not bytes */
 } graft_tensor;
 
@@ -176,14 +176,14 @@ typedef struct graft_ui_api {
 
 enum { /* graft_input.flags */
        GRAFT_INPUT_OPTIONAL = 1,
-       GRAFT_INPUT_LAZY = 2,        /* computed only when the node's "graft.lazy/1" asks */
-       GRAFT_INPUT_MULTILINE = 4,   /* strings */
-       GRAFT_INPUT_SOCKET = 8,      /* a link only, no widget */
-       GRAFT_INPUT_SEED = 16,       /* editors offer fixed, increment, randomize */
-       GRAFT_INPUT_U64 = 32,        /* 0 … 2^64-1, in the bits of payload i */
+       GRAFT_INPUT_LAZY = 2,      /* computed only when the node's "graft.lazy/1" asks */
+       GRAFT_INPUT_MULTILINE = 4, /* strings */
+       GRAFT_INPUT_SOCKET = 8,    /* a link only, no widget */
+       GRAFT_INPUT_SEED = 16,     /* editors offer fixed, increment, randomize */
+       GRAFT_INPUT_U64 = 32,      /* 0 … 2^64-1, in the bits of payload i */
        GRAFT_INPUT_DYNAMIC_PROMPTS = 64,
        GRAFT_INPUT_IMAGE_UPLOAD = 128,
-       GRAFT_INPUT_COLOR = 256,     /* 0xRRGGBB */
+       GRAFT_INPUT_COLOR = 256, /* 0xRRGGBB */
        GRAFT_INPUT_SLIDER = 512,
        GRAFT_INPUT_ADVANCED = 1024, /* folded away at first */
        GRAFT_INPUT_LIST = 2048      /* wants the whole LIST, not its elements */
@@ -195,8 +195,8 @@ typedef struct graft_input {
     const char *tooltip;
     graft_kind kind;
     uint32_t zero;
-    graft_payload initial; /* s NULL: the first choice, the empty string */
-    double min, max, step; /* min == max: no range. Ends of a U64 range: 0 and 2^64 */
+    graft_payload initial;      /* s NULL: the first choice, the empty string */
+    double min, max, step;      /* min == max: no range. Ends of a U64 range: 0 and 2^64 */
     const char *const *choices; /* NULL-terminated; NULL: ask the node's "graft.choices/1" */
     double round;               /* editors round to this; 0: not */
 } graft_input;
@@ -215,18 +215,18 @@ enum { /* graft_node.flags */
 };
 typedef struct graft_node {
     uint32_t size, flags;
-    const char *id;          /* class name in workflow files */
-    const char *title;       /* what an editor shows */
-    const char *category;    /* "sampling", "latent/batch" */
-    const char *description; /* one or two sentences */
+    const char *id;                     /* class name in workflow files */
+    const char *title;                  /* what an editor shows */
+    const char *category;               /* "sampling", "latent/batch" */
+    const char *description;            /* one or two sentences */
     const graft_input *const *inputs;   /* NULL-terminated; execute() gets them in this order */
     const graft_output *const *outputs; /* NULL-terminated; likewise */
     graft_status (*create)(const graft_host *h, void **self); /* [any] */
     void (*destroy)(void *self); /* [any] never during execute(); NULL is fine */
     /* [exec] `in`: borrowed; retain an object to keep it; a string lasts for the call. `out`:
-     * zeroed by the host; on GRAFT_OK every object in it carries one reference for the host, and a string
-     * lasts until the next call on this instance (the host copies it at once). On failure the node
-     * has called graft_job_api.fail(), released what it made and left `out` as it was. */
+     * zeroed by the host; on GRAFT_OK every object in it carries one reference for the host, and a
+     * string lasts until the next call on this instance (the host copies it at once). On failure
+     * the node has called graft_job_api.fail(), released what it made and left `out` as it was. */
     graft_status (*execute)(void *self, graft_job *j, const graft_arg *in, graft_arg *out);
     const void *(*query)(const char *id); /* [any] one of the tables below, or NULL; may be NULL */
 } graft_node;
@@ -270,9 +270,9 @@ typedef struct graft_plugin { /* a constant: readable before any code of the plu
     /* [main] Counted: pairs may nest; one that failed has no deinit(). `dir`: the real
      * folder of this file, borrowed for the call. */
     graft_status (*init)(const graft_host *h, const char *dir);
-    void (*deinit)(void);                    /* [main] after the last value was released */
-    const graft_node *(*node)(uint32_t i);   /* [any] NULL past the end; valid until deinit() */
-    const void *(*query)(const char *id);    /* [any] plugin-wide tables, or NULL; may be NULL */
+    void (*deinit)(void);                  /* [main] after the last value was released */
+    const graft_node *(*node)(uint32_t i); /* [any] NULL past the end; valid until deinit() */
+    const void *(*query)(const char *id);  /* [any] plugin-wide tables, or NULL; may be NULL */
 } graft_plugin;
 
 /* "graft.cache/1", from graft_plugin.query: what the plugin keeps on disk between runs. */

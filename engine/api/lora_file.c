@@ -56,7 +56,7 @@ static const struct {
                    {"a1", "a GLoRA layer", true},
                    {"b1", "a GLoRA layer", true}};
 
-static const char *part_names[] = {"unet", "te1", "te2"};
+static const char *const part_names[] = {"unet", "te1", "te2"};
 
 /* Whether one of the words between dots says that this key is of another kind. */
 static const char *foreign_kind(const char *key)

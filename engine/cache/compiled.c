@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "compile_version.h"
 #include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
-
-/* Raised whenever builders, passes or kernel descriptors change what a key stands for. */
-#define COMPILE_VERSION 1u
 
 typedef struct entry {
     graft_hash key;
@@ -59,8 +57,8 @@ void graft_compiled_destroy(graft_compiled *c)
 
 graft_hash graft_compile_key(const graft_compile_job *job)
 {
-    uint32_t numbers[] = {COMPILE_VERSION, GRAFT_DISK_FORMAT, sizeof(graft_op_desc),
-                          (uint32_t)job->tuning};
+    uint64_t numbers[] = {GRAFT_COMPILE_SOURCES, GRAFT_DISK_FORMAT, sizeof(graft_op_desc),
+                          (uint64_t)job->tuning};
     graft_hash h = graft_hash128(job->kind, strlen(job->kind));
     h = graft_hash_mix(h, job->arch, job->arch_bytes);
     h = graft_hash_mix(h, job->shape, job->shape_bytes);
@@ -337,7 +335,8 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     }
     if (!st) {
         k->last_used = ++c->clock;
-        st = check_budget(job, k->exe, e); /* the graph stays: tiles are looked for again and again */
+        st = check_budget(job, k->exe,
+                          e); /* the graph stays: tiles are looked for again and again */
         if (!st) *out = graft_exe_retain(k->exe);
         trim(c);
     }

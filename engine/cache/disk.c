@@ -261,7 +261,8 @@ void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_has
     graft_err e = GRAFT_ERR_INIT;
     graft_str s = GRAFT_STR_INIT;
     char *path = path_of(c, kind, key), hex[33];
-    file_header h = {.format = GRAFT_DISK_FORMAT, .kind = (uint32_t)kind, .key = key, .bytes = size};
+    file_header h = {
+        .format = GRAFT_DISK_FORMAT, .kind = (uint32_t)kind, .key = key, .bytes = size};
     memcpy(h.magic, magic, sizeof magic);
     h.checksum = graft_hash128(data, size);
     graft_hash_hex(key, hex);

@@ -1,10 +1,10 @@
 /* What is kept on disk from one process to the next: one file an entry, for many processes at once.
  *
  * A file holds a header (magic, format version, kind, key, length, checksum) and the entry: the
- * optimised graph in text form with its kernel variants, or one backend's timings. Never weights. It
- * is written to a temporary and renamed. A file that is truncated, damaged, of another version or
- * another key is reported, removed and made anew; a folder that cannot be used is reported once, and
- * work goes on without. */
+ * optimised graph in text form with its kernel variants, or one backend's timings. Never weights.
+ * It is written to a temporary and renamed. A file that is truncated, damaged, of another version
+ * or another key is reported, removed and made anew; a folder that cannot be used is reported once,
+ * and work goes on without. */
 #ifndef GRAFT_CACHE_DISK_H
 #define GRAFT_CACHE_DISK_H
 #include <stdbool.h>
@@ -38,8 +38,9 @@ void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_has
 /* For an entry whose checksum holds but whose content makes no sense: reports and removes it. */
 void graft_disk_cache_reject(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
                              const char *why);
-/* Keeps other processes from the same between a read and a write. Waits at most two seconds: -1 then,
- * and where the folder cannot be locked; going on is safe, but results of others may be lost. */
+/* Keeps other processes from the same between a read and a write. Waits at most two seconds: -1
+ * then, and where the folder cannot be locked; going on is safe, but results of others may be lost.
+ */
 int graft_disk_cache_lock(graft_disk_cache *c);
 void graft_disk_cache_unlock(int lock);
 

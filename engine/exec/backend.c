@@ -71,6 +71,7 @@ graft_status graft_backends_load(graft_backends *b, const char *folder, int thre
         graft_backend *k = &b->list[b->count];
         k->lib = list[i].lib;
         k->api = list[i].lib->api;
+        k->threads = threads;
         snprintf(k->name, sizeof k->name, "%s", list[i].lib->name);
         b->name[b->count++] = k->name;
     }

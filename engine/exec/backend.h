@@ -16,6 +16,7 @@ typedef struct graft_backend {
     graft_device_info info;
     graft_hash identity; /* library, version, device: part of every cache key */
     char name[32];
+    int threads; /* that work for it may use; 0 is one */
 } graft_backend;
 
 #define GRAFT_MAX_BACKENDS 8

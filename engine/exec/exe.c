@@ -1,5 +1,6 @@
 #include "engine/exec/exe.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -27,7 +28,7 @@ static bool is_constant(const graft_gvalue *v)
     return v->kind == GRAFT_VALUE_WEIGHT || v->kind == GRAFT_VALUE_CONST;
 }
 
-static graft_status prepare_step(exe_builder *b, size_t i, int32_t variant)
+static graft_status prepare_variant(const exe_builder *b, size_t i, int32_t variant, graft_err *e)
 {
     graft_exe *x = b->x;
     graft_op_desc desc;
@@ -38,23 +39,83 @@ static graft_status prepare_step(exe_builder *b, size_t i, int32_t variant)
                                                &x->step[i].kernel, &x->info[i], text, sizeof text);
     if (!st) return GRAFT_OK;
     x->step[i].kernel = NULL;
-    return graft_fail(b->e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
+    return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
                       graft_op_name(desc.op), text[0] ? text : graft_status_text(st));
+}
+
+static graft_status prepare_step(const exe_builder *b, const graft_exe_choices *choices, size_t i,
+                                 graft_err *e)
+{
+    int32_t variant = choices && i < choices->n ? choices->variant[i] : -1;
+    graft_status st = prepare_variant(b, i, variant, e);
+    if (st && variant >= 0 && st != GRAFT_E_NOMEM) st = prepare_variant(b, i, -1, e);
+    return st;
+}
+
+/* ------------------------------------------------------------------ preparing in parallel */
+
+#define CREW_MAX  4
+#define CREW_WORK 32 /* steps that are worth a thread */
+
+typedef struct crew {
+    const exe_builder *b;
+    const graft_exe_choices *choices;
+    _Atomic size_t next;
+    _Atomic bool stop;
+    pthread_mutex_t lock; /* guards what follows */
+    graft_status st;
+    graft_err err;
+} crew;
+
+/* The first failure counts; nobody begins another step. */
+static void crew_fail(crew *c, graft_status st, const graft_err *e)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->st) {
+        c->st = st;
+        c->err = *e;
+    }
+    pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->stop, true);
+}
+
+/* Takes steps until none is left. Only the calling thread has a task, which it may ask. */
+static void crew_work(crew *c, const graft_task *task)
+{
+    size_t n = c->b->g->n_nodes, i;
+    while (!atomic_load(&c->stop) && (i = atomic_fetch_add(&c->next, 1)) < n) {
+        graft_err e = GRAFT_ERR_INIT;
+        graft_status st = GRAFT_OK;
+        if (graft_task_cancelled(task))
+            st = graft_fail(&e, GRAFT_E_CANCEL, "cancelled");
+        else
+            st = prepare_step(c->b, c->choices, i, &e);
+        graft_task_progress(task, i, n);
+        if (st) crew_fail(c, st, &e);
+    }
+}
+
+static void *crew_main(void *arg)
+{
+    crew_work(arg, NULL);
+    return NULL;
 }
 
 static graft_status prepare_all(exe_builder *b, const graft_exe_choices *choices,
                                 const graft_task *task)
 {
-    size_t n = b->g->n_nodes;
-    for (size_t i = 0; i < n; i++) {
-        if (graft_task_cancelled(task)) return graft_fail(b->e, GRAFT_E_CANCEL, "cancelled");
-        graft_task_progress(task, i, n);
-        int32_t variant = choices && i < choices->n ? choices->variant[i] : -1;
-        graft_status st = prepare_step(b, i, variant);
-        if (st && variant >= 0 && st != GRAFT_E_NOMEM) st = prepare_step(b, i, -1);
-        if (st) return st;
-    }
-    return GRAFT_OK;
+    crew c = {.b = b, .choices = choices};
+    pthread_t thread[CREW_MAX];
+    int n = 0, most = b->x->backend->threads;
+    if (most > CREW_MAX) most = CREW_MAX;
+    if ((size_t)most > b->g->n_nodes / CREW_WORK) most = (int)(b->g->n_nodes / CREW_WORK);
+    pthread_mutex_init(&c.lock, NULL);
+    while (n + 1 < most && pthread_create(&thread[n], NULL, crew_main, &c) == 0) n++;
+    crew_work(&c, task);
+    while (n > 0) pthread_join(thread[--n], NULL);
+    pthread_mutex_destroy(&c.lock);
+    if (c.st && b->e) *b->e = c.err;
+    return c.st;
 }
 
 /* Packs are shared between uses of one weight in one layout. */

@@ -23,8 +23,8 @@ typedef struct graft_trial_limits {
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);
-/* The variant to use: the fastest, where it is faster by a margin that noise does not reach; -1 when
- * that is the library's own choice. */
+/* The variant to use: the fastest, where it is faster by a margin that noise does not reach; -1
+ * when that is the library's own choice. */
 int32_t graft_trial_best(const graft_trial *t);
 /* Seconds of a clock that never jumps. */
 double graft_trial_now(void);

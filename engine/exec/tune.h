@@ -1,15 +1,19 @@
 /* Autotuning: which variant of a kernel is the fastest here, found by timing.
  *
  * Timings are kept for each operator signature (descriptor without the dtype of constants, and
- * backend), shared by all graphs and written beside the compiled graphs, one file a backend, so that
- * nothing is timed twice. */
+ * backend), shared by all graphs and written beside the compiled graphs, one file a backend, so
+ * that nothing is timed twice. */
 #ifndef GRAFT_EXEC_TUNE_H
 #define GRAFT_EXEC_TUNE_H
 #include "engine/cache/disk.h"
 #include "engine/engine.h"
 #include "engine/exec/exe.h"
 
-typedef enum graft_tuning { GRAFT_TUNING_OFF = 0, GRAFT_TUNING_FAST = 1, GRAFT_TUNING_FULL = 2 } graft_tuning;
+typedef enum graft_tuning {
+    GRAFT_TUNING_OFF = 0,
+    GRAFT_TUNING_FAST = 1,
+    GRAFT_TUNING_FULL = 2
+} graft_tuning;
 
 #define GRAFT_TUNING_FAST_SECONDS 3.0
 
@@ -25,8 +29,8 @@ typedef struct graft_tuner_request {
     int64_t max_bytes; /* that a trial may take */
 } graft_tuner_request;
 
-/* Fills variant[i] for each node of the graph: what earlier timings found, or a new timing, or -1 for
- * the library's own choice. OFF: -1 for all. FAST: new timings for at most 3 s in all, the most
+/* Fills variant[i] for each node of the graph: what earlier timings found, or a new timing, or -1
+ * for the library's own choice. OFF: -1 for all. FAST: new timings for at most 3 s in all, the most
  * costly operators first; FULL: every operator. An operator whose trial has no room stays at -1.
  * Progress counts trials. GRAFT_E_CANCEL keeps the results so far. */
 graft_status graft_tuner_choose(graft_tuner *t, const graft_tuner_request *request,

@@ -1,9 +1,9 @@
 /* The graph IR: operators over values, in execution order, with weights as numbered slots.
  *
- * A graph holds shapes and structure only. A weight is a slot: the names of the tensors that fill it
- * and what is done to them; values come when a weight set is bound. A view (reshape, slice) is no
- * operator but a value that names its root, an offset and strides, so that planner and kernels see
- * memory as it is.
+ * A graph holds shapes and structure only. A weight is a slot: the names of the tensors that fill
+ * it and what is done to them; values come when a weight set is bound. A view (reshape, slice) is
+ * no operator but a value that names its root, an offset and strides, so that planner and kernels
+ * see memory as it is.
  *
  * Builders use the functions below without checking each call: the first failure is kept in the
  * graph, later calls pass GRAFT_NO_VALUE through, and graft_graph_status() tells at the end. One
@@ -31,12 +31,12 @@ typedef enum graft_value_kind {
 
 typedef struct graft_gvalue {
     graft_value_kind kind;
-    int32_t index; /* INPUT: its number; WEIGHT: slot; CONST: literal; TEMP: 0 */
+    int32_t index;     /* INPUT: its number; WEIGHT: slot; CONST: literal; TEMP: 0 */
     graft_dtype dtype; /* of weights: GRAFT_F32, whatever the file holds */
     int32_t rank;
     int64_t dim[GRAFT_MAX_RANK], stride[GRAFT_MAX_RANK]; /* elements */
-    graft_vid root;  /* itself, unless a view */
-    int64_t offset;  /* of a view, in elements from the root's first */
+    graft_vid root;                                      /* itself, unless a view */
+    int64_t offset; /* of a view, in elements from the root's first */
 } graft_gvalue;
 
 typedef struct graft_gnode {
@@ -47,9 +47,9 @@ typedef struct graft_gnode {
 } graft_gnode;
 
 typedef enum graft_slot_kind {
-    GRAFT_SLOT_PLAIN = 0,     /* one source with the same number of elements */
-    GRAFT_SLOT_ROWS = 1,      /* sources joined along the first dimension */
-    GRAFT_SLOT_TRANSPOSE = 2  /* one source (b,a) for a slot (a,b) */
+    GRAFT_SLOT_PLAIN = 0,    /* one source with the same number of elements */
+    GRAFT_SLOT_ROWS = 1,     /* sources joined along the first dimension */
+    GRAFT_SLOT_TRANSPOSE = 2 /* one source (b,a) for a slot (a,b) */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -97,15 +97,16 @@ graft_vid graft_graph_input(graft_graph *g, graft_dtype dtype, int rank, const i
 graft_vid graft_graph_weight(graft_graph *g, const char *name, int rank, const int64_t *dim);
 /* As graft_graph_weight, from a source stored as (dim[1], dim[0]). */
 graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const int64_t dim[2]);
-/* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights. */
+/* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights.
+ */
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n);
 /* Copies the data. */
 graft_vid graft_graph_const(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim,
                             const void *data);
 /* A dense value that some node will make; for passes. */
 graft_vid graft_graph_temp(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim);
-/* Appends an operator; the output's shape follows from its inputs (infer.c). dtype NONE: that of the
- * first input. `in` has n places; missing ones are absent. */
+/* Appends an operator; the output's shape follows from its inputs (infer.c). dtype NONE: that of
+ * the first input. `in` has n places; missing ones are absent. */
 graft_vid graft_graph_node(graft_graph *g, graft_op op, const graft_attrs *attrs,
                            const graft_vid *in, size_t n, graft_dtype out_dtype);
 /* Views. reshape needs a dense value; slice takes `count` columns of the last dimension from
@@ -132,8 +133,8 @@ int graft_op_input_count(graft_op op);  /* places that the operator may use */
 graft_status graft_op_infer(graft_op op, const graft_attrs *a, const graft_gvalue *const *in,
                             int64_t out_dim[GRAFT_MAX_RANK], int32_t *out_rank, graft_err *e);
 
-/* Checks everything that passes rely on (verify.c): ids in range, definitions before uses, shapes as
- * inferred, views inside their roots, slots complete. */
+/* Checks everything that passes rely on (verify.c): ids in range, definitions before uses, shapes
+ * as inferred, views inside their roots, slots complete. */
 graft_status graft_graph_verify(const graft_graph *g, graft_err *e);
 
 /* Text form (text.c): one line a slot, input, node and output; parse(print(g)) equals g. Literals

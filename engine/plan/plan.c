@@ -12,34 +12,38 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) & ~(to - 1);
 }
 
+/* A buffer in the order of placing, and the most that lives at one of its steps. */
+typedef struct item {
+    graft_interval *v;
+    int64_t pressure;
+} item;
+
 /* Orders in which buffers are placed. All end with the place in the list, so that a plan depends on
  * its input alone. */
 static int by_size(const void *a, const void *b)
 {
-    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    const graft_interval *x = ((const item *)a)->v, *y = ((const item *)b)->v;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-static int by_area(const void *a, const void *b)
+static int by_pressure(const void *a, const void *b)
 {
-    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
-    double p = (double)x->bytes * (x->last - x->first + 1);
-    double q = (double)y->bytes * (y->last - y->first + 1);
-    return p != q ? (p < q ? 1 : -1) : x < y ? -1 : x > y;
+    int64_t x = ((const item *)a)->pressure, y = ((const item *)b)->pressure;
+    return x != y ? (x < y ? 1 : -1) : by_size(a, b);
 }
 
 static int by_length(const void *a, const void *b)
 {
-    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    const graft_interval *x = ((const item *)a)->v, *y = ((const item *)b)->v;
     int32_t p = x->last - x->first, q = y->last - y->first;
     return p != q ? (p < q ? 1 : -1) : by_size(a, b);
 }
 
 static int by_first(const void *a, const void *b)
 {
-    const graft_interval *x = *(graft_interval *const *)a, *y = *(graft_interval *const *)b;
+    const graft_interval *x = ((const item *)a)->v, *y = ((const item *)b)->v;
     return x->first != y->first ? (x->first < y->first ? -1 : 1) : by_size(a, b);
 }
 
@@ -64,12 +68,11 @@ static int64_t lowest_gap(const graft_interval *x, graft_interval *const *placed
 }
 
 /* Places all in this order; the size of the arena. `placed` is scratch. */
-static int64_t place_all(graft_interval *const *order, graft_interval **placed, size_t n,
-                         int64_t alignment)
+static int64_t place_all(const item *order, graft_interval **placed, size_t n, int64_t alignment)
 {
     int64_t total = 0;
     for (size_t i = 0; i < n; i++) {
-        graft_interval *x = order[i];
+        graft_interval *x = order[i].v;
         x->offset = lowest_gap(x, placed, i, alignment);
         size_t at = i;
         while (at > 0 && placed[at - 1]->offset > x->offset) {
@@ -86,8 +89,10 @@ static int64_t place_all(graft_interval *const *order, graft_interval **placed, 
 typedef struct search {
     graft_interval *interval;
     size_t n;
-    graft_interval **order, **placed;
+    item *order;
+    graft_interval **placed;
     int64_t *best; /* offsets */
+    int64_t *live; /* by step */
     int64_t alignment, bound, total;
 } search;
 
@@ -102,7 +107,7 @@ static bool attempt(search *s, int64_t *total)
     return s->total <= s->bound;
 }
 
-/* What reaches the top had too little room left: it goes first in the next attempt. */
+/* What reaches the top had too little room left: it comes earlier in the next attempt. */
 static bool repair(search *s)
 {
     int64_t total = place_all(s->order, s->placed, s->n, s->alignment);
@@ -110,11 +115,13 @@ static bool repair(search *s)
     for (size_t spent = 0; spent < SEARCH_WORK; spent += work + 1) {
         size_t top = 0;
         for (size_t i = 0; i < s->n; i++)
-            if (round_up(s->order[i]->offset + s->order[i]->bytes, s->alignment) == total) top = i;
+            if (round_up(s->order[i].v->offset + s->order[i].v->bytes, s->alignment) == total)
+                top = i;
         if (top == 0) return false;
-        graft_interval *x = s->order[top];
-        memmove(s->order + 1, s->order, top * sizeof *s->order);
-        s->order[0] = x;
+        item x = s->order[top];
+        size_t to = top / 2;
+        memmove(s->order + to + 1, s->order + to, (top - to) * sizeof *s->order);
+        s->order[to] = x;
         if (attempt(s, &total)) return true;
     }
     return false;
@@ -122,16 +129,39 @@ static bool repair(search *s)
 
 static void run_search(search *s)
 {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_length,
+    static int (*const orders[])(const void *, const void *) = {by_size, by_pressure, by_length,
                                                                 by_first};
     int64_t total;
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         qsort(s->order, s->n, sizeof *s->order, orders[i]);
         if (attempt(s, &total)) return;
     }
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 2; i-- > 0;) {
         qsort(s->order, s->n, sizeof *s->order, orders[i]);
         if (repair(s)) return;
+    }
+}
+
+static int32_t last_step(const graft_interval *interval, size_t n)
+{
+    int32_t last = 0;
+    for (size_t i = 0; i < n; i++)
+        if (interval[i].last > last) last = interval[i].last;
+    return last;
+}
+
+static void note_pressure(search *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        for (int32_t t = s->interval[i].first; t <= s->interval[i].last; t++)
+            s->live[t] += round_up(s->interval[i].bytes, s->alignment);
+    s->bound = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        item *k = &s->order[i];
+        *k = (item){&s->interval[i], 0};
+        for (int32_t t = k->v->first; t <= k->v->last; t++)
+            if (s->live[t] > k->pressure) k->pressure = s->live[t];
+        if (k->pressure > s->bound) s->bound = k->pressure;
     }
 }
 
@@ -145,11 +175,11 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
     s.order = graft_malloc_array(n, sizeof *s.order);
     s.placed = graft_malloc_array(n, sizeof *s.placed);
     s.best = graft_malloc_array(n, sizeof *s.best);
-    if (!s.order || !s.placed || !s.best) {
+    s.live = graft_calloc((size_t)last_step(interval, n) + 1, sizeof *s.live);
+    if (!s.order || !s.placed || !s.best || !s.live) {
         st = graft_fail_nomem(e, "memory plan");
     } else {
-        for (size_t i = 0; i < n; i++) s.order[i] = &interval[i];
-        s.bound = graft_plan_lower_bound(interval, n, alignment);
+        note_pressure(&s);
         run_search(&s);
         for (size_t i = 0; i < n; i++) interval[i].offset = s.best[i];
         *total = s.total;
@@ -157,6 +187,7 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
     graft_free(s.order);
     graft_free(s.placed);
     graft_free(s.best);
+    graft_free(s.live);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* The memory planner: where each buffer of a run lies in one arena.
  *
- * Plain data in and out. A buffer lives from step `first` to step `last`, both included; two buffers
- * that live at one time must not overlap. Pure functions, any thread. */
+ * Plain data in and out. A buffer lives from step `first` to step `last`, both included; two
+ * buffers that live at one time must not overlap. Pure functions, any thread. */
 #ifndef GRAFT_PLAN_PLAN_H
 #define GRAFT_PLAN_PLAN_H
 #include <stdbool.h>
@@ -12,14 +12,14 @@
 
 typedef struct graft_interval {
     int64_t bytes;
-    int32_t first, last;
-    int64_t offset; /* set by graft_plan_offsets */
+    int32_t first, last; /* 0 <= first <= last; best small: the planner keeps a table of steps */
+    int64_t offset;      /* set by graft_plan_offsets */
 } graft_interval;
 
-/* Greedy: one buffer after another, each at the lowest place where it fits, largest first. When that
- * is above the lower bound other orders are tried, and orders that put first what came out on top;
- * the best plan wins. Offsets are multiples of `alignment` (a power of two). *total is the arena's
- * size. */
+/* Greedy: one buffer after another, each at the lowest place where it fits, largest first. When
+ * that is above the lower bound other orders are tried, and orders that place earlier what came out
+ * on top; the best plan wins. Offsets are multiples of `alignment` (a power of two). *total is the
+ * arena's size. */
 graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alignment,
                                 int64_t *total, graft_err *e);
 /* The largest sum of bytes (each rounded up to `alignment`) that live at one step: no plan can need

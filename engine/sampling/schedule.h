@@ -17,8 +17,8 @@ typedef struct graft_sigma_table {
     int timestep_stride; /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
 } graft_sigma_table;
 
-/* Betas "linear" in sqrt from beta_start to beta_end, as SD's: (sqrt(b0)…sqrt(b1))^2. zsnr rescales
- * to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
+/* Betas "linear" in sqrt from beta_start to beta_end, as SD's: (sqrt(b0)…sqrt(b1))^2. zsnr
+ * rescales to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
 void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta_end, bool zsnr,
                             bool lcm);
 /* From an explicit table of alpha_bar[count]. */

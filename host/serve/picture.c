@@ -8,9 +8,10 @@
 #include "base/str.h"
 
 #if defined(__GNUC__)
+/* Reported at the end of the file, so it stays off. */
+#pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"

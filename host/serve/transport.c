@@ -103,7 +103,7 @@ static void raise_file_limit(void)
 }
 
 /* The library says only that it failed, so the reason is found by trying again. */
-static graft_status why_not(const graft_options *o, graft_err *e)
+static graft_status why_not(const graft_serve_options *o, graft_err *e)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
     inet_pton(AF_INET, o->listen, &a.sin_addr);
@@ -118,7 +118,7 @@ static graft_status why_not(const graft_options *o, graft_err *e)
 graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft_err *e)
 {
     static const lws_retry_bo_t idle = {.secs_since_valid_ping = 60, .secs_since_valid_hangup = 90};
-    const graft_options *o = s->options;
+    const graft_serve_options *o = &s->options->serve;
     struct lws_context_creation_info info = {0};
     graft_transport *t = graft_calloc(1, sizeof *t);
     *out = NULL;

@@ -87,7 +87,7 @@ static void memory(void)
         printf("skipped: the system does not tell this process its memory\n");
     }
     for (int i = 0; i < 2 * GRAFT_PHASES_MAX; i++) {
-        char name[40];
+        char name[64];
         snprintf(name, sizeof name, "a phase with a very long name %d", i);
         graft_phases_begin(&p, name + (i & 7));
         snprintf(name, sizeof name, "p%d", i);

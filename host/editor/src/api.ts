@@ -1,4 +1,5 @@
 // The server: its routes and its events.
+import { readFrame, type Preview } from "./frames"
 import { parseJson, stringifyPrompt } from "./json"
 import { parseObjectInfo, type Specs } from "./schema"
 import type { Prompt } from "./convert"
@@ -143,36 +144,11 @@ export async function uploadImage(file: File): Promise<string> {
   return subfolder ? `${subfolder}/${name}` : name
 }
 
-export interface Preview {
-  node: string | null
-  prompt: string | null
-  image: Blob
-}
 export interface Listener {
   event(type: string, data: any): void
   preview(preview: Preview): void
   text(node: string, text: string): void
   connected(up: boolean): void
-}
-
-// Binary frames: a big-endian event number, then what the event asks for.
-export function readFrame(buffer: ArrayBuffer): { preview?: Preview; text?: [string, string] } {
-  if (buffer.byteLength < 8) return {}
-  const view = new DataView(buffer)
-  const event = view.getUint32(0)
-  const word = view.getUint32(4)
-  if (event === 1) {
-    const type = word === 2 ? "image/png" : "image/jpeg"
-    return { preview: { node: null, prompt: null, image: new Blob([buffer.slice(8)], { type }) } }
-  }
-  if (word > buffer.byteLength - 8) return {}
-  const head = new TextDecoder().decode(new Uint8Array(buffer, 8, word))
-  if (event === 3) return { text: [head, new TextDecoder().decode(buffer.slice(8 + word))] }
-  if (event !== 4) return {}
-  const meta = JSON.parse(head)
-  const image = new Blob([buffer.slice(8 + word)], { type: meta.image_type ?? "image/jpeg" })
-  const node = meta.display_node_id ?? meta.node_id ?? null
-  return { preview: { node, prompt: meta.prompt_id ?? null, image } }
 }
 
 // Keeps a connection, trying again after it is lost; the same id gets the events of runs that were

@@ -2,51 +2,17 @@
 import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
 import {
   fromPrompt, isPrompt, isUiWorkflow, toPrompt,
-  type Prompt, type UiNode, type UiWorkflow,
+  type Prompt, type UiWorkflow,
 } from "./convert"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
 import { dress, type GraftNode } from "./nodes"
 import { parseJson } from "./json"
+import { normalise } from "./normalise"
 import { pngTexts } from "./png"
-import { alignValues, CONTROLS, defaultValue, widgetPlaces, type Specs } from "./schema"
+import { CONTROLS, type Specs } from "./schema"
 import { drawGrid } from "./theme"
-import { SEED_MAX } from "./widgets"
-
-// The library expects every input of a node that it shows to be in the file, and a value for every
-// widget; files of other programs, and of other versions of a node, have fewer.
-export function normalise(workflow: UiWorkflow, specs: Specs): UiWorkflow {
-  const fix = (node: UiNode): UiNode => {
-    const spec = specs.get(node.type)
-    if (!spec) return node
-    const places = widgetPlaces(spec)
-    const given = alignValues(places, node.widgets_values)
-    const widgets_values = places.map((place, i) => {
-      if (given[i] !== undefined) return given[i]
-      if (place.kind === "value") return defaultValue(place.input)
-      return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
-    })
-    const inputs = (node.inputs ?? []).map((slot) => ({ ...slot }))
-    for (const input of spec.inputs) {
-      const slot = inputs.find((candidate) => candidate.name === input.name)
-      if (slot) {
-        if (input.widget) slot.widget = { name: input.name }
-        else delete slot.widget
-      } else if (!input.widget) inputs.push({ name: input.name, type: input.type, link: null })
-      else if (!input.options.socketless)
-        inputs.push({ name: input.name, type: input.type, link: null, widget: { name: input.name } })
-    }
-    const outputs = (node.outputs ?? []).map((slot) => ({ ...slot }))
-    for (const output of spec.outputs.slice(outputs.length))
-      outputs.push({ name: output.name, type: output.type, links: null })
-    return { ...node, inputs, outputs, widgets_values }
-  }
-  const definitions = workflow.definitions && {
-    ...workflow.definitions,
-    subgraphs: workflow.definitions.subgraphs?.map((s) => ({ ...s, nodes: s.nodes.map(fix) })),
-  }
-  return { ...workflow, nodes: workflow.nodes.map(fix), ...(definitions ? { definitions } : {}) }
-}
+import { nextValue } from "./values"
 
 export class Editor {
   readonly graph = new LGraph()
@@ -66,10 +32,14 @@ export class Editor {
     canvas.show_info = false
     canvas.render_canvas_border = false
     canvas.zoom_modify_alpha = false
-    canvas.render_connections_border = true
+    canvas.render_connections_border = false
+    canvas.linkMarkerShape = 0
+    // The links of a selected node would turn white; their own colours tell more.
+    Object.defineProperty(canvas, "highlighted_links", { get: () => ({}), set: () => {} })
     canvas.render_curved_connections = true
     canvas.connections_width = 2.5
     canvas.maximumFps = 60
+    canvas.low_quality_zoom_threshold = 0.32
     canvas.prompt = ((title: string, value: unknown, done: (text: string) => void) => {
       this.ask(title, value, done)
       return document.createElement("div")
@@ -94,7 +64,6 @@ export class Editor {
     LiteGraph.ctrl_shift_v_paste_connect_unselected_outputs = true
     LiteGraph.dialog_close_on_mouse_leave = false
     LiteGraph.saveViewportWithGraph = true
-    LiteGraph.truncateWidgetTextEvenly = true
     LGraphGroup.defaultColour = "#4a6b5a"
   }
 
@@ -340,20 +309,4 @@ export class Editor {
     }
     this.canvas.setDirty(true)
   }
-}
-
-export function nextValue(widget: any, control: string): unknown {
-  const { value, options } = widget
-  if (control === "fixed") return value
-  if (Array.isArray(options?.values)) {
-    const { values } = options
-    const at = values.indexOf(value)
-    if (control === "randomize") return values[Math.floor(Math.random() * values.length)]
-    return values[Math.min(values.length - 1, Math.max(0, at + (control === "increment" ? 1 : -1)))]
-  }
-  const min = Math.max(options?.min ?? 0, -SEED_MAX)
-  const max = Math.min(options?.max ?? SEED_MAX, SEED_MAX)
-  if (control === "randomize") return Math.floor(min + Math.random() * (max - min))
-  if (typeof value === "string") return String(BigInt(value) + (control === "increment" ? 1n : -1n))
-  return Math.min(max, Math.max(min, Number(value) + (control === "increment" ? 1 : -1)))
 }

@@ -87,7 +87,7 @@ export class HistoryPanel {
           img.classList.toggle("crisp", img.naturalWidth < 200)
         } }),
         i === 3 && files.length > 4 ? h("span", { class: "thumb-more" }, `+${files.length - 4}`) : null))
-    const note = [started ? new Date(started).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" }) : "", ms !== undefined ? duration(ms) : "", state]
+    const note = [started ? new Date(started).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "", ms !== undefined ? duration(ms) : "", state]
     return h("article", { class: `history-card ${state}` },
       pictures.length ? h("div", { class: `thumbs n${pictures.length}` }, ...pictures) : null,
       failure ? h("p", { class: "history-error" }, icon("warning"), String(failure.exception_message ?? "").trim()) : null,

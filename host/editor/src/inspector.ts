@@ -3,7 +3,7 @@ import { h, icon } from "./dom"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
-import { clampNumber, showNumber } from "./widgets"
+import { clampNumber, showNumber } from "./values"
 
 const MODES: [number, string][] = [[0, "runs"], [4, "bypassed: its input goes straight on"], [2, "muted: as if it were not there"]]
 
@@ -37,8 +37,8 @@ export class Inspector {
   private picker(node: GraftNode | null): Node {
     const nodes = [...this.editor.nodes].sort((a, b) => (a.order ?? 0) - (b.order ?? 0))
     const options = nodes.map((n) => h("option", { value: String(n.id), selected: n === node }, `${n.title} (#${n.id})`))
-    return h("label", { class: "field" }, h("span", {}, "Node"),
-      h("select", { onchange: (event: Event) => {
+    return h("div", { class: "field" },
+      h("select", { "aria-label": "Node", onchange: (event: Event) => {
         const chosen = this.editor.node((event.target as HTMLSelectElement).value)
         if (!chosen) return
         this.editor.canvas.selectItems([chosen])

@@ -50,7 +50,7 @@ function strokes(node: GraftNode) {
       ? { color: theme().danger, lineWidth: 2, padding: 3 }
       : undefined
   node.strokeStyles["selected"] = () =>
-    node.selected ? { color: theme().accent, lineWidth: 1.5, padding: node.run?.state === "running" ? 7 : 3 } : undefined
+    node.selected ? { color: theme().accent, lineWidth: 1.5, padding: node.faults?.length || node.run?.state === "running" ? 7 : 3 } : undefined
 }
 
 export function dress(node: GraftNode) {

@@ -34,7 +34,7 @@ export class ProfilePanel {
   }
 
   private async sample(run: Run) {
-    if (run.state !== "running") return clearInterval(this.timer)
+    if (run !== this.run) return
     try {
       const { system, devices } = await systemStats()
       const vram = devices.filter((d) => d.type !== "cpu").reduce((sum, d) => sum + d.vram_total - d.vram_free, 0)
@@ -48,6 +48,7 @@ export class ProfilePanel {
   finish() {
     clearInterval(this.timer)
     this.render()
+    if (this.run) void this.sample(this.run).then(() => this.render())
   }
 
   render() {

@@ -5,10 +5,10 @@ import { h, toast } from "./dom"
 import { openEditor } from "./inline"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
+import { clampNumber, showNumber, tidyFloat, wrapText } from "./values"
 
 const MARGIN = 15
 const LINE = 15
-export const SEED_MAX = 2 ** 50 // as far as ComfyUI's page draws them, and exact in a JavaScript number
 
 export interface Hooks {
   changed(node: LGraphNode): void
@@ -18,35 +18,11 @@ export function setHooks(given: Hooks) {
   hooks = given
 }
 
-// An INT may be a string of digits when it is too large for a number (json.ts).
-export function showNumber(value: unknown, input: InputSpec): string {
-  if (typeof value === "string") return value
-  const number = Number(value)
-  if (input.type === "INT" || Number.isNaN(number)) return String(value)
-  const step = input.options.step ?? 0.01
-  const places = Math.min(6, Math.max(1, Math.ceil(-Math.log10(step) - 1e-9)))
-  const rounded = number.toFixed(places)
-  return Number(rounded) === number ? rounded : String(Number(number.toPrecision(6)))
-}
-
-export function clampNumber(text: string | number, input: InputSpec): number | string | null {
-  if (typeof text === "string" && input.type === "INT" && /^\d{16,20}$/.test(text.trim())) {
-    const big = BigInt(text.trim())
-    if (big > BigInt(Number.MAX_SAFE_INTEGER)) return big <= 0xffffffffffffffffn ? String(big) : null
-  }
-  let value = Number(text)
-  if (!Number.isFinite(value) || String(text).trim() === "") return null
-  const { min, max } = input.options
-  if (min !== undefined) value = Math.max(min, value)
-  if (max !== undefined) value = Math.min(max, value)
-  return input.type === "INT" ? Math.round(value) : value
-}
-
 function addNumber(node: LGraphNode, input: InputSpec) {
   const { options } = input
   const step = options.step ?? (input.type === "INT" ? 1 : 0.1)
   const kind = options.display === "slider" ? "slider" : "number"
-  const widget = node.addWidget(kind as "number", input.name, defaultValue(input) as number, () => hooks.changed(node), {
+  const widget: any = node.addWidget(kind as "number", input.name, defaultValue(input) as number, () => hooks.changed(node), {
     min: options.min,
     max: options.max,
     step2: step,
@@ -67,12 +43,6 @@ function addNumber(node: LGraphNode, input: InputSpec) {
   return widget
 }
 
-// Dragging adds steps; what it makes should read 0.3, not 0.30000000000000004.
-function tidyFloat(value: number, round: number): number {
-  const grain = Math.min(round, 0.001) // typed values may be finer than the step
-  return Number((Math.round(value / grain) * grain).toPrecision(12))
-}
-
 function addCombo(node: LGraphNode, input: InputSpec) {
   const choices = input.choices ?? []
   return node.addWidget("combo", input.name, defaultValue(input) as string, () => hooks.changed(node), {
@@ -85,36 +55,6 @@ function addToggle(node: LGraphNode, input: InputSpec) {
     on: input.options.label_on ?? "yes",
     off: input.options.label_off ?? "no",
   })
-}
-
-export function wrapText(
-  ctx: Pick<CanvasRenderingContext2D, "measureText">,
-  text: string,
-  width: number,
-  most: number,
-): string[] {
-  const lines: string[] = []
-  for (const paragraph of text.split("\n")) {
-    let line = ""
-    for (const word of paragraph.split(/(?<=\s)/)) {
-      if (lines.length >= most) return lines
-      let rest = word
-      if (line && ctx.measureText(line + rest.trimEnd()).width > width) {
-        lines.push(line)
-        line = ""
-      }
-      while (ctx.measureText(rest.trimEnd()).width > width && rest.length > 1) {
-        let fit = rest.length - 1
-        while (fit > 1 && ctx.measureText(rest.slice(0, fit)).width > width) fit--
-        lines.push(rest.slice(0, fit))
-        rest = rest.slice(fit)
-        if (lines.length >= most) return lines
-      }
-      line += rest
-    }
-    lines.push(line)
-  }
-  return lines.slice(0, most)
 }
 
 function drawText(ctx: CanvasRenderingContext2D, widget: any, width: number, y: number, hint: string) {
@@ -249,7 +189,7 @@ function drawPictures(
 ) {
   const ready = pictures.filter((picture) => picture.complete && picture.naturalWidth)
   if (!ready.length || height < 8) return
-  const columns = Math.ceil(Math.sqrt(ready.length * (width / height)))
+  const columns = Math.min(ready.length, Math.ceil(Math.sqrt(ready.length * (width / height))))
   const rows = Math.ceil(ready.length / columns)
   const cell = { width: width / columns, height: height / rows }
   ready.forEach((picture, i) => {

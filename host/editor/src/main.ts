@@ -1,0 +1,387 @@
+// Puts the page together.
+import * as api from "./api"
+import { defaultPrompt, placeDemo } from "./default"
+import { byId, download, h, icon, iconButton, toast } from "./dom"
+import type { Fault } from "./errors"
+import type { LinkEnd } from "./find"
+import { Editor } from "./graph"
+import { HistoryPanel } from "./history"
+import { Inspector } from "./inspector"
+import { parseJson } from "./json"
+import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
+import { menuButton } from "./menu"
+import { registerNodes, type GraftNode } from "./nodes"
+import { ProfilePanel } from "./profile"
+import { QuantizePanel } from "./quantize"
+import { QueuePanel } from "./queue"
+import { Runner } from "./runner"
+import { openSearch } from "./search"
+import { Sidebar } from "./sidebar"
+import { StatusBar } from "./status"
+import { applyTheme, preferredTheme, themeName } from "./theme"
+import { Undo } from "./undo"
+import { compatible } from "./schema"
+import { setHooks, showPictures, uploadTo } from "./widgets"
+
+applyTheme(preferredTheme())
+const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
+applyTheme(themeName(), editor.canvas)
+const undo = new Undo()
+const runner = new Runner(editor)
+const status = new StatusBar()
+const queuePanel = new QueuePanel()
+const inspector = new Inspector(editor)
+const quantize = new QuantizePanel(editor)
+const profile = new ProfilePanel()
+const history = new HistoryPanel((workflow, name) => open(() => editor.load(workflow, name)))
+const sidebar = new Sidebar(byId("side"), [
+  { id: "node", label: "Node", icon: "node", element: inspector.element, shown: () => inspector.render(true) },
+  { id: "queue", label: "Queue", icon: "queue", element: queuePanel.element },
+  { id: "history", label: "History", icon: "history", element: history.element },
+  { id: "quantize", label: "Quantize", icon: "quantize", element: quantize.element, shown: () => quantize.render(true) },
+  { id: "profile", label: "Profile", icon: "profile", element: profile.element, shown: () => profile.render() },
+])
+
+function clientId(): string {
+  const known = sessionStorage.getItem("graft.client")
+  if (known) return known
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  const id = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("")
+  sessionStorage.setItem("graft.client", id)
+  return id
+}
+const client = clientId()
+
+// Every change of the workflow ends here, a moment after it happened.
+let settled = 0
+let restoring = false
+function changed() {
+  clearTimeout(settled)
+  settled = window.setTimeout(settle, 120)
+}
+function settle() {
+  inspector.render()
+  quantize.render()
+  if (restoring || editor.canvas.isDragging) return
+  const data: any = editor.graph.serialize()
+  const { extra, revision, ...rest } = data
+  const { ds, ...kept } = extra ?? {}
+  if (undo.note(JSON.stringify({ ...rest, extra: kept }))) {
+    localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: data }))
+    byId("name").textContent = editor.name
+  }
+  paintUndo()
+}
+function paintUndo() {
+  byId<HTMLButtonElement>("undo").disabled = !undo.canUndo
+  byId<HTMLButtonElement>("redo").disabled = !undo.canRedo
+}
+function step(state: string | null) {
+  if (state === null) return
+  const pictures = new Map(editor.nodes.map((node) => [node.id, node.widgets?.find((w) => w.name === "$pictures") as any]))
+  restoring = true
+  editor.load(JSON.parse(state), undefined, true)
+  for (const node of editor.nodes) {
+    const had = pictures.get(node.id)?.pictures
+    if (had?.length) showPictures(node, had.map((picture: HTMLImageElement) => picture.src))
+  }
+  clearTimeout(settled)
+  restoring = false
+  localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }))
+  inspector.render(true)
+  quantize.render(true)
+  paintUndo()
+}
+
+function loadDemo() {
+  open(() => {
+    const note = editor.load(defaultPrompt(editor.specs), "text to picture")
+    placeDemo(editor.nodes as any)
+    editor.fit()
+    changed()
+    return note
+  })
+}
+
+// Runs something that loads a workflow, and says what went wrong.
+function open(load: () => string | Promise<string>) {
+  Promise.resolve()
+    .then(load)
+    .then((note) => note && toast(note, "error"))
+    .catch((error: Error) => toast(error.message, "error"))
+}
+
+function pickWorkflow() {
+  const input = h("input", { type: "file", accept: ".json,.png,application/json,image/png" })
+  input.onchange = () => input.files?.[0] && open(() => editor.loadFile(input.files![0]))
+  input.click()
+}
+
+function fileName(): string {
+  return editor.name.replace(/[^\w.-]+/g, "-") || "workflow"
+}
+const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
+const save = () => download(`${fileName()}.json`, pretty(editor.toWorkflow()))
+const save1 = () => download(`${fileName()}.json`, pretty(editor.toWorkflow1()))
+const saveApi = () => download(`${fileName()}.api.json`, pretty(editor.toPrompt().prompt))
+
+function rename() {
+  const field = h("input", { type: "text", value: editor.name, "aria-label": "Name of the workflow" })
+  const dialog = h("dialog", { class: "dialog small", "aria-label": "Rename" },
+    h("form", { method: "dialog", onsubmit: () => {
+      editor.name = field.value.trim() || "workflow"
+      byId("name").textContent = editor.name
+      localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }))
+    } }, h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
+      h("div", { class: "buttons" }, h("button", { type: "submit", class: "button primary" }, "Rename"))))
+  dialog.addEventListener("close", () => dialog.remove())
+  document.body.append(dialog)
+  dialog.showModal()
+  field.select()
+}
+
+// Adds a node where the pointer is, joined to the link that was dropped there.
+function addNode(at?: [number, number], end?: LinkEnd & { node: GraftNode; slot: number }) {
+  const place = at ?? editor.middle()
+  openSearch(editor.specs, (spec) => {
+    const node = editor.add(spec.name, at ? [place[0] + 4, place[1] + 4] : [place[0] - 130, place[1] - 60])
+    if (!node) return
+    if (!at) spread(node)
+    if (end) join(node, end)
+    byId("canvas").focus()
+  }, end)
+}
+// Keeps nodes that were added without a place from lying on each other.
+function spread(node: GraftNode) {
+  while (editor.nodes.some((other) => other !== node && Math.abs(other.pos[0] - node.pos[0]) < 16 && Math.abs(other.pos[1] - node.pos[1]) < 16))
+    node.pos = [node.pos[0] + 28, node.pos[1] + 28]
+}
+function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number }) {
+  if (end.from === "output") {
+    const exact = node.inputs.findIndex((slot) => slot.type === end.type && !slot.widget)
+    const slot = exact >= 0 ? exact : node.inputs.findIndex((s) => compatible(end.type, s.type))
+    if (slot >= 0) end.node.connect(end.slot, node, slot)
+  } else {
+    const slot = node.outputs.findIndex((s) => compatible(s.type, end.type))
+    if (slot >= 0) node.connect(slot, end.node, end.slot)
+    node.pos = [node.pos[0] - node.size[0], node.pos[1]]
+  }
+  changed()
+}
+
+function toggleTheme() {
+  const name = themeName() === "dark" ? "light" : "dark"
+  localStorage.setItem("graft.theme", name)
+  applyTheme(name, editor.canvas)
+  byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
+}
+
+const count = h("input", { type: "number", min: "1", max: "999", value: "1", "aria-label": "How many times to run", title: "How many times to run" })
+const queueRun = (front = false) => {
+  const times = Math.min(999, Math.max(1, Math.round(Number(count.value) || 1)))
+  void runner.submit(client, times, front).then(() => changed())
+}
+
+const shortcuts: Shortcut[] = [
+  { keys: "Ctrl+Enter", text: "Queue the workflow", run: () => queueRun(), typing: true },
+  { keys: "Ctrl+Shift+Enter", text: "Queue it before all others", run: () => queueRun(true), typing: true },
+  { keys: "Ctrl+Alt+Enter", text: "Interrupt the run", run: () => runner.interrupt(), typing: true },
+  { keys: "A", text: "Add a node (or double-click the canvas)", run: () => addNode() },
+  { keys: "Ctrl+S", text: "Save the workflow", run: save, typing: true },
+  { keys: "Ctrl+O", text: "Open a workflow or a picture", run: pickWorkflow, typing: true },
+  { keys: "Ctrl+Z", text: "Undo", run: () => step(undo.undo()) },
+  { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => step(undo.redo()) },
+  { keys: "Ctrl+C", text: "Copy the selected nodes" },
+  { keys: "Ctrl+V", text: "Paste" },
+  { keys: "Ctrl+Shift+V", text: "Paste with the links from outside" },
+  { keys: "Delete", text: "Delete the selected nodes" },
+  { keys: "Ctrl+A", text: "Select all nodes" },
+  { keys: "Ctrl+G", text: "Group the selected nodes", run: () => editor.addGroup() },
+  { keys: "Ctrl+M", text: "Mute or unmute the selected nodes", run: () => editor.setMode(2) },
+  { keys: "Ctrl+B", text: "Bypass the selected nodes, or end that", run: () => editor.setMode(4) },
+  { keys: ".", text: "Show all nodes", run: () => editor.fit() },
+  { keys: "N", text: "Node panel", run: () => sidebar.show("node") },
+  { keys: "Q", text: "Queue", run: () => sidebar.show("queue") },
+  { keys: "H", text: "History", run: () => sidebar.show("history") },
+  { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
+]
+
+function buildBar() {
+  const dark = themeName() === "dark"
+  const logo = icon("play")
+  logo.classList.remove("solid")
+  logo.querySelector("path")!.setAttribute("d", "M12 22V9m0 5c0-5 3-8 8-8 0 5-3 8-8 8zm0-2c0-4-2.500-6.500-7-6.500 0 4 2.500 6.500 7 6.500z")
+  byId("bar").replaceChildren(
+    h("div", { class: "brand" }, logo, h("span", {}, "Graft")),
+    menuButton("Workflow", "menu", [
+      { label: "New", run: () => { editor.clear(); editor.name = "workflow"; changed() } },
+      { label: "Demo: text to picture", run: loadDemo },
+      { label: "Open…", keys: "Ctrl+O", run: pickWorkflow },
+      null,
+      { label: "Save", keys: "Ctrl+S", run: save },
+      { label: "Save as format 1.0", run: save1 },
+      { label: "Save for the API", run: saveApi },
+      { label: "Rename…", run: rename },
+      null,
+      { label: "Arrange nodes", run: () => { editor.arrange(); editor.fit(); changed() } },
+      { label: "Group selected nodes", keys: "Ctrl+G", run: () => editor.addGroup() },
+    ], "icon-button"),
+    h("button", { type: "button", class: "name", id: "name", title: "Rename", onclick: rename }, editor.name),
+    h("span", { class: "grow" }),
+    iconButton("plus", "Add a node (A)", () => addNode()),
+    iconButton("undo", "Undo (Ctrl+Z)", () => step(undo.undo()), { id: "undo", disabled: true }),
+    iconButton("redo", "Redo (Ctrl+Y)", () => step(undo.redo()), { id: "redo", disabled: true }),
+    iconButton("fit", "Show all nodes (.)", () => editor.fit()),
+    iconButton(dark ? "sun" : "moon", "Light or dark", toggleTheme, { id: "theme" }),
+    iconButton("help", "Shortcuts (?)", () => showShortcuts(shortcuts)),
+    h("span", { class: "divider" }),
+    h("button", { type: "button", class: "button danger", id: "interrupt", hidden: true, title: "Interrupt the run (Ctrl+Alt+Enter)", onclick: () => runner.interrupt() }, icon("stop"), h("span", {}, "Interrupt")),
+    h("div", { class: "queue-group" }, count,
+      h("button", { type: "button", class: "button primary", id: "queue", title: "Queue the workflow (Ctrl+Enter)", onclick: () => queueRun() }, icon("play"), h("span", {}, "Queue"))),
+  )
+}
+
+function showFaults(faults: Fault[]) {
+  document.querySelector(".faults")?.remove()
+  inspector.render(true)
+  if (!faults.length) return
+  const go = (fault: Fault) => {
+    const node = editor.node(fault.node)
+    if (!node) return
+    editor.canvas.selectItems([node])
+    editor.canvas.centerOnNode(node)
+    sidebar.show("node")
+  }
+  const box = h("section", { class: "faults", role: "alert", "aria-label": "What is wrong" },
+    h("header", {}, icon("warning"), h("h2", {}, faults.length === 1 ? "The workflow cannot run" : `${faults.length} things keep the workflow from running`),
+      iconButton("close", "Close", () => box.remove())),
+    h("ul", {}, ...faults.slice(0, 20).map((fault) => {
+      const node = fault.node ? editor.node(fault.node) : null
+      return h("li", {}, node
+        ? h("button", { type: "button", class: "fault-node", onclick: () => go(fault) }, node.title)
+        : null, h("span", {}, fault.text))
+    })))
+  if (runner.run?.state === "error") box.querySelector("h2")!.textContent = "The run failed"
+  byId("stage").append(box)
+}
+
+function wire() {
+  setHooks({ changed })
+  editor.onChange = changed
+  editor.onSelection = () => {
+    inspector.render()
+    quantize.render()
+  }
+  const canvas = byId<HTMLCanvasElement>("canvas")
+  for (const type of ["pointerup", "keyup", "paste"]) window.addEventListener(type, changed)
+  canvas.addEventListener("litegraph:canvas", (event: any) => {
+    const { detail } = event
+    if (detail.subType === "empty-double-click") addNode([detail.originalEvent.canvasX, detail.originalEvent.canvasY])
+    if (detail.subType === "empty-release") dropLink(detail)
+    if (detail.subType === "node-double-click") sidebar.show("node")
+  })
+  new ResizeObserver(() => editor.resize()).observe(byId("stage"))
+  wireDrop()
+  wireRunner()
+}
+
+function dropLink(detail: any) {
+  const link = editor.canvas.linkConnector.renderLinks[0] as any
+  const { originalEvent: event } = detail
+  if (!link || !event || !(link.node?.inputs)) return
+  const from = editor.canvas.linkConnector.state.connectingTo === "input" ? "output" : "input"
+  addNode([event.canvasX, event.canvasY], { type: link.fromSlot.type, from, node: link.node, slot: link.fromSlotIndex })
+}
+
+function wireDrop() {
+  const stage = byId("stage")
+  stage.addEventListener("dragover", (event) => {
+    event.preventDefault()
+    stage.classList.add("dropping")
+  })
+  stage.addEventListener("dragleave", () => stage.classList.remove("dropping"))
+  stage.addEventListener("drop", (event) => {
+    event.preventDefault()
+    stage.classList.remove("dropping")
+    const file = event.dataTransfer?.files[0]
+    if (!file) return
+    const box = stage.getBoundingClientRect()
+    const [x, y] = editor.canvas.ds.convertCanvasToOffset([event.clientX - box.left, event.clientY - box.top])
+    const node = editor.graph.getNodeOnPos(x, y) as GraftNode | null
+    const input = node?.spec?.inputs.find((i) => i.options.image_upload)
+    const widget = input && node!.widgets?.find((w) => w.name === input.name)
+    if (widget && file.type.startsWith("image/")) void uploadTo(node!, widget, file).then(changed)
+    else open(() => editor.loadFile(file))
+  })
+}
+
+function wireRunner() {
+  runner.onConnected = (up) => status.connected(up)
+  runner.onRun = (run, titles) => {
+    byId("interrupt").hidden = false
+    profile.start(run, titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])))
+  }
+  let frame = 0
+  runner.onProgress = () => {
+    cancelAnimationFrame(frame)
+    frame = requestAnimationFrame(() => status.show(runner.run, (id) => runner.titleOf(id), runner.total))
+  }
+  runner.onEnd = () => {
+    byId("interrupt").hidden = true
+    profile.finish()
+    void history.refresh()
+  }
+  let asking = 0
+  runner.onQueue = () => {
+    clearTimeout(asking)
+    asking = window.setTimeout(() => {
+      void queuePanel.refresh()
+      void history.refresh()
+    }, 60)
+  }
+  runner.onOutput = (node, output) => quantize.take(node, output)
+  runner.onFaults = showFaults
+  queuePanel.onCount = (n) => sidebar.badge("queue", n ? String(n) : "")
+  history.onEntries = () => {
+    quantize.setPictures(history.pictures())
+    for (const [, entry] of history.entries)
+      for (const [node, output] of Object.entries(entry.outputs ?? {})) if (output.plan) return quantize.take(node, output)
+  }
+}
+
+function firstWorkflow() {
+  const saved = localStorage.getItem("graft.workflow")
+  if (saved) {
+    try {
+      const { name, workflow } = parseJson(saved)
+      if (workflow.nodes.length) return open(() => editor.load(workflow, name))
+    } catch {
+      localStorage.removeItem("graft.workflow")
+    }
+  }
+  loadDemo()
+}
+
+async function start() {
+  buildBar()
+  wire()
+  const wide = window.innerWidth >= 1100
+  sidebar.show(wide ? (localStorage.getItem("graft.panel") ?? "node") : "")
+  installShortcuts(shortcuts)
+  editor.resize()
+  status.connected(false)
+  try {
+    editor.specs = await api.objectInfo()
+  } catch (error) {
+    toast((error as Error).message, "error")
+    setTimeout(() => location.reload(), 5000)
+    return
+  }
+  registerNodes(editor.specs)
+  firstWorkflow()
+  new api.Connection(client, runner)
+  void history.refresh()
+  document.documentElement.dataset.ready = "yes"
+}
+Object.assign(window, { graft: { editor, runner } }) // for tests and for the curious
+void start()

@@ -1,0 +1,38 @@
+// Files of other programs and other versions, made into what the canvas expects.
+import type { UiNode, UiWorkflow } from "./convert"
+import { alignValues, defaultValue, widgetPlaces, type Specs } from "./schema"
+
+// The library expects every input of a node that it shows to be in the file, and a value for every
+// widget; files of other programs, and of other versions of a node, have fewer.
+export function normalise(workflow: UiWorkflow, specs: Specs): UiWorkflow {
+  const fix = (node: UiNode): UiNode => {
+    const spec = specs.get(node.type)
+    if (!spec) return node
+    const places = widgetPlaces(spec)
+    const given = alignValues(places, node.widgets_values)
+    const widgets_values = places.map((place, i) => {
+      if (given[i] !== undefined) return given[i]
+      if (place.kind === "value") return defaultValue(place.input)
+      return place.kind === "control" ? "fixed" : place.kind === "upload" ? "image" : ""
+    })
+    const inputs = (node.inputs ?? []).map((slot) => ({ ...slot }))
+    for (const input of spec.inputs) {
+      const slot = inputs.find((candidate) => candidate.name === input.name)
+      if (slot) {
+        if (input.widget) slot.widget = { name: input.name }
+        else delete slot.widget
+      } else if (!input.widget) inputs.push({ name: input.name, type: input.type, link: null })
+      else if (!input.options.socketless)
+        inputs.push({ name: input.name, type: input.type, link: null, widget: { name: input.name } })
+    }
+    const outputs = (node.outputs ?? []).map((slot) => ({ ...slot }))
+    for (const output of spec.outputs.slice(outputs.length))
+      outputs.push({ name: output.name, type: output.type, links: null })
+    return { ...node, inputs, outputs, widgets_values }
+  }
+  const definitions = workflow.definitions && {
+    ...workflow.definitions,
+    subgraphs: workflow.definitions.subgraphs?.map((s) => ({ ...s, nodes: s.nodes.map(fix) })),
+  }
+  return { ...workflow, nodes: workflow.nodes.map(fix), ...(definitions ? { definitions } : {}) }
+}

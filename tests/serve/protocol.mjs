@@ -1,0 +1,263 @@
+// What clients of the protocol rely on: bodies, status codes and the order of events.
+import fs from 'node:fs';
+import path from 'node:path';
+import { Socket, check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+
+const s = await start();
+check(s.ready < 1500, `ready after ${s.ready} ms`);
+
+// An event's name, with the node for those that have one.
+const name = (m) => Buffer.isBuffer(m) ? `binary ${m.readUInt32BE(0)}`
+  : m.type === 'executing' ? `executing ${m.data.node}`
+    : m.type === 'executed' ? `executed ${m.data.node}` : m.type;
+const quiet = (list) => list.map(name).filter((n) => n !== 'progress_state' && n !== 'progress');
+
+async function eventOrder() {
+  const w = new Socket(s, '?clientId=one');
+  equal(await w.opened, 101, 'handshake');
+  const hello = await w.until((m) => m.type === 'status');
+  equal(hello, { type: 'status', data: { status: { exec_info: { queue_remaining: 0 } }, sid: 'one' } }, 'first message');
+  w.send(JSON.stringify({ type: 'feature_flags', data: { supports_preview_metadata: true } }));
+  const flags = await w.until((m) => m.type === 'feature_flags');
+  check(flags.data.supports_preview_metadata === true && flags.data.max_upload_size === 104857600, 'feature flags');
+  w.got.length = 0;
+  const r = await post(s, '/prompt', { prompt: picture(), client_id: 'one' });
+  equal(r.status, 200, 'prompt');
+  const id = r.json().prompt_id;
+  check(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id), 'a UUID');
+  check(await w.finished(id), 'the run ends');
+  equal(quiet(w.got), ['status', 'status', 'execution_start', 'execution_cached', 'executing 1',
+    'executing 2', 'executed 2', 'execution_success', 'status', 'executing null'], 'order of events');
+  const at = (type) => w.got.findIndex((m) => m.type === type);
+  check(w.got[at('executing') - 1].type === 'progress_state', 'progress_state before executing');
+  equal(w.got[at('execution_cached')].data.nodes, [], 'nothing cached');
+  check(typeof w.got[at('execution_start')].data.timestamp === 'number', 'a timestamp');
+  const executed = w.got[at('executed')].data;
+  equal(executed, { node: '2', display_node: '2',
+    output: { images: [{ filename: 'a_00001_.png', subfolder: 'demo', type: 'output' }] }, prompt_id: id }, 'executed');
+  const state = w.got[at('progress_state')].data.nodes['1'];
+  equal(state, { value: 0, max: 1, state: 'running', node_id: '1', prompt_id: id, display_node_id: '1',
+    parent_node_id: null, real_node_id: '1' }, 'progress_state');
+
+  // The same again: everything comes from the cache, and is told nevertheless.
+  w.got.length = 0;
+  const again = (await post(s, '/prompt', { prompt: picture(), client_id: 'one' })).json().prompt_id;
+  check(await w.finished(again), 'the cached run ends');
+  equal(quiet(w.got), ['status', 'status', 'execution_start', 'execution_cached', 'executed 2',
+    'execution_success', 'status', 'executing null'], 'order of events from the cache');
+  equal([...w.got.find((m) => m.type === 'execution_cached').data.nodes].sort(), ['1', '2'], 'cached nodes');
+  const h = (await get(s, `/history/${again}`)).json()[again];
+  equal(h.outputs['2'].images[0].filename, 'a_00001_.png', 'cached outputs in the history');
+  w.close();
+  return id;
+}
+
+async function history(id) {
+  const entry = (await get(s, `/history/${id}`)).json()[id];
+  equal(Object.keys(entry), ['prompt', 'outputs', 'status', 'meta'], 'members of an entry');
+  equal(entry.prompt[1], id, 'id in the prompt');
+  equal(entry.prompt[3].client_id, 'one', 'client in extra_data');
+  equal(entry.prompt[4], ['2'], 'outputs that ran');
+  equal(entry.status.status_str, 'success', 'status');
+  equal(entry.status.completed, true, 'completed');
+  equal(entry.status.messages.map((m) => m[0]), ['execution_start', 'execution_cached', 'execution_success'], 'messages');
+  equal(entry.meta, { 2: { node_id: '2', display_node: '2', parent_node: null, real_node_id: '2' } }, 'meta');
+  const unknown = await get(s, '/api/history/nothing');
+  equal([unknown.status, unknown.text], [200, '{}'], 'unknown id');
+  const all = Object.keys((await get(s, '/history')).json());
+  const one = Object.keys((await get(s, '/history?max_items=1')).json());
+  const second = Object.keys((await get(s, '/history?max_items=1&offset=1')).json());
+  const past = (await get(s, '/history?max_items=5&offset=99')).text;
+  equal([all.length, one[0], second[0], past], [2, all[1], all[1], '{}'], 'paging');
+  equal((await post(s, '/history', { delete: [all[1], 'nobody'] })).status, 200, 'delete');
+  equal(Object.keys((await get(s, '/history')).json()), [id], 'one entry is left');
+}
+
+async function view() {
+  const r = await get(s, '/view?filename=a_00001_.png&subfolder=demo&type=output&rand=1');
+  equal([r.status, r.headers.get('content-type'), r.headers.get('content-disposition')],
+    [200, 'image/png', 'filename="a_00001_.png"'], 'view');
+  check(r.text.includes('tEXtprompt'), 'the prompt is in the picture');
+  equal((await get(s, '/api/view?filename=demo/a_00001_.png [output]')).status, 200, 'annotated name');
+  for (const [query, status] of [['', 404], ['?filename=', 404], ['?filename=../x.png', 400], ['?filename=/etc/passwd', 400],
+    ['?filename=a.png&type=etc', 400], ['?filename=a_00001_.png&subfolder=../..', 403], ['?filename=none.png', 404],
+    ['?filename=a_00001_.png&subfolder=%2Fetc', 403], ['?filename=..%5C..%5Cx', 400]]) {
+    const bad = await get(s, `/view${query}`);
+    equal([bad.status, bad.body.length], [status, 0], `view${query}`);
+  }
+  const small = await get(s, '/view?filename=a_00001_.png&subfolder=demo&preview=jpeg;80');
+  equal([small.status, small.headers.get('content-type')], [200, 'image/jpeg'], 'preview');
+  equal((await get(s, '/view?filename=a_00001_.png&subfolder=demo&channel=a')).headers.get('content-type'), 'image/png', 'channel');
+  for (const bad of ['x.html', 'x.svg', 'x.js']) fs.writeFileSync(path.join(s.output, bad), '<script>alert(1)</script>');
+  for (const bad of ['x.html', 'x.svg', 'x.js']) {
+    const page = await get(s, `/view?filename=${bad}`);
+    equal([page.status, page.headers.get('content-type'), page.headers.get('x-content-type-options')],
+      [200, 'application/octet-stream', 'nosniff'], bad);
+    check(page.headers.get('content-disposition').startsWith('attachment') &&
+      page.headers.get('content-security-policy').startsWith('sandbox'), `${bad} is no page`);
+  }
+  fs.symlinkSync('/etc/passwd', path.join(s.output, 'link.png'));
+  check((await get(s, '/view?filename=link.png')).status >= 400, 'a link that leaves the folder');
+}
+
+async function refusals() {
+  const bad = async (body, type, message) => {
+    const r = await post(s, '/prompt', body);
+    const j = r.json();
+    equal([r.status, j.error.type, j.error.message], [400, type, message], type);
+    return j;
+  };
+  equal(await bad({}, 'no_prompt', 'No prompt provided'), { error: { type: 'no_prompt', message: 'No prompt provided',
+    details: 'No prompt provided', extra_info: {} }, node_errors: {} }, 'no_prompt');
+  await bad({ prompt: {} }, 'prompt_no_outputs', 'Prompt has no outputs');
+  await bad({ prompt: [] }, 'prompt_no_outputs', 'Prompt has no outputs');
+  await bad({ prompt: picture(), partial_execution_targets: [] }, 'prompt_no_outputs', 'Prompt has no outputs');
+  await bad({ prompt: picture(), prompt_id: 'a b' }, 'invalid_prompt_id', 'prompt_id must be 1 to 128 letters, digits or -_.:');
+  await bad('{"prompt": NaN}', 'invalid_json', 'The body is not valid JSON');
+  await bad(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_json', 'The body is not valid JSON');
+  await bad('['.repeat(100000), 'invalid_json', 'The body is not valid JSON');
+  const p = picture();
+  p[1].inputs.width = 0;
+  delete p[2].inputs.filename_prefix;
+  const j = await bad({ prompt: p }, 'prompt_outputs_failed_validation', 'Prompt outputs failed validation');
+  equal(j.node_errors['1'].errors[0].type, 'value_smaller_than_min', 'the node at fault');
+  equal(j.node_errors['1'].dependent_outputs, ['2'], 'outputs behind it');
+  equal(j.node_errors['1'].class_type, 'EmptyImage', 'its class');
+  const odd = await get(s, '/prompt?clientId=x', { method: 'POST', body: JSON.stringify({ prompt: picture(7, 'demo/b'), number: 7.5 }),
+    headers: { 'content-type': 'text/plain' } });
+  equal([odd.status, odd.json().number], [200, 7.5], 'any content type, own number');
+  const number = (await post(s, '/prompt', { prompt: picture(8, 'demo/b'), front: true })).json().number;
+  check(number < 0, 'front');
+}
+
+async function info() {
+  const all = (await get(s, '/object_info')).json();
+  const one = (await get(s, '/object_info/KSampler')).json();
+  equal(all.KSampler, one.KSampler, 'one schema');
+  check((await get(s, '/object_info/KSampler')).text.includes('18446744073709551615'), 'seeds are whole numbers');
+  equal((await get(s, '/object_info/Primitive%20boolean%20%5BCrystools%5D')).text, '{}', 'unknown class');
+  for (const key of ['input', 'input_order', 'output', 'output_is_list', 'output_name', 'name', 'display_name',
+    'description', 'python_module', 'category', 'output_node']) check(key in all.SaveImage, key);
+  const again = await get(s, '/object_info');
+  equal((await get(s, '/object_info', { headers: { 'if-none-match': again.headers.get('etag') } })).status, 304, 'etag');
+  const stats = (await get(s, '/system_stats')).json();
+  check(stats.system.ram_total > 0 && stats.devices.length === 1 && Array.isArray(stats.system.argv), 'system_stats');
+  equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
+  equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
+  for (const url of ['/i18n', '/workflow_templates', '/global_subgraphs', '/node_replacements'])
+    equal((await get(s, `/api${url}`)).text, '{}', url);
+  for (const url of ['/extensions', '/embeddings']) equal((await get(s, url)).text, '[]', url);
+  check((await get(s, '/models')).json().includes('checkpoints'), 'models');
+  equal((await get(s, '/models/checkpoints')).text, '[]', 'no models');
+  equal([(await get(s, '/models/nothing')).status, (await get(s, '/api/nothing')).status,
+    (await get(s, '/manager/version')).text, (await get(s, '/ws')).status], [404, 404, '404: Not Found', 400], 'no such thing');
+  check(!(await get(s, '/experiment/models')).text.includes(s.dir), 'no absolute paths');
+}
+
+const file = (bytes, filename) => {
+  const f = new FormData();
+  f.append('image', new Blob([bytes]), filename);
+  return f;
+};
+
+async function uploads() {
+  const png = fs.readFileSync(path.join(s.output, 'demo/a_00001_.png'));
+  const up = async (f, url = '/upload/image') => post(s, url, f);
+  equal((await up(file(png, 'u.png'))).json(), { name: 'u.png', subfolder: '', type: 'input' }, 'upload');
+  equal((await up(file(png, 'u.png'))).json().name, 'u.png', 'equal content');
+  equal((await up(file('other', 'u.png'))).json().name, 'u (1).png', 'other content');
+  const over = file('third', 'u.png');
+  over.append('overwrite', 'true');
+  over.append('subfolder', 'deep/er');
+  equal((await up(over)).json(), { name: 'u.png', subfolder: 'deep/er', type: 'input' }, 'subfolder');
+  check(fs.existsSync(path.join(s.input, 'deep/er/u.png')), 'the file is there');
+  for (const [filename, sub] of [['../x.png', ''], ['/x.png', ''], ['x.png', '../..'], ['x.png', '/etc'], ['..', ''], ['', '']]) {
+    const f = file('x', filename);
+    if (sub) f.append('subfolder', sub);
+    const r = await up(f);
+    check(r.status === 400 || (r.status === 200 && r.json().name === 'blob'), `upload ${filename} ${sub}: ${r.status}`);
+  }
+  equal((await post(s, '/upload/image', 'nonsense')).status, 400, 'no form');
+  check((await get(s, '/object_info/LoadImage')).json().LoadImage.input.required.image[0].includes('u.png'), 'a new choice');
+  const mask = file(png, 'mask.png');
+  mask.append('original_ref', JSON.stringify({ filename: 'a_00001_.png', subfolder: 'demo', type: 'output' }));
+  equal((await up(mask, '/upload/mask')).json().name, 'mask.png', 'mask');
+  check(fs.readFileSync(path.join(s.input, 'mask.png')).includes('tEXtprompt'), 'the workflow is kept');
+  const stray = file(png, 'mask.png');
+  stray.append('original_ref', JSON.stringify({ filename: '../../etc/passwd', type: 'output' }));
+  equal((await up(stray, '/upload/mask')).status, 400, 'a mask for a file outside');
+}
+
+async function user() {
+  equal((await get(s, '/settings')).text, '{}', 'no settings');
+  equal((await post(s, '/settings/Comfy.Mode', '"dark"')).status, 200, 'set');
+  equal((await post(s, '/api/settings', { a: [1, 2], 'Comfy.Mode': 'light' })).status, 200, 'merge');
+  equal((await get(s, '/api/settings')).json(), { 'Comfy.Mode': 'light', a: [1, 2] }, 'settings');
+  equal([(await get(s, '/settings/a')).text, (await get(s, '/settings/b')).text], ['[1,2]', 'null'], 'one setting');
+  equal((await get(s, '/userdata?dir=workflows&recurse=true&split=false&full_info=true')).text, '[]', 'no workflows');
+  equal((await get(s, '/userdata?dir=subgraphs%2F')).status, 404, 'no such folder');
+  equal((await get(s, '/userdata')).status, 400, 'no folder named');
+  equal((await get(s, '/userdata?dir=..%2F..')).status, 403, 'a folder outside');
+  const saved = await post(s, '/api/userdata/workflows%2Fmy%20one.json?overwrite=false&full_info=true', '{"a":1}');
+  equal([saved.status, saved.json().path, saved.json().size], [200, 'workflows/my one.json', 7], 'save');
+  equal((await post(s, '/api/userdata/workflows%2Fmy%20one.json?overwrite=false', '{}')).status, 409, 'not again');
+  equal((await get(s, '/api/userdata/workflows%2Fmy%20one.json')).text, '{"a":1}', 'load');
+  const moved = await post(s, '/api/userdata/workflows%2Fmy%20one.json/move/workflows%2Fsub%2Ftwo.json?overwrite=false');
+  equal([moved.status, moved.json()], [200, 'workflows/sub/two.json'], 'move');
+  equal((await get(s, '/userdata?dir=workflows&recurse=true&split=true')).json(), [['sub/two.json', 'sub', 'two.json']], 'split');
+  equal((await get(s, '/userdata/user.css')).status, 404, 'no such file');
+  equal([(await get(s, '/api/userdata/workflows%2Fsub%2Ftwo.json', { method: 'DELETE' })).status,
+    (await get(s, '/api/userdata/workflows%2Fsub%2Ftwo.json', { method: 'DELETE' })).status], [204, 404], 'delete');
+  check((await post(s, '/userdata/..%2F..%2Fescape.json', 'x')).status >= 400, 'a file outside');
+  check(!fs.existsSync(path.join(s.dir, 'escape.json')), 'nothing was written');
+}
+
+async function jobs() {
+  const id = (await post(s, '/prompt', { prompt: picture(9, 'demo/j'), prompt_id: 'my-job',
+    extra_data: { extra_pnginfo: { workflow: { id: 'w1' } }, api_key_comfy_org: 'secret' } })).json().prompt_id;
+  equal(id, 'my-job', 'own id');
+  for (let i = 0; i < 100 && (await get(s, '/api/jobs/my-job')).json().status !== 'completed'; i++) await sleep(20);
+  const job = (await get(s, '/api/jobs/my-job')).json();
+  equal([job.status, job.outputs_count, job.workflow_id, job.preview_output.filename],
+    ['completed', 1, 'w1', 'j_00001_.png'], 'job');
+  check(!JSON.stringify(job).includes('secret'), 'keys are not kept');
+  const list = (await get(s, '/api/jobs?status=completed&limit=1&sort_order=desc')).json();
+  equal([list.jobs[0].id, list.pagination.limit, list.pagination.has_more], ['my-job', 1, true], 'jobs');
+  equal((await get(s, '/api/jobs?workflow_id=w1')).json().pagination.total, 1, 'by workflow');
+  for (const q of ['status=odd', 'sort_by=x', 'limit=-1', 'limit=x', 'sort_order=up'])
+    equal((await get(s, `/api/jobs?${q}`)).status, 400, q);
+  equal([(await get(s, '/api/jobs/none')).status, (await get(s, '/api/jobs/none')).text], [404, '{"error":"Job not found"}'], 'unknown');
+  equal((await post(s, '/api/jobs/my-job/cancel')).json(), { cancelled: false }, 'too late');
+}
+
+async function reconnect() {
+  const a = new Socket(s, '?clientId=same');
+  await a.until((m) => m.type === 'status');
+  const b = new Socket(s, '?clientId=same');
+  await b.until((m) => m.type === 'status');
+  await sleep(100);
+  check(a.closed && !b.closed, 'the new socket replaces the old one');
+  const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
+  check(await b.finished(id), 'and gets the events');
+  const c = new Socket(s);
+  check(/^[0-9a-f]{32}$/.test((await c.until((m) => m.type === 'status')).data.sid), 'an id is made up');
+  equal((await post(s, '/x')).status, 404, 'POST to nowhere');
+  b.got.length = 0;
+  check(await b.until((m) => m.type === 'status', 6000), 'a sign of life');
+  for (const w of [b, c]) w.close();
+}
+
+const id = await eventOrder();
+await history(id);
+await view();
+await refusals();
+await info();
+await uploads();
+await user();
+await jobs();
+await reconnect();
+equal((await get(s, '/internal/logs')).headers.get('content-type'), 'application/json; charset=utf-8', 'logs');
+check((await get(s, '/internal/logs/raw')).json().entries.length > 0, 'log entries');
+equal((await s.stop()).code, 0, 'the server ends in order');
+fs.rmSync(s.dir, { recursive: true });
+end();
