@@ -158,19 +158,25 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
     return GRAFT_OK;
 }
 
-/* Under GRAFT_MEMORY_MB: makes room for this graph's arena and weights by letting go of weights and
- * blocks that nobody uses. */
+/* Makes room for this graph's arena and weights by letting go of weights and blocks that nobody
+ * uses: down to GRAFT_MEMORY_MB, which is a limit, or to half of the device's memory, which is not.
+ * What the device could never hold is refused before the system has to. */
 static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
 {
     uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes;
-    if (!g->max_bytes) return GRAFT_OK;
-    if (need > g->max_bytes)
+    uint64_t total = x->backend->info.memory_total, budget = g->max_bytes ? g->max_bytes : total / 2;
+    if (g->max_bytes && need > g->max_bytes)
         return graft_fail(e, GRAFT_E_LIMIT,
                           "%s needs %llu MB, more than the %llu MB of GRAFT_MEMORY_MB", x->kind,
                           (unsigned long long)((need >> 20) + 1),
                           (unsigned long long)(g->max_bytes >> 20));
-    if (graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);
-    graft_packs_set_budget(g->packs, g->max_bytes - arena);
+    if (total && need > total)
+        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MB, %s has %llu MB",
+                          x->kind, (unsigned long long)((need >> 20) + 1), x->backend->name,
+                          (unsigned long long)(total >> 20));
+    if (!budget) return GRAFT_OK;
+    if (g->max_bytes && graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);
+    graft_packs_set_budget(g->packs, budget > arena ? budget - arena : 0);
     return GRAFT_OK;
 }
 

@@ -142,6 +142,7 @@ async function info() {
   equal((await get(s, '/object_info', { headers: { 'if-none-match': again.headers.get('etag') } })).status, 304, 'etag');
   const stats = (await get(s, '/system_stats')).json();
   check(stats.system.ram_total > 0 && stats.devices.length === 1 && Array.isArray(stats.system.argv), 'system_stats');
+  for (let i = 0; i < 100 && (await get(s, '/prompt')).json().exec_info.queue_remaining; i++) await sleep(20);
   equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
   equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
   for (const url of ['/i18n', '/workflow_templates', '/global_subgraphs', '/node_replacements'])

@@ -143,7 +143,7 @@ export class Socket {
     this.buffer = b.subarray(at + size);
     if (op === 1) this.got.push(JSON.parse(payload.toString()));
     if (op === 2) this.got.push(Buffer.from(payload));
-    if (op === 8) this.code = size >= 2 ? payload.readUInt16BE(0) : 1005;
+    if (op === 8) { this.code = size >= 2 ? payload.readUInt16BE(0) : 1005; this.send(payload, 8); }
     if (op === 9) this.send(payload, 10);
     return true;
   }

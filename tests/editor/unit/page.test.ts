@@ -1,0 +1,252 @@
+import assert from "node:assert/strict"
+import { test } from "node:test"
+import { deflateSync } from "node:zlib"
+import { nodeFaults, promptFaults } from "../../../host/editor/src/errors"
+import { find, score } from "../../../host/editor/src/find"
+import { readFrame } from "../../../host/editor/src/frames"
+import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
+import { layout } from "../../../host/editor/src/layout"
+import { advice, fate, parsePlan, predict } from "../../../host/editor/src/plan"
+import { pngTexts } from "../../../host/editor/src/png"
+import { apply, createRun, fraction } from "../../../host/editor/src/progress"
+import { parseObjectInfo } from "../../../host/editor/src/schema"
+import { Undo } from "../../../host/editor/src/undo"
+import { clampNumber, nextValue, showNumber, tidyFloat, wrapText } from "../../../host/editor/src/values"
+import { readFileSync } from "node:fs"
+
+const info = JSON.parse(readFileSync(`${process.env.GRAFT_SOURCE_DIR}/tests/editor/mock/object_info.json`, "utf8"))
+const specs = parseObjectInfo(info)
+
+function chunk(type: string, data: Uint8Array): Buffer {
+  const size = Buffer.alloc(4)
+  size.writeUInt32BE(data.length)
+  return Buffer.concat([size, Buffer.from(type), data, Buffer.alloc(4)])
+}
+const png = (...chunks: Buffer[]) =>
+  new Uint8Array(Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), chunk("IHDR", Buffer.alloc(13)), ...chunks, chunk("IEND", Buffer.alloc(0))]))
+const bytes = (...parts: (string | number[] | Buffer)[]) => Buffer.concat(parts.map((p) => Buffer.from(p as any)))
+
+test("texts of a PNG: plain, compressed, international", async () => {
+  const texts = await pngTexts(png(
+    chunk("tEXt", bytes("prompt", [0], '{"a":"é"}')),
+    chunk("zTXt", bytes("z", [0, 0], deflateSync("squeezed"))),
+    chunk("iTXt", bytes("workflow", [0, 0, 0], "en", [0], "Ablauf", [0], '{"ü":1}')),
+    chunk("iTXt", bytes("packed", [0, 1, 0, 0, 0], deflateSync("päckchen"))),
+  ))
+  assert.deepEqual(Object.fromEntries(texts), { prompt: '{"a":"é"}', z: "squeezed", workflow: '{"ü":1}', packed: "päckchen" })
+})
+
+test("a picture that is cut, broken or none gives what can be read, never an error", async () => {
+  const whole = png(chunk("tEXt", bytes("prompt", [0], "x".repeat(50))))
+  for (let size = 0; size < whole.length; size++) await pngTexts(whole.slice(0, size))
+  assert.equal((await pngTexts(new TextEncoder().encode("<svg/>"))).size, 0)
+  assert.equal((await pngTexts(png(chunk("zTXt", bytes("z", [0, 0], "not zlib"))))).size, 0)
+  const huge = png()
+  new DataView(huge.buffer, huge.byteOffset).setUint32(8, 0xffffffff)
+  assert.equal((await pngTexts(huge)).size, 0)
+  assert.equal((await pngTexts(png(chunk("iTXt", bytes("k", [0, 0, 0], "never ends"))))).size, 0)
+})
+
+test("numbers that JavaScript cannot hold keep their digits where the browser lets them", () => {
+  const text = '{"prompt":{"5":{"class_type":"KSampler","inputs":{"seed":18446744073709551615,"cfg":1.5}}}}'
+  const data = parseJson(text)
+  const exact = typeof data.prompt["5"].inputs.seed === "string"
+  const out = stringifyPrompt(data, (type, input) => type === "KSampler" && input === "seed")
+  if (exact) assert.match(out, /18446744073709551615/)
+  assert.equal(JSON.parse(out).prompt["5"].inputs.cfg, 1.5)
+  assert.equal(parseJson("[1, NaN, -Infinity]")[1], null)
+  assert.deepEqual(parseJson('{"a":"x: NaN, y"}'), { a: "x: NaN, y" })
+  assert.throws(() => parseJson("{nonsense"))
+})
+
+test("values of widgets", () => {
+  const int: any = { type: "INT", options: { min: 1, max: 100 } }
+  const seed: any = { type: "INT", options: { min: 0, max: 2 ** 64 } }
+  const float: any = { type: "FLOAT", options: { min: 0, max: 10, step: 0.1 } }
+  assert.equal(clampNumber("250", int), 100)
+  assert.equal(clampNumber("2.6", int), 3)
+  assert.equal(clampNumber("-1", float), 0)
+  assert.equal(clampNumber("", float), null)
+  assert.equal(clampNumber("soup", int), null)
+  assert.equal(clampNumber("18446744073709551615", seed), "18446744073709551615")
+  assert.equal(clampNumber("18446744073709551616", seed), null)
+  assert.equal(showNumber(8, float), "8.0")
+  assert.equal(showNumber(0.125, float), "0.125")
+  assert.equal(showNumber(20, int), "20")
+  assert.equal(tidyFloat(0.1 + 0.2, 0.1), 0.3)
+  assert.equal(tidyFloat(0.0005, 0.0001), 0.0005)
+})
+
+test("seeds move on", () => {
+  const w = (value: any, options: any = { min: 0, max: 10 }) => ({ value, options })
+  assert.equal(nextValue(w(3), "fixed"), 3)
+  assert.equal(nextValue(w(3), "increment"), 4)
+  assert.equal(nextValue(w(10), "increment"), 10)
+  assert.equal(nextValue(w(0), "decrement"), 0)
+  assert.equal(nextValue(w("18446744073709551614"), "increment"), "18446744073709551615")
+  assert.equal(nextValue(w("b", { values: ["a", "b", "c"] }), "increment"), "c")
+  for (let i = 0; i < 50; i++) {
+    const value = nextValue(w(0, { min: 0, max: 2 ** 64 }), "randomize") as number
+    assert.ok(Number.isSafeInteger(value) && value >= 0)
+  }
+})
+
+test("text is wrapped at words, long words are cut, lines are limited", () => {
+  const ctx: any = { measureText: (text: string) => ({ width: text.length }) }
+  assert.deepEqual(wrapText(ctx, "red apple on a table", 10, 9).map((l) => l.trimEnd()), ["red apple", "on a table"])
+  assert.deepEqual(wrapText(ctx, "abcdefghij", 4, 9), ["abcd", "efgh", "ij"])
+  assert.equal(wrapText(ctx, "a\nb\nc\nd", 10, 2).length, 2)
+  assert.deepEqual(wrapText(ctx, "", 10, 5), [""])
+})
+
+test("a run from its events", () => {
+  const run = createRun("p", 0)
+  apply(run, "execution_cached", { nodes: ["1"] }, 1)
+  apply(run, "executing", { node: "5", display_node: "5" }, 10)
+  const state = (value: number, phase?: string) => ({ nodes: { 5: { node_id: "5", display_node_id: "5", state: "running", value, max: 4, phase } } })
+  apply(run, "progress_state", state(0, "compile"), 10)
+  apply(run, "progress_state", state(1, "sample"), 110)
+  apply(run, "progress", { node: "5", value: 1, max: 4 }, 110)
+  apply(run, "progress_state", state(2, "sample"), 210)
+  assert.equal(run.phase, "sample")
+  assert.equal(run.rate, 10)
+  assert.equal(fraction(run, 4), (1 + 0.5) / 4)
+  apply(run, "executing", { node: "6" }, 400)
+  assert.equal(run.nodes.get("5")!.ended, 400)
+  assert.equal(run.nodes.get("5")!.state, "finished")
+  assert.deepEqual(run.phases.map((p) => [p.name, p.started, p.ended]), [["compile", 10, 110], ["sample", 110, 400]])
+  apply(run, "execution_success", {}, 500)
+  apply(run, "executing", { node: null }, 501)
+  assert.equal(run.state, "success")
+  assert.equal(run.ended, 500)
+  assert.equal(fraction(run, 4), 1)
+})
+
+test("a run that fails, and one that is stopped", () => {
+  const bad = createRun("p", 0)
+  apply(bad, "executing", { node: "2" }, 1)
+  apply(bad, "execution_error", { node_id: "2", node_type: "X", exception_message: "no memory\n" }, 5)
+  apply(bad, "executing", { node: null }, 6)
+  assert.equal(bad.state, "error")
+  assert.deepEqual(bad.error, { node: "2", type: "X", message: "no memory" })
+  const stopped = createRun("q", 0)
+  apply(stopped, "execution_interrupted", { node_id: "2" }, 5)
+  assert.equal(stopped.state, "interrupted")
+})
+
+test("binary frames, whole and broken", async () => {
+  const frame = (event: number, ...parts: Buffer[]) => {
+    const head = Buffer.alloc(4)
+    head.writeUInt32BE(event)
+    const all = Buffer.concat([head, ...parts])
+    return all.buffer.slice(all.byteOffset, all.byteOffset + all.length) as ArrayBuffer
+  }
+  const u32 = (n: number) => Buffer.from([n >>> 24, (n >>> 16) & 255, (n >>> 8) & 255, n & 255])
+  assert.equal(readFrame(frame(1, u32(2), Buffer.from("abc"))).preview!.image.type, "image/png")
+  assert.equal(readFrame(frame(1, u32(1), Buffer.from("abc"))).preview!.image.size, 3)
+  const meta = Buffer.from('{"node_id":"5","prompt_id":"p","image_type":"image/jpeg"}')
+  const rich = readFrame(frame(4, u32(meta.length), meta, Buffer.from("jpeg"))).preview!
+  assert.deepEqual([rich.node, rich.prompt, rich.image.size], ["5", "p", 4])
+  assert.deepEqual(readFrame(frame(3, u32(1), Buffer.from("7compiling"))).text, ["7", "compiling"])
+  assert.deepEqual(readFrame(frame(4, u32(1000), Buffer.from("x"))), {})
+  assert.deepEqual(readFrame(frame(9, u32(0))), {})
+  assert.deepEqual(readFrame(new ArrayBuffer(3)), {})
+})
+
+test("refusals in words, at node and input", () => {
+  const faults = promptFaults({
+    error: { type: "prompt_outputs_failed_validation", message: "Prompt outputs failed validation", details: "" },
+    node_errors: {
+      3: { class_type: "KSampler", errors: [
+        { type: "value_smaller_than_min", message: "Value 0 smaller than min of 1", details: "steps", extra_info: { input_name: "steps" } },
+        { type: "value_not_in_list", message: "Value not in list", details: "scheduler: 'zzz' not in ['a', 'b']", extra_info: { input_name: "scheduler" } },
+        { type: "required_input_missing", message: "Required input is missing", details: "model", extra_info: { input_name: "model" } }] },
+    },
+  })
+  assert.deepEqual(faults.map((f) => [f.node, f.input]), [["3", "steps"], ["3", "scheduler"], ["3", "model"]])
+  assert.equal(faults[0].text, "“steps”: Value 0 smaller than min of 1.")
+  assert.equal(faults[1].text, "Value not in list. scheduler: 'zzz' not in ['a', 'b'].")
+  assert.equal(faults[2].text, "“model” needs a link or a value.")
+  const missing = promptFaults({ error: { type: "missing_node_type", message: "Cannot execute because node Xyz does not exist.", details: "Node ID '#7'" }, node_errors: {} })
+  assert.equal(missing[0].node, "7")
+  assert.match(promptFaults({ error: { type: "prompt_no_outputs", message: "Prompt has no outputs" } })[0].text, /Save Image/)
+  assert.deepEqual(nodeFaults(undefined), [])
+})
+
+test("search: names before descriptions, every word counts, links narrow it", () => {
+  assert.equal(find(specs, "ksampler")[0].name, "KSampler")
+  assert.equal(find(specs, "load image")[0].name, "LoadImage")
+  assert.deepEqual(find(specs, "zzzz"), [])
+  assert.equal(score(specs.get("KSampler")!, "ksampler zzzz"), 0)
+  assert.ok(find(specs, "", { type: "LATENT", from: "output" }).some((s) => s.name === "VAEDecode"))
+  assert.ok(!find(specs, "", { type: "LATENT", from: "output" }).some((s) => s.name === "SaveImage"))
+  assert.ok(find(specs, "", { type: "VAE", from: "input" }).every((s) => s.outputs.some((o) => o.type === "VAE")))
+  find(specs, "( [ \\ *") // is no pattern
+})
+
+test("layout puts every node right of those that feed it, without overlap", () => {
+  const nodes = [
+    { id: 1, width: 100, height: 80, from: [] }, { id: 2, width: 120, height: 60, from: [1] }, { id: 3, width: 90, height: 60, from: [1] },
+    { id: 4, width: 100, height: 200, from: [2, 3, 6] }, { id: 5, width: 100, height: 50, from: [4, 1] }, { id: 6, width: 70, height: 40, from: [] },
+  ]
+  const places = layout(nodes)
+  for (const node of nodes)
+    for (const from of node.from) assert.ok(places.get(from)![0] + nodes.find((n) => n.id === from)!.width < places.get(node.id)![0])
+  for (const a of nodes)
+    for (const b of nodes) {
+      if (a === b) continue
+      const [p, q] = [places.get(a.id)!, places.get(b.id)!]
+      const apart = p[0] + a.width <= q[0] || q[0] + b.width <= p[0] || p[1] + a.height <= q[1] || q[1] + b.height <= p[1]
+      assert.ok(apart, `${a.id} and ${b.id}`)
+    }
+  assert.equal(places.get(6)![0], places.get(2)![0]) // right before what needs it
+  assert.equal(layout([{ id: 1, width: 1, height: 1, from: [2] }, { id: 2, width: 1, height: 1, from: [1] }]).size, 2)
+})
+
+test("undo and redo", () => {
+  const undo = new Undo()
+  assert.ok(undo.note("a") && undo.note("b") && !undo.note("b") && undo.note("c"))
+  assert.equal(undo.undo(), "b")
+  assert.equal(undo.undo(), "a")
+  assert.equal(undo.undo(), null)
+  assert.equal(undo.redo(), "b")
+  assert.ok(undo.note("d"))
+  assert.equal(undo.redo(), null)
+  assert.equal(undo.undo(), "b")
+  for (let i = 0; i < 500; i++) undo.note(String(i))
+  let steps = 0
+  while (undo.undo() !== null) steps++
+  assert.equal(steps, 99)
+})
+
+const layer = (name: string, kind: string, density: number, mse: number, flops: number, more = {}) => ({ name, kind, density, mse, flops, weight_bytes: 100, chosen: true, reason: "", ...more })
+const all = { conv: 0.1, linear: 0.1, density: 300, useConv: true, useLinear: true }
+
+test("plans: what thresholds choose and what that brings", () => {
+  const plan = parsePlan(JSON.stringify({
+    version: 1, bits: 8, gain: { conv: 2, linear: 2 },
+    layers: [layer("a", "conv", 1000, 0.01, 100), layer("b", "linear", 500, 0.2, 50), layer("c", "linear", 100, 0.01, 50), layer("in", "conv", 1000, 0, 0, { chosen: false, reason: "first layer is kept" })],
+  }))!
+  assert.deepEqual(plan.layers.map((l) => fate(l, all)), ["chosen", "error", "density", "kept"])
+  const p = predict(plan, all)
+  assert.equal(p.count, 1)
+  assert.equal(p.share, 0.5)
+  assert.equal(p.speedup, 200 / 150)
+  assert.equal(p.size, 350 / 400)
+  assert.match(advice(p), /25 %/)
+  const more = predict(plan, { ...all, linear: 0.5, density: 0 })
+  assert.equal(more.count, 3)
+  assert.equal(more.speedup, 2)
+  assert.equal(more.error, 0.2)
+  assert.equal(predict(plan, { ...all, useConv: false, useLinear: false }).speedup, 1)
+  assert.match(advice(predict(plan, { ...all, useConv: false })), /switched off/)
+  assert.ok(plan.gain.measured)
+})
+
+test("plans that are none", () => {
+  for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7]) assert.equal(parsePlan(bad), null)
+  const odd = parsePlan({ layers: [null, { name: "x", density: "NaN", mse: -1, flops: null }] })!
+  assert.deepEqual([odd.layers.length, odd.layers[0].density, odd.layers[0].mse], [1, 0, 0])
+  const empty = parsePlan({ layers: [] })!
+  assert.deepEqual([predict(empty, all).speedup, predict(empty, all).size, advice(predict(empty, all))], [1, null, ""])
+})

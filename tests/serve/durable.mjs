@@ -1,0 +1,139 @@
+// The queue outlives the server; a job is stopped by its id and no other; progress can be followed.
+// Needs the nodes of tests/host/testnodes.c, which can sleep.
+import fs from 'node:fs';
+import { Socket, check, end, equal, get, post, sleep, start } from './server.mjs';
+
+const options = { plugins: process.env.GRAFT_TEST_PLUGINS, args: ['--quiet'] };
+let s = await start(options);
+
+// Sleeps `steps` times 2 ms; `n` tells jobs apart, so that none comes from the cache.
+const nap = (steps, n) => ({
+  1: { class_type: 'TestSleep', inputs: { steps } },
+  2: { class_type: 'TestInt', inputs: { value: n } },
+  3: { class_type: 'TestAdd', inputs: { a: ['1', 0], b: ['2', 0] } },
+  4: { class_type: 'TestShow', inputs: { value: ['3', 0] } },
+});
+const inputs = (await get(s, '/object_info')).json();
+for (const c of ['TestSleep', 'TestInt', 'TestAdd', 'TestShow']) check(c in inputs, `${c} is there`);
+const names = (c) => Object.keys({ ...inputs[c].input.required, ...inputs[c].input.optional });
+function prompt(steps, n) {
+  const p = nap(steps, n);
+  const set = (id, values) => { p[id].inputs = Object.fromEntries(names(p[id].class_type).map((k, i) => [k, values[i]])); };
+  set(1, [steps]); set(2, [n]); set(3, [['1', 0], ['2', 0]]); set(4, [['3', 0]]);
+  return p;
+}
+const run = async (id, steps, n, more = {}) => {
+  const r = await post(s, '/prompt', { prompt: prompt(steps, n), prompt_id: id, ...more });
+  equal(r.status, 200, `queue ${id}: ${r.text}`);
+};
+const entry = async (id, ms = 10000) => {
+  for (const stop = Date.now() + ms; Date.now() < stop; await sleep(20)) {
+    const e = (await get(s, `/history/${id}`)).json()[id];
+    if (e) return e;
+  }
+  check(false, `${id} ends`);
+};
+const running = async (id) => {
+  for (let i = 0; i < 200; i++, await sleep(10)) {
+    const q = (await get(s, '/queue')).json();
+    if (q.queue_running[0]?.[1] === id) return true;
+  }
+  return check(false, `${id} runs`);
+};
+
+async function interrupt() {
+  const w = new Socket(s, '?clientId=me');
+  await w.until((m) => m.type === 'status');
+  await run('a', 5000, 1, { client_id: 'me' });
+  await run('b', 10, 2, { client_id: 'me' });
+  await running('a');
+  equal((await post(s, '/prompt', { prompt: prompt(1, 1), prompt_id: 'a' })).status, 409, 'an id that runs');
+  equal((await post(s, '/prompt', { prompt: prompt(1, 1), prompt_id: 'b' })).status, 409, 'an id that waits');
+  const progress = await w.until((m) => m.type === 'progress');
+  equal([progress.data.prompt_id, progress.data.node, Number.isInteger(progress.data.value), progress.data.max], ['a', '1', true, 5000], 'progress');
+  const job = (await get(s, '/api/jobs/a')).json();
+  check(job.status === 'in_progress' && job.progress.max === 5000 && job.progress.phase === 'sample', `progress by asking: ${JSON.stringify(job.progress)}`);
+  // A client that comes back learns where its job stands.
+  const again = new Socket(s, '?clientId=me');
+  equal((await again.until((m) => m.type === 'executing')).data.node, '1', 'the running node is told again');
+  await post(s, '/interrupt', { prompt_id: 'b' });
+  await sleep(50);
+  await running('a');
+  await post(s, '/interrupt', { prompt_id: 'a' });
+  const e = await entry('a');
+  equal([e.status.status_str, e.status.completed, e.status.messages.at(-1)[0]], ['error', false, 'execution_interrupted'], 'interrupted');
+  equal(e.status.messages.at(-1)[1].node_id, '1', 'where');
+  check(await again.finished('a'), 'executing null');
+  equal((await entry('b')).status.status_str, 'success', 'the next job is not hit');
+  await post(s, '/interrupt');
+  await run('c', 1, 3, { client_id: 'me' });
+  equal((await entry('c')).status.status_str, 'success', 'an old interrupt does not hit a later job');
+  equal((await get(s, '/api/jobs?status=cancelled')).json().jobs.map((j) => j.id), ['a'], 'cancelled');
+  for (const x of [w, again]) x.close();
+}
+
+async function failure() {
+  const w = new Socket(s, '?clientId=f');
+  await w.until((m) => m.type === 'status');
+  const p = prompt(1, 1);
+  p[2] = { class_type: 'TestFail', inputs: { [names('TestFail')[0]]: 1 } };
+  await post(s, '/prompt', { prompt: p, prompt_id: 'f', client_id: 'f' });
+  const x = (await w.until((m) => m.type === 'execution_error')).data;
+  equal([x.node_id, x.node_type, x.exception_type, x.exception_message], ['2', 'TestFail', 'ValueError', 'this never works\n'], 'the error');
+  check(Array.isArray(x.traceback) && 'code' in x.current_inputs && Array.isArray(x.executed), 'its details');
+  check(await w.finished('f'), 'executing null after an error');
+  equal((await entry('f')).status.messages.at(-1)[0], 'execution_error', 'the history tells');
+  equal((await get(s, '/api/jobs/f')).json().execution_error.node_id, '2', 'the job tells');
+  w.close();
+}
+
+async function order() {
+  await run('slow', 300, 1);
+  await running('slow');
+  await run('x1', 1, 10);
+  await run('x2', 1, 11, { number: -5 });
+  await run('x3', 1, 12, { front: true });
+  await run('x4', 1, 13);
+  equal((await get(s, '/queue')).json().queue_pending.map((q) => q[1]), ['x3', 'x2', 'x1', 'x4'].sort((a, b) => ['x3', 'x2', 'x1', 'x4'].indexOf(a) - ['x3', 'x2', 'x1', 'x4'].indexOf(b)), 'by number');
+  await post(s, '/queue', { delete: ['x1', 'nobody'] });
+  equal((await post(s, '/api/jobs/x2/cancel')).json(), { cancelled: true }, 'cancel a waiting job');
+  equal((await get(s, '/queue')).json().queue_pending.map((q) => q[1]), ['x3', 'x4'], 'two are gone');
+  await post(s, '/queue', { clear: true });
+  equal((await get(s, '/queue')).json().queue_pending, [], 'cleared');
+  await running('slow');
+  await post(s, '/interrupt');
+  await entry('slow');
+}
+
+async function killed() {
+  await run('k0', 5000, 1);
+  await running('k0');
+  for (let i = 1; i <= 5; i++) await run(`k${i}`, 1, 20 + i, { number: 10 - i });
+  await post(s, '/settings/kept', '{"x":18446744073709551615}');
+  await s.kill();
+  const dir = s.dir;
+  s = await start({ ...options, dir });
+  const e = await entry('k0', 1000);
+  equal([e.status.status_str, e.status.messages.at(-1)[0]], ['error', 'execution_interrupted'], 'what ran is marked');
+  for (let i = 1; i <= 5; i++) equal((await entry(`k${i}`)).status.status_str, 'success', `k${i} runs after all`);
+  const ids = Object.keys((await get(s, '/history')).json()).filter((k) => k[0] === 'k');
+  equal(ids, ['k0', 'k5', 'k4', 'k3', 'k2', 'k1'], 'once each, in order');
+  equal((await get(s, '/settings/kept')).text, '{"x":18446744073709551615}', 'settings');
+  // Two servers never share a queue.
+  let refused = '';
+  await start({ ...options, dir }).then((x) => x.stop(), (x) => { refused = x.message; });
+  check(refused.includes('another server uses'), refused);
+  // An ending in order interrupts what runs and keeps what waits.
+  await run('t0', 5000, 1);
+  await running('t0');
+  await run('t1', 1, 30);
+  equal((await s.stop()).code, 0, 'ends in order');
+  s = await start({ ...options, dir });
+  equal((await entry('t0')).status.messages.at(-1)[0], 'execution_interrupted', 'stopped');
+  equal((await entry('t1')).status.status_str, 'success', 'kept');
+}
+
+for (const test of [interrupt, failure, order, killed]) await test();
+await s.stop();
+fs.rmSync(s.dir, { recursive: true });
+end();

@@ -1,0 +1,191 @@
+// Requests that try to break the server, or to reach what they must not. It has to answer in the
+// protocol's terms and to live on.
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { Socket, check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
+
+const s = await start({ args: ['--max-upload-mb', '1', '--quiet'] });
+const alive = async (what) => equal((await get(s, '/prompt')).status, 200, `alive after ${what}`);
+const status = (r) => Number(/^HTTP\/1\.1 (\d+)/.exec(r.text)?.[1] ?? 0);
+const head = (method, url, lines, body = '') => `${method} ${url} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+
+async function sites() {
+  const from = async (wanted, lines, method = 'GET', url = '/queue') => {
+    const r = await raw(s, head(method, url, [...lines, 'Content-Length: 0', 'Connection: close']), 1000);
+    equal(status(r), wanted, `${method} ${url} ${lines.join(', ')}`);
+  };
+  const host = `Host: ${s.host}`;
+  await from(200, [host]);
+  await from(200, ['Host: localhost']);
+  await from(200, [host, `Origin: ${s.base}`]);
+  await from(403, ['Host: evil.example']);
+  await from(403, [`Host: evil.example:${s.port}`, `Origin: http://evil.example:${s.port}`]);
+  await from(403, ['Host: localhost.evil.example']);
+  await from(403, ['Host: 127.0.0.1.evil.example']);
+  await from(403, ['Host: a b']);
+  for (const method of ['GET', 'POST']) {
+    const url = method === 'GET' ? '/queue' : '/interrupt';
+    await from(403, [host, 'Origin: http://evil.example'], method, url);
+    await from(403, [host, 'Origin: null'], method, url);
+    await from(403, [host, `Origin: http://127.0.0.1:${s.port + 1}`], method, url);
+    await from(403, [host, 'Sec-Fetch-Site: cross-site'], method, url);
+    await from(403, [host, 'Sec-Fetch-Site: same-site'], method, url);
+    await from(200, [host, 'Sec-Fetch-Site: same-origin'], method, url);
+  }
+  await from(200, [host, 'Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate', 'Sec-Fetch-Dest: document'], 'GET', '/');
+  await from(403, [host, 'Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: no-cors', 'Sec-Fetch-Dest: script'], 'GET', '/');
+  for (const [headers, wanted] of [[{ Origin: 'http://evil.example' }, 403], [{ Origin: 'null' }, 403], [{ Host: 'evil.example' }, 403],
+    [{ 'Sec-Fetch-Site': 'cross-site' }, 403], [{ Origin: s.base }, 101], [{ path: '/queue' }, 404], [{ path: '/api/ws' }, 101]]) {
+    const w = new Socket(s, '', headers);
+    equal(await w.opened, wanted, `handshake with ${JSON.stringify(headers)}`);
+    w.close();
+  }
+}
+
+async function http() {
+  const host = `Host: ${s.host}`;
+  for (const [what, bytes] of [
+    ['nonsense', 'hello\r\n\r\n'], ['zero bytes', '\0\0\0\0\r\n\r\n'], ['no version', 'GET /\r\n\r\n'],
+    ['a long path', head('GET', `/${'a'.repeat(70000)}`, [host])],
+    ['many headers', head('GET', '/', [host, ...Array.from({ length: 3000 }, (_, i) => `X-${i}: ${i}`)])],
+    ['a strange method', head('BREW', '/', [host])], ['CONNECT', head('CONNECT', 'evil.example:443', [host])],
+    ['bad escapes', head('GET', '/view?filename=%zz%', [host])], ['a zero byte', head('GET', '/view?filename=%00', [host])],
+    ['a negative length', head('POST', '/prompt', [host, 'Content-Length: -1'], '{}')],
+    ['a huge length', head('POST', '/prompt', [host, 'Content-Length: 99999999999999999999'], '{}')],
+    ['two lengths', head('POST', '/prompt', [host, 'Content-Length: 2', 'Content-Length: 20'], '{}')],
+    ['bad chunks', head('POST', '/prompt', [host, 'Transfer-Encoding: chunked'], 'zz\r\n{}\r\n0\r\n\r\n')],
+    ['a smuggled request', head('POST', '/interrupt', [host, 'Content-Length: 4', 'Transfer-Encoding: chunked'], '0\r\n\r\nGET /queue HTTP/1.1\r\n\r\n')],
+    ['traversal', head('GET', '/../../../../etc/passwd', [host])], ['traversal 2', head('GET', '/%2e%2e/%2e%2e/etc/passwd', [host])],
+    ['bad UTF-8', head('GET', '/object_info/%ff%fe', [host])], ['h2c', head('GET', '/', [host, 'Upgrade: h2c', 'Connection: Upgrade'])],
+    ['preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+  ]) {
+    const r = await raw(s, bytes, 300);
+    check(!r.text.includes('root:'), `${what} reads no file`);
+    await alive(what);
+  }
+  equal((await post(s, '/prompt', Buffer.alloc(2 << 20, 32))).status, 413, 'a body that is too long');
+  await alive('a long body');
+  // A body without a length and without chunks is an empty one.
+  const bare = await raw(s, head('POST', '/interrupt', [host]), 1000);
+  equal(status(bare), 200, 'POST without a body');
+  // A client that stops half way, and one that only half closes.
+  for (let i = 0; i < 50; i++) {
+    const c = net.connect(s.port, '127.0.0.1');
+    c.on('error', () => {});
+    c.write(head('POST', '/prompt', [host, 'Content-Length: 1000'], '{"pro'));
+    setTimeout(() => (i & 1 ? c.destroy() : c.end()), 50);
+  }
+  await sleep(150);
+  await alive('half bodies');
+  // Pipelined requests are answered in order.
+  const two = await raw(s, head('GET', '/prompt', [host]) + head('GET', '/users', [host, 'Connection: close']), 1000);
+  check(two.text.indexOf('exec_info') > 0 && two.text.indexOf('exec_info') < two.text.indexOf('migrated'), 'pipelining');
+}
+
+async function json() {
+  const deep = '{"prompt":' + '{"a":'.repeat(5000) + '1' + '}'.repeat(5000) + '}';
+  for (const body of ['', '{', 'null', '[]', '"x"', '1e999', '{"prompt":1}', '{"prompt":{"1":null}}', '{"prompt":{"1":{"class_type":7}}}',
+    '{"prompt":{"1":{"class_type":"SaveImage","inputs":[]}}}', '{"prompt":{"1":{"class_type":"SaveImage","inputs":{"images":["1",0]}}}}',
+    '{"prompt":{"1":{"class_type":"SaveImage","inputs":{"images":["9",-1]}}}}', '{"number":1e999,"prompt":{}}', deep,
+    '{"prompt":{"1":{"class_type":"SaveImage","inputs":{"images":["1",1e30],"filename_prefix":"x"}}}}', '{"prompt_id":7,"prompt":{}}',
+    '{"client_id":{},"extra_data":[],"prompt":{}}']) {
+    const r = await post(s, '/prompt', body);
+    equal(r.status, 400, `POST /prompt ${body.slice(0, 60)}`);
+    check(typeof r.json().error.type === 'string', 'an error object');
+  }
+  for (const url of ['/queue', '/history', '/interrupt', '/free', '/settings', '/settings/x', '/api/jobs/cancel'])
+    for (const body of ['{', '{"delete":7}', '{"delete":[1,null,{}],"clear":"x","prompt_id":7}', '\xff']) {
+      const r = await post(s, url, Buffer.from(body, 'latin1'));
+      check([200, 400].includes(r.status), `POST ${url} ${body}: ${r.status}`);
+    }
+  await alive('bad JSON');
+}
+
+// No prompt writes or reads outside of the folders.
+async function paths() {
+  const outside = path.join(s.dir, 'outside');
+  fs.mkdirSync(outside);
+  fs.symlinkSync(outside, path.join(s.output, 'link'));
+  for (const prefix of ['../outside/x', '/tmp/graft-outside', 'a/../../outside/x', 'link/x']) {
+    const r = await post(s, '/prompt', { prompt: picture(1, prefix), prompt_id: `p${Math.random()}` });
+    if (r.status !== 200) continue;
+    let entry;
+    for (let i = 0; i < 100 && !(entry = (await get(s, `/history/${r.json().prompt_id}`)).json()[r.json().prompt_id]); i++) await sleep(20);
+    equal(entry.status.status_str, 'error', `prefix ${prefix}`);
+  }
+  equal(fs.readdirSync(outside), [], 'nothing was written outside');
+  const load = (image) => ({ 1: { class_type: 'LoadImage', inputs: { image } }, 2: { class_type: 'SaveImage', inputs: { images: ['1', 0], filename_prefix: 'x' } } });
+  for (const image of ['../../../etc/passwd', '/etc/passwd', 'x.png [output]/../..'])
+    equal((await post(s, '/prompt', { prompt: load(image) })).status, 400, image);
+  for (const url of ['/userdata/..%2Fgraft.sqlite', '/userdata/%2e%2e%2fgraft.sqlite', '/userdata/workflows%2F..%2F..%2Fgraft.sqlite',
+    '/view_metadata/checkpoints?filename=..%2F..%2Fstate%2Fgraft.sqlite', '/models/..%2F..%2Fx', '/internal/files/..', '/extensions/..%2f..%2fetc%2fpasswd'])
+    check((await get(s, url)).status >= 400, url);
+}
+
+async function sockets() {
+  const bad = async (what, send, code) => {
+    const w = new Socket(s, '?clientId=bad');
+    await w.opened;
+    send(w);
+    for (let i = 0; i < 50 && code && !w.closed; i++) await sleep(20);
+    if (code) equal([w.closed, w.code], [true, code], `${what}: closed`);
+    w.close();
+    await alive(what);
+  };
+  await bad('nonsense', (w) => w.send('nonsense'));
+  await bad('deep JSON', (w) => w.send('['.repeat(10000)));
+  await bad('a long message', (w) => w.send('x'.repeat(100000)), 1009);
+  await bad('many pieces', (w) => { for (let i = 0; i < 50; i++) w.send('x'.repeat(1000), i ? 0 : 1, false); }, 1009);
+  await bad('bad UTF-8', (w) => w.send(Buffer.from([0xff, 0xfe])), 1007);
+  await bad('a binary message', (w) => w.send(Buffer.alloc(1000), 2));
+  await bad('a huge frame', (w) => w.socket.write(Buffer.from([0x81, 0xff, 0x7f, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0])));
+  await bad('a strange opcode', (w) => w.send('x', 11), 1002);
+  await bad('no mask', (w) => w.socket.write(Buffer.from([0x81, 1, 65])));
+  const w = new Socket(s, `?clientId=${'x'.repeat(5000)}`);
+  check(await w.opened === 101 || w.closed, 'a long client id');
+  w.close();
+}
+
+// Many connections that say nothing do not keep others out.
+async function crowd() {
+  const many = [];
+  for (let i = 0; i < 1000; i++) {
+    const c = net.connect(s.port, '127.0.0.1');
+    c.on('error', () => {});
+    if (i & 1) c.write('GET / HTTP/1.1\r\nHost: ');
+    many.push(c);
+  }
+  await sleep(300);
+  const began = performance.now();
+  await alive('1000 silent connections');
+  check(performance.now() - began < 1000, 'and quickly');
+  for (const c of many) c.destroy();
+}
+
+async function token() {
+  const t = await start({ args: ['--token', 'secret word'] });
+  const basic = (p) => ({ Authorization: `Basic ${Buffer.from(`user:${p}`).toString('base64')}` });
+  equal((await get(t, '/prompt')).status, 401, 'no token');
+  equal((await get(t, '/', { headers: { Authorization: 'Bearer secret' } })).status, 401, 'a wrong token');
+  equal((await get(t, '/prompt', { headers: { Authorization: 'Bearer secret word' } })).status, 200, 'bearer');
+  equal((await get(t, '/prompt', { headers: basic('secret word') })).status, 200, 'basic');
+  equal((await get(t, '/prompt', { headers: basic('secret wor') })).status, 401, 'wrong basic');
+  const r = await get(t, '/?token=secret%20word');
+  equal(r.status, 200, 'argument');
+  equal((await get(t, '/prompt', { headers: { cookie: 'a=b; graft_token=secret word' } })).status, 200, 'cookie');
+  check(/graft_token=.*HttpOnly; SameSite=Strict/.test(r.headers.get('set-cookie')), 'the cookie is set');
+  equal(await new Socket(t, '').opened, 401, 'handshake without token');
+  equal(await new Socket(t, '?token=secret%20word').opened, 101, 'handshake with token');
+  await t.stop();
+  fs.rmSync(t.dir, { recursive: true });
+  let refused = false;
+  await start({ args: ['--listen', '0.0.0.0'] }).then((x) => x.stop(), () => { refused = true; });
+  check(refused, 'listening for everybody needs a token');
+}
+
+for (const test of [sites, http, json, paths, sockets, crowd, token]) await test();
+equal((await s.stop()).code, 0, 'the server ends in order');
+check(!fs.existsSync('/tmp/graft-outside_00001_.png'), 'no file outside');
+fs.rmSync(s.dir, { recursive: true });
+end();
