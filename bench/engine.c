@@ -270,6 +270,97 @@ static graft_status bind_vae(bench *b, const char *precision, graft_binding **ou
     return st;
 }
 
+/* ------------------------------------------------------------------ whole runs */
+
+#define PICTURE_STEPS 4
+
+/* Text to picture at 512x512 by way of the nodes' own calls, the second of two runs: everything is
+ * compiled and packed. Figures picture_DTYPE_s, text_encode_s, and picture_DTYPE_overhead: the time
+ * of sampling over that of its UNet evaluations alone. */
+static graft_status picture_once(graft_model *m, graft_clip *c, graft_vae *v, double seconds[3],
+                                 graft_err *e)
+{
+    graft_cond *positive = NULL, *negative = NULL;
+    graft_latent *empty = NULL, *latent = NULL;
+    graft_image *image = NULL;
+    graft_status st = GRAFT_OK;
+    graft_sample_params p = {.seed = 1,
+                             .add_noise = true,
+                             .steps = PICTURE_STEPS,
+                             .cfg = 7,
+                             .sampler = "euler",
+                             .scheduler = "normal",
+                             .denoise = 1,
+                             .end_at_step = PICTURE_STEPS};
+    double t = record_now();
+    GRAFT_TRY(graft_clip_encode(c, "a photograph of an astronaut", NULL, &positive, e));
+    seconds[0] = record_now() - t;
+    GRAFT_TRY(graft_clip_encode(c, "", NULL, &negative, e));
+    GRAFT_TRY(graft_latent_empty(512, 512, 1, &empty, e));
+    t = record_now();
+    GRAFT_TRY(graft_sample(m, &p, positive, negative, empty, NULL, &latent, e));
+    seconds[1] = record_now() - t;
+    t = record_now();
+    GRAFT_TRY(graft_vae_decode(v, latent, NULL, NULL, &image, e));
+    seconds[2] = record_now() - t;
+out:
+    graft_cond_release(positive);
+    graft_cond_release(negative);
+    graft_latent_release(empty);
+    graft_latent_release(latent);
+    graft_image_release(image);
+    return st;
+}
+
+/* Seconds of one guided UNet evaluation (both halves as one batch), the median of `repeats`. */
+static graft_status evaluation(bench *b, const graft_model *m, double *out, graft_err *e)
+{
+    graft_binding *binding;
+    subject s;
+    double t[32];
+    graft_status st = graft_model_bind(m, 2, 64, 64, 77, NULL, &binding, e);
+    if (st) return st;
+    st = subject_init(&s, binding, e);
+    for (int r = 0; r < b->repeats && !st; r++) st = subject_run(b, &s, false, &t[r], e);
+    if (!st) *out = median(t, b->repeats);
+    subject_finish(&s);
+    return st;
+}
+
+static graft_status measure_pictures(bench *b, graft_err *e)
+{
+    graft_model *m = NULL;
+    graft_clip *c = NULL;
+    graft_vae *v = NULL;
+    graft_status st = graft_checkpoint_load(b->engine, b->model, NULL, &m, &c, &v, e);
+    if (st) return st;
+    for (int i = 0; i < (b->peak[1] > 0 ? 2 : 1); i++) {
+        double s[3] = {0}, once = 0;
+        char figure[64];
+        choose(b, dtype_text[i], &m->options);
+        choose(b, dtype_text[i], &v->options);
+        snprintf(c->options.device, sizeof c->options.device, "%s", b->backend);
+        for (int run = 0; run < 2; run++) GRAFT_TRY(picture_once(m, c, v, s, e));
+        GRAFT_TRY(evaluation(b, m, &once, e));
+        printf(
+            "\npicture %s: 512x512, %d steps with guidance: text %.3g s, sampling %.4g s, decode "
+            "%.4g s\n",
+            dtype_text[i], PICTURE_STEPS, s[0], s[1], s[2]);
+        if (i == 0) note(b, "text_encode_s", s[0], "s");
+        snprintf(figure, sizeof figure, "picture_%s_s", dtype_text[i]);
+        note(b, figure, s[0] + s[1] + s[2], "s");
+        snprintf(figure, sizeof figure, "picture_%s_overhead", dtype_text[i]);
+        note(b, figure, s[1] / (PICTURE_STEPS * once), "times its UNet evaluations");
+        snprintf(figure, sizeof figure, "picture_%s_rss_mib", dtype_text[i]);
+        note(b, figure, record_peak_mib(), "MiB at most so far");
+    }
+out:
+    graft_model_release(m);
+    graft_clip_release(c);
+    graft_vae_release(v);
+    return st;
+}
+
 /* ------------------------------------------------------------------ program */
 
 static void log_line(void *ctx, int32_t level, const char *text)
@@ -280,9 +371,10 @@ static void log_line(void *ctx, int32_t level, const char *text)
 
 static int usage(void)
 {
-    fputs("usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--only unet|vae] "
-          "MODEL.safetensors\n",
-          stderr);
+    fputs(
+        "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--only unet|vae|picture] "
+        "MODEL.safetensors\n",
+        stderr);
     return 2;
 }
 
@@ -314,6 +406,7 @@ int main(int argc, char **argv)
     if (!st) st = measure_peaks(&b, &e);
     if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(&b, "unet", bind_unet, &e);
     if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(&b, "vae", bind_vae, &e);
+    if (!st && (!*only || strcmp(only, "picture") == 0)) st = measure_pictures(&b, &e);
     if (st) fprintf(stderr, "graft-bench: %s\n", e.text);
     graft_engine_destroy(b.engine);
     return st ? 1 : 0;

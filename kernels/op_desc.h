@@ -61,6 +61,9 @@ enum {
     GRAFT_ACT_GEGLU = 4       /* LINEAR only, see ops.def */
 };
 
+typedef int32_t graft_quant; /* CONV2D and LINEAR, see kernels/quant.h */
+enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2 };
+
 /* Attributes of all operators; those that an operator does not use are 0. */
 typedef struct graft_attrs {
     int32_t kernel_h, kernel_w, stride_h, stride_w;
@@ -70,6 +73,7 @@ typedef struct graft_attrs {
     int32_t heads, causal;
     graft_act act;
     float eps, scale, shift;
+    graft_quant quant;
 } graft_attrs;
 
 #define GRAFT_MAX_RANK 4

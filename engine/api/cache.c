@@ -24,8 +24,7 @@ graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_vis
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e)
 {
     size_t n = 0;
-    graft_status st =
-        engine->disk ? graft_disk_cache_clear(engine->disk, &n, e) : GRAFT_OK;
+    graft_status st = engine->disk ? graft_disk_cache_clear(engine->disk, &n, e) : GRAFT_OK;
     *count = n;
     return st;
 }

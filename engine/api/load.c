@@ -86,6 +86,14 @@ static graft_status check_part(graft_engine *engine, const graft_weights *w, con
     return st ? st : report_unused(engine, w, g, e);
 }
 
+/* A graph that the tensors' shapes do not add up to is the file's fault. */
+static graft_status blame_file(const graft_weights *w, graft_status st, graft_err *e)
+{
+    if (!st || st == GRAFT_E_NOMEM) return st;
+    return graft_err_prefix(e, GRAFT_E_FORMAT, "%s: the tensors below \"%s\" do not fit together",
+                            graft_safetensors_path(graft_weights_file(w)), graft_weights_prefix(w));
+}
+
 /* ------------------------------------------------------------------ UNet */
 
 static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
@@ -144,7 +152,7 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, graft_
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
     graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
-    GRAFT_TRY(graft_unet_build(&m->arch, &shape, &g, e));
+    GRAFT_TRY(blame_file(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
     GRAFT_TRY(check_part(engine, m->weights, g, e));
     *out = m;
     m = NULL;
@@ -155,6 +163,16 @@ out:
 }
 
 /* ------------------------------------------------------------------ VAE */
+
+static graft_status check_vae(const graft_vae *v, bool encoder, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_status st = encoder ? graft_vae_encoder_build(&v->arch, 1, 64, 64, GRAFT_F32, &g, e)
+                              : graft_vae_decoder_build(&v->arch, 1, 8, 8, GRAFT_F32, &g, e);
+    st = st ? blame_file(v->weights, st, e) : graft_weights_check(v->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
 
 static graft_status make_vae(graft_engine *engine, graft_weights *file, graft_vae **out,
                              graft_err *e)
@@ -167,19 +185,17 @@ static graft_status make_vae(graft_engine *engine, graft_weights *file, graft_va
                           "missing)",
                           graft_safetensors_path(f));
     graft_vae *v = graft_calloc(1, sizeof *v);
-    graft_graph *g = NULL;
     graft_status st = GRAFT_OK;
     if (!v) return graft_fail_nomem(e, "VAE");
     atomic_init(&v->refs, 1);
     v->engine = engine;
     GRAFT_TRY(graft_vae_detect(f, prefix, graft_safetensors_metadata(f, "config"), &v->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
-    GRAFT_TRY(graft_vae_decoder_build(&v->arch, 1, 8, 8, GRAFT_F32, &g, e));
-    GRAFT_TRY(graft_weights_check(v->weights, g, e));
+    GRAFT_TRY(check_vae(v, false, e));
+    if (v->arch.encoder) GRAFT_TRY(check_vae(v, true, e));
     *out = v;
     v = NULL;
 out:
-    graft_graph_destroy(g);
     graft_vae_release(v);
     return st;
 }
@@ -191,7 +207,7 @@ static graft_status check_encoder(const graft_encoder *n, graft_err *e)
     graft_graph *g = NULL;
     graft_textenc_shape shape = {1, GRAFT_TEXT_CHUNK, n->arch.layers, true, true, true, GRAFT_F32};
     graft_status st = graft_textenc_build(&n->arch, &shape, &g, e);
-    if (!st) st = graft_weights_check(n->weights, g, e);
+    st = st ? blame_file(n->weights, st, e) : graft_weights_check(n->weights, g, e);
     graft_graph_destroy(g);
     return st;
 }

@@ -119,6 +119,7 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
         else
             st = bind_use(b, i, task, e);
     }
+    graft_packs_settle(packs);
     if (st)
         graft_binding_release(b);
     else

@@ -360,8 +360,7 @@ static void try_variant(const graft_exe *x, graft_exe *y, size_t i, int32_t vari
     int64_t growth = 0;
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
         growth += (int64_t)info.packed_bytes[k] - (int64_t)x->info[i].packed_bytes[k];
-    int64_t live =
-        x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
+    int64_t live = x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
     if (growth > *spare || live > x->arena_bytes) {
         x->backend->api->release(kernel);
         return;

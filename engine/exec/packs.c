@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/map.h"
 
+#define SPARE_MIN 65536 /* smaller blocks come cheaply from the heap */
+
 typedef enum pack_state { PACK_FILLING, PACK_READY, PACK_FAILED } pack_state;
 
 struct graft_pack {
@@ -20,11 +22,20 @@ struct graft_pack {
     graft_pack *next; /* in its bucket */
 };
 
+/* Memory of a pack that was dropped for another of its size. */
+typedef struct spare {
+    graft_backend *backend;
+    void *data;
+    uint64_t bytes;
+    struct spare *next;
+} spare;
+
 struct graft_packs {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     graft_pack **bucket;
     size_t n_buckets;
+    spare *spares;
     uint64_t clock, budget;
     graft_packs_stats stats;
 };
@@ -66,6 +77,43 @@ static void drop(graft_packs *p, graft_pack *pack)
     graft_free(pack);
 }
 
+/* As drop(), but the memory waits for the next pack of this size: a swap then needs no fresh pages,
+ * which the system would clear one by one. The lock is held. */
+static void recycle(graft_packs *p, graft_pack *pack)
+{
+    spare *s = pack->bytes >= SPARE_MIN && pack->data ? graft_malloc(sizeof *s) : NULL;
+    if (s) {
+        *s = (spare){pack->backend, pack->data, pack->bytes, p->spares};
+        p->spares = s;
+        pack->data = NULL;
+    }
+    drop(p, pack);
+}
+
+/* Memory for a pack of this size from the spares; NULL when none fits. The lock is held. */
+static void *take_spare(graft_packs *p, const graft_backend *backend, uint64_t bytes)
+{
+    for (spare **at = &p->spares; *at; at = &(*at)->next) {
+        spare *s = *at;
+        if (s->backend != backend || s->bytes != bytes) continue;
+        void *data = s->data;
+        *at = s->next;
+        graft_free(s);
+        return data;
+    }
+    return NULL;
+}
+
+static void free_spares(graft_packs *p)
+{
+    while (p->spares) {
+        spare *s = p->spares;
+        p->spares = s->next;
+        s->backend->api->free(s->backend->device, s->data);
+        graft_free(s);
+    }
+}
+
 void graft_packs_destroy(graft_packs *p)
 {
     if (!p) return;
@@ -91,7 +139,15 @@ static void trim_locked(graft_packs *p, uint64_t bytes)
 void graft_packs_trim(graft_packs *p, uint64_t bytes)
 {
     pthread_mutex_lock(&p->lock);
+    free_spares(p);
     trim_locked(p, bytes);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_packs_settle(graft_packs *p)
+{
+    pthread_mutex_lock(&p->lock);
+    free_spares(p);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -158,11 +214,12 @@ graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash 
     }
     if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
     k = add(p, backend, key, bytes);
+    if (k) k->data = take_spare(p, backend, bytes);
     pthread_mutex_unlock(&p->lock);
     if (!k) return graft_fail_nomem(e, "packed weights");
 
     graft_status st = GRAFT_OK;
-    k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
+    if (!k->data) k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
     if (!k->data)
         st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights",
                         (unsigned long long)bytes);
@@ -189,7 +246,7 @@ void graft_packs_put(graft_packs *p, graft_pack *pack)
     pthread_mutex_lock(&p->lock);
     pack->refs--;
     pack->last_used = ++p->clock;
-    if (pack->unwanted && !pack->refs) drop(p, pack);
+    if (pack->unwanted && !pack->refs) recycle(p, pack);
     trim_locked(p, p->budget);
     pthread_mutex_unlock(&p->lock);
 }
@@ -200,7 +257,7 @@ void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash k
     graft_pack *k = find(p, backend, key);
     if (k && k->state == PACK_READY) {
         k->unwanted = true;
-        if (!k->refs) drop(p, k);
+        if (!k->refs) recycle(p, k);
     }
     pthread_mutex_unlock(&p->lock);
 }

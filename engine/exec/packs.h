@@ -25,6 +25,9 @@ void graft_packs_put(graft_packs *p, graft_pack *pack);
 /* The pack with this key goes: now when nobody uses it, else with its last user, unless someone
  * asks for it before. Nothing happens when there is none. */
 void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash key);
+/* Memory of packs that graft_packs_drop() let go is kept for new packs of the same size; this gives
+ * what nobody took back to the system. Bindings call it once all their weights are packed. */
+void graft_packs_settle(graft_packs *p);
 /* Bytes of the pack with this key; 0 when it is not resident. */
 uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_hash key);
 const void *graft_pack_data(const graft_pack *pack);

@@ -9,9 +9,10 @@
 #include "engine/exec/exe.h"
 #include "engine/weights/patch.h"
 
-/* How far a variant's result may be from that of the library's own choice, as a share of the largest
- * value. float32: Winograd and split sums reorder additions and stay near 1e-5; a wrong kernel is
- * off by far more. bfloat16 and float16: one rounding of an intermediate result is 4e-3 of it. */
+/* How far a variant's result may be from that of the library's own choice, as a share of the
+ * largest value. float32: Winograd and split sums reorder additions and stay near 1e-5; a wrong
+ * kernel is off by far more. bfloat16 and float16: one rounding of an intermediate result is 4e-3
+ * of it. */
 static const struct {
     graft_dtype dtype;
     float limit;
@@ -142,11 +143,20 @@ static graft_status pack_constant(bench *t, candidate *c, int32_t input)
 
 /* ------------------------------------------------------------------ one variant */
 
+/* Gives its memory back; kernel and information stay. */
+static void candidate_unload(bench *t, candidate *c)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        give(t, c->packed[i], (int64_t)c->info.packed_bytes[i]);
+        c->packed[i] = NULL;
+    }
+    give(t, c->workspace, (int64_t)c->info.workspace_bytes);
+    c->workspace = NULL;
+}
+
 static void candidate_finish(bench *t, candidate *c)
 {
-    for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
-        give(t, c->packed[i], (int64_t)c->info.packed_bytes[i]);
-    give(t, c->workspace, (int64_t)c->info.workspace_bytes);
+    candidate_unload(t, c);
     t->b->api->release(c->kernel);
 }
 
@@ -155,8 +165,8 @@ static graft_status candidate_init(bench *t, candidate *c, int32_t variant)
     char text[256] = "";
     memset(c, 0, sizeof *c);
     c->info.size = sizeof c->info;
-    graft_status st = t->b->api->prepare(t->b->device, t->op, variant, &c->kernel, &c->info, text,
-                                         sizeof text);
+    graft_status st =
+        t->b->api->prepare(t->b->device, t->op, variant, &c->kernel, &c->info, text, sizeof text);
     if (st) c->kernel = NULL;
     return st;
 }
@@ -312,6 +322,7 @@ static graft_status try_all(bench *t, candidate *own, const graft_trial_limits *
     GRAFT_TRY(keep_reference(t));
     GRAFT_TRY(launch(t, own, &seconds));
     GRAFT_TRY(measure(t, own, seconds, seconds, task, &out->ns[out->own]));
+    candidate_unload(t, own); /* one variant in memory at a time */
     for (int32_t v = 0; v < out->count; v++) {
         if (v == out->own) continue;
         if (graft_task_cancelled(task)) return GRAFT_E_CANCEL;

@@ -233,7 +233,8 @@ static size_t collect(graft_tuner *t, const graft_exe *x, const graft_hash *sign
 {
     size_t n = 0;
     for (size_t i = 0; i < x->graph->n_nodes; i++) {
-        double cost = graft_cost_flops(x->graph, i) + FLOPS_PER_BYTE * graft_cost_bytes(x->graph, i);
+        double cost =
+            graft_cost_flops(x->graph, i) + FLOPS_PER_BYTE * graft_cost_bytes(x->graph, i);
         size_t k = 0;
         if (x->info[i].variant_count < 2) continue; /* nothing to choose */
         while (k < n && !graft_hash_equal(list[k].signature, signature[i])) k++;

@@ -46,7 +46,7 @@ static const struct {
     INT_FIELD(pad_top),  INT_FIELD(pad_left), INT_FIELD(pad_bottom), INT_FIELD(pad_right),
     INT_FIELD(upsample), INT_FIELD(up_h),     INT_FIELD(up_w),       INT_FIELD(groups),
     INT_FIELD(heads),    INT_FIELD(causal),   INT_FIELD(act),        REAL_FIELD(eps),
-    REAL_FIELD(scale),   REAL_FIELD(shift)};
+    REAL_FIELD(scale),   REAL_FIELD(shift),   INT_FIELD(quant)};
 #define N_ATTRS (sizeof attr_fields / sizeof *attr_fields)
 
 static const char *dtype_name(graft_dtype t)

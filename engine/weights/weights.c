@@ -218,6 +218,48 @@ static int64_t source_count(const graft_gslot *s, size_t k)
     return s->kind == GRAFT_SLOT_ROWS ? n / s->dim[0] * s->rows[k] : n;
 }
 
+/* The shape that source k of the slot must have; returns its rank. */
+static int source_shape(const graft_gslot *s, size_t k, int64_t dim[GRAFT_MAX_RANK])
+{
+    memcpy(dim, s->dim, sizeof s->dim);
+    if (s->kind == GRAFT_SLOT_ROWS) dim[0] = s->rows[k];
+    if (s->kind == GRAFT_SLOT_TRANSPOSE) {
+        dim[0] = s->dim[1];
+        dim[1] = s->dim[0];
+    }
+    return s->rank;
+}
+
+/* Whether t has the shape of source k. Dimensions of 1 do not count: a 1x1 convolution and a linear
+ * layer are written with either rank. */
+static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
+{
+    int64_t dim[GRAFT_MAX_RANK];
+    int rank = source_shape(s, k, dim), i = 0, j = 0;
+    for (;;) {
+        while (i < rank && dim[i] == 1) i++;
+        while (j < t->rank && t->shape[j] == 1) j++;
+        if (i == rank || j == t->rank) return i == rank && j == t->rank;
+        if (dim[i++] != t->shape[j++]) return false;
+    }
+}
+
+/* "(320,4,3,3)" in the caller's buffer. */
+static const char *shape_text(const int64_t *dim, int rank, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "(");
+    for (int i = 0; i < rank && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, i ? ",%lld" : "%lld", (long long)dim[i]);
+    if (n < size) snprintf(out + n, size - n, ")");
+    return out;
+}
+
+static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t size)
+{
+    int64_t dim[GRAFT_MAX_RANK];
+    return shape_text(dim, source_shape(s, k, dim), out, size);
+}
+
 static graft_status find_source(const graft_weights *w, const graft_gslot *s, size_t k,
                                 const graft_st_tensor **out, graft_err *e)
 {
@@ -226,14 +268,17 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
     if (!t)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing", path, w->prefix,
                           s->source[k]);
-    if (count_of(t->shape, t->rank) != source_count(s, k))
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has %lld elements where %lld belong",
-                          path, s->source[k], (long long)count_of(t->shape, t->rank),
-                          (long long)source_count(s, k));
+    if (!fits(s, k, t)) {
+        char there[160], wanted[160];
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s has the shape %s where %s belongs",
+                          path, w->prefix, s->source[k],
+                          shape_text(t->shape, t->rank, there, sizeof there),
+                          source_text(s, k, wanted, sizeof wanted));
+    }
     if (t->dtype != GRAFT_F32 && t->dtype != GRAFT_F16 && t->dtype != GRAFT_BF16 &&
         t->dtype != GRAFT_F64 && t->dtype != GRAFT_F8_E4M3 && t->dtype != GRAFT_F8_E5M2)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers", path,
-                          s->source[k]);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s holds no floating-point numbers",
+                          path, w->prefix, s->source[k]);
     *out = t;
     return GRAFT_OK;
 }

@@ -63,7 +63,7 @@ static graft_status check_shapes(const graft_op_desc *op, graft_err *e)
     return GRAFT_OK;
 }
 
-static graft_status check_inputs(const graft_op_desc *op, graft_err *e)
+graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e)
 {
     graft_status st;
     const graft_tensor_desc *x = &op->in[GRAFT_CONV_X], *y = &op->out;
@@ -213,7 +213,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
 {
     conv_state s;
     dnnl_primitive_desc_t pd = NULL;
-    graft_status st = check_inputs(op, e);
+    graft_status st = graft_cpu_conv2d_check(op, e);
     if (st) return st;
     memset(&s, 0, sizeof s);
     st = plan(d, op, VARIANT_FUSED, &s, &pd, e);

@@ -15,7 +15,7 @@ typedef struct linear_state {
     size_t at_scratchpad, at_input, at_output; /* in the workspace */
 } linear_state;
 
-static graft_status check_inputs(const graft_op_desc *op, graft_err *e)
+graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e)
 {
     graft_status st;
     const graft_tensor_desc *x = &op->in[GRAFT_LINEAR_X], *w = &op->in[GRAFT_LINEAR_W];
@@ -120,7 +120,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
 {
     linear_state s;
     dnnl_primitive_desc_t pd = NULL;
-    graft_status st = check_inputs(op, e);
+    graft_status st = graft_cpu_linear_check(op, e);
     if (st) return st;
     memset(&s, 0, sizeof s);
     choose(op, &s);

@@ -29,7 +29,10 @@ const char *graft_cpu_primitive_name(const_dnnl_primitive_desc_t pd)
 graft_status graft_cpu_md(dnnl_memory_desc_t *out, int n, const int64_t *dim, const int64_t *stride,
                           graft_dtype t, graft_err *e)
 {
-    dnnl_data_type_t type = t == GRAFT_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_data_type_t type = t == GRAFT_BF16  ? dnnl_bf16
+                            : t == GRAFT_I8  ? dnnl_s8
+                            : t == GRAFT_I32 ? dnnl_s32
+                                             : dnnl_f32;
     dnnl_dims_t dims = {0}, strides = {0}; /* oneDNN may read all of the array */
     memcpy(dims, dim, (size_t)n * sizeof dims[0]);
     if (stride) memcpy(strides, stride, (size_t)n * sizeof dims[0]);

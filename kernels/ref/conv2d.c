@@ -1,3 +1,4 @@
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 static graft_status check_extras(const graft_op_desc *d, graft_err *e)
@@ -142,10 +143,10 @@ static const float *batch_of(const graft_op_desc *d, const void *const *in, int3
     return graft_ref_present(t) ? (const float *)in[input] + b * t->stride[0] : NULL;
 }
 
-static void run_row(const graft_op_desc *d, const void *const *in, int64_t b, int64_t r, float *y)
+static void run_row(const graft_op_desc *d, const void *const *in, const float *x, int64_t b,
+                    int64_t r, float *y)
 {
     const graft_tensor_desc *residual = &d->in[GRAFT_CONV_RESIDUAL];
-    const float *x = batch_of(d, in, GRAFT_CONV_X, b);
     const float *channel_add = batch_of(d, in, GRAFT_CONV_CHANNEL_ADD, b);
     const float *add = batch_of(d, in, GRAFT_CONV_RESIDUAL, b);
     int64_t width = d->out.dim[2];
@@ -161,17 +162,45 @@ static void run_row(const graft_op_desc *d, const void *const *in, int64_t b, in
     }
 }
 
-static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
+/* One quantized picture, dense. */
+static uint64_t workspace_floats(const graft_op_desc *d)
 {
-    (void)workspace;
-    for (int64_t b = 0; b < d->out.dim[0]; b++)
-        for (int64_t r = 0; r < d->out.dim[1]; r++)
-            run_row(d, in, b, r, (float *)out + b * d->out.stride[0] + r * d->out.stride[1]);
+    const int64_t *x = d->in[GRAFT_CONV_X].dim;
+    return d->attrs.quant == GRAFT_QUANT_INT8 ? (uint64_t)(x[1] * x[2] * x[3]) : 0;
+}
+
+static void quantize_picture(const graft_tensor_desc *t, const float *x, float *y)
+{
+    float most = 0;
+    int64_t width = t->dim[2], n = t->dim[3];
+    for (int64_t i = 0; i < t->dim[1] * width; i++)
+        most = fmaxf(
+            most, graft_quant_absmax(x + i / width * t->stride[1] + i % width * t->stride[2], n));
+    for (int64_t i = 0; i < t->dim[1] * width; i++)
+        graft_quant_snap(x + i / width * t->stride[1] + i % width * t->stride[2], y + i * n, n,
+                         most, 127.0f);
+}
+
+static void run(const graft_op_desc *given, const void *const *in, void *out, float *workspace)
+{
+    graft_op_desc d = *given;
+    bool quant = d.attrs.quant == GRAFT_QUANT_INT8;
+    if (quant) graft_ref_make_dense(&d.in[GRAFT_CONV_X]);
+    for (int64_t b = 0; b < d.out.dim[0]; b++) {
+        const float *x = batch_of(given, in, GRAFT_CONV_X, b);
+        if (quant) {
+            quantize_picture(&given->in[GRAFT_CONV_X], x, workspace);
+            x = workspace;
+        }
+        for (int64_t r = 0; r < d.out.dim[1]; r++)
+            run_row(&d, in, x, b, r, (float *)out + b * d.out.stride[0] + r * d.out.stride[1]);
+    }
 }
 
 const graft_ref_op graft_ref_op_CONV2D = {
     .check = check,
     .run = run,
+    .workspace = workspace_floats,
     .reorder = reorder,
     .inputs = 5,
     .optional = 1u << GRAFT_CONV_BIAS | 1u << GRAFT_CONV_CHANNEL_ADD | 1u << GRAFT_CONV_RESIDUAL,

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/size.h"
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 enum { ALIGNMENT = 64 };
@@ -98,6 +99,9 @@ static graft_status check(const graft_op_desc *given, graft_op_desc *d, const gr
     if (st) return st;
     *op = find_op(d->op);
     if (!*op) return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not known", (int)d->op);
+    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_INT4 ||
+        (d->attrs.quant && d->op != GRAFT_OP_CONV2D && d->op != GRAFT_OP_LINEAR))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "quant %d", (int)d->attrs.quant);
     st = check_inputs(*op, d, e);
     if (!st) st = (*op)->check(d, e);
     return st ? graft_err_prefix(e, st, "%s", op_name(d->op)) : GRAFT_OK;
@@ -182,6 +186,7 @@ static void fill_info(const graft_kernel *k, graft_kernel_info *out)
         info.packed_bytes[i] = (uint64_t)graft_ref_elements(t) * sizeof(float);
         info.packing[i] =
             reordered ? (uint64_t)(GRAFT_REF_REORDERED + k->desc.op) : GRAFT_REF_PLAIN;
+        if (reordered) info.packing[i] += (uint64_t)k->desc.attrs.quant << 16;
     }
     memcpy(out, &info, info.size);
 }
@@ -212,6 +217,17 @@ static void release(graft_kernel *k)
     if (k) k->device->host.free(k);
 }
 
+/* Rows of outputs, each to the multiples that its quantized form could hold. */
+static void quantize_weights(const graft_tensor_desc *t, graft_quant quant, float *w)
+{
+    int64_t n = graft_ref_elements(t) / t->dim[0];
+    for (int64_t o = 0; quant && o < t->dim[0]; o++, w += n)
+        if (quant == GRAFT_QUANT_INT4)
+            graft_quant_snap4(w, n);
+        else
+            graft_quant_snap(w, w, n, graft_quant_absmax(w, n), 127.0f);
+}
+
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst)
 {
@@ -226,6 +242,7 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
     if (!plain) return GRAFT_E_NOMEM;
     graft_status st = GRAFT_E_UNSUPPORTED;
     if (graft_ref_to_f32(src_dtype, src, plain, n)) {
+        quantize_weights(t, k->desc.attrs.quant, plain);
         k->op->reorder(&k->desc, input, plain, dst);
         st = GRAFT_OK;
     }

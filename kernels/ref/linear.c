@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 static graft_status check(const graft_op_desc *d, graft_err *e)
@@ -37,11 +38,13 @@ static bool reorder(const graft_op_desc *d, int32_t input, const float *src, flo
     return true;
 }
 
-/* GEGLU's rows before they are halved. */
+/* GEGLU's rows before they are halved, then quantized rows of x. */
 static uint64_t workspace_floats(const graft_op_desc *d)
 {
-    if (d->attrs.act != GRAFT_ACT_GEGLU) return 0;
-    return (uint64_t)d->in[GRAFT_LINEAR_W].dim[0] * GRAFT_REF_ROW_BLOCK;
+    const int64_t *w = d->in[GRAFT_LINEAR_W].dim;
+    uint64_t columns = d->attrs.act == GRAFT_ACT_GEGLU ? (uint64_t)w[0] : 0;
+    if (d->attrs.quant == GRAFT_QUANT_INT8) columns += (uint64_t)w[1];
+    return columns * GRAFT_REF_ROW_BLOCK;
 }
 
 static void finish_row(const graft_op_desc *d, const void *const *in, int64_t row,
@@ -73,6 +76,11 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
         float *to[GRAFT_REF_ROW_BLOCK], *acc[GRAFT_REF_ROW_BLOCK];
         for (int r = 0; r < count; r++) {
             from[r] = (const float *)in[GRAFT_LINEAR_X] + graft_ref_row_at(x, first + r);
+            if (d->attrs.quant == GRAFT_QUANT_INT8) {
+                float *y = workspace + (geglu ? n * GRAFT_REF_ROW_BLOCK : 0) + r * k;
+                graft_quant_snap(from[r], y, k, graft_quant_absmax(from[r], k), 127.0f);
+                from[r] = y;
+            }
             to[r] = (float *)out + graft_ref_row_at(&d->out, first + r);
             acc[r] = geglu ? workspace + r * n : to[r];
             for (int64_t i = 0; i < n; i++) acc[r][i] = bias ? bias[i] : 0;

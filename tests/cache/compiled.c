@@ -1,5 +1,5 @@
-/* Compiled graphs: what the key covers, one compilation for many callers, what happens to files that
- * lie, budgets. */
+/* Compiled graphs: what the key covers, one compilation for many callers, what happens to files
+ * that lie, budgets. */
 #include <sys/stat.h>
 
 #include "base/file.h"
@@ -17,8 +17,10 @@ typedef struct world {
 static void world_init(world *w, const char *folder)
 {
     graft_err e = GRAFT_ERR_INIT;
+    char name[sizeof w->folder];
+    snprintf(name, sizeof name, "%s", folder ? folder : fresh_folder("compiled"));
     memset(w, 0, sizeof *w);
-    snprintf(w->folder, sizeof w->folder, "%s", folder ? folder : fresh_folder("compiled"));
+    memcpy(w->folder, name, sizeof name);
     w->backend = fake_backend("fake 1");
     w->disk = open_cache(w->folder, (uint64_t)1 << 30);
     CHECK_OK(graft_tuner_create(w->disk, &w->tuner, &e), &e);
@@ -165,10 +167,13 @@ static void memory_then_disk(void)
 /* A whole file whose content makes no sense, under the right key. */
 static void nonsense_on_disk(void)
 {
-    static const char *const texts[] = {
-        "", "variants", "variants 3\n0 0 0 \n", "variants 9\n0 0 0 \ngraft-graph 1\n",
-        "variants 0\n\ngraft-graph 1\nslot plain [", "variants 1\n0 \ngraft-graph 2\n",
-        "variants 99999999999999999999\n0 \ngraft-graph 1\n"};
+    static const char *const texts[] = {"",
+                                        "variants",
+                                        "variants 3\n0 0 0 \n",
+                                        "variants 9\n0 0 0 \ngraft-graph 1\n",
+                                        "variants 0\n\ngraft-graph 1\nslot plain [",
+                                        "variants 1\n0 \ngraft-graph 2\n",
+                                        "variants 99999999999999999999\n0 \ngraft-graph 1\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         world w;
         fake_reset();

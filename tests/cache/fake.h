@@ -50,8 +50,7 @@ static inline void fake_wait(int us)
     struct timespec a, b;
     if (!us) return;
     clock_gettime(CLOCK_MONOTONIC, &a);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &b);
+    do clock_gettime(CLOCK_MONOTONIC, &b);
     while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < us);
 }
 
@@ -165,8 +164,8 @@ static inline graft_status fake_sync(graft_device *d, char *text, uint64_t n)
 }
 
 static const graft_kernels_api fake_api = {
-    NULL,         NULL,         NULL,      fake_alloc,  fake_free,    fake_copy, fake_copy,
-    fake_supports, fake_prepare, fake_release, fake_pack, fake_launch, fake_inplace, fake_sync};
+    NULL,          NULL,         NULL,         fake_alloc, fake_free,   fake_copy,    fake_copy,
+    fake_supports, fake_prepare, fake_release, fake_pack,  fake_launch, fake_inplace, fake_sync};
 
 static inline graft_backend fake_backend(const char *identity)
 {

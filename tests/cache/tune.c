@@ -236,10 +236,14 @@ static void kept_on_disk(void)
 
 static void nonsense_on_disk(void)
 {
-    static const char *const texts[] = {
-        "", "graft-tuning 1", "graft-tuning 1\nzz", "graft-tuning 2\n1 2 0 2 0 5 5\n",
-        "graft-tuning 1\n1 2 0 9 0 1 1 1 1 1 1 1 1 1\n", "graft-tuning 1\n1 2 5 2 0 5 5\n",
-        "graft-tuning 1\n1 2 0 2 0 5", "graft-tuning 1\n1 2 -1 2 0 5 5\n"};
+    static const char *const texts[] = {"",
+                                        "graft-tuning 1",
+                                        "graft-tuning 1\nzz",
+                                        "graft-tuning 2\n1 2 0 2 0 5 5\n",
+                                        "graft-tuning 1\n1 2 0 9 0 1 1 1 1 1 1 1 1 1\n",
+                                        "graft-tuning 1\n1 2 5 2 0 5 5\n",
+                                        "graft-tuning 1\n1 2 0 2 0 5",
+                                        "graft-tuning 1\n1 2 -1 2 0 5 5\n"};
     int32_t v[8];
     char folder[512];
     graft_backend b = fake_backend("t8");

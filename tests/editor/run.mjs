@@ -1,36 +1,66 @@
-// node run.mjs unit|browser: bundles the tests of that folder with the page's own bundler, and runs
-// them. Packages are looked for in the working directory (the page's build folder).
+// node run.mjs unit|browser PACKAGES_OF_THE_PAGE: bundles the tests of that folder with the page's
+// own bundler and runs them. Packages of the tests themselves go to the working directory. Exits with
+// 77 when something that is needed is missing, and says what.
 import { spawnSync } from "node:child_process"
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const here = dirname(fileURLToPath(import.meta.url))
-const folder = join(here, process.argv[2])
-const out = mkdtempSync(join(tmpdir(), "graft-editor-"))
-const require = createRequire(join(process.cwd(), "package.json"))
-let esbuild
-try {
-  esbuild = require("esbuild")
-} catch {
-  console.log("skipped: the editor's packages are not installed")
+const [kind, packages = process.cwd()] = process.argv.slice(2)
+const folder = join(here, kind)
+const env = { ...process.env, GRAFT_SOURCE_DIR: resolve(here, "../..") }
+
+function skip(why) {
+  console.log(`skipped: ${why}`)
   process.exit(77)
 }
-const tests = readdirSync(folder).filter((name) => name.endsWith(".test.ts"))
-await esbuild.build({
-  entryPoints: tests.map((name) => join(folder, name)),
-  outdir: out,
-  bundle: true,
-  format: "esm",
-  platform: "node",
-  target: "es2022",
-  outExtension: { ".js": ".mjs" },
-  logLevel: "warning",
-})
-const files = tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")))
-const env = { ...process.env, GRAFT_SOURCE_DIR: resolve(here, "../..") }
-const { status } = spawnSync(process.execPath, ["--test", ...files], { stdio: "inherit", env })
-rmSync(out, { recursive: true, force: true })
-process.exit(status ?? 1)
+
+function run(files) {
+  const { status } = spawnSync(process.execPath, ["--test", "--test-reporter=spec", ...files], {
+    stdio: "inherit",
+    env,
+  })
+  return status ?? 1
+}
+
+async function unit() {
+  let esbuild
+  try {
+    esbuild = createRequire(join(packages, "package.json"))("esbuild")
+  } catch {
+    skip("the editor's packages are not installed")
+  }
+  mkdirSync("bundles", { recursive: true })
+  const out = mkdtempSync(join("bundles", "unit-"))
+  const tests = readdirSync(folder).filter((name) => name.endsWith(".test.ts"))
+  await esbuild.build({
+    entryPoints: tests.map((name) => join(folder, name)),
+    outdir: out,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "es2022",
+    outExtension: { ".js": ".mjs" },
+    logLevel: "warning",
+  })
+  const status = run(tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs"))))
+  rmSync(out, { recursive: true, force: true })
+  return status
+}
+
+function browser() {
+  env.CHROMIUM ??= ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ?? ""
+  if (!existsSync(env.CHROMIUM)) skip("Chromium is not installed (set CHROMIUM to its path)")
+  if (!existsSync(join(env.GRAFT_EDITOR_DIR ?? "", "app.js"))) skip("the editor was not built")
+  if (!existsSync("node_modules/playwright-core")) {
+    for (const name of ["package.json", "package-lock.json"]) copyFileSync(join(here, name), name)
+    const npm = ["ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"]
+    const { status } = spawnSync("npm", npm, { stdio: "inherit" })
+    if (status !== 0) skip("npm could not fetch the packages of the browser tests")
+  }
+  return run(readdirSync(folder).filter((name) => name.endsWith(".test.mjs")).map((name) => join(folder, name)))
+}
+
+process.exit(kind === "unit" ? await unit() : browser())

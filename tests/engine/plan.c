@@ -33,8 +33,8 @@ static void hand_made(void)
     graft_interval empty[] = {{0, 0, 9, 0}, {64, 0, 9, 0}, {0, 3, 4, 0}};
     CHECK(total_of(empty, N(empty), 64) == 64);
     /* Largest first alone wastes a third here: the ends of two large ones must meet in time. */
-    graft_interval order[] = {{128, 0, 1, 0}, {192, 1, 2, 0}, {128, 2, 3, 0}, {64, 0, 0, 0},
-                              {64, 3, 3, 0}};
+    graft_interval order[] = {
+        {128, 0, 1, 0}, {192, 1, 2, 0}, {128, 2, 3, 0}, {64, 0, 0, 0}, {64, 3, 3, 0}};
     CHECK(total_of(order, N(order), 64) == graft_plan_lower_bound(order, N(order), 64));
 }
 
@@ -123,8 +123,8 @@ static void check_arena(const char *name, graft_exe *x)
 {
     if (!x) return;
     double over = (double)x->arena_bytes / (double)x->arena_bound;
-    printf("     %-28s %8.1f MB, %.3f %% over the bound\n", name,
-           (double)x->arena_bytes / 1048576, 100 * (over - 1));
+    printf("     %-28s %8.1f MB, %.3f %% over the bound\n", name, (double)x->arena_bytes / 1048576,
+           100 * (over - 1));
     CHECK(over < 1.01);
     int64_t most = 0;
     for (size_t i = 0; i < x->graph->n_nodes; i++)
@@ -139,8 +139,8 @@ static void check_unet(graft_backend *k, const char *name, const graft_unet_arch
     graft_err e = GRAFT_ERR_INIT;
     graft_graph *g = NULL;
     char text[64];
-    graft_unet_shape shape = {.batch = 2, .height = side, .width = side, .tokens = 77,
-                              .act_dtype = dtype};
+    graft_unet_shape shape = {
+        .batch = 2, .height = side, .width = side, .tokens = 77, .act_dtype = dtype};
     snprintf(text, sizeof text, "%s %lld %s", name, (long long)side * 8,
              dtype == GRAFT_F32 ? "f32" : "bf16");
     CHECK_OK(graft_unet_build(a, &shape, &g, &e), &e);

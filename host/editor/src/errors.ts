@@ -15,6 +15,10 @@ function sentence(text: string): string {
 }
 
 const NAMES: Record<string, (input: string, details: string) => string> = {
+  value_not_in_list: (input, details) => {
+    const value = /: (.*?) not in [[(]/.exec(details)?.[1]
+    return `“${input}” cannot be ${value && value !== "''" ? value : "empty"} here. Choose one of the list.`
+  },
   required_input_missing: (input) => `“${input}” needs a link or a value.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
   dependency_cycle: () => "This node waits for its own result. Remove a link of the circle.",

@@ -1,7 +1,7 @@
 // Where the time and the memory of the last run went.
 import { systemStats } from "./api"
 import { bytes, duration, h, svg } from "./dom"
-import type { Run } from "./progress"
+import { SAMPLING, type Run } from "./progress"
 
 const EVERY = 400 // ms between two looks at the memory
 const POINTS = 2000
@@ -67,11 +67,19 @@ export class ProfilePanel {
     const cached = nodes.filter(({ node }) => node.state === "cached").length
     const rows = ran.map(({ id, node, ms }) => this.row(
       this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`,
-      ms, total, node.max > 1 && ms ? `${(node.value / (ms / 1000)).toPrecision(3)} it/s` : ""))
+      ms, total, this.rate(run, id, node.max)))
     this.element.replaceChildren(
       h("p", { class: "profile-total" }, h("strong", {}, duration(total)), ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`),
       h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows),
       ...this.phases(run, total), ...this.memory(run))
+  }
+
+  // Steps a second of a node that samples; other nodes count things that are no steps.
+  private rate(run: Run, id: string, steps: number): string {
+    const spent = run.phases
+      .filter((phase) => phase.node === id && phase.name === SAMPLING)
+      .reduce((sum, phase) => sum + (phase.ended ?? run.ended ?? phase.started) - phase.started, 0)
+    return spent > 0 && steps > 1 ? `${(steps / (spent / 1000)).toPrecision(3)} it/s` : ""
   }
 
   private row(name: string, ms: number, total: number, note = ""): Node {

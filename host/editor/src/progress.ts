@@ -1,5 +1,7 @@
 // What a run is doing, worked out from its events. No elements here: see status.ts.
 
+export const SAMPLING = "sample" // the phase whose progress counts steps
+
 export interface NodeRun {
   value: number
   max: number

@@ -52,34 +52,43 @@ export class QuantizePanel {
   private pictures: Picture[] = []
   private readonly compare = new Compare()
   private node: GraftNode | null = null
+  private readonly sources = new Map<string, string>()
+  private readonly comparison = h("div", {})
   private drawn = ""
 
-  constructor(private readonly editor: Editor) {}
+  constructor(private readonly editor: Editor) {
+    this.comparison.replaceChildren(...this.comparisonParts())
+  }
 
   // A node showed something; its plan is kept.
   take(node: string, output: any) {
-    const plan = parsePlan(Array.isArray(output?.plan) ? output.plan[0] : output?.plan)
+    const source = Array.isArray(output?.plan) ? output.plan[0] : output?.plan
+    const text = typeof source === "string" ? source : JSON.stringify(source ?? null)
+    if (this.sources.get(node) === text) return
+    const plan = parsePlan(source)
     if (!plan) return
+    this.sources.set(node, text)
     this.plans.set(node, plan)
     this.render(true)
   }
 
   setPictures(pictures: Picture[]) {
+    const same = pictures.length === this.pictures.length && pictures.every((p, i) => p.url === this.pictures[i].url)
+    if (same) return
     this.pictures = pictures
-    this.render(true)
+    this.comparison.replaceChildren(...this.comparisonParts())
   }
 
-  // Draws again when the node or its plan is another; `force` always.
+  // Draws again when the node or its plan is another, or by force; else only the values follow.
   render(force = false) {
-    if (!this.element.isConnected || (this.element.closest("[hidden]") && !force)) return
     const nodes = this.editor.nodes.filter((node) => node.type === QUANTIZE)
     this.node = this.editor.selected.find((node) => nodes.includes(node)) ?? nodes[0] ?? null
     const plan = this.plan()
     const key = `${this.node?.id}/${plan?.layers.length}`
-    if (!force && key === this.drawn) return this.update()
-    this.drawn = key
-    if (this.element.contains(document.activeElement) && key === this.drawn && !force) return this.update()
-    this.element.replaceChildren(...this.content(plan))
+    if (force || key !== this.drawn) {
+      this.drawn = key
+      this.element.replaceChildren(...this.content(plan), this.comparison)
+    }
     this.update()
   }
 
@@ -99,7 +108,6 @@ export class QuantizePanel {
           h("p", {}, "Run the workflow once: QuantizeModel measures every layer and shows its plan here."),
           h("p", { class: "muted" }, "Each layer then is a point, by how much arithmetic it does for a byte and how much error it would cause. Moving a threshold shows at once what it brings; nothing is measured again.")),
       )
-    parts.push(...this.comparison())
     return parts
   }
 
@@ -291,7 +299,7 @@ export class QuantizePanel {
     put("advice", `${advice(p)}${assumption}`.trim())
   }
 
-  private comparison(): Node[] {
+  private comparisonParts(): Node[] {
     const title = h("h3", {}, "Before and after")
     if (this.pictures.length < 2)
       return [title, h("p", { class: "muted" }, "Two pictures in the history can be compared here.")]

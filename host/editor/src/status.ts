@@ -1,6 +1,6 @@
 // The line at the bottom: what runs, how far it is, how fast.
 import { byId, duration, h } from "./dom"
-import { fraction, type Run } from "./progress"
+import { fraction, SAMPLING, type Run } from "./progress"
 
 export class StatusBar {
   private readonly text = h("span", { class: "status-text", role: "status" }, "Ready")
@@ -28,8 +28,9 @@ export class StatusBar {
     if (run.state === "running") {
       const node = run.node === null ? undefined : run.nodes.get(run.node)
       this.text.textContent = run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · ")
-      const steps = node && node.max > 1 ? `${node.value} of ${node.max}` : ""
-      const rate = !run.rate ? "" : run.rate >= 1 ? `${run.rate.toPrecision(3)} it/s` : `${(1 / run.rate).toPrecision(3)} s/it`
+      const sampling = !run.phase || run.phase === SAMPLING
+      const steps = node && node.max > 1 && sampling ? `${node.value} of ${node.max}` : ""
+      const rate = !run.rate || !sampling ? "" : run.rate >= 1 ? `${run.rate.toPrecision(3)} it/s` : `${(1 / run.rate).toPrecision(3)} s/it`
       this.steps.textContent = [steps, rate].filter(Boolean).join(" · ")
       return
     }

@@ -55,6 +55,13 @@ typedef struct graft_cpu_simd {
                            graft_dtype yt, int64_t y_stride, int64_t pixels, int64_t channels,
                            const float *mean, const float *factor, const float *beta);
 
+    /* max |x| */
+    float (*absmax)(const void *x, graft_dtype xt, size_t n);
+    /* y = x * inverse, rounded to the nearest whole number from -127 to 127 */
+    void (*to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
+    /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
+    void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
+
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;
     /* Bytes of scratch for attention() with groups of up to `panels` panels. */

@@ -5,7 +5,10 @@ import { readFile } from "node:fs/promises"
 import { extname, join, normalize } from "node:path"
 import { deflateSync } from "node:zlib"
 import { crc32 } from "node:zlib"
-import { WebSocketServer } from "ws"
+import { createRequire } from "node:module"
+
+// Packages are those of the working directory: tests keep them out of the source tree.
+const { WebSocketServer } = createRequire(join(process.cwd(), "package.json"))("ws")
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" }
 

@@ -165,7 +165,7 @@ test("refusals in words, at node and input", () => {
   })
   assert.deepEqual(faults.map((f) => [f.node, f.input]), [["3", "steps"], ["3", "scheduler"], ["3", "model"]])
   assert.equal(faults[0].text, "“steps”: Value 0 smaller than min of 1.")
-  assert.equal(faults[1].text, "Value not in list. scheduler: 'zzz' not in ['a', 'b'].")
+  assert.equal(faults[1].text, "“scheduler” cannot be 'zzz' here. Choose one of the list.")
   assert.equal(faults[2].text, "“model” needs a link or a value.")
   const missing = promptFaults({ error: { type: "missing_node_type", message: "Cannot execute because node Xyz does not exist.", details: "Node ID '#7'" }, node_errors: {} })
   assert.equal(missing[0].node, "7")

@@ -1,0 +1,31 @@
+/* What int8 LINEAR and CONV2D share (kernels/quant.h): oneDNN multiplies int8 by int8 into int32,
+ * everything around that is here. A packed weight is oneDNN's layout, then a scale per output. */
+#ifndef GRAFT_KERNELS_CPU_INT8_H
+#define GRAFT_KERNELS_CPU_INT8_H
+#include "kernels/cpu/primitive.h"
+
+uint64_t graft_cpu_int8_bytes(const dnnl_memory_desc_t *md, int64_t outputs);
+uint64_t graft_cpu_int8_packing(const dnnl_memory_desc_t *md);
+const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *packed);
+/* Dense (O, I...) source; O is dimension `output_dim` of md. */
+graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                 graft_dtype from, const void *src, void *dst);
+
+/* Element offset of row i of the last dimension. */
+int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
+
+/* Rows of int32 sums to rows of the output: scales, bias, channel_add, residual, act or GEGLU. */
+typedef struct graft_cpu_int8_rows {
+    const graft_kernel *k;
+    int32_t *acc; /* dense; overwritten */
+    int64_t first, count, wide;
+    const float *weight_scale; /* one an output */
+    const float *input_scale;  /* one for each `rows_per_scale` rows */
+    int64_t rows_per_scale;
+    const float *bias, *channel; /* NULL: none; channel: a row for each `rows_per_scale` rows */
+    const void *residual;        /* NULL: none */
+    const graft_tensor_desc *residual_desc;
+    void *out;
+} graft_cpu_int8_rows;
+void graft_cpu_int8_finish(const graft_cpu_int8_rows *r);
+#endif

@@ -1,0 +1,63 @@
+/* Rows to and from whole numbers. Plain loops: the compiler makes vectors of them. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/simd/functions.h"
+
+typedef float __attribute__((may_alias)) loose_float;
+
+INLINE float from_bf16(uint16_t v)
+{
+    uint32_t u = (uint32_t)v << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+float SIMD(absmax)(const void *x, graft_dtype xt, size_t n)
+{
+    float most = 0;
+    const float *f = x;
+    const uint16_t *h = x;
+    if (xt == GRAFT_BF16) {
+        uint16_t bits = 0; /* without the sign, bf16 has the order of whole numbers */
+        for (size_t i = 0; i < n; i++) {
+            uint16_t v = h[i] & 0x7fff;
+            bits = v > bits ? v : bits;
+        }
+        return from_bf16(bits);
+    }
+    for (size_t i = 0; i < n; i++) {
+        float v = fabsf(f[i]);
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+INLINE int8_t to_level(float x, float inverse)
+{
+    float v = rintf(x * inverse);
+    v = v > -127.0f ? v : -127.0f; /* NaN, too */
+    v = v < 127.0f ? v : 127.0f;
+    return (int8_t)(int32_t)v;
+}
+
+void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n)
+{
+    const float *f = x;
+    const uint16_t *h = x;
+    if (xt == GRAFT_BF16)
+        for (size_t i = 0; i < n; i++) y[i] = to_level(from_bf16(h[i]), inverse);
+    else
+        for (size_t i = 0; i < n; i++) y[i] = to_level(f[i], inverse);
+}
+
+void SIMD(from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n)
+{
+    const int32_t *acc = row;
+    loose_float *y = row;
+    if (bias)
+        for (size_t i = 0; i < n; i++) y[i] = (float)acc[i] * (scale[i] * factor) + bias[i];
+    else
+        for (size_t i = 0; i < n; i++) y[i] = (float)acc[i] * (scale[i] * factor);
+}

@@ -1,0 +1,325 @@
+import assert from "node:assert/strict"
+import { readFileSync, readdirSync } from "node:fs"
+import { join } from "node:path"
+import { after, before, test } from "node:test"
+import { gzipSync } from "node:zlib"
+import { createMock, picture } from "../mock/server.mjs"
+import { addNode, drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
+
+const root = process.env.GRAFT_EDITOR_DIR
+const source = process.env.GRAFT_SOURCE_DIR
+const objectInfo = JSON.parse(readFileSync(join(source, "tests/editor/mock/object_info.json"), "utf8"))
+let mock, url, browser, page
+
+before(async () => {
+  mock = createMock({ root, objectInfo, stepMs: 15 })
+  url = `http://127.0.0.1:${await mock.listen()}/`
+  browser = await openBrowser()
+  page = browser.page
+  await browser.open(url)
+})
+after(async () => {
+  await browser?.close()
+  await mock?.close()
+})
+
+const value = (type, widget) =>
+  page.evaluate(([type, widget]) => graft.editor.nodes.find((n) => n.type === type).widgets.find((w) => w.name === widget).value, [type, widget])
+const links = () => page.evaluate(() => graft.editor.graph._links.size)
+const count = () => page.evaluate(() => graft.editor.nodes.length)
+const fresh = async () => {
+  await page.goto(`${url}app.css`) // of the same origin, and without a page that saves its state
+  await page.evaluate(() => localStorage.clear())
+  await browser.open(url)
+}
+
+test("the page is small and paints at once", async () => {
+  const sent = readdirSync(root).filter((f) => f !== "NOTICE").reduce((sum, f) => sum + gzipSync(readFileSync(join(root, f))).length, 0)
+  assert.ok(sent < 400_000, `${sent} bytes`)
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime)
+  assert.ok(paint < 1000, `${paint} ms`)
+  assert.match(readFileSync(join(root, "NOTICE"), "utf8"), /litegraph 0\.17\.2[^]*Permission is hereby granted/)
+})
+
+test("a newcomer presses Queue and sees the picture", async () => {
+  assert.equal(await count(), 7)
+  await page.locator("#queue").click()
+  await page.waitForSelector("#interrupt:not([hidden])")
+  await page.waitForFunction(() => /\d+ of 20 · [\d.]+ it\/s/.test(document.querySelector(".status-steps").textContent))
+  await runEnded(page)
+  await page.waitForFunction(() => graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]?.naturalWidth === 64)
+  assert.match(await page.locator(".status-text").textContent(), /^Done in/)
+  const { prompt, extra_data } = mock.state.prompts.at(-1)
+  assert.equal(prompt["2"].inputs.text, "red apple, 3d")
+  assert.equal(extra_data.extra_pnginfo.workflow.nodes.length, 7)
+})
+
+test("text to picture, built by hand", async () => {
+  await page.getByRole("button", { name: "Workflow" }).click()
+  await page.getByRole("menuitem", { name: "New" }).click()
+  assert.equal(await count(), 0)
+  const ids = {}
+  const names = { loader: "Load Checkpoint", positive: "CLIPTextEncode", negative: "CLIPTextEncode", size: "EmptyLatentImage", sampler: "KSampler", decode: "VAEDecode", save: "SaveImage" }
+  for (const [key, name] of Object.entries(names)) ids[key] = await addNode(page, name)
+  assert.equal(await count(), 7)
+  await page.evaluate((ids) => {
+    const at = { loader: [0, 0], size: [0, 250], positive: [340, 0], negative: [340, 260], sampler: [720, 0], decode: [1060, 0], save: [1060, 160] }
+    for (const [key, pos] of Object.entries(at)) graft.editor.node(ids[key]).pos = pos
+    graft.editor.fit()
+  }, ids)
+  await page.waitForTimeout(150)
+  // Some links are drawn with the mouse…
+  const draw = async (from, output, to, input) => drag(page, await pointOf(page, from, "output", output), await pointOf(page, to, "input", input))
+  await draw(ids.loader, 1, ids.positive, 0)
+  await draw(ids.loader, 1, ids.negative, 0)
+  await draw(ids.sampler, 0, ids.decode, 0)
+  await draw(ids.decode, 0, ids.save, 0)
+  assert.equal(await links(), 4)
+  // …and the others are chosen in the Node panel.
+  const pick = async (node, input, source) => {
+    const title = await page.mouse.click(...Object.values(await pointOf(page, node, "title")))
+    const option = await page.evaluate(([id, slot]) => `${id}/${slot}`, source)
+    await page.locator(".inspector .field", { hasText: new RegExp(`^${input}`) }).locator("select").selectOption(option)
+    return title
+  }
+  await pick(ids.sampler, "model", [ids.loader, 0])
+  await pick(ids.sampler, "positive", [ids.positive, 0])
+  await pick(ids.sampler, "negative", [ids.negative, 0])
+  await pick(ids.sampler, "latent_image", [ids.size, 0])
+  await pick(ids.decode, "vae", [ids.loader, 2])
+  assert.equal(await links(), 9)
+  // A text typed on the canvas, a number in the form.
+  await page.mouse.click(...Object.values(await pointOf(page, ids.positive, "widget", "text")))
+  await page.locator(".inline-editor").fill("rocket, flat")
+  await page.mouse.click(...Object.values(await pointOf(page, ids.size, "title")))
+  await page.locator("[data-widget=width]").fill("64")
+  await page.locator("[data-widget=width]").press("Tab")
+  await page.keyboard.press("Control+Enter")
+  await page.waitForFunction(() => graft.runner.run?.state === "running")
+  await runEnded(page)
+  const { prompt } = mock.state.prompts.at(-1)
+  const of = (type) => Object.values(prompt).find((n) => n.class_type === type)
+  assert.equal(of("CLIPTextEncode").inputs.text, "rocket, flat")
+  assert.equal(of("EmptyLatentImage").inputs.width, 64)
+  assert.deepEqual(of("SaveImage").inputs.images, [String(ids.decode), 0])
+})
+
+test("undo, redo, copy, paste, delete, bypass and groups", async () => {
+  await fresh()
+  const save = await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "SaveImage").id)
+  await page.mouse.click(...Object.values(await pointOf(page, save, "title")))
+  await page.keyboard.press("Control+c")
+  await page.keyboard.press("Control+v")
+  await page.waitForTimeout(300)
+  assert.equal(await count(), 8)
+  await page.keyboard.press("Control+z")
+  await page.waitForTimeout(200)
+  assert.equal(await count(), 7)
+  assert.equal(await links(), 9)
+  await page.keyboard.press("Control+y")
+  await page.waitForTimeout(200)
+  assert.equal(await count(), 8)
+  await page.keyboard.press("Control+z")
+  await page.mouse.click(...Object.values(await pointOf(page, save, "title")))
+  await page.keyboard.press("Delete")
+  await page.waitForTimeout(300)
+  assert.equal(await count(), 6)
+  await page.keyboard.press("Control+z")
+  await page.waitForTimeout(200)
+  assert.equal(await links(), 9)
+  await page.mouse.click(...Object.values(await pointOf(page, save, "title")))
+  await page.keyboard.press("Control+b")
+  assert.equal(await page.evaluate((id) => graft.editor.node(id).mode, save), 4)
+  await page.keyboard.press("Control+b")
+  await page.keyboard.press("Control+g")
+  assert.equal(await page.evaluate(() => graft.editor.graph.groups.length), 1)
+})
+
+test("faults are shown at the node and input, and go away", async () => {
+  await fresh()
+  await page.evaluate(() => {
+    const { editor } = graft
+    editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value = 0
+    editor.nodes.find((n) => n.type === "SaveImage").disconnectInput(0)
+  })
+  await page.keyboard.press("Control+Enter")
+  const box = page.locator(".faults")
+  await box.waitFor()
+  assert.match(await box.textContent(), /steps.*smaller than min of 1.*images.*needs a link/s)
+  await box.getByRole("button", { name: "Sampler" }).click()
+  assert.ok(await page.locator(".inspector .field.bad [data-widget=steps]").isVisible())
+  assert.equal(await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "SaveImage").inputs[0].hasErrors), true)
+  await page.keyboard.press("Control+z")
+  await fresh()
+  await page.locator("#queue").click()
+  await runEnded(page)
+  assert.equal(await box.count(), 0)
+})
+
+test("a run that fails names its node; one that is interrupted stops", async () => {
+  await fresh()
+  const sampler = () => page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "cfg").value = 99)
+  await sampler()
+  await page.locator("#queue").click()
+  await runEnded(page)
+  await page.locator(".faults", { hasText: "out of memory" }).waitFor()
+  assert.equal(await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").run.state), "error")
+  await fresh()
+  await page.evaluate(() => (graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value = 400))
+  await page.locator("#queue").click()
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+  assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
+})
+
+test("several runs wait in the queue, and one of them can be taken out", async () => {
+  await fresh()
+  await page.evaluate(() => (graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "control_after_generate").value = "increment"))
+  await page.locator(".queue-group input").fill("4")
+  await page.locator("#queue").click()
+  await page.locator("#tab-queue").click()
+  await page.waitForFunction(() => document.querySelectorAll(".row").length >= 3)
+  await page.getByRole("button", { name: "Remove from the queue" }).last().click()
+  await page.waitForFunction(() => document.querySelectorAll(".row").length === 0, null, { timeout: 30_000 })
+  const seeds = mock.state.prompts.slice(-4).map(({ prompt }) => prompt["5"].inputs.seed)
+  assert.deepEqual(seeds, [1, 2, 3, 4])
+})
+
+test("files: saved in three forms, and loaded again, also from a picture", async () => {
+  await fresh()
+  const texts = []
+  for (const name of ["Save Ctrl+S", "Save as format 1.0", "Save for the API"]) {
+    await page.getByRole("button", { name: "Workflow" }).click()
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name }).click()])
+    texts.push(readFileSync(await download.path(), "utf8"))
+  }
+  assert.deepEqual(texts.map((t) => JSON.parse(t).version), [0.4, 1, undefined])
+  assert.equal(JSON.parse(texts[2])["5"].class_type, "KSampler")
+  const drop = (name, type, bytes) =>
+    page.evaluate(async ([name, type, bytes]) => {
+      const data = new DataTransfer()
+      data.items.add(new File([new Uint8Array(bytes)], name, { type }))
+      const event = new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data, clientX: 30, clientY: 700 })
+      document.getElementById("stage").dispatchEvent(event)
+      await new Promise((done) => setTimeout(done, 300))
+    }, [name, type, [...bytes]])
+  const before = await page.evaluate(() => JSON.stringify(graft.editor.toPrompt().prompt))
+  for (const [i, text] of texts.entries()) {
+    await page.evaluate(() => graft.editor.clear())
+    await drop(`saved${i}.json`, "application/json", Buffer.from(text))
+    assert.deepEqual(JSON.parse(await page.evaluate(() => JSON.stringify(graft.editor.toPrompt().prompt))), JSON.parse(before), `form ${i}`)
+  }
+  await page.evaluate(() => graft.editor.clear())
+  await drop("made.png", "image/png", picture(8, 0, 1, { prompt: texts[2], workflow: texts[0] }))
+  assert.equal(await links(), 9)
+  await drop("plain.png", "image/png", picture(8, 0))
+  assert.match(await page.locator("#toast").textContent(), /carries no workflow/)
+  await drop("broken.json", "application/json", Buffer.from("{"))
+  assert.match(await page.locator("#toast").textContent(), /not JSON/)
+  assert.equal(await links(), 9)
+})
+
+test("a picture dropped on Load Image is uploaded and chosen", async () => {
+  const id = await addNode(page, "Load Image")
+  await page.waitForTimeout(200)
+  const at = await pointOf(page, id, "title")
+  await page.evaluate(async ([bytes, x, y]) => {
+    const data = new DataTransfer()
+    data.items.add(new File([new Uint8Array(bytes)], "cat.png", { type: "image/png" }))
+    document.getElementById("stage").dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data, clientX: x, clientY: y + 40 }))
+    await new Promise((done) => setTimeout(done, 400))
+  }, [[...picture(8, 0)], at.x, at.y])
+  assert.deepEqual(mock.state.uploads, ["cat.png"])
+  assert.equal(await value("LoadImage", "image"), "cat.png")
+})
+
+test("moving a threshold changes the prediction at once", async () => {
+  await fresh()
+  await page.evaluate(() => {
+    const { editor } = graft
+    const node = editor.add("QuantizeModel", [300, -420])
+    editor.nodes.find((n) => n.type === "CheckpointLoaderSimple").connect(0, node, 0)
+    node.connect(0, editor.nodes.find((n) => n.type === "KSampler"), 0)
+    editor.fit()
+  })
+  await page.locator("#tab-quantize").click()
+  assert.match(await page.locator(".quantize .empty").textContent(), /Run the workflow once/)
+  await page.locator("#queue").click()
+  await runEnded(page)
+  await page.locator(".plot").waitFor()
+  assert.equal(await page.locator(".point").count(), 120)
+  const speed = () => page.locator("[data-card=speedup]").textContent()
+  const first = await speed()
+  // The line in the plot, with the mouse.
+  const line = await page.locator("[data-line=density] circle").boundingBox()
+  await drag(page, { x: line.x + 4, y: line.y + 4 }, { x: line.x + 84, y: line.y + 4 })
+  const second = await speed()
+  assert.ok(parseFloat(second) < parseFloat(first), `${second} < ${first}`)
+  assert.ok((await value("QuantizeModel", "compute_density_threshold")) > 500)
+  // The same with the keys, and with the slider.
+  await page.locator("[data-line=density]").focus()
+  for (let i = 0; i < 12; i++) await page.keyboard.press("Shift+ArrowDown")
+  assert.ok(parseFloat(await speed()) > parseFloat(second))
+  await page.locator("input[type=number][data-control=linear]").fill("0")
+  await page.waitForTimeout(100)
+  assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 0)
+  assert.equal(await page.locator(".point.linear:not(.off)").count(), 0)
+  assert.ok(await page.locator(".compare img").first().isVisible())
+})
+
+test("after a reload everything is there again", async () => {
+  await browser.open(url)
+  assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 0)
+  await page.locator("#tab-history").click()
+  assert.ok((await page.locator(".history-card img").count()) >= 3)
+  await page.locator(".thumb").first().click()
+  assert.match(await page.locator(".lightbox-name").textContent(), /64 × 64/)
+  await page.keyboard.press("Escape")
+  await page.getByRole("button", { name: "Load this workflow" }).last().click()
+  await page.waitForTimeout(300)
+  assert.equal(await page.evaluate(() => graft.editor.nodes.some((n) => n.type === "QuantizeModel")), false)
+  await page.locator("#tab-quantize").click()
+  assert.ok(await page.locator(".plot").isVisible())
+})
+
+test("every control has a name, and help opens with ?", async () => {
+  const nameless = await page.evaluate(() =>
+    [...document.querySelectorAll("button, input, select, textarea")]
+      .filter((e) => !e.closest("[hidden]"))
+      .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label")?.textContent.trim()))
+      .map((e) => e.outerHTML))
+  assert.deepEqual(nameless, [])
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("?")
+  await page.locator("dialog", { hasText: "Queue the workflow" }).waitFor()
+  await page.keyboard.press("Escape")
+})
+
+test("fits a tablet: nothing is cut off", async () => {
+  for (const [width, height] of [[820, 1180], [768, 1024], [1280, 800]]) {
+    await page.setViewportSize({ width, height })
+    await page.waitForTimeout(150)
+    const wide = await page.evaluate(() => [document.documentElement.scrollWidth, document.getElementById("queue").getBoundingClientRect().right])
+    assert.ok(wide[0] <= width && wide[1] <= width, `${wide} in ${width}`)
+  }
+})
+
+test("light and dark, and the choice is kept", async () => {
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme)
+  const first = await theme()
+  await page.locator("#theme").click()
+  assert.notEqual(await theme(), first)
+  const second = await theme()
+  await browser.open(url)
+  assert.equal(await theme(), second)
+})
+
+test("a lost connection comes back by itself", async () => {
+  for (const socket of mock.sockets.values()) socket.terminate()
+  await page.waitForSelector(".status-server.down")
+  await page.waitForSelector(".status-server:not(.down)", { timeout: 10_000 })
+})
+
+test("no error reached the page", () => {
+  assert.deepEqual(browser.faults, [])
+})

@@ -1,0 +1,377 @@
+/* Files that are not what they should be: each is refused with a message that names file and
+ * tensor, or accepted for a stated reason; nothing leaks. The files are good ones with one thing
+ * changed. */
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/engine/sample.h"
+
+#define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
+#define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
+
+static graft_engine *engine;
+static char path[256];
+
+static int64_t live_blocks(void)
+{
+    graft_alloc_stats s;
+    graft_alloc_stats_get(&s);
+    return s.live_blocks;
+}
+
+/* The configuration of a good file, with its tensors as float32 (free with finish_file). */
+static made_file *copy_model(const char *from, char *config, size_t n)
+{
+    graft_safetensors *f = open_file(from);
+    const char *text = graft_safetensors_metadata(f, "config");
+    snprintf(config, n, "%s", text ? text : "");
+    made_file *m = copy_file(f, "");
+    graft_safetensors_close(f);
+    return m;
+}
+
+typedef enum part { UNET_PART, VAE_PART, CLIP_PART } part;
+
+/* Loads all that `what` says; an object is let go of at once. */
+static graft_status try_load(part what, const char *file, graft_err *e)
+{
+    graft_model *m = NULL;
+    graft_vae *v = NULL;
+    graft_clip *c = NULL;
+    graft_status st = GRAFT_OK;
+    switch (what) {
+    case UNET_PART:
+        st = graft_model_load(engine, file, NULL, &m, e);
+        break;
+    case VAE_PART:
+        st = graft_vae_load(engine, file, NULL, &v, e);
+        break;
+    default:
+        st = graft_clip_load(engine, &file, 1, "stable_diffusion", NULL, &c, e);
+    }
+    CHECK((st == GRAFT_OK) == (m || v || c));
+    graft_model_release(m);
+    graft_vae_release(v);
+    graft_clip_release(c);
+    return st;
+}
+
+static void write_changed(made_file *f, const char *config)
+{
+    write_file(f, path, config[0] ? config : NULL);
+}
+
+/* Refused, with the file's name and `word` in the message, and nothing lost. */
+static void refused(part what, const char *word, const char *why)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t live = live_blocks();
+    int failures = test_failures;
+    graft_status st = try_load(what, path, &e);
+    CHECK(st != GRAFT_OK && st != GRAFT_E_NOMEM && st != GRAFT_E_INTERNAL);
+    CHECK(strstr(e.text, path) != NULL);
+    CHECK(strstr(e.text, word) != NULL);
+    CHECK_INT(live_blocks(), live);
+    if (test_failures != failures)
+        fprintf(stderr, "%s, %s: %d \"%s\"\n", why, word, (int)st, e.text);
+}
+
+static const struct {
+    part what;
+    const char *file;
+    size_t stride; /* tensors tried */
+} models[] = {
+    {UNET_PART, SD1, 9}, {UNET_PART, SDXL, 23}, {VAE_PART, VAE, 11}, {CLIP_PART, CLIP, 5}};
+#define N_MODELS (sizeof models / sizeof *models)
+
+/* Tensors of the golden files that are no weights: inputs and outputs of their cases. */
+static bool is_weight(const char *name)
+{
+    size_t n = strlen(name);
+    return (n > 7 && strcmp(name + n - 7, ".weight") == 0) ||
+           (n > 5 && strcmp(name + n - 5, ".bias") == 0);
+}
+
+/* With a tensor gone the file is refused by that name, or it is another, smaller architecture whose
+ * first tensor that does not fit is named. */
+static void missing_tensors(void)
+{
+    for (size_t k = 0; k < N_MODELS; k++) {
+        char config[4096];
+        made_file *probe = copy_model(models[k].file, config, sizeof config);
+        size_t n = probe->n;
+        finish_file(probe);
+        for (size_t i = 0; i < n; i += models[k].stride) {
+            made_file *f = copy_model(models[k].file, config, sizeof config);
+            if (!is_weight(f->tensor[i].name)) {
+                finish_file(f);
+                continue;
+            }
+            char why[600];
+            snprintf(why, sizeof why, "without %s", f->tensor[i].name);
+            free((char *)f->tensor[i].name);
+            free((void *)f->tensor[i].data);
+            f->tensor[i] = f->tensor[--f->n];
+            write_changed(f, config);
+            refused(models[k].what, "", why);
+        }
+    }
+}
+
+/* The shape of tensor `i` changed while its number of elements stays, or a row less. */
+static void wrong_shapes(void)
+{
+    for (size_t k = 0; k < N_MODELS; k++) {
+        char config[4096];
+        for (size_t i = 1;; i += 2 * models[k].stride) {
+            made_file *f = copy_model(models[k].file, config, sizeof config);
+            if (i >= f->n) {
+                finish_file(f);
+                break;
+            }
+            graft_st_tensor *t = &f->tensor[i];
+            bool fits = is_weight(t->name) && t->rank == 2 && t->shape[0] != t->shape[1];
+            if (!fits) {
+                finish_file(f);
+                continue;
+            }
+            int64_t rows = t->shape[0];
+            t->shape[0] = t->shape[1];
+            t->shape[1] = rows;
+            char why[600];
+            snprintf(why, sizeof why, "with %s transposed", t->name);
+            write_changed(f, config);
+            refused(models[k].what, "", why);
+        }
+    }
+}
+
+static void fewer_rows(void)
+{
+    char config[4096];
+    for (size_t k = 0; k < N_MODELS; k++) {
+        for (size_t i = 2;; i += 2 * models[k].stride) {
+            made_file *f = copy_model(models[k].file, config, sizeof config);
+            if (i >= f->n) {
+                finish_file(f);
+                break;
+            }
+            graft_st_tensor *t = &f->tensor[i];
+            if (!is_weight(t->name) || t->shape[0] < 2) {
+                finish_file(f);
+                continue;
+            }
+            t->bytes = t->bytes / (uint64_t)t->shape[0] * (uint64_t)(t->shape[0] - 1);
+            t->shape[0]--;
+            char why[600];
+            snprintf(why, sizeof why, "with a row less of %s", t->name);
+            write_changed(f, config);
+            refused(models[k].what, "", why);
+        }
+    }
+}
+
+static void whole_numbers_for_weights(void)
+{
+    char config[4096];
+    made_file *f = copy_model(SD1, config, sizeof config);
+    graft_st_tensor *t = made_find(f, f->tensor[7].name);
+    for (size_t i = 0; i < f->n; i++)
+        if (is_weight(f->tensor[i].name)) t = &f->tensor[i];
+    char name[512];
+    snprintf(name, sizeof name, "%s", t->name);
+    t->dtype = GRAFT_I32;
+    write_changed(f, config);
+    refused(UNET_PART, name, "int32");
+}
+
+/* Extra tensors are no fault. */
+static void extra_tensors(void)
+{
+    char config[4096];
+    graft_err e = GRAFT_ERR_INIT;
+    made_file *f = copy_model(SD1, config, sizeof config);
+    add_tensor(f, "model.diffusion_model.extra", 1, (int64_t[]){4}, NULL, 1);
+    add_tensor(f, "state.of.training", 2, (int64_t[]){0, 4}, NULL, 1);
+    write_changed(f, config);
+    CHECK_OK(try_load(UNET_PART, path, &e), &e);
+}
+
+/* Not refused, but told with file and tensor; the run ends well. */
+static void not_a_number(void)
+{
+    char config[4096], name[512] = "";
+    graft_err e = GRAFT_ERR_INIT;
+    made_file *f = copy_model(SD1, config, sizeof config);
+    for (size_t i = 0; i < f->n; i++) {
+        if (!is_weight(f->tensor[i].name)) continue;
+        ((float *)f->tensor[i].data)[0] = NAN;
+        snprintf(name, sizeof name, "%s", f->tensor[i].name);
+        break;
+    }
+    write_changed(f, config);
+    graft_model *m = load_model(engine, path);
+    graft_cond *c = NULL;
+    graft_latent *l = NULL, *out = NULL;
+    graft_task task = {.log = {NULL, keep_line}};
+    last_log[0] = '\0';
+    CHECK_OK(sample_cond(m, &c, &e), &e);
+    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_OK(sample_latent(m, c, l, "euler", 1, &task, &out, &e), &e);
+    CHECK(strstr(last_log, name) != NULL);
+    CHECK(strstr(last_log, path) != NULL);
+    graft_cond_release(c);
+    graft_latent_release(l);
+    graft_latent_release(out);
+    graft_model_release(m);
+}
+
+static void cut_files(void)
+{
+    char *data = NULL;
+    size_t size = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(SD1, 1 << 28, &data, &size, &e), &e);
+    const size_t keep[] = {0, 1, 7, 8, 9, 1000, size / 3, size - 1};
+    for (size_t i = 0; i < sizeof keep / sizeof *keep; i++) {
+        CHECK_OK(graft_file_write(path, data, keep[i], &e), &e);
+        refused(UNET_PART, "", "cut");
+    }
+    graft_free(data);
+}
+
+/* Files of another kind, each asked for what it does not hold. */
+static void other_kinds(void)
+{
+    static const struct {
+        part what;
+        const char *file, *word;
+    } wrong[] = {{UNET_PART, VAE, "unknown architecture"},
+                 {UNET_PART, CLIP, "unknown architecture"},
+                 {VAE_PART, SD1, "no VAE"},
+                 {VAE_PART, CLIP, "no VAE"},
+                 {CLIP_PART, SD1, "text encoder"},
+                 {CLIP_PART, VAE, "text encoder"},
+                 {UNET_PART, GRAFT_SOURCE_DIR "/CMakeLists.txt", "CMakeLists.txt"},
+                 {UNET_PART, "/nonexistent.safetensors", "/nonexistent.safetensors"},
+                 {UNET_PART, "/dev/null", "/dev/null"},
+                 {UNET_PART, "/tmp", "/tmp"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(path, sizeof path, "%s", wrong[i].file);
+        refused(wrong[i].what, wrong[i].word, "another kind");
+    }
+    snprintf(path, sizeof path, "%s", temp_path("hostile.safetensors"));
+}
+
+/* A swap to another architecture names the first tensor that differs. */
+static void swap_to_another_architecture(void)
+{
+    graft_model *m = load_model(engine, SD1), *n = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t live = live_blocks();
+    CHECK_INT(graft_model_swap(m, SD2, false, NULL, &n, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, SD2) != NULL && strstr(e.text, ".weight") != NULL);
+    CHECK(graft_model_swap(m, VAE, false, NULL, &n, &e) != GRAFT_OK);
+    CHECK_INT(live_blocks(), live);
+    CHECK(n == NULL);
+    graft_model_release(m);
+}
+
+/* ------------------------------------------------------------------ arguments */
+
+static void odd_sizes(void)
+{
+    static const int64_t bad[][3] = {{0, 64, 1},
+                                     {64, 0, 1},
+                                     {64, 64, 0},
+                                     {-8, 64, 1},
+                                     {64, 64, -1},
+                                     {INT64_MAX, 64, 1},
+                                     {INT64_MAX, INT64_MAX, INT64_MAX},
+                                     {1 << 30, 1 << 30, 64}};
+    int64_t live = live_blocks();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        graft_latent *l = NULL;
+        graft_image *p = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        CHECK(graft_latent_empty(bad[i][0], bad[i][1], bad[i][2], &l, &e) != GRAFT_OK);
+        CHECK(l == NULL && e.text[0]);
+        CHECK(graft_image_empty(bad[i][0], bad[i][1], bad[i][2], 0, &p, &e) != GRAFT_OK);
+        CHECK(p == NULL);
+    }
+    CHECK_INT(live_blocks(), live);
+}
+
+/* A latent that a model cannot take: too small to be halved, or far too large to hold. */
+static void latents_that_do_not_fit(void)
+{
+    graft_model *m = load_model(engine, SD1);
+    graft_cond *c = NULL;
+    graft_latent *l = NULL, *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(sample_cond(m, &c, &e), &e);
+    float one[5 * 4] = {1, 2, 3, 4};
+    CHECK_OK(graft_latent_from_data(one, (int64_t[]){1, 5, 2, 2}, &l, &e), &e);
+    CHECK_INT(sample_latent(m, c, l, "euler", 1, NULL, &out, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "channels") != NULL);
+    graft_latent_release(l);
+    /* One pixel: it works, or it is refused with a reason. */
+    CHECK_OK(graft_latent_from_data(one, (int64_t[]){1, 4, 1, 1}, &l, &e), &e);
+    graft_status st = sample_latent(m, c, l, "euler", 1, NULL, &out, &e);
+    CHECK(st == GRAFT_OK || e.text[0]);
+    graft_latent_release(l);
+    graft_latent_release(out);
+    graft_cond_release(c);
+    graft_model_release(m);
+}
+
+static void conditioning_of_another_encoder(void)
+{
+    graft_model *m = load_model(engine, SD1);
+    int64_t width = m->arch.context_dim + 8;
+    graft_cond *c = NULL;
+    graft_latent *l = NULL, *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float *data = graft_calloc((size_t)(TOKENS * width), sizeof *data);
+    CHECK_OK(graft_cond_create(TOKENS, width, data, 0, NULL, NULL, &c, &e), &e);
+    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_INT(sample_latent(m, c, l, "euler", 1, NULL, &out, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "positive conditioning") != NULL);
+    CHECK(out == NULL);
+    graft_cond_release(c);
+    graft_latent_release(l);
+    graft_model_release(m);
+}
+
+static void unreadable_pictures(void)
+{
+    graft_image *i = NULL, *mask = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_write(path, "\x89PNG\r\n\x1a\n and no more", 21, &e), &e);
+    CHECK(graft_image_load(path, &i, &mask, &e) != GRAFT_OK);
+    CHECK(strstr(e.text, path) != NULL);
+    CHECK(graft_image_load("/nonexistent.png", &i, &mask, &e) != GRAFT_OK);
+    CHECK(strstr(e.text, "/nonexistent.png") != NULL);
+    CHECK(i == NULL && mask == NULL);
+}
+
+int main(void)
+{
+    snprintf(path, sizeof path, "%s", temp_path("hostile.safetensors"));
+    engine = make_engine("ref");
+    RUN(missing_tensors);
+    RUN(wrong_shapes);
+    RUN(fewer_rows);
+    RUN(whole_numbers_for_weights);
+    RUN(extra_tensors);
+    RUN(not_a_number);
+    RUN(cut_files);
+    RUN(other_kinds);
+    RUN(swap_to_another_architecture);
+    RUN(odd_sizes);
+    RUN(latents_that_do_not_fit);
+    RUN(conditioning_of_another_encoder);
+    RUN(unreadable_pictures);
+    unlink(path);
+    graft_engine_destroy(engine);
+    return test_end();
+}

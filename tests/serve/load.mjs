@@ -1,0 +1,83 @@
+// Many of everything: requests, prompts, clients. Limits are for two cores; GRAFT_LOAD=full runs the
+// long form, and prints figures.
+import fs from 'node:fs';
+import http from 'node:http';
+import { Socket, check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+
+const full = process.env.GRAFT_LOAD === 'full';
+const slow = Number(process.env.GRAFT_SLOW ?? 1); // how much slower this build is, e.g. sanitizers
+const s = await start({ args: ['--quiet'] });
+const rss = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${s.process.pid}/status`, 'latin1'))[1]) / 1024;
+const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
+
+const request = (method, url, body) => new Promise((done, fail) => {
+  const r = http.request({ host: '127.0.0.1', port: s.port, method, path: url, agent,
+    headers: body ? { 'content-length': Buffer.byteLength(body) } : {} }, (res) => {
+    let size = 0;
+    res.on('data', (d) => { size += d.length; });
+    res.on('end', () => done({ status: res.statusCode, size }));
+  });
+  r.on('error', fail);
+  r.end(body);
+});
+async function many(n, one) {
+  let next = 0, bad = 0;
+  const began = performance.now();
+  await Promise.all(Array.from({ length: 8 }, async () => {
+    while (next < n) if ((await one(next++)).status !== 200) bad++;
+  }));
+  equal(bad, 0, 'all answered');
+  return (performance.now() - began) / 1000;
+}
+
+async function schemas() {
+  const n = full ? 5000 : 1000;
+  const seconds = await many(n, () => request('GET', '/object_info'));
+  console.log(`GET /object_info: ${Math.round(n / seconds)} a second`);
+  check(n / seconds > 300 / slow, 'object_info is quick');
+}
+
+async function prompts() {
+  const n = full ? 10000 : 2000;
+  // The first one keeps the worker busy, so that the others wait.
+  await post(s, '/prompt', { prompt: picture(1, 'load/slow', 8192, 8192), prompt_id: 'slow' });
+  const before = rss();
+  const seconds = await many(n, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture(i, 'load/q', 8, 8),
+    prompt_id: `q${i}`, client_id: 'nobody' })));
+  const grown = rss() - before;
+  console.log(`${n} prompts accepted in ${seconds.toFixed(2)} s, ${grown.toFixed(0)} MB more`);
+  check(seconds < 10 * slow, 'accepted quickly');
+  equal((await post(s, '/queue', { clear: true })).status, 200, 'clear');
+  await post(s, '/interrupt');
+}
+
+async function clients() {
+  const list = Array.from({ length: 200 }, (_, i) => new Socket(s, `?clientId=c${i}`));
+  equal((await Promise.all(list.map((w) => w.opened))).every((x) => x === 101), true, '200 clients');
+  const id = (await post(s, '/prompt', { prompt: picture(3, 'load/c', 8, 8), client_id: 'c7' })).json().prompt_id;
+  check(await list[7].finished(id), 'the owner is told');
+  await sleep(50);
+  check(list.every((w, i) => i === 7 || !w.got.some((m) => m.type === 'executing')), 'and nobody else');
+  for (const w of list) w.close();
+}
+
+async function soak() {
+  const n = full ? 20000 : 500;
+  const round = async (from, count) => {
+    await many(count, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture((from + i) & 0xffffff, 'soak/s', 8, 8) })));
+    while ((await get(s, '/prompt')).json().exec_info.queue_remaining) await sleep(50);
+  };
+  await round(0, n / 2);
+  const half = rss();
+  const began = performance.now();
+  await round(n, n / 2);
+  console.log(`${n} prompts run, ${((performance.now() - began) / n * 2000).toFixed(0)} µs each, `
+    + `${half.toFixed(0)} MB after one half, ${rss().toFixed(0)} MB after the other`);
+  check(rss() < half + 40 * slow, 'memory stays');
+}
+
+for (const test of [schemas, prompts, clients, soak]) await test();
+agent.destroy();
+equal((await s.stop()).code, 0, 'the server ends in order');
+fs.rmSync(s.dir, { recursive: true });
+end();
