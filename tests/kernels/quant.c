@@ -1,0 +1,197 @@
+/* Quantized LINEAR and CONV2D: the reference against itself on values that were quantized here, the
+ * other libraries against the reference. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/quant.h"
+#include "tests/kernels/harness.h"
+#include "tests/test.h"
+
+static kernel_lib ref, cpu;
+static bool have_cpu;
+
+/* Each group of n values to multiples of its largest / levels; groups of at most `group`. */
+static void snap(float *v, int64_t rows, int64_t n, int64_t group, int levels)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t at = 0; at < n; at += group) {
+            float *p = v + r * n + at, most = 0;
+            int64_t count = n - at < group ? n - at : group;
+            for (int64_t i = 0; i < count; i++)
+                if (fabsf(p[i]) > most) most = fabsf(p[i]);
+            float scale = most / (float)levels;
+            for (int64_t i = 0; i < count && most > 0; i++)
+                p[i] = (float)lrintf(p[i] * (1.0f / scale)) * scale;
+        }
+}
+
+static double nmse(const float *a, const float *b, int64_t n)
+{
+    double error = 0, size = 1e-30;
+    for (int64_t i = 0; i < n; i++) {
+        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    return error / size;
+}
+
+static int64_t rows_of(const graft_tensor_desc *t, int dims)
+{
+    int64_t n = 1;
+    for (int i = 0; i < dims; i++) n *= t->dim[i];
+    return n;
+}
+
+static kernel_case quantized(const kernel_case *c, graft_quant quant)
+{
+    kernel_case q = *c;
+    q.desc.attrs.quant = quant;
+    return q;
+}
+
+static void check_ref(const kernel_case *c, graft_quant quant)
+{
+    float *val[GRAFT_MAX_INPUTS];
+    case_result plain, own;
+    kernel_case q = quantized(c, quant);
+    const graft_tensor_desc *x = &c->desc.in[0], *w = &c->desc.in[1];
+    case_values(c, GRAFT_F32, 3, val);
+    case_run(&ref, &q, GRAFT_F32, -1, val, &own);
+    int64_t per_output = element_count(w) / w->dim[0];
+    bool int8 = quant == GRAFT_QUANT_INT8;
+    snap(val[1], w->dim[0], per_output, int8 ? per_output : GRAFT_QUANT_GROUP, int8 ? 127 : 7);
+    int64_t rows = rows_of(x, c->desc.op == GRAFT_OP_CONV2D ? 1 : x->rank - 1);
+    if (int8) snap(val[0], rows, element_count(x) / rows, element_count(x), 127);
+    case_run(&ref, c, GRAFT_F32, -1, val, &plain);
+    if (own.fault[0]) printf("%s: %s\n", c->name, own.fault);
+    CHECK(!own.fault[0] && !plain.fault[0]);
+    double error = nmse(own.out, plain.out, element_count(&c->desc.out));
+    if (!(error < 1e-9)) printf("%s quant %d: nmse %g\n", c->name, quant, error);
+    CHECK(error < 1e-9);
+    free(own.out);
+    free(plain.out);
+    values_free(val);
+}
+
+static void check_cpu(const kernel_case *c, graft_quant quant, graft_dtype dtype)
+{
+    float *val[GRAFT_MAX_INPUTS];
+    case_result want, own;
+    kernel_case q = quantized(c, quant);
+    graft_op_desc d = case_desc(&q, dtype), plain = case_desc(c, dtype);
+    if (!cpu.api->supports(cpu.device, &plain)) return;
+    CHECK(cpu.api->supports(cpu.device, &d));
+    case_values(c, dtype, 4, val);
+    case_run(&cpu, &q, dtype, -1, val, &own);
+    case_run(&ref, &q, GRAFT_F32, -1, val, &want);
+    if (own.fault[0]) printf("%s: %s\n", c->name, own.fault);
+    CHECK(!own.fault[0] && own.out);
+    double error = own.out ? nmse(own.out, want.out, element_count(&c->desc.out)) : 1;
+    double limit = dtype == GRAFT_F32 ? 1e-9 : quant == GRAFT_QUANT_INT8 ? 1e-5 : 2e-5;
+    if (!(error < limit)) printf("%s quant %d %s: nmse %g\n", c->name, quant, own.variant, error);
+    CHECK(error < limit);
+    free(own.out);
+    free(want.out);
+    values_free(val);
+}
+
+static bool heavy(const kernel_case *c)
+{
+    return truth_cost(c) * (double)element_count(&c->desc.out) > 2e8;
+}
+
+static void each(void (*check)(const kernel_case *c, graft_quant quant))
+{
+    size_t n;
+    kernel_case *list = kernel_cases(&n);
+    int used = 0;
+    for (size_t i = 0; i < n; i++) {
+        graft_op op = list[i].desc.op;
+        if ((op != GRAFT_OP_CONV2D && op != GRAFT_OP_LINEAR) || heavy(&list[i])) continue;
+        check(&list[i], GRAFT_QUANT_INT8);
+        check(&list[i], GRAFT_QUANT_INT4);
+        used++;
+    }
+    CHECK(used > 10);
+    printf("%d cases\n", used);
+    free(list);
+}
+
+static void reference(void)
+{
+    each(check_ref);
+}
+
+static void both_dtypes(const kernel_case *c, graft_quant quant)
+{
+    check_cpu(c, quant, GRAFT_F32);
+    if (cpu.info.fast_bf16) check_cpu(c, quant, GRAFT_BF16);
+}
+
+static void other_libraries(void)
+{
+    if (have_cpu) each(both_dtypes);
+}
+
+/* Quantized and plain weights are never taken for one another, and int8 is a quarter of float32. */
+static void packings_differ(void)
+{
+    const kernel_lib *libs[] = {&ref, have_cpu ? &cpu : NULL};
+    size_t n;
+    kernel_case *list = kernel_cases(&n);
+    for (int l = 0; l < 2 && libs[l]; l++)
+        for (size_t i = 0; i < n; i++) {
+            if (list[i].desc.op != GRAFT_OP_CONV2D && list[i].desc.op != GRAFT_OP_LINEAR) continue;
+            graft_kernel_info info[3];
+            int have = 0;
+            for (int q = 0; q < 3; q++) {
+                kernel_case c = quantized(&list[i], q);
+                graft_op_desc d = case_desc(&c, GRAFT_F32);
+                graft_kernel *k = NULL;
+                char text[256];
+                info[q].size = sizeof info[q];
+                have += !libs[l]->api->prepare(libs[l]->device, &d, -1, &k, &info[q], text,
+                                               sizeof text);
+                libs[l]->api->release(k);
+            }
+            if (have < 3) continue;
+            CHECK(info[0].packing[1] != info[1].packing[1]);
+            CHECK(info[0].packing[1] != info[2].packing[1]);
+            CHECK(info[1].packing[1] != info[2].packing[1]);
+            const graft_tensor_desc *w = &list[i].desc.in[1];
+            if (l == 1 && w->dim[0] % 64 == 0 && w->dim[1] % 64 == 0)
+                CHECK((double)info[1].packed_bytes[1] < 0.3 * (double)info[0].packed_bytes[1]);
+        }
+    free(list);
+}
+
+static void refuses(void)
+{
+    const kernel_lib *libs[] = {&ref, have_cpu ? &cpu : NULL};
+    size_t n;
+    kernel_case *list = kernel_cases(&n);
+    for (int l = 0; l < 2 && libs[l]; l++)
+        for (size_t i = 0; i < n; i++) {
+            graft_op_desc d = case_desc(&list[i], GRAFT_F32);
+            d.attrs.quant = i & 1 ? 3 : -1;
+            CHECK(!libs[l]->api->supports(libs[l]->device, &d));
+            d.attrs.quant = GRAFT_QUANT_INT8;
+            if (d.op != GRAFT_OP_CONV2D && d.op != GRAFT_OP_LINEAR)
+                CHECK(!libs[l]->api->supports(libs[l]->device, &d));
+        }
+    free(list);
+}
+
+int main(void)
+{
+    if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref)) return 1;
+    have_cpu = lib_open(GRAFT_LIB_DIR "/graft_kernels_cpu.so", &cpu);
+    RUN(reference);
+    RUN(other_libraries);
+    RUN(packings_differ);
+    RUN(refuses);
+    if (have_cpu) lib_close(&cpu);
+    lib_close(&ref);
+    return test_end();
+}
