@@ -9,11 +9,11 @@
 
 /* NULL when memory is short or a planned failure is due. A size of 0 gives a unique pointer. */
 void *graft_malloc(size_t size);
-void *graft_calloc(size_t count, size_t size);                 /* zeroed; checks count*size */
-void *graft_realloc(void *p, size_t count, size_t size);       /* p stays valid on NULL */
-void *graft_malloc_array(size_t count, size_t size);           /* checks count*size */
-void *graft_malloc_aligned(size_t align, size_t size);         /* align: power of two >= 8 */
-void graft_free(void *p);                                      /* NULL is fine */
+void *graft_calloc(size_t count, size_t size);           /* zeroed; checks count*size */
+void *graft_realloc(void *p, size_t count, size_t size); /* p stays valid on NULL */
+void *graft_malloc_array(size_t count, size_t size);     /* checks count*size */
+void *graft_malloc_aligned(size_t align, size_t size);   /* align: power of two >= 8 */
+void graft_free(void *p);                                /* NULL is fine */
 char *graft_strdup(const char *s);
 char *graft_strndup(const char *s, size_t n);
 

@@ -40,9 +40,11 @@ const char *graft_status_text(graft_status code)
 {
     switch (code) {
 #define GRAFT_STATUS_CASE(name, number, text)                                                      \
-    case number: return text;
+    case number:                                                                                   \
+        return text;
         GRAFT_STATUS_MAP(GRAFT_STATUS_CASE)
 #undef GRAFT_STATUS_CASE
-    default: return "unknown error";
+    default:
+        return "unknown error";
     }
 }

@@ -12,7 +12,10 @@ typedef struct graft_err {
     char text[1020]; /* UTF-8, always terminated, cut if too long */
 } graft_err;
 
-#define GRAFT_ERR_INIT {GRAFT_OK, ""}
+#define GRAFT_ERR_INIT                                                                             \
+    {                                                                                              \
+        GRAFT_OK, ""                                                                               \
+    }
 
 /* Fills `e` (if not NULL) and returns `code`, so that `return graft_fail(e, ...)` reads well. */
 graft_status graft_fail(graft_err *e, graft_status code, const char *fmt, ...)

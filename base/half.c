@@ -148,10 +148,12 @@ void graft_f32_to_bf16_array(const float *src, void *dst, size_t n)
 {
     const uint8_t *s = (const uint8_t *)src;
     uint8_t *d = dst;
+    /* graft_f32_to_bf16() without its branch, so that compilers make vectors of it. */
     for (size_t i = 0; i < n; i++) {
-        float f;
-        memcpy(&f, s + 4 * i, sizeof f);
-        uint16_t h = graft_f32_to_bf16(f);
+        uint32_t u;
+        memcpy(&u, s + 4 * i, sizeof u);
+        uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
+        uint16_t h = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
         memcpy(d + 2 * i, &h, sizeof h);
     }
 }

@@ -13,7 +13,10 @@ typedef struct graft_map {
     size_t cap, count;
 } graft_map;
 
-#define GRAFT_MAP_INIT {NULL, 0, 0}
+#define GRAFT_MAP_INIT                                                                             \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
 
 /* Frees keys and the table; values are the caller's. */
 void graft_map_finish(graft_map *m);

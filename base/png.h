@@ -13,9 +13,9 @@ typedef struct graft_png_text {
 /* Encodes `height` rows of `width` pixels with `channels` (1 grey, 3 RGB, 4 RGBA) bytes each, rows
  * without gaps, top first. Text chunks stand before the picture (tEXt, or iTXt when the value is
  * not ASCII). `level` is zlib's, 0-9. *out is freed with graft_free(). */
-graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height,
-                              int channels, int level, const graft_png_text *text, size_t n_text,
-                              uint8_t **out, size_t *size, graft_err *e);
+graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
+                              int level, const graft_png_text *text, size_t n_text, uint8_t **out,
+                              size_t *size, graft_err *e);
 /* The value of the first text chunk (tEXt, zTXt, iTXt) with this key, as UTF-8 (graft_free);
  * GRAFT_E_NOTFOUND without one, GRAFT_E_FORMAT when this is no PNG or damaged before the key was
  * found. Text behind the picture is found, too. At most 64 MiB of text is accepted. */

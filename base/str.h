@@ -11,7 +11,10 @@ typedef struct graft_str {
     bool failed; /* an append ran out of memory; the text is incomplete */
 } graft_str;
 
-#define GRAFT_STR_INIT {NULL, 0, 0, false}
+#define GRAFT_STR_INIT                                                                             \
+    {                                                                                              \
+        NULL, 0, 0, false                                                                          \
+    }
 
 void graft_str_finish(graft_str *s); /* frees; leaves an empty, usable buffer */
 void graft_str_append(graft_str *s, const char *text, size_t n);

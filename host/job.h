@@ -13,8 +13,8 @@ struct graft_job {
     const graft_events *events;
     const atomic_int *cancel; /* NULL: cannot be cancelled */
     bool prepare_only;
-    pthread_mutex_t lock;     /* guards what follows */
-    graft_status fail_code;   /* GRAFT_OK until fail() is called */
+    pthread_mutex_t lock;   /* guards what follows */
+    graft_status fail_code; /* GRAFT_OK until fail() is called */
     char fail_input[128];
     graft_err fail;
     cJSON *ui; /* object of arrays; NULL until something is shown */

@@ -168,12 +168,12 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
     static const struct {
         const char *name;
         graft_command command;
-    } known[] = {{"run", GRAFT_COMMAND_RUN},           {"compile", GRAFT_COMMAND_COMPILE},
-                 {"cache", GRAFT_COMMAND_CACHE},       {"nodes", GRAFT_COMMAND_NODES},
-                 {"check", GRAFT_COMMAND_CHECK},       {"serve", GRAFT_COMMAND_SERVE},
-                 {"help", GRAFT_COMMAND_HELP},
-                 {"--help", GRAFT_COMMAND_HELP},       {"-h", GRAFT_COMMAND_HELP},
-                 {"--version", GRAFT_COMMAND_VERSION}, {"version", GRAFT_COMMAND_VERSION}};
+    } known[] = {{"run", GRAFT_COMMAND_RUN},        {"compile", GRAFT_COMMAND_COMPILE},
+                 {"cache", GRAFT_COMMAND_CACHE},    {"nodes", GRAFT_COMMAND_NODES},
+                 {"check", GRAFT_COMMAND_CHECK},    {"serve", GRAFT_COMMAND_SERVE},
+                 {"help", GRAFT_COMMAND_HELP},      {"--help", GRAFT_COMMAND_HELP},
+                 {"-h", GRAFT_COMMAND_HELP},        {"--version", GRAFT_COMMAND_VERSION},
+                 {"version", GRAFT_COMMAND_VERSION}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) {
             o->command = known[i].command;

@@ -17,8 +17,7 @@ static graft_status number(const char *name, const char *text, int low, int high
     return GRAFT_OK;
 }
 
-static graft_status apply(const char *name, const char *value, graft_serve_options *o,
-                          graft_err *e)
+static graft_status apply(const char *name, const char *value, graft_serve_options *o, graft_err *e)
 {
     const struct {
         const char *name;

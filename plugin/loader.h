@@ -21,8 +21,8 @@ graft_status graft_registry_load(graft_registry *r, const char *path, const graf
                                  graft_err *e);
 /* Loads every *.so in the folder in order of name; kernel libraries (graft_kernels_*) are passed
  * over. A bad file is reported to `log` and skipped; *n_loaded counts the good ones. [main] */
-graft_status graft_registry_load_folder(graft_registry *r, const char *folder,
-                                        const graft_log *log, size_t *n_loaded, graft_err *e);
+graft_status graft_registry_load_folder(graft_registry *r, const char *folder, const graft_log *log,
+                                        size_t *n_loaded, graft_err *e);
 
 typedef struct graft_registry_node {
     const graft_node *node;

@@ -32,6 +32,8 @@ need libcjson-dev header cjson/cJSON.h
 need libpng-dev header png.h
 need libstb-dev header stb/stb_image.h
 need libxxhash-dev header xxhash.h
+need libwebsockets-dev header libwebsockets.h
+need zlib1g-dev header zlib.h
 need libsqlite3-dev header sqlite3.h
 if [ "$(uname -m)" = x86_64 ]; then
     need libdnnl-dev header oneapi/dnnl/dnnl.h

@@ -7,8 +7,7 @@
 
 static void encoders_release(graft_clip *c)
 {
-    for (size_t i = 0; i < 2; i++)
-        graft_engine_release_weights(c->engine, c->encoder[i].weights);
+    for (size_t i = 0; i < 2; i++) graft_engine_release_weights(c->engine, c->encoder[i].weights);
 }
 
 graft_clip *graft_clip_retain(graft_clip *c)

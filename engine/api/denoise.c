@@ -147,32 +147,46 @@ void graft_guided_destroy(graft_guided *g)
 
 /* ------------------------------------------------------------------ the UNet */
 
-static graft_status build_graph(const void *arch, const void *shape, graft_graph **out,
-                                graft_err *e)
+/* What a compiled UNet depends on besides the architecture; the whole is a key. */
+typedef struct unet_job {
+    graft_unet_shape shape;
+    graft_quant_choice quant;
+} unet_job;
+
+static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
 {
-    return graft_unet_build(arch, shape, out, e);
+    const unet_job *job = of;
+    graft_status st = graft_unet_build(arch, &job->shape, out, e);
+    if (st) return st;
+    st = graft_quant_choice_apply(&job->quant, arch, *out, e);
+    if (st) {
+        graft_graph_destroy(*out);
+        *out = NULL;
+    }
+    return st;
 }
 
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e)
 {
-    graft_unet_shape shape;
-    memset(&shape, 0, sizeof shape);
+    unet_job unet;
+    memset(&unet, 0, sizeof unet);
     graft_compile_job job = {.kind = "unet",
                              .arch = &m->arch,
                              .arch_bytes = sizeof m->arch,
-                             .shape = &shape,
-                             .shape_bytes = sizeof shape,
+                             .shape = &unet,
+                             .shape_bytes = sizeof unet,
                              .build = build_graph};
-    shape.batch = batch;
-    shape.height = height;
-    shape.width = width;
-    shape.tokens = tokens;
-    shape.variant = (int32_t)variant;
-    shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    unet.shape.batch = batch;
+    unet.shape.height = height;
+    unet.shape.width = width;
+    unet.shape.tokens = tokens;
+    unet.shape.variant = (int32_t)variant;
+    unet.shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
     graft_status st =
-        graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
+        graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
     return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }

@@ -164,12 +164,12 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
 static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
 {
     uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes;
-    uint64_t total = x->backend->info.memory_total, budget = g->max_bytes ? g->max_bytes : total / 2;
+    uint64_t total = x->backend->info.memory_total,
+             budget = g->max_bytes ? g->max_bytes : total / 2;
     if (g->max_bytes && need > g->max_bytes)
-        return graft_fail(e, GRAFT_E_LIMIT,
-                          "%s needs %llu MB, more than the %llu MB of GRAFT_MEMORY_MB", x->kind,
-                          (unsigned long long)((need >> 20) + 1),
-                          (unsigned long long)(g->max_bytes >> 20));
+        return graft_fail(
+            e, GRAFT_E_LIMIT, "%s needs %llu MB, more than the %llu MB of GRAFT_MEMORY_MB", x->kind,
+            (unsigned long long)((need >> 20) + 1), (unsigned long long)(g->max_bytes >> 20));
     if (total && need > total)
         return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MB, %s has %llu MB",
                           x->kind, (unsigned long long)((need >> 20) + 1), x->backend->name,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/objects.h"
+#include "engine/api/tiles.h"
 
 graft_model *graft_model_retain(graft_model *m)
 {
@@ -89,6 +90,19 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return GRAFT_OK;
 }
 
+graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,
+                                   graft_model **out, graft_err *e)
+{
+    graft_quant_choice choice;
+    graft_status st = graft_quant_choice_make(plan, &m->arch, &choice, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    memcpy(&n->quant, &choice, sizeof choice);
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
                                  const graft_task *task, graft_model **out, graft_err *e)
 {
@@ -120,10 +134,12 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
-        graft_binding *b = NULL;
-        int64_t f = graft_vae_factor(&n->arch);
-        st = graft_vae_bind(n, true, options->height / f, options->width / f, task, &b, e);
-        graft_binding_release(b);
+        int64_t f = graft_vae_factor(&n->arch), h = options->height / f, w = options->width / f;
+        const graft_tile_job job = {.vae = n,
+                                    .decoder = true,
+                                    .in = {n->arch.embed_dim, h, w},
+                                    .out = {h * f, w * f, n->arch.out_channels}};
+        st = graft_tiles_prepare(&job, task, e);
     }
     if (st)
         graft_vae_release(n);

@@ -11,6 +11,7 @@
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
+#include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
 #include "engine/sampling/schedule.h"
 #include "engine/text/tokenizer.h"
@@ -71,6 +72,7 @@ struct graft_model {
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     double rescale_cfg;  /* 0: off */
     graft_deepcache deepcache;
+    graft_quant_choice quant;
 };
 /* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. */
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
@@ -83,6 +85,10 @@ graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant v
 /* Compiles and packs all that sampling such latents runs. */
 graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t height, int64_t width,
                                  int64_t tokens, const graft_task *task, graft_err *e);
+/* The model with the plan's chosen layers quantized; a plan without any changes nothing.
+ * GRAFT_E_ARG when the plan is for another architecture. */
+graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,
+                                   graft_model **out, graft_err *e);
 /* A copy that shares the weights, with one reference; NULL when out of memory. */
 graft_model *graft_model_copy(const graft_model *m);
 

@@ -4,6 +4,9 @@
 
 #include "base/alloc.h"
 
+#define TILE_MIN       16 /* that the budget may lead to: smaller ones cost more than they save */
+#define TILE_MIN_GIVEN 4
+
 /* Everything in units of latent pixels along one axis. */
 typedef struct axis {
     int64_t size, tile, step, count;
@@ -26,16 +29,27 @@ static int64_t start_of(const axis *a, int64_t i)
     return at + a->tile > a->size ? a->size - a->tile : at;
 }
 
-/* Weight of place k (of n) of a tile: rises over `ramp` places from an inner edge. */
-static float weight_of(int64_t k, int64_t n, int64_t ramp, bool first, bool last)
+/* What tile i has in common with the one before it; 0 for the first. */
+static int64_t shared_before(const axis *a, int64_t i)
 {
-    float w = 1.0f;
-    if (!first && k < ramp) w = (float)(k + 1) / (float)(ramp + 1);
-    if (!last && n - 1 - k < ramp) {
-        float v = (float)(n - k) / (float)(ramp + 1);
-        if (v < w) w = v;
-    }
-    return w;
+    return i > 0 && i < a->count ? a->tile - (start_of(a, i) - start_of(a, i - 1)) : 0;
+}
+
+/* From 0 to 1 with flat ends: what a tile computes at its very edge, where it lacks surroundings,
+ * hardly counts, and no line is to be seen where it begins. */
+static float ease(int64_t k, int64_t n)
+{
+    float t = ((float)k + 0.5f) / (float)n;
+    return t * t * (3.0f - 2.0f * t);
+}
+
+/* Weight of place k (of n) of a tile, of which `before` and `after` places are shared. */
+static float weight_of(int64_t k, int64_t n, int64_t before, int64_t after)
+{
+    float w = k < before ? ease(k, before) : 1.0f;
+    if (n - 1 - k >= after) return w;
+    float v = ease(n - 1 - k, after);
+    return v < w ? v : w;
 }
 
 typedef struct tiler {
@@ -73,11 +87,12 @@ static void scatter(const tiler *t, int64_t iy, int64_t ix)
     int64_t s = j->decoder ? t->f : 1, c = j->out[2];
     int64_t th = t->y.tile * s, tw = t->x.tile * s;
     int64_t y0 = start_of(&t->y, iy) * s, x0 = start_of(&t->x, ix) * s;
-    int64_t ramp_y = (t->y.tile - t->y.step) * s, ramp_x = (t->x.tile - t->x.step) * s;
+    int64_t above = shared_before(&t->y, iy) * s, below = shared_before(&t->y, iy + 1) * s;
+    int64_t left = shared_before(&t->x, ix) * s, right = shared_before(&t->x, ix + 1) * s;
     for (int64_t y = 0; y < th; y++) {
-        float wy = weight_of(y, th, ramp_y, iy == 0, iy == t->y.count - 1);
+        float wy = weight_of(y, th, above, below);
         for (int64_t x = 0; x < tw; x++) {
-            float w = wy * weight_of(x, tw, ramp_x, ix == 0, ix == t->x.count - 1);
+            float w = wy * weight_of(x, tw, left, right);
             int64_t at = (y0 + y) * j->out[1] + x0 + x;
             t->weight[at] += w;
             for (int64_t k = 0; k < c; k++) {
@@ -150,33 +165,70 @@ static graft_status bind_tile(const graft_tile_job *job, int64_t tile, const gra
     return graft_vae_bind(job->vae, job->decoder, h * unit, w * unit, task, out, e);
 }
 
+/* The binding for this job and the tile that it is for (0: one piece). Where the budget allows no
+ * single piece: the largest tiles that fit, found within an eighth of the size. */
+static graft_status bind_largest(graft_tile_job *j, const graft_task *task, graft_binding **out,
+                                 graft_err *e)
+{
+    int64_t f = graft_vae_factor(&j->vae->arch), unit = j->decoder ? 1 : f;
+    int64_t longest = (j->in[1] > j->in[2] ? j->in[1] : j->in[2]) / unit;
+    bool given = j->tile != 0;
+    if (given && j->tile < TILE_MIN_GIVEN)
+        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN_GIVEN);
+    graft_status st = bind_tile(j, j->tile, task, out, e);
+    if (st != GRAFT_E_LIMIT || given || !j->vae->options.tile) return st;
+    int64_t too_large = longest, fits = 0;
+    for (int64_t tile = longest * 3 / 4; tile >= TILE_MIN && st == GRAFT_E_LIMIT;
+         tile = tile * 3 / 4) {
+        st = bind_tile(j, tile, task, out, e);
+        if (st == GRAFT_E_LIMIT)
+            too_large = tile;
+        else
+            fits = tile;
+    }
+    while (!st && too_large - fits > 1 + longest / 8) {
+        graft_binding *better = NULL;
+        int64_t tile = (too_large + fits) / 2;
+        graft_status larger = bind_tile(j, tile, task, &better, NULL);
+        if (larger == GRAFT_E_LIMIT) {
+            too_large = tile;
+            continue;
+        }
+        graft_binding_release(*out);
+        *out = better;
+        st = larger ? graft_fail(e, larger, "VAE tiles: %s", graft_status_text(larger)) : GRAFT_OK;
+        fits = tile;
+    }
+    j->tile = fits;
+    j->overlap = fits / 4;
+    return st;
+}
+
+graft_status graft_tiles_prepare(const graft_tile_job *job, const graft_task *task, graft_err *e)
+{
+    graft_tile_job j = *job;
+    graft_binding *b = NULL;
+    graft_status st = bind_largest(&j, task, &b, e);
+    graft_binding_release(b);
+    return st;
+}
+
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e)
 {
-    int64_t f = graft_vae_factor(&job->vae->arch), unit = job->decoder ? 1 : f;
-    int64_t longest = (job->in[1] > job->in[2] ? job->in[1] : job->in[2]) / unit;
-    int64_t tile = job->tile;
     graft_tile_job j = *job;
     graft_binding *b = NULL;
-    if (tile && tile < 4) return graft_fail(e, GRAFT_E_ARG, "tiles below 4 latent pixels");
-    graft_status st = bind_tile(&j, tile, task, &b, e);
-    while (st == GRAFT_E_LIMIT && !job->tile && job->vae->options.tile && (tile || longest) > 0) {
-        tile = tile ? tile * 3 / 4 : longest * 3 / 4;
-        if (tile < 16) break;
-        j.overlap = tile / 4;
-        st = bind_tile(&j, tile, task, &b, e);
-    }
+    if (task && task->compile_only) return graft_tiles_prepare(job, task, e);
+    graft_status st = bind_largest(&j, task, &b, e);
     if (st) return st;
-    if (task && task->compile_only) {
-        graft_binding_release(b);
-        return GRAFT_OK;
-    }
+    int64_t unit = j.decoder ? 1 : graft_vae_factor(&j.vae->arch);
+    bool whole = !j.tile || (j.tile >= j.in[1] / unit && j.tile >= j.in[2] / unit);
     graft_task_phase(task, j.decoder ? "decode" : "encode");
-    if (!tile || tile >= longest)
+    if (whole)
         st = graft_exe_run(b, j.vae->engine->arenas, (const void *[]){in}, (void *[]){out}, task,
                            NULL, e);
     else
-        st = run_tiled(&j, b, tile, in, out, task, e);
+        st = run_tiled(&j, b, j.tile, in, out, task, e);
     graft_binding_release(b);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Running a VAE over one picture in overlapping tiles whose seams are blended linearly. */
+/* Running a VAE over one picture in overlapping tiles whose seams are blended. */
 #ifndef GRAFT_API_TILES_H
 #define GRAFT_API_TILES_H
 #include "engine/api/objects.h"
@@ -17,4 +17,6 @@ typedef struct graft_tile_job {
  * nothing is to be run, `out` is left alone. */
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e);
+/* Compiles and packs what such a run needs. */
+graft_status graft_tiles_prepare(const graft_tile_job *job, const graft_task *task, graft_err *e);
 #endif

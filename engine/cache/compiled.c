@@ -112,29 +112,34 @@ static graft_status from_text(const char *text, size_t size, graft_graph **g, in
                 : graft_fail(e, GRAFT_E_FORMAT, "variants do not fit the graph");
 }
 
-static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key, graft_graph **g,
-                 int32_t **variant)
+static const graft_log *log_of(const graft_task *task)
+{
+    return task ? &task->log : NULL;
+}
+
+static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+                 const graft_task *task, graft_graph **g, int32_t **variant)
 {
     char *text = NULL;
     size_t size = 0;
     graft_err e = GRAFT_ERR_INIT;
     if (!c->disk || !job->use_disk ||
-        graft_disk_cache_read(c->disk, GRAFT_DISK_GRAPH, key, &text, &size))
+        graft_disk_cache_read(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), &text, &size))
         return false;
     graft_status st = from_text(text, size, g, variant, &e);
     if (st && st != GRAFT_E_NOMEM)
-        graft_disk_cache_reject(c->disk, GRAFT_DISK_GRAPH, key, "not readable");
+        graft_disk_cache_reject(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), "not readable");
     graft_free(text);
     return st == GRAFT_OK;
 }
 
 static void store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
-                  const graft_exe *x)
+                  const graft_task *task, const graft_exe *x)
 {
     size_t size;
     if (!c->disk || !job->use_disk) return;
     char *text = to_text(x, &size);
-    if (text) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, text, size);
+    if (text) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), text, size);
     graft_free(text);
 }
 
@@ -205,7 +210,7 @@ static graft_exe *revive(graft_compiled *c, const graft_compile_job *job, graft_
     graft_graph *g = NULL;
     graft_exe *x = NULL;
     int32_t *variant = NULL;
-    if (!load(c, job, key, &g, &variant)) return NULL;
+    if (!load(c, job, key, task, &g, &variant)) return NULL;
     graft_exe_choices choices = {variant, g->n_nodes};
     if (graft_exe_create(g, job->backend, &choices, task, &x, NULL)) {
         graft_graph_destroy(g);
@@ -242,7 +247,7 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
     if (!x) {
         graft_status st = build(c, job, task, &x, e);
         if (st) return st;
-        store(c, job, key, x);
+        store(c, job, key, task, x);
     }
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);

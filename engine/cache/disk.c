@@ -65,10 +65,16 @@ const char *graft_disk_cache_folder(const graft_disk_cache *c)
     return c->folder;
 }
 
-static void complain(graft_disk_cache *c, const graft_err *e)
+/* Whom to tell. */
+static const graft_log *ear_of(const graft_disk_cache *c, const graft_log *log)
+{
+    return log && log->line ? log : &c->log;
+}
+
+static void complain(graft_disk_cache *c, const graft_log *log, const graft_err *e)
 {
     if (atomic_exchange(&c->complained, 1)) return;
-    graft_log_printf(&c->log, GRAFT_LOG_WARN, "cache: work goes on without it: %s", e->text);
+    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: work goes on without it: %s", e->text);
 }
 
 static char *path_of(const graft_disk_cache *c, graft_disk_kind kind, graft_hash key)
@@ -99,14 +105,14 @@ static const char *fault_of(const char *data, size_t size, graft_disk_kind kind,
     return NULL;
 }
 
-static void throw_away(graft_disk_cache *c, const char *path, const char *why)
+static void throw_away(graft_disk_cache *c, const graft_log *log, const char *path, const char *why)
 {
-    graft_log_printf(&c->log, GRAFT_LOG_WARN, "cache: %s is %s; it is made anew", path, why);
+    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: %s is %s; it is made anew", path, why);
     unlink(path);
 }
 
 graft_status graft_disk_cache_read(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                                   char **data, size_t *size)
+                                   const graft_log *log, char **data, size_t *size)
 {
     char *path = path_of(c, kind, key), *bytes = NULL, hex[33];
     graft_err e = GRAFT_ERR_INIT;
@@ -115,13 +121,13 @@ graft_status graft_disk_cache_read(graft_disk_cache *c, graft_disk_kind kind, gr
     graft_hash_hex(key, hex);
     graft_status st = graft_file_read(path, ENTRY_MAX_BYTES, &bytes, &n, &e);
     if (st == GRAFT_E_LIMIT) {
-        throw_away(c, path, "too large");
+        throw_away(c, log, path, "too large");
     } else if (st) {
-        if (st == GRAFT_E_IO) complain(c, &e);
+        if (st == GRAFT_E_IO) complain(c, log, &e);
     } else {
         const char *fault = fault_of(bytes, n, kind, hex);
         if (fault) {
-            throw_away(c, path, fault);
+            throw_away(c, log, path, fault);
             st = GRAFT_E_NOTFOUND;
         } else {
             *size = n - sizeof(file_header);
@@ -137,10 +143,10 @@ graft_status graft_disk_cache_read(graft_disk_cache *c, graft_disk_kind kind, gr
 }
 
 void graft_disk_cache_reject(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                             const char *why)
+                             const graft_log *log, const char *why)
 {
     char *path = path_of(c, kind, key);
-    if (path) throw_away(c, path, why);
+    if (path) throw_away(c, log, path, why);
     graft_free(path);
 }
 
@@ -256,7 +262,7 @@ static void evict(graft_disk_cache *c, const char *keep)
 }
 
 void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                            const void *data, size_t size)
+                            const graft_log *log, const void *data, size_t size)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_str s = GRAFT_STR_INIT;
@@ -276,7 +282,7 @@ void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_has
     if (!st) st = graft_dir_make(c->folder, &e);
     if (!st) st = graft_file_write(path, s.data, s.len, &e);
     if (st) {
-        complain(c, &e);
+        complain(c, log, &e);
     } else {
         evict(c, hex);
         sweep(c, LEFTOVER_MAX_SECONDS);

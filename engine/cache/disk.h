@@ -28,16 +28,18 @@ typedef struct graft_disk_cache graft_disk_cache; /* any thread */
 graft_status graft_disk_cache_create(const char *folder, uint64_t max_bytes, const graft_log *log,
                                      graft_disk_cache **out, graft_err *e);
 void graft_disk_cache_destroy(graft_disk_cache *c);
-/* *data is terminated with a zero byte and freed with graft_free(); GRAFT_E_NOTFOUND when there is
+/* `log` of these: who asked, and hears about trouble; NULL, or silent: the cache's own log.
+ *
+ * *data is terminated with a zero byte and freed with graft_free(); GRAFT_E_NOTFOUND when there is
  * no usable entry. */
 graft_status graft_disk_cache_read(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                                   char **data, size_t *size);
+                                   const graft_log *log, char **data, size_t *size);
 /* Failures are reported to the log and otherwise without effect. */
 void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                            const void *data, size_t size);
+                            const graft_log *log, const void *data, size_t size);
 /* For an entry whose checksum holds but whose content makes no sense: reports and removes it. */
 void graft_disk_cache_reject(graft_disk_cache *c, graft_disk_kind kind, graft_hash key,
-                             const char *why);
+                             const graft_log *log, const char *why);
 /* Keeps other processes from the same between a read and a write. Waits at most two seconds: -1
  * then, and where the folder cannot be locked; going on is safe, but results of others may be lost.
  */

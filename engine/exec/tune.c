@@ -138,12 +138,12 @@ static bool parse_line(char **p, graft_hash *signature, graft_trial *trial)
 }
 
 /* Adds what the file knows; a file that cannot be read back leaves the table as far as it came. */
-static void merge_file(graft_tuner *t, table *k)
+static void merge_file(graft_tuner *t, table *k, const graft_log *log)
 {
     static const char title[] = "graft-tuning 1\n";
     char *text = NULL;
     size_t size = 0;
-    if (graft_disk_cache_read(t->disk, GRAFT_DISK_TUNING, k->backend, &text, &size)) return;
+    if (graft_disk_cache_read(t->disk, GRAFT_DISK_TUNING, k->backend, log, &text, &size)) return;
     char *p = text + sizeof title - 1;
     bool ok = size >= sizeof title - 1 && memcmp(text, title, sizeof title - 1) == 0;
     while (ok && *p) {
@@ -155,7 +155,7 @@ static void merge_file(graft_tuner *t, table *k)
     graft_free(text);
 }
 
-static void write_file(graft_tuner *t, const table *k)
+static void write_file(graft_tuner *t, const table *k, const graft_log *log)
 {
     graft_str s = GRAFT_STR_INIT;
     graft_str_puts(&s, "graft-tuning 1\n");
@@ -168,19 +168,20 @@ static void write_file(graft_tuner *t, const table *k)
             graft_str_printf(&s, " %llu", (unsigned long long)r->ns[v]);
         graft_str_puts(&s, "\n");
     }
-    if (!s.failed) graft_disk_cache_write(t->disk, GRAFT_DISK_TUNING, k->backend, s.data, s.len);
+    if (!s.failed)
+        graft_disk_cache_write(t->disk, GRAFT_DISK_TUNING, k->backend, log, s.data, s.len);
     graft_str_finish(&s);
 }
 
 /* Other processes may have written since: their results are taken over first. */
-static void save(graft_tuner *t, graft_hash backend)
+static void save(graft_tuner *t, graft_hash backend, const graft_log *log)
 {
     int lock = graft_disk_cache_lock(t->disk);
     pthread_mutex_lock(&t->lock);
     table *k = table_of(t, backend);
     if (k) {
-        merge_file(t, k);
-        write_file(t, k);
+        merge_file(t, k, log);
+        write_file(t, k, log);
     }
     pthread_mutex_unlock(&t->lock);
     graft_disk_cache_unlock(lock);
@@ -202,12 +203,13 @@ static int costly_first(const void *a, const void *b)
 }
 
 static graft_status look_up(graft_tuner *t, const graft_tuner_request *rq,
-                            const graft_hash *signature, int32_t *variant, graft_err *e)
+                            const graft_hash *signature, const graft_task *task, int32_t *variant,
+                            graft_err *e)
 {
     pthread_mutex_lock(&t->lock);
     table *k = table_of(t, rq->exe->backend->identity);
     if (k && t->disk && rq->use_disk && !k->loaded) {
-        merge_file(t, k);
+        merge_file(t, k, task ? &task->log : NULL);
         k->loaded = true;
     }
     for (size_t i = 0; k && i < rq->exe->graph->n_nodes; i++) {
@@ -273,7 +275,7 @@ static graft_status run_trials(graft_tuner *t, const graft_tuner_request *rq, co
         any |= k && add(k, list[i].signature, &trial);
         pthread_mutex_unlock(&t->lock);
     }
-    if (any && t->disk && rq->use_disk) save(t, x->backend->identity);
+    if (any && t->disk && rq->use_disk) save(t, x->backend->identity, task ? &task->log : NULL);
     return st;
 }
 
@@ -304,14 +306,14 @@ graft_status graft_tuner_choose(graft_tuner *t, const graft_tuner_request *rq,
     }
     for (size_t i = 0; i < g->n_nodes; i++)
         signature[i] = graft_tuner_signature(g, i, rq->exe->backend);
-    GRAFT_TRY(look_up(t, rq, signature, variant, e));
+    GRAFT_TRY(look_up(t, rq, signature, task, variant, e));
     if (collect(t, rq->exe, signature, list)) {
         GRAFT_TRY(begin_timing(t, task, e));
         /* Others may have timed the same operators meanwhile. */
         size_t n = collect(t, rq->exe, signature, list);
         st = run_trials(t, rq, list, n, task, e);
         pthread_mutex_unlock(&t->timing);
-        if (!st) st = look_up(t, rq, signature, variant, e);
+        if (!st) st = look_up(t, rq, signature, task, variant, e);
     }
 out:
     graft_free(signature);

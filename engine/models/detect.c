@@ -51,8 +51,11 @@ static int32_t dim_of(const graft_st_tensor *t, int i)
 
 static int32_t transformer_depth(const graft_safetensors *f, const char *prefix, const char *block)
 {
+    /* Two names, so that a file that lacks one of them is refused by that name. */
     int32_t n = 0;
-    while (n < 64 && find(f, prefix, "%s.1.transformer_blocks.%d.norm1.weight", block, n)) n++;
+    while (n < 64 && (find(f, prefix, "%s.1.transformer_blocks.%d.norm1.weight", block, n) ||
+                      find(f, prefix, "%s.1.transformer_blocks.%d.attn1.to_q.weight", block, n)))
+        n++;
     return n;
 }
 
@@ -212,7 +215,7 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, co
     out->encoder = in != NULL;
     out->in_channels = in ? dim_of(in, 1) : out->out_channels;
     const graft_st_tensor *post = find(f, prefix, "post_quant_conv.weight");
-    out->quant_conv = post != NULL;
+    out->quant_conv = post || find(f, prefix, "quant_conv.weight");
     out->embed_dim = post ? dim_of(post, 1) : out->z_channels;
     return GRAFT_OK;
 }

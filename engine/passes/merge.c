@@ -88,7 +88,8 @@ graft_status graft_pass_merge(graft_graph *g, graft_err *e)
             const graft_gnode *b = &g->node[k];
             if (b->op == GRAFT_OP_LINEAR && b->in[0] == a->in[0] &&
                 (b->in[GRAFT_LINEAR_BIAS] < 0) == (a->in[GRAFT_LINEAR_BIAS] < 0) &&
-                g->value[b->out].dtype == g->value[a->out].dtype && mergeable(g, b) &&
+                g->value[b->out].dtype == g->value[a->out].dtype &&
+                b->attrs.quant == a->attrs.quant && mergeable(g, b) &&
                 attention_of(g, b->out) == attention_of(g, a->out))
                 member[n++] = k;
         }

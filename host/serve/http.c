@@ -10,10 +10,10 @@
 
 void graft_http_request_finish(graft_http_request *q)
 {
-    char **const text[] = {&q->path,          &q->host,          &q->origin,
-                           &q->authorization, &q->cookie,        &q->content_type,
-                           &q->if_none_match, &q->accept_encoding, &q->fetch_site,
-                           &q->fetch_mode,    &q->fetch_dest,    &q->request_headers};
+    char **const text[] = {
+        &q->path,       &q->host,         &q->origin,        &q->authorization,
+        &q->cookie,     &q->content_type, &q->if_none_match, &q->accept_encoding,
+        &q->fetch_site, &q->fetch_mode,   &q->fetch_dest,    &q->request_headers};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) graft_free(*text[i]);
     for (size_t i = 0; i < q->n_arg; i++) graft_free(q->arg[i]);
     graft_free(q->arg);
@@ -176,8 +176,8 @@ graft_status graft_http_error(graft_http_response *r, int status, const char *te
     return graft_http_str(r, status, &s, e);
 }
 
-void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q,
-                            graft_http_blob *b, const char *type)
+void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q, graft_http_blob *b,
+                            const char *type)
 {
     graft_http_empty(r, 200);
     graft_http_header(r, "etag:", b->etag);

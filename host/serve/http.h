@@ -83,8 +83,8 @@ graft_status graft_http_tree(graft_http_response *r, int status, const cJSON *js
 /* {"error": text}. */
 graft_status graft_http_error(graft_http_response *r, int status, const char *text, graft_err *e);
 /* 200 with shared bytes, or 304 when the client has them. Takes a reference of its own. */
-void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q,
-                            graft_http_blob *b, const char *type);
+void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q, graft_http_blob *b,
+                            const char *type);
 
 /* By the name's ending, for files of a web root and of /view; "application/octet-stream" when
  * unknown. */

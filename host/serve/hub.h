@@ -14,11 +14,11 @@
 /* A frame, or two forms of it: clients that announced "supports_preview_metadata" get `rich`. */
 typedef struct graft_hub_message {
     struct graft_hub_message *next;
-    char *client; /* NULL: everybody */
+    char *client;          /* NULL: everybody */
     uint8_t *plain, *rich; /* with headroom before the data; rich may be NULL */
     size_t plain_size, rich_size;
     bool binary, log; /* log: only clients that subscribed to log lines */
-    size_t refs; /* the sending thread's */
+    size_t refs;      /* the sending thread's */
 } graft_hub_message;
 
 typedef struct graft_hub {

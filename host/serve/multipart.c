@@ -6,8 +6,8 @@
 
 #include "host/serve/http.h"
 
-/* The value of `name` in "form-data; name=value; name=\"value\""; false when it is not there or does
- * not fit. */
+/* The value of `name` in "form-data; name=value; name=\"value\""; false when it is not there or
+ * does not fit. */
 static bool parameter(const char *text, const char *name, char *out, size_t room)
 {
     size_t n = strlen(name);

@@ -11,7 +11,7 @@
 
 typedef struct graft_part {
     char name[64];
-    char filename[256]; /* "" for a plain field */
+    char filename[256];  /* "" for a plain field */
     const uint8_t *data; /* into the body */
     size_t size;
 } graft_part;

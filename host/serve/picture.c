@@ -26,16 +26,16 @@ static void *resize(void *p, size_t size)
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
 #define STBI_MAX_DIMENSIONS 32768
-#define STBI_MALLOC(n) graft_malloc(n)
-#define STBI_REALLOC(p, n) resize(p, n)
-#define STBI_FREE(p) graft_free(p)
+#define STBI_MALLOC(n)      graft_malloc(n)
+#define STBI_REALLOC(p, n)  resize(p, n)
+#define STBI_FREE(p)        graft_free(p)
 #include <stb/stb_image.h>
 #define STB_IMAGE_WRITE_STATIC
 #define STB_IMAGE_WRITE_IMPLEMENTATION
 #define STBI_WRITE_NO_STDIO
-#define STBIW_MALLOC(n) graft_malloc(n)
+#define STBIW_MALLOC(n)     graft_malloc(n)
 #define STBIW_REALLOC(p, n) resize(p, n)
-#define STBIW_FREE(p) graft_free(p)
+#define STBIW_FREE(p)       graft_free(p)
 #include <stb/stb_image_write.h>
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -57,8 +57,7 @@ static graft_status encode(const uint8_t *rgb, int width, int height, int channe
     return ok && *out ? GRAFT_OK : graft_fail_nomem(e, "a picture");
 }
 
-graft_status graft_picture_preview(const graft_tensor *t, uint8_t **out, size_t *size,
-                                   graft_err *e)
+graft_status graft_picture_preview(const graft_tensor *t, uint8_t **out, size_t *size, graft_err *e)
 {
     if (t->ndim != 3 || t->shape[2] != 3 || t->dtype_code != 1 || t->dtype_bits != 8 ||
         t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > 32768 || t->shape[1] > 32768)
@@ -72,8 +71,8 @@ graft_status graft_picture_preview(const graft_tensor *t, uint8_t **out, size_t 
     for (int64_t y = 0; y < h; y++)
         for (int64_t x = 0; x < w; x++)
             for (int64_t c = 0; c < 3; c++)
-                rgb[(y * w + x) * 3 + c] = data[y * every * t->stride[0] +
-                                                x * every * t->stride[1] + c * t->stride[2]];
+                rgb[(y * w + x) * 3 + c] =
+                    data[y * every * t->stride[0] + x * every * t->stride[1] + c * t->stride[2]];
     graft_status st = encode(rgb, (int)w, (int)h, 3, 90, out, size, e);
     graft_free(rgb);
     return st;

@@ -18,8 +18,7 @@ typedef struct graft_picture {
     int width, height;
 } graft_picture;
 /* PNG, JPEG, BMP, GIF and what else stb_image reads; orientation tags are not followed. */
-graft_status graft_picture_read(const uint8_t *data, size_t size, graft_picture *out,
-                                graft_err *e);
+graft_status graft_picture_read(const uint8_t *data, size_t size, graft_picture *out, graft_err *e);
 void graft_picture_finish(graft_picture *p);
 /* Transparency is dropped. quality: 1-100. */
 graft_status graft_picture_jpeg(const graft_picture *p, int quality, uint8_t **out, size_t *size,

@@ -111,7 +111,8 @@ static void refuse(graft_serve *s, const graft_http_request *q, graft_verdict v,
     }
     snprintf(line, sizeof line, "refused: %.80s, Host \"%.80s\", Origin \"%.80s\" (%s)", q->path,
              q->host ? q->host : "", q->origin ? q->origin : "",
-             v == GRAFT_VERDICT_HOST ? "see --allow-host" : "another site's page; see --cors-origin");
+             v == GRAFT_VERDICT_HOST ? "see --allow-host"
+                                     : "another site's page; see --cors-origin");
     graft_logs_line(&s->logs, GRAFT_LOG_WARN, line);
     graft_http_empty(r, 403);
 }
@@ -133,8 +134,9 @@ void graft_serve_answer(graft_serve *s, const graft_http_request *q, graft_http_
     graft_http_header(r, "x-content-type-options:", "nosniff");
     if (v == GRAFT_VERDICT_OK && graft_security_by_argument(&s->security, q)) {
         char cookie[280];
-        int n = snprintf(cookie, sizeof cookie, "graft_token=%s; Path=/; HttpOnly; SameSite=Strict%s",
-                         s->security.token, q->tls ? "; Secure" : "");
+        int n =
+            snprintf(cookie, sizeof cookie, "graft_token=%s; Path=/; HttpOnly; SameSite=Strict%s",
+                     s->security.token, q->tls ? "; Secure" : "");
         if (n < (int)sizeof cookie) graft_http_header(r, "set-cookie:", cookie);
     }
 }

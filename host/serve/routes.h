@@ -10,8 +10,8 @@ typedef graft_status graft_route(graft_serve *s, const graft_http_request *q, co
 /* routes_prompt.c */
 graft_route graft_route_prompt_post, graft_route_prompt_get;
 /* routes_queue.c */
-graft_route graft_route_queue_get, graft_route_queue_post, graft_route_interrupt,
-    graft_route_free, graft_route_history_get, graft_route_history_one, graft_route_history_post;
+graft_route graft_route_queue_get, graft_route_queue_post, graft_route_interrupt, graft_route_free,
+    graft_route_history_get, graft_route_history_one, graft_route_history_post;
 /* routes_info.c */
 graft_route graft_route_object_info, graft_route_object_info_one, graft_route_system_stats,
     graft_route_features, graft_route_empty_object, graft_route_bad_request;

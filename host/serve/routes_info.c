@@ -129,8 +129,8 @@ static long long free_memory(void)
     return kb * 1024;
 }
 
-graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     graft_str t = GRAFT_STR_INIT;
     long long total = (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
@@ -153,8 +153,8 @@ graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *
     return graft_http_str(r, 200, &t, e);
 }
 
-graft_status graft_route_empty_object(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_empty_object(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     graft_str t = GRAFT_STR_INIT;
     (void)s, (void)q, (void)rest;

@@ -101,8 +101,7 @@ static void put_error(graft_str *t, const char *messages)
 static void put_workflow_id(graft_str *t, const char *extra)
 {
     cJSON *json = parse(extra);
-    const cJSON *workflow =
-        graft_tree_get(graft_tree_get(json, "extra_pnginfo"), "workflow");
+    const cJSON *workflow = graft_tree_get(graft_tree_get(json, "extra_pnginfo"), "workflow");
     const char *id = graft_json_str(workflow, "id", NULL);
     if (id)
         put_text(t, "workflow_id", id);
@@ -118,8 +117,9 @@ static void put_full(graft_str *t, const graft_store_row *row)
     graft_str_puts(t, ",\"outputs\":");
     graft_str_puts(t, row->outputs ? row->outputs : "{}");
     if (done) {
-        graft_str_printf(t, ",\"execution_status\":{\"status_str\":\"%s\",\"completed\":%s,"
-                            "\"messages\":",
+        graft_str_printf(t,
+                         ",\"execution_status\":{\"status_str\":\"%s\",\"completed\":%s,"
+                         "\"messages\":",
                          good ? "success" : "error", good ? "true" : "false");
         graft_str_puts(t, row->messages ? row->messages : "[]");
         graft_str_puts(t, "}");
@@ -222,8 +222,8 @@ graft_status graft_route_jobs_one(graft_serve *s, const graft_http_request *q, c
     (void)q;
     graft_status st = graft_store_rows(s->store, &query, on_row, &a, &total, e);
     if (!st)
-        st = a.n ? graft_http_str(r, 200, &a.text, e)
-                 : graft_http_error(r, 404, "Job not found", e);
+        st =
+            a.n ? graft_http_str(r, 200, &a.text, e) : graft_http_error(r, 404, "Job not found", e);
     graft_str_finish(&a.text);
     return st;
 }

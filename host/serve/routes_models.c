@@ -107,9 +107,9 @@ graft_status graft_route_experiment_folder(graft_serve *s, const graft_http_requ
             stat(path, &info) == 0) {
             graft_str_puts(&t, t.len > 1 ? ",{\"name\":" : "{\"name\":");
             graft_str_json(&t, names[i]);
-            graft_str_printf(&t, ",\"pathIndex\":0,\"modified\":%lld,\"created\":%lld,\"size\":%lld}",
-                             (long long)info.st_mtime, (long long)info.st_ctime,
-                             (long long)info.st_size);
+            graft_str_printf(
+                &t, ",\"pathIndex\":0,\"modified\":%lld,\"created\":%lld,\"size\":%lld}",
+                (long long)info.st_mtime, (long long)info.st_ctime, (long long)info.st_size);
         }
         graft_free(path);
     }

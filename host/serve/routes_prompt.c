@@ -10,8 +10,8 @@
 #include "host/validate.h"
 
 /* {"error": {type, message, details, extra_info: {}}, "node_errors": {}}. */
-static graft_status fault(graft_http_response *r, int status, const char *type,
-                          const char *message, const char *details, graft_err *e)
+static graft_status fault(graft_http_response *r, int status, const char *type, const char *message,
+                          const char *details, graft_err *e)
 {
     graft_str s = GRAFT_STR_INIT;
     graft_str_printf(&s, "{\"error\":{\"type\":\"%s\",\"message\":", type);
@@ -90,8 +90,8 @@ static graft_status validate(graft_serve *s, cJSON *body, graft_validation *v, g
         cJSON_ArrayForEach(item, list) if (cJSON_IsString(item)) target[n++] = item->valuestring;
     }
     cJSON *prompt = cJSON_DetachItemFromObjectCaseSensitive(body, "prompt");
-    graft_status st = graft_validate(s->session.registry, &s->session.services.host, prompt,
-                                     target, n, v, e);
+    graft_status st =
+        graft_validate(s->session.registry, &s->session.services.host, prompt, target, n, v, e);
     graft_free(target);
     return st;
 }

@@ -67,8 +67,8 @@ graft_status graft_route_queue_post(graft_serve *s, const graft_http_request *q,
     return edit(s, q, GRAFT_STORE_PENDING, r, e);
 }
 
-graft_status graft_route_history_post(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_history_post(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     (void)rest;
     return edit(s, q, GRAFT_STORE_DONE, r, e);
@@ -122,8 +122,8 @@ graft_status graft_route_history_get(graft_serve *s, const graft_http_request *q
     graft_str text = GRAFT_STR_INIT;
     (void)rest;
     graft_str_puts(&text, "{");
-    graft_status st = graft_store_history_json(s->store, number(q, "max_items"),
-                                               number(q, "offset"), &text, e);
+    graft_status st =
+        graft_store_history_json(s->store, number(q, "max_items"), number(q, "offset"), &text, e);
     graft_str_puts(&text, "}");
     if (!st) st = graft_http_str(r, 200, &text, e);
     graft_str_finish(&text);

@@ -20,8 +20,8 @@ graft_status graft_route_users_post(graft_serve *s, const graft_http_request *q,
     return graft_http_error(r, 400, "Duplicate username.", e);
 }
 
-graft_status graft_route_settings_get(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_settings_get(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     graft_str t = GRAFT_STR_INIT;
     (void)q, (void)rest;
@@ -71,8 +71,8 @@ graft_status graft_route_settings_post(graft_serve *s, const graft_http_request 
     return st;
 }
 
-graft_status graft_route_setting_post(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_setting_post(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     graft_err why = GRAFT_ERR_INIT;
     cJSON *body = NULL;

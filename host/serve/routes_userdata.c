@@ -134,8 +134,7 @@ graft_status graft_route_userdata_list2(graft_serve *s, const graft_http_request
         graft_str_puts(&t, ",\"path\":");
         graft_str_json(&t, path.data ? path.data : "");
         graft_str_printf(&t, ",\"type\":\"%s\"", S_ISDIR(info.st_mode) ? "directory" : "file");
-        if (S_ISREG(info.st_mode))
-            graft_str_printf(&t, ",\"size\":%lld", (long long)info.st_size);
+        if (S_ISREG(info.st_mode)) graft_str_printf(&t, ",\"size\":%lld", (long long)info.st_size);
         graft_str_printf(&t, ",\"modified\":%lld}", (long long)info.st_mtime);
         graft_str_finish(&path);
     }
@@ -152,8 +151,8 @@ static int file_of(graft_serve *s, const char *name, char **path)
     return st == GRAFT_E_NOMEM ? 500 : 403;
 }
 
-graft_status graft_route_userdata_get(graft_serve *s, const graft_http_request *q,
-                                      const char *rest, graft_http_response *r, graft_err *e)
+graft_status graft_route_userdata_get(graft_serve *s, const graft_http_request *q, const char *rest,
+                                      graft_http_response *r, graft_err *e)
 {
     char *path = NULL, *data = NULL;
     size_t size;

@@ -38,7 +38,7 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     char *name = graft_strdup(given);
     if (!name) return 500;
     const char *noted = take_note(name);
-    const char *root = graft_folders_root(&s->session.folders, noted                 ? noted
+    const char *root = graft_folders_root(&s->session.folders, noted           ? noted
                                                                : type && *type ? type
                                                                                : "output");
     int status = 0;
@@ -47,8 +47,8 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     } else {
         if (sub && *sub) graft_str_printf(&full, "%s/", sub);
         graft_str_puts(&full, name);
-        graft_status st = full.failed ? GRAFT_E_NOMEM
-                                      : graft_path_inside(root, full.data, path, NULL);
+        graft_status st =
+            full.failed ? GRAFT_E_NOMEM : graft_path_inside(root, full.data, path, NULL);
         if (st == GRAFT_E_NOMEM)
             status = 500;
         else if (st)
@@ -169,7 +169,8 @@ struct file {
 static int newest_first(const void *a, const void *b)
 {
     const struct file *x = a, *y = b;
-    return x->time != y->time ? (x->time < y->time) - (x->time > y->time) : strcmp(x->name, y->name);
+    return x->time != y->time ? (x->time < y->time) - (x->time > y->time)
+                              : strcmp(x->name, y->name);
 }
 
 /* The files at the top of a folder. */

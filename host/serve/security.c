@@ -15,8 +15,8 @@ bool graft_security_equal(const char *a, const char *b)
     return diff == 0;
 }
 
-/* Splits "host:port", "[::1]:port", "host"; port "" when it is not there. False for anything that is
- * no authority. */
+/* Splits "host:port", "[::1]:port", "host"; port "" when it is not there. False for anything that
+ * is no authority. */
 static bool split(const char *authority, char host[NAME], char port[8])
 {
     size_t n;
@@ -58,7 +58,8 @@ bool graft_security_loopback(const char *host)
     size_t n = strlen(host);
     if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
     if (inet_pton(AF_INET6, host, &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(host, "localhost") == 0 || (n > 10 && strcasecmp(host + n - 10, ".localhost") == 0);
+    return strcasecmp(host, "localhost") == 0 ||
+           (n > 10 && strcasecmp(host + n - 10, ".localhost") == 0);
 }
 
 /* A page can only reach us under a name of its own if that name is in Host; an address cannot be
@@ -68,8 +69,7 @@ static bool host_ok(const graft_security *s, const graft_http_request *q)
     char host[NAME], port[8];
     if (!q->host || !*q->host) return true; /* HTTP/1.0; no browser does that */
     if (!split(q->host, host, port)) return false;
-    return is_address(host) || graft_security_loopback(host) ||
-           strcasecmp(host, s->listen) == 0 ||
+    return is_address(host) || graft_security_loopback(host) || strcasecmp(host, s->listen) == 0 ||
            (s->allow_host && graft_http_has_word(s->allow_host, host));
 }
 

@@ -28,10 +28,10 @@ typedef struct graft_serve {
     graft_store *store;
     graft_queue queue;
     graft_sink sink;
-    graft_executor *executor; /* the worker's */
-    char *users;              /* absolute folder of the files of /userdata */
-    char *web_root;           /* NULL: there is no page */
-    int64_t max_upload;       /* bytes of one request body */
+    graft_executor *executor;          /* the worker's */
+    char *users;                       /* absolute folder of the files of /userdata */
+    char *web_root;                    /* NULL: there is no page */
+    int64_t max_upload;                /* bytes of one request body */
     graft_http_blob *info, *info_gzip; /* main thread: rendered /object_info */
     double info_at;
     void (*subscribe)(void *ctx, const char *client, bool on); /* to log lines; main thread */

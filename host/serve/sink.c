@@ -7,9 +7,9 @@
 #include "host/serve/clock.h"
 #include "host/serve/picture.h"
 
-#define STATE_NODES 200     /* newest nodes that a progress_state lists */
-#define PROGRESS_GAP 0.02   /* seconds between two messages about steps */
-#define PREVIEW_GAP 0.1
+#define STATE_NODES  200  /* newest nodes that a progress_state lists */
+#define PROGRESS_GAP 0.02 /* seconds between two messages about steps */
+#define PREVIEW_GAP  0.1
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews)
 {
@@ -433,11 +433,8 @@ graft_events graft_sink_events(graft_sink *s)
 
 void graft_sink_fail(graft_sink *s, const graft_err *why)
 {
-    graft_run_error error = {.code = why->code,
-                             .node_id = "",
-                             .class_type = "",
-                             .input = "",
-                             .text = why->text};
+    graft_run_error error = {
+        .code = why->code, .node_id = "", .class_type = "", .input = "", .text = why->text};
     if (!s->messages.len) on_start(s, 0);
     on_error(s, &error);
 }
@@ -495,8 +492,9 @@ void graft_sink_progress(graft_sink *s, const char *id, graft_str *out)
             graft_str_json(out, n->phase);
         else
             graft_str_puts(out, "null");
-        graft_str_printf(out, ",\"value\":%llu,\"max\":%llu,\"rate\":",
-                         (unsigned long long)n->value, (unsigned long long)n->max);
+        graft_str_printf(out,
+                         ",\"value\":%llu,\"max\":%llu,\"rate\":", (unsigned long long)n->value,
+                         (unsigned long long)n->max);
         if (n->rate > 0)
             graft_str_printf(out, "%.4g", n->rate);
         else

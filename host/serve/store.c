@@ -80,8 +80,8 @@ static graft_status mark_interrupted(graft_store *s, const char *id, int64_t sta
     long long t = started;
     graft_str_puts(&messages, "[[\"execution_start\",{\"prompt_id\":");
     graft_str_json(&messages, id);
-    graft_str_printf(&messages, ",\"timestamp\":%lld}],[\"execution_interrupted\",{\"prompt_id\":",
-                     t);
+    graft_str_printf(&messages,
+                     ",\"timestamp\":%lld}],[\"execution_interrupted\",{\"prompt_id\":", t);
     graft_str_json(&messages, id);
     graft_str_printf(&messages,
                      ",\"node_id\":\"\",\"node_type\":\"\",\"executed\":[],\"reason\":"
@@ -94,8 +94,8 @@ static graft_status mark_interrupted(graft_store *s, const char *id, int64_t sta
     return st;
 }
 
-graft_status graft_store_open(const char *path, const graft_store_limits *limits,
-                              graft_store **out, int64_t *interrupted, graft_err *e)
+graft_status graft_store_open(const char *path, const graft_store_limits *limits, graft_store **out,
+                              int64_t *interrupted, graft_err *e)
 {
     graft_store *s = graft_calloc(1, sizeof *s);
     *out = NULL;
@@ -359,8 +359,7 @@ graft_status graft_store_delete(graft_store *s, graft_store_state state, const c
 {
     *changed = 0;
     pthread_mutex_lock(&s->lock);
-    graft_status st =
-        id ? delete_one(s, state, id, changed, e) : delete_all(s, state, changed, e);
+    graft_status st = id ? delete_one(s, state, id, changed, e) : delete_all(s, state, changed, e);
     pthread_mutex_unlock(&s->lock);
     return st;
 }

@@ -1,8 +1,8 @@
 /* What survives the process: jobs (pending, running, finished) and settings, in one SQLite file.
  *
- * Journal mode WAL with synchronous NORMAL: what was stored survives the death of the process at any
- * point; the last few transactions may be lost when the whole machine loses power. All functions:
- * any thread; each is one transaction. */
+ * Journal mode WAL with synchronous NORMAL: what was stored survives the death of the process at
+ * any point; the last few transactions may be lost when the whole machine loses power. All
+ * functions: any thread; each is one transaction. */
 #ifndef GRAFT_HOST_SERVE_STORE_H
 #define GRAFT_HOST_SERVE_STORE_H
 #include <stdbool.h>
@@ -28,18 +28,18 @@ typedef struct graft_store_limits {
 
 /* Opens or creates. Jobs that were running when the last process died become history entries that
  * say "interrupted"; *interrupted counts them. */
-graft_status graft_store_open(const char *path, const graft_store_limits *limits,
-                              graft_store **out, int64_t *interrupted, graft_err *e);
+graft_status graft_store_open(const char *path, const graft_store_limits *limits, graft_store **out,
+                              int64_t *interrupted, graft_err *e);
 void graft_store_close(graft_store *s); /* NULL is fine */
 
 typedef struct graft_store_job {
     int64_t seq; /* set by the store */
     double number;
     char *id;
-    char *client;  /* NULL: none */
-    char *prompt;  /* JSON object */
-    char *extra;   /* JSON object */
-    char *outputs; /* JSON array of the ids of the outputs to run */
+    char *client;    /* NULL: none */
+    char *prompt;    /* JSON object */
+    char *extra;     /* JSON object */
+    char *outputs;   /* JSON array of the ids of the outputs to run */
     int64_t created; /* ms since 1970 */
 } graft_store_job;
 void graft_store_job_finish(graft_store_job *j);
@@ -53,7 +53,7 @@ graft_status graft_store_next(graft_store *s, int64_t now, graft_store_job *out,
 
 typedef struct graft_store_end {
     const char *id;
-    const char *status; /* "success", "error", "interrupted" */
+    const char *status;                    /* "success", "error", "interrupted" */
     const char *messages, *outputs, *meta; /* JSON: array, object, object */
     int64_t ended;
 } graft_store_end;
@@ -87,8 +87,8 @@ typedef struct graft_store_row {
     int64_t created, started, ended; /* 0: not yet */
 } graft_store_row;
 typedef struct graft_store_query {
-    const char *id;      /* NULL: any */
-    uint32_t kinds;      /* bits of graft_store_kind; 0: all */
+    const char *id;       /* NULL: any */
+    uint32_t kinds;       /* bits of graft_store_kind; 0: all */
     const char *workflow; /* extra_pnginfo.workflow.id; NULL: any */
     bool by_duration, ascending;
     int64_t limit, offset; /* limit < 0: no limit */

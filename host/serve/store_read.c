@@ -133,8 +133,8 @@ graft_status graft_store_history_json(graft_store *s, int64_t max_items, int64_t
     bool newest_first = offset < 0;
     graft_status st = GRAFT_E_IO;
     pthread_mutex_lock(&s->lock);
-    sqlite3_stmt *q = graft_sql__get(
-        s, newest_first ? GRAFT_SQL_HISTORY_NEWEST : GRAFT_SQL_HISTORY_RANGE, e);
+    sqlite3_stmt *q =
+        graft_sql__get(s, newest_first ? GRAFT_SQL_HISTORY_NEWEST : GRAFT_SQL_HISTORY_RANGE, e);
     if (q) {
         sqlite3_bind_int64(q, 1, max_items);
         if (!newest_first) sqlite3_bind_int64(q, 2, offset);
@@ -162,9 +162,9 @@ graft_status graft_store_history_one(graft_store *s, const char *id, graft_str *
 /* The WHERE of a query; parameters: ?1 id, ?2 workflow. */
 static void put_where(graft_str *sql, const graft_store_query *q)
 {
-    static const char *const kind[] = {"state = 0", "state = 1", "(state = 2 AND status = 'success')",
-                                       "(state = 2 AND status = 'error')",
-                                       "(state = 2 AND status = 'interrupted')"};
+    static const char *const kind[] = {
+        "state = 0", "state = 1", "(state = 2 AND status = 'success')",
+        "(state = 2 AND status = 'error')", "(state = 2 AND status = 'interrupted')"};
     graft_str_puts(sql, " WHERE (?1 IS NULL OR id = ?1) AND (?2 IS NULL OR "
                         "json_extract(extra, '$.extra_pnginfo.workflow.id') = ?2)");
     if (!q->kinds) return;

@@ -43,7 +43,8 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
                                 " ORDER BY finished LIMIT ? OFFSET ?",
     [GRAFT_SQL_HISTORY_ONE] = "SELECT " HISTORY_COLUMNS " FROM job WHERE state = 2 AND id = ?",
     [GRAFT_SQL_RUNNING] = "SELECT id, started FROM job WHERE state = 1",
-    [GRAFT_SQL_TOTALS] = "SELECT state, COUNT(*), SUM(bytes), MAX(finished) FROM job GROUP BY state",
+    [GRAFT_SQL_TOTALS] =
+        "SELECT state, COUNT(*), SUM(bytes), MAX(finished) FROM job GROUP BY state",
     [GRAFT_SQL_SETTING_SET] = "INSERT INTO setting VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET"
                               " value = excluded.value",
     [GRAFT_SQL_SETTING_GET] = "SELECT value FROM setting WHERE name = ?",

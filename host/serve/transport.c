@@ -14,7 +14,7 @@
 #include "host/serve/transport_conn.h"
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
-#define MAX_FILES 65536
+#define MAX_FILES     65536
 
 static void wake(void *ctx)
 {
@@ -110,7 +110,8 @@ static graft_status why_not(const graft_serve_options *o, graft_err *e)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
     const char *text = o->tls_cert ? "the certificate or the key cannot be used" : "unknown reason";
     if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 1)) text = strerror(errno);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 1))
+        text = strerror(errno);
     if (fd >= 0) close(fd);
     return graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", o->listen, o->port, text);
 }

@@ -1,5 +1,5 @@
-/* One connection, as HTTP and after an upgrade as WebSocket; for the transport's own files. All of it
- * belongs to the thread that owns the sockets. */
+/* One connection, as HTTP and after an upgrade as WebSocket; for the transport's own files. All of
+ * it belongs to the thread that owns the sockets. */
 #ifndef GRAFT_HOST_SERVE_TRANSPORT_CONN_H
 #define GRAFT_HOST_SERVE_TRANSPORT_CONN_H
 #include <libwebsockets.h>
@@ -7,8 +7,8 @@
 
 #include "host/serve/transport.h"
 
-#define GRAFT_WS_RX 16384                       /* longest message that is read */
-#define GRAFT_WS_BACKLOG ((size_t)64 << 20)     /* bytes that wait for one slow client */
+#define GRAFT_WS_RX       16384                /* longest message that is read */
+#define GRAFT_WS_BACKLOG  ((size_t)64 << 20)   /* bytes that wait for one slow client */
 #define GRAFT_CONN_BODIES ((int64_t)768 << 20) /* bytes of all bodies that are being received */
 
 _Static_assert(LWS_PRE <= GRAFT_HUB_HEADROOM, "room for a frame's header");
@@ -32,13 +32,13 @@ typedef struct graft_ws {
 
 /* The library gives each connection one of these, zeroed. */
 typedef struct graft_conn {
-    bool active; /* q and r hold something */
+    bool active;            /* q and r hold something */
     bool answered, refused; /* refused: the body is read and dropped */
     graft_http_request q;
     graft_http_response r;
     size_t cap, sent;
     int64_t expect, got; /* bytes of the body */
-    int chunk; /* of a chunked body: see transport_conn.c; 0: the length is known */
+    int chunk;           /* of a chunked body: see transport_conn.c; 0: the length is known */
     int64_t chunk_left;
     graft_ws *ws;
 } graft_conn;
@@ -60,7 +60,8 @@ int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi);
 void graft_conn__reset(graft_transport *t, graft_conn *c);
-/* Reads method, path, arguments and headers; false when memory is short or the method is unknown. */
+/* Reads method, path, arguments and headers; false when memory is short or the method is unknown.
+ */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
 
 int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol);

@@ -58,10 +58,11 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     static const struct {
         enum lws_token_indexes token;
         graft_method method;
-    } methods[] = {{WSI_TOKEN_GET_URI, GRAFT_HTTP_GET},       {WSI_TOKEN_HEAD_URI, GRAFT_HTTP_GET},
-                   {WSI_TOKEN_POST_URI, GRAFT_HTTP_POST},     {WSI_TOKEN_PUT_URI, GRAFT_HTTP_PUT},
-                   {WSI_TOKEN_PATCH_URI, GRAFT_HTTP_PATCH},   {WSI_TOKEN_DELETE_URI, GRAFT_HTTP_DELETE},
-                   {WSI_TOKEN_OPTIONS_URI, GRAFT_HTTP_OPTIONS}};
+    } methods[] = {
+        {WSI_TOKEN_GET_URI, GRAFT_HTTP_GET},        {WSI_TOKEN_HEAD_URI, GRAFT_HTTP_GET},
+        {WSI_TOKEN_POST_URI, GRAFT_HTTP_POST},      {WSI_TOKEN_PUT_URI, GRAFT_HTTP_PUT},
+        {WSI_TOKEN_PATCH_URI, GRAFT_HTTP_PATCH},    {WSI_TOKEN_DELETE_URI, GRAFT_HTTP_DELETE},
+        {WSI_TOKEN_OPTIONS_URI, GRAFT_HTTP_OPTIONS}};
     bool ok = true;
     for (size_t i = 0; ok && !q->path && i < sizeof methods / sizeof *methods; i++) {
         q->path = header(wsi, methods[i].token, &ok);
@@ -200,6 +201,16 @@ static bool body_size(struct lws *wsi, int64_t *size)
     return true;
 }
 
+/* Some clients wait with a long body until they hear that it is welcome. */
+static int go_on(struct lws *wsi)
+{
+    uint8_t buffer[LWS_PRE + 32];
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    memcpy(buffer + LWS_PRE, text, sizeof text - 1);
+    int n = lws_write(wsi, buffer + LWS_PRE, sizeof text - 1, LWS_WRITE_HTTP_HEADERS_CONTINUATION);
+    return n < 0 ? -1 : 0;
+}
+
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     int64_t size;
@@ -216,8 +227,9 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
         return answer(t, c, wsi);
     }
     c->expect = size;
-    if (size <= t->serve->max_upload) return 0;
-    if (size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
+    bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
+    if (size <= t->serve->max_upload) return asks ? go_on(wsi) : 0;
+    if (asks || size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
     c->refused = true; /* a client that is still sending would not read the answer */
     return 0;
 }

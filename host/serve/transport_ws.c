@@ -174,7 +174,6 @@ void graft_ws__close(graft_transport *t, graft_conn *c)
     c->ws = NULL;
 }
 
-
 static void on_message(graft_transport *t, graft_ws *w, const char *text, size_t n)
 {
     cJSON *json = NULL;
@@ -183,8 +182,8 @@ static void on_message(graft_transport *t, graft_ws *w, const char *text, size_t
     if (!first || graft_json_parse(text, n, "a message", &json, NULL)) return;
     if (strcmp(graft_json_str(json, "type", ""), "feature_flags") == 0) {
         graft_str s = GRAFT_STR_INIT;
-        w->rich = cJSON_IsTrue(graft_tree_get(graft_tree_get(json, "data"),
-                                              "supports_preview_metadata"));
+        w->rich =
+            cJSON_IsTrue(graft_tree_get(graft_tree_get(json, "data"), "supports_preview_metadata"));
         graft_str_puts(&s, "{\"type\":\"feature_flags\",\"data\":");
         graft_serve_features(t->serve, &s);
         graft_str_puts(&s, "}");

@@ -43,8 +43,8 @@ static graft_status targets_of(const cJSON *list, const char ***out, size_t *n, 
 }
 
 /* Files may have gone since the prompt was accepted, so it is checked again. */
-static graft_status check(graft_serve *s, cJSON **prompt, const cJSON *targets,
-                          graft_validation *v, graft_err *e)
+static graft_status check(graft_serve *s, cJSON **prompt, const cJSON *targets, graft_validation *v,
+                          graft_err *e)
 {
     const char **target = NULL;
     size_t n;

@@ -179,7 +179,7 @@ static void nonsense_on_disk(void)
         fake_reset();
         world_init(&w, NULL);
         graft_compile_job job = fake_job(&w.backend);
-        graft_disk_cache_write(w.disk, GRAFT_DISK_GRAPH, graft_compile_key(&job), texts[i],
+        graft_disk_cache_write(w.disk, GRAFT_DISK_GRAPH, graft_compile_key(&job), NULL, texts[i],
                                strlen(texts[i]));
         graft_exe *x = get(&w, &job);
         CHECK(x && x->graph->n_nodes == 3);

@@ -13,7 +13,7 @@
 
 static void put(graft_disk_cache *c, const char *key, const char *text)
 {
-    graft_disk_cache_write(c, GRAFT_DISK_GRAPH, key_of(key), text, strlen(text));
+    graft_disk_cache_write(c, GRAFT_DISK_GRAPH, key_of(key), NULL, text, strlen(text));
 }
 
 /* True when the entry holds this text; NULL: when there is none. */
@@ -21,7 +21,7 @@ static bool holds(graft_disk_cache *c, const char *key, const char *text)
 {
     char *data = NULL;
     size_t n = 0;
-    if (graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of(key), &data, &n)) return !text;
+    if (graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of(key), NULL, &data, &n)) return !text;
     bool same = text && n == strlen(text) && memcmp(data, text, n) == 0 && data[n] == 0;
     graft_free(data);
     return same;
@@ -58,7 +58,7 @@ static void write_and_read(void)
     CHECK(holds(c, "a", "alpha two"));
     CHECK(holds(c, "b", ""));
     CHECK(holds(c, "c", NULL));
-    graft_disk_cache_write(c, GRAFT_DISK_TUNING, key_of("a"), "times", 5);
+    graft_disk_cache_write(c, GRAFT_DISK_TUNING, key_of("a"), NULL, "times", 5);
     CHECK(holds(c, "a", "alpha two")); /* kinds do not meet */
     CHECK(count(c, true, NULL) == 3);
     size_t removed;
@@ -256,7 +256,7 @@ static void two_processes(void)
     while (left) {
         char *data;
         size_t n;
-        if (graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of("a"), &data, &n) == GRAFT_OK) {
+        if (graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of("a"), NULL, &data, &n) == GRAFT_OK) {
             CHECK(whole(data, n));
             graft_free(data);
             readings++;
@@ -289,7 +289,7 @@ static void killed_writers(void)
         waitpid(pid, NULL, 0);
         char *data = NULL;
         size_t n = 0, good;
-        CHECK(graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of("a"), &data, &n) == GRAFT_OK);
+        CHECK(graft_disk_cache_read(c, GRAFT_DISK_GRAPH, key_of("a"), NULL, &data, &n) == GRAFT_OK);
         CHECK(data && whole(data, n));
         graft_free(data);
         CHECK(count(c, true, &good) == 1 && good == 1);
@@ -314,10 +314,10 @@ static void age(const char *folder, const char *key, int64_t seconds)
 
 static void eviction(void)
 {
-    char folder[512], text[3000], name[8];
+    char folder[512], text[3000], name[16];
     snprintf(folder, sizeof folder, "%s", fresh_folder("evict"));
     graft_disk_cache *c = open_cache(folder, 16000); /* five of these */
-    graft_disk_cache_write(c, GRAFT_DISK_TUNING, key_of("t"), "times", 5);
+    graft_disk_cache_write(c, GRAFT_DISK_TUNING, key_of("t"), NULL, "times", 5);
     for (int i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "k%d", i);
         put(c, name, text_of(0, text));

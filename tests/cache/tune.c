@@ -254,7 +254,8 @@ static void nonsense_on_disk(void)
     graft_exe *x = make_exe(&b, 2, 32);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         graft_disk_cache *disk = open_cache(folder, PLENTY);
-        graft_disk_cache_write(disk, GRAFT_DISK_TUNING, b.identity, texts[i], strlen(texts[i]));
+        graft_disk_cache_write(disk, GRAFT_DISK_TUNING, b.identity, NULL, texts[i],
+                               strlen(texts[i]));
         graft_tuner *t = make_tuner(disk);
         choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
         all_are(v, 2, 1);

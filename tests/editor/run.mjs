@@ -51,16 +51,29 @@ async function unit() {
 }
 
 function browser() {
-  env.CHROMIUM ??= ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ?? ""
+  env.CHROMIUM ??=
+    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ??
+    ""
   if (!existsSync(env.CHROMIUM)) skip("Chromium is not installed (set CHROMIUM to its path)")
   if (!existsSync(join(env.GRAFT_EDITOR_DIR ?? "", "app.js"))) skip("the editor was not built")
   if (!existsSync("node_modules/playwright-core")) {
     for (const name of ["package.json", "package-lock.json"]) copyFileSync(join(here, name), name)
-    const npm = ["ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"]
+    const npm = [
+      "ci",
+      "--ignore-scripts",
+      "--prefer-offline",
+      "--no-audit",
+      "--no-fund",
+      "--loglevel=error",
+    ]
     const { status } = spawnSync("npm", npm, { stdio: "inherit" })
     if (status !== 0) skip("npm could not fetch the packages of the browser tests")
   }
-  return run(readdirSync(folder).filter((name) => name.endsWith(".test.mjs")).map((name) => join(folder, name)))
+  return run(
+    readdirSync(folder)
+      .filter((name) => name.endsWith(".test.mjs"))
+      .map((name) => join(folder, name)),
+  )
 }
 
 process.exit(kind === "unit" ? await unit() : browser())

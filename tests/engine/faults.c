@@ -116,11 +116,21 @@ static graft_status sample_changed(world *w, graft_err *e)
     return sample_with(w, w->changed, "euler", 1, e);
 }
 
-static graft_status compile_model(world *w, graft_err *e)
+static graft_status compile_with(world *w, const char *tuning, graft_err *e)
 {
     graft_compile_options o = {
-        .tuning = "fast", .cache = true, .width = 64, .height = 64, .batch_size = 1};
+        .tuning = tuning, .cache = true, .width = 64, .height = 64, .batch_size = 1};
     return graft_model_compile(w->model, &o, NULL, &w->changed, e);
+}
+
+static graft_status compile_model(world *w, graft_err *e)
+{
+    return compile_with(w, "off", e);
+}
+
+static graft_status tune_model(world *w, graft_err *e)
+{
+    return compile_with(w, "fast", e);
 }
 
 static graft_status swap_model(world *w, graft_err *e)
@@ -189,6 +199,11 @@ static const scenario scenarios[] = {
      {engine_step, load_unet, plain_cond, empty_latent, compile_model, sample_changed},
      4,
      false,
+     false},
+    {"tune",
+     {engine_step, load_unet, plain_cond, empty_latent, tune_model, sample_changed},
+     4,
+     true,
      false},
     {"swap",
      {engine_step, load_unet, plain_cond, empty_latent, swap_model, sample_changed},

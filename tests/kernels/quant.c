@@ -50,8 +50,11 @@ static kernel_case quantized(const kernel_case *c, graft_quant quant)
     return q;
 }
 
-static void check_ref(const kernel_case *c, graft_quant quant)
+static void check_ref(const kernel_case *given, graft_quant quant)
 {
+    kernel_case exact = *given; /* values quantized here must pass pack() unchanged */
+    const kernel_case *c = &exact;
+    exact.source = GRAFT_F32;
     float *val[GRAFT_MAX_INPUTS];
     case_result plain, own;
     kernel_case q = quantized(c, quant);
@@ -161,7 +164,8 @@ static void packings_differ(void)
             CHECK(info[1].packing[1] != info[2].packing[1]);
             const graft_tensor_desc *w = &list[i].desc.in[1];
             if (l == 1 && w->dim[0] % 64 == 0 && w->dim[1] % 64 == 0)
-                CHECK((double)info[1].packed_bytes[1] < 0.3 * (double)info[0].packed_bytes[1]);
+                CHECK((double)info[1].packed_bytes[1] <=
+                      0.25 * (double)info[0].packed_bytes[1] + 16.0 * (double)w->dim[0] + 512);
         }
     free(list);
 }

@@ -136,7 +136,7 @@ async function sockets() {
   await bad('nonsense', (w) => w.send('nonsense'));
   await bad('deep JSON', (w) => w.send('['.repeat(10000)));
   await bad('a long message', (w) => w.send('x'.repeat(100000)), 1009);
-  await bad('many pieces', (w) => { for (let i = 0; i < 50; i++) w.send('x'.repeat(1000), i ? 0 : 1, false); }, 1009);
+  await bad('many pieces', (w) => { for (let i = 0; i < 17; i++) w.send('x'.repeat(1000), i ? 0 : 1, false); }, 1009);
   await bad('bad UTF-8', (w) => w.send(Buffer.from([0xff, 0xfe])), 1007);
   await bad('a binary message', (w) => w.send(Buffer.alloc(1000), 2));
   await bad('a huge frame', (w) => w.socket.write(Buffer.from([0x81, 0xff, 0x7f, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0])));

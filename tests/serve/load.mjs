@@ -2,11 +2,18 @@
 // long form, and prints figures.
 import fs from 'node:fs';
 import http from 'node:http';
-import { Socket, check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+import path from 'node:path';
+import { Socket, check, end, equal, folder, get, picture, post, sleep, start } from './server.mjs';
 
 const full = process.env.GRAFT_LOAD === 'full';
 const slow = Number(process.env.GRAFT_SLOW ?? 1); // how much slower this build is, e.g. sanitizers
-const s = await start({ args: ['--quiet'] });
+const dir = folder();
+// The real nodes, and those of tests/host/testnodes.c, which can sleep.
+const plugins = path.join(dir, 'plugins');
+fs.mkdirSync(plugins);
+for (const from of [process.env.GRAFT_PLUGINS, process.env.GRAFT_TEST_PLUGINS])
+  for (const f of fs.readdirSync(from).filter((x) => x.endsWith('.so'))) fs.symlinkSync(path.join(from, f), path.join(plugins, f));
+const s = await start({ dir, plugins, args: ['--quiet'] });
 const rss = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${s.process.pid}/status`, 'latin1'))[1]) / 1024;
 const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
 
@@ -40,13 +47,18 @@ async function schemas() {
 async function prompts() {
   const n = full ? 10000 : 2000;
   // The first one keeps the worker busy, so that the others wait.
-  await post(s, '/prompt', { prompt: picture(1, 'load/slow', 8192, 8192), prompt_id: 'slow' });
+  const [steps, value] = await Promise.all(['TestSleep', 'TestShow'].map(async (c) =>
+    Object.keys((await get(s, `/object_info/${c}`)).json()[c].input.required)[0]));
+  equal((await post(s, '/prompt', { prompt_id: 'slow', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 9000 } },
+    2: { class_type: 'TestShow', inputs: { [value]: ['1', 0] } } } })).status, 200, 'a slow job');
   const before = rss();
   const seconds = await many(n, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture(i, 'load/q', 8, 8),
     prompt_id: `q${i}`, client_id: 'nobody' })));
   const grown = rss() - before;
   console.log(`${n} prompts accepted in ${seconds.toFixed(2)} s, ${grown.toFixed(0)} MB more`);
   check(seconds < 10 * slow, 'accepted quickly');
+  check(grown < 200 * slow, 'memory grows little');
+  equal((await get(s, '/prompt')).json().exec_info.queue_remaining, n + 1, 'all wait');
   equal((await post(s, '/queue', { clear: true })).status, 200, 'clear');
   await post(s, '/interrupt');
 }
@@ -64,7 +76,7 @@ async function clients() {
 async function soak() {
   const n = full ? 20000 : 500;
   const round = async (from, count) => {
-    await many(count, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture((from + i) & 0xffffff, 'soak/s', 8, 8) })));
+    await many(count, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture((from + i) & 0xffffff, `soak/${i % 100}/s`, 8, 8) })));
     while ((await get(s, '/prompt')).json().exec_info.queue_remaining) await sleep(50);
   };
   await round(0, n / 2);

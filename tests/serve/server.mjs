@@ -51,6 +51,7 @@ export async function start(options = {}) {
   const began = performance.now();
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd: dir });
   let log = '';
+  let ending = false;
   let line = '';
   child.stderr.on('data', (d) => { log += d; });
   const port = await new Promise((done, fail) => {
@@ -59,12 +60,17 @@ export async function start(options = {}) {
       const m = /:(\d+)\/\n/.exec(line);
       if (m) done(Number(m[1]));
     });
-    child.on('exit', (code) => fail(new Error(`the server ended with ${code}: ${log}`)));
+    child.on('exit', (code, signal) => {
+      fail(new Error(`the server ended with ${code}: ${log}`));
+      if (code) console.error(log.slice(-4000));
+      if (signal && !ending) console.error(`the server was ended by ${signal}: ${log.slice(-4000)}`);
+    });
     child.on('error', fail);
   });
   const ready = performance.now() - began;
   const gone = new Promise((done) => child.on('exit', (code, signal) => done({ code, signal })));
   const end = async (signal) => {
+    ending = true;
     child.kill(signal);
     return gone;
   };
@@ -168,7 +174,9 @@ export class Socket {
       const hit = this.got.find(fits);
       if (hit) return hit;
       if (this.closed || Date.now() > stop) return false;
-      await Promise.race([new Promise((f) => this.waiting.push(f)), sleep(Math.max(1, stop - Date.now()))]);
+      let timer;
+      await new Promise((f) => { this.waiting.push(f); timer = setTimeout(f, Math.max(1, stop - Date.now())); });
+      clearTimeout(timer);
     }
   }
   finished(id, ms) {

@@ -21,6 +21,7 @@ static const struct workflow {
     {"batch.json", 4, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"sdxl-txt2img.json", 1, 64, 64, {TINY("sdxl"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
     {"swap-weights.json",
      1,
      64,

@@ -113,21 +113,28 @@ export async function submit(
     ...(front ? { front } : {}),
     extra_data: { extra_pnginfo: { workflow } },
   }
-  const text = stringifyPrompt(body, (type, input) =>
-    !!specs.get(type)?.inputs.some((spec) => spec.name === input && spec.type === "INT"),
+  const text = stringifyPrompt(
+    body,
+    (type, input) =>
+      !!specs.get(type)?.inputs.some((spec) => spec.name === input && spec.type === "INT"),
   )
   const response = await send("prompt", { method: "POST", body: text })
   const answer = await response.json().catch(() => ({}))
   if (response.ok) return answer
-  throw new Refused(answer.error ? answer : { error: { message: `The server answered ${response.status}.` } })
+  throw new Refused(
+    answer.error ? answer : { error: { message: `The server answered ${response.status}.` } },
+  )
 }
 
-export const queue = () => get<{ queue_running: QueueEntry[]; queue_pending: QueueEntry[] }>("queue")
+export const queue = () =>
+  get<{ queue_running: QueueEntry[]; queue_pending: QueueEntry[] }>("queue")
 export const dropPending = (ids: string[]) => post("queue", { delete: ids })
 export const clearPending = () => post("queue", { clear: true })
 export const interrupt = (id: string) => post("interrupt", { prompt_id: id })
 export const history_ = (count: number, offset = 0) =>
-  get<Record<string, HistoryEntry>>(`history?max_items=${count}${offset ? `&offset=${offset}` : ""}`)
+  get<Record<string, HistoryEntry>>(
+    `history?max_items=${count}${offset ? `&offset=${offset}` : ""}`,
+  )
 export const historyEntry = (id: string) =>
   get<Record<string, HistoryEntry>>(`history/${encodeURIComponent(id)}`)
 export const dropHistory = (ids: string[]) => post("history", { delete: ids })
@@ -172,7 +179,9 @@ export class Connection {
     socket.binaryType = "arraybuffer"
     socket.onopen = () => {
       this.wait = 500
-      socket.send(JSON.stringify({ type: "feature_flags", data: { supports_preview_metadata: true } }))
+      socket.send(
+        JSON.stringify({ type: "feature_flags", data: { supports_preview_metadata: true } }),
+      )
       this.listener.connected(true)
     }
     socket.onmessage = ({ data }) => this.take(data)

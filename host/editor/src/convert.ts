@@ -1,5 +1,5 @@
 // A workflow as editors save it → the prompt that the server runs.
-import { alignValues, compatible, widgetPlaces, type NodeSpec, type Specs, type Value } from "./schema"
+import { alignValues, compatible, widgetPlaces, type NodeSpec, type Specs } from "./schema"
 
 export interface UiSlot {
   name: string
@@ -107,7 +107,8 @@ class Converter {
   }
 
   private walk(scope: Scope, depth: number) {
-    if (depth > 32) throw new Error("Sub-graphs are nested more than 32 deep, or contain themselves.")
+    if (depth > 32)
+      throw new Error("Sub-graphs are nested more than 32 deep, or contain themselves.")
     const nodes = [...scope.nodes.values()].sort((a, b) => (a.order ?? 0) - (b.order ?? 0))
     for (const node of nodes) {
       if (node.mode === MUTED || node.mode === BYPASSED || VIRTUAL.has(node.type)) continue
@@ -171,7 +172,12 @@ class Converter {
     return { link: [scope.prefix + node.id, link.origin_slot] }
   }
 
-  private through(scope: Scope, slot: UiSlot | undefined, type: string | number, depth: number): Source {
+  private through(
+    scope: Scope,
+    slot: UiSlot | undefined,
+    type: string | number,
+    depth: number,
+  ): Source {
     return slot?.link == null ? null : this.resolve(scope, slot.link, type, depth + 1)
   }
 
@@ -225,7 +231,10 @@ export function isLink(value: unknown): value is [string, number] {
   )
 }
 
-export function toPrompt(workflow: UiWorkflow, specs: Specs): { prompt: Prompt; unknown: string[] } {
+export function toPrompt(
+  workflow: UiWorkflow,
+  specs: Specs,
+): { prompt: Prompt; unknown: string[] } {
   const converter = new Converter(workflow, specs)
   return { prompt: converter.prompt, unknown: [...converter.unknown] }
 }
@@ -238,82 +247,4 @@ export function isPrompt(data: any): data is Prompt {
   if (!data || typeof data !== "object" || Array.isArray(data)) return false
   const nodes = Object.values(data)
   return nodes.length > 0 && nodes.every((node: any) => typeof node?.class_type === "string")
-}
-
-// A prompt → a workflow without positions (layout.ts places the nodes once their sizes are known).
-export function fromPrompt(prompt: Prompt, specs: Specs): UiWorkflow {
-  const ids = numberIds(Object.keys(prompt))
-  const links: unknown[] = []
-  const nodes: UiNode[] = []
-  const outgoing = new Map<string, Map<number, number[]>>()
-  for (const [key, node] of Object.entries(prompt)) {
-    const spec = specs.get(node.class_type)
-    const inputs: UiSlot[] = []
-    const literals: Record<string, unknown> = {}
-    const names = new Set([...(spec?.inputs.map((i) => i.name) ?? []), ...Object.keys(node.inputs ?? {})])
-    for (const name of names) {
-      const input = spec?.inputs.find((i) => i.name === name)
-      const value = node.inputs?.[name]
-      let link: number | null = null
-      if (isLink(value) && value[0] in prompt) {
-        link = links.length + 1
-        const type = specs.get(prompt[value[0]].class_type)?.outputs[value[1]]?.type ?? input?.type ?? "*"
-        links.push([link, ids.get(value[0]), value[1], ids.get(key), inputs.length, type])
-        const slots = outgoing.get(value[0]) ?? new Map<number, number[]>()
-        slots.set(value[1], [...(slots.get(value[1]) ?? []), link])
-        outgoing.set(value[0], slots)
-      } else if (value !== undefined) literals[name] = unwrap(value)
-      if (input && !input.widget) inputs.push({ name, type: input.type, link })
-      else if (link != null || input)
-        inputs.push({ name, type: input?.type ?? "*", link, ...(input ? { widget: { name } } : {}) })
-    }
-    const widgets_values = spec
-      ? widgetPlaces(spec).map((place) => {
-          if (place.kind === "control") return "fixed"
-          if (place.kind === "upload") return "image"
-          return place.kind === "filter" ? "" : literals[place.name]
-        })
-      : Object.values(literals)
-    const title = node._meta?.title
-    const properties = { "Node name for S&R": node.class_type }
-    nodes.push({ id: ids.get(key)!, type: node.class_type, ...(title ? { title } : {}), mode: 0, inputs, properties, widgets_values })
-  }
-  for (const [key, node] of Object.entries(prompt)) {
-    const spec = specs.get(node.class_type)
-    const slots = outgoing.get(key)
-    const count = Math.max(spec?.outputs.length ?? 0, ...[...(slots?.keys() ?? [])].map((s) => s + 1))
-    const ui = nodes.find((n) => n.id === ids.get(key))!
-    ui.outputs = Array.from({ length: count }, (_, i) => ({
-      name: spec?.outputs[i]?.name ?? "*",
-      type: spec?.outputs[i]?.type ?? "*",
-      links: slots?.get(i) ?? null,
-      slot_index: i,
-    }))
-  }
-  const last = Math.max(0, ...nodes.map((node) => Number(node.id)))
-  return { last_node_id: last, last_link_id: links.length, nodes, links, groups: [], config: {}, extra: {}, version: 0.4 }
-}
-
-function unwrap(value: unknown): Value {
-  const inner = (value as any)?.__value__
-  return (Array.isArray(inner) ? inner : value) as Value
-}
-
-// Ids of prompts may be any text; those of an editor's nodes are numbers.
-function numberIds(keys: string[]): Map<string, number> {
-  const ids = new Map<string, number>()
-  const used = new Set<number>()
-  for (const key of keys)
-    if (/^[1-9]\d{0,8}$/.test(key)) {
-      ids.set(key, Number(key))
-      used.add(Number(key))
-    }
-  let next = 1
-  for (const key of keys)
-    if (!ids.has(key)) {
-      while (used.has(next)) next++
-      ids.set(key, next)
-      used.add(next)
-    }
-  return ids
 }

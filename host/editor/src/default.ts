@@ -3,26 +3,59 @@ import type { Prompt } from "./convert"
 import type { Specs } from "./schema"
 
 const DEMO: Prompt = {
-  "1": { class_type: "CheckpointLoaderSimple", inputs: { ckpt_name: "emoji-64.safetensors" }, _meta: { title: "Checkpoint" } },
-  "2": { class_type: "CLIPTextEncode", inputs: { text: "red apple, 3d", clip: ["1", 1] }, _meta: { title: "Prompt" } },
-  "3": { class_type: "CLIPTextEncode", inputs: { text: "", clip: ["1", 1] }, _meta: { title: "Negative prompt" } },
-  "4": { class_type: "EmptyLatentImage", inputs: { width: 64, height: 64, batch_size: 1 }, _meta: { title: "Size" } },
+  "1": {
+    class_type: "CheckpointLoaderSimple",
+    inputs: { ckpt_name: "emoji-64.safetensors" },
+    _meta: { title: "Checkpoint" },
+  },
+  "2": {
+    class_type: "CLIPTextEncode",
+    inputs: { text: "red apple, 3d", clip: ["1", 1] },
+    _meta: { title: "Prompt" },
+  },
+  "3": {
+    class_type: "CLIPTextEncode",
+    inputs: { text: "", clip: ["1", 1] },
+    _meta: { title: "Negative prompt" },
+  },
+  "4": {
+    class_type: "EmptyLatentImage",
+    inputs: { width: 64, height: 64, batch_size: 1 },
+    _meta: { title: "Size" },
+  },
   "5": {
     class_type: "KSampler",
     inputs: {
-      seed: 1, steps: 20, cfg: 4, sampler_name: "ddim", scheduler: "ddim_uniform", denoise: 1,
-      model: ["1", 0], positive: ["2", 0], negative: ["3", 0], latent_image: ["4", 0],
+      seed: 1,
+      steps: 20,
+      cfg: 4,
+      sampler_name: "ddim",
+      scheduler: "ddim_uniform",
+      denoise: 1,
+      model: ["1", 0],
+      positive: ["2", 0],
+      negative: ["3", 0],
+      latent_image: ["4", 0],
     },
     _meta: { title: "Sampler" },
   },
-  "6": { class_type: "VAEDecode", inputs: { samples: ["5", 0], vae: ["1", 2] }, _meta: { title: "Decode" } },
-  "7": { class_type: "SaveImage", inputs: { filename_prefix: "picture", images: ["6", 0] }, _meta: { title: "Picture" } },
+  "6": {
+    class_type: "VAEDecode",
+    inputs: { samples: ["5", 0], vae: ["1", 2] },
+    _meta: { title: "Decode" },
+  },
+  "7": {
+    class_type: "SaveImage",
+    inputs: { filename_prefix: "picture", images: ["6", 0] },
+    _meta: { title: "Picture" },
+  },
 }
 
 // The demo; with the server's first checkpoint, at a usual size, when the demo's is not there.
 export function defaultPrompt(specs: Specs): Prompt {
   const prompt = structuredClone(DEMO)
-  const choices = specs.get("CheckpointLoaderSimple")?.inputs.find((i) => i.name === "ckpt_name")?.choices ?? []
+  const choices =
+    specs.get("CheckpointLoaderSimple")?.inputs.find((i) => i.name === "ckpt_name")?.choices ?? []
   if (choices.length && !choices.includes("emoji-64.safetensors")) {
     prompt["1"].inputs.ckpt_name = choices[0]
     if (choices[0] !== "emoji-32.safetensors")
@@ -33,16 +66,23 @@ export function defaultPrompt(specs: Specs): Prompt {
 
 // Where the demo's nodes stand, and how large they are.
 const PLACES: Record<number, [number, number, number, number]> = {
-  1: [0, 60, 270, 100],
-  4: [0, 230, 270, 110],
-  2: [320, 60, 310, 150],
-  3: [320, 270, 310, 150],
-  5: [680, 60, 280, 270],
-  6: [1010, 60, 250, 50],
-  7: [1010, 170, 250, 60],
+  1: [0, 60, 250, 100],
+  4: [0, 230, 250, 110],
+  2: [290, 60, 320, 150],
+  3: [290, 270, 320, 150],
+  5: [650, 60, 260, 270],
+  6: [950, 60, 180, 50],
+  7: [1170, 60, 240, 60],
 }
 
-export function placeDemo(nodes: { id: string | number; pos: ArrayLike<number>; setSize(size: [number, number]): void; computeSize(): ArrayLike<number> }[]) {
+export function placeDemo(
+  nodes: {
+    id: string | number
+    pos: ArrayLike<number>
+    setSize(size: [number, number]): void
+    computeSize(): ArrayLike<number>
+  }[],
+) {
   for (const node of nodes) {
     const place = PLACES[Number(node.id)]
     if (!place) continue

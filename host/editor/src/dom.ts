@@ -18,7 +18,11 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 const SVG = "http://www.w3.org/2000/svg"
 
-export function svg(tag: string, attributes: Attributes = {}, ...children: (Child | Child[])[]): SVGElement {
+export function svg(
+  tag: string,
+  attributes: Attributes = {},
+  ...children: (Child | Child[])[]
+): SVGElement {
   const element = document.createElementNS(SVG, tag)
   fill(element, attributes)
   append(element, children)
@@ -36,10 +40,12 @@ function fill(element: Element, attributes: Attributes) {
 }
 
 function append(element: Element, children: (Child | Child[])[]) {
-  for (const child of children.flat()) if (child || child === "") element.append(child as Node | string)
+  for (const child of children.flat())
+    if (child || child === "") element.append(child as Node | string)
 }
 
 const ICONS: Record<string, string> = {
+  leaf: "M12 22V9m0 5c0-5 3-8 8-8 0 5-3 8-8 8zm0-2c0-4-2.5-6.5-7-6.5 0 4 2.5 6.5 7 6.5z",
   play: "M7 5.2v13.6c0 .8.9 1.2 1.5.8l10-6.8c.6-.4.6-1.2 0-1.6l-10-6.8c-.6-.4-1.5 0-1.5.8z",
   stop: "M7 7h10v10H7z",
   undo: "M9 7 4.5 11.5 9 16M5 11.5h9a5 5 0 0 1 0 10h-2",
@@ -75,8 +81,17 @@ export function icon(name: string): SVGElement {
 }
 
 // A button with a symbol; its name is read out and shown on hovering.
-export function iconButton(name: string, label: string, onclick: () => void, more: Attributes = {}): HTMLButtonElement {
-  return h("button", { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...more }, icon(name))
+export function iconButton(
+  name: string,
+  label: string,
+  onclick: () => void,
+  more: Attributes = {},
+): HTMLButtonElement {
+  return h(
+    "button",
+    { type: "button", class: "icon-button", "aria-label": label, title: label, onclick, ...more },
+    icon(name),
+  )
 }
 
 export function byId<T extends HTMLElement = HTMLElement>(id: string): T {

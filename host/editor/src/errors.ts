@@ -25,7 +25,8 @@ const NAMES: Record<string, (input: string, details: string) => string> = {
 }
 
 function describe(error: NodeErrors["errors"][number]): { input: string; text: string } {
-  const input = error.extra_info?.input_name ?? (error.type === "required_input_missing" ? error.details : "")
+  const input =
+    error.extra_info?.input_name ?? (error.type === "required_input_missing" ? error.details : "")
   const own = NAMES[error.type]
   if (own) return { input, text: own(input, error.details) }
   const details = error.details && error.details !== input ? error.details : ""
@@ -49,10 +50,13 @@ export function promptFaults(body: PromptError): Fault[] {
   const { error } = body
   const whole = error && (!faults.length || error.type !== "prompt_outputs_failed_validation")
   if (whole) {
-    const node = String(error.extra_info?.node_id ?? /#([\w:.]+)/.exec(error.details ?? "")?.[1] ?? "")
-    const text = error.type === "prompt_no_outputs"
-      ? "Nothing would be made: add a node that saves or shows a picture, such as Save Image."
-      : sentence(error.message ?? "The workflow was refused.")
+    const node = String(
+      error.extra_info?.node_id ?? /#([\w:.]+)/.exec(error.details ?? "")?.[1] ?? "",
+    )
+    const text =
+      error.type === "prompt_no_outputs"
+        ? "Nothing would be made: add a node that saves or shows a picture, such as Save Image."
+        : sentence(error.message ?? "The workflow was refused.")
     faults.unshift({ node, nodeClass: error.extra_info?.class_type ?? "", input: "", text })
   }
   return faults

@@ -37,10 +37,19 @@ export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
     .filter(({ points }) => points > 0)
   // A socket of the very type comes before one that takes a value of any kind.
   const exact = (spec: NodeSpec) =>
-    end && (end.from === "output" ? spec.inputs.some((i) => !i.widget && i.type === end.type) : spec.outputs.some((o) => o.type === end.type)) ? 1 : 0
+    end &&
+    (end.from === "output"
+      ? spec.inputs.some((i) => !i.widget && i.type === end.type)
+      : spec.outputs.some((o) => o.type === end.type))
+      ? 1
+      : 0
   return found
-    .sort((a, b) =>
-      b.points - a.points || exact(b.spec) - exact(a.spec) ||
-      a.spec.category.localeCompare(b.spec.category) || a.spec.title.localeCompare(b.spec.title))
+    .sort(
+      (a, b) =>
+        b.points - a.points ||
+        exact(b.spec) - exact(a.spec) ||
+        a.spec.category.localeCompare(b.spec.category) ||
+        a.spec.title.localeCompare(b.spec.title),
+    )
     .map(({ spec }) => spec)
 }

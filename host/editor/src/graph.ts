@@ -1,9 +1,7 @@
 // The workflow on the canvas: loading, saving, and what changes about it.
 import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
-import {
-  fromPrompt, isPrompt, isUiWorkflow, toPrompt,
-  type Prompt, type UiWorkflow,
-} from "./convert"
+import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "./convert"
+import { fromPrompt } from "./import"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
 import { dress, type GraftNode } from "./nodes"
@@ -47,7 +45,9 @@ export class Editor {
     canvas.onDrawBackground = (ctx, area) => drawGrid(ctx, area, canvas.ds.scale)
     canvas.onDrawForeground = () => placeEditor()
     canvas.onSelectionChange = () => this.onSelection()
-    this.graph.events.addEventListener("subgraph-created", (event: any) => this.learnSubgraph(event.detail.subgraph))
+    this.graph.events.addEventListener("subgraph-created", (event: any) =>
+      this.learnSubgraph(event.detail.subgraph),
+    )
     this.graph.onNodeAdded = () => this.onChange()
     this.graph.onNodeRemoved = () => this.onChange()
     element.tabIndex = 0
@@ -73,9 +73,18 @@ export class Editor {
     class Instance extends SubgraphNode {
       constructor() {
         super(editor.graph, subgraph, {
-          id: -1, type: subgraph.id, pos: [0, 0], size: [220, 80], inputs: [], outputs: [],
-          properties: {}, flags: {}, mode: 0, order: 0,
+          id: -1,
+          type: subgraph.id,
+          pos: [0, 0],
+          size: [220, 80],
+          inputs: [],
+          outputs: [],
+          properties: {},
+          flags: {},
+          mode: 0,
+          order: 0,
         } as any)
+        this.title_buttons = [] // drawn with a font that the page does not have
         dress(this as unknown as GraftNode)
       }
     }
@@ -90,11 +99,28 @@ export class Editor {
       if (text !== String(value)) done(text)
       this.onChange()
     }
-    if (at) return openEditor(this.canvas, at[0], at[1], { value: String(value ?? ""), done: finish })
+    if (at)
+      return openEditor(this.canvas, at[0], at[1], { value: String(value ?? ""), done: finish })
     const [x, y] = this.canvas.graph_mouse
     const place: any = { name: title, y: 0, width: 240 }
     const anchor: any = { pos: [x, y], size: [240, 30], title }
     openEditor(this.canvas, anchor, place, { value: String(value ?? ""), done: finish })
+  }
+
+  // The graph on the canvas: the workflow, or a sub-graph that was opened.
+  private get shown(): LGraph {
+    return (this.canvas.graph ?? this.graph) as LGraph
+  }
+  get inSubgraph(): boolean {
+    return this.shown !== this.graph
+  }
+  openSubgraph(node: GraftNode) {
+    const { subgraph } = node as unknown as SubgraphNode
+    if (subgraph) this.canvas.openSubgraph(subgraph)
+  }
+  leaveSubgraph() {
+    this.canvas.setGraph(this.graph)
+    this.fit()
   }
 
   get nodes(): GraftNode[] {
@@ -110,7 +136,8 @@ export class Editor {
   node(id: string | number): GraftNode | null {
     // Nodes of a sub-graph have ids like 5:2 or 5.0.2; the first part is the node that one sees.
     const outer = String(id).split(/[:.]/)[0]
-    return (this.graph.getNodeById(Number(outer)) ?? this.graph.getNodeById(outer)) as GraftNode | null
+    return (this.graph.getNodeById(Number(outer)) ??
+      this.graph.getNodeById(outer)) as GraftNode | null
   }
 
   resize() {
@@ -137,7 +164,11 @@ export class Editor {
     }
     const { clientWidth: width, clientHeight: height } = this.canvas.canvas
     const margin = 40
-    const scale = Math.min(1, (width - 2 * margin) / (right - left), (height - 2 * margin) / (bottom - top))
+    const scale = Math.min(
+      1,
+      (width - 2 * margin) / (right - left),
+      (height - 2 * margin) / (bottom - top),
+    )
     const { ds } = this.canvas
     ds.scale = Math.max(0.15, scale)
     ds.offset[0] = width / ds.scale / 2 - (left + right) / 2
@@ -174,7 +205,10 @@ export class Editor {
   load(data: unknown, name?: string, keepView = false): string {
     const api = !isUiWorkflow(data)
     if (api && !isPrompt(data)) throw new Error("This is not a workflow.")
-    const workflow = normalise(api ? fromPrompt(data as Prompt, this.specs) : (data as UiWorkflow), this.specs)
+    const workflow = normalise(
+      api ? fromPrompt(data as Prompt, this.specs) : (data as UiWorkflow),
+      this.specs,
+    )
     closeEditor(false)
     const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }
     this.canvas.deselectAll()
@@ -260,10 +294,8 @@ export class Editor {
   add(type: string, at: [number, number]): GraftNode | null {
     const node = LiteGraph.createNode(type) as GraftNode | null
     if (!node) return null
-    this.graph.beforeChange()
     node.pos = [at[0], at[1]]
-    this.graph.add(node)
-    this.graph.afterChange()
+    this.shown.add(node)
     this.canvas.selectItems([node])
     this.onChange()
     return node
@@ -278,7 +310,7 @@ export class Editor {
       group.pos = [x - 160, y - 100]
       group.size = [320, 200]
     }
-    this.graph.add(group)
+    this.shown.add(group)
     this.onChange()
   }
 
@@ -302,7 +334,8 @@ export class Editor {
     for (const node of this.nodes) {
       const widgets = node.widgets ?? []
       widgets.forEach((control, i) => {
-        if (control.name !== "control_after_generate" || !CONTROLS.includes(String(control.value))) return
+        if (control.name !== "control_after_generate" || !CONTROLS.includes(String(control.value)))
+          return
         const target: any = widgets[i - 1]
         if (target) target.value = nextValue(target, String(control.value))
       })

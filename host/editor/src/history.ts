@@ -11,7 +11,8 @@ const SHOWN = 64
 
 export function picturesOf(entry: HistoryEntry): FileRef[] {
   return Object.values(entry.outputs ?? {}).flatMap((output) =>
-    [...(output.images ?? []), ...(output.gifs ?? [])].filter((file) => file?.filename))
+    [...(output.images ?? []), ...(output.gifs ?? [])].filter((file) => file?.filename),
+  )
 }
 
 export function timesOf(entry: HistoryEntry): { started?: number; ms?: number } {
@@ -20,6 +21,26 @@ export function timesOf(entry: HistoryEntry): { started?: number; ms?: number } 
   const started = at(/^execution_start$/)
   const ended = at(/^execution_(success|error|interrupted)$/)
   return { started, ms: started !== undefined && ended !== undefined ? ended - started : undefined }
+}
+
+const MOST = 4 // pictures of one run that are shown at once
+
+function thumbs(files: FileRef[], title: string): Node[] {
+  const urls = files.map((file) => api.viewUrl(file))
+  const crisp = (event: Event) => {
+    const picture = event.target as HTMLImageElement
+    picture.classList.toggle("crisp", picture.naturalWidth < 200)
+  }
+  return files.slice(0, MOST).map((file, i) => {
+    const more = i === MOST - 1 && files.length > MOST
+    const onclick = () => showPicture(files, urls, i)
+    return h(
+      "button",
+      { type: "button", class: "thumb", "aria-label": `Show ${file.filename}`, onclick },
+      h("img", { src: urls[i], alt: title, loading: "lazy", onload: crisp }),
+      more ? h("span", { class: "thumb-more" }, `+${files.length - MOST}`) : null,
+    )
+  })
 }
 
 export class HistoryPanel {
@@ -51,9 +72,13 @@ export class HistoryPanel {
 
   pictures(): Picture[] {
     return this.entries.flatMap(([, entry]) => {
-      const quantized = Object.values(entry.prompt?.[2] ?? {}).some((node) => node.class_type === QUANTIZE)
+      const quantized = Object.values(entry.prompt?.[2] ?? {}).some(
+        (node) => node.class_type === QUANTIZE,
+      )
       return picturesOf(entry).map((file) => ({
-        label: `${file.filename}${quantized ? " (quantized)" : ""}`, url: api.viewUrl(file), quantized,
+        label: `${file.filename}${quantized ? " (quantized)" : ""}`,
+        url: api.viewUrl(file),
+        quantized,
       }))
     })
   }
@@ -79,32 +104,64 @@ export class HistoryPanel {
       const workflow = entry.prompt[3]?.extra_pnginfo?.workflow ?? entry.prompt[2]
       this.load(workflow, files[0]?.filename.replace(/\.[^.]*$/, "") ?? "workflow")
     }
-    const urls = files.map((file) => api.viewUrl(file))
-    const pictures = files.slice(0, 4).map((file, i) =>
-      h("button", { type: "button", class: "thumb", "aria-label": `Show ${file.filename}`, onclick: () => showPicture(files, urls, i) },
-        h("img", { src: urls[i], alt: title, loading: "lazy", onload: (event: Event) => {
-          const img = event.target as HTMLImageElement
-          img.classList.toggle("crisp", img.naturalWidth < 200)
-        } }),
-        i === 3 && files.length > 4 ? h("span", { class: "thumb-more" }, `+${files.length - 4}`) : null))
-    const note = [started ? new Date(started).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : "", ms !== undefined ? duration(ms) : "", state]
-    return h("article", { class: `history-card ${state}` },
+    const pictures = thumbs(files, title)
+    const note = [
+      started
+        ? new Date(started).toLocaleTimeString([], {
+            hour: "2-digit",
+            minute: "2-digit",
+            hour12: false,
+          })
+        : "",
+      ms !== undefined ? duration(ms) : "",
+      state,
+    ]
+    return h(
+      "article",
+      { class: `history-card ${state}` },
       pictures.length ? h("div", { class: `thumbs n${pictures.length}` }, ...pictures) : null,
-      failure ? h("p", { class: "history-error" }, icon("warning"), String(failure.exception_message ?? "").trim()) : null,
-      h("div", { class: "history-foot" },
-        h("div", { class: "history-text" }, h("span", { class: "history-title", title }, title), h("span", { class: "muted" }, note.filter(Boolean).join(" · "))),
+      failure
+        ? h(
+            "p",
+            { class: "history-error" },
+            icon("warning"),
+            String(failure.exception_message ?? "").trim(),
+          )
+        : null,
+      h(
+        "div",
+        { class: "history-foot" },
+        h(
+          "div",
+          { class: "history-text" },
+          h("span", { class: "history-title", title }, title),
+          h("span", { class: "muted" }, note.filter(Boolean).join(" · ")),
+        ),
         iconButton("open", "Load this workflow", restore),
-        iconButton("trash", "Remove from the history", () => void this.act(api.dropHistory([id])))))
+        iconButton("trash", "Remove from the history", () => void this.act(api.dropHistory([id]))),
+      ),
+    )
   }
 
   private render() {
     if (!this.entries.length) {
       this.element.replaceChildren(
-        h("div", { class: "empty" }, h("p", {}, "No runs yet."), h("p", { class: "muted" }, "Pictures appear here when the queue has finished one.")))
+        h(
+          "div",
+          { class: "empty" },
+          h("p", {}, "No runs yet."),
+          h("p", { class: "muted" }, "Pictures appear here when the queue has finished one."),
+        ),
+      )
       return
     }
     this.element.replaceChildren(
       h("div", { class: "history" }, ...this.entries.map(([id, entry]) => this.card(id, entry))),
-      h("button", { type: "button", class: "button quiet", onclick: () => void this.act(api.clearHistory()) }, "Clear the history"))
+      h(
+        "button",
+        { type: "button", class: "button quiet", onclick: () => void this.act(api.clearHistory()) },
+        "Clear the history",
+      ),
+    )
   }
 }

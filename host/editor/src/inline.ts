@@ -26,11 +26,20 @@ export function closeEditor(keep = true) {
   open?.close(keep)
 }
 
-export function openEditor(canvas: LGraphCanvas, node: LGraphNode, widget: any, options: EditorOptions) {
+export function openEditor(
+  canvas: LGraphCanvas,
+  node: LGraphNode,
+  widget: any,
+  options: EditorOptions,
+) {
   closeEditor()
   const { multiline } = options
   const label = `${widget.label ?? widget.name} of ${node.title}`
-  const field = h(multiline ? "textarea" : "input", { class: "inline-editor", "aria-label": label, spellcheck: "false" })
+  const field = h(multiline ? "textarea" : "input", {
+    class: "inline-editor",
+    "aria-label": label,
+    spellcheck: "false",
+  })
   field.value = options.value ?? String(widget.value ?? "")
   const place = () => {
     const { scale, offset } = canvas.ds

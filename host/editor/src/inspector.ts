@@ -5,7 +5,11 @@ import type { GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
 import { clampNumber, showNumber } from "./values"
 
-const MODES: [number, string][] = [[0, "runs"], [4, "bypassed: its input goes straight on"], [2, "muted: as if it were not there"]]
+const MODES: [number, string][] = [
+  [0, "runs"],
+  [4, "bypassed: its input goes straight on"],
+  [2, "muted: as if it were not there"],
+]
 
 export class Inspector {
   readonly element = h("section", { class: "panel-body inspector" })
@@ -17,9 +21,21 @@ export class Inspector {
   // Builds the form for the selected node; when it is the same as before only the values follow.
   render(force = false) {
     const node = this.editor.selected[0] ?? null
-    const version = node ? JSON.stringify([this.editor.nodes.map((n) => [n.id, n.title]), node.inputs?.map((i) => i.link), node.faults, node.widgets?.length]) : String(this.editor.nodes.map((n) => [n.id, n.title]))
+    const version = node
+      ? JSON.stringify([
+          this.editor.nodes.map((n) => [n.id, n.title]),
+          node.inputs?.map((i) => i.link),
+          node.faults,
+          node.widgets?.length,
+        ])
+      : String(this.editor.nodes.map((n) => [n.id, n.title]))
     if (!force && node === this.shown && version === this.version) return this.follow()
-    if (node === this.shown && this.element.contains(document.activeElement) && !force && this.shown) {
+    if (
+      node === this.shown &&
+      this.element.contains(document.activeElement) &&
+      !force &&
+      this.shown
+    ) {
       const typing = document.activeElement as HTMLElement
       if (/^(input|textarea)$/i.test(typing.tagName)) return this.follow()
     }
@@ -29,21 +45,45 @@ export class Inspector {
   }
 
   private hint(): Node {
-    return h("div", { class: "empty" },
+    return h(
+      "div",
+      { class: "empty" },
       h("p", {}, "Select a node to see its settings."),
-      h("p", { class: "muted" }, "Double-click the canvas, or press A, to add one. Press ? for all shortcuts."))
+      h(
+        "p",
+        { class: "muted" },
+        "Double-click the canvas, or press A, to add one. Press ? for all shortcuts.",
+      ),
+    )
   }
 
   private picker(node: GraftNode | null): Node {
     const nodes = [...this.editor.nodes].sort((a, b) => (a.order ?? 0) - (b.order ?? 0))
-    const options = nodes.map((n) => h("option", { value: String(n.id), selected: n === node }, `${n.title} (#${n.id})`))
-    return h("div", { class: "field" },
-      h("select", { "aria-label": "Node", onchange: (event: Event) => {
-        const chosen = this.editor.node((event.target as HTMLSelectElement).value)
-        if (!chosen) return
-        this.editor.canvas.selectItems([chosen])
-        this.editor.onSelection()
-      } }, h("option", { value: "", selected: !node, disabled: true }, nodes.length ? "choose…" : "none yet"), ...options))
+    const options = nodes.map((n) =>
+      h("option", { value: String(n.id), selected: n === node }, `${n.title} (#${n.id})`),
+    )
+    return h(
+      "div",
+      { class: "field" },
+      h(
+        "select",
+        {
+          "aria-label": "Node",
+          onchange: (event: Event) => {
+            const chosen = this.editor.node((event.target as HTMLSelectElement).value)
+            if (!chosen) return
+            this.editor.canvas.selectItems([chosen])
+            this.editor.onSelection()
+          },
+        },
+        h(
+          "option",
+          { value: "", selected: !node, disabled: true },
+          nodes.length ? "choose…" : "none yet",
+        ),
+        ...options,
+      ),
+    )
   }
 
   private form(node: GraftNode): Node[] {
@@ -52,16 +92,39 @@ export class Inspector {
     for (const fault of node.faults ?? [])
       parts.push(h("p", { class: "fault" }, icon("warning"), h("span", {}, fault.text)))
     if (spec?.description) parts.push(h("p", { class: "muted" }, spec.description))
-    parts.push(this.text("Title", node.title, (value) => { node.title = value || spec?.title || node.type }))
-    const inputs = (node.inputs ?? []).map((slot, i) => ({ slot, i })).filter(({ slot }) => !slot.widget)
-    if (inputs.length) parts.push(h("h3", {}, "Inputs"), ...inputs.map(({ i }) => this.link(node, i)))
+    parts.push(
+      this.text("Title", node.title, (value) => {
+        node.title = value || spec?.title || node.type
+      }),
+    )
+    const inputs = (node.inputs ?? [])
+      .map((slot, i) => ({ slot, i }))
+      .filter(({ slot }) => !slot.widget)
+    if (inputs.length)
+      parts.push(h("h3", {}, "Inputs"), ...inputs.map(({ i }) => this.link(node, i)))
     const widgets = (node.widgets ?? []).filter((w) => w.serialize !== false && w.type !== "button")
-    if (widgets.length) parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
-    parts.push(h("h3", {}, "When the workflow runs, this node"), h("label", { class: "field" },
-      h("select", { "aria-label": "What this node does", onchange: (event: Event) => {
-        node.mode = Number((event.target as HTMLSelectElement).value)
-        this.changed()
-      } }, ...MODES.map(([mode, text]) => h("option", { value: String(mode), selected: node.mode === mode }, text)))))
+    if (widgets.length)
+      parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
+    parts.push(
+      h("h3", {}, "When the workflow runs, this node"),
+      h(
+        "label",
+        { class: "field" },
+        h(
+          "select",
+          {
+            "aria-label": "What this node does",
+            onchange: (event: Event) => {
+              node.mode = Number((event.target as HTMLSelectElement).value)
+              this.changed()
+            },
+          },
+          ...MODES.map(([mode, text]) =>
+            h("option", { value: String(mode), selected: node.mode === mode }, text),
+          ),
+        ),
+      ),
+    )
     return parts
   }
 
@@ -71,8 +134,19 @@ export class Inspector {
   }
 
   private text(label: string, value: string, set: (value: string) => void): Node {
-    return h("label", { class: "field" }, h("span", {}, label),
-      h("input", { type: "text", value, oninput: (event: Event) => { set((event.target as HTMLInputElement).value); this.changed() } }))
+    return h(
+      "label",
+      { class: "field" },
+      h("span", {}, label),
+      h("input", {
+        type: "text",
+        value,
+        oninput: (event: Event) => {
+          set((event.target as HTMLInputElement).value)
+          this.changed()
+        },
+      }),
+    )
   }
 
   // Where an input comes from: any output of another node that fits.
@@ -86,18 +160,34 @@ export class Inspector {
       other.outputs?.forEach((output, i) => {
         if (!compatible(output.type, slot.type)) return
         const chosen = link?.origin_id === other.id && link.origin_slot === i
-        options.push(h("option", { value: `${other.id}/${i}`, selected: chosen }, `${other.title} (#${other.id}) → ${output.name || output.type}`))
+        options.push(
+          h(
+            "option",
+            { value: `${other.id}/${i}`, selected: chosen },
+            `${other.title} (#${other.id}) → ${output.name || output.type}`,
+          ),
+        )
       })
     }
     const optional = node.spec?.inputs.find((i) => i.name === slot.name)?.optional
-    return h("label", { class: this.fieldClass(node, slot.name) }, h("span", {}, slot.name, optional ? h("em", {}, " optional") : null),
-      h("select", { onchange: (event: Event) => {
-        const [id, output] = (event.target as HTMLSelectElement).value.split("/")
-        const origin = id ? this.editor.node(id) : null
-        if (origin) origin.connect(Number(output), node, index)
-        else node.disconnectInput(index)
-        this.changed()
-      } }, ...options))
+    return h(
+      "label",
+      { class: this.fieldClass(node, slot.name) },
+      h("span", {}, slot.name, optional ? h("em", {}, " optional") : null),
+      h(
+        "select",
+        {
+          onchange: (event: Event) => {
+            const [id, output] = (event.target as HTMLSelectElement).value.split("/")
+            const origin = id ? this.editor.node(id) : null
+            if (origin) origin.connect(Number(output), node, index)
+            else node.disconnectInput(index)
+            this.changed()
+          },
+        },
+        ...options,
+      ),
+    )
   }
 
   private fieldClass(node: GraftNode, name: string): string {
@@ -106,7 +196,9 @@ export class Inspector {
 
   private setting(node: GraftNode, widget: any): Node {
     const input = node.spec?.inputs.find((i) => i.name === widget.name)
-    const linked = node.inputs?.some((slot) => slot.widget?.name === widget.name && slot.link != null)
+    const linked = node.inputs?.some(
+      (slot) => slot.widget?.name === widget.name && slot.link != null,
+    )
     const set = (value: unknown) => {
       widget.value = value
       widget.callback?.(value, this.editor.canvas, node)
@@ -116,21 +208,50 @@ export class Inspector {
     field.setAttribute("data-widget", widget.name)
     if (linked) field.setAttribute("disabled", "")
     const tip = linked ? "Comes from the link." : widget.tooltip
-    return h("label", { class: this.fieldClass(node, widget.name) + (field instanceof HTMLInputElement && field.type === "checkbox" ? " check" : "") },
-      h("span", {}, widget.label ?? widget.name), field, tip ? h("small", {}, tip) : null)
+    return h(
+      "label",
+      {
+        class:
+          this.fieldClass(node, widget.name) +
+          (field instanceof HTMLInputElement && field.type === "checkbox" ? " check" : ""),
+      },
+      h("span", {}, widget.label ?? widget.name),
+      field,
+      tip ? h("small", {}, tip) : null,
+    )
   }
 
-  private control(widget: any, input: InputSpec | undefined, set: (value: unknown) => void): HTMLElement {
+  private control(
+    widget: any,
+    input: InputSpec | undefined,
+    set: (value: unknown) => void,
+  ): HTMLElement {
     if (widget.type === "combo") {
-      const values: any[] = Array.isArray(widget.options.values) ? widget.options.values : Object.keys(widget.options.values ?? {})
+      const values: any[] = Array.isArray(widget.options.values)
+        ? widget.options.values
+        : Object.keys(widget.options.values ?? {})
       const known = values.includes(widget.value) ? values : [widget.value, ...values]
-      return h("select", { onchange: (event: Event) => set(known[(event.target as HTMLSelectElement).selectedIndex]) },
-        ...known.map((value) => h("option", { value: String(value), selected: value === widget.value }, String(value))))
+      return h(
+        "select",
+        {
+          onchange: (event: Event) => set(known[(event.target as HTMLSelectElement).selectedIndex]),
+        },
+        ...known.map((value) =>
+          h("option", { value: String(value), selected: value === widget.value }, String(value)),
+        ),
+      )
     }
     if (widget.type === "toggle")
-      return h("input", { type: "checkbox", checked: !!widget.value, onchange: (event: Event) => set((event.target as HTMLInputElement).checked) })
+      return h("input", {
+        type: "checkbox",
+        checked: !!widget.value,
+        onchange: (event: Event) => set((event.target as HTMLInputElement).checked),
+      })
     if ((widget.type === "number" || widget.type === "slider") && input) {
-      const field = h("input", { type: "text", inputmode: "decimal", value: showNumber(widget.value, input),
+      const field = h("input", {
+        type: "text",
+        inputmode: "decimal",
+        value: showNumber(widget.value, input),
         onchange: () => {
           const value = clampNumber(field.value, input)
           if (value !== null) set(value)
@@ -138,12 +259,15 @@ export class Inspector {
         },
         onkeydown: (event: KeyboardEvent) => {
           const step = event.key === "ArrowUp" ? 1 : event.key === "ArrowDown" ? -1 : 0
-          const value = step ? clampNumber(Number(field.value) + step * (input.options.step ?? 1), input) : null
+          const value = step
+            ? clampNumber(Number(field.value) + step * (input.options.step ?? 1), input)
+            : null
           if (value === null) return
           event.preventDefault()
           set(typeof value === "number" ? Number(value.toPrecision(12)) : value)
           field.value = showNumber(widget.value, input)
-        } })
+        },
+      })
       return field
     }
     if (widget.type === "multiline") {
@@ -151,7 +275,11 @@ export class Inspector {
       area.value = String(widget.value ?? "")
       return area
     }
-    return h("input", { type: "text", value: String(widget.value ?? ""), oninput: (event: Event) => set((event.target as HTMLInputElement).value) })
+    return h("input", {
+      type: "text",
+      value: String(widget.value ?? ""),
+      oninput: (event: Event) => set((event.target as HTMLInputElement).value),
+    })
   }
 
   // Values that changed on the canvas.
@@ -162,7 +290,8 @@ export class Inspector {
       const input = this.shown?.spec?.inputs.find((i) => i.name === field.dataset.widget)
       if (!widget) continue
       if (field.type === "checkbox") field.checked = !!widget.value
-      else if (input && (widget.type === "number" || widget.type === "slider")) field.value = showNumber(widget.value, input)
+      else if (input && (widget.type === "number" || widget.type === "slider"))
+        field.value = showNumber(widget.value, input)
       else field.value = String(widget.value ?? "")
     }
   }

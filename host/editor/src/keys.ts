@@ -24,7 +24,8 @@ function matches(event: KeyboardEvent, keys: string): boolean {
 }
 
 const isTyping = (target: EventTarget | null) =>
-  target instanceof HTMLElement && (/^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable)
+  target instanceof HTMLElement &&
+  (/^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable)
 
 export function installShortcuts(shortcuts: Shortcut[]) {
   window.addEventListener(
@@ -48,7 +49,12 @@ export function showShortcuts(shortcuts: Shortcut[]) {
   const dialog = h(
     "dialog",
     { class: "dialog", "aria-labelledby": "help-title" },
-    h("header", {}, h("h2", { id: "help-title" }, "Shortcuts"), iconButton("close", "Close", () => dialog.close())),
+    h(
+      "header",
+      {},
+      h("h2", { id: "help-title" }, "Shortcuts"),
+      iconButton("close", "Close", () => dialog.close()),
+    ),
     h("table", { class: "keys" }, h("tbody", {}, ...rows)),
   )
   dialog.addEventListener("close", () => dialog.remove())
@@ -60,8 +66,10 @@ export function showShortcuts(shortcuts: Shortcut[]) {
 }
 
 function keyCaps(keys: string): (Node | string)[] {
-  return keys.split(" or ").flatMap((combination, i) => [
-    ...(i ? [" or "] : []),
-    ...combination.split("+").flatMap((key, k) => [...(k ? [" "] : []), h("kbd", {}, key)]),
-  ])
+  return keys
+    .split(" or ")
+    .flatMap((combination, i) => [
+      ...(i ? [" or "] : []),
+      ...combination.split("+").flatMap((key, k) => [...(k ? [" "] : []), h("kbd", {}, key)]),
+    ])
 }

@@ -52,7 +52,9 @@ export function layout(nodes: LayoutNode[]): Map<string | number, [number, numbe
       const known = node.from.map((id) => centre.get(id)).filter((y) => y !== undefined)
       return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0
     }
-    const sorted = members.map((node, i) => ({ node, i, y: wish(node) })).sort((a, b) => a.y - b.y || a.i - b.i)
+    const sorted = members
+      .map((node, i) => ({ node, i, y: wish(node) }))
+      .sort((a, b) => a.y - b.y || a.i - b.i)
     let y = 0
     for (const { node } of sorted) {
       places.set(node.id, [x, y])

@@ -18,8 +18,18 @@ export function showPicture(files: FileRef[], urls: string[], start = 0) {
     link.href = urls[at]
     link.download = files[at].filename
   }
-  const dialog = h("dialog", { class: "lightbox", "aria-label": "Picture" },
-    h("header", {}, name, link, iconButton("close", "Close", () => dialog.close())), picture)
+  const dialog = h(
+    "dialog",
+    { class: "lightbox", "aria-label": "Picture" },
+    h(
+      "header",
+      {},
+      name,
+      link,
+      iconButton("close", "Close", () => dialog.close()),
+    ),
+    picture,
+  )
   dialog.addEventListener("keydown", (event) => {
     if (event.key === "ArrowRight") show(at + 1)
     if (event.key === "ArrowLeft") show(at - 1)

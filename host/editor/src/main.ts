@@ -1,6 +1,7 @@
 // Puts the page together.
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
+import { installContextMenus } from "./context"
 import { byId, download, h, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
 import type { LinkEnd } from "./find"
@@ -9,7 +10,7 @@ import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
 import { parseJson } from "./json"
 import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
-import { menuButton } from "./menu"
+import { menuButton, type MenuItem } from "./menu"
 import { registerNodes, type GraftNode } from "./nodes"
 import { ProfilePanel } from "./profile"
 import { QuantizePanel } from "./quantize"
@@ -19,6 +20,7 @@ import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
 import { applyTheme, preferredTheme, themeName } from "./theme"
+import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { compatible } from "./schema"
 import { setHooks, showPictures, uploadTo } from "./widgets"
@@ -35,11 +37,29 @@ const quantize = new QuantizePanel(editor)
 const profile = new ProfilePanel()
 const history = new HistoryPanel((workflow, name) => open(() => editor.load(workflow, name)))
 const sidebar = new Sidebar(byId("side"), [
-  { id: "node", label: "Node", icon: "node", element: inspector.element, shown: () => inspector.render(true) },
+  {
+    id: "node",
+    label: "Node",
+    icon: "node",
+    element: inspector.element,
+    shown: () => inspector.render(true),
+  },
   { id: "queue", label: "Queue", icon: "queue", element: queuePanel.element },
   { id: "history", label: "History", icon: "history", element: history.element },
-  { id: "quantize", label: "Quantize", icon: "quantize", element: quantize.element, shown: () => quantize.render(true) },
-  { id: "profile", label: "Profile", icon: "profile", element: profile.element, shown: () => profile.render() },
+  {
+    id: "quantize",
+    label: "Quantize",
+    icon: "quantize",
+    element: quantize.element,
+    shown: () => quantize.render(true),
+  },
+  {
+    id: "profile",
+    label: "Profile",
+    icon: "profile",
+    element: profile.element,
+    shown: () => profile.render(),
+  },
 ])
 
 function clientId(): string {
@@ -78,16 +98,25 @@ function paintUndo() {
 }
 function step(state: string | null) {
   if (state === null) return
-  const pictures = new Map(editor.nodes.map((node) => [node.id, node.widgets?.find((w) => w.name === "$pictures") as any]))
+  const pictures = new Map(
+    editor.nodes.map((node) => [node.id, node.widgets?.find((w) => w.name === "$pictures") as any]),
+  )
   restoring = true
   editor.load(JSON.parse(state), undefined, true)
   for (const node of editor.nodes) {
     const had = pictures.get(node.id)?.pictures
-    if (had?.length) showPictures(node, had.map((picture: HTMLImageElement) => picture.src))
+    if (had?.length)
+      showPictures(
+        node,
+        had.map((picture: HTMLImageElement) => picture.src),
+      )
   }
   clearTimeout(settled)
   restoring = false
-  localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }))
+  localStorage.setItem(
+    "graft.workflow",
+    JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }),
+  )
   inspector.render(true)
   quantize.render(true)
   paintUndo()
@@ -126,14 +155,35 @@ const save1 = () => download(`${fileName()}.json`, pretty(editor.toWorkflow1()))
 const saveApi = () => download(`${fileName()}.api.json`, pretty(editor.toPrompt().prompt))
 
 function rename() {
-  const field = h("input", { type: "text", value: editor.name, "aria-label": "Name of the workflow" })
-  const dialog = h("dialog", { class: "dialog small", "aria-label": "Rename" },
-    h("form", { method: "dialog", onsubmit: () => {
-      editor.name = field.value.trim() || "workflow"
-      byId("name").textContent = editor.name
-      localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }))
-    } }, h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
-      h("div", { class: "buttons" }, h("button", { type: "submit", class: "button primary" }, "Rename"))))
+  const field = h("input", {
+    type: "text",
+    value: editor.name,
+    "aria-label": "Name of the workflow",
+  })
+  const dialog = h(
+    "dialog",
+    { class: "dialog small", "aria-label": "Rename" },
+    h(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: () => {
+          editor.name = field.value.trim() || "workflow"
+          byId("name").textContent = editor.name
+          localStorage.setItem(
+            "graft.workflow",
+            JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }),
+          )
+        },
+      },
+      h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
+      h(
+        "div",
+        { class: "buttons" },
+        h("button", { type: "submit", class: "button primary" }, "Rename"),
+      ),
+    ),
+  )
   dialog.addEventListener("close", () => dialog.remove())
   document.body.append(dialog)
   dialog.showModal()
@@ -143,17 +193,31 @@ function rename() {
 // Adds a node where the pointer is, joined to the link that was dropped there.
 function addNode(at?: [number, number], end?: LinkEnd & { node: GraftNode; slot: number }) {
   const place = at ?? editor.middle()
-  openSearch(editor.specs, (spec) => {
-    const node = editor.add(spec.name, at ? [place[0] + 4, place[1] + 4] : [place[0] - 130, place[1] - 60])
-    if (!node) return
-    if (!at) spread(node)
-    if (end) join(node, end)
-    byId("canvas").focus()
-  }, end)
+  openSearch(
+    editor.specs,
+    (spec) => {
+      const node = editor.add(
+        spec.name,
+        at ? [place[0] + 4, place[1] + 4] : [place[0] - 130, place[1] - 60],
+      )
+      if (!node) return
+      if (!at) spread(node)
+      if (end) join(node, end)
+      byId("canvas").focus()
+    },
+    end,
+  )
 }
 // Keeps nodes that were added without a place from lying on each other.
 function spread(node: GraftNode) {
-  while (editor.nodes.some((other) => other !== node && Math.abs(other.pos[0] - node.pos[0]) < 16 && Math.abs(other.pos[1] - node.pos[1]) < 16))
+  while (
+    editor.nodes.some(
+      (other) =>
+        other !== node &&
+        Math.abs(other.pos[0] - node.pos[0]) < 16 &&
+        Math.abs(other.pos[1] - node.pos[1]) < 16,
+    )
+  )
     node.pos = [node.pos[0] + 28, node.pos[1] + 28]
 }
 function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number }) {
@@ -176,7 +240,14 @@ function toggleTheme() {
   byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
 }
 
-const count = h("input", { type: "number", min: "1", max: "999", value: "1", "aria-label": "How many times to run", title: "How many times to run" })
+const count = h("input", {
+  type: "number",
+  min: "1",
+  max: "999",
+  value: "1",
+  "aria-label": "How many times to run",
+  title: "How many times to run",
+})
 const queueRun = (front = false) => {
   const times = Math.min(999, Math.max(1, Math.round(Number(count.value) || 1)))
   void runner.submit(client, times, front).then(() => changed())
@@ -184,8 +255,18 @@ const queueRun = (front = false) => {
 
 const shortcuts: Shortcut[] = [
   { keys: "Ctrl+Enter", text: "Queue the workflow", run: () => queueRun(), typing: true },
-  { keys: "Ctrl+Shift+Enter", text: "Queue it before all others", run: () => queueRun(true), typing: true },
-  { keys: "Ctrl+Alt+Enter", text: "Interrupt the run", run: () => runner.interrupt(), typing: true },
+  {
+    keys: "Ctrl+Shift+Enter",
+    text: "Queue it before all others",
+    run: () => queueRun(true),
+    typing: true,
+  },
+  {
+    keys: "Ctrl+Alt+Enter",
+    text: "Interrupt the run",
+    run: () => runner.interrupt(),
+    typing: true,
+  },
   { keys: "A", text: "Add a node (or double-click the canvas)", run: () => addNode() },
   { keys: "Ctrl+S", text: "Save the workflow", run: save, typing: true },
   { keys: "Ctrl+O", text: "Open a workflow or a picture", run: pickWorkflow, typing: true },
@@ -206,39 +287,71 @@ const shortcuts: Shortcut[] = [
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
 ]
 
+function workflowMenu(): (MenuItem | null)[] {
+  const clear = () => {
+    editor.clear()
+    editor.name = "workflow"
+    changed()
+  }
+  const arrange = () => {
+    editor.arrange()
+    editor.fit()
+    changed()
+  }
+  return [
+    { label: "New", run: clear },
+    { label: "Demo: text to picture", run: loadDemo },
+    { label: "Open…", keys: "Ctrl+O", run: pickWorkflow },
+    null,
+    { label: "Save", keys: "Ctrl+S", run: save },
+    { label: "Save as format 1.0", run: save1 },
+    { label: "Save for the API", run: saveApi },
+    { label: "Rename…", run: rename },
+    null,
+    { label: "Arrange nodes", run: arrange },
+    { label: "Group selected nodes", keys: "Ctrl+G", run: () => editor.addGroup() },
+  ]
+}
+
+function runButtons(): Node[] {
+  const interrupt = {
+    class: "button danger",
+    id: "interrupt",
+    title: "Interrupt the run (Ctrl+Alt+Enter)",
+    onclick: () => runner.interrupt(),
+  }
+  const queue = {
+    class: "button primary",
+    id: "queue",
+    title: "Queue the workflow (Ctrl+Enter)",
+    onclick: () => queueRun(),
+  }
+  const button = (attributes: object, symbol: string, text: string) =>
+    h("button", { type: "button", ...attributes }, icon(symbol), h("span", {}, text))
+  return [
+    button({ ...interrupt, hidden: true }, "stop", "Interrupt"),
+    h("div", { class: "queue-group" }, count, button(queue, "play", "Queue")),
+  ]
+}
+
 function buildBar() {
-  const dark = themeName() === "dark"
-  const logo = icon("play")
-  logo.classList.remove("solid")
-  logo.querySelector("path")!.setAttribute("d", "M12 22V9m0 5c0-5 3-8 8-8 0 5-3 8-8 8zm0-2c0-4-2.500-6.500-7-6.500 0 4 2.500 6.500 7 6.500z")
+  const symbol = themeName() === "dark" ? "sun" : "moon"
+  const off = { disabled: true }
   byId("bar").replaceChildren(
-    h("div", { class: "brand" }, logo, h("span", {}, "Graft")),
-    menuButton("Workflow", "menu", [
-      { label: "New", run: () => { editor.clear(); editor.name = "workflow"; changed() } },
-      { label: "Demo: text to picture", run: loadDemo },
-      { label: "Open…", keys: "Ctrl+O", run: pickWorkflow },
-      null,
-      { label: "Save", keys: "Ctrl+S", run: save },
-      { label: "Save as format 1.0", run: save1 },
-      { label: "Save for the API", run: saveApi },
-      { label: "Rename…", run: rename },
-      null,
-      { label: "Arrange nodes", run: () => { editor.arrange(); editor.fit(); changed() } },
-      { label: "Group selected nodes", keys: "Ctrl+G", run: () => editor.addGroup() },
-    ], "icon-button"),
-    h("button", { type: "button", class: "name", id: "name", title: "Rename", onclick: rename }, editor.name),
+    h("div", { class: "brand" }, icon("leaf"), h("span", {}, "Graft")),
+    menuButton("Workflow", "menu", workflowMenu(), "icon-button"),
+    h("button", { type: "button", class: "name", id: "name", title: "Rename", onclick: rename }),
     h("span", { class: "grow" }),
     iconButton("plus", "Add a node (A)", () => addNode()),
-    iconButton("undo", "Undo (Ctrl+Z)", () => step(undo.undo()), { id: "undo", disabled: true }),
-    iconButton("redo", "Redo (Ctrl+Y)", () => step(undo.redo()), { id: "redo", disabled: true }),
+    iconButton("undo", "Undo (Ctrl+Z)", () => step(undo.undo()), { id: "undo", ...off }),
+    iconButton("redo", "Redo (Ctrl+Y)", () => step(undo.redo()), { id: "redo", ...off }),
     iconButton("fit", "Show all nodes (.)", () => editor.fit()),
-    iconButton(dark ? "sun" : "moon", "Light or dark", toggleTheme, { id: "theme" }),
+    iconButton(symbol, "Light or dark", toggleTheme, { id: "theme" }),
     iconButton("help", "Shortcuts (?)", () => showShortcuts(shortcuts)),
     h("span", { class: "divider" }),
-    h("button", { type: "button", class: "button danger", id: "interrupt", hidden: true, title: "Interrupt the run (Ctrl+Alt+Enter)", onclick: () => runner.interrupt() }, icon("stop"), h("span", {}, "Interrupt")),
-    h("div", { class: "queue-group" }, count,
-      h("button", { type: "button", class: "button primary", id: "queue", title: "Queue the workflow (Ctrl+Enter)", onclick: () => queueRun() }, icon("play"), h("span", {}, "Queue"))),
+    ...runButtons(),
   )
+  byId("name").textContent = editor.name
 }
 
 function showFaults(faults: Fault[]) {
@@ -252,15 +365,42 @@ function showFaults(faults: Fault[]) {
     editor.canvas.centerOnNode(node)
     sidebar.show("node")
   }
-  const box = h("section", { class: "faults", role: "alert", "aria-label": "What is wrong" },
-    h("header", {}, icon("warning"), h("h2", {}, faults.length === 1 ? "The workflow cannot run" : `${faults.length} things keep the workflow from running`),
-      iconButton("close", "Close", () => box.remove())),
-    h("ul", {}, ...faults.slice(0, 20).map((fault) => {
-      const node = fault.node ? editor.node(fault.node) : null
-      return h("li", {}, node
-        ? h("button", { type: "button", class: "fault-node", onclick: () => go(fault) }, node.title)
-        : null, h("span", {}, fault.text))
-    })))
+  const box = h(
+    "section",
+    { class: "faults", role: "alert", "aria-label": "What is wrong" },
+    h(
+      "header",
+      {},
+      icon("warning"),
+      h(
+        "h2",
+        {},
+        faults.length === 1
+          ? "The workflow cannot run"
+          : `${faults.length} things keep the workflow from running`,
+      ),
+      iconButton("close", "Close", () => box.remove()),
+    ),
+    h(
+      "ul",
+      {},
+      ...faults.slice(0, 20).map((fault) => {
+        const node = fault.node ? editor.node(fault.node) : null
+        return h(
+          "li",
+          {},
+          node
+            ? h(
+                "button",
+                { type: "button", class: "fault-node", onclick: () => go(fault) },
+                node.title,
+              )
+            : null,
+          h("span", {}, fault.text),
+        )
+      }),
+    ),
+  )
   if (runner.run?.state === "error") box.querySelector("h2")!.textContent = "The run failed"
   byId("stage").append(box)
 }
@@ -276,9 +416,31 @@ function wire() {
   for (const type of ["pointerup", "keyup", "paste"]) window.addEventListener(type, changed)
   canvas.addEventListener("litegraph:canvas", (event: any) => {
     const { detail } = event
-    if (detail.subType === "empty-double-click") addNode([detail.originalEvent.canvasX, detail.originalEvent.canvasY])
+    if (detail.subType === "empty-double-click")
+      addNode([detail.originalEvent.canvasX, detail.originalEvent.canvasY])
     if (detail.subType === "empty-release") dropLink(detail)
-    if (detail.subType === "node-double-click") sidebar.show("node")
+    if (detail.subType === "node-double-click") {
+      if (detail.node.subgraph) editor.openSubgraph(detail.node)
+      else sidebar.show("node")
+    }
+  })
+  const back = h("button", {
+    type: "button",
+    class: "button back",
+    hidden: true,
+    onclick: () => editor.leaveSubgraph(),
+  })
+  back.append("← Whole workflow")
+  byId("stage").append(back)
+  canvas.addEventListener("litegraph:set-graph", () => {
+    back.hidden = !editor.inSubgraph
+  })
+  installTouch(editor.canvas, changed)
+  installContextMenus(editor, {
+    add: (at) => addNode(at),
+    group: () => editor.addGroup(),
+    settings: () => sidebar.show("node"),
+    changed,
   })
   new ResizeObserver(() => editor.resize()).observe(byId("stage"))
   wireDrop()
@@ -288,9 +450,14 @@ function wire() {
 function dropLink(detail: any) {
   const link = editor.canvas.linkConnector.renderLinks[0] as any
   const { originalEvent: event } = detail
-  if (!link || !event || !(link.node?.inputs)) return
+  if (!link || !event || !link.node?.inputs) return
   const from = editor.canvas.linkConnector.state.connectingTo === "input" ? "output" : "input"
-  addNode([event.canvasX, event.canvasY], { type: link.fromSlot.type, from, node: link.node, slot: link.fromSlotIndex })
+  addNode([event.canvasX, event.canvasY], {
+    type: link.fromSlot.type,
+    from,
+    node: link.node,
+    slot: link.fromSlotIndex,
+  })
 }
 
 function wireDrop() {
@@ -306,7 +473,10 @@ function wireDrop() {
     const file = event.dataTransfer?.files[0]
     if (!file) return
     const box = stage.getBoundingClientRect()
-    const [x, y] = editor.canvas.ds.convertCanvasToOffset([event.clientX - box.left, event.clientY - box.top])
+    const [x, y] = editor.canvas.ds.convertCanvasToOffset([
+      event.clientX - box.left,
+      event.clientY - box.top,
+    ])
     const node = editor.graph.getNodeOnPos(x, y) as GraftNode | null
     const input = node?.spec?.inputs.find((i) => i.options.image_upload)
     const widget = input && node!.widgets?.find((w) => w.name === input.name)
@@ -319,12 +489,17 @@ function wireRunner() {
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
-    profile.start(run, titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])))
+    profile.start(
+      run,
+      titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])),
+    )
   }
   let frame = 0
   runner.onProgress = () => {
     cancelAnimationFrame(frame)
-    frame = requestAnimationFrame(() => status.show(runner.run, (id) => runner.titleOf(id), runner.total))
+    frame = requestAnimationFrame(() =>
+      status.show(runner.run, (id) => runner.titleOf(id), runner.total),
+    )
   }
   runner.onEnd = () => {
     byId("interrupt").hidden = true
@@ -345,7 +520,8 @@ function wireRunner() {
   history.onEntries = () => {
     quantize.setPictures(history.pictures())
     for (const [, entry] of history.entries)
-      for (const [node, output] of Object.entries(entry.outputs ?? {})) if (output.plan) return quantize.take(node, output)
+      for (const [node, output] of Object.entries(entry.outputs ?? {}))
+        if (output.plan) return quantize.take(node, output)
   }
 }
 

@@ -7,10 +7,26 @@ export interface MenuItem {
   run(): void
 }
 
-export function menuButton(label: string, symbol: string | null, items: (MenuItem | null)[], css = "button quiet"): HTMLElement {
+export function menuButton(
+  label: string,
+  symbol: string | null,
+  items: (MenuItem | null)[],
+  css = "button quiet",
+): HTMLElement {
   const list = h("div", { class: "menu", role: "menu", hidden: true })
-  const button = h("button", { type: "button", class: css, "aria-haspopup": "menu", "aria-expanded": "false", title: symbol ? label : "", "aria-label": label, onclick: () => toggle(list.hidden) },
-    ...(symbol ? [icon(symbol)] : [label, icon("chevron")]))
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: css,
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      title: symbol ? label : "",
+      "aria-label": label,
+      onclick: () => toggle(list.hidden),
+    },
+    ...(symbol ? [icon(symbol)] : [label, icon("chevron")]),
+  )
   const wrap = h("div", { class: "menu-wrap" }, button, list)
   const outside = (event: Event) => {
     if (!wrap.contains(event.target as Node)) toggle(false)
@@ -23,10 +39,25 @@ export function menuButton(label: string, symbol: string | null, items: (MenuIte
       list.querySelector("button")?.focus()
     } else document.removeEventListener("pointerdown", outside, true)
   }
-  list.append(...items.map((item) => item
-    ? h("button", { type: "button", role: "menuitem", onclick: () => { toggle(false); item.run() } },
-        h("span", {}, item.label), item.keys ? h("kbd", {}, item.keys) : null)
-    : h("hr", {})))
+  list.append(
+    ...items.map((item) =>
+      item
+        ? h(
+            "button",
+            {
+              type: "button",
+              role: "menuitem",
+              onclick: () => {
+                toggle(false)
+                item.run()
+              },
+            },
+            h("span", {}, item.label),
+            item.keys ? h("kbd", {}, item.keys) : null,
+          )
+        : h("hr", {}),
+    ),
+  )
   list.addEventListener("keydown", (event) => {
     const buttons = [...list.querySelectorAll("button")]
     const at = buttons.indexOf(document.activeElement as HTMLButtonElement)

@@ -50,7 +50,13 @@ function strokes(node: GraftNode) {
       ? { color: theme().danger, lineWidth: 2, padding: 3 }
       : undefined
   node.strokeStyles["selected"] = () =>
-    node.selected ? { color: theme().accent, lineWidth: 1.5, padding: node.faults?.length || node.run?.state === "running" ? 7 : 3 } : undefined
+    node.selected
+      ? {
+          color: theme().accent,
+          lineWidth: 1.5,
+          padding: node.faults?.length || node.run?.state === "running" ? 7 : 3,
+        }
+      : undefined
 }
 
 export function dress(node: GraftNode) {
@@ -93,8 +99,13 @@ function watchUpload(node: GraftNode, spec: NodeSpec) {
   const widget: any = input && node.widgets?.find((w) => w.name === input.name)
   if (!widget) return
   const show = () => {
-    const match = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/.exec(String(widget.value ?? ""))
-    if (match) showPictures(node, [viewUrl({ filename: match[2], subfolder: match[1] ?? "", type: match[3] ?? "input" })])
+    const match = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/.exec(
+      String(widget.value ?? ""),
+    )
+    if (match)
+      showPictures(node, [
+        viewUrl({ filename: match[2], subfolder: match[1] ?? "", type: match[3] ?? "input" }),
+      ])
   }
   const before = widget.callback
   widget.callback = (...given: unknown[]) => {

@@ -23,7 +23,12 @@ export function normalise(workflow: UiWorkflow, specs: Specs): UiWorkflow {
         else delete slot.widget
       } else if (!input.widget) inputs.push({ name: input.name, type: input.type, link: null })
       else if (!input.options.socketless)
-        inputs.push({ name: input.name, type: input.type, link: null, widget: { name: input.name } })
+        inputs.push({
+          name: input.name,
+          type: input.type,
+          link: null,
+          widget: { name: input.name },
+        })
     }
     const outputs = (node.outputs ?? []).map((slot) => ({ ...slot }))
     for (const output of spec.outputs.slice(outputs.length))

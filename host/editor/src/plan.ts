@@ -84,7 +84,11 @@ export function parsePlan(source: unknown): Plan | null {
     layers,
     otherFlops: Math.max(0, number(raw.other_flops)),
     otherBytes: Math.max(0, number(raw.other_bytes)),
-    gain: { conv: number(gain?.conv) || ASSUMED.conv, linear: number(gain?.linear) || ASSUMED.linear, measured },
+    gain: {
+      conv: number(gain?.conv) || ASSUMED.conv,
+      linear: number(gain?.linear) || ASSUMED.linear,
+      measured,
+    },
     joint: raw.joint && typeof raw.joint === "object" ? raw.joint : undefined,
   }
 }
@@ -103,7 +107,15 @@ export function fate(layer: PlanLayer, t: Thresholds): Fate {
 }
 
 export function predict(plan: Plan, t: Thresholds): Prediction {
-  let [work, time, chosenWork, before, after, error, count] = [plan.otherFlops, plan.otherFlops, 0, plan.otherBytes, plan.otherBytes, 0, 0]
+  let [work, time, chosenWork, before, after, error, count] = [
+    plan.otherFlops,
+    plan.otherFlops,
+    0,
+    plan.otherBytes,
+    plan.otherBytes,
+    0,
+    0,
+  ]
   const lost = { error: 0, density: 0, off: 0 }
   const shrink = plan.bits / 16
   for (const layer of plan.layers) {
@@ -136,6 +148,7 @@ export function advice({ lost }: Prediction): string {
   if (most < 0.05) return ""
   const share = `${Math.round(most * 100)} % of the work`
   if (most === lost.off) return `${share} is in layers whose kind is switched off.`
-  if (most === lost.error) return `${share} is in layers above their error threshold: raise it for more speed.`
+  if (most === lost.error)
+    return `${share} is in layers above their error threshold: raise it for more speed.`
   return `${share} is in layers below the density threshold: lower it to try them.`
 }

@@ -4,7 +4,9 @@ const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]
 const TEXT_MAX = 64 << 20 // bytes of one text; more is not a workflow
 
 async function inflate(data: Uint8Array): Promise<Uint8Array> {
-  const stream = new Blob([data as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"))
+  const stream = new Blob([data as BlobPart])
+    .stream()
+    .pipeThrough(new DecompressionStream("deflate"))
   const chunks: Uint8Array[] = []
   let size = 0
   const reader = stream.getReader()

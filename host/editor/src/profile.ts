@@ -37,7 +37,9 @@ export class ProfilePanel {
     if (run !== this.run) return
     try {
       const { system, devices } = await systemStats()
-      const vram = devices.filter((d) => d.type !== "cpu").reduce((sum, d) => sum + d.vram_total - d.vram_free, 0)
+      const vram = devices
+        .filter((d) => d.type !== "cpu")
+        .reduce((sum, d) => sum + d.vram_total - d.vram_free, 0)
       if (this.samples.length < POINTS)
         this.samples.push({ at: performance.now(), ram: system.ram_total - system.ram_free, vram })
     } catch {
@@ -55,23 +57,55 @@ export class ProfilePanel {
     const { run } = this
     if (!run || run.state === "running") {
       this.element.replaceChildren(
-        h("div", { class: "empty" },
-          h("p", {}, run ? "The run is being measured." : "Run a workflow to see where its time and memory went."),
-          h("p", { class: "muted" }, "Every node, phase and the memory in use are noted while it runs.")))
+        h(
+          "div",
+          { class: "empty" },
+          h(
+            "p",
+            {},
+            run
+              ? "The run is being measured."
+              : "Run a workflow to see where its time and memory went.",
+          ),
+          h(
+            "p",
+            { class: "muted" },
+            "Every node, phase and the memory in use are noted while it runs.",
+          ),
+        ),
+      )
       return
     }
     const total = (run.ended ?? run.started) - run.started
-    const nodes = [...run.nodes.entries()]
-      .map(([id, node]) => ({ id, node, ms: node.started === undefined ? 0 : (node.ended ?? run.ended!) - node.started }))
-    const ran = nodes.filter(({ ms, node }) => ms > 0 || node.state === "finished").sort((a, b) => b.ms - a.ms)
+    const nodes = [...run.nodes.entries()].map(([id, node]) => ({
+      id,
+      node,
+      ms: node.started === undefined ? 0 : (node.ended ?? run.ended!) - node.started,
+    }))
+    const ran = nodes
+      .filter(({ ms, node }) => ms > 0 || node.state === "finished")
+      .sort((a, b) => b.ms - a.ms)
     const cached = nodes.filter(({ node }) => node.state === "cached").length
-    const rows = ran.map(({ id, node, ms }) => this.row(
-      this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`,
-      ms, total, this.rate(run, id, node.max)))
+    const rows = ran.map(({ id, node, ms }) =>
+      this.row(
+        this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`,
+        ms,
+        total,
+        this.rate(run, id, node.max),
+      ),
+    )
     this.element.replaceChildren(
-      h("p", { class: "profile-total" }, h("strong", {}, duration(total)), ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`),
-      h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows),
-      ...this.phases(run, total), ...this.memory(run))
+      h(
+        "p",
+        { class: "profile-total" },
+        h("strong", {}, duration(total)),
+        ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`,
+      ),
+      h("h3", {}, "Time by node"),
+      h("div", { class: "bars" }, ...rows),
+      ...this.phases(run, total),
+      ...this.memory(run),
+    )
   }
 
   // Steps a second of a node that samples; other nodes count things that are no steps.
@@ -85,9 +119,13 @@ export class ProfilePanel {
   private row(name: string, ms: number, total: number, note = ""): Node {
     const bar = h("i", {})
     bar.style.width = `${total > 0 ? Math.max(0.5, (100 * ms) / total) : 0}%`
-    return h("div", { class: "bar" },
-      h("span", { class: "bar-name", title: name }, name), h("span", { class: "bar-track" }, bar),
-      h("span", { class: "bar-value" }, note ? h("em", {}, note) : null, duration(ms)))
+    return h(
+      "div",
+      { class: "bar" },
+      h("span", { class: "bar-name", title: name }, name),
+      h("span", { class: "bar-track" }, bar),
+      h("span", { class: "bar-value" }, note ? h("em", {}, note) : null, duration(ms)),
+    )
   }
 
   private phases(run: Run, total: number): Node[] {
@@ -95,7 +133,9 @@ export class ProfilePanel {
     for (const { name, started, ended } of run.phases)
       sums.set(name, (sums.get(name) ?? 0) + (ended ?? run.ended ?? started) - started)
     if (!sums.size) return []
-    const rows = [...sums].sort((a, b) => b[1] - a[1]).map(([name, ms]) => this.row(name, ms, total))
+    const rows = [...sums]
+      .sort((a, b) => b[1] - a[1])
+      .map(([name, ms]) => this.row(name, ms, total))
     return [h("h3", {}, "Time by phase"), h("div", { class: "bars" }, ...rows)]
   }
 
@@ -108,14 +148,37 @@ export class ProfilePanel {
       const [low, high] = [Math.min(...values), Math.max(...values)]
       if (!high) return null
       const span = Math.max(high - low, 64 << 20)
-      const x = (at: number) => (340 * Math.max(0, at - run.started)) / Math.max(1, end - run.started)
-      const path = samples.map((s, i) => `${i ? "L" : "M"}${x(s.at).toFixed(1)} ${(56 - (48 * (s[key] - low)) / span).toFixed(1)}`).join("")
-      return h("figure", { class: "memory" },
-        svg("svg", { viewBox: "0 0 340 60", preserveAspectRatio: "none", role: "img", "aria-label": `${label} during the run` },
-          svg("path", { d: `${path}L${x(samples.at(-1)!.at).toFixed(1)} 60L${x(samples[0].at).toFixed(1)} 60Z`, class: "memory-area" }),
-          svg("path", { d: path, class: "memory-line" })),
-        h("figcaption", {}, `${label}: from ${bytes(low)} to ${bytes(high)} at most`))
+      const x = (at: number) =>
+        (340 * Math.max(0, at - run.started)) / Math.max(1, end - run.started)
+      const path = samples
+        .map(
+          (s, i) =>
+            `${i ? "L" : "M"}${x(s.at).toFixed(1)} ${(56 - (48 * (s[key] - low)) / span).toFixed(1)}`,
+        )
+        .join("")
+      return h(
+        "figure",
+        { class: "memory" },
+        svg(
+          "svg",
+          {
+            viewBox: "0 0 340 60",
+            preserveAspectRatio: "none",
+            role: "img",
+            "aria-label": `${label} during the run`,
+          },
+          svg("path", {
+            d: `${path}L${x(samples.at(-1)!.at).toFixed(1)} 60L${x(samples[0].at).toFixed(1)} 60Z`,
+            class: "memory-area",
+          }),
+          svg("path", { d: path, class: "memory-line" }),
+        ),
+        h("figcaption", {}, `${label}: from ${bytes(low)} to ${bytes(high)} at most`),
+      )
     }
-    return [h("h3", {}, "Memory"), ...[curve("ram", "Memory in use"), curve("vram", "Device memory")].filter((c) => c !== null)]
+    return [
+      h("h3", {}, "Memory"),
+      ...[curve("ram", "Memory in use"), curve("vram", "Device memory")].filter((c) => c !== null),
+    ]
   }
 }

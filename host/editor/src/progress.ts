@@ -24,7 +24,16 @@ export interface Run {
 }
 
 export function createRun(prompt: string, at: number): Run {
-  return { prompt, state: "running", started: at, node: null, nodes: new Map(), phase: "", phases: [], rate: 0 }
+  return {
+    prompt,
+    state: "running",
+    started: at,
+    node: null,
+    nodes: new Map(),
+    phase: "",
+    phases: [],
+    rate: 0,
+  }
 }
 
 function nodeRun(run: Run, id: string): NodeRun {

@@ -1,15 +1,20 @@
 // The panel for QuantizeModel: what each threshold costs and brings, seen before anything runs again.
 import { Compare } from "./compare"
 import { h, svg } from "./dom"
-import { advice, fate, parsePlan, predict, type Plan, type PlanLayer, type Thresholds } from "./plan"
+import {
+  advice,
+  fate,
+  parsePlan,
+  predict,
+  type Plan,
+  type PlanLayer,
+  type Thresholds,
+} from "./plan"
+import { Axes, decades, HEIGHT, PAD, WIDTH } from "./plot"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 
 export const QUANTIZE = "QuantizeModel"
-const WIDTH = 340
-const HEIGHT = 240
-const PAD = { left: 40, right: 10, top: 10, bottom: 30 }
-
 export interface Picture {
   label: string
   url: string
@@ -24,27 +29,28 @@ interface Control {
   step: number
 }
 const CONTROLS: Control[] = [
-  { key: "conv", widget: "conv_mse_threshold", label: "Error limit, convolutions", max: 1, step: 0.01 },
-  { key: "linear", widget: "linear_mse_threshold", label: "Error limit, linear layers", max: 1, step: 0.01 },
-  { key: "density", widget: "compute_density_threshold", label: "Least compute density", max: 2000, step: 10 },
+  {
+    key: "conv",
+    widget: "conv_mse_threshold",
+    label: "Error limit, convolutions",
+    max: 1,
+    step: 0.01,
+  },
+  {
+    key: "linear",
+    widget: "linear_mse_threshold",
+    label: "Error limit, linear layers",
+    max: 1,
+    step: 0.01,
+  },
+  {
+    key: "density",
+    widget: "compute_density_threshold",
+    label: "Least compute density",
+    max: 2000,
+    step: 10,
+  },
 ]
-
-// A value on a logarithmic axis, as a part of its length; zero and less stand at the start.
-export function logPlace(value: number, low: number, high: number): number {
-  if (value <= low) return 0
-  return Math.min(1, Math.log(value / low) / Math.log(high / low))
-}
-export function logValue(place: number, low: number, high: number): number {
-  return low * Math.pow(high / low, Math.min(1, Math.max(0, place)))
-}
-
-// Whole decades that hold all values.
-function decades(values: number[], low: number, high: number): [number, number] {
-  const positive = values.filter((v) => v > 0)
-  const from = Math.min(low, ...positive)
-  const to = Math.max(high, ...positive)
-  return [10 ** Math.floor(Math.log10(from)), 10 ** Math.ceil(Math.log10(to) - 1e-9)]
-}
 
 export class QuantizePanel {
   readonly element = h("section", { class: "panel-body quantize" })
@@ -73,7 +79,9 @@ export class QuantizePanel {
   }
 
   setPictures(pictures: Picture[]) {
-    const same = pictures.length === this.pictures.length && pictures.every((p, i) => p.url === this.pictures[i].url)
+    const same =
+      pictures.length === this.pictures.length &&
+      pictures.every((p, i) => p.url === this.pictures[i].url)
     if (same) return
     this.pictures = pictures
     this.comparison.replaceChildren(...this.comparisonParts())
@@ -104,23 +112,52 @@ export class QuantizePanel {
     if (plan) parts.push(this.plot(plan), this.cards())
     else if (this.node)
       parts.push(
-        h("div", { class: "empty" },
-          h("p", {}, "Run the workflow once: QuantizeModel measures every layer and shows its plan here."),
-          h("p", { class: "muted" }, "Each layer then is a point, by how much arithmetic it does for a byte and how much error it would cause. Moving a threshold shows at once what it brings; nothing is measured again.")),
+        h(
+          "div",
+          { class: "empty" },
+          h(
+            "p",
+            {},
+            "Run the workflow once: QuantizeModel measures every layer and shows its plan here.",
+          ),
+          h(
+            "p",
+            { class: "muted" },
+            "Each layer then is a point, by how much arithmetic it does for a byte and how much error it would cause. Moving a threshold shows at once what it brings; nothing is measured again.",
+          ),
+        ),
       )
     return parts
   }
 
   private invitation(): Node {
     const offered = this.editor.specs.has(QUANTIZE)
-    return h("div", { class: "empty" },
+    return h(
+      "div",
+      { class: "empty" },
       h("p", {}, "Quantization computes with 8-bit numbers where the picture does not suffer."),
-      h("p", { class: "muted" }, offered
-        ? "Put QuantizeModel between a checkpoint and a sampler, run once, and tune its thresholds here."
-        : "This server has no QuantizeModel node."),
+      h(
+        "p",
+        { class: "muted" },
+        offered
+          ? "Put QuantizeModel between a checkpoint and a sampler, run once, and tune its thresholds here."
+          : "This server has no QuantizeModel node.",
+      ),
       offered
-        ? h("button", { type: "button", class: "button", onclick: () => { this.editor.add(QUANTIZE, this.editor.middle()); this.render(true) } }, "Add QuantizeModel")
-        : null)
+        ? h(
+            "button",
+            {
+              type: "button",
+              class: "button",
+              onclick: () => {
+                this.editor.add(QUANTIZE, this.editor.middle())
+                this.render(true)
+              },
+            },
+            "Add QuantizeModel",
+          )
+        : null,
+    )
   }
 
   private widget(name: string): any {
@@ -157,79 +194,113 @@ export class QuantizePanel {
     const rows = CONTROLS.map((control) => {
       const field = (type: string) =>
         h("input", {
-          type, min: "0", max: String(type === "range" ? control.max : (this.widget(control.widget)?.options.max ?? control.max)),
-          step: type === "range" ? "any" : String(control.step), "data-control": control.key, "aria-label": control.label,
+          type,
+          min: "0",
+          max: String(
+            type === "range"
+              ? control.max
+              : (this.widget(control.widget)?.options.max ?? control.max),
+          ),
+          step: type === "range" ? "any" : String(control.step),
+          "data-control": control.key,
+          "aria-label": control.label,
           oninput: (event: Event) => {
             const text = (event.target as HTMLInputElement).value
             if (text !== "") this.set(control, Number(text))
           },
         })
-      return h("div", { class: `threshold ${control.key}` },
-        h("span", { class: "threshold-label" }, control.label), field("range"), field("number"))
+      return h(
+        "div",
+        { class: `threshold ${control.key}` },
+        h("span", { class: "threshold-label" }, control.label),
+        field("range"),
+        field("number"),
+      )
     })
     return h("div", { class: "thresholds" }, ...rows)
   }
 
-  private axes(plan: Plan) {
+  private axes(plan: Plan): Axes {
     const t = this.thresholds()
-    const x = decades(plan.layers.map((l) => l.density), 10, Math.max(1000, t.density))
-    const y = decades(plan.layers.map((l) => l.mse).filter((m) => m > 1e-9), 1e-4, 1)
-    return { x, y }
+    const densities = plan.layers.map((layer) => layer.density)
+    const errors = plan.layers.map((layer) => layer.mse).filter((mse) => mse > 1e-9)
+    return new Axes(decades(densities, 10, Math.max(1000, t.density)), decades(errors, 1e-4, 1))
   }
 
   private plot(plan: Plan): Node {
-    const { x, y } = this.axes(plan)
-    const inner = { width: WIDTH - PAD.left - PAD.right, height: HEIGHT - PAD.top - PAD.bottom }
-    const px = (v: number) => PAD.left + logPlace(v, ...x) * inner.width
-    const py = (v: number) => PAD.top + (1 - logPlace(v, ...y)) * inner.height
-    const grid: SVGElement[] = []
-    for (let v = x[0]; v <= x[1] * 1.01; v *= 10)
-      grid.push(
-        svg("line", { x1: px(v), x2: px(v), y1: PAD.top, y2: PAD.top + inner.height, class: "plot-grid" }),
-        svg("text", { x: px(v), y: HEIGHT - 16, class: "plot-tick", "text-anchor": "middle" }, v >= 1000 ? `${v / 1000}k` : String(v)))
-    for (let v = y[0]; v <= y[1] * 1.01; v *= 10)
-      grid.push(
-        svg("line", { y1: py(v), y2: py(v), x1: PAD.left, x2: PAD.left + inner.width, class: "plot-grid" }),
-        svg("text", { x: PAD.left - 5, y: py(v) + 3, class: "plot-tick", "text-anchor": "end" }, v >= 0.01 ? String(Number(v.toPrecision(1))) : `1e${Math.round(Math.log10(v))}`))
+    const axes = this.axes(plan)
     const most = Math.max(1, ...plan.layers.map((layer) => layer.flops))
-    const points = plan.layers.map((layer) => this.point(layer, px(layer.density), py(layer.mse), most))
-    const lines = CONTROLS.map((control) => this.line(control, { x, y, px, py }))
-    const labels = [
-      svg("text", { x: PAD.left + inner.width / 2, y: HEIGHT - 3, class: "plot-label", "text-anchor": "middle" }, "compute density, FLOP a byte"),
-      svg("text", { x: 11, y: PAD.top + inner.height / 2, class: "plot-label", "text-anchor": "middle", transform: `rotate(-90 11 ${PAD.top + inner.height / 2})` }, "error of the latent"),
-    ]
-    return h("figure", { class: "plot" },
-      svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "Layers by compute density and error" },
-        ...grid, ...labels, svg("g", {}, ...points), ...lines),
-      h("figcaption", { class: "legend" },
-        h("span", { class: "key conv" }, "convolution"), h("span", { class: "key linear" }, "linear"),
-        h("span", { class: "key off" }, "left as it is")))
+    const points = plan.layers.map((layer) =>
+      this.point(layer, axes.px(layer.density), axes.py(layer.mse), most),
+    )
+    const lines = CONTROLS.map((control) => this.line(control, axes))
+    return h(
+      "figure",
+      { class: "plot" },
+      svg(
+        "svg",
+        {
+          viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+          role: "group",
+          "aria-label": "Layers by compute density and error",
+        },
+        ...axes.draw(),
+        svg("g", {}, ...points),
+        ...lines,
+      ),
+      h(
+        "figcaption",
+        { class: "legend" },
+        h("span", { class: "key conv" }, "convolution"),
+        h("span", { class: "key linear" }, "linear"),
+        h("span", { class: "key off" }, "left as it is"),
+      ),
+    )
   }
 
   private point(layer: PlanLayer, x: number, y: number, most: number): SVGElement {
     const r = 2.2 + 4 * Math.sqrt(layer.flops / most)
     const title = `${layer.name}\n${layer.kind}, density ${layer.density.toPrecision(3)}, error ${layer.mse.toPrecision(2)}${layer.reason ? `\n${layer.reason}` : ""}`
-    const dot = svg("circle", { cx: x, cy: y, r: r.toFixed(2), class: `point ${layer.kind}` }, svg("title", {}, title))
+    const dot = svg(
+      "circle",
+      { cx: x, cy: y, r: r.toFixed(2), class: `point ${layer.kind}` },
+      svg("title", {}, title),
+    )
     dot.dataset.layer = layer.name
     return dot
   }
 
   // A threshold in the plot: dragged, or moved with the arrow keys.
-  private line(control: Control, axes: { x: [number, number]; y: [number, number]; px(v: number): number; py(v: number): number }): SVGElement {
+  private line(control: Control, axes: Axes): SVGElement {
     const vertical = control.key === "density"
     const group = svg("g", {
-      class: `line ${control.key}`, tabindex: "0", role: "slider", "aria-label": control.label,
-      "aria-orientation": vertical ? "horizontal" : "vertical", "aria-valuemin": "0", "aria-valuemax": String(control.max), "data-line": control.key,
+      class: `line ${control.key}`,
+      tabindex: "0",
+      role: "slider",
+      "aria-label": control.label,
+      "aria-orientation": vertical ? "horizontal" : "vertical",
+      "aria-valuemin": "0",
+      "aria-valuemax": String(control.max),
+      "data-line": control.key,
     })
-    const shape = svg("line", vertical ? { y1: PAD.top, y2: HEIGHT - PAD.bottom } : { x1: PAD.left, x2: WIDTH - PAD.right })
+    const shape = svg(
+      "line",
+      vertical ? { y1: PAD.top, y2: HEIGHT - PAD.bottom } : { x1: PAD.left, x2: WIDTH - PAD.right },
+    )
     const grip = shape.cloneNode() as SVGElement
     grip.classList.add("grip")
-    const knob = svg("circle", { r: 4.5, ...(vertical ? { cy: PAD.top + 4 } : { cx: control.key === "conv" ? WIDTH - PAD.right - 4 : PAD.left + 8 }) })
+    const knob = svg("circle", {
+      r: 4.5,
+      ...(vertical
+        ? { cy: PAD.top + 4 }
+        : { cx: control.key === "conv" ? WIDTH - PAD.right - 4 : PAD.left + 8 }),
+    })
     group.append(shape, grip, knob)
     ;(group as any).place = (value: number) => {
       const at = vertical ? axes.px(value) : axes.py(value)
       for (const element of [shape, grip])
-        for (const end of vertical ? ["x1", "x2"] : ["y1", "y2"]) element.setAttribute(end, String(at))
+        for (const end of vertical ? ["x1", "x2"] : ["y1", "y2"])
+          element.setAttribute(end, String(at))
       knob.setAttribute(vertical ? "cx" : "cy", String(at))
       group.setAttribute("aria-valuenow", String(value))
     }
@@ -250,13 +321,12 @@ export class QuantizePanel {
       const move = (e: PointerEvent) => {
         const x = ((e.clientX - box.left) / box.width) * WIDTH
         const y = ((e.clientY - box.top) / box.height) * HEIGHT
-        const place = vertical
-          ? (x - PAD.left) / (WIDTH - PAD.left - PAD.right)
-          : 1 - (y - PAD.top) / (HEIGHT - PAD.top - PAD.bottom)
-        this.set(control, place <= 0 ? 0 : logValue(place, ...(vertical ? axes.x : axes.y)))
+        this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y))
       }
       group.addEventListener("pointermove", move)
-      group.addEventListener("pointerup", () => group.removeEventListener("pointermove", move), { once: true })
+      group.addEventListener("pointerup", () => group.removeEventListener("pointermove", move), {
+        once: true,
+      })
     })
     return group
   }
@@ -264,18 +334,30 @@ export class QuantizePanel {
   private cards(): Node {
     const card = (id: string, label: string) =>
       h("div", { class: "card" }, h("strong", { "data-card": id }, "–"), h("span", {}, label))
-    return h("div", {},
-      h("div", { class: "cards", "aria-live": "polite" },
-        card("speedup", "predicted speed"), card("size", "size of weights"), card("count", "layers"), card("error", "worst layer error")),
-      h("p", { class: "muted", "data-card": "advice" }))
+    return h(
+      "div",
+      {},
+      h(
+        "div",
+        { class: "cards", "aria-live": "polite" },
+        card("speedup", "predicted speed"),
+        card("size", "size of weights"),
+        card("count", "layers"),
+        card("error", "worst layer error"),
+      ),
+      h("p", { class: "muted", "data-card": "advice" }),
+    )
   }
 
   // Everything that follows from the thresholds, without building anything anew.
   private update() {
     const t = this.thresholds()
     for (const control of CONTROLS) {
-      for (const input of this.element.querySelectorAll<HTMLInputElement>(`input[data-control=${control.key}]`))
-        if (input !== document.activeElement || input.type === "range") input.value = String(t[control.key])
+      for (const input of this.element.querySelectorAll<HTMLInputElement>(
+        `input[data-control=${control.key}]`,
+      ))
+        if (input !== document.activeElement || input.type === "range")
+          input.value = String(t[control.key])
       const line: any = this.element.querySelector(`[data-line=${control.key}]`)
       line?.place(t[control.key])
     }
@@ -295,20 +377,37 @@ export class QuantizePanel {
     put("size", p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
     put("count", `${p.count} of ${plan.layers.length}`)
     put("error", p.count ? p.error.toPrecision(2) : "0")
-    const assumption = plan.gain.measured ? "" : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
+    const assumption = plan.gain.measured
+      ? ""
+      : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
     put("advice", `${advice(p)}${assumption}`.trim())
   }
 
   private comparisonParts(): Node[] {
     const title = h("h3", {}, "Before and after")
     if (this.pictures.length < 2)
-      return [title, h("p", { class: "muted" }, "Two pictures in the history can be compared here.")]
-    const before = this.pictures.find((p) => !p.quantized && p !== this.pictures[0]) ?? this.pictures[1]
+      return [
+        title,
+        h("p", { class: "muted" }, "Two pictures in the history can be compared here."),
+      ]
+    const before =
+      this.pictures.find((p) => !p.quantized && p !== this.pictures[0]) ?? this.pictures[1]
     const after = this.pictures[0]
     const choice = (label: string, chosen: Picture, change: () => void) =>
-      h("label", { class: "field" }, h("span", {}, label),
-        h("select", { onchange: change }, ...this.pictures.map((p) => h("option", { value: p.url, selected: p === chosen }, p.label))))
-    const show = () => this.compare.show(first.querySelector("select")!.value, second.querySelector("select")!.value)
+      h(
+        "label",
+        { class: "field" },
+        h("span", {}, label),
+        h(
+          "select",
+          { onchange: change },
+          ...this.pictures.map((p) =>
+            h("option", { value: p.url, selected: p === chosen }, p.label),
+          ),
+        ),
+      )
+    const show = () =>
+      this.compare.show(first.querySelector("select")!.value, second.querySelector("select")!.value)
     const first = choice("Before", before, () => show())
     const second = choice("After", after, () => show())
     this.compare.show(before.url, after.url)

@@ -49,25 +49,48 @@ export class QueuePanel {
   private row(entry: QueueEntry, runs: boolean): Node {
     const [number, id] = entry
     const cancel = () => void this.act(runs ? api.interrupt(id) : api.dropPending([id]))
-    return h("li", { class: runs ? "row running" : "row" },
+    return h(
+      "li",
+      { class: runs ? "row running" : "row" },
       h("span", { class: "row-mark" }, runs ? icon("play") : String(Math.abs(number))),
       h("span", { class: "row-text", title: id }, promptTitle(entry)),
-      iconButton("close", runs ? "Interrupt" : "Remove from the queue", cancel))
+      iconButton("close", runs ? "Interrupt" : "Remove from the queue", cancel),
+    )
   }
 
   private render() {
     if (!this.running.length && !this.pending.length) {
       this.element.replaceChildren(
-        h("div", { class: "empty" }, h("p", {}, "Nothing is queued."), h("p", { class: "muted" }, "Ctrl+Enter queues the workflow; several may wait.")))
+        h(
+          "div",
+          { class: "empty" },
+          h("p", {}, "Nothing is queued."),
+          h("p", { class: "muted" }, "Ctrl+Enter queues the workflow; several may wait."),
+        ),
+      )
       return
     }
     const shown = this.pending.slice(0, 100)
     const more = this.pending.length - shown.length
     this.element.replaceChildren(
-      h("ul", { class: "rows" }, ...this.running.map((e) => this.row(e, true)), ...shown.map((e) => this.row(e, false))),
+      h(
+        "ul",
+        { class: "rows" },
+        ...this.running.map((e) => this.row(e, true)),
+        ...shown.map((e) => this.row(e, false)),
+      ),
       more > 0 ? h("p", { class: "muted" }, `and ${more} more`) : "",
       this.pending.length
-        ? h("button", { type: "button", class: "button quiet", onclick: () => void this.act(api.clearPending()) }, `Remove all ${this.pending.length} that wait`)
-        : "")
+        ? h(
+            "button",
+            {
+              type: "button",
+              class: "button quiet",
+              onclick: () => void this.act(api.clearPending()),
+            },
+            `Remove all ${this.pending.length} that wait`,
+          )
+        : "",
+    )
   }
 }

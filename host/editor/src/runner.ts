@@ -31,7 +31,12 @@ export class Runner implements api.Listener {
       if (unknown.length) {
         const faults = this.editor.nodes
           .filter((node) => unknown.includes(node.type))
-          .map((node) => ({ node: String(node.id), nodeClass: node.type, input: "", text: `This server has no node “${node.type}”.` }))
+          .map((node) => ({
+            node: String(node.id),
+            nodeClass: node.type,
+            input: "",
+            text: `This server has no node “${node.type}”.`,
+          }))
         return this.showFaults(faults)
       }
       try {
@@ -135,8 +140,14 @@ export class Runner implements api.Listener {
     const node = this.editor.node(id)
     this.onOutput(id, output)
     if (!node || !output) return
-    const files = [...(output.images ?? []), ...(output.gifs ?? [])].filter((file: any) => file?.filename)
-    if (files.length) showPictures(node, files.map((file: api.FileRef) => api.viewUrl(file)))
+    const files = [...(output.images ?? []), ...(output.gifs ?? [])].filter(
+      (file: any) => file?.filename,
+    )
+    if (files.length)
+      showPictures(
+        node,
+        files.map((file: api.FileRef) => api.viewUrl(file)),
+      )
   }
 
   preview({ node, prompt, image }: Preview) {

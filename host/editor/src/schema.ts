@@ -127,7 +127,8 @@ export function widgetPlaces(spec: NodeSpec): WidgetPlace[] {
     places.push({ name: input.name, kind: "value", input })
     if (hasControl(input)) {
       places.push({ name: "control_after_generate", kind: "control", input })
-      if (input.type === "COMBO") places.push({ name: "control_filter_list", kind: "filter", input })
+      if (input.type === "COMBO")
+        places.push({ name: "control_filter_list", kind: "filter", input })
     }
     if (hasUpload(input)) places.push({ name: "upload", kind: "upload", input })
   }
@@ -176,7 +177,8 @@ export function alignValues(places: WidgetPlace[], values: unknown): unknown[] {
 // Whether an output of one type may feed an input of another; "A,B" is either, "*" anything.
 export function compatible(from: string | number, to: string | number): boolean {
   const [a, b] = [String(from).toUpperCase(), String(to).toUpperCase()]
-  if (a === b || a === "*" || b === "*" || a === "" || b === "" || a === "0" || b === "0") return true
+  if (a === b || a === "*" || b === "*" || a === "" || b === "" || a === "0" || b === "0")
+    return true
   const wanted = new Set(b.split(",").map((t) => t.trim()))
   return a.split(",").some((t) => wanted.has(t.trim()))
 }

@@ -4,17 +4,44 @@ import { find, type LinkEnd } from "./find"
 import type { NodeSpec, Specs } from "./schema"
 import { typeColor } from "./theme"
 
+function rowOf(spec: NodeSpec, index: number): HTMLElement {
+  const dots = spec.outputs.slice(0, 4).map((output) => {
+    const dot = h("i", { class: "dot", title: output.type })
+    dot.style.background = typeColor(output.type)
+    return dot
+  })
+  const category = spec.deprecated ? "deprecated" : spec.category
+  return h(
+    "li",
+    { role: "option", id: `search-${index}` },
+    h("span", { class: "search-name" }, spec.title, ...dots),
+    h("span", { class: "search-category" }, category),
+  )
+}
+
 export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: LinkEnd) {
   let shown: NodeSpec[] = []
   let active = 0
   const list = h("ul", { role: "listbox", id: "search-list", "aria-label": "Nodes" })
   const detail = h("p", { class: "search-detail", "aria-live": "polite" })
   const field = h("input", {
-    type: "search", role: "combobox", "aria-expanded": "true", "aria-controls": "search-list",
-    "aria-label": "Search nodes", placeholder: "Search nodes…", autocomplete: "off", spellcheck: "false",
+    type: "search",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": "search-list",
+    "aria-label": "Search nodes",
+    placeholder: "Search nodes…",
+    autocomplete: "off",
+    spellcheck: "false",
   })
   const hint = end ? h("span", { class: "chip" }, `fits ${end.type}`) : null
-  const dialog = h("dialog", { class: "dialog search", "aria-label": "Add a node" }, h("header", {}, field, hint), list, detail)
+  const dialog = h(
+    "dialog",
+    { class: "dialog search", "aria-label": "Add a node" },
+    h("header", {}, field, hint),
+    list,
+    detail,
+  )
 
   const mark = () => {
     list.querySelectorAll("li").forEach((item, i) => {
@@ -36,17 +63,14 @@ export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: L
     active = 0
     list.replaceChildren(
       ...shown.map((spec, i) => {
-        const dots = spec.outputs.slice(0, 4).map((output) => {
-          const dot = h("i", { class: "dot", title: output.type })
-          dot.style.background = typeColor(output.type)
-          return dot
+        const row = rowOf(spec, i)
+        row.addEventListener("click", () => choose(i))
+        row.addEventListener("pointermove", () => {
+          if (active === i) return
+          active = i
+          mark()
         })
-        return h(
-          "li",
-          { role: "option", id: `search-${i}`, onclick: () => choose(i), onpointermove: () => { if (active !== i) { active = i; mark() } } },
-          h("span", { class: "search-name" }, spec.title, ...dots),
-          h("span", { class: "search-category" }, spec.deprecated ? "deprecated" : spec.category),
-        )
+        return row
       }),
     )
     mark()
@@ -56,6 +80,8 @@ export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: L
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0
     if (step) active = Math.max(0, Math.min(shown.length - 1, active + step))
     else if (event.key === "Enter") choose(active)
+    else if (event.key === "Escape")
+      dialog.close() // a search field would only be emptied
     else return
     event.preventDefault()
     mark()

@@ -19,12 +19,27 @@ export class Sidebar {
     private readonly root: HTMLElement,
     private readonly panels: Panel[],
   ) {
-    const list = h("div", { class: "side-tabs", role: "tablist", "aria-orientation": "vertical", "aria-label": "Panels" })
+    const list = h("div", {
+      class: "side-tabs",
+      role: "tablist",
+      "aria-orientation": "vertical",
+      "aria-label": "Panels",
+    })
     for (const panel of panels) {
-      const tab = h("button", {
-        type: "button", role: "tab", class: "side-tab", id: `tab-${panel.id}`, "aria-controls": "side-body", title: panel.label,
-        onclick: () => this.show(this.active === panel.id ? "" : panel.id),
-      }, icon(panel.icon), h("span", {}, panel.label))
+      const tab = h(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          class: "side-tab",
+          id: `tab-${panel.id}`,
+          "aria-controls": "side-body",
+          title: panel.label,
+          onclick: () => this.show(this.active === panel.id ? "" : panel.id),
+        },
+        icon(panel.icon),
+        h("span", {}, panel.label),
+      )
       this.tabs.set(panel.id, tab)
       list.append(tab)
     }
@@ -33,7 +48,10 @@ export class Sidebar {
       if (!step) return
       event.preventDefault()
       const tabs = [...this.tabs.values()]
-      tabs[(tabs.indexOf(document.activeElement as HTMLButtonElement) + step + tabs.length) % tabs.length].focus()
+      tabs[
+        (tabs.indexOf(document.activeElement as HTMLButtonElement) + step + tabs.length) %
+          tabs.length
+      ].focus()
     })
     for (const panel of panels) {
       panel.element.hidden = true

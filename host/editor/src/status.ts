@@ -7,7 +7,17 @@ export class StatusBar {
   private readonly steps = h("span", { class: "status-steps" })
   private readonly server = h("span", { class: "status-server" })
   private readonly fill = h("i", {})
-  private readonly track = h("div", { class: "status-track", role: "progressbar", "aria-label": "Progress of the run", "aria-valuemin": "0", "aria-valuemax": "100" }, this.fill)
+  private readonly track = h(
+    "div",
+    {
+      class: "status-track",
+      role: "progressbar",
+      "aria-label": "Progress of the run",
+      "aria-valuemin": "0",
+      "aria-valuemax": "100",
+    },
+    this.fill,
+  )
 
   constructor() {
     byId("status").replaceChildren(this.track, this.text, this.steps, this.server)
@@ -27,19 +37,31 @@ export class StatusBar {
     if (!run) return
     if (run.state === "running") {
       const node = run.node === null ? undefined : run.nodes.get(run.node)
-      this.text.textContent = run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · ")
+      this.text.textContent =
+        run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · ")
       const sampling = !run.phase || run.phase === SAMPLING
       const steps = node && node.max > 1 && sampling ? `${node.value} of ${node.max}` : ""
-      const rate = !run.rate || !sampling ? "" : run.rate >= 1 ? `${run.rate.toPrecision(3)} it/s` : `${(1 / run.rate).toPrecision(3)} s/it`
+      const rate =
+        !run.rate || !sampling
+          ? ""
+          : run.rate >= 1
+            ? `${run.rate.toPrecision(3)} it/s`
+            : `${(1 / run.rate).toPrecision(3)} s/it`
       this.steps.textContent = [steps, rate].filter(Boolean).join(" · ")
       return
     }
     this.steps.textContent = ""
     const took = duration((run.ended ?? run.started) - run.started)
-    const cached = [...run.nodes.values()].every((n) => n.state === "cached" || n.state === "finished" && n.started === undefined)
+    const cached = [...run.nodes.values()].every(
+      (n) => n.state === "cached" || (n.state === "finished" && n.started === undefined),
+    )
     this.text.textContent =
-      run.state === "success" ? (cached && run.nodes.size ? "Nothing changed: the result came from the cache" : `Done in ${took}`)
-      : run.state === "interrupted" ? `Interrupted after ${took}`
-      : `Failed: ${run.error?.message ?? ""}`
+      run.state === "success"
+        ? cached && run.nodes.size
+          ? "Nothing changed: the result came from the cache"
+          : `Done in ${took}`
+        : run.state === "interrupted"
+          ? `Interrupted after ${took}`
+          : `Failed: ${run.error?.message ?? ""}`
   }
 }

@@ -57,14 +57,36 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
 
 const TYPES: Record<ThemeName, Record<string, string>> = {
   dark: {
-    MODEL: "#a79cf0", CLIP: "#e8c65a", VAE: "#f08a80", CONDITIONING: "#f2a65a", LATENT: "#f58bc4",
-    IMAGE: "#6cb4f5", MASK: "#7fd1a0", INT: "#7fc8c2", FLOAT: "#9bd17f", STRING: "#b8c0c8",
-    BOOLEAN: "#d6a4e0", COMBO: "#b8c0c8", CONTROL_NET: "#63d4c3", SIGMAS: "#c9d36a",
+    MODEL: "#a79cf0",
+    CLIP: "#e8c65a",
+    VAE: "#f08a80",
+    CONDITIONING: "#f2a65a",
+    LATENT: "#f58bc4",
+    IMAGE: "#6cb4f5",
+    MASK: "#7fd1a0",
+    INT: "#7fc8c2",
+    FLOAT: "#9bd17f",
+    STRING: "#b8c0c8",
+    BOOLEAN: "#d6a4e0",
+    COMBO: "#b8c0c8",
+    CONTROL_NET: "#63d4c3",
+    SIGMAS: "#c9d36a",
   },
   light: {
-    MODEL: "#6b5bd0", CLIP: "#a98300", VAE: "#cc4a3d", CONDITIONING: "#c06a10", LATENT: "#c43d8d",
-    IMAGE: "#1f74c4", MASK: "#2d8a55", INT: "#23827b", FLOAT: "#4c8a2a", STRING: "#5c666f",
-    BOOLEAN: "#93489f", COMBO: "#5c666f", CONTROL_NET: "#128a78", SIGMAS: "#7d861a",
+    MODEL: "#6b5bd0",
+    CLIP: "#a98300",
+    VAE: "#cc4a3d",
+    CONDITIONING: "#c06a10",
+    LATENT: "#c43d8d",
+    IMAGE: "#1f74c4",
+    MASK: "#2d8a55",
+    INT: "#23827b",
+    FLOAT: "#4c8a2a",
+    STRING: "#5c666f",
+    BOOLEAN: "#93489f",
+    COMBO: "#5c666f",
+    CONTROL_NET: "#128a78",
+    SIGMAS: "#7d861a",
   },
 }
 
@@ -138,5 +160,6 @@ export function drawGrid(ctx: CanvasRenderingContext2D, area: ArrayLike<number>,
   const right = area[0] + area[2]
   const bottom = area[1] + area[3]
   for (let x = Math.floor(area[0] / gap) * gap; x < right; x += gap)
-    for (let y = Math.floor(area[1] / gap) * gap; y < bottom; y += gap) ctx.fillRect(x, y, size, size)
+    for (let y = Math.floor(area[1] / gap) * gap; y < bottom; y += gap)
+      ctx.fillRect(x, y, size, size)
 }

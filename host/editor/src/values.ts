@@ -17,7 +17,8 @@ export function showNumber(value: unknown, input: InputSpec): string {
 export function clampNumber(text: string | number, input: InputSpec): number | string | null {
   if (typeof text === "string" && input.type === "INT" && /^\d{16,20}$/.test(text.trim())) {
     const big = BigInt(text.trim())
-    if (big > BigInt(Number.MAX_SAFE_INTEGER)) return big <= 0xffffffffffffffffn ? String(big) : null
+    if (big > BigInt(Number.MAX_SAFE_INTEGER))
+      return big <= 0xffffffffffffffffn ? String(big) : null
   }
   let value = Number(text)
   if (!Number.isFinite(value) || String(text).trim() === "") return null

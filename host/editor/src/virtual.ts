@@ -51,8 +51,14 @@ class PrimitiveNode extends LGraphNode {
     const values: unknown[] = Array.isArray(info.widgets_values) ? info.widgets_values : []
     values.forEach((value, i) => {
       if (i > 0)
-        this.addWidget("combo", "control_after_generate", String(value), () => {}, { values: CONTROLS })
-      else if (typeof value === "number") this.addWidget("number", "value", value, () => {}, { step2: 1, precision: Number.isInteger(value) ? 0 : 3 })
+        this.addWidget("combo", "control_after_generate", String(value), () => {}, {
+          values: CONTROLS,
+        })
+      else if (typeof value === "number")
+        this.addWidget("number", "value", value, () => {}, {
+          step2: 1,
+          precision: Number.isInteger(value) ? 0 : 3,
+        })
       else if (typeof value === "boolean") this.addWidget("toggle", "value", value, () => {}, {})
       else this.addWidget("text", "value", String(value), () => {}, {})
     })
@@ -63,12 +69,19 @@ class PrimitiveNode extends LGraphNode {
     if (!connected || this.widgets?.length || !this.graph) return
     const link = this.graph.getLink(this.outputs[0]?.links?.[0])
     const target = link && (this.graph.getNodeById(link.target_id) as GraftNode | null)
-    const input = target?.spec?.inputs.find((i) => i.name === target.inputs[link!.target_slot]?.name)
+    const input = target?.spec?.inputs.find(
+      (i) => i.name === target.inputs[link!.target_slot]?.name,
+    )
     const source = target?.widgets?.find((w) => w.name === input?.name)
     if (!input || !source) return
-    const widget = addWidget(this, { name: "value", kind: "value", input: { ...input, name: "value" } })
+    const widget = addWidget(this, {
+      name: "value",
+      kind: "value",
+      input: { ...input, name: "value" },
+    })
     widget.value = source.value
-    if (input.type === "INT") addWidget(this, { name: "control_after_generate", kind: "control", input })
+    if (input.type === "INT")
+      addWidget(this, { name: "control_after_generate", kind: "control", input })
     this.outputs[0].type = input.type
     this.outputs[0].name = input.type
     this.setSize(this.computeSize())

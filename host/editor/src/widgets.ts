@@ -3,6 +3,7 @@ import { LiteGraph, type LGraphCanvas, type LGraphNode } from "@comfyorg/litegra
 import * as api from "./api"
 import { h, toast } from "./dom"
 import { openEditor } from "./inline"
+import { openPicker } from "./picker"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
 import { clampNumber, showNumber, tidyFloat, wrapText } from "./values"
@@ -22,13 +23,19 @@ function addNumber(node: LGraphNode, input: InputSpec) {
   const { options } = input
   const step = options.step ?? (input.type === "INT" ? 1 : 0.1)
   const kind = options.display === "slider" ? "slider" : "number"
-  const widget: any = node.addWidget(kind as "number", input.name, defaultValue(input) as number, () => hooks.changed(node), {
-    min: options.min,
-    max: options.max,
-    step2: step,
-    step: step * 10,
-    precision: input.type === "INT" ? 0 : Math.max(1, Math.ceil(-Math.log10(step))),
-  })
+  const widget: any = node.addWidget(
+    kind as "number",
+    input.name,
+    defaultValue(input) as number,
+    () => hooks.changed(node),
+    {
+      min: options.min,
+      max: options.max,
+      step2: step,
+      step: step * 10,
+      precision: input.type === "INT" ? 0 : Math.max(1, Math.ceil(-Math.log10(step))),
+    },
+  )
   Object.defineProperty(widget, "_displayValue", {
     get: () => (widget.computedDisabled ? "" : showNumber(widget.value, input)),
   })
@@ -37,17 +44,36 @@ function addNumber(node: LGraphNode, input: InputSpec) {
     const clean = clampNumber(value, input)
     if (clean === null) return
     const round = input.options.round
-    const tidy = typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, round || step) : clean
+    const tidy =
+      typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, round || step) : clean
     set(tidy as number, where)
   }
   return widget
 }
 
 function addCombo(node: LGraphNode, input: InputSpec) {
-  const choices = input.choices ?? []
-  return node.addWidget("combo", input.name, defaultValue(input) as string, () => hooks.changed(node), {
-    values: choices as string[],
+  return choiceWidget(node, input.name, defaultValue(input) as string, input.choices ?? [])
+}
+
+// A combo with a list of our own: the library's has no filter, and does not show what is chosen.
+function choiceWidget(
+  node: LGraphNode,
+  name: string,
+  value: string,
+  values: (string | number)[],
+): any {
+  const widget: any = node.addWidget("combo", name, value, () => hooks.changed(node), {
+    values: values as string[],
   })
+  const arrows = widget.onClick.bind(widget)
+  widget.onClick = (where: any) => {
+    const x = where.e.canvasX - node.pos[0]
+    if (x < 40 || x > (widget.width || node.size[0]) - 40) return arrows(where)
+    const pick = (chosen: string | number) => widget.setValue(chosen, where)
+    const at = { x: where.e.clientX - 24, y: where.e.clientY + 8 }
+    openPicker({ label: name, values: widget.options.values, value: widget.value, at, pick })
+  }
+  return widget
 }
 
 function addToggle(node: LGraphNode, input: InputSpec) {
@@ -57,7 +83,13 @@ function addToggle(node: LGraphNode, input: InputSpec) {
   })
 }
 
-function drawText(ctx: CanvasRenderingContext2D, widget: any, width: number, y: number, hint: string) {
+function drawText(
+  ctx: CanvasRenderingContext2D,
+  widget: any,
+  width: number,
+  y: number,
+  hint: string,
+) {
   const t = theme()
   const height = widget.computedHeight - 6
   ctx.beginPath()
@@ -104,9 +136,7 @@ function addText(node: LGraphNode, input: InputSpec) {
 }
 
 function addControl(node: LGraphNode) {
-  return node.addWidget("combo", "control_after_generate", "randomize", () => hooks.changed(node), {
-    values: CONTROLS,
-  })
+  return choiceWidget(node, "control_after_generate", "randomize", CONTROLS)
 }
 
 function addUpload(node: LGraphNode, target: any) {
@@ -141,7 +171,11 @@ export function addWidget(node: LGraphNode, place: WidgetPlace): any {
   if (place.kind === "control") return addControl(node)
   if (place.kind === "filter")
     return node.addWidget("text", place.name, "", () => hooks.changed(node), {})
-  if (place.kind === "upload") return addUpload(node, node.widgets?.find((w) => w.name === input.name))
+  if (place.kind === "upload")
+    return addUpload(
+      node,
+      node.widgets?.find((w) => w.name === input.name),
+    )
   switch (input.type) {
     case "INT":
     case "FLOAT":
@@ -168,7 +202,11 @@ export function pictureWidget(node: LGraphNode): any {
     y: 0,
     pictures: [] as HTMLImageElement[],
     computeLayoutSize() {
-      return { minHeight: this.pictures.length ? 180 : 0, maxHeight: this.pictures.length ? undefined : 0, minWidth: 160 }
+      return {
+        minHeight: this.pictures.length ? 180 : 0,
+        maxHeight: this.pictures.length ? undefined : 0,
+        minWidth: 160,
+      }
     },
     draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
       drawPictures(ctx, this.pictures, 10, y + 4, width - 20, this.computedHeight - 12)

@@ -6,8 +6,13 @@ import { join } from "node:path"
 
 const { chromium } = createRequire(join(process.cwd(), "package.json"))("playwright-core")
 const FLAGS = [
-  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
 ]
 
 export async function openBrowser({ width = 1280, height = 800, theme = "dark" } = {}) {
@@ -62,7 +67,10 @@ export function pointOf(page, id, what, index) {
         const widget = node.widgets.find((w) => w.name === index)
         at = [node.pos[0] + node.size[0] / 2, node.pos[1] + widget.y + 12]
       } else at = what === "input" ? node.getInputPos(index) : node.getOutputPos(index)
-      return { x: box.left + (at[0] + ds.offset[0]) * ds.scale, y: box.top + (at[1] + ds.offset[1]) * ds.scale }
+      return {
+        x: box.left + (at[0] + ds.offset[0]) * ds.scale,
+        y: box.top + (at[1] + ds.offset[1]) * ds.scale,
+      }
     },
     [id, what, index],
   )
@@ -77,4 +85,6 @@ export async function drag(page, from, to) {
 }
 
 export const runEnded = (page) =>
-  page.waitForFunction(() => graft.runner.run && graft.runner.run.state !== "running", null, { timeout: 60_000 })
+  page.waitForFunction(() => graft.runner.run && graft.runner.run.state !== "running", null, {
+    timeout: 60_000,
+  })

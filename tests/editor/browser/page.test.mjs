@@ -8,7 +8,9 @@ import { addNode, drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
 
 const root = process.env.GRAFT_EDITOR_DIR
 const source = process.env.GRAFT_SOURCE_DIR
-const objectInfo = JSON.parse(readFileSync(join(source, "tests/editor/mock/object_info.json"), "utf8"))
+const objectInfo = JSON.parse(
+  readFileSync(join(source, "tests/editor/mock/object_info.json"), "utf8"),
+)
 let mock, url, browser, page
 
 before(async () => {
@@ -24,7 +26,11 @@ after(async () => {
 })
 
 const value = (type, widget) =>
-  page.evaluate(([type, widget]) => graft.editor.nodes.find((n) => n.type === type).widgets.find((w) => w.name === widget).value, [type, widget])
+  page.evaluate(
+    ([type, widget]) =>
+      graft.editor.nodes.find((n) => n.type === type).widgets.find((w) => w.name === widget).value,
+    [type, widget],
+  )
 const links = () => page.evaluate(() => graft.editor.graph._links.size)
 const count = () => page.evaluate(() => graft.editor.nodes.length)
 const fresh = async () => {
@@ -34,20 +40,33 @@ const fresh = async () => {
 }
 
 test("the page is small and paints at once", async () => {
-  const sent = readdirSync(root).filter((f) => f !== "NOTICE").reduce((sum, f) => sum + gzipSync(readFileSync(join(root, f))).length, 0)
+  const sent = readdirSync(root)
+    .filter((f) => f !== "NOTICE")
+    .reduce((sum, f) => sum + gzipSync(readFileSync(join(root, f))).length, 0)
   assert.ok(sent < 400_000, `${sent} bytes`)
-  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime)
+  const paint = await page.evaluate(
+    () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+  )
   assert.ok(paint < 1000, `${paint} ms`)
-  assert.match(readFileSync(join(root, "NOTICE"), "utf8"), /litegraph 0\.17\.2[^]*Permission is hereby granted/)
+  assert.match(
+    readFileSync(join(root, "NOTICE"), "utf8"),
+    /litegraph 0\.17\.2[^]*Permission is hereby granted/,
+  )
 })
 
 test("a newcomer presses Queue and sees the picture", async () => {
   assert.equal(await count(), 7)
   await page.locator("#queue").click()
   await page.waitForSelector("#interrupt:not([hidden])")
-  await page.waitForFunction(() => /\d+ of 20 · [\d.]+ it\/s/.test(document.querySelector(".status-steps").textContent))
+  await page.waitForFunction(() =>
+    /\d+ of 20 · [\d.]+ it\/s/.test(document.querySelector(".status-steps").textContent),
+  )
   await runEnded(page)
-  await page.waitForFunction(() => graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]?.naturalWidth === 64)
+  await page.waitForFunction(
+    () =>
+      graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
+        ?.naturalWidth === 64,
+  )
   assert.match(await page.locator(".status-text").textContent(), /^Done in/)
   const { prompt, extra_data } = mock.state.prompts.at(-1)
   assert.equal(prompt["2"].inputs.text, "red apple, 3d")
@@ -59,17 +78,34 @@ test("text to picture, built by hand", async () => {
   await page.getByRole("menuitem", { name: "New" }).click()
   assert.equal(await count(), 0)
   const ids = {}
-  const names = { loader: "Load Checkpoint", positive: "CLIPTextEncode", negative: "CLIPTextEncode", size: "EmptyLatentImage", sampler: "KSampler", decode: "VAEDecode", save: "SaveImage" }
+  const names = {
+    loader: "Load Checkpoint",
+    positive: "CLIPTextEncode",
+    negative: "CLIPTextEncode",
+    size: "EmptyLatentImage",
+    sampler: "KSampler",
+    decode: "VAEDecode",
+    save: "SaveImage",
+  }
   for (const [key, name] of Object.entries(names)) ids[key] = await addNode(page, name)
   assert.equal(await count(), 7)
   await page.evaluate((ids) => {
-    const at = { loader: [0, 0], size: [0, 250], positive: [340, 0], negative: [340, 260], sampler: [720, 0], decode: [1060, 0], save: [1060, 160] }
+    const at = {
+      loader: [0, 0],
+      size: [0, 250],
+      positive: [340, 0],
+      negative: [340, 260],
+      sampler: [720, 0],
+      decode: [1060, 0],
+      save: [1060, 160],
+    }
     for (const [key, pos] of Object.entries(at)) graft.editor.node(ids[key]).pos = pos
     graft.editor.fit()
   }, ids)
   await page.waitForTimeout(150)
   // Some links are drawn with the mouse…
-  const draw = async (from, output, to, input) => drag(page, await pointOf(page, from, "output", output), await pointOf(page, to, "input", input))
+  const draw = async (from, output, to, input) =>
+    drag(page, await pointOf(page, from, "output", output), await pointOf(page, to, "input", input))
   await draw(ids.loader, 1, ids.positive, 0)
   await draw(ids.loader, 1, ids.negative, 0)
   await draw(ids.sampler, 0, ids.decode, 0)
@@ -79,7 +115,10 @@ test("text to picture, built by hand", async () => {
   const pick = async (node, input, source) => {
     const title = await page.mouse.click(...Object.values(await pointOf(page, node, "title")))
     const option = await page.evaluate(([id, slot]) => `${id}/${slot}`, source)
-    await page.locator(".inspector .field", { hasText: new RegExp(`^${input}`) }).locator("select").selectOption(option)
+    await page
+      .locator(".inspector .field", { hasText: new RegExp(`^${input}`) })
+      .locator("select")
+      .selectOption(option)
     return title
   }
   await pick(ids.sampler, "model", [ids.loader, 0])
@@ -120,6 +159,7 @@ test("undo, redo, copy, paste, delete, bypass and groups", async () => {
   await page.waitForTimeout(200)
   assert.equal(await count(), 8)
   await page.keyboard.press("Control+z")
+  await page.waitForTimeout(200)
   await page.mouse.click(...Object.values(await pointOf(page, save, "title")))
   await page.keyboard.press("Delete")
   await page.waitForTimeout(300)
@@ -139,7 +179,8 @@ test("faults are shown at the node and input, and go away", async () => {
   await fresh()
   await page.evaluate(() => {
     const { editor } = graft
-    editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value = 0
+    editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value =
+      0
     editor.nodes.find((n) => n.type === "SaveImage").disconnectInput(0)
   })
   await page.keyboard.press("Control+Enter")
@@ -148,7 +189,12 @@ test("faults are shown at the node and input, and go away", async () => {
   assert.match(await box.textContent(), /steps.*smaller than min of 1.*images.*needs a link/s)
   await box.getByRole("button", { name: "Sampler" }).click()
   assert.ok(await page.locator(".inspector .field.bad [data-widget=steps]").isVisible())
-  assert.equal(await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "SaveImage").inputs[0].hasErrors), true)
+  assert.equal(
+    await page.evaluate(
+      () => graft.editor.nodes.find((n) => n.type === "SaveImage").inputs[0].hasErrors,
+    ),
+    true,
+  )
   await page.keyboard.press("Control+z")
   await fresh()
   await page.locator("#queue").click()
@@ -158,14 +204,28 @@ test("faults are shown at the node and input, and go away", async () => {
 
 test("a run that fails names its node; one that is interrupted stops", async () => {
   await fresh()
-  const sampler = () => page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "cfg").value = 99)
+  const sampler = () =>
+    page.evaluate(
+      () =>
+        (graft.editor.nodes
+          .find((n) => n.type === "KSampler")
+          .widgets.find((w) => w.name === "cfg").value = 99),
+    )
   await sampler()
   await page.locator("#queue").click()
   await runEnded(page)
   await page.locator(".faults", { hasText: "out of memory" }).waitFor()
-  assert.equal(await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").run.state), "error")
+  assert.equal(
+    await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").run.state),
+    "error",
+  )
   await fresh()
-  await page.evaluate(() => (graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value = 400))
+  await page.evaluate(
+    () =>
+      (graft.editor.nodes
+        .find((n) => n.type === "KSampler")
+        .widgets.find((w) => w.name === "steps").value = 400),
+  )
   await page.locator("#queue").click()
   await page.locator("#interrupt").click()
   await runEnded(page)
@@ -174,13 +234,20 @@ test("a run that fails names its node; one that is interrupted stops", async () 
 
 test("several runs wait in the queue, and one of them can be taken out", async () => {
   await fresh()
-  await page.evaluate(() => (graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "control_after_generate").value = "increment"))
+  await page.evaluate(
+    () =>
+      (graft.editor.nodes
+        .find((n) => n.type === "KSampler")
+        .widgets.find((w) => w.name === "control_after_generate").value = "increment"),
+  )
   await page.locator(".queue-group input").fill("4")
   await page.locator("#queue").click()
   await page.locator("#tab-queue").click()
   await page.waitForFunction(() => document.querySelectorAll(".row").length >= 3)
   await page.getByRole("button", { name: "Remove from the queue" }).last().click()
-  await page.waitForFunction(() => document.querySelectorAll(".row").length === 0, null, { timeout: 30_000 })
+  await page.waitForFunction(() => document.querySelectorAll(".row").length === 0, null, {
+    timeout: 30_000,
+  })
   const seeds = mock.state.prompts.slice(-4).map(({ prompt }) => prompt["5"].inputs.seed)
   assert.deepEqual(seeds, [1, 2, 3, 4])
 })
@@ -190,24 +257,43 @@ test("files: saved in three forms, and loaded again, also from a picture", async
   const texts = []
   for (const name of ["Save Ctrl+S", "Save as format 1.0", "Save for the API"]) {
     await page.getByRole("button", { name: "Workflow" }).click()
-    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menuitem", { name }).click()])
+    const [download] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("menuitem", { name }).click(),
+    ])
     texts.push(readFileSync(await download.path(), "utf8"))
   }
-  assert.deepEqual(texts.map((t) => JSON.parse(t).version), [0.4, 1, undefined])
+  assert.deepEqual(
+    texts.map((t) => JSON.parse(t).version),
+    [0.4, 1, undefined],
+  )
   assert.equal(JSON.parse(texts[2])["5"].class_type, "KSampler")
   const drop = (name, type, bytes) =>
-    page.evaluate(async ([name, type, bytes]) => {
-      const data = new DataTransfer()
-      data.items.add(new File([new Uint8Array(bytes)], name, { type }))
-      const event = new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data, clientX: 30, clientY: 700 })
-      document.getElementById("stage").dispatchEvent(event)
-      await new Promise((done) => setTimeout(done, 300))
-    }, [name, type, [...bytes]])
+    page.evaluate(
+      async ([name, type, bytes]) => {
+        const data = new DataTransfer()
+        data.items.add(new File([new Uint8Array(bytes)], name, { type }))
+        const event = new DragEvent("drop", {
+          bubbles: true,
+          cancelable: true,
+          dataTransfer: data,
+          clientX: 30,
+          clientY: 700,
+        })
+        document.getElementById("stage").dispatchEvent(event)
+        await new Promise((done) => setTimeout(done, 300))
+      },
+      [name, type, [...bytes]],
+    )
   const before = await page.evaluate(() => JSON.stringify(graft.editor.toPrompt().prompt))
   for (const [i, text] of texts.entries()) {
     await page.evaluate(() => graft.editor.clear())
     await drop(`saved${i}.json`, "application/json", Buffer.from(text))
-    assert.deepEqual(JSON.parse(await page.evaluate(() => JSON.stringify(graft.editor.toPrompt().prompt))), JSON.parse(before), `form ${i}`)
+    assert.deepEqual(
+      JSON.parse(await page.evaluate(() => JSON.stringify(graft.editor.toPrompt().prompt))),
+      JSON.parse(before),
+      `form ${i}`,
+    )
   }
   await page.evaluate(() => graft.editor.clear())
   await drop("made.png", "image/png", picture(8, 0, 1, { prompt: texts[2], workflow: texts[0] }))
@@ -219,16 +305,57 @@ test("files: saved in three forms, and loaded again, also from a picture", async
   assert.equal(await links(), 9)
 })
 
+test("nodes become a sub-graph, which can be opened, left, saved and run", async () => {
+  await fresh()
+  await page.evaluate(() => {
+    const { editor } = graft
+    editor.canvas.selectItems(
+      editor.nodes.filter((n) => ["KSampler", "VAEDecode"].includes(n.type)),
+    )
+    editor.graph.convertToSubgraph(editor.canvas.selectedItems)
+  })
+  assert.equal(await count(), 6)
+  await page.evaluate(() => graft.editor.openSubgraph(graft.editor.nodes.find((n) => n.subgraph)))
+  await page.locator(".back").click()
+  await page.waitForFunction(() => !graft.editor.inSubgraph)
+  const same = await page.evaluate(() => {
+    const { editor } = graft
+    const prompt = () => JSON.stringify(editor.toPrompt().prompt)
+    const [old, one, first] = [editor.toWorkflow(), editor.toWorkflow1(), prompt()]
+    editor.load(old)
+    const second = prompt()
+    editor.load(one)
+    return [first === second, first === prompt()]
+  })
+  assert.deepEqual(same, [true, true])
+  await page.locator("#queue").click()
+  await runEnded(page)
+  assert.equal(await page.evaluate(() => graft.runner.run.state), "success")
+  const ids = Object.keys(mock.state.prompts.at(-1).prompt)
+  assert.equal(ids.filter((id) => /^\d+:\d+$/.test(id)).length, 2)
+})
+
 test("a picture dropped on Load Image is uploaded and chosen", async () => {
   const id = await addNode(page, "Load Image")
   await page.waitForTimeout(200)
   const at = await pointOf(page, id, "title")
-  await page.evaluate(async ([bytes, x, y]) => {
-    const data = new DataTransfer()
-    data.items.add(new File([new Uint8Array(bytes)], "cat.png", { type: "image/png" }))
-    document.getElementById("stage").dispatchEvent(new DragEvent("drop", { bubbles: true, cancelable: true, dataTransfer: data, clientX: x, clientY: y + 40 }))
-    await new Promise((done) => setTimeout(done, 400))
-  }, [[...picture(8, 0)], at.x, at.y])
+  await page.evaluate(
+    async ([bytes, x, y]) => {
+      const data = new DataTransfer()
+      data.items.add(new File([new Uint8Array(bytes)], "cat.png", { type: "image/png" }))
+      document.getElementById("stage").dispatchEvent(
+        new DragEvent("drop", {
+          bubbles: true,
+          cancelable: true,
+          dataTransfer: data,
+          clientX: x,
+          clientY: y + 40,
+        }),
+      )
+      await new Promise((done) => setTimeout(done, 400))
+    },
+    [[...picture(8, 0)], at.x, at.y],
+  )
   assert.deepEqual(mock.state.uploads, ["cat.png"])
   assert.equal(await value("LoadImage", "image"), "cat.png")
 })
@@ -239,7 +366,11 @@ test("moving a threshold changes the prediction at once", async () => {
     const { editor } = graft
     const node = editor.add("QuantizeModel", [300, -420])
     editor.nodes.find((n) => n.type === "CheckpointLoaderSimple").connect(0, node, 0)
-    node.connect(0, editor.nodes.find((n) => n.type === "KSampler"), 0)
+    node.connect(
+      0,
+      editor.nodes.find((n) => n.type === "KSampler"),
+      0,
+    )
     editor.fit()
   })
   await page.locator("#tab-quantize").click()
@@ -273,11 +404,14 @@ test("after a reload everything is there again", async () => {
   await page.locator("#tab-history").click()
   assert.ok((await page.locator(".history-card img").count()) >= 3)
   await page.locator(".thumb").first().click()
-  assert.match(await page.locator(".lightbox-name").textContent(), /64 × 64/)
+  await page.locator(".lightbox-name", { hasText: "64 × 64" }).waitFor()
   await page.keyboard.press("Escape")
   await page.getByRole("button", { name: "Load this workflow" }).last().click()
   await page.waitForTimeout(300)
-  assert.equal(await page.evaluate(() => graft.editor.nodes.some((n) => n.type === "QuantizeModel")), false)
+  assert.equal(
+    await page.evaluate(() => graft.editor.nodes.some((n) => n.type === "QuantizeModel")),
+    false,
+  )
   await page.locator("#tab-quantize").click()
   assert.ok(await page.locator(".plot").isVisible())
 })
@@ -286,8 +420,16 @@ test("every control has a name, and help opens with ?", async () => {
   const nameless = await page.evaluate(() =>
     [...document.querySelectorAll("button, input, select, textarea")]
       .filter((e) => !e.closest("[hidden]"))
-      .filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label")?.textContent.trim()))
-      .map((e) => e.outerHTML))
+      .filter(
+        (e) =>
+          !(
+            e.getAttribute("aria-label") ||
+            e.textContent.trim() ||
+            e.closest("label")?.textContent.trim()
+          ),
+      )
+      .map((e) => e.outerHTML),
+  )
   assert.deepEqual(nameless, [])
   await page.locator("#canvas").focus()
   await page.keyboard.press("?")
@@ -296,10 +438,17 @@ test("every control has a name, and help opens with ?", async () => {
 })
 
 test("fits a tablet: nothing is cut off", async () => {
-  for (const [width, height] of [[820, 1180], [768, 1024], [1280, 800]]) {
+  for (const [width, height] of [
+    [820, 1180],
+    [768, 1024],
+    [1280, 800],
+  ]) {
     await page.setViewportSize({ width, height })
     await page.waitForTimeout(150)
-    const wide = await page.evaluate(() => [document.documentElement.scrollWidth, document.getElementById("queue").getBoundingClientRect().right])
+    const wide = await page.evaluate(() => [
+      document.documentElement.scrollWidth,
+      document.getElementById("queue").getBoundingClientRect().right,
+    ])
     assert.ok(wide[0] <= width && wide[1] <= width, `${wide} in ${width}`)
   }
 })

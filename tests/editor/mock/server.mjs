@@ -38,7 +38,10 @@ export function picture(size, hue, clear = 1, texts = {}) {
       const at = y * (size * 3 + 1) + 1 + x * 3
       const base = inside ? [200 - hue, 40 + hue, 60] : [235 - y, 240 - y / 2, 245]
       for (let c = 0; c < 3; c++)
-        rows[at + c] = Math.max(0, Math.min(255, base[c] * clear + Math.random() * 255 * (1 - clear)))
+        rows[at + c] = Math.max(
+          0,
+          Math.min(255, base[c] * clear + Math.random() * 255 * (1 - clear)),
+        )
     }
   const head = Buffer.alloc(13)
   head.writeUInt32BE(size, 0)
@@ -46,8 +49,11 @@ export function picture(size, hue, clear = 1, texts = {}) {
   head.set([8, 2, 0, 0, 0], 8)
   const text = Object.entries(texts).map(([k, v]) => chunk("tEXt", Buffer.from(`${k}\0${v}`)))
   return Buffer.concat([
-    Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), chunk("IHDR", head), ...text,
-    chunk("IDAT", deflateSync(rows)), chunk("IEND", Buffer.alloc(0)),
+    Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]),
+    chunk("IHDR", head),
+    ...text,
+    chunk("IDAT", deflateSync(rows)),
+    chunk("IEND", Buffer.alloc(0)),
   ])
 }
 
@@ -60,9 +66,14 @@ export function planOf(count = 120) {
     const mse = 10 ** (-4 + 3.6 * random())
     const first = i === 0
     return {
-      name: `model.diffusion_model.${kind}.${i}`, kind, density: first ? 36 : density, mse,
-      flops: 1e9 * density * (0.3 + random()), weight_bytes: 2e6 * (0.2 + random()),
-      chosen: !first && mse < 0.1 && density > 300, reason: first ? "first layer is kept" : "",
+      name: `model.diffusion_model.${kind}.${i}`,
+      kind,
+      density: first ? 36 : density,
+      mse,
+      flops: 1e9 * density * (0.3 + random()),
+      weight_bytes: 2e6 * (0.2 + random()),
+      chosen: !first && mse < 0.1 && density > 300,
+      reason: first ? "first layer is kept" : "",
     }
   })
   return { version: 1, bits: 8, layers, other_flops: 2e12 }
@@ -70,12 +81,22 @@ export function planOf(count = 120) {
 
 export function createMock({ root, objectInfo, stepMs = 40 }) {
   const sockets = new Map()
-  const state = { history: {}, running: null, pending: [], files: new Map(), prompts: [], counter: 0, uploads: [] }
+  const state = {
+    history: {},
+    running: null,
+    pending: [],
+    files: new Map(),
+    prompts: [],
+    counter: 0,
+    uploads: [],
+  }
   const say = (client, type, data) => {
-    for (const [id, socket] of sockets) if (!client || id === client) socket.send(JSON.stringify({ type, data }))
+    for (const [id, socket] of sockets)
+      if (!client || id === client) socket.send(JSON.stringify({ type, data }))
   }
   const remaining = () => state.pending.length + (state.running ? 1 : 0)
-  const status = () => say(null, "status", { status: { exec_info: { queue_remaining: remaining() } } })
+  const status = () =>
+    say(null, "status", { status: { exec_info: { queue_remaining: remaining() } } })
   const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
 
   function validate(prompt) {
@@ -86,18 +107,58 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
     }
     for (const [id, node] of Object.entries(prompt)) {
       const info = objectInfo[node.class_type]
-      if (!info) return { error: { type: "missing_node_type", message: `Cannot execute because node ${node.class_type} does not exist.`, details: `Node ID '#${id}'`, extra_info: { node_id: id } }, node_errors }
+      if (!info)
+        return {
+          error: {
+            type: "missing_node_type",
+            message: `Cannot execute because node ${node.class_type} does not exist.`,
+            details: `Node ID '#${id}'`,
+            extra_info: { node_id: id },
+          },
+          node_errors,
+        }
       for (const [name, [type, options]] of Object.entries(info.input.required ?? {})) {
         const value = node.inputs[name]
-        if (value === undefined) fault(id, "required_input_missing", "Required input is missing", name, name)
-        else if (Array.isArray(type) && !Array.isArray(value) && !type.includes(value)) fault(id, "value_not_in_list", "Value not in list", `${name}: '${value}' not in (list of length ${type.length})`, name)
-        else if (typeof value === "number" && options?.min > value) fault(id, "value_smaller_than_min", `Value ${value} smaller than min of ${options.min}`, name, name)
+        if (value === undefined)
+          fault(id, "required_input_missing", "Required input is missing", name, name)
+        else if (Array.isArray(type) && !Array.isArray(value) && !type.includes(value))
+          fault(
+            id,
+            "value_not_in_list",
+            "Value not in list",
+            `${name}: '${value}' not in (list of length ${type.length})`,
+            name,
+          )
+        else if (typeof value === "number" && options?.min > value)
+          fault(
+            id,
+            "value_smaller_than_min",
+            `Value ${value} smaller than min of ${options.min}`,
+            name,
+            name,
+          )
       }
     }
     if (!Object.values(prompt).some((n) => objectInfo[n.class_type].output_node))
-      return { error: { type: "prompt_no_outputs", message: "Prompt has no outputs", details: "", extra_info: {} }, node_errors }
+      return {
+        error: {
+          type: "prompt_no_outputs",
+          message: "Prompt has no outputs",
+          details: "",
+          extra_info: {},
+        },
+        node_errors,
+      }
     if (Object.keys(node_errors).length)
-      return { error: { type: "prompt_outputs_failed_validation", message: "Prompt outputs failed validation", details: "", extra_info: {} }, node_errors }
+      return {
+        error: {
+          type: "prompt_outputs_failed_validation",
+          message: "Prompt outputs failed validation",
+          details: "",
+          extra_info: {},
+        },
+        node_errors,
+      }
     return null
   }
 
@@ -109,10 +170,30 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       if (job.interrupted) throw Object.assign(new Error("interrupted"), { interrupted: true })
       if (steps > 1 && value > 0) {
         const phase = value < 3 ? "compile" : "sample"
-        say(client, "progress_state", { prompt_id, nodes: { [id]: { value, max: steps, state: "running", node_id: id, display_node_id: id, prompt_id, phase } } })
+        say(client, "progress_state", {
+          prompt_id,
+          nodes: {
+            [id]: {
+              value,
+              max: steps,
+              state: "running",
+              node_id: id,
+              display_node_id: id,
+              prompt_id,
+              phase,
+            },
+          },
+        })
         say(client, "progress", { value, max: steps, prompt_id, node: id })
         if (value % 5 === 0) {
-          const meta = Buffer.from(JSON.stringify({ node_id: id, display_node_id: id, prompt_id, image_type: "image/png" }))
+          const meta = Buffer.from(
+            JSON.stringify({
+              node_id: id,
+              display_node_id: id,
+              prompt_id,
+              image_type: "image/png",
+            }),
+          )
           const head = Buffer.alloc(8)
           head.writeUInt32BE(4, 0)
           head.writeUInt32BE(meta.length, 4)
@@ -121,11 +202,18 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       }
       await sleep(steps > 1 ? stepMs : stepMs / 2)
     }
-    if (node.class_type === "KSampler" && node.inputs.cfg === 99) throw new Error("The sampler ran out of memory: 1.2 GiB were asked for, 0.3 GiB are free.")
+    if (node.class_type === "KSampler" && node.inputs.cfg === 99)
+      throw new Error("The sampler ran out of memory: 1.2 GiB were asked for, 0.3 GiB are free.")
     let output
     if (node.class_type === "SaveImage" || node.class_type === "PreviewImage") {
       const filename = `picture_${String(state.files.size + 1).padStart(5, "0")}_.png`
-      state.files.set(filename, picture(64, (state.files.size * 37) % 120, 1, { prompt: JSON.stringify(job.prompt), workflow: JSON.stringify(job.extra?.extra_pnginfo?.workflow ?? {}) }))
+      state.files.set(
+        filename,
+        picture(64, (state.files.size * 37) % 120, 1, {
+          prompt: JSON.stringify(job.prompt),
+          workflow: JSON.stringify(job.extra?.extra_pnginfo?.workflow ?? {}),
+        }),
+      )
       output = { images: [{ filename, subfolder: "", type: "output" }] }
     }
     if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(planOf())] }
@@ -158,9 +246,21 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
     } catch (error) {
       status_str = "error"
       if (error.interrupted) tell("execution_interrupted", { node_id: current, executed: [] })
-      else tell("execution_error", { node_id: current, node_type: job.prompt[current].class_type, exception_message: error.message, exception_type: "RuntimeError", traceback: [], executed: [] })
+      else
+        tell("execution_error", {
+          node_id: current,
+          node_type: job.prompt[current].class_type,
+          exception_message: error.message,
+          exception_type: "RuntimeError",
+          traceback: [],
+          executed: [],
+        })
     }
-    state.history[prompt_id] = { prompt: [job.number, prompt_id, job.prompt, job.extra, []], outputs: job.outputs, status: { status_str, completed: status_str === "success", messages } }
+    state.history[prompt_id] = {
+      prompt: [job.number, prompt_id, job.prompt, job.extra, []],
+      outputs: job.outputs,
+      status: { status_str, completed: status_str === "success", messages },
+    }
     state.running = null
     status()
     say(client, "executing", { node: null, prompt_id })
@@ -170,15 +270,24 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
   const entry = (job) => [job.number, job.prompt_id, job.prompt, job.extra, []]
   const routes = {
     "GET object_info": () => objectInfo,
-    "GET queue": () => ({ queue_running: state.running ? [entry(state.running)] : [], queue_pending: state.pending.map(entry) }),
+    "GET queue": () => ({
+      queue_running: state.running ? [entry(state.running)] : [],
+      queue_pending: state.pending.map(entry),
+    }),
     "GET history": () => state.history,
-    "GET system_stats": () => ({ system: { ram_total: 8 * 2 ** 30, ram_free: 4 * 2 ** 30 - Math.random() * 2 ** 29 }, devices: [{ name: "cpu", type: "cpu", vram_total: 0, vram_free: 0 }] }),
+    "GET system_stats": () => ({
+      system: { ram_total: 8 * 2 ** 30, ram_free: 4 * 2 ** 30 - Math.random() * 2 ** 29 },
+      devices: [{ name: "cpu", type: "cpu", vram_total: 0, vram_free: 0 }],
+    }),
     "POST queue": (body) => {
-      state.pending = body.clear ? [] : state.pending.filter((job) => !body.delete?.includes(job.prompt_id))
+      state.pending = body.clear
+        ? []
+        : state.pending.filter((job) => !body.delete?.includes(job.prompt_id))
       status()
     },
     "POST interrupt": (body) => {
-      if (state.running && (!body.prompt_id || body.prompt_id === state.running.prompt_id)) state.running.interrupted = true
+      if (state.running && (!body.prompt_id || body.prompt_id === state.running.prompt_id))
+        state.running.interrupted = true
     },
     "POST history": (body) => {
       if (body.clear) state.history = {}
@@ -189,7 +298,14 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       const error = validate(body.prompt)
       if (error) return [400, error]
       const prompt_id = crypto.randomUUID()
-      const job = { number: state.counter++, prompt_id, prompt: body.prompt, extra: { ...body.extra_data, client_id: body.client_id }, client: body.client_id, outputs: {} }
+      const job = {
+        number: state.counter++,
+        prompt_id,
+        prompt: body.prompt,
+        extra: { ...body.extra_data, client_id: body.client_id },
+        client: body.client_id,
+        outputs: {},
+      }
       if (body.front) state.pending.unshift(job)
       else state.pending.push(job)
       status()
@@ -241,7 +357,8 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
   return {
     state,
     sockets,
-    listen: (port = 0) => new Promise((done) => server.listen(port, "127.0.0.1", () => done(server.address().port))),
+    listen: (port = 0) =>
+      new Promise((done) => server.listen(port, "127.0.0.1", () => done(server.address().port))),
     close: () => {
       for (const socket of sockets.values()) socket.terminate()
       server.closeAllConnections()

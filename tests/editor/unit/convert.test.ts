@@ -1,22 +1,52 @@
 import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { test } from "node:test"
-import { fromPrompt, isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/convert"
+import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/convert"
+import { fromPrompt } from "../../../host/editor/src/import"
 import { normalise } from "../../../host/editor/src/normalise"
 import { parseJson } from "../../../host/editor/src/json"
-import { alignValues, compatible, defaultValue, parseObjectInfo, widgetPlaces } from "../../../host/editor/src/schema"
+import {
+  alignValues,
+  compatible,
+  defaultValue,
+  parseObjectInfo,
+  widgetPlaces,
+} from "../../../host/editor/src/schema"
 
 const source = process.env.GRAFT_SOURCE_DIR!
 const info = JSON.parse(readFileSync(`${source}/tests/editor/mock/object_info.json`, "utf8"))
 const specs = parseObjectInfo(info)
 const file = (name: string) => parseJson(readFileSync(`${source}/workflows/${name}`, "utf8"))
 const bare = (prompt: any) =>
-  Object.fromEntries(Object.entries<any>(prompt).map(([id, n]) => [id, { class_type: n.class_type, inputs: n.inputs }]))
+  Object.fromEntries(
+    Object.entries<any>(prompt).map(([id, n]) => [
+      id,
+      { class_type: n.class_type, inputs: n.inputs },
+    ]),
+  )
 
-const node = (id: number, type: string, more: any = {}) => ({ id, type, mode: 0, order: id, inputs: [], outputs: [], widgets_values: [], ...more })
+const node = (id: number, type: string, more: any = {}) => ({
+  id,
+  type,
+  mode: 0,
+  order: id,
+  inputs: [],
+  outputs: [],
+  widgets_values: [],
+  ...more,
+})
 const image = (id: number, more: any = {}) =>
-  node(id, "EmptyImage", { outputs: [{ name: "IMAGE", type: "IMAGE", links: [] }], widgets_values: [64, 64, 1, 255], ...more })
-const input = (name: string, type: string, link: number | null, widget = false) => ({ name, type, link, ...(widget ? { widget: { name } } : {}) })
+  node(id, "EmptyImage", {
+    outputs: [{ name: "IMAGE", type: "IMAGE", links: [] }],
+    widgets_values: [64, 64, 1, 255],
+    ...more,
+  })
+const input = (name: string, type: string, link: number | null, widget = false) => ({
+  name,
+  type,
+  link,
+  ...(widget ? { widget: { name } } : {}),
+})
 
 test("the editor's file of the demo gives the same prompt as its API file", () => {
   const { prompt, unknown } = toPrompt(file("txt2img.editor.json"), specs)
@@ -26,16 +56,28 @@ test("the editor's file of the demo gives the same prompt as its API file", () =
 })
 
 test("a prompt survives becoming a workflow and coming back", () => {
-  for (const name of ["txt2img.json", "img2img.json", "inpaint.json", "hires-fix.json", "lora.json", "compile.json", "swap-weights.json"]) {
+  for (const name of [
+    "txt2img.json",
+    "img2img.json",
+    "inpaint.json",
+    "hires-fix.json",
+    "lora.json",
+    "compile.json",
+    "swap-weights.json",
+  ]) {
     const prompt = file(name)
     const back = toPrompt(normalise(fromPrompt(prompt, specs), specs), specs).prompt
     for (const [id, n] of Object.entries<any>(prompt))
-      for (const [key, value] of Object.entries(n.inputs)) assert.deepEqual(back[id].inputs[key], value, `${name} ${id}.${key}`)
+      for (const [key, value] of Object.entries(n.inputs))
+        assert.deepEqual(back[id].inputs[key], value, `${name} ${id}.${key}`)
   }
 })
 
 test("ids that are no numbers get numbers, and links follow", () => {
-  const prompt = { "a:1": { class_type: "EmptyImage", inputs: { width: 1, height: 1, batch_size: 1, color: 0 } }, "1": { class_type: "SaveImage", inputs: { images: ["a:1", 0], filename_prefix: "x" } } }
+  const prompt = {
+    "a:1": { class_type: "EmptyImage", inputs: { width: 1, height: 1, batch_size: 1, color: 0 } },
+    "1": { class_type: "SaveImage", inputs: { images: ["a:1", 0], filename_prefix: "x" } },
+  }
   const back = toPrompt(fromPrompt(prompt, specs), specs).prompt
   assert.deepEqual(Object.keys(back).sort(), ["1", "2"])
   assert.deepEqual(back["1"].inputs.images, ["2", 0])
@@ -43,34 +85,79 @@ test("ids that are no numbers get numbers, and links follow", () => {
 
 test("values of a sampler: the control after the seed is stepped over, also where a file has none", () => {
   const places = widgetPlaces(specs.get("KSampler")!)
-  assert.deepEqual(places.map((p) => p.name), ["seed", "control_after_generate", "steps", "cfg", "sampler_name", "scheduler", "denoise"])
-  assert.deepEqual(alignValues(places, [5, "randomize", 20, 8, "euler", "normal", 1]), [5, "randomize", 20, 8, "euler", "normal", 1])
-  assert.deepEqual(alignValues(places, [5, 20, 8, "euler", "normal", 1]), [5, undefined, 20, 8, "euler", "normal", 1])
-  assert.deepEqual(alignValues(places, { seed: 5, cfg: 2 }), [5, undefined, undefined, 2, undefined, undefined, undefined])
-  assert.deepEqual(alignValues(places, null), places.map(() => undefined))
+  assert.deepEqual(
+    places.map((p) => p.name),
+    ["seed", "control_after_generate", "steps", "cfg", "sampler_name", "scheduler", "denoise"],
+  )
+  assert.deepEqual(alignValues(places, [5, "randomize", 20, 8, "euler", "normal", 1]), [
+    5,
+    "randomize",
+    20,
+    8,
+    "euler",
+    "normal",
+    1,
+  ])
+  assert.deepEqual(alignValues(places, [5, 20, 8, "euler", "normal", 1]), [
+    5,
+    undefined,
+    20,
+    8,
+    "euler",
+    "normal",
+    1,
+  ])
+  assert.deepEqual(alignValues(places, { seed: 5, cfg: 2 }), [
+    5,
+    undefined,
+    undefined,
+    2,
+    undefined,
+    undefined,
+    undefined,
+  ])
+  assert.deepEqual(
+    alignValues(places, null),
+    places.map(() => undefined),
+  )
 })
 
 test("an upload's trailing entry is not a value", () => {
-  const workflow: any = { nodes: [node(1, "LoadImage", { widgets_values: ["apple.png", "image"] })], links: [] }
+  const workflow: any = {
+    nodes: [node(1, "LoadImage", { widgets_values: ["apple.png", "image"] })],
+    links: [],
+  }
   assert.deepEqual(toPrompt(workflow, specs).prompt["1"].inputs, { image: "apple.png" })
 })
 
 test("muted nodes are left out, and what they fed has no value", () => {
   const workflow: any = {
-    nodes: [image(1, { mode: 2 }), node(2, "SaveImage", { inputs: [input("images", "IMAGE", 1)], widgets_values: ["x"] })],
+    nodes: [
+      image(1, { mode: 2 }),
+      node(2, "SaveImage", { inputs: [input("images", "IMAGE", 1)], widgets_values: ["x"] }),
+    ],
     links: [[1, 1, 0, 2, 0, "IMAGE"]],
   }
-  assert.deepEqual(bare(toPrompt(workflow, specs).prompt), { "2": { class_type: "SaveImage", inputs: { filename_prefix: "x" } } })
+  assert.deepEqual(bare(toPrompt(workflow, specs).prompt), {
+    "2": { class_type: "SaveImage", inputs: { filename_prefix: "x" } },
+  })
 })
 
 test("a bypassed node passes on the input of the output's type", () => {
   const workflow: any = {
     nodes: [
       image(1),
-      node(2, "ImageScale", { mode: 4, inputs: [input("width", "INT", null, true), input("image", "IMAGE", 1)], outputs: [{ name: "IMAGE", type: "IMAGE", links: [2] }] }),
+      node(2, "ImageScale", {
+        mode: 4,
+        inputs: [input("width", "INT", null, true), input("image", "IMAGE", 1)],
+        outputs: [{ name: "IMAGE", type: "IMAGE", links: [2] }],
+      }),
       node(3, "SaveImage", { inputs: [input("images", "IMAGE", 2)], widgets_values: ["x"] }),
     ],
-    links: [[1, 1, 0, 2, 1, "IMAGE"], [2, 2, 0, 3, 0, "IMAGE"]],
+    links: [
+      [1, 1, 0, 2, 1, "IMAGE"],
+      [2, 2, 0, 3, 0, "IMAGE"],
+    ],
   }
   const { prompt } = toPrompt(workflow, specs)
   assert.deepEqual(Object.keys(prompt), ["1", "3"])
@@ -81,12 +168,22 @@ test("reroutes are followed, primitives become values, notes vanish", () => {
   const workflow: any = {
     nodes: [
       image(1, { inputs: [input("width", "INT", 3, true)] }),
-      node(2, "Reroute", { inputs: [input("", "*", 1)], outputs: [{ name: "", type: "IMAGE", links: [2] }] }),
+      node(2, "Reroute", {
+        inputs: [input("", "*", 1)],
+        outputs: [{ name: "", type: "IMAGE", links: [2] }],
+      }),
       node(3, "SaveImage", { inputs: [input("images", "IMAGE", 2)], widgets_values: ["x"] }),
-      node(4, "PrimitiveNode", { outputs: [{ name: "INT", type: "INT", links: [3] }], widgets_values: [320, "fixed"] }),
+      node(4, "PrimitiveNode", {
+        outputs: [{ name: "INT", type: "INT", links: [3] }],
+        widgets_values: [320, "fixed"],
+      }),
       node(5, "Note", { widgets_values: ["remember"] }),
     ],
-    links: [[1, 1, 0, 2, 0, "IMAGE"], [2, 2, 0, 3, 0, "IMAGE"], [3, 4, 0, 1, 0, "INT"]],
+    links: [
+      [1, 1, 0, 2, 0, "IMAGE"],
+      [2, 2, 0, 3, 0, "IMAGE"],
+      [3, 4, 0, 1, 0, "INT"],
+    ],
   }
   const { prompt } = toPrompt(workflow, specs)
   assert.deepEqual(Object.keys(prompt), ["1", "3"])
@@ -101,7 +198,11 @@ test("a loop of reroutes ends", () => {
       node(2, "Reroute", { inputs: [input("", "*", 1)], outputs: [{ name: "", type: "*" }] }),
       node(3, "SaveImage", { inputs: [input("images", "IMAGE", 3)], widgets_values: ["x"] }),
     ],
-    links: [[1, 1, 0, 2, 0, "*"], [2, 2, 0, 1, 0, "*"], [3, 1, 0, 3, 0, "*"]],
+    links: [
+      [1, 1, 0, 2, 0, "*"],
+      [2, 2, 0, 1, 0, "*"],
+      [3, 1, 0, 3, 0, "*"],
+    ],
   }
   assert.equal("images" in toPrompt(workflow, specs).prompt["3"].inputs, false)
 })
@@ -109,11 +210,20 @@ test("a loop of reroutes ends", () => {
 const subgraph = {
   id: "5c6a7c1e-0000-4000-8000-000000000001",
   name: "two pictures",
-  inputs: [{ name: "width", type: "INT" }, { name: "picture", type: "IMAGE" }],
-  outputs: [{ name: "IMAGE", type: "IMAGE" }, { name: "through", type: "IMAGE" }],
+  inputs: [
+    { name: "width", type: "INT" },
+    { name: "picture", type: "IMAGE" },
+  ],
+  outputs: [
+    { name: "IMAGE", type: "IMAGE" },
+    { name: "through", type: "IMAGE" },
+  ],
   nodes: [
     image(1, { inputs: [input("width", "INT", 11, true)] }),
-    node(2, "ImageInvert", { inputs: [input("image", "IMAGE", 13)], outputs: [{ name: "IMAGE", type: "IMAGE", links: [14] }] }),
+    node(2, "ImageInvert", {
+      inputs: [input("image", "IMAGE", 13)],
+      outputs: [{ name: "IMAGE", type: "IMAGE", links: [14] }],
+    }),
   ],
   links: [
     { id: 11, origin_id: -10, origin_slot: 0, target_id: 1, target_slot: 0, type: "INT" },
@@ -126,7 +236,11 @@ const withSubgraph = (instance: any = {}): any => ({
   version: 1,
   nodes: [
     image(4),
-    node(5, subgraph.id, { inputs: [input("width", "INT", null, true), input("picture", "IMAGE", 1)], widgets_values: [99], ...instance }),
+    node(5, subgraph.id, {
+      inputs: [input("width", "INT", null, true), input("picture", "IMAGE", 1)],
+      widgets_values: [99],
+      ...instance,
+    }),
     node(6, "SaveImage", { inputs: [input("images", "IMAGE", 2)], widgets_values: ["x"] }),
     node(7, "SaveImage", { inputs: [input("images", "IMAGE", 3)], widgets_values: ["y"] }),
   ],
@@ -150,7 +264,16 @@ test("a sub-graph is unfolded; its promoted value wins", () => {
 
 test("a muted sub-graph is left out whole; a bypassed one passes its picture on", () => {
   assert.deepEqual(Object.keys(toPrompt(withSubgraph({ mode: 2 }), specs).prompt), ["4", "6", "7"])
-  const { prompt } = toPrompt(withSubgraph({ mode: 4, outputs: [{ name: "IMAGE", type: "IMAGE" }, { name: "through", type: "IMAGE" }] }), specs)
+  const { prompt } = toPrompt(
+    withSubgraph({
+      mode: 4,
+      outputs: [
+        { name: "IMAGE", type: "IMAGE" },
+        { name: "through", type: "IMAGE" },
+      ],
+    }),
+    specs,
+  )
   assert.deepEqual(prompt["6"].inputs.images, ["4", 0])
 })
 
@@ -161,12 +284,18 @@ test("a sub-graph that contains itself is refused", () => {
 })
 
 test("lists are wrapped, links are not", () => {
-  const workflow: any = { nodes: [node(1, "PrimitiveString", { widgets_values: [["a", 0]] })], links: [] }
+  const workflow: any = {
+    nodes: [node(1, "PrimitiveString", { widgets_values: [["a", 0]] })],
+    links: [],
+  }
   assert.deepEqual(toPrompt(workflow, specs).prompt["1"].inputs.value, { __value__: ["a", 0] })
 })
 
 test("nodes that the server lacks are named and keep their links", () => {
-  const workflow: any = { nodes: [image(1), node(2, "NoSuchNode", { inputs: [input("a", "IMAGE", 1)] })], links: [[1, 1, 0, 2, 0, "IMAGE"]] }
+  const workflow: any = {
+    nodes: [image(1), node(2, "NoSuchNode", { inputs: [input("a", "IMAGE", 1)] })],
+    links: [[1, 1, 0, 2, 0, "IMAGE"]],
+  }
   const { prompt, unknown } = toPrompt(workflow, specs)
   assert.deepEqual(unknown, ["NoSuchNode"])
   assert.deepEqual(prompt["2"].inputs, { a: ["1", 0] })
@@ -175,25 +304,61 @@ test("nodes that the server lacks are named and keep their links", () => {
 test("normalise adds what a file lacks and keeps the order of slots", () => {
   const fixed = normalise(file("txt2img.editor.json"), specs)
   const sampler = fixed.nodes.find((n) => n.type === "KSampler")!
-  assert.deepEqual(sampler.inputs!.slice(0, 4).map((s) => s.name), ["model", "positive", "negative", "latent_image"])
-  assert.deepEqual(sampler.inputs!.slice(4).map((s) => s.widget?.name), ["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"])
-  const short = normalise({ nodes: [node(1, "EmptyLatentImage", { widgets_values: [64] })], links: [] } as any, specs)
+  assert.deepEqual(
+    sampler.inputs!.slice(0, 4).map((s) => s.name),
+    ["model", "positive", "negative", "latent_image"],
+  )
+  assert.deepEqual(
+    sampler.inputs!.slice(4).map((s) => s.widget?.name),
+    ["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"],
+  )
+  const short = normalise(
+    { nodes: [node(1, "EmptyLatentImage", { widgets_values: [64] })], links: [] } as any,
+    specs,
+  )
   assert.deepEqual(short.nodes[0].widgets_values, [64, 512, 1])
 })
 
 test("kinds of files are told apart", () => {
   assert.ok(isUiWorkflow(file("txt2img.editor.json")) && !isPrompt(file("txt2img.editor.json")))
   assert.ok(isPrompt(file("txt2img.json")) && !isUiWorkflow(file("txt2img.json")))
-  for (const bad of [null, 3, "x", [], {}, { a: 1 }, { a: null }]) assert.ok(!isPrompt(bad) && !isUiWorkflow(bad))
+  for (const bad of [null, 3, "x", [], {}, { a: 1 }, { a: null }])
+    assert.ok(!isPrompt(bad) && !isUiWorkflow(bad))
 })
 
 test("schemas of either version", () => {
-  const { inputs } = parseObjectInfo({ X: { input: { required: { a: ["COMBO", { options: ["p", "q"] }], b: [["r"]], c: ["INT", { min: 3 }], d: ["STRING", { forceInput: true }] } } } } as any).get("X")!
-  assert.deepEqual(inputs.map((i) => [i.type, i.widget, defaultValue(i)]), [["COMBO", true, "p"], ["COMBO", true, "r"], ["INT", true, 3], ["STRING", false, ""]])
-  for (const spec of specs.values()) for (const i of spec.inputs) assert.notEqual(defaultValue(i), undefined, `${spec.name}.${i.name}`)
+  const { inputs } = parseObjectInfo({
+    X: {
+      input: {
+        required: {
+          a: ["COMBO", { options: ["p", "q"] }],
+          b: [["r"]],
+          c: ["INT", { min: 3 }],
+          d: ["STRING", { forceInput: true }],
+        },
+      },
+    },
+  } as any).get("X")!
+  assert.deepEqual(
+    inputs.map((i) => [i.type, i.widget, defaultValue(i)]),
+    [
+      ["COMBO", true, "p"],
+      ["COMBO", true, "r"],
+      ["INT", true, 3],
+      ["STRING", false, ""],
+    ],
+  )
+  for (const spec of specs.values())
+    for (const i of spec.inputs)
+      assert.notEqual(defaultValue(i), undefined, `${spec.name}.${i.name}`)
 })
 
 test("types that fit", () => {
-  assert.ok(compatible("IMAGE", "IMAGE") && compatible("*", "VAE") && compatible("IMAGE,MASK", "MASK") && compatible("INT", "FLOAT,INT"))
+  assert.ok(
+    compatible("IMAGE", "IMAGE") &&
+      compatible("*", "VAE") &&
+      compatible("IMAGE,MASK", "MASK") &&
+      compatible("INT", "FLOAT,INT"),
+  )
   assert.ok(!compatible("IMAGE", "MASK") && !compatible("MODEL", "MODELS"))
 })

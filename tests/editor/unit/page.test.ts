@@ -11,10 +11,18 @@ import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, fraction } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { Undo } from "../../../host/editor/src/undo"
-import { clampNumber, nextValue, showNumber, tidyFloat, wrapText } from "../../../host/editor/src/values"
+import {
+  clampNumber,
+  nextValue,
+  showNumber,
+  tidyFloat,
+  wrapText,
+} from "../../../host/editor/src/values"
 import { readFileSync } from "node:fs"
 
-const info = JSON.parse(readFileSync(`${process.env.GRAFT_SOURCE_DIR}/tests/editor/mock/object_info.json`, "utf8"))
+const info = JSON.parse(
+  readFileSync(`${process.env.GRAFT_SOURCE_DIR}/tests/editor/mock/object_info.json`, "utf8"),
+)
 const specs = parseObjectInfo(info)
 
 function chunk(type: string, data: Uint8Array): Buffer {
@@ -23,17 +31,32 @@ function chunk(type: string, data: Uint8Array): Buffer {
   return Buffer.concat([size, Buffer.from(type), data, Buffer.alloc(4)])
 }
 const png = (...chunks: Buffer[]) =>
-  new Uint8Array(Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), chunk("IHDR", Buffer.alloc(13)), ...chunks, chunk("IEND", Buffer.alloc(0))]))
-const bytes = (...parts: (string | number[] | Buffer)[]) => Buffer.concat(parts.map((p) => Buffer.from(p as any)))
+  new Uint8Array(
+    Buffer.concat([
+      Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]),
+      chunk("IHDR", Buffer.alloc(13)),
+      ...chunks,
+      chunk("IEND", Buffer.alloc(0)),
+    ]),
+  )
+const bytes = (...parts: (string | number[] | Buffer)[]) =>
+  Buffer.concat(parts.map((p) => Buffer.from(p as any)))
 
 test("texts of a PNG: plain, compressed, international", async () => {
-  const texts = await pngTexts(png(
-    chunk("tEXt", bytes("prompt", [0], '{"a":"é"}')),
-    chunk("zTXt", bytes("z", [0, 0], deflateSync("squeezed"))),
-    chunk("iTXt", bytes("workflow", [0, 0, 0], "en", [0], "Ablauf", [0], '{"ü":1}')),
-    chunk("iTXt", bytes("packed", [0, 1, 0, 0, 0], deflateSync("päckchen"))),
-  ))
-  assert.deepEqual(Object.fromEntries(texts), { prompt: '{"a":"é"}', z: "squeezed", workflow: '{"ü":1}', packed: "päckchen" })
+  const texts = await pngTexts(
+    png(
+      chunk("tEXt", bytes("prompt", [0], '{"a":"é"}')),
+      chunk("zTXt", bytes("z", [0, 0], deflateSync("squeezed"))),
+      chunk("iTXt", bytes("workflow", [0, 0, 0], "en", [0], "Ablauf", [0], '{"ü":1}')),
+      chunk("iTXt", bytes("packed", [0, 1, 0, 0, 0], deflateSync("päckchen"))),
+    ),
+  )
+  assert.deepEqual(Object.fromEntries(texts), {
+    prompt: '{"a":"é"}',
+    z: "squeezed",
+    workflow: '{"ü":1}',
+    packed: "päckchen",
+  })
 })
 
 test("a picture that is cut, broken or none gives what can be read, never an error", async () => {
@@ -48,7 +71,8 @@ test("a picture that is cut, broken or none gives what can be read, never an err
 })
 
 test("numbers that JavaScript cannot hold keep their digits where the browser lets them", () => {
-  const text = '{"prompt":{"5":{"class_type":"KSampler","inputs":{"seed":18446744073709551615,"cfg":1.5}}}}'
+  const text =
+    '{"prompt":{"5":{"class_type":"KSampler","inputs":{"seed":18446744073709551615,"cfg":1.5}}}}'
   const data = parseJson(text)
   const exact = typeof data.prompt["5"].inputs.seed === "string"
   const out = stringifyPrompt(data, (type, input) => type === "KSampler" && input === "seed")
@@ -93,7 +117,10 @@ test("seeds move on", () => {
 
 test("text is wrapped at words, long words are cut, lines are limited", () => {
   const ctx: any = { measureText: (text: string) => ({ width: text.length }) }
-  assert.deepEqual(wrapText(ctx, "red apple on a table", 10, 9).map((l) => l.trimEnd()), ["red apple", "on a table"])
+  assert.deepEqual(
+    wrapText(ctx, "red apple on a table", 10, 9).map((l) => l.trimEnd()),
+    ["red apple", "on a table"],
+  )
   assert.deepEqual(wrapText(ctx, "abcdefghij", 4, 9), ["abcd", "efgh", "ij"])
   assert.equal(wrapText(ctx, "a\nb\nc\nd", 10, 2).length, 2)
   assert.deepEqual(wrapText(ctx, "", 10, 5), [""])
@@ -103,7 +130,9 @@ test("a run from its events", () => {
   const run = createRun("p", 0)
   apply(run, "execution_cached", { nodes: ["1"] }, 1)
   apply(run, "executing", { node: "5", display_node: "5" }, 10)
-  const state = (value: number, phase?: string) => ({ nodes: { 5: { node_id: "5", display_node_id: "5", state: "running", value, max: 4, phase } } })
+  const state = (value: number, phase?: string) => ({
+    nodes: { 5: { node_id: "5", display_node_id: "5", state: "running", value, max: 4, phase } },
+  })
   apply(run, "progress_state", state(0, "compile"), 10)
   apply(run, "progress_state", state(1, "sample"), 110)
   apply(run, "progress", { node: "5", value: 1, max: 4 }, 110)
@@ -114,7 +143,13 @@ test("a run from its events", () => {
   apply(run, "executing", { node: "6" }, 400)
   assert.equal(run.nodes.get("5")!.ended, 400)
   assert.equal(run.nodes.get("5")!.state, "finished")
-  assert.deepEqual(run.phases.map((p) => [p.name, p.started, p.ended]), [["compile", 10, 110], ["sample", 110, 400]])
+  assert.deepEqual(
+    run.phases.map((p) => [p.name, p.started, p.ended]),
+    [
+      ["compile", 10, 110],
+      ["sample", 110, 400],
+    ],
+  )
   apply(run, "execution_success", {}, 500)
   apply(run, "executing", { node: null }, 501)
   assert.equal(run.state, "success")
@@ -125,7 +160,12 @@ test("a run from its events", () => {
 test("a run that fails, and one that is stopped", () => {
   const bad = createRun("p", 0)
   apply(bad, "executing", { node: "2" }, 1)
-  apply(bad, "execution_error", { node_id: "2", node_type: "X", exception_message: "no memory\n" }, 5)
+  apply(
+    bad,
+    "execution_error",
+    { node_id: "2", node_type: "X", exception_message: "no memory\n" },
+    5,
+  )
   apply(bad, "executing", { node: null }, 6)
   assert.equal(bad.state, "error")
   assert.deepEqual(bad.error, { node: "2", type: "X", message: "no memory" })
@@ -155,21 +195,62 @@ test("binary frames, whole and broken", async () => {
 
 test("refusals in words, at node and input", () => {
   const faults = promptFaults({
-    error: { type: "prompt_outputs_failed_validation", message: "Prompt outputs failed validation", details: "" },
+    error: {
+      type: "prompt_outputs_failed_validation",
+      message: "Prompt outputs failed validation",
+      details: "",
+    },
     node_errors: {
-      3: { class_type: "KSampler", errors: [
-        { type: "value_smaller_than_min", message: "Value 0 smaller than min of 1", details: "steps", extra_info: { input_name: "steps" } },
-        { type: "value_not_in_list", message: "Value not in list", details: "scheduler: 'zzz' not in ['a', 'b']", extra_info: { input_name: "scheduler" } },
-        { type: "required_input_missing", message: "Required input is missing", details: "model", extra_info: { input_name: "model" } }] },
+      3: {
+        class_type: "KSampler",
+        errors: [
+          {
+            type: "value_smaller_than_min",
+            message: "Value 0 smaller than min of 1",
+            details: "steps",
+            extra_info: { input_name: "steps" },
+          },
+          {
+            type: "value_not_in_list",
+            message: "Value not in list",
+            details: "scheduler: 'zzz' not in ['a', 'b']",
+            extra_info: { input_name: "scheduler" },
+          },
+          {
+            type: "required_input_missing",
+            message: "Required input is missing",
+            details: "model",
+            extra_info: { input_name: "model" },
+          },
+        ],
+      },
     },
   })
-  assert.deepEqual(faults.map((f) => [f.node, f.input]), [["3", "steps"], ["3", "scheduler"], ["3", "model"]])
+  assert.deepEqual(
+    faults.map((f) => [f.node, f.input]),
+    [
+      ["3", "steps"],
+      ["3", "scheduler"],
+      ["3", "model"],
+    ],
+  )
   assert.equal(faults[0].text, "“steps”: Value 0 smaller than min of 1.")
   assert.equal(faults[1].text, "“scheduler” cannot be 'zzz' here. Choose one of the list.")
   assert.equal(faults[2].text, "“model” needs a link or a value.")
-  const missing = promptFaults({ error: { type: "missing_node_type", message: "Cannot execute because node Xyz does not exist.", details: "Node ID '#7'" }, node_errors: {} })
+  const missing = promptFaults({
+    error: {
+      type: "missing_node_type",
+      message: "Cannot execute because node Xyz does not exist.",
+      details: "Node ID '#7'",
+    },
+    node_errors: {},
+  })
   assert.equal(missing[0].node, "7")
-  assert.match(promptFaults({ error: { type: "prompt_no_outputs", message: "Prompt has no outputs" } })[0].text, /Save Image/)
+  assert.match(
+    promptFaults({ error: { type: "prompt_no_outputs", message: "Prompt has no outputs" } })[0]
+      .text,
+    /Save Image/,
+  )
   assert.deepEqual(nodeFaults(undefined), [])
 })
 
@@ -179,28 +260,51 @@ test("search: names before descriptions, every word counts, links narrow it", ()
   assert.deepEqual(find(specs, "zzzz"), [])
   assert.equal(score(specs.get("KSampler")!, "ksampler zzzz"), 0)
   assert.ok(find(specs, "", { type: "LATENT", from: "output" }).some((s) => s.name === "VAEDecode"))
-  assert.ok(!find(specs, "", { type: "LATENT", from: "output" }).some((s) => s.name === "SaveImage"))
-  assert.ok(find(specs, "", { type: "VAE", from: "input" }).every((s) => s.outputs.some((o) => o.type === "VAE")))
+  assert.ok(
+    !find(specs, "", { type: "LATENT", from: "output" }).some((s) => s.name === "SaveImage"),
+  )
+  assert.ok(
+    find(specs, "", { type: "VAE", from: "input" }).every((s) =>
+      s.outputs.some((o) => o.type === "VAE"),
+    ),
+  )
   find(specs, "( [ \\ *") // is no pattern
 })
 
 test("layout puts every node right of those that feed it, without overlap", () => {
   const nodes = [
-    { id: 1, width: 100, height: 80, from: [] }, { id: 2, width: 120, height: 60, from: [1] }, { id: 3, width: 90, height: 60, from: [1] },
-    { id: 4, width: 100, height: 200, from: [2, 3, 6] }, { id: 5, width: 100, height: 50, from: [4, 1] }, { id: 6, width: 70, height: 40, from: [] },
+    { id: 1, width: 100, height: 80, from: [] },
+    { id: 2, width: 120, height: 60, from: [1] },
+    { id: 3, width: 90, height: 60, from: [1] },
+    { id: 4, width: 100, height: 200, from: [2, 3, 6] },
+    { id: 5, width: 100, height: 50, from: [4, 1] },
+    { id: 6, width: 70, height: 40, from: [] },
   ]
   const places = layout(nodes)
   for (const node of nodes)
-    for (const from of node.from) assert.ok(places.get(from)![0] + nodes.find((n) => n.id === from)!.width < places.get(node.id)![0])
+    for (const from of node.from)
+      assert.ok(
+        places.get(from)![0] + nodes.find((n) => n.id === from)!.width < places.get(node.id)![0],
+      )
   for (const a of nodes)
     for (const b of nodes) {
       if (a === b) continue
       const [p, q] = [places.get(a.id)!, places.get(b.id)!]
-      const apart = p[0] + a.width <= q[0] || q[0] + b.width <= p[0] || p[1] + a.height <= q[1] || q[1] + b.height <= p[1]
+      const apart =
+        p[0] + a.width <= q[0] ||
+        q[0] + b.width <= p[0] ||
+        p[1] + a.height <= q[1] ||
+        q[1] + b.height <= p[1]
       assert.ok(apart, `${a.id} and ${b.id}`)
     }
   assert.equal(places.get(6)![0], places.get(2)![0]) // right before what needs it
-  assert.equal(layout([{ id: 1, width: 1, height: 1, from: [2] }, { id: 2, width: 1, height: 1, from: [1] }]).size, 2)
+  assert.equal(
+    layout([
+      { id: 1, width: 1, height: 1, from: [2] },
+      { id: 2, width: 1, height: 1, from: [1] },
+    ]).size,
+    2,
+  )
 })
 
 test("undo and redo", () => {
@@ -219,15 +323,34 @@ test("undo and redo", () => {
   assert.equal(steps, 99)
 })
 
-const layer = (name: string, kind: string, density: number, mse: number, flops: number, more = {}) => ({ name, kind, density, mse, flops, weight_bytes: 100, chosen: true, reason: "", ...more })
+const layer = (
+  name: string,
+  kind: string,
+  density: number,
+  mse: number,
+  flops: number,
+  more = {},
+) => ({ name, kind, density, mse, flops, weight_bytes: 100, chosen: true, reason: "", ...more })
 const all = { conv: 0.1, linear: 0.1, density: 300, useConv: true, useLinear: true }
 
 test("plans: what thresholds choose and what that brings", () => {
-  const plan = parsePlan(JSON.stringify({
-    version: 1, bits: 8, gain: { conv: 2, linear: 2 },
-    layers: [layer("a", "conv", 1000, 0.01, 100), layer("b", "linear", 500, 0.2, 50), layer("c", "linear", 100, 0.01, 50), layer("in", "conv", 1000, 0, 0, { chosen: false, reason: "first layer is kept" })],
-  }))!
-  assert.deepEqual(plan.layers.map((l) => fate(l, all)), ["chosen", "error", "density", "kept"])
+  const plan = parsePlan(
+    JSON.stringify({
+      version: 1,
+      bits: 8,
+      gain: { conv: 2, linear: 2 },
+      layers: [
+        layer("a", "conv", 1000, 0.01, 100),
+        layer("b", "linear", 500, 0.2, 50),
+        layer("c", "linear", 100, 0.01, 50),
+        layer("in", "conv", 1000, 0, 0, { chosen: false, reason: "first layer is kept" }),
+      ],
+    }),
+  )!
+  assert.deepEqual(
+    plan.layers.map((l) => fate(l, all)),
+    ["chosen", "error", "density", "kept"],
+  )
   const p = predict(plan, all)
   assert.equal(p.count, 1)
   assert.equal(p.share, 0.5)
@@ -244,9 +367,13 @@ test("plans: what thresholds choose and what that brings", () => {
 })
 
 test("plans that are none", () => {
-  for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7]) assert.equal(parsePlan(bad), null)
+  for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7])
+    assert.equal(parsePlan(bad), null)
   const odd = parsePlan({ layers: [null, { name: "x", density: "NaN", mse: -1, flops: null }] })!
   assert.deepEqual([odd.layers.length, odd.layers[0].density, odd.layers[0].mse], [1, 0, 0])
   const empty = parsePlan({ layers: [] })!
-  assert.deepEqual([predict(empty, all).speedup, predict(empty, all).size, advice(predict(empty, all))], [1, null, ""])
+  assert.deepEqual(
+    [predict(empty, all).speedup, predict(empty, all).size, advice(predict(empty, all))],
+    [1, null, ""],
+  )
 })

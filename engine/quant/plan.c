@@ -1,0 +1,171 @@
+#include "engine/quant/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "engine/graph/cost.h"
+
+/* The weight's first source without ".weight"; NULL for nodes that cannot be quantized. */
+static const char *layer_of(const graft_graph *g, const graft_gnode *n, char out[128])
+{
+    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    if (w->kind != GRAFT_VALUE_WEIGHT || g->slot[w->index].n_sources != 1) return NULL;
+    const char *source = g->slot[w->index].source[0];
+    size_t length = strlen(source), suffix = strlen(".weight");
+    if (length <= suffix || length - suffix >= 128) return NULL;
+    if (strcmp(source + length - suffix, ".weight") != 0) return NULL;
+    memcpy(out, source, length - suffix);
+    out[length - suffix] = '\0';
+    return out;
+}
+
+static bool always_kept(const char *name)
+{
+    return strcmp(name, "input_blocks.0.0") == 0 || strcmp(name, "out.2") == 0 ||
+           graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.");
+}
+
+static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
+{
+    const graft_gnode *n = &g->node[i];
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    double elements = (double)graft_gvalue_count(&g->value[n->in[0]]) +
+                      (double)graft_gvalue_count(w) + (double)graft_gvalue_count(&g->value[n->out]);
+    l->conv = n->op == GRAFT_OP_CONV2D;
+    memcpy(l->dim, w->dim, sizeof l->dim);
+    l->flops = graft_cost_flops(g, i);
+    l->density = l->flops / (2.0 * elements);
+    l->mse = NAN;
+    l->reason = always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
+}
+
+graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *given,
+                                     graft_quant_plan **out, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_unet_shape shape = *given;
+    graft_quant_plan *p = graft_calloc(1, sizeof *p);
+    char name[128];
+    graft_status st = GRAFT_OK;
+    if (!p) return graft_fail_nomem(e, "quantization plan");
+    shape.variant = GRAFT_UNET_WHOLE;
+    shape.cut = 0;
+    GRAFT_TRY(graft_unet_build(a, &shape, &g, e));
+    p->layer = graft_calloc(g->n_nodes, sizeof *p->layer);
+    if (!p->layer) {
+        st = graft_fail_nomem(e, "quantization plan");
+        goto out;
+    }
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        if (!layer_of(g, &g->node[i], name)) continue;
+        graft_quant_layer *l = &p->layer[p->n++];
+        memcpy(l->name, name, sizeof name);
+        describe(g, i, l);
+    }
+    if (p->n > GRAFT_QUANT_LAYERS)
+        st = graft_fail(e, GRAFT_E_LIMIT, "the UNet has %zu layers, more than %d", p->n,
+                        GRAFT_QUANT_LAYERS);
+    p->bits = 8;
+    p->batch = shape.batch;
+    p->height = shape.height;
+    p->width = shape.width;
+    p->tokens = shape.tokens;
+    p->arch = graft_hash128(a, sizeof *a);
+    p->joint_mse = p->joint_psnr = p->joint_ssim = NAN;
+out:
+    graft_graph_destroy(g);
+    if (st)
+        graft_quant_plan_destroy(p);
+    else
+        *out = p;
+    return st;
+}
+
+void graft_quant_plan_destroy(graft_quant_plan *p)
+{
+    if (!p) return;
+    graft_free(p->layer);
+    graft_free(p);
+}
+
+static graft_quant_reason decide(const graft_quant_layer *l, const graft_quant_limits *k)
+{
+    double limit = l->conv ? k->conv_mse : k->linear_mse;
+    if (always_kept(l->name)) return GRAFT_QUANT_KEPT;
+    if (!(l->conv ? k->conv : k->linear)) return GRAFT_QUANT_KIND;
+    if (l->density < k->density) return GRAFT_QUANT_DENSITY;
+    if (limit >= 1) return GRAFT_QUANT_CHOSEN;
+    if (!(limit > 0)) return GRAFT_QUANT_ERROR;
+    if (isnan(l->mse)) return GRAFT_QUANT_UNKNOWN;
+    return l->mse <= limit ? GRAFT_QUANT_CHOSEN : GRAFT_QUANT_ERROR;
+}
+
+size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits)
+{
+    size_t chosen = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        p->layer[i].reason = decide(&p->layer[i], limits);
+        chosen += p->layer[i].reason == GRAFT_QUANT_CHOSEN;
+    }
+    return chosen;
+}
+
+/* ------------------------------------------------------------------ choices */
+
+/* The architecture's layers by name; shapes do not matter for that. */
+static graft_status list_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e)
+{
+    graft_unet_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.batch = shape.tokens = 1;
+    shape.height = shape.width = 64;
+    shape.act_dtype = GRAFT_F32;
+    return graft_quant_plan_create(a, &shape, out, e);
+}
+
+graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet_arch *a,
+                                     graft_quant_choice *out, graft_err *e)
+{
+    graft_quant_plan *all = NULL;
+    graft_status st = list_layers(a, &all, e);
+    if (st) return st;
+    memset(out, 0, sizeof *out);
+    out->bits = p->bits;
+    bool same = p->n == all->n;
+    bool any = false;
+    for (size_t i = 0; i < all->n && same; i++) {
+        const graft_quant_layer *k = &p->layer[i], *l = &all->layer[i];
+        same = strcmp(k->name, l->name) == 0 && k->conv == l->conv &&
+               memcmp(k->dim, l->dim, sizeof k->dim) == 0;
+        if (k->reason != GRAFT_QUANT_CHOSEN) continue;
+        out->set[i / 8] |= (uint8_t)(1u << i % 8);
+        any = true;
+    }
+    if (!any) memset(out, 0, sizeof *out);
+    graft_quant_plan_destroy(all);
+    return same ? GRAFT_OK
+                : graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
+}
+
+graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_unet_arch *a,
+                                      graft_graph *g, graft_err *e)
+{
+    graft_quant_plan *all = NULL;
+    graft_map chosen = GRAFT_MAP_INIT;
+    char name[128];
+    if (!c->bits) return GRAFT_OK;
+    graft_status st = list_layers(a, &all, e);
+    for (size_t i = 0; !st && i < all->n; i++)
+        if (c->set[i / 8] >> i % 8 & 1 && graft_map_put(&chosen, all->layer[i].name, all))
+            st = graft_fail_nomem(e, "quantization plan");
+    for (size_t i = 0; !st && i < g->n_nodes; i++)
+        if (layer_of(g, &g->node[i], name) && graft_map_has(&chosen, name))
+            g->node[i].attrs.quant = c->bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
+    graft_map_finish(&chosen);
+    graft_quant_plan_destroy(all);
+    return st;
+}

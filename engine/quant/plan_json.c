@@ -1,0 +1,200 @@
+/* Plans as JSON text. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "engine/quant/plan.h"
+
+#define FORMAT  "graft-quantization-plan"
+#define VERSION 1
+
+static const char *const reason_text[] = {"chosen", "kept",    "kind off",  "density",
+                                          "error",  "unknown", "backed off"};
+#define REASONS (sizeof reason_text / sizeof *reason_text)
+
+/* NaN, which JSON lacks, is null. */
+static void put_number(graft_str *s, const char *name, double v)
+{
+    graft_str_printf(s, "\"%s\": ", name);
+    if (isfinite(v))
+        graft_str_printf(s, "%.9g", v);
+    else
+        graft_str_puts(s, "null");
+}
+
+static void put_hash(graft_str *s, const char *name, graft_hash h)
+{
+    char hex[33];
+    graft_hash_hex(h, hex);
+    graft_str_printf(s, "  \"%s\": \"%s\",\n", name, hex);
+}
+
+static void put_layer(graft_str *s, const graft_quant_layer *l)
+{
+    graft_str_puts(s, "    {\"name\": ");
+    graft_str_json(s, l->name);
+    graft_str_printf(s, ", \"kind\": \"%s\", \"shape\": [", l->conv ? "conv" : "linear");
+    for (int i = 0; i < (l->conv ? 4 : 2); i++)
+        graft_str_printf(s, "%s%lld", i ? ", " : "", (long long)l->dim[i]);
+    graft_str_puts(s, "], ");
+    put_number(s, "flops", l->flops);
+    graft_str_puts(s, ", ");
+    put_number(s, "density", l->density);
+    graft_str_puts(s, ", ");
+    put_number(s, "mse", l->mse);
+    graft_str_printf(s, ", \"chosen\": %s, \"reason\": \"%s\"}",
+                     l->reason == GRAFT_QUANT_CHOSEN ? "true" : "false", reason_text[l->reason]);
+}
+
+graft_status graft_quant_plan_write(const graft_quant_plan *p, graft_str *s, graft_err *e)
+{
+    graft_str_printf(s, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": %d,\n", VERSION);
+    graft_str_printf(s, "  \"bits\": %d,\n", p->bits);
+    graft_str_printf(s,
+                     "  \"shape\": {\"batch\": %lld, \"height\": %lld, \"width\": %lld, "
+                     "\"tokens\": %lld},\n",
+                     (long long)p->batch, (long long)p->height, (long long)p->width,
+                     (long long)p->tokens);
+    put_hash(s, "architecture", p->arch);
+    put_hash(s, "weights", p->weights);
+    graft_str_puts(s, "  \"joint\": {");
+    put_number(s, "mse", p->joint_mse);
+    graft_str_puts(s, ", ");
+    put_number(s, "psnr", p->joint_psnr);
+    graft_str_puts(s, ", ");
+    put_number(s, "ssim", p->joint_ssim);
+    graft_str_puts(s, "},\n  \"layers\": [\n");
+    for (size_t i = 0; i < p->n; i++) {
+        put_layer(s, &p->layer[i]);
+        graft_str_puts(s, i + 1 < p->n ? ",\n" : "\n");
+    }
+    graft_str_puts(s, "  ]\n}\n");
+    return s->failed ? graft_fail_nomem(e, "quantization plan") : GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static const cJSON *member(const cJSON *o, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+/* A number that is not below `least`; null gives NaN where `open` allows it. */
+static bool read_number(const cJSON *o, const char *name, double least, bool open, double *out)
+{
+    const cJSON *item = member(o, name);
+    *out = NAN;
+    if (cJSON_IsNull(item)) return open;
+    return graft_json_f64(item, out) && isfinite(*out) && *out >= least;
+}
+
+static bool read_size(const cJSON *o, const char *name, int64_t *out)
+{
+    return graft_json_i64(member(o, name), out) && *out >= 1 && *out <= INT32_MAX;
+}
+
+static bool read_half(const char *hex, uint64_t *out)
+{
+    *out = 0;
+    for (int i = 0; i < 16; i++) {
+        const char *digits = "0123456789abcdef", *at = hex[i] ? strchr(digits, hex[i]) : NULL;
+        if (!at) return false;
+        *out = *out << 4 | (uint64_t)(at - digits);
+    }
+    return true;
+}
+
+/* The inverse of graft_hash_hex(), whichever half it writes first. */
+static bool read_hash(const cJSON *o, const char *name, graft_hash *out)
+{
+    const char *hex = graft_json_str(o, name, "");
+    char again[33];
+    uint64_t a, b;
+    if (strlen(hex) != 32 || !read_half(hex, &a) || !read_half(hex + 16, &b)) return false;
+    *out = (graft_hash){.lo = b, .hi = a};
+    graft_hash_hex(*out, again);
+    if (strcmp(again, hex) != 0) *out = (graft_hash){.lo = a, .hi = b};
+    return true;
+}
+
+static bool read_layer(const cJSON *o, graft_quant_layer *l)
+{
+    const char *name = graft_json_str(o, "name", ""), *kind = graft_json_str(o, "kind", "");
+    const char *reason = graft_json_str(o, "reason", "");
+    const cJSON *shape = member(o, "shape");
+    size_t length = strlen(name), r = 0;
+    l->conv = strcmp(kind, "conv") == 0;
+    int rank = l->conv ? 4 : 2;
+    if (length < 1 || length >= sizeof l->name || (!l->conv && strcmp(kind, "linear") != 0) ||
+        !cJSON_IsArray(shape) || cJSON_GetArraySize(shape) != rank)
+        return false;
+    memcpy(l->name, name, length + 1);
+    for (int i = 0; i < rank; i++)
+        if (!graft_json_i64(cJSON_GetArrayItem(shape, i), &l->dim[i]) || l->dim[i] < 1)
+            return false;
+    while (r < REASONS && strcmp(reason, reason_text[r]) != 0) r++;
+    if (r == REASONS) return false;
+    l->reason = (graft_quant_reason)r;
+    return read_number(o, "flops", 0, false, &l->flops) &&
+           read_number(o, "density", 0, false, &l->density) &&
+           read_number(o, "mse", 0, true, &l->mse);
+}
+
+static graft_status read_layers(const cJSON *list, const char *what, graft_quant_plan *p,
+                                graft_err *e)
+{
+    const cJSON *item;
+    int count = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : -1;
+    if (count < 0 || count > GRAFT_QUANT_LAYERS)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: layers must be a list of at most %d", what,
+                          GRAFT_QUANT_LAYERS);
+    p->layer = graft_calloc((size_t)count, sizeof *p->layer);
+    if (!p->layer) return graft_fail_nomem(e, "quantization plan");
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!read_layer(item, &p->layer[p->n]))
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: layer %zu is damaged", what, p->n);
+        p->n++;
+    }
+    return GRAFT_OK;
+}
+
+static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan *p, graft_err *e)
+{
+    const cJSON *shape = member(o, "shape"), *joint = member(o, "joint");
+    int64_t bits = graft_json_int(o, "bits", 0), version = graft_json_int(o, "version", -1);
+    if (strcmp(graft_json_str(o, "format", ""), FORMAT) != 0)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s is no quantization plan", what);
+    if (version != VERSION)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: version %lld, this program reads %d", what,
+                          (long long)version, VERSION);
+    if (bits != 4 && bits != 8)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: bits must be 4 or 8", what);
+    p->bits = (int32_t)bits;
+    bool ok = read_size(shape, "batch", &p->batch) && read_size(shape, "height", &p->height) &&
+              read_size(shape, "width", &p->width) && read_size(shape, "tokens", &p->tokens) &&
+              read_hash(o, "architecture", &p->arch) && read_hash(o, "weights", &p->weights) &&
+              read_number(joint, "mse", 0, true, &p->joint_mse) &&
+              read_number(joint, "psnr", -1e9, true, &p->joint_psnr) &&
+              read_number(joint, "ssim", -1, true, &p->joint_ssim);
+    if (!ok)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: shape, hashes or joint result are damaged", what);
+    return read_layers(member(o, "layers"), what, p, e);
+}
+
+graft_status graft_quant_plan_read(const char *text, size_t n, const char *what,
+                                   graft_quant_plan **out, graft_err *e)
+{
+    cJSON *o = NULL;
+    graft_status st = graft_json_parse(text, n, what, &o, e);
+    if (st) return st;
+    graft_quant_plan *p = graft_calloc(1, sizeof *p);
+    st = p ? read_plan(o, what, p, e) : graft_fail_nomem(e, "quantization plan");
+    cJSON_Delete(o);
+    if (st)
+        graft_quant_plan_destroy(p);
+    else
+        *out = p;
+    return st;
+}

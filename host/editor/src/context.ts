@@ -1,0 +1,62 @@
+// What a right click offers.
+import { LGraphCanvas } from "@comfyorg/litegraph"
+import type { Editor } from "./graph"
+import type { GraftNode } from "./nodes"
+
+interface Entry {
+  content: string
+  has_submenu?: boolean
+  callback?: (...given: any[]) => void
+}
+
+export interface ContextActions {
+  add(at: [number, number]): void
+  group(): void
+  settings(): void
+  changed(): void
+}
+
+function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): (Entry | null)[] {
+  const { canvas } = editor
+  // Each entry is about the selection, of which the node is made a part first.
+  const act = (run: () => void) => () => {
+    if (!editor.selected.includes(node)) canvas.selectItems([node])
+    run()
+    actions.changed()
+  }
+  const entries: (Entry | null)[] = [
+    { content: "Settings", callback: act(actions.settings) },
+    { content: node.flags.collapsed ? "Expand" : "Collapse", callback: act(() => node.collapse()) },
+    { content: node.pinned ? "Unpin" : "Pin", callback: act(() => node.pin()) },
+    { content: "Colour", has_submenu: true, callback: LGraphCanvas.onMenuNodeColors },
+    null,
+    { content: node.mode === 4 ? "End bypass" : "Bypass", callback: act(() => editor.setMode(4)) },
+    { content: node.mode === 2 ? "Unmute" : "Mute", callback: act(() => editor.setMode(2)) },
+    null,
+    { content: "Copy", callback: act(() => canvas.copyToClipboard()) },
+    { content: "Duplicate", callback: LGraphCanvas.onMenuNodeClone },
+    { content: "Delete", callback: act(() => canvas.deleteSelected()) },
+  ]
+  if ("subgraph" in node)
+    entries.unshift({ content: "Open", callback: () => editor.openSubgraph(node) })
+  if (editor.selected.length > 1)
+    entries.splice(4, 0, {
+      content: "Make a sub-graph",
+      callback: act(() => editor.graph.convertToSubgraph(canvas.selectedItems)),
+    })
+  return entries
+}
+
+export function installContextMenus(editor: Editor, actions: ContextActions) {
+  const { canvas } = editor
+  const add = () => actions.add([canvas.graph_mouse[0], canvas.graph_mouse[1]])
+  canvas.getCanvasMenuOptions = () =>
+    [
+      { content: "Add a node…", callback: add },
+      { content: "Add a group", callback: actions.group },
+      null,
+      { content: "Paste", callback: () => canvas.pasteFromClipboard() },
+      { content: "Show all nodes", callback: () => editor.fit() },
+    ] as any
+  canvas.getNodeMenuOptions = (node) => nodeEntries(editor, actions, node as GraftNode) as any
+}

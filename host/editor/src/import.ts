@@ -1,0 +1,112 @@
+// The prompt that a server runs → a workflow for the canvas, without positions: layout.ts places the
+// nodes once their sizes are known.
+import {
+  isLink,
+  type ApiNode,
+  type Prompt,
+  type UiNode,
+  type UiSlot,
+  type UiWorkflow,
+} from "./convert"
+import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
+
+class Importer {
+  readonly nodes: UiNode[] = []
+  readonly links: unknown[] = []
+  private readonly ids: Map<string, number>
+  private readonly outgoing = new Map<string, Map<number, number[]>>() // id -> slot -> links
+
+  constructor(
+    private readonly prompt: Prompt,
+    private readonly specs: Specs,
+  ) {
+    this.ids = numberIds(Object.keys(prompt))
+    for (const [key, node] of Object.entries(prompt)) this.nodes.push(this.node(key, node))
+    Object.entries(prompt).forEach(([key, node], i) => {
+      this.nodes[i].outputs = this.outputs(key, specs.get(node.class_type))
+    })
+  }
+
+  private node(key: string, node: ApiNode): UiNode {
+    const spec = this.specs.get(node.class_type)
+    const literals: Record<string, unknown> = {}
+    const inputs: UiSlot[] = []
+    const known = spec?.inputs.map((input) => input.name) ?? []
+    for (const name of new Set([...known, ...Object.keys(node.inputs ?? {})])) {
+      const input = spec?.inputs.find((candidate) => candidate.name === name)
+      const value = node.inputs?.[name]
+      const linked = isLink(value) && value[0] in this.prompt
+      const type = input?.type ?? "*"
+      const link = linked ? this.link(value, key, inputs.length, type) : null
+      if (!linked && value !== undefined) literals[name] = unwrap(value)
+      if (!input && !linked) continue
+      inputs.push({ name, type, link, ...(input?.widget ? { widget: { name } } : {}) })
+    }
+    const title = node._meta?.title
+    return {
+      id: this.ids.get(key)!,
+      type: node.class_type,
+      ...(title ? { title } : {}),
+      mode: 0,
+      inputs,
+      properties: { "Node name for S&R": node.class_type },
+      widgets_values: spec ? valuesOf(spec, literals) : Object.values(literals),
+    }
+  }
+
+  private link([origin, slot]: [string, number], key: string, index: number, type: string): number {
+    const id = this.links.length + 1
+    const made = this.specs.get(this.prompt[origin].class_type)?.outputs[slot]?.type ?? type
+    this.links.push([id, this.ids.get(origin), slot, this.ids.get(key), index, made])
+    const slots = this.outgoing.get(origin) ?? new Map<number, number[]>()
+    slots.set(slot, [...(slots.get(slot) ?? []), id])
+    this.outgoing.set(origin, slots)
+    return id
+  }
+
+  private outputs(key: string, spec: NodeSpec | undefined): UiSlot[] {
+    const slots = this.outgoing.get(key) ?? new Map<number, number[]>()
+    const used = [...slots.keys()].map((slot) => slot + 1)
+    return Array.from({ length: Math.max(spec?.outputs.length ?? 0, ...used) }, (_, i) => ({
+      name: spec?.outputs[i]?.name ?? "*",
+      type: spec?.outputs[i]?.type ?? "*",
+      links: slots.get(i) ?? null,
+      slot_index: i,
+    }))
+  }
+}
+
+function valuesOf(spec: NodeSpec, literals: Record<string, unknown>): unknown[] {
+  return widgetPlaces(spec).map((place) => {
+    if (place.kind === "control") return "fixed"
+    if (place.kind === "upload") return "image"
+    return place.kind === "filter" ? "" : literals[place.name]
+  })
+}
+
+export function fromPrompt(prompt: Prompt, specs: Specs): UiWorkflow {
+  const { nodes, links } = new Importer(prompt, specs)
+  const last = Math.max(0, ...nodes.map((node) => Number(node.id)))
+  const rest = { groups: [], config: {}, extra: {}, version: 0.4 }
+  return { last_node_id: last, last_link_id: links.length, nodes, links, ...rest }
+}
+
+function unwrap(value: unknown): unknown {
+  const inner = (value as { __value__?: unknown } | null)?.__value__
+  return Array.isArray(inner) ? inner : value
+}
+
+// Ids of prompts may be any text; those of an editor's nodes are numbers.
+function numberIds(keys: string[]): Map<string, number> {
+  const ids = new Map<string, number>()
+  for (const key of keys) if (/^[1-9]\d{0,8}$/.test(key)) ids.set(key, Number(key))
+  const used = new Set(ids.values())
+  let next = 1
+  for (const key of keys) {
+    if (ids.has(key)) continue
+    while (used.has(next)) next++
+    ids.set(key, next)
+    used.add(next)
+  }
+  return ids
+}

@@ -1,0 +1,169 @@
+// The page and the real server together; left out where the server was not built.
+import assert from "node:assert/strict"
+import { spawn } from "node:child_process"
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { after, before, test } from "node:test"
+import { openBrowser, runEnded } from "./drive.mjs"
+
+const {
+  GRAFT_PROGRAM: program = "",
+  GRAFT_PLUGINS: plugins,
+  GRAFT_SOURCE_DIR: source,
+} = process.env
+const models = join(source, "models")
+const missing = !existsSync(program)
+  ? "the program is not built"
+  : !existsSync(join(plugins, "graft_nodes.so"))
+    ? "the nodes are not built"
+    : !existsSync(join(models, "checkpoints/emoji-64.safetensors"))
+      ? "the demo checkpoint is not there"
+      : false
+if (missing) console.log(`skipped: ${missing}`)
+
+let server, url, folder, browser, page
+
+function start(more = []) {
+  const child = spawn(
+    program,
+    [
+      "serve",
+      "--port",
+      "0",
+      "--plugins",
+      plugins,
+      "--models",
+      models,
+      "--input",
+      join(source, "input"),
+      "--output",
+      join(folder, "output"),
+      "--state",
+      join(folder, "state"),
+      "--web-root",
+      process.env.GRAFT_EDITOR_DIR,
+      ...more,
+    ],
+    { stdio: ["ignore", "pipe", "pipe"] },
+  )
+  return new Promise((done, fail) => {
+    let text = ""
+    const read = (data) => {
+      text += data
+      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(text)
+      if (found) done({ child, url: found[0] })
+    }
+    child.stdout.on("data", read)
+    child.stderr.on("data", read)
+    child.on("exit", () => fail(new Error(`the server ended: ${text}`)))
+  })
+}
+const stop = (child) =>
+  new Promise((done) => {
+    if (child.exitCode !== null) return done()
+    child.removeAllListeners("exit")
+    child.on("exit", done)
+    child.kill("SIGTERM")
+  })
+
+before(async () => {
+  if (missing) return
+  folder = mkdtempSync(join(tmpdir(), "graft-serve-"))
+  ;({ child: server, url } = await start())
+  browser = await openBrowser({ width: 1440, height: 900 })
+  page = browser.page
+  await browser.open(url)
+})
+after(async () => {
+  await browser?.close()
+  if (server) await stop(server)
+  if (folder) rmSync(folder, { recursive: true, force: true })
+})
+
+test(
+  "the demo: press Queue, see the picture, find it in the history",
+  { skip: missing },
+  async () => {
+    await page.locator("#queue").click()
+    await runEnded(page)
+    await page.waitForFunction(
+      () =>
+        graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
+          ?.naturalWidth === 64,
+    )
+    assert.equal(readdirSync(join(folder, "output")).filter((f) => f.endsWith(".png")).length, 1)
+    await browser.open(url)
+    await page.locator("#tab-history").click()
+    await page.locator(".history-card img").first().waitFor()
+  },
+)
+
+test(
+  "the same again comes from the cache; a fault is shown where it is",
+  { skip: missing },
+  async () => {
+    await page.locator("#queue").click()
+    await runEnded(page)
+    await page.locator(".status-text", { hasText: /cache|Done/ }).waitFor()
+    await page.evaluate(
+      () =>
+        (graft.editor.nodes
+          .find((n) => n.type === "KSampler")
+          .widgets.find((w) => w.name === "scheduler").value = "zzz"),
+    )
+    await page.locator("#queue").click()
+    await page.locator(".faults", { hasText: "cannot be 'zzz'" }).waitFor()
+  },
+)
+
+test("an interrupted run stops soon", { skip: missing }, async () => {
+  await page.evaluate(() => {
+    const sampler = graft.editor.nodes.find((n) => n.type === "KSampler")
+    const set = (name, value) => (sampler.widgets.find((w) => w.name === name).value = value)
+    set("scheduler", "ddim_uniform")
+    set("steps", 900)
+  })
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => graft.runner.run?.state === "running" && graft.runner.run.node)
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+  assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
+})
+
+test("the queue survives the server", { skip: missing }, async () => {
+  await stop(server)
+  const port = new URL(url).port
+  ;({ child: server } = await start(["--port", port]))
+  await page.waitForSelector(".status-server:not(.down)", { timeout: 15_000 })
+  await page.locator("#tab-history").click()
+  await page.locator("#tab-history").click()
+  await page.locator(".history-card").first().waitFor()
+})
+
+test("a server with a token opens for who has it", { skip: missing }, async () => {
+  const { child, url: closed } = await start([
+    "--token",
+    "s3cret-s3cret",
+    "--state",
+    join(folder, "state2"),
+  ])
+  const other = await openBrowser()
+  try {
+    await other.open(`${closed}?token=s3cret-s3cret`)
+    assert.ok(!other.page.url().includes("s3cret"))
+    await other.page.locator("#queue").click()
+    await runEnded(other.page)
+    await other.page.waitForFunction(
+      () =>
+        graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
+          ?.naturalWidth === 64,
+    )
+    assert.deepEqual(other.faults, [])
+  } finally {
+    await other.close()
+    await stop(child)
+  }
+})
+
+test("no error reached the page", { skip: missing }, () => assert.deepEqual(browser.faults, []))

@@ -1,0 +1,307 @@
+/* Quantized models: plans, what they choose, and how they go with everything else. */
+#include "base/alloc.h"
+#include "tests/engine/fixture.h"
+
+static graft_engine *engine;
+
+static graft_quant_plan *plan_of(const graft_model *m)
+{
+    graft_quant_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_unet_shape shape = {2, 8, 8, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
+    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    return p;
+}
+
+static const graft_quant_layer *find(const graft_quant_plan *p, const char *name)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (strcmp(p->layer[i].name, name) == 0) return &p->layer[i];
+    fprintf(stderr, "no layer %s\n", name);
+    abort();
+}
+
+static const graft_quant_limits everything = {true, true, 1, 1, 0};
+
+static graft_model *quantized(const graft_model *m, int32_t bits, graft_quant_limits limits)
+{
+    graft_quant_plan *p = plan_of(m);
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    p->bits = bits;
+    graft_quant_plan_select(p, &limits);
+    CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
+    graft_quant_plan_destroy(p);
+    return out;
+}
+
+/* ------------------------------------------------------------------ plans */
+
+static void density_by_hand(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_quant_plan *p = plan_of(m);
+    /* Batch 2, 8x8 latent, 64 channels: 128 rows of 64 into 64, and a 3x3 convolution. */
+    const graft_quant_layer *l = find(p, "input_blocks.1.1.transformer_blocks.0.attn1.to_q");
+    double rows = 128, k = 64, n = 64;
+    CHECK(!l->conv);
+    CHECK_NEAR(l->density, 2 * rows * k * n / (2 * (rows * k + k * n + rows * n)), 1e-9);
+    CHECK_NEAR(l->flops, 2 * rows * k * n, 1e-9);
+    const graft_quant_layer *c = find(p, "input_blocks.1.0.in_layers.2");
+    CHECK(c->conv);
+    CHECK_NEAR(c->flops, 2.0 * 128 * 64 * 64 * 9, 1e-6);
+    CHECK_NEAR(c->density, c->flops / (2 * (128 * 64 + 64 * 64 * 9 + 128 * 64)), 1e-9);
+    CHECK_INT(find(p, "input_blocks.0.0")->reason, GRAFT_QUANT_KEPT);
+    CHECK_INT(find(p, "out.2")->reason, GRAFT_QUANT_KEPT);
+    CHECK_INT(find(p, "time_embed.0")->reason, GRAFT_QUANT_KEPT);
+    CHECK_INT(c->reason, GRAFT_QUANT_UNKNOWN);
+    graft_quant_plan_destroy(p);
+    graft_model_release(m);
+}
+
+static void thresholds(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_quant_plan *p = plan_of(m);
+    size_t kept = 0, convs = 0;
+    for (size_t i = 0; i < p->n; i++) kept += p->layer[i].reason == GRAFT_QUANT_KEPT;
+    for (size_t i = 0; i < p->n; i++) {
+        p->layer[i].mse = (double)i / (double)p->n;
+        convs += p->layer[i].conv && p->layer[i].reason != GRAFT_QUANT_KEPT;
+    }
+    CHECK_INT(graft_quant_plan_select(p, &everything), p->n - kept);
+    graft_quant_limits k = everything;
+    k.conv_mse = k.linear_mse = 0;
+    CHECK_INT(graft_quant_plan_select(p, &k), 0);
+    k.conv_mse = 1;
+    CHECK_INT(graft_quant_plan_select(p, &k), convs);
+    k.conv = false;
+    CHECK_INT(graft_quant_plan_select(p, &k), 0);
+    k = everything;
+    k.density = 1e9;
+    CHECK_INT(graft_quant_plan_select(p, &k), 0);
+    k.density = 30;
+    graft_quant_plan_select(p, &k);
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason != GRAFT_QUANT_KEPT)
+            CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (p->layer[i].density >= 30));
+    k = everything;
+    k.conv_mse = k.linear_mse = 0.5;
+    p->layer[p->n / 4].mse = NAN;
+    graft_quant_plan_select(p, &k);
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->layer[i].reason == GRAFT_QUANT_KEPT) continue;
+        CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (p->layer[i].mse <= 0.5));
+    }
+    graft_quant_plan_destroy(p);
+    graft_model_release(m);
+}
+
+static void json_there_and_back(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_quant_plan *p = plan_of(m), *q = NULL;
+    graft_str a = GRAFT_STR_INIT, b = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_quant_plan_select(p, &everything);
+    p->layer[3].mse = 1.25e-7;
+    p->joint_mse = 0.5;
+    p->weights = (graft_hash){0x0123456789abcdefu, 0xfedcba9876543210u};
+    CHECK_OK(graft_quant_plan_write(p, &a, &e), &e);
+    CHECK_OK(graft_quant_plan_read(a.data, a.len, "plan", &q, &e), &e);
+    CHECK_OK(graft_quant_plan_write(q, &b, &e), &e);
+    CHECK_STR(b.data, a.data);
+    CHECK(graft_hash_equal(p->weights, q->weights) && graft_hash_equal(p->arch, q->arch));
+    CHECK(p->n == q->n && q->layer[3].mse == 1.25e-7 && isnan(q->layer[4].mse));
+    graft_quant_plan_destroy(q);
+    /* Cut anywhere, or with one byte changed: an error or a plan, never more. */
+    for (size_t n = 0; n < a.len - 2; n += 97) {
+        q = NULL;
+        CHECK(graft_quant_plan_read(a.data, n, "plan", &q, &e) == GRAFT_E_FORMAT && !q);
+    }
+    for (size_t at = 0; at < a.len; at += 31) {
+        char was = a.data[at];
+        a.data[at] = (char)('0' + at % 70);
+        q = NULL;
+        graft_status st = graft_quant_plan_read(a.data, a.len, "plan", &q, &e);
+        CHECK(st == GRAFT_OK ? q != NULL : st == GRAFT_E_FORMAT && !q);
+        graft_quant_plan_destroy(q);
+        a.data[at] = was;
+    }
+    for (int64_t at = 1; at < 40; at++) {
+        q = NULL;
+        graft_alloc_fail_at(at);
+        graft_status st = graft_quant_plan_read(a.data, a.len, "plan", &q, &e);
+        graft_alloc_fail_at(0);
+        CHECK(st == GRAFT_OK || st == GRAFT_E_NOMEM);
+        graft_quant_plan_destroy(q);
+    }
+    graft_str_finish(&a);
+    graft_str_finish(&b);
+    graft_quant_plan_destroy(p);
+    graft_model_release(m);
+}
+
+static void hostile_json(void)
+{
+    static const char *const texts[] = {
+        "",
+        "[]",
+        "null",
+        "{}",
+        "{\"format\": \"graft-quantization-plan\"}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 2}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1e300, \"bits\": 8}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 5}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 8, \"layers\": 7}",
+        "{\"format\": 3, \"version\": 1, \"bits\": 8}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        graft_quant_plan *p = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        CHECK_INT(graft_quant_plan_read(texts[i], strlen(texts[i]), "plan", &p, &e),
+                  GRAFT_E_FORMAT);
+        CHECK(!p && e.text[0]);
+    }
+    enum { DEEP = 100000 };
+    char *deep = malloc(DEEP);
+    memset(deep, '[', DEEP);
+    graft_quant_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_quant_plan_read(deep, DEEP, "plan", &p, &e), GRAFT_E_FORMAT);
+    free(deep);
+}
+
+static void other_architecture(void)
+{
+    graft_model *demo = load_model(engine, DEMO), *sd1 = load_model(engine, SD1), *out = NULL;
+    graft_quant_plan *p = plan_of(demo);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_quant_plan_select(p, &everything);
+    CHECK_INT(graft_model_with_plan(sd1, p, &out, &e), GRAFT_E_ARG);
+    CHECK(!out);
+    graft_quant_plan_destroy(p);
+    graft_model_release(sd1);
+    graft_model_release(demo);
+}
+
+/* ------------------------------------------------------------------ models */
+
+static size_t count_quantized(const graft_model *m, graft_unet_variant variant, graft_quant quant)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    size_t n = 0;
+    CHECK_OK(graft_model_bind_variant(m, variant, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    for (size_t i = 0; b && i < b->exe->graph->n_nodes; i++)
+        n += b->exe->graph->node[i].attrs.quant == quant;
+    graft_binding_release(b);
+    return n;
+}
+
+static void results(const char *path)
+{
+    graft_model *m = load_model(engine, path);
+    graft_quant_limits nothing = everything;
+    nothing.conv_mse = nothing.linear_mse = 0;
+    graft_model *q8 = quantized(m, 8, everything), *q4 = quantized(m, 4, everything);
+    graft_model *q0 = quantized(m, 8, nothing);
+    float plain[OUT], with8[OUT], with4[OUT], with0[OUT];
+    run_model(m, plain);
+    run_model(q8, with8);
+    run_model(q4, with4);
+    run_model(q0, with0);
+    CHECK(same_bits(plain, with0));
+    double d8 = difference(with8, plain, OUT), d4 = difference(with4, plain, OUT);
+    printf("%s: largest difference int8 %.4f, int4 %.4f\n", strrchr(path, '/') + 1, d8, d4);
+    CHECK(d8 > 0 && d8 < 0.1);
+    CHECK(d4 > 0 && d4 < 0.6);
+    CHECK(count_quantized(q8, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8) > 20);
+    CHECK(count_quantized(q4, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT4) > 20);
+    CHECK_INT(count_quantized(q0, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8), 0);
+    graft_model *all[] = {m, q8, q4, q0};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+}
+
+static void against_plain(void)
+{
+    results(DEMO);
+    results(SD1);
+    results(SDXL);
+}
+
+/* CompileModel, DeepCache and SwapWeights before or after: the same bits. */
+static void any_order(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
+    const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0};
+    graft_model *m = load_model(engine, DEMO), *a1 = NULL, *a2 = NULL, *b1 = NULL, *b2 = NULL;
+    float one[OUT], two[OUT];
+    CHECK_OK(graft_model_compile(m, &o, NULL, &a1, &e), &e);
+    graft_model *a = quantized(a1, 8, everything), *b = quantized(m, 8, everything);
+    CHECK_OK(graft_model_compile(b, &o, NULL, &b1, &e), &e);
+    run_model(a, one);
+    run_model(b1, two);
+    CHECK(same_bits(one, two));
+    CHECK_OK(graft_model_deepcache(a, &d, &a2, &e), &e);
+    CHECK(count_quantized(a2, GRAFT_UNET_FAST, GRAFT_QUANT_INT8) > 3);
+    CHECK_OK(graft_model_swap(a, DEMO, true, NULL, &b2, &e), &e);
+    run_model(b2, two);
+    CHECK(same_bits(one, two));
+    graft_model *all[] = {m, a1, a2, b1, b2, a, b};
+    for (int i = 0; i < 7; i++) graft_model_release(all[i]);
+}
+
+/* Other weights are quantized anew with the same choice of layers. */
+static void swap_requantizes(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = open_file(SD1);
+    made_file *made = copy_file(f, "model.diffusion_model.");
+    for (size_t i = 0; i < made->n; i++) {
+        int64_t n = shape_count(made->tensor[i].shape, made->tensor[i].rank);
+        float *v = (float *)made->tensor[i].data;
+        for (int64_t k = 0; k < n && made->tensor[i].rank > 1; k++)
+            v[k] *= 1.0f + 0.5f * random_value();
+    }
+    char path[256];
+    snprintf(path, sizeof path, "%s", temp_path("quant-swap"));
+    write_file(made, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    graft_model *m = load_model(engine, SD1), *other = load_model(engine, path), *swapped = NULL;
+    graft_model *q = quantized(m, 8, everything), *direct = quantized(other, 8, everything);
+    float first[OUT], one[OUT], two[OUT], again[OUT];
+    run_model(q, first);
+    CHECK_OK(graft_model_swap(q, path, false, NULL, &swapped, &e), &e);
+    run_model(swapped, one);
+    run_model(direct, two);
+    CHECK(same_bits(one, two));
+    CHECK(!same_bits(one, first));
+    run_model(q, again);
+    CHECK(same_bits(first, again));
+    graft_model *all[] = {m, other, swapped, q, direct};
+    for (int i = 0; i < 5; i++) graft_model_release(all[i]);
+    unlink(path);
+}
+
+int main(void)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        engine = make_engine(backends[i]);
+        if (!engine) return test_end();
+        if (i == 0) {
+            RUN(density_by_hand);
+            RUN(thresholds);
+            RUN(json_there_and_back);
+            RUN(hostile_json);
+            RUN(other_architecture);
+        }
+        printf("backend %s\n", backends[i]);
+        RUN(against_plain);
+        RUN(any_order);
+        RUN(swap_requantizes);
+        graft_engine_destroy(engine);
+    }
+    return test_end();
+}
