@@ -294,9 +294,10 @@ static uint32_t pick(uint32_t n)
     return (uint32_t)(fabsf(random_value()) * (float)n) % n;
 }
 
-static const graft_gvalue *shape_of(const maker *m, graft_vid v)
+/* A copy: the graph's table moves when it grows. */
+static graft_gvalue shape_of(const maker *m, graft_vid v)
 {
-    return &m->g->value[v];
+    return m->g->value[v];
 }
 
 /* Few names, so that equal operators come about. */
@@ -310,8 +311,8 @@ static graft_vid some_weight(maker *m, int rank, const int64_t *dim)
 
 static graft_vid linear(maker *m, graft_vid x, int64_t width, bool bias)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    graft_vid w = some_weight(m, 2, (int64_t[]){width, v->dim[v->rank - 1]});
+    graft_gvalue v = shape_of(m, x);
+    graft_vid w = some_weight(m, 2, (int64_t[]){width, v.dim[v.rank - 1]});
     graft_vid b = bias ? some_weight(m, 1, &width) : GRAFT_NO_VALUE;
     return graft_graph_node(m->g, GRAFT_OP_LINEAR, NULL, (graft_vid[]){x, w, b}, 3, 0);
 }
@@ -320,7 +321,7 @@ static graft_vid conv(maker *m, graft_vid x, int64_t channels, int kernel)
 {
     graft_attrs a = {.kernel_h = kernel, .kernel_w = kernel, .stride_h = 1, .stride_w = 1};
     a.pad_top = a.pad_left = a.pad_bottom = a.pad_right = kernel / 2;
-    graft_vid w = some_weight(m, 4, (int64_t[]){channels, shape_of(m, x)->dim[3], kernel, kernel});
+    graft_vid w = some_weight(m, 4, (int64_t[]){channels, shape_of(m, x).dim[3], kernel, kernel});
     graft_vid b = pick(2) ? some_weight(m, 1, &channels) : GRAFT_NO_VALUE;
     return graft_graph_node(m->g, GRAFT_OP_CONV2D, &a, (graft_vid[]){x, w, b}, 3, 0);
 }
@@ -331,20 +332,19 @@ static graft_vid partner(const maker *m, graft_vid x)
     size_t start = pick((uint32_t)m->n);
     for (size_t i = 0; i < m->n; i++) {
         graft_vid v = m->pool[(start + i) % m->n];
-        if (shape_of(m, v)->rank == shape_of(m, x)->rank &&
-            memcmp(shape_of(m, v)->dim, shape_of(m, x)->dim, sizeof shape_of(m, v)->dim) == 0)
-            return v;
+        const graft_gvalue other = shape_of(m, v), own = shape_of(m, x);
+        if (other.rank == own.rank && memcmp(other.dim, own.dim, sizeof own.dim) == 0) return v;
     }
     return x;
 }
 
 static graft_vid norm(maker *m, graft_vid x)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    int64_t width = v->dim[v->rank - 1];
-    graft_attrs a = {.eps = 1e-3f, .groups = v->rank == 4 ? 2 : 0};
+    graft_gvalue v = shape_of(m, x);
+    int64_t width = v.dim[v.rank - 1];
+    graft_attrs a = {.eps = 1e-3f, .groups = v.rank == 4 ? 2 : 0};
     graft_vid gamma = some_weight(m, 1, &width), beta = some_weight(m, 1, &width);
-    return graft_graph_node(m->g, v->rank == 4 ? GRAFT_OP_GROUP_NORM : GRAFT_OP_LAYER_NORM, &a,
+    return graft_graph_node(m->g, v.rank == 4 ? GRAFT_OP_GROUP_NORM : GRAFT_OP_LAYER_NORM, &a,
                             (graft_vid[]){x, gamma, beta}, 3, 0);
 }
 
@@ -358,17 +358,17 @@ static graft_vid attention(maker *m, graft_vid x)
 /* Tokens for pixels, pixels for tokens. */
 static graft_vid turn(maker *m, graft_vid x)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    int64_t c = v->dim[v->rank - 1], n = graft_gvalue_count(v) / c;
-    if (v->rank == 4) return graft_graph_reshape(m->g, x, 3, (int64_t[]){1, n, c});
+    graft_gvalue v = shape_of(m, x);
+    int64_t c = v.dim[v.rank - 1], n = graft_gvalue_count(&v) / c;
+    if (v.rank == 4) return graft_graph_reshape(m->g, x, 3, (int64_t[]){1, n, c});
     return graft_graph_reshape(m->g, x, 4, (int64_t[]){1, 4, n / 4, c});
 }
 
 static graft_vid upsampled(maker *m, graft_vid x)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    if (v->rank != 4 || v->dim[1] * v->dim[2] > 64) return GRAFT_NO_VALUE;
-    graft_attrs a = {.up_h = (int32_t)v->dim[1] * 2, .up_w = (int32_t)v->dim[2] * 2};
+    graft_gvalue v = shape_of(m, x);
+    if (v.rank != 4 || v.dim[1] * v.dim[2] > 64) return GRAFT_NO_VALUE;
+    graft_attrs a = {.up_h = (int32_t)v.dim[1] * 2, .up_w = (int32_t)v.dim[2] * 2};
     graft_vid u = graft_graph_node(m->g, GRAFT_OP_UPSAMPLE, &a, &x, 1, 0);
     return pick(3) ? conv(m, u, 4, 3) : u;
 }
@@ -376,16 +376,16 @@ static graft_vid upsampled(maker *m, graft_vid x)
 /* Half of the columns, made dense. */
 static graft_vid half(maker *m, graft_vid x)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    int64_t c = v->dim[v->rank - 1] / 2;
+    graft_gvalue v = shape_of(m, x);
+    int64_t c = v.dim[v.rank - 1] / 2;
     graft_vid s = graft_graph_slice(m->g, x, pick(2) ? c : 0, c);
     return graft_graph_node(m->g, GRAFT_OP_COPY, NULL, &s, 1, 0);
 }
 
 static graft_vid vector_added(maker *m, graft_vid x)
 {
-    const graft_gvalue *v = shape_of(m, x);
-    if (v->rank != 4) return GRAFT_NO_VALUE;
+    graft_gvalue v = shape_of(m, x);
+    if (v.rank != 4) return GRAFT_NO_VALUE;
     graft_vid c = conv(m, x, 8, 1);
     graft_vid y = graft_graph_reshape(m->g, linear(m, 1, 8, true), 4, (int64_t[]){1, 1, 1, 8});
     return graft_graph_node(m->g, GRAFT_OP_ADD, NULL, (graft_vid[]){c, y}, 2, 0);
@@ -400,8 +400,8 @@ static graft_vid unary(maker *m, graft_op op, graft_vid x, graft_act act, float 
 static graft_vid grow(maker *m)
 {
     graft_vid x = m->pool[pick((uint32_t)m->n)];
-    const graft_gvalue *v = shape_of(m, x);
-    int64_t width = v->dim[v->rank - 1];
+    graft_gvalue v = shape_of(m, x);
+    int64_t width = v.dim[v.rank - 1];
     switch (pick(14)) {
     case 0:
         return unary(m, GRAFT_OP_ACT, x, (graft_act)(1 + pick(3)), 0, 0);
@@ -410,7 +410,7 @@ static graft_vid grow(maker *m)
     case 2:
         return linear(m, x, pick(2) ? 4 : 8, pick(2));
     case 3:
-        return v->rank == 4 ? conv(m, x, pick(2) ? 4 : 8, pick(2) ? 3 : 1) : attention(m, x);
+        return v.rank == 4 ? conv(m, x, pick(2) ? 4 : 8, pick(2) ? 3 : 1) : attention(m, x);
     case 4:
     case 5:
         return graft_graph_node(m->g, GRAFT_OP_ADD, NULL, (graft_vid[]){x, partner(m, x)}, 2, 0);
@@ -447,13 +447,12 @@ static void one_random_graph(void)
     for (int i = 0; i < 20 && m.n < 40; i++) {
         graft_vid v = grow(&m);
         if (v < 0) continue;
-        int64_t width = shape_of(&m, v)->dim[shape_of(&m, v)->rank - 1];
+        int64_t width = shape_of(&m, v).dim[shape_of(&m, v).rank - 1];
         if (width >= 4) m.pool[m.n++] = v; /* halves of halves would get too thin to norm */
     }
     int outputs = 0;
     for (size_t i = m.n; i-- > 1 && outputs < 2;) {
-        if (graft_graph_is_view(m.g, m.pool[i]) ||
-            shape_of(&m, m.pool[i])->kind != GRAFT_VALUE_TEMP)
+        if (graft_graph_is_view(m.g, m.pool[i]) || shape_of(&m, m.pool[i]).kind != GRAFT_VALUE_TEMP)
             continue;
         graft_graph_output(m.g, m.pool[i]);
         outputs++;

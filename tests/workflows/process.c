@@ -78,9 +78,6 @@ static void become_graft(const process *p, const char *log, const char *const *a
         signal(SIGXFSZ, SIG_IGN);
     }
     setenv("GRAFT_BACKEND", p->backend ? p->backend : "ref", 1);
-    /* The leak checker itself can crash over the threads of oneDNN's pool; runs on ref check leaks.
-     */
-    if (p->backend) setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(WORKFLOW_SCRATCH)) _exit(126);
     execv(GRAFT_PROGRAM, (char *const *)(const void *)word);
     _exit(127);
