@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --output-on-failure --no-tests=error --timeout 900
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build all demo test test-dev bench fuzz tsan format clean
+.PHONY: help setup build all demo serve test test-dev bench fuzz tsan format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ demo: setup ## draw a picture with the model in models/checkpoints
 	@$(MAKE) --no-print-directory build
 	$(BUILD)/bin/graft run workflows/txt2img.json --models models --output output
 	@echo "The picture: $$(ls -t $(CURDIR)/output/txt2img_*.png | head -n 1)"
+
+# SERVE_ARGS: further options, for example SERVE_ARGS="--port 8189".
+serve: setup ## the node editor and the ComfyUI protocol at http://127.0.0.1:8188
+	@$(MAKE) --no-print-directory build
+	@echo 'Open the address below in a browser; Ctrl+C ends the server.'
+	$(BUILD)/bin/graft serve --models models --input input --output output $(SERVE_ARGS)
 
 test: setup ## build with warnings as errors, run all tests, plain and under ASan and UBSan
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)

@@ -85,7 +85,8 @@ static bool same_origin(const graft_http_request *q)
     const char *at = strstr(q->origin, "://");
     if (!at || !q->host || !split(at + 3, host, port) || !split(q->host, ours, our_port))
         return false;
-    bool secure = strncasecmp(q->origin, "https", 5) == 0;
+    bool secure = strncasecmp(q->origin, "https:", 6) == 0;
+    if (q->tls && !secure) return false;
     const char *p = port[0] ? port : default_port(secure);
     /* Behind a proxy that ends TLS, Host has no port and we see plain HTTP. */
     const char *o = our_port[0] ? our_port : default_port(secure || q->tls);

@@ -29,8 +29,13 @@ static void deliver(graft_transport *t)
     for (; m; m = next) {
         next = m->next;
         m->next = NULL;
-        for (graft_ws *w = t->clients; w; w = w->next)
-            if (!m->client || strcmp(m->client, w->id) == 0) graft_ws__queue(w, m);
+        bool there = !m->client;
+        for (graft_ws *w = t->clients; w; w = w->next) {
+            if (m->client && strcmp(m->client, w->id) != 0) continue;
+            graft_ws__queue(w, m);
+            there = true;
+        }
+        if (!there) graft_mail__keep(&t->mail, m);
         graft_hub_release(m);
     }
 }
@@ -125,6 +130,7 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     *out = NULL;
     if (!t) return graft_fail_nomem(e, "the server");
     t->serve = s;
+    graft_mail__init(&t->mail);
     t->protocol[0] = (struct lws_protocols){.name = "http",
                                             .callback = on_event,
                                             .per_session_data_size = sizeof(graft_conn),
@@ -172,6 +178,7 @@ void graft_transport_destroy(graft_transport *t)
     if (!t) return;
     graft_hub_set_wake(&t->serve->hub, NULL, NULL);
     lws_context_destroy(t->context);
+    graft_mail__finish(&t->mail);
     graft_free(t);
 }
 

@@ -4,6 +4,7 @@
 #define GRAFT_HOST_SERVE_TRANSPORT_CONN_H
 #include <libwebsockets.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "host/serve/transport.h"
 
@@ -30,6 +31,17 @@ typedef struct graft_ws {
     size_t text_size;
 } graft_ws;
 
+/* What waits for clients without a socket, oldest first; bounded by time, count and bytes. */
+typedef struct graft_mail_item {
+    struct graft_mail_item *next;
+    graft_hub_message *message;
+    double time; /* graft_clock_now() */
+} graft_mail_item;
+typedef struct graft_mail {
+    graft_mail_item *first, **last;
+    size_t count, bytes;
+} graft_mail;
+
 /* The library gives each connection one of these, zeroed. */
 typedef struct graft_conn {
     bool active;            /* q and r hold something */
@@ -49,6 +61,7 @@ struct graft_transport {
     struct lws_protocols protocol[2];
     lws_sorted_usec_list_t timer;
     graft_ws *clients;
+    graft_mail mail;
     int64_t bodies; /* bytes that are held for requests */
     int port;
     atomic_int stop;
@@ -71,6 +84,12 @@ int graft_ws__write(graft_ws *w, struct lws *wsi);
 void graft_ws__close(graft_transport *t, graft_conn *c);
 /* Takes a reference. A client that is too slow is given up. */
 void graft_ws__queue(graft_ws *w, graft_hub_message *m);
+void graft_mail__init(graft_mail *mail);
+void graft_mail__finish(graft_mail *mail);
+/* Takes a reference to a message with a client; pictures and log lines are not kept. */
+void graft_mail__keep(graft_mail *mail, graft_hub_message *m);
+/* Queues and forgets what waits for this client. */
+void graft_mail__hand_over(graft_mail *mail, graft_ws *w);
 /* graft_serve.subscribe. */
 void graft_ws__subscribe(void *ctx, const char *client, bool on);
 #endif

@@ -98,6 +98,7 @@ int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
     c->ws = w;
     graft_queue_status(&t->serve->queue, id, &s);
     send_own(w, &s);
+    graft_mail__hand_over(&t->mail, w);
     graft_sink_resume(&t->serve->sink, id, &s);
     send_own(w, &s);
     return 0;

@@ -1,9 +1,11 @@
 // Requests that try to break the server, or to reach what they must not. It has to answer in the
 // protocol's terms and to live on.
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
-import { Socket, check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
+import { Socket, check, end, equal, folder, get, picture, post, raw, sleep, start } from './server.mjs';
 
 const s = await start({ args: ['--max-upload-mb', '1', '--quiet'] });
 const alive = async (what) => equal((await get(s, '/prompt')).status, 200, `alive after ${what}`);
@@ -184,7 +186,49 @@ async function token() {
   check(refused, 'listening for everybody needs a token');
 }
 
-for (const test of [sites, http, json, paths, sockets, crowd, token]) await test();
+// HTTPS and WSS with a certificate of one's own; a damaged one is refused before anything listens.
+async function tls() {
+  const dir = folder();
+  const pem = (name) => path.join(dir, name);
+  const made = spawnSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2',
+    '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', pem('key.pem'), '-out', pem('cert.pem')]);
+  if (made.status !== 0) {
+    console.log('skipped: TLS, because openssl is not installed');
+    return;
+  }
+  const t = await start({ dir, args: ['--tls-cert', pem('cert.pem'), '--tls-key', pem('key.pem'), '--token', 'word'] });
+  const ca = fs.readFileSync(pem('cert.pem'));
+  const ask = (options, body) => new Promise((done) => {
+    const r = https.request({ host: '127.0.0.1', port: t.port, servername: 'localhost', ca, ...options }, (res) => {
+      res.resume();
+      res.on('end', () => done(res));
+    });
+    r.on('upgrade', (res, socket) => { socket.destroy(); done(res); });
+    r.on('error', (e) => done({ statusCode: e.code }));
+    r.end(body);
+  });
+  equal((await ask({ path: '/prompt' })).statusCode, 401, 'TLS without token');
+  const cookie = (await ask({ path: '/?token=word' })).headers['set-cookie']?.[0] ?? '';
+  check(/^graft_token=word;.*; Secure$/.test(cookie), 'the cookie is for TLS only');
+  equal((await ask({ path: '/prompt', headers: { cookie: 'graft_token=word' } })).statusCode, 200, 'TLS with cookie');
+  equal((await ask({ path: '/prompt', headers: { cookie: 'graft_token=word', origin: `https://127.0.0.1:${t.port}` } })).statusCode,
+    200, 'the same site');
+  equal((await ask({ path: '/prompt', headers: { cookie: 'graft_token=word', origin: `http://127.0.0.1:${t.port}` } })).statusCode,
+    403, 'the same name without TLS is another site');
+  equal((await ask({ path: '/ws', headers: { cookie: 'graft_token=word', connection: 'Upgrade', upgrade: 'websocket',
+    'sec-websocket-version': '13', 'sec-websocket-key': Buffer.alloc(16).toString('base64') } })).statusCode, 101, 'WSS');
+  const plain = await raw(t, 'GET /prompt HTTP/1.1\r\nHost: localhost\r\n\r\n', 300);
+  check(!plain.text.includes('200 OK'), 'plain HTTP gets nothing');
+  equal((await ask({ path: '/prompt', headers: { authorization: 'Bearer word' } })).statusCode, 200, 'alive after plain HTTP');
+  equal((await t.stop()).code, 0, 'the TLS server ends in order');
+  fs.writeFileSync(pem('bad.pem'), 'nonsense');
+  let refused = '';
+  await start({ dir, args: ['--tls-cert', pem('bad.pem'), '--tls-key', pem('key.pem')] }).then((x) => x.stop(), (e) => { refused = e.message; });
+  check(refused.includes('certificate'), `a damaged certificate: ${refused}`);
+  fs.rmSync(dir, { recursive: true });
+}
+
+for (const test of [sites, http, json, paths, sockets, crowd, token, tls]) await test();
 equal((await s.stop()).code, 0, 'the server ends in order');
 check(!fs.existsSync('/tmp/graft-outside_00001_.png'), 'no file outside');
 fs.rmSync(s.dir, { recursive: true });

@@ -248,6 +248,21 @@ async function reconnect() {
   for (const w of [b, c]) w.close();
 }
 
+// A client whose handshake comes after its prompt ran, or whose connection broke, misses nothing.
+async function late() {
+  const id = (await post(s, '/prompt', { prompt: picture(12, 'demo/late'), client_id: 'late' })).json().prompt_id;
+  for (let i = 0; i < 100 && !(id in (await get(s, `/history/${id}`)).json()); i++) await sleep(20);
+  const a = new Socket(s, '?clientId=late');
+  check(await a.finished(id), 'the end is told afterwards');
+  equal(quiet(a.got), ['status', 'execution_start', 'execution_cached', 'executing 1', 'executing 2', 'executed 2',
+    'execution_success', 'executing null'], 'all events, in order');
+  const b = new Socket(s, '?clientId=late');
+  await b.until((m) => m.type === 'status');
+  await sleep(100);
+  equal(quiet(b.got), ['status'], 'and only once');
+  for (const w of [a, b]) w.close();
+}
+
 const id = await eventOrder();
 await history(id);
 await view();
@@ -257,6 +272,7 @@ await uploads();
 await user();
 await jobs();
 await reconnect();
+await late();
 equal((await get(s, '/internal/logs')).headers.get('content-type'), 'application/json; charset=utf-8', 'logs');
 check((await get(s, '/internal/logs/raw')).json().entries.length > 0, 'log entries');
 equal((await s.stop()).code, 0, 'the server ends in order');

@@ -8,7 +8,6 @@ import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
-import { parseJson } from "./json"
 import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
 import { registerNodes, type GraftNode } from "./nodes"
@@ -16,6 +15,7 @@ import { ProfilePanel } from "./profile"
 import { QuantizePanel } from "./quantize"
 import { QueuePanel } from "./queue"
 import { Runner } from "./runner"
+import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
@@ -87,7 +87,7 @@ function settle() {
   const { extra, revision, ...rest } = data
   const { ds, ...kept } = extra ?? {}
   if (undo.note(JSON.stringify({ ...rest, extra: kept }))) {
-    localStorage.setItem("graft.workflow", JSON.stringify({ name: editor.name, workflow: data }))
+    saveWorkflow(editor.name, data)
     byId("name").textContent = editor.name
   }
   paintUndo()
@@ -113,10 +113,7 @@ function step(state: string | null) {
   }
   clearTimeout(settled)
   restoring = false
-  localStorage.setItem(
-    "graft.workflow",
-    JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }),
-  )
+  saveWorkflow(editor.name, editor.graph.serialize())
   inspector.render(true)
   quantize.render(true)
   paintUndo()
@@ -170,10 +167,7 @@ function rename() {
         onsubmit: () => {
           editor.name = field.value.trim() || "workflow"
           byId("name").textContent = editor.name
-          localStorage.setItem(
-            "graft.workflow",
-            JSON.stringify({ name: editor.name, workflow: editor.graph.serialize() }),
-          )
+          saveWorkflow(editor.name, editor.graph.serialize())
         },
       },
       h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
@@ -526,16 +520,18 @@ function wireRunner() {
 }
 
 function firstWorkflow() {
-  const saved = localStorage.getItem("graft.workflow")
-  if (saved) {
-    try {
-      const { name, workflow } = parseJson(saved)
-      if (workflow.nodes.length) return open(() => editor.load(workflow, name))
-    } catch {
-      localStorage.removeItem("graft.workflow")
-    }
+  const saved = savedWorkflow()
+  if (saved) open(() => editor.load(saved.workflow, saved.name))
+  else loadDemo()
+}
+
+// A page that goes away (closed, reloaded, put aside on a tablet) keeps what was changed last.
+function keepOnLeaving() {
+  const keep = () => {
+    if (editor.nodes.length) saveWorkflow(editor.name, editor.graph.serialize())
   }
-  loadDemo()
+  window.addEventListener("pagehide", keep)
+  document.addEventListener("visibilitychange", () => document.hidden && keep())
 }
 
 async function start() {
@@ -555,6 +551,7 @@ async function start() {
   }
   registerNodes(editor.specs)
   firstWorkflow()
+  keepOnLeaving()
   new api.Connection(client, runner)
   void history.refresh()
   document.documentElement.dataset.ready = "yes"

@@ -33,6 +33,9 @@ export async function openBrowser({ width = 1280, height = 800, theme = "dark" }
     faults,
     async open(url) {
       await page.goto(url)
+      await this.ready()
+    },
+    async ready() {
       await page.waitForSelector("html[data-ready]", { timeout: 15_000 })
       await page.waitForFunction(() => graft.editor.nodes.length > 0)
       await page.waitForTimeout(250)

@@ -392,14 +392,24 @@ test("moving a threshold changes the prediction at once", async () => {
   for (let i = 0; i < 12; i++) await page.keyboard.press("Shift+ArrowDown")
   assert.ok(parseFloat(await speed()) > parseFloat(second))
   await page.locator("input[type=number][data-control=linear]").fill("0")
-  await page.waitForTimeout(100)
   assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 0)
   assert.equal(await page.locator(".point.linear:not(.off)").count(), 0)
   assert.ok(await page.locator(".compare img").first().isVisible())
 })
 
 test("after a reload everything is there again", async () => {
-  await browser.open(url)
+  // The change that was made right before the page went away, too.
+  const again = page.waitForEvent("domcontentloaded")
+  await page.evaluate((url) => {
+    const widget = graft.editor.nodes
+      .find((n) => n.type === "QuantizeModel")
+      .widgets.find((w) => w.name === "conv_mse_threshold")
+    widget.value = 0.27
+    location.href = url
+  }, url)
+  await again
+  await browser.ready()
+  assert.equal(await value("QuantizeModel", "conv_mse_threshold"), 0.27)
   assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 0)
   await page.locator("#tab-history").click()
   assert.ok((await page.locator(".history-card img").count()) >= 3)
