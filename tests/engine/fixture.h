@@ -200,7 +200,7 @@ static inline bool same_bits(const float *a, const float *b)
 }
 
 /* Resident memory stays flat; not asked of builds whose allocator keeps freed memory. */
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEASURES_MEMORY 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
