@@ -43,7 +43,7 @@ static void make_key(const graft_host *host, const graft_prompt *p, size_t i, gr
     h = mix_text(h, node->id);
     for (size_t k = 0; k < n->n_in; k++) {
         const graft_prompt_input *in = &n->in[k];
-        h = mix_text(h, node->inputs[k]->name);
+        h = mix_text(h, n->inputs[k]->name);
         h = graft_hash_mix(h, &in->linked, sizeof in->linked);
         if (in->linked) {
             if (!key[in->node].usable) key[i].usable = false;

@@ -44,7 +44,7 @@ static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
         graft_slot one = {&c->node->in[i].literal.value, 1, 1};
         if (!c->node->in[i].linked && one.item->kind != GRAFT_NONE) slot = &one;
         if (!slot) continue;
-        if (c->node->entry->node->inputs[i]->flags & GRAFT_INPUT_LIST) {
+        if (c->node->inputs[i]->flags & GRAFT_INPUT_LIST) {
             graft_status st = graft_slot_as_list(slot, &g->list[i], e);
             if (st) return st;
         } else if (slot->count > g->calls) {
@@ -64,6 +64,66 @@ static void gather_finish(const graft_call *c, struct gather *g)
     graft_free(g->list);
     graft_free(g->in);
     graft_free(g->out);
+}
+
+/* What a node's outputs become when it is held up: the message was told already. */
+static void block_count(graft_value *v)
+{
+    (void)v;
+}
+static const char *block_message(const graft_value *v)
+{
+    (void)v;
+    return NULL;
+}
+static const void *block_query(const graft_value *v, const char *id)
+{
+    static const graft_block_api api = {block_message};
+    (void)v;
+    return strcmp(id, GRAFT_BLOCK_ID) == 0 ? &api : NULL;
+}
+static const graft_value_ops block_ops = {"BLOCK", block_count, block_count, block_query};
+static graft_arg blocked_output(void)
+{
+    static const graft_value block = {&block_ops};
+    const graft_arg a = {.kind = GRAFT_OBJECT, .u.v = (graft_value *)(uintptr_t)&block};
+    return a;
+}
+
+static const graft_block_api *block_of(const graft_arg *a)
+{
+    if (a->kind != GRAFT_OBJECT || strcmp(a->u.v->ops->type, "BLOCK") != 0) return NULL;
+    return a->u.v->ops->query(a->u.v, GRAFT_BLOCK_ID);
+}
+
+/* True when a value that call number `k` would get is blocked; keeps the first message. */
+static bool is_blocked(graft_call *c, const struct gather *g, size_t k)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->node->n_in; i++) {
+        const graft_slot *slot = slot_of(c, i);
+        if (!slot || !slot->count) continue;
+        size_t last = slot->count - 1, from = k < last ? k : last, to = from;
+        if (g->list[i]) from = 0, to = last;
+        for (size_t at = from; at <= to; at++) {
+            const graft_block_api *block = block_of(&slot->item[at]);
+            if (!block) continue;
+            const char *text = block->message(slot->item[at].u.v);
+            if (text && !c->block[0]) snprintf(c->block, sizeof c->block, "%s", text);
+            any = true;
+        }
+    }
+    return any;
+}
+
+static graft_status block_outputs(const graft_call *c, graft_result *r, graft_err *e)
+{
+    for (size_t i = 0; i < c->node->n_out; i++) {
+        graft_arg a = blocked_output();
+        graft_status st = graft_slot_push(&r->slot[i], &a, e);
+        if (st) return st;
+    }
+    return GRAFT_OK;
 }
 
 /* Brings a number that came along a link into the form and range of the input. */
@@ -149,7 +209,7 @@ static graft_status adapt(graft_call *c, const graft_input *in, graft_arg *a, gr
 static graft_status set_inputs(graft_call *c, struct gather *g, size_t k, graft_err *e)
 {
     for (size_t i = 0; i < c->node->n_in; i++) {
-        const graft_input *in = c->node->entry->node->inputs[i];
+        const graft_input *in = c->node->inputs[i];
         const graft_slot *slot = slot_of(c, i);
         memset(&g->in[i], 0, sizeof g->in[i]);
         if (g->list[i]) {
@@ -170,7 +230,7 @@ static bool fits(const graft_output *o, const graft_arg *a)
 {
     if (a->kind == GRAFT_NONE || strcmp(o->type, "*") == 0) return true;
     if (a->kind == GRAFT_OBJECT)
-        return strcmp(a->u.v->ops->type, "LIST") == 0 ||
+        return strcmp(a->u.v->ops->type, "LIST") == 0 || block_of(a) ||
                graft_schema_match(a->u.v->ops->type, o->type);
     static const struct {
         const char *type;
@@ -242,6 +302,10 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
             st = graft_fail(e, GRAFT_E_CANCEL, "interrupted");
             goto out;
         }
+        if (is_blocked(c, &g, k)) {
+            GRAFT_TRY(block_outputs(c, r, e));
+            continue;
+        }
         GRAFT_TRY(set_inputs(c, &g, k, e));
         GRAFT_TRY(call_once(c, &g, r, e));
     }
@@ -268,6 +332,7 @@ graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e)
     GRAFT_TRY(gather_init(c, &g, e));
     for (size_t k = 0; api && k < g.calls; k++) {
         uint64_t bits = 0;
+        if (is_blocked(c, &g, k)) continue;
         GRAFT_TRY(set_inputs(c, &g, k, e));
         st = api->needed(c->self, g.in, &bits);
         if (st) {

@@ -12,10 +12,12 @@ typedef struct graft_call {
     graft_result *const *results; /* by node number; NULL: not (yet) computed */
     graft_job *job;
     char input[128]; /* the input at fault, "" for none */
+    char block[400]; /* the message of a blocked input, "" for none */
 } graft_call;
 
-/* Runs the node once per element; *out gets a result with one reference. A node whose inputs
- * include an empty list does not run and gives empty lists. */
+/* Runs the node once per element, except where an input is blocked: there its outputs are, too;
+ * *out gets a result with one reference. A node whose inputs include an empty list does not run and
+ * gives empty lists. */
 graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e);
 /* Asks "graft.lazy/1" which of the missing inputs are needed: bit i is input i. */
 graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e);

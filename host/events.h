@@ -31,6 +31,9 @@ typedef struct graft_events {
      * shows something, with from_cache. */
     void (*node_done)(void *ctx, const char *id, const cJSON *ui, int32_t from_cache);
     void (*error)(void *ctx, const graft_run_error *error); /* instead of success */
+    /* The node did not run because an input was blocked with a message (`text`); the run goes on.
+     */
+    void (*blocked)(void *ctx, const graft_run_error *why);
     void (*success)(void *ctx);
 } graft_events;
 #endif

@@ -198,10 +198,10 @@ static graft_status find_edges(struct run *r, graft_err *e)
     return GRAFT_OK;
 }
 
-static bool is_lazy(const graft_node *node, size_t input)
+static bool is_lazy(const graft_prompt_node *n, size_t input)
 {
-    return input < 64 && (node->inputs[input]->flags & GRAFT_INPUT_LAZY) &&
-           graft_schema_table(node, GRAFT_LAZY_ID);
+    return input < 64 && (n->inputs[input]->flags & GRAFT_INPUT_LAZY) &&
+           graft_schema_table(n->entry->node, GRAFT_LAZY_ID);
 }
 
 /* Marks a node and everything it needs as to be computed. Each node is pushed once. */
@@ -217,7 +217,7 @@ static void stage(struct run *r, size_t node)
         const graft_prompt_node *n = &r->p->node[at];
         if (s->done) continue;
         for (size_t k = 0; k < n->n_in; k++) {
-            if (!n->in[k].linked || is_lazy(n->entry->node, k)) continue;
+            if (!n->in[k].linked || is_lazy(n, k)) continue;
             struct state *origin = &r->node[n->in[k].node];
             s->active[k] = true;
             if (!origin->done) s->blocked++;
@@ -305,7 +305,7 @@ static cJSON *inputs_of(const graft_prompt_node *n)
 {
     cJSON *all = cJSON_CreateObject();
     for (size_t i = 0; i < n->n_in; i++) {
-        const graft_input *in = n->entry->node->inputs[i];
+        const graft_input *in = n->inputs[i];
         cJSON *list = cJSON_CreateArray();
         bool ok = graft_tree_push(list, n->in[i].linked
                                             ? cJSON_CreateString(in->type)
@@ -359,12 +359,24 @@ static graft_status ask_lazy(struct run *r, graft_call *call, size_t node, bool 
     return GRAFT_OK;
 }
 
+static void tell_blocked(struct run *r, const graft_prompt_node *n, const char *text)
+{
+    cJSON *inputs = inputs_of(n);
+    const graft_run_error why = {GRAFT_OK,    n->id, n->entry->node->id, "", text,
+                                 r->executed, inputs};
+    if (r->ev->blocked)
+        r->ev->blocked(r->ev->ctx, &why);
+    else if (r->ev->log)
+        r->ev->log(r->ev->ctx, n->id, GRAFT_LOG_WARN, text);
+    cJSON_Delete(inputs);
+}
+
 static graft_status run_node(struct run *r, size_t node, graft_err *e)
 {
     const graft_prompt_node *n = &r->p->node[node];
     graft_result *result = NULL;
     graft_job job;
-    graft_call call = {r->x->host, n, NULL, r->result, &job, ""};
+    graft_call call = {r->x->host, n, NULL, r->result, &job, "", ""};
     bool waits;
     graft_job_init(&job);
     job.node_id = n->id;
@@ -373,12 +385,15 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
     job.events = r->ev;
     job.cancel = r->rq->cancel;
     job.prepare_only = r->rq->prepare_only;
+    job.n_dynamic = n->n_in - n->n_declared;
+    if (job.n_dynamic) job.dynamic = n->inputs + n->n_declared;
     graft_status st = instance_of(r->x, n, &call.self, e);
     if (st) goto out;
     GRAFT_TRY(ask_lazy(r, &call, node, &waits, e));
     if (waits) goto out;
     if (r->ev->node_start) r->ev->node_start(r->ev->ctx, n->id, n->entry->node, n->title);
     GRAFT_TRY(graft_call_run(&call, &result, e));
+    if (call.block[0]) tell_blocked(r, n, call.block);
     r->out->ran++;
     if (!graft_tree_push(r->executed, cJSON_CreateString(n->id))) st = graft_fail_nomem(e, "a run");
     if (!st) st = show(r, node, result->ui, false, e);

@@ -93,8 +93,19 @@ static void add(graft_job *j, const char *key, const char *json)
     pthread_mutex_unlock(&j->lock);
 }
 
+static uint64_t dynamic_count(graft_job *j)
+{
+    return j->n_dynamic;
+}
+
+static const char *dynamic_name(graft_job *j, uint64_t i)
+{
+    return i < j->n_dynamic ? j->dynamic[i]->name : NULL;
+}
+
 const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, preview};
 const graft_phase_api graft_job_phase_table = {begin};
 const graft_mode_api graft_job_mode_table = {prepare_only};
 const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
 const graft_ui_api graft_job_ui_table = {add};
+const graft_dynamic_api graft_job_dynamic_table = {dynamic_count, dynamic_name};

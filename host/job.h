@@ -13,6 +13,8 @@ struct graft_job {
     const graft_events *events;
     const atomic_int *cancel; /* NULL: cannot be cancelled */
     bool prepare_only;
+    const graft_input *const *dynamic; /* inputs that the node does not declare */
+    size_t n_dynamic;
     pthread_mutex_t lock;   /* guards what follows */
     graft_status fail_code; /* GRAFT_OK until fail() is called */
     char fail_input[128];
@@ -29,4 +31,5 @@ extern const graft_phase_api graft_job_phase_table;
 extern const graft_mode_api graft_job_mode_table;
 extern const graft_prompt_api graft_job_prompt_table;
 extern const graft_ui_api graft_job_ui_table;
+extern const graft_dynamic_api graft_job_dynamic_table;
 #endif

@@ -19,9 +19,12 @@ typedef struct graft_prompt_node {
     const char *id;    /* borrowed from the JSON */
     const char *title; /* likewise; the node's own title without one */
     const graft_registry_node *entry;
-    graft_prompt_input *in; /* one per input of the schema; NULL when the node is not reached */
+    const graft_input *const *inputs; /* the schema's, then those that only this prompt has */
+    graft_prompt_input *in;           /* one per input; NULL when the node is not reached */
     size_t n_in, n_out;
-    bool output; /* to be run for its own sake */
+    size_t n_declared;  /* n_in is larger for GRAFT_NODE_DYNAMIC only */
+    graft_input *extra; /* the n_in - n_declared others; owned, with their names */
+    bool output;        /* to be run for its own sake */
 } graft_prompt_node;
 
 typedef struct graft_prompt {
@@ -32,5 +35,8 @@ typedef struct graft_prompt {
     size_t n_output;
 } graft_prompt;
 
+/* Sets inputs, n_in and n_declared from the schema and, for a dynamic node, from the members of
+ * `inputs` (NULL: none) that the schema does not name. */
+graft_status graft_prompt_node_inputs(graft_prompt_node *n, const cJSON *inputs, graft_err *e);
 void graft_prompt_destroy(graft_prompt *p); /* NULL is fine */
 #endif

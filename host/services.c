@@ -66,10 +66,13 @@ static const void *query(const graft_host *h, const char *id)
     const struct {
         const char *id;
         const void *table;
-    } tables[] = {
-        {GRAFT_JOB_ID, &graft_job_table},       {GRAFT_PHASE_ID, &graft_job_phase_table},
-        {GRAFT_MODE_ID, &graft_job_mode_table}, {GRAFT_PROMPT_ID, &graft_job_prompt_table},
-        {GRAFT_UI_ID, &graft_job_ui_table},     {GRAFT_FOLDERS_ID, &folders_table}};
+    } tables[] = {{GRAFT_JOB_ID, &graft_job_table},
+                  {GRAFT_PHASE_ID, &graft_job_phase_table},
+                  {GRAFT_MODE_ID, &graft_job_mode_table},
+                  {GRAFT_PROMPT_ID, &graft_job_prompt_table},
+                  {GRAFT_UI_ID, &graft_job_ui_table},
+                  {GRAFT_FOLDERS_ID, &folders_table},
+                  {GRAFT_DYNAMIC_ID, &graft_job_dynamic_table}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(id, tables[i].id) == 0) return tables[i].table;
     return NULL;

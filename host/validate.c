@@ -215,7 +215,7 @@ static graft_status check_node(struct check *c, size_t node)
     n->in = graft_calloc(n->n_in, sizeof *n->in);
     if (!n->in) return graft_fail_nomem(c->e, "a node's inputs");
     for (size_t i = 0; i < n->n_in; i++) {
-        graft_status st = check_input(c, node, n->entry->node->inputs[i], inputs, &n->in[i]);
+        graft_status st = check_input(c, node, n->inputs[i], inputs, &n->in[i]);
         if (st) return st;
     }
     return check_custom(c, node);
@@ -459,7 +459,8 @@ static graft_status look_up(struct check *c, graft_validation *out)
         }
         node->title = title_of(json, node->entry->node->title ? node->entry->node->title
                                                               : node->entry->node->id);
-        node->n_in = graft_schema_inputs(node->entry->node);
+        graft_status inputs = graft_prompt_node_inputs(node, graft_tree_get(json, "inputs"), c->e);
+        if (inputs) return inputs;
         node->n_out = graft_schema_outputs(node->entry->node);
         if (graft_map_put(&c->index, node->id, (void *)(uintptr_t)(n + 1)))
             return graft_fail_nomem(c->e, "a prompt");

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "nodes/booster.h"
 #include "nodes/value.h"
 
 static graft_payload payload(const graft_call *c, int i, graft_kind kind)
@@ -83,4 +84,9 @@ graft_image *graft_arg_image(const graft_call *c, int i)
 graft_image *graft_arg_mask(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_MASK);
+}
+
+graft_booster *graft_arg_booster(const graft_call *c, int i)
+{
+    return object(c, i, graft_value_kind_of(c->inputs[i]->type));
 }

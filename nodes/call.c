@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "nodes/booster.h"
 #include "nodes/value.h"
 
 void graft_call_phase(graft_call *c, const char *name)
@@ -128,6 +129,11 @@ graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v)
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v)
 {
     return out_object(c, slot, GRAFT_VALUE_MASK, v);
+}
+
+graft_status graft_call_out_booster(graft_call *c, int slot, const char *type, graft_booster *b)
+{
+    return out_object(c, slot, graft_value_kind_of(type), b);
 }
 
 graft_status graft_call_out_i64(graft_call *c, int slot, int64_t v)

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "nodes/booster.h"
 
 /* Compared by address, so that even another build of the same version is a stranger to us. */
 static const char private_id[] = "graft.nodes/" GRAFT_VERSION;
@@ -29,13 +30,20 @@ RELEASE(vae)
 RELEASE(cond)
 RELEASE(latent)
 RELEASE(image)
+RELEASE(booster)
 #undef RELEASE
 
 static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
-    [GRAFT_VALUE_MODEL] = release_model,   [GRAFT_VALUE_CLIP] = release_clip,
-    [GRAFT_VALUE_VAE] = release_vae,       [GRAFT_VALUE_CONDITIONING] = release_cond,
-    [GRAFT_VALUE_LATENT] = release_latent, [GRAFT_VALUE_IMAGE] = release_image,
+    [GRAFT_VALUE_MODEL] = release_model,
+    [GRAFT_VALUE_CLIP] = release_clip,
+    [GRAFT_VALUE_VAE] = release_vae,
+    [GRAFT_VALUE_CONDITIONING] = release_cond,
+    [GRAFT_VALUE_LATENT] = release_latent,
+    [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
+    [GRAFT_VALUE_DEEPCACHE_BOOSTER] = release_booster,
+    [GRAFT_VALUE_TORCHCOMPILE_BOOSTER] = release_booster,
+    [GRAFT_VALUE_CUSTOM_BOOSTER] = release_booster,
 };
 
 static void retain(graft_value *v)
@@ -67,6 +75,9 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},
+    [GRAFT_VALUE_DEEPCACHE_BOOSTER] = {"DeepCacheBooster", retain, release, query},
+    [GRAFT_VALUE_TORCHCOMPILE_BOOSTER] = {"TorchCompileBooster", retain, release, query},
+    [GRAFT_VALUE_CUSTOM_BOOSTER] = {"CUSTOM_BOOSTER", retain, release, query},
 };
 
 graft_value_kind graft_value_kind_of(const char *type)

@@ -94,6 +94,15 @@ typedef struct graft_list_api {
     graft_status (*at)(const graft_value *list, uint64_t i, graft_arg *out);
 } graft_list_api;
 
+/* "graft.block/1": answered by values of type BLOCK, which stand for "nothing, on purpose". Any
+ * output may be one. A node that gets one does not run, and all its outputs are blocked in turn;
+ * the rest of the prompt runs, and succeeds. */
+#define GRAFT_BLOCK_ID "graft.block/1"
+typedef struct graft_block_api {
+    /* [any] What the user is told, once, for each node that is held up; NULL: nothing. Borrowed. */
+    const char *(*message)(const graft_value *block);
+} graft_block_api;
+
 /* ------------------------------------------------------------------ host */
 
 typedef struct graft_host { /* valid from init() until deinit() returns */
@@ -140,6 +149,15 @@ typedef struct graft_prompt_api {
     const char *(*node_id)(graft_job *j);       /* [any] */
     const char *(*extra_pnginfo)(graft_job *j); /* [any] an object: name -> any value */
 } graft_prompt_api;
+
+/* Inputs of a GRAFT_NODE_DYNAMIC node that it does not declare. Their values follow those of the
+ * declared inputs in `in`, in this order; numbers, strings and booleans as they are written. */
+#define GRAFT_DYNAMIC_ID "graft.dynamic/1"
+typedef struct graft_dynamic_api {
+    uint64_t (*count)(graft_job *j); /* [any] */
+    const char *(*name)(graft_job *j,
+                        uint64_t i); /* [any] borrowed for the job; NULL past the end */
+} graft_dynamic_api;
 
 /* Files by folder key. Keys: "checkpoints", "loras", "vae", "text_encoders", "diffusion_models",
  * "embeddings", … (read-only model folders), "input", "output", "temp". Every name is checked by
@@ -211,7 +229,8 @@ enum { /* graft_node.flags */
        GRAFT_NODE_OUTPUT = 1,
        GRAFT_NODE_EXPERIMENTAL = 2,
        GRAFT_NODE_DEPRECATED = 4,
-       GRAFT_NODE_NOT_IDEMPOTENT = 8 /* equal inputs may give another result: never cached */
+       GRAFT_NODE_NOT_IDEMPOTENT = 8, /* equal inputs may give another result: never cached */
+       GRAFT_NODE_DYNAMIC = 16 /* takes inputs that it does not declare: see "graft.dynamic/1" */
 };
 typedef struct graft_node {
     uint32_t size, flags;

@@ -72,6 +72,7 @@ graft_status graft_multipart_parse(const char *content_type, const uint8_t *body
     if (!content_type || strncasecmp(content_type, "multipart/form-data", 19) != 0 ||
         !parameter(content_type, "boundary", boundary, 71) || !boundary[0])
         return graft_fail(e, GRAFT_E_FORMAT, "the body is not multipart/form-data");
+    if (!size) return graft_fail(e, GRAFT_E_FORMAT, "the body is empty");
     size_t n = (size_t)snprintf(mark, sizeof mark, "\r\n--%s", boundary);
     const uint8_t *p = body, *end = body + size;
     /* The first mark has no line end before it, unless there is a preamble. */

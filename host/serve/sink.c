@@ -371,6 +371,42 @@ static void put_line(graft_str *m, const char *text)
     graft_str_finish(&line);
 }
 
+static void put_where(graft_str *d, const graft_run_error *x)
+{
+    graft_str_puts(d, "\"node_id\":");
+    graft_str_json(d, x->node_id);
+    graft_str_puts(d, ",\"node_type\":");
+    graft_str_json(d, x->class_type);
+    graft_str_puts(d, ",\"executed\":");
+    put_json(d, x->executed, "[]");
+}
+
+/* `trace`: whether the message stands in the traceback, too. */
+static void put_exception(graft_str *d, const graft_run_error *x, const char *type, bool trace)
+{
+    graft_str_puts(d, ",\"exception_message\":");
+    put_line(d, x->text);
+    graft_str_printf(d, ",\"exception_type\":\"%s\",\"traceback\":[", type);
+    if (trace) put_line(d, x->text);
+    graft_str_puts(d, "],\"current_inputs\":");
+    put_json(d, x->inputs, "{}");
+    graft_str_puts(d, ",\"current_outputs\":");
+    put_json(d, x->executed, "[]");
+}
+
+/* An error event, although the run goes on and ends with success: so it is with ComfyUI. */
+static void on_blocked(void *ctx, const graft_run_error *x)
+{
+    graft_sink *s = ctx;
+    graft_str d = GRAFT_STR_INIT;
+    put_where(&d, x);
+    put_exception(&d, x, "ExecutionBlocked", false);
+    graft_str_puts(&d, ",");
+    pthread_mutex_lock(&s->lock);
+    record(s, "execution_error", &d, false);
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void on_error(void *ctx, const graft_run_error *x)
 {
     graft_sink *s = ctx;
@@ -378,21 +414,9 @@ static void on_error(void *ctx, const graft_run_error *x)
     bool stopped = x->code == GRAFT_E_CANCEL;
     pthread_mutex_lock(&s->lock);
     snprintf(s->end, sizeof s->end, "%s", stopped ? "interrupted" : "error");
-    graft_str_puts(&d, "\"node_id\":");
-    graft_str_json(&d, x->node_id);
-    graft_str_puts(&d, ",\"node_type\":");
-    graft_str_json(&d, x->class_type);
-    graft_str_puts(&d, ",\"executed\":");
-    put_json(&d, x->executed, "[]");
+    put_where(&d, x);
     if (!stopped) {
-        graft_str_puts(&d, ",\"exception_message\":");
-        put_line(&d, x->text);
-        graft_str_printf(&d, ",\"exception_type\":\"%s\",\"traceback\":[", exception_of(x->code));
-        put_line(&d, x->text);
-        graft_str_puts(&d, "],\"current_inputs\":");
-        put_json(&d, x->inputs, "{}");
-        graft_str_puts(&d, ",\"current_outputs\":");
-        put_json(&d, x->executed, "[]");
+        put_exception(&d, x, exception_of(x->code), true);
         if (*x->input) {
             graft_str_puts(&d, ",\"input_name\":");
             graft_str_json(&d, x->input);
@@ -427,6 +451,7 @@ graft_events graft_sink_events(graft_sink *s)
                                  .preview = on_preview,
                                  .node_done = on_done,
                                  .error = on_error,
+                                 .blocked = on_blocked,
                                  .success = on_success};
     return events;
 }

@@ -50,6 +50,7 @@ typedef struct graft_conn {
     graft_http_response r;
     size_t cap, sent;
     int64_t expect, got; /* bytes of the body */
+    double began;        /* graft_clock_now() at the end of the headers */
     int chunk;           /* of a chunked body: see transport_conn.c; 0: the length is known */
     int64_t chunk_left;
     graft_ws *ws;

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "host/serve/clock.h"
 #include "host/serve/transport_conn.h"
 
-#define PIECE 65536
+#define PIECE     65536
+#define BODY_TIME 20.0 /* seconds after which a body must have come this quickly: */
+#define BODY_RATE 1024 /* bytes a second */
 
 static char *header(struct lws *wsi, enum lws_token_indexes token, bool *ok)
 {
@@ -227,6 +230,7 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
         return answer(t, c, wsi);
     }
     c->expect = size;
+    c->began = graft_clock_now();
     bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
     if (size <= t->serve->max_upload) return asks ? go_on(wsi) : 0;
     if (asks || size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
@@ -255,6 +259,10 @@ int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t
     if (!c->active || c->answered) return 0;
     c->got += (int64_t)n;
     if (c->got > c->expect) return -1;
+    /* The library gives up when nothing comes; this is for a client that sends a byte now and then.
+     */
+    double time = graft_clock_now() - c->began;
+    if (time > BODY_TIME && (double)c->got < time * BODY_RATE && c->got < c->expect) return -1;
     if (c->refused) return 0;
     if (!reserve(t, c, c->q.body_size + n)) return -1;
     memcpy(c->q.body + c->q.body_size, data, n);

@@ -11,6 +11,7 @@
 
 static fake_host host;
 static graft_arg model[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
+static graft_arg deepcache[4], booster[4]; /* OneDiff's */
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -33,6 +34,8 @@ static void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "MASK") == 0) in[i] = mask[0];
+        if (strcmp(t, "DeepCacheBooster") == 0) in[i] = deepcache[0];
+        if (strcmp(t, "CUSTOM_BOOSTER") == 0) in[i] = booster[0];
     }
 }
 
@@ -70,6 +73,12 @@ static void make_inputs(void)
     n = fake_host_node("ImageToMask");
     connect(n, in);
     CHECK_INT(run_with("ImageToMask", in, mask), GRAFT_OK);
+    n = fake_host_node("OneFlowDeepcacheBooster");
+    fake_host_defaults(n, in);
+    set_i(n, in, "cache_interval", 5), set_i(n, in, "end_step", 9);
+    CHECK_INT(run_with("OneFlowDeepcacheBooster", in, deepcache), GRAFT_OK);
+    connect(fake_host_node("OneDiffModelBooster"), in);
+    CHECK_INT(run_with("OneDiffModelBooster", in, booster), GRAFT_OK);
     m = mask[0];
     CHECK(m.kind == GRAFT_OBJECT && strcmp(m.u.v->ops->type, "MASK") == 0);
 }
@@ -115,6 +124,37 @@ static void loaders_pass_files_on(void)
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
+}
+
+#define USUAL   " auto fast auto memory=0 cache=1 tile=1 0x0x0\n"
+#define BOOSTED "compile model" USUAL "deepcache 5 0.1 [0,9) uniform 0\n"
+#define DEEP    "compile model" USUAL "deepcache 3 0.1 [0,1000) uniform 0\n"
+
+static void edit_no_booster(const graft_node *n, graft_arg *in)
+{
+    memset(&in[fake_host_input(n, "custom_booster")], 0, sizeof *in);
+}
+static void edit_loader(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "vae_speedup", "enable");
+}
+static void edit_no_parts(const graft_node *n, graft_arg *in)
+{
+    memset(&in[fake_host_input(n, "deepcache_booster")], 0, sizeof *in);
+}
+static void onediff_names_do_what_ours_do(void)
+{
+    expect("ModelSpeedup", NULL, BOOSTED, "compile ");
+    expect("ModelSpeedup", edit_no_booster, "compile model" USUAL, "compile ");
+    expect("VaeSpeedup", NULL, "compile vae" USUAL, "compile ");
+    expect("OneDiffCheckpointLoaderSimple", NULL, "checkpoint file.safetensors\n" BOOSTED, "load ");
+    expect("OneDiffCheckpointLoaderSimple", edit_loader,
+           "checkpoint file.safetensors\n" BOOSTED "compile vae" USUAL, "load ");
+    expect("OneDiffDeepCacheCheckpointLoaderSimple", NULL, "checkpoint file.safetensors\n" DEEP,
+           "load ");
+    expect("ModuleDeepCacheSpeedup", NULL, DEEP, "compile ");
+    expect("OneDiffApplyModelBooster", NULL, "", "");
+    expect("BatchSizePatcher", NULL, "", "");
 }
 
 static void edit_text(const graft_node *n, graft_arg *in)
@@ -330,6 +370,8 @@ static void failures_name_the_input(void)
     expect_failure("DualCLIPLoader", edit_sd3, GRAFT_E_UNSUPPORTED, "type", "sd3");
     expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",
                    "img_to_img");
+    expect_failure("OneDiffModelBooster", edit_no_parts, GRAFT_E_ARG, "deepcache_booster",
+                   "at least one");
     fake_fail = GRAFT_E_DEVICE;
     expect_failure("KSampler", NULL, GRAFT_E_DEVICE, "", "planned failure");
 }
@@ -481,6 +523,7 @@ int main(void)
     RUN(make_inputs);
     if (test_failures == 0) {
         RUN(loaders_pass_files_on);
+        RUN(onediff_names_do_what_ours_do);
         RUN(prompts_pass_arguments_on);
         RUN(samplers_pass_arguments_on);
         RUN(options_pass_arguments_on);
@@ -495,6 +538,7 @@ int main(void)
     }
     fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
+    fake_host_release(deepcache, 4), fake_host_release(booster, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

@@ -50,6 +50,10 @@ static char *values_and_host(void)
     MEMBER(graft_folders_api, free_names);
     RECORD(graft_ui_api);
     MEMBER(graft_ui_api, add);
+    RECORD(graft_dynamic_api);
+    MEMBER(graft_dynamic_api, count), MEMBER(graft_dynamic_api, name);
+    RECORD(graft_block_api);
+    MEMBER(graft_block_api, message);
     return graft_str_take(&s);
 }
 

@@ -149,19 +149,26 @@ async function sockets() {
   w.close();
 }
 
-// Many connections that say nothing do not keep others out.
+// Many connections that say nothing do not keep others out. 10 000 of them where the limit of open
+// files allows that, with GRAFT_LOAD=full.
 async function crowd() {
+  const n = process.env.GRAFT_LOAD === 'full' ? 10000 : 2000;
   const many = [];
-  for (let i = 0; i < 1000; i++) {
+  const began = performance.now();
+  for (let i = 0; i < n; i++) {
     const c = net.connect(s.port, '127.0.0.1');
     c.on('error', () => {});
-    if (i & 1) c.write('GET / HTTP/1.1\r\nHost: ');
+    if (i & 1) c.on('connect', () => c.write('GET / HTTP/1.1\r\nHost: '));
     many.push(c);
+    if (i % 250 === 249) await sleep(10);
   }
-  await sleep(300);
-  const began = performance.now();
-  await alive('1000 silent connections');
-  check(performance.now() - began < 1000, 'and quickly');
+  for (let i = 0; i < 100 && many.some((c) => c.connecting); i++) await sleep(50);
+  const open = many.filter((c) => !c.connecting && !c.destroyed).length;
+  console.log(`${open} of ${n} connections open after ${Math.round(performance.now() - began)} ms`);
+  check(open > n * 0.95, `${open} of ${n} connections`);
+  const asked = performance.now();
+  await alive(`${n} silent connections`);
+  check(performance.now() - asked < 1000, 'and quickly');
   for (const c of many) c.destroy();
 }
 

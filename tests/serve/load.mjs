@@ -15,6 +15,11 @@ for (const from of [process.env.GRAFT_PLUGINS, process.env.GRAFT_TEST_PLUGINS])
   for (const f of fs.readdirSync(from).filter((x) => x.endsWith('.so'))) fs.symlinkSync(path.join(from, f), path.join(plugins, f));
 const s = await start({ dir, plugins, args: ['--quiet'] });
 const rss = () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${s.process.pid}/status`, 'latin1'))[1]) / 1024;
+// Seconds of computing that the server took so far, in all its threads.
+const cpu = () => {
+  const fields = fs.readFileSync(`/proc/${s.process.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+};
 const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
 
 const request = (method, url, body) => new Promise((done, fail) => {
@@ -38,10 +43,14 @@ async function many(n, one) {
 }
 
 async function schemas() {
-  const n = full ? 5000 : 1000;
+  const n = full ? 10000 : 2000;
+  const before = cpu();
   const seconds = await many(n, () => request('GET', '/object_info'));
-  console.log(`GET /object_info: ${Math.round(n / seconds)} a second`);
+  const spent = (cpu() - before) / n;
+  console.log(`GET /object_info: ${Math.round(n / seconds)} a second, ${(spent * 1e6).toFixed(0)} µs of computing each`);
   check(n / seconds > 300 / slow, 'object_info is quick');
+  // 1000 a second must leave a sampling run on two cores its time: 3 % of them is 60 ms.
+  check(spent * 1000 < 0.06 * 5 * slow, `object_info costs little: ${spent * 1e6} µs`);
 }
 
 async function prompts() {
@@ -70,6 +79,11 @@ async function clients() {
   check(await list[7].finished(id), 'the owner is told');
   await sleep(50);
   check(list.every((w, i) => i === 7 || !w.got.some((m) => m.type === 'executing')), 'and nobody else');
+  const before = cpu();
+  await sleep(2000);
+  const idle = (cpu() - before) / 2;
+  console.log(`200 idle clients: ${(idle * 1e3).toFixed(1)} ms of computing a second`);
+  check(idle < 0.03 * slow, `idle clients cost nothing: ${idle}`);
   for (const w of list) w.close();
 }
 

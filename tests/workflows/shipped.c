@@ -75,6 +75,29 @@ static void both_formats_give_the_same_picture(void)
     process_finish(&editor);
 }
 
+/* Workflows with OneDiff's names run, and give what Graft's own nodes give. */
+static void onediff_names_work(void)
+{
+    static const char *const name[] = {"speedup", "loader", "deepcache-loader", "deepcache-module"};
+    const char *const set[] = {TINY("sd1"), "5.steps=4", NULL};
+    process own = {.output = "shipped/own"};
+    process_workflow(&own, "workflows/deepcache.json", set);
+    CHECK_INT(own.status, 0);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char file[128];
+        process p = {.output = "shipped/onediff"};
+        snprintf(file, sizeof file, "tests/workflows/onediff/%s.json", name[i]);
+        process_workflow(&p, file, set);
+        CHECK_INT(p.status, 0);
+        if (p.status) fprintf(stderr, "%s:\n%s\n", file, p.text);
+        CHECK_INT(output_count(&p), 1);
+        /* These compile with the fastest precision, deepcache.json with the default one. */
+        if (!p.status) CHECK(picture_psnr(output_file(&own, 0), output_file(&p, 0)) > 35);
+        process_finish(&p);
+    }
+    process_finish(&own);
+}
+
 static void seeds_prompts_and_weights_matter(void)
 {
     static const char *const change[] = {"5.seed=2",
@@ -120,6 +143,7 @@ static void swapped_weights_are_the_other_checkpoint(void)
 int main(void)
 {
     RUN(each_runs_and_repeats);
+    RUN(onediff_names_work);
     RUN(both_formats_give_the_same_picture);
     RUN(seeds_prompts_and_weights_matter);
     RUN(swapped_weights_are_the_other_checkpoint);

@@ -1,0 +1,166 @@
+#include "nodes/booster.h"
+
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "nodes/node.h"
+#include "nodes/plugin.h"
+#include "nodes/value.h"
+
+struct graft_booster {
+    atomic_size_t refs;
+    bool has_deepcache;
+    graft_deepcache_options deepcache; /* its texts are constants */
+};
+
+graft_status graft_booster_create(const graft_deepcache_options *deepcache, graft_booster **out,
+                                  graft_err *e)
+{
+    graft_booster *b = graft_calloc(1, sizeof *b);
+    *out = b;
+    if (!b) return graft_fail_nomem(e, "a booster");
+    atomic_init(&b->refs, 1);
+    b->has_deepcache = deepcache != NULL;
+    if (deepcache) b->deepcache = *deepcache;
+    return GRAFT_OK;
+}
+
+graft_booster *graft_booster_retain(graft_booster *b)
+{
+    if (b) atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
+}
+
+void graft_booster_release(graft_booster *b)
+{
+    if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) graft_free(b);
+}
+
+static graft_compile_options usual_options(void)
+{
+    return (graft_compile_options){
+        .precision = "auto", .tuning = "fast", .device = "auto", .cache = true, .tile = true};
+}
+
+graft_status graft_booster_apply(const graft_booster *b, const graft_model *m,
+                                 const graft_task *task, graft_model **out, graft_err *e)
+{
+    const graft_compile_options options = usual_options();
+    graft_model *compiled = NULL;
+    graft_status st = graft_model_compile(m, &options, task, &compiled, e);
+    if (st != GRAFT_OK || !b || !b->has_deepcache) {
+        *out = compiled;
+        return st;
+    }
+    st = graft_model_deepcache(compiled, &b->deepcache, out, e);
+    graft_model_release(compiled);
+    return st;
+}
+
+graft_status graft_booster_apply_vae(const graft_vae *v, const graft_task *task, graft_vae **out,
+                                     graft_err *e)
+{
+    const graft_compile_options options = usual_options();
+    return graft_vae_compile(v, &options, task, out, e);
+}
+
+#define NUMBER(name_, initial_, min_, max_, tooltip_)                                              \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "INT", .kind = GRAFT_INT,            \
+        .tooltip = (tooltip_), .initial.i = (initial_), .min = (min_), .max = (max_), .step = 1    \
+    }
+#define CHOICE(name_, tooltip_, ...)                                                               \
+    {                                                                                              \
+        .size = sizeof(graft_input), .name = (name_), .type = "COMBO", .kind = GRAFT_CHOICE,       \
+        .tooltip = (tooltip_), __VA_ARGS__                                                         \
+    }
+static const char *const off_on[] = {"disable", "enable", NULL};
+static const char *const on_off[] = {"enable", "disable", NULL};
+
+const graft_input graft_booster_interval =
+    NUMBER("cache_interval", 3, 1, 1000,
+           "Every so many steps the whole model runs; the steps between reuse its deep features.");
+const graft_input graft_booster_layer =
+    NUMBER("cache_layer_id", 0, 0, 12, "Resolution level of the cut; 0 is the full size.");
+const graft_input graft_booster_block =
+    NUMBER("cache_block_id", 1, 0, 12, "Block of that level at which to cut, from 0.");
+const graft_input graft_booster_start =
+    NUMBER("start_step", 0, 0, 1000, "Steps of the sampler before this one run the whole model.");
+const graft_input graft_booster_end =
+    NUMBER("end_step", 1000, 0, 1000, "From this step of the sampler on, all run the whole model.");
+const graft_input graft_booster_ckpt_name =
+    CHOICE("ckpt_name", "The checkpoint file, from models/checkpoints.");
+const graft_input graft_booster_vae_speedup =
+    CHOICE("vae_speedup", "Whether to compile the VAE, too.", .choices = off_on);
+const graft_input graft_booster_static_mode =
+    CHOICE("static_mode", "Has no effect: one compiled graph serves every run.", .choices = on_off);
+
+graft_deepcache_options graft_booster_read(const graft_call *c, int first)
+{
+    return (graft_deepcache_options){.cache_interval = graft_arg_i64(c, first),
+                                     .cache_layer_id = graft_arg_i64(c, first + 1),
+                                     .cache_block_id = graft_arg_i64(c, first + 2),
+                                     .start_step = graft_arg_i64(c, first + 3),
+                                     .end_step = graft_arg_i64(c, first + 4),
+                                     .schedule = "uniform"};
+}
+
+const graft_input graft_booster_deepcache = {.size = sizeof(graft_input),
+                                             .name = "deepcache_booster",
+                                             .type = "DeepCacheBooster",
+                                             .kind = GRAFT_OBJECT,
+                                             .tooltip = "Options of a DeepCache booster.",
+                                             .flags = GRAFT_INPUT_OPTIONAL};
+const graft_input graft_booster_torchcompile = {
+    .size = sizeof(graft_input),
+    .name = "torchcompile_booster",
+    .type = "TorchCompileBooster",
+    .kind = GRAFT_OBJECT,
+    .tooltip = "Has no effect: Graft compiles every model itself.",
+    .flags = GRAFT_INPUT_OPTIONAL};
+
+enum { DEEPCACHE, TORCHCOMPILE };
+graft_status graft_booster_run_parts(graft_call *c)
+{
+    graft_booster *deepcache = graft_arg_booster(c, DEEPCACHE);
+    if (!deepcache && !graft_arg_booster(c, TORCHCOMPILE))
+        return graft_call_fail(c, DEEPCACHE, GRAFT_E_ARG, "connect at least one booster");
+    graft_booster *made = graft_booster_retain(deepcache);
+    graft_status st = made ? GRAFT_OK : graft_booster_create(NULL, &made, &c->err);
+    return st != GRAFT_OK ? st : graft_call_out_booster(c, 0, "CUSTOM_BOOSTER", made);
+}
+
+graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b)
+{
+    graft_engine *engine;
+    graft_model *model = NULL, *fast = NULL;
+    graft_clip *clip = NULL;
+    graft_vae *plain = NULL, *compiled = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    GRAFT_TRY(graft_files_of_input(c, ckpt, "checkpoints", &path));
+    GRAFT_TRY(graft_checkpoint_load(engine, path, &c->task, &model, &clip, &plain, &c->err));
+    GRAFT_TRY(graft_booster_apply(b, model, &c->task, &fast, &c->err));
+    if (vae) GRAFT_TRY(graft_booster_apply_vae(plain, &c->task, &compiled, &c->err));
+    if (!vae) compiled = graft_vae_retain(plain);
+    /* Each call takes its object over, also when it fails. */
+    graft_model *m = fast;
+    fast = NULL;
+    GRAFT_TRY(graft_call_out_model(c, 0, m));
+    graft_clip *k = clip;
+    clip = NULL;
+    GRAFT_TRY(graft_call_out_clip(c, 1, k));
+    graft_vae *v = compiled;
+    compiled = NULL;
+    GRAFT_TRY(graft_call_out_vae(c, 2, v));
+out:
+    graft_model_release(fast);
+    graft_model_release(model);
+    graft_clip_release(clip);
+    graft_vae_release(compiled);
+    graft_vae_release(plain);
+    graft_free(path);
+    return st;
+}

@@ -1,0 +1,36 @@
+/* OneDiffCheckpointLoaderSimple: CheckpointLoaderSimple with CompileModel and a booster. */
+#include "nodes/booster.h"
+#include "nodes/node.h"
+
+enum { CKPT_NAME, VAE_SPEEDUP, CUSTOM_BOOSTER };
+static const graft_input *const inputs[] = {
+    [CKPT_NAME] = &graft_booster_ckpt_name,
+    [VAE_SPEEDUP] = &graft_booster_vae_speedup,
+    [CUSTOM_BOOSTER] = IN_OBJECT("custom_booster", "CUSTOM_BOOSTER",
+                                 "What to add to compiling; nothing when not connected.",
+                                 .flags = GRAFT_INPUT_OPTIONAL),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("MODEL", "MODEL", "The compiled diffusion model."),
+    OUT("CLIP", "CLIP", "The text encoder, for prompts."),
+    OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    return graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"),
+                              graft_arg_booster(c, CUSTOM_BOOSTER));
+}
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices(h, "checkpoints");
+}
+QUERY_CHOICES()
+
+GRAFT_NODE(onediff_checkpoint_loader_simple, .id = "OneDiffCheckpointLoaderSimple",
+           .title = "Load Checkpoint - OneDiff", .category = "OneDiff/Loaders",
+           .flags = GRAFT_NODE_DEPRECATED,
+           .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
+                          "Compile Model and Compile VAE behind it.",
+           .query = query);

@@ -1,0 +1,43 @@
+// Clients that are slow on purpose hold no connection for long, and keep nobody else out. Takes half a
+// minute, nearly all of it waiting.
+import fs from 'node:fs';
+import net from 'node:net';
+import { check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+
+const s = await start({ args: ['--quiet'] });
+const began = performance.now();
+const seconds = () => (performance.now() - began) / 1000;
+
+// Sends `first`, then a byte every half second until the other side closes; gives when that was.
+const drip = (first) => new Promise((done) => {
+  const c = net.connect(s.port, '127.0.0.1', () => c.write(first));
+  const timer = setInterval(() => c.write('a'), 500);
+  c.on('error', () => {});
+  c.on('data', () => {});
+  c.on('close', () => { clearInterval(timer); done(seconds()); });
+});
+const host = `Host: ${s.host}`;
+const all = [];
+for (let i = 0; i < 100; i++) {
+  all.push(drip('GET /prompt HTTP/1.1\r\nX-Slow: '));
+  all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: 1000000\r\n\r\n{`));
+  all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: 200000000\r\n\r\n{`));
+  all.push(drip(`POST /upload/image HTTP/1.1\r\n${host}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 500\r\n\r\n--x`));
+}
+let slowest = 0;
+for (let i = 0; i < 10; i++) {
+  const t = performance.now();
+  equal((await get(s, '/prompt')).status, 200, 'others are answered');
+  slowest = Math.max(slowest, performance.now() - t);
+  await sleep(100);
+}
+check(slowest < 500, `others are answered at once: ${slowest} ms`);
+equal((await post(s, '/prompt', { prompt: picture(5, 'slow/a', 8, 8) })).status, 200, 'a prompt');
+const closed = await Promise.race([Promise.all(all), sleep(40000)]);
+check(closed, 'every slow client was given up');
+if (closed) console.log(`closed after ${Math.min(...closed).toFixed(1)} to ${Math.max(...closed).toFixed(1)} s`);
+equal((await get(s, '/prompt')).status, 200, 'alive');
+equal((await s.stop()).code, 0, 'the server ends in order');
+fs.rmSync(s.dir, { recursive: true });
+end();
+process.exit();
