@@ -130,13 +130,21 @@ typedef struct graft_quantize_options {
     int64_t steps;
     double cfg;
     uint64_t seed;
-    const char *plan_path; /* NULL or "": the plan is not kept in a file */
+    /* A plan that is there is used, whatever its thresholds were, and must be of this model's
+     * weights; without one, or to recalibrate, it is written. NULL or "": no file. */
+    const char *plan_path;
     bool recalibrate;
 } graft_quantize_options;
-/* *report is freed with graft_text_free(); NULL: not wanted. */
+/* The model computes with the layers that the plan chose in integers. *report is freed with
+ * graft_text_free(); NULL: not wanted. */
 graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *options,
                                   const graft_task *task, graft_model **out, char **report,
                                   graft_err *e);
+/* The plan of a quantized model as JSON (graft_text_free) and as a picture of its layers. Both NULL
+ * when the model is not quantized, or is to be calibrated on a sampling run that is still to come.
+ * json and picture may be NULL. */
+graft_status graft_model_quantization(const graft_model *m, char **json, graft_image **picture,
+                                      graft_err *e);
 
 /* The compiled-graph cache on disk. `visit` gets each entry (also damaged ones, when verify is
  * set); clear removes all. *count: entries seen or removed. */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
@@ -279,6 +280,30 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
     }
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static graft_status tell(const graft_guided *g, const size_t *which, size_t count,
+                         graft_unet_variant variant, const void *const *in, double start,
+                         graft_err *e)
+{
+    bool negative[GROUP_MAX];
+    if (!g->c.tap) return GRAFT_OK;
+    for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].negative;
+    const graft_guided_call call = {.variant = variant,
+                                    .in = in,
+                                    .pictures = g->c.shape[0],
+                                    .tokens = g->active[which[0]].entry->tokens,
+                                    .entries = count,
+                                    .negative = negative,
+                                    .seconds = now() - start};
+    return g->c.tap->call(g->c.tap->ctx, &call, e);
+}
+
 /* Runs the active entries `which`, which have equally many tokens and are all fast or all not, as
  * one batch. */
 static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float timestep,
@@ -298,8 +323,10 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                graft_features_get(g->features, g->active[which[i]].slot), g->feature_bytes);
     const void *in[5] = {g->batch_x, g->timesteps, g->context, adm ? (void *)g->y : g->feature,
                          g->feature};
+    double start = now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
+    if (!st) st = tell(g, which, count, variant, in, start, e);
     for (size_t i = 0; i < count && !st; i++) {
         float *sum = g->sum[g->active[which[i]].negative];
         const float *out = g->batch_out + i * (size_t)g->n;

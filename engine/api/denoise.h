@@ -10,6 +10,20 @@
 
 typedef struct graft_guided graft_guided;
 
+/* One call of the UNet, for those who look on. Entry i of the batch has `pictures` rows. */
+typedef struct graft_guided_call {
+    graft_unet_variant variant;
+    const void *const *in; /* as for graft_exe_run; gone after the callback */
+    int64_t pictures, tokens;
+    size_t entries;
+    const bool *negative; /* of each entry */
+    double seconds;
+} graft_guided_call;
+typedef struct graft_guided_tap {
+    void *ctx;
+    graft_status (*call)(void *ctx, const graft_guided_call *call, graft_err *e);
+} graft_guided_tap;
+
 /* What one sampling run needs; everything is borrowed until graft_guided_destroy(). */
 typedef struct graft_guided_config {
     const graft_model *model;
@@ -22,6 +36,7 @@ typedef struct graft_guided_config {
      * noise it started with. All NULL without a mask. */
     const float *mask, *latent, *noise;
     const graft_task *task;
+    const graft_guided_tap *tap; /* may be NULL */
 } graft_guided_config;
 
 graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/objects.h"
+#include "engine/api/quantize.h"
 #include "engine/api/tiles.h"
 
 graft_model *graft_model_retain(graft_model *m)
@@ -15,6 +16,7 @@ void graft_model_release(graft_model *m)
 {
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
     graft_engine_release_weights(m->engine, m->weights);
+    graft_quantizer_release(m->quantizer);
     graft_free(m);
 }
 
@@ -25,6 +27,7 @@ graft_model *graft_model_copy(const graft_model *m)
     memcpy(n, m, sizeof *n);
     atomic_init(&n->refs, 1);
     graft_weights_retain(n->weights);
+    graft_quantizer_retain(n->quantizer);
     return n;
 }
 

@@ -73,6 +73,7 @@ struct graft_model {
     double rescale_cfg;  /* 0: off */
     graft_deepcache deepcache;
     graft_quant_choice quant;
+    struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */
 };
 /* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. */
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,

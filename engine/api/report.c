@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "engine/api/quantize.h"
 
 void graft_text_free(char *text)
 {
@@ -278,11 +279,12 @@ static graft_status write_text(const graft_report *r, char **out, graft_err *e)
     graft_str s = GRAFT_STR_INIT;
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++)
         if (r->part[i].title) print_part(&s, r, &r->part[i]);
+    graft_status st = graft_quantizer_report(r->model, &s, e);
     print_times(&s, r);
     print_engine(&s, r);
-    *out = graft_str_take(&s);
+    *out = st ? NULL : graft_str_take(&s);
     graft_str_finish(&s);
-    return *out ? GRAFT_OK : graft_fail_nomem(e, "report");
+    return st ? st : *out ? GRAFT_OK : graft_fail_nomem(e, "report");
 }
 
 graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,

@@ -6,6 +6,8 @@
 #include "base/alloc.h"
 #include "engine/api/denoise.h"
 #include "engine/api/prepare.h"
+#include "engine/api/quantize.h"
+#include "engine/api/sample.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 
@@ -24,6 +26,7 @@ typedef struct run_state {
     graft_noise_source source;
     graft_guided *guided;
     const graft_task *task;
+    const graft_guided_tap *tap;
 } run_state;
 
 static void finish(run_state *r)
@@ -189,7 +192,8 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
                              .noise = r->mask ? r->noise : NULL,
-                             .task = r->task};
+                             .task = r->task,
+                             .tap = r->tap};
     memcpy(c.shape, r->shape, sizeof c.shape);
     memcpy(r->start, r->noise, (size_t)r->n * sizeof(float));
     graft_guided_start(&c, r->sigmas[0], r->latent, r->start);
@@ -262,12 +266,26 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e)
 {
+    graft_model *now = NULL;
+    graft_status st = graft_quantizer_settle(m, p, positive, negative, latent, task, &now, e);
+    if (!st)
+        st = graft_sample_tapped(now ? now : m, p, positive, negative, latent, task, NULL, out, e);
+    graft_model_release(now);
+    return st;
+}
+
+graft_status graft_sample_tapped(const graft_model *m, const graft_sample_params *p,
+                                 const graft_cond *positive, const graft_cond *negative,
+                                 const graft_latent *latent, const graft_task *task,
+                                 const graft_guided_tap *tap, graft_latent **out, graft_err *e)
+{
     if (!graft_sampler_known(p->sampler))
         return graft_fail(e, GRAFT_E_ARG, "unknown sampler %s", p->sampler);
     run_state *r = graft_calloc(1, sizeof *r);
     graft_status st = GRAFT_OK;
     if (!r) return graft_fail_nomem(e, "sampling");
     r->task = task;
+    r->tap = tap;
     graft_task_phase(task, "sample");
     graft_sigma_table_init(&r->table, m->beta_start, m->beta_end, m->zsnr,
                            m->prediction == GRAFT_PREDICT_LCM);

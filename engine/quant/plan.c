@@ -8,19 +8,23 @@
 #include "base/map.h"
 #include "engine/graph/cost.h"
 
-/* The weight's first source without ".weight"; NULL for nodes that cannot be quantized. */
-static const char *layer_of(const graft_graph *g, const graft_gnode *n, char out[128])
+bool graft_quant_layer_name(const char *tensor, char out[128])
 {
-    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
-    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
-    if (w->kind != GRAFT_VALUE_WEIGHT || g->slot[w->index].n_sources != 1) return NULL;
-    const char *source = g->slot[w->index].source[0];
-    size_t length = strlen(source), suffix = strlen(".weight");
-    if (length <= suffix || length - suffix >= 128) return NULL;
-    if (strcmp(source + length - suffix, ".weight") != 0) return NULL;
-    memcpy(out, source, length - suffix);
+    size_t length = strlen(tensor), suffix = strlen(".weight");
+    if (length <= suffix || length - suffix >= 128) return false;
+    if (strcmp(tensor + length - suffix, ".weight") != 0) return false;
+    memcpy(out, tensor, length - suffix);
     out[length - suffix] = '\0';
-    return out;
+    return true;
+}
+
+/* False for nodes that cannot be quantized. */
+static bool layer_of(const graft_graph *g, const graft_gnode *n, char out[128])
+{
+    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return false;
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    return w->kind == GRAFT_VALUE_WEIGHT && g->slot[w->index].n_sources == 1 &&
+           graft_quant_layer_name(g->slot[w->index].source[0], out);
 }
 
 static bool always_kept(const char *name)
@@ -39,7 +43,7 @@ static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
     memcpy(l->dim, w->dim, sizeof l->dim);
     l->flops = graft_cost_flops(g, i);
     l->density = l->flops / (2.0 * elements);
-    l->mse = NAN;
+    l->mse = l->seconds = l->seconds_quantized = NAN;
     l->reason = always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
 }
 
@@ -61,7 +65,10 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
         goto out;
     }
     for (size_t i = 0; i < g->n_nodes; i++) {
-        if (!layer_of(g, &g->node[i], name)) continue;
+        if (!layer_of(g, &g->node[i], name)) {
+            p->other_flops += graft_cost_flops(g, i);
+            continue;
+        }
         graft_quant_layer *l = &p->layer[p->n++];
         memcpy(l->name, name, sizeof name);
         describe(g, i, l);
@@ -76,6 +83,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
     p->tokens = shape.tokens;
     p->arch = graft_hash128(a, sizeof *a);
     p->joint_mse = p->joint_psnr = p->joint_ssim = NAN;
+    p->seconds = p->sampled = p->sampled_quantized = NAN;
 out:
     graft_graph_destroy(g);
     if (st)
@@ -104,14 +112,67 @@ static graft_quant_reason decide(const graft_quant_layer *l, const graft_quant_l
     return l->mse <= limit ? GRAFT_QUANT_CHOSEN : GRAFT_QUANT_ERROR;
 }
 
+bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b)
+{
+    return a->conv == b->conv && a->linear == b->linear && a->conv_mse == b->conv_mse &&
+           a->linear_mse == b->linear_mse && a->density == b->density;
+}
+
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits)
 {
-    size_t chosen = 0;
+    bool changed = false;
     for (size_t i = 0; i < p->n; i++) {
+        graft_quant_reason was = p->layer[i].reason;
         p->layer[i].reason = decide(&p->layer[i], limits);
-        chosen += p->layer[i].reason == GRAFT_QUANT_CHOSEN;
+        changed =
+            changed || (was == GRAFT_QUANT_CHOSEN) != (p->layer[i].reason == GRAFT_QUANT_CHOSEN);
     }
-    return chosen;
+    p->limits = *limits;
+    if (changed) p->joint_mse = p->joint_psnr = p->joint_ssim = p->sampled_quantized = NAN;
+    return graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+}
+
+size_t graft_quant_plan_count(const graft_quant_plan *p, graft_quant_reason reason)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++) n += p->layer[i].reason == reason;
+    return n;
+}
+
+size_t graft_quant_plan_find(const graft_quant_plan *p, const char *name)
+{
+    size_t i = 0;
+    while (i < p->n && strcmp(p->layer[i].name, name) != 0) i++;
+    return i;
+}
+
+size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget)
+{
+    for (size_t gone = 0;; gone++) {
+        double sum = 0;
+        graft_quant_layer *worst = NULL;
+        for (size_t i = 0; i < p->n; i++) {
+            graft_quant_layer *l = &p->layer[i];
+            if (l->reason != GRAFT_QUANT_CHOSEN || isnan(l->mse)) continue;
+            sum += l->mse;
+            if (!worst || l->mse > worst->mse) worst = l;
+        }
+        if (!worst || sum <= budget) return gone;
+        worst->reason = GRAFT_QUANT_BACKED_OFF;
+        p->joint_mse = p->joint_psnr = p->joint_ssim = p->sampled_quantized = NAN;
+    }
+}
+
+double graft_quant_plan_gain(const graft_quant_plan *p)
+{
+    double saved = 0;
+    if (!(p->seconds > 0)) return 1;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        if (l->reason == GRAFT_QUANT_CHOSEN && !isnan(l->seconds_quantized))
+            saved += l->seconds - l->seconds_quantized;
+    }
+    return saved < p->seconds ? p->seconds / (p->seconds - saved) : 1;
 }
 
 /* ------------------------------------------------------------------ choices */
@@ -167,5 +228,30 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_u
             g->node[i].attrs.quant = c->bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
     graft_map_finish(&chosen);
     graft_quant_plan_destroy(all);
+    return st;
+}
+
+graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
+                                      graft_err *e)
+{
+    graft_unet_shape shape;
+    graft_graph *g = NULL;
+    graft_weights *plain = NULL;
+    graft_hash h = {0, 0}, part;
+    graft_status st;
+    memset(&shape, 0, sizeof shape);
+    shape.batch = shape.tokens = 1;
+    shape.height = shape.width = 64;
+    shape.act_dtype = GRAFT_F32;
+    GRAFT_TRY(graft_unet_build(a, &shape, &g, e));
+    GRAFT_TRY(graft_weights_part(w, graft_weights_prefix(w), &plain, e));
+    for (size_t i = 0; i < g->n_slots; i++) {
+        GRAFT_TRY(graft_weights_slot_hash(plain, &g->slot[i], &part, e));
+        h = graft_hash_mix(h, &part, sizeof part);
+    }
+    *out = h;
+out:
+    graft_weights_release(plain);
+    graft_graph_destroy(g);
     return st;
 }

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "engine/graph/graph.h"
 #include "engine/models/unet.h"
+#include "engine/weights/weights.h"
 
 #define GRAFT_QUANT_LAYERS 2048 /* no UNet has more */
 
@@ -29,11 +30,18 @@ typedef enum graft_quant_reason {
 typedef struct graft_quant_layer {
     char name[128]; /* of the weight, without ".weight" */
     bool conv;
-    int64_t dim[4];        /* of the weight; a linear has two */
-    double flops, density; /* at the plan's shape */
-    double mse;            /* estimated, of the latent; NAN: not measured */
+    int64_t dim[4];                    /* of the weight; a linear has two */
+    double flops, density;             /* at the plan's shape */
+    double mse;                        /* estimated, of the latent; NAN: not measured */
+    double seconds, seconds_quantized; /* of one run, either way; NAN: not measured */
     graft_quant_reason reason;
 } graft_quant_layer;
+
+typedef struct graft_quant_limits {
+    bool conv, linear;
+    double conv_mse, linear_mse; /* 0: nothing; 1: everything, measured or not */
+    double density;
+} graft_quant_limits;
 
 typedef struct graft_quant_plan {
     graft_quant_layer *layer; /* in the order of the UNet */
@@ -42,20 +50,34 @@ typedef struct graft_quant_plan {
     int64_t batch, height, width, tokens; /* the latent's shape */
     graft_hash arch, weights;
     double joint_mse, joint_psnr, joint_ssim; /* of all chosen layers; NAN: not measured */
+    double other_flops;                       /* of one run, outside of the layers */
+    /* One run of the UNet: as it is, operator by operator, which is what the layers' seconds are
+     * parts of; and in a sampling, as it is and with the chosen layers. NAN: not measured. */
+    double seconds, sampled, sampled_quantized;
+    graft_quant_limits limits; /* of the last selection */
 } graft_quant_plan;
-
-typedef struct graft_quant_limits {
-    bool conv, linear;
-    double conv_mse, linear_mse; /* 0: nothing; 1: everything, measured or not */
-    double density;
-} graft_quant_limits;
 
 /* All layers of the architecture at this latent shape, none chosen, nothing measured. */
 graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *shape,
                                      graft_quant_plan **out, graft_err *e);
 void graft_quant_plan_destroy(graft_quant_plan *p);
-/* Decides for every layer anew. Returns how many were chosen. */
+/* Decides for every layer anew; a joint result that no longer holds is dropped. Returns how many
+ * were chosen. */
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits);
+/* Gives the worst of the chosen layers back until the estimates of the others add up to at most
+ * `budget`. Returns how many went. */
+size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget);
+size_t graft_quant_plan_count(const graft_quant_plan *p, graft_quant_reason reason);
+/* How much faster the chosen layers should make one run; 1 when nothing was timed. */
+double graft_quant_plan_gain(const graft_quant_plan *p);
+bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b);
+/* Names the stored weights of all layers; patches do not count. */
+graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
+                                      graft_err *e);
+/* The layer that a graph's tensor name belongs to: the name without ".weight". False for others. */
+bool graft_quant_layer_name(const char *tensor, char out[128]);
+/* Index of the layer with this name; p->n when there is none. */
+size_t graft_quant_plan_find(const graft_quant_plan *p, const char *name);
 
 /* JSON. read: GRAFT_E_FORMAT for damaged text, other versions and values that no plan has; `what`
  * names the source in messages. */

@@ -30,6 +30,58 @@ static void put_hash(graft_str *s, const char *name, graft_hash h)
     graft_str_printf(s, "  \"%s\": \"%s\",\n", name, hex);
 }
 
+static double weights_of(const graft_quant_layer *l)
+{
+    double n = 1;
+    for (int i = 0; i < (l->conv ? 4 : 2); i++) n *= (double)l->dim[i];
+    return n;
+}
+
+/* How much faster layers of one kind are, for whoever predicts other choices. */
+static void put_gain(graft_str *s, const graft_quant_plan *p, const char *name, bool conv)
+{
+    double before = 0, after = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        if (l->conv != conv || isnan(l->seconds) || isnan(l->seconds_quantized)) continue;
+        before += l->seconds;
+        after += l->seconds_quantized;
+    }
+    put_number(s, name, after > 0 ? before / after : NAN);
+}
+
+/* What the layers were chosen by, and what the choice costs and brings. */
+static void put_result(graft_str *s, const graft_quant_plan *p)
+{
+    const graft_quant_limits *k = &p->limits;
+    graft_str_printf(s, "  \"limits\": {\"conv\": %s, \"linear\": %s, ", k->conv ? "true" : "false",
+                     k->linear ? "true" : "false");
+    put_number(s, "conv_mse", k->conv_mse);
+    graft_str_puts(s, ", ");
+    put_number(s, "linear_mse", k->linear_mse);
+    graft_str_puts(s, ", ");
+    put_number(s, "density", k->density);
+    graft_str_puts(s, "},\n  \"joint\": {");
+    put_number(s, "mse", p->joint_mse);
+    graft_str_puts(s, ", ");
+    put_number(s, "psnr", p->joint_psnr);
+    graft_str_puts(s, ", ");
+    put_number(s, "ssim", p->joint_ssim);
+    graft_str_puts(s, "},\n  \"time\": {");
+    put_number(s, "step", p->seconds);
+    graft_str_puts(s, ", ");
+    put_number(s, "sampled", p->sampled);
+    graft_str_puts(s, ", ");
+    put_number(s, "sampled_quantized", p->sampled_quantized);
+    graft_str_puts(s, "},\n  \"gain\": {");
+    put_gain(s, p, "conv", true);
+    graft_str_puts(s, ", ");
+    put_gain(s, p, "linear", false);
+    graft_str_puts(s, "},\n  ");
+    put_number(s, "other_flops", p->other_flops);
+    graft_str_puts(s, ",\n  \"layers\": [\n");
+}
+
 static void put_layer(graft_str *s, const graft_quant_layer *l)
 {
     graft_str_puts(s, "    {\"name\": ");
@@ -43,6 +95,11 @@ static void put_layer(graft_str *s, const graft_quant_layer *l)
     put_number(s, "density", l->density);
     graft_str_puts(s, ", ");
     put_number(s, "mse", l->mse);
+    graft_str_puts(s, ", ");
+    put_number(s, "seconds", l->seconds);
+    graft_str_puts(s, ", ");
+    put_number(s, "seconds_quantized", l->seconds_quantized);
+    graft_str_printf(s, ", \"weights\": %.0f", weights_of(l));
     graft_str_printf(s, ", \"chosen\": %s, \"reason\": \"%s\"}",
                      l->reason == GRAFT_QUANT_CHOSEN ? "true" : "false", reason_text[l->reason]);
 }
@@ -58,13 +115,7 @@ graft_status graft_quant_plan_write(const graft_quant_plan *p, graft_str *s, gra
                      (long long)p->tokens);
     put_hash(s, "architecture", p->arch);
     put_hash(s, "weights", p->weights);
-    graft_str_puts(s, "  \"joint\": {");
-    put_number(s, "mse", p->joint_mse);
-    graft_str_puts(s, ", ");
-    put_number(s, "psnr", p->joint_psnr);
-    graft_str_puts(s, ", ");
-    put_number(s, "ssim", p->joint_ssim);
-    graft_str_puts(s, "},\n  \"layers\": [\n");
+    put_result(s, p);
     for (size_t i = 0; i < p->n; i++) {
         put_layer(s, &p->layer[i]);
         graft_str_puts(s, i + 1 < p->n ? ",\n" : "\n");
@@ -138,7 +189,20 @@ static bool read_layer(const cJSON *o, graft_quant_layer *l)
     l->reason = (graft_quant_reason)r;
     return read_number(o, "flops", 0, false, &l->flops) &&
            read_number(o, "density", 0, false, &l->density) &&
-           read_number(o, "mse", 0, true, &l->mse);
+           read_number(o, "mse", 0, true, &l->mse) &&
+           read_number(o, "seconds", 0, true, &l->seconds) &&
+           read_number(o, "seconds_quantized", 0, true, &l->seconds_quantized);
+}
+
+static bool read_limits(const cJSON *o, graft_quant_limits *k)
+{
+    const cJSON *conv = member(o, "conv"), *linear = member(o, "linear");
+    k->conv = cJSON_IsTrue(conv);
+    k->linear = cJSON_IsTrue(linear);
+    return cJSON_IsBool(conv) && cJSON_IsBool(linear) &&
+           read_number(o, "conv_mse", 0, false, &k->conv_mse) &&
+           read_number(o, "linear_mse", 0, false, &k->linear_mse) &&
+           read_number(o, "density", 0, false, &k->density);
 }
 
 static graft_status read_layers(const cJSON *list, const char *what, graft_quant_plan *p,
@@ -162,7 +226,7 @@ static graft_status read_layers(const cJSON *list, const char *what, graft_quant
 
 static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan *p, graft_err *e)
 {
-    const cJSON *shape = member(o, "shape"), *joint = member(o, "joint");
+    const cJSON *shape = member(o, "shape"), *joint = member(o, "joint"), *time = member(o, "time");
     int64_t bits = graft_json_int(o, "bits", 0), version = graft_json_int(o, "version", -1);
     if (strcmp(graft_json_str(o, "format", ""), FORMAT) != 0)
         return graft_fail(e, GRAFT_E_FORMAT, "%s is no quantization plan", what);
@@ -177,9 +241,15 @@ static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan
               read_hash(o, "architecture", &p->arch) && read_hash(o, "weights", &p->weights) &&
               read_number(joint, "mse", 0, true, &p->joint_mse) &&
               read_number(joint, "psnr", -1e9, true, &p->joint_psnr) &&
-              read_number(joint, "ssim", -1, true, &p->joint_ssim);
+              read_number(joint, "ssim", -1, true, &p->joint_ssim) &&
+              read_number(time, "step", 0, true, &p->seconds) &&
+              read_number(time, "sampled", 0, true, &p->sampled) &&
+              read_number(time, "sampled_quantized", 0, true, &p->sampled_quantized) &&
+              read_number(o, "other_flops", 0, false, &p->other_flops) &&
+              read_limits(member(o, "limits"), &p->limits);
     if (!ok)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: shape, hashes or joint result are damaged", what);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: shape, hashes, limits or results are damaged",
+                          what);
     return read_layers(member(o, "layers"), what, p, e);
 }
 

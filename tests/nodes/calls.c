@@ -157,6 +157,29 @@ static void onediff_names_do_what_ours_do(void)
     expect("BatchSizePatcher", NULL, "", "");
 }
 
+static void edit_quantize(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "bits", 4);
+    set_s(n, in, "quantize_conv", "disable");
+    set_f(n, in, "conv_mse_threshold", 0.25);
+    set_f(n, in, "linear_mse_threshold", 0.5);
+    set_i(n, in, "compute_density_threshold", 77);
+    set_i(n, in, "seed", -1);
+    set_s(n, in, "plan_name", "mine.json");
+    set_s(n, in, "recalibrate", "enable");
+}
+static void quantize_passes_everything_on(void)
+{
+    expect("QuantizeModel", NULL,
+           "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
+           "plan=none again=0\n",
+           "save ");
+    expect("QuantizeModel", edit_quantize,
+           "quantize 4 conv=0,0.25 linear=1,0.5 density=77 two=1 latent=1 steps=20 cfg=8 "
+           "seed=18446744073709551615 plan=mine.json again=1\n",
+           "save ");
+}
+
 static void edit_text(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "text", "a (cat:1.2)");
@@ -524,6 +547,7 @@ int main(void)
     if (test_failures == 0) {
         RUN(loaders_pass_files_on);
         RUN(onediff_names_do_what_ours_do);
+        RUN(quantize_passes_everything_on);
         RUN(prompts_pass_arguments_on);
         RUN(samplers_pass_arguments_on);
         RUN(options_pass_arguments_on);

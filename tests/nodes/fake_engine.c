@@ -226,6 +226,43 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return make_model(out, e);
 }
 
+graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *o,
+                                  const graft_task *task, graft_model **out, char **report,
+                                  graft_err *e)
+{
+    (void)m, (void)task;
+    const char *slash = o->plan_path ? strrchr(o->plan_path, '/') : NULL;
+    trace("quantize %lld conv=%d,%g linear=%d,%g density=%lld two=%d latent=%d steps=%lld cfg=%g "
+          "seed=%llu plan=%s again=%d\n",
+          (long long)o->bits, o->conv, o->conv_mse_threshold, o->linear, o->linear_mse_threshold,
+          (long long)o->compute_density_threshold, o->positive != o->negative, o->latent != NULL,
+          (long long)o->steps, o->cfg, (unsigned long long)o->seed, slash ? slash + 1 : "none",
+          o->recalibrate);
+    graft_model *q = NULL;
+    graft_status st = make_model(&q, e);
+    if (st != GRAFT_OK) return st;
+    *report = graft_strdup("a \"report\"");
+    if (!*report) {
+        graft_model_release(q);
+        return graft_fail_nomem(e, "report");
+    }
+    *out = q;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_quantization(const graft_model *m, char **json, graft_image **picture,
+                                      graft_err *e)
+{
+    (void)m;
+    graft_status st = graft_image_empty(4, 2, 1, 0xff0000, picture, e);
+    if (st != GRAFT_OK) return st;
+    *json = graft_strdup("{\"layers\":[]}");
+    if (*json) return GRAFT_OK;
+    graft_image_release(*picture);
+    *picture = NULL;
+    return graft_fail_nomem(e, "plan");
+}
+
 graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
                               const graft_task *task, graft_model **out, graft_err *e)
 {

@@ -22,6 +22,8 @@ static const struct workflow {
     {"sdxl-txt2img.json", 1, 64, 64, {TINY("sdxl"), "5.steps=2", "4.width=64", "4.height=64"}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
+    {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},
+    {"quantize-deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4", "9.steps=3"}},
     {"swap-weights.json",
      1,
      64,

@@ -1,0 +1,363 @@
+/* Calibration: which layers of a model may be computed in integers. */
+#include "engine/api/quantize.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/sample.h"
+#include "engine/image/metrics.h"
+#include "engine/quant/measure.h"
+
+enum {
+    RECORD_SIDE = 64, /* of the recorded latent: what is larger is cut to its middle */
+    TRIES = 3,        /* further samplings for a joint error that does not hold */
+    AT_MEASURE = 300, /* progress, in thousandths */
+    AT_JOINT = 600,
+    AT_BACK_OFF = 900,
+    AT_END = 1000
+};
+#define RECORD_AT 0.4 /* share of the schedule where the step is recorded */
+
+typedef struct calibration {
+    const graft_calibration *c;
+    graft_model *base; /* the model as it is, with default options */
+    graft_quant_plan *plan;
+    double *error; /* of each layer, on the recorded step's output */
+    graft_latent *reference;
+    /* The recorded call. */
+    float *x, *timesteps, *context, *y, weight[2];
+    int64_t rows, height, width, tokens;
+    size_t calls, record_call;
+    double seconds; /* of all calls but the first of one sampling */
+    /* Progress of the part that runs. */
+    const graft_task *outer;
+    graft_task task;
+    uint64_t begin, end;
+} calibration;
+
+/* ------------------------------------------------------------------ progress */
+
+static void on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    const calibration *k = ctx;
+    if (total && done <= total)
+        graft_task_progress(k->outer, k->begin + (k->end - k->begin) * done / total, AT_END);
+}
+
+static bool on_cancelled(void *ctx)
+{
+    return graft_task_cancelled(((const calibration *)ctx)->outer);
+}
+
+static void on_share(void *ctx, double share)
+{
+    on_progress(ctx, (uint64_t)(share * 1000), 1000);
+}
+
+static void begin_part(calibration *k, uint64_t begin, uint64_t end)
+{
+    k->begin = begin;
+    k->end = end;
+    k->calls = 0;
+    k->seconds = 0;
+    graft_task_progress(k->outer, begin, AT_END);
+}
+
+/* ------------------------------------------------------------------ recording */
+
+/* The middle of a plane that has the call's height and width. */
+static void cut(const calibration *k, const float *from, const int64_t *shape, float *to)
+{
+    int64_t top = (shape[2] - k->height) / 2, left = (shape[3] - k->width) / 2;
+    for (int64_t r = 0; r < k->height; r++)
+        memcpy(to + r * k->width, from + (top + r) * shape[3] + left,
+               (size_t)k->width * sizeof *to);
+}
+
+/* Row `from` of the call becomes row `to` of the record. */
+static void take_row(calibration *k, const graft_guided_call *call, int64_t from, int64_t to)
+{
+    const graft_unet_arch *a = &k->base->arch;
+    const float *x = call->in[0], *t = call->in[1], *context = call->in[2], *y = call->in[3];
+    int64_t shape[4], channels = a->in_channels, words = k->tokens * a->context_dim;
+    graft_latent_data(k->c->latent, shape);
+    for (int64_t c = 0; c < channels; c++)
+        cut(k, x + (from * channels + c) * shape[2] * shape[3], shape,
+            k->x + (to * channels + c) * k->height * k->width);
+    k->timesteps[to] = t[from];
+    memcpy(k->context + to * words, context + from * words, (size_t)words * sizeof(float));
+    if (a->adm_channels)
+        memcpy(k->y + to * a->adm_channels, y + from * a->adm_channels,
+               (size_t)a->adm_channels * sizeof(float));
+}
+
+static void forget_record(calibration *k)
+{
+    graft_free(k->x);
+    graft_free(k->timesteps);
+    graft_free(k->context);
+    graft_free(k->y);
+    k->x = k->timesteps = k->context = k->y = NULL;
+}
+
+/* Keeps the first picture of the first entry of either sign. */
+static graft_status record(calibration *k, const graft_guided_call *call, graft_err *e)
+{
+    const graft_unet_arch *a = &k->base->arch;
+    int64_t shape[4], row[2];
+    size_t n = 0;
+    graft_latent_data(k->c->latent, shape);
+    for (int sign = 0; sign < 2; sign++)
+        for (size_t i = 0; i < call->entries; i++)
+            if (call->negative[i] == (sign == 1)) {
+                row[n] = (int64_t)i * call->pictures;
+                k->weight[n++] = (float)(sign ? 1.0 - k->c->params->cfg : k->c->params->cfg);
+                break;
+            }
+    if (n == 1) k->weight[0] = 1.0f;
+    k->rows = (int64_t)n;
+    k->height = shape[2] < RECORD_SIDE ? shape[2] : RECORD_SIDE;
+    k->width = shape[3] < RECORD_SIDE ? shape[3] : RECORD_SIDE;
+    k->tokens = call->tokens;
+    forget_record(k);
+    k->x = graft_malloc_array(n, (size_t)(a->in_channels * k->height * k->width) * sizeof(float));
+    k->timesteps = graft_malloc_array(n, sizeof(float));
+    k->context = graft_malloc_array(n, (size_t)(k->tokens * a->context_dim) * sizeof(float));
+    k->y = graft_malloc_array(n, (size_t)(a->adm_channels + 1) * sizeof(float));
+    if (!k->x || !k->timesteps || !k->context || !k->y) return graft_fail_nomem(e, "calibration");
+    for (size_t i = 0; i < n; i++) take_row(k, call, row[i], (int64_t)i);
+    return GRAFT_OK;
+}
+
+static graft_status on_call(void *ctx, const graft_guided_call *call, graft_err *e)
+{
+    calibration *k = ctx;
+    size_t number = k->calls++;
+    if (number) k->seconds += call->seconds;
+    /* Later calls replace earlier ones: runs of a part of the schedule may be short. */
+    return !k->reference && number <= k->record_call ? record(k, call, e) : GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ samplings */
+
+static graft_status sample(calibration *k, const graft_model *m, graft_latent **out, graft_err *e)
+{
+    const graft_calibration *c = k->c;
+    const graft_guided_tap tap = {k, on_call};
+    return graft_sample_tapped(m, c->params, c->positive, c->negative, c->latent, &k->task, &tap,
+                               out, e);
+}
+
+/* A call's mean time; the first one, which warms up, does not count. */
+static double call_seconds(const calibration *k)
+{
+    return k->calls > 1 ? k->seconds / (double)(k->calls - 1) : NAN;
+}
+
+static double mean_ssim(const float *a, const float *b, const int64_t shape[4], double range)
+{
+    double sum = 0, one = 0;
+    int64_t planes = shape[0] * shape[1], area = shape[2] * shape[3];
+    for (int64_t i = 0; i < planes; i++) {
+        if (graft_metric_ssim(a + i * area, b + i * area, shape[2], shape[3], 1, range, &one, NULL))
+            return NAN;
+        sum += one;
+    }
+    return planes ? sum / (double)planes : NAN;
+}
+
+/* Samples with the plan's choice and notes how far the latent is from the reference. */
+static graft_status sample_chosen(calibration *k, graft_err *e)
+{
+    graft_quant_plan *p = k->plan;
+    graft_model *m = NULL;
+    graft_latent *l = NULL;
+    int64_t shape[4], n;
+    graft_status st;
+    GRAFT_TRY(graft_model_with_plan(k->base, p, &m, e));
+    GRAFT_TRY(sample(k, m, &l, e));
+    const float *a = graft_latent_data(k->reference, shape), *b = graft_latent_data(l, shape);
+    n = shape[0] * shape[1] * shape[2] * shape[3];
+    float low = a[0], high = a[0];
+    for (int64_t i = 0; i < n; i++) {
+        if (a[i] < low) low = a[i];
+        if (a[i] > high) high = a[i];
+    }
+    double scale = k->base->scale_factor, range = (double)high - (double)low;
+    p->joint_mse = graft_metric_mse(a, b, (size_t)n) * scale * scale;
+    p->joint_psnr = graft_metric_psnr(a, b, (size_t)n, range);
+    p->joint_ssim = mean_ssim(a, b, shape, range);
+    p->sampled_quantized = call_seconds(k);
+    if (!isfinite(p->joint_mse))
+        st = graft_fail(e, GRAFT_E_FORMAT,
+                        "calibration: the sampled latent holds values that are not finite");
+out:
+    graft_latent_release(l);
+    graft_model_release(m);
+    return st;
+}
+
+/* ------------------------------------------------------------------ the choice */
+
+static double largest_limit(const graft_quant_limits *k)
+{
+    double conv = k->conv ? k->conv_mse : 0, linear = k->linear ? k->linear_mse : 0;
+    return conv > linear ? conv : linear;
+}
+
+static double chosen_error(const calibration *k, const double *error)
+{
+    double sum = 0;
+    for (size_t i = 0; i < k->plan->n; i++)
+        if (k->plan->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(error[i])) sum += error[i];
+    return sum;
+}
+
+/* The joint error of all candidates says what a unit of error on the recorded step's output means
+ * in the latent: errors of different layers hardly correlate, so they add up. */
+static void scale_errors(calibration *k)
+{
+    double sum = chosen_error(k, k->error);
+    double factor = sum > 0 ? k->plan->joint_mse / sum : 0;
+    for (size_t i = 0; i < k->plan->n; i++) k->plan->layer[i].mse = k->error[i] * factor;
+}
+
+static double chosen_mse(const graft_quant_plan *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(p->layer[i].mse))
+            sum += p->layer[i].mse;
+    return sum;
+}
+
+/* Takes the choice that the limits ask for and gives layers back until the joint error holds. */
+static graft_status settle(calibration *k, size_t candidates, graft_err *e)
+{
+    graft_quant_plan *p = k->plan;
+    double limit = largest_limit(&k->c->limits);
+    size_t chosen = graft_quant_plan_select(p, &k->c->limits);
+    if (limit < 1) chosen -= graft_quant_plan_back_off(p, limit);
+    for (int i = 0; chosen; i++) {
+        if (isnan(p->joint_mse)) {
+            begin_part(k, AT_BACK_OFF, AT_END);
+            graft_status st = sample_chosen(k, e);
+            if (st) return st;
+        }
+        if (limit >= 1 || p->joint_mse <= limit) break;
+        /* Somewhat below what the measured sum asks for, so that the next try holds. */
+        double budget = i < TRIES ? 0.8 * limit / p->joint_mse * chosen_mse(p) : -1;
+        size_t gone = graft_quant_plan_back_off(p, budget);
+        if (!gone) break;
+        chosen -= gone;
+    }
+    if (chosen == candidates) graft_task_progress(k->outer, AT_END, AT_END);
+    return GRAFT_OK;
+}
+
+static graft_status measure(calibration *k, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st =
+        graft_model_bind(k->base, k->rows, k->height, k->width, k->tokens, &k->task, &b, e);
+    const void *in[4] = {k->x, k->timesteps, k->context, k->y};
+    const graft_quant_record rec = {b, in, k->weight};
+    if (!st) st = graft_quant_measure(k->plan, &rec, &k->task, on_share, k, k->error, e);
+    graft_binding_release(b);
+    return st;
+}
+
+static graft_status run(calibration *k, graft_err *e)
+{
+    graft_quant_limits all = k->c->limits;
+    all.conv_mse = all.linear_mse = 1;
+    size_t candidates = graft_quant_plan_select(k->plan, &all);
+    if (!candidates) {
+        graft_quant_plan_select(k->plan, &k->c->limits);
+        return GRAFT_OK;
+    }
+    graft_status st;
+    begin_part(k, 0, AT_MEASURE);
+    GRAFT_TRY(sample(k, k->base, &k->reference, e));
+    k->plan->sampled = call_seconds(k);
+    if (!k->x) {
+        st = graft_fail(e, GRAFT_E_ARG, "calibration: there was no step to measure on");
+        goto out;
+    }
+    begin_part(k, AT_MEASURE, AT_JOINT);
+    GRAFT_TRY(measure(k, e));
+    begin_part(k, AT_JOINT, AT_BACK_OFF);
+    GRAFT_TRY(sample_chosen(k, e));
+    scale_errors(k);
+    GRAFT_TRY(settle(k, candidates, e));
+    graft_task_progress(k->outer, AT_END, AT_END);
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------ set-up */
+
+static graft_status make_base(calibration *k, graft_err *e)
+{
+    graft_model *b = graft_model_copy(k->c->model);
+    if (!b) return graft_fail_nomem(e, "calibration");
+    k->base = b;
+    memset(&b->quant, 0, sizeof b->quant);
+    memset(&b->deepcache, 0, sizeof b->deepcache);
+    graft_quantizer_release(b->quantizer);
+    b->quantizer = NULL;
+    snprintf(b->options.precision, sizeof b->options.precision, "auto");
+    snprintf(b->options.device, sizeof b->options.device, "auto");
+    b->options.tuning = GRAFT_TUNING_OFF;
+    return GRAFT_OK;
+}
+
+static graft_status make_plan(calibration *k, graft_err *e)
+{
+    const graft_calibration *c = k->c;
+    graft_unet_shape shape;
+    int64_t dim[4];
+    if (!c->positive->n) return graft_fail(e, GRAFT_E_ARG, "the positive conditioning is empty");
+    graft_latent_data(c->latent, dim);
+    memset(&shape, 0, sizeof shape);
+    shape.batch = dim[0] * (fabs(c->params->cfg - 1.0) > 1e-9 ? 2 : 1);
+    shape.height = dim[2];
+    shape.width = dim[3];
+    shape.tokens = c->positive->entry[0]->tokens;
+    shape.act_dtype = GRAFT_F32;
+    graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
+    if (st) return st;
+    k->plan->bits = c->bits;
+    k->error = graft_malloc_array(k->plan->n, sizeof *k->error);
+    if (!k->error) return graft_fail_nomem(e, "calibration");
+    return graft_quant_weights_hash(&k->base->arch, k->base->weights, &k->plan->weights, e);
+}
+
+graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
+                             graft_quant_plan **out, graft_err *e)
+{
+    graft_status st;
+    calibration *k = graft_calloc(1, sizeof *k);
+    if (!k) return graft_fail_nomem(e, "calibration");
+    k->c = c;
+    k->outer = task;
+    k->task = (graft_task){.ctx = k, .progress = on_progress, .cancelled = on_cancelled};
+    if (task) k->task.log = task->log;
+    k->record_call = (size_t)(RECORD_AT * (double)c->params->steps);
+    graft_task_phase(task, "calibrate");
+    GRAFT_TRY(make_base(k, e));
+    GRAFT_TRY(make_plan(k, e));
+    GRAFT_TRY(run(k, e));
+    *out = k->plan;
+    k->plan = NULL;
+out:
+    graft_quant_plan_destroy(k->plan);
+    graft_latent_release(k->reference);
+    graft_model_release(k->base);
+    graft_free(k->error);
+    forget_record(k);
+    graft_free(k);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* What QuantizeModel leaves in a model, and how a plan comes about. */
+#ifndef GRAFT_API_QUANTIZE_H
+#define GRAFT_API_QUANTIZE_H
+#include "base/str.h"
+#include "engine/api/objects.h"
+
+/* What to calibrate on. */
+typedef struct graft_calibration {
+    const graft_model *model;
+    const graft_cond *positive, *negative;
+    const graft_latent *latent;
+    const graft_sample_params *params;
+    int32_t bits;
+    graft_quant_limits limits;
+} graft_calibration;
+
+/* Samples twice, thrice when the joint error asks for it, and measures every layer on one recorded
+ * step in between. Always with default precision and variants, so that the plan does not depend on
+ * whether the model was compiled before or will be after. Progress in thousandths of the whole,
+ * phase "calibrate". A model without a layer above the density is not sampled. */
+graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
+                             graft_quant_plan **out, graft_err *e);
+
+/* One use of QuantizeModel, shared by all models that come from it. Any thread. */
+typedef struct graft_quantizer {
+    _Atomic int refs;
+    pthread_mutex_t lock;   /* guards what follows */
+    graft_quant_plan *plan; /* NULL until the first sampling run has calibrated; then it stays */
+    graft_quant_choice choice;
+    int32_t bits;
+    graft_quant_limits limits;
+    char *path; /* NULL: the plan is not kept */
+} graft_quantizer;
+graft_quantizer *graft_quantizer_retain(graft_quantizer *q); /* NULL is fine */
+void graft_quantizer_release(graft_quantizer *q);
+/* Before a sampling run: *out is the model to run when `m` waits for a calibration or got one since
+ * it was made, else NULL. The first run calibrates. */
+graft_status graft_quantizer_settle(const graft_model *m, const graft_sample_params *p,
+                                    const graft_cond *positive, const graft_cond *negative,
+                                    const graft_latent *latent, const graft_task *task,
+                                    graft_model **out, graft_err *e);
+
+/* What was chosen, what it brings and costs, and what would bring more. */
+graft_status graft_quantizer_report(const graft_model *m, graft_str *s, graft_err *e);
+/* Layers by density and error. */
+graft_status graft_quant_plan_draw(const graft_quant_plan *p, graft_image **out, graft_err *e);
+#endif

@@ -1,0 +1,136 @@
+/* A quantization plan as a picture: each layer by its compute density and its error. */
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/api/quantize.h"
+#include "engine/image/draw.h"
+#include "engine/image/image.h"
+
+enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 540 };
+
+#define PAPER  0xfcfcfau
+#define INK    0x22282fu
+#define FAINT  0x6b7480u
+#define GROOVE 0xe9ebedu
+#define BLUE   0x3a78b8u
+#define AMBER  0xd08a2eu
+#define GREY   0xb4bbc2u
+
+/* Decades along one axis. */
+typedef struct axis {
+    int low, high;
+    int64_t from, to; /* pixels */
+} axis;
+
+static int64_t place(const axis *a, double v)
+{
+    double decades = log10(v > 1e-300 ? v : 1e-300) - a->low;
+    double share = decades / (a->high - a->low);
+    share = share < 0 ? 0 : share > 1 ? 1 : share;
+    return a->from + (int64_t)lround(share * (double)(a->to - a->from));
+}
+
+static void cover(axis *a, double v)
+{
+    if (!(v > 0) || !isfinite(v)) return;
+    double d = log10(v);
+    if (floor(d) < a->low) a->low = d < -12 ? -12 : (int)floor(d);
+    if (ceil(d) > a->high) a->high = d > 12 ? 12 : (int)ceil(d);
+}
+
+static void draw_axes(graft_canvas *c, const axis *x, const axis *y)
+{
+    char text[32];
+    for (int d = x->low; d <= x->high; d++) {
+        int64_t at = place(x, pow(10, d));
+        snprintf(text, sizeof text, "%g", pow(10, d));
+        graft_draw_box(c, at, TOP, 1, BOTTOM - TOP, GROOVE);
+        graft_draw_text(c, at - graft_draw_text_width(2, text) / 2, BOTTOM + 12, 2, FAINT, text);
+    }
+    for (int d = y->low; d <= y->high; d++) {
+        int64_t at = place(y, pow(10, d));
+        snprintf(text, sizeof text, "%.0e", pow(10, d));
+        graft_draw_box(c, LEFT, at, RIGHT - LEFT, 1, GROOVE);
+        graft_draw_text(c, LEFT - 12 - graft_draw_text_width(2, text), at - 7, 2, FAINT, text);
+    }
+    graft_draw_text(c, LEFT, BOTTOM + 40, 2, INK, "compute density, FLOP a byte");
+    graft_draw_text(c, 12, TOP - 26, 2, INK, "MSE of the latent by this layer alone");
+}
+
+/* A square, filled for chosen layers and hollow for others; larger for more work. */
+static void draw_layer(graft_canvas *c, const graft_quant_layer *l, const axis *x, const axis *y,
+                       double most)
+{
+    int64_t size = 7 + (int64_t)lround(9 * sqrt(most > 0 ? l->flops / most : 0));
+    int64_t px = place(x, l->density) - size / 2, py = place(y, l->mse) - size / 2;
+    uint32_t colour = l->conv ? BLUE : AMBER;
+    bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
+    graft_draw_box(c, px - 1, py - 1, size + 2, size + 2, PAPER);
+    graft_draw_box(c, px, py, size, size, colour);
+    if (!chosen) graft_draw_box(c, px + 2, py + 2, size - 4, size - 4, PAPER);
+}
+
+static void draw_limits(graft_canvas *c, const graft_quant_limits *k, const axis *x, const axis *y)
+{
+    if (k->density > 0)
+        for (int64_t at = TOP; at < BOTTOM; at += 10)
+            graft_draw_box(c, place(x, k->density), at, 1, 5, INK);
+    for (int i = 0; i < 2; i++) {
+        double limit = i ? k->linear_mse : k->conv_mse;
+        if (!(limit > 0)) continue;
+        for (int64_t at = LEFT + 5 * i; at < RIGHT; at += 20)
+            graft_draw_box(c, at, place(y, limit), 10, 2, i ? AMBER : BLUE);
+    }
+}
+
+static void draw_words(graft_canvas *c, const graft_quant_plan *p)
+{
+    char line[160];
+    double gain = graft_quant_plan_gain(p);
+    graft_draw_text(c, 32, 22, 3, INK, "Quantization plan");
+    int n = snprintf(line, sizeof line, "%zu of %zu layers to %d bits, predicted %.2f times",
+                     graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), p->n, p->bits, gain);
+    if (p->sampled_quantized > 0 && p->sampled > 0)
+        snprintf(line + n, sizeof line - (size_t)n, ", measured %.2f",
+                 p->sampled / p->sampled_quantized);
+    graft_draw_text(c, 32, 56, 2, FAINT, line);
+    int64_t y = HEIGHT - 30, x = LEFT;
+    graft_draw_box(c, x, y, 12, 12, BLUE);
+    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "convolution") + 28;
+    graft_draw_box(c, x, y, 12, 12, AMBER);
+    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "linear") + 28;
+    graft_draw_box(c, x, y, 12, 12, GREY);
+    graft_draw_box(c, x + 2, y + 2, 8, 8, PAPER);
+    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "left as it is") + 28;
+    graft_draw_text(c, x, y - 1, 2, FAINT, "dashed: thresholds");
+}
+
+graft_status graft_quant_plan_draw(const graft_quant_plan *p, graft_image **out, graft_err *e)
+{
+    int64_t shape[4] = {1, HEIGHT, WIDTH, 3};
+    graft_image *image = NULL;
+    axis x = {1, 2, LEFT, RIGHT}, y = {-4, 0, BOTTOM, TOP};
+    double most = 0;
+    graft_status st = graft_image_create(shape, false, &image, e);
+    if (st) return st;
+    graft_canvas c = {graft_image_writable(image), WIDTH, HEIGHT};
+    cover(&x, p->limits.density);
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        if (!isfinite(l->mse)) continue;
+        cover(&x, l->density);
+        cover(&y, l->mse);
+        if (l->flops > most) most = l->flops;
+    }
+    graft_draw_box(&c, 0, 0, WIDTH, HEIGHT, PAPER);
+    draw_axes(&c, &x, &y);
+    for (int chosen = 0; chosen < 2; chosen++) /* chosen layers on top */
+        for (size_t i = 0; i < p->n; i++)
+            if (isfinite(p->layer[i].mse) &&
+                (p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (chosen == 1))
+                draw_layer(&c, &p->layer[i], &x, &y, most);
+    draw_limits(&c, &p->limits, &x, &y);
+    draw_words(&c, p);
+    *out = image;
+    return GRAFT_OK;
+}

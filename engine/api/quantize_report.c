@@ -1,0 +1,290 @@
+/* What quantization did to a model, in words. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/quantize.h"
+#include "engine/api/report.h"
+
+enum { WORST = 6 }; /* layers that are named */
+
+typedef struct kind_sum {
+    size_t layers, chosen;
+    double flops, chosen_flops;
+    double seconds;                          /* of all, as they are */
+    double chosen_seconds;                   /* of the chosen ones, as they are */
+    double quantized;                        /* of the chosen ones, quantized */
+    double every_quantized;                  /* of all that were timed, quantized */
+    double lost[GRAFT_QUANT_BACKED_OFF + 1]; /* work left as it is, by reason */
+} kind_sum;
+
+static void add(kind_sum *k, const graft_quant_layer *l)
+{
+    bool timed = isfinite(l->seconds) && isfinite(l->seconds_quantized);
+    bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
+    k->layers++;
+    k->chosen += chosen;
+    k->flops += l->flops;
+    k->lost[l->reason] += l->flops;
+    if (chosen) k->chosen_flops += l->flops;
+    if (!timed) return;
+    k->seconds += l->seconds;
+    k->every_quantized += l->seconds_quantized;
+    if (!chosen) return;
+    k->chosen_seconds += l->seconds;
+    k->quantized += l->seconds_quantized;
+}
+
+static double percent(double part, double whole)
+{
+    return whole > 0 ? 100.0 * part / whole : 0;
+}
+
+static void print_kind(graft_str *s, const graft_quant_plan *p, const char *name, const kind_sum *k)
+{
+    char before[16], after[16];
+    graft_str_printf(s, "  %-13s %4zu of %-4zu", name, k->chosen, k->layers);
+    if (p->seconds > 0 && k->chosen) {
+        graft_report_time(k->chosen_seconds, before);
+        graft_report_time(k->quantized, after);
+        graft_str_printf(s, " %3.0f %% of a step, %s become %s: %.2f times as fast",
+                         percent(k->chosen_seconds, p->seconds), before, after,
+                         k->quantized > 0 ? k->chosen_seconds / k->quantized : 1.0);
+    }
+    graft_str_puts(s, "\n");
+}
+
+static void print_speed(graft_str *s, const graft_quant_plan *p)
+{
+    char before[16], after[16];
+    if (p->seconds > 0)
+        graft_str_printf(s, "  speed         predicted %.2f times", graft_quant_plan_gain(p));
+    if (p->sampled > 0 && p->sampled_quantized > 0) {
+        graft_report_time(p->sampled, before);
+        graft_report_time(p->sampled_quantized, after);
+        graft_str_printf(s, ", measured %.2f (%s a step instead of %s)",
+                         p->sampled / p->sampled_quantized, after, before);
+    }
+    if (p->seconds > 0) graft_str_puts(s, "\n");
+}
+
+static void print_joint(graft_str *s, const graft_quant_plan *p)
+{
+    if (isfinite(p->joint_mse)) {
+        graft_str_printf(s, "  joint error   MSE %.3g of the sampled latent, PSNR %.1f dB",
+                         p->joint_mse, p->joint_psnr);
+        if (isfinite(p->joint_ssim)) graft_str_printf(s, ", SSIM %.3f", p->joint_ssim);
+        graft_str_puts(s, "\n");
+        return;
+    }
+    double sum = 0;
+    bool known = false;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(p->layer[i].mse)) {
+            sum += p->layer[i].mse;
+            known = true;
+        }
+    if (known)
+        graft_str_printf(s, "  joint error   MSE %.3g, estimated: this choice was not sampled\n",
+                         sum);
+}
+
+/* ------------------------------------------------------------------ advice */
+
+static void print_left(graft_str *s, const graft_quant_plan *p, const kind_sum *all)
+{
+    static const struct {
+        graft_quant_reason reason;
+        const char *why;
+    } why[] = {{GRAFT_QUANT_DENSITY, "below compute_density_threshold"},
+               {GRAFT_QUANT_ERROR, "above their error threshold"},
+               {GRAFT_QUANT_BACKED_OFF, "given back so that the joint error holds"},
+               {GRAFT_QUANT_KIND, "of a kind that is turned off"},
+               {GRAFT_QUANT_KEPT, "never quantized (first, last, embeddings)"},
+               {GRAFT_QUANT_UNKNOWN, "not measured"}};
+    for (size_t i = 0; i < sizeof why / sizeof *why; i++) {
+        size_t n = graft_quant_plan_count(p, why[i].reason);
+        if (n)
+            graft_str_printf(s, "  left          %4zu %s: %.0f %% of the work\n", n, why[i].why,
+                             percent(all->lost[why[i].reason], all->flops + p->other_flops));
+    }
+}
+
+/* The threshold that holds back most of the work, and what moving it would bring at best. */
+static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum kind[2])
+{
+    static const char *const name[2] = {"quantize_conv", "quantize_linear"};
+    double work = kind[0].flops + kind[1].flops + p->other_flops;
+    double density = kind[0].lost[GRAFT_QUANT_DENSITY] + kind[1].lost[GRAFT_QUANT_DENSITY];
+    for (int i = 0; i < 2; i++)
+        if (kind[i].chosen && kind[i].quantized > kind[i].chosen_seconds)
+            graft_str_printf(s,
+                             "  more speed    these layers are slower in integers here: set "
+                             "%s to disable\n",
+                             name[i]);
+    if (density > 0.05 * work && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
+        density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
+        double most = 0;
+        for (size_t i = 0; i < p->n; i++)
+            if (p->layer[i].reason == GRAFT_QUANT_DENSITY && p->layer[i].density > most)
+                most = p->layer[i].density;
+        graft_str_printf(s,
+                         "  more speed    lower compute_density_threshold: the densest layer "
+                         "below it has %.0f\n",
+                         most);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work)
+            graft_str_printf(s, "  more speed    raise %s\n",
+                             i ? "linear_mse_threshold" : "conv_mse_threshold");
+}
+
+static int by_error(const void *a, const void *b)
+{
+    const graft_quant_layer *x = *(const graft_quant_layer *const *)a,
+                            *y = *(const graft_quant_layer *const *)b;
+    double p = isfinite(x->mse) ? x->mse : -1, q = isfinite(y->mse) ? y->mse : -1;
+    return (p < q) - (p > q);
+}
+
+static graft_status print_worst(graft_str *s, const graft_quant_plan *p, graft_err *e)
+{
+    const graft_quant_layer **list = graft_malloc_array(p->n, sizeof *list);
+    if (!list) return graft_fail_nomem(e, "report");
+    for (size_t i = 0; i < p->n; i++) list[i] = &p->layer[i];
+    qsort(list, p->n, sizeof *list, by_error);
+    for (size_t i = 0; i < p->n && i < WORST && isfinite(list[i]->mse); i++)
+        graft_str_printf(s, "  %s %.3g  density %.0f, %s: %s\n",
+                         i ? "              " : "largest errors", list[i]->mse, list[i]->density,
+                         list[i]->reason == GRAFT_QUANT_CHOSEN ? "chosen" : "left", list[i]->name);
+    graft_free(list);
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ DeepCache */
+
+/* Time of the chosen layers that a fast step of DeepCache still runs, as it is and quantized, and
+ * the share of all work that such a step does. */
+static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, double *before,
+                              double *after, double *share, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_unet_shape shape = {p->batch,  p->height,       p->width,        p->tokens,
+                              GRAFT_F32, GRAFT_UNET_FAST, m->deepcache.cut};
+    graft_status st = graft_unet_build(&m->arch, &shape, &g, e);
+    if (st) return st;
+    double work = p->other_flops, fast = 0;
+    for (size_t i = 0; i < p->n; i++) work += p->layer[i].flops;
+    *before = *after = 0;
+    for (size_t i = 0; i < g->n_slots; i++) {
+        char name[128];
+        size_t k = graft_quant_layer_name(g->slot[i].source[0], name)
+                       ? graft_quant_plan_find(p, name)
+                       : p->n;
+        if (k == p->n) continue;
+        const graft_quant_layer *l = &p->layer[k];
+        fast += l->flops;
+        if (l->reason != GRAFT_QUANT_CHOSEN || !isfinite(l->seconds)) continue;
+        *before += l->seconds;
+        *after += l->seconds_quantized;
+    }
+    graft_graph_destroy(g);
+    *share = work > 0 ? fast / work : 0;
+    return GRAFT_OK;
+}
+
+static graft_status print_deepcache(graft_str *s, const graft_model *m, const graft_quant_plan *p,
+                                    graft_err *e)
+{
+    double before, after, share, n = (double)m->deepcache.interval;
+    if (m->deepcache.interval <= 1 || !(p->seconds > 0)) return GRAFT_OK;
+    graft_status st = fast_step(m, p, &before, &after, &share, e);
+    if (st) return st;
+    double fast = share * p->seconds, whole = p->seconds / graft_quant_plan_gain(p);
+    double plain = (p->seconds + (n - 1) * fast) / n;
+    double both = (whole + (n - 1) * (fast - before + after)) / n;
+    graft_str_printf(s,
+                     "  DeepCache     %lld of %lld steps run %.0f %% of the work; that leaves "
+                     "%.2f times to quantization instead of %.2f\n",
+                     (long long)(m->deepcache.interval - 1), (long long)m->deepcache.interval,
+                     100 * share, both > 0 ? plain / both : 1.0, graft_quant_plan_gain(p));
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static void print_nothing(graft_str *s, const graft_quant_plan *p)
+{
+    double most = 0;
+    size_t dense = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        bool on = l->conv ? p->limits.conv : p->limits.linear;
+        if (l->reason == GRAFT_QUANT_KEPT || !on) continue;
+        if (l->density > most) most = l->density;
+        dense += l->density >= p->limits.density;
+    }
+    if (!p->limits.conv && !p->limits.linear)
+        graft_str_puts(s, "  nothing is quantized: both kinds are turned off\n");
+    else if (!dense)
+        graft_str_printf(s,
+                         "  nothing is quantized: no layer reaches the density %.0f at this size; "
+                         "the densest has %.0f\n",
+                         p->limits.density, most);
+    else
+        graft_str_puts(s, "  nothing is quantized: every layer's error is above its threshold\n");
+}
+
+static graft_status print_plan(graft_str *s, const graft_model *m, const graft_quant_plan *p,
+                               graft_err *e)
+{
+    kind_sum kind[2] = {{0}}, all = {0};
+    graft_hash weights;
+    size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), patches, tensors;
+    for (size_t i = 0; i < p->n; i++) {
+        add(&kind[!p->layer[i].conv], &p->layer[i]);
+        add(&all, &p->layer[i]);
+    }
+    graft_str_printf(s, "  layers        %zu of %zu, %.0f %% of the work, to %d bits\n", chosen,
+                     p->n, percent(all.chosen_flops, all.flops + p->other_flops), p->bits);
+    graft_str_printf(s, "  thresholds    convolutions %g, linear layers %g, density %g\n",
+                     p->limits.conv_mse, p->limits.linear_mse, p->limits.density);
+    graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",
+                     (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
+    graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
+    if (st) return st;
+    graft_weights_patch_count(m->weights, &tensors, &patches);
+    if (!graft_hash_equal(weights, p->weights))
+        graft_str_puts(s, "  weights       others than the plan's: requantized, same layers\n");
+    else if (patches)
+        graft_str_puts(s, "  weights       changed by LoRAs: requantized, same layers\n");
+    if (!chosen) {
+        print_nothing(s, p);
+        return GRAFT_OK;
+    }
+    print_joint(s, p);
+    print_speed(s, p);
+    print_kind(s, p, "convolutions", &kind[0]);
+    print_kind(s, p, "linear layers", &kind[1]);
+    st = print_deepcache(s, m, p, e);
+    print_left(s, p, &all);
+    print_advice(s, p, kind);
+    return st ? st : print_worst(s, p, e);
+}
+
+graft_status graft_quantizer_report(const graft_model *m, graft_str *s, graft_err *e)
+{
+    graft_quantizer *q = m->quantizer;
+    graft_status st = GRAFT_OK;
+    if (!q) return GRAFT_OK;
+    graft_str_puts(s, "Quantization\n");
+    pthread_mutex_lock(&q->lock);
+    if (q->plan)
+        st = print_plan(s, m, q->plan, e);
+    else
+        graft_str_puts(s, "  is calibrated on the first sampling run of this model\n");
+    pthread_mutex_unlock(&q->lock);
+    return st;
+}

@@ -1,0 +1,268 @@
+/* QuantizeModel: plans found, loaded and kept, and the models that follow them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "engine/api/quantize.h"
+
+#define PLAN_BYTES ((size_t)16 << 20) /* of a file; 2048 layers are below one megabyte */
+
+graft_quantizer *graft_quantizer_retain(graft_quantizer *q)
+{
+    if (q) atomic_fetch_add(&q->refs, 1);
+    return q;
+}
+
+void graft_quantizer_release(graft_quantizer *q)
+{
+    if (!q || atomic_fetch_sub(&q->refs, 1) != 1) return;
+    graft_quant_plan_destroy(q->plan);
+    pthread_mutex_destroy(&q->lock);
+    graft_free(q->path);
+    graft_free(q);
+}
+
+static graft_status quantizer_create(const graft_quantize_options *o, graft_quantizer **out,
+                                     graft_err *e)
+{
+    graft_quantizer *q = graft_calloc(1, sizeof *q);
+    if (!q) return graft_fail_nomem(e, "quantization");
+    atomic_init(&q->refs, 1);
+    pthread_mutex_init(&q->lock, NULL);
+    q->bits = (int32_t)o->bits;
+    q->limits = (graft_quant_limits){o->conv, o->linear, o->conv_mse_threshold,
+                                     o->linear_mse_threshold, (double)o->compute_density_threshold};
+    if (o->plan_path && *o->plan_path) {
+        q->path = graft_strdup(o->plan_path);
+        if (!q->path) {
+            graft_quantizer_release(q);
+            return graft_fail_nomem(e, "quantization");
+        }
+    }
+    *out = q;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ options */
+
+static graft_status check_threshold(const char *name, double v, graft_err *e)
+{
+    if (v >= 0 && v <= 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "%s %g is not between 0 and 1", name, v);
+}
+
+static graft_status check_options(const graft_quantize_options *o, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    if (o->bits != 4 && o->bits != 8)
+        return graft_fail(e, GRAFT_E_ARG, "bits must be 4 or 8, not %lld", (long long)o->bits);
+    GRAFT_TRY(check_threshold("conv_mse_threshold", o->conv_mse_threshold, e));
+    GRAFT_TRY(check_threshold("linear_mse_threshold", o->linear_mse_threshold, e));
+    if (o->compute_density_threshold < 0)
+        return graft_fail(e, GRAFT_E_ARG, "compute_density_threshold %lld is negative",
+                          (long long)o->compute_density_threshold);
+    if (!o->positive) return GRAFT_OK;
+    if (!o->negative || !o->latent)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "calibration needs positive, negative and latent_image together: %s is "
+                          "missing",
+                          o->negative ? "latent_image" : "negative");
+    if (o->steps < 1) return graft_fail(e, GRAFT_E_ARG, "steps must be at least 1");
+    if (!isfinite(o->cfg)) return graft_fail(e, GRAFT_E_ARG, "cfg is not a number");
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------ plan files */
+
+/* Fits a plan that was read to this model and these limits. */
+static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_plan *p,
+                          graft_err *e)
+{
+    graft_hash weights;
+    if (!graft_hash_equal(p->arch, graft_hash128(&m->arch, sizeof m->arch)))
+        return graft_fail(e, GRAFT_E_ARG, "%s is a plan for another architecture", q->path);
+    if (p->bits != q->bits)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s is a plan for %d bits, not %d: recalibrate, or take another name",
+                          q->path, p->bits, q->bits);
+    graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
+    if (st) return st;
+    if (!graft_hash_equal(weights, p->weights))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s was made for other weights: recalibrate, or take another name",
+                          q->path);
+    if (graft_quant_limits_equal(&p->limits, &q->limits)) return GRAFT_OK;
+    double most =
+        q->limits.conv_mse > q->limits.linear_mse ? q->limits.conv_mse : q->limits.linear_mse;
+    graft_quant_plan_select(p, &q->limits);
+    if (most < 1) graft_quant_plan_back_off(p, most);
+    return GRAFT_OK;
+}
+
+/* Leaves *out alone when there is no such file. */
+static graft_status load_plan(const graft_model *m, graft_quantizer *q, graft_quant_plan **out,
+                              graft_err *e)
+{
+    char *text = NULL;
+    size_t n = 0;
+    graft_quant_plan *p = NULL;
+    if (!q->path || !graft_file_exists(q->path)) return GRAFT_OK;
+    graft_status st = graft_file_read(q->path, PLAN_BYTES, &text, &n, e);
+    if (!st) st = graft_quant_plan_read(text, n, q->path, &p, e);
+    if (!st) st = adopt(m, q, p, e);
+    graft_free(text);
+    if (st)
+        graft_quant_plan_destroy(p);
+    else
+        *out = p;
+    return st;
+}
+
+static graft_status save_plan(const graft_quantizer *q, const graft_quant_plan *p, graft_err *e)
+{
+    graft_str s = GRAFT_STR_INIT;
+    if (!q->path) return GRAFT_OK;
+    graft_status st = graft_quant_plan_write(p, &s, e);
+    if (!st) st = graft_file_write(q->path, s.data, s.len, e);
+    graft_str_finish(&s);
+    return st;
+}
+
+/* ------------------------------------------------------------------ models */
+
+static graft_status take_plan(const graft_model *m, graft_quantizer *q, graft_quant_plan *p,
+                              graft_err *e)
+{
+    graft_status st = graft_quant_choice_make(p, &m->arch, &q->choice, e);
+    if (st)
+        graft_quant_plan_destroy(p);
+    else
+        q->plan = p;
+    return st;
+}
+
+static graft_status calibrate(const graft_model *m, graft_quantizer *q,
+                              const graft_sample_params *params, const graft_cond *positive,
+                              const graft_cond *negative, const graft_latent *latent,
+                              const graft_task *task, graft_err *e)
+{
+    const graft_calibration c = {m, positive, negative, latent, params, q->bits, q->limits};
+    graft_quant_plan *p = NULL;
+    graft_status st = graft_calibrate(&c, task, &p, e);
+    if (!st) st = save_plan(q, p, e);
+    if (!st) return take_plan(m, q, p, e);
+    graft_quant_plan_destroy(p);
+    return st;
+}
+
+/* A plan for the quantizer, from its file or from the conditioning that was given; none where it
+ * has to wait for a sampling run. */
+static graft_status find_plan(const graft_model *m, const graft_quantize_options *o,
+                              graft_quantizer *q, const graft_task *task, graft_err *e)
+{
+    const graft_sample_params params = {.seed = o->seed,
+                                        .add_noise = true,
+                                        .steps = o->steps,
+                                        .cfg = o->cfg,
+                                        .sampler = "euler",
+                                        .scheduler = "normal",
+                                        .denoise = 1.0,
+                                        .end_at_step = INT64_MAX};
+    graft_quant_plan *p = NULL;
+    graft_status st = o->recalibrate ? GRAFT_OK : load_plan(m, q, &p, e);
+    if (st) return st;
+    if (p) return take_plan(m, q, p, e);
+    if (!o->positive || (task && task->compile_only)) return GRAFT_OK;
+    return calibrate(m, q, &params, o->positive, o->negative, o->latent, task, e);
+}
+
+graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *o,
+                                  const graft_task *task, graft_model **out, char **report,
+                                  graft_err *e)
+{
+    graft_model *n = NULL;
+    graft_quantizer *q = NULL;
+    graft_str text = GRAFT_STR_INIT;
+    graft_status st;
+    GRAFT_TRY(check_options(o, e));
+    GRAFT_TRY(quantizer_create(o, &q, e));
+    GRAFT_TRY(find_plan(m, o, q, task, e));
+    n = graft_model_copy(m);
+    if (!n) {
+        st = graft_fail_nomem(e, "model");
+        goto out;
+    }
+    graft_quantizer_release(n->quantizer);
+    n->quantizer = graft_quantizer_retain(q);
+    memcpy(&n->quant, &q->choice, sizeof n->quant);
+    GRAFT_TRY(graft_quantizer_report(n, &text, e));
+    if (report) *report = graft_str_take(&text);
+    if (report && !*report) {
+        st = graft_fail_nomem(e, "report");
+        goto out;
+    }
+    *out = n;
+    n = NULL;
+out:
+    graft_str_finish(&text);
+    graft_model_release(n);
+    graft_quantizer_release(q);
+    return st;
+}
+
+/* Whether the run has a step to calibrate on. */
+static bool samples(const graft_sample_params *p)
+{
+    return p->denoise > 0 && p->steps > 0 && p->end_at_step > p->start_at_step &&
+           p->start_at_step < p->steps;
+}
+
+graft_status graft_quantizer_settle(const graft_model *m, const graft_sample_params *p,
+                                    const graft_cond *positive, const graft_cond *negative,
+                                    const graft_latent *latent, const graft_task *task,
+                                    graft_model **out, graft_err *e)
+{
+    graft_quantizer *q = m->quantizer;
+    graft_status st = GRAFT_OK;
+    if (!q || m->quant.bits || !samples(p) || (task && task->compile_only)) return GRAFT_OK;
+    pthread_mutex_lock(&q->lock);
+    if (!q->plan) st = calibrate(m, q, p, positive, negative, latent, task, e);
+    graft_quant_choice choice = q->choice;
+    pthread_mutex_unlock(&q->lock);
+    if (st || !choice.bits) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    memcpy(&n->quant, &choice, sizeof choice);
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_quantization(const graft_model *m, char **json, graft_image **picture,
+                                      graft_err *e)
+{
+    graft_quantizer *q = m->quantizer;
+    graft_str s = GRAFT_STR_INIT;
+    graft_image *drawn = NULL;
+    graft_status st = GRAFT_OK;
+    if (json) *json = NULL;
+    if (picture) *picture = NULL;
+    if (!q) return GRAFT_OK;
+    pthread_mutex_lock(&q->lock);
+    const graft_quant_plan *p = q->plan;
+    if (p && picture) st = graft_quant_plan_draw(p, &drawn, e);
+    if (p && json && !st) st = graft_quant_plan_write(p, &s, e);
+    pthread_mutex_unlock(&q->lock);
+    if (!st && p && json) {
+        *json = graft_str_take(&s);
+        if (!*json) st = graft_fail_nomem(e, "quantization plan");
+    }
+    graft_str_finish(&s);
+    if (st || !picture)
+        graft_image_release(drawn);
+    else
+        *picture = drawn;
+    return st;
+}

@@ -1,0 +1,333 @@
+#include "engine/quant/measure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/graph/cost.h"
+#include "engine/quant/replay.h"
+
+#define NO_NODE SIZE_MAX
+
+/* Errors are followed at this size, relative to the values that they change: large beside the
+ * rounding of 16-bit activations, small enough for operators to answer in proportion. */
+#define FOLLOWED     0.3
+#define MOST_ENLARGE 100.0
+
+typedef struct measure {
+    graft_quant_plan *plan;
+    const graft_quant_record *record;
+    const graft_graph *g;
+    const graft_task *task;
+    graft_replay *replay;
+    size_t *behind; /* immediate post-dominator of each node; n_nodes: the end */
+    size_t *hub;    /* of each node that is a layer; NO_NODE elsewhere */
+    float **sum;    /* of each node that is a hub: the errors that arrived */
+    size_t output;  /* the node that makes the output */
+    float *error, *part;
+    double *arrived; /* of each layer: squared error at its hub */
+    size_t *at;      /* of each layer: its hub */
+    uint64_t random;
+} measure;
+
+/* ------------------------------------------------------------------ hubs */
+
+/* Where the ways from a and b to the end first meet. */
+static size_t meet(const measure *m, size_t a, size_t b)
+{
+    while (a != b) {
+        if (a < b)
+            a = m->behind[a];
+        else
+            b = m->behind[b];
+    }
+    return a;
+}
+
+/* Nodes are in execution order, so one sweep from the end finds all post-dominators. */
+static graft_status find_behind(measure *m, graft_err *e)
+{
+    const graft_graph *g = m->g;
+    size_t end = g->n_nodes, *maker = graft_malloc_array(g->n_values, sizeof *maker);
+    if (!maker) return graft_fail_nomem(e, "calibration");
+    for (size_t v = 0; v < g->n_values; v++) maker[v] = NO_NODE;
+    for (size_t i = 0; i < end; i++) {
+        maker[g->value[g->node[i].out].root] = i;
+        m->behind[i] = NO_NODE;
+    }
+    for (size_t i = 0; i < g->n_outputs; i++) {
+        m->output = maker[g->value[g->output[i]].root];
+        m->behind[m->output] = end;
+    }
+    for (size_t i = end; i-- > 0;) {
+        if (m->behind[i] == NO_NODE) m->behind[i] = end; /* nobody reads it */
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+            graft_vid v = g->node[i].in[k];
+            size_t from = v < 0 ? NO_NODE : maker[g->value[v].root];
+            if (from == NO_NODE) continue;
+            m->behind[from] = m->behind[from] == NO_NODE ? i : meet(m, m->behind[from], i);
+        }
+    }
+    graft_free(maker);
+    return GRAFT_OK;
+}
+
+static bool on_the_way(const measure *m, size_t from, size_t hub)
+{
+    while (from < hub) from = m->behind[from];
+    return from == hub;
+}
+
+/* What an operator costs, from its shapes alone: measured times would choose other hubs every
+ * time. A byte counts as much as some operations, as memory is slower than arithmetic. */
+static double cost(const graft_graph *g, size_t node)
+{
+    return graft_cost_flops(g, node) + 16.0 * graft_cost_bytes(g, node);
+}
+
+/* Every layer's hub is the farthest that lies within a stretch of the run; neighbours take the same
+ * where they can. */
+static void choose_hubs(measure *m)
+{
+    const size_t n = m->g->n_nodes;
+    double stretch = 0, spent = 0;
+    size_t current = NO_NODE;
+    for (size_t i = 0; i < n; i++) stretch += cost(m->g, i);
+    stretch /= sqrt((double)(m->plan->n ? m->plan->n : 1));
+    for (size_t i = 0; i < n; i++) {
+        if (m->hub[i] == NO_NODE) continue;
+        if (current == NO_NODE || current < i || !on_the_way(m, i, current)) {
+            current = i;
+            spent = 0;
+            for (size_t next = m->behind[i]; next < n; next = m->behind[next]) {
+                for (size_t k = current + 1; k <= next; k++) spent += cost(m->g, k);
+                if (spent > stretch) break;
+                current = next;
+            }
+        }
+        m->hub[i] = current;
+    }
+}
+
+/* ------------------------------------------------------------------ layers */
+
+static const graft_gslot *slot_of(const graft_graph *g, size_t node)
+{
+    const graft_gnode *n = &g->node[node];
+    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    return w->kind == GRAFT_VALUE_WEIGHT ? &g->slot[w->index] : NULL;
+}
+
+/* The plan's layer behind source k of the node; p->n when it is none that may be quantized. */
+static size_t layer_at(const measure *m, size_t node, size_t k)
+{
+    const graft_gslot *s = slot_of(m->g, node);
+    char name[128];
+    if (!s || k >= s->n_sources || s->kind == GRAFT_SLOT_TRANSPOSE ||
+        !graft_quant_layer_name(s->source[k], name))
+        return m->plan->n;
+    size_t i = graft_quant_plan_find(m->plan, name);
+    bool kept = i < m->plan->n && m->plan->layer[i].reason == GRAFT_QUANT_KEPT;
+    return kept ? m->plan->n : i;
+}
+
+static double next_sign(measure *m)
+{
+    m->random = m->random * 6364136223846793005u + 1442695040888963407u;
+    return m->random >> 63 ? 1.0 : -1.0;
+}
+
+/* The part of the node's error that outputs first … first + count make. */
+static void cut_out(const measure *m, size_t node, int64_t first, int64_t count)
+{
+    int64_t n = graft_replay_count(m->replay, node);
+    const graft_gvalue *out = &m->g->value[m->g->node[node].out];
+    int64_t wide = out->dim[out->rank - 1];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t column = i % wide;
+        m->part[i] = column >= first && column < first + count ? m->error[i] : 0.0f;
+    }
+}
+
+static double square_of(const float *v, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
+    return sum;
+}
+
+/* Enlarges the node's error to the size at which it is followed; *factor says by how much. */
+static graft_status enlarge(measure *m, size_t node, float *error, double *factor, graft_err *e)
+{
+    size_t n = (size_t)graft_replay_count(m->replay, node);
+    double own = square_of(error, n), values = 0;
+    graft_status st = graft_replay_square(m->replay, node, &values, e);
+    *factor = own > 0 ? FOLLOWED * sqrt(values / own) : 1;
+    *factor = fmin(fmax(*factor, 1), MOST_ENLARGE);
+    for (size_t i = 0; i < n; i++) error[i] *= (float)*factor;
+    return st;
+}
+
+/* Follows the error in `part` from the node to its hub. */
+static graft_status follow(measure *m, size_t node, size_t layer, graft_err *e)
+{
+    size_t hub = m->hub[node];
+    double factor;
+    graft_replay_reset(m->replay);
+    graft_status st = enlarge(m, node, m->part, &factor, e);
+    if (!st) st = graft_replay_disturb(m->replay, node, m->part, e);
+    if (!st) st = graft_replay_continue(m->replay, node, hub, m->task, e);
+    if (!st) st = graft_replay_difference(m->replay, hub, m->part, e);
+    if (st) return st;
+    size_t n = (size_t)graft_replay_count(m->replay, hub);
+    if (!m->sum[hub]) m->sum[hub] = graft_calloc(n, sizeof(float));
+    if (!m->sum[hub]) return graft_fail_nomem(e, "calibration");
+    float sign = (float)(next_sign(m) / factor);
+    for (size_t i = 0; i < n; i++) m->sum[hub][i] += sign * m->part[i];
+    m->arrived[layer] = square_of(m->part, n) / (factor * factor);
+    m->at[layer] = hub;
+    return GRAFT_OK;
+}
+
+static void note_seconds(measure *m, size_t node, size_t layer, double quantized)
+{
+    graft_quant_layer *l = &m->plan->layer[layer];
+    const graft_gslot *s = slot_of(m->g, node);
+    double share = (double)l->dim[0] / (double)s->dim[0];
+    l->seconds = share * graft_replay_seconds(m->replay, node);
+    l->seconds_quantized = share * quantized;
+}
+
+static graft_status measure_node(measure *m, size_t node, graft_err *e)
+{
+    const graft_gslot *s = slot_of(m->g, node);
+    graft_quant quant = m->plan->bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
+    double seconds = 0;
+    int64_t first = 0;
+    graft_status st = graft_replay_twin(m->replay, node, quant, m->error, &seconds, e);
+    if (st == GRAFT_E_UNSUPPORTED) return GRAFT_OK;
+    for (size_t k = 0; k < s->n_sources && !st; k++) {
+        size_t layer = layer_at(m, node, k);
+        int64_t rows = s->kind == GRAFT_SLOT_ROWS ? s->rows[k] : s->dim[0];
+        if (layer < m->plan->n) {
+            if (s->n_sources == 1)
+                memcpy(m->part, m->error,
+                       (size_t)graft_replay_count(m->replay, node) * sizeof(float));
+            else
+                cut_out(m, node, first, rows);
+            note_seconds(m, node, layer, seconds);
+            st = follow(m, node, layer, e);
+        }
+        first += rows;
+    }
+    return st;
+}
+
+/* Mean squared error of the guided output for what the hub got, as a factor of the squared error
+ * there. */
+static graft_status measure_hub(measure *m, size_t hub, double *factor, graft_err *e)
+{
+    size_t n = (size_t)graft_replay_count(m->replay, hub);
+    double square = square_of(m->sum[hub], n), guided = 0, larger;
+    *factor = 0;
+    if (!(square > 0)) return GRAFT_OK;
+    graft_replay_reset(m->replay);
+    graft_status st = enlarge(m, hub, m->sum[hub], &larger, e);
+    if (!st) st = graft_replay_disturb(m->replay, hub, m->sum[hub], e);
+    if (!st) st = graft_replay_continue(m->replay, hub, m->output, m->task, e);
+    if (!st) st = graft_replay_difference(m->replay, m->output, m->error, e);
+    if (st) return st;
+    int64_t rows = m->g->value[m->g->node[m->output].out].dim[0];
+    int64_t per = graft_replay_count(m->replay, m->output) / rows;
+    for (int64_t i = 0; i < per; i++) {
+        double v = 0;
+        for (int64_t k = 0; k < rows; k++)
+            v += (double)m->record->weight[k] * (double)m->error[k * per + i];
+        guided += v * v;
+    }
+    *factor = guided / (double)per / (square * larger * larger);
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static graft_status allocate(measure *m, graft_err *e)
+{
+    size_t n = m->g->n_nodes, layers = m->plan->n, most = 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t count = (size_t)graft_gvalue_count(&m->g->value[m->g->node[i].out]);
+        if (count > most) most = count;
+    }
+    m->behind = graft_malloc_array(n, sizeof *m->behind);
+    m->hub = graft_malloc_array(n, sizeof *m->hub);
+    m->sum = graft_calloc(n, sizeof *m->sum);
+    m->error = graft_malloc_array(most, sizeof *m->error);
+    m->part = graft_malloc_array(most, sizeof *m->part);
+    m->arrived = graft_calloc(layers, sizeof *m->arrived);
+    m->at = graft_malloc_array(layers, sizeof *m->at);
+    bool ok = m->behind && m->hub && m->sum && m->error && m->part && m->arrived && m->at;
+    if (!ok) return graft_fail_nomem(e, "calibration");
+    for (size_t i = 0; i < layers; i++) m->at[i] = NO_NODE;
+    for (size_t i = 0; i < n; i++) {
+        const graft_gslot *s = slot_of(m->g, i);
+        m->hub[i] = NO_NODE;
+        for (size_t k = 0; s && k < s->n_sources; k++)
+            if (layer_at(m, i, k) < layers) m->hub[i] = i;
+    }
+    return GRAFT_OK;
+}
+
+static void finish(measure *m)
+{
+    for (size_t i = 0; m->sum && i < m->g->n_nodes; i++) graft_free(m->sum[i]);
+    graft_free(m->behind);
+    graft_free(m->hub);
+    graft_free(m->sum);
+    graft_free(m->error);
+    graft_free(m->part);
+    graft_free(m->arrived);
+    graft_free(m->at);
+    graft_replay_destroy(m->replay);
+}
+
+static graft_status measure_all(measure *m, void (*advance)(void *ctx, double share), void *ctx,
+                                double *error, graft_err *e)
+{
+    size_t n = m->g->n_nodes;
+    double factor;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < n && !st; i++) {
+        advance(ctx, 0.7 * (double)i / (double)n);
+        if (m->hub[i] != NO_NODE) st = measure_node(m, i, e);
+    }
+    for (size_t i = 0; i < n && !st; i++) {
+        advance(ctx, 0.7 + 0.3 * (double)i / (double)n);
+        if (!m->sum[i]) continue;
+        st = measure_hub(m, i, &factor, e);
+        for (size_t k = 0; k < m->plan->n; k++)
+            if (m->at[k] == i) error[k] = m->arrived[k] * factor;
+    }
+    return st;
+}
+
+graft_status graft_quant_measure(graft_quant_plan *p, const graft_quant_record *record,
+                                 const graft_task *task, void (*advance)(void *ctx, double share),
+                                 void *ctx, double *error, graft_err *e)
+{
+    measure m = {
+        .plan = p, .record = record, .g = record->binding->exe->graph, .task = task, .random = 1};
+    graft_status st;
+    for (size_t i = 0; i < p->n; i++) error[i] = NAN;
+    GRAFT_TRY(allocate(&m, e));
+    GRAFT_TRY(graft_replay_create(record->binding, &m.replay, e));
+    GRAFT_TRY(graft_replay_run(m.replay, record->in, task, e));
+    p->seconds = 0;
+    for (size_t i = 0; i < m.g->n_nodes; i++) p->seconds += graft_replay_seconds(m.replay, i);
+    GRAFT_TRY(find_behind(&m, e));
+    choose_hubs(&m);
+    GRAFT_TRY(measure_all(&m, advance, ctx, error, e));
+out:
+    finish(&m);
+    return st;
+}

@@ -1,0 +1,177 @@
+/* QuantizeModel: which layers compute in integers. */
+#include "base/alloc.h"
+#include "base/str.h"
+#include "nodes/node.h"
+#include "nodes/output.h"
+#include "nodes/pictures.h"
+
+enum {
+    MODEL,
+    BITS,
+    QUANTIZE_CONV,
+    QUANTIZE_LINEAR,
+    CONV_MSE,
+    LINEAR_MSE,
+    DENSITY,
+    POSITIVE,
+    NEGATIVE,
+    LATENT,
+    STEPS,
+    CFG,
+    SEED,
+    PLAN_NAME,
+    RECALIBRATE
+};
+static const graft_input *const inputs[] = {
+    [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to quantize."),
+    [BITS] = IN_INT("bits", 8, 4, 8, 4,
+                    "8: weights and activations in 8-bit integers, which is faster. 4: weights "
+                    "only, which saves memory."),
+    [QUANTIZE_CONV] = IN_CHOICE("quantize_conv", CHOICES("enable", "disable"),
+                                "Whether convolutions may be quantized. Disable it when the report "
+                                "says that they gain nothing."),
+    [QUANTIZE_LINEAR] = IN_CHOICE("quantize_linear", CHOICES("enable", "disable"),
+                                  "Whether linear layers may be quantized. Disable it when the "
+                                  "report says that they gain nothing."),
+    [CONV_MSE] = IN_FLOAT("conv_mse_threshold", 0.1, 0, 1, 0.01,
+                          "Largest error that a quantized convolution may cause alone, as mean "
+                          "squared error of the sampled latent. Higher is faster; 0 quantizes "
+                          "none, 1 all."),
+    [LINEAR_MSE] = IN_FLOAT("linear_mse_threshold", 0.1, 0, 1, 0.01,
+                            "The same for linear layers. The error of all layers together is held "
+                            "below the larger of the two."),
+    [DENSITY] =
+        IN_INT("compute_density_threshold", 300, 0, 100000, 1,
+               "Layers with less arithmetic than this, in FLOP a byte, stay as they are. "
+               "Lower it for more speed and less memory; small pictures need lower values."),
+    [POSITIVE] = IN_OBJECT("positive", "CONDITIONING",
+                           "A typical prompt to calibrate on. Without it the first sampling run "
+                           "calibrates.",
+                           .flags = GRAFT_INPUT_OPTIONAL),
+    [NEGATIVE] = IN_OBJECT("negative", "CONDITIONING", "The negative prompt to calibrate on.",
+                           .flags = GRAFT_INPUT_OPTIONAL),
+    [LATENT] = IN_OBJECT("latent_image", "LATENT",
+                         "A latent of the size to calibrate for: densities depend on it.",
+                         .flags = GRAFT_INPUT_OPTIONAL),
+    [STEPS] = IN_INT("steps", 20, 1, 10000, 0,
+                     "Steps of the calibration's samplings. Fewer calibrate faster; as many as "
+                     "will be used measure the error that will be seen.",
+                     .flags = GRAFT_INPUT_OPTIONAL),
+    [CFG] = IN_FLOAT("cfg", 8, 0, 100, 0.1,
+                     "Guidance while calibrating. Strong guidance enlarges errors: use the value "
+                     "of your sampler.",
+                     .flags = GRAFT_INPUT_OPTIONAL, .round = 0.01),
+    [SEED] = IN_INT("seed", 0, 0, 18446744073709551616.0, 0, "Noise to calibrate on.",
+                    .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_U64),
+    [PLAN_NAME] = IN_TEXT("plan_name", "",
+                          "Keeps the plan as quantization/NAME.json in the output folder, and "
+                          "uses it when it is there: thresholds then move without calibrating.",
+                          .flags = GRAFT_INPUT_OPTIONAL),
+    [RECALIBRATE] = IN_CHOICE("recalibrate", CHOICES("disable", "enable"),
+                              "Calibrates although there is a plan of that name, and replaces it. "
+                              "Needed once for other weights.",
+                              .flags = GRAFT_INPUT_OPTIONAL),
+    NULL};
+static const graft_output *const outputs[] = {
+    OUT("MODEL", "MODEL", "The model, with the chosen layers quantized."),
+    OUT("report", "STRING", "What was chosen and why, what it costs and brings."), NULL};
+
+/* Shows text or JSON under `key`. */
+static graft_status show(graft_call *c, const char *key, const char *text, bool quote)
+{
+    graft_str json = GRAFT_STR_INIT;
+    if (!c->self->ui) return GRAFT_OK;
+    if (quote)
+        graft_str_json(&json, text);
+    else
+        graft_str_puts(&json, text);
+    char *value = graft_str_take(&json);
+    graft_str_finish(&json);
+    if (!value) return graft_fail_nomem(&c->err, "the report");
+    c->self->ui->add(c->job, key, value);
+    graft_free(value);
+    return GRAFT_OK;
+}
+
+/* The path for plan `name`: beside the numbered name that the host would reserve, which checks the
+ * name and makes the folder. NULL without a name. */
+static graft_status plan_path(graft_call *c, char **path)
+{
+    const char *name = graft_arg_text(c, PLAN_NAME);
+    graft_output_file file = {NULL, NULL, NULL};
+    graft_str s = GRAFT_STR_INIT;
+    graft_status st;
+    if (!*name) return GRAFT_OK;
+    size_t n = strlen(name) - (graft_str_ends(name, ".json") ? strlen(".json") : 0);
+    if (strchr(name, '%') || n == 0 || n > 200 || strchr(name, '/'))
+        return graft_call_fail(c, PLAN_NAME, GRAFT_E_ARG, "plan_name %s is no name for a file",
+                               name);
+    graft_str_puts(&s, "quantization/");
+    graft_str_append(&s, name, n);
+    if (s.failed) {
+        st = graft_fail_nomem(&c->err, "a file's name");
+        goto out;
+    }
+    graft_call_blame(c, PLAN_NAME);
+    GRAFT_TRY(graft_output_reserve(c, "output", s.data, ".json", 0, 0, &file));
+    graft_call_blame(c, -1);
+    size_t folder = strlen(file.path) - strlen(file.name);
+    graft_str_finish(&s);
+    graft_str_append(&s, file.path, folder);
+    graft_str_append(&s, name, n);
+    graft_str_puts(&s, ".json");
+    *path = graft_str_take(&s);
+    if (!*path) st = graft_fail_nomem(&c->err, "a file's name");
+out:
+    graft_output_finish(c, &file);
+    graft_str_finish(&s);
+    return st;
+}
+
+static graft_quantize_options options_of(const graft_call *c, const char *path)
+{
+    return (graft_quantize_options){.bits = graft_arg_i64(c, BITS),
+                                    .conv = graft_arg_is(c, QUANTIZE_CONV, "enable"),
+                                    .linear = graft_arg_is(c, QUANTIZE_LINEAR, "enable"),
+                                    .conv_mse_threshold = graft_arg_f64(c, CONV_MSE),
+                                    .linear_mse_threshold = graft_arg_f64(c, LINEAR_MSE),
+                                    .compute_density_threshold = graft_arg_i64(c, DENSITY),
+                                    .positive = graft_arg_cond(c, POSITIVE),
+                                    .negative = graft_arg_cond(c, NEGATIVE),
+                                    .latent = graft_arg_latent(c, LATENT),
+                                    .steps = graft_arg_i64(c, STEPS),
+                                    .cfg = graft_arg_f64(c, CFG),
+                                    .seed = graft_arg_u64(c, SEED),
+                                    .plan_path = path,
+                                    .recalibrate = graft_arg_is(c, RECALIBRATE, "enable")};
+}
+
+static graft_status run(graft_call *c)
+{
+    graft_model *model = NULL;
+    graft_image *picture = NULL;
+    char *path = NULL, *report = NULL, *plan = NULL;
+    graft_status st;
+    GRAFT_TRY(plan_path(c, &path));
+    const graft_quantize_options options = options_of(c, path);
+    GRAFT_TRY(graft_model_quantize(graft_arg_model(c, MODEL), &options, &c->task, &model, &report,
+                                   &c->err));
+    GRAFT_TRY(graft_model_quantization(model, &plan, &picture, &c->err));
+    GRAFT_TRY(show(c, "text", report, true));
+    if (plan) GRAFT_TRY(show(c, "plan", plan, false));
+    if (picture) GRAFT_TRY(graft_pictures_save(c, picture, "temp", c->self->temp_prefix, 1));
+    GRAFT_TRY(graft_call_out_text(c, 1, report));
+    GRAFT_TRY(graft_call_out_model(c, 0, graft_model_retain(model)));
+out:
+    graft_model_release(model);
+    graft_image_release(picture);
+    graft_text_free(report);
+    graft_text_free(plan);
+    graft_free(path);
+    return st;
+}
+
+GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
+           .description = "Computes the layers that bear it in integers: faster with 8 bits, "
+                          "smaller with 4. Calibration measures every layer in two or three "
+                          "samplings; LoRAs, other weights and DeepCache go on working.");

@@ -1,0 +1,575 @@
+/* QuantizeModel as the engine offers it: calibration, plan files, and models that follow a plan. */
+#include <pthread.h>
+
+#include "base/file.h"
+#include "engine/api/quantize.h"
+#include "engine/image/metrics.h"
+#include "tests/engine/sample.h"
+
+static graft_engine *engine;
+enum { CALIBRATION_STEPS = 4, LATENT = 4 * 8 * 8 };
+
+typedef struct scene {
+    graft_model *model;
+    graft_cond *cond;
+    graft_latent *latent;
+} scene;
+
+static scene open_scene(const char *path)
+{
+    scene s = {.model = load_model(engine, path)};
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(sample_cond(s.model, &s.cond, &e), &e);
+    CHECK_OK(graft_latent_empty(64, 64, 1, &s.latent, &e), &e);
+    return s;
+}
+
+static void close_scene(scene *s)
+{
+    graft_latent_release(s->latent);
+    graft_cond_release(s->cond);
+    graft_model_release(s->model);
+}
+
+static graft_quantize_options options(const scene *s)
+{
+    return (graft_quantize_options){.bits = 8,
+                                    .conv = true,
+                                    .linear = true,
+                                    .conv_mse_threshold = 0.1,
+                                    .linear_mse_threshold = 0.1,
+                                    .positive = s->cond,
+                                    .negative = s->cond,
+                                    .latent = s->latent,
+                                    .steps = CALIBRATION_STEPS,
+                                    .cfg = 4};
+}
+
+static graft_model *quantize(const graft_model *m, const graft_quantize_options *o)
+{
+    graft_model *q = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_quantize(m, o, NULL, &q, NULL, &e), &e);
+    return q;
+}
+
+static void sampled(const graft_model *m, const scene *s, float out[LATENT])
+{
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t shape[4];
+    memset(out, 0, LATENT * sizeof *out);
+    CHECK_OK(sample_latent(m, s->cond, s->latent, "euler", 6, NULL, &l, &e), &e);
+    if (l) memcpy(out, graft_latent_data(l, shape), LATENT * sizeof *out);
+    graft_latent_release(l);
+}
+
+static bool same_latent(const float *a, const float *b)
+{
+    return memcmp(a, b, LATENT * sizeof *a) == 0;
+}
+
+static bool report_has(const graft_model *m, const char *words)
+{
+    graft_str s = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_quantizer_report(m, &s, &e), &e);
+    bool has = s.data && strstr(s.data, words);
+    if (!has) fprintf(stderr, "no \"%s\" in:\n%s\n", words, s.data ? s.data : "");
+    graft_str_finish(&s);
+    return has;
+}
+
+/* ------------------------------------------------------------------ calibration */
+
+static void measures_every_layer(void)
+{
+    scene s = open_scene(DEMO);
+    graft_quantize_options o = options(&s);
+    graft_model *q = quantize(s.model, &o), *again = quantize(s.model, &o);
+    const graft_quant_plan *p = q->quantizer->plan, *r = again->quantizer->plan;
+    CHECK(p && r && p->n == r->n);
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        CHECK((l->reason == GRAFT_QUANT_KEPT) == isnan(l->mse));
+        if (l->reason == GRAFT_QUANT_KEPT) continue;
+        CHECK(l->mse >= 0 && l->seconds > 0 && l->seconds_quantized > 0);
+        CHECK(l->mse == r->layer[i].mse);
+    }
+    CHECK(p->joint_mse > 0 && p->joint_mse < 0.1 && p->joint_psnr > 20);
+    CHECK(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0);
+    CHECK(graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN) > 100);
+    CHECK(q->quant.bits == 8 && s.model->quant.bits == 0);
+    CHECK(report_has(q, "joint error   MSE"));
+    CHECK(report_has(q, "predicted"));
+    graft_model_release(q);
+    graft_model_release(again);
+    close_scene(&s);
+}
+
+/* Every tenth layer quantized alone, against its estimate. */
+static void estimates_rank_as_samplings_do(void)
+{
+    scene s = open_scene(DEMO);
+    graft_quantize_options o = options(&s);
+    graft_model *q = quantize(s.model, &o);
+    graft_quant_plan *p = q->quantizer->plan;
+    float plain[LATENT], with[LATENT];
+    double real[64] = {0}, guess[64] = {0}, agree = 0, pairs = 0;
+    size_t n = 0;
+    sampled(s.model, &s, plain);
+    for (size_t i = 5; i < p->n && n < 64; i += 10) {
+        graft_model *one = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        if (isnan(p->layer[i].mse)) continue;
+        for (size_t k = 0; k < p->n; k++)
+            p->layer[k].reason = k == i ? GRAFT_QUANT_CHOSEN : GRAFT_QUANT_ERROR;
+        CHECK_OK(graft_model_with_plan(s.model, p, &one, &e), &e);
+        sampled(one, &s, with);
+        guess[n] = p->layer[i].mse;
+        real[n++] = graft_metric_mse(plain, with, LATENT);
+        graft_model_release(one);
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < i; k++, pairs++)
+            agree += (guess[i] < guess[k]) == (real[i] < real[k]);
+    printf("%zu layers, %.0f %% of pairs in the right order\n", n, 100 * agree / pairs);
+    CHECK(n > 12 && agree / pairs > 0.8);
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+static void thresholds_are_limits(void)
+{
+    scene s = open_scene(DEMO);
+    graft_quantize_options o = options(&s);
+    float plain[LATENT], with[LATENT];
+    sampled(s.model, &s, plain);
+    o.conv_mse_threshold = o.linear_mse_threshold = 0;
+    graft_model *none = quantize(s.model, &o);
+    CHECK_INT(graft_quant_plan_count(none->quantizer->plan, GRAFT_QUANT_CHOSEN), 0);
+    sampled(none, &s, with);
+    CHECK(same_latent(plain, with));
+    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    o.compute_density_threshold = 40;
+    graft_model *all = quantize(s.model, &o);
+    const graft_quant_plan *p = all->quantizer->plan;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason != GRAFT_QUANT_KEPT)
+            CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (p->layer[i].density >= 40));
+    o.compute_density_threshold = 0;
+    o.conv_mse_threshold = o.linear_mse_threshold = 1e-4;
+    graft_model *few = quantize(s.model, &o);
+    p = few->quantizer->plan;
+    size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+    CHECK(chosen > 0 && graft_quant_plan_count(p, GRAFT_QUANT_BACKED_OFF) > 0);
+    CHECK(p->joint_mse > 0 && p->joint_mse <= 1e-4);
+    graft_model_release(none);
+    graft_model_release(all);
+    graft_model_release(few);
+    close_scene(&s);
+}
+
+static void nothing_above_the_density(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    float plain[LATENT], with[LATENT];
+    o.compute_density_threshold = 100000;
+    graft_model *q = quantize(s.model, &o);
+    CHECK(report_has(q, "no layer reaches the density"));
+    CHECK(isnan(q->quantizer->plan->sampled)); /* nothing was sampled for it */
+    sampled(s.model, &s, plain);
+    sampled(q, &s, with);
+    CHECK(same_latent(plain, with));
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+static void four_bits(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    float plain[LATENT], with[LATENT];
+    o.bits = 4;
+    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    graft_model *q = quantize(s.model, &o);
+    CHECK_INT(q->quant.bits, 4);
+    sampled(s.model, &s, plain);
+    sampled(q, &s, with);
+    CHECK(!same_latent(plain, with));
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+/* ------------------------------------------------------------------ orders */
+
+static void any_order_gives_the_same(void)
+{
+    static const graft_compile_options compile = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
+    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0};
+    scene s = open_scene(DEMO);
+    graft_quantize_options o = options(&s);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *c = NULL, *d = NULL, *qc = NULL, *qd = NULL, *sw = NULL;
+    float one[LATENT], two[LATENT];
+    graft_model *q = quantize(s.model, &o);
+    CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
+    CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
+    graft_model *cq = quantize(c, &o);
+    sampled(cq, &s, one);
+    sampled(qc, &s, two);
+    CHECK(same_latent(one, two));
+    CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
+    sampled(sw, &s, two);
+    CHECK(same_latent(one, two));
+    CHECK_OK(graft_model_deepcache(s.model, &cache, &d, &e), &e);
+    CHECK_OK(graft_model_deepcache(q, &cache, &qd, &e), &e);
+    graft_model *dq = quantize(d, &o);
+    sampled(dq, &s, two);
+    CHECK(!same_latent(one, two));
+    sampled(qd, &s, one);
+    CHECK(same_latent(one, two));
+    CHECK(report_has(qd, "DeepCache     2 of 3 steps"));
+    graft_model *all[] = {q, c, d, qc, qd, sw, cq, dq};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) graft_model_release(all[i]);
+    close_scene(&s);
+}
+
+/* A model that waits takes what its first run finds, and gives that run's result ever after. */
+static void first_run_calibrates(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    float one[LATENT], two[LATENT], plain[LATENT];
+    char *json = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    o.positive = o.negative = NULL;
+    o.latent = NULL;
+    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    graft_model *q = quantize(s.model, &o);
+    CHECK_OK(graft_model_quantization(q, &json, NULL, &e), &e);
+    CHECK(!json && !q->quantizer->plan);
+    CHECK(report_has(q, "first sampling run"));
+    sampled(q, &s, one);
+    CHECK(q->quantizer->plan != NULL);
+    CHECK_OK(graft_model_quantization(q, &json, NULL, &e), &e);
+    CHECK(json && strstr(json, "graft-quantization-plan"));
+    sampled(q, &s, two);
+    sampled(s.model, &s, plain);
+    CHECK(same_latent(one, two) && !same_latent(one, plain));
+    graft_text_free(json);
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+typedef struct racer {
+    const scene *s;
+    const graft_model *m;
+    float out[LATENT];
+    graft_status st;
+} racer;
+
+static void *race(void *arg)
+{
+    racer *r = arg;
+    graft_latent *l = NULL;
+    int64_t shape[4];
+    graft_err e = GRAFT_ERR_INIT;
+    r->st = sample_latent(r->m, r->s->cond, r->s->latent, "euler", 3, NULL, &l, &e);
+    if (l) memcpy(r->out, graft_latent_data(l, shape), sizeof r->out);
+    graft_latent_release(l);
+    return NULL;
+}
+
+static void two_first_runs_calibrate_once(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    o.positive = o.negative = NULL;
+    o.latent = NULL;
+    graft_model *q = quantize(s.model, &o);
+    racer r[2] = {{.s = &s, .m = q}, {.s = &s, .m = q}};
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) CHECK(pthread_create(&t[i], NULL, race, &r[i]) == 0);
+    for (int i = 0; i < 2; i++) pthread_join(t[i], NULL);
+    CHECK(!r[0].st && !r[1].st && same_latent(r[0].out, r[1].out));
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+/* ------------------------------------------------------------------ plan files */
+
+typedef struct seen {
+    int phases;
+    uint64_t last;
+    bool fell, cancel;
+} seen;
+
+static void on_phase(void *ctx, const char *name)
+{
+    ((seen *)ctx)->phases += strcmp(name, "calibrate") == 0;
+}
+static void on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    seen *s = ctx;
+    if (total == 1000 && done < s->last) s->fell = true;
+    if (total == 1000) s->last = done;
+}
+static bool on_cancelled(void *ctx)
+{
+    seen *s = ctx;
+    return s->cancel && s->last > 400;
+}
+
+static graft_status with_plan(const scene *s, const graft_quantize_options *o, seen *watch,
+                              graft_model **out, graft_err *e)
+{
+    const graft_task task = {
+        .ctx = watch, .phase = on_phase, .progress = on_progress, .cancelled = on_cancelled};
+    *watch = (seen){.cancel = watch->cancel};
+    return graft_model_quantize(s->model, o, &task, out, NULL, e);
+}
+
+static void plans_are_kept(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    graft_model *first = NULL, *second = NULL, *third = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    seen watch = {0};
+    float one[LATENT], two[LATENT], plain[LATENT];
+    o.plan_path = temp_path("plan.json");
+    unlink(o.plan_path);
+    CHECK_OK(with_plan(&s, &o, &watch, &first, &e), &e);
+    CHECK(watch.phases == 1 && watch.last == 1000 && !watch.fell);
+    CHECK(graft_file_exists(o.plan_path));
+    CHECK_OK(with_plan(&s, &o, &watch, &second, &e), &e);
+    CHECK_INT(watch.phases, 0);
+    sampled(first, &s, one);
+    sampled(second, &s, two);
+    CHECK(same_latent(one, two));
+    CHECK(report_has(second, "of the sampled latent"));
+    graft_model_release(second);
+    /* Other thresholds choose anew from what was measured; without conditioning, too. */
+    o.conv_mse_threshold = o.linear_mse_threshold = 0;
+    o.positive = o.negative = NULL;
+    CHECK_OK(with_plan(&s, &o, &watch, &third, &e), &e);
+    CHECK_INT(watch.phases, 0);
+    sampled(third, &s, two);
+    sampled(s.model, &s, plain);
+    CHECK(same_latent(plain, two));
+    graft_model_release(third);
+    graft_model_release(first);
+    o.positive = o.negative = s.cond;
+    o.recalibrate = true;
+    CHECK_OK(with_plan(&s, &o, &watch, &first, &e), &e);
+    CHECK_INT(watch.phases, 1);
+    graft_model_release(first);
+    unlink(o.plan_path);
+    close_scene(&s);
+}
+
+/* SD1 with one weight doubled. */
+static const char *other_weights(void)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *made = copy_file(f, "model.diffusion_model.");
+    float *v =
+        (float *)made_find(made, "model.diffusion_model.input_blocks.1.0.in_layers.2.weight")->data;
+    v[0] *= 2;
+    const char *path = temp_path("other");
+    write_file(made, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    return path;
+}
+
+static void other_weights_are_refused(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *q = NULL, *swapped = NULL, *never = NULL;
+    o.plan_path = temp_path("weights.json");
+    unlink(o.plan_path);
+    q = quantize(s.model, &o);
+    const char *path = other_weights();
+    graft_model *other = load_model(engine, path);
+    CHECK_INT(graft_model_quantize(other, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
+    CHECK(!never && strstr(e.text, "other weights"));
+    o.bits = 4;
+    CHECK_INT(graft_model_quantize(s.model, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
+    CHECK(!never && strstr(e.text, "8 bits, not 4"));
+    o.bits = 8;
+    scene demo = open_scene(DEMO);
+    CHECK_INT(graft_model_quantize(demo.model, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
+    CHECK(!never && strstr(e.text, "architecture"));
+    close_scene(&demo);
+    /* Swapping keeps the choice and says what happened. */
+    CHECK_OK(graft_model_swap(q, path, true, NULL, &swapped, &e), &e);
+    CHECK(swapped->quant.bits == 8 && report_has(swapped, "requantized, same layers"));
+    o.recalibrate = true;
+    CHECK_OK(graft_model_quantize(other, &o, NULL, &never, NULL, &e), &e);
+    graft_model *all[] = {q, swapped, never, other};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+    unlink(path);
+    unlink(o.plan_path);
+    close_scene(&s);
+}
+
+/* ------------------------------------------------------------------ bad input */
+
+static void refused(const scene *s, const graft_quantize_options *o, const char *words)
+{
+    graft_model *q = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_status st = graft_model_quantize(s->model, o, NULL, &q, NULL, &e);
+    CHECK(st == GRAFT_E_ARG || st == GRAFT_E_FORMAT);
+    CHECK(!q && strstr(e.text, words));
+    if (!strstr(e.text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e.text);
+}
+
+static void bad_options(void)
+{
+    scene s = open_scene(SD1), wide = open_scene(DEMO);
+    const graft_quantize_options good = options(&s);
+    graft_quantize_options o = good;
+    static const int64_t bits[] = {5, 0, -8, 16, INT64_MAX};
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        o.bits = bits[i];
+        refused(&s, &o, "bits must be 4 or 8");
+    }
+    static const double thresholds[] = {NAN, -0.1, 1.1, INFINITY};
+    for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
+        o = good;
+        o.conv_mse_threshold = thresholds[i];
+        refused(&s, &o, "conv_mse_threshold");
+        o = good;
+        o.linear_mse_threshold = thresholds[i];
+        refused(&s, &o, "linear_mse_threshold");
+    }
+    o = good;
+    o.compute_density_threshold = -1;
+    refused(&s, &o, "compute_density_threshold");
+    o = good;
+    o.negative = NULL;
+    refused(&s, &o, "negative is missing");
+    o = good;
+    o.latent = NULL;
+    refused(&s, &o, "latent_image is missing");
+    o = good;
+    o.steps = 0;
+    refused(&s, &o, "steps");
+    o = good;
+    o.cfg = NAN;
+    refused(&s, &o, "cfg");
+    o = good;
+    o.positive = o.negative = wide.cond;
+    if (wide.model->arch.context_dim != s.model->arch.context_dim) refused(&s, &o, "width");
+    close_scene(&wide);
+    close_scene(&s);
+}
+
+static void bad_plan_files(void)
+{
+    static const char *const texts[] = {
+        "", "{", "[]", "{\"format\": \"graft-quantization-plan\", \"version\": 2}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 8}"};
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    o.plan_path = temp_path("bad.json");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        CHECK(graft_file_write(o.plan_path, texts[i], strlen(texts[i]), NULL) == GRAFT_OK);
+        refused(&s, &o, "bad.json");
+    }
+    unlink(o.plan_path);
+    close_scene(&s);
+}
+
+static void cancelled_in_the_middle(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    graft_model *q = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    seen watch = {.cancel = true};
+    o.plan_path = temp_path("cancelled.json");
+    CHECK_INT(with_plan(&s, &o, &watch, &q, &e), GRAFT_E_CANCEL);
+    CHECK(!q && !graft_file_exists(o.plan_path));
+    close_scene(&s);
+}
+
+static void memory_may_end_anywhere(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    o.steps = 1;
+    graft_model_release(quantize(s.model, &o)); /* graphs and kernels are there from now on */
+    int failures = 0;
+    for (int64_t at = 1; at < 100000; at += 1 + at / 12) {
+        graft_model *q = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        graft_alloc_fail_at(at);
+        graft_status st = graft_model_quantize(s.model, &o, NULL, &q, NULL, &e);
+        graft_alloc_fail_at(0);
+        CHECK((st == GRAFT_OK) == (q != NULL));
+        failures += st != GRAFT_OK;
+        graft_model_release(q);
+    }
+    CHECK(failures > 20);
+    close_scene(&s);
+}
+
+static void pictures_and_json(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    graft_model *q = quantize(s.model, &o);
+    graft_image *picture = NULL;
+    graft_quant_plan *p = NULL;
+    char *json = NULL;
+    int64_t shape[4];
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_quantization(q, &json, &picture, &e), &e);
+    CHECK_OK(graft_quant_plan_read(json, strlen(json), "plan", &p, &e), &e);
+    CHECK(p && p->n == q->quantizer->plan->n);
+    graft_image_data(picture, shape);
+    CHECK(shape[1] > 300 && shape[2] > 300);
+    graft_quant_plan_destroy(p);
+    graft_image_release(picture);
+    graft_text_free(json);
+    CHECK_OK(graft_model_quantization(s.model, &json, &picture, &e), &e);
+    CHECK(!json && !picture);
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+int main(void)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        engine = make_engine(backends[i]);
+        if (!engine) return test_end();
+        printf("backend %s\n", backends[i]);
+        if (i == 1) {
+            RUN(measures_every_layer);
+            RUN(estimates_rank_as_samplings_do);
+            RUN(thresholds_are_limits);
+            RUN(any_order_gives_the_same);
+        } else {
+            RUN(bad_options);
+            RUN(bad_plan_files);
+            RUN(memory_may_end_anywhere);
+        }
+        RUN(nothing_above_the_density);
+        RUN(four_bits);
+        RUN(first_run_calibrates);
+        RUN(two_first_runs_calibrate_once);
+        RUN(plans_are_kept);
+        RUN(other_weights_are_refused);
+        RUN(cancelled_in_the_middle);
+        RUN(pictures_and_json);
+        graft_engine_destroy(engine);
+    }
+    return test_end();
+}
