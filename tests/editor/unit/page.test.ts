@@ -157,6 +157,18 @@ test("a run from its events", () => {
   assert.equal(fraction(run, 4), 1)
 })
 
+test("a blocked node is told of, and the run goes on", () => {
+  const run = createRun("p", 0)
+  apply(run, "executing", { node: "1" }, 1)
+  const data = { node_id: "2", node_type: "SaveImage", exception_message: "Not today\n" }
+  apply(run, "execution_error", { ...data, exception_type: "ExecutionBlocked" }, 2)
+  assert.equal(run.state, "running")
+  apply(run, "execution_success", {}, 3)
+  assert.equal(run.state, "success")
+  assert.equal(run.error, undefined)
+  assert.deepEqual(run.blocked, [{ node: "2", type: "SaveImage", message: "Not today" }])
+})
+
 test("a run that fails, and one that is stopped", () => {
   const bad = createRun("p", 0)
   apply(bad, "executing", { node: "2" }, 1)
