@@ -381,6 +381,16 @@ test("plans: what thresholds choose and what that brings", () => {
 test("plans that are none", () => {
   for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7])
     assert.equal(parsePlan(bad), null)
+  // Times that were measured count more than work.
+  const timed = parsePlan({
+    layers: [
+      { name: "a", kind: "conv", density: 500, mse: 0, flops: 1, seconds: 4, seconds_quantized: 1 },
+      { name: "b", kind: "linear", density: 9, mse: 0, flops: 9, seconds: 2, seconds_quantized: 9 },
+    ],
+    time: { step: 8 },
+  })!
+  assert.equal(predict(timed, all).speedup, 8 / 5)
+  assert.equal(predict(timed, { ...all, density: 0 }).speedup, 8 / 12)
   const odd = parsePlan({ layers: [null, { name: "x", density: "NaN", mse: -1, flops: null }] })!
   assert.deepEqual([odd.layers.length, odd.layers[0].density, odd.layers[0].mse], [1, 0, 0])
   const empty = parsePlan({ layers: [] })!
