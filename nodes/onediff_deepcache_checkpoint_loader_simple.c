@@ -21,7 +21,7 @@ static graft_status run(graft_call *c)
 {
     const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
     graft_booster *b = NULL;
-    graft_status st = graft_booster_create(&options, &b, &c->err);
+    graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
     if (st == GRAFT_OK)
         st = graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
     graft_booster_release(b);
