@@ -162,6 +162,25 @@ graft_status graft_booster_run_parts(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_booster(c, 0, "CUSTOM_BOOSTER", made);
 }
 
+#define OUTPUT(name_, tooltip_)                                                                    \
+    {                                                                                              \
+        .size = sizeof(graft_output), .name = (name_), .type = (name_), .tooltip = (tooltip_)      \
+    }
+const graft_output graft_booster_model = OUTPUT("MODEL", "The compiled diffusion model.");
+const graft_output graft_booster_clip = OUTPUT("CLIP", "The text encoder, for prompts.");
+const graft_output graft_booster_vae = OUTPUT("VAE", "Turns pictures into latents and back.");
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices(h, "checkpoints");
+}
+QUERY_CHOICES()
+const void *graft_booster_loader_query(const char *id)
+{
+    return query(id);
+}
+
 graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b)
 {
     graft_engine *engine;

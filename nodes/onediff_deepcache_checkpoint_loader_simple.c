@@ -12,10 +12,8 @@ static const graft_input *const inputs[] = {[CKPT_NAME] = &graft_booster_ckpt_na
                                             [START] = &graft_booster_start,
                                             [END] = &graft_booster_end,
                                             NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The compiled diffusion model."),
-    OUT("CLIP", "CLIP", "The text encoder, for prompts."),
-    OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
+static const graft_output *const outputs[] = {&graft_booster_model, &graft_booster_clip,
+                                              &graft_booster_vae, NULL};
 
 static graft_status run(graft_call *c)
 {
@@ -28,17 +26,10 @@ static graft_status run(graft_call *c)
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
-QUERY_CHOICES()
-
 GRAFT_NODE(onediff_deepcache_checkpoint_loader_simple,
            .id = "OneDiffDeepCacheCheckpointLoaderSimple",
            .title = "Load Checkpoint - OneDiff DeepCache", .category = "OneDiff/Loaders",
            .flags = GRAFT_NODE_DEPRECATED,
            .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
                           "Compile Model and DeepCache behind it.",
-           .query = query);
+           .query = graft_booster_loader_query);

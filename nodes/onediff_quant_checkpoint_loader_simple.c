@@ -5,10 +5,8 @@
 enum { CKPT_NAME, VAE_SPEEDUP };
 static const graft_input *const inputs[] = {
     [CKPT_NAME] = &graft_booster_ckpt_name, [VAE_SPEEDUP] = &graft_booster_vae_speedup, NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The compiled diffusion model."),
-    OUT("CLIP", "CLIP", "The text encoder, for prompts."),
-    OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
+static const graft_output *const outputs[] = {&graft_booster_model, &graft_booster_clip,
+                                              &graft_booster_vae, NULL};
 
 static graft_status run(graft_call *c)
 {
@@ -22,16 +20,9 @@ static graft_status run(graft_call *c)
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
-QUERY_CHOICES()
-
 GRAFT_NODE(onediff_quant_checkpoint_loader_simple, .id = "OneDiffQuantCheckpointLoaderSimple",
            .title = "Load Checkpoint - OneDiff Quant", .category = "OneDiff/Loaders",
            .flags = GRAFT_NODE_DEPRECATED,
            .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
                           "Compile Model and Quantize Model behind it.",
-           .query = query);
+           .query = graft_booster_loader_query);
