@@ -11,9 +11,12 @@ struct graft_booster {
     atomic_size_t refs;
     bool has_deepcache;
     graft_deepcache_options deepcache; /* its texts are constants */
+    bool has_quantize;
+    graft_quantize_options quantize;
 };
 
-graft_status graft_booster_create(const graft_deepcache_options *deepcache, graft_booster **out,
+graft_status graft_booster_create(const graft_deepcache_options *deepcache,
+                                  const graft_quantize_options *quantize, graft_booster **out,
                                   graft_err *e)
 {
     graft_booster *b = graft_calloc(1, sizeof *b);
@@ -22,6 +25,8 @@ graft_status graft_booster_create(const graft_deepcache_options *deepcache, graf
     atomic_init(&b->refs, 1);
     b->has_deepcache = deepcache != NULL;
     if (deepcache) b->deepcache = *deepcache;
+    b->has_quantize = quantize != NULL;
+    if (quantize) b->quantize = *quantize;
     return GRAFT_OK;
 }
 
@@ -46,14 +51,20 @@ graft_status graft_booster_apply(const graft_booster *b, const graft_model *m,
                                  const graft_task *task, graft_model **out, graft_err *e)
 {
     const graft_compile_options options = usual_options();
-    graft_model *compiled = NULL;
-    graft_status st = graft_model_compile(m, &options, task, &compiled, e);
-    if (st != GRAFT_OK || !b || !b->has_deepcache) {
-        *out = compiled;
-        return st;
+    graft_model *now = NULL, *next = NULL;
+    graft_status st = graft_model_compile(m, &options, task, &now, e);
+    if (st == GRAFT_OK && b && b->has_quantize) {
+        st = graft_model_quantize(now, &b->quantize, task, &next, NULL, e);
+        graft_model_release(now);
+        now = next;
+        next = NULL;
     }
-    st = graft_model_deepcache(compiled, &b->deepcache, out, e);
-    graft_model_release(compiled);
+    if (st == GRAFT_OK && b && b->has_deepcache) {
+        st = graft_model_deepcache(now, &b->deepcache, &next, e);
+        graft_model_release(now);
+        now = next;
+    }
+    *out = now;
     return st;
 }
 
@@ -105,6 +116,12 @@ graft_deepcache_options graft_booster_read(const graft_call *c, int first)
                                      .schedule = "uniform"};
 }
 
+const graft_input graft_booster_quantization = {.size = sizeof(graft_input),
+                                                .name = "quantization_booster",
+                                                .type = "QuantizationBooster",
+                                                .kind = GRAFT_OBJECT,
+                                                .tooltip = "Options of a quantization booster.",
+                                                .flags = GRAFT_INPUT_OPTIONAL};
 const graft_input graft_booster_deepcache = {.size = sizeof(graft_input),
                                              .name = "deepcache_booster",
                                              .type = "DeepCacheBooster",
@@ -119,15 +136,49 @@ const graft_input graft_booster_torchcompile = {
     .tooltip = "Has no effect: Graft compiles every model itself.",
     .flags = GRAFT_INPUT_OPTIONAL};
 
-enum { DEEPCACHE, TORCHCOMPILE };
+graft_quantize_options graft_booster_quantize(bool conv, bool linear, int64_t density)
+{
+    return (graft_quantize_options){.bits = 8,
+                                    .conv = conv,
+                                    .linear = linear,
+                                    .conv_mse_threshold = 0.1,
+                                    .linear_mse_threshold = 0.1,
+                                    .compute_density_threshold = density,
+                                    .steps = 20,
+                                    .cfg = 8};
+}
+
+enum { QUANTIZATION, DEEPCACHE, TORCHCOMPILE };
 graft_status graft_booster_run_parts(graft_call *c)
 {
-    graft_booster *deepcache = graft_arg_booster(c, DEEPCACHE);
-    if (!deepcache && !graft_arg_booster(c, TORCHCOMPILE))
+    const graft_booster *q = graft_arg_booster(c, QUANTIZATION);
+    const graft_booster *d = graft_arg_booster(c, DEEPCACHE);
+    graft_booster *made = NULL;
+    if (!q && !d && !graft_arg_booster(c, TORCHCOMPILE))
         return graft_call_fail(c, DEEPCACHE, GRAFT_E_ARG, "connect at least one booster");
-    graft_booster *made = graft_booster_retain(deepcache);
-    graft_status st = made ? GRAFT_OK : graft_booster_create(NULL, &made, &c->err);
+    graft_status st =
+        graft_booster_create(d && d->has_deepcache ? &d->deepcache : NULL,
+                             q && q->has_quantize ? &q->quantize : NULL, &made, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_booster(c, 0, "CUSTOM_BOOSTER", made);
+}
+
+#define OUTPUT(name_, tooltip_)                                                                    \
+    {                                                                                              \
+        .size = sizeof(graft_output), .name = (name_), .type = (name_), .tooltip = (tooltip_)      \
+    }
+const graft_output graft_booster_model = OUTPUT("MODEL", "The compiled diffusion model.");
+const graft_output graft_booster_clip = OUTPUT("CLIP", "The text encoder, for prompts.");
+const graft_output graft_booster_vae = OUTPUT("VAE", "Turns pictures into latents and back.");
+
+static char **list(const graft_host *h, const char *input)
+{
+    (void)input;
+    return graft_files_choices(h, "checkpoints");
+}
+QUERY_CHOICES()
+const void *graft_booster_loader_query(const char *id)
+{
+    return query(id);
 }
 
 graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b)

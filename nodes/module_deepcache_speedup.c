@@ -21,7 +21,7 @@ static graft_status run(graft_call *c)
     graft_booster *b = NULL;
     graft_model *model = NULL;
     graft_call_phase(c, "compile");
-    graft_status st = graft_booster_create(&options, &b, &c->err);
+    graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
     if (st == GRAFT_OK)
         st = graft_booster_apply(b, graft_arg_model(c, MODEL), &c->task, &model, &c->err);
     graft_booster_release(b);

@@ -10,10 +10,8 @@ static const graft_input *const inputs[] = {
                                  "What to add to compiling; nothing when not connected.",
                                  .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The compiled diffusion model."),
-    OUT("CLIP", "CLIP", "The text encoder, for prompts."),
-    OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
+static const graft_output *const outputs[] = {&graft_booster_model, &graft_booster_clip,
+                                              &graft_booster_vae, NULL};
 
 static graft_status run(graft_call *c)
 {
@@ -21,16 +19,9 @@ static graft_status run(graft_call *c)
                               graft_arg_booster(c, CUSTOM_BOOSTER));
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
-QUERY_CHOICES()
-
 GRAFT_NODE(onediff_checkpoint_loader_simple, .id = "OneDiffCheckpointLoaderSimple",
            .title = "Load Checkpoint - OneDiff", .category = "OneDiff/Loaders",
            .flags = GRAFT_NODE_DEPRECATED,
            .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
                           "Compile Model and Compile VAE behind it.",
-           .query = query);
+           .query = graft_booster_loader_query);

@@ -12,28 +12,19 @@ static const graft_input *const inputs[] = {[CKPT_NAME] = &graft_booster_ckpt_na
                                             [START] = &graft_booster_start,
                                             [END] = &graft_booster_end,
                                             NULL};
-static const graft_output *const outputs[] = {
-    OUT("MODEL", "MODEL", "The compiled diffusion model."),
-    OUT("CLIP", "CLIP", "The text encoder, for prompts."),
-    OUT("VAE", "VAE", "Turns pictures into latents and back."), NULL};
+static const graft_output *const outputs[] = {&graft_booster_model, &graft_booster_clip,
+                                              &graft_booster_vae, NULL};
 
 static graft_status run(graft_call *c)
 {
     const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
     graft_booster *b = NULL;
-    graft_status st = graft_booster_create(&options, &b, &c->err);
+    graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
     if (st == GRAFT_OK)
         st = graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
     graft_booster_release(b);
     return st;
 }
-
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
-QUERY_CHOICES()
 
 GRAFT_NODE(onediff_deepcache_checkpoint_loader_simple,
            .id = "OneDiffDeepCacheCheckpointLoaderSimple",
@@ -41,4 +32,4 @@ GRAFT_NODE(onediff_deepcache_checkpoint_loader_simple,
            .flags = GRAFT_NODE_DEPRECATED,
            .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
                           "Compile Model and DeepCache behind it.",
-           .query = query);
+           .query = graft_booster_loader_query);

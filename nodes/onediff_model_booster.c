@@ -2,8 +2,8 @@
 #include "nodes/booster.h"
 #include "nodes/node.h"
 
-static const graft_input *const inputs[] = {&graft_booster_deepcache, &graft_booster_torchcompile,
-                                            NULL};
+static const graft_input *const inputs[] = {&graft_booster_quantization, &graft_booster_deepcache,
+                                            &graft_booster_torchcompile, NULL};
 static const graft_output *const outputs[] = {
     OUT("CUSTOM_BOOSTER", "CUSTOM_BOOSTER", "For Model Speedup and OneDiff's loader."), NULL};
 

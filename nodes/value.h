@@ -16,7 +16,8 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_LATENT,
     GRAFT_VALUE_IMAGE,
     GRAFT_VALUE_MASK,
-    GRAFT_VALUE_DEEPCACHE_BOOSTER, /* these three hold a graft_booster */
+    GRAFT_VALUE_QUANTIZATION_BOOSTER, /* these four hold a graft_booster */
+    GRAFT_VALUE_DEEPCACHE_BOOSTER,
     GRAFT_VALUE_TORCHCOMPILE_BOOSTER,
     GRAFT_VALUE_CUSTOM_BOOSTER,
     GRAFT_VALUE_KINDS

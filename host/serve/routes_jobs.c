@@ -144,7 +144,8 @@ static void on_row(void *ctx, const graft_store_row *row)
     put_time(t, "create_time", row->created);
     put_time(t, "execution_start_time", row->started);
     put_time(t, "execution_end_time", row->ended);
-    put_error(t, row->messages);
+    /* A run that succeeded may have told of blocked nodes. */
+    put_error(t, strcmp(status_of(row), "completed") == 0 ? NULL : row->messages);
     put_outputs(t, row->outputs);
     put_workflow_id(t, row->extra);
     graft_str_puts(t, ",\"progress\":");

@@ -165,8 +165,10 @@ static void put_where(graft_str *sql, const graft_store_query *q)
     static const char *const kind[] = {
         "state = 0", "state = 1", "(state = 2 AND status = 'success')",
         "(state = 2 AND status = 'error')", "(state = 2 AND status = 'interrupted')"};
-    graft_str_puts(sql, " WHERE (?1 IS NULL OR id = ?1) AND (?2 IS NULL OR "
-                        "json_extract(extra, '$.extra_pnginfo.workflow.id') = ?2)");
+    /* Only what is asked for, so that an index serves it: a history may be large. */
+    graft_str_puts(sql, q->id ? " WHERE id = ?1" : " WHERE 1");
+    if (q->workflow)
+        graft_str_puts(sql, " AND json_extract(extra, '$.extra_pnginfo.workflow.id') = ?2");
     if (!q->kinds) return;
     const char *glue = " AND (";
     for (uint32_t i = 0; i < sizeof kind / sizeof *kind; i++)
@@ -182,8 +184,8 @@ static graft_status prepare(graft_store *s, graft_str *text, const graft_store_q
 {
     if (text->failed) return graft_fail_nomem(e, "a query");
     if (sqlite3_prepare_v2(s->db, text->data, -1, q, NULL)) return graft_sql__fail(s, e);
-    graft_sql__text(*q, 1, query->id);
-    graft_sql__text(*q, 2, query->workflow);
+    if (query->id) graft_sql__text(*q, 1, query->id);
+    if (query->workflow) graft_sql__text(*q, 2, query->workflow);
     return GRAFT_OK;
 }
 
@@ -232,13 +234,21 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     sqlite3_finalize(q);
     q = NULL;
     graft_str_finish(&sql);
+    /* The inner query finds the rows by an index alone; only those of the answer are read. Jobs are
+     * numbered as they are created. */
+    graft_str order = GRAFT_STR_INIT;
+    const char *way = query->ascending ? "ASC" : "DESC";
+    graft_str_printf(&order, " ORDER BY %s%s%sseq %s", query->by_duration ? "ended - started " : "",
+                     query->by_duration ? way : "", query->by_duration ? ", " : "", way);
     graft_str_puts(&sql, "SELECT id, client, prompt, extra, status, messages, outputs, state, "
-                         "number, created, started, ended FROM job");
+                         "number, created, started, ended FROM job WHERE seq IN (SELECT seq FROM "
+                         "job");
     put_where(&sql, query);
-    graft_str_printf(&sql, " ORDER BY %s %s, seq %s LIMIT %lld OFFSET %lld",
-                     query->by_duration ? "ended - started" : "created",
-                     query->ascending ? "ASC" : "DESC", query->ascending ? "ASC" : "DESC",
-                     (long long)query->limit, (long long)query->offset);
+    graft_str_printf(&sql, "%s LIMIT %lld OFFSET %lld)%s", order.data ? order.data : "",
+                     (long long)query->limit, (long long)query->offset,
+                     order.data ? order.data : "");
+    sql.failed |= order.failed;
+    graft_str_finish(&order);
     GRAFT_TRY(prepare(s, &sql, query, &q, e));
     st = each_row(s, q, row, ctx, e);
 out:

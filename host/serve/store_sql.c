@@ -10,13 +10,17 @@ static const char schema[] =
     " status TEXT, messages TEXT, outputs TEXT, meta TEXT, finished INTEGER,"
     " bytes INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS job_waiting ON job(state, number, seq) WHERE state < 2;"
-    "CREATE INDEX IF NOT EXISTS job_history ON job(finished) WHERE state = 2;"
+    /* In the order of the history; with what is counted, so that the totals, which are made at
+     * every start, are had without reading the rows. */
+    "CREATE INDEX IF NOT EXISTS job_history ON job(state, finished, bytes, status);"
     "CREATE TABLE IF NOT EXISTS setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
     "PRAGMA user_version = 1;";
 
 #define HISTORY_COLUMNS                                                                            \
     "id, number, prompt, extra, targets, outputs, status, messages, meta, finished"
 
+/* A partial index is used only where its condition stands in the query word by word: hence the
+ * "state < 2" behind a "state = 0". */
 static const char *const sql[GRAFT_SQL_COUNT] = {
     [GRAFT_SQL_BEGIN] = "BEGIN IMMEDIATE",
     [GRAFT_SQL_COMMIT] = "COMMIT",
@@ -26,7 +30,7 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
     [GRAFT_SQL_STATE] = "SELECT state FROM job WHERE id = ?",
     [GRAFT_SQL_NEXT] =
         "UPDATE job SET state = 1, started = ? WHERE seq = (SELECT seq FROM job WHERE"
-        " state = 0 ORDER BY number, seq LIMIT 1) RETURNING seq, number, id, client,"
+        " state = 0 AND state < 2 ORDER BY number, seq LIMIT 1) RETURNING seq, number, id, client,"
         " prompt, extra, targets, created, bytes",
     [GRAFT_SQL_FINISH] = "UPDATE job SET state = 2, status = ?, messages = ?, outputs = ?,"
                          " meta = ?, ended = ?, finished = ?, bytes = bytes + ? WHERE id = ? AND"
@@ -42,7 +46,7 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
     [GRAFT_SQL_HISTORY_RANGE] = "SELECT " HISTORY_COLUMNS " FROM job WHERE state = 2"
                                 " ORDER BY finished LIMIT ? OFFSET ?",
     [GRAFT_SQL_HISTORY_ONE] = "SELECT " HISTORY_COLUMNS " FROM job WHERE state = 2 AND id = ?",
-    [GRAFT_SQL_RUNNING] = "SELECT id, started FROM job WHERE state = 1",
+    [GRAFT_SQL_RUNNING] = "SELECT id, started FROM job WHERE state = 1 AND state < 2",
     [GRAFT_SQL_TOTALS] =
         "SELECT state, COUNT(*), SUM(bytes), MAX(finished) FROM job GROUP BY state",
     [GRAFT_SQL_SETTING_SET] = "INSERT INTO setting VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET"

@@ -11,7 +11,7 @@
 
 static fake_host host;
 static graft_arg model[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
-static graft_arg deepcache[4], booster[4]; /* OneDiff's */
+static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -35,6 +35,7 @@ static void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "MASK") == 0) in[i] = mask[0];
         if (strcmp(t, "DeepCacheBooster") == 0) in[i] = deepcache[0];
+        if (strcmp(t, "QuantizationBooster") == 0) in[i] = quantizer[0];
         if (strcmp(t, "CUSTOM_BOOSTER") == 0) in[i] = booster[0];
     }
 }
@@ -77,6 +78,10 @@ static void make_inputs(void)
     fake_host_defaults(n, in);
     set_i(n, in, "cache_interval", 5), set_i(n, in, "end_step", 9);
     CHECK_INT(run_with("OneFlowDeepcacheBooster", in, deepcache), GRAFT_OK);
+    n = fake_host_node("OneDiffOnlineQuantizationBooster");
+    fake_host_defaults(n, in);
+    set_i(n, in, "quantized_linear_percentage", 0);
+    CHECK_INT(run_with("OneDiffOnlineQuantizationBooster", in, quantizer), GRAFT_OK);
     connect(fake_host_node("OneDiffModelBooster"), in);
     CHECK_INT(run_with("OneDiffModelBooster", in, booster), GRAFT_OK);
     m = mask[0];
@@ -126,9 +131,13 @@ static void loaders_pass_files_on(void)
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
 }
 
-#define USUAL   " auto fast auto memory=0 cache=1 tile=1 0x0x0\n"
-#define BOOSTED "compile model" USUAL "deepcache 5 0.1 [0,9) uniform 0\n"
-#define DEEP    "compile model" USUAL "deepcache 3 0.1 [0,1000) uniform 0\n"
+#define USUAL " auto fast auto memory=0 cache=1 tile=1 0x0x0\n"
+#define DEEP  "compile model" USUAL "deepcache 3 0.1 [0,1000) uniform 0\n"
+
+#define QUANTIZED(conv, linear, density)                                                           \
+    "quantize 8 conv=" conv ",0.1 linear=" linear ",0.1 density=" density                          \
+    " two=0 latent=0 steps=20 cfg=8 seed=0 plan=none again=0\n"
+#define BOOSTED "compile model" USUAL QUANTIZED("1", "0", "100") "deepcache 5 0.1 [0,9) uniform 0\n"
 
 static void edit_no_booster(const graft_node *n, graft_arg *in)
 {
@@ -141,6 +150,7 @@ static void edit_loader(const graft_node *n, graft_arg *in)
 static void edit_no_parts(const graft_node *n, graft_arg *in)
 {
     memset(&in[fake_host_input(n, "deepcache_booster")], 0, sizeof *in);
+    memset(&in[fake_host_input(n, "quantization_booster")], 0, sizeof *in);
 }
 static void onediff_names_do_what_ours_do(void)
 {
@@ -153,6 +163,9 @@ static void onediff_names_do_what_ours_do(void)
     expect("OneDiffDeepCacheCheckpointLoaderSimple", NULL, "checkpoint file.safetensors\n" DEEP,
            "load ");
     expect("ModuleDeepCacheSpeedup", NULL, DEEP, "compile ");
+    expect("OneDiffQuantCheckpointLoaderSimple", NULL,
+           "checkpoint file.safetensors\ncompile model" USUAL QUANTIZED("1", "1", "900"), "load ");
+    expect("OneDiffOnlineQuantizationBooster", NULL, "", "");
     expect("OneDiffApplyModelBooster", NULL, "", "");
     expect("BatchSizePatcher", NULL, "", "");
 }
@@ -562,7 +575,8 @@ int main(void)
     }
     fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
-    fake_host_release(deepcache, 4), fake_host_release(booster, 4);
+    fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
+    fake_host_release(booster, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

@@ -241,8 +241,8 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
     graft_model *q = NULL;
     graft_status st = make_model(&q, e);
     if (st != GRAFT_OK) return st;
-    *report = graft_strdup("a \"report\"");
-    if (!*report) {
+    if (report) *report = graft_strdup("a \"report\"");
+    if (report && !*report) {
         graft_model_release(q);
         return graft_fail_nomem(e, "report");
     }

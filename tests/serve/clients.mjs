@@ -12,7 +12,8 @@ const require = createRequire(path.join(where, 'package.json'));
 globalThis.WebSocket ??= require('ws').WebSocket;
 
 const isPng = (bytes) => Buffer.from(bytes).subarray(1, 4).toString() === 'PNG';
-const limit = (promise, what, ms = 20000) => Promise.race([promise,
+const patience = Math.min(100000, 20000 * Number(process.env.GRAFT_SLOW ?? 1));
+const limit = (promise, what, ms = patience) => Promise.race([promise,
   new Promise((_, fail) => setTimeout(() => fail(new Error(`${what}: no answer in ${ms} ms`)), ms).unref())]);
 
 async function comfyUiClient(s, prompt) {

@@ -149,6 +149,39 @@ async function sockets() {
   w.close();
 }
 
+// Frames at random, by a fixed seed: good ones, cut ones, with wrong lengths, opcodes and masks; and
+// requests that are damaged in one place.
+async function storm() {
+  let state = 20261121;
+  const random = (n) => { state = (Math.imul(state, 1664525) + 1013904223) >>> 0; return Math.floor(state / 2 ** 32 * n); };
+  const texts = ['{"type":"feature_flags","data":{"supports_preview_metadata":true}}', '{"type":"feature_flags"}', '{"type":7}', '[[]]', '',
+    '{"type":"feature_flags","data":[1e999]}', '\u0000', 'x'.repeat(200), '{"a":'.repeat(50)];
+  const rounds = process.env.GRAFT_LOAD === 'full' ? 2000 : 200;
+  for (let i = 0; i < rounds; i++) {
+    const w = new Socket(s, `?clientId=storm${random(4)}`);
+    await w.opened;
+    for (let k = random(6) + 1; k > 0; k--) {
+      const payload = Buffer.from(texts[random(texts.length)]);
+      const head = Buffer.from([random(8) ? 0x80 | (random(3) ? 1 : random(16)) : random(256), random(8) ? 0x80 | Math.min(payload.length, 125) : random(256)]);
+      const mask = Buffer.from([random(256), random(256), random(256), random(256)]);
+      const frame = Buffer.concat([head, mask, payload.subarray(0, 125).map((b, at) => b ^ mask[at & 3])]);
+      if (!random(4) && frame.length) frame[random(frame.length)] ^= 1 << random(8);
+      w.socket.write(random(5) ? frame : frame.subarray(0, random(frame.length + 1)));
+    }
+    if (random(2)) w.socket.end();
+    else setTimeout(() => w.socket.destroy(), random(20));
+    if (i % 50 === 49) await alive(`${i + 1} sockets with random frames`);
+  }
+  const body = JSON.stringify({ prompt: picture(1, 'storm/a', 8, 8), client_id: 'storm0', number: 1, extra_data: { extra_pnginfo: { workflow: {} } } });
+  const whole = Buffer.from(head('POST', '/prompt', [`Host: ${s.host}`, 'Connection: close', `Content-Length: ${body.length}`], body));
+  await Promise.all(Array.from({ length: rounds }, async () => {
+    const bytes = Buffer.from(whole);
+    for (let k = random(3); k >= 0; k--) bytes[random(bytes.length)] = random(256);
+    await raw(s, bytes.toString('latin1'), 300);
+  }));
+  await alive('damaged requests');
+}
+
 // Many connections that say nothing do not keep others out. 10 000 of them where the limit of open
 // files allows that, with GRAFT_LOAD=full.
 async function crowd() {
@@ -235,7 +268,7 @@ async function tls() {
   fs.rmSync(dir, { recursive: true });
 }
 
-for (const test of [sites, http, json, paths, sockets, crowd, token, tls]) await test();
+for (const test of [sites, http, json, paths, sockets, storm, crowd, token, tls]) await test();
 equal((await s.stop()).code, 0, 'the server ends in order');
 check(!fs.existsSync('/tmp/graft-outside_00001_.png'), 'no file outside');
 fs.rmSync(s.dir, { recursive: true });

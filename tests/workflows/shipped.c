@@ -80,7 +80,8 @@ static void both_formats_give_the_same_picture(void)
 /* Workflows with OneDiff's names run, and give what Graft's own nodes give. */
 static void onediff_names_work(void)
 {
-    static const char *const name[] = {"speedup", "loader", "deepcache-loader", "deepcache-module"};
+    static const char *const name[] = {"speedup",          "loader",       "deepcache-loader",
+                                       "deepcache-module", "quantization", "quantization-loader"};
     const char *const set[] = {TINY("sd1"), "5.steps=4", NULL};
     process own = {.output = "shipped/own"};
     process_workflow(&own, "workflows/deepcache.json", set);

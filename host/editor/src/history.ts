@@ -10,7 +10,9 @@ import { promptTitle } from "./queue"
 const SHOWN = 64
 
 export function picturesOf(entry: HistoryEntry): FileRef[] {
-  return Object.values(entry.outputs ?? {}).flatMap((output) =>
+  // A picture of a plan is no result of the workflow.
+  const outputs = Object.values(entry.outputs ?? {}).filter((output) => !output.plan)
+  return outputs.flatMap((output) =>
     [...(output.images ?? []), ...(output.gifs ?? [])].filter((file) => file?.filename),
   )
 }
@@ -96,7 +98,9 @@ export class HistoryPanel {
     const files = picturesOf(entry)
     const { started, ms } = timesOf(entry)
     const messages = entry.status?.messages ?? []
-    const failure = messages.find(([type]) => type === "execution_error")?.[1]
+    const failure = messages.find(
+      ([type, data]) => type === "execution_error" && data?.exception_type !== "ExecutionBlocked",
+    )?.[1]
     const interrupted = messages.some(([type]) => type === "execution_interrupted")
     const state = failure ? "failed" : interrupted ? "interrupted" : ""
     const title = promptTitle(entry.prompt)

@@ -395,7 +395,9 @@ function showFaults(faults: Fault[]) {
       }),
     ),
   )
-  if (runner.run?.state === "error") box.querySelector("h2")!.textContent = "The run failed"
+  const title = box.querySelector("h2")!
+  if (runner.run?.state === "error") title.textContent = "The run failed"
+  if (runner.run?.state === "success") title.textContent = "Parts of the workflow were held up"
   byId("stage").append(box)
 }
 

@@ -7,6 +7,8 @@ export interface PlanLayer {
   mse: number // of the latent, caused by quantizing this layer alone
   flops: number
   bytes: number // of its weights as they are; 0 when the plan does not say
+  seconds: number // a step, as it is and quantized; 0 when it was not timed
+  secondsQuantized: number
   chosen: boolean
   reason: string
 }
@@ -16,8 +18,10 @@ export interface Plan {
   layers: PlanLayer[]
   otherFlops: number // work that no layer of the plan does
   otherBytes: number
+  otherSeconds: number // of a step, outside of the layers that were timed
   gain: { conv: number; linear: number; measured: boolean }
   joint?: { mse?: number; psnr?: number; ssim?: number }
+  measured: number // times as fast, as it was calibrated; 0 when that was not timed
 }
 export interface Thresholds {
   conv: number
@@ -73,6 +77,8 @@ export function parsePlan(source: unknown): Plan | null {
       mse: Math.max(0, number(layer.mse)),
       flops: Math.max(0, number(layer.flops)),
       bytes: weightBytes(layer),
+      seconds: Math.max(0, number(layer.seconds)),
+      secondsQuantized: Math.max(0, number(layer.seconds_quantized)),
       chosen: !!layer.chosen,
       reason: String(layer.reason ?? ""),
     }))
@@ -84,11 +90,19 @@ export function parsePlan(source: unknown): Plan | null {
     layers,
     otherFlops: Math.max(0, number(raw.other_flops)),
     otherBytes: Math.max(0, number(raw.other_bytes)),
+    otherSeconds: Math.max(
+      0,
+      number(raw.time?.step) - layers.reduce((sum, layer) => sum + layer.seconds, 0),
+    ),
     gain: {
       conv: number(gain?.conv) || ASSUMED.conv,
       linear: number(gain?.linear) || ASSUMED.linear,
       measured,
     },
+    measured:
+      number(raw.time?.sampled_quantized) > 0
+        ? number(raw.time.sampled) / number(raw.time.sampled_quantized)
+        : 0,
     joint: raw.joint && typeof raw.joint === "object" ? raw.joint : undefined,
   }
 }
@@ -117,12 +131,16 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
     0,
   ]
   const lost = { error: 0, density: 0, off: 0 }
+  let [seconds, secondsAfter] = [plan.otherSeconds, plan.otherSeconds]
+  const timed = plan.layers.some((layer) => layer.secondsQuantized > 0)
   const shrink = plan.bits / 16
   for (const layer of plan.layers) {
     const what = fate(layer, t)
     const chosen = what === "chosen"
     work += layer.flops
     time += chosen ? layer.flops / plan.gain[layer.kind] : layer.flops
+    seconds += layer.seconds
+    secondsAfter += chosen && layer.secondsQuantized > 0 ? layer.secondsQuantized : layer.seconds
     before += layer.bytes
     after += chosen ? layer.bytes * shrink : layer.bytes
     if (chosen) {
@@ -135,7 +153,13 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
   return {
     count,
     share: part(chosenWork),
-    speedup: time > 0 ? work / time : 1,
+    speedup: timed
+      ? seconds > 0 && secondsAfter > 0
+        ? seconds / secondsAfter
+        : 1
+      : time > 0
+        ? work / time
+        : 1,
     size: plan.layers.some((layer) => layer.bytes > 0) && before > 0 ? after / before : null,
     error,
     lost: { error: part(lost.error), density: part(lost.density), off: part(lost.off) },

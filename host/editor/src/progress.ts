@@ -20,7 +20,13 @@ export interface Run {
   phases: { name: string; started: number; ended?: number; node: string | null }[]
   rate: number // steps a second, smoothed
   lastStep?: { node: string; value: number; at: number }
-  error?: { node: string; type: string; message: string }
+  error?: NodeError
+  blocked: NodeError[] // nodes that did not run, on purpose; the run goes on
+}
+export interface NodeError {
+  node: string
+  type: string
+  message: string
 }
 
 export function createRun(prompt: string, at: number): Run {
@@ -33,6 +39,7 @@ export function createRun(prompt: string, at: number): Run {
     phase: "",
     phases: [],
     rate: 0,
+    blocked: [],
   }
 }
 
@@ -126,14 +133,19 @@ export function apply(run: Run, type: string, data: any, at: number) {
       close(run, "interrupted", at)
       break
     case "execution_error": {
-      const node = nodeRun(run, String(data.node_id))
-      close(run, "error", at)
-      node.state = "error"
-      run.error = {
+      const error = {
         node: String(data.node_id),
         type: String(data.node_type ?? ""),
         message: String(data.exception_message ?? "").trim(),
       }
+      if (data.exception_type === "ExecutionBlocked") {
+        run.blocked.push(error)
+        break
+      }
+      const node = nodeRun(run, error.node)
+      close(run, "error", at)
+      node.state = "error"
+      run.error = error
       break
     }
   }

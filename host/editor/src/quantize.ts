@@ -118,7 +118,7 @@ export class QuantizePanel {
           h(
             "p",
             {},
-            "Run the workflow once: QuantizeModel measures every layer and shows its plan here.",
+            "Connect a prompt to the node's “positive” input and run once: QuantizeModel measures every layer and shows its plan here.",
           ),
           h(
             "p",
@@ -380,7 +380,13 @@ export class QuantizePanel {
     const assumption = plan.gain.measured
       ? ""
       : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
-    put("advice", `${advice(p)}${assumption}`.trim())
+    const together = Number(plan.joint?.mse ?? 0)
+    const last = [
+      plan.measured > 0 ? `${plan.measured.toFixed(2)}× as fast` : "",
+      together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
+    ].filter(Boolean)
+    const calibrated = last.length ? ` Measured with the plan as it was made: ${last.join(", ")}.` : ""
+    put("advice", `${advice(p)}${assumption}${calibrated}`.trim())
   }
 
   private comparisonParts(): Node[] {

@@ -119,10 +119,16 @@ export class Runner implements api.Listener {
   private end(run: Run) {
     this.titles.delete(run.prompt)
     this.totals.delete(run.prompt)
-    if (run.error) {
-      const { node, type, message } = run.error
-      this.showFaults([{ node, nodeClass: type, input: "", text: message }])
-    }
+    const errors = run.error ? [run.error] : run.blocked
+    if (errors.length)
+      this.showFaults(
+        errors.map(({ node, type, message }) => ({
+          node,
+          nodeClass: type,
+          input: "",
+          text: message,
+        })),
+      )
     this.onEnd(run)
   }
 

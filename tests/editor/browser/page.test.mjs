@@ -374,7 +374,7 @@ test("moving a threshold changes the prediction at once", async () => {
     editor.fit()
   })
   await page.locator("#tab-quantize").click()
-  assert.match(await page.locator(".quantize .empty").textContent(), /Run the workflow once/)
+  assert.match(await page.locator(".quantize .empty").textContent(), /Connect a prompt/)
   await page.locator("#queue").click()
   await runEnded(page)
   await page.locator(".plot").waitFor()

@@ -157,6 +157,18 @@ test("a run from its events", () => {
   assert.equal(fraction(run, 4), 1)
 })
 
+test("a blocked node is told of, and the run goes on", () => {
+  const run = createRun("p", 0)
+  apply(run, "executing", { node: "1" }, 1)
+  const data = { node_id: "2", node_type: "SaveImage", exception_message: "Not today\n" }
+  apply(run, "execution_error", { ...data, exception_type: "ExecutionBlocked" }, 2)
+  assert.equal(run.state, "running")
+  apply(run, "execution_success", {}, 3)
+  assert.equal(run.state, "success")
+  assert.equal(run.error, undefined)
+  assert.deepEqual(run.blocked, [{ node: "2", type: "SaveImage", message: "Not today" }])
+})
+
 test("a run that fails, and one that is stopped", () => {
   const bad = createRun("p", 0)
   apply(bad, "executing", { node: "2" }, 1)
@@ -369,6 +381,16 @@ test("plans: what thresholds choose and what that brings", () => {
 test("plans that are none", () => {
   for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7])
     assert.equal(parsePlan(bad), null)
+  // Times that were measured count more than work.
+  const timed = parsePlan({
+    layers: [
+      { name: "a", kind: "conv", density: 500, mse: 0, flops: 1, seconds: 4, seconds_quantized: 1 },
+      { name: "b", kind: "linear", density: 9, mse: 0, flops: 9, seconds: 2, seconds_quantized: 9 },
+    ],
+    time: { step: 8 },
+  })!
+  assert.equal(predict(timed, all).speedup, 8 / 5)
+  assert.equal(predict(timed, { ...all, density: 0 }).speedup, 8 / 12)
   const odd = parsePlan({ layers: [null, { name: "x", density: "NaN", mse: -1, flops: null }] })!
   assert.deepEqual([odd.layers.length, odd.layers[0].density, odd.layers[0].mse], [1, 0, 0])
   const empty = parsePlan({ layers: [] })!
