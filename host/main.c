@@ -51,6 +51,7 @@ int main(int argc, char **argv)
         break;
     case GRAFT_COMMAND_RUN:
     case GRAFT_COMMAND_COMPILE:
+    case GRAFT_COMMAND_QUANTIZE:
         status = graft_command_run(&o);
         break;
     case GRAFT_COMMAND_CACHE:
