@@ -560,11 +560,11 @@ int main(void)
             RUN(bad_options);
             RUN(bad_plan_files);
             RUN(memory_may_end_anywhere);
+            RUN(two_first_runs_calibrate_once);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);
         RUN(first_run_calibrates);
-        RUN(two_first_runs_calibrate_once);
         RUN(plans_are_kept);
         RUN(other_weights_are_refused);
         RUN(cancelled_in_the_middle);
