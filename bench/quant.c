@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 
 enum { STEPS = 20, PROMPTS = 32, SEEDS = 2, SIDE = 64, TOKENS = 77 };
 

@@ -54,6 +54,9 @@ int main(int argc, char **argv)
     case GRAFT_COMMAND_QUANTIZE:
         status = graft_command_run(&o);
         break;
+    case GRAFT_COMMAND_COMPARE:
+        status = graft_command_compare(&o);
+        break;
     case GRAFT_COMMAND_CACHE:
         status = graft_command_cache(&o);
         break;

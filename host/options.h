@@ -15,6 +15,7 @@ typedef enum graft_command {
     GRAFT_COMMAND_NODES,
     GRAFT_COMMAND_CHECK,
     GRAFT_COMMAND_QUANTIZE,
+    GRAFT_COMMAND_COMPARE,
     GRAFT_COMMAND_SERVE
 } graft_command;
 
@@ -38,8 +39,9 @@ typedef struct graft_options {
     graft_command command;
     /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
      * checkpoint's name. */
-    const char *file;
-    const char **set; /* "NODE.INPUT=VALUE" */
+    const char *file, *second; /* second: of compare */
+    int seeds;                 /* of compare; 0: the workflows' own */
+    const char **set;          /* "NODE.INPUT=VALUE" */
     size_t n_set;
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */
     bool quiet, json;

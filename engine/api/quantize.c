@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/sample.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 #include "engine/quant/measure.h"
 
 enum {

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "engine/api/quantize.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;
