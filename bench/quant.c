@@ -468,7 +468,7 @@ int main(int argc, char **argv)
     }
     snprintf(b.how, sizeof b.how, "graft-bench-quant %s --backend %s", b.model ? b.model : "",
              b.backend);
-    demo_figures(&b);
     if (b.model) large_figures(&b);
+    demo_figures(&b);
     return 0;
 }
