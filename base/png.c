@@ -267,3 +267,34 @@ graft_status graft_png_read_text(const uint8_t *data, size_t size, const char *k
     graft_free(s);
     return st;
 }
+
+#define MAX_PIXELS ((uint64_t)1 << 28)
+
+graft_status graft_png_decode_rgb(const uint8_t *data, size_t size, uint8_t **pixels,
+                                  uint32_t *width, uint32_t *height, graft_err *e)
+{
+    png_image image;
+    graft_status st = GRAFT_OK;
+    uint8_t *out = NULL;
+    memset(&image, 0, sizeof image);
+    image.version = PNG_IMAGE_VERSION;
+    if (!png_image_begin_read_from_memory(&image, data, size))
+        return graft_fail(e, GRAFT_E_FORMAT, "PNG: %s", image.message);
+    image.format = PNG_FORMAT_RGB;
+    if ((uint64_t)image.width * image.height > MAX_PIXELS)
+        st = graft_fail(e, GRAFT_E_LIMIT, "PNG: %u x %u pixels are too many", image.width,
+                        image.height);
+    if (!st) out = graft_malloc_array((size_t)image.width * image.height, 3);
+    if (!st && !out) st = graft_fail_nomem(e, "a picture");
+    const png_color black = {0, 0, 0};
+    if (!st && !png_image_finish_read(&image, &black, out, 0, NULL))
+        st = graft_fail(e, GRAFT_E_FORMAT, "PNG: %s", image.message);
+    *width = image.width;
+    *height = image.height;
+    png_image_free(&image);
+    if (st)
+        graft_free(out);
+    else
+        *pixels = out;
+    return st;
+}

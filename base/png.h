@@ -16,6 +16,9 @@ typedef struct graft_png_text {
 graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, int channels,
                               int level, const graft_png_text *text, size_t n_text, uint8_t **out,
                               size_t *size, graft_err *e);
+/* The pixels of any PNG as RGB, alpha over black (graft_free), of at most 2^28 pixels. */
+graft_status graft_png_decode_rgb(const uint8_t *data, size_t size, uint8_t **pixels,
+                                  uint32_t *width, uint32_t *height, graft_err *e);
 /* The value of the first text chunk (tEXt, zTXt, iTXt) with this key, as UTF-8 (graft_free);
  * GRAFT_E_NOTFOUND without one, GRAFT_E_FORMAT when this is no PNG or damaged before the key was
  * found. Text behind the picture is found, too. At most 64 MiB of text is accepted. */

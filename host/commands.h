@@ -5,9 +5,10 @@
 
 enum { GRAFT_EXIT_OK = 0, GRAFT_EXIT_FAILED = 1, GRAFT_EXIT_USAGE = 2, GRAFT_EXIT_CANCEL = 130 };
 
-int graft_command_run(const graft_options *o);   /* run.c; also compile */
-int graft_command_cache(const graft_options *o); /* kept.c */
-int graft_command_nodes(const graft_options *o); /* nodes.c */
-int graft_command_check(const graft_options *o); /* main.c */
-int graft_command_serve(const graft_options *o); /* serve/serve.c */
+int graft_command_run(const graft_options *o);     /* run.c; also compile, quantize */
+int graft_command_compare(const graft_options *o); /* compare.c */
+int graft_command_cache(const graft_options *o);   /* kept.c */
+int graft_command_nodes(const graft_options *o);   /* nodes.c */
+int graft_command_check(const graft_options *o);   /* main.c */
+int graft_command_serve(const graft_options *o);   /* serve/serve.c */
 #endif

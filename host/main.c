@@ -51,7 +51,11 @@ int main(int argc, char **argv)
         break;
     case GRAFT_COMMAND_RUN:
     case GRAFT_COMMAND_COMPILE:
+    case GRAFT_COMMAND_QUANTIZE:
         status = graft_command_run(&o);
+        break;
+    case GRAFT_COMMAND_COMPARE:
+        status = graft_command_compare(&o);
         break;
     case GRAFT_COMMAND_CACHE:
         status = graft_command_cache(&o);

@@ -11,19 +11,31 @@
 const char graft_options_usage[] =
     "usage: graft run FILE [options]     run a workflow (JSON, or a PNG that carries one)\n"
     "       graft compile FILE [options] fill the caches for a workflow, and compute nothing\n"
+    "       graft quantize CKPT [options]  measure which layers may compute in integers\n"
+    "       graft compare A B [--seeds N] [options]  how alike two workflows' pictures are\n"
     "       graft cache [list|verify|clear]  what is kept between runs\n"
     "       graft nodes [--json]         list the nodes, or describe them as ComfyUI does\n"
     "       graft serve [options]        the ComfyUI protocol, and an editor in the browser\n"
     "       graft check FILE.so          test a plugin against the rules of the ABI\n"
     "       graft help | --help | --version\n"
     "\n"
-    "options of run, compile and serve:\n"
+    "options of run, compile, compare, quantize and serve:\n"
     "  --set NODE.INPUT=VALUE  change an input; NODE is an id, or the title or class of one node\n"
     "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
     "  --input DIR     pictures to load (default: ./input)\n"
     "  --output DIR    where files are written (default: ./output)\n"
     "  --plugins DIR   node plugins, for all commands (default: beside the program)\n"
     "  --quiet, -q     print the written files only\n"
+    "\n"
+    "options of quantize (plans go to OUTPUT/quantization, for QuantizeModel's plan_name):\n"
+    "  --bits 8|4  --conv-mse X  --linear-mse X  --density N   the node's thresholds\n"
+    "  --prompts FILE    one prompt a line to calibrate on\n"
+    "  --negative TEXT  --width N  --height N  --steps N  --cfg X  --seed N  how to sample\n"
+    "  --plan NAME       the plan's name (default: the checkpoint's)\n"
+    "  --recalibrate     measure although there is a plan\n"
+    "\n"
+    "options of compare:\n"
+    "  --seeds N         compare with seeds 1 to N (default: once, with the workflows' own)\n"
     "\n"
     "options of serve:\n"
     "  --listen ADDRESS  where to listen (default: 127.0.0.1)\n"
@@ -118,7 +130,22 @@ static bool is(const char *arg, const char *name)
 
 static bool takes_workflow(const graft_options *o)
 {
-    return o->command == GRAFT_COMMAND_RUN || o->command == GRAFT_COMMAND_COMPILE;
+    return o->command == GRAFT_COMMAND_RUN || o->command == GRAFT_COMMAND_COMPILE ||
+           o->command == GRAFT_COMMAND_QUANTIZE || o->command == GRAFT_COMMAND_COMPARE;
+}
+
+static graft_status seeds_of(int argc, char **argv, int *i, graft_options *o, graft_err *e)
+{
+    const char *text = NULL;
+    char *end = NULL;
+    graft_status st = value_of(argc, argv, i, &text, e);
+    long n = st ? 0 : strtol(text, &end, 10);
+    if (st) return st;
+    if (!*text || *end || n < 1 || n > 1000)
+        return graft_fail(e, GRAFT_E_ARG, "--seeds wants a number from 1 to 1000, not \"%s\"",
+                          text);
+    o->seeds = (int)n;
+    return GRAFT_OK;
 }
 
 static graft_status option(int argc, char **argv, int *i, graft_options *o, graft_err *e)
@@ -150,7 +177,8 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         *folders[k].where = NULL;
         return fill(folders[k].where, value, e);
     }
-    if (run && is(arg, "--set")) {
+    if (run && o->command != GRAFT_COMMAND_QUANTIZE && o->command != GRAFT_COMMAND_COMPARE &&
+        is(arg, "--set")) {
         graft_status st = value_of(argc, argv, i, &value, e);
         if (st) return st;
         const char *equals = strchr(value, '=');
@@ -159,7 +187,12 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         o->set[o->n_set++] = value;
         return GRAFT_OK;
     }
-    graft_status st = serve ? graft_options__serve(argc, argv, i, &o->serve, e) : GRAFT_E_NOTFOUND;
+    graft_status st = GRAFT_E_NOTFOUND;
+    if (o->command == GRAFT_COMMAND_COMPARE && is(arg, "--seeds"))
+        return seeds_of(argc, argv, i, o, e);
+    if (serve) st = graft_options__serve(argc, argv, i, &o->serve, e);
+    if (o->command == GRAFT_COMMAND_QUANTIZE)
+        st = graft_options__quantize(argc, argv, i, &o->quantize, e);
     return st == GRAFT_E_NOTFOUND ? graft_fail(e, GRAFT_E_ARG, "unknown option %s", arg) : st;
 }
 
@@ -168,11 +201,12 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
     static const struct {
         const char *name;
         graft_command command;
-    } known[] = {{"run", GRAFT_COMMAND_RUN},        {"compile", GRAFT_COMMAND_COMPILE},
-                 {"cache", GRAFT_COMMAND_CACHE},    {"nodes", GRAFT_COMMAND_NODES},
-                 {"check", GRAFT_COMMAND_CHECK},    {"serve", GRAFT_COMMAND_SERVE},
-                 {"help", GRAFT_COMMAND_HELP},      {"--help", GRAFT_COMMAND_HELP},
-                 {"-h", GRAFT_COMMAND_HELP},        {"--version", GRAFT_COMMAND_VERSION},
+    } known[] = {{"run", GRAFT_COMMAND_RUN},           {"compile", GRAFT_COMMAND_COMPILE},
+                 {"cache", GRAFT_COMMAND_CACHE},       {"nodes", GRAFT_COMMAND_NODES},
+                 {"check", GRAFT_COMMAND_CHECK},       {"serve", GRAFT_COMMAND_SERVE},
+                 {"quantize", GRAFT_COMMAND_QUANTIZE}, {"compare", GRAFT_COMMAND_COMPARE},
+                 {"help", GRAFT_COMMAND_HELP},         {"--help", GRAFT_COMMAND_HELP},
+                 {"-h", GRAFT_COMMAND_HELP},           {"--version", GRAFT_COMMAND_VERSION},
                  {"version", GRAFT_COMMAND_VERSION}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) {
@@ -200,12 +234,16 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
         if (arg[0] == '-' && arg[1]) {
             st = option(argc, argv, &i, o, e);
             if (st) return st;
+        } else if (o->command == GRAFT_COMMAND_COMPARE && o->file && !o->second) {
+            o->second = arg;
         } else if (o->file || !(wants || o->command == GRAFT_COMMAND_CACHE)) {
             return graft_fail(e, GRAFT_E_ARG, "unexpected argument %s", arg);
         } else {
             o->file = arg;
         }
     }
+    if (o->command == GRAFT_COMMAND_COMPARE && !o->second)
+        return graft_fail(e, GRAFT_E_ARG, "compare needs two files");
     if (wants && !o->file) return graft_fail(e, GRAFT_E_ARG, "%s needs a file", argv[1]);
     st = o->command == GRAFT_COMMAND_SERVE ? graft_options__serve_defaults(&o->serve, e) : GRAFT_OK;
     return st ? st : defaults(o, e);

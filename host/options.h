@@ -14,6 +14,8 @@ typedef enum graft_command {
     GRAFT_COMMAND_CACHE,
     GRAFT_COMMAND_NODES,
     GRAFT_COMMAND_CHECK,
+    GRAFT_COMMAND_QUANTIZE,
+    GRAFT_COMMAND_COMPARE,
     GRAFT_COMMAND_SERVE
 } graft_command;
 
@@ -26,14 +28,25 @@ typedef struct graft_serve_options {
     bool insecure, no_previews;
 } graft_serve_options;
 
+enum { GRAFT_QUANTIZE_OPTIONS = 11 };
+typedef struct graft_quantize_cli {
+    const char *value[GRAFT_QUANTIZE_OPTIONS]; /* of the options in quantize.c; NULL: not given */
+    const char *prompts;                       /* a file, one prompt a line */
+    bool recalibrate;
+} graft_quantize_cli;
+
 typedef struct graft_options {
     graft_command command;
-    const char *file; /* borrowed from argv, like `set`; of cache: its own command, or NULL */
-    const char **set; /* "NODE.INPUT=VALUE" */
+    /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
+     * checkpoint's name. */
+    const char *file, *second; /* second: of compare */
+    int seeds;                 /* of compare; 0: the workflows' own */
+    const char **set;          /* "NODE.INPUT=VALUE" */
     size_t n_set;
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */
     bool quiet, json;
     graft_serve_options serve;
+    graft_quantize_cli quantize;
 } graft_options;
 
 /* GRAFT_E_ARG with a sentence for a wrong command line. graft_options_finish() in any case. */
@@ -45,6 +58,9 @@ extern const char graft_options_usage[];
  * the last argument that was used. */
 graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_options *o,
                                   graft_err *e);
+/* Options of quantize, in quantize.c, likewise. */
+graft_status graft_options__quantize(int argc, char **argv, int *i, graft_quantize_cli *o,
+                                     graft_err *e);
 /* Fills in what was not given, and refuses what would be dangerous. */
 graft_status graft_options__serve_defaults(graft_serve_options *o, graft_err *e);
 #endif

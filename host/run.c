@@ -8,6 +8,7 @@
 #include "host/executor.h"
 #include "host/phases.h"
 #include "host/progress.h"
+#include "host/quantize.h"
 #include "host/session.h"
 #include "host/tree.h"
 #include "host/validate.h"
@@ -117,12 +118,14 @@ static void print_file(const graft_options *o, const cJSON *item)
     printf("%s%s/%s%s%s\n", o->quiet ? "" : "wrote ", root, sub, *sub ? "/" : "", name);
 }
 
-/* Written files, and the texts that nodes show. */
+/* Written files, and the texts that nodes show; of quantize those of its one node. */
 static void print_outputs(const graft_options *o, const cJSON *outputs)
 {
     const cJSON *ui, *list, *item;
     cJSON_ArrayForEach(ui, outputs) cJSON_ArrayForEach(list, ui) cJSON_ArrayForEach(item, list)
     {
+        if (o->command == GRAFT_COMMAND_QUANTIZE && strcmp(ui->string, GRAFT_QUANTIZE_NODE) != 0)
+            continue;
         if (cJSON_IsObject(item))
             print_file(o, item);
         else if (cJSON_IsString(item) && !o->quiet)
@@ -134,7 +137,9 @@ static void print_outputs(const graft_options *o, const cJSON *outputs)
 static graft_status prepare(const graft_options *o, graft_session *s, graft_workflow *w,
                             graft_validation *v, graft_err *e)
 {
-    graft_status st = graft_workflow_read(o->file, s->registry, w, e);
+    graft_status st = o->command == GRAFT_COMMAND_QUANTIZE
+                          ? graft_quantize_workflow(o, s->registry, &w->prompt, e)
+                          : graft_workflow_read(o->file, s->registry, w, e);
     for (size_t i = 0; !st && i < o->n_set; i++)
         st = apply_set(w->prompt, s->registry, o->set[i], e);
     if (st) return st;

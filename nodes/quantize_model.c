@@ -26,7 +26,7 @@ static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to quantize."),
     [BITS] = IN_INT("bits", 8, 4, 8, 4,
                     "8: weights and activations in 8-bit integers, which is faster. 4: weights "
-                    "only, which saves memory."),
+                    "only, rounded in groups of 64: for judging pictures, not faster."),
     [QUANTIZE_CONV] = IN_CHOICE("quantize_conv", CHOICES("enable", "disable"),
                                 "Whether convolutions may be quantized. Disable it when the report "
                                 "says that they gain nothing."),
@@ -172,6 +172,6 @@ out:
 }
 
 GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
-           .description = "Computes the layers that bear it in integers: faster with 8 bits, "
-                          "smaller with 4. Calibration measures every layer in two or three "
+           .description = "Computes the layers that bear it in 8-bit integers, which is faster. "
+                          "Calibration measures every layer in two or three "
                           "samplings; LoRAs, other weights and DeepCache go on working.");

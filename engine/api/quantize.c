@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/sample.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 #include "engine/quant/measure.h"
 
 enum {
@@ -30,7 +30,7 @@ typedef struct calibration {
     float *x, *timesteps, *context, *y, weight[2];
     int64_t rows, height, width, tokens;
     size_t calls, record_call;
-    double seconds; /* of all calls but the first of one sampling */
+    double seconds; /* of the shortest call of one sampling */
     /* Progress of the part that runs. */
     const graft_task *outer;
     graft_task task;
@@ -135,7 +135,7 @@ static graft_status on_call(void *ctx, const graft_guided_call *call, graft_err 
 {
     calibration *k = ctx;
     size_t number = k->calls++;
-    if (number) k->seconds += call->seconds;
+    if (!number || call->seconds < k->seconds) k->seconds = call->seconds;
     /* Later calls replace earlier ones: runs of a part of the schedule may be short. */
     return !k->reference && number <= k->record_call ? record(k, call, e) : GRAFT_OK;
 }
@@ -148,12 +148,6 @@ static graft_status sample(calibration *k, const graft_model *m, graft_latent **
     const graft_guided_tap tap = {k, on_call};
     return graft_sample_tapped(m, c->params, c->positive, c->negative, c->latent, &k->task, &tap,
                                out, e);
-}
-
-/* A call's mean time; the first one, which warms up, does not count. */
-static double call_seconds(const calibration *k)
-{
-    return k->calls > 1 ? k->seconds / (double)(k->calls - 1) : NAN;
 }
 
 static double mean_ssim(const float *a, const float *b, const int64_t shape[4], double range)
@@ -189,7 +183,7 @@ static graft_status sample_chosen(calibration *k, graft_err *e)
     p->joint_mse = graft_metric_mse(a, b, (size_t)n) * scale * scale;
     p->joint_psnr = graft_metric_psnr(a, b, (size_t)n, range);
     p->joint_ssim = mean_ssim(a, b, shape, range);
-    p->sampled_quantized = call_seconds(k);
+    p->sampled_quantized = k->calls ? k->seconds : NAN;
     if (!isfinite(p->joint_mse))
         st = graft_fail(e, GRAFT_E_FORMAT,
                         "calibration: the sampled latent holds values that are not finite");
@@ -281,7 +275,7 @@ static graft_status run(calibration *k, graft_err *e)
     graft_status st;
     begin_part(k, 0, AT_MEASURE);
     GRAFT_TRY(sample(k, k->base, &k->reference, e));
-    k->plan->sampled = call_seconds(k);
+    k->plan->sampled = k->calls ? k->seconds : NAN;
     if (!k->x) {
         st = graft_fail(e, GRAFT_E_ARG, "calibration: there was no step to measure on");
         goto out;

@@ -13,7 +13,7 @@ typedef struct graft_replay graft_replay;
 graft_status graft_replay_create(graft_binding *b, graft_replay **out, graft_err *e);
 void graft_replay_destroy(graft_replay *r);
 /* Runs the whole graph on `in` (host memory, as for graft_exe_run) and keeps every value; nothing
- * is changed afterwards. Runs twice and notes the shorter time of each operator. */
+ * is changed afterwards. Runs several times and notes the shortest time of each operator. */
 graft_status graft_replay_run(graft_replay *r, const void *const *in, const graft_task *task,
                               graft_err *e);
 double graft_replay_seconds(const graft_replay *r, size_t node);
@@ -28,7 +28,8 @@ graft_status graft_replay_difference(graft_replay *r, size_t node, float *out, g
 graft_status graft_replay_disturb(graft_replay *r, size_t node, const float *difference,
                                   graft_err *e);
 /* Runs node `i` with its weights quantized on clean values; what it computes is its difference to
- * the clean result. *seconds: the shorter of two runs. GRAFT_E_UNSUPPORTED when the backend cannot.
+ * the clean result. *seconds: the shortest of several runs. GRAFT_E_UNSUPPORTED when the backend
+ * cannot.
  */
 graft_status graft_replay_twin(graft_replay *r, size_t i, graft_quant quant, float *difference,
                                double *seconds, graft_err *e);

@@ -220,8 +220,38 @@ static void refuses_arguments(void)
     graft_free(file);
 }
 
+/* Grey, colour and transparency become RGB; cut or damaged files are refused. */
+static void pixels_come_back(void)
+{
+    static const int channels[] = {1, 3, 4};
+    uint8_t pixels[7 * 5 * 4], *file, *got;
+    uint32_t width, height;
+    size_t size;
+    graft_err e = GRAFT_ERR_INIT;
+    fill(pixels, sizeof pixels);
+    for (int c = 0; c < 3; c++) {
+        int n = channels[c];
+        for (int i = 0; n == 4 && i < 7 * 5; i++) pixels[i * 4 + 3] = i % 2 ? 255 : 0;
+        CHECK_OK(graft_png_encode(pixels, 7, 5, n, 4, NULL, 0, &file, &size, &e), &e);
+        CHECK_OK(graft_png_decode_rgb(file, size, &got, &width, &height, &e), &e);
+        CHECK(width == 7 && height == 5);
+        for (int i = 0; i < 7 * 5 * 3; i++) {
+            int from = n == 1 ? i / 3 : i / 3 * n + i % 3;
+            CHECK_INT(got[i], n == 4 && i / 3 % 2 == 0 ? 0 : pixels[from]);
+        }
+        graft_free(got);
+        for (size_t cut = 0; cut + 20 < size; cut++)
+            CHECK(graft_png_decode_rgb(file, cut, &got, &width, &height, &e) == GRAFT_E_FORMAT);
+        graft_alloc_fail_at(1);
+        CHECK(graft_png_decode_rgb(file, size, &got, &width, &height, &e) == GRAFT_E_NOMEM);
+        graft_alloc_fail_at(0);
+        graft_free(file);
+    }
+}
+
 int main(void)
 {
+    RUN(pixels_come_back);
     RUN(decodes_back);
     RUN(texts_come_back);
     RUN(reads_foreign_files);

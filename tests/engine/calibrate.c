@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "engine/api/quantize.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;
@@ -233,6 +233,43 @@ static void any_order_gives_the_same(void)
     CHECK(report_has(qd, "DeepCache     2 of 3 steps"));
     graft_model *all[] = {q, c, d, qc, qd, sw, cq, dq};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) graft_model_release(all[i]);
+    close_scene(&s);
+}
+
+/* A LoRA before or behind QuantizeModel: the same bits, and the report tells. */
+static void loras_requantize(void)
+{
+    static const char layer[] = "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q";
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *ql = NULL, *l = NULL;
+    graft_clip *none = NULL;
+    float one[LATENT], two[LATENT], plain[LATENT];
+    char name[128];
+    made_file *f = calloc(1, sizeof *f);
+    const graft_st_tensor *t = graft_weights_find(
+        s.model->weights, "middle_block.1.transformer_blocks.0.attn1.to_q.weight");
+    CHECK(f && t);
+    snprintf(name, sizeof name, "%s.lora_up.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){t->shape[0], 2}, NULL, 1.0f);
+    snprintf(name, sizeof name, "%s.lora_down.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){2, t->shape[1]}, NULL, 1.0f);
+    const char *path = temp_path("lora");
+    write_file(f, path, NULL);
+    o.conv_mse_threshold = o.linear_mse_threshold = 1; /* the same layers whatever is measured */
+    graft_model *q = quantize(s.model, &o);
+    CHECK_OK(graft_lora_apply(q, NULL, path, 1, 0, NULL, &ql, &none, &e), &e);
+    CHECK_OK(graft_lora_apply(s.model, NULL, path, 1, 0, NULL, &l, &none, &e), &e);
+    graft_model *lq = quantize(l, &o);
+    sampled(q, &s, plain);
+    sampled(ql, &s, one);
+    sampled(lq, &s, two);
+    CHECK(same_latent(one, two) && !same_latent(one, plain));
+    CHECK(report_has(ql, "changed by LoRAs: requantized"));
+    graft_model *all[] = {q, ql, l, lq};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+    unlink(path);
     close_scene(&s);
 }
 
@@ -560,11 +597,12 @@ int main(void)
             RUN(bad_options);
             RUN(bad_plan_files);
             RUN(memory_may_end_anywhere);
+            RUN(two_first_runs_calibrate_once);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);
+        RUN(loras_requantize);
         RUN(first_run_calibrates);
-        RUN(two_first_runs_calibrate_once);
         RUN(plans_are_kept);
         RUN(other_weights_are_refused);
         RUN(cancelled_in_the_middle);

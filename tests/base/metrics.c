@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 #include "tests/test.h"
 
 enum { H = 19, W = 23, C = 3, N = H * W * C };

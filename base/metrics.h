@@ -1,6 +1,6 @@
 /* How alike two pictures or latents are. Pure functions, any thread. */
-#ifndef GRAFT_IMAGE_METRICS_H
-#define GRAFT_IMAGE_METRICS_H
+#ifndef GRAFT_BASE_METRICS_H
+#define GRAFT_BASE_METRICS_H
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "engine/image/metrics.h"
+#include "base/metrics.h"
 
 #include <math.h>
 

@@ -1,0 +1,352 @@
+/* graft compare: two workflows, the same seeds, and how alike their pictures are. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/metrics.h"
+#include "base/png.h"
+#include "host/commands.h"
+#include "host/executor.h"
+#include "host/phases.h"
+#include "host/session.h"
+#include "host/validate.h"
+#include "host/workflow.h"
+
+enum { PICTURES_MAX = 64, STEPS_MAX = 256, ROWS = 8, PNG_LEVEL = 6 };
+#define ENLARGED 4 /* how much the differences are, to be seen */
+
+typedef struct picture {
+    uint8_t *rgb;
+    uint32_t width, height;
+} picture;
+
+typedef struct preview {
+    uint8_t *rgb;
+    size_t size;
+} preview;
+
+/* What one run of one workflow left. */
+typedef struct outcome {
+    picture picture[PICTURES_MAX];
+    size_t n_pictures;
+    preview step[STEPS_MAX]; /* one preview a step */
+    size_t n_steps;
+    double seconds; /* of sampling */
+    graft_phases phases;
+} outcome;
+
+typedef struct comparison {
+    const graft_options *o;
+    graft_session session;
+    graft_executor *executor;
+    graft_workflow workflow[2];
+    double mse[STEPS_MAX]; /* of the previews, added over seeds */
+    size_t n_mse[STEPS_MAX];
+    double psnr, ssim, seconds[2];
+    size_t pairs, runs;
+    picture row[ROWS][2]; /* for the picture */
+    size_t rows;
+} comparison;
+
+static void outcome_finish(outcome *r)
+{
+    for (size_t i = 0; i < r->n_pictures; i++) graft_free(r->picture[i].rgb);
+    for (size_t i = 0; i < r->n_steps; i++) graft_free(r->step[i].rgb);
+    r->n_pictures = r->n_steps = 0;
+}
+
+/* ------------------------------------------------------------------ one run */
+
+static void on_phase(void *ctx, const char *id, const char *phase)
+{
+    (void)id;
+    graft_phases_begin(&((outcome *)ctx)->phases, phase);
+}
+
+static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+{
+    (void)id, (void)ui, (void)from_cache;
+    graft_phases_end(&((outcome *)ctx)->phases);
+}
+
+/* A sampler's latent after each step, as colours. */
+static void on_preview(void *ctx, const char *id, const graft_tensor *t)
+{
+    outcome *r = ctx;
+    (void)id;
+    if (r->n_steps == STEPS_MAX || t->ndim != 3 || t->shape[0] < 1 || t->shape[1] < 1) return;
+    size_t size = (size_t)(t->shape[0] * t->shape[1] * t->shape[2]);
+    uint8_t *copy = graft_malloc_array(size, 1);
+    if (!copy) return; /* the curve has a gap */
+    memcpy(copy, t->data, size);
+    r->step[r->n_steps++] = (preview){copy, size};
+}
+
+static double sampling_seconds(const graft_phases *p)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->row[i].name, "sample") == 0) return p->row[i].seconds;
+    return 0;
+}
+
+static graft_status read_picture(const comparison *c, const cJSON *item, outcome *r, graft_err *e)
+{
+    const char *name = graft_json_str(item, "filename", ""),
+               *sub = graft_json_str(item, "subfolder", "");
+    char path[4096];
+    char *data = NULL;
+    size_t size;
+    if (strcmp(graft_json_str(item, "type", ""), "output") != 0 || strlen(name) < 4 ||
+        strcmp(name + strlen(name) - 4, ".png") != 0 || r->n_pictures == PICTURES_MAX)
+        return GRAFT_OK;
+    snprintf(path, sizeof path, "%s/%s%s%s", c->o->output, sub, *sub ? "/" : "", name);
+    picture *p = &r->picture[r->n_pictures];
+    graft_status st = graft_file_read(path, (size_t)1 << 30, &data, &size, e);
+    if (!st)
+        st = graft_png_decode_rgb((const uint8_t *)data, size, &p->rgb, &p->width, &p->height, e);
+    graft_free(data);
+    if (!st) r->n_pictures++;
+    return st;
+}
+
+static graft_status read_pictures(const comparison *c, const cJSON *outputs, outcome *r,
+                                  graft_err *e)
+{
+    const cJSON *ui, *item;
+    graft_status st = GRAFT_OK;
+    cJSON_ArrayForEach(ui, outputs)
+    {
+        const cJSON *images = cJSON_GetObjectItemCaseSensitive(ui, "images");
+        cJSON_ArrayForEach(item, images) if (!st) st = read_picture(c, item, r, e);
+    }
+    return st;
+}
+
+/* Sets the seeds of all samplers; what calibrates keeps its own. */
+static void set_seed(cJSON *prompt, uint64_t seed)
+{
+    static const char *const names[] = {"seed", "noise_seed"};
+    cJSON *node;
+    cJSON_ArrayForEach(node, prompt)
+    {
+        cJSON *inputs = cJSON_GetObjectItemCaseSensitive(node, "inputs");
+        if (strcmp(graft_json_str(node, "class_type", ""), "QuantizeModel") == 0) continue;
+        for (int i = 0; i < 2; i++) {
+            cJSON *old = cJSON_GetObjectItemCaseSensitive(inputs, names[i]);
+            cJSON *new = old && !cJSON_IsArray(old) ? graft_json_new_u64(seed) : NULL;
+            if (new) cJSON_ReplaceItemInObjectCaseSensitive(inputs, names[i], new);
+        }
+    }
+}
+
+static graft_status run_one(comparison *c, int which, int seed, outcome *r, graft_err *e)
+{
+    const char *file = which ? c->o->second : c->o->file;
+    graft_validation v = {0};
+    graft_run_result result = {0};
+    graft_str text = GRAFT_STR_INIT;
+    cJSON *json = cJSON_Duplicate(c->workflow[which].prompt, 1);
+    if (!json) return graft_fail_nomem(e, "a workflow");
+    if (seed) set_seed(json, (uint64_t)seed);
+    graft_status st;
+    GRAFT_TRY(graft_validate(c->session.registry, &c->session.services.host, json, NULL, 0, &v, e));
+    if (v.error || (v.node_errors && v.node_errors->child)) {
+        graft_validation_text(&v, file, &text);
+        st = graft_fail(e, GRAFT_E_ARG, "%s", text.data ? text.data : file);
+        goto out;
+    }
+    const graft_events events = {
+        .ctx = r, .phase = on_phase, .node_done = on_done, .preview = on_preview};
+    const graft_run_request request = {v.prompt, NULL, &events, NULL, false};
+    graft_phases_init(&r->phases);
+    st = graft_executor_run(c->executor, &request, &result, e);
+    r->seconds = sampling_seconds(&r->phases);
+    graft_phases_finish(&r->phases);
+    if (!st) st = read_pictures(c, result.outputs, r, e);
+    if (!st && !r->n_pictures)
+        st = graft_fail(e, GRAFT_E_ARG, "%s saves no picture that could be compared", file);
+    graft_run_result_finish(&result);
+out:
+    graft_str_finish(&text);
+    graft_validation_finish(&v);
+    return st;
+}
+
+/* ------------------------------------------------------------------ comparing */
+
+static float *as_floats(const uint8_t *v, size_t n)
+{
+    float *f = graft_malloc_array(n, sizeof *f);
+    for (size_t i = 0; f && i < n; i++) f[i] = (float)v[i] / 255.0f;
+    return f;
+}
+
+static graft_status compare_pair(comparison *c, int seed, size_t number, const picture *a,
+                                 const picture *b, graft_err *e)
+{
+    if (a->width != b->width || a->height != b->height)
+        return graft_fail(e, GRAFT_E_ARG, "picture %zu has %ux%u pixels in A, %ux%u in B",
+                          number + 1, a->width, a->height, b->width, b->height);
+    size_t n = (size_t)a->width * a->height * 3;
+    float *x = as_floats(a->rgb, n), *y = as_floats(b->rgb, n);
+    double ssim = NAN, psnr;
+    graft_status st = x && y ? GRAFT_OK : graft_fail_nomem(e, "a picture");
+    if (!st) st = graft_metric_ssim(x, y, a->height, a->width, 3, 1.0, &ssim, e);
+    if (!st) {
+        psnr = fmin(graft_metric_psnr(x, y, n, 1.0), 99.99); /* 99.99: equal */
+        if (seed)
+            printf("%6d", seed);
+        else
+            printf("%6s", "own");
+        printf(" %8zu %9.2f %8.4f\n", number + 1, psnr, ssim);
+        c->psnr += psnr;
+        c->ssim += ssim;
+        c->pairs++;
+    }
+    graft_free(x);
+    graft_free(y);
+    return st;
+}
+
+static void compare_steps(comparison *c, const outcome *a, const outcome *b)
+{
+    for (size_t i = 0; i < a->n_steps && i < b->n_steps; i++) {
+        if (a->step[i].size != b->step[i].size) return;
+        double sum = 0;
+        for (size_t k = 0; k < a->step[i].size; k++) {
+            double d = ((double)a->step[i].rgb[k] - (double)b->step[i].rgb[k]) / 255.0;
+            sum += d * d;
+        }
+        c->mse[i] += sum / (double)a->step[i].size;
+        c->n_mse[i]++;
+    }
+}
+
+static graft_status compare_seed(comparison *c, int seed, graft_err *e)
+{
+    outcome *r = graft_calloc(2, sizeof *r);
+    graft_status st = r ? GRAFT_OK : graft_fail_nomem(e, "a comparison");
+    for (int i = 0; i < 2 && !st; i++) st = run_one(c, i, seed, &r[i], e);
+    if (!st && r[0].n_pictures != r[1].n_pictures)
+        st = graft_fail(e, GRAFT_E_ARG, "A saves %zu pictures, B %zu", r[0].n_pictures,
+                        r[1].n_pictures);
+    for (size_t i = 0; !st && i < r[0].n_pictures; i++) {
+        st = compare_pair(c, seed, i, &r[0].picture[i], &r[1].picture[i], e);
+        if (st || c->rows == ROWS) continue;
+        for (int k = 0; k < 2; k++) { /* the row takes the pixels over */
+            c->row[c->rows][k] = r[k].picture[i];
+            r[k].picture[i].rgb = NULL;
+        }
+        c->rows++;
+    }
+    if (!st) {
+        compare_steps(c, &r[0], &r[1]);
+        for (int i = 0; i < 2; i++) c->seconds[i] += r[i].seconds;
+        c->runs++;
+    }
+    for (int i = 0; i < 2 && r; i++) outcome_finish(&r[i]);
+    graft_free(r);
+    return st;
+}
+
+/* ------------------------------------------------------------------ results */
+
+static void print_results(const comparison *c)
+{
+    double n = (double)c->pairs, runs = (double)c->runs, most = 0;
+    printf("%6s %8s %9.2f %8.4f\n", "mean", "", c->psnr / n, c->ssim / n);
+    printf("sampling %.3f s in A, %.3f s in B", c->seconds[0] / runs, c->seconds[1] / runs);
+    if (c->seconds[0] > 0 && c->seconds[1] > 0)
+        printf(": B is %.2f times as fast", c->seconds[0] / c->seconds[1]);
+    printf("\n");
+    for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++)
+        most = fmax(most, c->mse[i] / (double)c->n_mse[i]);
+    if (c->n_mse[0]) printf("MSE of the latent, as its previews show it, by step\n");
+    for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++) {
+        double mse = c->mse[i] / (double)c->n_mse[i];
+        int bar = most > 0 ? (int)lround(40 * mse / most) : 0;
+        printf("%6zu %10.2e %.*s\n", i + 1, mse, bar, "########################################");
+    }
+}
+
+/* A, B and their enlarged difference, side by side. */
+static void draw_row(const picture *a, const picture *b, uint8_t *out, size_t stride)
+{
+    for (uint32_t y = 0; y < a->height; y++)
+        for (uint32_t x = 0; x < 3 * a->width; x++) {
+            size_t from = (size_t)y * 3 * a->width + x;
+            int d = ENLARGED * ((int)a->rgb[from] - (int)b->rgb[from]);
+            uint8_t *to = out + y * stride + x;
+            to[0] = a->rgb[from];
+            to[(size_t)3 * a->width] = b->rgb[from];
+            to[(size_t)6 * a->width] = (uint8_t)(d < -255 ? 255 : d < 0 ? -d : d > 255 ? 255 : d);
+        }
+}
+
+static graft_status write_picture(const comparison *c, graft_err *e)
+{
+    uint32_t width = 0, height = 0;
+    for (size_t i = 0; i < c->rows; i++) {
+        if (3 * c->row[i][0].width > width) width = 3 * c->row[i][0].width;
+        height += c->row[i][0].height;
+    }
+    size_t stride = (size_t)width * 3, at = 0, size = 0;
+    uint8_t *pixels = graft_calloc(height, stride), *png = NULL;
+    char *path = graft_path_join(c->o->output, "compare.png");
+    graft_status st = pixels && path ? GRAFT_OK : graft_fail_nomem(e, "a picture");
+    for (size_t i = 0; !st && i < c->rows; i++) {
+        draw_row(&c->row[i][0], &c->row[i][1], pixels + at, stride);
+        at += stride * c->row[i][0].height;
+    }
+    if (!st) st = graft_png_encode(pixels, width, height, 3, PNG_LEVEL, NULL, 0, &png, &size, e);
+    if (!st) st = graft_file_write(path, png, size, e);
+    if (!st) printf("wrote %s: A, B, and %d times their difference\n", path, ENLARGED);
+    graft_free(png);
+    graft_free(pixels);
+    graft_free(path);
+    return st;
+}
+
+static void on_log(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "%s\n", text);
+}
+
+static graft_status compare(comparison *c, graft_err *e)
+{
+    graft_status st;
+    GRAFT_TRY(graft_workflow_read(c->o->file, c->session.registry, &c->workflow[0], e));
+    GRAFT_TRY(graft_workflow_read(c->o->second, c->session.registry, &c->workflow[1], e));
+    GRAFT_TRY(graft_executor_create(&c->session.services.host, true, &c->executor, e));
+    printf("%6s %8s %9s %8s\n", "seed", "picture", "PSNR dB", "SSIM");
+    if (!c->o->seeds) GRAFT_TRY(compare_seed(c, 0, e));
+    for (int seed = 1; seed <= c->o->seeds; seed++) GRAFT_TRY(compare_seed(c, seed, e));
+    print_results(c);
+    GRAFT_TRY(write_picture(c, e));
+out:
+    return st;
+}
+
+int graft_command_compare(const graft_options *o)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_log log = {NULL, on_log};
+    comparison *c = graft_calloc(1, sizeof *c);
+    graft_status st = c ? GRAFT_OK : graft_fail_nomem(&e, "a comparison");
+    if (c) {
+        c->o = o;
+        st = graft_session_init(&c->session, o, &log, &e);
+        if (!st) st = compare(c, &e);
+        graft_executor_destroy(c->executor);
+        for (size_t i = 0; i < c->rows; i++)
+            for (int k = 0; k < 2; k++) graft_free(c->row[i][k].rgb);
+        for (int i = 0; i < 2; i++) graft_workflow_finish(&c->workflow[i]);
+        graft_session_finish(&c->session);
+        graft_free(c);
+    }
+    if (st) fprintf(stderr, "graft: %s\n", e.text);
+    return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
+}

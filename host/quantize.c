@@ -1,0 +1,175 @@
+#include "host/quantize.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "host/workflow.h"
+
+enum { PROMPTS_MAX = 64, PROMPTS_BYTES = 1 << 20 };
+
+/* Options that are inputs of a node. */
+static const struct {
+    const char *option, *node, *input;
+} table[GRAFT_QUANTIZE_OPTIONS] = {{"--bits", GRAFT_QUANTIZE_NODE, "bits"},
+                                   {"--conv-mse", GRAFT_QUANTIZE_NODE, "conv_mse_threshold"},
+                                   {"--linear-mse", GRAFT_QUANTIZE_NODE, "linear_mse_threshold"},
+                                   {"--density", GRAFT_QUANTIZE_NODE, "compute_density_threshold"},
+                                   {"--steps", GRAFT_QUANTIZE_NODE, "steps"},
+                                   {"--cfg", GRAFT_QUANTIZE_NODE, "cfg"},
+                                   {"--seed", GRAFT_QUANTIZE_NODE, "seed"},
+                                   {"--plan", GRAFT_QUANTIZE_NODE, "plan_name"},
+                                   {"--negative", "negative", "text"},
+                                   {"--width", "latent", "width"},
+                                   {"--height", "latent", "height"}};
+
+static bool is(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(arg, name, n) == 0 && (!arg[n] || arg[n] == '=');
+}
+
+graft_status graft_options__quantize(int argc, char **argv, int *i, graft_quantize_cli *o,
+                                     graft_err *e)
+{
+    const char *arg = argv[*i], **where = is(arg, "--prompts") ? &o->prompts : NULL;
+    if (strcmp(arg, "--recalibrate") == 0) {
+        o->recalibrate = true;
+        return GRAFT_OK;
+    }
+    for (size_t k = 0; k < GRAFT_QUANTIZE_OPTIONS; k++)
+        if (is(arg, table[k].option)) where = &o->value[k];
+    if (!where) return GRAFT_E_NOTFOUND;
+    const char *equals = strchr(arg, '=');
+    if (!equals && *i + 1 >= argc) return graft_fail(e, GRAFT_E_ARG, "%s needs a value", arg);
+    *where = equals ? equals + 1 : argv[++*i];
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ the workflow */
+
+/* Adds a node to the workflow's text; `inputs` is what stands between the braces. */
+static void put_node(graft_str *s, const char *id, const char *type, const char *inputs)
+{
+    graft_str_printf(s, "%s\"%s\":{\"class_type\":\"%s\",\"inputs\":{%s}}", s->len > 1 ? "," : "",
+                     id, type, inputs);
+}
+
+static void put_prompt(graft_str *s, const char *id, const char *text)
+{
+    graft_str_printf(s,
+                     "%s\"%s\":{\"class_type\":\"CLIPTextEncode\",\"inputs\":{\"clip\":"
+                     "[\"checkpoint\",1],\"text\":",
+                     s->len > 1 ? "," : "", id);
+    graft_str_json(s, text);
+    graft_str_puts(s, "}}");
+}
+
+/* Prompt nodes p0, p1, … and what joins them; `last` is the node that has all. */
+static void put_prompts(graft_str *s, const char *const *prompt, size_t n, char last[32])
+{
+    char id[32], inputs[120];
+    snprintf(last, 32, "p0");
+    for (size_t i = 0; i < n; i++) {
+        snprintf(id, sizeof id, "p%zu", i);
+        put_prompt(s, id, prompt[i]);
+        if (!i) continue;
+        snprintf(inputs, sizeof inputs,
+                 "\"conditioning_1\":[\"%s\",0],\"conditioning_2\":[\"%s\",0]", last, id);
+        snprintf(last, 32, "c%zu", i);
+        put_node(s, last, "ConditioningCombine", inputs);
+    }
+}
+
+/* The checkpoint's name without folder and suffix: the plan's. */
+static void plan_name(const char *checkpoint, char out[160])
+{
+    const char *slash = strrchr(checkpoint, '/');
+    snprintf(out, 160, "%s", slash ? slash + 1 : checkpoint);
+    char *dot = strrchr(out, '.');
+    if (dot && dot != out) *dot = 0;
+}
+
+static void put_all(const graft_options *o, const char *const *prompt, size_t n, graft_str *s)
+{
+    char last[32], inputs[256], plan[160];
+    graft_str name = GRAFT_STR_INIT;
+    plan_name(o->file, plan);
+    graft_str_puts(s, "{");
+    graft_str_puts(&name, "\"ckpt_name\":");
+    graft_str_json(&name, o->file);
+    put_node(s, "checkpoint", "CheckpointLoaderSimple", name.data ? name.data : "");
+    s->failed = s->failed || name.failed;
+    put_prompts(s, prompt, n, last);
+    put_prompt(s, "negative", "");
+    put_node(s, "latent", "EmptyLatentImage", "\"width\":512,\"height\":512,\"batch_size\":1");
+    snprintf(inputs, sizeof inputs,
+             "\"model\":[\"checkpoint\",0],\"positive\":[\"%s\",0],\"negative\":[\"negative\",0],"
+             "\"latent_image\":[\"latent\",0],\"recalibrate\":\"%s\"",
+             last, o->quantize.recalibrate ? "enable" : "disable");
+    graft_str_finish(&name);
+    graft_str_puts(&name, inputs);
+    graft_str_puts(&name, ",\"bits\":8,\"quantize_conv\":\"enable\",\"quantize_linear\":\"enable\","
+                          "\"conv_mse_threshold\":0.1,\"linear_mse_threshold\":0.1,"
+                          "\"compute_density_threshold\":300,\"plan_name\":");
+    graft_str_json(&name, plan);
+    put_node(s, GRAFT_QUANTIZE_NODE, "QuantizeModel", name.data ? name.data : "");
+    s->failed = s->failed || name.failed;
+    graft_str_finish(&name);
+    put_node(s, "report", "ModelReport", "\"model\":[\"" GRAFT_QUANTIZE_NODE "\",0]");
+    graft_str_puts(s, "}");
+}
+
+/* Lines of the file that are not empty; they point into *text. */
+static graft_status read_prompts(const char *path, char **text, const char *prompt[PROMPTS_MAX],
+                                 size_t *n, graft_err *e)
+{
+    size_t size;
+    graft_status st = graft_file_read(path, PROMPTS_BYTES, text, &size, e);
+    if (st) return st;
+    *n = 0;
+    for (char *at = *text, *end; *at; at = end) {
+        end = at + strcspn(at, "\r\n");
+        if (*end) *end++ = 0;
+        if (at[strspn(at, " \t")] == 0) continue;
+        if (*n == PROMPTS_MAX)
+            return graft_fail(e, GRAFT_E_ARG, "%s: more than %d prompts", path, PROMPTS_MAX);
+        prompt[(*n)++] = at;
+    }
+    return *n ? GRAFT_OK : graft_fail(e, GRAFT_E_ARG, "%s: no prompt in it", path);
+}
+
+graft_status graft_quantize_workflow(const graft_options *o, const graft_registry *r, cJSON **out,
+                                     graft_err *e)
+{
+    const char *prompt[PROMPTS_MAX] = {"a photograph of a landscape"};
+    size_t n = 1;
+    char *text = NULL;
+    graft_str s = GRAFT_STR_INIT;
+    cJSON *json = NULL;
+    graft_status st = GRAFT_OK;
+    if (o->quantize.prompts) GRAFT_TRY(read_prompts(o->quantize.prompts, &text, prompt, &n, e));
+    put_all(o, prompt, n, &s);
+    if (s.failed) {
+        st = graft_fail_nomem(e, "a workflow");
+        goto out;
+    }
+    GRAFT_TRY(graft_json_parse(s.data, s.len, "quantize", &json, e));
+    for (size_t k = 0; k < GRAFT_QUANTIZE_OPTIONS; k++) {
+        if (!o->quantize.value[k]) continue;
+        st = graft_workflow_set(json, r, table[k].node, table[k].input, o->quantize.value[k], e);
+        if (st) {
+            graft_err_prefix(e, st, "%s", table[k].option);
+            goto out;
+        }
+    }
+    *out = json;
+    json = NULL;
+out:
+    cJSON_Delete(json);
+    graft_str_finish(&s);
+    graft_free(text);
+    return st;
+}

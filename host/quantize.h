@@ -1,0 +1,14 @@
+/* graft quantize: a workflow that only calibrates, made from the command line. */
+#ifndef GRAFT_HOST_QUANTIZE_H
+#define GRAFT_HOST_QUANTIZE_H
+#include "base/json.h"
+#include "host/options.h"
+#include "plugin/loader.h"
+
+#define GRAFT_QUANTIZE_NODE "quantize" /* id of the QuantizeModel node */
+
+/* The workflow in the API format: loader, prompts, an empty latent, QuantizeModel, and a report
+ * behind it so that something wants the result. Values are checked like those of --set. */
+graft_status graft_quantize_workflow(const graft_options *o, const graft_registry *r, cJSON **out,
+                                     graft_err *e);
+#endif

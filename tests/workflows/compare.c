@@ -1,0 +1,86 @@
+/* graft compare: pictures of two workflows side by side. */
+#include <stdlib.h>
+
+#include "tests/test.h"
+
+#include "base/file.h"
+#include "tests/workflows/pictures.h"
+#include "tests/workflows/process.h"
+
+static int compare(process *p, const char *a, const char *b, const char *seeds)
+{
+    char output[1024];
+    snprintf(output, sizeof output, "%s", scratch("compare"));
+    const char *arg[MAX_WORDS] = {"compare",
+                                  a,
+                                  b,
+                                  "--models",
+                                  GRAFT_SOURCE_DIR "/models",
+                                  "--input",
+                                  GRAFT_SOURCE_DIR "/input",
+                                  "--output",
+                                  output};
+    if (seeds) {
+        arg[9] = "--seeds";
+        arg[10] = seeds;
+    }
+    p->backend = "cpu";
+    process_run(p, arg);
+    return p->status;
+}
+
+#define PLAIN    GRAFT_SOURCE_DIR "/workflows/txt2img.json"
+#define CACHED   GRAFT_SOURCE_DIR "/workflows/deepcache.json"
+#define ENLARGED GRAFT_SOURCE_DIR "/workflows/hires-fix.json"
+#define BATCH    GRAFT_SOURCE_DIR "/workflows/batch.json"
+
+static void equal_pictures(void)
+{
+    process p = {.output = "compare"};
+    CHECK_INT(compare(&p, PLAIN, PLAIN, NULL), 0);
+    CHECK(strstr(p.text, "   own        1     99.99   1.0000\n"));
+    picture_facts f = picture_read(scratch("compare/compare.png"));
+    CHECK_INT(f.width, 3 * 64);
+    CHECK_INT(f.height, 64);
+    process_finish(&p);
+}
+
+static void other_pictures(void)
+{
+    process p = {.output = "compare"};
+    CHECK_INT(compare(&p, PLAIN, CACHED, "2"), 0);
+    const char *mean = strstr(p.text, "  mean");
+    double psnr = mean ? strtod(mean + 6, NULL) : 0;
+    CHECK(psnr > 20 && psnr < 60);
+    CHECK(strstr(p.text, "     2        1 ") && strstr(p.text, "times as fast"));
+    CHECK(strstr(p.text, "\n    20 ")); /* the curve has all steps */
+    picture_facts f = picture_read(scratch("compare/compare.png"));
+    CHECK_INT(f.height, 2 * 64);
+    process_finish(&p);
+}
+
+static void what_cannot_be_compared(void)
+{
+    process p = {.output = "compare"};
+    CHECK_INT(compare(&p, PLAIN, ENLARGED, NULL), 1);
+    CHECK(strstr(p.text, "pixels in A"));
+    process_finish(&p);
+    CHECK_INT(compare(&p, PLAIN, BATCH, NULL), 1);
+    CHECK(strstr(p.text, "A saves 1 pictures, B 4"));
+    process_finish(&p);
+    CHECK_INT(compare(&p, PLAIN, "absent.json", NULL), 1);
+    CHECK(strstr(p.text, "absent.json"));
+    process_finish(&p);
+    CHECK_INT(compare(&p, PLAIN, PLAIN, "0"), 2);
+    process_finish(&p);
+    CHECK_INT(compare(&p, PLAIN, PLAIN, "two"), 2);
+    process_finish(&p);
+}
+
+int main(void)
+{
+    RUN(equal_pictures);
+    RUN(other_pictures);
+    RUN(what_cannot_be_compared);
+    return test_end();
+}

@@ -1,0 +1,79 @@
+/* graft quantize: plans from the command line, and workflows that use them. */
+#include <unistd.h>
+
+#include "tests/test.h"
+
+#include "base/file.h"
+#include "tests/workflows/pictures.h"
+#include "tests/workflows/process.h"
+
+#define PLAN "quantize/quantization/tiny-sd1.json"
+
+static int quantize(process *p, const char *const *more)
+{
+    char output[1024];
+    snprintf(output, sizeof output, "%s", scratch("quantize"));
+    const char *arg[MAX_WORDS] = {"quantize",  "tiny-sd1.safetensors",
+                                  "--models",  WORKFLOW_MODELS,
+                                  "--output",  output,
+                                  "--width",   "64",
+                                  "--height",  "64",
+                                  "--steps",   "2",
+                                  "--density", "0"};
+    size_t n = 14;
+    for (; *more && n + 1 < MAX_WORDS; more++) arg[n++] = *more;
+    process_run(p, arg);
+    return p->status;
+}
+
+static void writes_a_plan_and_reads_it(void)
+{
+    process p = {.output = "quantize"};
+    const char *const none[] = {NULL}, *const zero[] = {"--conv-mse", "0", "--linear-mse=0", NULL};
+    unlink(scratch(PLAN));
+    CHECK_INT(quantize(&p, none), 0);
+    CHECK(strstr(p.text, "calibrate ") && strstr(p.text, "layers  "));
+    CHECK(graft_file_exists(scratch(PLAN)));
+    process_finish(&p);
+    p = (process){.output = "quantize-log"};
+    CHECK_INT(quantize(&p, zero), 0);
+    CHECK(!strstr(p.text, "calibrate ") && strstr(p.text, "nothing is quantized"));
+    process_finish(&p);
+}
+
+static void bad_options(void)
+{
+    static const char *const bad[][3] = {
+        {"--bits", "5", NULL},       {"--bits", "eight", NULL}, {"--conv-mse", "nan", NULL},
+        {"--linear-mse", "2", NULL}, {"--density", "-1", NULL}, {"--prompts", "absent.txt", NULL},
+        {"--plan", "../out", NULL}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        process p = {.output = "quantize-log"};
+        CHECK_INT(quantize(&p, bad[i]), 1);
+        if (p.status != 1) fprintf(stderr, "%s %s:\n%s\n", bad[i][0], bad[i][1], p.text);
+        process_finish(&p);
+    }
+}
+
+/* A damaged plan stops the workflow that names it; recalibrating replaces it. */
+static void damaged_plans(void)
+{
+    const char *const again[] = {"--recalibrate", NULL}, *const none[] = {NULL};
+    process p = {.output = "quantize-log"};
+    CHECK(graft_file_write(scratch(PLAN), "{}", 2, NULL) == GRAFT_OK);
+    CHECK_INT(quantize(&p, none), 1);
+    CHECK(strstr(p.text, "is no quantization plan"));
+    process_finish(&p);
+    CHECK_INT(quantize(&p, again), 0);
+    process_finish(&p);
+    CHECK_INT(quantize(&p, none), 0);
+    process_finish(&p);
+}
+
+int main(void)
+{
+    RUN(writes_a_plan_and_reads_it);
+    RUN(bad_options);
+    RUN(damaged_plans);
+    return test_end();
+}
