@@ -1,5 +1,6 @@
 /* Arenas and runs. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,19 +143,48 @@ static void add_times(graft_exe_times *times, const uint64_t *ns)
     atomic_fetch_add_explicit(&times->runs, 1, memory_order_relaxed);
 }
 
+typedef struct all_steps {
+    const graft_binding *binding;
+    uint8_t *base;
+} all_steps;
+
+static graft_status launch_all(void *ctx)
+{
+    const all_steps *a = ctx;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < a->binding->exe->graph->n_nodes && !st; i++)
+        st = launch(a->binding, i, a->base);
+    return st;
+}
+
+/* The library's words for a launch that failed, where it has any. */
+static graft_status launch_failed(const graft_exe *x, graft_status st, const char *what, size_t i,
+                                  graft_err *e)
+{
+    char text[512] = "";
+    if (!x->backend->api->wait(x->backend->device, text, sizeof text) || !text[0])
+        snprintf(text, sizeof text, "%s", graft_status_text(st));
+    return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i, what, text);
+}
+
 static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
                               graft_exe_profile *profile, graft_err *e)
 {
     graft_exe *x = b->exe;
     uint64_t ns[GRAFT_OP_END] = {0}, before = now_ns();
     char text[512] = "";
-    for (size_t i = 0; i < x->graph->n_nodes; i++) {
+    bool repeated = false;
+    if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+    if (!profile) {
+        graft_status st =
+            graft_recording_run(b->recording, base, launch_all, &(all_steps){b, base}, &repeated);
+        if (st) return launch_failed(x, st, "a recorded run", 0, e);
+    }
+    for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         graft_op op = x->graph->node[i].op;
         graft_status st = launch(b, i, base);
-        if (st)
-            return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
-                              graft_op_name(op), graft_status_text(st));
+        if (st) return launch_failed(x, st, graft_op_name(op), i, e);
         uint64_t after = now_ns();
         ns[op] += after - before;
         if (profile && i < profile->n) profile->seconds[i] += 1e-9 * (double)(after - before);

@@ -3,14 +3,58 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+/* swapcontext() asks the kernel for the signal mask each time, so the common machine has its own
+ * way; sanitizers know only the former. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define OWN_SWITCH 1
+#else
+#define OWN_SWITCH 0
 #include <ucontext.h>
+#endif
 
 enum { MAX_THREADS = 256, STACK = 64 << 10, WARPS = MAX_THREADS / 32 };
+
+#if OWN_SWITCH
+typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */
+void emulator_switch(coroutine *from, coroutine to);
+__asm__(".text\n.type emulator_switch,@function\nemulator_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+
+static void change(coroutine *from, coroutine *to)
+{
+    emulator_switch(from, *to);
+}
+
+static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
+{
+    void **top = (void **)(void *)(stack + bytes - 64);
+    top[0] = (void *)(uintptr_t)start; /* where ret goes; the stack is aligned as after a call */
+    *c = top - 6;
+}
+#else
+typedef ucontext_t coroutine;
+
+static void change(coroutine *from, coroutine *to)
+{
+    swapcontext(from, to);
+}
+
+static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
+{
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = bytes;
+    makecontext(c, start, 0);
+}
+#endif
 
 typedef enum thread_state { READY, AT_BLOCK, AT_WARP, DONE } thread_state;
 
 typedef struct thread {
-    ucontext_t context;
+    coroutine context;
     thread_state state;
     uint32_t turn; /* collectives that this thread took part in */
 } thread;
@@ -22,7 +66,7 @@ typedef struct lane_values {
 
 static struct {
     thread thread[MAX_THREADS];
-    ucontext_t scheduler;
+    coroutine scheduler;
     char *stacks;
     uint32_t now, block[3];
     void (*kernel)(const void *);
@@ -54,7 +98,7 @@ static void leave(thread_state state)
 {
     uint32_t me = e.now;
     e.thread[me].state = state;
-    swapcontext(&e.thread[me].context, &e.scheduler);
+    change(&e.thread[me].context, &e.scheduler);
 }
 
 void emulator_sync(void)
@@ -113,18 +157,8 @@ static void thread_main(void)
         uint32_t me = e.now;
         e.kernel(e.args);
         e.thread[me].state = DONE;
-        swapcontext(&e.thread[me].context, &e.scheduler);
+        change(&e.thread[me].context, &e.scheduler);
     }
-}
-
-static void make_thread(uint32_t i)
-{
-    thread *t = &e.thread[i];
-    getcontext(&t->context);
-    t->context.uc_stack.ss_sp = e.stacks + (size_t)i * STACK;
-    t->context.uc_stack.ss_size = STACK;
-    t->context.uc_link = &e.scheduler;
-    makecontext(&t->context, thread_main, 0);
 }
 
 static uint32_t count_in(uint32_t first, uint32_t end, thread_state state)
@@ -147,7 +181,7 @@ static void run_warp(uint32_t first, uint32_t end)
         for (uint32_t i = first; i < end; i++) {
             if (e.thread[i].state != READY) continue;
             e.now = i;
-            swapcontext(&e.scheduler, &e.thread[i].context);
+            change(&e.scheduler, &e.thread[i].context);
         }
         uint32_t waiting = count_in(first, end, AT_WARP);
         if (!waiting) return;
@@ -186,7 +220,8 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
         e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (e.stacks == MAP_FAILED) abort();
-        for (uint32_t i = 0; i < MAX_THREADS; i++) make_thread(i);
+        for (uint32_t i = 0; i < MAX_THREADS; i++)
+            make(&e.thread[i].context, e.stacks + (size_t)i * STACK, STACK, thread_main);
     }
     e.kernel = kernel;
     e.args = args;

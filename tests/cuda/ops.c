@@ -9,7 +9,7 @@
 #include "tests/kernels/limits.h"
 #include "tests/test.h"
 
-#define MOST_PRODUCTS 7e5
+#define MOST_PRODUCTS 2e6
 
 static double products(const graft_op_desc *d)
 {
