@@ -17,6 +17,7 @@ struct graft_cuda_dnn_plan {
 /* The plans of one shape; none: cuDNN cannot do it. */
 typedef struct plan_set {
     graft_op_desc key;
+    graft_dnn_builder graph, heuristics; /* what the plans came from: they may refer to it */
     int32_t count;
     graft_cuda_dnn_plan plan[GRAFT_CUDA_DNN_PLANS];
     struct plan_set *next;
@@ -119,6 +120,8 @@ void graft_cuda_dnn_close(graft_device *d, graft_cuda_dnn *dnn)
         plan_set *s = dnn->sets;
         dnn->sets = s->next;
         for (int32_t i = 0; i < s->count; i++) dnn->f.drop(s->plan[i].plan);
+        graft_dnn_finish(&s->heuristics);
+        graft_dnn_finish(&s->graph);
         d->host.free(s);
     }
     if (dnn->properties) dnn->f.drop(dnn->properties);
@@ -200,14 +203,13 @@ static void take_configs(graft_cuda_dnn *dnn, plan_set *set, const graft_dnn_des
         }
 }
 
-static void make_plans(graft_cuda_dnn *dnn, plan_set *set, graft_dnn_builder *b,
-                       graft_dnn_desc graph)
+static void make_plans(graft_cuda_dnn *dnn, plan_set *set, graft_dnn_desc graph)
 {
     static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     graft_dnn_desc config[CONFIGS];
-    for (int m = 0; m < 2 && !set->count && !b->status; m++) {
+    for (int m = 0; m < 2 && !set->count; m++) {
         int64_t n = 0, made = 0;
-        graft_dnn_builder sub = {.f = b->f};
+        graft_dnn_builder sub = {.f = &dnn->f};
         graft_dnn_desc h = graft_dnn_make(&sub, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
         graft_dnn_set_one(&sub, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
         graft_dnn_set(&sub, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &modes[m]);
@@ -217,10 +219,13 @@ static void make_plans(graft_cuda_dnn *dnn, plan_set *set, graft_dnn_builder *b,
         while (made < CONFIGS && !sub.status)
             config[made++] = graft_dnn_make(&sub, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         if (!sub.status &&
-            b->f->get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &n,
-                      config) == CUDNN_STATUS_SUCCESS)
+            dnn->f.get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &n,
+                       config) == CUDNN_STATUS_SUCCESS)
             take_configs(dnn, set, config, n < made ? n : made);
-        graft_dnn_finish(&sub);
+        if (set->count)
+            set->heuristics = sub;
+        else
+            graft_dnn_finish(&sub);
     }
 }
 
@@ -247,12 +252,13 @@ static plan_set *find_set(graft_cuda_dnn *dnn, const graft_op_desc *op, graft_er
     if (!set) return NULL;
     memset(set, 0, sizeof *set);
     set->key = key;
-    graft_dnn_builder b = {.f = &dnn->f};
-    graft_dnn_desc graph = op->op == GRAFT_OP_ATTENTION ? graft_dnn_attention_graph(&b, op)
-                                                        : graft_dnn_conv_graph(&b, op);
-    if (graph) make_plans(dnn, set, &b, graph);
-    if (b.status) graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN: %s", b.failed);
-    graft_dnn_finish(&b);
+    graft_dnn_builder *b = &set->graph;
+    b->f = &dnn->f;
+    graft_dnn_desc graph = op->op == GRAFT_OP_ATTENTION ? graft_dnn_attention_graph(b, op)
+                                                        : graft_dnn_conv_graph(b, op);
+    if (graph) make_plans(dnn, set, graph);
+    if (b->status) graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN: %s", b->failed);
+    if (!set->count) graft_dnn_finish(b);
     set->next = dnn->sets;
     dnn->sets = set;
     return set;

@@ -10,6 +10,10 @@ typedef struct emulated_kernel {
 } emulated_kernel;
 extern const emulated_kernel emulated_kernels[];
 
+/* For other made-up libraries: `run` with a copy of `bytes` of args takes its place among the
+ * launches, now or when the recording that goes on is repeated. */
+int fake_cuda_enqueue(void (*run)(const void *), const void *args, unsigned long bytes);
+
 /* What a test can see and set; found by the symbol fake_cuda. */
 typedef struct fake_cuda_state {
     uint64_t launches, replays, captures, recorded; /* recorded: launches into captures */
