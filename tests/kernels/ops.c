@@ -159,6 +159,8 @@ static void compare_library(const char *path, const kernel_lib *ref)
     lib_close(&lib);
 }
 
+static const char *only; /* a part of the name of the library to look at */
+
 static void others_against_ref(void)
 {
     kernel_lib ref;
@@ -168,6 +170,7 @@ static void others_against_ref(void)
     if (glob(GRAFT_LIB_DIR "/graft_kernels_*.so", 0, NULL, &found) == 0) {
         for (size_t i = 0; i < found.gl_pathc; i++) {
             if (strcmp(found.gl_pathv[i], REF_PATH) == 0) continue;
+            if (only && !strstr(found.gl_pathv[i], only)) continue;
             compare_library(found.gl_pathv[i], &ref);
             others++;
         }
@@ -177,9 +180,10 @@ static void others_against_ref(void)
     lib_close(&ref);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    RUN(ref_against_formulas);
+    only = argc > 1 ? argv[1] : NULL;
+    if (!only) RUN(ref_against_formulas);
     RUN(others_against_ref);
     return test_end();
 }
