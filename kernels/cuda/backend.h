@@ -11,6 +11,7 @@
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/params.h"
 #include "kernels/kernel_abi.h"
+#include "kernels/ref/ref.h"
 
 #define GRAFT_CUDA_ALIGN 256
 
@@ -115,8 +116,6 @@ static inline bool graft_cuda_present(const graft_tensor_desc *t)
 {
     return t->dtype != GRAFT_DTYPE_NONE;
 }
-int64_t graft_cuda_elements(const graft_tensor_desc *t);
-bool graft_cuda_is_dense(const graft_tensor_desc *t);
 /* Four dimensions, those missing in front of size 1; dim and stride may be NULL. */
 void graft_cuda_shape(const graft_tensor_desc *t, uint32_t *dim, int64_t *stride);
 /* The distance of rows where all are equally far apart, else -1. */

@@ -6,7 +6,7 @@ static graft_cuda_elementwise over_result(const graft_kernel *k, int32_t op, voi
 {
     graft_cuda_elementwise p = {.out = out, .op = op};
     graft_cuda_shape(&k->op.out, p.dim, p.so);
-    p.count = (uint32_t)graft_cuda_elements(&k->op.out);
+    p.count = (uint32_t)graft_ref_elements(&k->op.out);
     return p;
 }
 
@@ -18,7 +18,7 @@ static graft_status launch(const graft_kernel *k, const graft_cuda_elementwise *
 
 static bool as_dense(const graft_tensor_desc *a, const graft_tensor_desc *out)
 {
-    return graft_cuda_is_dense(a) && graft_cuda_elements(a) == graft_cuda_elements(out);
+    return graft_ref_is_dense(a) && graft_ref_elements(a) == graft_ref_elements(out);
 }
 
 static graft_status init_binary(graft_kernel *k, int32_t variant, graft_err *e)
@@ -52,8 +52,7 @@ static graft_status launch_binary(graft_kernel *k, const void *const *in, void *
     p.b = in[1];
     graft_cuda_broadcast(&a, &k->op.out, p.sa);
     graft_cuda_broadcast(&b, &k->op.out, p.sb);
-    p.flat =
-        graft_cuda_is_dense(&k->op.out) && as_dense(&a, &k->op.out) && as_dense(&b, &k->op.out);
+    p.flat = graft_ref_is_dense(&k->op.out) && as_dense(&a, &k->op.out) && as_dense(&b, &k->op.out);
     return launch(k, &p);
 }
 
@@ -75,7 +74,7 @@ static graft_status launch_unary(graft_kernel *k, const void *const *in, void *o
     p.scale = k->op.attrs.scale;
     p.shift = k->op.attrs.shift;
     graft_cuda_shape(&a, NULL, p.sa);
-    p.flat = graft_cuda_is_dense(&k->op.out) && as_dense(&a, &k->op.out);
+    p.flat = graft_ref_is_dense(&k->op.out) && as_dense(&a, &k->op.out);
     return launch(k, &p);
 }
 

@@ -184,7 +184,7 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     graft_status st = graft_ref_check(&given, &unused, &known, e);
     for (int i = 0; i <= GRAFT_MAX_INPUTS && !st; i++) {
         const graft_tensor_desc *x = i < GRAFT_MAX_INPUTS ? &given.in[i] : &given.out;
-        if (graft_cuda_present(x) && graft_cuda_elements(x) > INT32_MAX - 1024)
+        if (graft_cuda_present(x) && graft_ref_elements(x) > INT32_MAX - 1024)
             st = graft_fail(e, GRAFT_E_LIMIT, "a tensor of more than 2^31 elements");
     }
     if (!st && type->check) st = type->check(&given, e);
@@ -299,9 +299,9 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
 static int32_t inplace(graft_kernel *k, int32_t input)
 {
     const graft_tensor_desc *t = &k->op.in[0];
-    return input == 0 && k->type->inplace && !t->constant && graft_cuda_is_dense(t) &&
-           graft_cuda_is_dense(&k->op.out) &&
-           graft_cuda_elements(t) == graft_cuda_elements(&k->op.out);
+    return input == 0 && k->type->inplace && !t->constant && graft_ref_is_dense(t) &&
+           graft_ref_is_dense(&k->op.out) &&
+           graft_ref_elements(t) == graft_ref_elements(&k->op.out);
 }
 
 static graft_status wait_all(graft_device *d, char *text, uint64_t n)

@@ -4,7 +4,7 @@
 static void shape_to_32(const graft_tensor_desc *t, graft_cuda_move *p)
 {
     graft_cuda_shape(t, p->dim, NULL);
-    p->count = (uint32_t)graft_cuda_elements(t);
+    p->count = (uint32_t)graft_ref_elements(t);
 }
 
 static graft_status launch_move(const graft_kernel *k, const graft_cuda_move *p)
@@ -88,7 +88,7 @@ static graft_status launch_embedding(graft_kernel *k, const void *const *in, voi
     p.srow = table->constant ? table->dim[1] : table->stride[0];
     graft_cuda_shape(&k->op.out, p.dim, p.sd);
     for (int i = 0; i < ids->rank; i++) p.sid[3 - ids->rank + i] = ids->stride[i];
-    p.count = (uint32_t)graft_cuda_elements(&k->op.out);
+    p.count = (uint32_t)graft_ref_elements(&k->op.out);
     p.wide_ids = ids->dtype == GRAFT_I64;
     p.size = (int32_t)graft_dtype_size(k->t);
     return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_rows,
@@ -105,7 +105,7 @@ static graft_status launch_gather(graft_kernel *k, const void *const *in, void *
     graft_cuda_shape(&k->op.out, p.dim, p.sd);
     p.sid[2] = row->stride[0];
     p.sbatch[2] = x->constant ? x->dim[1] * x->dim[2] : x->stride[0];
-    p.count = (uint32_t)graft_cuda_elements(&k->op.out);
+    p.count = (uint32_t)graft_ref_elements(&k->op.out);
     p.wide_ids = row->dtype == GRAFT_I64;
     p.size = (int32_t)graft_dtype_size(k->t);
     return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_rows,

@@ -27,7 +27,7 @@ static graft_status launch_layer(graft_kernel *k, const void *const *in, void *o
                                .eps = k->op.attrs.eps};
     graft_cuda_shape(&k->op.in[0], p.dim, p.sx);
     graft_cuda_shape(&k->op.out, NULL, p.so);
-    uint32_t rows = (uint32_t)(graft_cuda_elements(&k->op.out) / p.dim[3]);
+    uint32_t rows = (uint32_t)(graft_ref_elements(&k->op.out) / p.dim[3]);
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), rows, 1,
                              1, &p);
 }

@@ -1,22 +1,5 @@
 #include "kernels/cuda/backend.h"
 
-int64_t graft_cuda_elements(const graft_tensor_desc *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->dim[i];
-    return n;
-}
-
-bool graft_cuda_is_dense(const graft_tensor_desc *t)
-{
-    int64_t below = 1;
-    for (int i = t->rank - 1; i >= 0; i--) {
-        if (t->dim[i] != 1 && t->stride[i] != below) return false;
-        below *= t->dim[i];
-    }
-    return true;
-}
-
 void graft_cuda_shape(const graft_tensor_desc *t, uint32_t *dim, int64_t *stride)
 {
     int missing = GRAFT_MAX_RANK - t->rank;
@@ -61,7 +44,7 @@ void graft_cuda_pack_plain(graft_kernel *k, int i, graft_dtype to)
 {
     const graft_tensor_desc *t = &k->op.in[i];
     if (!graft_cuda_present(t) || !t->constant) return;
-    uint32_t n = (uint32_t)graft_cuda_elements(t);
+    uint32_t n = (uint32_t)graft_ref_elements(t);
     graft_cuda_pack_as(
         k, i, (graft_cuda_layout){.rows = 1, .channels = n, .taps = 1, .ldw = n, .to = to});
 }
