@@ -4,8 +4,9 @@
  * MODEL.safetensors
  *
  * KIND: sd15 or sdxl (the UNet at 512x512 or 1024x1024 with guidance, as one batch of two; then the
- * swap to a second set of weights), or vae (the decoder at 1024x1024). A step's time includes the
- * copies of its inputs and outputs. Ceilings are measured in the same run. */
+ * swap to a second set of weights), vae (the decoder at 1024x1024), or device, without a model,
+ * which only says what would be measured. A step's time includes the copies of its inputs and
+ * outputs. Ceilings are measured in the same run. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,7 +270,7 @@ static void log_line(void *ctx, int32_t level, const char *text)
 static int usage(void)
 {
     fputs("usage: graft-bench-gpu [--json FILE] [--backend NAME] [--repeats N] [--operators] "
-          "sd15|sdxl|vae MODEL.safetensors\n",
+          "device | sd15|sdxl|vae MODEL.safetensors\n",
           stderr);
     return 2;
 }
@@ -293,6 +294,7 @@ static int parse(int argc, char **argv, bench *b)
         else
             return 0;
     }
+    if (b->kind && strcmp(b->kind, "device") == 0) return 1;
     return b->kind && b->model && b->repeats > 0 &&
            (!strcmp(b->kind, "sd15") || !strcmp(b->kind, "sdxl") || !strcmp(b->kind, "vae"));
 }
@@ -309,11 +311,9 @@ int main(int argc, char **argv)
     printf("%s: %s\n", b.device->name, b.device->info.name);
     printf("  %s\n", b.device->info.identity);
     snprintf(b.how, sizeof b.how, "bench/gpu.sh on %s", b.device->info.name);
-    ceilings(&b);
-    if (strcmp(b.kind, "vae") == 0)
-        bench_vae(&b);
-    else
-        bench_unet(&b);
+    if (strcmp(b.kind, "device") != 0) ceilings(&b);
+    if (strcmp(b.kind, "vae") == 0) bench_vae(&b);
+    if (b.kind[0] == 's') bench_unet(&b);
     graft_engine_destroy(b.engine);
     return 0;
 }

@@ -93,10 +93,11 @@ say() { echo "$*" | tee -a "$log"; }
     echo "bench/gpu.sh: $build has no graft_kernels_cuda.so: build it where nvcc is" >&2
     exit 2
 }
-if ! reason=$("$build/bin/graft-bench-gpu" sd15 /nowhere 2>&1 | grep -m1 'cannot run here'); then
-    reason=""
+if ! device=$("$build/bin/graft-bench-gpu" device 2>&1); then
+    say "bench/gpu.sh: refused: $device"
+    exit 3
 fi
-[ -z "$reason" ] || { say "bench/gpu.sh: refused: $reason"; exit 3; }
+say "$device"
 
 # part NAME SECONDS COMMAND...: runs it with a limit, unless time is up; notes failures and goes on.
 part() {

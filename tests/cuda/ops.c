@@ -13,8 +13,8 @@
 #define MOST_PRODUCTS 2e5
 #define LEAST_RUN     400
 #else
-#define MOST_PRODUCTS 2e6
-#define LEAST_RUN     650
+#define MOST_PRODUCTS 1e6
+#define LEAST_RUN     600
 #endif
 
 static double products(const graft_op_desc *d)
