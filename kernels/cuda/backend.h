@@ -110,6 +110,9 @@ graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint
 graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes);
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 
+/* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
+graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
+
 /* ------------------------------------------------------------------ shape.c */
 
 static inline bool graft_cuda_present(const graft_tensor_desc *t)

@@ -182,6 +182,7 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
     if (!st) st = graft_cuda_driver_device(&d->drv, index, &d->id, NULL, e);
     if (!st) st = open_stream(d, e);
     if (!st) st = load_kernels(d, e);
+    if (!st) st = graft_cuda_selftest(d, e);
     if (st) return st;
     open_libraries(d);
     return describe(d, e);

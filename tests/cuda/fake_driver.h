@@ -21,7 +21,8 @@ typedef struct fake_cuda_state {
     int64_t memory;                                 /* bytes that may be live */
     int fail_launch;                                /* the n-th launch from now fails; 0: none */
     int fail_wait;
-    int misuse; /* calls that are not allowed while a capture goes on */
+    int skip_launch; /* the n-th launch from now does nothing */
+    int misuse;      /* calls that are not allowed while a capture goes on */
     int capability, devices;
 } fake_cuda_state;
 #endif

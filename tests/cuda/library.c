@@ -103,6 +103,12 @@ static void memory_failures(const graft_kernels *k)
     graft_kernels_host host = {sizeof host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
     CHECK_INT(k->api->create(&host, 3, &d, text, sizeof text), GRAFT_E_NOTFOUND);
     CHECK(d == NULL && strstr(text, "number 3"));
+    fake_driver_state()->skip_launch = 1; /* a device that does not compute */
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
+    CHECK(d == NULL && strstr(text, "self-test"));
+    fake_driver_state()->fail_launch = 1;
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
+    CHECK(d == NULL && strstr(text, "self-test"));
 }
 
 static void create_and_destroy(void)
