@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "host/commands.h"
@@ -42,6 +43,7 @@ int main(int argc, char **argv)
         graft_options_finish(&o);
         return st == GRAFT_E_ARG ? GRAFT_EXIT_USAGE : GRAFT_EXIT_FAILED;
     }
+    if (o.device) setenv("GRAFT_BACKEND", o.device, 1); /* nodes have no other way to know */
     switch (o.command) {
     case GRAFT_COMMAND_HELP:
         fputs(graft_options_usage, stdout);

@@ -24,6 +24,7 @@ const char graft_options_usage[] =
     "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
     "  --input DIR     pictures to load (default: ./input)\n"
     "  --output DIR    where files are written (default: ./output)\n"
+    "  --device NAME   what to compute on: cuda, cpu, ref (default: the best that runs here)\n"
     "  --plugins DIR   node plugins, for all commands (default: beside the program)\n"
     "  --quiet, -q     print the written files only\n"
     "\n"
@@ -177,6 +178,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         *folders[k].where = NULL;
         return fill(folders[k].where, value, e);
     }
+    if ((run || serve) && is(arg, "--device")) return value_of(argc, argv, i, &o->device, e);
     if (run && o->command != GRAFT_COMMAND_QUANTIZE && o->command != GRAFT_COMMAND_COMPARE &&
         is(arg, "--set")) {
         graft_status st = value_of(argc, argv, i, &value, e);

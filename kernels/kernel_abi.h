@@ -17,7 +17,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 0u
+#define GRAFT_KERNELS_ABI_MINOR 1u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -96,6 +96,25 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     graft_status (*wait)(graft_device *d, char *text, uint64_t n);
 } graft_kernels_api;
 
+/* What libraries for devices of their own add (since 1.1). */
+typedef struct graft_captured graft_captured; /* the library's: one per capture */
+typedef struct graft_kernels_more {
+    uint32_t size; /* grows at the end */
+    uint32_t zero;
+    /* [any] What is missing here, where it was looked for and what works without, a line a piece;
+     * empty when nothing is. */
+    void (*missing)(char *text, uint64_t n);
+    /* [any] Launches of this thread from here to capture_end() are recorded, not run; meanwhile
+     * other threads' calls wait, and this thread calls nothing but launch(). A capture is
+     * worthwhile after one ordinary run of the same launches. NULL: no captures. */
+    graft_status (*capture_begin)(graft_device *d);
+    /* *out: NULL on failure, also when a launch failed meanwhile. */
+    graft_status (*capture_end)(graft_device *d, graft_captured **out);
+    /* [any] Runs what was recorded, with the same addresses. */
+    graft_status (*replay)(graft_captured *c);
+    void (*captured_free)(graft_captured *c); /* [any] NULL is fine */
+} graft_kernels_more;
+
 typedef struct graft_kernels { /* a constant */
     uint32_t abi_major, abi_minor;
     const char *name;    /* "ref", "cpu", "cuda" */
@@ -104,6 +123,7 @@ typedef struct graft_kernels { /* a constant */
     int32_t (*score)(void);
     int32_t (*device_count)(void);
     const graft_kernels_api *api;
+    const graft_kernels_more *more; /* since 1.1; may be NULL */
 } graft_kernels;
 
 #if defined(__GNUC__)

@@ -8,6 +8,7 @@
 #include "base/dl.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "engine/exec/device.h"
 
 typedef struct scored {
     const graft_kernels *lib;
@@ -43,6 +44,17 @@ static const graft_kernels *open_library(const char *path, const graft_log *log)
     return lib;
 }
 
+/* Keeps what a library says of its absence, for whoever asks for it by name. */
+static void note_absent(graft_backends *b, const graft_kernels *lib)
+{
+    const graft_kernels_more *more = graft_backend_more(&(graft_backend){.lib = lib});
+    if (!more || !more->missing || b->n_absent == GRAFT_MAX_BACKENDS) return;
+    size_t i = b->n_absent++;
+    snprintf(b->absent[i].name, sizeof b->absent[i].name, "%s", lib->name);
+    more->missing(b->absent[i].why, sizeof b->absent[i].why);
+    graft_log_printf(&b->log, GRAFT_LOG_DEBUG, "backend %s: %s", lib->name, b->absent[i].why);
+}
+
 graft_status graft_backends_load(graft_backends *b, const char *folder, int threads,
                                  const graft_log *log, graft_err *e)
 {
@@ -65,6 +77,7 @@ graft_status graft_backends_load(graft_backends *b, const char *folder, int thre
         graft_free(path);
         int32_t score = lib ? lib->score() : 0;
         if (score > 0) list[found++] = (scored){lib, score};
+        if (lib && score <= 0) note_absent(b, lib);
     }
     qsort(list, found, sizeof *list, best_first);
     for (size_t i = 0; i < found; i++) {
@@ -128,8 +141,12 @@ graft_status graft_backends_get(graft_backends *b, const char *name, graft_backe
     }
     graft_str s = GRAFT_STR_INIT;
     for (size_t i = 0; i < b->count; i++) graft_str_printf(&s, " %s", b->list[i].name);
-    graft_status st = graft_fail(e, GRAFT_E_NOTFOUND, "backend %s cannot run here; these can:%s",
-                                 any ? "auto" : name, s.data ? s.data : " none");
+    const char *why = "";
+    for (size_t i = 0; i < b->n_absent && !any; i++)
+        if (strcmp(b->absent[i].name, name) == 0) why = b->absent[i].why;
+    graft_status st =
+        graft_fail(e, GRAFT_E_NOTFOUND, "backend %s cannot run here%s%s; these can:%s",
+                   any ? "auto" : name, *why ? ": " : "", why, s.data ? s.data : " none");
     graft_str_finish(&s);
     return st;
 }

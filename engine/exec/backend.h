@@ -26,6 +26,10 @@ typedef struct graft_backends {
     size_t count;
     int threads;
     graft_log log;
+    struct { /* libraries that cannot run here, and why */
+        char name[32], why[480];
+    } absent[GRAFT_MAX_BACKENDS];
+    size_t n_absent;
 } graft_backends;
 
 /* Loads every graft_kernels_*.so of the folder whose score says that it can run here. A library

@@ -113,6 +113,7 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->weights = graft_weights_retain(w);
     b->packs = packs;
     b->pack = pack;
+    b->recording = graft_recording_create(x->backend);
     for (size_t i = 0; i < x->n_uses && !st; i++) {
         if (graft_task_cancelled(task))
             st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
@@ -130,6 +131,7 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
 void graft_binding_release(graft_binding *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
+    graft_recording_destroy(b->recording);
     for (size_t i = 0; i < b->exe->n_uses; i++) graft_packs_put(b->packs, b->pack[i]);
     graft_free(b->pack);
     graft_weights_release(b->weights);

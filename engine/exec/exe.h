@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "engine/exec/backend.h"
+#include "engine/exec/device.h"
 #include "engine/exec/packs.h"
 #include "engine/graph/graph.h"
 #include "engine/weights/weights.h"
@@ -81,7 +82,8 @@ typedef struct graft_binding {
     graft_exe *exe;
     graft_weights *weights;
     graft_packs *packs;
-    graft_pack **pack; /* one a use */
+    graft_pack **pack;          /* one a use */
+    graft_recording *recording; /* may be NULL */
 } graft_binding;
 /* Packs what is not packed yet. task reports progress ("load") and cancels between tensors. */
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,

@@ -1,5 +1,6 @@
 /* Arenas and runs. */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,19 +143,48 @@ static void add_times(graft_exe_times *times, const uint64_t *ns)
     atomic_fetch_add_explicit(&times->runs, 1, memory_order_relaxed);
 }
 
+typedef struct all_steps {
+    const graft_binding *binding;
+    uint8_t *base;
+} all_steps;
+
+static graft_status launch_all(void *ctx)
+{
+    const all_steps *a = ctx;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < a->binding->exe->graph->n_nodes && !st; i++)
+        st = launch(a->binding, i, a->base);
+    return st;
+}
+
+/* What failed, with the library's words for it where it has any. */
+static graft_status failed(const graft_exe *x, graft_status st, const char *what, size_t i,
+                           const char *name, graft_err *e)
+{
+    char text[512] = "";
+    if (!x->backend->api->wait(x->backend->device, text, sizeof text) || !text[0])
+        snprintf(text, sizeof text, "%s", graft_status_text(st));
+    return graft_fail(e, st, "backend %s, %s %zu (%s): %s", x->backend->name, what, i, name, text);
+}
+
 static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
                               graft_exe_profile *profile, graft_err *e)
 {
     graft_exe *x = b->exe;
     uint64_t ns[GRAFT_OP_END] = {0}, before = now_ns();
     char text[512] = "";
-    for (size_t i = 0; i < x->graph->n_nodes; i++) {
+    bool repeated = false;
+    if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+    if (!profile) {
+        graft_status st =
+            graft_recording_run(b->recording, base, launch_all, &(all_steps){b, base}, &repeated);
+        if (st) return failed(x, st, "operator", 0, "and those after it", e);
+    }
+    for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         graft_op op = x->graph->node[i].op;
         graft_status st = launch(b, i, base);
-        if (st)
-            return graft_fail(e, st, "backend %s, operator %zu (%s): %s", x->backend->name, i,
-                              graft_op_name(op), graft_status_text(st));
+        if (st) return failed(x, st, "operator", i, graft_op_name(op), e);
         uint64_t after = now_ns();
         ns[op] += after - before;
         if (profile && i < profile->n) profile->seconds[i] += 1e-9 * (double)(after - before);
@@ -177,11 +207,15 @@ graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const v
     if (!a) return GRAFT_E_NOMEM;
     uint8_t *base = a->data;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < x->graph->n_inputs && !st; i++)
+    for (size_t i = 0; i < x->graph->n_inputs && !st; i++) {
         st = api->upload(d, base + x->input[i].offset, in[i], (uint64_t)x->input[i].bytes);
+        if (st) failed(x, st, "input", i, "upload", e);
+    }
     if (!st) st = run_steps(b, base, task, profile, e);
-    for (size_t i = 0; i < x->graph->n_outputs && !st; i++)
+    for (size_t i = 0; i < x->graph->n_outputs && !st; i++) {
         st = api->download(d, out[i], base + x->output[i].offset, (uint64_t)x->output[i].bytes);
+        if (st) failed(x, st, "output", i, "download", e);
+    }
     give_back(arenas, a);
     return st;
 }

@@ -332,5 +332,12 @@ static const graft_kernels_api api = {
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
-    GRAFT_KERNELS_ABI_MAJOR, GRAFT_KERNELS_ABI_MINOR, "cpu", VERSION, score, device_count, &api,
+    GRAFT_KERNELS_ABI_MAJOR,
+    GRAFT_KERNELS_ABI_MINOR,
+    "cpu",
+    VERSION,
+    score,
+    device_count,
+    &api,
+    NULL,
 };

@@ -90,5 +90,7 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
         }
 }
 
-const graft_ref_op graft_ref_op_ATTENTION = {
-    .check = check, .run = run, .workspace = workspace_floats, .inputs = 3};
+const graft_ref_op graft_ref_op_ATTENTION = {.check = check,
+                                             .run = GRAFT_REF_CODE(run),
+                                             .workspace = GRAFT_REF_CODE(workspace_floats),
+                                             .inputs = 3};

@@ -35,4 +35,4 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
     }
 }
 
-const graft_ref_op graft_ref_op_CONCAT = {.check = check, .run = run, .inputs = 2};
+const graft_ref_op graft_ref_op_CONCAT = {.check = check, .run = GRAFT_REF_CODE(run), .inputs = 2};

@@ -199,9 +199,9 @@ static void run(const graft_op_desc *given, const void *const *in, void *out, fl
 
 const graft_ref_op graft_ref_op_CONV2D = {
     .check = check,
-    .run = run,
-    .workspace = workspace_floats,
-    .reorder = reorder,
+    .run = GRAFT_REF_CODE(run),
+    .workspace = GRAFT_REF_CODE(workspace_floats),
+    .reorder = GRAFT_REF_CODE(reorder),
     .inputs = 5,
     .optional = 1u << GRAFT_CONV_BIAS | 1u << GRAFT_CONV_CHANNEL_ADD | 1u << GRAFT_CONV_RESIDUAL,
 };

@@ -112,4 +112,4 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
                  (char *)out + (size_t)graft_ref_row_at(&d->out, r) * to_size);
 }
 
-const graft_ref_op graft_ref_op_COPY = {.check = check, .run = run, .inputs = 1};
+const graft_ref_op graft_ref_op_COPY = {.check = check, .run = GRAFT_REF_CODE(run), .inputs = 1};

@@ -68,4 +68,5 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
                             (float *)out + b * d->out.stride[0], first, n);
 }
 
-const graft_ref_op graft_ref_op_GROUP_NORM = {.check = check, .run = run, .inputs = 3};
+const graft_ref_op graft_ref_op_GROUP_NORM = {
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 3};

@@ -37,4 +37,5 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
                   n);
 }
 
-const graft_ref_op graft_ref_op_LAYER_NORM = {.check = check, .run = run, .inputs = 3};
+const graft_ref_op graft_ref_op_LAYER_NORM = {
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 3};

@@ -18,93 +18,11 @@ struct graft_kernel {
     graft_device *device;
 };
 
-static const graft_ref_op *find_op(graft_op op)
-{
-    switch (op) {
-#define GRAFT_OP(number, NAME, text)                                                               \
-    case GRAFT_OP_##NAME:                                                                          \
-        return &graft_ref_op_##NAME;
-#include "kernels/ops.def"
-#undef GRAFT_OP
-    default:
-        return NULL;
-    }
-}
-
-static const char *op_name(graft_op op)
-{
-    switch (op) {
-#define GRAFT_OP(number, NAME, text)                                                               \
-    case GRAFT_OP_##NAME:                                                                          \
-        return text;
-#include "kernels/ops.def"
-#undef GRAFT_OP
-    default:
-        return "unknown";
-    }
-}
-
 /* Puts the message into the caller's text buffer, which may be NULL. */
 static graft_status report(graft_status st, const graft_err *e, char *text, uint64_t n)
 {
     if (text && n) snprintf(text, (size_t)n, "%s", st ? e->text : "");
     return st;
-}
-
-/* The record may come from a newer engine: fields that this library does not know must be zero. */
-static graft_status read_desc(const graft_op_desc *op, graft_op_desc *out, graft_err *e)
-{
-    if (op->size < sizeof *out)
-        return graft_fail(e, GRAFT_E_ARG, "operator record of %u bytes, expected at least %zu",
-                          (unsigned)op->size, sizeof *out);
-    for (size_t i = sizeof *out; i < op->size; i++)
-        if (((const unsigned char *)op)[i])
-            return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                              "operator record has fields that this library does not know");
-    *out = *op;
-    out->size = sizeof *out;
-    return GRAFT_OK;
-}
-
-static graft_status check_inputs(const graft_ref_op *op, graft_op_desc *d, graft_err *e)
-{
-    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
-        graft_tensor_desc *t = &d->in[i];
-        char name[16];
-        snprintf(name, sizeof name, "input %d", i);
-        if (!graft_ref_present(t)) {
-            if ((uint32_t)i < op->inputs && !(op->optional >> i & 1))
-                return graft_fail(e, GRAFT_E_ARG, "%s is missing", name);
-            continue;
-        }
-        if ((uint32_t)i >= op->inputs)
-            return graft_fail(e, GRAFT_E_ARG, "%s is not known to this operator", name);
-        graft_status st = graft_ref_check_tensor(t, name, false, true, e);
-        if (st) return st;
-        if (t->constant) {
-            t->dtype = GRAFT_F32;
-            graft_ref_make_dense(t);
-        }
-        st = graft_ref_check_tensor(t, name, false, d->op == GRAFT_OP_COPY, e);
-        if (st) return st;
-    }
-    return graft_ref_check_tensor(&d->out, "out", true, d->op == GRAFT_OP_COPY, e);
-}
-
-static graft_status check(const graft_op_desc *given, graft_op_desc *d, const graft_ref_op **op,
-                          graft_err *e)
-{
-    if (!given) return graft_fail(e, GRAFT_E_ARG, "no operator record");
-    graft_status st = read_desc(given, d, e);
-    if (st) return st;
-    *op = find_op(d->op);
-    if (!*op) return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not known", (int)d->op);
-    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_INT4 ||
-        (d->attrs.quant && d->op != GRAFT_OP_CONV2D && d->op != GRAFT_OP_LINEAR))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "quant %d", (int)d->attrs.quant);
-    st = check_inputs(*op, d, e);
-    if (!st) st = (*op)->check(d, e);
-    return st ? graft_err_prefix(e, st, "%s", op_name(d->op)) : GRAFT_OK;
 }
 
 static graft_status device_create(const graft_kernels_host *host, int32_t device_index,
@@ -171,7 +89,7 @@ static int32_t supports(graft_device *d, const graft_op_desc *given)
     (void)d;
     graft_op_desc desc;
     const graft_ref_op *op;
-    return check(given, &desc, &op, NULL) == GRAFT_OK;
+    return graft_ref_check(given, &desc, &op, NULL) == GRAFT_OK;
 }
 
 static void fill_info(const graft_kernel *k, graft_kernel_info *out)
@@ -198,7 +116,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *given, int32_t
     graft_op_desc desc;
     const graft_ref_op *op;
     *out = NULL;
-    graft_status st = check(given, &desc, &op, &e);
+    graft_status st = graft_ref_check(given, &desc, &op, &e);
     if (st) return report(st, &e, text, n);
     if (variant < -1 || variant > 0)
         return report(graft_fail(&e, GRAFT_E_ARG, "variant %d of 1", (int)variant), &e, text, n);

@@ -92,9 +92,9 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 
 const graft_ref_op graft_ref_op_LINEAR = {
     .check = check,
-    .run = run,
-    .workspace = workspace_floats,
-    .reorder = reorder,
+    .run = GRAFT_REF_CODE(run),
+    .workspace = GRAFT_REF_CODE(workspace_floats),
+    .reorder = GRAFT_REF_CODE(reorder),
     .inputs = 4,
     .optional = 1u << GRAFT_LINEAR_BIAS | 1u << GRAFT_LINEAR_RESIDUAL,
 };

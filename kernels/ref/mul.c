@@ -16,4 +16,4 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 }
 
 const graft_ref_op graft_ref_op_MUL = {
-    .check = graft_ref_check_binary, .run = run, .inputs = 2, .inplace = true};
+    .check = graft_ref_check_binary, .run = GRAFT_REF_CODE(run), .inputs = 2, .inplace = true};

@@ -13,6 +13,6 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 }
 
 const graft_ref_op graft_ref_op_QUANTIZE = {
-    .check = check, .run = run, .inputs = GRAFT_MAX_INPUTS, .optional = ~0u};
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = GRAFT_MAX_INPUTS, .optional = ~0u};
 const graft_ref_op graft_ref_op_DEQUANTIZE = {
-    .check = check, .run = run, .inputs = GRAFT_MAX_INPUTS, .optional = ~0u};
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = GRAFT_MAX_INPUTS, .optional = ~0u};

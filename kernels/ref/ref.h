@@ -32,6 +32,19 @@ typedef struct graft_ref_op {
 #include "kernels/ops.def"
 #undef GRAFT_OP
 
+/* Another library that wants the checks alone compiles these files with GRAFT_REF_CHECKS_ONLY, and
+ * gets operators without code: NULL for all but check(). */
+#ifdef GRAFT_REF_CHECKS_ONLY
+#define GRAFT_REF_CODE(function) NULL
+#else
+#define GRAFT_REF_CODE(function) function
+#endif
+
+/* check.c: reads a record into *d (constants as dense float32), finds its operator and checks all.
+ */
+graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const graft_ref_op **op,
+                             graft_err *e);
+
 /* What pack() writes: `packing` numbers of this library. */
 enum { GRAFT_REF_PLAIN = 1, GRAFT_REF_REORDERED = 16 /* + operator number */ };
 

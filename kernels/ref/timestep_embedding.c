@@ -31,4 +31,5 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
     }
 }
 
-const graft_ref_op graft_ref_op_TIMESTEP = {.check = check, .run = run, .inputs = 1};
+const graft_ref_op graft_ref_op_TIMESTEP = {
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 1};

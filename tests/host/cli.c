@@ -133,7 +133,8 @@ static void folder_options(void)
     graft_options o;
     graft_err e = GRAFT_ERR_INIT;
     char *plain[] = {"graft", "run", "x", NULL};
-    char *given[] = {"graft", "run", "--models=m", "--input", "i", "x", "--output=o", NULL};
+    char *given[] = {"graft", "run",        "--models=m", "--input", "i",
+                     "x",     "--output=o", "--device",   "cuda",    NULL};
     unsetenv("GRAFT_MODELS");
     CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
     CHECK_STR(o.output, "./output");
@@ -144,7 +145,8 @@ static void folder_options(void)
     CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
     CHECK_STR(o.models, "/some/models");
     graft_options_finish(&o);
-    CHECK_OK(graft_options_parse(7, given, &o, &e), &e);
+    CHECK_OK(graft_options_parse(9, given, &o, &e), &e);
+    CHECK_STR(o.device, "cuda");
     CHECK_STR(o.models, "m");
     CHECK_STR(o.input, "i");
     CHECK_STR(o.output, "o");

@@ -1,0 +1,128 @@
+#!/bin/sh
+# Checks and times the CUDA backend on a machine with an NVIDIA GPU: bench/gpu.sh BUILD [OUT].
+#
+# In this order, so that a run that is cut short still says the most important: versions, every
+# operator against ref, compute-sanitizer on small shapes, pictures of the demo model, then timings
+# with their ceilings, and PyTorch beside them where it is installed. Figures go to OUT/bench.json,
+# everything that is printed to OUT/gpu.log. Nothing on the card is changed.
+#
+#   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540)
+#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo sd15 sdxl vae torch
+set -u
+[ $# -ge 1 ] || { echo "usage: bench/gpu.sh BUILD [OUT]" >&2; exit 2; }
+build=$(cd "$1" && pwd) || exit 2
+here=$(cd "$(dirname "$0")/.." && pwd)
+out=${2:-$build/gpu}
+models=$out/models
+mkdir -p "$models" || exit 2
+log=$out/gpu.log
+json=$out/bench.json
+limit=${GRAFT_GPU_SECONDS:-540}
+start=$(date +%s)
+failed=""
+
+versions() {
+    nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm --format=csv,noheader
+    "$build/bin/graft" --version
+    "$build/tests/test_cuda_library" || true
+}
+
+ops() { "$build/tests/test_kernels_ops" graft_kernels_cuda; }
+
+sanitizer() {
+    command -v compute-sanitizer > /dev/null || { echo "skipped: no compute-sanitizer"; return 0; }
+    compute-sanitizer --tool memcheck --error-exitcode 9 "$build/bin/graft" run \
+        "$here/workflows/txt2img.json" --models "$here/models" --output "$out/sanitizer" \
+        --set 5.steps=1 --quiet
+}
+
+demo() {
+    GRAFT_TEST_BACKEND=cuda "$build/tests/test_engine_demo" || return 1
+    for backend in ref cuda; do
+        GRAFT_BACKEND=$backend GRAFT_PRECISION=f32 "$build/bin/graft" run \
+            "$here/workflows/txt2img.json" --models "$here/models" --output "$out/demo-$backend" \
+            --quiet || return 1
+    done
+    GRAFT_BACKEND=cuda GRAFT_PRECISION=bf16 "$build/bin/graft" run "$here/workflows/txt2img.json" \
+        --models "$here/models" --output "$out/demo-cuda-bf16" --quiet
+}
+
+# model KIND SEED PARTS FILE: random weights with the shapes of a real checkpoint.
+model() {
+    [ -e "$4" ] || "$build/bin/graft-make-model" "$1" "$4.part" --dtype bf16 --seed "$2" \
+        --parts "$3" && { [ -e "$4" ] || mv "$4.part" "$4"; }
+}
+
+sd15() {
+    model sd15 1 unet,vae "$models/sd15.safetensors" &
+    model sd15 2 unet "$models/sd15-b.safetensors" &
+    wait
+    GRAFT_BENCH_SECOND="$models/sd15-b.safetensors" "$build/bin/graft-bench-gpu" --json "$json" \
+        --operators sd15 "$models/sd15.safetensors"
+}
+
+sdxl() {
+    model sdxl 1 unet "$models/sdxl.safetensors" &
+    model sdxl 2 unet "$models/sdxl-b.safetensors" &
+    wait
+    GRAFT_BENCH_SECOND="$models/sdxl-b.safetensors" "$build/bin/graft-bench-gpu" --json "$json" \
+        --operators sdxl "$models/sdxl.safetensors"
+}
+
+vae() {
+    model sd15 1 unet,vae "$models/sd15.safetensors"
+    "$build/bin/graft-bench-gpu" --json "$json" --operators vae "$models/sd15.safetensors"
+}
+
+torch() {
+    python3 -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
+    python3 "$here/bench/gpu_torch.py" --json "$json" --models "$models" sd15 sdxl
+}
+
+# timeout runs programs, not functions: the parts run in a shell of their own.
+if [ "${GRAFT_GPU_PART:-}" ]; then
+    "$GRAFT_GPU_PART"
+    exit
+fi
+
+: > "$log"
+
+say() { echo "$*" | tee -a "$log"; }
+
+[ -e "$build/lib/graft/graft_kernels_cuda.so" ] || {
+    echo "bench/gpu.sh: $build has no graft_kernels_cuda.so: build it where nvcc is" >&2
+    exit 2
+}
+if ! device=$("$build/bin/graft-bench-gpu" device 2>&1); then
+    say "bench/gpu.sh: refused: $device"
+    exit 3
+fi
+say "$device"
+
+# part NAME SECONDS COMMAND...: runs it with a limit, unless time is up; notes failures and goes on.
+part() {
+    name=$1 most=$2
+    shift 2
+    case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
+    used=$(($(date +%s) - start))
+    left=$((limit - used))
+    [ $left -ge 10 ] || { say "== $name: no time left"; failed="$failed $name(time)"; return 0; }
+    [ "$most" -le $left ] || most=$left
+    say "== $name (at $used s)"
+    if timeout -k 5 "$most" "$@" >> "$out/$name.txt" 2>&1; then
+        tail -n 40 "$out/$name.txt" | tee -a "$log"
+    else
+        code=$?
+        failed="$failed $name($code)"
+        tail -n 40 "$out/$name.txt" | tee -a "$log"
+        say "== $name FAILED with $code"
+    fi
+}
+
+for p in versions:30 ops:240 sanitizer:90 demo:60 sd15:120 sdxl:240 vae:90 torch:200; do
+    part "${p%:*}" "${p#*:}" env "GRAFT_GPU_PART=${p%:*}" sh "$0" "$build" "$out"
+done
+say "== figures"
+[ ! -e "$json" ] || grep -E '"[a-z0-9_]+":|"value"' "$json" | paste - - | tee -a "$log"
+say "finished after $(($(date +%s) - start)) s; failed:${failed:- none}; log $log"
+[ -z "$failed" ]

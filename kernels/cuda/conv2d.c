@@ -1,0 +1,120 @@
+/* CONV2D: variant 0 the own implicit product, then cuDNN's plans.
+ *
+ * cuDNN gets x * w + residual + bias in this order, which its precompiled kernels know; what is
+ * left (channel_add, act) is one pass over the result. A doubled x is written out for it. */
+#include <stdio.h>
+
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/matmul.h"
+
+static graft_status check(const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *bias = &op->in[GRAFT_CONV_BIAS];
+    if (op->attrs.quant == GRAFT_QUANT_INT8)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "int8 on CUDA devices");
+    if (op->in[GRAFT_CONV_X].constant || op->in[GRAFT_CONV_RESIDUAL].constant ||
+        op->in[GRAFT_CONV_CHANNEL_ADD].constant || (graft_cuda_present(bias) && !bias->constant))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "weights and bias must be constant, all else not");
+    if ((op->in[GRAFT_CONV_W].dim[0] + 63) / 64 > 65535)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%lld channels",
+                          (long long)op->in[GRAFT_CONV_W].dim[0]);
+    return GRAFT_OK;
+}
+
+static bool doubled(const graft_op_desc *op)
+{
+    return op->attrs.upsample == 2;
+}
+
+/* What cuDNN is asked for: x as it is after doubling, dense then. */
+static graft_op_desc library_desc(const graft_op_desc *op)
+{
+    graft_op_desc d = *op;
+    graft_tensor_desc *x = &d.in[GRAFT_CONV_X];
+    if (!doubled(op)) return d;
+    x->dim[1] = op->attrs.up_h;
+    x->dim[2] = op->attrs.up_w;
+    x->stride[2] = x->dim[3];
+    x->stride[1] = x->dim[2] * x->stride[2];
+    x->stride[0] = x->dim[1] * x->stride[1];
+    d.attrs.upsample = 0;
+    return d;
+}
+
+static uint64_t doubled_bytes(const graft_kernel *k)
+{
+    const graft_op_desc d = library_desc(&k->op);
+    const graft_tensor_desc *x = &d.in[GRAFT_CONV_X];
+    uint64_t bytes = (uint64_t)(x->dim[0] * x->stride[0]) * graft_dtype_size(k->t);
+    return doubled(&k->op) ? (bytes + 255) / 256 * 256 : 0;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    graft_cuda_matmul p;
+    int32_t count = 0;
+    graft_op_desc d = library_desc(&k->op);
+    (void)e;
+    if (k->d->dnn && k->t != GRAFT_F32 && d.in[GRAFT_CONV_W].dim[1] % 8 == 0 &&
+        graft_cuda_dnn_conv(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
+                            variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
+        k->dnn) {
+        k->part = doubled_bytes(k);
+        k->info.workspace_bytes = k->part + graft_cuda_dnn_workspace(k->dnn);
+        k->info.variant_index = variant < 1 ? 1 : variant;
+        graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
+    } else {
+        graft_cuda_matmul_conv(&k->op, &p);
+        snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_matmul_name(k, &p));
+    }
+    k->info.variant_count = 1 + count;
+    graft_cuda_matmul_layout(k, false);
+    return GRAFT_OK;
+}
+
+static graft_status launch_own(graft_kernel *k, const void *const *in, void *out)
+{
+    graft_cuda_matmul p;
+    graft_cuda_matmul_conv(&k->op, &p);
+    p.x = in[GRAFT_CONV_X];
+    p.w = in[GRAFT_CONV_W];
+    p.bias = in[GRAFT_CONV_BIAS];
+    p.channel_add = in[GRAFT_CONV_CHANNEL_ADD];
+    p.residual = in[GRAFT_CONV_RESIDUAL];
+    p.out = out;
+    return graft_cuda_matmul_run(k, &p);
+}
+
+static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
+{
+    const graft_op_desc d = library_desc(&k->op);
+    const graft_tensor_desc *from = &k->op.in[GRAFT_CONV_X], *t = &d.in[GRAFT_CONV_X];
+
+    graft_cuda_move p = {.src = x, .dst = to, .from = k->t, .to = k->t};
+    graft_cuda_shape(t, p.dim, p.sd);
+    graft_cuda_shape(from, NULL, p.ss);
+    p.in_h = p.in_w = GRAFT_CUDA_HALF;
+    p.count = (uint32_t)graft_ref_elements(t);
+    return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_move,
+                             graft_cuda_blocks(p.count, GRAFT_CUDA_THREADS), 1, 1, &p);
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    if (!k->dnn || !graft_cuda_aligned(in, 5, out)) return launch_own(k, in, out);
+    const void *x = in[GRAFT_CONV_X], *add = in[GRAFT_CONV_CHANNEL_ADD];
+    graft_status st = GRAFT_OK;
+    if (doubled(&k->op)) {
+        st = write_doubled(k, x, workspace);
+        x = workspace;
+    }
+    if (st) return st;
+    const void *const data[] = {x, in[GRAFT_CONV_W], out, in[GRAFT_CONV_RESIDUAL],
+                                in[GRAFT_CONV_BIAS]};
+    st = graft_cuda_dnn_run(k->d, k->dnn, data, 5, workspace ? workspace + k->part : NULL);
+    if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
+    return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
+}
+
+const graft_cuda_op graft_cuda_op_conv2d = {.check = check, .init = init, .launch = launch};

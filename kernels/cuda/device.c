@@ -1,0 +1,206 @@
+/* The device: context, stream, kernels, memory, and what its failures do. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cuda/backend.h"
+#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/lt.h"
+
+extern const char graft_cuda_fatbin[]; /* fatbin.S */
+
+#define STAGE_BYTES ((uint64_t)8 << 20) /* of one piece of a copy from ordinary memory */
+
+static const struct {
+    const char *name;
+    uint32_t threads;
+} kernels[] = {
+#define GRAFT_CUDA_KERNEL(name, threads) {#name, threads},
+#define GRAFT_CUDA_TYPED(name, threads)                                                            \
+    {#name "_f32", threads}, {#name "_f16", threads}, {#name "_bf16", threads},
+#include "kernels/cuda/kernels.def"
+#undef GRAFT_CUDA_KERNEL
+#undef GRAFT_CUDA_TYPED
+};
+_Static_assert(sizeof kernels / sizeof *kernels == GRAFT_CUDA_FUNCTIONS, "a kernel, a name");
+
+void graft_cuda_log(const graft_device *d, int32_t level, const char *text)
+{
+    if (d->host.log && text[0]) d->host.log(d->host.log_ctx, level, text);
+}
+
+void graft_cuda_lock(graft_device *d)
+{
+    pthread_mutex_lock(&d->lock);
+    if (d->context) d->drv.context_set(d->context);
+}
+
+void graft_cuda_unlock(graft_device *d)
+{
+    pthread_mutex_unlock(&d->lock);
+}
+
+graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+{
+    if (!d->lost[0]) {
+        snprintf(d->lost, sizeof d->lost, "%s: %s", what, why);
+        graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
+    }
+    return GRAFT_E_DEVICE;
+}
+
+graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    if (r == CUDA_SUCCESS) return GRAFT_OK;
+    graft_status st = graft_cuda_driver_fail(&d->drv, r, what, &e);
+    if (st == GRAFT_E_NOMEM) {
+        graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
+        return st;
+    }
+    if (!d->lost[0]) {
+        snprintf(d->lost, sizeof d->lost, "%.250s", e.text);
+        graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
+    }
+    return st;
+}
+
+graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t x, uint32_t y,
+                               uint32_t z, const void *params)
+{
+    if (d->lost[0]) return GRAFT_E_DEVICE;
+    void *args[] = {(void *)params}; /* the driver's type; it only reads */
+    return graft_cuda_done(
+        d,
+        d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1, 0, d->stream, args, NULL),
+        kernels[f].name);
+}
+
+/* ------------------------------------------------------------------ copies */
+
+graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
+    int side = 0;
+    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES, side ^= 1) {
+        uint64_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+        st = graft_cuda_done(d, d->drv.event_wait(d->copied[side]), "a copy to the device");
+        if (st) break;
+        memcpy(d->pinned[side], (const char *)src + at, n);
+        st = graft_cuda_done(
+            d, d->drv.upload((CUdeviceptr)(uintptr_t)dst + at, d->pinned[side], n, d->stream),
+            "a copy to the device");
+        if (!st)
+            st = graft_cuda_done(d, d->drv.event_record(d->copied[side], d->stream),
+                                 "a copy to the device");
+    }
+    if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy to the device");
+    return st;
+}
+
+graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
+    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES) {
+        uint64_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
+        st = graft_cuda_done(
+            d, d->drv.download(d->pinned[0], (CUdeviceptr)(uintptr_t)src + at, n, d->stream),
+            "a copy from the device");
+        if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy from the device");
+        if (!st) memcpy((char *)dst + at, d->pinned[0], n);
+    }
+    return st;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+#define TRY_DRIVER(call, what)                                                                     \
+    do {                                                                                           \
+        CUresult r_ = (call);                                                                      \
+        if (r_) return graft_cuda_driver_fail(&d->drv, r_, what, e);                               \
+    } while (0)
+
+static graft_status load_kernels(graft_device *d, graft_err *e)
+{
+    TRY_DRIVER(d->drv.module_load(&d->module, graft_cuda_fatbin), "loading the CUDA kernels");
+    for (int i = 0; i < GRAFT_CUDA_FUNCTIONS; i++)
+        TRY_DRIVER(d->drv.module_function(&d->function[i], d->module, kernels[i].name),
+                   kernels[i].name);
+    return GRAFT_OK;
+}
+
+static graft_status open_stream(graft_device *d, graft_err *e)
+{
+    TRY_DRIVER(d->drv.context_retain(&d->context, d->id), "the device's context");
+    TRY_DRIVER(d->drv.context_set(d->context), "the device's context");
+    TRY_DRIVER(d->drv.stream_create(&d->stream, CU_STREAM_NON_BLOCKING), "a stream");
+    for (int i = 0; i < 2; i++) {
+        TRY_DRIVER(d->drv.pinned_alloc(&d->pinned[i], STAGE_BYTES, 0), "pinned memory");
+        TRY_DRIVER(d->drv.event_create(&d->copied[i], CU_EVENT_DISABLE_TIMING), "an event");
+    }
+    return GRAFT_OK;
+}
+
+/* Missing libraries are no failure: own kernels do what they would. */
+static void open_libraries(graft_device *d)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    if (graft_cuda_lt_open(d, &d->lt, &e)) graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
+    if (graft_cuda_dnn_open(d, &d->dnn, &e)) graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
+}
+
+static graft_status describe(graft_device *d, graft_err *e)
+{
+    char name[96] = "NVIDIA GPU";
+    int major = 0, minor = 0, driver = 0;
+    size_t free_bytes = 0, total = 0;
+    TRY_DRIVER(d->drv.device_name(name, sizeof name, d->id), "the device's name");
+    TRY_DRIVER(d->drv.device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->id),
+               "the device's capability");
+    TRY_DRIVER(d->drv.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->id),
+               "the device's capability");
+    TRY_DRIVER(
+        d->drv.device_attribute(&d->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->id),
+        "the device's processors");
+    TRY_DRIVER(d->drv.memory_info(&free_bytes, &total), "the device's memory");
+    TRY_DRIVER(d->drv.version(&driver), "the driver's version");
+    d->info = (graft_device_info){.size = sizeof d->info,
+                                  .memory_total = total,
+                                  .alignment = GRAFT_CUDA_ALIGN,
+                                  .fast_bf16 = 1,
+                                  .fast_f16 = 1};
+    snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, major, minor);
+    snprintf(d->info.identity, sizeof d->info.identity,
+             "cuda %.48s %d.%d processors %d driver %d lt %zu dnn %zu", name, major, minor,
+             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
+             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
+    return GRAFT_OK;
+}
+
+graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e)
+{
+    graft_status st = graft_cuda_driver_open(&d->drv, e);
+    if (!st) st = graft_cuda_driver_device(&d->drv, index, &d->id, NULL, e);
+    if (!st) st = open_stream(d, e);
+    if (!st) st = load_kernels(d, e);
+    if (!st) st = graft_cuda_selftest(d, e);
+    if (st) return st;
+    open_libraries(d);
+    return describe(d, e);
+}
+
+void graft_cuda_device_close(graft_device *d)
+{
+    if (!d->context) return;
+    d->drv.context_set(d->context);
+    if (d->stream) d->drv.stream_wait(d->stream);
+    graft_cuda_dnn_close(d, d->dnn);
+    graft_cuda_lt_close(d, d->lt);
+    if (d->raw) d->drv.memory_free(d->raw);
+    for (int i = 0; i < 2; i++) {
+        if (d->copied[i]) d->drv.event_destroy(d->copied[i]);
+        if (d->pinned[i]) d->drv.pinned_free(d->pinned[i]);
+    }
+    if (d->module) d->drv.module_unload(d->module);
+    if (d->stream) d->drv.stream_destroy(d->stream);
+    d->drv.context_release(d->id);
+}

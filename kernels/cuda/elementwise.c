@@ -1,0 +1,129 @@
+/* ACT, ADD, MUL, SCALE, GEGLU, and the ends of products that libraries compute. */
+#include "kernels/cuda/backend.h"
+
+/* `out` and the shape are set from the kernel's result. */
+static graft_cuda_elementwise over_result(const graft_kernel *k, int32_t op, void *out)
+{
+    graft_cuda_elementwise p = {.out = out, .op = op};
+    graft_cuda_shape(&k->op.out, p.dim, p.so);
+    p.count = (uint32_t)graft_ref_elements(&k->op.out);
+    return p;
+}
+
+static graft_status launch(const graft_kernel *k, const graft_cuda_elementwise *p)
+{
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_elementwise, k->t),
+                             graft_cuda_blocks(p->count, GRAFT_CUDA_THREADS), 1, 1, p);
+}
+
+static bool as_dense(const graft_tensor_desc *a, const graft_tensor_desc *out)
+{
+    return graft_ref_is_dense(a) && graft_ref_elements(a) == graft_ref_elements(out);
+}
+
+static graft_status init_binary(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    (void)variant, (void)e;
+    graft_cuda_pack_plain(k, 0, k->t);
+    graft_cuda_pack_plain(k, 1, k->t);
+    return GRAFT_OK;
+}
+
+/* A constant is dense once it is packed. */
+static graft_tensor_desc input_of(const graft_kernel *k, int i)
+{
+    graft_tensor_desc t = k->op.in[i];
+    int64_t below = 1;
+    for (int d = t.rank - 1; d >= 0 && t.constant; d--) {
+        t.stride[d] = below;
+        below *= t.dim[d];
+    }
+    return t;
+}
+
+static graft_status launch_binary(graft_kernel *k, const void *const *in, void *out,
+                                  char *workspace)
+{
+    (void)workspace;
+    bool add = k->op.op == GRAFT_OP_ADD;
+    graft_cuda_elementwise p = over_result(k, add ? GRAFT_CUDA_ADD : GRAFT_CUDA_MUL, out);
+    graft_tensor_desc a = input_of(k, 0), b = input_of(k, 1);
+    p.a = in[0];
+    p.b = in[1];
+    graft_cuda_broadcast(&a, &k->op.out, p.sa);
+    graft_cuda_broadcast(&b, &k->op.out, p.sb);
+    p.flat = graft_ref_is_dense(&k->op.out) && as_dense(&a, &k->op.out) && as_dense(&b, &k->op.out);
+    return launch(k, &p);
+}
+
+static graft_status init_unary(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    (void)variant, (void)e;
+    graft_cuda_pack_plain(k, 0, k->t);
+    return GRAFT_OK;
+}
+
+static graft_status launch_unary(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    (void)workspace;
+    bool scale = k->op.op == GRAFT_OP_SCALE;
+    graft_cuda_elementwise p = over_result(k, scale ? GRAFT_CUDA_SCALE : GRAFT_CUDA_ACT, out);
+    graft_tensor_desc a = input_of(k, 0);
+    p.a = in[0];
+    p.act = k->op.attrs.act;
+    p.scale = k->op.attrs.scale;
+    p.shift = k->op.attrs.shift;
+    graft_cuda_shape(&a, NULL, p.sa);
+    p.flat = graft_ref_is_dense(&k->op.out) && as_dense(&a, &k->op.out);
+    return launch(k, &p);
+}
+
+static graft_status launch_geglu(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    (void)workspace;
+    graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_GEGLU, out);
+    graft_tensor_desc a = input_of(k, 0);
+    p.a = in[0];
+    p.b = (const char *)in[0] + p.dim[3] * graft_dtype_size(k->t);
+    graft_cuda_shape(&a, NULL, p.sa);
+    graft_cuda_shape(&a, NULL, p.sb);
+    return launch(k, &p);
+}
+
+graft_status graft_cuda_finish(const graft_kernel *k, void *out, graft_act act, int b_input,
+                               const void *b, int c_input, const void *c)
+{
+    graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_FINISH, out);
+    p.a = out;
+    p.b = b;
+    p.c = c;
+    p.act = act;
+    graft_cuda_shape(&k->op.out, NULL, p.sa);
+    if (b && k->op.in[b_input].rank == 2 && k->op.out.rank == 4) /* (N, O) on (N, H, W, O) */
+        p.sb[0] = k->op.in[b_input].stride[0], p.sb[3] = 1;
+    else if (b)
+        graft_cuda_broadcast(&k->op.in[b_input], &k->op.out, p.sb);
+    if (c) graft_cuda_broadcast(&k->op.in[c_input], &k->op.out, p.sc);
+    return launch(k, &p);
+}
+
+graft_status graft_cuda_fold_pairs(const graft_kernel *k, const void *wide, void *out)
+{
+    graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_GEGLU, out);
+    p.a = wide;
+    p.b = (const char *)wide + graft_dtype_size(k->t);
+    p.sa[3] = 2;
+    for (int i = 2; i >= 0; i--) p.sa[i] = p.sa[i + 1] * p.dim[i + 1];
+    for (int i = 0; i < 4; i++) p.sb[i] = p.sa[i];
+    return launch(k, &p);
+}
+
+const graft_cuda_op graft_cuda_op_act = {
+    .init = init_unary, .launch = launch_unary, .inplace = true};
+const graft_cuda_op graft_cuda_op_scale = {
+    .init = init_unary, .launch = launch_unary, .inplace = true};
+const graft_cuda_op graft_cuda_op_add = {
+    .init = init_binary, .launch = launch_binary, .inplace = true};
+const graft_cuda_op graft_cuda_op_mul = {
+    .init = init_binary, .launch = launch_binary, .inplace = true};
+const graft_cuda_op graft_cuda_op_geglu = {.init = init_unary, .launch = launch_geglu};

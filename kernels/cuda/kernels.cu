@@ -1,0 +1,39 @@
+/* All device kernels: the parts without a dtype, then the others once for each dtype. */
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/math.h"
+#include "kernels/cuda/params.h"
+#include "kernels/cuda/reduce.inc"
+#include "kernels/cuda/move.inc"
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b)  PASTE_(a, b)
+
+#define NAME(f) PASTE(f, _f32)
+#define T       float
+#define LOAD    graft_f32_load
+#define STORE   graft_f32_store
+#include "kernels/cuda/elementwise.inc"
+#include "kernels/cuda/norm.inc"
+#include "kernels/cuda/gather.inc"
+#include "kernels/cuda/matmul_f32.inc"
+#include "kernels/cuda/attention.inc"
+#undef NAME
+#undef T
+#undef LOAD
+#undef STORE
+
+#define NAME(f) PASTE(f, _f16)
+#define LOAD    graft_f16_load
+#define STORE   graft_f16_store
+#define MMA     graft_mma_f16
+#include "kernels/cuda/typed16.inc"
+#undef NAME
+#undef LOAD
+#undef STORE
+#undef MMA
+
+#define NAME(f) PASTE(f, _bf16)
+#define LOAD    graft_bf16_load
+#define STORE   graft_bf16_store
+#define MMA     graft_mma_bf16
+#include "kernels/cuda/typed16.inc"

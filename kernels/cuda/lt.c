@@ -1,0 +1,213 @@
+#include "kernels/cuda/lt.h"
+
+#include <cublasLt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cuda/open.h"
+
+#define LT_FUNCTIONS(X)                                                                            \
+    X(create, cublasLtCreate)                                                                      \
+    X(destroy, cublasLtDestroy)                                                                    \
+    X(version, cublasLtGetVersion)                                                                 \
+    X(status_text, cublasLtGetStatusString)                                                        \
+    X(desc_create, cublasLtMatmulDescCreate)                                                       \
+    X(desc_destroy, cublasLtMatmulDescDestroy)                                                     \
+    X(desc_set, cublasLtMatmulDescSetAttribute)                                                    \
+    X(layout_create, cublasLtMatrixLayoutCreate)                                                   \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy)                                                 \
+    X(preference_create, cublasLtMatmulPreferenceCreate)                                           \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy)                                         \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute)                                        \
+    X(heuristic, cublasLtMatmulAlgoGetHeuristic)                                                   \
+    X(matmul, cublasLtMatmul)
+
+typedef struct lt_table {
+#define LT_FIELD(field, function) __typeof__(&function) field;
+    LT_FUNCTIONS(LT_FIELD)
+#undef LT_FIELD
+} lt_table;
+
+#define LT_WORKSPACE ((size_t)32 << 20)
+
+struct graft_cuda_lt {
+    graft_device *d;
+    lt_table f;
+    cublasLtHandle_t handle;
+};
+
+struct graft_cuda_lt_plan {
+    graft_cuda_lt *lt;
+    graft_cuda_gemm g;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t x, w, y, r;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace;
+};
+
+static graft_status fail(const graft_cuda_lt *lt, cublasStatus_t s, const char *what, graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_DEVICE, "cuBLASLt: %s: %s (%d)", what, lt->f.status_text(s),
+                      (int)s);
+}
+
+graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e)
+{
+#define LT_NAME(field, function) #function,
+    static const char *const names[] = {LT_FUNCTIONS(LT_NAME) NULL};
+    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+    graft_dl dl;
+    *out = NULL;
+    graft_status st = graft_cuda_open(files, &dl, e);
+    if (st) return graft_err_prefix(e, st, "no cuBLASLt, so products use own kernels");
+    graft_cuda_lt *lt = d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *lt);
+    if (!lt) return graft_fail_nomem(e, "cuBLASLt");
+    memset(lt, 0, sizeof *lt);
+    lt->d = d;
+    st = graft_cuda_symbols(&dl, names, &lt->f, "cuBLASLt", e);
+    if (!st) {
+        cublasStatus_t s = lt->f.create(&lt->handle);
+        if (s) st = fail(lt, s, "opening it", e);
+    }
+    if (st)
+        d->host.free(lt);
+    else
+        *out = lt;
+    return st;
+}
+
+void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt)
+{
+    if (!lt) return;
+    lt->f.destroy(lt->handle);
+    d->host.free(lt);
+}
+
+size_t graft_cuda_lt_version(const graft_cuda_lt *lt)
+{
+    return lt->f.version();
+}
+
+static cudaDataType_t data_type(graft_dtype t)
+{
+    return t == GRAFT_F16 ? CUDA_R_16F : t == GRAFT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/* Its matrices are stored by columns, so a row of ours is a column there: y^T = w x^T. */
+static cublasStatus_t describe(graft_cuda_lt_plan *p)
+{
+    const lt_table *f = &p->lt->f;
+    const graft_cuda_gemm *g = &p->g;
+    cudaDataType_t t = data_type(g->dtype);
+    cublasOperation_t transposed = CUBLAS_OP_T;
+    cublasLtEpilogue_t epilogue = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasStatus_t s = f->desc_create(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (!s) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
+    if (!s) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (!s && g->bias) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &t, sizeof t);
+    if (!s) s = f->layout_create(&p->w, t, (uint64_t)g->k, (uint64_t)g->n, g->ldw);
+    if (!s) s = f->layout_create(&p->x, t, (uint64_t)g->k, (uint64_t)g->m, g->ldx);
+    if (!s) s = f->layout_create(&p->y, t, (uint64_t)g->n, (uint64_t)g->m, g->ldo);
+    if (!s && g->residual) s = f->layout_create(&p->r, t, (uint64_t)g->n, (uint64_t)g->m, g->ldr);
+    return s;
+}
+
+static cublasStatus_t propose(graft_cuda_lt_plan *p, cublasLtMatmulHeuristicResult_t *list,
+                              int *count)
+{
+    const lt_table *f = &p->lt->f;
+    cublasLtMatmulPreference_t preference = NULL;
+    size_t most = LT_WORKSPACE;
+    uint32_t align = 16;
+    cublasStatus_t s = f->preference_create(&preference);
+    if (s) return s;
+    s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    /* Slices of merged tensors begin at multiples of their widths only. */
+    if (!s)
+        s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align,
+                              sizeof align);
+    if (!s)
+        s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align,
+                              sizeof align);
+    if (!s)
+        s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align,
+                              sizeof align);
+    if (!s)
+        s = f->heuristic(p->lt->handle, p->desc, p->w, p->x, p->r ? p->r : p->y, p->y, preference,
+                         GRAFT_CUDA_LT_ALGORITHMS, list, count);
+    f->preference_destroy(preference);
+    return s;
+}
+
+/* Every row must begin at a multiple of 16 bytes, as the algorithms were asked to expect. */
+static bool aligned(const graft_cuda_gemm *g)
+{
+    int64_t n = 16 / (int64_t)graft_dtype_size(g->dtype);
+    return g->ldx % n == 0 && g->ldo % n == 0 && g->ldr % n == 0 && g->ldw % n == 0;
+}
+
+graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm *g, int32_t index,
+                                       graft_cuda_lt_plan **out, int32_t *count)
+{
+    cublasLtMatmulHeuristicResult_t list[GRAFT_CUDA_LT_ALGORITHMS];
+    int n = 0, good = 0;
+    graft_status st = GRAFT_E_UNSUPPORTED;
+    if (!aligned(g)) return st;
+    graft_cuda_lt_plan *p = lt->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *p);
+    if (!p) return GRAFT_E_NOMEM;
+    memset(p, 0, sizeof *p);
+    memset(list, 0, sizeof list);
+    p->lt = lt;
+    p->g = *g;
+    graft_cuda_lock(lt->d);
+    if (describe(p) == CUBLAS_STATUS_SUCCESS && propose(p, list, &n) == CUBLAS_STATUS_SUCCESS) {
+        for (int i = 0; i < n; i++) {
+            if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
+            if (good == index) {
+                p->algorithm = list[i].algo;
+                p->workspace = list[i].workspaceSize;
+                st = GRAFT_OK;
+            }
+            good++;
+        }
+    }
+    graft_cuda_unlock(lt->d);
+    *count = good;
+    if (st || !out)
+        graft_cuda_lt_plan_destroy(p);
+    else
+        *out = p;
+    return st;
+}
+
+void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p)
+{
+    if (!p) return;
+    const lt_table *f = &p->lt->f;
+    if (p->r) f->layout_destroy(p->r);
+    if (p->y) f->layout_destroy(p->y);
+    if (p->x) f->layout_destroy(p->x);
+    if (p->w) f->layout_destroy(p->w);
+    if (p->desc) f->desc_destroy(p->desc);
+    p->lt->d->host.free(p);
+}
+
+uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p)
+{
+    return p->workspace;
+}
+
+graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const void *x, const void *w,
+                               const void *bias, const void *residual, void *y, void *workspace)
+{
+    const lt_table *f = &p->lt->f;
+    float one = 1, beta = p->g.residual ? 1 : 0;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (d->lost[0]) return GRAFT_E_DEVICE;
+    if (p->g.bias) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (!s)
+        s = f->matmul(p->lt->handle, p->desc, &one, w, p->w, x, p->x, &beta,
+                      p->g.residual ? residual : y, p->r ? p->r : p->y, y, p->y, &p->algorithm,
+                      p->workspace ? workspace : NULL, p->workspace, d->stream);
+    return s ? graft_cuda_lose(d, "cuBLASLt: a product", f->status_text(s)) : GRAFT_OK;
+}

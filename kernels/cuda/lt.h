@@ -1,0 +1,28 @@
+/* Products by cuBLASLt. */
+#ifndef GRAFT_KERNELS_CUDA_LT_H
+#define GRAFT_KERNELS_CUDA_LT_H
+#include "kernels/cuda/backend.h"
+
+/* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype. */
+typedef struct graft_cuda_gemm {
+    graft_dtype dtype;
+    int64_t m, n, k, ldx, ldw, ldo, ldr;
+    bool bias, residual;
+} graft_cuda_gemm;
+
+enum { GRAFT_CUDA_LT_ALGORITHMS = 4 }; /* of which tuning chooses */
+
+/* Loads the library and opens it for the current context; *out stays NULL on failure. */
+graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e);
+void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt);
+size_t graft_cuda_lt_version(const graft_cuda_lt *lt);
+/* A plan with algorithm `index` of *count that the library proposes, best first. out NULL: only
+ * counts. Fails when there is none. */
+graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm *g, int32_t index,
+                                       graft_cuda_lt_plan **out, int32_t *count);
+void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p);
+uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p);
+/* The device's lock is held. */
+graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const void *x, const void *w,
+                               const void *bias, const void *residual, void *y, void *workspace);
+#endif

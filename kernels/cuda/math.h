@@ -1,0 +1,192 @@
+/* Arithmetic of the device kernels on single values; bit-equal wherever expf and its like are. */
+#ifndef GRAFT_KERNELS_CUDA_MATH_H
+#define GRAFT_KERNELS_CUDA_MATH_H
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/params.h"
+#include "kernels/op_desc.h"
+
+enum { GRAFT_QUANT_GROUP = 64 }; /* as in kernels/quant.h */
+
+GRAFT_DEVICE float graft_bits_float(uint32_t u)
+{
+    union {
+        uint32_t u;
+        float f;
+    } x;
+    x.u = u;
+    return x.f;
+}
+
+GRAFT_DEVICE uint32_t graft_float_bits(float f)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x;
+    x.f = f;
+    return x.u;
+}
+
+GRAFT_DEVICE float graft_bf16_load(uint16_t h)
+{
+    return graft_bits_float((uint32_t)h << 16);
+}
+
+GRAFT_DEVICE uint16_t graft_bf16_store(float f)
+{
+    uint32_t u = graft_float_bits(f);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(u >> 16 | 0x40);
+    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+}
+
+GRAFT_DEVICE float graft_f32_load(float f)
+{
+    return f;
+}
+
+GRAFT_DEVICE float graft_f32_store(float f)
+{
+    return f;
+}
+
+/* E4M3FN and E5M2 of OCP OFP8. */
+GRAFT_DEVICE float graft_f8_load(uint8_t v, int exponent_bits)
+{
+    int mantissa_bits = 7 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+    int exponent = (v & 0x7f) >> mantissa_bits, mantissa = v & ((1 << mantissa_bits) - 1);
+    float sign = v & 0x80 ? -1.0f : 1.0f;
+    int top = (1 << exponent_bits) - 1;
+    if (exponent_bits == 4 && (v & 0x7f) == 0x7f) return graft_bits_float(0x7fc00000u);
+    if (exponent_bits == 5 && exponent == top)
+        return mantissa ? graft_bits_float(0x7fc00000u) : sign * graft_bits_float(0x7f800000u);
+    if (exponent == 0) return sign * ldexpf((float)mantissa, 1 - bias - mantissa_bits);
+    return sign * ldexpf((float)(mantissa | 1 << mantissa_bits), exponent - bias - mantissa_bits);
+}
+
+GRAFT_DEVICE float graft_gelu(float x)
+{
+    return 0.5f * x * erfcf(-x * 0.70710678118654752f);
+}
+
+GRAFT_DEVICE float graft_act_of(int32_t act, float x)
+{
+    switch (act) {
+    case GRAFT_ACT_SILU:
+        return x / (1.0f + expf(-x));
+    case GRAFT_ACT_GELU:
+        return graft_gelu(x);
+    case GRAFT_ACT_QUICK_GELU:
+        return x / (1.0f + expf(-1.702f * x));
+    default:
+        return x;
+    }
+}
+
+GRAFT_DEVICE uint32_t graft_dtype_bytes(int32_t t)
+{
+    if (t == GRAFT_I64 || t == GRAFT_F64) return 8;
+    if (t == GRAFT_F32 || t == GRAFT_I32) return 4;
+    return t == GRAFT_F16 || t == GRAFT_BF16 ? 2 : 1;
+}
+
+/* Element i of an array of any dtype, and the same written; whole numbers as COPY rounds them. */
+GRAFT_DEVICE double graft_load_any(int32_t dtype, const void *p, int64_t i)
+{
+    switch (dtype) {
+    case GRAFT_F32:
+        return ((const float *)p)[i];
+    case GRAFT_F16:
+        return graft_f16_load(((const uint16_t *)p)[i]);
+    case GRAFT_BF16:
+        return graft_bf16_load(((const uint16_t *)p)[i]);
+    case GRAFT_F64:
+        return ((const double *)p)[i];
+    case GRAFT_F8_E4M3:
+        return graft_f8_load(((const uint8_t *)p)[i], 4);
+    case GRAFT_F8_E5M2:
+        return graft_f8_load(((const uint8_t *)p)[i], 5);
+    case GRAFT_I8:
+        return ((const int8_t *)p)[i];
+    case GRAFT_U8:
+        return ((const uint8_t *)p)[i];
+    case GRAFT_BOOL8:
+        return ((const uint8_t *)p)[i] != 0;
+    case GRAFT_I32:
+        return ((const int32_t *)p)[i];
+    case GRAFT_I64:
+        return (double)((const int64_t *)p)[i];
+    default:
+        return 0;
+    }
+}
+
+GRAFT_DEVICE int64_t graft_whole(double v, double low, double high)
+{
+    if (v != v) return 0;
+    v = rint(v);
+    return (int64_t)(v < low ? low : v > high ? high : v);
+}
+
+GRAFT_DEVICE void graft_store_any(int32_t dtype, void *p, int64_t i, double v)
+{
+    switch (dtype) {
+    case GRAFT_F32:
+        ((float *)p)[i] = (float)v;
+        break;
+    case GRAFT_F16:
+        ((uint16_t *)p)[i] = graft_f16_store((float)v);
+        break;
+    case GRAFT_BF16:
+        ((uint16_t *)p)[i] = graft_bf16_store((float)v);
+        break;
+    case GRAFT_F64:
+        ((double *)p)[i] = v;
+        break;
+    case GRAFT_I8:
+        ((int8_t *)p)[i] = (int8_t)graft_whole(v, -128, 127);
+        break;
+    case GRAFT_U8:
+        ((uint8_t *)p)[i] = (uint8_t)graft_whole(v, 0, 255);
+        break;
+    case GRAFT_BOOL8:
+        ((uint8_t *)p)[i] = v != 0;
+        break;
+    case GRAFT_I32:
+        ((int32_t *)p)[i] = (int32_t)graft_whole(v, -2147483648.0, 2147483647.0);
+        break;
+    case GRAFT_I64: /* the largest double below 2^63 */
+        ((int64_t *)p)[i] = graft_whole(v, -9223372036854775808.0, 9223372036854774784.0);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The statistics of two sets of values, put together (Chan, Golub, LeVeque 1979). */
+GRAFT_DEVICE graft_cuda_stat graft_stat_merge(graft_cuda_stat a, graft_cuda_stat b)
+{
+    graft_cuda_stat s;
+    s.count = a.count + b.count;
+    if (s.count <= 0) return a;
+    float delta = b.mean - a.mean, share = b.count / s.count;
+    s.mean = a.mean + delta * share;
+    s.m2 = a.m2 + b.m2 + delta * delta * a.count * share;
+    return s;
+}
+
+/* Place i of a shape as four indices. */
+GRAFT_DEVICE void graft_indices(uint32_t i, const uint32_t *dim, uint32_t *at)
+{
+    at[3] = i % dim[3];
+    i /= dim[3];
+    at[2] = i % dim[2];
+    i /= dim[2];
+    at[1] = i % dim[1];
+    at[0] = i / dim[1];
+}
+
+GRAFT_DEVICE int64_t graft_offset(const uint32_t *at, const int64_t *stride)
+{
+    return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];
+}
+#endif

@@ -1,0 +1,127 @@
+/* The arguments of the device kernels: one struct a kernel, filled on the host, passed by value.
+ * Plain C that both compilers lay out alike. Strides are in elements; shapes have four dimensions,
+ * missing ones in front are 1. */
+#ifndef GRAFT_KERNELS_CUDA_PARAMS_H
+#define GRAFT_KERNELS_CUDA_PARAMS_H
+#include <stdint.h>
+
+enum { /* threads of a block */
+       GRAFT_CUDA_THREADS = 256,
+       GRAFT_CUDA_NORM_THREADS = 256,
+       GRAFT_CUDA_ATTENTION_THREADS = 128,
+       GRAFT_CUDA_MAX_GROUPS = 1024,
+       GRAFT_CUDA_STAT_SPLITS = 64, /* at most, of the pixels of one group */
+       GRAFT_CUDA_MAX_HEAD = 512,
+       GRAFT_CUDA_HALF = 0x7fffffff
+};
+
+/* out[i] = a (op) b, with b broadcast by strides of 0. */
+enum {
+    GRAFT_CUDA_ACT = 0, /* act(a) */
+    GRAFT_CUDA_ADD,     /* act(a + b) */
+    GRAFT_CUDA_MUL,
+    GRAFT_CUDA_SCALE, /* a * scale + shift */
+    GRAFT_CUDA_GEGLU, /* a * gelu(b) */
+    GRAFT_CUDA_FINISH /* act(a + b + c); b and c may be NULL */
+};
+typedef struct graft_cuda_elementwise {
+    const void *a, *b, *c;
+    void *out;
+    int64_t sa[4], sb[4], sc[4], so[4];
+    uint32_t dim[4];
+    uint32_t count;
+    int32_t op, act;
+    float scale, shift;
+    int32_t flat; /* all four tensors are dense and of one shape */
+} graft_cuda_elementwise;
+
+/* Elements moved, converted when from and to differ, enlarged when in_h is not 0. */
+typedef struct graft_cuda_move {
+    const void *src;
+    void *dst;
+    int64_t ss[4], sd[4];
+    uint32_t dim[4]; /* of dst */
+    uint32_t count;
+    int32_t from, to;    /* graft_dtype */
+    uint32_t in_h, in_w; /* GRAFT_CUDA_HALF: place i reads i / 2 */
+} graft_cuda_move;
+
+/* dst[i,j,k,c] = row number id of src; zeros where the id is outside. */
+typedef struct graft_cuda_rows {
+    const void *src, *ids;
+    void *dst;
+    int64_t sid[4], sbatch[4], srow, sd[4];
+    int64_t limit;
+    uint32_t dim[4];
+    uint32_t count;
+    int32_t wide_ids; /* int64 */
+    int32_t size;     /* of an element */
+} graft_cuda_rows;
+
+typedef struct graft_cuda_timestep {
+    const float *t;
+    void *out;
+    int64_t st, so;
+    uint32_t batch, half;
+} graft_cuda_timestep;
+
+typedef struct graft_cuda_layer_norm {
+    const void *x;
+    const float *gamma, *beta;
+    void *out;
+    int64_t sx[4], so[4];
+    uint32_t dim[4];
+    float eps;
+} graft_cuda_layer_norm;
+
+/* A part of a group's statistics: how many values, their mean, squared distances from it. */
+typedef struct graft_cuda_stat {
+    float count, mean, m2;
+} graft_cuda_stat;
+
+typedef struct graft_cuda_group_norm {
+    const void *x;
+    const float *gamma, *beta;
+    void *out;
+    graft_cuda_stat *stat; /* [batch][group][split] */
+    int64_t sx[3], so[3];
+    uint32_t height, width, channels, groups, splits;
+    uint32_t chunk; /* pixels of an apply block */
+    int32_t act;
+    float eps;
+} graft_cuda_group_norm;
+
+/* out = act(x * w^T + bias + channel_add + residual) where row m of x is gathered as a convolution
+ * reads it; LINEAR is a convolution of 1 x 1. w: rows of ldw elements, tap by tap, channels inside.
+ * geglu: columns 2i and 2i + 1 are a and b of a * gelu(b), which is column i of out. */
+typedef struct graft_cuda_matmul {
+    const void *x, *w, *bias, *channel_add, *residual;
+    void *out;
+    int64_t sx[3], so[3], sr[3], sadd;
+    int32_t m, n, k, ldw;
+    int32_t out_h, out_w, in_h, in_w; /* in_h, in_w: after doubling */
+    int32_t channels, kernel_w, stride_h, stride_w, pad_top, pad_left;
+    int32_t up; /* 1: x is read as if each pixel were doubled */
+    int32_t act, geglu;
+    int32_t vec; /* rows of x can be read 16 bytes at a time */
+} graft_cuda_matmul;
+
+typedef struct graft_cuda_attention {
+    const void *q, *k, *v;
+    void *out;
+    int64_t sq[2], sk[2], sv[2], so[2]; /* batch, token */
+    int32_t queries, keys, heads, head_dim, causal;
+    int32_t vec;
+    float scale;
+} graft_cuda_attention;
+
+/* A weight from the dense (rows, channels, taps) of a checkpoint to rows of ldw elements, taps
+ * outside, padded with zeros. pairs: row 2i is source row i, row 2i + 1 source row rows/2 + i. */
+typedef struct graft_cuda_pack {
+    const void *src;
+    void *dst;
+    int32_t from, to; /* graft_dtype */
+    uint32_t rows, channels, taps, ldw;
+    int32_t pairs, int4;
+} graft_cuda_pack;
+#endif

@@ -1,0 +1,70 @@
+/* A device whose kernels compute something else is not used: one product on tensor cores, exact in
+ * every step, is held against the host's when the device is opened. */
+#include <string.h>
+
+#include "base/half.h"
+#include "kernels/cuda/backend.h"
+
+enum { SIDE = 64, BYTES = SIDE * SIDE * 2 };
+
+/* Whole numbers from -2 to 2: sums of 64 products stay below 257, which bfloat16 holds exactly. */
+static int factor(int row, int k, int seed)
+{
+    return (row * 7 + k * 3 + row * k + seed) % 5 - 2;
+}
+
+static int product(int i, int j)
+{
+    int sum = 0;
+    for (int k = 0; k < SIDE; k++) sum += factor(i, k, 0) * factor(j, k, 1);
+    return sum;
+}
+
+static graft_status multiply(graft_device *d, char *on_device, uint16_t *out)
+{
+    uint16_t given[2][SIDE * SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++)
+        for (int m = 0; m < 2; m++)
+            given[m][i] = graft_f32_to_bf16((float)factor(i / SIDE, i % SIDE, m));
+    memset(out, 0xff, BYTES);
+    graft_status st = graft_cuda_upload(d, on_device, given, sizeof given);
+    if (!st) st = graft_cuda_upload(d, on_device + 2 * BYTES, out, BYTES);
+    graft_cuda_matmul p = {.x = on_device,
+                           .w = on_device + BYTES,
+                           .out = on_device + 2 * BYTES,
+                           .sx = {0, 0, SIDE},
+                           .so = {0, 0, SIDE},
+                           .m = SIDE,
+                           .n = SIDE,
+                           .k = SIDE,
+                           .ldw = SIDE,
+                           .out_h = 1,
+                           .out_w = SIDE,
+                           .in_h = 1,
+                           .in_w = SIDE,
+                           .channels = SIDE,
+                           .kernel_w = 1,
+                           .stride_h = 1,
+                           .stride_w = 1,
+                           .vec = 1};
+    if (!st) st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_matmul_small_bf16, 1, 1, 1, &p);
+    return st ? st : graft_cuda_download(d, out, on_device + 2 * BYTES, BYTES);
+}
+
+graft_status graft_cuda_selftest(graft_device *d, graft_err *e)
+{
+    uint16_t out[SIDE * SIDE];
+    CUdeviceptr memory = 0;
+    CUresult r = d->drv.memory_alloc(&memory, 3 * BYTES);
+    if (r) return graft_cuda_driver_fail(&d->drv, r, "memory for the self-test", e);
+    graft_status st = multiply(d, (char *)(uintptr_t)memory, out);
+    d->drv.memory_free(memory);
+    if (st) return graft_fail(e, st, "the device fails its self-test: %s", d->lost);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        if (graft_bf16_to_f32(out[i]) != (float)product(i / SIDE, i % SIDE))
+            return graft_fail(e, GRAFT_E_DEVICE,
+                              "the device fails its self-test: element %d of a product is %g, not "
+                              "%d",
+                              i, (double)graft_bf16_to_f32(out[i]), product(i / SIDE, i % SIDE));
+    return GRAFT_OK;
+}

@@ -1,0 +1,86 @@
+/* What every operator record must fulfil before its operator looks at it. */
+#include <stdio.h>
+
+#include "kernels/ref/ref.h"
+
+static const graft_ref_op *find_op(graft_op op)
+{
+    switch (op) {
+#define GRAFT_OP(number, NAME, text)                                                               \
+    case GRAFT_OP_##NAME:                                                                          \
+        return &graft_ref_op_##NAME;
+#include "kernels/ops.def"
+#undef GRAFT_OP
+    default:
+        return NULL;
+    }
+}
+
+static const char *op_name(graft_op op)
+{
+    switch (op) {
+#define GRAFT_OP(number, NAME, text)                                                               \
+    case GRAFT_OP_##NAME:                                                                          \
+        return text;
+#include "kernels/ops.def"
+#undef GRAFT_OP
+    default:
+        return "unknown";
+    }
+}
+
+/* The record may come from a newer engine: fields that this library does not know must be zero. */
+static graft_status read_desc(const graft_op_desc *op, graft_op_desc *out, graft_err *e)
+{
+    if (op->size < sizeof *out)
+        return graft_fail(e, GRAFT_E_ARG, "operator record of %u bytes, expected at least %zu",
+                          (unsigned)op->size, sizeof *out);
+    for (size_t i = sizeof *out; i < op->size; i++)
+        if (((const unsigned char *)op)[i])
+            return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                              "operator record has fields that this library does not know");
+    *out = *op;
+    out->size = sizeof *out;
+    return GRAFT_OK;
+}
+
+static graft_status check_inputs(const graft_ref_op *op, graft_op_desc *d, graft_err *e)
+{
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        graft_tensor_desc *t = &d->in[i];
+        char name[16];
+        snprintf(name, sizeof name, "input %d", i);
+        if (!graft_ref_present(t)) {
+            if ((uint32_t)i < op->inputs && !(op->optional >> i & 1))
+                return graft_fail(e, GRAFT_E_ARG, "%s is missing", name);
+            continue;
+        }
+        if ((uint32_t)i >= op->inputs)
+            return graft_fail(e, GRAFT_E_ARG, "%s is not known to this operator", name);
+        graft_status st = graft_ref_check_tensor(t, name, false, true, e);
+        if (st) return st;
+        if (t->constant) {
+            t->dtype = GRAFT_F32;
+            graft_ref_make_dense(t);
+        }
+        st = graft_ref_check_tensor(t, name, false, d->op == GRAFT_OP_COPY, e);
+        if (st) return st;
+    }
+    return graft_ref_check_tensor(&d->out, "out", true, d->op == GRAFT_OP_COPY, e);
+}
+
+graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const graft_ref_op **op,
+                             graft_err *e)
+{
+    if (!given) return graft_fail(e, GRAFT_E_ARG, "no operator record");
+    graft_status st = read_desc(given, d, e);
+    if (st) return st;
+    *op = find_op(d->op);
+    if (!*op) return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not known", (int)d->op);
+    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_INT4 ||
+        (d->attrs.quant && d->op != GRAFT_OP_CONV2D && d->op != GRAFT_OP_LINEAR))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "quant %d", (int)d->attrs.quant);
+    st = check_inputs(*op, d, e);
+    if (!st) st = (*op)->check(d, e);
+    return st ? graft_err_prefix(e, st, "%s", op_name(d->op)) : GRAFT_OK;
+}

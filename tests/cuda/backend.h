@@ -1,0 +1,22 @@
+/* What the tests of the CUDA library share: which file it is, and the fake driver under it. */
+#ifndef GRAFT_TESTS_CUDA_BACKEND_H
+#define GRAFT_TESTS_CUDA_BACKEND_H
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "tests/cuda/fake_driver.h"
+
+#define CUDA_LIBRARY GRAFT_LIB_DIR "/graft_kernels_cuda.so"
+
+/* The library looks into this folder first. */
+static inline void use_fake_driver(void)
+{
+    setenv("GRAFT_CUDA_LIBS", FAKE_DRIVER_DIR, 1);
+}
+
+static inline fake_cuda_state *fake_driver_state(void)
+{
+    void *h = dlopen(FAKE_DRIVER_DIR "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    return h ? (fake_cuda_state *)dlsym(h, "fake_cuda") : NULL;
+}
+#endif

@@ -1,0 +1,231 @@
+#include "tests/cuda/emulator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* swapcontext() asks the kernel for the signal mask each time, so the common machine has its own
+ * way; sanitizers know only the former. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define OWN_SWITCH 1
+#else
+#define OWN_SWITCH 0
+#include <ucontext.h>
+#endif
+
+enum { MAX_THREADS = 256, STACK = 64 << 10, WARPS = MAX_THREADS / 32 };
+
+#if OWN_SWITCH
+typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */
+void emulator_switch(coroutine *from, coroutine to);
+__asm__(".text\n.type emulator_switch,@function\nemulator_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
+
+static void change(coroutine *from, coroutine *to)
+{
+    emulator_switch(from, *to);
+}
+
+static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
+{
+    void **top = (void **)(void *)(stack + bytes - 64);
+    top[0] = (void *)(uintptr_t)start; /* where ret goes; the stack is aligned as after a call */
+    *c = top - 6;
+}
+#else
+typedef ucontext_t coroutine;
+
+static void change(coroutine *from, coroutine *to)
+{
+    swapcontext(from, to);
+}
+
+static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
+{
+    getcontext(c);
+    c->uc_stack.ss_sp = stack;
+    c->uc_stack.ss_size = bytes;
+    makecontext(c, start, 0);
+}
+#endif
+
+typedef enum thread_state { READY, AT_BLOCK, AT_WARP, DONE } thread_state;
+
+typedef struct thread {
+    coroutine context;
+    thread_state state;
+    uint32_t turn; /* collectives that this thread took part in */
+} thread;
+
+typedef struct lane_values {
+    uint32_t a[4], b[2];
+    float f;
+} lane_values;
+
+static struct {
+    thread thread[MAX_THREADS];
+    coroutine scheduler;
+    char *stacks;
+    uint32_t now, block[3];
+    void (*kernel)(const void *);
+    const void *args;
+    lane_values value[2][WARPS][32]; /* of two collectives in turn */
+} e;
+
+uint32_t emulator_thread(void)
+{
+    return e.now;
+}
+
+uint32_t emulator_block_x(void)
+{
+    return e.block[0];
+}
+
+uint32_t emulator_block_y(void)
+{
+    return e.block[1];
+}
+
+uint32_t emulator_block_z(void)
+{
+    return e.block[2];
+}
+
+static void leave(thread_state state)
+{
+    uint32_t me = e.now;
+    e.thread[me].state = state;
+    change(&e.thread[me].context, &e.scheduler);
+}
+
+void emulator_sync(void)
+{
+    leave(AT_BLOCK);
+}
+
+void emulator_sync_warp(void)
+{
+    leave(AT_WARP);
+}
+
+/* This lane's values are there for its warp, and all of theirs for it. */
+static const lane_values *exchange(const lane_values *mine)
+{
+    uint32_t me = e.now, side = e.thread[me].turn++ & 1;
+    e.value[side][me / 32][me % 32] = *mine;
+    leave(AT_WARP);
+    return e.value[side][me / 32];
+}
+
+float emulator_shuffle_xor(float v, int mask)
+{
+    lane_values mine = {.f = v};
+    return exchange(&mine)[(e.now % 32) ^ (uint32_t)mask].f;
+}
+
+/* Element (row, k) of a, and (k, column) of b, as PTX lays the fragments of m16n8k16 out. */
+static float a_at(const lane_values *w, int row, int k, float (*to_float)(uint16_t))
+{
+    uint32_t pair = w[row % 8 * 4 + k % 8 / 2].a[(row >= 8) + 2 * (k >= 8)];
+    return to_float((uint16_t)(pair >> 16 * (k & 1)));
+}
+
+static float b_at(const lane_values *w, int k, int column, float (*to_float)(uint16_t))
+{
+    uint32_t pair = w[column * 4 + k % 8 / 2].b[k >= 8];
+    return to_float((uint16_t)(pair >> 16 * (k & 1)));
+}
+
+void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t))
+{
+    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
+    const lane_values *w = exchange(&mine);
+    int lane = (int)(e.now % 32);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 16; k++)
+            d[i] += a_at(w, lane / 4 + i / 2 * 8, k, to_float) *
+                    b_at(w, k, lane % 4 * 2 + i % 2, to_float);
+}
+
+/* A coroutine takes block after block: making a new one for each costs more than most kernels. */
+static void thread_main(void)
+{
+    for (;;) {
+        uint32_t me = e.now;
+        e.kernel(e.args);
+        e.thread[me].state = DONE;
+        change(&e.thread[me].context, &e.scheduler);
+    }
+}
+
+static uint32_t count_in(uint32_t first, uint32_t end, thread_state state)
+{
+    uint32_t n = 0;
+    for (uint32_t i = first; i < end; i++) n += e.thread[i].state == state;
+    return n;
+}
+
+static void all_ready(uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (e.thread[i].state != DONE) e.thread[i].state = READY;
+}
+
+/* Until all lanes wait for the block or are done. */
+static void run_warp(uint32_t first, uint32_t end)
+{
+    for (;;) {
+        for (uint32_t i = first; i < end; i++) {
+            if (e.thread[i].state != READY) continue;
+            e.now = i;
+            change(&e.scheduler, &e.thread[i].context);
+        }
+        uint32_t waiting = count_in(first, end, AT_WARP);
+        if (!waiting) return;
+        if (waiting != end - first) {
+            fprintf(stderr, "emulator: %u of %u lanes are at a barrier of their warp\n", waiting,
+                    end - first);
+            abort();
+        }
+        all_ready(first, end);
+    }
+}
+
+static void run_block(uint32_t threads)
+{
+    for (uint32_t i = 0; i < threads; i++) {
+        e.thread[i].state = READY;
+        e.thread[i].turn = 0;
+    }
+    for (;;) {
+        for (uint32_t first = 0; first < threads; first += 32) run_warp(first, first + 32);
+        uint32_t done = count_in(0, threads, DONE);
+        if (done == threads) return;
+        if (done) {
+            fprintf(stderr, "emulator: %u of %u threads ended before a barrier\n", done, threads);
+            abort();
+        }
+        all_ready(0, threads);
+    }
+}
+
+void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
+                     uint32_t threads)
+{
+    if (threads > MAX_THREADS || threads % 32) abort();
+    if (!e.stacks) {
+        e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (e.stacks == MAP_FAILED) abort();
+        for (uint32_t i = 0; i < MAX_THREADS; i++)
+            make(&e.thread[i].context, e.stacks + (size_t)i * STACK, STACK, thread_main);
+    }
+    e.kernel = kernel;
+    e.args = args;
+    for (e.block[2] = 0; e.block[2] < grid[2]; e.block[2]++)
+        for (e.block[1] = 0; e.block[1] < grid[1]; e.block[1]++)
+            for (e.block[0] = 0; e.block[0] < grid[0]; e.block[0]++) run_block(threads);
+}

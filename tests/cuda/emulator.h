@@ -1,0 +1,84 @@
+/* A CUDA device played on the host: one thread of the host runs the threads of a block in turns, as
+ * coroutines that change at barriers. Makes the sources of the device kernels runnable, so that
+ * their indices, their tiles and their use of tensor-core fragments are tested without a device.
+ *
+ * Blocks run one after the other; barriers are strict: all threads of a block (or of a warp) must
+ * come to the same kind of barrier, or the process ends with a message. */
+#ifndef GRAFT_TESTS_CUDA_EMULATOR_H
+#define GRAFT_TESTS_CUDA_EMULATOR_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/half.h"
+
+#define GRAFT_DEVICE static inline __attribute__((unused))
+#define GRAFT_SHARED static
+#define GRAFT_UNROLL
+#define GRAFT_THREAD                        emulator_thread()
+#define GRAFT_BLOCK(d)                      emulator_block_##d()
+#define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params)
+#define GRAFT_KERNEL_(name, params)                                                                \
+    static void name##_body(const params p);                                                       \
+    void name(const void *args);                                                                   \
+    void name(const void *args)                                                                    \
+    {                                                                                              \
+        params p;                                                                                  \
+        memcpy(&p, args, sizeof p);                                                                \
+        name##_body(p);                                                                            \
+    }                                                                                              \
+    static void name##_body(const params p)
+
+uint32_t emulator_thread(void);
+uint32_t emulator_block_x(void);
+uint32_t emulator_block_y(void);
+uint32_t emulator_block_z(void);
+void emulator_sync(void);
+void emulator_sync_warp(void);
+float emulator_shuffle_xor(float v, int mask);
+/* The fragments of graft_mma_*() in device.h; to_float: of one 16-bit value. */
+void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t));
+/* Runs a kernel over a grid of blocks of `threads` threads. Not reentrant: hold a lock. */
+void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
+                     uint32_t threads);
+
+GRAFT_DEVICE void graft_sync(void)
+{
+    emulator_sync();
+}
+
+GRAFT_DEVICE void graft_sync_warp(void)
+{
+    emulator_sync_warp();
+}
+
+GRAFT_DEVICE float graft_shuffle_xor(float v, int mask)
+{
+    return emulator_shuffle_xor(v, mask);
+}
+
+GRAFT_DEVICE float graft_f16_load(uint16_t h)
+{
+    return graft_f16_to_f32(h);
+}
+
+GRAFT_DEVICE uint16_t graft_f16_store(float f)
+{
+    return graft_f32_to_f16(f);
+}
+
+GRAFT_DEVICE float emulator_bf16(uint16_t h)
+{
+    return graft_bf16_to_f32(h);
+}
+
+GRAFT_DEVICE void graft_mma_bf16(float *d, const uint32_t *a, const uint32_t *b)
+{
+    emulator_mma(d, a, b, emulator_bf16);
+}
+
+GRAFT_DEVICE void graft_mma_f16(float *d, const uint32_t *a, const uint32_t *b)
+{
+    emulator_mma(d, a, b, graft_f16_to_f32);
+}
+#endif

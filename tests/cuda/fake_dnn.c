@@ -1,0 +1,319 @@
+/* libcudnn.so.9 without a device: descriptors keep what is set, plans run convolutions with
+ * additions, and attention, by loops. Two plans for each graph; the second has a workspace. */
+#include <cudnn.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/fake_driver.h"
+#include "tests/cuda/fake_value.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { WORKSPACE = 1024, ATTRIBUTES = 16 };
+
+typedef struct attribute {
+    cudnnBackendAttributeName_t name;
+    int64_t n;
+    char data[64];
+} attribute;
+
+typedef struct desc {
+    cudnnBackendDescriptorType_t type;
+    attribute attribute[ATTRIBUTES];
+    int n;
+    bool final;
+    int64_t number; /* of an engine's configuration */
+} desc;
+
+EXPORT size_t cudnnGetVersion(void)
+{
+    return 91900;
+}
+
+EXPORT const char *cudnnGetErrorString(cudnnStatus_t s)
+{
+    return s ? "made up" : "success";
+}
+
+EXPORT void cudnnGetLastErrorString(char *text, size_t n)
+{
+    snprintf(text, n, "made up");
+}
+
+EXPORT cudnnStatus_t cudnnCreate(cudnnHandle_t *h)
+{
+    *h = malloc(1);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
+{
+    free(h);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
+{
+    (void)h, (void)s;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                  cudnnBackendDescriptor_t *out)
+{
+    desc *d = calloc(1, sizeof *d);
+    if (!d) abort();
+    d->type = type;
+    *out = d;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
+{
+    free(d);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t p,
+                                              cudnnBackendAttributeName_t name,
+                                              cudnnBackendAttributeType_t type, int64_t n,
+                                              const void *value)
+{
+    desc *d = p;
+    size_t size = type == CUDNN_TYPE_BOOLEAN ? 1
+                  : type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_BACKEND_DESCRIPTOR ||
+                          type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE
+                      ? 8
+                      : 4;
+    if (d->final || d->n == ATTRIBUTES || size * (size_t)n > sizeof d->attribute[0].data)
+        return CUDNN_STATUS_BAD_PARAM;
+    attribute *a = &d->attribute[d->n++];
+    a->name = name;
+    a->n = n;
+    memcpy(a->data, value, size * (size_t)n);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
+{
+    ((desc *)d)->final = true;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static const attribute *find(const desc *d, cudnnBackendAttributeName_t name)
+{
+    for (int i = 0; i < d->n; i++)
+        if (d->attribute[i].name == name) return &d->attribute[i];
+    return NULL;
+}
+
+static int64_t number(const desc *d, cudnnBackendAttributeName_t name, int i)
+{
+    const attribute *a = find(d, name);
+    int64_t v = 0;
+    if (a) memcpy(&v, a->data + 8 * i, sizeof v);
+    return v;
+}
+
+static const desc *link_of(const desc *d, cudnnBackendAttributeName_t name, int i)
+{
+    const attribute *a = find(d, name);
+    const desc *to = NULL;
+    if (a && i < a->n) memcpy(&to, a->data + 8 * i, sizeof(desc *));
+    return to;
+}
+
+EXPORT cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t p,
+                                              cudnnBackendAttributeName_t name,
+                                              cudnnBackendAttributeType_t type, int64_t most,
+                                              int64_t *count, void *out)
+{
+    const desc *d = p;
+    int64_t value = 0;
+    (void)type;
+    *count = 1;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+        *count = most < 2 ? most : 2;
+        for (int64_t i = 0; i < *count; i++) {
+            desc *config = ((desc **)out)[i];
+            const desc *graph = link_of(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
+            attribute *a = &config->attribute[config->n++];
+            a->name = CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH;
+            a->n = 1;
+            memcpy(a->data, &graph, sizeof graph);
+            config->number = i;
+        }
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+        (*(desc **)out)->number = d->number;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+        *count = 0;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX) value = 100 + d->number;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
+        value = link_of(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0)->number ? WORKSPACE : 0;
+    memcpy(out, &value, sizeof value);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ------------------------------------------------------------------ running */
+
+typedef struct view {
+    void *data;
+    graft_dtype t;
+    int32_t dim[4];
+    int64_t stride[4];
+} view;
+
+typedef struct job {
+    view x, w, y, add[2]; /* q, k, y, v, unused of attention */
+    void *workspace;
+    int32_t adds, stride[2], pad[2];
+    float scale;
+    int32_t workspace_bytes;
+} job;
+
+static view view_of(const desc *t, const desc *pack)
+{
+    view v = {.data = NULL};
+    cudnnDataType_t type;
+    int64_t id = number(t, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
+    memcpy(&type, find(t, CUDNN_ATTR_TENSOR_DATA_TYPE)->data, sizeof type);
+    v.t = type == CUDNN_DATA_FLOAT ? GRAFT_F32 : type == CUDNN_DATA_HALF ? GRAFT_F16 : GRAFT_BF16;
+    for (int i = 0; i < 4; i++) {
+        v.dim[i] = (int32_t)number(t, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+        v.stride[i] = number(t, CUDNN_ATTR_TENSOR_STRIDES, i);
+    }
+    int64_t n = find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)->n;
+    for (int i = 0; i < n; i++)
+        if (number(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) == id)
+            v.data = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
+    return v;
+}
+
+static int64_t at(const view *v, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    return (v->dim[0] > 1 ? a * v->stride[0] : 0) + (v->dim[1] > 1 ? b * v->stride[1] : 0) +
+           (v->dim[2] > 1 ? c * v->stride[2] : 0) + (v->dim[3] > 1 ? d * v->stride[3] : 0);
+}
+
+static float conv_at(const job *j, int n, int o, int r, int c)
+{
+    float sum = 0;
+    for (int i = 0; i < j->w.dim[2]; i++)
+        for (int k = 0; k < j->w.dim[3]; k++) {
+            int row = r * j->stride[0] - j->pad[0] + i, column = c * j->stride[1] - j->pad[1] + k;
+            if (row < 0 || row >= j->x.dim[2] || column < 0 || column >= j->x.dim[3]) continue;
+            for (int b = 0; b < j->x.dim[1]; b++)
+                sum += fake_load(j->x.t, j->x.data, at(&j->x, n, b, row, column)) *
+                       fake_load(j->w.t, j->w.data, at(&j->w, o, b, i, k));
+        }
+    for (int a = 0; a < j->adds; a++)
+        sum += fake_load(j->add[a].t, j->add[a].data, at(&j->add[a], n, o, r, c));
+    return sum;
+}
+
+static void run_conv(const void *args)
+{
+    job j;
+    memcpy(&j, args, sizeof j);
+    if (j.workspace_bytes) memset(j.workspace, 0x22, (size_t)j.workspace_bytes);
+    for (int n = 0; n < j.y.dim[0]; n++)
+        for (int o = 0; o < j.y.dim[1]; o++)
+            for (int r = 0; r < j.y.dim[2]; r++)
+                for (int c = 0; c < j.y.dim[3]; c++)
+                    fake_store(j.y.t, j.y.data, at(&j.y, n, o, r, c), conv_at(&j, n, o, r, c));
+}
+
+static void attend(const job *j, int n, int h, int row)
+{
+    int keys = j->w.dim[2], d = j->x.dim[3];
+    float *p = malloc((size_t)keys * sizeof *p), top = -INFINITY, sum = 0;
+    if (!p) abort();
+    for (int k = 0; k < keys; k++) {
+        p[k] = 0;
+        for (int c = 0; c < d; c++)
+            p[k] += fake_load(j->x.t, j->x.data, at(&j->x, n, h, row, c)) *
+                    fake_load(j->w.t, j->w.data, at(&j->w, n, h, k, c));
+        p[k] *= j->scale;
+        top = fmaxf(top, p[k]);
+    }
+    for (int k = 0; k < keys; k++) sum += p[k] = expf(p[k] - top);
+    for (int c = 0; c < d; c++) {
+        float v = 0;
+        for (int k = 0; k < keys; k++)
+            v += p[k] * fake_load(j->add[0].t, j->add[0].data, at(&j->add[0], n, h, k, c));
+        fake_store(j->y.t, j->y.data, at(&j->y, n, h, row, c), v / sum);
+    }
+    free(p);
+}
+
+static void run_attention(const void *args)
+{
+    job j;
+    memcpy(&j, args, sizeof j);
+    if (j.workspace_bytes) memset(j.workspace, 0x22, (size_t)j.workspace_bytes);
+    for (int n = 0; n < j.y.dim[0]; n++)
+        for (int h = 0; h < j.y.dim[1]; h++)
+            for (int r = 0; r < j.y.dim[2]; r++) attend(&j, n, h, r);
+}
+
+static bool fill_attention(const desc *op, const desc *pack, job *j)
+{
+    j->x = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, 0), pack);
+    j->w = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, 0), pack);
+    j->add[0] = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, 0), pack);
+    j->y = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, 0), pack);
+    view scale = view_of(link_of(op, CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, 0), pack);
+    if (!scale.data || !j->add[0].data) return false;
+    memcpy(&j->scale, scale.data, sizeof j->scale);
+    return true;
+}
+
+/* A convolution, then additions, each of what the one before gave. */
+static bool fill_conv(const desc *graph, const desc *pack, job *j)
+{
+    const desc *op = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), *next;
+    const desc *c = link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, 0);
+    const desc *y = link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, 0);
+    j->x = view_of(link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, 0), pack);
+    j->w = view_of(link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, 0), pack);
+    for (int i = 0; i < 2; i++) {
+        j->stride[i] = (int32_t)number(c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i);
+        j->pad[i] = (int32_t)number(c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i);
+    }
+    for (int i = 1; (next = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i)) != NULL; i++) {
+        if (link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0) != y) return false;
+        view b = view_of(link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 0), pack);
+        if (!b.data) return false;
+        j->add[j->adds++] = b;
+        y = link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0);
+    }
+    j->y = view_of(y, pack);
+    return true;
+}
+
+EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
+                                         cudnnBackendDescriptor_t pack)
+{
+    const desc *config = link_of(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
+    const desc *graph = link_of(config, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
+    const desc *op = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0);
+    bool attention = op->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR;
+    job j = {.workspace_bytes = config->number ? WORKSPACE : 0};
+    (void)h;
+    j.workspace = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0);
+    bool good = attention ? fill_attention(op, pack, &j) : fill_conv(graph, pack, &j);
+    if (!good || !j.x.data || !j.w.data || !j.y.data || (j.workspace_bytes && !j.workspace))
+        return CUDNN_STATUS_BAD_PARAM;
+    return fake_cuda_enqueue(attention ? run_attention : run_conv, &j, sizeof j)
+               ? CUDNN_STATUS_EXECUTION_FAILED
+               : CUDNN_STATUS_SUCCESS;
+}

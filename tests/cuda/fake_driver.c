@@ -1,0 +1,450 @@
+#include "tests/cuda/fake_driver.h"
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/emulator.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+extern EXPORT fake_cuda_state fake_cuda;
+fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct node { /* a recorded launch */
+    void (*run)(const void *);
+    uint32_t grid[3], threads; /* 0 threads: no kernel but a call */
+    char args[512];
+    struct node *next;
+} node;
+
+typedef struct graph {
+    node *first, **end;
+} graph;
+
+typedef struct block {
+    void *p;
+    int64_t bytes;
+    struct block *next;
+} block;
+
+static block *blocks;
+static graph *recording; /* one stream records at a time */
+static int sticky;       /* as a real context: after an error nothing works any more */
+
+/* Big enough for all structs of arguments; the kernels copy what they need from it. */
+static const size_t args_bytes = sizeof((node *)0)->args;
+
+static CUresult not_while_recording(void)
+{
+    if (sticky) return (CUresult)sticky;
+    if (!recording) return CUDA_SUCCESS;
+    fake_cuda.misuse++;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+/* ------------------------------------------------------------------ devices */
+
+EXPORT CUresult cuInit(unsigned flags)
+{
+    const char *devices = getenv("FAKE_CUDA_DEVICES"), *capability = getenv("FAKE_CUDA_CAPABILITY");
+    if (devices) fake_cuda.devices = atoi(devices);
+    if (capability) fake_cuda.capability = atoi(capability);
+    return flags               ? CUDA_ERROR_INVALID_VALUE
+           : fake_cuda.devices ? CUDA_SUCCESS
+                               : CUDA_ERROR_NO_DEVICE;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *v)
+{
+    *v = 13000;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetErrorName(CUresult r, const char **s)
+{
+    *s = r == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGetErrorString(CUresult r, const char **s)
+{
+    *s = r == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "made up";
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *n)
+{
+    *n = fake_cuda.devices;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *d, int i)
+{
+    *d = i;
+    return i < fake_cuda.devices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
+{
+    snprintf(name, (size_t)n, "Emulated GPU %d", d);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d)
+{
+    (void)d;
+    if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *v = fake_cuda.capability / 10;
+    else if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        *v = fake_cuda.capability % 10;
+    else
+        *v = 2; /* processors: few, so that small products use large tiles too */
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
+{
+    (void)d;
+    *c = (CUcontext)&fake_cuda;
+    fake_cuda.live_objects++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice d)
+{
+    (void)d;
+    fake_cuda.live_objects--;
+    sticky = 0;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuCtxSetCurrent(CUcontext c)
+{
+    return c == (CUcontext)&fake_cuda ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+/* ------------------------------------------------------------------ memory */
+
+EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    *total = (size_t)fake_cuda.memory;
+    *free_bytes = (size_t)(fake_cuda.memory - fake_cuda.live_bytes);
+    return sticky ? (CUresult)sticky : CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
+{
+    void *data = NULL;
+    CUresult r = not_while_recording();
+    if (r) return r;
+    if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+    if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    block *b = malloc(sizeof *b);
+    if (!b || posix_memalign(&data, 256, bytes)) abort();
+    memset(data, 0xcd, bytes);
+    pthread_mutex_lock(&lock);
+    *b = (block){data, (int64_t)bytes, blocks};
+    blocks = b;
+    fake_cuda.live_blocks++;
+    fake_cuda.live_bytes += (int64_t)bytes;
+    pthread_mutex_unlock(&lock);
+    *p = (CUdeviceptr)(uintptr_t)data;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemFree(CUdeviceptr p)
+{
+    CUresult r = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    for (block **at = &blocks; *at; at = &(*at)->next) {
+        block *b = *at;
+        if ((uintptr_t)b->p != p) continue;
+        *at = b->next;
+        fake_cuda.live_blocks--;
+        fake_cuda.live_bytes -= b->bytes;
+        free(b->p);
+        free(b);
+        r = CUDA_SUCCESS;
+        break;
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *p = malloc(bytes);
+    fake_cuda.live_objects++;
+    return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuMemFreeHost(void *p)
+{
+    free(p);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream s)
+{
+    (void)s;
+    CUresult r = not_while_recording();
+    if (!r) memcpy((void *)(uintptr_t)dst, src, n);
+    return r;
+}
+
+EXPORT CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream s)
+{
+    (void)s;
+    CUresult r = not_while_recording();
+    if (!r) memcpy(dst, (const void *)(uintptr_t)src, n);
+    return r;
+}
+
+/* ------------------------------------------------------------------ streams, events */
+
+EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
+{
+    (void)flags;
+    *s = (CUstream)malloc(1);
+    fake_cuda.live_objects++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamDestroy(CUstream s)
+{
+    free(s);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream s)
+{
+    (void)s;
+    CUresult r = not_while_recording();
+    if (!r && fake_cuda.fail_wait && --fake_cuda.fail_wait == 0) r = CUDA_ERROR_LAUNCH_FAILED;
+    if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
+    return r;
+}
+
+EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
+{
+    (void)flags;
+    *e = (CUevent)malloc(1);
+    fake_cuda.live_objects++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventDestroy(CUevent e)
+{
+    free(e);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
+{
+    (void)e, (void)s;
+    return not_while_recording();
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent e)
+{
+    (void)e;
+    return not_while_recording();
+}
+
+/* ------------------------------------------------------------------ kernels */
+
+EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
+{
+    uint32_t magic;
+    memcpy(&magic, image, sizeof magic);
+    if (magic != 0xba55ed50u) return CUDA_ERROR_INVALID_IMAGE; /* of a fat binary */
+    *m = (CUmodule)malloc(1);
+    fake_cuda.live_objects++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuModuleUnload(CUmodule m)
+{
+    free(m);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
+{
+    (void)m;
+    for (const emulated_kernel *k = emulated_kernels; k->name; k++) {
+        if (strcmp(k->name, name) != 0) continue;
+        *f = (CUfunction)(uintptr_t)k;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+static void run(const node *n)
+{
+    pthread_mutex_lock(&lock);
+    if (n->threads)
+        emulator_launch(n->run, n->args, n->grid, n->threads);
+    else
+        n->run(n->args);
+    pthread_mutex_unlock(&lock);
+}
+
+static size_t args_of(const char *name);
+
+static CUresult enqueue(const node *n)
+{
+    if (recording) {
+        node *copy = malloc(sizeof *copy);
+        if (!copy) abort();
+        *copy = *n;
+        *recording->end = copy;
+        recording->end = &copy->next;
+        fake_cuda.recorded++;
+        return CUDA_SUCCESS;
+    }
+    fake_cuda.launches++;
+    if (!fake_cuda.skip_launch || --fake_cuda.skip_launch) run(n);
+    return CUDA_SUCCESS;
+}
+
+EXPORT int fake_cuda_enqueue(void (*f)(const void *), const void *args, unsigned long bytes)
+{
+    node n = {.run = f};
+    if (sticky) return sticky;
+    if (bytes > args_bytes) abort();
+    memcpy(n.args, args, bytes);
+    return (int)enqueue(&n);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, CUstream s, void **args,
+                               void **extra)
+{
+    const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
+    node n = {.run = kernel->run, .grid = {gx, gy, gz}, .threads = bx};
+    (void)s;
+    if (sticky) return (CUresult)sticky;
+    if (by != 1 || bz != 1 || shared || extra || !gx || !gy || !gz || gy > 65535 || gz > 65535 ||
+        gx > 0x7fffffffu)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fake_cuda.fail_launch && --fake_cuda.fail_launch == 0) {
+        sticky = CUDA_ERROR_LAUNCH_FAILED;
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
+    if (args_of(kernel->name) > args_bytes) abort();
+    memcpy(n.args, args[0], args_of(kernel->name));
+    return enqueue(&n);
+}
+
+#include "kernels/cuda/params.h"
+
+static size_t args_of(const char *name)
+{
+    static const struct {
+        const char *start;
+        size_t bytes;
+    } table[] = {{"graft_move", sizeof(graft_cuda_move)},
+                 {"graft_rows", sizeof(graft_cuda_rows)},
+                 {"graft_pack", sizeof(graft_cuda_pack)},
+                 {"graft_elementwise", sizeof(graft_cuda_elementwise)},
+                 {"graft_timestep", sizeof(graft_cuda_timestep)},
+                 {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
+                 {"graft_group", sizeof(graft_cuda_group_norm)},
+                 {"graft_matmul", sizeof(graft_cuda_matmul)},
+                 {"graft_attention", sizeof(graft_cuda_attention)},
+                 {"graft_flash", sizeof(graft_cuda_attention)}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strncmp(name, table[i].start, strlen(table[i].start)) == 0) return table[i].bytes;
+    abort();
+}
+
+/* ------------------------------------------------------------------ graphs */
+
+EXPORT CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
+{
+    (void)s, (void)mode;
+    CUresult r = not_while_recording();
+    if (r) return r;
+    recording = malloc(sizeof *recording);
+    if (!recording) abort();
+    recording->first = NULL;
+    recording->end = &recording->first;
+    fake_cuda.live_objects++;
+    fake_cuda.captures++;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *out)
+{
+    (void)s;
+    if (!recording) return CUDA_ERROR_ILLEGAL_STATE;
+    *recording->end = NULL;
+    *out = (CUgraph)recording;
+    recording = NULL;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph from,
+                                            unsigned long long flags)
+{
+    (void)flags;
+    graph *g = malloc(sizeof *g), *source = (graph *)from;
+    if (!g) abort();
+    g->end = &g->first;
+    for (const node *n = source->first; n; n = n->next) {
+        node *copy = malloc(sizeof *copy);
+        if (!copy) abort();
+        *copy = *n;
+        *g->end = copy;
+        g->end = &copy->next;
+    }
+    *g->end = NULL;
+    fake_cuda.live_objects++;
+    *out = (CUgraphExec)g;
+    return CUDA_SUCCESS;
+}
+
+static CUresult graph_free(graph *g)
+{
+    while (g->first) {
+        node *n = g->first;
+        g->first = n->next;
+        free(n);
+    }
+    free(g);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph g)
+{
+    return graph_free((graph *)g);
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec g)
+{
+    return graph_free((graph *)g);
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
+{
+    (void)s;
+    CUresult r = not_while_recording();
+    if (r) return r;
+    fake_cuda.replays++;
+    for (const node *n = ((graph *)g)->first; n; n = n->next) run(n);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,28 @@
+/* A driver without a device: libcuda.so.1 with the functions that the CUDA backend uses. Memory of
+ * the device is memory of the host, kernels run on the emulator, streams do everything at once. */
+#ifndef GRAFT_TESTS_CUDA_FAKE_DRIVER_H
+#define GRAFT_TESTS_CUDA_FAKE_DRIVER_H
+#include <stdint.h>
+
+typedef struct emulated_kernel {
+    const char *name;
+    void (*run)(const void *args);
+} emulated_kernel;
+extern const emulated_kernel emulated_kernels[];
+
+/* For other made-up libraries: `run` with a copy of `bytes` of args takes its place among the
+ * launches, now or when the recording that goes on is repeated. */
+int fake_cuda_enqueue(void (*run)(const void *), const void *args, unsigned long bytes);
+
+/* What a test can see and set; found by the symbol fake_cuda. */
+typedef struct fake_cuda_state {
+    uint64_t launches, replays, captures, recorded; /* recorded: launches into captures */
+    int64_t live_blocks, live_bytes, live_objects;  /* memory; streams, events, graphs, … */
+    int64_t memory;                                 /* bytes that may be live */
+    int fail_launch;                                /* the n-th launch from now fails; 0: none */
+    int fail_wait;
+    int skip_launch; /* the n-th launch from now does nothing */
+    int misuse;      /* calls that are not allowed while a capture goes on */
+    int capability, devices;
+} fake_cuda_state;
+#endif

@@ -1,0 +1,194 @@
+/* libcublasLt.so.13 without a device: the functions that the CUDA backend uses, products by loops.
+ * Two algorithms, which do the same; the second asks for a workspace and writes to all of it. */
+#include <cublasLt.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/cuda/fake_driver.h"
+#include "tests/cuda/fake_value.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { WORKSPACE = 4096 };
+
+typedef struct layout {
+    cudaDataType_t type;
+    uint64_t rows, columns;
+    int64_t ld;
+} layout;
+
+typedef struct matmul {
+    cublasOperation_t a, b;
+    cublasLtEpilogue_t epilogue;
+    cudaDataType_t bias_type;
+    const void *bias;
+} matmul;
+
+EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
+{
+    *h = malloc(1);
+    return *h ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
+}
+
+EXPORT cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
+{
+    free(h);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT size_t cublasLtGetVersion(void)
+{
+    return 130100;
+}
+
+EXPORT const char *cublasLtGetStatusString(cublasStatus_t s)
+{
+    return s ? "made up" : "success";
+}
+
+EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t compute,
+                                               cudaDataType_t scale)
+{
+    matmul *m = calloc(1, sizeof *m);
+    if (!m || compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) abort();
+    m->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    *d = (cublasLtMatmulDesc_t)(void *)m;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d)
+{
+    free(d);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
+                                                     cublasLtMatmulDescAttributes_t name,
+                                                     const void *value, size_t n)
+{
+    matmul *m = (matmul *)(void *)d;
+    void *to = name == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&m->a
+               : name == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&m->b
+               : name == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&m->epilogue
+               : name == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&m->bias_type
+               : name == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&m->bias
+                                                             : NULL;
+    if (!to) return CUBLAS_STATUS_NOT_SUPPORTED;
+    memcpy(to, value, n);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *l, cudaDataType type,
+                                                 uint64_t rows, uint64_t columns, int64_t ld)
+{
+    layout *to = malloc(sizeof *to);
+    if (!to) abort();
+    *to = (layout){type, rows, columns, ld};
+    *l = (cublasLtMatrixLayout_t)(void *)to;
+    return ld >= (int64_t)rows ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
+{
+    free(l);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
+{
+    *p = malloc(1);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t p)
+{
+    free(p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t name, const void *value,
+    size_t n)
+{
+    (void)p, (void)name, (void)value, (void)n;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
+    cublasLtHandle_t h, cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y, cublasLtMatmulPreference_t p, int most,
+    cublasLtMatmulHeuristicResult_t *list, int *count)
+{
+    (void)h, (void)d, (void)a, (void)b, (void)c, (void)y, (void)p;
+    *count = most < 2 ? most : 2;
+    for (int i = 0; i < *count; i++) {
+        memset(&list[i], 0, sizeof list[i]);
+        list[i].algo.data[0] = 77;
+        list[i].workspaceSize = i ? WORKSPACE : 0;
+        list[i].state = CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+typedef struct product {
+    matmul m;
+    layout la, lb, lc, ld;
+    const void *a, *b, *c;
+    void *d, *workspace;
+    float alpha, beta;
+    uint64_t k, workspace_bytes;
+} product;
+
+static graft_dtype dtype_of(cudaDataType_t t)
+{
+    return t == CUDA_R_32F ? GRAFT_F32 : t == CUDA_R_16F ? GRAFT_F16 : GRAFT_BF16;
+}
+
+static void run(const void *args)
+{
+    product p;
+    memcpy(&p, args, sizeof p);
+    graft_dtype t = dtype_of(p.la.type);
+    if (p.workspace_bytes) memset(p.workspace, 0x11, p.workspace_bytes);
+    for (uint64_t i = 0; i < p.ld.rows; i++)
+        for (uint64_t j = 0; j < p.ld.columns; j++) {
+            float sum = 0;
+            for (uint64_t k = 0; k < p.k; k++)
+                sum += fake_load(t, p.a, (int64_t)k + (int64_t)i * p.la.ld) *
+                       fake_load(t, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
+            sum *= p.alpha;
+            if (p.beta != 0) sum += p.beta * fake_load(t, p.c, (int64_t)i + (int64_t)j * p.lc.ld);
+            if (p.m.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += fake_load(dtype_of(p.m.bias_type), p.m.bias, (int64_t)i);
+            fake_store(t, p.d, (int64_t)i + (int64_t)j * p.ld.ld, sum);
+        }
+}
+
+/* Only what the backend asks for: the first operand transposed. */
+EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha,
+                                     const void *a, cublasLtMatrixLayout_t la, const void *b,
+                                     cublasLtMatrixLayout_t lb, const void *beta, const void *c,
+                                     cublasLtMatrixLayout_t lc, void *y, cublasLtMatrixLayout_t ly,
+                                     const cublasLtMatmulAlgo_t *algo, void *workspace,
+                                     size_t workspace_bytes, cudaStream_t stream)
+{
+    product p = {.a = a, .b = b, .c = c, .d = y, .workspace = workspace};
+    (void)h, (void)stream;
+    memcpy(&p.m, d, sizeof p.m);
+    memcpy(&p.la, la, sizeof p.la);
+    memcpy(&p.lb, lb, sizeof p.lb);
+    memcpy(&p.lc, lc, sizeof p.lc);
+    memcpy(&p.ld, ly, sizeof p.ld);
+    memcpy(&p.alpha, alpha, sizeof p.alpha);
+    memcpy(&p.beta, beta, sizeof p.beta);
+    p.k = p.la.rows;
+    p.workspace_bytes = workspace_bytes;
+    bool fits = p.m.a == CUBLAS_OP_T && p.m.b == CUBLAS_OP_N && p.lb.rows == p.k &&
+                p.la.columns == p.ld.rows && p.lb.columns == p.ld.columns &&
+                p.lc.rows == p.ld.rows && p.lc.columns == p.ld.columns && algo->data[0] == 77 &&
+                (!workspace_bytes || workspace);
+    if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
+    return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
+                                                : CUBLAS_STATUS_SUCCESS;
+}

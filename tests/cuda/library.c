@@ -1,0 +1,155 @@
+/* The CUDA library as a file and at its door: what it needs to load, how it refuses, that memory
+ * failures leave nothing behind, and what the compiler said of its kernels. */
+#include <elf.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "kernels/kernel_abi.h"
+#include "tests/cuda/backend.h"
+#include "tests/test.h"
+
+#define EMPTY_FOLDER GRAFT_BINARY_DIR "/tests/cuda-nothing-here"
+
+static const graft_kernels *open_library(void)
+{
+    void *h = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!h) fprintf(stderr, "%s\n", dlerror());
+    return h ? dlsym(h, GRAFT_KERNELS_SYMBOL) : NULL;
+}
+
+/* A machine without any of NVIDIA's software must be able to load it. */
+static void needs_libc_only(void)
+{
+    char *data = NULL;
+    size_t size = 0;
+    int needed = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(CUDA_LIBRARY, 1 << 28, &data, &size, &e), &e);
+    if (!data) return;
+    const Elf64_Ehdr *h = (const void *)data;
+    const Elf64_Shdr *s = (const void *)(data + h->e_shoff);
+    for (int i = 0; i < h->e_shnum; i++) {
+        if (s[i].sh_type != SHT_DYNAMIC) continue;
+        const char *names = data + s[s[i].sh_link].sh_offset;
+        const Elf64_Dyn *d = (const void *)(data + s[i].sh_offset);
+        for (; d->d_tag != DT_NULL; d++) {
+            if (d->d_tag != DT_NEEDED) continue;
+            const char *name = names + d->d_un.d_val;
+            needed++;
+            CHECK(SANITIZED || strncmp(name, "libc.so", 7) == 0); /* a sanitizer adds its own */
+        }
+    }
+    CHECK(needed >= 1);
+    graft_free(data);
+}
+
+/* In a process of its own, since the driver's state is the process's. */
+static void in_child(const char *folder, const char *devices, const char *capability,
+                     const char *expected)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char text[480] = "";
+        setenv("GRAFT_CUDA_LIBS", folder, 1);
+        if (devices) setenv("FAKE_CUDA_DEVICES", devices, 1);
+        if (capability) setenv("FAKE_CUDA_CAPABILITY", capability, 1);
+        const graft_kernels *k = open_library();
+        if (!k) _exit(2);
+        k->more->missing(text, sizeof text);
+        bool ok = expected ? k->score() == 0 && k->device_count() == 0 && strstr(text, expected)
+                           : k->score() > 0 && k->device_count() == 1 && !text[0];
+        if (!ok)
+            fprintf(stderr, "score %d, %d devices, it says: %s\n", (int)k->score(),
+                    (int)k->device_count(), text);
+        _exit(ok ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_INT(status, 0);
+}
+
+static void refuses_with_reasons(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (driver)
+        printf("skipped: this machine has a driver of its own\n");
+    else
+        in_child(EMPTY_FOLDER, NULL, NULL, "no NVIDIA driver");
+    if (!driver) in_child(EMPTY_FOLDER, NULL, NULL, EMPTY_FOLDER); /* where it looked */
+    in_child(FAKE_DRIVER_DIR, "0", NULL, "no NVIDIA GPU");
+    in_child(FAKE_DRIVER_DIR, NULL, "75", "compute capability 8.0");
+    in_child(FAKE_DRIVER_DIR, NULL, NULL, NULL);
+}
+
+static void memory_failures(const graft_kernels *k)
+{
+    graft_device *d = NULL;
+    char text[200] = "";
+    int n = 1;
+    for (; n < 50; n++) {
+        graft_kernels_host host = {sizeof host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+        graft_alloc_fail_at(n);
+        graft_status st = k->api->create(&host, 0, &d, text, sizeof text);
+        graft_alloc_fail_at(0);
+        if (!st) k->api->destroy(d);
+        CHECK(st == GRAFT_OK || (st == GRAFT_E_NOMEM && !d && text[0]));
+        if (!st && n > 10) break;
+    }
+    CHECK(n < 50);
+    CHECK_INT(k->api->create(NULL, 0, &d, text, sizeof text), GRAFT_E_ARG);
+    graft_kernels_host host = {sizeof host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+    CHECK_INT(k->api->create(&host, 3, &d, text, sizeof text), GRAFT_E_NOTFOUND);
+    CHECK(d == NULL && strstr(text, "number 3"));
+    fake_driver_state()->skip_launch = 1; /* a device that does not compute */
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
+    CHECK(d == NULL && strstr(text, "self-test"));
+    fake_driver_state()->fail_launch = 1;
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
+    CHECK(d == NULL && strstr(text, "self-test"));
+}
+
+static void create_and_destroy(void)
+{
+    use_fake_driver();
+    const graft_kernels *k = open_library();
+    fake_cuda_state *fake = fake_driver_state();
+    CHECK(k && fake);
+    if (!k || !fake) return;
+    memory_failures(k);
+    CHECK_INT(fake->live_blocks, 0);
+    CHECK_INT(fake->live_objects, 0);
+}
+
+/* Registers that do not suffice go to memory, which is much slower. */
+static void kernels_do_not_spill(void)
+{
+    char *log = NULL;
+    size_t size = 0;
+    int kernels = 0, spilled = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
+             &e);
+    for (const char *p = log; p && (p = strstr(p, " bytes spill stores")); p++) {
+        kernels++;
+        spilled += strncmp(p - 2, " 0", 2) != 0 && strncmp(p - 2, ",0", 2) != 0;
+    }
+    printf("     %d kernels for devices, %d of them spill\n", kernels, spilled);
+    CHECK(kernels > 60);
+    CHECK_INT(spilled, 0);
+    graft_free(log);
+}
+
+int main(void)
+{
+    RUN(needs_libc_only);
+    RUN(refuses_with_reasons);
+    RUN(create_and_destroy);
+    RUN(kernels_do_not_spill);
+    graft_alloc_stats stats;
+    graft_alloc_stats_get(&stats);
+    CHECK_INT(stats.live_blocks, 0);
+    return test_end();
+}

@@ -1,0 +1,113 @@
+/* Every operator of the CUDA library against ref, with the very sources of its device kernels run
+ * by the emulator: the cases, the poisoned buffers and the limits of tests/kernels/ops.c.
+ *
+ * Cases of many products are left out here: the emulator does some ten million a second. */
+#include <stdlib.h>
+
+#include "tests/cuda/backend.h"
+#include "tests/kernels/harness.h"
+#include "tests/kernels/limits.h"
+#include "tests/test.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MOST_PRODUCTS 2e5
+#define LEAST_RUN     400
+#else
+#define MOST_PRODUCTS 1e6
+#define LEAST_RUN     600
+#endif
+
+static double products(const graft_op_desc *d)
+{
+    double n = (double)element_count(&d->out);
+    const int64_t *w = d->in[1].dim;
+    if (d->op == GRAFT_OP_CONV2D) return n * (double)(w[1] * w[2] * w[3]);
+    if (d->op == GRAFT_OP_LINEAR) return n * (double)w[1];
+    if (d->op == GRAFT_OP_ATTENTION) return 2 * n * (double)w[1];
+    return n;
+}
+
+/* -1 is the library's own choice; the others are asked for by number. */
+static int32_t compare(const kernel_lib *cuda, const kernel_case *c, graft_dtype dtype,
+                       int32_t variant, float *const *val, const case_result *want)
+{
+    case_result got;
+    case_run(cuda, c, dtype, variant, val, &got);
+    CHECK_STR(got.fault, "");
+    if (got.fault[0]) {
+        fprintf(stderr, "  [%s] dtype %d: %s\n", got.variant, (int)dtype, c->name);
+    } else {
+        error_sum sum = {0};
+        double nmse, max;
+        for (int64_t i = 0; i < element_count(&c->desc.out); i++)
+            error_add(&sum, (double)got.out[i], (double)want->out[i]);
+        bool ok = error_within(&sum, limit_of(c->desc.op, dtype), &nmse, &max);
+        CHECK(ok);
+        if (!ok)
+            fprintf(stderr, "  [%s] dtype %d: %s: nmse %.3g, max %.3g\n", got.variant, (int)dtype,
+                    c->name, nmse, max);
+    }
+    free(got.out);
+    return got.variants;
+}
+
+static int compare_variants(const kernel_lib *cuda, const kernel_lib *ref, const kernel_case *c,
+                            graft_dtype dtype, uint64_t seed)
+{
+    float *val[GRAFT_MAX_INPUTS];
+    case_result want;
+    int run = 1;
+    case_values(c, dtype, seed, val);
+    case_run(ref, c, GRAFT_F32, -1, val, &want);
+    CHECK_STR(want.fault, "");
+    int32_t variants = compare(cuda, c, dtype, -1, val, &want);
+    for (int32_t v = 0; v < variants && variants > 1; v++, run++)
+        compare(cuda, c, dtype, v, val, &want);
+    free(want.out);
+    values_free(val);
+    return run;
+}
+
+static void cuda_against_ref(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
+    kernel_lib cuda, ref;
+    size_t cases;
+    int run = 0, large = 0, refused = 0;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device || !ref.device) return;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < cases; i++) {
+            const kernel_case *c = &list[i];
+            graft_op_desc d = case_desc(c, dtypes[t]);
+            if (c->fixed && t > 0) continue;
+            if (products(&d) > MOST_PRODUCTS) {
+                large++;
+            } else if (!cuda.api->supports(cuda.device, &d)) {
+                refused++;
+                fprintf(stderr, "  refused, dtype %d: %s\n", (int)dtypes[t], c->name);
+            } else {
+                run += compare_variants(&cuda, &ref, c, dtypes[t], i);
+            }
+        }
+    printf("  %s: %d cases and variants run, %d too large to emulate, %d refused\n", cuda.info.name,
+           run, large, refused);
+    CHECK_INT(refused, 0);
+    CHECK(run > LEAST_RUN);
+    free(list);
+    lib_close(&cuda);
+    lib_close(&ref);
+}
+
+int main(void)
+{
+    use_fake_driver();
+    RUN(cuda_against_ref);
+    fake_cuda_state *fake = fake_driver_state();
+    CHECK_INT(fake->live_blocks, 0);
+    CHECK_INT(fake->live_objects, 0);
+    CHECK_INT(fake->misuse, 0);
+    return test_end();
+}

@@ -1,0 +1,199 @@
+/* cuDNN must have a plan for every convolution and attention of SD 1.5 at 512, SDXL at 1024 and
+ * their VAE on an H100, which is only described: no device is needed. Convolutions precompiled
+ * (they cost no time to make), attention by the engine with Hopper's matrix instructions, all
+ * within a bound on workspace. Engine numbers are those of cuDNN 9. */
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "kernels/cuda/dnn.h"
+#include "tests/cuda/backend.h"
+#include "tests/test.h"
+
+static const char h100[] =
+    "{\"deviceName\":\"NVIDIA H100 80GB HBM3\",\"cudaDeviceId\":0,\"pciBusId\":0,\"pciDeviceId\":0,"
+    "\"pciDomainId\":0,\"isTccDriver\":0,\"deviceVer\":900,\"multiProcessorCount\":132,"
+    "\"driverVer\":13000,\"maxSharedMemoryPerBlockOptin\":232448,\"maxSharedMemoryPerBlock\":49152,"
+    "\"reservedSharedMemoryPerBlock\":1024,\"totalGlobalMem\":85000000000,"
+    "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"regsPerBlock\":65536,"
+    "\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":32,\"warpSize\":32,\"smClockRateKHz\":1980000,"
+    "\"memClockRateKHz\":2619000,\"l2CacheSize\":52428800,\"supportCoopLaunch\":1}";
+
+#define WORKSPACE_MOST ((uint64_t)128 << 20)
+
+static graft_device device;
+static graft_cuda_dnn *dnn;
+
+/* What dnn.c needs of device.c. */
+void graft_cuda_lock(graft_device *d)
+{
+    (void)d;
+}
+
+void graft_cuda_unlock(graft_device *d)
+{
+    (void)d;
+}
+
+graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+{
+    (void)d, (void)what, (void)why;
+    return GRAFT_E_DEVICE;
+}
+
+static graft_tensor_desc tensor_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    graft_tensor_desc t = {.dtype = GRAFT_BF16, .rank = rank, .dim = {a, b, c, d}};
+    int64_t below = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        t.stride[i] = below;
+        below *= t.dim[i];
+    }
+    return t;
+}
+
+static void report(const char *what, graft_status st, const graft_cuda_dnn_plan *p, int32_t count,
+                   const graft_err *e)
+{
+    char name[64] = "";
+    if (p) graft_cuda_dnn_name(p, name, sizeof name);
+    CHECK_INT(st, GRAFT_OK);
+    if (st) fprintf(stderr, "  no plan for %s: %s\n", what, e->text);
+    if (!p) return;
+    CHECK(graft_cuda_dnn_workspace(p) <= WORKSPACE_MOST);
+    printf("     %-42s %-26s of %d, workspace %llu kB\n", what, name, (int)count,
+           (unsigned long long)(graft_cuda_dnn_workspace(p) >> 10));
+}
+
+typedef struct conv_shape {
+    int n, c, side, k, taps, stride;
+} conv_shape;
+
+static void conv(const conv_shape *s, bool residual)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_CONV2D};
+    graft_cuda_dnn_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char what[64];
+    int32_t count = 0;
+    int side = s->side / s->stride, pad = s->taps / 2;
+    d.attrs = (graft_attrs){.kernel_h = s->taps,
+                            .kernel_w = s->taps,
+                            .stride_h = s->stride,
+                            .stride_w = s->stride,
+                            .pad_top = pad,
+                            .pad_left = pad,
+                            .pad_bottom = pad,
+                            .pad_right = pad};
+    d.in[GRAFT_CONV_X] = tensor_of(4, s->n, s->side, s->side, s->c);
+    d.in[GRAFT_CONV_W] = tensor_of(4, s->k, s->c, s->taps, s->taps);
+    d.in[GRAFT_CONV_BIAS] = tensor_of(1, s->k, 0, 0, 0);
+    if (residual) d.in[GRAFT_CONV_RESIDUAL] = tensor_of(4, s->n, side, side, s->k);
+    d.out = tensor_of(4, s->n, side, side, s->k);
+    snprintf(what, sizeof what, "conv %dx%dx%dx%d to %d, %dx%d/%d%s", s->n, s->side, s->side, s->c,
+             s->k, s->taps, s->taps, s->stride, residual ? " + residual" : "");
+    graft_status st = graft_cuda_dnn_conv(dnn, &d, 0, &p, &count, &e);
+    report(what, st, p, count, &e);
+    CHECK(!p || !graft_cuda_dnn_compiled(p));
+}
+
+static void convs_of(const conv_shape *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        conv(&list[i], false);
+        if (list[i].taps == 3 && list[i].stride == 1) conv(&list[i], true);
+    }
+}
+
+static void convolutions(void)
+{
+    static const conv_shape sdxl[] = {
+        {2, 320, 128, 320, 3, 1},  {2, 320, 128, 320, 3, 2},  {2, 320, 64, 640, 3, 1},
+        {2, 640, 64, 640, 3, 1},   {2, 640, 64, 640, 3, 2},   {2, 640, 32, 1280, 3, 1},
+        {2, 1280, 32, 1280, 3, 1}, {2, 2560, 32, 1280, 3, 1}, {2, 1920, 32, 1280, 3, 1},
+        {2, 1280, 64, 1280, 3, 1}, {2, 1920, 64, 640, 3, 1},  {2, 1280, 64, 640, 3, 1},
+        {2, 960, 64, 640, 3, 1},   {2, 640, 128, 640, 3, 1},  {2, 960, 128, 320, 3, 1},
+        {2, 640, 128, 320, 3, 1},  {2, 320, 64, 640, 1, 1},   {2, 640, 32, 1280, 1, 1},
+        {2, 2560, 32, 1280, 1, 1}, {2, 1920, 32, 1280, 1, 1}, {2, 1920, 64, 640, 1, 1},
+        {2, 1280, 64, 640, 1, 1},  {2, 960, 64, 640, 1, 1},   {2, 960, 128, 320, 1, 1},
+        {2, 640, 128, 320, 1, 1}};
+    static const conv_shape sd15[] = {
+        {2, 320, 64, 320, 3, 1},   {2, 320, 64, 320, 3, 2},   {2, 320, 32, 640, 3, 1},
+        {2, 640, 32, 640, 3, 1},   {2, 640, 32, 640, 3, 2},   {2, 640, 16, 1280, 3, 1},
+        {2, 1280, 16, 1280, 3, 1}, {2, 1280, 16, 1280, 3, 2}, {2, 1280, 8, 1280, 3, 1},
+        {2, 2560, 8, 1280, 3, 1},  {2, 2560, 16, 1280, 3, 1}, {2, 1920, 16, 1280, 3, 1},
+        {2, 1280, 32, 1280, 3, 1}, {2, 1920, 32, 640, 3, 1},  {2, 1280, 32, 640, 3, 1},
+        {2, 960, 32, 640, 3, 1},   {2, 640, 64, 640, 3, 1},   {2, 960, 64, 320, 3, 1},
+        {2, 640, 64, 320, 3, 1},   {2, 320, 64, 320, 1, 1},   {2, 640, 32, 640, 1, 1},
+        {2, 1280, 16, 1280, 1, 1}, {2, 1280, 8, 1280, 1, 1},  {2, 2560, 16, 1280, 1, 1}};
+    static const conv_shape vae[] = {{1, 512, 128, 512, 3, 1},  {1, 512, 256, 512, 3, 1},
+                                     {1, 512, 512, 512, 3, 1},  {1, 512, 512, 256, 3, 1},
+                                     {1, 256, 512, 256, 3, 1},  {1, 256, 1024, 256, 3, 1},
+                                     {1, 256, 1024, 128, 3, 1}, {1, 128, 1024, 128, 3, 1},
+                                     {1, 512, 512, 256, 1, 1},  {1, 256, 1024, 128, 1, 1}};
+    convs_of(sdxl, sizeof sdxl / sizeof *sdxl);
+    convs_of(sd15, sizeof sd15 / sizeof *sd15);
+    convs_of(vae, sizeof vae / sizeof *vae);
+}
+
+static void attention(int n, int tokens, int keys, int heads, int head_dim, const char *engine)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_ATTENTION};
+    graft_cuda_dnn_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char what[64], name[64] = "";
+    int32_t count = 0;
+    int64_t c = (int64_t)heads * head_dim;
+    d.attrs = (graft_attrs){.heads = heads, .scale = 1 / sqrtf((float)head_dim)};
+    d.in[0] = tensor_of(3, n, tokens, c, 0);
+    d.in[1] = d.in[2] = tensor_of(3, n, keys, c, 0);
+    d.out = d.in[0];
+    if (tokens == keys) /* slices of one tensor of q, k and v */
+        for (int i = 0; i < 3; i++) {
+            d.in[i].stride[1] = 3 * c;
+            d.in[i].stride[0] = 3 * c * tokens;
+        }
+    snprintf(what, sizeof what, "attention %dx%d on %d, %d heads of %d", n, tokens, keys, heads,
+             head_dim);
+    graft_status st = graft_cuda_dnn_attention(dnn, &d, 0, &p, &count, &e);
+    report(what, st, p, count, &e);
+    if (p) graft_cuda_dnn_name(p, name, sizeof name);
+    CHECK(strstr(name, engine) != NULL);
+}
+
+static void attentions(void)
+{
+    const char *wgmma = "engine 9", *mma = "engine 8"; /* 9: not for heads of 512 channels */
+    attention(2, 4096, 4096, 10, 64, wgmma);
+    attention(2, 4096, 77, 10, 64, wgmma);
+    attention(2, 1024, 1024, 20, 64, wgmma);
+    attention(2, 1024, 77, 20, 64, wgmma);
+    attention(2, 4096, 4096, 8, 40, wgmma);
+    attention(2, 4096, 77, 8, 40, wgmma);
+    attention(2, 1024, 1024, 8, 80, wgmma);
+    attention(2, 1024, 77, 8, 80, wgmma);
+    attention(2, 256, 256, 8, 160, wgmma);
+    attention(2, 256, 77, 8, 160, wgmma);
+    attention(2, 64, 64, 8, 160, wgmma);
+    attention(2, 64, 77, 8, 160, wgmma);
+    attention(1, 16384, 16384, 1, 512, mma);
+}
+
+int main(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    device.host =
+        (graft_kernels_host){sizeof device.host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+    /* Compiled plans ask whether there is a driver, and no more. */
+    if (!dlopen(STUB_DRIVER, RTLD_NOW | RTLD_LOCAL))
+        printf("skipped: attention, without a driver: %s\n", dlerror());
+    if (graft_cuda_dnn_open_deviceless(&device, h100, &dnn, &e)) {
+        printf("skipped: %s\n", e.text);
+        return 0;
+    }
+    printf("     cuDNN %zu\n", graft_cuda_dnn_version(dnn));
+    RUN(convolutions);
+    RUN(attentions);
+    graft_cuda_dnn_close(&device, dnn);
+    return test_end();
+}
