@@ -7,7 +7,7 @@
 #include "base/half.h"
 
 /* What is short is timed more often: the first turns wake threads and fill caches. */
-enum { TURNS = 4 };
+enum { TURNS = 3 };
 #define RUN_SECONDS  0.02
 #define TWIN_SECONDS 1e-3
 
