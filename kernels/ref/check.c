@@ -48,7 +48,7 @@ static graft_status check_inputs(const graft_ref_op *op, graft_op_desc *d, graft
 {
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
         graft_tensor_desc *t = &d->in[i];
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "input %d", i);
         if (!graft_ref_present(t)) {
             if ((uint32_t)i < op->inputs && !(op->optional >> i & 1))
