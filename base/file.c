@@ -234,8 +234,10 @@ graft_status graft_dir_make(const char *path, graft_err *e)
         if (*s != '/' && *s) continue;
         char was = *s;
         *s = 0;
-        if (mkdir(p, 0777) && !graft_dir_exists(p))
-            st = fail_errno(e, p, "make the folder", errno == EEXIST ? ENOTDIR : errno);
+        if (mkdir(p, 0777)) {
+            int why = errno == EEXIST ? ENOTDIR : errno;
+            if (!graft_dir_exists(p)) st = fail_errno(e, p, "make the folder", why);
+        }
         *s = was;
         if (!was) break;
     }

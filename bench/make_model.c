@@ -1,7 +1,7 @@
 /* Makes a checkpoint of random weights with the names and shapes of a real one.
  *
- *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N] [--parts
- * unet,vae,clip]
+ *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
+ *                    [--parts unet,vae,clip | --parts lora]
  *
  * KIND: sd15, sd21, sdxl, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to run whole
  * workflows in tests. The names come from the same graph builders that read them. Weights are
@@ -273,9 +273,65 @@ static graft_status add_encoder(const encoder *n, list *l, graft_err *e)
     return st;
 }
 
+/* The layer's name as kohya's trainer writes it, with the lower or the upper matrix; NULL for
+ * tensors that are none of attention's query and value projections. */
+static char *lora_name(const tensor *t, const char *matrix)
+{
+    static const char *const layers[] = {"to_q.weight", "to_v.weight", "q_proj.weight",
+                                         "v_proj.weight", NULL};
+    static const char *const prefixes[][2] = {{"model.diffusion_model.", "lora_unet_"},
+                                              {SD1_TEXT, "lora_te_"},
+                                              {SDXL_TEXT_L, "lora_te1_"}};
+    graft_str s = GRAFT_STR_INIT;
+    for (size_t i = 0; t->rank == 2 && i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t n = strlen(prefixes[i][0]);
+        if (strncmp(t->name, prefixes[i][0], n) != 0 || !ends_with_any(t->name, layers)) continue;
+        size_t start = strlen(prefixes[i][1]);
+        graft_str_printf(&s, "%s%.*s", prefixes[i][1],
+                         (int)(strlen(t->name) - n - strlen(".weight")), t->name + n);
+        for (size_t k = start; k < s.len; k++)
+            if (s.data[k] == '.') s.data[k] = '_';
+        graft_str_printf(&s, ".%s.weight", matrix);
+    }
+    return s.data ? graft_str_take(&s) : NULL;
+}
+
+/* A LoRA of rank RANK instead of a checkpoint, about as strong as the weights it is added to. */
+static graft_status to_lora(const list *model, list *l, graft_err *e)
+{
+    enum { RANK = 4 };
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < model->n && !st; i++)
+        for (int up = 0; up < 2 && !st; up++) {
+            const tensor *t = &model->at[i];
+            char *name = lora_name(t, up ? "lora_up" : "lora_down");
+            int64_t dim[2] = {up ? t->dim[0] : RANK, up ? RANK : t->dim[1]};
+            if (name) st = add(l, "", name, 2, dim, e);
+            graft_free(name);
+        }
+    return st;
+}
+
+static void list_finish(list *l)
+{
+    for (size_t i = 0; i < l->n; i++) graft_free(l->at[i].name);
+    graft_free(l->at);
+}
+
+static graft_status add_lora(const options *o, list *l, graft_err *e)
+{
+    list model = {0};
+    graft_status st = add_unet(o->kind, &model, e);
+    if (!st) st = add_encoder(&o->kind->text[0], &model, e);
+    if (!st) st = to_lora(&model, l, e);
+    list_finish(&model);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
+    if (strcmp(o->parts, "lora") == 0) return add_lora(o, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -425,7 +481,7 @@ static graft_status write_file(const options *o, const list *l, graft_err *e)
 static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
-          "                        [--parts unet,vae,clip]\nkinds:",
+          "                        [--parts unet,vae,clip | --parts lora]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);
@@ -466,14 +522,11 @@ int main(int argc, char **argv)
     graft_status st = add_parts(&o, &l, &e);
     if (!st && !l.n) st = graft_fail(&e, GRAFT_E_ARG, "%s names no part", o.parts);
     if (!st) st = write_file(&o, &l, &e);
-    for (size_t i = 0; i < l.n; i++) {
-        values += count_of(&l.at[i]);
-        graft_free(l.at[i].name);
-    }
+    for (size_t i = 0; i < l.n; i++) values += count_of(&l.at[i]);
     if (st)
         fprintf(stderr, "graft-make-model: %s\n", e.text);
     else
         printf("%s: %zu tensors, %.1f million weights\n", o.path, l.n, (double)values * 1e-6);
-    graft_free(l.at);
+    list_finish(&l);
     return st ? 1 : 0;
 }

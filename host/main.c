@@ -39,10 +39,16 @@ int main(int argc, char **argv)
     graft_status st = graft_options_parse(argc, argv, &o, &e);
     if (st) {
         fprintf(stderr, "graft: %s\n", e.text);
-        if (st == GRAFT_E_ARG) fputs(graft_options_usage, stderr);
+        if (st == GRAFT_E_ARG)
+            fputs(argc < 2 ? graft_options_usage
+                           : "graft: \"graft help\" lists commands and options\n",
+                  stderr);
         graft_options_finish(&o);
         return st == GRAFT_E_ARG ? GRAFT_EXIT_USAGE : GRAFT_EXIT_FAILED;
     }
+    /* OpenMP's threads wait for work by spinning, for milliseconds unless told otherwise, which
+     * beside other programs costs them and us dearly. The library is not loaded yet. */
+    setenv("GOMP_SPINCOUNT", "10000", 0);
     if (o.device) setenv("GRAFT_BACKEND", o.device, 1); /* nodes have no other way to know */
     switch (o.command) {
     case GRAFT_COMMAND_HELP:

@@ -3,12 +3,15 @@
 #include "base/alloc.h"
 #include "nodes/node.h"
 
-enum { MODEL, VAE, CLIP };
+enum { MODEL, VAE, CLIP, LATENT };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to report on."),
     [VAE] = IN_OBJECT("vae", "VAE", "A VAE to add to the report.", .flags = GRAFT_INPUT_OPTIONAL),
     [CLIP] = IN_OBJECT("clip", "CLIP", "A text encoder to add to the report.",
                        .flags = GRAFT_INPUT_OPTIONAL),
+    [LATENT] = IN_OBJECT("latent", "LATENT",
+                         "A sampler's result: the report waits for it, and tells of that run.",
+                         .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {OUT("STRING", "STRING", "The report as text."),
                                               OUT("IMAGE", "IMAGE", "The report as a picture."),
@@ -44,6 +47,6 @@ out:
 }
 
 GRAFT_NODE(model_report, .id = "ModelReport", .title = "Model Report", .category = "graft",
-           .flags = GRAFT_NODE_OUTPUT,
+           .flags = GRAFT_NODE_OUTPUT | GRAFT_NODE_NOT_IDEMPOTENT,
            .description = "Shows what is compiled, cached and resident, and the time and memory "
-                          "of each operator. Place it behind a sampler's model.");
+                          "of each operator. Connect a sampler's result to report on its run.");

@@ -82,7 +82,15 @@
         return strcmp(id, GRAFT_CHOICES_ID) == 0 ? &choices : NULL;                                \
     }
 
-/* The same for a node that reads one file: with `fingerprint` and `check` as well. */
+/* A query() with `check` only. */
+#define QUERY_CHECK()                                                                              \
+    static const void *query(const char *id)                                                       \
+    {                                                                                              \
+        static const graft_validate_api validates = {check};                                       \
+        return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validates : NULL;                             \
+    }
+
+/* A query() for a node that reads one file: with `fingerprint` and `check` as well. */
 #define QUERY_FILE()                                                                               \
     static const void *query(const char *id)                                                       \
     {                                                                                              \

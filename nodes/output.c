@@ -1,5 +1,8 @@
 #include "nodes/output.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/str.h"
 
@@ -52,4 +55,27 @@ graft_status graft_output_show(graft_call *c, const char *key, const char *folde
     c->self->ui->add(c->job, key, text);
     graft_free(text);
     return GRAFT_OK;
+}
+
+/* What the host will refuse in any case, whatever it expands and tidies in the name first. */
+static const char *prefix_fault(const char *prefix)
+{
+    if (*prefix == '/') return "is absolute";
+    for (const char *p = prefix; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '\\')
+            return "has a control character or a back-slash";
+    for (const char *part = prefix; *part;) {
+        size_t n = strcspn(part, "/");
+        if (n == 2 && strncmp(part, "..", 2) == 0) return "leaves its folder";
+        part += n + (part[n] == '/');
+    }
+    return NULL;
+}
+
+graft_status graft_output_validate(const graft_arg *prefix, char *text, uint64_t n)
+{
+    const char *fault = prefix->kind == GRAFT_STRING ? prefix_fault(prefix->u.s) : NULL;
+    if (!fault) return GRAFT_OK;
+    snprintf(text, n, "the name \"%.200s\" %s", prefix->u.s, fault);
+    return GRAFT_E_ARG;
 }

@@ -1,5 +1,6 @@
 /* SaveImage: pictures as PNG files that hold their workflow. */
 #include "nodes/node.h"
+#include "nodes/output.h"
 #include "nodes/pictures.h"
 
 enum { IMAGES, FILENAME_PREFIX };
@@ -19,7 +20,17 @@ static graft_status run(graft_call *c)
                                graft_arg_text(c, FILENAME_PREFIX), ZLIB_LEVEL);
 }
 
+static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
+                          uint64_t n)
+{
+    (void)h;
+    *input = inputs[FILENAME_PREFIX]->name;
+    return graft_output_validate(&in[FILENAME_PREFIX], text, n);
+}
+QUERY_CHECK()
+
 GRAFT_NODE(save_image, .id = "SaveImage", .title = "Save Image", .category = "image",
            .flags = GRAFT_NODE_OUTPUT,
            .description = "Saves pictures as PNG in the output folder, with the workflow inside: "
-                          "opening the file brings the workflow back.");
+                          "opening the file brings the workflow back.",
+           .query = query);

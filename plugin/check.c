@@ -30,7 +30,11 @@ static graft_status check_symbols(check *c, graft_err *e)
     graft_elf_symbol s;
     graft_status st = graft_elf_init(&f, c->path, e);
     if (st != GRAFT_OK) return st;
-    for (uint64_t i = 1; i < f.symbol_count; i++) {
+    bool plugin = false; /* of anything else, what it exports is no matter */
+    for (uint64_t i = 1; i < f.symbol_count && !plugin; i++)
+        plugin = graft_elf_symbol_at(&f, i, &s) && s.exported &&
+                 strcmp(s.name, GRAFT_PLUGIN_SYMBOL) == 0;
+    for (uint64_t i = 1; i < f.symbol_count && plugin; i++) {
         if (!graft_elf_symbol_at(&f, i, &s)) {
             BROKEN(c, "%s: symbol %llu is malformed", c->path, (unsigned long long)i);
             break;

@@ -16,21 +16,30 @@ static int processors(void)
     return n < 1 ? 1 : n;
 }
 
+/* A whole number of at most `most` from the environment; what is none is told and not used. */
+static uint64_t number_of(const char *name, uint64_t most, uint64_t fallback, const graft_log *log)
+{
+    const char *env = getenv(name);
+    char *end = NULL;
+    if (!env || !*env) return fallback;
+    unsigned long long n = env[0] >= '0' && env[0] <= '9' ? strtoull(env, &end, 10) : 0;
+    if (end && !*end && n <= most) return n;
+    graft_log_printf(log, GRAFT_LOG_WARN, "%s is no number from 0 to %llu but \"%s\": ignored",
+                     name, (unsigned long long)most, env);
+    return fallback;
+}
+
 static int thread_count(const graft_engine_config *config)
 {
-    const char *env = getenv("GRAFT_THREADS");
-    int n = config->threads > 0 ? config->threads : env ? atoi(env) : 0;
+    int n = config->threads > 0 ? config->threads
+                                : (int)number_of("GRAFT_THREADS", 1024, 0, &config->log);
     return n < 1 ? processors() : n > 1024 ? 1024 : n;
 }
 
 /* A size in MiB from the environment, as bytes. */
-static uint64_t megabytes_of(const char *name, uint64_t fallback)
+static uint64_t megabytes_of(const char *name, uint64_t fallback, const graft_log *log)
 {
-    const char *env = getenv(name);
-    char *end;
-    if (!env || env[0] < '0' || env[0] > '9') return fallback << 20;
-    unsigned long long n = strtoull(env, &end, 10);
-    return *end || n > UINT64_MAX >> 21 ? fallback << 20 : (uint64_t)n << 20;
+    return number_of(name, (uint64_t)1 << 40, fallback, log) << 20;
 }
 
 static graft_status make_parts(graft_engine *g, const graft_engine_config *config, graft_err *e)
@@ -40,8 +49,9 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
     if (!st) st = graft_packs_create(&g->packs, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
     if (!st && config->cache_dir)
-        st = graft_disk_cache_create(config->cache_dir, megabytes_of("GRAFT_CACHE_MAX_MB", 512),
-                                     &g->log, &g->disk, e);
+        st = graft_disk_cache_create(config->cache_dir,
+                                     megabytes_of("GRAFT_CACHE_MAX_MB", 512, &g->log), &g->log,
+                                     &g->disk, e);
     if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
     if (!st && config->data_dir) {
@@ -66,7 +76,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
                              : "auto");
     snprintf(g->default_precision, sizeof g->default_precision, "%s",
              precision && precision[0] ? precision : "auto");
-    g->max_bytes = megabytes_of("GRAFT_MEMORY_MB", 0);
+    g->max_bytes = megabytes_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     if (st)
         graft_engine_destroy(g);
@@ -138,6 +148,20 @@ graft_status graft_options_from(graft_engine *engine, const graft_compile_option
     return GRAFT_OK;
 }
 
+/* Whether a backend multiplies matrices of this type. */
+static bool computes_in(const graft_backend *b, graft_dtype dtype)
+{
+    graft_op_desc d;
+    memset(&d, 0, sizeof d);
+    d.size = sizeof d;
+    d.op = GRAFT_OP_LINEAR;
+    d.in[0] = d.in[1] = d.out =
+        (graft_tensor_desc){.dtype = dtype, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
+    d.in[1].constant = 1;
+    d.in[1].dtype = GRAFT_F32;
+    return b->api->supports(b->device, &d);
+}
+
 graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o,
                                    graft_backend **backend, graft_dtype *act_dtype, graft_err *e)
 {
@@ -155,6 +179,9 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
         *act_dtype = strcmp(p, "bf16") == 0  ? GRAFT_BF16
                      : strcmp(p, "f16") == 0 ? GRAFT_F16
                                              : GRAFT_F32;
+    if (*act_dtype != GRAFT_F32 && !computes_in(*backend, *act_dtype))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "precision %s: the %s backend does not have it",
+                          p, (*backend)->name);
     return GRAFT_OK;
 }
 

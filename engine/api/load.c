@@ -52,7 +52,7 @@ static graft_status open_weights(const char *path, const graft_task *task, graft
 
 /* Tensors below the prefix that the graph does not read are told, not refused: fine-tunes carry
  * leftovers. */
-static graft_status report_unused(graft_engine *engine, const graft_weights *w,
+static graft_status report_unused(const graft_log *log, const graft_weights *w,
                                   const graft_graph *g, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(w);
@@ -72,18 +72,18 @@ static graft_status report_unused(graft_engine *engine, const graft_weights *w,
     }
     graft_map_finish(&used);
     if (unused && prefix[0])
-        graft_log_printf(&engine->log, GRAFT_LOG_WARN,
-                         "%s: %zu tensor(s) that this architecture does not have are ignored, the "
-                         "first is %s",
-                         graft_safetensors_path(f), unused, first);
+        graft_log_printf(log, GRAFT_LOG_WARN,
+                         "%s: ignored %zu tensor%s that this architecture does not have: %s%s",
+                         graft_safetensors_path(f), unused, unused == 1 ? "" : "s", first,
+                         unused == 1 ? "" : ", …");
     return st;
 }
 
-static graft_status check_part(graft_engine *engine, const graft_weights *w, const graft_graph *g,
+static graft_status check_part(const graft_log *log, const graft_weights *w, const graft_graph *g,
                                graft_err *e)
 {
     graft_status st = graft_weights_check(w, g, e);
-    return st ? st : report_unused(engine, w, g, e);
+    return st ? st : report_unused(log, w, g, e);
 }
 
 /* A graph that the tensors' shapes do not add up to is the file's fault. */
@@ -132,8 +132,8 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
     return GRAFT_OK;
 }
 
-static graft_status make_model(graft_engine *engine, graft_weights *file, graft_model **out,
-                               graft_err *e)
+static graft_status make_model(graft_engine *engine, graft_weights *file, const graft_task *task,
+                               graft_model **out, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = find_prefix(f, unet_prefixes, "input_blocks.0.0.weight");
@@ -153,7 +153,7 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, graft_
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
     graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
     GRAFT_TRY(blame_file(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
-    GRAFT_TRY(check_part(engine, m->weights, g, e));
+    GRAFT_TRY(check_part(task ? &task->log : &engine->log, m->weights, g, e));
     *out = m;
     m = NULL;
 out:
@@ -326,7 +326,7 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
     graft_vae *v = NULL;
     graft_status st = open_weights(path, task, &file, e);
     if (st) return st;
-    if (model) GRAFT_TRY(make_model(engine, file, &m, e));
+    if (model) GRAFT_TRY(make_model(engine, file, task, &m, e));
     if (clip) GRAFT_TRY(make_clip(engine, file, &c, e));
     if (vae) GRAFT_TRY(make_vae(engine, file, &v, e));
     if (model) *model = m;

@@ -7,7 +7,8 @@
 #include "engine/api/quantize.h"
 #include "engine/api/report.h"
 
-enum { WORST = 6 }; /* layers that are named */
+enum { WORST = 6 };   /* layers that are named */
+#define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
 
 typedef struct kind_sum {
     size_t layers, chosen;
@@ -67,6 +68,12 @@ static void print_speed(graft_str *s, const graft_quant_plan *p)
                          p->sampled / p->sampled_quantized, after, before);
     }
     if (p->seconds > 0) graft_str_puts(s, "\n");
+    if (p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0) {
+        double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
+        if (!(off > 1 / DISTURBED && off < DISTURBED))
+            graft_str_puts(s, "                these two do not agree: something else kept the "
+                              "processor busy, do not trust them\n");
+    }
 }
 
 static void print_joint(graft_str *s, const graft_quant_plan *p)

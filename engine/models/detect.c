@@ -59,6 +59,22 @@ static int32_t transformer_depth(const graft_safetensors *f, const char *prefix,
     return n;
 }
 
+/* A block whose kind cannot be told as the tensor that tells it is gone, while others are there. */
+static bool is_broken(const graft_safetensors *f, const char *prefix, const char *block)
+{
+    return find(f, prefix, "%s.0.in_layers.0.weight", block) ||
+           find(f, prefix, "%s.0.out_layers.3.weight", block) ||
+           find(f, prefix, "%s.0.emb_layers.1.weight", block);
+}
+
+static graft_status broken_block(const graft_safetensors *f, const char *prefix, const char *block,
+                                 const char *tensor, graft_err *e)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s.%s", block, tensor);
+    return missing(f, prefix, name, e);
+}
+
 static graft_status detect_input_blocks(const graft_safetensors *f, const char *prefix,
                                         graft_unet_arch *a, graft_err *e)
 {
@@ -77,6 +93,10 @@ static graft_status detect_input_blocks(const graft_safetensors *f, const char *
             b->transformer = transformer_depth(f, prefix, name);
         } else if (down) {
             b->down = 1;
+        } else if (is_broken(f, prefix, name)) {
+            return broken_block(f, prefix, name, "0.in_layers.2.weight", e);
+        } else if (find(f, prefix, "%s.0.op.bias", name)) {
+            return broken_block(f, prefix, name, "0.op.weight", e);
         } else {
             break;
         }
@@ -96,6 +116,8 @@ static graft_status detect_output_blocks(const graft_safetensors *f, const char 
         graft_unet_block *b = &a->output[i];
         snprintf(name, sizeof name, "output_blocks.%d", i);
         const graft_st_tensor *res = find(f, prefix, "%s.0.in_layers.2.weight", name);
+        if (!res && is_broken(f, prefix, name))
+            return broken_block(f, prefix, name, "0.in_layers.2.weight", e);
         if (!res) break;
         b->channels = dim_of(res, 0);
         b->transformer = transformer_depth(f, prefix, name);

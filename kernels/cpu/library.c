@@ -131,7 +131,6 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
     d->host = *host;
     if (d->host.threads < 1) d->host.threads = 1;
     d->simd = graft_cpu_simd_best(getenv("GRAFT_CPU_ISA")); /* for tests and comparisons */
-    ;
     if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success) {
         st = graft_fail(&e, GRAFT_E_DEVICE, "oneDNN makes no CPU engine");
         goto out;
@@ -167,6 +166,10 @@ static graft_status info(graft_device *d, graft_device_info *out)
 }
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define ROOM      ((size_t)32 << 20) /* for what is generated for one operator */
+#define ROOM_PER_THREAD                                                                            \
+    ((size_t)16 << 20) /* its stack, and what the allocator reserves with it                       \
+                        */
 
 static void *buffer_alloc(graft_device *d, uint64_t bytes)
 {
@@ -217,6 +220,17 @@ static void release(graft_kernel *k)
     graft_cpu_free(d, k);
 }
 
+/* oneDNN's code generators and OpenMP's thread starter end the process when memory is refused:
+ * neither is asked while there is not clearly enough. */
+static graft_status check_room(const graft_device *d, graft_err *e)
+{
+    size_t bytes = ROOM + (size_t)d->host.threads * ROOM_PER_THREAD;
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return graft_fail_nomem(e, "compiling an operator");
+    munmap(p, bytes);
+    return GRAFT_OK;
+}
+
 static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t variant,
                             graft_kernel **out, graft_kernel_info *report, char *text, uint64_t n)
 {
@@ -233,6 +247,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     k->info.variant_count = 1;
     snprintf(k->info.variant, sizeof k->info.variant, "%s", d->simd->name);
     if (k->type->init) {
+        GRAFT_TRY(check_room(d, &e));
         graft_cpu_threads_set(d->host.threads);
         GRAFT_TRY(k->type->init(k, variant, &e));
     }

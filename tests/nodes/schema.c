@@ -116,7 +116,8 @@ static void check_node(const cJSON *want, const graft_node *node)
     CHECK_STR(node->category, graft_json_str(want, "category", ""));
     EXPECT(node->description && strlen(node->description) > 20);
     EXPECT(node->flags == ((flag(want, "output_node") ? GRAFT_NODE_OUTPUT : 0u) |
-                           (flag(want, "deprecated") ? GRAFT_NODE_DEPRECATED : 0u)));
+                           (flag(want, "deprecated") ? GRAFT_NODE_DEPRECATED : 0u) |
+                           (flag(want, "not_idempotent") ? GRAFT_NODE_NOT_IDEMPOTENT : 0u)));
     EXPECT(node->create && node->destroy && node->execute);
     for (const cJSON *in = inputs->child; in; in = in->next, i++) {
         EXPECT(node->inputs[i] != NULL);

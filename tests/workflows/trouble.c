@@ -111,7 +111,7 @@ static void wrong_usage_is_status_2(void)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         process p = {.output = "trouble/usage"};
         process_run(&p, words[i]);
-        expect(&p, 2, "usage");
+        expect(&p, 2, "graft help");
     }
 }
 
