@@ -16,6 +16,7 @@
 typedef struct bench {
     graft_engine *engine;
     const char *json, *model, *backend;
+    graft_tuning tuning;
     int repeats;
     char how[256];
     double peak[2]; /* GFLOP/s of GEMM: f32, bf16 */
@@ -245,6 +246,7 @@ static void choose(const bench *b, const char *precision, graft_build_options *o
 {
     snprintf(o->precision, sizeof o->precision, "%s", precision);
     snprintf(o->device, sizeof o->device, "%s", b->backend);
+    o->tuning = b->tuning;
     o->no_disk = true;
 }
 
@@ -392,6 +394,8 @@ int main(int argc, char **argv)
             b.backend = argv[++i];
         else if (more && strcmp(argv[i], "--repeats") == 0)
             b.repeats = atoi(argv[++i]);
+        else if (more && strcmp(argv[i], "--tuning") == 0)
+            b.tuning = strcmp(argv[++i], "full") == 0 ? GRAFT_TUNING_FULL : GRAFT_TUNING_OFF;
         else if (more && strcmp(argv[i], "--only") == 0)
             only = argv[++i];
         else if (argv[i][0] != '-')

@@ -342,13 +342,11 @@ out:
 
 /* ------------------------------------------------------------------ other variants */
 
-/* What tuning may add to the packed weights of a run: a hundredth of the run's memory, for layouts
- * that are padded differently. */
-#define GROWTH_SHARE 128
-
-/* A kernel of another variant for step i of x, unless the run would need more memory with it. */
-static void try_variant(const graft_exe *x, graft_exe *y, size_t i, int32_t variant, int64_t *spare)
+/* A kernel of another variant for step i of x, unless the run would need too much memory with it;
+ * takes what its weights add off limits->more_weights. */
+static void try_variant(const graft_exe *x, graft_exe *y, size_t i, graft_exe_choices *limits)
 {
+    int32_t variant = limits->variant[i];
     graft_op_desc desc;
     char text[256] = "";
     graft_kernel *kernel = NULL;
@@ -361,11 +359,11 @@ static void try_variant(const graft_exe *x, graft_exe *y, size_t i, int32_t vari
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
         growth += (int64_t)info.packed_bytes[k] - (int64_t)x->info[i].packed_bytes[k];
     int64_t live = x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
-    if (growth > *spare || live > x->arena_bytes) {
+    if (growth > limits->more_weights || live > x->arena_bytes + limits->more_arena) {
         x->backend->api->release(kernel);
         return;
     }
-    if (growth > 0) *spare -= growth;
+    if (growth > 0) limits->more_weights -= growth;
     y->step[i].kernel = kernel;
     y->info[i] = info;
 }
@@ -391,7 +389,7 @@ graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, con
                              graft_err *e)
 {
     size_t n = x->graph->n_nodes;
-    int64_t spare = (x->arena_bytes + (int64_t)x->weight_bytes) / GROWTH_SHARE;
+    graft_exe_choices limits = *choices;
     graft_exe *y = graft_calloc(1, sizeof *y);
     exe_builder b = {.x = y, .g = x->graph, .e = e};
     graft_status st = GRAFT_OK;
@@ -409,11 +407,11 @@ graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, con
             st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
             goto out;
         }
-        try_variant(x, y, i, variant, &spare);
+        try_variant(x, y, i, &limits);
     }
     GRAFT_TRY(collect_uses(&b));
     GRAFT_TRY(plan_memory(&b));
-    if (y->arena_bytes <= x->arena_bytes) swap_tables(x, y);
+    if (y->arena_bytes <= x->arena_bytes + limits.more_arena) swap_tables(x, y);
 out:
     /* y has what x let go of, or what it did not take. */
     for (size_t i = 0; y->step && i < n; i++)

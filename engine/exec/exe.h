@@ -62,6 +62,7 @@ typedef struct graft_exe {
 typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
     int32_t *variant;
     size_t n;
+    int64_t more_weights, more_arena; /* bytes that graft_exe_apply may add */
 } graft_exe_choices;
 
 /* Prepares kernels and plans memory. Takes over `graph` on success. choices: NULL, or the variants
@@ -70,8 +71,8 @@ typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning o
 graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
                               const graft_exe_choices *choices, const graft_task *task,
                               graft_exe **out, graft_err *e);
-/* Takes other variants, as tuning found them, wherever the run then needs no more memory; nothing
- * changes on failure. Only before the executable is shared. */
+/* Takes other variants, as tuning found them, wherever the run then needs no more memory than
+ * choices allow it; nothing changes on failure. Only before the executable is shared. */
 graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, const graft_task *task,
                              graft_err *e);
 graft_exe *graft_exe_retain(graft_exe *x);

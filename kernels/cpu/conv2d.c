@@ -6,30 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/primitive.h"
+#include "kernels/cpu/conv2d.h"
 
-/* Who adds a residual: the primitive, or a pass over its result. Winograd's F(4x4, 3x3) takes a
- * quarter of the multiplications, four times the weights and some digits, and wants channels in
- * blocks, so both sides are rearranged. */
+/* Who adds a residual: the primitive, or a pass over its result. Winograd has a file of its own. */
 typedef enum variant_kind { VARIANT_FUSED, VARIANT_EPILOGUE, VARIANT_WINOGRAD } variant_kind;
-#define BLOCK 16
 
 typedef struct conv_state {
     graft_cpu_primitive primitive;
     int64_t images, batch; /* runs of the primitive, pictures in each */
     int64_t height, width; /* of the input as the primitive sees it */
-    int bias, add_to_bias, own_epilogue, copy_input, copy_output, blocked;
+    int bias, add_to_bias, own_epilogue, copy_input, copy_output;
     int scratchpad, post_op;                            /* places among the arguments, or -1 */
     size_t at_scratchpad, at_input, at_bias, at_output; /* in the workspace */
 } conv_state;
-
-static void input_size(const graft_op_desc *op, int64_t *height, int64_t *width)
-{
-    const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
-    int doubled = op->attrs.upsample == 2;
-    *height = doubled ? (op->attrs.up_h ? op->attrs.up_h : 2 * x->dim[1]) : x->dim[1];
-    *width = doubled ? (op->attrs.up_w ? op->attrs.up_w : 2 * x->dim[2]) : x->dim[2];
-}
 
 static graft_status check_shapes(const graft_op_desc *op, graft_err *e)
 {
@@ -49,7 +38,7 @@ static graft_status check_shapes(const graft_op_desc *op, graft_err *e)
     if ((a->upsample && a->upsample != 1 && a->upsample != 2) || a->up_h < 0 || a->up_w < 0)
         return graft_fail(e, GRAFT_E_ARG, "conv2d: upsample %d must be 0, 1 or 2",
                           (int)a->upsample);
-    input_size(op, &height, &width);
+    graft_cpu_conv2d_input_size(op, &height, &width);
     if (a->upsample == 2 && (height > 2 * x->dim[1] || width > 2 * x->dim[2]))
         return graft_fail(e, GRAFT_E_ARG, "conv2d: up_h x up_w is larger than the doubled picture");
     int64_t over_h = height + a->pad_top + a->pad_bottom - w->dim[2];
@@ -95,31 +84,22 @@ static void choose(const graft_op_desc *op, variant_kind kind, conv_state *s)
 {
     const graft_tensor_desc *y = &op->out, *residual = &op->in[GRAFT_CONV_RESIDUAL];
     int add = graft_cpu_present(&op->in[GRAFT_CONV_CHANNEL_ADD]);
-    input_size(op, &s->height, &s->width);
+    graft_cpu_conv2d_input_size(op, &s->height, &s->width);
     int loose = graft_cpu_present(residual) &&
                 (kind != VARIANT_FUSED || !graft_cpu_is_dense(residual) || residual->constant);
-    s->blocked = kind == VARIANT_WINOGRAD;
-    s->add_to_bias =
-        add && !loose && !s->blocked && (y->dim[0] == 1 || y->dim[1] * y->dim[2] >= 1024);
-    s->own_epilogue = loose || s->blocked || (add && !s->add_to_bias);
+    s->add_to_bias = add && !loose && (y->dim[0] == 1 || y->dim[1] * y->dim[2] >= 1024);
+    s->own_epilogue = loose || (add && !s->add_to_bias);
     s->batch = s->add_to_bias ? 1 : y->dim[0];
     s->images = y->dim[0] / s->batch;
     s->bias = s->add_to_bias || graft_cpu_present(&op->in[GRAFT_CONV_BIAS]);
-    s->copy_input =
-        s->blocked || op->attrs.upsample == 2 || !graft_cpu_is_dense(&op->in[GRAFT_CONV_X]);
-    s->copy_output = s->blocked || !graft_cpu_is_dense(y);
+    s->copy_input = op->attrs.upsample == 2 || !graft_cpu_is_dense(&op->in[GRAFT_CONV_X]);
+    s->copy_output = !graft_cpu_is_dense(y);
 }
 
 static graft_status image_md(dnnl_memory_desc_t *out, const conv_state *s, int64_t h, int64_t w,
                              int64_t c, graft_dtype t, graft_err *e)
 {
-    int64_t n = s->batch;
-    if (s->blocked) {
-        const dnnl_dims_t dims = {n, c, h, w};
-        return graft_cpu_dnnl_fail(
-            dnnl_memory_desc_init_by_tag(out, 4, dims, dnnl_f32, dnnl_nChw16c), "tensor", e);
-    }
-    const int64_t dim[4] = {n, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
+    const int64_t dim[4] = {s->batch, c, h, w}, stride[4] = {h * w * c, 1, w * c, c};
     return graft_cpu_md(out, 4, dim, stride, t, e);
 }
 
@@ -139,7 +119,6 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, const con
     dnnl_memory_desc_t x_md, w_md, b_md, y_md, r_md;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_convolution_desc_t cd;
-    dnnl_alg_kind_t algorithm = s->blocked ? dnnl_convolution_winograd : dnnl_convolution_direct;
     int fused = graft_cpu_present(residual) && !s->own_epilogue;
     GRAFT_TRY(image_md(&x_md, s, s->height, s->width, w->dim[1], t, e));
     GRAFT_TRY(image_md(&y_md, s, y->dim[1], y->dim[2], y->dim[3], y->dtype, e));
@@ -148,10 +127,10 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, const con
     if (fused) GRAFT_TRY(image_md(&r_md, s, y->dim[1], y->dim[2], y->dim[3], residual->dtype, e));
     GRAFT_TRY(graft_cpu_attr_create(&attr, fused ? &r_md : NULL,
                                     s->own_epilogue ? GRAFT_ACT_NONE : a->act, e));
-    st = graft_cpu_dnnl_fail(
-        dnnl_convolution_forward_desc_init(&cd, dnnl_forward_inference, algorithm, &x_md, &w_md,
-                                           s->bias ? &b_md : NULL, &y_md, stride, before, after),
-        "conv2d", e);
+    st = graft_cpu_dnnl_fail(dnnl_convolution_forward_desc_init(
+                                 &cd, dnnl_forward_inference, dnnl_convolution_direct, &x_md, &w_md,
+                                 s->bias ? &b_md : NULL, &y_md, stride, before, after),
+                             "conv2d", e);
     if (!st)
         st = graft_cpu_dnnl_fail(dnnl_primitive_desc_create(pd, &cd, attr, d->engine, NULL),
                                  "conv2d", e);
@@ -179,21 +158,6 @@ out:
     return st;
 }
 
-/* Whether oneDNN has Winograd for this shape. */
-static int has_winograd(graft_device *d, const graft_op_desc *op)
-{
-    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W];
-    conv_state s;
-    dnnl_primitive_desc_t pd = NULL;
-    if (w->dim[2] != 3 || w->dim[3] != 3 || op->attrs.stride_h != 1 || op->attrs.stride_w != 1 ||
-        w->dim[0] % BLOCK || w->dim[1] % BLOCK || op->in[GRAFT_CONV_X].dtype != GRAFT_F32)
-        return 0;
-    memset(&s, 0, sizeof s);
-    if (plan(d, op, VARIANT_WINOGRAD, &s, &pd, NULL)) return 0;
-    dnnl_primitive_desc_destroy(pd);
-    return 1;
-}
-
 /* Counts the variants and finds the one asked for. float32 prefers the pass: with it oneDNN takes
  * its better convolution; bfloat16 would round once more. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
@@ -203,7 +167,7 @@ static variant_kind find_variant(graft_kernel *k, int32_t variant)
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
         kind[n++] = f32 ? VARIANT_FUSED : VARIANT_EPILOGUE;
-    if (has_winograd(k->d, &k->op)) kind[n++] = VARIANT_WINOGRAD;
+    if (graft_cpu_has_winograd(k->d, &k->op)) kind[n++] = VARIANT_WINOGRAD;
     k->info.variant_count = n;
     k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
     return kind[k->info.variant_index];
@@ -255,9 +219,13 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_status st;
     graft_device *d = k->d;
     dnnl_primitive_desc_t pd = NULL;
+    variant_kind kind = find_variant(k, variant);
+    if (kind == VARIANT_WINOGRAD) {
+        k->type = &graft_cpu_op_conv2d_winograd;
+        return k->type->init(k, variant, e);
+    }
     conv_state *s = k->state = graft_cpu_calloc(d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a convolution");
-    variant_kind kind = find_variant(k, variant);
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
     GRAFT_TRY(plan(d, &k->op, kind, s, &pd, e));
@@ -275,7 +243,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         arg[s->post_op = args++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
     lay_out(k, s, scratchpad);
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s%s", graft_cpu_primitive_name(pd),
-             s->blocked || (s->own_epilogue && pass_needed(&k->op)) ? " + pass" : "");
+             s->own_epilogue && pass_needed(&k->op) ? " + pass" : "");
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, d->engine, pd, arg, args, e));
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->primitive.md[1]);
     k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->primitive.md[1]);
@@ -308,20 +276,6 @@ typedef struct pixels {
     const void *residual;
 } pixels;
 
-/* Row r of the (doubled) input into blocks of channels. */
-static void gather_blocked(const pixels *g, const char *from, int64_t r, int shift)
-{
-    const graft_tensor_desc *x = &g->k->op.in[GRAFT_CONV_X];
-    int64_t plane = g->s->height * g->s->width, image = r / g->s->height, y = r % g->s->height;
-    int64_t blocks = x->dim[3] / BLOCK;
-    for (int64_t c = 0; c < g->s->width; c++) {
-        const float *pixel = (const float *)(const void *)from + (c >> shift) * x->stride[2];
-        float *to = (float *)(void *)g->to + (image * blocks * plane + y * g->s->width + c) * BLOCK;
-        for (int64_t b = 0; b < blocks; b++)
-            memcpy(to + b * plane * BLOCK, pixel + b * BLOCK, BLOCK * sizeof(float));
-    }
-}
-
 /* Rows of the (doubled) input. */
 static void gather_part(void *p, int part, int parts)
 {
@@ -333,10 +287,6 @@ static void gather_part(void *p, int part, int parts)
     for (int64_t r = rows * part / parts; r < end; r++) {
         int64_t n = g->image + r / g->s->height, y = (r % g->s->height) >> shift;
         const char *from = g->x + (n * x->stride[0] + y * x->stride[1]) * (int64_t)size;
-        if (g->s->blocked) {
-            gather_blocked(g, from, r, shift);
-            continue;
-        }
         char *to = g->to + (size_t)(r * g->s->width) * bytes;
         for (int64_t c = 0; c < g->s->width; c++)
             memcpy(to + (size_t)c * bytes, from + (c >> shift) * x->stride[2] * (int64_t)size,
@@ -344,54 +294,32 @@ static void gather_part(void *p, int part, int parts)
     }
 }
 
-/* channel_add, residual and act on pixel i, counted over all pictures. */
-static void epilogue_pixel(const pixels *g, int64_t i, char *to)
-{
-    const graft_op_desc *op = &g->k->op;
-    const graft_tensor_desc *y = &op->out, *r = &op->in[GRAFT_CONV_RESIDUAL];
-    int64_t w = i % y->dim[2], h = i / y->dim[2] % y->dim[1], n = i / y->dim[2] / y->dim[1];
-    const float *channel = g->add ? g->add + n * y->dim[3] : NULL;
-    const void *residual = NULL;
-    if (g->residual)
-        residual = graft_cpu_at(g->residual, r->dtype,
-                                n * r->stride[0] + h * r->stride[1] + w * r->stride[2]);
-    if (channel || residual || op->attrs.act)
-        g->k->d->simd->epilogue(op->attrs.act, to, y->dtype, channel, residual, r->dtype,
-                                (size_t)y->dim[3]);
-}
-
-/* The same over the finished, dense convolution. */
+/* channel_add, residual and act over the finished, dense convolution. */
 static void epilogue_part(void *p, int part, int parts)
 {
     const pixels *g = p;
     const graft_tensor_desc *y = &g->k->op.out;
     int64_t total = y->dim[0] * y->dim[1] * y->dim[2], end = total * (part + 1) / parts;
     for (int64_t i = total * part / parts; i < end; i++)
-        epilogue_pixel(g, i, g->to + i * y->dim[3] * (int64_t)graft_dtype_size(y->dtype));
+        graft_cpu_conv2d_epilogue(g->k,
+                                  (const int64_t[]){i / y->dim[2] / y->dim[1],
+                                                    i / y->dim[2] % y->dim[1], i % y->dim[2], 0},
+                                  y->dim[3], g->add, g->residual,
+                                  graft_cpu_at_mut(g->to, y->dtype, i * y->dim[3]), y->dtype);
 }
 
-/* Pixels of the workspace to their places, out of blocks of channels where they are; then what the
- * epilogue has to do on them. */
+/* Pixels of the workspace to their places. */
 static void scatter_part(void *p, int part, int parts)
 {
     const pixels *g = p;
     const graft_tensor_desc *y = &g->k->op.out;
     size_t size = graft_dtype_size(y->dtype);
-    int64_t plane = y->dim[1] * y->dim[2];
     int64_t total = g->s->batch * y->dim[1] * y->dim[2], end = total * (part + 1) / parts;
     for (int64_t i = total * part / parts; i < end; i++) {
         int64_t w = i % y->dim[2], h = i / y->dim[2] % y->dim[1], n = i / y->dim[2] / y->dim[1];
         char *to = g->to + ((g->image + n) * y->stride[0] + h * y->stride[1] + w * y->stride[2]) *
                                (int64_t)size;
-        if (!g->s->blocked) {
-            memcpy(to, g->x + (size_t)(i * y->dim[3]) * size, (size_t)y->dim[3] * size);
-            continue;
-        }
-        const char *from = g->x + (n * y->dim[3] * plane + i % plane * BLOCK) * (int64_t)size;
-        for (int64_t b = 0; b < y->dim[3] / BLOCK; b++)
-            memcpy(to + (size_t)b * BLOCK * size, from + (size_t)(b * plane * BLOCK) * size,
-                   BLOCK * size);
-        epilogue_pixel(g, i, to);
+        memcpy(to, g->x + (size_t)(i * y->dim[3]) * size, (size_t)y->dim[3] * size);
     }
 }
 
@@ -440,7 +368,7 @@ static graft_status run_images(graft_kernel *k, int64_t i, const void *const *in
         arg[s->post_op] = graft_cpu_at(in[GRAFT_CONV_RESIDUAL], residual->dtype, i * result);
     memcpy(handle, arg, sizeof handle); /* oneDNN takes inputs as void* too */
     graft_status st = graft_cpu_primitive_run(&s->primitive, handle);
-    if (!st && s->own_epilogue && !s->blocked) {
+    if (!st && s->own_epilogue) {
         pixels g = {k, s, NULL, to, 0, rows, in[GRAFT_CONV_RESIDUAL]};
         graft_cpu_parallel(graft_cpu_threads(k->d, result), epilogue_part, &g);
     }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu/conv2d.h"
 #include "kernels/cpu/int8.h"
 #include "kernels/quant.h"
 
@@ -13,14 +14,6 @@ typedef struct state {
     int scratchpad;
     size_t at_scratchpad, at_input, at_scale, at_channel, at_acc; /* in the workspace */
 } state;
-
-static void input_size(const graft_op_desc *op, int64_t *height, int64_t *width)
-{
-    const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
-    int doubled = op->attrs.upsample == 2;
-    *height = doubled ? (op->attrs.up_h ? op->attrs.up_h : 2 * x->dim[1]) : x->dim[1];
-    *width = doubled ? (op->attrs.up_w ? op->attrs.up_w : 2 * x->dim[2]) : x->dim[2];
-}
 
 static graft_status image_md(dnnl_memory_desc_t *out, int64_t n, int64_t h, int64_t w, int64_t c,
                              graft_dtype t, graft_err *e)
@@ -36,7 +29,7 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, dnnl_prim
     const graft_attrs *a = &op->attrs;
     const graft_tensor_desc *y = &op->out, *w = &op->in[GRAFT_CONV_W];
     int64_t height, width;
-    input_size(op, &height, &width);
+    graft_cpu_conv2d_input_size(op, &height, &width);
     const dnnl_dims_t stride = {a->stride_h, a->stride_w}, before = {a->pad_top, a->pad_left};
     const dnnl_dims_t after = {(y->dim[1] - 1) * a->stride_h + w->dim[2] - height - a->pad_top,
                                (y->dim[2] - 1) * a->stride_w + w->dim[3] - width - a->pad_left};
@@ -81,7 +74,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     (void)variant;
     if (!s) return graft_fail_nomem(e, "a convolution");
-    input_size(&k->op, &s->height, &s->width);
+    graft_cpu_conv2d_input_size(&k->op, &s->height, &s->width);
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, y->dtype);

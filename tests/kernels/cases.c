@@ -159,6 +159,13 @@ static void convs(case_list *l)
         {1, 8, 8, 320, 320, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 15, 16, BIAS, 0, 0, 0},
         {1, 48, 48, 128, 128, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS | RES, 0, 0, 0}, /* VAE */
         {1, 32, 40, 512, 64, 1, 1, 1, 1, {0, 0, 0, 0}, 0, 0, 0, BIAS, 0, 0, 0},
+        /* Winograd: uneven sizes and padding, then more tiles and more weights than it transforms
+         * at a time. */
+        {2, 13, 11, 48, 32, 3, 3, 1, 1, {1, 0, 1, 2}, 0, 0, 0, ALL, GRAFT_ACT_SILU, 3, 0},
+        {1, 9, 10, 32, 64, 3, 3, 1, 1, {2, 1, 0, 1}, 0, 0, 0, BIAS | ADD, 0, 0, 0},
+        {1, 7, 6, 16, 32, 3, 3, 1, 1, {0, 0, 0, 0}, 0, 0, 0, RES, 0, 16, 0},
+        {1, 437, 434, 16, 16, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, 0, 0, 0},
+        {2, 6, 5, 704, 704, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_SILU, 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
     uint64_t state = 1;
