@@ -15,9 +15,9 @@
 
 typedef struct bench {
     graft_engine *engine;
-    const char *json, *model, *backend;
+    const char *json, *model, *backend, *name; /* name: what figures' names begin with */
     graft_tuning tuning;
-    int repeats;
+    int repeats, first, end; /* of the dtypes */
     char how[256];
     double peak[2]; /* GFLOP/s of GEMM: f32, bf16 */
 } bench;
@@ -26,8 +26,10 @@ static const char *const dtype_text[2] = {"f32", "bf16"};
 
 static void note(const bench *b, const char *name, double value, const char *unit)
 {
-    printf("  %-28s %12.4g %s\n", name, value, unit);
-    if (b->json) record(b->json, name, value, unit, b->how);
+    char full[96];
+    snprintf(full, sizeof full, "%s%s", b->name, name);
+    printf("  %-28s %12.4g %s\n", full, value, unit);
+    if (b->json) record(b->json, full, value, unit, b->how);
 }
 
 static int by_value(const void *a, const void *b)
@@ -109,6 +111,8 @@ static graft_status measure_peaks(bench *b, graft_err *e)
     }
     printf("GEMM peak of %s (%s, %d threads)\n", k->name, k->info.name,
            b->engine->backends.threads);
+    if (b->peak[1] <= 0 && b->end > 1) b->end = 1;
+    if (*b->name) return st; /* the machine's, whatever the model */
     note(b, "gemm_f32_gflops", b->peak[0], "GFLOP/s");
     if (b->peak[1] > 0) note(b, "gemm_bf16_gflops", b->peak[1], "GFLOP/s");
     return st;
@@ -166,8 +170,8 @@ static graft_status subject_run(bench *b, subject *s, bool profiled, double *sec
     return st;
 }
 
-/* Time by kind of operator, most costly first. */
-static void print_operators(const bench *b, const subject *s, int which)
+/* Time by kind of operator, most costly first; returns that of all, a run. */
+static double print_operators(const bench *b, const subject *s, int which)
 {
     const graft_graph *g = s->binding->exe->graph;
     double seconds[GRAFT_OP_END] = {0}, flops[GRAFT_OP_END] = {0}, bytes[GRAFT_OP_END] = {0};
@@ -195,6 +199,7 @@ static void print_operators(const bench *b, const subject *s, int which)
                bytes[best] / seconds[best] * 1e-9);
         seconds[best] = 0;
     }
+    return sum;
 }
 
 typedef graft_status bind_fn(bench *b, const char *precision, graft_binding **out, graft_err *e);
@@ -204,18 +209,17 @@ static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err
 {
     subject s[2] = {{0}, {0}};
     double t[2][32], warm;
-    int n_dtypes = b->peak[1] > 0 ? 2 : 1;
     graft_status st = GRAFT_OK;
     char figure[64];
-    for (int i = 0; i < n_dtypes; i++) {
+    for (int i = b->first; i < b->end; i++) {
         graft_binding *binding;
         GRAFT_TRY(bind(b, dtype_text[i], &binding, e));
         GRAFT_TRY(subject_init(&s[i], binding, e));
         GRAFT_TRY(subject_run(b, &s[i], false, &warm, e));
     }
     for (int r = 0; r < b->repeats; r++)
-        for (int i = 0; i < n_dtypes; i++) GRAFT_TRY(subject_run(b, &s[i], true, &t[i][r], e));
-    for (int i = 0; i < n_dtypes; i++) {
+        for (int i = b->first; i < b->end; i++) GRAFT_TRY(subject_run(b, &s[i], true, &t[i][r], e));
+    for (int i = b->first; i < b->end; i++) {
         double mid = median(t[i], b->repeats), rate = s[i].flops / mid * 1e-9;
         printf("\n%s %s: %.0f GFLOP, median %.4g s of %d (%.4g … %.4g), %.0f GFLOP/s, "
                "arena %.1f MiB "
@@ -224,18 +228,21 @@ static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err
                t[i][b->repeats - 1], rate, (double)s[i].binding->exe->arena_bytes / 1048576,
                (double)s[i].binding->exe->arena_bound / 1048576,
                (double)s[i].binding->exe->weight_bytes / 1048576);
-        print_operators(b, &s[i], i);
+        double explained = print_operators(b, &s[i], i), mean = 0;
+        for (int r = 0; r < b->repeats; r++) mean += t[i][r] / b->repeats;
         snprintf(figure, sizeof figure, "%s_%s_s", name, dtype_text[i]);
         note(b, figure, mid, "s");
+        snprintf(figure, sizeof figure, "%s_%s_unexplained", name, dtype_text[i]);
+        note(b, figure, 1 - explained / mean, "of the time, outside operators");
         snprintf(figure, sizeof figure, "%s_%s_share", name, dtype_text[i]);
         note(b, figure, rate / b->peak[i], "of the GEMM peak");
     }
-    if (n_dtypes == 2) {
+    if (b->end - b->first == 2) {
         snprintf(figure, sizeof figure, "%s_bf16_vs_f32", name);
         note(b, figure, median(t[0], b->repeats) / median(t[1], b->repeats), "times as fast");
     }
 out:
-    for (int i = 0; i < n_dtypes; i++)
+    for (int i = b->first; i < b->end; i++)
         if (s[i].binding) subject_finish(&s[i]);
     graft_packs_trim(b->engine->packs, 0);
     graft_arenas_trim(b->engine->arenas);
@@ -336,7 +343,7 @@ static graft_status measure_pictures(bench *b, graft_err *e)
     graft_vae *v = NULL;
     graft_status st = graft_checkpoint_load(b->engine, b->model, NULL, &m, &c, &v, e);
     if (st) return st;
-    for (int i = 0; i < (b->peak[1] > 0 ? 2 : 1); i++) {
+    for (int i = b->first; i < b->end; i++) {
         double s[3] = {0}, once = 0;
         char figure[64];
         choose(b, dtype_text[i], &m->options);
@@ -348,7 +355,7 @@ static graft_status measure_pictures(bench *b, graft_err *e)
             "\npicture %s: 512x512, %d steps with guidance: text %.3g s, sampling %.4g s, decode "
             "%.4g s\n",
             dtype_text[i], PICTURE_STEPS, s[0], s[1], s[2]);
-        if (i == 0) note(b, "text_encode_s", s[0], "s");
+        if (i == b->first) note(b, "text_encode_s", s[0], "s");
         snprintf(figure, sizeof figure, "picture_%s_s", dtype_text[i]);
         note(b, figure, s[0] + s[1] + s[2], "s");
         snprintf(figure, sizeof figure, "picture_%s_overhead", dtype_text[i]);
@@ -374,16 +381,16 @@ static void log_line(void *ctx, int32_t level, const char *text)
 static int usage(void)
 {
     fputs(
-        "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--only unet|vae|picture] "
-        "MODEL.safetensors\n",
+        "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--tuning off|fast|full] "
+        "[--dtype f32|bf16] [--only unet|vae|picture] [--name PREFIX] MODEL.safetensors\n",
         stderr);
     return 2;
 }
 
 int main(int argc, char **argv)
 {
-    bench b = {.backend = "cpu", .repeats = 5};
-    const char *only = "";
+    bench b = {.backend = "cpu", .name = "", .repeats = 5, .end = 2};
+    const char *only = "", *tuning = "off";
     graft_err e = GRAFT_ERR_INIT;
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .log = {NULL, log_line}};
     for (int i = 1; i < argc; i++) {
@@ -394,9 +401,17 @@ int main(int argc, char **argv)
             b.backend = argv[++i];
         else if (more && strcmp(argv[i], "--repeats") == 0)
             b.repeats = atoi(argv[++i]);
-        else if (more && strcmp(argv[i], "--tuning") == 0)
-            b.tuning = strcmp(argv[++i], "full") == 0 ? GRAFT_TUNING_FULL : GRAFT_TUNING_OFF;
-        else if (more && strcmp(argv[i], "--only") == 0)
+        else if (more && strcmp(argv[i], "--dtype") == 0) {
+            b.first = strcmp(argv[++i], "bf16") == 0;
+            b.end = b.first + 1;
+        } else if (more && strcmp(argv[i], "--name") == 0)
+            b.name = argv[++i];
+        else if (more && strcmp(argv[i], "--tuning") == 0) {
+            tuning = argv[++i];
+            b.tuning = strcmp(tuning, "full") == 0   ? GRAFT_TUNING_FULL
+                       : strcmp(tuning, "fast") == 0 ? GRAFT_TUNING_FAST
+                                                     : GRAFT_TUNING_OFF;
+        } else if (more && strcmp(argv[i], "--only") == 0)
             only = argv[++i];
         else if (argv[i][0] != '-')
             b.model = argv[i];
@@ -404,8 +419,8 @@ int main(int argc, char **argv)
             return usage();
     }
     if (!b.model || b.repeats < 1 || b.repeats > 32) return usage();
-    snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d %s", b.backend, b.repeats,
-             strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
+    snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d --tuning %s %s", b.backend,
+             b.repeats, tuning, strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
     graft_status st = graft_engine_create(&config, &b.engine, &e);
     if (!st) st = measure_peaks(&b, &e);
     if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(&b, "unet", bind_unet, &e);
