@@ -49,7 +49,9 @@ int main(int argc, char **argv)
     /* OpenMP's threads wait for work by spinning, for milliseconds unless told otherwise, which
      * beside other programs costs them and us dearly. The library is not loaded yet. */
     setenv("GOMP_SPINCOUNT", "10000", 0);
-    if (o.device) setenv("GRAFT_BACKEND", o.device, 1); /* nodes have no other way to know */
+    /* Nodes have no other way to know. */
+    if (o.device) setenv("GRAFT_BACKEND", o.device, 1);
+    if (o.threads) setenv("GRAFT_THREADS", o.threads, 1);
     switch (o.command) {
     case GRAFT_COMMAND_HELP:
         fputs(graft_options_usage, stdout);

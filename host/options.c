@@ -25,6 +25,7 @@ const char graft_options_usage[] =
     "  --input DIR     pictures to load (default: ./input)\n"
     "  --output DIR    where files are written (default: ./output)\n"
     "  --device NAME   what to compute on: cuda, cpu, ref (default: the best that runs here)\n"
+    "  --threads N     processors to use (default: all that this process may)\n"
     "  --plugins DIR   node plugins, for all commands (default: beside the program)\n"
     "  --quiet, -q     print the written files only\n"
     "\n"
@@ -179,6 +180,15 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         return fill(folders[k].where, value, e);
     }
     if ((run || serve) && is(arg, "--device")) return value_of(argc, argv, i, &o->device, e);
+    if ((run || serve) && is(arg, "--threads")) {
+        graft_status st = value_of(argc, argv, i, &o->threads, e);
+        if (st) return st;
+        if (!*o->threads || strlen(o->threads) > 4 ||
+            o->threads[strspn(o->threads, "0123456789")] || atoi(o->threads) < 1)
+            return graft_fail(e, GRAFT_E_ARG, "--threads wants a number from 1, not \"%s\"",
+                              o->threads);
+        return GRAFT_OK;
+    }
     if (run && o->command != GRAFT_COMMAND_QUANTIZE && o->command != GRAFT_COMMAND_COMPARE &&
         is(arg, "--set")) {
         graft_status st = value_of(argc, argv, i, &value, e);

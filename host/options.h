@@ -44,7 +44,7 @@ typedef struct graft_options {
     const char **set;          /* "NODE.INPUT=VALUE" */
     size_t n_set;
     char *models, *input, *output, *temp, *plugins; /* never NULL after parsing */
-    const char *device; /* NULL: as the engine likes */
+    const char *device, *threads;                   /* NULL: as the engine likes */
     bool quiet, json;
     graft_serve_options serve;
     graft_quantize_cli quantize;

@@ -165,11 +165,9 @@ static graft_status info(graft_device *d, graft_device_info *out)
     return GRAFT_OK;
 }
 
-#define HUGE_PAGE ((size_t)2 << 20)
-#define ROOM      ((size_t)32 << 20) /* for what is generated for one operator */
-#define ROOM_PER_THREAD                                                                            \
-    ((size_t)16 << 20) /* its stack, and what the allocator reserves with it                       \
-                        */
+#define HUGE_PAGE       ((size_t)2 << 20)
+#define ROOM            ((size_t)32 << 20) /* for what is generated for one operator */
+#define ROOM_PER_THREAD ((size_t)16 << 20) /* its stack, and the allocator's reserve with it */
 
 static void *buffer_alloc(graft_device *d, uint64_t bytes)
 {

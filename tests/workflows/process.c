@@ -130,6 +130,10 @@ void process_workflow(process *p, const char *file, const char *const *sets)
                                   "--input", GRAFT_SOURCE_DIR "/input",    "--output", output};
     size_t n = 8;
     if (p->quiet) arg[n++] = "--quiet";
+    if (p->threads) {
+        arg[n++] = "--threads";
+        arg[n++] = p->threads;
+    }
     for (; sets && *sets && n + 2 < MAX_WORDS; sets++) {
         arg[n++] = "--set";
         arg[n++] = *sets;

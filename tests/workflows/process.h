@@ -10,6 +10,7 @@
 typedef struct process {
     const char *output;           /* folder for --output, below the scratch folder; emptied first */
     const char *models, *backend; /* NULL: the small models; ref */
+    const char *threads;          /* NULL: as many as there are */
     long max_file_bytes;          /* 0: no limit on what the process may write to a file */
     bool quiet;                   /* with --quiet */
     int status;                   /* exit status; -1: ended by a signal */
