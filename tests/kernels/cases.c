@@ -168,6 +168,10 @@ static void convs(case_list *l)
         {2, 6, 5, 704, 704, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_SILU, 0, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
+}
+
+static void random_convs(case_list *l)
+{
     uint64_t state = 1;
     for (int i = 0; i < 40; i++) {
         int32_t v[16];
@@ -497,6 +501,7 @@ kernel_case *kernel_cases(size_t *count)
 {
     case_list l = {0};
     convs(&l);
+    random_convs(&l);
     linears(&l);
     norms(&l);
     attentions(&l);
