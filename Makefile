@@ -41,6 +41,7 @@ serve: setup ## the node editor and the ComfyUI protocol at http://127.0.0.1:818
 	$(BUILD)/bin/graft serve --models models --input input --output output $(SERVE_ARGS)
 
 test: setup ## build with warnings as errors, run all tests, plain and under ASan and UBSan
+	@tools/setup.sh browser || echo 'Without Chromium the node editor is not tried in a browser.'
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
 	cmake --build $(BUILD) -j $(JOBS)
 	@$(MAKE) --no-print-directory test-dev

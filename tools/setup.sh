@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building and testing need and this machine lacks:
 #
-#     tools/setup.sh [fuzz] [format]
+#     tools/setup.sh [fuzz] [format] [browser]
 #
 # Looks for each thing itself, not for a package, so on other systems than Debian and Ubuntu it tells
 # what to install and fails. Never asks; does nothing when nothing is missing.
@@ -19,6 +19,10 @@ has() { command -v "$1"; }
 
 header() { # header NAME: the compiler finds it
     echo "#include <$1>" | gcc -E -x c -
+}
+
+browser() { # one that the page's test can drive
+    [ -n "${CHROMIUM:-}" ] || has chromium || has chromium-browser || has google-chrome
 }
 
 need gcc has gcc
@@ -47,7 +51,8 @@ for extra; do
     case $extra in
     fuzz) need clang has clang ;;
     format) need clang-format has clang-format ;;
-    *) echo "usage: $0 [fuzz] [format]" >&2; exit 2 ;;
+    browser) need chromium browser ;;
+    *) echo "usage: $0 [fuzz] [format] [browser]" >&2; exit 2 ;;
     esac
 done
 [ -n "$missing" ] || exit 0
