@@ -196,8 +196,9 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
     if (j->matched) return GRAFT_OK;
     if (!j->n_missed)
         return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to", j->path);
-    return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu keys do not match (%s)",
-                      j->path, j->n_missed, j->missed.data);
+    return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu %s not match (%s)",
+                      j->path, j->n_missed, j->n_missed == 1 ? "key does" : "keys do",
+                      j->missed.data);
 }
 
 /* ------------------------------------------------------------------ the job */
@@ -236,8 +237,10 @@ static void warn(const lora_job *j, const graft_engine *engine, const graft_task
 {
     const graft_log *log = task && task->log.line ? &task->log : &engine->log;
     if (j->n_missed)
-        graft_log_printf(log, GRAFT_LOG_WARN, "%s: %zu keys match nothing and are left out: %s",
-                         j->path, j->n_missed, j->missed.data);
+        graft_log_printf(log, GRAFT_LOG_WARN, "%s: %zu %s: %s", j->path, j->n_missed,
+                         j->n_missed == 1 ? "key matches nothing and is left out"
+                                          : "keys match nothing and are left out",
+                         j->missed.data);
 }
 
 /* Replaces *weights by a set with the part's patches; without any, or at strength 0, it stays. */

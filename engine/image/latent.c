@@ -58,7 +58,10 @@ graft_status graft_latent_create(const int64_t shape[4], graft_latent **out, gra
     graft_status st = check_shape(shape, &n, e);
     if (st) return st;
     *out = allocate(shape, n);
-    return *out ? GRAFT_OK : graft_fail_nomem(e, "a latent");
+    if (*out) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_NOMEM, "out of memory: a latent of %lldx%lldx%lldx%lld",
+                      (long long)shape[0], (long long)shape[1], (long long)shape[2],
+                      (long long)shape[3]);
 }
 
 graft_status graft_latent_from_data(const float *data, const int64_t shape[4], graft_latent **out,

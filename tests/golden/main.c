@@ -90,11 +90,16 @@ int main(int argc, char **argv)
         return 2;
     }
     int broken = 0;
-    for (; i < argc; i++)
-        if (run_file(&g, argv[i], &e)) {
+    for (; i < argc; i++) {
+        int before = g.cases;
+        graft_status st = run_file(&g, argv[i], &e);
+        if (!st && g.cases == before)
+            st = graft_fail(&e, GRAFT_E_FORMAT, "%s: holds no reference case", argv[i]);
+        if (st) {
             fprintf(stderr, "graft-golden: %s\n", e.text);
             broken = 1;
         }
+    }
     graft_engine_destroy(g.engine);
     printf("%d cases, %d failed; worst: %s, error %.3g, %.0f %% of its tolerance\n", g.cases,
            g.failed, g.cases ? g.worst_name : "none", g.worst_error, 100 * g.worst);
