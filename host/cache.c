@@ -34,34 +34,30 @@ static bool mix_fingerprint(const graft_host *host, const graft_prompt_node *n, 
     return st == GRAFT_OK;
 }
 
-static void make_key(const graft_host *host, const graft_prompt *p, size_t i, graft_cache_key *key)
+graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_node *n,
+                                   const graft_cache_key *(*origin_key)(const void *ctx,
+                                                                        size_t node),
+                                   const void *ctx)
 {
-    const graft_prompt_node *n = &p->node[i];
     const graft_node *node = n->entry->node;
-    graft_hash h = {0, 0};
-    key[i].usable = !(node->flags & GRAFT_NODE_NOT_IDEMPOTENT);
-    h = mix_text(h, node->id);
+    graft_cache_key key = {{0, 0}, !(node->flags & GRAFT_NODE_NOT_IDEMPOTENT)};
+    graft_hash h = mix_text(key.hash, node->id);
     for (size_t k = 0; k < n->n_in; k++) {
         const graft_prompt_input *in = &n->in[k];
         h = mix_text(h, n->inputs[k]->name);
         h = graft_hash_mix(h, &in->linked, sizeof in->linked);
         if (in->linked) {
-            if (!key[in->node].usable) key[i].usable = false;
-            h = graft_hash_mix(h, &key[in->node].hash, sizeof(graft_hash));
+            const graft_cache_key *origin = origin_key(ctx, in->node);
+            if (!origin->usable) key.usable = false;
+            h = graft_hash_mix(h, &origin->hash, sizeof origin->hash);
             h = graft_hash_mix(h, &in->slot, sizeof in->slot);
         } else {
             h = mix_literal(h, &in->literal.value);
         }
     }
-    if (key[i].usable && !mix_fingerprint(host, n, &h)) key[i].usable = false;
-    key[i].hash = h;
-}
-
-void graft_cache_keys(const graft_host *host, const graft_prompt *p, const size_t *order,
-                      size_t n_order, graft_cache_key *key)
-{
-    memset(key, 0, p->count * sizeof *key);
-    for (size_t i = 0; i < n_order; i++) make_key(host, p, order[i], key);
+    if (key.usable && !mix_fingerprint(host, n, &h)) key.usable = false;
+    key.hash = h;
+    return key;
 }
 
 graft_result *graft_cache_get(const graft_cache *c, const graft_cache_key *key)
@@ -83,15 +79,16 @@ void graft_cache_put(graft_cache *c, const graft_cache_key *key, graft_result *r
     graft_result_release(old);
 }
 
-void graft_cache_keep(graft_cache *c, const graft_cache_key *key, size_t n)
+/* Moves by reference; what is there already has brought its inner results along. */
+void graft_cache_keep(graft_cache *from, graft_cache *to, const graft_cache_key *key)
 {
-    graft_cache kept = {GRAFT_MAP_INIT};
-    for (size_t i = 0; i < n; i++) {
-        graft_result *r = graft_cache_get(c, &key[i]);
-        if (r) graft_cache_put(&kept, &key[i], r);
+    graft_result *r = graft_cache_get(from, key);
+    if (!r || graft_cache_get(to, key)) return;
+    graft_cache_put(to, key, r);
+    for (size_t i = 0; i < r->n_inner; i++) {
+        const graft_cache_key inner = {r->inner[i], true};
+        graft_cache_keep(from, to, &inner);
     }
-    graft_cache_finish(c);
-    *c = kept;
 }
 
 void graft_cache_finish(graft_cache *c)

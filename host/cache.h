@@ -15,17 +15,20 @@ typedef struct graft_cache_key {
     bool usable; /* false: this node's result must not be reused */
 } graft_cache_key;
 
-/* Keys of the nodes listed in `order` (origins before consumers); key[i] belongs to node i. A key
- * covers the class, the literals, the fingerprint and, through the links, everything upstream; node
- * ids are no part of it. A node that is not idempotent, or whose fingerprint fails, has no usable
- * key, nor has anything that depends on it. */
-void graft_cache_keys(const graft_host *host, const graft_prompt *p, const size_t *order,
-                      size_t n_order, graft_cache_key *key);
+/* The key of a node whose origins have theirs. It covers the class, the literals, the fingerprint
+ * and, through the links, everything upstream; node ids are no part of it. A node that is not
+ * idempotent, or whose fingerprint fails, has no usable key, nor has anything that depends on it.
+ */
+graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_node *n,
+                                   const graft_cache_key *(*origin_key)(const void *ctx,
+                                                                        size_t node),
+                                   const void *ctx);
 /* Borrowed; NULL when absent. */
 graft_result *graft_cache_get(const graft_cache *c, const graft_cache_key *key);
 /* Takes a reference of its own; a failure only means that nothing is kept. */
 void graft_cache_put(graft_cache *c, const graft_cache_key *key, graft_result *r);
-/* Drops everything whose key is not among these. */
-void graft_cache_keep(graft_cache *c, const graft_cache_key *key, size_t n);
+/* Copies an entry, and those of the nodes that it expanded into, to another cache: the way to keep
+ * some and drop the rest. */
+void graft_cache_keep(graft_cache *from, graft_cache *to, const graft_cache_key *key);
 void graft_cache_finish(graft_cache *c);
 #endif

@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "host/tree.h"
 
 /* The gathered inputs of a node. */
 struct gather {
     graft_arg *in;      /* n_in: the arguments of the present call */
     graft_value **list; /* n_in: made for inputs that want a whole list */
     graft_arg *out;     /* n_out */
+    bool *open;         /* n_out: an expansion will give it */
+    char **link;        /* n_in: texts made for inputs that want to know their link */
     size_t calls;
 };
 
@@ -24,9 +27,20 @@ static graft_status fault(graft_call *c, const graft_input *in, graft_err *e, gr
 /* The values behind a linked input; NULL when there are none yet. */
 static const graft_slot *slot_of(const graft_call *c, size_t i)
 {
-    const graft_prompt_input *in = &c->node->in[i];
-    graft_result *r = in->linked ? c->results[in->node] : NULL;
-    return r ? &r->slot[in->slot] : NULL;
+    return c->from[i] ? &c->from[i]->slot[c->node->in[i].slot] : NULL;
+}
+
+static bool wants_link(const graft_call *c, size_t i)
+{
+    return c->node->in[i].linked && (c->node->inputs[i]->flags & GRAFT_INPUT_RAW_LINK);
+}
+
+/* The link as it stands in the prompt. */
+static graft_status link_text(const graft_call *c, size_t i, char **out, graft_err *e)
+{
+    const cJSON *inputs = graft_tree_get(c->node->json, "inputs");
+    *out = graft_json_print(graft_tree_get(inputs, c->node->inputs[i]->name));
+    return *out ? GRAFT_OK : graft_fail_nomem(e, "a node's inputs");
 }
 
 static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
@@ -37,12 +51,20 @@ static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
     g->in = graft_calloc(n, sizeof *g->in);
     g->list = graft_calloc(n, sizeof *g->list);
     g->out = graft_calloc(c->node->n_out, sizeof *g->out);
-    if (!g->in || !g->list || !g->out) return graft_fail_nomem(e, "a node's inputs");
+    g->open = graft_calloc(c->node->n_out, sizeof *g->open);
+    g->link = graft_calloc(n, sizeof *g->link);
+    if (!g->in || !g->list || !g->out || !g->open || !g->link)
+        return graft_fail_nomem(e, "a node's inputs");
     g->calls = 1;
     for (size_t i = 0; i < n; i++) {
         const graft_slot *slot = slot_of(c, i);
         graft_slot one = {&c->node->in[i].literal.value, 1, 1};
         if (!c->node->in[i].linked && one.item->kind != GRAFT_NONE) slot = &one;
+        if (wants_link(c, i)) {
+            graft_status st = link_text(c, i, &g->link[i], e);
+            if (st) return st;
+            continue;
+        }
         if (!slot) continue;
         if (c->node->inputs[i]->flags & GRAFT_INPUT_LIST) {
             graft_status st = graft_slot_as_list(slot, &g->list[i], e);
@@ -61,9 +83,12 @@ static void gather_finish(const graft_call *c, struct gather *g)
 {
     for (size_t i = 0; g->list && i < c->node->n_in; i++)
         if (g->list[i]) g->list[i]->ops->release(g->list[i]);
+    for (size_t i = 0; g->link && i < c->node->n_in; i++) graft_free(g->link[i]);
     graft_free(g->list);
     graft_free(g->in);
     graft_free(g->out);
+    graft_free(g->open);
+    graft_free(g->link);
 }
 
 /* What a node's outputs become when it is held up: the message was told already. */
@@ -102,7 +127,7 @@ static bool is_blocked(graft_call *c, const struct gather *g, size_t k)
     bool any = false;
     for (size_t i = 0; i < c->node->n_in; i++) {
         const graft_slot *slot = slot_of(c, i);
-        if (!slot || !slot->count) continue;
+        if (!slot || !slot->count || g->link[i]) continue;
         size_t last = slot->count - 1, from = k < last ? k : last, to = from;
         if (g->list[i]) from = 0, to = last;
         for (size_t at = from; at <= to; at++) {
@@ -212,7 +237,10 @@ static graft_status set_inputs(graft_call *c, struct gather *g, size_t k, graft_
         const graft_input *in = c->node->inputs[i];
         const graft_slot *slot = slot_of(c, i);
         memset(&g->in[i], 0, sizeof g->in[i]);
-        if (g->list[i]) {
+        if (g->link[i]) {
+            g->in[i].kind = GRAFT_STRING;
+            g->in[i].u.s = g->link[i];
+        } else if (g->list[i]) {
             g->in[i].kind = GRAFT_OBJECT;
             g->in[i].u.v = g->list[i];
         } else if (!c->node->in[i].linked) {
@@ -265,23 +293,35 @@ static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, gra
     return st;
 }
 
-static graft_status call_once(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+/* What execute() or expand() said of the failure. */
+static graft_status failed(graft_call *c, graft_status st, graft_err *e)
+{
+    pthread_mutex_lock(&c->job->lock);
+    snprintf(c->input, sizeof c->input, "%s", c->job->fail_input);
+    if (c->job->fail_code)
+        graft_fail(e, st, "%s", c->job->fail.text);
+    else
+        graft_fail(e, st, "%s", graft_status_text(st));
+    pthread_mutex_unlock(&c->job->lock);
+    return st;
+}
+
+static graft_status call_once(graft_call *c, struct gather *g, size_t k, graft_result *r,
+                              graft_err *e)
 {
     memset(g->out, 0, c->node->n_out * sizeof *g->out);
     graft_status st = c->node->entry->node->execute(c->self, c->job, g->in, g->out);
-    if (st != GRAFT_OK) {
-        pthread_mutex_lock(&c->job->lock);
-        snprintf(c->input, sizeof c->input, "%s", c->job->fail_input);
-        if (c->job->fail_code)
-            graft_fail(e, st, "%s", c->job->fail.text);
-        else
-            graft_fail(e, st, "%s", graft_status_text(st));
-        pthread_mutex_unlock(&c->job->lock);
-        return st;
-    }
+    if (st != GRAFT_OK) return failed(c, st, e);
+    if (c->job->refused)
+        st = failed(c, c->job->fail_code, e);
+    else
+        st = graft_expansion_take(&c->expansion, c->job, k, r, g->open, e);
     for (size_t i = 0; i < c->node->n_out; i++) {
-        graft_status kept = keep_output(c, i, &g->out[i], &r->slot[i], st ? NULL : e);
-        if (!st) st = kept;
+        if (st || g->open[i]) { /* nobody will see it */
+            if (g->out[i].kind == GRAFT_OBJECT) g->out[i].u.v->ops->release(g->out[i].u.v);
+            continue;
+        }
+        st = keep_output(c, i, &g->out[i], &r->slot[i], e);
     }
     return st;
 }
@@ -298,7 +338,7 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
         goto out;
     }
     for (size_t k = 0; k < g.calls; k++) {
-        if (k && graft_job_table.cancelled(c->job)) {
+        if (k && graft_job_cancelled(c->job)) {
             st = graft_fail(e, GRAFT_E_CANCEL, "interrupted");
             goto out;
         }
@@ -307,7 +347,7 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
             continue;
         }
         GRAFT_TRY(set_inputs(c, &g, k, e));
-        GRAFT_TRY(call_once(c, &g, r, e));
+        GRAFT_TRY(call_once(c, &g, k, r, e));
     }
     if (c->job->ui_lost) {
         st = graft_fail_nomem(e, "what a node shows");
@@ -315,7 +355,7 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
     }
     r->ui = c->job->ui;
     c->job->ui = NULL;
-    *out = r;
+    *(c->expansion.list ? &c->expansion.partial : out) = r;
     r = NULL;
 out:
     gather_finish(c, &g);

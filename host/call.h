@@ -1,6 +1,7 @@
 /* One node with its inputs gathered: spread lists, adapt values, call execute(), keep outputs. */
 #ifndef GRAFT_HOST_CALL_H
 #define GRAFT_HOST_CALL_H
+#include "host/expand.h"
 #include "host/job.h"
 #include "host/prompt.h"
 #include "host/values.h"
@@ -9,15 +10,17 @@ typedef struct graft_call {
     const graft_host *host;
     const graft_prompt_node *node;
     void *self;
-    graft_result *const *results; /* by node number; NULL: not (yet) computed */
+    graft_result **from; /* by input: what its origin gave; NULL: not linked, not (yet) computed */
     graft_job *job;
-    char input[128]; /* the input at fault, "" for none */
-    char block[400]; /* the message of a blocked input, "" for none */
+    graft_expansion expansion; /* the caller's, see below */
+    char input[128];           /* the input at fault, "" for none */
+    char block[400];           /* the message of a blocked input, "" for none */
 } graft_call;
 
 /* Runs the node once per element, except where an input is blocked: there its outputs are, too;
  * *out gets a result with one reference. A node whose inputs include an empty list does not run and
- * gives empty lists. */
+ * gives empty lists. When a call gave nodes in place of values, *out is NULL and `expansion` has
+ * what came. Any thread, if nobody changes the call or `from` meanwhile. */
 graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e);
 /* Asks "graft.lazy/1" which of the missing inputs are needed: bit i is input i. */
 graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e);

@@ -59,23 +59,23 @@ static void outcome_finish(outcome *r)
 
 /* ------------------------------------------------------------------ one run */
 
-static void on_phase(void *ctx, const char *id, const char *phase)
+static void on_phase(void *ctx, const graft_where *at, const char *phase)
 {
-    (void)id;
+    (void)at;
     graft_phases_begin(&((outcome *)ctx)->phases, phase);
 }
 
-static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
-    (void)id, (void)ui, (void)from_cache;
+    (void)at, (void)ui, (void)from_cache;
     graft_phases_end(&((outcome *)ctx)->phases);
 }
 
 /* A sampler's latent after each step, as colours. */
-static void on_preview(void *ctx, const char *id, const graft_tensor *t)
+static void on_preview(void *ctx, const graft_where *at, const graft_tensor *t)
 {
     outcome *r = ctx;
-    (void)id;
+    (void)at;
     if (r->n_steps == STEPS_MAX || t->ndim != 3 || t->shape[0] < 1 || t->shape[1] < 1) return;
     size_t size = (size_t)(t->shape[0] * t->shape[1] * t->shape[2]);
     uint8_t *copy = graft_malloc_array(size, 1);

@@ -5,9 +5,18 @@
 #include "base/log.h"
 #include "plugin/graft_plugin.h"
 
+/* A node by its ids. Those of a node of the prompt are all the same, and `parent` is NULL. */
+typedef struct graft_where {
+    const char *id;
+    const char *display; /* the node of the prompt under which clients show it */
+    const char *parent;  /* the node that expanded into it, or NULL */
+    const char *real;    /* the node of the prompt from which it came, by however many steps */
+} graft_where;
+
 typedef struct graft_run_error {
     graft_status code;   /* GRAFT_E_CANCEL: interrupted */
-    const char *node_id; /* "" when no node is at fault */
+    const char *node_id; /* of the prompt, also when a node fails that it expanded into; "" when no
+                          * node is at fault */
     const char *class_type;
     const char *input;     /* "" when no input is at fault */
     const char *text;      /* the sentence alone, without node and input */
@@ -17,19 +26,19 @@ typedef struct graft_run_error {
 
 /* Every function may be NULL. Arguments live for the call. start, cached, node_start, node_done,
  * end and error: the thread that runs; progress, phase, log and preview: any thread, several at
- * once. */
+ * once. Several nodes may have started and not be done: see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
     void (*cached)(void *ctx, const char *const *ids, size_t n); /* always, n may be 0 */
-    void (*node_start)(void *ctx, const char *id, const graft_node *node, const char *title);
-    void (*progress)(void *ctx, const char *id, uint64_t done, uint64_t total);
-    void (*phase)(void *ctx, const char *id, const char *phase);
-    void (*log)(void *ctx, const char *id, int32_t level, const char *text);
-    void (*preview)(void *ctx, const char *id, const graft_tensor *rgb8);
+    void (*node_start)(void *ctx, const graft_where *at, const graft_node *node, const char *title);
+    void (*progress)(void *ctx, const graft_where *at, uint64_t done, uint64_t total);
+    void (*phase)(void *ctx, const graft_where *at, const char *phase);
+    void (*log)(void *ctx, const graft_where *at, int32_t level, const char *text);
+    void (*preview)(void *ctx, const graft_where *at, const graft_tensor *rgb8);
     /* ui: an object of arrays, NULL when the node shows nothing. Also called for a cached node that
      * shows something, with from_cache. */
-    void (*node_done)(void *ctx, const char *id, const cJSON *ui, int32_t from_cache);
+    void (*node_done)(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache);
     void (*error)(void *ctx, const graft_run_error *error); /* instead of success */
     /* The node did not run because an input was blocked with a message (`text`); the run goes on.
      */

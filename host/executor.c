@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
-#include "host/cache.h"
-#include "host/call.h"
+#include "host/async.h"
 #include "host/tree.h"
 
 struct instance {
@@ -24,32 +22,14 @@ struct graft_executor {
     size_t n_instance, cap_instance;
 };
 
-/* One node of the present run. */
-struct state {
-    graft_result *result; /* NULL until done, and after the last consumer */
-    size_t blocked;       /* active links whose origin is not done */
-    size_t consumers;     /* links that may still want the result */
-    size_t first_edge;    /* into run.edge: links that start here */
-    size_t n_edge;
-    bool staged, done, cached;
-    bool *active; /* per input: the link counts in `blocked` */
-    int hops;     /* links to the nearest output node, 3: three or more */
-};
-struct edge {
-    size_t consumer, input;
-};
 struct run {
     graft_executor *x;
     const graft_run_request *rq;
     const graft_events *ev;
-    const graft_prompt *p;
-    struct state *node;
-    graft_result **result; /* borrowed view of node[].result for calls */
-    bool *active;          /* backs state.active */
-    struct edge *edge;
-    graft_cache_key *key;
-    size_t *order, n_order; /* every node that may run, origins first */
-    size_t *stack;
+    graft_agenda agenda;
+    graft_async async;
+    graft_task **expanding; /* by node: what waits for the nodes that it expanded into */
+    size_t n_expanding, cap_expanding;
     char *prompt_text, *pnginfo_text;
     cJSON *executed;
     graft_run_result *out;
@@ -97,6 +77,7 @@ void graft_executor_destroy(graft_executor *x)
 void graft_run_result_finish(graft_run_result *r)
 {
     cJSON_Delete(r->outputs);
+    cJSON_Delete(r->meta);
     memset(r, 0, sizeof *r);
 }
 
@@ -126,177 +107,34 @@ static graft_status instance_of(graft_executor *x, const graft_prompt_node *n, v
     return GRAFT_OK;
 }
 
-/* Origins before consumers, by depth-first search from the outputs without recursion: a node is on
- * the stack as 2*i to be opened and 2*i+1 to be closed. */
-static graft_status find_order(struct run *r, graft_err *e)
+/* ---- telling */
+
+static graft_status no_memory(graft_err *e)
 {
-    const graft_prompt *p = r->p;
-    size_t depth = 0, cap = 0, *stack = NULL;
-    graft_status st = GRAFT_OK;
-    for (size_t o = p->n_output; o-- > 0 && !st;)
-        if (graft_grow(&stack, &cap, depth + 1, sizeof *stack))
-            st = graft_fail_nomem(e, "a run");
-        else
-            stack[depth++] = 2 * p->output[o];
-    while (depth && !st) {
-        size_t top = stack[--depth], i = top / 2;
-        if (top & 1) {
-            r->order[r->n_order++] = i;
-            continue;
-        }
-        if (r->node[i].staged) continue;
-        r->node[i].staged = true;
-        const graft_prompt_node *n = &p->node[i];
-        if (graft_grow(&stack, &cap, depth + n->n_in + 1, sizeof *stack)) {
-            st = graft_fail_nomem(e, "a run");
-            break;
-        }
-        stack[depth++] = top + 1;
-        for (size_t k = n->n_in; k-- > 0;)
-            if (n->in[k].linked && !r->node[n->in[k].node].staged)
-                stack[depth++] = 2 * n->in[k].node;
-    }
-    graft_free(stack);
-    for (size_t i = 0; i < p->count; i++) r->node[i].staged = false;
-    return st;
+    return graft_fail_nomem(e, "a run");
 }
 
-/* Lists the links by origin, and counts how far each node is from an output. */
-static graft_status find_edges(struct run *r, graft_err *e)
+/* Notes where a node came from when it is none of the prompt's. */
+static bool note_meta(cJSON *meta, const graft_where *w)
 {
-    const graft_prompt *p = r->p;
-    size_t total = 0, inputs = 0;
-    for (size_t i = 0; i < r->n_order; i++) {
-        const graft_prompt_node *n = &p->node[r->order[i]];
-        inputs += n->n_in;
-        for (size_t k = 0; k < n->n_in; k++)
-            if (n->in[k].linked) r->node[n->in[k].node].consumers++;
-    }
-    r->active = graft_calloc(inputs, sizeof *r->active);
-    for (size_t i = 0; i < p->count; i++) {
-        r->node[i].first_edge = total;
-        total += r->node[i].n_edge = r->node[i].consumers;
-        r->node[i].consumers = 0;
-        r->node[i].hops = 3;
-    }
-    r->edge = graft_malloc_array(total, sizeof *r->edge);
-    if (!r->edge || !r->active) return graft_fail_nomem(e, "a run");
-    inputs = 0;
-    for (size_t i = 0; i < p->n_output; i++) r->node[p->output[i]].hops = 0;
-    for (size_t i = r->n_order; i-- > 0;) {
-        size_t at = r->order[i];
-        const graft_prompt_node *n = &p->node[at];
-        r->node[at].active = r->active + inputs;
-        inputs += n->n_in;
-        for (size_t k = 0; k < n->n_in; k++) {
-            if (!n->in[k].linked) continue;
-            struct state *origin = &r->node[n->in[k].node];
-            r->edge[origin->first_edge + origin->consumers++] = (struct edge){at, k};
-            if (origin->hops > r->node[at].hops + 1) origin->hops = r->node[at].hops + 1;
-        }
-    }
-    return GRAFT_OK;
-}
-
-static bool is_lazy(const graft_prompt_node *n, size_t input)
-{
-    return input < 64 && (n->inputs[input]->flags & GRAFT_INPUT_LAZY) &&
-           graft_schema_table(n->entry->node, GRAFT_LAZY_ID);
-}
-
-/* Marks a node and everything it needs as to be computed. Each node is pushed once. */
-static void stage(struct run *r, size_t node)
-{
-    size_t depth = 0;
-    if (r->node[node].staged) return;
-    r->node[node].staged = true;
-    r->stack[depth++] = node;
-    while (depth) {
-        size_t at = r->stack[--depth];
-        struct state *s = &r->node[at];
-        const graft_prompt_node *n = &r->p->node[at];
-        if (s->done) continue;
-        for (size_t k = 0; k < n->n_in; k++) {
-            if (!n->in[k].linked || is_lazy(n, k)) continue;
-            struct state *origin = &r->node[n->in[k].node];
-            s->active[k] = true;
-            if (!origin->done) s->blocked++;
-            if (origin->staged) continue;
-            origin->staged = true;
-            r->stack[depth++] = n->in[k].node;
-        }
-    }
-}
-
-static void set_result(struct run *r, size_t node, graft_result *result)
-{
-    r->node[node].result = result;
-    r->result[node] = result;
-}
-
-/* One consumer less; without a cache the last one takes the values with it. */
-static void consumed(struct run *r, size_t node)
-{
-    struct state *s = &r->node[node];
-    s->consumers--;
-    if (s->consumers || r->x->keep || !s->result) return;
-    graft_result_release(s->result);
-    set_result(r, node, NULL);
-}
-
-static void finish_node(struct run *r, size_t node, graft_result *result)
-{
-    struct state *s = &r->node[node];
-    const graft_prompt_node *n = &r->p->node[node];
-    s->done = true;
-    set_result(r, node, result);
-    for (size_t i = 0; i < s->n_edge; i++) {
-        const struct edge *edge = &r->edge[s->first_edge + i];
-        if (r->node[edge->consumer].active[edge->input]) r->node[edge->consumer].blocked--;
-    }
-    for (size_t k = 0; k < n->n_in; k++)
-        if (n->in[k].linked) consumed(r, n->in[k].node);
-    if (!s->consumers && !r->x->keep) {
-        graft_result_release(result);
-        set_result(r, node, NULL);
-    }
+    if (!w->parent || graft_tree_get(meta, w->id)) return true;
+    cJSON *entry = cJSON_CreateObject();
+    bool ok = graft_tree_text(entry, "display_node", w->display) &&
+              graft_tree_text(entry, "parent_node", w->parent) &&
+              graft_tree_text(entry, "real_node_id", w->real);
+    if (ok) return graft_tree_put(meta, w->id, entry);
+    cJSON_Delete(entry);
+    return false;
 }
 
 /* Shows a node's ui, from this run or an earlier one. */
 static graft_status show(struct run *r, size_t node, const cJSON *ui, bool cached, graft_err *e)
 {
-    const char *id = r->p->node[node].id;
-    if (ui && !graft_tree_put(r->out->outputs, id, cJSON_Duplicate(ui, 1)))
+    const graft_where w = r->agenda.node[node].where;
+    if (ui && (!graft_tree_put(r->out->outputs, w.id, cJSON_Duplicate(ui, 1)) ||
+               !note_meta(r->out->meta, &w)))
         return graft_fail_nomem(e, "the outputs");
-    if (r->ev->node_done && (ui || !cached)) r->ev->node_done(r->ev->ctx, id, ui, cached);
-    return GRAFT_OK;
-}
-
-/* Takes what the cache has, and tells which. */
-static graft_status use_cache(struct run *r, graft_err *e)
-{
-    size_t n = 0;
-    const char **ids = graft_malloc_array(r->n_order, sizeof *ids);
-    if (!ids) return graft_fail_nomem(e, "a run");
-    if (r->x->keep) graft_cache_keys(r->x->host, r->p, r->order, r->n_order, r->key);
-    for (size_t i = 0; i < r->n_order; i++) {
-        size_t at = r->order[i];
-        graft_result *hit = graft_cache_get(&r->x->cache, &r->key[at]);
-        if (!hit) continue;
-        graft_result_retain(hit);
-        set_result(r, at, hit);
-        r->node[at].done = r->node[at].cached = true;
-        ids[n++] = r->p->node[at].id;
-    }
-    r->out->cached = n;
-    if (r->ev->cached) r->ev->cached(r->ev->ctx, ids, n);
-    graft_free(ids);
-    for (size_t i = 0; i < r->n_order; i++) {
-        const struct state *s = &r->node[r->order[i]];
-        if (!s->cached || !s->result->ui) continue;
-        graft_status st = show(r, r->order[i], s->result->ui, true, e);
-        if (st) return st;
-    }
+    if (r->ev->node_done && (ui || !cached)) r->ev->node_done(r->ev->ctx, &w, ui, cached);
     return GRAFT_OK;
 }
 
@@ -317,153 +155,317 @@ static cJSON *inputs_of(const graft_prompt_node *n)
     return all;
 }
 
-static graft_status report(struct run *r, const graft_prompt_node *n, const char *input,
-                           graft_status st, graft_err *e)
+/* Clients know the nodes of the prompt only, so a failure is told as that of the node from which
+ * the failed one came. */
+static graft_status report(struct run *r, size_t node, const char *input, graft_status st,
+                           graft_err *e)
 {
     graft_err plain = *e;
+    const graft_agenda_node *at = node == GRAFT_AGENDA_NONE ? NULL : &r->agenda.node[node];
+    const graft_prompt_node *n = at ? at->n : NULL, *real = n;
+    if (at && at->parent != GRAFT_AGENDA_NONE)
+        real = r->agenda.node[graft_agenda_find(&r->agenda, at->where.real)].n;
     cJSON *inputs = n ? inputs_of(n) : NULL;
-    graft_run_error error = {
-        st, n ? n->id : "", n ? n->entry->node->id : "", input, plain.text, r->executed, inputs};
+    graft_run_error error = {st,    real ? real->id : "", real ? real->entry->node->id : "",
+                             input, plain.text,           r->executed,
+                             inputs};
     if (r->rq->cancel && atomic_load(r->rq->cancel)) error.code = GRAFT_E_CANCEL;
-    if (error.code == GRAFT_E_CANCEL)
+    if (error.code == GRAFT_E_CANCEL) {
         graft_fail(e, GRAFT_E_CANCEL, "interrupted");
-    else if (n && *input)
-        graft_err_prefix(e, st, "node %s (%s), input %s", n->id, n->entry->node->id, input);
-    else if (n)
-        graft_err_prefix(e, st, "node %s (%s)", n->id, n->entry->node->id);
+    } else if (n) {
+        graft_err_prefix(e, st, "node %s (%s)%s%s", n->id, n->entry->node->id,
+                         *input ? ", input " : "", input);
+        if (n != real) graft_err_prefix(e, st, "node %s (%s)", real->id, real->entry->node->id);
+    }
     if (r->ev->error) r->ev->error(r->ev->ctx, &error);
     cJSON_Delete(inputs);
     return error.code;
 }
 
+static void tell_blocked(struct run *r, const graft_task *t)
+{
+    const graft_prompt_node *n = t->call.node;
+    cJSON *inputs = inputs_of(n);
+    const graft_run_error why = {GRAFT_OK,    t->where.real, n->entry->node->id, "", t->call.block,
+                                 r->executed, inputs};
+    if (r->ev->blocked)
+        r->ev->blocked(r->ev->ctx, &why);
+    else if (r->ev->log)
+        r->ev->log(r->ev->ctx, &t->where, GRAFT_LOG_WARN, t->call.block);
+    cJSON_Delete(inputs);
+}
+
+/* ---- results of earlier runs */
+
+static const graft_cache_key *key_of(const void *agenda, size_t node)
+{
+    return &((const graft_agenda *)agenda)->node[node].key;
+}
+
+/* Takes what the cache has for the nodes that were added last, and notes their ids. */
+static size_t use_cache(struct run *r, size_t first, const char **ids)
+{
+    graft_agenda *a = &r->agenda;
+    size_t n = 0;
+    for (size_t i = first; r->x->keep && i < a->n_order; i++) {
+        graft_agenda_node *at = &a->node[a->order[i]];
+        at->key = graft_cache_key_of(r->x->host, at->n, key_of, a);
+        graft_result *hit = graft_cache_get(&r->x->cache, &at->key);
+        if (!hit) continue;
+        graft_result_retain(hit);
+        graft_agenda_cached(a, a->order[i], hit);
+        if (ids) ids[n] = at->n->id;
+        n++;
+    }
+    r->out->cached += n;
+    return n;
+}
+
+static graft_status show_cached(struct run *r, size_t first, graft_err *e)
+{
+    const graft_agenda *a = &r->agenda;
+    graft_status st = GRAFT_OK;
+    for (size_t i = first; i < a->n_order && !st; i++) {
+        const graft_agenda_node *at = &a->node[a->order[i]];
+        if (at->cached && at->result->ui) st = show(r, a->order[i], at->result->ui, true, e);
+    }
+    return st;
+}
+
+static graft_status begin_cached(struct run *r, graft_err *e)
+{
+    const char **ids = graft_malloc_array(r->agenda.n_order, sizeof *ids);
+    if (!ids) return no_memory(e);
+    size_t n = use_cache(r, 0, ids);
+    if (r->ev->cached) r->ev->cached(r->ev->ctx, ids, n);
+    graft_free(ids);
+    return show_cached(r, 0, e);
+}
+
+/* Keeps what this run had or made, and what its nodes expanded into when they were computed. */
+static void keep_used(struct run *r)
+{
+    graft_cache kept = {GRAFT_MAP_INIT};
+    for (size_t i = 0; i < r->agenda.n_order; i++)
+        graft_cache_keep(&r->x->cache, &kept, &r->agenda.node[r->agenda.order[i]].key);
+    graft_cache_finish(&r->x->cache);
+    r->x->cache = kept;
+}
+
+/* ---- running */
+
 /* True when the node asked for lazy inputs and waits again. */
 static graft_status ask_lazy(struct run *r, graft_call *call, size_t node, bool *waits,
                              graft_err *e)
 {
-    const graft_prompt_node *n = &r->p->node[node];
-    struct state *s = &r->node[node];
+    const graft_prompt_node *n = call->node;
+    const bool *active = r->agenda.node[node].active;
     uint64_t needed;
     bool any = false;
     *waits = false;
-    for (size_t k = 0; k < n->n_in; k++) any |= n->in[k].linked && !s->active[k];
+    for (size_t k = 0; k < n->n_in; k++) any |= n->in[k].linked && !active[k];
     if (!any) return GRAFT_OK;
     graft_status st = graft_call_lazy(call, &needed, e);
     if (st) return st;
     for (size_t k = 0; k < n->n_in && k < 64; k++) {
-        if (!(needed >> k & 1) || !n->in[k].linked || s->active[k]) continue;
-        s->active[k] = true;
-        stage(r, n->in[k].node);
-        if (!r->node[n->in[k].node].done) s->blocked++;
+        if (!(needed >> k & 1) || !n->in[k].linked || active[k]) continue;
+        graft_agenda_want(&r->agenda, node, k);
         *waits = true;
     }
     return GRAFT_OK;
 }
 
-static void tell_blocked(struct run *r, const graft_prompt_node *n, const char *text)
+/* What the node computed is all there; takes the result. */
+static graft_status settle(struct run *r, size_t node, graft_result *result, graft_err *e)
 {
-    cJSON *inputs = inputs_of(n);
-    const graft_run_error why = {GRAFT_OK,    n->id, n->entry->node->id, "", text,
-                                 r->executed, inputs};
-    if (r->ev->blocked)
-        r->ev->blocked(r->ev->ctx, &why);
-    else if (r->ev->log)
-        r->ev->log(r->ev->ctx, n->id, GRAFT_LOG_WARN, text);
-    cJSON_Delete(inputs);
+    const graft_agenda_node *at = &r->agenda.node[node];
+    graft_status st = GRAFT_OK;
+    r->out->ran++;
+    if (!graft_tree_push(r->executed, cJSON_CreateString(at->n->id))) st = no_memory(e);
+    if (!st) st = show(r, node, result->ui, false, e);
+    if (r->x->keep) graft_cache_put(&r->x->cache, &at->key, result);
+    graft_agenda_done(&r->agenda, node, result);
+    return st;
+}
+
+/* Notes under which keys the cache has what `node` expanded into. */
+static graft_status note_inner(const graft_agenda *a, size_t node, graft_result *result,
+                               graft_err *e)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < a->n_order; i++) n += a->node[a->order[i]].parent == node;
+    result->inner = graft_malloc_array(n, sizeof *result->inner);
+    if (!result->inner) return no_memory(e);
+    for (size_t i = 0; i < a->n_order; i++) {
+        const graft_agenda_node *at = &a->node[a->order[i]];
+        if (at->parent == node && at->key.usable) result->inner[result->n_inner++] = at->key.hash;
+    }
+    return GRAFT_OK;
+}
+
+/* Makes the nodes that came in place of values a part of the run; `t` waits for them. */
+static graft_status expand(struct run *r, graft_task *t, graft_err *e)
+{
+    graft_agenda *a = &r->agenda;
+    size_t first = a->n_order, node = t->node;
+    graft_status st = GRAFT_OK;
+    if (graft_grow(&r->expanding, &r->cap_expanding, r->n_expanding + 1, sizeof *r->expanding)) {
+        graft_task_destroy(t);
+        return no_memory(e);
+    }
+    r->expanding[r->n_expanding++] = t;
+    GRAFT_TRY(graft_expansion_add(&t->call.expansion, a, r->x->host, node, e));
+    use_cache(r, first, NULL);
+    GRAFT_TRY(show_cached(r, first, e));
+    GRAFT_TRY(graft_expansion_follow(&t->call.expansion, a, node, e));
+out:
+    return st;
+}
+
+/* All that a node expanded into is there. */
+static graft_status collapse(struct run *r, size_t node, graft_err *e)
+{
+    graft_result *result = NULL;
+    size_t i = 0;
+    while (r->expanding[i]->node != node) i++;
+    graft_task *t = r->expanding[i];
+    r->expanding[i] = r->expanding[--r->n_expanding];
+    graft_status st = graft_expansion_result(&t->call.expansion, &r->agenda, &result, e);
+    graft_task_destroy(t);
+    if (!st) st = note_inner(&r->agenda, node, result, e);
+    if (st)
+        graft_result_release(result);
+    else
+        st = settle(r, node, result, e);
+    return st ? report(r, node, "", st, e) : GRAFT_OK;
+}
+
+/* What came of a task, which it takes. */
+static graft_status complete(struct run *r, graft_task *t, graft_err *e)
+{
+    size_t node = t->node;
+    graft_status st = t->st;
+    char input[sizeof t->call.input];
+    snprintf(input, sizeof input, "%s", t->call.input);
+    r->agenda.node[node].running = false;
+    if (!st && t->call.block[0]) tell_blocked(r, t);
+    if (st)
+        *e = t->e;
+    else if (t->call.expansion.list) {
+        st = expand(r, t, e);
+        t = NULL;
+    } else {
+        st = settle(r, node, t->result, e);
+        t->result = NULL;
+    }
+    graft_task_destroy(t);
+    return st ? report(r, node, input, st, e) : GRAFT_OK;
+}
+
+static void fill_job(const struct run *r, graft_task *t)
+{
+    const graft_prompt_node *n = t->call.node;
+    graft_job *job = &t->job;
+    job->where = &t->where;
+    job->agenda = (graft_agenda *)(uintptr_t)&r->agenda;
+    job->prompt = r->prompt_text;
+    job->extra_pnginfo = r->pnginfo_text;
+    job->events = r->ev;
+    job->cancel = r->rq->cancel;
+    job->prepare_only = r->rq->prepare_only;
+    job->may_expand = n->entry->node->flags & GRAFT_NODE_EXPANDS;
+    job->n_dynamic = n->n_in - n->n_declared;
+    if (job->n_dynamic) job->dynamic = n->inputs + n->n_declared;
 }
 
 static graft_status run_node(struct run *r, size_t node, graft_err *e)
 {
-    const graft_prompt_node *n = &r->p->node[node];
-    graft_result *result = NULL;
-    graft_job job;
-    graft_call call = {r->x->host, n, NULL, r->result, &job, "", ""};
     bool waits;
-    graft_job_init(&job);
-    job.node_id = n->id;
-    job.prompt = r->prompt_text;
-    job.extra_pnginfo = r->pnginfo_text;
-    job.events = r->ev;
-    job.cancel = r->rq->cancel;
-    job.prepare_only = r->rq->prepare_only;
-    job.n_dynamic = n->n_in - n->n_declared;
-    if (job.n_dynamic) job.dynamic = n->inputs + n->n_declared;
-    graft_status st = instance_of(r->x, n, &call.self, e);
-    if (st) goto out;
-    GRAFT_TRY(ask_lazy(r, &call, node, &waits, e));
-    if (waits) goto out;
-    if (r->ev->node_start) r->ev->node_start(r->ev->ctx, n->id, n->entry->node, n->title);
-    GRAFT_TRY(graft_call_run(&call, &result, e));
-    if (call.block[0]) tell_blocked(r, n, call.block);
-    r->out->ran++;
-    if (!graft_tree_push(r->executed, cJSON_CreateString(n->id))) st = graft_fail_nomem(e, "a run");
-    if (!st) st = show(r, node, result->ui, false, e);
-    if (r->x->keep) graft_cache_put(&r->x->cache, &r->key[node], result);
-    finish_node(r, node, result);
-out:
-    graft_job_finish(&job);
-    if (st) st = report(r, n, call.input, st, e);
-    return st;
+    graft_status st = GRAFT_OK;
+    graft_task *t = graft_task_create(&r->agenda, node);
+    if (!t) {
+        st = no_memory(e);
+        return report(r, node, "", st, e);
+    }
+    const graft_prompt_node *n = t->call.node;
+    fill_job(r, t);
+    t->call.host = r->x->host;
+    st = instance_of(r->x, n, &t->call.self, e);
+    if (!st) st = ask_lazy(r, &t->call, node, &waits, e);
+    if (st || waits) {
+        if (st) st = report(r, node, t->call.input, st, e);
+        graft_task_destroy(t);
+        return st;
+    }
+    if (r->ev->node_start) r->ev->node_start(r->ev->ctx, &t->where, n->entry->node, n->title);
+    r->agenda.node[node].running = true;
+    if ((n->entry->node->flags & GRAFT_NODE_ASYNC) && graft_async_start(&r->async, t))
+        return GRAFT_OK;
+    graft_task_run(t);
+    return complete(r, t, e);
 }
 
-/* The ready node that leads soonest to something to look at; the count when none is ready. */
-static size_t next_ready(const struct run *r)
+/* Nothing is ready. False: nothing runs, either. */
+static graft_status wait_for_one(struct run *r, bool *more, graft_err *e)
 {
-    size_t best = r->p->count;
-    for (size_t i = 0; i < r->n_order; i++) {
-        size_t at = r->order[i];
-        const struct state *s = &r->node[at];
-        if (!s->staged || s->done || s->blocked) continue;
-        if (best == r->p->count || s->hops < r->node[best].hops) best = at;
-    }
-    return best;
+    graft_task *t = graft_async_take(&r->async, true);
+    *more = t;
+    if (t) return complete(r, t, e);
+    if (!graft_agenda_open(&r->agenda)) return GRAFT_OK;
+    graft_status st = graft_fail(e, GRAFT_E_ARG, "Dependency cycle detected");
+    return report(r, graft_agenda_circle(&r->agenda), "", st, e);
 }
 
 static graft_status run_all(struct run *r, graft_err *e)
 {
-    graft_status st = use_cache(r, e);
-    if (st) return report(r, NULL, "", st, e);
-    for (size_t i = 0; i < r->p->n_output; i++) stage(r, r->p->output[i]);
-    for (;;) {
-        size_t at = next_ready(r);
-        if (at == r->p->count) return GRAFT_OK;
-        if (r->rq->cancel && atomic_load(r->rq->cancel)) {
+    graft_agenda *a = &r->agenda;
+    graft_status st = begin_cached(r, e);
+    bool more = true;
+    if (st) return report(r, GRAFT_AGENDA_NONE, "", st, e);
+    for (size_t i = 0; i < r->rq->prompt->n_output; i++)
+        graft_agenda_stage(a, r->rq->prompt->output[i]);
+    while (more && !st) {
+        graft_task *t = graft_async_take(&r->async, false);
+        size_t node = t ? GRAFT_AGENDA_NONE : graft_agenda_next(a);
+        if (t)
+            st = complete(r, t, e);
+        else if (node == GRAFT_AGENDA_NONE)
+            st = wait_for_one(r, &more, e);
+        else if (a->node[node].expanding)
+            st = collapse(r, node, e);
+        else if (r->rq->cancel && atomic_load(r->rq->cancel)) {
             st = graft_fail(e, GRAFT_E_CANCEL, "interrupted");
-            return report(r, &r->p->node[at], "", st, e);
+            st = report(r, node, "", st, e);
+        } else {
+            st = run_node(r, node, e);
         }
-        st = run_node(r, at, e);
-        if (st) return st;
     }
+    return st;
 }
 
 static graft_status run_init(struct run *r, graft_err *e)
 {
-    size_t n = r->p->count;
-    r->node = graft_calloc(n, sizeof *r->node);
-    r->result = graft_calloc(n, sizeof *r->result);
-    r->key = graft_calloc(n, sizeof *r->key);
-    r->order = graft_malloc_array(n, sizeof *r->order);
-    r->stack = graft_malloc_array(n, sizeof *r->stack);
+    graft_agenda_init(&r->agenda);
+    graft_async_init(&r->async);
+    r->agenda.keep = r->x->keep;
     r->executed = cJSON_CreateArray();
     r->out->outputs = cJSON_CreateObject();
-    r->prompt_text = graft_json_print(r->p->json);
+    r->out->meta = cJSON_CreateObject();
+    r->prompt_text = graft_json_print(r->rq->prompt->json);
     if (r->rq->extra_pnginfo) r->pnginfo_text = graft_json_print(r->rq->extra_pnginfo);
-    if (!r->node || !r->result || !r->key || !r->order || !r->stack || !r->executed ||
-        !r->out->outputs || !r->prompt_text || (r->rq->extra_pnginfo && !r->pnginfo_text))
-        return graft_fail_nomem(e, "a run");
-    graft_status st = find_order(r, e);
-    return st ? st : find_edges(r, e);
+    if (!r->executed || !r->out->outputs || !r->out->meta || !r->prompt_text ||
+        (r->rq->extra_pnginfo && !r->pnginfo_text))
+        return no_memory(e);
+    return graft_agenda_add(&r->agenda, r->rq->prompt, GRAFT_AGENDA_NONE, e);
 }
 
+/* What still runs ends first: it may use all the rest. */
 static void run_finish(struct run *r)
 {
-    for (size_t i = 0; r->node && i < r->p->count; i++) graft_result_release(r->node[i].result);
-    graft_free(r->node);
-    graft_free(r->result);
-    graft_free(r->active);
-    graft_free(r->edge);
-    graft_free(r->key);
-    graft_free(r->order);
-    graft_free(r->stack);
+    graft_async_finish(&r->async);
+    for (size_t i = 0; i < r->n_expanding; i++) graft_task_destroy(r->expanding[i]);
+    graft_free(r->expanding);
+    graft_agenda_finish(&r->agenda);
     graft_free(r->prompt_text);
     graft_free(r->pnginfo_text);
     cJSON_Delete(r->executed);
@@ -485,21 +487,18 @@ graft_status graft_executor_run(graft_executor *x, const graft_run_request *requ
 {
     static const graft_events nobody = {0};
     graft_err own = GRAFT_ERR_INIT;
-    struct run r = {.x = x,
-                    .rq = request,
-                    .ev = request->events ? request->events : &nobody,
-                    .p = request->prompt,
-                    .out = out};
+    struct run r = {
+        .x = x, .rq = request, .ev = request->events ? request->events : &nobody, .out = out};
     if (!e) e = &own;
     memset(out, 0, sizeof *out);
     mark_instances(x, request->prompt);
     graft_status st = run_init(&r, e);
     if (st) {
-        st = report(&r, NULL, "", st, e);
+        st = report(&r, GRAFT_AGENDA_NONE, "", st, e);
     } else {
-        if (r.ev->start) r.ev->start(r.ev->ctx, r.n_order);
+        if (r.ev->start) r.ev->start(r.ev->ctx, r.agenda.n_order);
         st = run_all(&r, e);
-        if (x->keep) graft_cache_keep(&x->cache, r.key, r.p->count);
+        if (x->keep) keep_used(&r);
         if (!st && r.ev->success) r.ev->success(r.ev->ctx);
     }
     run_finish(&r);

@@ -1,4 +1,5 @@
-/* Runs checked prompts, one at a time, and keeps results between runs. Knows neither terminals nor
+/* Runs checked prompts, one at a time, and keeps results between runs. Nodes run one after the
+ * other on the thread that calls, except asynchronous ones (async.h). Knows neither terminals nor
  * sockets: what happens goes to a table of events. */
 #ifndef GRAFT_HOST_EXECUTOR_H
 #define GRAFT_HOST_EXECUTOR_H
@@ -28,6 +29,8 @@ typedef struct graft_run_request {
 
 typedef struct graft_run_result {
     cJSON *outputs; /* id -> what the node showed, also after a failure */
+    cJSON *meta;    /* id -> {display_node, parent_node, real_node_id} of those among them that came
+                     * by expansion */
     size_t ran, cached;
 } graft_run_result;
 

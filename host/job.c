@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "host/agenda.h"
 #include "host/tree.h"
 
 void graft_job_init(graft_job *j)
@@ -14,24 +16,38 @@ void graft_job_init(graft_job *j)
 void graft_job_finish(graft_job *j)
 {
     cJSON_Delete(j->ui);
+    cJSON_Delete(j->part);
+    cJSON_Delete(j->links);
+    for (size_t i = 0; i < j->n_text; i++) graft_free(j->text[i]);
+    graft_free(j->text);
     pthread_mutex_destroy(&j->lock);
 }
 
 static void progress(graft_job *j, uint64_t done, uint64_t total)
 {
     const graft_events *ev = j->events;
-    if (ev && ev->progress) ev->progress(ev->ctx, j->node_id, done, total);
+    if (ev && ev->progress) ev->progress(ev->ctx, j->where, done, total);
+}
+
+static bool is_set(const atomic_int *flag)
+{
+    return flag && atomic_load_explicit(flag, memory_order_relaxed) != 0;
+}
+
+bool graft_job_cancelled(const graft_job *j)
+{
+    return is_set(j->cancel) || is_set(j->stop);
 }
 
 static int32_t cancelled(graft_job *j)
 {
-    return j->cancel && atomic_load_explicit(j->cancel, memory_order_relaxed) != 0;
+    return graft_job_cancelled(j);
 }
 
 static void log_line(graft_job *j, int32_t level, const char *text)
 {
     const graft_events *ev = j->events;
-    if (ev && ev->log) ev->log(ev->ctx, j->node_id, level, text);
+    if (ev && ev->log) ev->log(ev->ctx, j->where, level, text);
 }
 
 static void fail(graft_job *j, graft_status why, const char *input, const char *text)
@@ -48,13 +64,13 @@ static void fail(graft_job *j, graft_status why, const char *input, const char *
 static void preview(graft_job *j, const graft_tensor *rgb8)
 {
     const graft_events *ev = j->events;
-    if (ev && ev->preview) ev->preview(ev->ctx, j->node_id, rgb8);
+    if (ev && ev->preview) ev->preview(ev->ctx, j->where, rgb8);
 }
 
 static void begin(graft_job *j, const char *phase)
 {
     const graft_events *ev = j->events;
-    if (ev && ev->phase) ev->phase(ev->ctx, j->node_id, phase);
+    if (ev && ev->phase) ev->phase(ev->ctx, j->where, phase);
 }
 
 static int32_t prepare_only(graft_job *j)
@@ -69,7 +85,7 @@ static const char *prompt(graft_job *j)
 
 static const char *node_id(graft_job *j)
 {
-    return j->node_id;
+    return j->where->id;
 }
 
 static const char *extra_pnginfo(graft_job *j)
@@ -103,9 +119,56 @@ static const char *dynamic_name(graft_job *j, uint64_t i)
     return i < j->n_dynamic ? j->dynamic[i]->name : NULL;
 }
 
+/* Fails the job as the node itself would. */
+static graft_status refuse(graft_job *j, const graft_err *e)
+{
+    fail(j, e->code, NULL, e->text);
+    pthread_mutex_lock(&j->lock);
+    j->refused = true;
+    pthread_mutex_unlock(&j->lock);
+    return e->code;
+}
+
+static graft_status expand(graft_job *j, const char *part, const char *results)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *prompt = NULL, *links = NULL;
+    if (!j->may_expand)
+        graft_fail(&e, GRAFT_E_INTERNAL, "the node expands, but is not said to");
+    else if (!graft_json_parse(part, strlen(part), "the expansion", &prompt, &e))
+        graft_json_parse(results, strlen(results), "the expansion's results", &links, &e);
+    pthread_mutex_lock(&j->lock);
+    if (!e.code && j->part) graft_fail(&e, GRAFT_E_INTERNAL, "the node expands twice in one call");
+    if (!e.code) {
+        j->part = prompt;
+        j->links = links;
+        prompt = links = NULL;
+    }
+    pthread_mutex_unlock(&j->lock);
+    cJSON_Delete(prompt);
+    cJSON_Delete(links);
+    return e.code ? refuse(j, &e) : GRAFT_OK;
+}
+
+static const char *node_text(graft_job *j, const char *id)
+{
+    char *text = graft_agenda_node_text(j->agenda, id);
+    if (!text) return NULL;
+    pthread_mutex_lock(&j->lock);
+    if (graft_grow(&j->text, &j->cap_text, j->n_text + 1, sizeof *j->text)) {
+        graft_free(text);
+        text = NULL;
+    } else {
+        j->text[j->n_text++] = text;
+    }
+    pthread_mutex_unlock(&j->lock);
+    return text;
+}
+
 const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, preview};
 const graft_phase_api graft_job_phase_table = {begin};
 const graft_mode_api graft_job_mode_table = {prepare_only};
 const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
 const graft_ui_api graft_job_ui_table = {add};
 const graft_dynamic_api graft_job_dynamic_table = {dynamic_count, dynamic_name};
+const graft_expand_api graft_job_expand_table = {expand, node_text};

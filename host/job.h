@@ -6,12 +6,16 @@
 
 #include "host/events.h"
 
+struct graft_agenda;
+
 struct graft_job {
-    const char *node_id;
-    const char *prompt;        /* JSON text; NULL when there is none */
-    const char *extra_pnginfo; /* JSON text; NULL when there is none */
+    const graft_where *where;
+    struct graft_agenda *agenda; /* of the run, for nodes by id */
+    const char *prompt;          /* JSON text; NULL when there is none */
+    const char *extra_pnginfo;   /* JSON text; NULL when there is none */
     const graft_events *events;
     const atomic_int *cancel; /* NULL: cannot be cancelled */
+    const atomic_int *stop;   /* likewise: the run has failed already */
     bool prepare_only;
     const graft_input *const *dynamic; /* inputs that the node does not declare */
     size_t n_dynamic;
@@ -21,10 +25,15 @@ struct graft_job {
     graft_err fail;
     cJSON *ui; /* object of arrays; NULL until something is shown */
     bool ui_lost;
+    bool may_expand, refused; /* refused: expand() failed, and with it the node */
+    cJSON *part, *links;      /* expand() of the present call; NULL */
+    char **text;              /* what node() gave */
+    size_t n_text, cap_text;
 };
 
 void graft_job_init(graft_job *j);
 void graft_job_finish(graft_job *j);
+bool graft_job_cancelled(const graft_job *j);
 
 extern const graft_job_api graft_job_table;
 extern const graft_phase_api graft_job_phase_table;
@@ -32,4 +41,5 @@ extern const graft_mode_api graft_job_mode_table;
 extern const graft_prompt_api graft_job_prompt_table;
 extern const graft_ui_api graft_job_ui_table;
 extern const graft_dynamic_api graft_job_dynamic_table;
+extern const graft_expand_api graft_job_expand_table;
 #endif

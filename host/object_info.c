@@ -70,7 +70,8 @@ static cJSON *options_of(const graft_input *in)
          flag(options, in, GRAFT_INPUT_DYNAMIC_PROMPTS, "dynamicPrompts") &&
          flag(options, in, GRAFT_INPUT_SEED, "control_after_generate") &&
          flag(options, in, GRAFT_INPUT_IMAGE_UPLOAD, "image_upload") &&
-         flag(options, in, GRAFT_INPUT_ADVANCED, "advanced");
+         flag(options, in, GRAFT_INPUT_ADVANCED, "advanced") &&
+         flag(options, in, GRAFT_INPUT_RAW_LINK, "rawLink");
     if (ok && (in->flags & GRAFT_INPUT_SOCKET) && graft_schema_literal(in))
         ok = graft_tree_put(options, "forceInput", cJSON_CreateTrue());
     if (ok && (in->flags & (GRAFT_INPUT_SLIDER | GRAFT_INPUT_COLOR)))

@@ -9,8 +9,9 @@
 
 typedef struct graft_prompt_input {
     bool linked;
+    bool outer;            /* linked: to a node that is not of this prompt, see validate.h */
     graft_literal literal; /* unless linked */
-    size_t node;           /* linked: index of the origin */
+    size_t node;           /* linked: number of the origin */
     uint32_t slot;
 } graft_prompt_input;
 
@@ -28,6 +29,7 @@ typedef struct graft_prompt_node {
 } graft_prompt_node;
 
 typedef struct graft_prompt {
+    const graft_registry *registry;
     cJSON *json; /* owned; literals as they were converted */
     graft_prompt_node *node;
     size_t count;

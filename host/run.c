@@ -47,32 +47,32 @@ static void on_start(void *ctx, size_t nodes)
     graft_progress_nodes(&((struct view *)ctx)->progress, nodes);
 }
 
-static void on_node(void *ctx, const char *id, const graft_node *node, const char *title)
+static void on_node(void *ctx, const graft_where *at, const graft_node *node, const char *title)
 {
     struct view *v = ctx;
     graft_phases_begin(&v->phases, "other");
-    graft_progress_node(&v->progress, title ? title : node->id, id);
+    graft_progress_node(&v->progress, title ? title : node->id, at->display);
 }
 
-static void on_progress(void *ctx, const char *id, uint64_t done, uint64_t total)
+static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_t total)
 {
     struct view *v = ctx;
-    (void)id;
+    (void)at;
     graft_phases_sample(&v->phases);
     graft_progress_step(&v->progress, done, total);
 }
 
-static void on_phase(void *ctx, const char *id, const char *phase)
+static void on_phase(void *ctx, const graft_where *at, const char *phase)
 {
     struct view *v = ctx;
-    (void)id;
+    (void)at;
     graft_phases_begin(&v->phases, phase);
     graft_progress_phase(&v->progress, phase);
 }
 
-static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
-    (void)id, (void)ui, (void)from_cache;
+    (void)at, (void)ui, (void)from_cache;
     graft_phases_end(&((struct view *)ctx)->phases);
 }
 
@@ -87,9 +87,9 @@ static void on_line(void *ctx, int32_t level, const char *text)
     graft_progress_say(&v->progress, level == GRAFT_LOG_INFO ? text : line);
 }
 
-static void on_log(void *ctx, const char *id, int32_t level, const char *text)
+static void on_log(void *ctx, const graft_where *at, int32_t level, const char *text)
 {
-    (void)id;
+    (void)at;
     on_line(ctx, level, text);
 }
 

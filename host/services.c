@@ -72,7 +72,8 @@ static const void *query(const graft_host *h, const char *id)
                   {GRAFT_PROMPT_ID, &graft_job_prompt_table},
                   {GRAFT_UI_ID, &graft_job_ui_table},
                   {GRAFT_FOLDERS_ID, &folders_table},
-                  {GRAFT_DYNAMIC_ID, &graft_job_dynamic_table}};
+                  {GRAFT_DYNAMIC_ID, &graft_job_dynamic_table},
+                  {GRAFT_EXPAND_ID, &graft_job_expand_table}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         if (strcmp(id, tables[i].id) == 0) return tables[i].table;
     return NULL;

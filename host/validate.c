@@ -12,16 +12,23 @@ struct check {
     const graft_registry *registry;
     const graft_host *host;
     graft_prompt *p;
-    graft_map index; /* id -> node number + 1 */
-    cJSON **faults;  /* per node: array of errors, or NULL */
-    bool *bad;       /* per output node: it, or something it needs, is at fault */
-    bool *moved;     /* per node: its faults belong to node_errors by now */
+    const graft_outer *outer; /* NULL: a whole prompt */
+    graft_map index;          /* id -> node number + 1 */
+    cJSON **faults;           /* per node: array of errors, or NULL */
+    bool *bad;                /* per output node: it, or something it needs, is at fault */
+    bool *moved;              /* per node: its faults belong to node_errors by now */
     graft_err *e;
 };
 
 static size_t find_node(const struct check *c, const char *id)
 {
     return (size_t)(uintptr_t)graft_map_get(&c->index, id);
+}
+
+/* The node of this prompt to which an input is linked. */
+static bool inner(const graft_prompt_input *in)
+{
+    return in->linked && !in->outer;
 }
 
 static cJSON *make_error(const char *type, const char *message, const char *details, cJSON *extra)
@@ -107,17 +114,21 @@ static graft_status check_link(struct check *c, size_t node, const graft_input *
         return add_fault(c, node, "bad_linked_input",
                          "Bad linked input, must be a length-2 list of [node_id, slot_index]",
                          in->name, extra_for(c, node, in, true, value));
-    size_t origin = find_node(c, id->valuestring);
-    if (!origin) {
+    size_t origin = find_node(c, id->valuestring), number = origin - 1;
+    const graft_prompt_node *from = origin ? &c->p->node[number] : NULL;
+    if (!from && c->outer) {
+        from = c->outer->find(c->outer->ctx, id->valuestring, &number);
+        out->outer = from;
+    }
+    if (!from) {
         char reason[300];
         snprintf(reason, sizeof reason, "'%s'", id->valuestring);
         return link_fault(c, node, in, value, reason, "KeyError");
     }
-    const graft_prompt_node *from = &c->p->node[origin - 1];
     if (at < 0 || (uint64_t)at >= from->n_out)
         return link_fault(c, node, in, value, "tuple index out of range", "IndexError");
     out->linked = true;
-    out->node = origin - 1;
+    out->node = number;
     out->slot = (uint32_t)at;
     const char *received = from->entry->node->outputs[at]->type;
     if (graft_schema_match(received, in->type)) return GRAFT_OK;
@@ -237,7 +248,7 @@ static graft_status check_reached(struct check *c)
             st = check_node(c, at);
             const graft_prompt_node *n = &c->p->node[at];
             for (size_t k = 0; !st && k < n->n_in; k++) {
-                if (!n->in[k].linked || seen[n->in[k].node]) continue;
+                if (!inner(&n->in[k]) || seen[n->in[k].node]) continue;
                 seen[n->in[k].node] = true;
                 stack[depth++] = n->in[k].node;
             }
@@ -257,7 +268,7 @@ static void trim(const graft_prompt *p, bool *kept, size_t *degree, size_t *stac
     for (size_t i = 0; i < p->count; i++)
         for (size_t k = 0; kept[i] && k < p->node[i].n_in; k++) {
             const graft_prompt_input *in = &p->node[i].in[k];
-            if (in->linked && kept[in->node]) degree[upstream ? i : in->node]++;
+            if (inner(in) && kept[in->node]) degree[upstream ? i : in->node]++;
         }
     for (size_t i = 0; i < p->count; i++)
         if (kept[i] && !degree[i]) stack[depth++] = i;
@@ -267,14 +278,14 @@ static void trim(const graft_prompt *p, bool *kept, size_t *degree, size_t *stac
         if (!upstream) {
             for (size_t k = 0; k < p->node[gone].n_in; k++) {
                 const graft_prompt_input *in = &p->node[gone].in[k];
-                if (in->linked && kept[in->node] && !--degree[in->node]) stack[depth++] = in->node;
+                if (inner(in) && kept[in->node] && !--degree[in->node]) stack[depth++] = in->node;
             }
             continue;
         }
         for (size_t i = 0; i < p->count; i++)
             for (size_t k = 0; kept[i] && k < p->node[i].n_in; k++) {
                 const graft_prompt_input *in = &p->node[i].in[k];
-                if (in->linked && in->node == gone && !--degree[i]) stack[depth++] = i;
+                if (inner(in) && in->node == gone && !--degree[i]) stack[depth++] = i;
             }
     }
 }
@@ -347,7 +358,7 @@ static graft_status note_output(struct check *c, size_t output, cJSON *node_erro
         }
         for (size_t k = 0; k < n->n_in; k++) {
             const graft_prompt_input *in = &n->in[k];
-            if (!in->linked || seen[in->node] == output + 1) continue;
+            if (!inner(in) || seen[in->node] == output + 1) continue;
             seen[in->node] = output + 1;
             stack[depth++] = in->node;
         }
@@ -394,7 +405,8 @@ static graft_status collect(struct check *c, graft_validation *out)
         if (faulty) GRAFT_TRY(note_output(c, i, out->node_errors, work, work + p->count));
         if (!c->bad[i]) p->output[p->n_output++] = i;
     }
-    if (!p->n_output && !(out->error = all_failed(c))) st = graft_fail_nomem(c->e, "the faults");
+    if (!p->n_output && !c->outer && !(out->error = all_failed(c)))
+        st = graft_fail_nomem(c->e, "the faults");
 out:
     graft_free(work);
     return st;
@@ -474,19 +486,20 @@ static size_t mark_outputs(struct check *c, const char *const *target, size_t n_
     for (size_t i = 0; i < c->p->count; i++) {
         graft_prompt_node *node = &c->p->node[i];
         /* Of two members with one name the last counts, as everywhere in JSON's habits. */
-        node->output =
-            (node->entry->node->flags & GRAFT_NODE_OUTPUT) && find_node(c, node->id) == i + 1;
-        if (target && node->output) {
-            bool wanted = false;
-            for (size_t k = 0; k < n_target; k++) wanted |= strcmp(target[k], node->id) == 0;
-            node->output = wanted;
-        }
+        bool last = find_node(c, node->id) == i + 1, wanted = false;
+        for (size_t k = 0; k < n_target; k++) wanted |= strcmp(target[k], node->id) == 0;
+        node->output = last && (node->entry->node->flags & GRAFT_NODE_OUTPUT);
+        if (c->outer)
+            node->output = last && (wanted || node->output);
+        else if (target)
+            node->output = node->output && wanted;
         n += node->output;
     }
     return n;
 }
 
-static graft_status make_prompt(cJSON *json, graft_prompt **out, graft_err *e)
+static graft_status make_prompt(const graft_registry *r, cJSON *json, graft_prompt **out,
+                                graft_err *e)
 {
     size_t count = 0;
     *out = NULL;
@@ -503,6 +516,7 @@ static graft_status make_prompt(cJSON *json, graft_prompt **out, graft_err *e)
         cJSON_Delete(json);
         return graft_fail_nomem(e, "a prompt");
     }
+    p->registry = r;
     p->json = json;
     p->count = count;
     *out = p;
@@ -514,7 +528,7 @@ static graft_status run_checks(struct check *c, const char *const *target, size_
 {
     graft_status st = look_up(c, out);
     if (st || out->error) return st;
-    if (!mark_outputs(c, target, n_target)) {
+    if (!mark_outputs(c, target, n_target) && !c->outer) {
         out->error =
             make_error("prompt_no_outputs", "Prompt has no outputs", "", cJSON_CreateObject());
         return out->error ? GRAFT_OK : graft_fail_nomem(c->e, "the faults");
@@ -524,13 +538,12 @@ static graft_status run_checks(struct check *c, const char *const *target, size_
     return st ? st : collect(c, out);
 }
 
-graft_status graft_validate(const graft_registry *r, const graft_host *host, cJSON *json,
-                            const char *const *target, size_t n_target, graft_validation *out,
-                            graft_err *e)
+static graft_status validate(struct check c, cJSON *json, const char *const *target,
+                             size_t n_target, graft_validation *out)
 {
-    struct check c = {r, host, NULL, GRAFT_MAP_INIT, NULL, NULL, NULL, e};
+    graft_err *e = c.e;
     memset(out, 0, sizeof *out);
-    graft_status st = make_prompt(json, &c.p, e);
+    graft_status st = make_prompt(c.registry, json, &c.p, e);
     if (st) return st;
     out->node_errors = cJSON_CreateObject();
     c.faults = graft_calloc(c.p->count, sizeof *c.faults);
@@ -551,6 +564,53 @@ graft_status graft_validate(const graft_registry *r, const graft_host *host, cJS
     else
         out->prompt = c.p;
     if (st) graft_validation_finish(out);
+    return st;
+}
+
+graft_status graft_validate(const graft_registry *r, const graft_host *host, cJSON *json,
+                            const char *const *target, size_t n_target, graft_validation *out,
+                            graft_err *e)
+{
+    const struct check c = {.registry = r, .host = host, .e = e};
+    return validate(c, json, target, n_target, out);
+}
+
+/* Numbers of the part's own nodes become those they have in the whole. */
+static void number_from(graft_prompt *p, size_t first)
+{
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t k = 0; p->node[i].in && k < p->node[i].n_in; k++)
+            if (inner(&p->node[i].in[k])) p->node[i].in[k].node += first;
+}
+
+static graft_status first_fault(const graft_validation *v, graft_err *e)
+{
+    graft_str text = GRAFT_STR_INIT;
+    graft_validation_text(v, "the expansion", &text);
+    graft_status st =
+        text.failed ? graft_fail_nomem(e, "the faults")
+                    : graft_fail(e, GRAFT_E_ARG, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+    graft_str_finish(&text);
+    return st;
+}
+
+graft_status graft_validate_part(const graft_registry *r, const graft_host *host, cJSON *json,
+                                 const char *const *wanted, size_t n_wanted,
+                                 const graft_outer *outer, graft_prompt **out, graft_err *e)
+{
+    const struct check c = {.registry = r, .host = host, .outer = outer, .e = e};
+    graft_validation v;
+    *out = NULL;
+    graft_status st = validate(c, json, wanted, n_wanted, &v);
+    if (st) return st;
+    if (v.error || v.node_errors->child) {
+        st = first_fault(&v, e);
+    } else {
+        *out = v.prompt;
+        v.prompt = NULL;
+        number_from(*out, outer->count);
+    }
+    graft_validation_finish(&v);
     return st;
 }
 

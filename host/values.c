@@ -147,5 +147,6 @@ void graft_result_release(graft_result *r)
     if (!r || --r->refs) return;
     for (size_t i = 0; i < r->n_out; i++) graft_slot_finish(&r->slot[i]);
     cJSON_Delete(r->ui);
+    graft_free(r->inner);
     graft_free(r);
 }

@@ -2,6 +2,7 @@
  * node gave. */
 #ifndef GRAFT_HOST_VALUES_H
 #define GRAFT_HOST_VALUES_H
+#include "base/hash.h"
 #include "base/json.h"
 #include "plugin/graft_plugin.h"
 
@@ -25,7 +26,9 @@ graft_status graft_slot_as_list(const graft_slot *s, graft_value **out, graft_er
 /* Everything one node gave; shared by a run and the cache. Counted; not thread-safe. */
 typedef struct graft_result {
     size_t refs, n_out;
-    cJSON *ui; /* object of arrays, or NULL */
+    cJSON *ui;         /* object of arrays, or NULL */
+    graft_hash *inner; /* owned: keys under which the cache has what an expansion computed */
+    size_t n_inner;
     graft_slot slot[];
 } graft_result;
 graft_result *graft_result_create(size_t n_out); /* NULL when out of memory */

@@ -20,9 +20,17 @@ void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previ
     s->previews = previews;
 }
 
+static void node_finish(graft_sink_node *n)
+{
+    graft_free(n->id);
+    graft_free(n->parent);
+    graft_free(n->display);
+    graft_free(n->real);
+}
+
 static void forget(graft_sink *s)
 {
-    for (size_t i = 0; i < s->n_node; i++) graft_free(s->node[i].id);
+    for (size_t i = 0; i < s->n_node; i++) node_finish(&s->node[i]);
     s->n_node = 0;
     graft_free(s->id);
     graft_free(s->client);
@@ -101,18 +109,24 @@ static graft_sink_node *find_node(graft_sink *s, const char *id)
     return NULL;
 }
 
-static graft_sink_node *add_node(graft_sink *s, const char *id)
+static graft_sink_node *add_node(graft_sink *s, const graft_where *at)
 {
-    graft_sink_node *n = find_node(s, id);
+    graft_sink_node *n = find_node(s, at->id);
     if (!n) {
-        char *copy = graft_strdup(id);
-        if (!copy || graft_grow(&s->node, &s->cap_node, s->n_node + 1, sizeof *s->node)) {
-            graft_free(copy);
+        graft_sink_node fresh = {.id = graft_strdup(at->id)};
+        bool ok = fresh.id;
+        if (at->parent) {
+            fresh.parent = graft_strdup(at->parent);
+            fresh.display = graft_strdup(at->display);
+            fresh.real = graft_strdup(at->real);
+            ok = ok && fresh.parent && fresh.display && fresh.real;
+        }
+        if (!ok || graft_grow(&s->node, &s->cap_node, s->n_node + 1, sizeof *s->node)) {
+            node_finish(&fresh);
             return NULL;
         }
         n = &s->node[s->n_node++];
-        memset(n, 0, sizeof *n);
-        n->id = copy;
+        *n = fresh;
     }
     n->state = GRAFT_SINK_RUNNING;
     n->value = 0;
@@ -120,19 +134,38 @@ static graft_sink_node *add_node(graft_sink *s, const char *id)
     return n;
 }
 
+/* "name":"text", */
+static void put_text(graft_str *m, const char *name, const char *text)
+{
+    graft_str_printf(m, "\"%s\":", name);
+    if (text)
+        graft_str_json(m, text);
+    else
+        graft_str_puts(m, "null");
+    graft_str_puts(m, ",");
+}
+
+static graft_where where_of(const graft_sink_node *n)
+{
+    const graft_where plain = {n->id, n->id, NULL, n->id};
+    const graft_where made = {n->id, n->display, n->parent, n->real};
+    return n->parent ? made : plain;
+}
+
 static void put_node(graft_sink *s, graft_str *m, const graft_sink_node *n)
 {
     static const char *const state[] = {"running", "finished", "error"};
+    const graft_where at = where_of(n);
     graft_str_json(m, n->id);
-    graft_str_printf(m, ":{\"value\":%llu,\"max\":%llu,\"state\":\"%s\",\"node_id\":",
+    graft_str_printf(m, ":{\"value\":%llu,\"max\":%llu,\"state\":\"%s\",",
                      (unsigned long long)n->value, (unsigned long long)n->max, state[n->state]);
-    graft_str_json(m, n->id);
-    graft_str_puts(m, ",");
+    put_text(m, "node_id", at.id);
     put_id(s, m);
-    graft_str_puts(m, ",\"display_node_id\":");
-    graft_str_json(m, n->id);
-    graft_str_puts(m, ",\"parent_node_id\":null,\"real_node_id\":");
-    graft_str_json(m, n->id);
+    graft_str_puts(m, ",");
+    put_text(m, "display_node_id", at.display);
+    put_text(m, "parent_node_id", at.parent);
+    graft_str_puts(m, "\"real_node_id\":");
+    graft_str_json(m, at.real);
     if (n->phase[0]) {
         graft_str_puts(m, ",\"phase\":");
         graft_str_json(m, n->phase);
@@ -158,11 +191,9 @@ static void send_state(graft_sink *s)
 
 static void put_executing(graft_sink *s, graft_str *m)
 {
-    graft_str_puts(m, "\"node\":");
-    graft_str_json(m, s->current);
-    graft_str_puts(m, ",\"display_node\":");
-    graft_str_json(m, s->current);
-    graft_str_puts(m, ",");
+    const graft_sink_node *n = find_node(s, s->current);
+    put_text(m, "node", s->current);
+    put_text(m, "display_node", n ? where_of(n).display : s->current);
     put_id(s, m);
 }
 
@@ -200,14 +231,14 @@ static void on_cached(void *ctx, const char *const *ids, size_t n)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void on_node(void *ctx, const char *id, const graft_node *node, const char *title)
+static void on_node(void *ctx, const graft_where *at, const graft_node *node, const char *title)
 {
     graft_sink *s = ctx;
     (void)node, (void)title;
     pthread_mutex_lock(&s->lock);
     graft_free(s->current);
-    s->current = graft_strdup(id);
-    add_node(s, id);
+    s->current = graft_strdup(at->id);
+    add_node(s, at);
     s->progress_at = s->preview_at = 0;
     send_state(s);
     if (s->current) {
@@ -218,12 +249,12 @@ static void on_node(void *ctx, const char *id, const graft_node *node, const cha
     pthread_mutex_unlock(&s->lock);
 }
 
-static void on_progress(void *ctx, const char *id, uint64_t done, uint64_t total)
+static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_t total)
 {
     graft_sink *s = ctx;
     double now = graft_clock_now();
     pthread_mutex_lock(&s->lock);
-    graft_sink_node *n = s->id ? find_node(s, id) : NULL;
+    graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
     if (n) {
         if (total != n->max || done < n->value || n->begun == 0) {
             n->begun = now;
@@ -241,7 +272,7 @@ static void on_progress(void *ctx, const char *id, uint64_t done, uint64_t total
                              (unsigned long long)total);
             put_id(s, &m);
             graft_str_puts(&m, ",\"node\":");
-            graft_str_json(&m, id);
+            graft_str_json(&m, at->id);
             if (n->rate > 0) graft_str_printf(&m, ",\"rate\":%.4g", n->rate);
             send_message(s, &m, false);
         }
@@ -249,11 +280,11 @@ static void on_progress(void *ctx, const char *id, uint64_t done, uint64_t total
     pthread_mutex_unlock(&s->lock);
 }
 
-static void on_phase(void *ctx, const char *id, const char *phase)
+static void on_phase(void *ctx, const graft_where *at, const char *phase)
 {
     graft_sink *s = ctx;
     pthread_mutex_lock(&s->lock);
-    graft_sink_node *n = s->id ? find_node(s, id) : NULL;
+    graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
     if (n && strcmp(n->phase, phase) != 0) {
         snprintf(n->phase, sizeof n->phase, "%s", phase);
         n->begun = n->rate = 0;
@@ -262,10 +293,10 @@ static void on_phase(void *ctx, const char *id, const char *phase)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void on_log(void *ctx, const char *id, int32_t level, const char *text)
+static void on_log(void *ctx, const graft_where *at, int32_t level, const char *text)
 {
     graft_sink *s = ctx;
-    (void)id;
+    (void)at;
     graft_logs_line(s->logs, level, text);
 }
 
@@ -276,18 +307,16 @@ static void put_u32(graft_str *b, uint32_t v)
     graft_str_append(b, (const char *)byte, sizeof byte);
 }
 
-static void send_picture(graft_sink *s, const char *id, const uint8_t *jpeg, size_t size)
+static void send_picture(graft_sink *s, const graft_where *at, const uint8_t *jpeg, size_t size)
 {
     graft_str meta = GRAFT_STR_INIT, plain = GRAFT_STR_INIT, rich = GRAFT_STR_INIT;
-    static const char *const name[] = {"node_id", "display_node_id", "real_node_id"};
     graft_str_puts(&meta, "{");
-    for (int i = 0; i < 3; i++) {
-        graft_str_printf(&meta, "\"%s\":", name[i]);
-        graft_str_json(&meta, id);
-        graft_str_puts(&meta, ",");
-    }
+    put_text(&meta, "node_id", at->id);
+    put_text(&meta, "display_node_id", at->display);
+    put_text(&meta, "parent_node_id", at->parent);
+    put_text(&meta, "real_node_id", at->real);
     put_id(s, &meta);
-    graft_str_puts(&meta, ",\"parent_node_id\":null,\"image_type\":\"image/jpeg\"}");
+    graft_str_puts(&meta, ",\"image_type\":\"image/jpeg\"}");
     put_u32(&plain, 1);
     put_u32(&plain, 1);
     graft_str_append(&plain, (const char *)jpeg, size);
@@ -302,7 +331,7 @@ static void send_picture(graft_sink *s, const char *id, const uint8_t *jpeg, siz
     graft_str_finish(&rich);
 }
 
-static void on_preview(void *ctx, const char *id, const graft_tensor *rgb)
+static void on_preview(void *ctx, const graft_where *at, const graft_tensor *rgb)
 {
     graft_sink *s = ctx;
     uint8_t *jpeg = NULL;
@@ -314,27 +343,25 @@ static void on_preview(void *ctx, const char *id, const graft_tensor *rgb)
     pthread_mutex_unlock(&s->lock);
     if (!wanted || graft_picture_preview(rgb, &jpeg, &size, NULL)) return;
     pthread_mutex_lock(&s->lock);
-    if (s->id && s->client) send_picture(s, id, jpeg, size);
+    if (s->id && s->client) send_picture(s, at, jpeg, size);
     pthread_mutex_unlock(&s->lock);
     graft_free(jpeg);
 }
 
-static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
     pthread_mutex_lock(&s->lock);
-    graft_sink_node *n = from_cache ? add_node(s, id) : find_node(s, id);
+    graft_sink_node *n = from_cache ? add_node(s, at) : find_node(s, at->id);
     if (n) {
         n->state = GRAFT_SINK_FINISHED;
         n->value = n->max;
     }
     if (ui) {
         graft_str m = begin_message("executed");
-        graft_str_puts(&m, "\"node\":");
-        graft_str_json(&m, id);
-        graft_str_puts(&m, ",\"display_node\":");
-        graft_str_json(&m, id);
-        graft_str_puts(&m, ",\"output\":");
+        put_text(&m, "node", at->id);
+        put_text(&m, "display_node", at->display);
+        graft_str_puts(&m, "\"output\":");
         put_json(&m, ui, "{}");
         graft_str_puts(&m, ",");
         put_id(s, &m);

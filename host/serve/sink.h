@@ -13,7 +13,7 @@ typedef enum graft_sink_state {
     GRAFT_SINK_ERROR
 } graft_sink_state;
 typedef struct graft_sink_node {
-    char *id;
+    char *id, *parent, *display, *real; /* as in graft_where; id alone for nodes of the prompt */
     graft_sink_state state;
     uint64_t value, max;
     char phase[24];

@@ -9,21 +9,26 @@
 
 /* {id: {node_id, display_node, parent_node, real_node_id}} for every output that showed something;
  * NULL when out of memory. */
-static char *meta_of(const cJSON *outputs)
+static char *meta_of(const graft_run_result *result)
 {
+    static const char *const name[] = {"display_node", "parent_node", "real_node_id"};
     graft_str m = GRAFT_STR_INIT;
     const cJSON *item;
     graft_str_puts(&m, "{");
-    cJSON_ArrayForEach(item, outputs)
+    cJSON_ArrayForEach(item, result->outputs)
     {
+        const cJSON *made = graft_tree_get(result->meta, item->string);
         if (m.len > 1) graft_str_puts(&m, ",");
         graft_str_json(&m, item->string);
         graft_str_puts(&m, ":{\"node_id\":");
         graft_str_json(&m, item->string);
-        graft_str_puts(&m, ",\"display_node\":");
-        graft_str_json(&m, item->string);
-        graft_str_puts(&m, ",\"parent_node\":null,\"real_node_id\":");
-        graft_str_json(&m, item->string);
+        for (int i = 0; i < 3; i++) {
+            graft_str_printf(&m, ",\"%s\":", name[i]);
+            if (!made && i == 1)
+                graft_str_puts(&m, "null");
+            else
+                graft_str_json(&m, graft_json_str(made, name[i], item->string));
+        }
         graft_str_puts(&m, "}");
     }
     graft_str_puts(&m, "}");
@@ -92,7 +97,7 @@ static void store(graft_serve *s, const graft_store_job *job, const graft_run_re
     graft_err e = GRAFT_ERR_INIT;
     char *messages = graft_sink_take_messages(&s->sink);
     char *outputs = result->outputs ? graft_json_print(result->outputs) : NULL;
-    char *meta = outputs ? meta_of(result->outputs) : NULL;
+    char *meta = outputs ? meta_of(result) : NULL;
     const graft_store_end end = {job->id,
                                  s->sink.end[0] ? s->sink.end : "error",
                                  messages ? messages : "[]",

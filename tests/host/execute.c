@@ -33,15 +33,15 @@ static void on_cached(void *ctx, const char *const *ids, size_t n)
     for (size_t i = 0; i < n; i++) note("%s%s", i ? "," : "", ids[i]);
     note(")", "", "");
 }
-static void on_node(void *ctx, const char *id, const graft_node *node, const char *title)
+static void on_node(void *ctx, const graft_where *at, const graft_node *node, const char *title)
 {
     (void)ctx, (void)node, (void)title;
-    note(" run(%s)%s", id, "");
+    note(" run(%s)%s", at->id, "");
 }
-static void on_done(void *ctx, const char *id, const cJSON *ui, int32_t from_cache)
+static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     (void)ctx;
-    note(from_cache ? " kept(%s%s)" : " done(%s%s)", id, ui ? "!" : "");
+    note(from_cache ? " kept(%s%s)" : " done(%s%s)", at->id, ui ? "!" : "");
 }
 static void on_error(void *ctx, const graft_run_error *error)
 {
