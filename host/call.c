@@ -200,6 +200,8 @@ static graft_status adapt_object(graft_call *c, const graft_input *in, const gra
     char text[300];
     const char *type = a->kind == GRAFT_OBJECT ? a->u.v->ops->type : "a plain value";
     if (a->kind == GRAFT_OBJECT && graft_schema_match(type, in->type)) return GRAFT_OK;
+    if (a->kind != GRAFT_OBJECT && graft_schema_match(graft_schema_of_kind(a->kind), in->type))
+        return GRAFT_OK; /* one of several types */
     snprintf(text, sizeof text, "the linked value is %.80s, not %.80s", type, in->type);
     return fault(c, in, e, GRAFT_E_ARG, text);
 }

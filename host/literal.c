@@ -331,30 +331,38 @@ static graft_status read_string(const cJSON *item, graft_literal *out, graft_err
     return GRAFT_OK;
 }
 
-/* A literal on a socket that takes any type becomes what its JSON form suggests. */
+/* The type that a literal has by the way it is written, among those that the socket takes; NULL
+ * when there is none. */
+static const char *written_as(const graft_input *in, const cJSON *item)
+{
+    int64_t whole;
+    if (cJSON_IsString(item)) return graft_schema_match("STRING", in->type) ? "STRING" : NULL;
+    if (cJSON_IsBool(item)) return graft_schema_match("BOOLEAN", in->type) ? "BOOLEAN" : NULL;
+    if (!graft_json_is_number(item)) return NULL;
+    if (graft_json_i64(item, &whole) && graft_schema_match("INT", in->type)) return "INT";
+    return graft_schema_match("FLOAT", in->type) ? "FLOAT" : NULL;
+}
+
+/* A literal on a socket that takes any type, or one of several, becomes what its form suggests. */
 static graft_status read_any(const graft_input *in, const cJSON *item, graft_literal *out,
                              graft_literal_fault *fault, graft_err *e)
 {
-    int64_t i;
-    double f;
-    if (strcmp(in->type, "*") != 0 || cJSON_IsArray(item) || cJSON_IsObject(item) ||
-        cJSON_IsNull(item)) {
+    const char *type = written_as(in, item);
+    if (!type) {
         fault->type = "bad_linked_input";
         snprintf(fault->message, sizeof fault->message,
                  "Bad linked input, must be a length-2 list of [node_id, slot_index]");
         fault->details = graft_strdup(in->name);
         return fault->details ? GRAFT_OK : graft_fail_nomem(e, "a message");
     }
-    if (cJSON_IsString(item)) return read_string(item, out, e);
-    if (cJSON_IsBool(item)) {
+    if (strcmp(type, "STRING") == 0) return read_string(item, out, e);
+    if (strcmp(type, "BOOLEAN") == 0) {
         out->value.kind = GRAFT_BOOL;
         out->value.u.i = cJSON_IsTrue(item);
-    } else if (graft_json_i64(item, &i)) {
+    } else if (strcmp(type, "INT") == 0 && graft_json_i64(item, &out->value.u.i)) {
         out->value.kind = GRAFT_INT;
-        out->value.u.i = i;
-    } else if (graft_json_f64(item, &f)) {
+    } else if (graft_json_f64(item, &out->value.u.f)) {
         out->value.kind = GRAFT_FLOAT;
-        out->value.u.f = f;
     }
     return GRAFT_OK;
 }

@@ -39,6 +39,12 @@ bool graft_schema_combo(const graft_input *in)
     return strcmp(in->type, "COMBO") == 0;
 }
 
+const char *graft_schema_of_kind(graft_kind kind)
+{
+    static const char *const name[] = {"", "INT", "FLOAT", "BOOLEAN", "STRING", "COMBO"};
+    return kind >= 0 && kind < GRAFT_OBJECT ? name[kind] : "";
+}
+
 static bool in_union(const char *name, size_t n, const char *list)
 {
     for (;;) {

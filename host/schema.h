@@ -16,6 +16,8 @@ bool graft_schema_literal(const graft_input *in);
 /* A literal type that an editor shows as a widget: it has a place in `widgets_values`. */
 bool graft_schema_widget(const graft_input *in);
 bool graft_schema_combo(const graft_input *in);
+/* "INT" for GRAFT_INT, …; "" for objects and what is not set. */
+const char *graft_schema_of_kind(graft_kind kind);
 /* Sockets match: equal, "*" on either side, or comma-separated unions that overlap. */
 bool graft_schema_match(const char *from, const char *to);
 

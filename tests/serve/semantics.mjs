@@ -1,5 +1,6 @@
 // What executing a prompt means: lazy inputs, undeclared ones, lists, blocked outputs, results that
-// change. The nodes are those of tests/plugins/comfy_testnodes.c, joined to the real ones.
+// change, nodes that expand into others, nodes that run at once. The nodes are those of
+// tests/plugins, joined to the real ones.
 import fs from 'node:fs';
 import path from 'node:path';
 import { Socket, check, end, equal, folder, get, post, start } from './server.mjs';
@@ -120,7 +121,124 @@ async function rest() {
   other.close();
 }
 
-for (const test of [lazy, undeclared, lists, blocked, changing, rest]) await test();
+async function accumulating() {
+  const graph = (index) => ({ 1: image('BLACK'), 2: image('WHITE'), 3: node('TestAccumulateNode', { to_add: ['1', 0] }),
+    4: node('TestAccumulateNode', { to_add: ['2', 0], accumulation: ['3', 0] }), 5: node('TestAccumulationToListNode', { accumulation: ['4', 0] }), 6: show('5'),
+    7: node('TestAccumulationGetItemNode', { accumulation: ['4', 0], index }), 8: show('7') });
+  let r = await run(graph(1));
+  equal([r.outputs[6].text, r.outputs[8].text], [['0.0000', '1.0000'], ['1.0000']], 'values one by one, as a list and singly');
+  r = await run(graph(2));
+  equal([r.status, r.errors[0].node_id], ['error', '7'], 'no third one');
+  r = await run({ 1: node('TestMakeListNode', { value1: ['2', 0], value2: ['3', 0] }), 2: image('BLACK'), 3: image('WHITE'),
+    4: node('TestListToAccumulationNode', { list: ['1', 0] }), 5: node('TestAccumulationTailNode', { accumulation: ['4', 0] }), 6: show2('5', 1),
+    7: node('TestAccumulationHeadNode', { accumulation: ['4', 0] }), 8: show2('7', 1),
+    9: node('TestAccumulationSetItemNode', { accumulation: ['4', 0], index: 0, value: ['3', 0] }), 10: node('TestAccumulationToListNode', { accumulation: ['9', 0] }), 11: show('10') });
+  equal([r.outputs[6].text, r.outputs[8].text, r.outputs[11].text], [['1.0000'], ['0.0000'], ['1.0000', '1.0000']], 'ends, and one replaced');
+}
+const show2 = (from, slot) => node('TestOutputNodeWithSocketOutput', { image: [from, slot], value: 1 });
+
+async function validation() {
+  const graph = (type, input1, input2) => ({ 1: node(`TestCustomValidation${type}`, { input1, input2 }), 2: show('1') });
+  const refused = async (prompt) => (await run(prompt)).refused?.node_errors['1']?.errors[0] ?? {};
+  equal((await run(graph(1, 0.5, 0.5))).outputs[2].text, ['0.2500'], 'numbers');
+  equal((await run({ ...graph(1, ['3', 0], 0.5), 3: image('WHITE') })).outputs[2].text, ['0.5000'], 'a picture and a number');
+  equal((await refused(graph(1, 'text', 0.5))).type, 'bad_linked_input', 'a text in place of a number');
+  equal((await refused(graph(2, 0.5, true))).extra_info.input_name, 'input2', 'the input at fault');
+  equal((await run(graph(3, 1, 1))).status, 'success', 'no opinion');
+  equal((await refused({ ...graph(2, ['3', 0], 0.5), 3: node('StubInt', { value: 5 }) })).type, 'return_type_mismatch', 'a whole number along a link');
+  equal((await refused(graph(4, -1, 0.5))).details, 'input1', 'refused without a word');
+  equal((await refused(graph(5, 0.1, 7))).details, 'input2 - 7 is not a number to multiply with', 'refused with words');
+  equal((await run(graph(5, 0.1, 5))).outputs[2].text, ['0.5000'], 'and not refused');
+}
+
+async function expansion() {
+  const graph = (input1) => ({ 1: node('TestMixedExpansionReturns', { input1 }), 2: show2('1', 0), 3: show2('1', 1) });
+  for (const [v, text] of [[0.05, '0.1000'], [0.15, '0.2000'], [0.5, '0.3000']]) {
+    const r = await run(graph(v));
+    equal([r.status, r.outputs[2].text, r.outputs[3].text], ['success', [text], ['1.0000']], `values and nodes: ${v}`);
+    if (v < 0.5) continue;
+    check(r.ran.includes('1.0.0.mix') && r.ran.includes('1.0.0.mask'), `nodes by their parent: ${r.ran}`);
+    const shown = w.got.filter((m) => m.type === 'executing' && m.data.node?.startsWith('1.0')).map((m) => m.data.display_node);
+    equal([shown.length, ...new Set(shown)], [4, '1'], 'shown under their parent');
+    const state = w.got.filter((m) => m.type === 'progress_state').at(-1).data.nodes['1.0.0.mix'];
+    equal([state.display_node_id, state.parent_node_id, state.real_node_id, state.state], ['1', '1', '1', 'finished'], 'in the progress, too');
+  }
+  const r = await run(graph(0.5));
+  equal([r.ran, r.cached], [[], ['1', '2', '3']], 'all of it is kept');
+  await run({ 1: show('2'), 2: image('WHITE', { width: 7 }) }); // nothing of it is kept
+  const both = await run({ 1: node('TestMakeListNode', { value1: 0.5, value2: 0.05, value3: 0.6 }), 2: node('TestMixedExpansionReturns', { input1: ['1', 0] }), 3: show('2') });
+  equal(both.outputs[3].text, ['0.3000', '0.1000', '0.3000'], 'once for each element, in order');
+  check(both.ran.includes('2.0.0.mix') && both.ran.includes('2.2.0.mix') && !both.ran.includes('2.1.0.mix'), 'by the number of the call');
+  const kept = await run({ 1: node('TestMakeListNode', { value1: 0.5, value2: 0.15, value3: 0.6 }), 2: node('TestMixedExpansionReturns', { input1: ['1', 0] }), 3: show('2') });
+  equal([kept.outputs[3].text, kept.ran], [['0.3000', '0.2000', '0.3000'], ['1', '2', '3']], 'what it expands into is kept as well');
+  const cycle = await run({ 1: image('BLACK'), 2: image('WHITE'), 3: node('TestDynamicDependencyCycle', { input1: ['1', 0], input2: ['2', 0] }), 4: show('3'), 5: show('1') });
+  equal([cycle.status, cycle.errors[0].node_id, cycle.errors[0].node_type], ['error', '3', 'TestDynamicDependencyCycle'], 'a cycle');
+  check(/cycle/.test(cycle.errors[0].exception_message), cycle.errors[0].exception_message);
+}
+
+async function loops() {
+  // Four rounds of: mean of what there is and white.
+  const graph = (remaining, body) => ({ 1: image('BLACK'), 2: image('WHITE'), open: node('TestForLoopOpen', { remaining, initial_value1: ['1', 0] }),
+    mean: node('TestVariadicAverage', { input1: ['open', 2], input2: [body, 0] }), close: node('TestForLoopClose', { flow_control: ['open', 0], initial_value1: ['mean', 0] }), 9: show('close') });
+  let r = await run(graph(4, '2'));
+  equal([r.status, r.outputs[9].text], ['success', ['0.9375']], 'four rounds');
+  const means = w.got.filter((m) => m.type === 'executing' && m.data.display_node === 'mean');
+  equal(means.length, 4, 'each round is shown at the nodes of the prompt');
+  r = await run(graph(4, '2'));
+  equal(r.ran, [], 'kept');
+  r = await run(graph(6, '2'));
+  equal(r.outputs[9].text, ['0.9844'], 'six rounds');
+  r = await run({ ...graph(30, '2'), 9: node('PreviewImage', { images: ['close', 0] }) });
+  equal([r.status, r.outputs[9].images.length], ['success', 1], 'thirty');
+  const fails = await run({ ...graph(3, 'bad'), bad: node('TestSyncError', { value: ['open', 2] }) });
+  equal([fails.status, fails.errors[0].node_id], ['error', 'bad'], 'a failure in the first round');
+  // An outer loop of three around an inner loop of two: six halvings.
+  r = await run({ 1: image('BLACK', { width: 9 }), 2: image('WHITE', { width: 9 }), o: node('TestForLoopOpen', { remaining: 3, initial_value1: ['1', 0] }),
+    i: node('TestForLoopOpen', { remaining: 2, initial_value1: ['o', 2] }), m: node('TestVariadicAverage', { input1: ['i', 2], input2: ['2', 0] }),
+    ic: node('TestForLoopClose', { flow_control: ['i', 0], initial_value1: ['m', 0] }), oc: node('TestForLoopClose', { flow_control: ['o', 0], initial_value1: ['ic', 0] }), 9: show('oc') });
+  equal([r.status, r.outputs[9]?.text], ['success', ['0.9844']], 'a loop in a loop');
+  // While: double until it is more than 100.
+  r = await run({ o: node('TestWhileLoopOpen', { condition: true, initial_value0: 3 }), d: node('TestIntMathOperation', { a: ['o', 1], b: 2, operation: 'multiply' }),
+    c: node('TestIntConditions', { a: ['d', 0], b: 100, operation: '<' }), e: node('TestWhileLoopClose', { flow_control: ['o', 0], condition: ['c', 0], initial_value0: ['d', 0] }),
+    s: node('StubConstantImage', { value: 1, height: ['e', 0], width: 8, batch_size: 1 }), 9: node('PreviewImage', { images: ['s', 0] }) });
+  equal([r.status, r.outputs[9].images.length], ['success', 1], 'a while loop');
+}
+
+async function together() {
+  const slow = Number(process.env.GRAFT_SLOW ?? 1);
+  let began = Date.now();
+  const graph = (width) => ({ 1: image('BLACK', { width }), 2: image('WHITE', { width }), 3: node('TestParallelSleep', { image1: ['1', 0], image2: ['2', 0], image3: ['1', 0],
+    sleep1: 0.5, sleep2: 0.5, sleep3: 0.5 }), 4: show('3') });
+  let r = await run(graph(8));
+  equal([r.status, r.outputs[4].text], ['success', ['0.3333']], 'three sleep and are joined');
+  check(Date.now() - began < 1200 * slow, `at once: ${Date.now() - began} ms`);
+  const steps = new Set(w.got.filter((m) => m.type === 'progress').map((m) => m.data.node));
+  equal(sorted(steps), ['3.0.0.sleep1', '3.0.0.sleep2', '3.0.0.sleep3'], 'each shows its own progress');
+  began = Date.now();
+  r = await run({ 1: image('BLACK'), 2: node('TestDynamicAsyncGeneration', { image1: ['1', 0], image2: ['1', 0], num_async_nodes: 8, sleep_duration: 0.3 }), 3: show('2') });
+  equal([r.status, Date.now() - began < 1500 * slow], ['success', true], 'eight, made by one that runs beside others itself');
+  // One fails, the other is ended; a failed prompt leaves nothing behind.
+  began = Date.now();
+  r = await run({ 1: image('BLACK'), 2: node('TestAsyncError', { value: ['1', 0], error_after: 0.1 }), 3: node('TestSleep', { value: ['1', 0], seconds: 30 }), 4: show('2'), 5: show('3'), 6: show('1') });
+  equal([r.status, r.errors[0].node_id, Object.keys(r.outputs)], ['error', '2', ['6']], 'one of them fails');
+  check(Date.now() - began < 5000 * slow, 'and nobody waits for the other');
+  r = await run({ 1: image('BLACK'), 2: node('TestAsyncTimeout', { value: ['1', 0], timeout: 0.05, operation_time: 0.5 }), 3: show('2') });
+  equal(r.errors[0].exception_message, 'Operation timed out after 0.05 seconds\n', 'a time-out');
+  r = await run({ 1: node('TestAsyncValidation', { value: 12, threshold: 10 }), 2: show('1') });
+  equal(r.refused.node_errors['1'].errors[0].details, 'value - Value 12 exceeds 10', 'checked before it runs');
+  r = await run({ 1: image('BLACK'), 2: node('TestAsyncLazyCheck', { input1: ['1', 0], input2: ['3', 0], condition: true }), 3: node('TestSyncError', { value: ['1', 0] }), 4: show('2') });
+  equal([r.status, r.outputs[4].text], ['success', ['1.0000']], 'lazy inputs');
+  // An interrupt ends all of them.
+  w.got.length = 0;
+  const id = (await post(s, '/prompt', { client_id: 'one', prompt: { 1: image('BLACK', { width: 10 }), 2: node('TestSleep', { value: ['1', 0], seconds: 30 }),
+    3: node('TestSleep', { value: ['1', 0], seconds: 31 }), 4: show('2'), 5: show('3') } })).json().prompt_id;
+  await w.until((m) => m.type === 'progress' && m.data.node === '3');
+  await post(s, '/interrupt', { prompt_id: id });
+  check(await w.finished(id), 'interrupted');
+  equal((await get(s, `/history/${id}`)).json()[id].status.messages.at(-1)[0], 'execution_interrupted', 'and said so');
+}
+
+for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, together, rest]) await test();
 w.close();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });
