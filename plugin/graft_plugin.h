@@ -161,16 +161,16 @@ typedef struct graft_dynamic_api {
 
 /* A GRAFT_NODE_EXPANDS node may give, in place of values, the nodes that make them: a part of a
  * prompt, which is checked, run and cached like the rest, before anything that waits for the node.
- * Parts may expand in turn, so a loop is a node that expands into its body and itself. What the node
- * gives may depend on its inputs and on what lies upstream of it only. */
+ * Parts may expand in turn, so a loop is a node that expands into its body and itself. What the
+ * node gives may depend on its inputs and on what lies upstream of it only. */
 #define GRAFT_EXPAND_ID "graft.expand/1"
 typedef struct graft_expand_api {
     /* [any] At most once in an execute(), which then returns GRAFT_OK. `prompt`: the API form, as
      * JSON. Its ids are local: the host makes "PARENT.CALL.0.ID" of them, and a link to an id
-     * that the part lacks leads to a node of the present prompt. A node may have
-     * "override_display_id": the id of the present prompt's node under which clients show it, if
-     * not the parent. `results`: a JSON array with one entry for each output, ["id", slot], or null
-     * where `out` has the value. GRAFT_E_FORMAT: not such texts, which fails the node. */
+     * that the part lacks leads to a node of the prompt that runs, or may still run. A node may
+     * have "override_display_id": the id of the present prompt's node under which clients show it,
+     * if not the parent. `results`: a JSON array with one entry for each output, ["id", slot], or
+     * null where `out` has the value. GRAFT_E_FORMAT: not such texts, which fails the node. */
     graft_status (*expand)(graft_job *j, const char *prompt, const char *results);
     /* [any] A node of what runs, also one that came by expansion, as JSON: {"class_type",
      * "inputs", …}. Borrowed for the job; NULL when there is none with this id. */
@@ -253,7 +253,7 @@ enum { /* graft_node.flags */
        GRAFT_NODE_NOT_IDEMPOTENT = 8, /* equal inputs may give another result: never cached */
        GRAFT_NODE_DYNAMIC = 16, /* takes inputs that it does not declare: see "graft.dynamic/1" */
        GRAFT_NODE_EXPANDS = 32, /* may give nodes in place of values: see "graft.expand/1" */
-       GRAFT_NODE_ASYNC = 64    /* mostly waits: may run beside other nodes, in a thread of its own */
+       GRAFT_NODE_ASYNC = 64 /* mostly waits: may run beside other nodes, in a thread of its own */
 };
 typedef struct graft_node {
     uint32_t size, flags;

@@ -14,6 +14,15 @@ static const char api[] =
     "'7':{'class_type':'TestSwitch','inputs':{'on':true,'on_true':['4',0],'on_false':['5',0]}},"
     "'8':{'class_type':'TestShow','inputs':{'any':['7',0]}},"
     "'9':{'class_type':'TestSave','inputs':{'text':['5',0],'filename_prefix':'a/b'}}}";
+static const char expanding[] =
+    "{'1':{'class_type':'TestRange','inputs':{'n':3}},"
+    "'2':{'class_type':'TestCountdown','inputs':{'n':['1',0]}},"
+    "'3':{'class_type':'TestWait','inputs':{'steps':['2',0]}},"
+    "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
+    "'5':{'class_type':'TestExpand','inputs':{'part':'{`o`:{`class_type`:`TestShow`,`inputs`:"
+    "{`any`:[`t`,0]}},`t`:{`class_type`:`TestLook`,`inputs`:{`text`:`1`,`raw`:[`2`,0]}}}',"
+    "'results':'[[`t`,0],null]'}},"
+    "'6':{'class_type':'TestShow','inputs':{'any':['5',0]}}}";
 static const char faulty[] =
     "{'1':{'class_type':'TestInt','inputs':{'value':'abc'}},"
     "'2':{'class_type':'TestSeed','inputs':{'seed':-1,'mode':'q','strength':4}},"
@@ -125,6 +134,11 @@ static void running_with_cache(void)
 {
     fail_everywhere(api, true, false);
 }
+static void expanding_nodes(void)
+{
+    fail_everywhere(expanding, false, false);
+    fail_everywhere(expanding, true, false);
+}
 static void reporting(void)
 {
     fail_everywhere(faulty, false, true);
@@ -166,6 +180,7 @@ int main(void)
     CHECK(system("mkdir input") == 0);
     RUN(running);
     RUN(running_with_cache);
+    RUN(expanding_nodes);
     RUN(reporting);
     RUN(converting);
     RUN(describing);

@@ -13,6 +13,7 @@ static const graft_ui_api *ui_api;
 static const graft_phase_api *phase_api;
 static const graft_prompt_api *prompt_api;
 static const graft_folders_api *folders_api;
+static const graft_expand_api *expand_api;
 static _Atomic int64_t counts[3]; /* live things, live instances, calls of TestCount */
 
 /* ---- a value */
@@ -318,6 +319,51 @@ static graft_status run_save(void *self, graft_job *j, const graft_arg *in, graf
     return GRAFT_OK;
 }
 
+/* ---- expansion */
+
+/* Expands into what its inputs say, JSON with ` in place of ". Empty text: gives 1 and 2. */
+static graft_status run_expand(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    char text[2][2000];
+    (void)self;
+    give_int(&out[0], 1);
+    give_int(&out[1], 2);
+    if (!*in[0].u.s) return GRAFT_OK;
+    for (int i = 0; i < 2; i++) {
+        snprintf(text[i], sizeof text[i], "%s", in[i].u.s);
+        for (char *p = text[i]; *p; p++)
+            if (*p == '`') *p = '"';
+    }
+    expand_api->expand(j, text[0], text[1]);
+    if (in[2].u.i) expand_api->expand(j, text[0], text[1]);
+    return GRAFT_OK;
+}
+/* n + (n - 1) + … + 1, each by a node of its own; the numbers n may come as a list. */
+static graft_status run_countdown(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    char text[400];
+    (void)self;
+    if (!in[0].u.i) {
+        give_int(out, 0);
+        return GRAFT_OK;
+    }
+    snprintf(text, sizeof text,
+             "{\"down\":{\"class_type\":\"TestCountdown\",\"inputs\":{\"n\":%lld}},"
+             "\"sum\":{\"class_type\":\"TestAdd\",\"inputs\":{\"a\":[\"down\",0],\"b\":%lld}}}",
+             (long long)in[0].u.i - 1, (long long)in[0].u.i);
+    return expand_api->expand(j, text, "[[\"sum\",0]]");
+}
+/* What another node of the prompt is, and the link of its own input as it stands. */
+static graft_status run_look(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    const char *node = expand_api->node(j, in[0].u.s);
+    snprintf(self, 64, "%.40s %s", node ? strstr(node, "Test") : "none", in[1].u.s);
+    for (char *p = self; *p; p++)
+        if (*p == '"') *p = '^';
+    give_text(out, self);
+    return GRAFT_OK;
+}
+
 /* ---- records */
 #define IN(var, nm, ty, ...)                                                                       \
     static const graft_input var = {                                                               \
@@ -347,6 +393,10 @@ IN(in_n, "n", "INT", .kind = GRAFT_INT, .min = 0, .max = 1000);
 IN(in_all, "values", "INT", .kind = GRAFT_INT, .flags = GRAFT_INPUT_LIST | GRAFT_INPUT_SOCKET);
 IN(in_file, "file", "COMBO", .kind = GRAFT_CHOICE, .flags = GRAFT_INPUT_IMAGE_UPLOAD);
 IN(in_prefix, "filename_prefix", "STRING", .kind = GRAFT_STRING, .initial.s = "test");
+IN(in_part, "part", "STRING", .kind = GRAFT_STRING, .initial.s = "");
+IN(in_results, "results", "STRING", .kind = GRAFT_STRING, .initial.s = "[]");
+IN(in_twice, "twice", "BOOLEAN", .kind = GRAFT_BOOL, .flags = GRAFT_INPUT_OPTIONAL);
+IN(in_raw, "raw", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_RAW_LINK);
 OUT(out_int, "INT", 0);
 OUT(out_ints, "INT", GRAFT_OUTPUT_LIST);
 OUT(out_text, "STRING", 0);
@@ -369,12 +419,14 @@ static const graft_node *node(uint32_t i)
  *const ins_n[] = {&in_n, NULL}, *const ins_thing[] = {&in_thing, NULL},
  *const ins_code[] = {&in_code, NULL}, *const ins_steps[] = {&in_steps, NULL},
  *const ins_all[] = {&in_all, NULL}, *const ins_switch[] = {&in_on, &in_true, &in_false, NULL},
- *const ins_file[] = {&in_file, NULL}, *const ins_save[] = {&in_text, &in_prefix, NULL};
-    static const graft_output
-        *const o_int[] = {&out_int, NULL},
-               *const o_ints[] = {&out_ints, NULL}, *const o_text[] = {&out_text, NULL},
-               *const o_thing[] = {&out_thing, NULL}, *const o_any[] = {&out_any, NULL},
-               *const o_two[] = {&out_int, &out_int, NULL};
+ *const ins_file[] = {&in_file, NULL}, *const ins_save[] = {&in_text, &in_prefix, NULL},
+ *const ins_expand[] = {&in_part, &in_results, &in_twice, NULL},
+ *const ins_look[] = {&in_text, &in_raw, NULL};
+    static const graft_output *const
+        o_int[] = {&out_int, NULL},
+        *const o_ints[] = {&out_ints, NULL}, *const o_text[] = {&out_text, NULL},
+        *const o_thing[] = {&out_thing, NULL}, *const o_any[] = {&out_any, NULL},
+        *const o_two[] = {&out_int, &out_int, NULL}, *const o_anys[] = {&out_any, &out_any, NULL};
     static const graft_node nodes[] = {
         NODE("TestInt", 0, ins_int, o_int, run_int, NULL),
         NODE("TestAdd", 0, ins_add, o_int, run_add, NULL),
@@ -390,6 +442,11 @@ static const graft_node *node(uint32_t i)
         NODE("TestSum", 0, ins_all, o_int, run_sum, NULL),
         NODE("TestSwitch", 0, ins_switch, o_any, run_switch, switch_query),
         NODE("TestFile", 0, ins_file, o_text, run_file, file_query),
+        NODE("TestWait", GRAFT_NODE_ASYNC, ins_steps, o_int, run_sleep, NULL),
+        NODE("TestExpand", GRAFT_NODE_EXPANDS, ins_expand, o_anys, run_expand, NULL),
+        NODE("TestMisexpand", 0, ins_expand, o_anys, run_expand, NULL),
+        NODE("TestCountdown", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
+        NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };
     return i < sizeof nodes / sizeof *nodes ? &nodes[i] : NULL;
@@ -404,8 +461,10 @@ static graft_status init(const graft_host *h, const char *dir)
     phase_api = h->query(h, GRAFT_PHASE_ID);
     prompt_api = h->query(h, GRAFT_PROMPT_ID);
     folders_api = h->query(h, GRAFT_FOLDERS_ID);
-    return job_api && ui_api && phase_api && prompt_api && folders_api ? GRAFT_OK
-                                                                       : GRAFT_E_UNSUPPORTED;
+    expand_api = h->query(h, GRAFT_EXPAND_ID);
+    return job_api && ui_api && phase_api && prompt_api && folders_api && expand_api
+               ? GRAFT_OK
+               : GRAFT_E_UNSUPPORTED;
 }
 static void deinit(void) {}
 static const void *query(const char *id)

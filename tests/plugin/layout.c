@@ -52,6 +52,8 @@ static char *values_and_host(void)
     MEMBER(graft_ui_api, add);
     RECORD(graft_dynamic_api);
     MEMBER(graft_dynamic_api, count), MEMBER(graft_dynamic_api, name);
+    RECORD(graft_expand_api);
+    MEMBER(graft_expand_api, expand), MEMBER(graft_expand_api, node);
     RECORD(graft_block_api);
     MEMBER(graft_block_api, message);
     return graft_str_take(&s);
@@ -111,6 +113,9 @@ static void numbers_are_fixed(void)
     CHECK_INT(GRAFT_NONE, 0);
     CHECK_INT(GRAFT_OBJECT, 6);
     CHECK_INT(GRAFT_INPUT_LIST, 2048);
+    CHECK_INT(GRAFT_INPUT_RAW_LINK, 4096);
+    CHECK_INT(GRAFT_NODE_EXPANDS, 32);
+    CHECK_INT(GRAFT_NODE_ASYNC, 64);
     CHECK_INT(GRAFT_NODE_NOT_IDEMPOTENT, 8);
     CHECK_INT(GRAFT_E_ARG, -1);
     CHECK_INT(GRAFT_E_LIMIT, -10);
