@@ -134,7 +134,7 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     t->protocol[0] = (struct lws_protocols){.name = "http",
                                             .callback = on_event,
                                             .per_session_data_size = sizeof(graft_conn),
-                                            .rx_buffer_size = GRAFT_WS_RX};
+                                            .rx_buffer_size = GRAFT_INBOX_MAX};
     atomic_init(&t->stop, 0);
     raise_file_limit();
     lws_set_log_level(0, silent);

@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "host/serve/inbox.h"
 #include "host/serve/transport.h"
 
-#define GRAFT_WS_RX       16384                /* longest message that is read */
 #define GRAFT_WS_BACKLOG  ((size_t)64 << 20)   /* bytes that wait for one slow client */
 #define GRAFT_CONN_BODIES ((int64_t)768 << 20) /* bytes of all bodies that are being received */
 
@@ -26,9 +26,8 @@ typedef struct graft_ws {
     char id[GRAFT_QUEUE_ID];
     graft_ws_item *first, **last;
     size_t waiting; /* bytes */
-    bool rich, logs, doomed, spoke;
-    char *text; /* a message that comes in pieces */
-    size_t text_size;
+    bool logs, doomed;
+    graft_inbox inbox;
 } graft_ws;
 
 /* What waits for clients without a socket, oldest first; bounded by time, count and bytes. */

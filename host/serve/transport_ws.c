@@ -106,7 +106,7 @@ int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
 
 static size_t size_of(const graft_ws *w, const graft_hub_message *m)
 {
-    return w->rich && m->rich ? m->rich_size : m->plain_size;
+    return w->inbox.rich && m->rich ? m->rich_size : m->plain_size;
 }
 
 void graft_ws__queue(graft_ws *w, graft_hub_message *m)
@@ -145,7 +145,7 @@ int graft_ws__write(graft_ws *w, struct lws *wsi)
     while (w->first && !w->doomed) {
         graft_hub_message *m = w->first->message;
         size_t n = size_of(w, m);
-        uint8_t *data = w->rich && m->rich ? m->rich : m->plain;
+        uint8_t *data = w->inbox.rich && m->rich ? m->rich : m->plain;
         int sent = lws_write(wsi, data + GRAFT_HUB_HEADROOM, n,
                              m->binary ? LWS_WRITE_BINARY : LWS_WRITE_TEXT);
         if (sent < (int)n) return -1;
@@ -170,48 +170,32 @@ void graft_ws__close(graft_transport *t, graft_conn *c)
             break;
         }
     while (w->first) pop(w);
-    graft_free(w->text);
+    graft_inbox_finish(&w->inbox);
     graft_free(w);
     c->ws = NULL;
-}
-
-static void on_message(graft_transport *t, graft_ws *w, const char *text, size_t n)
-{
-    cJSON *json = NULL;
-    bool first = !w->spoke;
-    w->spoke = true;
-    if (!first || graft_json_parse(text, n, "a message", &json, NULL)) return;
-    if (strcmp(graft_json_str(json, "type", ""), "feature_flags") == 0) {
-        graft_str s = GRAFT_STR_INIT;
-        w->rich =
-            cJSON_IsTrue(graft_tree_get(graft_tree_get(json, "data"), "supports_preview_metadata"));
-        graft_str_puts(&s, "{\"type\":\"feature_flags\",\"data\":");
-        graft_serve_features(t->serve, &s);
-        graft_str_puts(&s, "}");
-        send_own(w, &s);
-    }
-    cJSON_Delete(json);
 }
 
 int graft_ws__receive(graft_transport *t, graft_ws *w, const void *data, size_t n)
 {
     if (!w) return -1;
     bool last = lws_is_final_fragment(w->wsi) && !lws_remaining_packet_payload(w->wsi);
-    if (w->text_size + n > GRAFT_WS_RX) {
+    graft_str s = GRAFT_STR_INIT;
+    switch (graft_inbox_take(&w->inbox, data, n, last, lws_frame_is_binary(w->wsi))) {
+    case GRAFT_INBOX_OK:
+        return 0;
+    case GRAFT_INBOX_FEATURES:
+        graft_str_puts(&s, "{\"type\":\"feature_flags\",\"data\":");
+        graft_serve_features(t->serve, &s);
+        graft_str_puts(&s, "}");
+        send_own(w, &s);
+        return 0;
+    case GRAFT_INBOX_TOO_LONG:
         lws_close_reason(w->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
         return -1;
+    case GRAFT_INBOX_NOMEM:
+        break;
     }
-    char *text = graft_realloc(w->text, w->text_size + n + 1, 1);
-    if (!text) return -1;
-    w->text = text;
-    if (n) memcpy(text + w->text_size, data, n);
-    w->text_size += n;
-    if (!last) return 0;
-    if (!lws_frame_is_binary(w->wsi)) on_message(t, w, text, w->text_size);
-    graft_free(w->text);
-    w->text = NULL;
-    w->text_size = 0;
-    return 0;
+    return -1;
 }
 
 void graft_ws__subscribe(void *ctx, const char *client, bool on)

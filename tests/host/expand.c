@@ -53,7 +53,7 @@ static void of_lists(void)
 {
     with_cache();
     const char *text = "{'1':{'class_type':'TestRange','inputs':{'n':4}},"
-                       "'2':{'class_type':'TestCountdown','inputs':{'n':['1',0]}},"
+                       "'2':{'class_type':'TestDescend','inputs':{'n':['1',0]}},"
                        "'3':{'class_type':'TestSum','inputs':{'values':['2',0]}},"
                        "'4':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
                        "'5':{'class_type':'TestShow','inputs':{'any':['3',0]}}}";
@@ -75,7 +75,7 @@ static void deep(void)
             with_cache();
         else
             without_cache();
-        EXPECT("{'1':{'class_type':'TestCountdown','inputs':{'n':300}},"
+        EXPECT("{'1':{'class_type':'TestDescend','inputs':{'n':300}},"
                "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
                "{'2':{'text':['45150']}}");
         close_executor();
@@ -84,7 +84,7 @@ static void deep(void)
     without_cache();
     failing("{'1':{'class_type':'TestRange','inputs':{'n':100}},"
             "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':50}},"
-            "'3':{'class_type':'TestCountdown','inputs':{'n':['2',0]}},"
+            "'3':{'class_type':'TestDescend','inputs':{'n':['2',0]}},"
             "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}",
             GRAFT_E_LIMIT, NULL, __LINE__);
     close_executor();
@@ -93,7 +93,7 @@ static void deep(void)
 /* The nodes of an expansion are kept as long as the node that made them, also when it is not. */
 static void kept(void)
 {
-    const char *text = "{'1':{'class_type':'TestCountdown','inputs':{'n':%d}},"
+    const char *text = "{'1':{'class_type':'TestDescend','inputs':{'n':%d}},"
                        "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
     char filled[200];
     with_cache();
@@ -157,8 +157,8 @@ static void faults(void)
     failing(ONE("TestExpand", "{", "[null,null]"), GRAFT_E_FORMAT,
             "node 1 (TestExpand): the expansion: line 1, column 2: the text ends too early",
             __LINE__);
-    failing(ONE("TestMisexpand", "{}", "[null,null]"), GRAFT_E_INTERNAL,
-            "node 1 (TestMisexpand): the node expands, but is not said to", __LINE__);
+    failing(ONE("TestUnsaid", "{}", "[null,null]"), GRAFT_E_INTERNAL,
+            "node 1 (TestUnsaid): the node expands, but is not said to", __LINE__);
     failing("{'1':{'class_type':'TestExpand','inputs':{'part':'{}','results':'[null,null]',"
             "'twice':true}},'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
             GRAFT_E_INTERNAL, "node 1 (TestExpand): the node expands twice in one call", __LINE__);

@@ -16,8 +16,8 @@ static const char api[] =
     "'9':{'class_type':'TestSave','inputs':{'text':['5',0],'filename_prefix':'a/b'}}}";
 static const char expanding[] =
     "{'1':{'class_type':'TestRange','inputs':{'n':3}},"
-    "'2':{'class_type':'TestCountdown','inputs':{'n':['1',0]}},"
-    "'3':{'class_type':'TestWait','inputs':{'steps':['2',0]}},"
+    "'2':{'class_type':'TestDescend','inputs':{'n':['1',0]}},"
+    "'3':{'class_type':'TestLater','inputs':{'a':['2',0],'b':1}},"
     "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
     "'5':{'class_type':'TestExpand','inputs':{'part':'{`o`:{`class_type`:`TestShow`,`inputs`:"
     "{`any`:[`t`,0]}},`t`:{`class_type`:`TestLook`,`inputs`:{`text`:`1`,`raw`:[`2`,0]}}}',"

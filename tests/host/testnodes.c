@@ -348,7 +348,7 @@ static graft_status run_countdown(void *self, graft_job *j, const graft_arg *in,
         return GRAFT_OK;
     }
     snprintf(text, sizeof text,
-             "{\"down\":{\"class_type\":\"TestCountdown\",\"inputs\":{\"n\":%lld}},"
+             "{\"down\":{\"class_type\":\"TestDescend\",\"inputs\":{\"n\":%lld}},"
              "\"sum\":{\"class_type\":\"TestAdd\",\"inputs\":{\"a\":[\"down\",0],\"b\":%lld}}}",
              (long long)in[0].u.i - 1, (long long)in[0].u.i);
     return expand_api->expand(j, text, "[[\"sum\",0]]");
@@ -442,10 +442,11 @@ static const graft_node *node(uint32_t i)
         NODE("TestSum", 0, ins_all, o_int, run_sum, NULL),
         NODE("TestSwitch", 0, ins_switch, o_any, run_switch, switch_query),
         NODE("TestFile", 0, ins_file, o_text, run_file, file_query),
+        NODE("TestLater", GRAFT_NODE_ASYNC, ins_add, o_int, run_add, NULL),
         NODE("TestWait", GRAFT_NODE_ASYNC, ins_steps, o_int, run_sleep, NULL),
         NODE("TestExpand", GRAFT_NODE_EXPANDS, ins_expand, o_anys, run_expand, NULL),
-        NODE("TestMisexpand", 0, ins_expand, o_anys, run_expand, NULL),
-        NODE("TestCountdown", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
+        NODE("TestUnsaid", 0, ins_expand, o_anys, run_expand, NULL),
+        NODE("TestDescend", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };

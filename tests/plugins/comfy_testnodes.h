@@ -1,8 +1,8 @@
 /* Nodes by the names that ComfyUI's execution tests look for, so that those tests, in a user's own
  * checkout, and ours can be pointed at `graft serve`. A file for each theme; comfy_testnodes.c has
  * the plugin, comfy_testnodes_values.c what nodes share. Never installed. */
-#ifndef COMFY_TESTNODES_H
-#define COMFY_TESTNODES_H
+#ifndef GRAFT_TESTS_PLUGINS_COMFY_TESTNODES_H
+#define GRAFT_TESTS_PLUGINS_COMFY_TESTNODES_H
 #include <stdatomic.h>
 #include <stddef.h>
 
