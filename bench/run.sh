@@ -19,4 +19,7 @@ else
 fi
 "$build/bin/graft-bench-swap" --json "$build/bench.json" "$model"
 OMP_WAIT_POLICY=passive "$build/bin/graft-bench-quant" --json "$build/bench.json" "$model"
+if command -v node > /dev/null && [ -x "$build/bin/graft" ]; then
+    node "$(dirname "$0")/serve.mjs" "$build"
+fi
 echo "figures: $build/bench.json"
