@@ -1,5 +1,3 @@
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "tests/host/listener.h"
@@ -166,13 +164,6 @@ static void fingerprints(void)
     check_text("input/f.txt", "two");
     EXPECT(text, "{'2':{'text':['two']}}");
     close_executor();
-}
-
-static void *set_cancel(void *arg)
-{
-    usleep(30000);
-    atomic_store(&cancel, 1);
-    return arg;
 }
 
 static void cancelling(void)

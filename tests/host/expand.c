@@ -1,5 +1,3 @@
-#include <pthread.h>
-
 #include "host/call.h"
 #include "tests/host/listener.h"
 
@@ -241,12 +239,6 @@ static void one_fails(void)
     close_executor();
 }
 
-static void *set_cancel(void *arg)
-{
-    usleep(30000);
-    atomic_store(&cancel, 1);
-    return arg;
-}
 static void interrupted(void)
 {
     graft_err e = GRAFT_ERR_INIT;

@@ -1,6 +1,7 @@
 /* Runs prompts and writes down what happened, as text. */
 #ifndef GRAFT_TESTS_HOST_LISTENER_H
 #define GRAFT_TESTS_HOST_LISTENER_H
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "host/executor.h"
@@ -109,5 +110,12 @@ static void close_executor(void)
     graft_executor_destroy(executor);
     CHECK_INT(count_of(0), 0); /* no value */
     CHECK_INT(count_of(1), 0); /* no instance */
+}
+/* A thread that cancels the run after a while. */
+static void *set_cancel(void *arg)
+{
+    usleep(30000);
+    atomic_store(&cancel, 1);
+    return arg;
 }
 #endif
