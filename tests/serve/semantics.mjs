@@ -3,14 +3,14 @@
 // tests/plugins, joined to the real ones.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Socket, check, end, equal, folder, get, post, start } from './server.mjs';
+import { Socket, check, end, equal, folder, get, post, source, start } from './server.mjs';
 
 const dir = folder();
 const plugins = path.join(dir, 'plugins');
 fs.mkdirSync(plugins);
 for (const from of [process.env.GRAFT_PLUGINS, process.env.GRAFT_COMFY_PLUGINS])
   for (const f of fs.readdirSync(from).filter((x) => x.endsWith('.so'))) fs.symlinkSync(path.join(from, f), path.join(plugins, f));
-const s = await start({ dir, plugins, args: ['--quiet'] });
+const s = await start({ dir, plugins, models: path.join(source, 'models'), args: ['--quiet'] });
 const w = new Socket(s, '?clientId=one');
 equal(await w.opened, 101, 'handshake');
 
@@ -204,6 +204,18 @@ async function loops() {
   equal([r.status, r.outputs[9].images.length], ['success', 1], 'a while loop');
 }
 
+async function sampling() {
+  const load = node('CheckpointLoaderSimple', { ckpt_name: 'emoji-64.safetensors' });
+  const graph = (seed) => ({ 1: load, 2: node('TestSamplingInExpansion', { model: ['1', 0], clip: ['1', 1], vae: ['1', 2], seed, steps: 2, cfg: 4,
+    prompt: 'red apple', negative_prompt: '' }), 3: save('2') });
+  let r = await run(graph(2 ** 53 - 1));
+  equal([r.status, r.outputs[3]?.images.length], ['success', 1], 'a picture');
+  const steps = w.got.filter((m) => m.type === 'progress_state').at(-1).data.nodes['2.0.0.sample'];
+  equal([steps.value, steps.max, steps.display_node_id], [2, 2, '2'], 'its steps');
+  r = await run(graph(7));
+  equal([r.status, sorted(r.ran)], ['success', ['2', '2.0.0.decode', '2.0.0.sample', '3']], 'another seed: what does not depend on it is kept');
+}
+
 async function together() {
   const slow = Number(process.env.GRAFT_SLOW ?? 1);
   let began = Date.now();
@@ -238,7 +250,7 @@ async function together() {
   equal((await get(s, `/history/${id}`)).json()[id].status.messages.at(-1)[0], 'execution_interrupted', 'and said so');
 }
 
-for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, together, rest]) await test();
+for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, sampling, together, rest]) await test();
 w.close();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });
