@@ -218,19 +218,18 @@ async function sampling() {
 
 async function together() {
   const slow = Number(process.env.GRAFT_SLOW ?? 1);
-  let began = Date.now();
+  const running = (ids) => w.got.some((m) => m.type === 'progress_state' && ids.every((id) => m.data.nodes[id]?.state === 'running'));
   const graph = (width) => ({ 1: image('BLACK', { width }), 2: image('WHITE', { width }), 3: node('TestParallelSleep', { image1: ['1', 0], image2: ['2', 0], image3: ['1', 0],
     sleep1: 0.5, sleep2: 0.5, sleep3: 0.5 }), 4: show('3') });
   let r = await run(graph(8));
   equal([r.status, r.outputs[4].text], ['success', ['0.3333']], 'three sleep and are joined');
-  check(Date.now() - began < 1200 * slow, `at once: ${Date.now() - began} ms`);
+  check(running(['3.0.0.sleep1', '3.0.0.sleep2', '3.0.0.sleep3']), 'at once');
   const steps = new Set(w.got.filter((m) => m.type === 'progress').map((m) => m.data.node));
   equal(sorted(steps), ['3.0.0.sleep1', '3.0.0.sleep2', '3.0.0.sleep3'], 'each shows its own progress');
-  began = Date.now();
   r = await run({ 1: image('BLACK'), 2: node('TestDynamicAsyncGeneration', { image1: ['1', 0], image2: ['1', 0], num_async_nodes: 8, sleep_duration: 0.3 }), 3: show('2') });
-  equal([r.status, Date.now() - began < 1500 * slow], ['success', true], 'eight, made by one that runs beside others itself');
+  equal([r.status, running([1, 2, 3, 4, 5, 6, 7, 8].map((i) => `2.0.0.sleep${i}`))], ['success', true], 'eight, made by one that runs beside others itself');
   // One fails, the other is ended; a failed prompt leaves nothing behind.
-  began = Date.now();
+  const began = Date.now();
   r = await run({ 1: image('BLACK'), 2: node('TestAsyncError', { value: ['1', 0], error_after: 0.1 }), 3: node('TestSleep', { value: ['1', 0], seconds: 30 }), 4: show('2'), 5: show('3'), 6: show('1') });
   equal([r.status, r.errors[0].node_id, Object.keys(r.outputs)], ['error', '2', ['6']], 'one of them fails');
   check(Date.now() - began < 5000 * slow, 'and nobody waits for the other');
