@@ -67,6 +67,9 @@ async function lists() {
   const r = await run(graph);
   equal([r.status, r.outputs[4].text, r.outputs[5].images.length], ['success', ['0.0000', '1.0000', '0.0000'], 3], 'once for each element');
   equal(r.ran.filter((x) => x === '4').length, 1, 'as one node');
+  const rebatched = await run({ 1: image('BLACK', { batch_size: 3 }), 2: image('WHITE', { batch_size: 2 }), 3: node('TestMakeListNode', { value1: ['1', 0], value2: ['2', 0] }),
+    4: node('RebatchImages', { images: ['3', 0], batch_size: 4 }), 5: show('4'), 6: save('4') });
+  equal([rebatched.outputs[5].text, rebatched.outputs[6].images.length], [['0.2500', '1.0000'], 5], 'five pictures in fours');
   const pair = { 1: node('TestMakeListNode', { value1: 3, value2: 4, value3: 5 }), 2: node('TestMakeListNode', { value1: 10, value2: 20 }),
     3: node('TestIntMathOperation', { a: ['1', 0], b: ['2', 0], operation: 'add' }), 4: node('StubConstantImage', { value: 1, height: ['3', 0], width: 8, batch_size: 1 }), 5: save('4') };
   const q = await run(pair);
