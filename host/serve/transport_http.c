@@ -117,7 +117,7 @@ static int done(graft_conn *c, struct lws *wsi)
 /* Sends the headers, and a short body with them. */
 static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
-    uint8_t buffer[LWS_PRE + 8192 + PIECE / 2], *start = buffer + LWS_PRE, *p = start;
+    uint8_t buffer[LWS_PRE + 8192 + PIECE], *start = buffer + LWS_PRE, *p = start;
     uint8_t *end = start + 8192;
     char length[24];
     graft_http_response *r = &c->r;
@@ -139,7 +139,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (!ok || lws_finalize_http_header(wsi, &p, end)) return -1;
     bool whole = c->q.head || !r->size;
     const uint8_t *body = r->body ? r->body : r->blob ? r->blob->data : NULL;
-    if (!whole && body && r->size <= PIECE / 2) {
+    if (!whole && body && r->size <= PIECE) {
         memcpy(p, body, r->size);
         p += r->size;
         whole = true;

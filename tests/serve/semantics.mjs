@@ -14,6 +14,7 @@ const s = await start({ dir, plugins, models: path.join(source, 'models'), args:
 const w = new Socket(s, '?clientId=one');
 equal(await w.opened, 101, 'handshake');
 
+const slow = Number(process.env.GRAFT_SLOW ?? 1); // how much slower this build is, e.g. sanitizers
 const node = (class_type, inputs) => ({ class_type, inputs });
 const image = (content, more = {}) => node('StubImage', { content, height: 8, width: 8, batch_size: 1, ...more });
 const mask = (value) => node('StubMask', { value, height: 8, width: 8, batch_size: 1 });
@@ -26,7 +27,7 @@ async function run(prompt, more = {}) {
   const r = await post(s, '/prompt', { prompt, client_id: 'one', ...more });
   if (r.status !== 200) return { refused: r.json() };
   const id = r.json().prompt_id;
-  check(await w.finished(id), 'the run ends');
+  check(await w.finished(id, 10000 * slow), 'the run ends');
   const of = (type) => w.got.filter((m) => m.type === type).map((m) => m.data);
   const entry = (await get(s, `/history/${id}`)).json()[id];
   return { ran: of('executing').map((d) => d.node).filter((x) => x !== null), cached: of('execution_cached')[0].nodes.sort(),
@@ -220,7 +221,6 @@ async function sampling() {
 }
 
 async function together() {
-  const slow = Number(process.env.GRAFT_SLOW ?? 1);
   const running = (ids) => w.got.some((m) => m.type === 'progress_state' && ids.every((id) => m.data.nodes[id]?.state === 'running'));
   const graph = (width) => ({ 1: image('BLACK', { width }), 2: image('WHITE', { width }), 3: node('TestParallelSleep', { image1: ['1', 0], image2: ['2', 0], image3: ['1', 0],
     sleep1: 0.5, sleep2: 0.5, sleep3: 0.5 }), 4: show('3') });
