@@ -209,6 +209,8 @@ async function loops() {
 }
 
 async function sampling() {
+  // OpenMP's threads are not known to ThreadSanitizer, which drowns the engine in warnings.
+  if (process.env.GRAFT_SANITIZE === 'thread') return console.log('skipped: sampling, which ThreadSanitizer slows down too much');
   const load = node('CheckpointLoaderSimple', { ckpt_name: 'emoji-64.safetensors' });
   const graph = (seed) => ({ 1: load, 2: node('TestSamplingInExpansion', { model: ['1', 0], clip: ['1', 1], vae: ['1', 2], seed, steps: 2, cfg: 4,
     prompt: 'red apple', negative_prompt: '' }), 3: save('2') });
@@ -218,6 +220,7 @@ async function sampling() {
   equal([steps.value, steps.max, steps.display_node_id], [2, 2, '2'], 'its steps');
   r = await run(graph(7));
   equal([r.status, sorted(r.ran)], ['success', ['2', '2.0.0.decode', '2.0.0.sample', '3']], 'another seed: what does not depend on it is kept');
+  return undefined;
 }
 
 async function together() {
