@@ -169,15 +169,9 @@ static void fingerprints(void)
 static void cancelling(void)
 {
     graft_err e = GRAFT_ERR_INIT;
-    pthread_t thread;
     with_cache();
-    CHECK(pthread_create(&thread, NULL, set_cancel, NULL) == 0);
-    CHECK_INT(run("{'1':{'class_type':'TestSleep','inputs':{'steps':50000}},"
-                  "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
-                  NULL, &e),
-              GRAFT_E_CANCEL);
-    pthread_join(thread, NULL);
-    CHECK_STR(e.text, "interrupted");
+    cancelled_run("{'1':{'class_type':'TestSleep','inputs':{'steps':50000}},"
+                  "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
     CHECK_INT(run("{'2':{'class_type':'TestShow','inputs':{'any':1}}}", NULL, &e), GRAFT_E_CANCEL);
     CHECK(strstr(events, "run(") == NULL);
     atomic_store(&cancel, 0);

@@ -118,4 +118,14 @@ static void *set_cancel(void *arg)
     atomic_store(&cancel, 1);
     return arg;
 }
+/* Runs a prompt that never ends by itself. */
+static void cancelled_run(const char *text)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, set_cancel, NULL) == 0);
+    CHECK_INT(run(text, NULL, &e), GRAFT_E_CANCEL);
+    pthread_join(thread, NULL);
+    CHECK_STR(e.text, "interrupted");
+}
 #endif
