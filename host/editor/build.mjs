@@ -4,6 +4,7 @@ import { createRequire } from "node:module"
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
+import { gzipSync } from "node:zlib"
 
 const here = dirname(fileURLToPath(import.meta.url))
 const out = resolve(process.argv[2] ?? join(here, "dist"))
@@ -52,3 +53,8 @@ await writeFile(
   join(out, "NOTICE"),
   `The editor page contains @comfyorg/litegraph ${version} under this licence:\n\n${licence}`,
 )
+// The server sends these to whoever takes them; it does not compress files itself.
+for (const name of ["index.html", "app.js", "app.css"]) {
+  const packed = gzipSync(await readFile(join(out, name)), { level: 9 })
+  await writeFile(join(out, `${name}.gz`), packed)
+}
