@@ -26,6 +26,13 @@ export async function openBrowser({ width = 1280, height = 800, theme = "dark" }
     acceptDownloads: true,
   })
   const page = context.pages()[0] ?? (await context.newPage())
+  context.setDefaultTimeout(60_000) // a busy machine takes its time
+  // A pause ends when the page, too, has had its turn: two frames later.
+  const pause = page.waitForTimeout.bind(page)
+  page.waitForTimeout = async (ms) => {
+    await pause(ms)
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  }
   const faults = []
   page.on("pageerror", (error) => faults.push(String(error.stack ?? error)))
   return {
@@ -36,7 +43,7 @@ export async function openBrowser({ width = 1280, height = 800, theme = "dark" }
       await this.ready()
     },
     async ready() {
-      await page.waitForSelector("html[data-ready]", { timeout: 15_000 })
+      await page.waitForSelector("html[data-ready]", { timeout: 60_000 })
       await page.waitForFunction(() => graft.editor.nodes.length > 0)
       await page.waitForTimeout(250)
     },

@@ -246,7 +246,7 @@ test("several runs wait in the queue, and one of them can be taken out", async (
   await page.waitForFunction(() => document.querySelectorAll(".row").length >= 3)
   await page.getByRole("button", { name: "Remove from the queue" }).last().click()
   await page.waitForFunction(() => document.querySelectorAll(".row").length === 0, null, {
-    timeout: 30_000,
+    timeout: 60_000,
   })
   const seeds = mock.state.prompts.slice(-4).map(({ prompt }) => prompt["5"].inputs.seed)
   assert.deepEqual(seeds, [1, 2, 3, 4])
@@ -476,7 +476,7 @@ test("light and dark, and the choice is kept", async () => {
 test("a lost connection comes back by itself", async () => {
   for (const socket of mock.sockets.values()) socket.terminate()
   await page.waitForSelector(".status-server.down")
-  await page.waitForSelector(".status-server:not(.down)", { timeout: 10_000 })
+  await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
 })
 
 test("no error reached the page", () => {

@@ -135,7 +135,7 @@ test("the queue survives the server", { skip: missing }, async () => {
   await stop(server)
   const port = new URL(url).port
   ;({ child: server } = await start(["--port", port]))
-  await page.waitForSelector(".status-server:not(.down)", { timeout: 15_000 })
+  await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
   await page.locator("#tab-history").click()
   await page.locator("#tab-history").click()
   await page.locator(".history-card").first().waitFor()
