@@ -3,6 +3,7 @@
  * The ceilings (GEMM rates of the kernel library itself) are measured in the same run as what is
  * held against them, and float32 and bf16 take turns, so that a machine that changes its speed does
  * not change the ratios. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -279,6 +280,61 @@ static graft_status bind_vae(bench *b, const char *precision, graft_binding **ou
     return st;
 }
 
+/* ------------------------------------------------------------------ a step when told to */
+
+/* Fills the buffer from the file, or the file from the buffer. */
+static graft_status transfer(const char *path, bool out, void *data, size_t bytes, graft_err *e)
+{
+    FILE *f = fopen(path, out ? "wb" : "rb");
+    bool done = f && (out ? fwrite(data, 1, bytes, f) : fread(data, 1, bytes, f)) == bytes;
+    if (f && fclose(f)) done = false;
+    return done ? GRAFT_OK : graft_fail(e, GRAFT_E_IO, "%s: not %zu bytes", path, bytes);
+}
+
+static graft_status obey(bench *b, subject *s, const char *line, graft_err *e)
+{
+    const graft_exe *x = s->binding->exe;
+    char path[512];
+    size_t i;
+    double seconds = 0;
+    graft_status st = GRAFT_OK;
+    if (sscanf(line, "in %zu %511s", &i, path) == 2 && i < x->graph->n_inputs) {
+        st = transfer(path, false, s->in[i], (size_t)x->input[i].bytes, e);
+        if (!st) puts("ok");
+    } else if (sscanf(line, "out %511s", path) == 1) {
+        st = transfer(path, true, s->out[0], (size_t)x->output[0].bytes, e);
+        if (!st) puts("ok");
+    } else if (strcmp(line, "run\n") == 0) {
+        st = subject_run(b, s, false, &seconds, e);
+        if (!st) printf("%.6f\n", seconds);
+    } else if (strcmp(line, "peak\n") == 0) {
+        printf("%.1f\n", record_peak_mib());
+    } else if (strcmp(line, "sizes\n") == 0) {
+        for (i = 0; i < x->graph->n_inputs; i++) printf("%" PRId64 " ", x->input[i].bytes / 4);
+        putchar('\n');
+    } else {
+        st = graft_fail(e, GRAFT_E_ARG, "no command: %s", line);
+    }
+    fflush(stdout);
+    return st;
+}
+
+/* Answers lines of stdin until it ends; bench/peers/compare.py has the protocol. */
+static graft_status on_demand(bench *b, bind_fn *bind, graft_err *e)
+{
+    graft_binding *binding;
+    subject s;
+    char line[600];
+    graft_status st = bind(b, dtype_text[b->first], &binding, e);
+    if (st) return st;
+    st = subject_init(&s, binding, e);
+    if (!st) printf("ready graft %s, %d threads\n", GRAFT_VERSION, b->engine->backends.threads);
+    fflush(stdout);
+    while (!st && fgets(line, sizeof line, stdin)) st = obey(b, &s, line, e);
+    subject_finish(&s);
+    return st;
+}
+
 /* ------------------------------------------------------------------ whole runs */
 
 #define PICTURE_STEPS 4
@@ -382,15 +438,25 @@ static int usage(void)
 {
     fputs(
         "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--tuning off|fast|full] "
-        "[--dtype f32|bf16] [--only unet|vae|picture] [--name PREFIX] MODEL.safetensors\n",
+        "[--dtype f32|bf16] [--only unet|vae|picture] [--name PREFIX] "
+        "[--on-demand unet|vae] MODEL.safetensors\n",
         stderr);
     return 2;
+}
+
+static graft_status measure_all(bench *b, const char *only, graft_err *e)
+{
+    graft_status st = measure_peaks(b, e);
+    if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(b, "unet", bind_unet, e);
+    if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(b, "vae", bind_vae, e);
+    if (!st && (!*only || strcmp(only, "picture") == 0)) st = measure_pictures(b, e);
+    return st;
 }
 
 int main(int argc, char **argv)
 {
     bench b = {.backend = "cpu", .name = "", .repeats = 5, .end = 2};
-    const char *only = "", *tuning = "off";
+    const char *only = "", *tuning = "off", *demand = "";
     graft_err e = GRAFT_ERR_INIT;
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .log = {NULL, log_line}};
     for (int i = 1; i < argc; i++) {
@@ -413,6 +479,8 @@ int main(int argc, char **argv)
                                                      : GRAFT_TUNING_OFF;
         } else if (more && strcmp(argv[i], "--only") == 0)
             only = argv[++i];
+        else if (more && strcmp(argv[i], "--on-demand") == 0)
+            demand = argv[++i];
         else if (argv[i][0] != '-')
             b.model = argv[i];
         else
@@ -422,11 +490,9 @@ int main(int argc, char **argv)
     snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d --tuning %s %s", b.backend,
              b.repeats, tuning, strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
     graft_status st = graft_engine_create(&config, &b.engine, &e);
-    if (!st) st = measure_peaks(&b, &e);
-    if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(&b, "unet", bind_unet, &e);
-    if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(&b, "vae", bind_vae, &e);
-    if (!st && (!*only || strcmp(only, "picture") == 0)) st = measure_pictures(&b, &e);
+    if (!st && *demand) st = on_demand(&b, *demand == 'v' ? bind_vae : bind_unet, &e);
+    if (!st && !*demand) st = measure_all(&b, only, &e);
     if (st) fprintf(stderr, "graft-bench: %s\n", e.text);
     graft_engine_destroy(b.engine);
-    return st ? 1 : 0;
+    return st == GRAFT_E_UNSUPPORTED ? 3 : st ? 1 : 0;
 }
