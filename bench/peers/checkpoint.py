@@ -1,0 +1,95 @@
+"""Reads safetensors files for PyTorch and makes layers of their tensors."""
+import functools
+import json
+import struct
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+class Checkpoint:
+    """The tensors whose names begin with `prefix`. Only what is asked for is read, so that a
+    network in float32 does not need room for the file beside itself."""
+
+    def __init__(self, path, prefix):
+        self.file = open(path, "rb")
+        (size,) = struct.unpack("<Q", self.file.read(8))
+        header = json.loads(self.file.read(size))
+        self.start = 8 + size
+        # What the file says about itself where shapes cannot tell, as tests' small models do.
+        self.config = json.loads(header.get("__metadata__", {}).get("config", "{}"))
+        self.tensors = {name[len(prefix):]: t for name, t in header.items()
+                        if name.startswith(prefix)}
+
+    def shape(self, name):
+        return self.tensors[name]["shape"]
+
+    def read(self, name):
+        t = self.tensors[name]
+        first, end = t["data_offsets"]
+        self.file.seek(self.start + first)
+        data = torch.frombuffer(bytearray(self.file.read(end - first)), dtype=TYPES[t["dtype"]])
+        return data.reshape(t["shape"])
+
+
+@functools.lru_cache(None)
+def group_norm_works():
+    """Whether the processor's GroupNorm of channels last is right in bfloat16. PyTorch 1.13 sums up
+    in bfloat16, which is a quarter off for 64 x 64 pixels."""
+    x = torch.randn(1, 32, 64, 64).contiguous(memory_format=torch.channels_last)
+    exact, rounded = F.group_norm(x, 32), F.group_norm(x.bfloat16(), 32)
+    return (exact - rounded.float()).abs().max() < 0.03 * exact.abs().max()
+
+
+class GroupNorm(nn.GroupNorm):
+    def forward(self, x):
+        if x.is_cuda or x.dtype == torch.float32 or group_norm_works():
+            return super().forward(x)
+        y = F.group_norm(x.float(), self.num_groups, self.weight.float(), self.bias.float(), self.eps)
+        return y.to(x.dtype)
+
+
+class Weights:
+    """Makes layers of `dtype` from the tensors whose names begin with a prefix."""
+
+    def __init__(self, checkpoint, dtype=torch.float32, prefix=""):
+        self.checkpoint, self.dtype, self.prefix = checkpoint, dtype, prefix
+
+    def at(self, name):
+        return Weights(self.checkpoint, self.dtype, f"{self.prefix}{name}.")
+
+    def has(self, name):
+        return any(k.startswith(self.prefix + name) for k in self.checkpoint.tensors)
+
+    def shape(self, name):
+        return self.checkpoint.shape(self.prefix + name)
+
+    def make(self, kind, *sizes, **more):
+        """A layer with the file's values. It is made without memory first: random values would
+        cost more time than reading."""
+        layer = kind(*sizes, **more, device="meta")
+        for name, empty in list(layer.named_parameters()):
+            value = self.checkpoint.read(self.prefix + name).to(self.dtype).reshape(empty.shape)
+            if value.dim() == 4:
+                value = value.contiguous(memory_format=torch.channels_last)
+            setattr(layer, name, nn.Parameter(value, requires_grad=False))
+        return layer
+
+    def linear(self):
+        """Also from a convolution of one pixel, which is the same matrix."""
+        rows, columns = self.shape("weight")[:2]
+        return self.make(nn.Linear, columns, rows, bias=self.has("bias"))
+
+    def conv(self, stride=1):
+        rows, columns, side, _ = self.shape("weight")
+        return self.make(nn.Conv2d, columns, rows, side, stride, side // 2)
+
+    def group_norm(self, eps=1e-5):
+        (channels,) = self.shape("weight")
+        return self.make(GroupNorm, min(32, channels), channels, eps)
+
+    def layer_norm(self):
+        return self.make(nn.LayerNorm, *self.shape("weight"))
