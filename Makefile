@@ -10,10 +10,10 @@ JOBS ?= $(shell nproc)
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --output-on-failure --no-tests=error --timeout 900
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build all demo serve test test-dev bench fuzz tsan format clean
+.PHONY: help setup build all demo serve test test-dev bench bench-peers fuzz tsan format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need, if something is missing
 	@tools/setup.sh
@@ -61,6 +61,16 @@ tsan: setup ## the tests under ThreadSanitizer, in build/tsan
 bench: setup ## time kernels, models and whole runs; figures go to build/bench.json
 	@$(MAKE) --no-print-directory all
 	bench/run.sh $(BUILD)
+
+PEERS_MODEL ?= $(BUILD)/models/checkpoints/sd15.safetensors
+# PEERS_ARGS: further options, for example PEERS_ARGS="--rounds 15 --only f32_vs_ort".
+bench-peers: setup ## time PyTorch and ONNX Runtime beside Graft, where they are installed
+	@command -v python3 > /dev/null || { echo 'python3 is missing: apt-get install python3' >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS) --target graft-bench graft-make-model
+	@mkdir -p $(dir $(PEERS_MODEL))
+	@[ -e $(PEERS_MODEL) ] || $(BUILD)/bin/graft-make-model sd15 $(PEERS_MODEL)
+	python3 bench/peers/compare.py $(BUILD) $(PEERS_MODEL) $(PEERS_ARGS)
 
 FUZZ_SECONDS ?= 60
 fuzz: ## fuzz every parser for FUZZ_SECONDS each (clang), in build/fuzz

@@ -48,8 +48,8 @@ class GroupNorm(nn.GroupNorm):
     def forward(self, x):
         if x.is_cuda or x.dtype == torch.float32 or group_norm_works():
             return super().forward(x)
-        y = F.group_norm(x.float(), self.num_groups, self.weight.float(), self.bias.float(), self.eps)
-        return y.to(x.dtype)
+        weight, bias = self.weight.float(), self.bias.float()
+        return F.group_norm(x.float(), self.num_groups, weight, bias, self.eps).to(x.dtype)
 
 
 class Weights:

@@ -1,4 +1,4 @@
-"""The UNet of Stable Diffusion 1.x, 2.x and XL as plain PyTorch modules with the checkpoints' names."""
+"""The UNet of Stable Diffusion 1.x, 2.x and XL as PyTorch modules with the checkpoints' names."""
 import math
 
 import torch
@@ -22,7 +22,7 @@ def heads_rule(checkpoint):
 
 
 def attend(q, k, v):
-    """softmax(q k^T / sqrt(d)) v of (N,heads,tokens,d); PyTorch before 2.0 has no operator for it."""
+    """softmax(q k^T / sqrt(d)) v of (N,heads,tokens,d); PyTorch has an operator for it from 2.0."""
     if hasattr(F, "scaled_dot_product_attention"):
         return F.scaled_dot_product_attention(q, k, v)
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)

@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Graft beside PyTorch and ONNX Runtime: the same networks, weights and inputs, in the same run.
+
+    compare.py BUILD MODEL.safetensors [--rounds N] [--only FIGURE,...] [--name PREFIX]
+               [--threads N] [--tuning off|fast|full] [--pause SECONDS]
+
+Each contest loads Graft and one peer, lets them run in turn, and takes the ratio of their seconds
+round by round: a machine that changes its speed changes both. Who begins changes from round to
+round. Only two are loaded at a time, so that float32 fits into 10 GiB. Their outputs are compared:
+a contest in which they differ counts as failed. Figures go to BUILD/bench.json.
+
+A participant is a process that says "ready WHO" when it has loaded, and then answers lines:
+
+    in I FILE   takes input I, raw float32       ok
+    run         one step                         seconds
+    out FILE    writes the step's output         ok
+    peak        memory that it needed at most    MiB
+    sizes       of its inputs (Graft's only)     numbers of floats
+"""
+import argparse
+import array
+import contextlib
+import functools
+import glob
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ORT_VERSION = "1.30.0"
+UNSUPPORTED = 3  # graft-bench's exit status when the processor lacks a precision
+
+# figure, part, precision, peer
+CONTESTS = [
+    ("f32_vs_torch", "unet", "f32", "torch"),
+    ("f32_vs_ort", "unet", "f32", "ort"),
+    ("bf16_vs_torch", "unet", "bf16", "torch"),
+    ("vae_bf16_vs_torch", "vae", "bf16", "torch"),
+]
+# How far outputs may be apart, as a share of the largest value. Both sides of bf16 round.
+LIMITS = {"f32": 2e-3, "bf16": 6e-2}
+
+
+class Skipped(Exception):
+    """Why a contest cannot be held here."""
+
+
+class Failed(Exception):
+    """A participant ended too early, or they disagree."""
+
+
+class Participant:
+    def __init__(self, name, command, environment):
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env={**os.environ, **environment})
+        self.who = self.read().partition("ready ")[2]
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line.endswith("\n"):
+            status = self.process.wait()
+            raise Failed(f"{self.name} ended with status {status}", status)
+        return line.strip()
+
+    def ask(self, *words):
+        try:
+            self.process.stdin.write(" ".join(words) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # read() tells how it ended
+        return self.read()
+
+    def run(self):
+        return float(self.ask("run"))
+
+    def close(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+# ------------------------------------------------------------------ who can take part
+
+
+@functools.lru_cache(None)
+def python_with_torch():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(python) and not subprocess.run(
+                [python, "-c", "import numpy, torch"], stderr=subprocess.DEVNULL).returncode:
+            return python
+    raise Skipped("PyTorch is not installed: apt-get install python3-torch libopenblas0-openmp "
+                  "libjemalloc2")
+
+
+def torch_environment(threads):
+    """jemalloc that keeps what is freed: otherwise page faults are a large part of a step."""
+    found = [f for where in ("/usr/lib/*/", "/usr/lib64/", "/usr/lib/", "/usr/local/lib/")
+             for f in glob.glob(where + "libjemalloc.so.2")]
+    threads = {"OMP_NUM_THREADS": threads, "PYTHONPATH": HERE}
+    if not found:
+        return threads, "malloc of the system (apt-get install libjemalloc2 makes it faster)"
+    keep = "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"
+    return {**threads, "LD_PRELOAD": found[0], "MALLOC_CONF": keep}, "jemalloc"
+
+
+def start_torch(part, precision, args):
+    python = python_with_torch()
+    environment, memory = torch_environment(args.threads)
+    peer = Participant("PyTorch", [python, os.path.join(HERE, "torch_peer.py"), part, precision,
+                                   args.model], environment)
+    peer.who += ", " + memory
+    if args.rounds and precision == "f32" and "BLAS: reference" in peer.who:
+        peer.close()
+        raise Skipped("PyTorch would use the reference BLAS, which is not meant to be fast: "
+                      "apt-get install libopenblas0-openmp")
+    return peer
+
+
+def onnx_file(args):
+    """The UNet for ONNX Runtime, exported once; the tensors lie in files beside it."""
+    stem = os.path.splitext(os.path.basename(args.model))[0]
+    folder = os.path.join(args.peers, stem + "-onnx")
+    file = os.path.join(folder, "unet.onnx")
+    if not os.path.exists(file) or os.path.getmtime(file) < os.path.getmtime(args.model):
+        python = python_with_torch()
+        print(f"  exporting {file}", flush=True)
+        part = folder + ".part"
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(part)
+        subprocess.run([python, "-W", "ignore", os.path.join(HERE, "torch_peer.py"), "export",
+                        os.path.join(part, "unet.onnx"), args.model], check=True)
+        os.rename(part, folder)
+    return file
+
+
+def start_ort(part, precision, args):
+    if not shutil.which("node"):
+        raise Skipped("node is not installed: apt-get install nodejs npm")
+    package = os.path.join(args.peers, "node_modules", "onnxruntime-node", "package.json")
+    how = (f"npm install --ignore-scripts --no-save --prefix {args.peers} "
+           f"onnxruntime-node@{ORT_VERSION}")
+    if not os.path.exists(package):
+        raise Skipped(f"onnxruntime-node is not installed: {how}")
+    with open(package) as f:
+        version = json.load(f)["version"]
+    if version != ORT_VERSION:
+        raise Skipped(f"onnxruntime-node is {version}, not {ORT_VERSION}: {how}")
+    return Participant("ONNX Runtime", ["node", os.path.join(HERE, "ort_peer.mjs"), args.peers,
+                                        onnx_file(args), args.threads], {})
+
+
+def start_graft(part, precision, args):
+    command = [os.path.join(args.build, "bin", "graft-bench"), "--on-demand", part, "--dtype",
+               precision, "--tuning", args.tuning, args.model]
+    try:
+        return Participant("Graft", command, {"GRAFT_THREADS": args.threads})
+    except Failed as e:
+        if e.args[1:] == (UNSUPPORTED,):
+            raise Skipped(f"Graft does not compute in {precision} on this processor") from e
+        raise
+
+
+START = {"torch": start_torch, "ort": start_ort}
+
+
+def check_memory(precision, args):
+    """Running out of memory would end something, and not always one of ours."""
+    need = os.path.getsize(args.model) * (5 if precision == "f32" else 3) + 2**29
+    with open("/proc/meminfo") as f:
+        free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+    if free < need:
+        raise Skipped(f"needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} are free")
+
+
+# ------------------------------------------------------------------ a contest
+
+
+def give_inputs(pair, args):
+    rng = random.Random(1)
+    for i, size in enumerate(pair[0].ask("sizes").split()):
+        size = int(size)
+        values = [rng.gauss(0, 1) for _ in range(size)] if size > 1 else [500.0]  # the step
+        path = os.path.join(args.scratch, f"in{i}")
+        with open(path, "wb") as f:
+            array.array("f", values).tofile(f)
+        for p in pair:
+            p.ask("in", str(i), path)
+
+
+def output_of(p, args):
+    path = os.path.join(args.scratch, "out")
+    p.ask("out", path)
+    values = array.array("f")
+    with open(path, "rb") as f:
+        values.frombytes(f.read())
+    return values
+
+
+def difference(a, b):
+    """The largest, as a share of b's largest value; NaN counts as infinitely far."""
+    if len(a) != len(b):
+        return float("inf")
+    largest = max(abs(x) for x in b) or 1.0
+    return max(d if d == d else float("inf") for d in (abs(x - y) for x, y in zip(a, b))) / largest
+
+
+def check_outputs(pair, part, precision, references, args):
+    ours, theirs = (output_of(p, args) for p in pair)
+    apart, limit = difference(ours, theirs), LIMITS[precision]
+    print(f"  outputs differ by {apart:.2g} of the largest value (limit {limit:g})")
+    if precision == "f32":
+        references[part] = theirs
+    elif part in references:
+        print("  from the peer's float32: "
+              f"{difference(ours, references[part]):.2g} Graft, "
+              f"{difference(theirs, references[part]):.2g} {pair[1].name}")
+    if not apart <= limit:
+        raise Failed("they do not compute the same")
+
+
+def take_turns(pair, args):
+    """Seconds of each, by round."""
+    seconds = ([], [])
+    for r in range(args.rounds):
+        for i in ((0, 1), (1, 0))[r % 2]:
+            time.sleep(args.pause)  # until the other's threads have stopped waiting for work
+            seconds[i].append(pair[i].run())
+    return seconds
+
+
+def contest(figure, part, precision, peer, references, args):
+    pair = []
+    check_memory(precision, args)
+    try:
+        pair.append(START[peer](part, precision, args))
+        pair.insert(0, start_graft(part, precision, args))
+        print(f"  {pair[0].who}, tuning {args.tuning}\n  {pair[1].who}", flush=True)
+        give_inputs(pair, args)
+        for p in pair:
+            p.run()
+        check_outputs(pair, part, precision, references, args)
+        seconds = take_turns(pair, args) if args.rounds else None
+        peaks = [float(p.ask("peak")) for p in pair]
+    finally:
+        ends = [p.close() for p in pair]
+    if any(ends):
+        raise Failed(f"ended with status {ends[0]} and {ends[1]}")
+    if not seconds:
+        return {}
+    figures = {figure: ([b / a for a, b in zip(*seconds)], "times as fast")}
+    for i, side in enumerate(("graft", peer)):
+        figures[f"{figure}_{side}_s"] = (seconds[i], "s")
+        figures[f"{figure}_{side}_mib"] = ([peaks[i]], "MiB at most, the whole process")
+    if (part, precision) == ("unet", "bf16"):
+        figures["unet_rss_mib"] = ([peaks[0]], "MiB at most, the whole process")
+    return figures
+
+
+# ------------------------------------------------------------------ program
+
+
+def machine_name():
+    with open("/proc/cpuinfo") as f:
+        lines = f.read().splitlines()
+    name = next((s.partition(": ")[2] for s in lines if s.startswith("model name")),
+                "unknown processor")
+    return f"{name}, {sum(s.startswith('processor') for s in lines)} processors"
+
+
+def note(figures, args):
+    path, known = os.path.join(args.build, "bench.json"), {}
+    if os.path.exists(path):
+        with open(path) as f:
+            known = json.load(f)
+    how = f"bench/peers/compare.py --rounds {args.rounds} --threads {args.threads} " \
+          f"--tuning {args.tuning} {os.path.basename(args.model)}"
+    for name, (values, unit) in figures.items():
+        value, low, high = statistics.median(values), min(values), max(values)
+        spread = f" ({low:.4g} … {high:.4g})" if low < high else ""
+        print(f"  {args.name + name:30s} {value:10.4g} {unit}{spread}")
+        known[args.name + name] = {"value": value, "low": low, "high": high, "unit": unit,
+                                   "how": how, "machine": machine_name(),
+                                   "date": time.strftime("%Y-%m-%d", time.gmtime())}
+    with open(path + ".part", "w") as f:
+        json.dump(known, f, indent="\t", ensure_ascii=False)
+    os.replace(path + ".part", path)
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("build")
+    p.add_argument("model")
+    p.add_argument("--rounds", type=int, default=7, help="0: only compare outputs")
+    p.add_argument("--only", default="", help=", ".join(c[0] for c in CONTESTS))
+    p.add_argument("--name", default="", help="what figures' names begin with")
+    p.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
+    p.add_argument("--tuning", default="full", choices=["off", "fast", "full"])
+    p.add_argument("--pause", type=float, default=0.3)
+    args = p.parse_args()
+    args.only = args.only.split(",") if args.only else [c[0] for c in CONTESTS]
+    unknown = set(args.only) - {c[0] for c in CONTESTS}
+    if not os.path.exists(args.model):
+        p.error(f"no file {args.model}")
+    if unknown or args.rounds < 0:
+        p.error(f"no figure {', '.join(unknown)}" if unknown else "--rounds: less than 0")
+    args.peers = os.path.join(args.build, "peers")
+    return args
+
+
+def hold_contests(args):
+    references, status = {}, 0
+    for c in CONTESTS:
+        if c[0] not in args.only:
+            continue
+        print(f"{args.name}{c[0]}", flush=True)
+        try:
+            figures = contest(*c, references, args)
+            if figures:
+                note(figures, args)
+        except Skipped as e:
+            print(f"  skipped: {e}")
+        except (Failed, subprocess.CalledProcessError) as e:
+            print(f"  failed: {e.args[0] if isinstance(e, Failed) else e}")
+            status = 1
+    return status
+
+
+def main():
+    args = arguments()
+    os.makedirs(args.peers, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="graft-peers-") as args.scratch:
+        return hold_contests(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
