@@ -34,6 +34,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORT_VERSION = "1.30.0"
+BUSY = 0.05  # the share of the processors that may go to other programs
 UNSUPPORTED = 3  # graft-bench's exit status when the processor lacks a precision
 
 # figure, part, precision, peer
@@ -79,6 +80,11 @@ class Participant:
 
     def run(self):
         return float(self.ask("run"))
+
+    def processor_seconds(self):
+        with open(f"/proc/{self.process.pid}/stat") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self):
         with contextlib.suppress(BrokenPipeError):
@@ -230,13 +236,28 @@ def check_outputs(pair, part, precision, references, args):
         raise Failed("they do not compute the same")
 
 
+def busy_seconds():
+    """Of all processors, since the machine started; neither idle nor waiting for a disk."""
+    with open("/proc/stat") as f:
+        ticks = [int(v) for v in f.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def take_turns(pair, args):
-    """Seconds of each, by round."""
+    """Seconds of each, by round; says when the machine had other things to do."""
     seconds = ([], [])
+    start, busy = time.monotonic(), busy_seconds()
+    own = [p.processor_seconds() for p in pair]
     for r in range(args.rounds):
         for i in ((0, 1), (1, 0))[r % 2]:
             time.sleep(args.pause)  # until the other's threads have stopped waiting for work
             seconds[i].append(pair[i].run())
+    own = [p.processor_seconds() - before for p, before in zip(pair, own)]
+    others = (busy_seconds() - busy - sum(own)) / (time.monotonic() - start) / os.cpu_count()
+    print("  processor seconds a step:", ", ".join(
+        f"{t / args.rounds:.4g} {p.name}" for p, t in zip(pair, own)))
+    if others > BUSY:
+        print(f"  other programs took {others:.0%} of the processors: seconds and ratio say little")
     return seconds
 
 
