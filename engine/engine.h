@@ -37,6 +37,8 @@ typedef struct graft_task {
      * time. */
     bool compile_only;
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
+    /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
+    void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;
 } graft_task;
 

@@ -257,6 +257,8 @@ static void samplers_pass_arguments_on(void)
     CHECK_INT(host.total, 2);
     CHECK_INT(host.previews, 1);
     CHECK_INT(host.preview_byte, 10);
+    CHECK_INT(host.latents, 1);
+    CHECK(host.latent_value == 2.5f);
     CHECK_STR(host.log, "half way\n");
     expect("KSamplerAdvanced", edit_advanced,
            "sample seed=1 noise=0 steps=20 cfg=8 euler normal denoise=1 3-9 full=0 two=1\n",
