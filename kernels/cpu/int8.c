@@ -106,8 +106,11 @@ graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, 
     j.scale = (float *)(void *)((char *)dst + padded(md));
     graft_cpu_parallel(parts, quantize_part, &j);
     int before = graft_cpu_threads_set(d->host.threads);
-    memset(dst, 0, padded(md));
-    graft_status st = reorder(d, md, output_dim, j.level, dst);
+    graft_status st;
+    if (!graft_cpu_place_int8(d, md, output_dim, j.level, dst, &st)) {
+        memset(dst, 0, padded(md));
+        st = reorder(d, md, output_dim, j.level, dst);
+    }
     graft_cpu_threads_set(before);
     graft_cpu_free(d, j.row);
     return st;
