@@ -8,7 +8,8 @@
 
 #include "base/half.h"
 #include "base/hash.h"
-#include "kernels/cpu/primitive.h"
+#include "kernels/cpu/int4.h"
+#include "kernels/quant.h"
 
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
 {
@@ -83,10 +84,11 @@ typedef struct job {
     void *dst;
     int64_t outputs, inputs, taps; /* O, I, kh * kw */
     const int64_t *at_o, *at_i, *at_t;
-    float *tile;     /* per thread TILE_OUTPUTS rows */
-    int64_t columns; /* inputs in a tile */
-    int64_t stride;  /* of a row of the tile */
-    int32_t *sum;    /* of int8: of each output's values; or NULL */
+    float *tile;          /* per thread TILE_OUTPUTS rows */
+    int64_t columns;      /* inputs in a tile */
+    int64_t stride;       /* of a row of the tile */
+    int32_t *sum;         /* of int8: of each output's values; or NULL */
+    graft_cpu_rows4 rows; /* of int4; level NULL: the source is `src` */
 } job;
 
 /* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
@@ -114,6 +116,21 @@ DEFINE_PLACE(place_f32, float)
 DEFINE_PLACE(place_bf16, uint16_t)
 DEFINE_PLACE(place_s8, int8_t)
 
+/* n values of output o from `first` on; of int4, `first` begins a group and the row takes whole
+ * groups. */
+static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t n)
+{
+    const graft_cpu_rows4 *r = &j->rows;
+    if (!r->level) {
+        graft_cpu_to_f32(j->from, j->src, o * j->inputs * j->taps + first, row, n);
+        return;
+    }
+    int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
+    g = g * graft_quant4_groups(j->inputs * j->taps) + first / GRAFT_QUANT_GROUP;
+    for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, g++)
+        graft_quant4_unpack(r->level + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
+}
+
 static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
 {
     int64_t columns = j->inputs - i0 < j->columns ? j->inputs - i0 : j->columns;
@@ -121,7 +138,7 @@ static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64
     uint16_t *narrow = (uint16_t *)(void *)(tile + TILE_OUTPUTS * j->stride);
     for (int64_t k = 0; k < count; k++) {
         float *row = tile + k * j->stride;
-        graft_cpu_to_f32(j->from, j->src, ((o + k) * j->inputs + i0) * j->taps, row, n);
+        read_row(j, o + k, i0 * j->taps, row, n);
         if (j->md->data_type != dnnl_f32)
             graft_f32_to_bf16_array(row, narrow + k * j->stride, (size_t)n);
     }
@@ -255,6 +272,61 @@ bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int out
     graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.stride), place_levels_part, &j);
     graft_cpu_free(d, table);
     return true;
+}
+
+/* ------------------------------------------------------------------ int4 */
+
+struct graft_cpu_place4 {
+    dnnl_memory_desc_t md;
+    job job;
+    void *table;
+};
+
+graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                     graft_cpu_place4 **out)
+{
+    void *extra;
+    bool known = md->format_kind == dnnl_blocked && md->extra.flags == 0 && !md->offset0 &&
+                 (md->ndims == 2 || md->ndims == 4) &&
+                 (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
+    if (!known) return GRAFT_E_UNSUPPORTED;
+    graft_cpu_place4 *p = graft_cpu_calloc(d, sizeof *p);
+    if (!p) return GRAFT_E_NOMEM;
+    p->md = *md;
+    p->job.md = &p->md;
+    p->table = begin(&p->job, d, output_dim, 0, &extra);
+    if (!p->table) {
+        graft_cpu_free(d, p);
+        return GRAFT_E_NOMEM;
+    }
+    /* Tiles begin with a group. */
+    p->job.columns = TILE_VALUES / p->job.taps / GRAFT_QUANT_GROUP * GRAFT_QUANT_GROUP;
+    if (!p->job.columns) p->job.columns = GRAFT_QUANT_GROUP;
+    p->job.stride = p->job.columns * p->job.taps + TILE_STRIDE - TILE_VALUES;
+    *out = p;
+    return GRAFT_OK;
+}
+
+void graft_cpu_place4_destroy(graft_device *d, graft_cpu_place4 *p)
+{
+    if (p) graft_cpu_free(d, p->table);
+    graft_cpu_free(d, p);
+}
+
+size_t graft_cpu_place4_workspace(const graft_device *d, const graft_cpu_place4 *p)
+{
+    return (size_t)d->host.threads * (size_t)tile_floats(&p->job) * sizeof(float);
+}
+
+void graft_cpu_place4_run(const graft_device *d, const graft_cpu_place4 *p,
+                          const graft_cpu_rows4 *rows, void *dst, void *workspace)
+{
+    job j = p->job;
+    j.rows = *rows;
+    j.dst = dst;
+    j.tile = workspace;
+    clear_padding(&j);
+    graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.inputs * j.taps), pack_part, &j);
 }
 
 static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,

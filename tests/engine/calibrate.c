@@ -237,7 +237,7 @@ static void any_order_gives_the_same(void)
 }
 
 /* A LoRA before or behind QuantizeModel: the same bits, and the report tells. */
-static void loras_requantize(void)
+static void loras_requantize_to(int32_t bits)
 {
     static const char layer[] = "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q";
     scene s = open_scene(SD1);
@@ -258,6 +258,7 @@ static void loras_requantize(void)
     const char *path = temp_path("lora");
     write_file(f, path, NULL);
     o.conv_mse_threshold = o.linear_mse_threshold = 1; /* the same layers whatever is measured */
+    o.bits = bits;
     graft_model *q = quantize(s.model, &o);
     CHECK_OK(graft_lora_apply(q, NULL, path, 1, 0, NULL, &ql, &none, &e), &e);
     CHECK_OK(graft_lora_apply(s.model, NULL, path, 1, 0, NULL, &l, &none, &e), &e);
@@ -271,6 +272,12 @@ static void loras_requantize(void)
     for (int i = 0; i < 4; i++) graft_model_release(all[i]);
     unlink(path);
     close_scene(&s);
+}
+
+static void loras_requantize(void)
+{
+    loras_requantize_to(8);
+    loras_requantize_to(4);
 }
 
 /* A model that waits takes what its first run finds, and gives that run's result ever after. */
