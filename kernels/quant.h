@@ -8,7 +8,10 @@
  * activations as they are. In memory 4-bit weights are rows of groups, 32 bytes each, then a
  * float32 scale for every group in the same order: 4.5 bits a weight. Byte i of a group holds value
  * i in its low and value i + 32 in its high half, each with 8 added; a row's last group is filled
- * up with zeros. */
+ * up with zeros.
+ *
+ * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
+ * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output. */
 #ifndef GRAFT_KERNELS_QUANT_H
 #define GRAFT_KERNELS_QUANT_H
 #include <math.h>

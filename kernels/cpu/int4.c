@@ -179,6 +179,10 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
     const graft_tensor_desc *w = &k->op.in[input];
     job j = {.from = t, .src = src, .dst = dst, .outputs = w->dim[0], .n = per_output(w)};
     int parts = graft_cpu_threads(k->d, j.outputs * j.n);
+    if (t == GRAFT_Q4) {
+        memcpy(dst, src, (size_t)graft_quant4_bytes(j.outputs, j.n));
+        return GRAFT_OK;
+    }
     j.row = graft_cpu_calloc(k->d, (size_t)(parts * j.n) * sizeof(float));
     if (!j.row) return GRAFT_E_NOMEM;
     graft_cpu_parallel(parts, pack_part, &j);

@@ -1,5 +1,6 @@
 /* The entry of the library: the table of operators, the device, and the four phases of a kernel. */
 #include <omp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/quant.h"
 
 #define VERSION "2"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
@@ -273,7 +273,11 @@ out:
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
 {
     if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
-    if (!graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
+    graft_quant quant = t == GRAFT_Q8   ? GRAFT_QUANT_INT8
+                        : t == GRAFT_Q4 ? GRAFT_QUANT_INT4
+                                        : GRAFT_QUANT_NONE;
+    bool ready = quant && quant == k->op.attrs.quant && input == GRAFT_LINEAR_W;
+    if (!ready && !graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
     const graft_tensor_desc *to = &k->op.in[input];
     if (k->type->pack && k->info.packing[input] != graft_cpu_packing_dense(to->dtype))
         return k->type->pack(k, input, t, src, dst);

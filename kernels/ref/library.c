@@ -151,6 +151,17 @@ static void quantize_weights(const graft_tensor_desc *t, float *w)
         graft_quant_snap(w, w, n, graft_quant_absmax(w, n), 127.0f);
 }
 
+/* What GRAFT_Q8 is worth. */
+static void read_int8(const graft_tensor_desc *t, const void *src, float *w)
+{
+    int64_t all = graft_ref_elements(t), n = all / t->dim[0];
+    for (int64_t i = 0; i < all; i++) {
+        float scale;
+        memcpy(&scale, (const char *)src + all + i / n * (int64_t)sizeof scale, sizeof scale);
+        w[i] = (float)((const int8_t *)src)[i] * scale;
+    }
+}
+
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst)
 {
@@ -161,11 +172,17 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
     bool reordered = k->op->reorder && k->op->reorder(&k->desc, input, NULL, NULL);
     if (!reordered)
         return graft_ref_to_f32(src_dtype, src, dst, n) ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
+    if (src_dtype == GRAFT_Q4 && is_int4(k, input)) {
+        memcpy(dst, src, (size_t)graft_quant4_bytes(t->dim[0], n / t->dim[0]));
+        return GRAFT_OK;
+    }
     float *plain = buffer_alloc(k->device, (uint64_t)n * sizeof *plain);
     if (!plain) return GRAFT_E_NOMEM;
     graft_status st = GRAFT_E_UNSUPPORTED;
-    if (graft_ref_to_f32(src_dtype, src, plain, n)) {
-        if (k->desc.attrs.quant == GRAFT_QUANT_INT8) quantize_weights(t, plain);
+    bool int8 = k->desc.attrs.quant == GRAFT_QUANT_INT8, ready = int8 && src_dtype == GRAFT_Q8;
+    if (ready) read_int8(t, src, plain);
+    if (ready || graft_ref_to_f32(src_dtype, src, plain, n)) {
+        if (int8 && !ready) quantize_weights(t, plain);
         if (is_int4(k, input))
             graft_quant4_pack_rows(plain, 0, t->dim[0], t->dim[0], n / t->dim[0], dst);
         else

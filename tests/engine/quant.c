@@ -320,6 +320,92 @@ static void swap_requantizes(void)
     swap_requantizes_to(4);
 }
 
+/* ------------------------------------------------------------------ quantized files */
+
+static uint64_t weight_bytes(const graft_model *m)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    uint64_t n = b ? b->exe->weight_bytes : 0;
+    graft_binding_release(b);
+    return n;
+}
+
+/* A low-rank change of one attention weight, as a file. */
+static const char *make_lora(const graft_model *m)
+{
+    static const char layer[] = "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q";
+    const graft_st_tensor *t =
+        graft_weights_find(m->weights, "middle_block.1.transformer_blocks.0.attn1.to_q.weight");
+    char name[128];
+    made_file *f = calloc(1, sizeof *f);
+    CHECK(f && t);
+    snprintf(name, sizeof name, "%s.lora_up.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){t->shape[0], 2}, NULL, 1.0f);
+    snprintf(name, sizeof name, "%s.lora_down.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){2, t->shape[1]}, NULL, 1.0f);
+    const char *path = temp_path("quant-lora");
+    write_file(f, path, NULL);
+    return path;
+}
+
+/* What was saved computes the same bits, and is as small in memory. */
+static void saved_and_loaded(const char *from, int32_t bits)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char path[256];
+    snprintf(path, sizeof path, "%s", temp_path("quantized"));
+    graft_model *m = load_model(engine, from), *q = quantized(m, bits, everything);
+    CHECK_INT(graft_model_save_quantized(m, path, NULL, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "nothing to save"));
+    CHECK_OK(graft_model_save_quantized(q, path, NULL, &e), &e);
+    graft_model *loaded = load_model(engine, path), *swapped = NULL, *patched = NULL, *back = NULL;
+    CHECK_INT(loaded->quant.bits, bits);
+    CHECK(memcmp(&loaded->quant, &q->quant, sizeof q->quant) == 0);
+    CHECK_INT(weight_bytes(loaded), weight_bytes(q));
+    double share = (double)graft_weights_stored_bytes(loaded->weights) /
+                   (double)graft_weights_stored_bytes(m->weights);
+    CHECK(share < (bits == 8 ? 0.6 : 0.4));
+    float one[OUT], two[OUT], plain[OUT];
+    run_model(m, plain);
+    run_model(q, one);
+    run_model(loaded, two);
+    CHECK(same_bits(one, two));
+    CHECK_INT(graft_model_save_quantized(loaded, path, NULL, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "quantized file already"));
+    /* Weights of such a file under a plain model become floats; those of a plain file under a
+     * quantized one are quantized. */
+    CHECK_OK(graft_model_swap(m, path, false, NULL, &swapped, &e), &e);
+    run_model(swapped, two);
+    CHECK(!same_bits(plain, two) && difference(plain, two, OUT) < (bits == 8 ? 0.1 : 0.6));
+    CHECK_OK(graft_model_swap(loaded, from, false, NULL, &back, &e), &e);
+    run_model(back, two);
+    CHECK(same_bits(one, two));
+    if (strcmp(from, SD1) == 0) { /* the demo model has other names */
+        graft_clip *none = NULL;
+        const char *lora = make_lora(m);
+        CHECK_OK(graft_lora_apply(loaded, NULL, lora, 1, 0, NULL, &patched, &none, &e), &e);
+        run_model(patched, two);
+        CHECK(!same_bits(one, two) && isfinite(difference(one, two, OUT)));
+        CHECK_INT(graft_model_save_quantized(patched, path, NULL, &e), GRAFT_E_ARG);
+        CHECK(strstr(e.text, "LoRAs"));
+        unlink(lora);
+    }
+    graft_model *all[] = {m, q, loaded, swapped, patched, back};
+    for (int i = 0; i < 6; i++) graft_model_release(all[i]);
+    unlink(path);
+}
+
+static void quantized_files(void)
+{
+    for (int32_t bits = 4; bits <= 8; bits += 4) {
+        saved_and_loaded(DEMO, bits);
+        saved_and_loaded(SD1, bits);
+        saved_and_loaded(SDXL, bits);
+    }
+}
+
 int main(void)
 {
     static const char *const backends[] = {"ref", "cpu"};
@@ -338,6 +424,7 @@ int main(void)
         RUN(any_order);
         RUN(memory);
         RUN(swap_requantizes);
+        RUN(quantized_files);
         graft_engine_destroy(engine);
     }
     return test_end();
