@@ -87,6 +87,7 @@ typedef struct job {
     float *tile;          /* per thread TILE_OUTPUTS rows */
     int64_t columns;      /* inputs in a tile */
     int64_t stride;       /* of a row of the tile */
+    bool quads;           /* of int8: see in_quads() */
     int32_t *sum;         /* of int8: of each output's values; or NULL */
     graft_cpu_rows4 rows; /* of int4; level NULL: the source is `src` */
 } job;
@@ -229,6 +230,32 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
 
 /* ------------------------------------------------------------------ int8 */
 
+/* Whether four inputs of each of sixteen outputs lie as 64 bytes in a row: the layouts for VNNI. */
+static bool in_quads(const job *j)
+{
+    bool quads = j->inputs % 4 == 0 && j->outputs % TILE_OUTPUTS == 0;
+    for (int64_t i = 0; i < j->inputs && quads; i++)
+        quads = j->at_i[i] - j->at_i[i / 4 * 4] == i % 4;
+    for (int64_t o = 0; o < j->outputs && quads; o++)
+        quads = j->at_o[o] - j->at_o[o / TILE_OUTPUTS * TILE_OUTPUTS] == 4 * (o % TILE_OUTPUTS);
+    return quads;
+}
+
+/* place_s8() for sixteen outputs from o on of such a layout. */
+static void place_quads(const job *j, const int8_t *level, int64_t o)
+{
+    int64_t taps = j->taps;
+    for (int64_t i = 0; i < j->inputs; i += 4)
+        for (int64_t t = 0; t < taps; t++) {
+            int8_t *at = (int8_t *)j->dst + j->at_o[o] + j->at_i[i] + j->at_t[t];
+            const int8_t *from = level + i * taps + t;
+            for (int k = 0; k < TILE_OUTPUTS; k++, at += 4, from += j->stride) {
+                const int8_t four[4] = {from[0], from[taps], from[2 * taps], from[3 * taps]};
+                memcpy(at, four, sizeof four);
+            }
+        }
+}
+
 /* oneDNN multiplies int8 by int8 as uint8 by int8, with 128 added on one side; what that adds to
  * each output is kept behind the values. */
 static void place_levels_part(void *p, int part, int parts)
@@ -239,7 +266,10 @@ static void place_levels_part(void *p, int part, int parts)
     if (end > j->outputs) end = j->outputs;
     for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
         int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
-        place_s8(j, level + o * j->stride, o, count, 0, j->inputs);
+        if (j->quads)
+            place_quads(j, level + o * j->stride, o);
+        else
+            place_s8(j, level + o * j->stride, o, count, 0, j->inputs);
         for (int64_t k = o; j->sum && k < o + count; k++) {
             int32_t sum = 0;
             for (int64_t i = 0; i < j->stride; i++) sum += level[k * j->stride + i];
@@ -264,6 +294,7 @@ bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int out
     *st = table ? GRAFT_OK : GRAFT_E_NOMEM;
     if (!table) return true;
     j.stride = j.inputs * j.taps;
+    j.quads = in_quads(&j);
     clear_padding(&j);
     size_t values = 1;
     for (int i = 0; i < md->ndims; i++) values *= (size_t)md->padded_dims[i];
