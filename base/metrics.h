@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 
+/* Sum of v^2. */
+double graft_metric_square_sum(const float *v, size_t n);
 /* Mean of (a - b)^2. */
 double graft_metric_mse(const float *a, const float *b, size_t n);
 /* 10 log10(range^2 / MSE) dB; INFINITY for equal data. */

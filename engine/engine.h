@@ -37,6 +37,8 @@ typedef struct graft_task {
      * time. */
     bool compile_only;
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
+    /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
+    void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;
 } graft_task;
 
@@ -140,6 +142,11 @@ typedef struct graft_quantize_options {
 graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *options,
                                   const graft_task *task, graft_model **out, char **report,
                                   graft_err *e);
+/* Writes the model's file with the chosen layers quantized, so that it loads without quantizing
+ * (layout: engine/weights/quantized.h). The whole file is made in memory. GRAFT_E_ARG for a model
+ * without a quantized layer, with LoRAs, or from such a file. */
+graft_status graft_model_save_quantized(const graft_model *m, const char *path,
+                                        const graft_task *task, graft_err *e);
 /* The plan of a quantized model as JSON (graft_text_free) and as a picture of its layers. Both NULL
  * when the model is not quantized, or is to be calibrated on a sampling run that is still to come.
  * json and picture may be NULL. */

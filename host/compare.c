@@ -22,16 +22,16 @@ typedef struct picture {
     uint32_t width, height;
 } picture;
 
-typedef struct preview {
-    uint8_t *rgb;
-    size_t size;
-} preview;
+typedef struct latent {
+    float *values;
+    size_t n;
+} latent;
 
 /* What one run of one workflow left. */
 typedef struct outcome {
     picture picture[PICTURES_MAX];
     size_t n_pictures;
-    preview step[STEPS_MAX]; /* one preview a step */
+    latent step[STEPS_MAX]; /* one a step, those of later samplers behind those of earlier ones */
     size_t n_steps;
     double seconds; /* of sampling */
     graft_phases phases;
@@ -42,7 +42,7 @@ typedef struct comparison {
     graft_session session;
     graft_executor *executor;
     graft_workflow workflow[2];
-    double mse[STEPS_MAX]; /* of the previews, added over seeds */
+    double mse[STEPS_MAX]; /* of the latents, added over seeds */
     size_t n_mse[STEPS_MAX];
     double psnr, ssim, seconds[2];
     size_t pairs, runs;
@@ -53,7 +53,7 @@ typedef struct comparison {
 static void outcome_finish(outcome *r)
 {
     for (size_t i = 0; i < r->n_pictures; i++) graft_free(r->picture[i].rgb);
-    for (size_t i = 0; i < r->n_steps; i++) graft_free(r->step[i].rgb);
+    for (size_t i = 0; i < r->n_steps; i++) graft_free(r->step[i].values);
     r->n_pictures = r->n_steps = 0;
 }
 
@@ -71,17 +71,15 @@ static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t f
     graft_phases_end(&((outcome *)ctx)->phases);
 }
 
-/* A sampler's latent after each step, as colours. */
-static void on_preview(void *ctx, const graft_where *at, const graft_tensor *t)
+static void on_latent(void *ctx, const graft_where *at, const graft_tensor *t)
 {
     outcome *r = ctx;
     (void)at;
-    if (r->n_steps == STEPS_MAX || t->ndim != 3 || t->shape[0] < 1 || t->shape[1] < 1) return;
-    size_t size = (size_t)(t->shape[0] * t->shape[1] * t->shape[2]);
-    uint8_t *copy = graft_malloc_array(size, 1);
-    if (!copy) return; /* the curve has a gap */
-    memcpy(copy, t->data, size);
-    r->step[r->n_steps++] = (preview){copy, size};
+    if (r->n_steps == STEPS_MAX) return;
+    size_t n = (size_t)(t->shape[0] * t->shape[1] * t->shape[2] * t->shape[3]);
+    float *copy = graft_malloc_array(n, sizeof *copy);
+    if (copy) memcpy(copy, t->data, n * sizeof *copy);
+    r->step[r->n_steps++] = (latent){copy, copy ? n : 0}; /* without memory the curve ends here */
 }
 
 static double sampling_seconds(const graft_phases *p)
@@ -158,7 +156,7 @@ static graft_status run_one(comparison *c, int which, int seed, outcome *r, graf
         goto out;
     }
     const graft_events events = {
-        .ctx = r, .phase = on_phase, .node_done = on_done, .preview = on_preview};
+        .ctx = r, .phase = on_phase, .node_done = on_done, .latent = on_latent};
     const graft_run_request request = {v.prompt, NULL, &events, NULL, false};
     graft_phases_init(&r->phases);
     st = graft_executor_run(c->executor, &request, &result, e);
@@ -213,13 +211,8 @@ static graft_status compare_pair(comparison *c, int seed, size_t number, const p
 static void compare_steps(comparison *c, const outcome *a, const outcome *b)
 {
     for (size_t i = 0; i < a->n_steps && i < b->n_steps; i++) {
-        if (a->step[i].size != b->step[i].size) return;
-        double sum = 0;
-        for (size_t k = 0; k < a->step[i].size; k++) {
-            double d = ((double)a->step[i].rgb[k] - (double)b->step[i].rgb[k]) / 255.0;
-            sum += d * d;
-        }
-        c->mse[i] += sum / (double)a->step[i].size;
+        if (!a->step[i].n || a->step[i].n != b->step[i].n) return;
+        c->mse[i] += graft_metric_mse(a->step[i].values, b->step[i].values, a->step[i].n);
         c->n_mse[i]++;
     }
 }
@@ -263,7 +256,7 @@ static void print_results(const comparison *c)
     printf("\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++)
         most = fmax(most, c->mse[i] / (double)c->n_mse[i]);
-    if (c->n_mse[0]) printf("MSE of the latent, as its previews show it, by step\n");
+    if (c->n_mse[0]) printf("MSE of the latent after each step\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++) {
         double mse = c->mse[i] / (double)c->n_mse[i];
         int bar = most > 0 ? (int)lround(40 * mse / most) : 0;

@@ -36,6 +36,7 @@ const char graft_options_usage[] =
     "  --negative TEXT  --width N  --height N  --steps N  --cfg X  --seed N  how to sample\n"
     "  --plan NAME       the plan's name (default: the checkpoint's)\n"
     "  --recalibrate     measure although there is a plan\n"
+    "  --save-model PREFIX  also write OUTPUT/PREFIX_00001_.safetensors, quantized\n"
     "\n"
     "options of compare:\n"
     "  --seeds N         compare with seeds 1 to N (default: once, with the workflows' own)\n"

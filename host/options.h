@@ -32,6 +32,7 @@ enum { GRAFT_QUANTIZE_OPTIONS = 11 };
 typedef struct graft_quantize_cli {
     const char *value[GRAFT_QUANTIZE_OPTIONS]; /* of the options in quantize.c; NULL: not given */
     const char *prompts;                       /* a file, one prompt a line */
+    const char *save_model;                    /* how its file's name begins; NULL: not saved */
     bool recalibrate;
 } graft_quantize_cli;
 

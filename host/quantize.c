@@ -35,6 +35,7 @@ graft_status graft_options__quantize(int argc, char **argv, int *i, graft_quanti
                                      graft_err *e)
 {
     const char *arg = argv[*i], **where = is(arg, "--prompts") ? &o->prompts : NULL;
+    if (is(arg, "--save-model")) where = &o->save_model;
     if (strcmp(arg, "--recalibrate") == 0) {
         o->recalibrate = true;
         return GRAFT_OK;
@@ -92,6 +93,16 @@ static void plan_name(const char *checkpoint, char out[160])
     if (dot && dot != out) *dot = 0;
 }
 
+static void put_save(const char *prefix, graft_str *s)
+{
+    graft_str inputs = GRAFT_STR_INIT;
+    graft_str_puts(&inputs, "\"model\":[\"" GRAFT_QUANTIZE_NODE "\",0],\"filename_prefix\":");
+    graft_str_json(&inputs, prefix);
+    put_node(s, "save", "SaveQuantizedModel", inputs.data ? inputs.data : "");
+    s->failed = s->failed || inputs.failed;
+    graft_str_finish(&inputs);
+}
+
 static void put_all(const graft_options *o, const char *const *prompt, size_t n, graft_str *s)
 {
     char last[32], inputs[256], plan[160];
@@ -118,6 +129,7 @@ static void put_all(const graft_options *o, const char *const *prompt, size_t n,
     put_node(s, GRAFT_QUANTIZE_NODE, "QuantizeModel", name.data ? name.data : "");
     s->failed = s->failed || name.failed;
     graft_str_finish(&name);
+    if (o->quantize.save_model) put_save(o->quantize.save_model, s);
     put_node(s, "report", "ModelReport", "\"model\":[\"" GRAFT_QUANTIZE_NODE "\",0]");
     graft_str_puts(s, "}");
 }

@@ -25,7 +25,11 @@ enum {
     GRAFT_F64 = 8,
     GRAFT_F8_E4M3 = 9,
     GRAFT_F8_E5M2 = 10,
-    GRAFT_BOOL8 = 11
+    GRAFT_BOOL8 = 11,
+    /* Weights that are quantized already, see kernels/quant.h; their elements have no bytes of
+     * their own. */
+    GRAFT_Q8 = 12,
+    GRAFT_Q4 = 13
 };
 
 /* Bytes of one element; 0 for NONE and unknown numbers. */

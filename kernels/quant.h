@@ -5,13 +5,20 @@
  * scale per row (LINEAR) or per picture (CONV2D), found when they are there. Integers are
  * multiplied and summed exactly; scales, bias, residual and act come after. GRAFT_QUANT_INT4:
  * weights to -7 … 7 with a scale per 64 consecutive values of an output's row (O, I...),
- * activations as they are. */
+ * activations as they are. In memory 4-bit weights are rows of groups, 32 bytes each, then a
+ * float32 scale for every group in the same order: 4.5 bits a weight. Byte i of a group holds value
+ * i in its low and value i + 32 in its high half, each with 8 added; a row's last group is filled
+ * up with zeros.
+ *
+ * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
+ * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output. */
 #ifndef GRAFT_KERNELS_QUANT_H
 #define GRAFT_KERNELS_QUANT_H
 #include <math.h>
 #include <stdint.h>
 
-#define GRAFT_QUANT_GROUP 64
+#define GRAFT_QUANT_GROUP       64
+#define GRAFT_QUANT_GROUP_BYTES 32
 
 static inline float graft_quant_absmax(const float *x, int64_t n)
 {
@@ -45,12 +52,60 @@ static inline float graft_quant_snap(const float *x, float *y, int64_t n, float 
     return scale;
 }
 
-/* One output's row of weights, in place, as GRAFT_QUANT_INT4 sees it. */
-static inline void graft_quant_snap4(float *w, int64_t n)
+/* Groups in a row of n values. */
+static inline int64_t graft_quant4_groups(int64_t n)
 {
-    for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP) {
-        int64_t count = n - i < GRAFT_QUANT_GROUP ? n - i : GRAFT_QUANT_GROUP;
-        graft_quant_snap(w + i, w + i, count, graft_quant_absmax(w + i, count), 7.0f);
+    return (n + GRAFT_QUANT_GROUP - 1) / GRAFT_QUANT_GROUP;
+}
+
+/* Of `outputs` rows of n values. */
+static inline uint64_t graft_quant4_bytes(int64_t outputs, int64_t n)
+{
+    return (uint64_t)(outputs * graft_quant4_groups(n)) * (GRAFT_QUANT_GROUP_BYTES + sizeof(float));
+}
+
+/* The scales behind the rows. */
+static inline const float *graft_quant4_scales(const void *packed, int64_t outputs, int64_t n)
+{
+    return (const float *)(const void *)((const uint8_t *)packed + outputs *
+                                                                       graft_quant4_groups(n) *
+                                                                       GRAFT_QUANT_GROUP_BYTES);
+}
+
+/* One group of up to 64 values; returns its scale. */
+static inline float graft_quant4_pack(const float *x, int64_t n, uint8_t *out)
+{
+    float scale = graft_quant_scale(graft_quant_absmax(x, n), 7.0f);
+    float inverse = graft_quant_inverse(scale);
+    for (int64_t i = 0; i < GRAFT_QUANT_GROUP_BYTES; i++) {
+        float low = i < n ? x[i] : 0, high = i + 32 < n ? x[i + 32] : 0;
+        int a = (int)graft_quant_round(low, inverse, 7.0f) + 8;
+        int b = (int)graft_quant_round(high, inverse, 7.0f) + 8;
+        out[i] = (uint8_t)(a | b << 4);
     }
+    return scale;
+}
+
+static inline void graft_quant4_unpack(const uint8_t *group, float scale, float *out)
+{
+    for (int i = 0; i < GRAFT_QUANT_GROUP_BYTES; i++) {
+        out[i] = (float)((group[i] & 15) - 8) * scale;
+        out[i + GRAFT_QUANT_GROUP_BYTES] = (float)((group[i] >> 4) - 8) * scale;
+    }
+}
+
+/* Rows first … first + count of (rows, n) values; `out` holds all rows, `in` only those. */
+static inline void graft_quant4_pack_rows(const float *in, int64_t first, int64_t count,
+                                          int64_t rows, int64_t n, void *out)
+{
+    int64_t groups = graft_quant4_groups(n);
+    uint8_t *level = (uint8_t *)out + first * groups * GRAFT_QUANT_GROUP_BYTES;
+    float *scale = (float *)(void *)((uint8_t *)out + rows * groups * GRAFT_QUANT_GROUP_BYTES);
+    scale += first * groups;
+    for (int64_t r = 0; r < count; r++)
+        for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, level += GRAFT_QUANT_GROUP_BYTES) {
+            int64_t left = n - i < GRAFT_QUANT_GROUP ? n - i : GRAFT_QUANT_GROUP;
+            *scale++ = graft_quant4_pack(in + r * n + i, left, level);
+        }
 }
 #endif

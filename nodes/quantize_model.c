@@ -26,7 +26,8 @@ static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to quantize."),
     [BITS] = IN_INT("bits", 8, 4, 8, 4,
                     "8: weights and activations in 8-bit integers, which is faster. 4: weights "
-                    "only, rounded in groups of 64: for judging pictures, not faster."),
+                    "only, 4.5 bits each in memory: smaller, not faster, and further from the "
+                    "original."),
     [QUANTIZE_CONV] = IN_CHOICE("quantize_conv", CHOICES("enable", "disable"),
                                 "Whether convolutions may be quantized. Disable it when the report "
                                 "says that they gain nothing."),

@@ -34,6 +34,22 @@ static void preview(void *ctx, const uint8_t *rgb, int width, int height)
     w->self->job->preview(w->job, &t);
 }
 
+static void latent(void *ctx, const float *x, const int64_t shape[4])
+{
+    graft_task_job *w = ctx;
+    graft_tensor t = {
+        .data = (void *)(uintptr_t)x, /* the host copies, and does not write */
+        .ndim = 4,
+        .dtype_code = 2,
+        .dtype_bits = 32,
+        .dtype_lanes = 1,
+        .device_type = 1,
+        .shape = {shape[0], shape[1], shape[2], shape[3]},
+        .stride = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1},
+    };
+    w->self->trace->latent(w->job, &t);
+}
+
 static void line(void *ctx, int32_t level, const char *text)
 {
     graft_task_job *w = ctx;
@@ -48,6 +64,7 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .progress = progress,
         .cancelled = cancelled,
         .preview = preview,
+        .latent = where->self->trace ? latent : NULL,
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},
     };

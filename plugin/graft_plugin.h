@@ -133,6 +133,13 @@ typedef struct graft_phase_api {
     void (*begin)(graft_job *j, const char *phase); /* [any] ends the phase before it */
 } graft_phase_api;
 
+/* What a host that compares runs looks at. */
+#define GRAFT_TRACE_ID "graft.trace/1"
+typedef struct graft_trace_api {
+    /* [any] A sampler's latent after a step, (N,C,h,w) float32 in the model's own scale. */
+    void (*latent)(graft_job *j, const graft_tensor *latent);
+} graft_trace_api;
+
 /* What the host wants of this run. */
 #define GRAFT_MODE_ID "graft.mode/1"
 typedef struct graft_mode_api {

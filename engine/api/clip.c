@@ -62,7 +62,7 @@ static graft_status look_up(const graft_encoder *k, const int32_t *tokens, size_
     graft_textenc_table_name(&k->arch, name, sizeof name);
     const graft_st_tensor *t = graft_weights_find(k->weights, name);
     size_t width = (size_t)k->arch.width, row = width * graft_dtype_size(t ? t->dtype : 0);
-    if (!t || t->rank != 2 || t->shape[0] != k->arch.vocab || t->shape[1] != k->arch.width)
+    if (!t || !row || t->rank != 2 || t->shape[0] != k->arch.vocab || t->shape[1] != k->arch.width)
         return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
     for (size_t i = 0; i < n; i++) {
         if (tokens[i] < 0 || tokens[i] >= k->arch.vocab)

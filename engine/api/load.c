@@ -66,7 +66,8 @@ static graft_status report_unused(const graft_log *log, const graft_weights *w,
                 st = graft_fail_nomem(e, "tensor names");
     for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
         const char *name = graft_safetensors_at(f, i)->name;
-        if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
+        if (graft_safetensors_at(f, i)->part || strncmp(name, prefix, strlen(prefix)) != 0)
+            continue;
         if (graft_map_has(&used, name + strlen(prefix))) continue;
         if (!unused++) first = name;
     }
@@ -154,6 +155,7 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, const 
     graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
     GRAFT_TRY(blame_file(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
     GRAFT_TRY(check_part(task ? &task->log : &engine->log, m->weights, g, e));
+    GRAFT_TRY(graft_quant_choice_of_weights(&m->arch, m->weights, &m->quant, e));
     *out = m;
     m = NULL;
 out:

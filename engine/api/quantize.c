@@ -251,14 +251,34 @@ static graft_status settle(calibration *k, size_t candidates, graft_err *e)
     return GRAFT_OK;
 }
 
+static graft_status bind(calibration *k, const graft_model *m, graft_binding **out, graft_err *e)
+{
+    return graft_model_bind(m, k->rows, k->height, k->width, k->tokens, &k->task, out, e);
+}
+
+/* Binds the model with every layer quantized, so that other thresholds can choose from all. */
+static graft_status bind_quantized(calibration *k, graft_binding **out, graft_err *e)
+{
+    static const graft_quant_limits every = {true, true, 1, 1, 0};
+    graft_quant_limits own = k->plan->limits;
+    graft_model *m = NULL;
+    graft_quant_plan_select(k->plan, &every);
+    graft_status st = graft_model_with_plan(k->base, k->plan, &m, e);
+    graft_quant_plan_select(k->plan, &own);
+    if (!st) st = bind(k, m, out, e);
+    graft_model_release(m);
+    return st;
+}
+
 static graft_status measure(calibration *k, graft_err *e)
 {
-    graft_binding *b = NULL;
-    graft_status st =
-        graft_model_bind(k->base, k->rows, k->height, k->width, k->tokens, &k->task, &b, e);
+    graft_binding *b = NULL, *quantized = NULL;
+    graft_status st = bind(k, k->base, &b, e);
+    if (!st) st = bind_quantized(k, &quantized, e);
     const void *in[4] = {k->x, k->timesteps, k->context, k->y};
-    const graft_quant_record rec = {b, in, k->weight};
+    const graft_quant_record rec = {b, quantized, in, k->weight};
     if (!st) st = graft_quant_measure(k->plan, &rec, &k->task, on_share, k, k->error, e);
+    graft_binding_release(quantized);
     graft_binding_release(b);
     return st;
 }

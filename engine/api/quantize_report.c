@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "engine/api/quantize.h"
 #include "engine/api/report.h"
+#include "kernels/quant.h"
 
 enum { WORST = 6 };   /* layers that are named */
 #define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
@@ -95,6 +96,32 @@ static void print_joint(graft_str *s, const graft_quant_plan *p)
     if (known)
         graft_str_printf(s, "  joint error   MSE %.3g, estimated: this choice was not sampled\n",
                          sum);
+}
+
+/* What the chosen layers' weights take, as kernels/quant.h stores them. */
+static graft_status print_memory(graft_str *s, const graft_model *m, const graft_quant_plan *p,
+                                 graft_err *e)
+{
+    graft_backend *b;
+    graft_dtype dtype;
+    char before[16], after[16];
+    uint64_t plain = 0, packed = 0;
+    graft_status st = graft_options_resolve(m->engine, &m->options, &b, &dtype, e);
+    if (st) return st;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        if (l->reason != GRAFT_QUANT_CHOSEN) continue;
+        int64_t n = l->dim[1] * (l->conv ? l->dim[2] * l->dim[3] : 1);
+        plain += (uint64_t)(l->dim[0] * n) * graft_dtype_size(dtype);
+        packed += p->bits == 4 ? graft_quant4_bytes(l->dim[0], n)
+                               : (uint64_t)l->dim[0] * ((uint64_t)n + sizeof(float));
+    }
+    /* Libraries for devices of their own may keep 4 bits as floats. */
+    if (p->bits == 4 && !b->info.host_memory) packed = plain;
+    graft_report_bytes(plain, before);
+    graft_report_bytes(packed, after);
+    graft_str_printf(s, "  memory        their weights take %s instead of %s\n", after, before);
+    return GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ advice */
@@ -271,6 +298,8 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
         print_nothing(s, p);
         return GRAFT_OK;
     }
+    st = print_memory(s, m, p, e);
+    if (st) return st;
     print_joint(s, p);
     print_speed(s, p);
     print_kind(s, p, "convolutions", &kind[0]);

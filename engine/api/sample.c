@@ -174,9 +174,9 @@ static void preview(const run_state *r, const float *denoised)
 static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
 {
     const run_state *r = ctx;
-    (void)x;
     graft_guided_step(r->guided, i + 1);
     graft_task_progress(r->task, i + 1, total);
+    if (r->task && r->task->latent) r->task->latent(r->task->ctx, x, r->shape);
     if (denoised) preview(r, denoised);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/exec/exe.h"
+#include "engine/weights/quantized.h"
 
 typedef struct fill_job {
     const graft_exe *exe;
@@ -10,6 +11,21 @@ typedef struct fill_job {
     const graft_weights *weights;
     const graft_task *task;
 } fill_job;
+
+/* Values that are quantized already go as they are to a kernel that quantizes likewise. */
+static graft_status pack(const graft_exe *x, const graft_exe_use *use, const graft_gslot *slot,
+                         graft_slot_data *data, void *dst)
+{
+    graft_kernel *k = x->step[use->step].kernel;
+    graft_quant quant = x->graph->node[use->step].attrs.quant;
+    graft_status st = GRAFT_E_UNSUPPORTED;
+    if ((data->dtype != GRAFT_Q8 || quant == GRAFT_QUANT_INT8) &&
+        (data->dtype != GRAFT_Q4 || quant == GRAFT_QUANT_INT4))
+        st = x->backend->api->pack(k, use->input, data->dtype, data->data, dst);
+    if (st != GRAFT_E_UNSUPPORTED || !slot || !graft_is_quantized(data->dtype)) return st;
+    st = graft_slot_data_float(data, slot, NULL);
+    return st ? st : x->backend->api->pack(k, use->input, data->dtype, data->data, dst);
+}
 
 static graft_status fill(void *ctx, void *dst, graft_err *e)
 {
@@ -27,8 +43,7 @@ static graft_status fill(void *ctx, void *dst, graft_err *e)
         data.dtype = l->dtype;
         data.data = l->data;
     }
-    st = x->backend->api->pack(x->step[job->use->step].kernel, job->use->input, data.dtype,
-                               data.data, dst);
+    st = pack(x, job->use, slot, &data, dst);
     if (st)
         graft_fail(e, st, "backend %s: packing a weight: %s", x->backend->name,
                    graft_status_text(st));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/metrics.h"
 #include "engine/graph/cost.h"
 #include "engine/quant/replay.h"
 
@@ -24,6 +25,7 @@ typedef struct measure {
     size_t *hub;    /* of each node that is a layer; NO_NODE elsewhere */
     float **sum;    /* of each node that is a hub: the errors that arrived */
     size_t output;  /* the node that makes the output */
+    double *factor; /* of each hub: what a squared error there means, see measure_hub() */
     float *error, *part;
     double *arrived; /* of each layer: squared error at its hub */
     size_t *at;      /* of each layer: its hub */
@@ -144,24 +146,16 @@ static void cut_out(const measure *m, size_t node, int64_t first, int64_t count)
     int64_t n = graft_replay_count(m->replay, node);
     const graft_gvalue *out = &m->g->value[m->g->node[node].out];
     int64_t wide = out->dim[out->rank - 1];
-    for (int64_t i = 0; i < n; i++) {
-        int64_t column = i % wide;
-        m->part[i] = column >= first && column < first + count ? m->error[i] : 0.0f;
-    }
-}
-
-static double square_of(const float *v, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
-    return sum;
+    memset(m->part, 0, (size_t)n * sizeof *m->part);
+    for (int64_t i = first; i + count <= n; i += wide)
+        memcpy(m->part + i, m->error + i, (size_t)count * sizeof *m->part);
 }
 
 /* Enlarges the node's error to the size at which it is followed; *factor says by how much. */
 static graft_status enlarge(measure *m, size_t node, float *error, double *factor, graft_err *e)
 {
     size_t n = (size_t)graft_replay_count(m->replay, node);
-    double own = square_of(error, n), values = 0;
+    double own = graft_metric_square_sum(error, n), values = 0;
     graft_status st = graft_replay_square(m->replay, node, &values, e);
     *factor = own > 0 ? FOLLOWED * sqrt(values / own) : 1;
     *factor = fmin(fmax(*factor, 1), MOST_ENLARGE);
@@ -173,40 +167,40 @@ static graft_status enlarge(measure *m, size_t node, float *error, double *facto
 static graft_status follow(measure *m, size_t node, size_t layer, graft_err *e)
 {
     size_t hub = m->hub[node];
-    double factor;
-    graft_replay_reset(m->replay);
-    graft_status st = enlarge(m, node, m->part, &factor, e);
-    if (!st) st = graft_replay_disturb(m->replay, node, m->part, e);
-    if (!st) st = graft_replay_continue(m->replay, node, hub, m->task, e);
-    if (!st) st = graft_replay_difference(m->replay, hub, m->part, e);
-    if (st) return st;
+    double factor = 1;
+    if (hub != node) {
+        graft_replay_reset(m->replay);
+        graft_status st = enlarge(m, node, m->part, &factor, e);
+        if (!st) st = graft_replay_disturb(m->replay, node, m->part, e);
+        if (!st) st = graft_replay_continue(m->replay, node, hub, m->task, e);
+        if (!st) st = graft_replay_difference(m->replay, hub, m->part, e);
+        if (st) return st;
+    }
     size_t n = (size_t)graft_replay_count(m->replay, hub);
     if (!m->sum[hub]) m->sum[hub] = graft_calloc(n, sizeof(float));
     if (!m->sum[hub]) return graft_fail_nomem(e, "calibration");
     float sign = (float)(next_sign(m) / factor);
     for (size_t i = 0; i < n; i++) m->sum[hub][i] += sign * m->part[i];
-    m->arrived[layer] = square_of(m->part, n) / (factor * factor);
+    m->arrived[layer] = graft_metric_square_sum(m->part, n) / (factor * factor);
     m->at[layer] = hub;
     return GRAFT_OK;
 }
 
-static void note_seconds(measure *m, size_t node, size_t layer, double quantized)
+static void note_seconds(measure *m, size_t node, size_t layer)
 {
     graft_quant_layer *l = &m->plan->layer[layer];
     const graft_gslot *s = slot_of(m->g, node);
     double share = (double)l->dim[0] / (double)s->dim[0];
     l->seconds = share * graft_replay_seconds(m->replay, node);
-    l->seconds_quantized = share * quantized;
+    l->seconds_quantized = share * graft_replay_twin_seconds(m->replay, node);
 }
 
 static graft_status measure_node(measure *m, size_t node, graft_err *e)
 {
     const graft_gslot *s = slot_of(m->g, node);
-    graft_quant quant = m->plan->bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
-    double seconds = 0;
     int64_t first = 0;
-    graft_status st = graft_replay_twin(m->replay, node, quant, m->error, &seconds, e);
-    if (st == GRAFT_E_UNSUPPORTED) return GRAFT_OK;
+    if (!graft_replay_has_twin(m->replay, node)) return GRAFT_OK;
+    graft_status st = graft_replay_difference(m->replay, node, m->error, e);
     for (size_t k = 0; k < s->n_sources && !st; k++) {
         size_t layer = layer_at(m, node, k);
         int64_t rows = s->kind == GRAFT_SLOT_ROWS ? s->rows[k] : s->dim[0];
@@ -216,7 +210,7 @@ static graft_status measure_node(measure *m, size_t node, graft_err *e)
                        (size_t)graft_replay_count(m->replay, node) * sizeof(float));
             else
                 cut_out(m, node, first, rows);
-            note_seconds(m, node, layer, seconds);
+            note_seconds(m, node, layer);
             st = follow(m, node, layer, e);
         }
         first += rows;
@@ -224,29 +218,53 @@ static graft_status measure_node(measure *m, size_t node, graft_err *e)
     return st;
 }
 
-/* Mean squared error of the guided output for what the hub got, as a factor of the squared error
- * there. */
-static graft_status measure_hub(measure *m, size_t hub, double *factor, graft_err *e)
+/* The next hub that everything behind `hub` must pass, else the output. */
+static size_t next_hub(const measure *m, size_t hub)
 {
-    size_t n = (size_t)graft_replay_count(m->replay, hub);
-    double square = square_of(m->sum[hub], n), guided = 0, larger;
-    *factor = 0;
-    if (!(square > 0)) return GRAFT_OK;
-    graft_replay_reset(m->replay);
-    graft_status st = enlarge(m, hub, m->sum[hub], &larger, e);
-    if (!st) st = graft_replay_disturb(m->replay, hub, m->sum[hub], e);
-    if (!st) st = graft_replay_continue(m->replay, hub, m->output, m->task, e);
-    if (!st) st = graft_replay_difference(m->replay, m->output, m->error, e);
-    if (st) return st;
+    size_t next = m->behind[hub];
+    while (next < m->output && !m->sum[next]) next = m->behind[next];
+    return next < m->output ? next : m->output;
+}
+
+/* Mean squared error of the guided output for the difference in m->part at the output node. */
+static double guided_square(const measure *m)
+{
     int64_t rows = m->g->value[m->g->node[m->output].out].dim[0];
     int64_t per = graft_replay_count(m->replay, m->output) / rows;
+    double guided = 0;
     for (int64_t i = 0; i < per; i++) {
         double v = 0;
         for (int64_t k = 0; k < rows; k++)
-            v += (double)m->record->weight[k] * (double)m->error[k * per + i];
+            v += (double)m->record->weight[k] * (double)m->part[k * per + i];
         guided += v * v;
     }
-    *factor = guided / (double)per / (square * larger * larger);
+    return guided / (double)per;
+}
+
+/* Follows what the hub got to the next hub, where it joins what arrives there by itself, so that
+ * every stretch runs once for all that passes it. m->factor[hub]: squared error at the next hub, or
+ * of the guided output, per squared error here. */
+static graft_status measure_hub(measure *m, size_t hub, graft_err *e)
+{
+    size_t n = (size_t)graft_replay_count(m->replay, hub), next = next_hub(m, hub);
+    double square = graft_metric_square_sum(m->sum[hub], n), larger;
+    if (!(square > 0)) return GRAFT_OK;
+    if (hub == m->output) {
+        memcpy(m->part, m->sum[hub], n * sizeof *m->part);
+        m->factor[hub] = guided_square(m) / square;
+        return GRAFT_OK;
+    }
+    graft_replay_reset(m->replay);
+    graft_status st = enlarge(m, hub, m->sum[hub], &larger, e);
+    if (!st) st = graft_replay_disturb(m->replay, hub, m->sum[hub], e);
+    if (!st) st = graft_replay_continue(m->replay, hub, next, m->task, e);
+    if (!st) st = graft_replay_difference(m->replay, next, m->part, e);
+    if (st) return st;
+    size_t there = (size_t)graft_replay_count(m->replay, next);
+    double arrived = m->sum[next] ? graft_metric_square_sum(m->part, there) : guided_square(m);
+    m->factor[hub] = arrived / (square * larger * larger);
+    float sign = (float)(next_sign(m) / larger);
+    for (size_t i = 0; m->sum[next] && i < there; i++) m->sum[next][i] += sign * m->part[i];
     return GRAFT_OK;
 }
 
@@ -262,11 +280,13 @@ static graft_status allocate(measure *m, graft_err *e)
     m->behind = graft_malloc_array(n, sizeof *m->behind);
     m->hub = graft_malloc_array(n, sizeof *m->hub);
     m->sum = graft_calloc(n, sizeof *m->sum);
+    m->factor = graft_calloc(n, sizeof *m->factor);
     m->error = graft_malloc_array(most, sizeof *m->error);
     m->part = graft_malloc_array(most, sizeof *m->part);
     m->arrived = graft_calloc(layers, sizeof *m->arrived);
     m->at = graft_malloc_array(layers, sizeof *m->at);
-    bool ok = m->behind && m->hub && m->sum && m->error && m->part && m->arrived && m->at;
+    bool ok =
+        m->behind && m->hub && m->sum && m->factor && m->error && m->part && m->arrived && m->at;
     if (!ok) return graft_fail_nomem(e, "calibration");
     for (size_t i = 0; i < layers; i++) m->at[i] = NO_NODE;
     for (size_t i = 0; i < n; i++) {
@@ -284,6 +304,7 @@ static void finish(measure *m)
     graft_free(m->behind);
     graft_free(m->hub);
     graft_free(m->sum);
+    graft_free(m->factor);
     graft_free(m->error);
     graft_free(m->part);
     graft_free(m->arrived);
@@ -295,19 +316,22 @@ static graft_status measure_all(measure *m, void (*advance)(void *ctx, double sh
                                 double *error, graft_err *e)
 {
     size_t n = m->g->n_nodes;
-    double factor;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < n && !st; i++) {
-        advance(ctx, 0.7 * (double)i / (double)n);
+    /* From the end on: following a layer's error overwrites what twins behind it left. */
+    for (size_t i = n; i-- > 0 && !st;) {
+        advance(ctx, 0.7 * (double)(n - i) / (double)n);
         if (m->hub[i] != NO_NODE) st = measure_node(m, i, e);
     }
     for (size_t i = 0; i < n && !st; i++) {
         advance(ctx, 0.7 + 0.3 * (double)i / (double)n);
-        if (!m->sum[i]) continue;
-        st = measure_hub(m, i, &factor, e);
-        for (size_t k = 0; k < m->plan->n; k++)
-            if (m->at[k] == i) error[k] = m->arrived[k] * factor;
+        if (m->sum[i]) st = measure_hub(m, i, e);
     }
+    for (size_t i = n; i-- > 0 && !st;) {
+        size_t next = m->sum[i] ? next_hub(m, i) : i;
+        if (next != i && m->sum[next]) m->factor[i] *= m->factor[next];
+    }
+    for (size_t k = 0; k < m->plan->n && !st; k++)
+        if (m->at[k] != NO_NODE) error[k] = m->arrived[k] * m->factor[m->at[k]];
     return st;
 }
 
@@ -320,7 +344,7 @@ graft_status graft_quant_measure(graft_quant_plan *p, const graft_quant_record *
     graft_status st;
     for (size_t i = 0; i < p->n; i++) error[i] = NAN;
     GRAFT_TRY(allocate(&m, e));
-    GRAFT_TRY(graft_replay_create(record->binding, &m.replay, e));
+    GRAFT_TRY(graft_replay_create(record->binding, record->quantized, &m.replay, e));
     GRAFT_TRY(graft_replay_run(m.replay, record->in, task, e));
     p->seconds = 0;
     for (size_t i = 0; i < m.g->n_nodes; i++) p->seconds += graft_replay_seconds(m.replay, i);

@@ -12,12 +12,15 @@
 #include "engine/quant/plan.h"
 
 typedef struct graft_quant_record {
-    graft_binding *binding; /* the whole UNet, unquantized */
-    const void *const *in;  /* as for graft_exe_run */
-    const float *weight;    /* the guided output is the sum of weight[r] times row r of the batch */
+    graft_binding *binding;   /* the whole UNet, unquantized */
+    graft_binding *quantized; /* and with every layer quantized that may be */
+    const void *const *in;    /* as for graft_exe_run */
+    const float *weight; /* the guided output is the sum of weight[r] times row r of the batch */
 } graft_quant_record;
 
-/* Sets error[i] for layer i of the plan to the mean squared error of the guided output, NAN where
+/* Layers that the backend cannot quantize stay unmeasured.
+ *
+ * Sets error[i] for layer i of the plan to the mean squared error of the guided output, NAN where
  * it could not be measured; adds the layers' seconds and the whole run's to the plan. `advance` is
  * called with the share that is done. */
 graft_status graft_quant_measure(graft_quant_plan *p, const graft_quant_record *record,

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/graph/cost.h"
+#include "engine/weights/quantized.h"
 
 bool graft_quant_layer_name(const char *tensor, char out[128])
 {
@@ -177,8 +178,7 @@ double graft_quant_plan_gain(const graft_quant_plan *p)
 
 /* ------------------------------------------------------------------ choices */
 
-/* The architecture's layers by name; shapes do not matter for that. */
-static graft_status list_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e)
+graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e)
 {
     graft_unet_shape shape;
     memset(&shape, 0, sizeof shape);
@@ -192,7 +192,7 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
                                      graft_quant_choice *out, graft_err *e)
 {
     graft_quant_plan *all = NULL;
-    graft_status st = list_layers(a, &all, e);
+    graft_status st = graft_quant_layers(a, &all, e);
     if (st) return st;
     memset(out, 0, sizeof *out);
     out->bits = p->bits;
@@ -212,6 +212,26 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
                 : graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
 }
 
+graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
+                                           graft_quant_choice *out, graft_err *e)
+{
+    graft_quant_plan *all = NULL;
+    char name[160];
+    memset(out, 0, sizeof *out);
+    if (!graft_safetensors_metadata(graft_weights_file(w), GRAFT_QUANTIZED_KEY)) return GRAFT_OK;
+    graft_status st = graft_quant_layers(a, &all, e);
+    for (size_t i = 0; !st && i < all->n; i++) {
+        snprintf(name, sizeof name, "%s.weight", all->layer[i].name);
+        const graft_st_tensor *t = graft_weights_find(w, name);
+        /* Kept layers become floats again, whatever the file has. */
+        if (!t || !graft_is_quantized(t->dtype) || always_kept(all->layer[i].name)) continue;
+        out->bits = t->dtype == GRAFT_Q8 ? 8 : 4;
+        out->set[i / 8] |= (uint8_t)(1u << i % 8);
+    }
+    graft_quant_plan_destroy(all);
+    return st;
+}
+
 graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_unet_arch *a,
                                       graft_graph *g, graft_err *e)
 {
@@ -219,7 +239,7 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_u
     graft_map chosen = GRAFT_MAP_INIT;
     char name[128];
     if (!c->bits) return GRAFT_OK;
-    graft_status st = list_layers(a, &all, e);
+    graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++)
         if (c->set[i / 8] >> i % 8 & 1 && graft_map_put(&chosen, all->layer[i].name, all))
             st = graft_fail_nomem(e, "quantization plan");

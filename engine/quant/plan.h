@@ -60,6 +60,8 @@ typedef struct graft_quant_plan {
 /* All layers of the architecture at this latent shape, none chosen, nothing measured. */
 graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *shape,
                                      graft_quant_plan **out, graft_err *e);
+/* The same for names alone, at some shape: bit i of a choice is its layer i. */
+graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e);
 void graft_quant_plan_destroy(graft_quant_plan *p);
 /* Decides for every layer anew; a joint result that no longer holds is dropped. Returns how many
  * were chosen. */
@@ -94,6 +96,9 @@ typedef struct graft_quant_choice {
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
 graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet_arch *a,
                                      graft_quant_choice *out, graft_err *e);
+/* The layers whose weights are quantized in their file; none in most. */
+graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
+                                           graft_quant_choice *out, graft_err *e);
 /* Marks the chosen layers in a graph of the architecture, of any variant, before passes run. */
 graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_unet_arch *a,
                                       graft_graph *g, graft_err *e);

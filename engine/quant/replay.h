@@ -9,14 +9,21 @@
 
 typedef struct graft_replay graft_replay;
 
-/* Keeps a reference to the binding. */
-graft_status graft_replay_create(graft_binding *b, graft_replay **out, graft_err *e);
+/* `quantized`: the same graph with layers quantized; a layer's kernel there is the layer's twin.
+ * Keeps references to both bindings. */
+graft_status graft_replay_create(graft_binding *b, graft_binding *quantized, graft_replay **out,
+                                 graft_err *e);
 void graft_replay_destroy(graft_replay *r);
-/* Runs the whole graph on `in` (host memory, as for graft_exe_run) and keeps every value; nothing
- * is changed afterwards. Runs several times and notes the shortest time of each operator. */
+/* Runs the whole graph on `in` (host memory, as for graft_exe_run) and keeps every value; every
+ * twin runs beside its layer on the same inputs, and its result is the layer's changed value until
+ * the next call that changes it. Runs several times and notes the shortest time of each operator:
+ * both sorts are timed in the order of a real run, with weights that other operators have pushed
+ * out of the caches. */
 graft_status graft_replay_run(graft_replay *r, const void *const *in, const graft_task *task,
                               graft_err *e);
 double graft_replay_seconds(const graft_replay *r, size_t node);
+bool graft_replay_has_twin(const graft_replay *r, size_t node);
+double graft_replay_twin_seconds(const graft_replay *r, size_t node);
 
 /* Values of a node's result. */
 int64_t graft_replay_count(const graft_replay *r, size_t node);
@@ -27,12 +34,6 @@ graft_status graft_replay_difference(graft_replay *r, size_t node, float *out, g
 /* Its changed values become the clean ones plus `difference`. */
 graft_status graft_replay_disturb(graft_replay *r, size_t node, const float *difference,
                                   graft_err *e);
-/* Runs node `i` with its weights quantized on clean values; what it computes is its difference to
- * the clean result. *seconds: the shortest of several runs. GRAFT_E_UNSUPPORTED when the backend
- * cannot.
- */
-graft_status graft_replay_twin(graft_replay *r, size_t i, graft_quant quant, float *difference,
-                               double *seconds, graft_err *e);
 /* Forgets all changes. */
 void graft_replay_reset(graft_replay *r);
 /* Runs the operators after `from` up to and including `to` that read something changed. */

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "engine/weights/quantized.h"
 #include "engine/weights/safetensors_dtype.h"
 
 #define LENGTH_BYTES 8
@@ -489,6 +490,7 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
     assert(r.text <= f->text + length);
     GRAFT_TRY(order_tensors(&r));
     GRAFT_TRY(index_names(&r));
+    GRAFT_TRY(graft_quantized_adopt(f, f->tensor, f->n_tensors, e));
 out:
     return st;
 }

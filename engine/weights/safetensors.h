@@ -25,6 +25,7 @@ typedef struct graft_st_tensor {
     int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
     const void *data; /* inside the mapping; aligned to 1 byte only */
     uint64_t bytes;
+    int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it */
 } graft_st_tensor;
 
 /* Immutable once open; any thread. */

@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/map.h"
 #include "engine/weights/patch.h"
+#include "engine/weights/quantized.h"
 
 /* What is known of one tensor of the file; index as in graft_safetensors_at(). */
 typedef struct tensor_state {
@@ -276,7 +277,8 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
                           source_text(s, k, wanted, sizeof wanted));
     }
     if (t->dtype != GRAFT_F32 && t->dtype != GRAFT_F16 && t->dtype != GRAFT_BF16 &&
-        t->dtype != GRAFT_F64 && t->dtype != GRAFT_F8_E4M3 && t->dtype != GRAFT_F8_E5M2)
+        t->dtype != GRAFT_F64 && t->dtype != GRAFT_F8_E4M3 && t->dtype != GRAFT_F8_E5M2 &&
+        !graft_is_quantized(t->dtype))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s holds no floating-point numbers",
                           path, w->prefix, s->source[k]);
     *out = t;
@@ -371,7 +373,7 @@ uint64_t graft_weights_stored_bytes(const graft_weights *w)
     uint64_t bytes = 0;
     for (size_t i = 0; i < graft_safetensors_count(w->file->file); i++) {
         const graft_st_tensor *t = graft_safetensors_at(w->file->file, i);
-        if (strncmp(t->name, w->prefix, strlen(w->prefix)) == 0) bytes += t->bytes;
+        if (!t->part && strncmp(t->name, w->prefix, strlen(w->prefix)) == 0) bytes += t->bytes;
     }
     return bytes;
 }
@@ -426,7 +428,10 @@ static graft_status load_f32(const graft_weights *w, const graft_gslot *s, size_
                              const graft_st_tensor *t, float *dst, graft_err *e)
 {
     int64_t n = source_count(s, k);
-    graft_to_f32(t->dtype, t->data, dst, (size_t)n);
+    if (graft_is_quantized(t->dtype))
+        graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], dst);
+    else
+        graft_to_f32(t->dtype, t->data, dst, (size_t)n);
     const patch_list *list = graft_map_get(&w->patches, s->source[k]);
     for (size_t i = 0; list && i < list->n; i++) {
         if (list->patch[i].strength == 0.0f) continue;
@@ -434,6 +439,24 @@ static graft_status load_f32(const graft_weights *w, const graft_gslot *s, size_
         if (st) return st;
     }
     return GRAFT_OK;
+}
+
+/* Joins quantized sources: the values of all, then the scales of all. */
+static void join_quantized(const graft_weights *w, const graft_gslot *s, graft_dtype dtype,
+                           uint8_t *to)
+{
+    const graft_st_tensor *t;
+    int64_t all = 0, n = count_of(s->dim, s->rank) / s->dim[0];
+    for (size_t k = 0; k < s->n_sources; k++) all += source_count(s, k) / n;
+    uint8_t *scale = to + graft_quantized_level_bytes(dtype, all, n);
+    for (size_t k = 0; k < s->n_sources; k++) {
+        find_source(w, s, k, &t, NULL);
+        size_t level = (size_t)graft_quantized_level_bytes(dtype, source_count(s, k) / n, n);
+        memcpy(to, t->data, level);
+        memcpy(scale, (const uint8_t *)t->data + level, (size_t)t->bytes - level);
+        to += level;
+        scale += t->bytes - level;
+    }
 }
 
 /* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */
@@ -452,14 +475,20 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, co
         out->dtype = t->dtype;
         total += (size_t)t->bytes;
     }
+    bool quantized = graft_is_quantized(out->dtype);
+    if (quantized && s->kind == GRAFT_SLOT_TRANSPOSE) return GRAFT_OK;
     *done = true;
-    if (s->n_sources == 1 && (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0) {
+    if (s->n_sources == 1 && (quantized || (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0)) {
         out->data = t->data;
         return GRAFT_OK;
     }
     uint8_t *p = graft_malloc_aligned(64, total);
     if (!p) return graft_fail_nomem(e, "weights");
     out->data = out->owned = p;
+    if (quantized) {
+        join_quantized(w, s, out->dtype, p);
+        return GRAFT_OK;
+    }
     for (size_t k = 0; k < s->n_sources; k++) {
         find_source(w, s, k, &t, NULL);
         memcpy(p, t->data, (size_t)t->bytes);
@@ -512,6 +541,19 @@ graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);
     return st;
+}
+
+graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e)
+{
+    if (!graft_is_quantized(d->dtype)) return GRAFT_OK;
+    int64_t n = count_of(s->dim, s->rank);
+    float *p = graft_malloc_aligned(64, (size_t)n * sizeof *p);
+    if (!p) return graft_fail_nomem(e, "weights");
+    graft_quantized_to_f32(d->dtype, d->data, s->dim[0], n / s->dim[0], p);
+    graft_free(d->owned);
+    d->dtype = GRAFT_F32;
+    d->data = d->owned = p;
+    return GRAFT_OK;
 }
 
 void graft_slot_data_finish(graft_slot_data *d)

@@ -66,13 +66,16 @@ void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *
 
 typedef struct graft_slot_data {
     graft_dtype dtype;
-    const void *data; /* dense, in the slot's shape, aligned to its element */
+    const void *data; /* dense, in the slot's shape, aligned to its element; quantized: a block as
+                         kernels/quant.h has it, at any alignment */
     void *owned;      /* freed by graft_slot_data_finish(); NULL when `data` is mapped */
 } graft_slot_data;
 /* The slot's values: mapped where they lie ready, else joined, transposed, patched in memory.
  * Non-finite values are reported to `log`, once a tensor. */
 graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
                                 const graft_log *log, graft_slot_data *out, graft_err *e);
+/* Turns quantized values into float32; others stay. */
+graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e);
 void graft_slot_data_finish(graft_slot_data *d);
 /* Lets the system take back the mapped pages of the slot's sources. */
 void graft_weights_forget(const graft_weights *w, const graft_gslot *slot);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/int4.h"
 
 /* Who adds a residual: the primitive, or a pass over its result. Winograd has a file of its own. */
 typedef enum variant_kind { VARIANT_FUSED, VARIANT_EPILOGUE, VARIANT_WINOGRAD } variant_kind;
@@ -256,6 +257,13 @@ static void finish(graft_kernel *k)
 {
     conv_state *s = k->state;
     if (s) graft_cpu_primitive_finish(&s->primitive);
+}
+
+const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *output_dim)
+{
+    const conv_state *s = k->state;
+    *output_dim = 0;
+    return &s->primitive.md[1];
 }
 
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)

@@ -91,24 +91,41 @@ static graft_status reorder(graft_device *d, const dnnl_memory_desc_t *md, int o
     return graft_cpu_dnnl_fail(st, "reorder", NULL);
 }
 
+static graft_status place(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                          const int8_t *level, void *dst)
+{
+    graft_status st;
+    if (graft_cpu_place_int8(d, md, output_dim, level, dst, &st)) return st;
+    int before = graft_cpu_threads_set(d->host.threads);
+    memset(dst, 0, padded(md));
+    union {
+        const int8_t *in;
+        int8_t *out;
+    } handle = {level}; /* oneDNN takes sources through a plain pointer too */
+    st = reorder(d, md, output_dim, handle.out, dst);
+    graft_cpu_threads_set(before);
+    return st;
+}
+
 graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                  graft_dtype from, const void *src, void *dst)
 {
-    if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
     job j = {.d = d, .from = from, .src = src, .outputs = md->dims[output_dim], .n = 1};
     for (int i = 0; i < md->ndims; i++)
         if (i != output_dim) j.n *= md->dims[i];
+    size_t levels = (size_t)(j.outputs * j.n);
+    j.scale = (float *)(void *)((char *)dst + padded(md));
+    if (from == GRAFT_Q8) {
+        memcpy(j.scale, (const char *)src + levels, (size_t)j.outputs * sizeof(float));
+        return place(d, md, output_dim, src, dst);
+    }
+    if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
     int parts = graft_cpu_threads(d, j.outputs * j.n);
-    size_t levels = (size_t)(j.outputs * j.n), rows = (size_t)parts * (size_t)j.n * sizeof(float);
-    j.row = graft_cpu_calloc(d, rows + levels);
+    j.row = graft_cpu_calloc(d, (size_t)parts * (size_t)j.n * sizeof(float) + levels);
     if (!j.row) return GRAFT_E_NOMEM;
     j.level = (int8_t *)(j.row + (int64_t)parts * j.n);
-    j.scale = (float *)(void *)((char *)dst + padded(md));
     graft_cpu_parallel(parts, quantize_part, &j);
-    int before = graft_cpu_threads_set(d->host.threads);
-    memset(dst, 0, padded(md));
-    graft_status st = reorder(d, md, output_dim, j.level, dst);
-    graft_cpu_threads_set(before);
+    graft_status st = place(d, md, output_dim, j.level, dst);
     graft_cpu_free(d, j.row);
     return st;
 }

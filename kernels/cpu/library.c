@@ -1,5 +1,6 @@
 /* The entry of the library: the table of operators, the device, and the four phases of a kernel. */
 #include <omp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,8 @@
 #include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/quant.h"
 
-#define VERSION      "2"
-#define INT4_PACKING 0x696e7434u
+#define VERSION "2"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
 static const graft_cpu_op *find(const graft_op_desc *d)
@@ -21,6 +20,7 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return NULL;
     if (d->attrs.quant == GRAFT_QUANT_INT8)
         return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
+    if (d->attrs.quant == GRAFT_QUANT_INT4) return &graft_cpu_op_int4;
     switch (op) {
     case GRAFT_OP_CONV2D:
         return &graft_cpu_op_conv2d;
@@ -249,7 +249,6 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
         graft_cpu_threads_set(d->host.threads);
         GRAFT_TRY(k->type->init(k, variant, &e));
     }
-    if (op->attrs.quant == GRAFT_QUANT_INT4) k->info.packing[GRAFT_LINEAR_W] ^= INT4_PACKING;
     if (variant >= k->info.variant_count) {
         st = graft_fail(&e, GRAFT_E_ARG, "variant %d of %d", (int)variant,
                         (int)k->info.variant_count);
@@ -271,27 +270,15 @@ out:
     return st;
 }
 
-/* Weights of 4 bits are multiplied as floats: what they are worth is packed in their place. */
-static graft_status pack_int4(graft_kernel *k, graft_dtype t, const void *src, void *dst)
-{
-    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
-    int64_t all = graft_cpu_elements(w), n = all / w->dim[0];
-    float *f = graft_cpu_calloc(k->d, (size_t)all * sizeof *f);
-    if (!f) return GRAFT_E_NOMEM;
-    graft_cpu_to_f32(t, src, 0, f, all);
-    for (int64_t o = 0; o < w->dim[0]; o++) graft_quant_snap4(f + o * n, n);
-    graft_status st = k->type->pack(k, GRAFT_LINEAR_W, GRAFT_F32, f, dst);
-    graft_cpu_free(k->d, f);
-    return st;
-}
-
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
 {
     if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
-    if (!graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
+    graft_quant quant = t == GRAFT_Q8   ? GRAFT_QUANT_INT8
+                        : t == GRAFT_Q4 ? GRAFT_QUANT_INT4
+                                        : GRAFT_QUANT_NONE;
+    bool ready = quant && quant == k->op.attrs.quant && input == GRAFT_LINEAR_W;
+    if (!ready && !graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
     const graft_tensor_desc *to = &k->op.in[input];
-    if (k->op.attrs.quant == GRAFT_QUANT_INT4 && input == GRAFT_LINEAR_W)
-        return pack_int4(k, t, src, dst);
     if (k->type->pack && k->info.packing[input] != graft_cpu_packing_dense(to->dtype))
         return k->type->pack(k, input, t, src, dst);
     return graft_cpu_pack_dense(k->d, t, src, to->dtype, dst, graft_cpu_elements(to));

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/primitive.h"
+#include "kernels/cpu/int4.h"
 
 enum { VARIANT_MATMUL, VARIANT_INNER_PRODUCT, VARIANTS };
 
@@ -209,6 +209,13 @@ static void finish(graft_kernel *k)
     if (!s) return;
     graft_cpu_primitive_finish(&s->primitive);
     graft_cpu_primitive_finish(&s->tail);
+}
+
+const dnnl_memory_desc_t *graft_cpu_linear_layout(const graft_kernel *k, int *output_dim)
+{
+    const linear_state *s = k->state;
+    *output_dim = s->variant == VARIANT_MATMUL;
+    return &s->primitive.md[1];
 }
 
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)

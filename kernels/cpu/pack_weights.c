@@ -8,7 +8,8 @@
 
 #include "base/half.h"
 #include "base/hash.h"
-#include "kernels/cpu/primitive.h"
+#include "kernels/cpu/int4.h"
+#include "kernels/quant.h"
 
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
 {
@@ -83,9 +84,12 @@ typedef struct job {
     void *dst;
     int64_t outputs, inputs, taps; /* O, I, kh * kw */
     const int64_t *at_o, *at_i, *at_t;
-    float *tile;     /* per thread TILE_OUTPUTS rows */
-    int64_t columns; /* inputs in a tile */
-    int64_t stride;  /* of a row of the tile */
+    float *tile;          /* per thread TILE_OUTPUTS rows */
+    int64_t columns;      /* inputs in a tile */
+    int64_t stride;       /* of a row of the tile */
+    bool quads;           /* of int8: see in_quads() */
+    int32_t *sum;         /* of int8: of each output's values; or NULL */
+    graft_cpu_rows4 rows; /* of int4; level NULL: the source is `src` */
 } job;
 
 /* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
@@ -111,6 +115,22 @@ typedef struct job {
     }
 DEFINE_PLACE(place_f32, float)
 DEFINE_PLACE(place_bf16, uint16_t)
+DEFINE_PLACE(place_s8, int8_t)
+
+/* n values of output o from `first` on; of int4, `first` begins a group and the row takes whole
+ * groups. */
+static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t n)
+{
+    const graft_cpu_rows4 *r = &j->rows;
+    if (!r->level) {
+        graft_cpu_to_f32(j->from, j->src, o * j->inputs * j->taps + first, row, n);
+        return;
+    }
+    int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
+    g = g * graft_quant4_groups(j->inputs * j->taps) + first / GRAFT_QUANT_GROUP;
+    for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, g++)
+        graft_quant4_unpack(r->level + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
+}
 
 static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
 {
@@ -119,7 +139,7 @@ static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64
     uint16_t *narrow = (uint16_t *)(void *)(tile + TILE_OUTPUTS * j->stride);
     for (int64_t k = 0; k < count; k++) {
         float *row = tile + k * j->stride;
-        graft_cpu_to_f32(j->from, j->src, ((o + k) * j->inputs + i0) * j->taps, row, n);
+        read_row(j, o + k, i0 * j->taps, row, n);
         if (j->md->data_type != dnnl_f32)
             graft_f32_to_bf16_array(row, narrow + k * j->stride, (size_t)n);
     }
@@ -148,50 +168,196 @@ static void pack_part(void *p, int part, int parts)
     }
 }
 
-static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                                 graft_dtype from, const void *src, void *dst)
+/* Fills the job's shape and tables; *extra: `bytes` more behind them. NULL when memory is short,
+ * else what is to be freed. */
+static void *begin(job *j, graft_device *d, int output_dim, size_t bytes, void **extra)
 {
-    int input_dim = 1 - output_dim;
-    job j = {.md = md,
-             .from = from,
-             .src = src,
-             .dst = dst,
-             .outputs = md->dims[output_dim],
-             .inputs = md->dims[input_dim]};
+    const dnnl_memory_desc_t *md = j->md;
     int64_t height = 1, width = 1;
+    j->outputs = md->dims[output_dim];
+    j->inputs = md->dims[1 - output_dim];
     if (md->ndims == 4) {
         height = md->dims[2];
         width = md->dims[3];
     }
-    j.taps = height * width;
-    int parts = graft_cpu_threads(d, j.outputs * j.inputs * j.taps);
-    size_t tables = (size_t)(j.outputs + j.inputs + j.taps + height + width) * sizeof(int64_t);
-    j.columns = j.taps < TILE_VALUES ? TILE_VALUES / j.taps : 1;
-    j.stride = j.columns * j.taps + TILE_STRIDE - TILE_VALUES;
-    size_t rows = (size_t)parts * (size_t)tile_floats(&j) * sizeof(float);
-    int64_t *table = graft_cpu_calloc(d, tables + rows);
-    if (!table) return GRAFT_E_NOMEM;
-    int64_t *at_o = table, *at_i = at_o + j.outputs, *at_t = at_i + j.inputs;
-    int64_t *at_y = at_t + j.taps, *at_x = at_y + height;
+    j->taps = height * width;
+    size_t tables = (size_t)(j->outputs + j->inputs + j->taps + height + width) * sizeof(int64_t);
+    int64_t *table = graft_cpu_calloc(d, tables + bytes);
+    if (!table) return NULL;
+    int64_t *at_o = table, *at_i = at_o + j->outputs, *at_t = at_i + j->inputs;
+    int64_t *at_y = at_t + j->taps, *at_x = at_y + height;
     offsets(md, output_dim, at_o);
-    offsets(md, input_dim, at_i);
+    offsets(md, 1 - output_dim, at_i);
     if (md->ndims == 4) {
         offsets(md, 2, at_y);
         offsets(md, 3, at_x);
     }
-    for (int64_t t = 0; t < j.taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
-    j.at_o = at_o;
-    j.at_i = at_i;
-    j.at_t = at_t;
-    j.tile = (float *)(void *)(at_x + width);
-    for (int i = 0; i < md->ndims; i++) {
-        if (md->padded_dims[i] == md->dims[i]) continue;
-        memset(dst, 0, dnnl_memory_desc_get_size(md));
-        break;
+    for (int64_t t = 0; t < j->taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
+    j->at_o = at_o;
+    j->at_i = at_i;
+    j->at_t = at_t;
+    *extra = at_x + width;
+    return table;
+}
+
+static void clear_padding(const job *j)
+{
+    for (int i = 0; i < j->md->ndims; i++) {
+        if (j->md->padded_dims[i] == j->md->dims[i]) continue;
+        memset(j->dst, 0, dnnl_memory_desc_get_size(j->md));
+        return;
     }
+}
+
+static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                 graft_dtype from, const void *src, void *dst)
+{
+    job j = {.md = md, .from = from, .src = src, .dst = dst};
+    int64_t taps = md->ndims == 4 ? md->dims[2] * md->dims[3] : 1, values = taps;
+    for (int i = 0; i < 2; i++) values *= md->dims[i];
+    int parts = graft_cpu_threads(d, values);
+    j.columns = taps < TILE_VALUES ? TILE_VALUES / taps : 1;
+    j.stride = j.columns * taps + TILE_STRIDE - TILE_VALUES;
+    void *tile, *table = begin(&j, d, output_dim,
+                               (size_t)parts * (size_t)tile_floats(&j) * sizeof(float), &tile);
+    if (!table) return GRAFT_E_NOMEM;
+    j.tile = tile;
+    clear_padding(&j);
     graft_cpu_parallel(parts, pack_part, &j);
     graft_cpu_free(d, table);
     return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ int8 */
+
+/* Whether four inputs of each of sixteen outputs lie as 64 bytes in a row: the layouts for VNNI. */
+static bool in_quads(const job *j)
+{
+    bool quads = j->inputs % 4 == 0 && j->outputs % TILE_OUTPUTS == 0;
+    for (int64_t i = 0; i < j->inputs && quads; i++)
+        quads = j->at_i[i] - j->at_i[i / 4 * 4] == i % 4;
+    for (int64_t o = 0; o < j->outputs && quads; o++)
+        quads = j->at_o[o] - j->at_o[o / TILE_OUTPUTS * TILE_OUTPUTS] == 4 * (o % TILE_OUTPUTS);
+    return quads;
+}
+
+/* place_s8() for sixteen outputs from o on of such a layout. */
+static void place_quads(const job *j, const int8_t *level, int64_t o)
+{
+    int64_t taps = j->taps;
+    for (int64_t i = 0; i < j->inputs; i += 4)
+        for (int64_t t = 0; t < taps; t++) {
+            int8_t *at = (int8_t *)j->dst + j->at_o[o] + j->at_i[i] + j->at_t[t];
+            const int8_t *from = level + i * taps + t;
+            for (int k = 0; k < TILE_OUTPUTS; k++, at += 4, from += j->stride) {
+                const int8_t four[4] = {from[0], from[taps], from[2 * taps], from[3 * taps]};
+                memcpy(at, four, sizeof four);
+            }
+        }
+}
+
+/* oneDNN multiplies int8 by int8 as uint8 by int8, with 128 added on one side; what that adds to
+ * each output is kept behind the values. */
+static void place_levels_part(void *p, int part, int parts)
+{
+    const job *j = p;
+    const int8_t *level = j->src;
+    int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
+    if (end > j->outputs) end = j->outputs;
+    for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
+        int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
+        if (j->quads)
+            place_quads(j, level + o * j->stride, o);
+        else
+            place_s8(j, level + o * j->stride, o, count, 0, j->inputs);
+        for (int64_t k = o; j->sum && k < o + count; k++) {
+            int32_t sum = 0;
+            for (int64_t i = 0; i < j->stride; i++) sum += level[k * j->stride + i];
+            j->sum[k] = -128 * sum;
+        }
+    }
+}
+
+bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                          const int8_t *level, void *dst, graft_status *st)
+{
+    uint64_t known =
+        dnnl_memory_extra_flag_compensation_conv_s8s8 | dnnl_memory_extra_flag_scale_adjust;
+    bool sums = md->extra.flags & dnnl_memory_extra_flag_compensation_conv_s8s8;
+    if (md->format_kind != dnnl_blocked || (md->ndims != 2 && md->ndims != 4) ||
+        (md->extra.flags & ~known) || (sums && md->extra.compensation_mask != 1 << output_dim) ||
+        ((md->extra.flags & dnnl_memory_extra_flag_scale_adjust) && md->extra.scale_adjust != 1) ||
+        md->offset0)
+        return false;
+    job j = {.md = md, .src = level, .dst = dst, .stride = 1};
+    void *extra, *table = begin(&j, d, output_dim, 0, &extra);
+    *st = table ? GRAFT_OK : GRAFT_E_NOMEM;
+    if (!table) return true;
+    j.stride = j.inputs * j.taps;
+    j.quads = in_quads(&j);
+    clear_padding(&j);
+    size_t values = 1;
+    for (int i = 0; i < md->ndims; i++) values *= (size_t)md->padded_dims[i];
+    memset((char *)dst + values, 0, dnnl_memory_desc_get_size(md) - values);
+    if (sums) j.sum = (int32_t *)(void *)((char *)dst + values);
+    graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.stride), place_levels_part, &j);
+    graft_cpu_free(d, table);
+    return true;
+}
+
+/* ------------------------------------------------------------------ int4 */
+
+struct graft_cpu_place4 {
+    dnnl_memory_desc_t md;
+    job job;
+    void *table;
+};
+
+graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                     graft_cpu_place4 **out)
+{
+    void *extra;
+    bool known = md->format_kind == dnnl_blocked && md->extra.flags == 0 && !md->offset0 &&
+                 (md->ndims == 2 || md->ndims == 4) &&
+                 (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
+    if (!known) return GRAFT_E_UNSUPPORTED;
+    graft_cpu_place4 *p = graft_cpu_calloc(d, sizeof *p);
+    if (!p) return GRAFT_E_NOMEM;
+    p->md = *md;
+    p->job.md = &p->md;
+    p->table = begin(&p->job, d, output_dim, 0, &extra);
+    if (!p->table) {
+        graft_cpu_free(d, p);
+        return GRAFT_E_NOMEM;
+    }
+    /* Tiles begin with a group. */
+    p->job.columns = TILE_VALUES / p->job.taps / GRAFT_QUANT_GROUP * GRAFT_QUANT_GROUP;
+    if (!p->job.columns) p->job.columns = GRAFT_QUANT_GROUP;
+    p->job.stride = p->job.columns * p->job.taps + TILE_STRIDE - TILE_VALUES;
+    *out = p;
+    return GRAFT_OK;
+}
+
+void graft_cpu_place4_destroy(graft_device *d, graft_cpu_place4 *p)
+{
+    if (p) graft_cpu_free(d, p->table);
+    graft_cpu_free(d, p);
+}
+
+size_t graft_cpu_place4_workspace(const graft_device *d, const graft_cpu_place4 *p)
+{
+    return (size_t)d->host.threads * (size_t)tile_floats(&p->job) * sizeof(float);
+}
+
+void graft_cpu_place4_run(const graft_device *d, const graft_cpu_place4 *p,
+                          const graft_cpu_rows4 *rows, void *dst, void *workspace)
+{
+    job j = p->job;
+    j.rows = *rows;
+    j.dst = dst;
+    j.tile = workspace;
+    clear_padding(&j);
+    graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.inputs * j.taps), pack_part, &j);
 }
 
 static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,

@@ -4,6 +4,8 @@
 #define GRAFT_KERNELS_CPU_PRIMITIVE_H
 #include <stdatomic.h>
 
+#include <stdbool.h>
+
 #include "kernels/cpu/cpu.h"
 
 #define GRAFT_CPU_ARGS  6
@@ -47,6 +49,10 @@ const char *graft_cpu_primitive_name(const_dnnl_primitive_desc_t pd);
 
 /* Weights in the layout that oneDNN chose. */
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md);
+/* Dense int8 values (O, I...) in the layout `md`, with what oneDNN keeps behind them, as its own
+ * reorder does it but faster. False for layouts that are not known here. */
+bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                          const int8_t *level, void *dst, graft_status *st);
 /* Dense (O, I...) source of any floating-point dtype to the layout md, in which O is dimension
  * `output_dim` and I the other one of the first two. */
 graft_status graft_cpu_pack_weights(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
@@ -162,11 +164,29 @@ static void run_row(const graft_op_desc *d, const void *const *in, const float *
     }
 }
 
-/* One quantized picture, dense. */
+/* One quantized picture, dense; or all weights, unpacked, and one row of them. */
 static uint64_t workspace_floats(const graft_op_desc *d)
 {
-    const int64_t *x = d->in[GRAFT_CONV_X].dim;
+    const int64_t *x = d->in[GRAFT_CONV_X].dim, *w = d->in[GRAFT_CONV_W].dim;
+    int64_t n = w[1] * w[2] * w[3];
+    if (d->attrs.quant == GRAFT_QUANT_INT4)
+        return (uint64_t)(w[0] * n + graft_quant4_groups(n) * GRAFT_QUANT_GROUP);
     return d->attrs.quant == GRAFT_QUANT_INT8 ? (uint64_t)(x[1] * x[2] * x[3]) : 0;
+}
+
+/* Packed weights (O,C,kh,kw) of 4 bits in the order that reorder() gives. */
+static void unpack(const graft_op_desc *d, const void *packed, float *w)
+{
+    const int64_t *dim = d->in[GRAFT_CONV_W].dim;
+    int64_t taps = dim[2] * dim[3], n = dim[1] * taps, groups = graft_quant4_groups(n);
+    const uint8_t *level = packed;
+    const float *scale = graft_quant4_scales(packed, dim[0], n);
+    float *row = w + dim[0] * n;
+    for (int64_t o = 0; o < dim[0]; o++) {
+        for (int64_t g = 0; g < groups; g++, level += GRAFT_QUANT_GROUP_BYTES)
+            graft_quant4_unpack(level, *scale++, row + g * GRAFT_QUANT_GROUP);
+        for (int64_t i = 0; i < n; i++) w[(i % taps * dim[1] + i / taps) * dim[0] + o] = row[i];
+    }
 }
 
 static void quantize_picture(const graft_tensor_desc *t, const float *x, float *y)
@@ -181,9 +201,15 @@ static void quantize_picture(const graft_tensor_desc *t, const float *x, float *
                          most, 127.0f);
 }
 
-static void run(const graft_op_desc *given, const void *const *in, void *out, float *workspace)
+static void run(const graft_op_desc *given, const void *const *packed, void *out, float *workspace)
 {
     graft_op_desc d = *given;
+    const void *in[GRAFT_MAX_INPUTS];
+    memcpy(in, packed, (GRAFT_CONV_RESIDUAL + 1) * sizeof *in);
+    if (d.attrs.quant == GRAFT_QUANT_INT4) {
+        unpack(&d, packed[GRAFT_CONV_W], workspace);
+        in[GRAFT_CONV_W] = workspace;
+    }
     bool quant = d.attrs.quant == GRAFT_QUANT_INT8;
     if (quant) graft_ref_make_dense(&d.in[GRAFT_CONV_X]);
     for (int64_t b = 0; b < d.out.dim[0]; b++) {

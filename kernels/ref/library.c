@@ -92,6 +92,12 @@ static int32_t supports(graft_device *d, const graft_op_desc *given)
     return graft_ref_check(given, &desc, &op, NULL) == GRAFT_OK;
 }
 
+/* Weights of 4 bits are packed as kernels/quant.h says. */
+static bool is_int4(const graft_kernel *k, int32_t input)
+{
+    return k->desc.attrs.quant == GRAFT_QUANT_INT4 && input == GRAFT_LINEAR_W;
+}
+
 static void fill_info(const graft_kernel *k, graft_kernel_info *out)
 {
     graft_kernel_info info = {.variant = "ref f32", .variant_count = 1};
@@ -101,7 +107,9 @@ static void fill_info(const graft_kernel *k, graft_kernel_info *out)
         const graft_tensor_desc *t = &k->desc.in[i];
         if (!graft_ref_present(t) || !t->constant) continue;
         bool reordered = k->op->reorder && k->op->reorder(&k->desc, i, NULL, NULL);
-        info.packed_bytes[i] = (uint64_t)graft_ref_elements(t) * sizeof(float);
+        info.packed_bytes[i] =
+            is_int4(k, i) ? graft_quant4_bytes(t->dim[0], graft_ref_elements(t) / t->dim[0])
+                          : (uint64_t)graft_ref_elements(t) * sizeof(float);
         info.packing[i] =
             reordered ? (uint64_t)(GRAFT_REF_REORDERED + k->desc.op) : GRAFT_REF_PLAIN;
         if (reordered) info.packing[i] += (uint64_t)k->desc.attrs.quant << 16;
@@ -135,15 +143,23 @@ static void release(graft_kernel *k)
     if (k) k->device->host.free(k);
 }
 
-/* Rows of outputs, each to the multiples that its quantized form could hold. */
-static void quantize_weights(const graft_tensor_desc *t, graft_quant quant, float *w)
+/* Rows of outputs, each to the multiples that its 8-bit form could hold. */
+static void quantize_weights(const graft_tensor_desc *t, float *w)
 {
     int64_t n = graft_ref_elements(t) / t->dim[0];
-    for (int64_t o = 0; quant && o < t->dim[0]; o++, w += n)
-        if (quant == GRAFT_QUANT_INT4)
-            graft_quant_snap4(w, n);
-        else
-            graft_quant_snap(w, w, n, graft_quant_absmax(w, n), 127.0f);
+    for (int64_t o = 0; o < t->dim[0]; o++, w += n)
+        graft_quant_snap(w, w, n, graft_quant_absmax(w, n), 127.0f);
+}
+
+/* What GRAFT_Q8 is worth. */
+static void read_int8(const graft_tensor_desc *t, const void *src, float *w)
+{
+    int64_t all = graft_ref_elements(t), n = all / t->dim[0];
+    for (int64_t i = 0; i < all; i++) {
+        float scale;
+        memcpy(&scale, (const char *)src + all + i / n * (int64_t)sizeof scale, sizeof scale);
+        w[i] = (float)((const int8_t *)src)[i] * scale;
+    }
 }
 
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
@@ -156,12 +172,21 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
     bool reordered = k->op->reorder && k->op->reorder(&k->desc, input, NULL, NULL);
     if (!reordered)
         return graft_ref_to_f32(src_dtype, src, dst, n) ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
+    if (src_dtype == GRAFT_Q4 && is_int4(k, input)) {
+        memcpy(dst, src, (size_t)graft_quant4_bytes(t->dim[0], n / t->dim[0]));
+        return GRAFT_OK;
+    }
     float *plain = buffer_alloc(k->device, (uint64_t)n * sizeof *plain);
     if (!plain) return GRAFT_E_NOMEM;
     graft_status st = GRAFT_E_UNSUPPORTED;
-    if (graft_ref_to_f32(src_dtype, src, plain, n)) {
-        quantize_weights(t, k->desc.attrs.quant, plain);
-        k->op->reorder(&k->desc, input, plain, dst);
+    bool int8 = k->desc.attrs.quant == GRAFT_QUANT_INT8, ready = int8 && src_dtype == GRAFT_Q8;
+    if (ready) read_int8(t, src, plain);
+    if (ready || graft_ref_to_f32(src_dtype, src, plain, n)) {
+        if (int8 && !ready) quantize_weights(t, plain);
+        if (is_int4(k, input))
+            graft_quant4_pack_rows(plain, 0, t->dim[0], t->dim[0], n / t->dim[0], dst);
+        else
+            k->op->reorder(&k->desc, input, plain, dst);
         st = GRAFT_OK;
     }
     buffer_free(k->device, plain);

@@ -38,13 +38,53 @@ static bool reorder(const graft_op_desc *d, int32_t input, const float *src, flo
     return true;
 }
 
-/* GEGLU's rows before they are halved, then quantized rows of x. */
+/* Outputs whose 4-bit weights are unpacked at a time. */
+enum { BLOCK = 64 };
+
+/* GEGLU's rows before they are halved, then quantized rows of x, or a block of unpacked weights and
+ * one row of them. */
 static uint64_t workspace_floats(const graft_op_desc *d)
 {
     const int64_t *w = d->in[GRAFT_LINEAR_W].dim;
-    uint64_t columns = d->attrs.act == GRAFT_ACT_GEGLU ? (uint64_t)w[0] : 0;
+    uint64_t columns = d->attrs.act == GRAFT_ACT_GEGLU ? (uint64_t)w[0] : 0, more = 0;
     if (d->attrs.quant == GRAFT_QUANT_INT8) columns += (uint64_t)w[1];
-    return columns * GRAFT_REF_ROW_BLOCK;
+    if (d->attrs.quant == GRAFT_QUANT_INT4)
+        more = (uint64_t)(BLOCK * w[1] + graft_quant4_groups(w[1]) * GRAFT_QUANT_GROUP);
+    return columns * GRAFT_REF_ROW_BLOCK + more;
+}
+
+/* Outputs o … o + n of packed weights (O,K) as (K,n). */
+static void unpack_block(const graft_tensor_desc *t, const void *packed, int64_t o, int64_t n,
+                         float *w)
+{
+    int64_t k = t->dim[1], groups = graft_quant4_groups(k);
+    const uint8_t *level = (const uint8_t *)packed + o * groups * GRAFT_QUANT_GROUP_BYTES;
+    const float *scale = graft_quant4_scales(packed, t->dim[0], k) + o * groups;
+    float *row = w + BLOCK * k;
+    for (int64_t c = 0; c < n; c++) {
+        for (int64_t g = 0; g < groups; g++, level += GRAFT_QUANT_GROUP_BYTES)
+            graft_quant4_unpack(level, *scale++, row + g * GRAFT_QUANT_GROUP);
+        for (int64_t i = 0; i < k; i++) w[i * n + c] = row[i];
+    }
+}
+
+/* acc[r] += x[r] times the weights, for `count` rows. */
+static void multiply(const graft_op_desc *d, const void *w, float *const *acc,
+                     const float *const *x, int count, float *block)
+{
+    const graft_tensor_desc *t = &d->in[GRAFT_LINEAR_W];
+    int64_t n = t->dim[0], k = t->dim[1];
+    if (d->attrs.quant != GRAFT_QUANT_INT4) {
+        graft_ref_multiply_add(acc, x, count, k, w, n, n);
+        return;
+    }
+    for (int64_t o = 0; o < n; o += BLOCK) {
+        int64_t wide = n - o < BLOCK ? n - o : BLOCK;
+        float *to[GRAFT_REF_ROW_BLOCK];
+        for (int r = 0; r < count; r++) to[r] = acc[r] + o;
+        unpack_block(t, w, o, wide, block);
+        graft_ref_multiply_add(to, x, count, k, block, wide, wide);
+    }
 }
 
 static void finish_row(const graft_op_desc *d, const void *const *in, int64_t row,
@@ -67,7 +107,7 @@ static void finish_row(const graft_op_desc *d, const void *const *in, int64_t ro
 static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X];
-    const float *w = in[GRAFT_LINEAR_W], *bias = in[GRAFT_LINEAR_BIAS];
+    const float *bias = in[GRAFT_LINEAR_BIAS];
     bool geglu = d->attrs.act == GRAFT_ACT_GEGLU;
     int64_t rows = graft_ref_rows(x), k = graft_ref_row_len(x), n = d->in[GRAFT_LINEAR_W].dim[0];
     for (int64_t first = 0; first < rows; first += GRAFT_REF_ROW_BLOCK) {
@@ -85,7 +125,8 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             acc[r] = geglu ? workspace + r * n : to[r];
             for (int64_t i = 0; i < n; i++) acc[r][i] = bias ? bias[i] : 0;
         }
-        graft_ref_multiply_add(acc, from, count, k, w, n, n);
+        multiply(d, in[GRAFT_LINEAR_W], acc, from, count,
+                 workspace + (geglu ? n * GRAFT_REF_ROW_BLOCK : 0));
         for (int r = 0; r < count; r++) finish_row(d, in, first + r, acc[r], to[r]);
     }
 }

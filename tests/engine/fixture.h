@@ -75,7 +75,9 @@ static inline float *add_tensor(made_file *f, const char *name, int rank, const 
     float *data = calloc((size_t)n + 1, sizeof *data);
     for (int64_t i = 0; i < n; i++) data[i] = values ? values[i] : scale * random_value();
     graft_st_tensor *t = &f->tensor[f->n++];
-    *t = (graft_st_tensor){strdup(name), GRAFT_F32, rank, {0}, data, (uint64_t)n * sizeof *data};
+    *t = (graft_st_tensor){.name = strdup(name), .rank = rank, .data = data};
+    t->dtype = GRAFT_F32;
+    t->bytes = (uint64_t)n * sizeof *data;
     for (int i = 0; i < rank; i++) t->shape[i] = shape[i];
     return data;
 }

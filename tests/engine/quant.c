@@ -230,21 +230,22 @@ static void against_plain(void)
 }
 
 /* CompileModel, DeepCache and SwapWeights before or after: the same bits. */
-static void any_order(void)
+static void any_order_of(int32_t bits)
 {
+    graft_quant quant = bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
     graft_err e = GRAFT_ERR_INIT;
     graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
     const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0};
     graft_model *m = load_model(engine, DEMO), *a1 = NULL, *a2 = NULL, *b1 = NULL, *b2 = NULL;
     float one[OUT], two[OUT];
     CHECK_OK(graft_model_compile(m, &o, NULL, &a1, &e), &e);
-    graft_model *a = quantized(a1, 8, everything), *b = quantized(m, 8, everything);
+    graft_model *a = quantized(a1, bits, everything), *b = quantized(m, bits, everything);
     CHECK_OK(graft_model_compile(b, &o, NULL, &b1, &e), &e);
     run_model(a, one);
     run_model(b1, two);
     CHECK(same_bits(one, two));
     CHECK_OK(graft_model_deepcache(a, &d, &a2, &e), &e);
-    CHECK(count_quantized(a2, GRAFT_UNET_FAST, GRAFT_QUANT_INT8) > 3);
+    CHECK(count_quantized(a2, GRAFT_UNET_FAST, quant) > 3);
     CHECK_OK(graft_model_swap(a, DEMO, true, NULL, &b2, &e), &e);
     run_model(b2, two);
     CHECK(same_bits(one, two));
@@ -252,8 +253,37 @@ static void any_order(void)
     for (int i = 0; i < 7; i++) graft_model_release(all[i]);
 }
 
+static void any_order(void)
+{
+    any_order_of(8);
+    any_order_of(4);
+}
+
+/* What layers weigh in memory, all but those that are never quantized. */
+static void memory(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
+    graft_model *plain = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    uint64_t bytes[3];
+    CHECK_OK(graft_model_compile(m, &o, NULL, &plain, &e), &e);
+    graft_model *all[] = {plain, quantized(plain, 8, everything), quantized(plain, 4, everything)};
+    for (int i = 0; i < 3; i++) {
+        graft_binding *b = NULL;
+        CHECK_OK(graft_model_bind(all[i], 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+        bytes[i] = b ? b->exe->weight_bytes : 0;
+        graft_binding_release(b);
+        graft_model_release(all[i]);
+    }
+    printf("weights: %.1f MB, int4 %.1f MB\n", 1e-6 * (double)bytes[0], 1e-6 * (double)bytes[2]);
+    CHECK((double)bytes[2] < 0.2 * (double)bytes[0]);
+    CHECK(bytes[2] < bytes[1]);
+    graft_model_release(m);
+}
+
 /* Other weights are quantized anew with the same choice of layers. */
-static void swap_requantizes(void)
+static void swap_requantizes_to(int32_t bits)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_safetensors *f = open_file(SD1);
@@ -269,7 +299,7 @@ static void swap_requantizes(void)
     write_file(made, path, graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
     graft_model *m = load_model(engine, SD1), *other = load_model(engine, path), *swapped = NULL;
-    graft_model *q = quantized(m, 8, everything), *direct = quantized(other, 8, everything);
+    graft_model *q = quantized(m, bits, everything), *direct = quantized(other, bits, everything);
     float first[OUT], one[OUT], two[OUT], again[OUT];
     run_model(q, first);
     CHECK_OK(graft_model_swap(q, path, false, NULL, &swapped, &e), &e);
@@ -282,6 +312,98 @@ static void swap_requantizes(void)
     graft_model *all[] = {m, other, swapped, q, direct};
     for (int i = 0; i < 5; i++) graft_model_release(all[i]);
     unlink(path);
+}
+
+static void swap_requantizes(void)
+{
+    swap_requantizes_to(8);
+    swap_requantizes_to(4);
+}
+
+/* ------------------------------------------------------------------ quantized files */
+
+static uint64_t weight_bytes(const graft_model *m)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    uint64_t n = b ? b->exe->weight_bytes : 0;
+    graft_binding_release(b);
+    return n;
+}
+
+/* A low-rank change of one attention weight, as a file. */
+static const char *make_lora(const graft_model *m)
+{
+    static const char layer[] = "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q";
+    const graft_st_tensor *t =
+        graft_weights_find(m->weights, "middle_block.1.transformer_blocks.0.attn1.to_q.weight");
+    char name[128];
+    made_file *f = calloc(1, sizeof *f);
+    CHECK(f && t);
+    snprintf(name, sizeof name, "%s.lora_up.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){t->shape[0], 2}, NULL, 1.0f);
+    snprintf(name, sizeof name, "%s.lora_down.weight", layer);
+    add_tensor(f, name, 2, (const int64_t[]){2, t->shape[1]}, NULL, 1.0f);
+    const char *path = temp_path("quant-lora");
+    write_file(f, path, NULL);
+    return path;
+}
+
+/* What was saved computes the same bits, and is as small in memory. */
+static void saved_and_loaded(const char *from, int32_t bits)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char path[256];
+    snprintf(path, sizeof path, "%s", temp_path("quantized"));
+    graft_model *m = load_model(engine, from), *q = quantized(m, bits, everything);
+    CHECK_INT(graft_model_save_quantized(m, path, NULL, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "nothing to save"));
+    CHECK_OK(graft_model_save_quantized(q, path, NULL, &e), &e);
+    graft_model *loaded = load_model(engine, path), *swapped = NULL, *patched = NULL, *back = NULL;
+    CHECK_INT(loaded->quant.bits, bits);
+    CHECK(memcmp(&loaded->quant, &q->quant, sizeof q->quant) == 0);
+    CHECK_INT(weight_bytes(loaded), weight_bytes(q));
+    double share = (double)graft_weights_stored_bytes(loaded->weights) /
+                   (double)graft_weights_stored_bytes(m->weights);
+    CHECK(share < (bits == 8 ? 0.6 : 0.4));
+    float one[OUT], two[OUT], plain[OUT];
+    run_model(m, plain);
+    run_model(q, one);
+    run_model(loaded, two);
+    CHECK(same_bits(one, two));
+    CHECK_INT(graft_model_save_quantized(loaded, path, NULL, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "quantized file already"));
+    /* Weights of such a file under a plain model become floats; those of a plain file under a
+     * quantized one are quantized. */
+    CHECK_OK(graft_model_swap(m, path, false, NULL, &swapped, &e), &e);
+    run_model(swapped, two);
+    CHECK(!same_bits(plain, two) && difference(plain, two, OUT) < (bits == 8 ? 0.1 : 0.6));
+    CHECK_OK(graft_model_swap(loaded, from, false, NULL, &back, &e), &e);
+    run_model(back, two);
+    CHECK(same_bits(one, two));
+    if (strcmp(from, SD1) == 0) { /* the demo model has other names */
+        graft_clip *none = NULL;
+        const char *lora = make_lora(m);
+        CHECK_OK(graft_lora_apply(loaded, NULL, lora, 1, 0, NULL, &patched, &none, &e), &e);
+        run_model(patched, two);
+        CHECK(!same_bits(one, two) && isfinite(difference(one, two, OUT)));
+        CHECK_INT(graft_model_save_quantized(patched, path, NULL, &e), GRAFT_E_ARG);
+        CHECK(strstr(e.text, "LoRAs"));
+        unlink(lora);
+    }
+    graft_model *all[] = {m, q, loaded, swapped, patched, back};
+    for (int i = 0; i < 6; i++) graft_model_release(all[i]);
+    unlink(path);
+}
+
+static void quantized_files(void)
+{
+    for (int32_t bits = 4; bits <= 8; bits += 4) {
+        saved_and_loaded(DEMO, bits);
+        saved_and_loaded(SD1, bits);
+        saved_and_loaded(SDXL, bits);
+    }
 }
 
 int main(void)
@@ -300,7 +422,9 @@ int main(void)
         printf("backend %s\n", backends[i]);
         RUN(against_plain);
         RUN(any_order);
+        RUN(memory);
         RUN(swap_requantizes);
+        RUN(quantized_files);
         graft_engine_destroy(engine);
     }
     return test_end();

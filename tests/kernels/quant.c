@@ -163,6 +163,8 @@ static void packings_differ(void)
             CHECK(info[0].packing[1] != info[2].packing[1]);
             CHECK(info[1].packing[1] != info[2].packing[1]);
             const graft_tensor_desc *w = &list[i].desc.in[1];
+            int64_t groups = (element_count(w) / w->dim[0] + 63) / 64;
+            CHECK_INT(info[2].packed_bytes[1], w->dim[0] * groups * 36);
             if (l == 1 && w->dim[0] % 64 == 0 && w->dim[1] % 64 == 0)
                 CHECK((double)info[1].packed_bytes[1] <=
                       0.25 * (double)info[0].packed_bytes[1] + 16.0 * (double)w->dim[0] + 512);

@@ -109,6 +109,10 @@ static void expect(const char *id, void (*edit)(const graft_node *n, graft_arg *
     CHECK_INT(fake_live, live);
 }
 
+static void edit_save(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "filename_prefix", "models/small");
+}
 static void edit_loaders(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, n->inputs[0]->name, "sub/other.safetensors");
@@ -127,6 +131,7 @@ static void loaders_pass_files_on(void)
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
+    expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
     expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
 }
@@ -257,6 +262,8 @@ static void samplers_pass_arguments_on(void)
     CHECK_INT(host.total, 2);
     CHECK_INT(host.previews, 1);
     CHECK_INT(host.preview_byte, 10);
+    CHECK_INT(host.latents, 1);
+    CHECK(host.latent_value == 2.5f);
     CHECK_STR(host.log, "half way\n");
     expect("KSamplerAdvanced", edit_advanced,
            "sample seed=1 noise=0 steps=20 cfg=8 euler normal denoise=1 3-9 full=0 two=1\n",

@@ -250,6 +250,15 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
     return GRAFT_OK;
 }
 
+graft_status graft_model_save_quantized(const graft_model *m, const char *path,
+                                        const graft_task *task, graft_err *e)
+{
+    (void)m, (void)task;
+    const char *slash = strrchr(path, '/');
+    trace("save_quantized %s\n", slash ? slash + 1 : path);
+    return due(e);
+}
+
 graft_status graft_model_quantization(const graft_model *m, char **json, graft_image **picture,
                                       graft_err *e)
 {
@@ -392,12 +401,15 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
 {
     (void)m;
     static const uint8_t rgb[2 * 3 * 3] = {10, 20, 30};
+    static const float values[4] = {2.5f};
+    static const int64_t shape[4] = {1, 4, 1, 1};
     trace("sample seed=%llu noise=%d steps=%lld cfg=%g %s %s denoise=%g %lld-%lld full=%d two=%d\n",
           (unsigned long long)p->seed, p->add_noise, (long long)p->steps, p->cfg, p->sampler,
           p->scheduler, p->denoise, (long long)p->start_at_step, (long long)p->end_at_step,
           p->force_full_denoise, positive != negative);
     task->progress(task->ctx, 1, 2);
     task->preview(task->ctx, rgb, 3, 2);
+    task->latent(task->ctx, values, shape);
     graft_log_printf(&task->log, GRAFT_LOG_INFO, "half way");
     while (fake_wait_for_cancel)
         if (task->cancelled(task->ctx)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");

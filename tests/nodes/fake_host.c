@@ -54,6 +54,15 @@ static void preview(graft_job *j, const graft_tensor *t)
         j->host->preview_byte = *(const unsigned char *)t->data;
 }
 
+static void latent(graft_job *j, const graft_tensor *t)
+{
+    fake_host *h = j->host;
+    h->latents++;
+    if (t->ndim == 4 && t->dtype_code == 2 && t->dtype_bits == 32 &&
+        t->stride[0] == t->shape[1] * t->shape[2] * t->shape[3] && t->stride[3] == 1)
+        h->latent_value = *(const float *)t->data;
+}
+
 static void begin(graft_job *j, const char *phase)
 {
     add_text(j->host->phases, sizeof j->host->phases, phase, " ");
@@ -166,12 +175,14 @@ static const void *query(const graft_host *host, const char *id)
 {
     static const graft_job_api job = {progress, cancelled, log_line, fail, preview};
     static const graft_phase_api phase = {begin};
+    static const graft_trace_api trace = {latent};
     static const graft_prompt_api prompts = {prompt, node_id, extra_pnginfo};
     static const graft_ui_api ui = {ui_add};
     static const graft_folders_api folders = {resolve, list, reserve, free_text, free_names};
     if (strcmp(id, GRAFT_JOB_ID) == 0) return &job;
     if (((const fake_host *)host)->bare) return NULL;
     if (strcmp(id, GRAFT_PHASE_ID) == 0) return &phase;
+    if (strcmp(id, GRAFT_TRACE_ID) == 0) return &trace;
     if (strcmp(id, GRAFT_PROMPT_ID) == 0) return &prompts;
     if (strcmp(id, GRAFT_UI_ID) == 0) return &ui;
     return strcmp(id, GRAFT_FOLDERS_ID) == 0 ? &folders : NULL;
@@ -226,7 +237,7 @@ void fake_host_clear(fake_host *h)
 {
     h->phases[0] = h->log[0] = h->ui[0] = h->fail_input[0] = h->fail_text[0] = 0;
     h->fail_code = GRAFT_OK;
-    h->fails = h->previews = 0;
+    h->fails = h->previews = h->latents = 0;
     h->cancel_after = -1;
     h->done = h->total = 0;
 }

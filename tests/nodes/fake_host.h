@@ -18,6 +18,8 @@ typedef struct fake_host {
     char log[1024], ui[4096];
     graft_status fail_code;
     char fail_input[64], fail_text[1024];
+    int latents;
+    float latent_value;
     int fails, previews, cancel_after; /* cancel_after: questions to answer with no; -1: never */
     unsigned long long done, total;
     unsigned char preview_byte;

@@ -409,6 +409,76 @@ static void reference_files(void)
     }
 }
 
+#define Q(version) "\"__metadata__\":{\"graft.quantized\":\"" version "\"},"
+
+/* 8 bits: (2,3) values and 2 scales. 4 bits: 2 rows of a group, 2 scales, the sizes 2 x 64. */
+static void quantized_tensors(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = NULL;
+    image a = make(
+        "{" Q("1") "\"w\":" T("I8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F32", "[2]", "[6,14]") "}",
+        14);
+    CHECK_OK(graft_safetensors_open_memory(a.bytes, a.size, "a", &f, &e), &e);
+    const graft_st_tensor *t = graft_safetensors_find(f, "w");
+    CHECK(t && t->dtype == GRAFT_Q8 && t->rank == 2 && t->shape[1] == 3 && t->bytes == 14);
+    CHECK(!t->part && graft_safetensors_find(f, "w_scale")->part);
+    graft_safetensors_close(f);
+    free(a.bytes);
+    image b = make("{" Q("1") "\"w\":" T("U8", "[2,32]", "[0,64]") ",\"w_scale\":" T(
+                       "F32", "[2,1]", "[64,72]") ",\"w_shape\":" T("I64", "[2]", "[72,88]") "}",
+                   88);
+    uint8_t *shape = b.bytes + b.size - 16;
+    shape[0] = 2;
+    shape[8] = 64;
+    CHECK_OK(graft_safetensors_open_memory(b.bytes, b.size, "b", &f, &e), &e);
+    t = graft_safetensors_find(f, "w");
+    CHECK(t && t->dtype == GRAFT_Q4 && t->rank == 2 && t->shape[1] == 64 && t->bytes == 72);
+    graft_safetensors_close(f);
+    static const uint8_t bad[][2] = {{0, 64}, {3, 64}, {2, 65}, {2, 0}, {0xff, 0xff}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shape[0] = bad[i][0];
+        shape[8] = bad[i][1];
+        CHECK_INT(graft_safetensors_open_memory(b.bytes, b.size, "b", &f, &e), GRAFT_E_FORMAT);
+        CHECK(strstr(e.text, "quantized tensor \"w\""));
+    }
+    memset(shape, 0x7f, 16);
+    CHECK_INT(graft_safetensors_open_memory(b.bytes, b.size, "b", &f, &e), GRAFT_E_FORMAT);
+    memset(shape, 0, 16);
+    shape[0] = 2, shape[8] = 64;
+    memset(shape - 8, 0xff, 4); /* a scale that is no number */
+    CHECK_INT(graft_safetensors_open_memory(b.bytes, b.size, "b", &f, &e), GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "not finite"));
+    free(b.bytes);
+}
+
+static void refuses_bad_quantized_tensors(void)
+{
+    refused_as(
+        __LINE__, GRAFT_E_UNSUPPORTED,
+        "{" Q("2") "\"w\":" T("I8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F32", "[2]", "[6,14]") "}",
+        14, "layout 2");
+    REFUSED("{" Q("1") "\"w\":" T("I8", "[2,3]", "[0,6]") "}", 6, "its scale is missing");
+    REFUSED(
+        "{" Q("1") "\"w\":" T("U8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F32", "[2]", "[6,14]") "}",
+        14, "its shape is missing");
+    REFUSED(
+        "{" Q("1") "\"w\":" T("I8", "[6]", "[0,6]") ",\"w_scale\":" T("F32", "[6]", "[6,30]") "}",
+        30, "no weight of a layer");
+    REFUSED(
+        "{" Q("1") "\"w\":" T("I8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F32", "[3]", "[6,18]") "}",
+        18, "wrong shape");
+    REFUSED(
+        "{" Q("1") "\"w\":" T("I8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F16", "[2]", "[6,10]") "}",
+        10, "not F32");
+    REFUSED(
+        "{" Q("1") "\"w_scale\":" T("F32", "[2]", "[0,8]") ",\"w\":" T("I8", "[2,3]", "[8,14]") "}",
+        14, "does not lie behind it");
+    REFUSED(
+        "{" Q("1") "\"w\":" T("I8", "[0,3]", "[0,0]") ",\"w_scale\":" T("F32", "[0]", "[0,0]") "}",
+        0, "no weight of a layer");
+}
+
 int main(void)
 {
     RUN(refuses_bad_lengths);
@@ -423,5 +493,7 @@ int main(void)
     RUN(damaged_files);
     RUN(every_allocation_fails);
     RUN(reference_files);
+    RUN(quantized_tensors);
+    RUN(refuses_bad_quantized_tensors);
     return test_end();
 }

@@ -3,6 +3,7 @@
 
 #include "tests/test.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "tests/workflows/pictures.h"
 #include "tests/workflows/process.h"
@@ -70,8 +71,37 @@ static void damaged_plans(void)
     process_finish(&p);
 }
 
+static void saves_the_model(void)
+{
+    static const char *const bits[] = {"8", "4"};
+    const char *const none[] = {"--save-model",   "saved/tiny",    "--conv-mse", "0",
+                                "--linear-mse=0", "--recalibrate", NULL};
+    for (int i = 0; i < 2; i++) {
+        const char *const all[] = {"--save-model", "saved/tiny",   "--bits",
+                                   bits[i],        "--conv-mse=1", "--linear-mse=1",
+                                   "--plan",       bits[i],        NULL};
+        char *data = NULL;
+        size_t size = 0;
+        process p = {.output = "quantize-log"};
+        unlink(scratch("quantize/saved/tiny_00001_.safetensors"));
+        CHECK_INT(quantize(&p, all), 0);
+        if (p.status) fprintf(stderr, "%s\n", p.text);
+        process_finish(&p);
+        CHECK(graft_file_read(scratch("quantize/saved/tiny_00001_.safetensors"), 1 << 28, &data,
+                              &size, NULL) == GRAFT_OK);
+        CHECK(data && size > 100 && strstr(data + 8, "\"graft.quantized\":\"1\""));
+        graft_free(data);
+    }
+    process p = {.output = "quantize-log"};
+    CHECK_INT(quantize(&p, none), 1);
+    CHECK(strstr(p.text, "nothing to save"));
+    process_finish(&p);
+    unlink(scratch("quantize/saved/tiny_00001_.safetensors"));
+}
+
 int main(void)
 {
+    RUN(saves_the_model);
     RUN(writes_a_plan_and_reads_it);
     RUN(bad_options);
     RUN(damaged_plans);

@@ -1,0 +1,238 @@
+/* LINEAR and CONV2D on weights of 4 bits: the float operator on blocks of outputs (LINEAR) or on
+ * all of them (CONV2D), whose weights are unpacked into the workspace right before. */
+#include "kernels/cpu/int4.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/quant.h"
+
+#define BLOCK_BYTES ((int64_t)1 << 20) /* of unpacked weights, which should stay in the cache */
+
+/* The float operator on one block. */
+typedef struct part {
+    graft_kernel kernel;
+    graft_cpu_place4 *place;
+    int64_t outputs; /* of the result */
+} part;
+
+typedef struct state {
+    part block, rest;
+    int64_t outputs; /* of the whole result */
+    int geglu;
+    size_t at_weights, at_tile, at_bias, at_inner; /* in the workspace */
+} state;
+
+static int64_t per_output(const graft_tensor_desc *w)
+{
+    return graft_cpu_elements(w) / w->dim[0];
+}
+
+/* Outputs in a block. */
+static int64_t block_outputs(const graft_op_desc *op)
+{
+    const graft_tensor_desc *w = &op->in[GRAFT_LINEAR_W];
+    int64_t all = op->out.dim[op->out.rank - 1];
+    bool geglu = op->op == GRAFT_OP_LINEAR && op->attrs.act == GRAFT_ACT_GEGLU;
+    /* A constant residual is packed for the operator that it belongs to. */
+    if (op->op == GRAFT_OP_CONV2D || op->in[GRAFT_LINEAR_RESIDUAL].constant) return all;
+    int64_t row = w->dim[1] * (int64_t)graft_dtype_size(op->in[GRAFT_LINEAR_X].dtype);
+    int64_t n = BLOCK_BYTES / (row * (geglu ? 2 : 1)) / 64 * 64;
+    if (n < 64) n = 64;
+    return n < all ? n : all;
+}
+
+/* The float operator that makes `n` outputs. Offsets into its tensors are the caller's. */
+static void describe(const graft_op_desc *op, int64_t n, graft_op_desc *out)
+{
+    *out = *op;
+    out->attrs.quant = GRAFT_QUANT_NONE;
+    if (op->op == GRAFT_OP_CONV2D) return;
+    int64_t wide = op->attrs.act == GRAFT_ACT_GEGLU ? 2 * n : n;
+    out->in[GRAFT_LINEAR_W].dim[0] = wide;
+    out->out.dim[op->out.rank - 1] = n;
+    if (graft_cpu_present(&op->in[GRAFT_LINEAR_BIAS])) out->in[GRAFT_LINEAR_BIAS].dim[0] = wide;
+    graft_tensor_desc *residual = &out->in[GRAFT_LINEAR_RESIDUAL];
+    if (graft_cpu_present(residual)) residual->dim[residual->rank - 1] = n;
+}
+
+static const graft_cpu_op *type_of(const graft_op_desc *op)
+{
+    return op->op == GRAFT_OP_CONV2D ? &graft_cpu_op_conv2d : &graft_cpu_op_linear;
+}
+
+static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    graft_op_desc plain = *op;
+    plain.attrs.quant = GRAFT_QUANT_NONE;
+    graft_status st = type_of(op)->check(d, &plain, e);
+    if (st) return st;
+    describe(op, block_outputs(op), &plain);
+    return type_of(op)->check(d, &plain, e);
+}
+
+static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_err *e)
+{
+    graft_kernel *own = &p->kernel;
+    int output_dim;
+    own->d = k->d;
+    own->type = type_of(&k->op);
+    own->info.variant_count = 1;
+    describe(&k->op, outputs, &own->op);
+    p->outputs = outputs;
+    graft_status st = own->type->init(own, -1, e);
+    if (st) return st;
+    const dnnl_memory_desc_t *md = k->op.op == GRAFT_OP_CONV2D
+                                       ? graft_cpu_conv2d_layout(own, &output_dim)
+                                       : graft_cpu_linear_layout(own, &output_dim);
+    st = graft_cpu_place4_create(k->d, md, output_dim, &p->place);
+    return st ? graft_fail(e, st, "weights of 4 bits: oneDNN's layout is not known") : GRAFT_OK;
+}
+
+static void part_finish(graft_device *d, part *p)
+{
+    if (p->kernel.type) p->kernel.type->finish(&p->kernel);
+    graft_cpu_free(d, p->kernel.state);
+    graft_cpu_place4_destroy(d, p->place);
+}
+
+static size_t reserve(size_t *at, size_t bytes)
+{
+    size_t here = *at;
+    *at += (bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
+    return here;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void lay_out(graft_kernel *k, state *s)
+{
+    const graft_kernel_info *a = &s->block.kernel.info, *b = &s->rest.kernel.info;
+    size_t end = 0, tile = graft_cpu_place4_workspace(k->d, s->block.place);
+    s->at_weights =
+        reserve(&end, larger(a->packed_bytes[GRAFT_LINEAR_W], b->packed_bytes[GRAFT_LINEAR_W]));
+    if (s->rest.place) tile = larger(tile, graft_cpu_place4_workspace(k->d, s->rest.place));
+    s->at_tile = reserve(&end, tile);
+    if (s->geglu) s->at_bias = reserve(&end, 2 * (size_t)s->block.outputs * sizeof(float));
+    s->at_inner = reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
+    k->info.workspace_bytes = end;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    graft_status st;
+    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
+    state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
+    (void)variant;
+    if (!s) return graft_fail_nomem(e, "an operator on 4 bits");
+    s->geglu = k->op.op == GRAFT_OP_LINEAR && k->op.attrs.act == GRAFT_ACT_GEGLU;
+    s->outputs = k->op.out.dim[k->op.out.rank - 1];
+    int64_t block = block_outputs(&k->op), rest = s->outputs % block;
+    GRAFT_TRY(part_init(k, &s->block, block, e));
+    if (rest) GRAFT_TRY(part_init(k, &s->rest, rest, e));
+    lay_out(k, s);
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        if (i == GRAFT_LINEAR_W || !k->op.in[i].constant) continue;
+        graft_cpu_pack_as(k, i, s->block.kernel.op.in[i].dtype);
+    }
+    k->info.packed_bytes[GRAFT_LINEAR_W] = graft_quant4_bytes(w->dim[0], per_output(w));
+    k->info.packing[GRAFT_LINEAR_W] = GRAFT_CPU_PACKING_INT4;
+    snprintf(k->info.variant, sizeof k->info.variant, "int4, %.40s", s->block.kernel.info.variant);
+out:
+    return st;
+}
+
+static void finish(graft_kernel *k)
+{
+    state *s = k->state;
+    if (!s) return;
+    part_finish(k->d, &s->block);
+    part_finish(k->d, &s->rest);
+}
+
+/* ------------------------------------------------------------------ packing */
+
+typedef struct job {
+    graft_dtype from;
+    const void *src;
+    void *dst;
+    float *row; /* one for each part */
+    int64_t outputs, n;
+} job;
+
+static void pack_part(void *p, int index, int parts)
+{
+    const job *j = p;
+    float *row = j->row + j->n * index;
+    int64_t end = j->outputs * (index + 1) / parts;
+    for (int64_t o = j->outputs * index / parts; o < end; o++) {
+        graft_cpu_to_f32(j->from, j->src, o * j->n, row, j->n);
+        graft_quant4_pack_rows(row, o, 1, j->outputs, j->n, j->dst);
+    }
+}
+
+static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
+{
+    const graft_tensor_desc *w = &k->op.in[input];
+    job j = {.from = t, .src = src, .dst = dst, .outputs = w->dim[0], .n = per_output(w)};
+    int parts = graft_cpu_threads(k->d, j.outputs * j.n);
+    if (t == GRAFT_Q4) {
+        memcpy(dst, src, (size_t)graft_quant4_bytes(j.outputs, j.n));
+        return GRAFT_OK;
+    }
+    j.row = graft_cpu_calloc(k->d, (size_t)(parts * j.n) * sizeof(float));
+    if (!j.row) return GRAFT_E_NOMEM;
+    graft_cpu_parallel(parts, pack_part, &j);
+    graft_cpu_free(k->d, j.row);
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ running */
+
+/* Outputs from `first` on. */
+static graft_status run_part(const graft_kernel *k, part *p, int64_t first, const void *const *in,
+                             void *out, char *ws)
+{
+    const state *s = k->state;
+    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
+    const void *own[GRAFT_MAX_INPUTS];
+    graft_cpu_rows4 rows = {in[GRAFT_LINEAR_W],
+                            graft_quant4_scales(in[GRAFT_LINEAR_W], w->dim[0], per_output(w)),
+                            first, p->outputs, s->outputs + first};
+    memcpy(own, in, sizeof own);
+    graft_cpu_place4_run(k->d, p->place, &rows, ws + s->at_weights, ws + s->at_tile);
+    own[GRAFT_LINEAR_W] = ws + s->at_weights;
+    if (k->op.op == GRAFT_OP_LINEAR) {
+        const graft_tensor_desc *residual = &k->op.in[GRAFT_LINEAR_RESIDUAL];
+        const float *bias = in[GRAFT_LINEAR_BIAS];
+        if (bias && s->geglu) {
+            float *both = (float *)(void *)(ws + s->at_bias);
+            memcpy(both, bias + first, (size_t)p->outputs * sizeof *both);
+            memcpy(both + p->outputs, bias + s->outputs + first, (size_t)p->outputs * sizeof *both);
+            own[GRAFT_LINEAR_BIAS] = both;
+        } else if (bias) {
+            own[GRAFT_LINEAR_BIAS] = bias + first;
+        }
+        if (graft_cpu_present(residual))
+            own[GRAFT_LINEAR_RESIDUAL] =
+                graft_cpu_at(in[GRAFT_LINEAR_RESIDUAL], residual->dtype, first);
+    }
+    return p->kernel.type->launch(&p->kernel, own, graft_cpu_at_mut(out, k->op.out.dtype, first),
+                                  ws + s->at_inner);
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    state *s = k->state;
+    graft_status st = GRAFT_OK;
+    int64_t first = 0;
+    for (; first + s->block.outputs <= s->outputs && !st; first += s->block.outputs)
+        st = run_part(k, &s->block, first, in, out, workspace);
+    if (!st && first < s->outputs) st = run_part(k, &s->rest, first, in, out, workspace);
+    return st;
+}
+
+const graft_cpu_op graft_cpu_op_int4 = {check, init, finish, pack, launch, NULL};
