@@ -24,6 +24,9 @@ struct graft_kernel {
     graft_op_desc op; /* constants as they are after packing: dense, of the packed dtype */
     graft_kernel_info info;
     void *state; /* the operator's own */
+    /* Set by init where a weight can be packed row by row, see kernel_abi.h; else NULL. */
+    graft_status (*pack_rows)(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows);
 };
 
 /* One operator. Only `check` and `launch` are needed. */

@@ -2,7 +2,9 @@
  *
  * A blocked layout places element (o, i, y, x) at a sum of one term per index, so three small
  * tables of offsets replace the general reorder, which would want a float32 copy of the source
- * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. */
+ * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. Everything here runs
+ * on the calling thread: the engine packs several weights at once. */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -50,15 +52,21 @@ uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
     return graft_hash64(f, (size_t)n * sizeof f[0]) | 1;
 }
 
-/* Offsets along one dimension. */
-static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
+/* Byte offsets of the values begin … begin + n of one dimension, which repeat at a constant
+ * distance after as many values as are returned. */
+static int64_t offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,
+                       int64_t *out)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    int64_t block = 1;
+    int64_t block = 1, size = md->data_type == dnnl_f32 ? 4 : 2;
     for (int i = 0; i < b->inner_nblks; i++)
         if (b->inner_idxs[i] == dim) block *= b->inner_blks[i];
-    for (int64_t v = 0; v < md->dims[dim]; v++) {
-        int64_t at = v / block * b->strides[dim], rest = v % block, weight = 1;
+    for (int64_t k = 0; k < n; k++) {
+        if (k >= block) {
+            out[k] = out[k - block] + b->strides[dim] * size;
+            continue;
+        }
+        int64_t v = begin + k, at = v / block * b->strides[dim], rest = v % block, weight = 1;
         for (int i = b->inner_nblks - 1; i >= 0; i--) {
             if (b->inner_idxs[i] == dim) {
                 at += rest % b->inner_blks[i] * weight;
@@ -66,130 +74,222 @@ static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
             }
             weight *= b->inner_blks[i];
         }
-        out[v] = at;
+        out[k] = at * size;
     }
+    return block < n ? block : n;
 }
 
-/* Outputs are handled sixteen at a time: that is how oneDNN's layouts run, so that what is written
- * lies together, and a tile of sources stays in the second-level cache. */
-#define TILE_OUTPUTS 16
-#define TILE_VALUES  2048               /* of one output */
-#define TILE_STRIDE  (TILE_VALUES + 16) /* rows that do not fall on the same cache sets */
+#define MAX_ROWS   16  /* outputs that stand in one line */
+#define GROUP      64  /* outputs of the widest blocks */
+#define TILE_UNITS 288 /* of one output: sixteen lines in the first-level cache */
 
 typedef struct job {
-    const dnnl_memory_desc_t *md;
+    const graft_cpu_simd *simd;
     graft_dtype from;
-    const void *src;
-    void *dst;
-    int64_t outputs, inputs, taps; /* O, I, kh * kw */
-    const int64_t *at_o, *at_i, *at_t;
-    float *tile;     /* per thread TILE_OUTPUTS rows */
-    int64_t columns; /* inputs in a tile */
-    int64_t stride;  /* of a row of the tile */
+    const char *src; /* of the first output of the call */
+    char *dst;
+    int64_t size;                  /* bytes of a packed value: 4 or 2 */
+    int64_t outputs, inputs, taps; /* of the call; I; kh * kw */
+    int64_t *at_o, *at_i, *at_t;   /* in bytes */
+    int64_t block_o, block_i;      /* values after which at_o and at_i repeat */
+    int64_t unit;                  /* inputs in four bytes: 1, or 2 in bfloat16 */
+    int64_t rows;                  /* outputs in a line: 16, 8, or 0 where there are no lines */
+    int64_t tile_inputs;
+    int64_t stride;   /* units from row to row of the tile */
+    int64_t *place;   /* of each line of the tile, bytes */
+    char *tile;       /* rows in units */
+    uint16_t *narrow; /* one row of it, in values */
 } job;
 
-/* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
-#define DEFINE_PLACE(name, T)                                                                      \
-    static void name(const job *j, const T *tile, int64_t o, int64_t count, int64_t i0,            \
-                     int64_t columns)                                                              \
-    {                                                                                              \
-        T *to = (T *)j->dst + j->md->offset0;                                                      \
-        int64_t step = count > 1 ? j->at_o[o + 1] - j->at_o[o] : 1;                                \
-        bool even = count == TILE_OUTPUTS;                                                         \
-        for (int64_t k = 1; k < count; k++)                                                        \
-            even = even && j->at_o[o + k] - j->at_o[o] == k * step;                                \
-        for (int64_t i = 0; i < columns; i++)                                                      \
-            for (int64_t t = 0; t < j->taps; t++) {                                                \
-                T *at = to + j->at_i[i0 + i] + j->at_t[t];                                         \
-                const T *from = tile + i * j->taps + t;                                            \
-                if (even)                                                                          \
-                    for (int64_t k = 0; k < TILE_OUTPUTS; k++)                                     \
-                        at[j->at_o[o] + k * step] = from[k * j->stride];                           \
-                else                                                                               \
-                    for (int64_t k = 0; k < count; k++) at[j->at_o[o + k]] = from[k * j->stride];  \
-            }                                                                                      \
-    }
-DEFINE_PLACE(place_f32, float)
-DEFINE_PLACE(place_bf16, uint16_t)
-
-static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
+/* Whether the layout consists of lines: four bytes of each of `rows` neighbouring outputs. Most
+ * that oneDNN chooses for large weights on x86 do. */
+static bool has_lines(const job *j, int64_t rows)
 {
-    int64_t columns = j->inputs - i0 < j->columns ? j->inputs - i0 : j->columns;
-    int64_t n = columns * j->taps;
-    uint16_t *narrow = (uint16_t *)(void *)(tile + TILE_OUTPUTS * j->stride);
-    for (int64_t k = 0; k < count; k++) {
-        float *row = tile + k * j->stride;
-        graft_cpu_to_f32(j->from, j->src, ((o + k) * j->inputs + i0) * j->taps, row, n);
-        if (j->md->data_type != dnnl_f32)
-            graft_f32_to_bf16_array(row, narrow + k * j->stride, (size_t)n);
+    int64_t line = 4 * rows, unit = j->unit;
+    /* A number of values after which both layout and lines repeat. */
+    int64_t o = j->block_o % rows ? j->block_o * rows : j->block_o;
+    int64_t i = j->block_i % unit ? j->block_i * unit : j->block_i;
+    if ((uintptr_t)j->dst % (uintptr_t)line) return false;
+    if (o < j->outputs && (j->at_o[o] - j->at_o[0]) % line) return false;
+    if (i < j->inputs && (j->at_i[i] - j->at_i[0]) % line) return false;
+    if (o > j->outputs) o = j->outputs / rows * rows;
+    if (i > j->inputs) i = j->inputs / unit * unit;
+    for (int64_t k = 0; k < o; k++) {
+        int64_t begin = j->at_o[k / rows * rows];
+        if (begin % line || j->at_o[k] - begin != k % rows * 4) return false;
     }
-    if (j->md->data_type == dnnl_f32)
-        place_f32(j, tile, o, count, i0, columns);
+    for (int64_t k = 0; k < i; k++) {
+        int64_t begin = j->at_i[k / unit * unit];
+        if (begin % line || j->at_i[k] - begin != k % unit * j->size) return false;
+    }
+    for (int64_t t = 0; t < j->taps; t++)
+        if (j->at_t[t] % line) return false;
+    return true;
+}
+
+/* Whether an output's values lie as they do in the source. */
+static bool has_rows(const job *j)
+{
+    for (int64_t i = 0; i < j->inputs; i++)
+        if (j->at_i[i] != i * j->taps * j->size) return false;
+    for (int64_t t = 0; t < j->taps; t++)
+        if (j->at_t[t] != t * j->size) return false;
+    return true;
+}
+
+/* `n` values from the given place of the source in the packed dtype. */
+static void narrow(const job *j, int64_t first, uint16_t *out, int64_t n)
+{
+    float slice[256];
+    if (j->from == GRAFT_F16 || j->from == GRAFT_F32) {
+        j->simd->narrow(graft_cpu_at(j->src, j->from, first), j->from, out, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 256) {
+        int64_t count = n - i < 256 ? n - i : 256;
+        graft_cpu_to_f32(j->from, j->src, first + i, slice, count);
+        j->simd->narrow(slice, GRAFT_F32, out + i, (size_t)count);
+    }
+}
+
+/* Inputs i … i + n of the outputs of a line from o on, as rows of units; where the source is one
+ * already, nothing is copied. */
+static const char *tile_rows(const job *j, int64_t o, int64_t i, int64_t n, size_t *stride)
+{
+    bool paired = j->unit == 2 && j->taps > 1, plain = (j->size == 4) == (j->from == GRAFT_F32);
+    if (!paired && plain && (j->from == GRAFT_F32 || j->from == GRAFT_BF16)) {
+        *stride = (size_t)(j->inputs * j->taps * j->size);
+        return graft_cpu_at(j->src, j->from, (o * j->inputs + i) * j->taps);
+    }
+    *stride = (size_t)j->stride * 4;
+    for (int64_t r = 0; r < j->rows; r++) {
+        int64_t first = ((o + r) * j->inputs + i) * j->taps;
+        char *row = j->tile + r * j->stride * 4;
+        if (j->size == 4) {
+            graft_cpu_to_f32(j->from, j->src, first, (float *)(void *)row, n * j->taps);
+        } else if (!paired) {
+            narrow(j, first, (uint16_t *)(void *)row, n);
+        } else {
+            const void *words = j->narrow;
+            if (j->from == GRAFT_BF16)
+                memcpy(j->narrow, graft_cpu_at(j->src, j->from, first), (size_t)(n * j->taps) * 2);
+            else
+                narrow(j, first, j->narrow, n * j->taps);
+            j->simd->pair(words, (uint32_t *)(void *)row, (size_t)n / 2, (size_t)j->taps);
+        }
+    }
+    return j->tile;
+}
+
+/* Whole lines: outputs o … o + count (a multiple of a line's), inputs 0 … inputs (a multiple of the
+ * unit). */
+static void pack_lines(const job *j, int64_t o, int64_t count, int64_t inputs)
+{
+    for (int64_t i = 0; i < inputs; i += j->tile_inputs) {
+        int64_t n = inputs - i < j->tile_inputs ? inputs - i : j->tile_inputs, units = 0;
+        for (int64_t k = 0; k < n; k += j->unit, units += j->taps)
+            for (int64_t t = 0; t < j->taps; t++) j->place[units + t] = j->at_i[i + k] + j->at_t[t];
+        for (int64_t g = 0; g < count; g += j->rows) {
+            size_t stride;
+            const char *rows = tile_rows(j, o + g, i, n, &stride);
+            j->simd->lines(rows, stride, (size_t)j->rows, (size_t)units, j->place,
+                           j->dst + j->at_o[o + g]);
+        }
+    }
+}
+
+/* Values that lie as in the source, or (inputs i and on) anywhere. */
+static void pack_row(const job *j, int64_t o)
+{
+    int64_t n = j->inputs * j->taps;
+    char *to = j->dst + j->at_o[o];
+    if (j->size == 4)
+        graft_cpu_to_f32(j->from, j->src, o * n, (float *)(void *)to, n);
     else
-        place_bf16(j, narrow, o, count, i0, columns);
+        narrow(j, o * n, (uint16_t *)(void *)to, n);
 }
 
-/* Floats of one thread's tile: the rows, and behind them the same rows in bf16. */
-static int64_t tile_floats(const job *j)
+static void pack_values(const job *j, int64_t o, int64_t i)
 {
-    return TILE_OUTPUTS * j->stride * 3 / 2;
-}
-
-static void pack_part(void *p, int part, int parts)
-{
-    const job *j = p;
-    float *tile = j->tile + tile_floats(j) * part;
-    /* Whole blocks of 64 outputs, so that no two threads write to one cache line. */
-    int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
-    if (end > j->outputs) end = j->outputs;
-    for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
-        int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
-        for (int64_t i = 0; i < j->inputs; i += j->columns) pack_tile(j, tile, o, count, i);
+    for (; i < j->inputs; i++) {
+        int64_t first = (o * j->inputs + i) * j->taps, at = j->at_o[o] + j->at_i[i];
+        float value[16];
+        for (int64_t t = 0; t < j->taps; t++) {
+            if (t % 16 == 0)
+                graft_cpu_to_f32(j->from, j->src, first + t, value,
+                                 j->taps - t < 16 ? j->taps - t : 16);
+            uint16_t half = graft_f32_to_bf16(value[t % 16]);
+            char *to = j->dst + at + j->at_t[t];
+            if (j->size == 4)
+                memcpy(to, &value[t % 16], 4);
+            else
+                memcpy(to, &half, 2);
+        }
     }
+}
+
+static void pack_all(const job *j)
+{
+    int64_t lines = j->rows ? j->outputs / j->rows * j->rows : 0;
+    int64_t inputs = j->inputs / j->unit * j->unit;
+    for (int64_t o = 0; o < lines; o += GROUP)
+        pack_lines(j, o, lines - o < GROUP ? lines - o : GROUP, inputs);
+    bool dense = !j->rows && has_rows(j);
+    for (int64_t o = 0; o < j->outputs; o++) {
+        if (dense)
+            pack_row(j, o);
+        else if (o >= lines || inputs < j->inputs)
+            pack_values(j, o, o < lines ? inputs : 0);
+    }
+    atomic_thread_fence(memory_order_seq_cst); /* lines are written past the caches */
+}
+
+static bool is_padded(const dnnl_memory_desc_t *md)
+{
+    for (int i = 0; i < md->ndims; i++)
+        if (md->padded_dims[i] != md->dims[i]) return true;
+    return false;
 }
 
 static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                                 graft_dtype from, const void *src, void *dst)
+                                 graft_dtype from, const void *src, void *dst, int64_t first,
+                                 int64_t outputs)
 {
-    int input_dim = 1 - output_dim;
-    job j = {.md = md,
+    int64_t size = md->data_type == dnnl_f32 ? 4 : 2;
+    int64_t height = md->ndims == 4 ? md->dims[2] : 1, width = md->ndims == 4 ? md->dims[3] : 1;
+    job j = {.simd = d->simd,
              .from = from,
              .src = src,
-             .dst = dst,
-             .outputs = md->dims[output_dim],
-             .inputs = md->dims[input_dim]};
-    int64_t height = 1, width = 1;
-    if (md->ndims == 4) {
-        height = md->dims[2];
-        width = md->dims[3];
-    }
-    j.taps = height * width;
-    int parts = graft_cpu_threads(d, j.outputs * j.inputs * j.taps);
-    size_t tables = (size_t)(j.outputs + j.inputs + j.taps + height + width) * sizeof(int64_t);
-    j.columns = j.taps < TILE_VALUES ? TILE_VALUES / j.taps : 1;
-    j.stride = j.columns * j.taps + TILE_STRIDE - TILE_VALUES;
-    size_t rows = (size_t)parts * (size_t)tile_floats(&j) * sizeof(float);
-    int64_t *table = graft_cpu_calloc(d, tables + rows);
+             .dst = (char *)dst + md->offset0 * size,
+             .size = size,
+             .outputs = outputs,
+             .inputs = md->dims[1 - output_dim],
+             .taps = height * width,
+             .unit = 4 / size};
+    int64_t pairs = j.taps < TILE_UNITS ? TILE_UNITS / j.taps : 1;
+    j.stride = pairs * j.taps;
+    size_t numbers = (size_t)(outputs + j.inputs + j.taps + height + width + j.stride);
+    size_t tile = (size_t)(MAX_ROWS * j.stride + j.stride) * 4;
+    int64_t *table = graft_cpu_calloc(d, numbers * sizeof *table + tile);
     if (!table) return GRAFT_E_NOMEM;
-    int64_t *at_o = table, *at_i = at_o + j.outputs, *at_t = at_i + j.inputs;
-    int64_t *at_y = at_t + j.taps, *at_x = at_y + height;
-    offsets(md, output_dim, at_o);
-    offsets(md, input_dim, at_i);
+    j.at_o = table;
+    j.at_i = j.at_o + outputs;
+    j.at_t = j.at_i + j.inputs;
+    j.place = j.at_t + j.taps;
+    int64_t *at_y = j.place + j.stride, *at_x = at_y + height;
+    j.tile = (char *)(at_x + width);
+    j.narrow = (uint16_t *)(void *)(j.tile + MAX_ROWS * j.stride * 4);
+    j.block_o = offsets(md, output_dim, first, outputs, j.at_o);
+    j.block_i = offsets(md, 1 - output_dim, 0, j.inputs, j.at_i);
     if (md->ndims == 4) {
-        offsets(md, 2, at_y);
-        offsets(md, 3, at_x);
+        offsets(md, 2, 0, height, at_y);
+        offsets(md, 3, 0, width, at_x);
     }
-    for (int64_t t = 0; t < j.taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
-    j.at_o = at_o;
-    j.at_i = at_i;
-    j.at_t = at_t;
-    j.tile = (float *)(void *)(at_x + width);
-    for (int i = 0; i < md->ndims; i++) {
-        if (md->padded_dims[i] == md->dims[i]) continue;
-        memset(dst, 0, dnnl_memory_desc_get_size(md));
-        break;
-    }
-    graft_cpu_parallel(parts, pack_part, &j);
+    for (int64_t t = 0; t < j.taps; t++) j.at_t[t] = at_y[t / width] + at_x[t % width];
+    j.tile_inputs = pairs * j.unit;
+    j.rows = has_lines(&j, MAX_ROWS) ? MAX_ROWS : has_lines(&j, 8) ? 8 : 0;
+    if (first == 0 && is_padded(md)) memset(dst, 0, dnnl_memory_desc_get_size(md));
+    pack_all(&j);
     graft_cpu_free(d, table);
     return GRAFT_OK;
 }
@@ -226,23 +326,33 @@ static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, 
     return graft_cpu_dnnl_fail(st, "reorder", NULL);
 }
 
+static bool is_blocked(const dnnl_memory_desc_t *md)
+{
+    return md->format_kind == dnnl_blocked && md->extra.flags == 0 &&
+           (md->ndims == 2 || md->ndims == 4) &&
+           (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
+}
+
+graft_status graft_cpu_pack_weight_rows(graft_device *d, const dnnl_memory_desc_t *md,
+                                        int output_dim, graft_dtype from, const void *src,
+                                        void *dst, int64_t first, int64_t rows)
+{
+    if (!graft_cpu_is_float(from) || !is_blocked(md)) return GRAFT_E_UNSUPPORTED;
+    return pack_blocked(d, md, output_dim, from, src, dst, first, rows);
+}
+
 graft_status graft_cpu_pack_weights(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                     graft_dtype from, const void *src, void *dst)
 {
     if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
-    if (md->format_kind == dnnl_blocked && md->extra.flags == 0 &&
-        (md->ndims == 2 || md->ndims == 4))
-        return pack_blocked(d, md, output_dim, from, src, dst);
+    if (is_blocked(md))
+        return pack_blocked(d, md, output_dim, from, src, dst, 0, md->dims[output_dim]);
     int64_t n = 1;
     for (int i = 0; i < md->ndims; i++) n *= md->dims[i];
     float *dense = graft_cpu_calloc(d, (size_t)n * sizeof(float));
     if (!dense) return GRAFT_E_NOMEM;
     graft_status st = graft_cpu_pack_dense(d, from, src, GRAFT_F32, dense, n);
-    if (!st) {
-        int before = graft_cpu_threads_set(d->host.threads);
-        st = pack_reorder(d, md, output_dim, dense, dst);
-        graft_cpu_threads_set(before);
-    }
+    if (!st) st = pack_reorder(d, md, output_dim, dense, dst);
     graft_cpu_free(d, dense);
     return st;
 }

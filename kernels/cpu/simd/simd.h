@@ -62,6 +62,15 @@ typedef struct graft_cpu_simd {
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
 
+    /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
+    void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
+    /* Rows of `taps` values: values of rows 2i and 2i + 1 side by side, y[i * taps + t]. */
+    void (*pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
+    /* Unit k (four bytes) of 8 or 16 rows, `stride` bytes apart, becomes the line of 32 or 64 bytes
+     * at y + at[k], for k below n. Lines are aligned to their size, rows to nothing. Stores may go
+     * past the caches: a full fence before another thread is told. */
+    void (*lines)(const void *x, size_t stride, size_t rows, size_t n, const int64_t *at, void *y);
+
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;
     /* Bytes of scratch for attention() with groups of up to `panels` panels. */
