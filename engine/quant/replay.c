@@ -313,7 +313,7 @@ static graft_status pack_input(twin *t, int k, graft_err *e)
         data.dtype = g->literal[x->index].dtype;
         data.data = g->literal[x->index].data;
     } else {
-        st = graft_weights_load(r->binding->weights, &g->slot[x->index], NULL, &data, e);
+        st = graft_weights_load(r->binding->weights, &g->slot[x->index], &data, e);
         if (st) return st;
     }
     uint64_t bytes = t->info.packed_bytes[k];
