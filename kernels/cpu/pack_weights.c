@@ -94,6 +94,7 @@ typedef struct job {
     int64_t block_o, block_i;      /* values after which at_o and at_i repeat */
     int64_t unit;                  /* inputs in four bytes: 1, or 2 in bfloat16 */
     int64_t rows;                  /* outputs in a line: 16, 8, or 0 where there are no lines */
+    bool apart; /* a line has the first input of all its outputs, then the second */
     int64_t tile_inputs;
     int64_t stride;   /* units from row to row of the tile */
     int64_t *place;   /* of each line of the tile, bytes */
@@ -103,9 +104,10 @@ typedef struct job {
 
 /* Whether the layout consists of lines: four bytes of each of `rows` neighbouring outputs. Most
  * that oneDNN chooses for large weights on x86 do. */
-static bool has_lines(const job *j, int64_t rows)
+static bool has_lines(const job *j, int64_t rows, bool apart)
 {
     int64_t line = 4 * rows, unit = j->unit;
+    int64_t next_o = apart ? 2 : 4, next_i = apart ? 2 * rows : j->size;
     /* A number of values after which both layout and lines repeat. */
     int64_t o = j->block_o % rows ? j->block_o * rows : j->block_o;
     int64_t i = j->block_i % unit ? j->block_i * unit : j->block_i;
@@ -116,11 +118,11 @@ static bool has_lines(const job *j, int64_t rows)
     if (i > j->inputs) i = j->inputs / unit * unit;
     for (int64_t k = 0; k < o; k++) {
         int64_t begin = j->at_o[k / rows * rows];
-        if (begin % line || j->at_o[k] - begin != k % rows * 4) return false;
+        if (begin % line || j->at_o[k] - begin != k % rows * next_o) return false;
     }
     for (int64_t k = 0; k < i; k++) {
         int64_t begin = j->at_i[k / unit * unit];
-        if (begin % line || j->at_i[k] - begin != k % unit * j->size) return false;
+        if (begin % line || j->at_i[k] - begin != k % unit * next_i) return false;
     }
     for (int64_t t = 0; t < j->taps; t++)
         if (j->at_t[t] % line) return false;
@@ -192,7 +194,7 @@ static void pack_lines(const job *j, int64_t o, int64_t count, int64_t inputs)
         for (int64_t g = 0; g < count; g += j->rows) {
             size_t stride;
             const char *rows = tile_rows(j, o + g, i, n, &stride);
-            j->simd->lines(rows, stride, (size_t)j->rows, (size_t)units, j->place,
+            j->simd->lines(rows, stride, (size_t)j->rows, j->apart, (size_t)units, j->place,
                            j->dst + j->at_o[o + g]);
         }
     }
@@ -287,7 +289,8 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
     }
     for (int64_t t = 0; t < j.taps; t++) j.at_t[t] = at_y[t / width] + at_x[t % width];
     j.tile_inputs = pairs * j.unit;
-    j.rows = has_lines(&j, MAX_ROWS) ? MAX_ROWS : has_lines(&j, 8) ? 8 : 0;
+    j.apart = size == 2 && has_lines(&j, MAX_ROWS, true);
+    j.rows = j.apart || has_lines(&j, MAX_ROWS, false) ? MAX_ROWS : has_lines(&j, 8, false) ? 8 : 0;
     if (first == 0 && is_padded(md)) memset(dst, 0, dnnl_memory_desc_get_size(md));
     pack_all(&j);
     graft_cpu_free(d, table);

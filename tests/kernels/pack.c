@@ -22,6 +22,8 @@ static const struct {
     {dnnl_Acdb16a, 4, 0, "Acdb16a"},
     {dnnl_ABcd8b8a, 4, 0, "ABcd8b8a"},
     {dnnl_Acdb8a, 4, 0, "Acdb8a"},
+    {dnnl_aBcd16b, 4, 0, "aBcd16b"},
+    {dnnl_ABcd4b16a4b, 4, 0, "ABcd4b16a4b"},
     {dnnl_abcd, 4, 0, "abcd"},
     {dnnl_cdba, 4, 0, "cdba"},
     {dnnl_BA16a64b2a, 2, 1, "BA16a64b2a"},

@@ -102,11 +102,20 @@ void SIMD(pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps)
 
 /* ------------------------------------------------------------------ lines */
 
-static void lines_plain(const char *x, size_t stride, size_t rows, size_t first, size_t n,
-                        const int64_t *at, char *y)
+static void lines_plain(const char *x, size_t stride, size_t rows, bool apart, size_t first,
+                        size_t n, const int64_t *at, char *y)
 {
     for (size_t k = first; k < n; k++)
-        for (size_t r = 0; r < rows; r++) memcpy(y + at[k] + 4 * r, x + r * stride + 4 * k, 4);
+        for (size_t r = 0; r < rows; r++) {
+            const char *from = x + r * stride + 4 * k;
+            char *to = y + at[k];
+            if (apart) {
+                memcpy(to + 2 * r, from, 2);
+                memcpy(to + 2 * (rows + r), from + 2, 2);
+            } else {
+                memcpy(to + 4 * r, from, 4);
+            }
+        }
 }
 
 /* Lines go past the caches: nobody reads packed weights soon, and memory that is written a line at
@@ -192,12 +201,20 @@ INLINE void block16(const char *x, size_t stride, __m512i out[16])
     }
 }
 
-static size_t lines_by_16(const char *x, size_t stride, size_t n, const int64_t *at, char *y)
+static size_t lines_by_16(const char *x, size_t stride, bool apart, size_t n, const int64_t *at,
+                          char *y)
 {
+    static const uint16_t halves[32] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                        1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+    const __m512i order = _mm512_loadu_si512(halves);
     size_t k = 0;
     for (; k + 16 <= n; k += 16) {
         __m512i line[16];
         block16(x + 4 * k, stride, line);
+        if (apart) {
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++) line[i] = _mm512_permutexvar_epi16(order, line[i]);
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) _mm512_stream_si512((void *)(y + at[k + (size_t)i]), line[i]);
     }
@@ -205,14 +222,16 @@ static size_t lines_by_16(const char *x, size_t stride, size_t n, const int64_t 
 }
 #endif
 
-void SIMD(lines)(const void *x, size_t stride, size_t rows, size_t n, const int64_t *at, void *y)
+void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n, const int64_t *at,
+                 void *y)
 {
     size_t done = 0;
 #if GRAFT_ISA_LEVEL >= 2
-    if (rows == 16) done = lines_by_16(x, stride, n, at, y);
+    if (rows == 16) done = lines_by_16(x, stride, apart, n, at, y);
 #endif
 #if GRAFT_ISA_LEVEL >= 1
-    done += lines_by_8((const char *)x + 4 * done, stride, rows, n - done, at + done, y);
+    if (!apart)
+        done += lines_by_8((const char *)x + 4 * done, stride, rows, n - done, at + done, y);
 #endif
-    lines_plain(x, stride, rows, done, n, at, y);
+    lines_plain(x, stride, rows, apart, done, n, at, y);
 }

@@ -6,6 +6,7 @@
  * are within about 1e-7 of the exact value, relative to the size of the result's operands. */
 #ifndef GRAFT_KERNELS_CPU_SIMD_H
 #define GRAFT_KERNELS_CPU_SIMD_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,9 +68,11 @@ typedef struct graft_cpu_simd {
     /* Rows of `taps` values: values of rows 2i and 2i + 1 side by side, y[i * taps + t]. */
     void (*pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
     /* Unit k (four bytes) of 8 or 16 rows, `stride` bytes apart, becomes the line of 32 or 64 bytes
-     * at y + at[k], for k below n. Lines are aligned to their size, rows to nothing. Stores may go
+     * at y + at[k], for k below n; `apart`, for 16 rows: first the lower halves of the units, then
+     * the upper ones. Lines are aligned to their size, rows to nothing. Stores may go
      * past the caches: a full fence before another thread is told. */
-    void (*lines)(const void *x, size_t stride, size_t rows, size_t n, const int64_t *at, void *y);
+    void (*lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n,
+                  const int64_t *at, void *y);
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;
