@@ -4,7 +4,6 @@
  * tables of offsets replace the general reorder, which would want a float32 copy of the source
  * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. Everything here runs
  * on the calling thread: the engine packs several weights at once. */
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -243,7 +242,7 @@ static void pack_all(const job *j)
         else if (o >= lines || inputs < j->inputs)
             pack_values(j, o, o < lines ? inputs : 0);
     }
-    atomic_thread_fence(memory_order_seq_cst); /* lines are written past the caches */
+    j->simd->drain();
 }
 
 static bool is_padded(const dnnl_memory_desc_t *md)

@@ -235,3 +235,10 @@ void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n
 #endif
     lines_plain(x, stride, rows, apart, done, n, at, y);
 }
+
+void SIMD(drain)(void)
+{
+#if GRAFT_ISA_LEVEL >= 1
+    _mm_sfence();
+#endif
+}

@@ -69,10 +69,11 @@ typedef struct graft_cpu_simd {
     void (*pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
     /* Unit k (four bytes) of 8 or 16 rows, `stride` bytes apart, becomes the line of 32 or 64 bytes
      * at y + at[k], for k below n; `apart`, for 16 rows: first the lower halves of the units, then
-     * the upper ones. Lines are aligned to their size, rows to nothing. Stores may go
-     * past the caches: a full fence before another thread is told. */
+     * the upper ones. Lines are aligned to their size, rows to nothing. They may go past the
+     * caches: drain() comes before another thread is told of them. */
     void (*lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n,
                   const int64_t *at, void *y);
+    void (*drain)(void);
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;

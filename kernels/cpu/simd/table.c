@@ -21,6 +21,7 @@ const graft_cpu_simd SIMD(table) = {
     .narrow = SIMD(narrow),
     .pair = SIMD(pair),
     .lines = SIMD(lines),
+    .drain = SIMD(drain),
     .attention_panel = (VL == 16 ? 4 : 2) * VL,
     .attention_scratch = SIMD(attention_scratch),
     .attention = SIMD(attention),
