@@ -16,6 +16,17 @@
 #define SDXL GRAFT_SOURCE_DIR "/golden/small/unet_sdxl.safetensors"
 #define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 static char last_log[2048];
 static inline void keep_line(void *ctx, int32_t level, const char *text)
 {

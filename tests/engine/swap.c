@@ -389,7 +389,8 @@ int main(void)
         RUN(not_kept);
         RUN(not_kept_during_a_run);
         RUN(alike_at_a_glance);
-        RUN(packed_by_three);
+        /* What is below the cpu library is not instrumented, and would be reported. */
+        if (i == 0 || !UNDER_TSAN) RUN(packed_by_three);
         RUN(lora_stays);
         RUN(options_stay);
         RUN(refused);
