@@ -17,7 +17,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 1u
+#define GRAFT_KERNELS_ABI_MINOR 2u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -81,9 +81,9 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     void (*release)(graft_kernel *k); /* [any] NULL is fine */
     /* [any] dst: device buffer of packed_bytes[input]. src: host memory, dense in the desc's shape,
      * of any floating-point dtype: checkpoints store their weights as they like, so the dtype that
-     * the descriptor gives for a constant means nothing. May use all threads. GRAFT_Q8 and
-     * GRAFT_Q4, at any alignment, are for the weights of operators with that quant; a library may
-     * answer GRAFT_E_UNSUPPORTED, and gets floats. */
+     * the descriptor gives for a constant means nothing. GRAFT_Q8 and GRAFT_Q4, at any alignment,
+     * are for the weights of operators with that quant; a library may answer GRAFT_E_UNSUPPORTED,
+     * and gets floats. On the calling thread alone: the engine packs several weights at once. */
     graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when
@@ -98,7 +98,7 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     graft_status (*wait)(graft_device *d, char *text, uint64_t n);
 } graft_kernels_api;
 
-/* What libraries for devices of their own add (since 1.1). */
+/* What a library may add (since 1.1). */
 typedef struct graft_captured graft_captured; /* the library's: one per capture */
 typedef struct graft_kernels_more {
     uint32_t size; /* grows at the end */
@@ -115,7 +115,15 @@ typedef struct graft_kernels_more {
     /* [any] Runs what was recorded, with the same addresses. */
     graft_status (*replay)(graft_captured *c);
     void (*captured_free)(graft_captured *c); /* [any] NULL is fine */
+    /* [any] As pack(), for rows first .. first + rows - 1 of the constant's first dimension; src is
+     * the first of them. So weights can be packed while they are read, and need not lie in one
+     * piece. All rows are given in order, on any one thread; first is a multiple of
+     * GRAFT_PACK_ROWS. GRAFT_E_UNSUPPORTED at the first call: only pack() will do. NULL: it always
+     * is. Since 1.2. */
+    graft_status (*pack_rows)(graft_kernel *k, int32_t input, graft_dtype src_dtype,
+                              const void *src, void *dst, int64_t first, int64_t rows);
 } graft_kernels_more;
+#define GRAFT_PACK_ROWS 16
 
 typedef struct graft_kernels { /* a constant */
     uint32_t abi_major, abi_minor;

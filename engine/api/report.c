@@ -69,13 +69,13 @@ static graft_status add_packs(pack_list *l, const graft_exe *x, const graft_weig
     if (graft_grow(&l->entry, &l->cap, l->n + x->n_uses, sizeof *l->entry))
         return graft_fail_nomem(e, "report");
     for (size_t i = 0; i < x->n_uses; i++) {
-        graft_hash key;
+        graft_pack_name name;
         int32_t slot = x->use[i].slot;
         if (slot >= 0 && !graft_weights_slot_hashed(w, &x->graph->slot[slot])) continue;
-        graft_status st = graft_exe_pack_key(x, i, w, &key, e);
+        graft_status st = graft_exe_pack_name(x, i, w, &name, e);
         if (st) return st;
-        uint64_t bytes = graft_packs_resident(packs, x->backend, key);
-        if (bytes) l->entry[l->n++] = (pack_entry){key, bytes};
+        uint64_t bytes = graft_packs_resident(packs, x->backend, name);
+        if (bytes) l->entry[l->n++] = (pack_entry){name.content, bytes};
     }
     return GRAFT_OK;
 }

@@ -1,15 +1,20 @@
 /* Bindings: the packed weights of one weight set for one executable. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/exec/crew.h"
 #include "engine/exec/exe.h"
 #include "engine/weights/quantized.h"
+
+#define SMALL 4096 /* bytes of a pack: below, content is found out before packing */
+
+/* ------------------------------------------------------------------ filling packs */
 
 typedef struct fill_job {
     const graft_exe *exe;
     const graft_exe_use *use;
     const graft_weights *weights;
-    const graft_task *task;
 } fill_job;
 
 /* Values that are quantized already go as they are to a kernel that quantizes likewise. */
@@ -27,65 +32,131 @@ static graft_status pack(const graft_exe *x, const graft_exe_use *use, const gra
     return st ? st : x->backend->api->pack(k, use->input, data->dtype, data->data, dst);
 }
 
-static graft_status fill(void *ctx, void *dst, graft_err *e)
+static const graft_gslot *slot_of(const fill_job *j)
 {
-    const fill_job *job = ctx;
-    const graft_exe *x = job->exe;
+    return j->use->slot < 0 ? NULL : &j->exe->graph->slot[j->use->slot];
+}
+
+static graft_status packing_failed(const fill_job *j, graft_status st, graft_err *e)
+{
+    return st ? graft_fail(e, st, "backend %s: packing a weight: %s", j->exe->backend->name,
+                           graft_status_text(st))
+              : GRAFT_OK;
+}
+
+/* Packs while reading. *done false: the backend or the slot wants it whole. */
+static graft_status fill_by_rows(const fill_job *j, void *dst, bool *done, graft_err *e)
+{
+    const graft_kernels_more *more = graft_backend_more(j->exe->backend);
+    bool rows = more && more->size >= sizeof *more && more->pack_rows; /* 1.1 had no such field */
+    graft_kernel *k = j->exe->step[j->use->step].kernel;
+    graft_slot_reader *r = NULL;
+    graft_dtype dtype;
+    const void *data;
+    *done = false;
+    if (!rows || !slot_of(j)) return GRAFT_OK;
+    graft_status st = graft_slot_reader_create(j->weights, slot_of(j), GRAFT_PACK_ROWS, &r, e);
+    if (st || !r) return st;
+    for (int64_t n, row = 0; !st; row += n) {
+        n = graft_slot_reader_next(r, GRAFT_PACK_ROWS, &dtype, &data);
+        *done = n == 0;
+        if (*done) break;
+        st = more->pack_rows(k, j->use->input, dtype, data, dst, row, n);
+    }
+    graft_slot_reader_destroy(r);
+    return st == GRAFT_E_UNSUPPORTED ? GRAFT_OK : packing_failed(j, st, e);
+}
+
+static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
+{
+    const graft_exe *x = j->exe;
     graft_slot_data data = {0};
     graft_status st = GRAFT_OK;
-    const graft_gslot *slot = NULL;
-    if (job->use->slot >= 0) {
-        slot = &x->graph->slot[job->use->slot];
-        st = graft_weights_load(job->weights, slot, job->task ? &job->task->log : NULL, &data, e);
+    if (slot_of(j)) {
+        st = graft_weights_load(j->weights, slot_of(j), &data, e);
         if (st) return st;
     } else {
-        const graft_literal *l = &x->graph->literal[job->use->literal];
+        const graft_literal *l = &x->graph->literal[j->use->literal];
         data.dtype = l->dtype;
         data.data = l->data;
     }
-    st = pack(x, job->use, slot, &data, dst);
-    if (st)
-        graft_fail(e, st, "backend %s: packing a weight: %s", x->backend->name,
-                   graft_status_text(st));
+    st = pack(x, j->use, slot_of(j), &data, dst);
     graft_slot_data_finish(&data);
-    if (slot) graft_weights_forget(job->weights, slot);
+    return packing_failed(j, st, e);
+}
+
+/* ------------------------------------------------------------------ names */
+
+static graft_hash in_layout(const fill_job *j, graft_hash h)
+{
+    const graft_backend *b = j->exe->backend;
+    h = graft_hash_mix(h, &b->identity, sizeof b->identity);
+    return graft_hash_mix(h, &j->use->packing, sizeof j->use->packing);
+}
+
+static graft_status sample_of(const fill_job *j, graft_hash *out, graft_err *e)
+{
+    const graft_literal *l = slot_of(j) ? NULL : &j->exe->graph->literal[j->use->literal];
+    graft_status st = GRAFT_OK;
+    if (l)
+        *out = graft_hash128(l->data, (size_t)l->count * graft_dtype_size(l->dtype));
+    else
+        st = graft_weights_slot_sample(j->weights, slot_of(j), out, e);
+    if (!st) *out = in_layout(j, *out);
     return st;
 }
 
-static graft_status content_hash(const graft_exe *x, const graft_exe_use *use,
-                                 const graft_weights *w, graft_hash *out, graft_err *e)
+static graft_status content_of(const fill_job *j, graft_hash *out, graft_err *e)
 {
-    if (use->slot >= 0) return graft_weights_slot_hash(w, &x->graph->slot[use->slot], out, e);
-    const graft_literal *l = &x->graph->literal[use->literal];
-    *out = graft_hash128(l->data, (size_t)l->count * graft_dtype_size(l->dtype));
-    return GRAFT_OK;
+    if (!slot_of(j)) return sample_of(j, out, e);
+    graft_status st = graft_weights_slot_hash(j->weights, slot_of(j), out, e);
+    if (!st) *out = in_layout(j, *out);
+    return st;
 }
 
-graft_status graft_exe_pack_key(const graft_exe *x, size_t i, const graft_weights *w,
-                                graft_hash *out, graft_err *e)
+static graft_status name_of(const fill_job *j, graft_pack_name *out, graft_err *e)
 {
-    const graft_exe_use *use = &x->use[i];
-    graft_hash key;
-    graft_status st = content_hash(x, use, w, &key, e);
-    if (st) return st;
-    key = graft_hash_mix(key, &x->backend->identity, sizeof x->backend->identity);
-    *out = graft_hash_mix(key, &use->packing, sizeof use->packing);
-    return GRAFT_OK;
+    graft_status st = sample_of(j, &out->sample, e);
+    return st ? st : content_of(j, &out->content, e);
+}
+
+static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e)
+{
+    const fill_job *j = ctx;
+    bool done;
+    graft_status st = fill_by_rows(j, dst, &done, e);
+    if (!st && !done) st = fill_whole(j, dst, e);
+    if (!st && content) st = content_of(j, content, e);
+    if (slot_of(j)) graft_weights_forget(j->weights, slot_of(j));
+    return st;
+}
+
+graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weights *w,
+                                 graft_pack_name *out, graft_err *e)
+{
+    fill_job j = {x, &x->use[i], w};
+    return name_of(&j, out, e);
 }
 
 graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e)
 {
     for (size_t i = 0; i < x->n_uses; i++) {
-        graft_hash own, kept;
-        int32_t slot = x->use[i].slot;
-        if (slot < 0 || !graft_weights_slot_hashed(old, &x->graph->slot[slot])) continue;
-        graft_status st = graft_exe_pack_key(x, i, old, &own, e);
+        fill_job before = {x, &x->use[i], old}, after = {x, &x->use[i], keep};
+        graft_pack_name own, kept;
+        if (!slot_of(&before) || !graft_weights_slot_hashed(old, slot_of(&before))) continue;
+        graft_status st = name_of(&before, &own, e);
         if (st) return st;
         if (!graft_packs_resident(packs, x->backend, own)) continue;
-        st = graft_exe_pack_key(x, i, keep, &kept, e);
+        /* Where a glance tells that the new weight is another one it is not read here. */
+        st = sample_of(&after, &kept.sample, e);
+        bool same = !st && graft_hash_equal(own.sample, kept.sample);
+        if (same) {
+            st = content_of(&after, &kept.content, e);
+            same = graft_hash_equal(own.content, kept.content);
+        }
         if (st) return st;
-        if (!graft_hash_equal(own, kept)) graft_packs_drop(packs, x->backend, own);
+        if (!same) graft_packs_drop(packs, x->backend, own);
     }
     return GRAFT_OK;
 }
@@ -93,23 +164,95 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs)
 {
     for (size_t i = 0; i < x->n_uses; i++) {
-        graft_hash key;
+        graft_pack_name name;
         const graft_gslot *slot = x->use[i].slot < 0 ? NULL : &x->graph->slot[x->use[i].slot];
         if (!slot || !graft_weights_slot_patched(w, slot) || !graft_weights_slot_hashed(w, slot))
             continue;
-        if (!graft_exe_pack_key(x, i, w, &key, NULL)) graft_packs_drop(packs, x->backend, key);
+        if (!graft_exe_pack_name(x, i, w, &name, NULL)) graft_packs_drop(packs, x->backend, name);
     }
 }
 
-static graft_status bind_use(graft_binding *b, size_t i, const graft_task *task, graft_err *e)
+/* ------------------------------------------------------------------ bindings */
+
+typedef struct bind_job {
+    graft_binding *b;
+    uint32_t *missing; /* uses without pack, the largest first */
+    size_t n_missing;
+} bind_job;
+
+static bool is_known(const fill_job *j)
 {
+    return !slot_of(j) || graft_weights_slot_hashed(j->weights, slot_of(j));
+}
+
+/* Takes what is there, and lists the rest. */
+static graft_status bind_resident(bind_job *job, const graft_task *task, graft_err *e)
+{
+    graft_binding *b = job->b;
     const graft_exe *x = b->exe;
-    const graft_exe_use *use = &x->use[i];
-    graft_hash key;
-    graft_status st = graft_exe_pack_key(x, i, b->weights, &key, e);
-    if (st) return st;
-    fill_job job = {x, use, b->weights, task};
-    return graft_packs_get(b->packs, x->backend, key, use->bytes, fill, &job, &b->pack[i], e);
+    for (size_t i = 0; i < x->n_uses; i++) {
+        fill_job j = {x, &x->use[i], b->weights};
+        graft_pack_name name;
+        if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        if (is_known(&j)) {
+            graft_status st = name_of(&j, &name, e);
+            if (st) return st;
+            b->pack[i] = graft_packs_find(b->packs, x->backend, name);
+        }
+        if (!b->pack[i]) job->missing[job->n_missing++] = (uint32_t)i;
+    }
+    return GRAFT_OK;
+}
+
+static int largest_first(const void *pa, const void *pb, void *ctx)
+{
+    const graft_exe_use *use = ctx;
+    uint32_t a = *(const uint32_t *)pa, b = *(const uint32_t *)pb;
+    if (use[a].bytes != use[b].bytes) return use[a].bytes < use[b].bytes ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, graft_err *e)
+{
+    const bind_job *job = ctx;
+    graft_binding *b = job->b;
+    uint32_t use = job->missing[i];
+    fill_job j = {b->exe, &b->exe->use[use], b->weights};
+    graft_backend *backend = b->exe->backend;
+    graft_pack_name name;
+    graft_status st = GRAFT_OK;
+    (void)task;
+    if (j.use->bytes >= SMALL && !is_known(&j)) {
+        st = sample_of(&j, &name.sample, e);
+        if (!st)
+            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, fill, &j,
+                                 &b->pack[use], e);
+        if (st || b->pack[use]) return st;
+    }
+    st = name_of(&j, &name, e);
+    return st ? st
+              : graft_packs_get(b->packs, backend, name, j.use->bytes, fill, &j, &b->pack[use], e);
+}
+
+static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err *e)
+{
+    graft_exe *x = b->exe;
+    bind_job job = {.b = b, .missing = graft_malloc_array(x->n_uses, sizeof *job.missing)};
+    if (!job.missing) return graft_fail_nomem(e, "weight table");
+    graft_status st = bind_resident(&job, task, e);
+    if (!st && job.n_missing) {
+        /* Other devices have one queue of copies, which threads would only wait for. */
+        int threads = x->backend->info.host_memory ? x->backend->threads : 1;
+        qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
+        st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
+        for (size_t i = 0; i < job.n_missing && !st && task; i++) {
+            int32_t slot = x->use[job.missing[i]].slot;
+            if (slot >= 0) graft_weights_report(b->weights, &x->graph->slot[slot], &task->log);
+        }
+    }
+    graft_packs_settle(b->packs);
+    graft_free(job.missing);
+    return st;
 }
 
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
@@ -117,7 +260,6 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
 {
     graft_binding *b = graft_calloc(1, sizeof *b);
     graft_pack **pack = graft_calloc(x->n_uses, sizeof *pack);
-    graft_status st = GRAFT_OK;
     if (!b || !pack) {
         graft_free(b);
         graft_free(pack);
@@ -129,13 +271,7 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->packs = packs;
     b->pack = pack;
     b->recording = graft_recording_create(x->backend);
-    for (size_t i = 0; i < x->n_uses && !st; i++) {
-        if (graft_task_cancelled(task))
-            st = graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-        else
-            st = bind_use(b, i, task, e);
-    }
-    graft_packs_settle(packs);
+    graft_status st = bind_all(b, task, e);
     if (st)
         graft_binding_release(b);
     else

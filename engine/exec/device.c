@@ -17,7 +17,8 @@ struct graft_recording {
 const graft_kernels_more *graft_backend_more(const graft_backend *b)
 {
     const graft_kernels_more *more = b->lib->abi_minor >= 1 ? b->lib->more : NULL;
-    return more && more->size >= sizeof *more ? more : NULL;
+    /* What came later is read only by those who ask for it. */
+    return more && more->size >= offsetof(graft_kernels_more, pack_rows) ? more : NULL;
 }
 
 graft_recording *graft_recording_create(const graft_backend *b)

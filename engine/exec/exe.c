@@ -1,10 +1,10 @@
 #include "engine/exec/exe.h"
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "engine/exec/crew.h"
 #include "engine/plan/plan.h"
 
 /* Work in progress of graft_exe_create(). */
@@ -54,68 +54,31 @@ static graft_status prepare_step(const exe_builder *b, const graft_exe_choices *
 
 /* ------------------------------------------------------------------ preparing in parallel */
 
-#define CREW_MAX  4
-#define CREW_WORK 32 /* steps that are worth a thread */
+#define THREADS_MAX 4
+#define THREAD_WORK 32 /* steps that are worth a thread */
 
-typedef struct crew {
+typedef struct prepare_job {
     const exe_builder *b;
     const graft_exe_choices *choices;
-    _Atomic size_t next;
-    _Atomic bool stop;
-    pthread_mutex_t lock; /* guards what follows */
-    graft_status st;
-    graft_err err;
-} crew;
+} prepare_job;
 
-/* The first failure counts; nobody begins another step. */
-static void crew_fail(crew *c, graft_status st, const graft_err *e)
+static graft_status prepare_one(void *ctx, size_t i, const graft_task *task, graft_err *e)
 {
-    pthread_mutex_lock(&c->lock);
-    if (!c->st) {
-        c->st = st;
-        c->err = *e;
-    }
-    pthread_mutex_unlock(&c->lock);
-    atomic_store(&c->stop, true);
-}
-
-/* Takes steps until none is left. Only the calling thread has a task, which it may ask. */
-static void crew_work(crew *c, const graft_task *task)
-{
-    size_t n = c->b->g->n_nodes, i;
-    while (!atomic_load(&c->stop) && (i = atomic_fetch_add(&c->next, 1)) < n) {
-        graft_err e = GRAFT_ERR_INIT;
-        graft_status st = GRAFT_OK;
-        if (graft_task_cancelled(task))
-            st = graft_fail(&e, GRAFT_E_CANCEL, "cancelled");
-        else
-            st = prepare_step(c->b, c->choices, i, &e);
-        graft_task_progress(task, i, n);
-        if (st) crew_fail(c, st, &e);
-    }
-}
-
-static void *crew_main(void *arg)
-{
-    crew_work(arg, NULL);
-    return NULL;
+    const prepare_job *j = ctx;
+    graft_status st = prepare_step(j->b, j->choices, i, e);
+    graft_task_progress(task, i, j->b->g->n_nodes);
+    return st;
 }
 
 static graft_status prepare_all(exe_builder *b, const graft_exe_choices *choices,
                                 const graft_task *task)
 {
-    crew c = {.b = b, .choices = choices};
-    pthread_t thread[CREW_MAX];
-    int n = 0, most = b->x->backend->threads;
-    if (most > CREW_MAX) most = CREW_MAX;
-    if ((size_t)most > b->g->n_nodes / CREW_WORK) most = (int)(b->g->n_nodes / CREW_WORK);
-    pthread_mutex_init(&c.lock, NULL);
-    while (n + 1 < most && pthread_create(&thread[n], NULL, crew_main, &c) == 0) n++;
-    crew_work(&c, task);
-    while (n > 0) pthread_join(thread[--n], NULL);
-    pthread_mutex_destroy(&c.lock);
-    if (c.st && b->e) *b->e = c.err;
-    return c.st;
+    prepare_job j = {b, choices};
+    size_t n = b->g->n_nodes;
+    int threads = b->x->backend->threads;
+    if (threads > THREADS_MAX) threads = THREADS_MAX;
+    if ((size_t)threads > n / THREAD_WORK) threads = (int)(n / THREAD_WORK);
+    return graft_crew_run(n, threads, prepare_one, &j, task, b->e);
 }
 
 /* Packs are shared between uses of one weight in one layout. */

@@ -86,14 +86,14 @@ typedef struct graft_binding {
     graft_pack **pack;          /* one a use */
     graft_recording *recording; /* may be NULL */
 } graft_binding;
-/* Packs what is not packed yet. task reports progress ("load") and cancels between tensors. */
+/* Packs what is not packed yet, several weights at once. task cancels between tensors. */
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
                                   const graft_task *task, graft_binding **out, graft_err *e);
 void graft_binding_release(graft_binding *b);
 /* The name of use i's pack in the store for this weight set. */
-graft_status graft_exe_pack_key(const graft_exe *x, size_t i, const graft_weights *w,
-                                graft_hash *out, graft_err *e);
-/* Drops the packs that `old` has here and `keep` has not. Only packs whose key is known without
+graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weights *w,
+                                 graft_pack_name *out, graft_err *e);
+/* Drops the packs that `old` has here and `keep` has not. Only packs whose name is known without
  * reading tensors of `old` can be there. */
 graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e);

@@ -12,12 +12,13 @@
 typedef enum pack_state { PACK_FILLING, PACK_READY, PACK_FAILED } pack_state;
 
 struct graft_pack {
-    graft_hash key;
+    graft_pack_name name;
     graft_backend *backend;
     void *data;
     uint64_t bytes, last_used;
     int refs;
     pack_state state;
+    bool nameless;    /* its content is found out while it is filled */
     bool unwanted;    /* goes with its last user */
     graft_pack *next; /* in its bucket */
 };
@@ -58,15 +59,15 @@ graft_status graft_packs_create(graft_packs **out, graft_err *e)
     return GRAFT_OK;
 }
 
-static graft_pack **place_of(graft_packs *p, graft_hash key)
+static graft_pack **place_of(graft_packs *p, graft_hash sample)
 {
-    return &p->bucket[key.lo & (p->n_buckets - 1)];
+    return &p->bucket[sample.lo & (p->n_buckets - 1)];
 }
 
 /* Takes the pack out of the table and frees it; the lock is held. */
 static void drop(graft_packs *p, graft_pack *pack)
 {
-    graft_pack **at = place_of(p, pack->key);
+    graft_pack **at = place_of(p, pack->name.sample);
     while (*at != pack) at = &(*at)->next;
     *at = pack->next;
     if (pack->state == PACK_READY) {
@@ -159,10 +160,26 @@ void graft_packs_set_budget(graft_packs *p, uint64_t bytes)
     pthread_mutex_unlock(&p->lock);
 }
 
-static graft_pack *find(graft_packs *p, const graft_backend *backend, graft_hash key)
+static bool is_sample(const graft_pack *k, const graft_backend *backend, graft_hash sample)
 {
-    for (graft_pack *k = *place_of(p, key); k; k = k->next)
-        if (k->backend == backend && graft_hash_equal(k->key, key)) return k;
+    return k->backend == backend && graft_hash_equal(k->name.sample, sample);
+}
+
+static graft_pack *find(graft_packs *p, const graft_backend *backend, graft_pack_name name)
+{
+    for (graft_pack *k = *place_of(p, name.sample); k; k = k->next)
+        if (!k->nameless && is_sample(k, backend, name.sample) &&
+            graft_hash_equal(k->name.content, name.content))
+            return k;
+    return NULL;
+}
+
+/* A pack with this sample; `nameless`: only one whose content is not known yet. */
+static graft_pack *find_sample(graft_packs *p, const graft_backend *backend, graft_hash sample,
+                               bool nameless)
+{
+    for (graft_pack *k = *place_of(p, sample); k; k = k->next)
+        if (is_sample(k, backend, sample) && (k->nameless || !nameless)) return k;
     return NULL;
 }
 
@@ -183,52 +200,42 @@ static graft_pack *join(graft_packs *p, graft_pack *k)
     return NULL;
 }
 
-static graft_pack *add(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes)
+/* A new pack with one user, in its bucket, with memory if a spare has it; makes room first. */
+static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name name, uint64_t bytes)
 {
+    if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
     graft_pack *k = graft_calloc(1, sizeof *k);
     if (!k) return NULL;
-    k->key = key;
+    k->name = name;
     k->backend = backend;
     k->bytes = bytes;
     k->refs = 1;
-    graft_pack **at = place_of(p, key);
+    graft_pack **at = place_of(p, name.sample);
     k->next = *at;
     *at = k;
+    k->data = take_spare(p, backend, bytes);
     return k;
 }
 
-graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes,
-                             graft_pack_fill *fill, void *ctx, graft_pack **out, graft_err *e)
+/* Fills a pack that add() gave, NULL when it failed. Without the lock. */
+static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fill, void *ctx,
+                              graft_pack **out, graft_err *e)
 {
-    pthread_mutex_lock(&p->lock);
-    graft_pack *k;
-    while ((k = find(p, backend, key)) != NULL) {
-        if (k->state == PACK_FAILED) { /* its waiters are on their way out */
-            pthread_cond_wait(&p->filled, &p->lock);
-            continue;
-        }
-        if ((k = join(p, k)) == NULL) continue;
-        pthread_mutex_unlock(&p->lock);
-        *out = k;
-        return GRAFT_OK;
-    }
-    if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
-    k = add(p, backend, key, bytes);
-    if (k) k->data = take_spare(p, backend, bytes);
-    pthread_mutex_unlock(&p->lock);
+    graft_status st;
+    graft_hash content = {0, 0};
     if (!k) return graft_fail_nomem(e, "packed weights");
-
-    graft_status st = GRAFT_OK;
-    if (!k->data) k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
+    if (!k->data) k->data = k->backend->api->alloc(k->backend->device, k->bytes ? k->bytes : 1);
     if (!k->data)
         st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights",
-                        (unsigned long long)bytes);
+                        (unsigned long long)k->bytes);
     else
-        st = fill(ctx, k->data, e);
+        st = fill(ctx, k->data, k->nameless ? &content : NULL, e);
     pthread_mutex_lock(&p->lock);
+    if (k->nameless) k->name.content = content;
     k->state = st ? PACK_FAILED : PACK_READY;
     if (!st) {
-        p->stats.bytes += bytes;
+        k->nameless = false;
+        p->stats.bytes += k->bytes;
         p->stats.count++;
         p->stats.made++;
         *out = k;
@@ -238,6 +245,54 @@ graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash 
     pthread_cond_broadcast(&p->filled);
     pthread_mutex_unlock(&p->lock);
     return st;
+}
+
+graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_name name,
+                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
+                             graft_err *e)
+{
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        graft_pack *k = find(p, backend, name);
+        if (!k && !find_sample(p, backend, name.sample, true)) break;
+        if (!k || k->state == PACK_FAILED) { /* it may be this; its waiters are on their way out */
+            pthread_cond_wait(&p->filled, &p->lock);
+            continue;
+        }
+        if ((k = join(p, k)) == NULL) continue;
+        pthread_mutex_unlock(&p->lock);
+        *out = k;
+        return GRAFT_OK;
+    }
+    graft_pack *k = add(p, backend, name, bytes);
+    pthread_mutex_unlock(&p->lock);
+    return fill_pack(p, k, fill, ctx, out, e);
+}
+
+graft_status graft_packs_add(graft_packs *p, graft_backend *backend, graft_hash sample,
+                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
+                             graft_err *e)
+{
+    *out = NULL;
+    pthread_mutex_lock(&p->lock);
+    bool taken = find_sample(p, backend, sample, false) != NULL;
+    graft_pack *k = NULL;
+    if (!taken) k = add(p, backend, (graft_pack_name){{0, 0}, sample}, bytes);
+    if (k) k->nameless = true;
+    pthread_mutex_unlock(&p->lock);
+    return taken ? GRAFT_OK : fill_pack(p, k, fill, ctx, out, e);
+}
+
+graft_pack *graft_packs_find(graft_packs *p, const graft_backend *backend, graft_pack_name name)
+{
+    pthread_mutex_lock(&p->lock);
+    graft_pack *k = find(p, backend, name);
+    if (k && k->state == PACK_READY)
+        k = join(p, k);
+    else
+        k = NULL;
+    pthread_mutex_unlock(&p->lock);
+    return k;
 }
 
 void graft_packs_put(graft_packs *p, graft_pack *pack)
@@ -251,10 +306,10 @@ void graft_packs_put(graft_packs *p, graft_pack *pack)
     pthread_mutex_unlock(&p->lock);
 }
 
-void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash key)
+void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_pack_name name)
 {
     pthread_mutex_lock(&p->lock);
-    graft_pack *k = find(p, backend, key);
+    graft_pack *k = find(p, backend, name);
     if (k && k->state == PACK_READY) {
         k->unwanted = true;
         if (!k->refs) recycle(p, k);
@@ -262,10 +317,10 @@ void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash k
     pthread_mutex_unlock(&p->lock);
 }
 
-uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_hash key)
+uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_pack_name name)
 {
     pthread_mutex_lock(&p->lock);
-    const graft_pack *k = find(p, backend, key);
+    const graft_pack *k = find(p, backend, name);
     uint64_t bytes = k && k->state == PACK_READY ? k->bytes : 0;
     pthread_mutex_unlock(&p->lock);
     return bytes;

@@ -14,22 +14,37 @@ typedef struct graft_pack graft_pack;
 graft_status graft_packs_create(graft_packs **out, graft_err *e);
 void graft_packs_destroy(graft_packs *p); /* no pack may be in use */
 
-/* Fills `dst` (device memory of the pack's size). Runs without the store's lock. */
-typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_err *e);
-/* The pack with this key, filled by `fill` when it is not there; another thread that asks for the
- * same key waits for it. Release with graft_packs_put(). */
-graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_hash key, uint64_t bytes,
-                             graft_pack_fill *fill, void *ctx, graft_pack **out, graft_err *e);
+/* What a pack holds. Equal content has equal samples, so that a sample that no pack has tells that
+ * content is new before all of it was read. */
+typedef struct graft_pack_name {
+    graft_hash content, sample;
+} graft_pack_name;
+
+/* Fills `dst` (device memory of the pack's size). Runs without the store's lock. Where the pack was
+ * asked for by its sample, it gives the content too; `content` is NULL otherwise. */
+typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_hash *content, graft_err *e);
+/* The pack with this name, filled by `fill` when it is not there; another thread that asks for the
+ * same one waits for it. Release with graft_packs_put(). */
+graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_name name,
+                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
+                             graft_err *e);
+/* A pack of content that is not known yet, filled by `fill`. *out NULL: there is a pack with this
+ * sample, so the caller must find out the content and ask again by name. */
+graft_status graft_packs_add(graft_packs *p, graft_backend *backend, graft_hash sample,
+                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
+                             graft_err *e);
+/* The pack with this name if it is there now, else NULL. */
+graft_pack *graft_packs_find(graft_packs *p, const graft_backend *backend, graft_pack_name name);
 /* The pack stays in memory for the next user, until the budget needs its place. */
 void graft_packs_put(graft_packs *p, graft_pack *pack);
-/* The pack with this key goes: now when nobody uses it, else with its last user, unless someone
+/* The pack with this name goes: now when nobody uses it, else with its last user, unless someone
  * asks for it before. Nothing happens when there is none. */
-void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_hash key);
+void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_pack_name name);
 /* Memory of packs that graft_packs_drop() let go is kept for new packs of the same size; this gives
  * what nobody took back to the system. Bindings call it once all their weights are packed. */
 void graft_packs_settle(graft_packs *p);
-/* Bytes of the pack with this key; 0 when it is not resident. */
-uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_hash key);
+/* Bytes of the pack with this name; 0 when it is not resident. */
+uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_pack_name name);
 const void *graft_pack_data(const graft_pack *pack);
 uint64_t graft_pack_bytes(const graft_pack *pack);
 

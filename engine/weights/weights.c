@@ -3,6 +3,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/half.h"
@@ -12,8 +15,10 @@
 
 /* What is known of one tensor of the file; index as in graft_safetensors_at(). */
 typedef struct tensor_state {
-    _Atomic int known; /* 1: hash is set */
+    _Atomic int known; /* 1: hash and non_finite are set */
     _Atomic int warned;
+    bool non_finite;
+    _Atomic uint64_t sample; /* hash of a few bytes; 0: not yet known */
     graft_hash hash;
 } tensor_state;
 
@@ -296,23 +301,150 @@ graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, g
     return GRAFT_OK;
 }
 
-static graft_hash tensor_hash(const graft_weights *w, const graft_st_tensor *t)
+/* ------------------------------------------------------------------ content */
+
+#define PIECE ((size_t)256 << 10) /* of the hash */
+#define ROWS  ((size_t)512 << 10) /* read again by packing while they are in the cache */
+
+/* True when some of the 16-bit or 32-bit numbers has all bits of `exponent`: infinities, and what
+ * is no number. `top` is the highest bit of each, which `exponent` has not: adding the missing bits
+ * of the exponent to it carries into that bit wherever one is missing. */
+static bool exponent_full_plain(const uint8_t *p, size_t n, uint64_t exponent, uint64_t top)
 {
-    tensor_state *s = state_of(w, t);
-    if (atomic_load_explicit(&s->known, memory_order_acquire) == 1) return s->hash;
-    graft_hash h = graft_hash128(t->data, (size_t)t->bytes);
-    h = graft_hash_mix(h, &t->dtype, sizeof t->dtype);
-    /* Two threads may get here; both write the same value, but only one may write. */
+    uint64_t all = ~0ull, v;
+    for (; n; p += sizeof v, n -= n < sizeof v ? n : sizeof v) {
+        v = 0;
+        memcpy(&v, p, n < sizeof v ? n : sizeof v);
+        all &= (~v & exponent) + exponent;
+    }
+    return (all & top) != top;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static bool exponent_full_avx2(const uint8_t *p, size_t n,
+                                                               uint64_t exponent, uint64_t top)
+{
+    __m256i all = _mm256_set1_epi8(-1), all2 = all, e = _mm256_set1_epi64x((long long)exponent);
+    uint64_t lane[4];
+    size_t i = 0;
+    for (; i + 64 <= n; i += 64) {
+        __m256i a = _mm256_loadu_si256((const void *)(p + i));
+        __m256i b = _mm256_loadu_si256((const void *)(p + i + 32));
+        all = _mm256_and_si256(all, _mm256_add_epi64(_mm256_andnot_si256(a, e), e));
+        all2 = _mm256_and_si256(all2, _mm256_add_epi64(_mm256_andnot_si256(b, e), e));
+    }
+    all = _mm256_and_si256(all, all2);
+    memcpy(lane, &all, sizeof lane);
+    return (lane[0] & lane[1] & lane[2] & lane[3] & top) != top ||
+           exponent_full_plain(p + i, n - i, exponent, top);
+}
+#endif
+
+static bool exponent_full(const uint8_t *p, size_t n, uint64_t exponent, uint64_t top)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) return exponent_full_avx2(p, n, exponent, top);
+#endif
+    return exponent_full_plain(p, n, exponent, top);
+}
+
+static bool has_non_finite(graft_dtype t, const void *p, size_t n)
+{
+    switch (t) {
+    case GRAFT_F16:
+        return exponent_full(p, n, 0x7c007c007c007c00, 0x8000800080008000);
+    case GRAFT_BF16:
+        return exponent_full(p, n, 0x7f807f807f807f80, 0x8000800080008000);
+    case GRAFT_F32:
+        return exponent_full(p, n, 0x7f8000007f800000, 0x8000000080000000);
+    default:
+        return false;
+    }
+}
+
+/* A tensor on its way through the cache, from its begin to its end. */
+typedef struct scan {
+    const graft_st_tensor *t;
+    tensor_state *state;
+    size_t done;
+    bool known, non_finite;
+    graft_hasher hasher;
+} scan;
+
+static void scan_begin(scan *s, const graft_weights *w, const graft_st_tensor *t)
+{
+    s->t = t;
+    s->state = state_of(w, t);
+    s->done = 0;
+    s->non_finite = false;
+    s->known = atomic_load_explicit(&s->state->known, memory_order_acquire) == 1;
+    if (!s->known) graft_hasher_init(&s->hasher);
+}
+
+/* Takes in at least what comes before `end`. */
+static void scan_to(scan *s, size_t end)
+{
+    size_t bytes = (size_t)s->t->bytes;
+    while (!s->known && s->done < end && s->done < bytes) {
+        const uint8_t *p = (const uint8_t *)s->t->data + s->done;
+        size_t n = bytes - s->done < PIECE ? bytes - s->done : PIECE;
+        graft_hasher_add(&s->hasher, p, n);
+        s->non_finite |= has_non_finite(s->t->dtype, p, n);
+        s->done += n;
+    }
+}
+
+static graft_hash scan_end(scan *s)
+{
+    scan_to(s, (size_t)s->t->bytes);
+    if (s->known) return s->state->hash;
+    graft_hash h = graft_hasher_end(&s->hasher);
+    h = graft_hash_mix(h, &s->t->dtype, sizeof s->t->dtype);
+    /* Two threads may get here; both write the same values, but only one may write. */
     int none = 0;
-    if (atomic_compare_exchange_strong(&s->known, &none, 2)) {
-        s->hash = h;
-        atomic_store_explicit(&s->known, 1, memory_order_release);
+    if (atomic_compare_exchange_strong(&s->state->known, &none, 2)) {
+        s->state->hash = h;
+        s->state->non_finite = s->non_finite;
+        atomic_store_explicit(&s->state->known, 1, memory_order_release);
     }
     return h;
 }
 
-graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
-                                     graft_hash *out, graft_err *e)
+static graft_hash tensor_hash(const graft_weights *w, const graft_st_tensor *t)
+{
+    scan s;
+    scan_begin(&s, w, t);
+    return scan_end(&s);
+}
+
+/* Hash of the bytes at a few places. */
+static graft_hash tensor_sample(const graft_weights *w, const graft_st_tensor *t)
+{
+    enum { PLACES = 4, EACH = 64 };
+    tensor_state *s = state_of(w, t);
+    graft_hash h = {atomic_load_explicit(&s->sample, memory_order_relaxed), 0};
+    if (h.lo) return h;
+    uint8_t some[PLACES * EACH];
+    size_t bytes = (size_t)t->bytes;
+    if (bytes <= sizeof some) {
+        h = graft_hash128(t->data, bytes);
+    } else {
+        for (size_t i = 0; i < PLACES; i++) {
+            size_t at = (bytes - EACH) / (PLACES - 1) * i;
+            memcpy(some + i * EACH, (const uint8_t *)t->data + at, EACH);
+        }
+        h = graft_hash128(some, sizeof some);
+    }
+    h = graft_hash_mix(h, &t->bytes, sizeof t->bytes);
+    h = (graft_hash){graft_hash_mix(h, &t->dtype, sizeof t->dtype).lo | 1, 0};
+    atomic_store_explicit(&s->sample, h.lo, memory_order_relaxed);
+    return h;
+}
+
+/* The slot's name, by what `part` says of its tensors. */
+static graft_status slot_name(const graft_weights *w, const graft_gslot *slot,
+                              graft_hash (*part)(const graft_weights *, const graft_st_tensor *),
+                              graft_hash *out, graft_err *e)
 {
     graft_hash h = {(uint64_t)slot->kind, 0};
     h = graft_hash_mix(h, slot->dim, (size_t)slot->rank * sizeof *slot->dim);
@@ -320,8 +452,8 @@ graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *
         const graft_st_tensor *t;
         graft_status st = find_source(w, slot, k, &t, e);
         if (st) return st;
-        graft_hash part = tensor_hash(w, t);
-        h = graft_hash_mix(h, &part, sizeof part);
+        graft_hash content = part(w, t);
+        h = graft_hash_mix(h, &content, sizeof content);
         const patch_list *list = graft_map_get(&w->patches, slot->source[k]);
         for (size_t i = 0; list && i < list->n; i++) {
             if (list->patch[i].strength == 0.0f) continue;
@@ -331,6 +463,18 @@ graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *
     }
     *out = h;
     return GRAFT_OK;
+}
+
+graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
+                                     graft_hash *out, graft_err *e)
+{
+    return slot_name(w, slot, tensor_hash, out, e);
+}
+
+graft_status graft_weights_slot_sample(const graft_weights *w, const graft_gslot *slot,
+                                       graft_hash *out, graft_err *e)
+{
+    return slot_name(w, slot, tensor_sample, out, e);
 }
 
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot)
@@ -390,37 +534,18 @@ void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *
     }
 }
 
-/* True when some value is infinite or not a number. */
-static bool has_non_finite(const graft_st_tensor *t)
+void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const graft_log *log)
 {
-    const uint8_t *p = t->data;
-    size_t n = (size_t)t->bytes;
-    unsigned bad = 0;
-    if (t->dtype == GRAFT_F16 || t->dtype == GRAFT_BF16) {
-        uint16_t mask = t->dtype == GRAFT_F16 ? 0x7c00 : 0x7f80;
-        for (size_t i = 0; i + 1 < n; i += 2) {
-            uint16_t v;
-            memcpy(&v, p + i, 2);
-            bad |= (v & mask) == mask;
-        }
-    } else if (t->dtype == GRAFT_F32) {
-        for (size_t i = 0; i + 3 < n; i += 4) {
-            uint32_t v;
-            memcpy(&v, p + i, 4);
-            bad |= (v & 0x7f800000u) == 0x7f800000u;
-        }
-    }
-    return bad;
-}
-
-static void report_non_finite(const graft_weights *w, const graft_st_tensor *t,
-                              const graft_log *log)
-{
-    int none = 0;
-    if (!log || !atomic_compare_exchange_strong(&state_of(w, t)->warned, &none, 1)) return;
-    if (has_non_finite(t))
+    for (size_t k = 0; k < slot->n_sources; k++) {
+        const graft_st_tensor *t = graft_weights_find(w, slot->source[k]);
+        tensor_state *s = t ? state_of(w, t) : NULL;
+        int none = 0;
+        if (!s || atomic_load_explicit(&s->known, memory_order_acquire) != 1 || !s->non_finite ||
+            !atomic_compare_exchange_strong(&s->warned, &none, 1))
+            continue;
         graft_log_printf(log, GRAFT_LOG_WARN, "%s: tensor %s holds values that are not finite",
                          graft_safetensors_path(w->file->file), t->name);
+    }
 }
 
 /* float32 values of source k, patches applied, into dst. */
@@ -460,8 +585,8 @@ static void join_quantized(const graft_weights *w, const graft_gslot *s, graft_d
 }
 
 /* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */
-static graft_status load_joined(const graft_weights *w, const graft_gslot *s, const graft_log *log,
-                                graft_slot_data *out, bool *done, graft_err *e)
+static graft_status load_joined(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                bool *done, graft_err *e)
 {
     size_t total = 0;
     const graft_st_tensor *t;
@@ -470,7 +595,6 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, co
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_status st = find_source(w, s, k, &t, e);
         if (st) return st;
-        report_non_finite(w, t, log);
         if (patched(w, s->source[k]) || (k && t->dtype != out->dtype)) return GRAFT_OK;
         out->dtype = t->dtype;
         total += (size_t)t->bytes;
@@ -532,11 +656,11 @@ static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_er
 }
 
 graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
-                                const graft_log *log, graft_slot_data *out, graft_err *e)
+                                graft_slot_data *out, graft_err *e)
 {
     bool done;
     *out = (graft_slot_data){0};
-    graft_status st = load_joined(w, slot, log, out, &done, e);
+    graft_status st = load_joined(w, slot, out, &done, e);
     if (!st && !done) st = load_as_f32(w, slot, out, e);
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);
@@ -560,6 +684,77 @@ void graft_slot_data_finish(graft_slot_data *d)
 {
     graft_free(d->owned);
     *d = (graft_slot_data){0};
+}
+
+/* ------------------------------------------------------------------ in one pass */
+
+struct graft_slot_reader {
+    const graft_weights *w;
+    const graft_gslot *slot;
+    size_t source;
+    int64_t row; /* of the source */
+    scan scan;
+};
+
+/* Whether the sources' bytes are the slot's, and begin where the caller may ask for a row. */
+static graft_status readable(const graft_weights *w, const graft_gslot *s, int64_t step, bool *yes,
+                             graft_err *e)
+{
+    const graft_st_tensor *t;
+    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0;
+    for (size_t k = 0; k < s->n_sources && *yes; k++) {
+        graft_status st = find_source(w, s, k, &t, e);
+        if (st) return st;
+        *yes = !patched(w, s->source[k]) && !graft_is_quantized(t->dtype) &&
+               (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0 &&
+               (k + 1 == s->n_sources || s->rows[k] % step == 0);
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
+                                      graft_slot_reader **out, graft_err *e)
+{
+    bool yes;
+    *out = NULL;
+    graft_status st = readable(w, slot, step, &yes, e);
+    if (st || !yes) return st;
+    graft_slot_reader *r = graft_malloc_aligned(64, sizeof *r);
+    if (!r) return graft_fail_nomem(e, "reading weights");
+    r->w = w;
+    r->slot = slot;
+    r->source = 0;
+    r->row = 0;
+    *out = r;
+    return GRAFT_OK;
+}
+
+int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
+                               const void **data)
+{
+    const graft_gslot *s = r->slot;
+    if (r->source == s->n_sources) return 0;
+    const graft_st_tensor *t = graft_weights_find(r->w, s->source[r->source]);
+    int64_t all = s->kind == GRAFT_SLOT_ROWS ? s->rows[r->source] : s->dim[0];
+    size_t row_bytes = (size_t)t->bytes / (size_t)all;
+    if (!r->row) scan_begin(&r->scan, r->w, t);
+    int64_t n = (int64_t)(ROWS / (row_bytes * (size_t)step + 1) + 1) * step;
+    if (n > all - r->row) n = all - r->row;
+    *dtype = t->dtype;
+    *data = (const uint8_t *)t->data + (size_t)r->row * row_bytes;
+    r->row += n;
+    scan_to(&r->scan, (size_t)r->row * row_bytes);
+    if (r->row == all) {
+        scan_end(&r->scan);
+        r->source++;
+        r->row = 0;
+    }
+    return n;
+}
+
+void graft_slot_reader_destroy(graft_slot_reader *r)
+{
+    graft_free(r);
 }
 
 void graft_weights_forget(const graft_weights *w, const graft_gslot *slot)

@@ -51,6 +51,13 @@ graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, g
 graft_status graft_weights_slot_hash(const graft_weights *w, const graft_gslot *slot,
                                      graft_hash *out, graft_err *e);
 
+/* The same of a few bytes of each tensor: equal content, equal samples, and seldom the other way
+ * round. */
+graft_status graft_weights_slot_sample(const graft_weights *w, const graft_gslot *slot,
+                                       graft_hash *out, graft_err *e);
+/* Warns of non-finite values that hashing found, once a tensor. */
+void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const graft_log *log);
+
 /* Whether graft_weights_slot_hash would answer without reading tensors. */
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 /* Whether a patch whose strength is not 0 changes the slot. */
@@ -70,13 +77,23 @@ typedef struct graft_slot_data {
                          kernels/quant.h has it, at any alignment */
     void *owned;      /* freed by graft_slot_data_finish(); NULL when `data` is mapped */
 } graft_slot_data;
-/* The slot's values: mapped where they lie ready, else joined, transposed, patched in memory.
- * Non-finite values are reported to `log`, once a tensor. */
+/* The slot's values: mapped where they lie ready, else joined, transposed, patched in memory. */
 graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
-                                const graft_log *log, graft_slot_data *out, graft_err *e);
+                                graft_slot_data *out, graft_err *e);
 /* Turns quantized values into float32; others stay. */
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e);
 void graft_slot_data_finish(graft_slot_data *d);
+
+/* A slot's rows piece by piece, each of which is hashed on the way and then lies in the cache; when
+ * all were read the hash is known. *out NULL: the slot's values do not lie in the file as they are,
+ * or a tensor's rows are no multiple of `step`; graft_weights_load() has them. */
+typedef struct graft_slot_reader graft_slot_reader;
+graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
+                                      graft_slot_reader **out, graft_err *e);
+/* The number of the next rows, a multiple of `step` but for the last; 0 at the end. */
+int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
+                               const void **data);
+void graft_slot_reader_destroy(graft_slot_reader *r);
 /* Lets the system take back the mapped pages of the slot's sources. */
 void graft_weights_forget(const graft_weights *w, const graft_gslot *slot);
 #endif

@@ -215,6 +215,14 @@ static int pass_needed(const graft_op_desc *op)
            graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]);
 }
 
+static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows)
+{
+    const conv_state *s = k->state;
+    (void)input;
+    return graft_cpu_pack_weight_rows(k->d, &s->primitive.md[1], 0, t, src, dst, first, rows);
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_status st;
@@ -227,6 +235,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     }
     conv_state *s = k->state = graft_cpu_calloc(d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a convolution");
+    k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
     GRAFT_TRY(plan(d, &k->op, kind, s, &pd, e));

@@ -143,6 +143,14 @@ static dnnl_memory_desc_t packed_md(const graft_kernel *k)
     return md;
 }
 
+static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows)
+{
+    dnnl_memory_desc_t md = packed_md(k);
+    (void)input;
+    return graft_cpu_pack_weight_rows(k->d, &md, 0, t, src, dst, first, rows);
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_status st;
@@ -150,6 +158,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)variant; /* conv2d.c chose it */
     winograd *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a convolution");
+    k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, k->op.out.dtype);

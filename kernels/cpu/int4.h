@@ -13,7 +13,7 @@ typedef struct graft_cpu_rows4 {
     int64_t first, count, second;
 } graft_cpu_rows4;
 
-/* From packed rows to a layout (pack_weights.c). UNSUPPORTED for layouts that are not known. */
+/* From packed rows to a layout (pack_quantized.c). UNSUPPORTED for layouts that are not known. */
 typedef struct graft_cpu_place4 graft_cpu_place4;
 graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                      graft_cpu_place4 **out);

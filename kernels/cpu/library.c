@@ -270,7 +270,14 @@ out:
     return st;
 }
 
-static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
+static int is_packed_by_type(const graft_kernel *k, int32_t input)
+{
+    return k->type->pack &&
+           k->info.packing[input] != graft_cpu_packing_dense(k->op.in[input].dtype);
+}
+
+static graft_status pack_input(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                               void *dst)
 {
     if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
     graft_quant quant = t == GRAFT_Q8   ? GRAFT_QUANT_INT8
@@ -279,9 +286,30 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
     bool ready = quant && quant == k->op.attrs.quant && input == GRAFT_LINEAR_W;
     if (!ready && !graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
     const graft_tensor_desc *to = &k->op.in[input];
-    if (k->type->pack && k->info.packing[input] != graft_cpu_packing_dense(to->dtype))
-        return k->type->pack(k, input, t, src, dst);
+    if (is_packed_by_type(k, input)) return k->type->pack(k, input, t, src, dst);
     return graft_cpu_pack_dense(k->d, t, src, to->dtype, dst, graft_cpu_elements(to));
+}
+
+/* On this thread alone, which may be one that must not start a pool of its own. */
+static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
+{
+    int before = graft_cpu_threads_set(1);
+    graft_status st = pack_input(k, input, t, src, dst);
+    graft_cpu_threads_set(before);
+    return st;
+}
+
+static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows)
+{
+    if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
+    const graft_tensor_desc *to = &k->op.in[input];
+    if (first < 0 || rows < 0 || first > to->dim[0] - rows || first % GRAFT_PACK_ROWS)
+        return GRAFT_E_ARG;
+    if (!graft_cpu_is_float(t) || !k->pack_rows || !is_packed_by_type(k, input) ||
+        k->op.attrs.quant != GRAFT_QUANT_NONE)
+        return GRAFT_E_UNSUPPORTED;
+    return k->pack_rows(k, input, t, src, dst, first, rows);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
@@ -331,6 +359,8 @@ static const graft_kernels_api api = {
     .wait = wait,
 };
 
+static const graft_kernels_more more = {.size = sizeof more, .pack_rows = pack_rows};
+
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     GRAFT_KERNELS_ABI_MAJOR,
     GRAFT_KERNELS_ABI_MINOR,
@@ -339,5 +369,5 @@ GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     score,
     device_count,
     &api,
-    NULL,
+    &more,
 };

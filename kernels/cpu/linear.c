@@ -186,6 +186,15 @@ out:
     return st;
 }
 
+static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
+                              void *dst, int64_t first, int64_t rows)
+{
+    const linear_state *s = k->state;
+    (void)input;
+    return graft_cpu_pack_weight_rows(k->d, &s->primitive.md[1], s->variant == VARIANT_MATMUL, t,
+                                      src, dst, first, rows);
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_status st;
@@ -193,6 +202,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (!s) return graft_fail_nomem(e, "a linear operator");
     k->info.variant_count = VARIANTS;
     s->variant = k->info.variant_index = variant < 0 ? 0 : variant;
+    k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     choose(&k->op, s);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);

@@ -2,14 +2,14 @@
  *
  * A blocked layout places element (o, i, y, x) at a sum of one term per index, so three small
  * tables of offsets replace the general reorder, which would want a float32 copy of the source
- * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. */
+ * first. Layouts of another kind (Winograd's) do go through oneDNN's reorder. Everything here runs
+ * on the calling thread: the engine packs several weights at once. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/hash.h"
-#include "kernels/cpu/int4.h"
-#include "kernels/quant.h"
+#include "kernels/cpu/primitive.h"
 
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
 {
@@ -51,15 +51,21 @@ uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
     return graft_hash64(f, (size_t)n * sizeof f[0]) | 1;
 }
 
-/* Offsets along one dimension. */
-static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
+/* Byte offsets of the values begin … begin + n of one dimension, which repeat at a constant
+ * distance after as many values as are returned. */
+static int64_t offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,
+                       int64_t *out)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    int64_t block = 1;
+    int64_t block = 1, size = md->data_type == dnnl_f32 ? 4 : 2;
     for (int i = 0; i < b->inner_nblks; i++)
         if (b->inner_idxs[i] == dim) block *= b->inner_blks[i];
-    for (int64_t v = 0; v < md->dims[dim]; v++) {
-        int64_t at = v / block * b->strides[dim], rest = v % block, weight = 1;
+    for (int64_t k = 0; k < n; k++) {
+        if (k >= block) {
+            out[k] = out[k - block] + b->strides[dim] * size;
+            continue;
+        }
+        int64_t v = begin + k, at = v / block * b->strides[dim], rest = v % block, weight = 1;
         for (int i = b->inner_nblks - 1; i >= 0; i--) {
             if (b->inner_idxs[i] == dim) {
                 at += rest % b->inner_blks[i] * weight;
@@ -67,297 +73,227 @@ static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
             }
             weight *= b->inner_blks[i];
         }
-        out[v] = at;
+        out[k] = at * size;
     }
+    return block < n ? block : n;
 }
 
-/* Outputs are handled sixteen at a time: that is how oneDNN's layouts run, so that what is written
- * lies together, and a tile of sources stays in the second-level cache. */
-#define TILE_OUTPUTS 16
-#define TILE_VALUES  2048               /* of one output */
-#define TILE_STRIDE  (TILE_VALUES + 16) /* rows that do not fall on the same cache sets */
+#define MAX_ROWS   16  /* outputs that stand in one line */
+#define GROUP      64  /* outputs of the widest blocks */
+#define TILE_UNITS 288 /* of one output: sixteen lines in the first-level cache */
 
 typedef struct job {
-    const dnnl_memory_desc_t *md;
+    const graft_cpu_simd *simd;
     graft_dtype from;
-    const void *src;
-    void *dst;
-    int64_t outputs, inputs, taps; /* O, I, kh * kw */
-    const int64_t *at_o, *at_i, *at_t;
-    float *tile;          /* per thread TILE_OUTPUTS rows */
-    int64_t columns;      /* inputs in a tile */
-    int64_t stride;       /* of a row of the tile */
-    bool quads;           /* of int8: see in_quads() */
-    int32_t *sum;         /* of int8: of each output's values; or NULL */
-    graft_cpu_rows4 rows; /* of int4; level NULL: the source is `src` */
+    const char *src; /* of the first output of the call */
+    char *dst;
+    int64_t size;                  /* bytes of a packed value: 4 or 2 */
+    int64_t outputs, inputs, taps; /* of the call; I; kh * kw */
+    int64_t *at_o, *at_i, *at_t;   /* in bytes */
+    int64_t block_o, block_i;      /* values after which at_o and at_i repeat */
+    int64_t unit;                  /* inputs in four bytes: 1, or 2 in bfloat16 */
+    int64_t rows;                  /* outputs in a line: 16, 8, or 0 where there are no lines */
+    bool apart; /* a line has the first input of all its outputs, then the second */
+    int64_t tile_inputs;
+    int64_t stride;   /* units from row to row of the tile */
+    int64_t *place;   /* of each line of the tile, bytes */
+    char *tile;       /* rows in units */
+    uint16_t *narrow; /* one row of it, in values */
 } job;
 
-/* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
-#define DEFINE_PLACE(name, T)                                                                      \
-    static void name(const job *j, const T *tile, int64_t o, int64_t count, int64_t i0,            \
-                     int64_t columns)                                                              \
-    {                                                                                              \
-        T *to = (T *)j->dst + j->md->offset0;                                                      \
-        int64_t step = count > 1 ? j->at_o[o + 1] - j->at_o[o] : 1;                                \
-        bool even = count == TILE_OUTPUTS;                                                         \
-        for (int64_t k = 1; k < count; k++)                                                        \
-            even = even && j->at_o[o + k] - j->at_o[o] == k * step;                                \
-        for (int64_t i = 0; i < columns; i++)                                                      \
-            for (int64_t t = 0; t < j->taps; t++) {                                                \
-                T *at = to + j->at_i[i0 + i] + j->at_t[t];                                         \
-                const T *from = tile + i * j->taps + t;                                            \
-                if (even)                                                                          \
-                    for (int64_t k = 0; k < TILE_OUTPUTS; k++)                                     \
-                        at[j->at_o[o] + k * step] = from[k * j->stride];                           \
-                else                                                                               \
-                    for (int64_t k = 0; k < count; k++) at[j->at_o[o + k]] = from[k * j->stride];  \
-            }                                                                                      \
+/* Whether the layout consists of lines: four bytes of each of `rows` neighbouring outputs. Most
+ * that oneDNN chooses for large weights on x86 do. */
+static bool has_lines(const job *j, int64_t rows, bool apart)
+{
+    int64_t line = 4 * rows, unit = j->unit;
+    int64_t next_o = apart ? 2 : 4, next_i = apart ? 2 * rows : j->size;
+    /* A number of values after which both layout and lines repeat. */
+    int64_t o = j->block_o % rows ? j->block_o * rows : j->block_o;
+    int64_t i = j->block_i % unit ? j->block_i * unit : j->block_i;
+    if ((uintptr_t)j->dst % (uintptr_t)line) return false;
+    if (o < j->outputs && (j->at_o[o] - j->at_o[0]) % line) return false;
+    if (i < j->inputs && (j->at_i[i] - j->at_i[0]) % line) return false;
+    if (o > j->outputs) o = j->outputs / rows * rows;
+    if (i > j->inputs) i = j->inputs / unit * unit;
+    for (int64_t k = 0; k < o; k++) {
+        int64_t begin = j->at_o[k / rows * rows];
+        if (begin % line || j->at_o[k] - begin != k % rows * next_o) return false;
     }
-DEFINE_PLACE(place_f32, float)
-DEFINE_PLACE(place_bf16, uint16_t)
-DEFINE_PLACE(place_s8, int8_t)
-
-/* n values of output o from `first` on; of int4, `first` begins a group and the row takes whole
- * groups. */
-static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t n)
-{
-    const graft_cpu_rows4 *r = &j->rows;
-    if (!r->level) {
-        graft_cpu_to_f32(j->from, j->src, o * j->inputs * j->taps + first, row, n);
-        return;
+    for (int64_t k = 0; k < i; k++) {
+        int64_t begin = j->at_i[k / unit * unit];
+        if (begin % line || j->at_i[k] - begin != k % unit * next_i) return false;
     }
-    int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
-    g = g * graft_quant4_groups(j->inputs * j->taps) + first / GRAFT_QUANT_GROUP;
-    for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, g++)
-        graft_quant4_unpack(r->level + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
-}
-
-static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
-{
-    int64_t columns = j->inputs - i0 < j->columns ? j->inputs - i0 : j->columns;
-    int64_t n = columns * j->taps;
-    uint16_t *narrow = (uint16_t *)(void *)(tile + TILE_OUTPUTS * j->stride);
-    for (int64_t k = 0; k < count; k++) {
-        float *row = tile + k * j->stride;
-        read_row(j, o + k, i0 * j->taps, row, n);
-        if (j->md->data_type != dnnl_f32)
-            graft_f32_to_bf16_array(row, narrow + k * j->stride, (size_t)n);
-    }
-    if (j->md->data_type == dnnl_f32)
-        place_f32(j, tile, o, count, i0, columns);
-    else
-        place_bf16(j, narrow, o, count, i0, columns);
-}
-
-/* Floats of one thread's tile: the rows, and behind them the same rows in bf16. */
-static int64_t tile_floats(const job *j)
-{
-    return TILE_OUTPUTS * j->stride * 3 / 2;
-}
-
-static void pack_part(void *p, int part, int parts)
-{
-    const job *j = p;
-    float *tile = j->tile + tile_floats(j) * part;
-    /* Whole blocks of 64 outputs, so that no two threads write to one cache line. */
-    int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
-    if (end > j->outputs) end = j->outputs;
-    for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
-        int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
-        for (int64_t i = 0; i < j->inputs; i += j->columns) pack_tile(j, tile, o, count, i);
-    }
-}
-
-/* Fills the job's shape and tables; *extra: `bytes` more behind them. NULL when memory is short,
- * else what is to be freed. */
-static void *begin(job *j, graft_device *d, int output_dim, size_t bytes, void **extra)
-{
-    const dnnl_memory_desc_t *md = j->md;
-    int64_t height = 1, width = 1;
-    j->outputs = md->dims[output_dim];
-    j->inputs = md->dims[1 - output_dim];
-    if (md->ndims == 4) {
-        height = md->dims[2];
-        width = md->dims[3];
-    }
-    j->taps = height * width;
-    size_t tables = (size_t)(j->outputs + j->inputs + j->taps + height + width) * sizeof(int64_t);
-    int64_t *table = graft_cpu_calloc(d, tables + bytes);
-    if (!table) return NULL;
-    int64_t *at_o = table, *at_i = at_o + j->outputs, *at_t = at_i + j->inputs;
-    int64_t *at_y = at_t + j->taps, *at_x = at_y + height;
-    offsets(md, output_dim, at_o);
-    offsets(md, 1 - output_dim, at_i);
-    if (md->ndims == 4) {
-        offsets(md, 2, at_y);
-        offsets(md, 3, at_x);
-    }
-    for (int64_t t = 0; t < j->taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
-    j->at_o = at_o;
-    j->at_i = at_i;
-    j->at_t = at_t;
-    *extra = at_x + width;
-    return table;
-}
-
-static void clear_padding(const job *j)
-{
-    for (int i = 0; i < j->md->ndims; i++) {
-        if (j->md->padded_dims[i] == j->md->dims[i]) continue;
-        memset(j->dst, 0, dnnl_memory_desc_get_size(j->md));
-        return;
-    }
-}
-
-static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                                 graft_dtype from, const void *src, void *dst)
-{
-    job j = {.md = md, .from = from, .src = src, .dst = dst};
-    int64_t taps = md->ndims == 4 ? md->dims[2] * md->dims[3] : 1, values = taps;
-    for (int i = 0; i < 2; i++) values *= md->dims[i];
-    int parts = graft_cpu_threads(d, values);
-    j.columns = taps < TILE_VALUES ? TILE_VALUES / taps : 1;
-    j.stride = j.columns * taps + TILE_STRIDE - TILE_VALUES;
-    void *tile, *table = begin(&j, d, output_dim,
-                               (size_t)parts * (size_t)tile_floats(&j) * sizeof(float), &tile);
-    if (!table) return GRAFT_E_NOMEM;
-    j.tile = tile;
-    clear_padding(&j);
-    graft_cpu_parallel(parts, pack_part, &j);
-    graft_cpu_free(d, table);
-    return GRAFT_OK;
-}
-
-/* ------------------------------------------------------------------ int8 */
-
-/* Whether four inputs of each of sixteen outputs lie as 64 bytes in a row: the layouts for VNNI. */
-static bool in_quads(const job *j)
-{
-    bool quads = j->inputs % 4 == 0 && j->outputs % TILE_OUTPUTS == 0;
-    for (int64_t i = 0; i < j->inputs && quads; i++)
-        quads = j->at_i[i] - j->at_i[i / 4 * 4] == i % 4;
-    for (int64_t o = 0; o < j->outputs && quads; o++)
-        quads = j->at_o[o] - j->at_o[o / TILE_OUTPUTS * TILE_OUTPUTS] == 4 * (o % TILE_OUTPUTS);
-    return quads;
-}
-
-/* place_s8() for sixteen outputs from o on of such a layout. */
-static void place_quads(const job *j, const int8_t *level, int64_t o)
-{
-    int64_t taps = j->taps;
-    for (int64_t i = 0; i < j->inputs; i += 4)
-        for (int64_t t = 0; t < taps; t++) {
-            int8_t *at = (int8_t *)j->dst + j->at_o[o] + j->at_i[i] + j->at_t[t];
-            const int8_t *from = level + i * taps + t;
-            for (int k = 0; k < TILE_OUTPUTS; k++, at += 4, from += j->stride) {
-                const int8_t four[4] = {from[0], from[taps], from[2 * taps], from[3 * taps]};
-                memcpy(at, four, sizeof four);
-            }
-        }
-}
-
-/* oneDNN multiplies int8 by int8 as uint8 by int8, with 128 added on one side; what that adds to
- * each output is kept behind the values. */
-static void place_levels_part(void *p, int part, int parts)
-{
-    const job *j = p;
-    const int8_t *level = j->src;
-    int64_t blocks = (j->outputs + 63) / 64, end = blocks * (part + 1) / parts * 64;
-    if (end > j->outputs) end = j->outputs;
-    for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
-        int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
-        if (j->quads)
-            place_quads(j, level + o * j->stride, o);
-        else
-            place_s8(j, level + o * j->stride, o, count, 0, j->inputs);
-        for (int64_t k = o; j->sum && k < o + count; k++) {
-            int32_t sum = 0;
-            for (int64_t i = 0; i < j->stride; i++) sum += level[k * j->stride + i];
-            j->sum[k] = -128 * sum;
-        }
-    }
-}
-
-bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                          const int8_t *level, void *dst, graft_status *st)
-{
-    uint64_t known =
-        dnnl_memory_extra_flag_compensation_conv_s8s8 | dnnl_memory_extra_flag_scale_adjust;
-    bool sums = md->extra.flags & dnnl_memory_extra_flag_compensation_conv_s8s8;
-    if (md->format_kind != dnnl_blocked || (md->ndims != 2 && md->ndims != 4) ||
-        (md->extra.flags & ~known) || (sums && md->extra.compensation_mask != 1 << output_dim) ||
-        ((md->extra.flags & dnnl_memory_extra_flag_scale_adjust) && md->extra.scale_adjust != 1) ||
-        md->offset0)
-        return false;
-    job j = {.md = md, .src = level, .dst = dst, .stride = 1};
-    void *extra, *table = begin(&j, d, output_dim, 0, &extra);
-    *st = table ? GRAFT_OK : GRAFT_E_NOMEM;
-    if (!table) return true;
-    j.stride = j.inputs * j.taps;
-    j.quads = in_quads(&j);
-    clear_padding(&j);
-    size_t values = 1;
-    for (int i = 0; i < md->ndims; i++) values *= (size_t)md->padded_dims[i];
-    memset((char *)dst + values, 0, dnnl_memory_desc_get_size(md) - values);
-    if (sums) j.sum = (int32_t *)(void *)((char *)dst + values);
-    graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.stride), place_levels_part, &j);
-    graft_cpu_free(d, table);
+    for (int64_t t = 0; t < j->taps; t++)
+        if (j->at_t[t] % line) return false;
     return true;
 }
 
-/* ------------------------------------------------------------------ int4 */
-
-struct graft_cpu_place4 {
-    dnnl_memory_desc_t md;
-    job job;
-    void *table;
-};
-
-graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                                     graft_cpu_place4 **out)
+/* Whether an output's values lie as they do in the source. */
+static bool has_rows(const job *j)
 {
-    void *extra;
-    bool known = md->format_kind == dnnl_blocked && md->extra.flags == 0 && !md->offset0 &&
-                 (md->ndims == 2 || md->ndims == 4) &&
-                 (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
-    if (!known) return GRAFT_E_UNSUPPORTED;
-    graft_cpu_place4 *p = graft_cpu_calloc(d, sizeof *p);
-    if (!p) return GRAFT_E_NOMEM;
-    p->md = *md;
-    p->job.md = &p->md;
-    p->table = begin(&p->job, d, output_dim, 0, &extra);
-    if (!p->table) {
-        graft_cpu_free(d, p);
-        return GRAFT_E_NOMEM;
+    for (int64_t i = 0; i < j->inputs; i++)
+        if (j->at_i[i] != i * j->taps * j->size) return false;
+    for (int64_t t = 0; t < j->taps; t++)
+        if (j->at_t[t] != t * j->size) return false;
+    return true;
+}
+
+/* `n` values from the given place of the source in the packed dtype. */
+static void narrow(const job *j, int64_t first, uint16_t *out, int64_t n)
+{
+    float slice[256];
+    if (j->from == GRAFT_F16 || j->from == GRAFT_F32) {
+        j->simd->narrow(graft_cpu_at(j->src, j->from, first), j->from, out, (size_t)n);
+        return;
     }
-    /* Tiles begin with a group. */
-    p->job.columns = TILE_VALUES / p->job.taps / GRAFT_QUANT_GROUP * GRAFT_QUANT_GROUP;
-    if (!p->job.columns) p->job.columns = GRAFT_QUANT_GROUP;
-    p->job.stride = p->job.columns * p->job.taps + TILE_STRIDE - TILE_VALUES;
-    *out = p;
+    for (int64_t i = 0; i < n; i += 256) {
+        int64_t count = n - i < 256 ? n - i : 256;
+        graft_cpu_to_f32(j->from, j->src, first + i, slice, count);
+        j->simd->narrow(slice, GRAFT_F32, out + i, (size_t)count);
+    }
+}
+
+/* Inputs i … i + n of the outputs of a line from o on, as rows of units; where the source is one
+ * already, nothing is copied. */
+static const char *tile_rows(const job *j, int64_t o, int64_t i, int64_t n, size_t *stride)
+{
+    bool paired = j->unit == 2 && j->taps > 1, plain = (j->size == 4) == (j->from == GRAFT_F32);
+    if (!paired && plain && (j->from == GRAFT_F32 || j->from == GRAFT_BF16)) {
+        *stride = (size_t)(j->inputs * j->taps * j->size);
+        return graft_cpu_at(j->src, j->from, (o * j->inputs + i) * j->taps);
+    }
+    *stride = (size_t)j->stride * 4;
+    for (int64_t r = 0; r < j->rows; r++) {
+        int64_t first = ((o + r) * j->inputs + i) * j->taps;
+        char *row = j->tile + r * j->stride * 4;
+        if (j->size == 4) {
+            graft_cpu_to_f32(j->from, j->src, first, (float *)(void *)row, n * j->taps);
+        } else if (!paired) {
+            narrow(j, first, (uint16_t *)(void *)row, n);
+        } else {
+            const void *words = j->narrow;
+            if (j->from == GRAFT_BF16)
+                memcpy(j->narrow, graft_cpu_at(j->src, j->from, first), (size_t)(n * j->taps) * 2);
+            else
+                narrow(j, first, j->narrow, n * j->taps);
+            j->simd->pair(words, (uint32_t *)(void *)row, (size_t)n / 2, (size_t)j->taps);
+        }
+    }
+    return j->tile;
+}
+
+/* Whole lines: outputs o … o + count (a multiple of a line's), inputs 0 … inputs (a multiple of the
+ * unit). */
+static void pack_lines(const job *j, int64_t o, int64_t count, int64_t inputs)
+{
+    for (int64_t i = 0; i < inputs; i += j->tile_inputs) {
+        int64_t n = inputs - i < j->tile_inputs ? inputs - i : j->tile_inputs, units = 0;
+        for (int64_t k = 0; k < n; k += j->unit, units += j->taps)
+            for (int64_t t = 0; t < j->taps; t++) j->place[units + t] = j->at_i[i + k] + j->at_t[t];
+        for (int64_t g = 0; g < count; g += j->rows) {
+            size_t stride;
+            const char *rows = tile_rows(j, o + g, i, n, &stride);
+            j->simd->lines(rows, stride, (size_t)j->rows, j->apart, (size_t)units, j->place,
+                           j->dst + j->at_o[o + g]);
+        }
+    }
+}
+
+/* Values that lie as in the source, or (inputs i and on) anywhere. */
+static void pack_row(const job *j, int64_t o)
+{
+    int64_t n = j->inputs * j->taps;
+    char *to = j->dst + j->at_o[o];
+    if (j->size == 4)
+        graft_cpu_to_f32(j->from, j->src, o * n, (float *)(void *)to, n);
+    else
+        narrow(j, o * n, (uint16_t *)(void *)to, n);
+}
+
+static void pack_values(const job *j, int64_t o, int64_t i)
+{
+    for (; i < j->inputs; i++) {
+        int64_t first = (o * j->inputs + i) * j->taps, at = j->at_o[o] + j->at_i[i];
+        float value[16];
+        for (int64_t t = 0; t < j->taps; t++) {
+            if (t % 16 == 0)
+                graft_cpu_to_f32(j->from, j->src, first + t, value,
+                                 j->taps - t < 16 ? j->taps - t : 16);
+            uint16_t half = graft_f32_to_bf16(value[t % 16]);
+            char *to = j->dst + at + j->at_t[t];
+            if (j->size == 4)
+                memcpy(to, &value[t % 16], 4);
+            else
+                memcpy(to, &half, 2);
+        }
+    }
+}
+
+static void pack_all(const job *j)
+{
+    int64_t lines = j->rows ? j->outputs / j->rows * j->rows : 0;
+    int64_t inputs = j->inputs / j->unit * j->unit;
+    for (int64_t o = 0; o < lines; o += GROUP)
+        pack_lines(j, o, lines - o < GROUP ? lines - o : GROUP, inputs);
+    bool dense = !j->rows && has_rows(j);
+    for (int64_t o = 0; o < j->outputs; o++) {
+        if (dense)
+            pack_row(j, o);
+        else if (o >= lines || inputs < j->inputs)
+            pack_values(j, o, o < lines ? inputs : 0);
+    }
+    j->simd->drain();
+}
+
+static bool is_padded(const dnnl_memory_desc_t *md)
+{
+    for (int i = 0; i < md->ndims; i++)
+        if (md->padded_dims[i] != md->dims[i]) return true;
+    return false;
+}
+
+static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                 graft_dtype from, const void *src, void *dst, int64_t first,
+                                 int64_t outputs)
+{
+    int64_t size = md->data_type == dnnl_f32 ? 4 : 2;
+    int64_t height = md->ndims == 4 ? md->dims[2] : 1, width = md->ndims == 4 ? md->dims[3] : 1;
+    job j = {.simd = d->simd,
+             .from = from,
+             .src = src,
+             .dst = (char *)dst + md->offset0 * size,
+             .size = size,
+             .outputs = outputs,
+             .inputs = md->dims[1 - output_dim],
+             .taps = height * width,
+             .unit = 4 / size};
+    int64_t pairs = j.taps < TILE_UNITS ? TILE_UNITS / j.taps : 1;
+    j.stride = pairs * j.taps;
+    size_t numbers = (size_t)(outputs + j.inputs + j.taps + height + width + j.stride);
+    size_t tile = (size_t)(MAX_ROWS * j.stride + j.stride) * 4;
+    int64_t *table = graft_cpu_calloc(d, numbers * sizeof *table + tile);
+    if (!table) return GRAFT_E_NOMEM;
+    j.at_o = table;
+    j.at_i = j.at_o + outputs;
+    j.at_t = j.at_i + j.inputs;
+    j.place = j.at_t + j.taps;
+    int64_t *at_y = j.place + j.stride, *at_x = at_y + height;
+    j.tile = (char *)(at_x + width);
+    j.narrow = (uint16_t *)(void *)(j.tile + MAX_ROWS * j.stride * 4);
+    j.block_o = offsets(md, output_dim, first, outputs, j.at_o);
+    j.block_i = offsets(md, 1 - output_dim, 0, j.inputs, j.at_i);
+    if (md->ndims == 4) {
+        offsets(md, 2, 0, height, at_y);
+        offsets(md, 3, 0, width, at_x);
+    }
+    for (int64_t t = 0; t < j.taps; t++) j.at_t[t] = at_y[t / width] + at_x[t % width];
+    j.tile_inputs = pairs * j.unit;
+    j.apart = size == 2 && has_lines(&j, MAX_ROWS, true);
+    j.rows = j.apart || has_lines(&j, MAX_ROWS, false) ? MAX_ROWS : has_lines(&j, 8, false) ? 8 : 0;
+    if (first == 0 && is_padded(md)) memset(dst, 0, dnnl_memory_desc_get_size(md));
+    pack_all(&j);
+    graft_cpu_free(d, table);
     return GRAFT_OK;
-}
-
-void graft_cpu_place4_destroy(graft_device *d, graft_cpu_place4 *p)
-{
-    if (p) graft_cpu_free(d, p->table);
-    graft_cpu_free(d, p);
-}
-
-size_t graft_cpu_place4_workspace(const graft_device *d, const graft_cpu_place4 *p)
-{
-    return (size_t)d->host.threads * (size_t)tile_floats(&p->job) * sizeof(float);
-}
-
-void graft_cpu_place4_run(const graft_device *d, const graft_cpu_place4 *p,
-                          const graft_cpu_rows4 *rows, void *dst, void *workspace)
-{
-    job j = p->job;
-    j.rows = *rows;
-    j.dst = dst;
-    j.tile = workspace;
-    clear_padding(&j);
-    graft_cpu_parallel(graft_cpu_threads(d, j.outputs * j.inputs * j.taps), pack_part, &j);
 }
 
 static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
@@ -392,23 +328,33 @@ static graft_status pack_reorder(graft_device *d, const dnnl_memory_desc_t *md, 
     return graft_cpu_dnnl_fail(st, "reorder", NULL);
 }
 
+static bool is_blocked(const dnnl_memory_desc_t *md)
+{
+    return md->format_kind == dnnl_blocked && md->extra.flags == 0 &&
+           (md->ndims == 2 || md->ndims == 4) &&
+           (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
+}
+
+graft_status graft_cpu_pack_weight_rows(graft_device *d, const dnnl_memory_desc_t *md,
+                                        int output_dim, graft_dtype from, const void *src,
+                                        void *dst, int64_t first, int64_t rows)
+{
+    if (!graft_cpu_is_float(from) || !is_blocked(md)) return GRAFT_E_UNSUPPORTED;
+    return pack_blocked(d, md, output_dim, from, src, dst, first, rows);
+}
+
 graft_status graft_cpu_pack_weights(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                     graft_dtype from, const void *src, void *dst)
 {
     if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
-    if (md->format_kind == dnnl_blocked && md->extra.flags == 0 &&
-        (md->ndims == 2 || md->ndims == 4))
-        return pack_blocked(d, md, output_dim, from, src, dst);
+    if (is_blocked(md))
+        return pack_blocked(d, md, output_dim, from, src, dst, 0, md->dims[output_dim]);
     int64_t n = 1;
     for (int i = 0; i < md->ndims; i++) n *= md->dims[i];
     float *dense = graft_cpu_calloc(d, (size_t)n * sizeof(float));
     if (!dense) return GRAFT_E_NOMEM;
     graft_status st = graft_cpu_pack_dense(d, from, src, GRAFT_F32, dense, n);
-    if (!st) {
-        int before = graft_cpu_threads_set(d->host.threads);
-        st = pack_reorder(d, md, output_dim, dense, dst);
-        graft_cpu_threads_set(before);
-    }
+    if (!st) st = pack_reorder(d, md, output_dim, dense, dst);
     graft_cpu_free(d, dense);
     return st;
 }

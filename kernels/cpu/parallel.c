@@ -36,8 +36,10 @@ void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx)
 
 int graft_cpu_threads(const graft_device *d, int64_t work)
 {
-    int64_t most = work / 16384 + 1; /* waking a thread costs about as much as that */
-    return most < d->host.threads ? (int)most : d->host.threads;
+    int64_t most = work / 16384 + 1;     /* waking a thread costs about as much as that */
+    int allowed = omp_get_max_threads(); /* packing runs on one thread */
+    if (allowed > d->host.threads) allowed = d->host.threads;
+    return most < allowed ? (int)most : allowed;
 }
 
 int graft_cpu_threads_set(int n)

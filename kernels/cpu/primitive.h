@@ -57,4 +57,9 @@ bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int out
  * `output_dim` and I the other one of the first two. */
 graft_status graft_cpu_pack_weights(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                     graft_dtype from, const void *src, void *dst);
+/* The same for outputs first ... first + rows, the source beginning with the first of them; the
+ * rules are those of pack_rows() in kernel_abi.h. */
+graft_status graft_cpu_pack_weight_rows(graft_device *d, const dnnl_memory_desc_t *md,
+                                        int output_dim, graft_dtype from, const void *src,
+                                        void *dst, int64_t first, int64_t rows);
 #endif

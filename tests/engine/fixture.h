@@ -16,6 +16,17 @@
 #define SDXL GRAFT_SOURCE_DIR "/golden/small/unet_sdxl.safetensors"
 #define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 static char last_log[2048];
 static inline void keep_line(void *ctx, int32_t level, const char *text)
 {
@@ -23,15 +34,20 @@ static inline void keep_line(void *ctx, int32_t level, const char *text)
     if (level >= GRAFT_LOG_WARN) snprintf(last_log, sizeof last_log, "%s", text);
 }
 
-static inline graft_engine *make_engine(const char *backend)
+static inline graft_engine *make_engine_threads(const char *backend, int threads)
 {
-    graft_engine_config c = {.kernel_dir = GRAFT_LIB_DIR, .backend = backend, .threads = 1};
+    graft_engine_config c = {.kernel_dir = GRAFT_LIB_DIR, .backend = backend, .threads = threads};
     graft_engine *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
     c.log.line = keep_line;
     setenv("GRAFT_PRECISION", "f32", 1);
     CHECK_OK(graft_engine_create(&c, &g, &e), &e);
     return g;
+}
+
+static inline graft_engine *make_engine(const char *backend)
+{
+    return make_engine_threads(backend, 1);
 }
 
 /* A path in the folder of this run; four may be in use at one time. */

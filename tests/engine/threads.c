@@ -9,17 +9,6 @@
 
 #include "tests/engine/sample.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-
 #define VAE GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 
 enum { THREADS = 4, ROUNDS = UNDER_TSAN ? 2 : 4, SETS = 2, STEPS = 2 };

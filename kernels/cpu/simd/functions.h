@@ -25,6 +25,11 @@ void SIMD(channel_affine)(graft_act act, const void *x, graft_dtype xt, int64_t 
 float SIMD(absmax)(const void *x, graft_dtype xt, size_t n);
 void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
 void SIMD(from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
+void SIMD(drain)(void);
+void SIMD(narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
+void SIMD(pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
+void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n, const int64_t *at,
+                 void *y);
 size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int32_t panels);
 void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
                      void *scratch);

@@ -6,6 +6,7 @@
  * are within about 1e-7 of the exact value, relative to the size of the result's operands. */
 #ifndef GRAFT_KERNELS_CPU_SIMD_H
 #define GRAFT_KERNELS_CPU_SIMD_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -61,6 +62,18 @@ typedef struct graft_cpu_simd {
     void (*to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
+
+    /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
+    void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
+    /* Rows of `taps` values: values of rows 2i and 2i + 1 side by side, y[i * taps + t]. */
+    void (*pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
+    /* Unit k (four bytes) of 8 or 16 rows, `stride` bytes apart, becomes the line of 32 or 64 bytes
+     * at y + at[k], for k below n; `apart`, for 16 rows: first the lower halves of the units, then
+     * the upper ones. Lines are aligned to their size, rows to nothing. They may go past the
+     * caches: drain() comes before another thread is told of them. */
+    void (*lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n,
+                  const int64_t *at, void *y);
+    void (*drain)(void);
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;

@@ -1,0 +1,158 @@
+/* Weight sets: content hashes, reading by rows, and what is not finite. */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "engine/weights/weights.h"
+#include "tests/test.h"
+
+enum { ROWS = 96, COLUMNS = 3001 }; /* more than a piece in each dtype, and no round number */
+
+static int warnings;
+static char last[256];
+
+static void count_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    warnings += level >= GRAFT_LOG_WARN;
+    snprintf(last, sizeof last, "%s", text);
+}
+
+/* A file with the tensors "a" (ROWS rows) and "b" (half of them); value `at` of a is replaced. */
+static graft_weights *make_set(graft_dtype t, long at, float value)
+{
+    char path[256];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = NULL;
+    graft_weights *w = NULL;
+    size_t n = (size_t)ROWS * COLUMNS, size = graft_dtype_size(t);
+    float *v = malloc(n * sizeof *v);
+    char *data = malloc(n * size);
+    for (size_t i = 0; i < n; i++) v[i] = (float)((int)(i * 7 % 2001) - 1000) / 16;
+    v[17] = 65504.0f; /* the largest of float16 is finite */
+    if (at >= 0) v[at] = value;
+    if (t == GRAFT_F32) memcpy(data, v, n * size);
+    if (t == GRAFT_F16) graft_f32_to_f16_array(v, data, n);
+    if (t == GRAFT_BF16) graft_f32_to_bf16_array(v, data, n);
+    graft_st_tensor both[2] = {{"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0},
+                               {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0}};
+    snprintf(path, sizeof path, "%s/weights-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
+    CHECK_OK(graft_safetensors_write(path, both, 2, NULL, 1, &e), &e);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_weights_create(f, &w, &e), &e);
+    unlink(path);
+    free(v);
+    free(data);
+    return w;
+}
+
+static char *names[] = {"a", "b", "a"};
+static int64_t row_counts[] = {ROWS, ROWS / 2, ROWS};
+static graft_gslot one = {GRAFT_SLOT_PLAIN, 2, {ROWS, COLUMNS}, 1, names, NULL};
+static graft_gslot joined = {GRAFT_SLOT_ROWS, 2,         {2 * ROWS + ROWS / 2, COLUMNS}, 3,
+                             names,           row_counts};
+
+/* Row by row the same bytes as at once, and the hash is known afterwards and right. */
+static void read_by_rows(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_F16, GRAFT_BF16};
+    for (int k = 0; k < 6; k++) {
+        const graft_gslot *slot = k % 2 ? &joined : &one;
+        graft_err e = GRAFT_ERR_INIT;
+        graft_weights *w = make_set(dtypes[k / 2], -1, 0), *again = make_set(dtypes[k / 2], -1, 0);
+        graft_slot_data whole;
+        graft_slot_reader *r = NULL;
+        graft_dtype t;
+        const void *data;
+        graft_hash got, want;
+        CHECK_OK(graft_weights_load(again, slot, &whole, &e), &e);
+        CHECK_OK(graft_weights_slot_hash(again, slot, &want, &e), &e);
+        CHECK_OK(graft_slot_reader_create(w, slot, 16, &r, &e), &e);
+        CHECK(r != NULL && !graft_weights_slot_hashed(w, slot));
+        int64_t row = 0, wrong = 0;
+        size_t row_bytes = COLUMNS * graft_dtype_size(dtypes[k / 2]);
+        for (int64_t n; (n = graft_slot_reader_next(r, 16, &t, &data)) > 0; row += n) {
+            CHECK(row % 16 == 0 && t == whole.dtype && row + n <= slot->dim[0]);
+            wrong += memcmp(data, (const char *)whole.data + (size_t)row * row_bytes,
+                            (size_t)n * row_bytes) != 0;
+        }
+        CHECK_INT(row, slot->dim[0]);
+        CHECK_INT(wrong, 0);
+        CHECK(graft_weights_slot_hashed(w, slot));
+        CHECK_OK(graft_weights_slot_hash(w, slot, &got, &e), &e);
+        CHECK(graft_hash_equal(got, want));
+        graft_slot_reader_destroy(r);
+        graft_slot_data_finish(&whole);
+        graft_weights_release(w);
+        graft_weights_release(again);
+    }
+}
+
+static void not_by_rows(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *w = make_set(GRAFT_F32, -1, 0);
+    graft_gslot turned = {GRAFT_SLOT_TRANSPOSE, 2, {COLUMNS, ROWS}, 1, names, NULL};
+    graft_slot_reader *r;
+    CHECK_OK(graft_slot_reader_create(w, &turned, 16, &r, &e), &e);
+    CHECK(r == NULL);
+    CHECK_OK(graft_slot_reader_create(w, &joined, 64, &r, &e), &e); /* 96 is no multiple */
+    CHECK(r == NULL);
+    graft_weights_release(w);
+}
+
+/* Equal values give equal samples and hashes; what differs anywhere differs in its hash. */
+static void names_of_content(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_hash sample[3], hash[3];
+    graft_weights *w[3] = {make_set(GRAFT_F16, -1, 0), make_set(GRAFT_F16, -1, 0),
+                           make_set(GRAFT_F16, 100, 3)};
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(graft_weights_slot_sample(w[i], &joined, &sample[i], &e), &e);
+        CHECK(!graft_weights_slot_hashed(w[i], &joined));
+        CHECK_OK(graft_weights_slot_hash(w[i], &joined, &hash[i], &e), &e);
+    }
+    CHECK(graft_hash_equal(sample[0], sample[1]) && graft_hash_equal(hash[0], hash[1]));
+    CHECK(graft_hash_equal(sample[0], sample[2])); /* where no sample is taken */
+    CHECK(!graft_hash_equal(hash[0], hash[2]));
+    for (int i = 0; i < 3; i++) graft_weights_release(w[i]);
+}
+
+static void not_finite(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_F16, GRAFT_BF16};
+    static const long places[] = {
+        -1, 0, 1, 2, 3, 31, 32, 131071, 131072, 131073, 65535, 65536, (long)ROWS * COLUMNS - 1};
+    const float values[] = {INFINITY, -INFINITY, NAN};
+    const graft_log log = {.line = count_line};
+    for (size_t t = 0; t < 3; t++)
+        for (size_t p = 0; p < sizeof places / sizeof *places; p++) {
+            graft_err e = GRAFT_ERR_INIT;
+            graft_hash h;
+            graft_weights *w = make_set(dtypes[t], places[p], values[p % 3]);
+            warnings = 0;
+            graft_weights_report(w, &one, &log); /* nothing was read yet */
+            CHECK_INT(warnings, 0);
+            CHECK_OK(graft_weights_slot_hash(w, &one, &h, &e), &e);
+            graft_weights_report(w, &one, &log);
+            graft_weights_report(w, &one, &log);
+            CHECK_INT(warnings, places[p] >= 0);
+            if (warnings) CHECK(strstr(last, "tensor a holds values that are not finite") != NULL);
+            graft_weights_release(w);
+        }
+}
+
+int main(void)
+{
+    RUN(read_by_rows);
+    RUN(not_by_rows);
+    RUN(names_of_content);
+    RUN(not_finite);
+    graft_alloc_stats stats;
+    graft_alloc_stats_get(&stats);
+    CHECK_INT(stats.live_blocks, 0);
+    return test_end();
+}
