@@ -1,6 +1,7 @@
 #include "engine/exec/crew.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "engine/exec/exe.h"
@@ -50,17 +51,32 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+/* New threads begin on other processors than the caller's, which goes on working: some schedulers
+ * leave a thread where it was made for longer than a crew lives. */
+static void begin_elsewhere(pthread_attr_t *a)
+{
+    cpu_set_t set;
+    int here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) < 2) return;
+    CPU_CLR((size_t)here, &set);
+    pthread_attr_setaffinity_np(a, sizeof set, &set);
+}
+
 graft_status graft_crew_run(size_t n, int threads, graft_crew_fn *fn, void *ctx,
                             const graft_task *task, graft_err *e)
 {
     crew c = {.fn = fn, .ctx = ctx, .n = n};
     pthread_t thread[CREW_MAX];
+    pthread_attr_t attr;
     int started = 0;
     if (threads > CREW_MAX) threads = CREW_MAX;
     if (threads > 0 && (size_t)threads > n) threads = (int)n;
     pthread_mutex_init(&c.lock, NULL);
-    while (started + 1 < threads && pthread_create(&thread[started], NULL, thread_main, &c) == 0)
+    pthread_attr_init(&attr);
+    if (threads > 1) begin_elsewhere(&attr);
+    while (started + 1 < threads && pthread_create(&thread[started], &attr, thread_main, &c) == 0)
         started++;
+    pthread_attr_destroy(&attr);
     work(&c, task);
     while (started > 0) pthread_join(thread[--started], NULL);
     pthread_mutex_destroy(&c.lock);
