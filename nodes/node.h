@@ -90,6 +90,17 @@
         return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validates : NULL;                             \
     }
 
+/* A query() for a node that writes files: FILENAME_PREFIX is looked at before anything runs. */
+#define QUERY_PREFIX()                                                                             \
+    static graft_status check(const graft_host *h, const graft_arg *in, const char **input,        \
+                              char *text, uint64_t n)                                              \
+    {                                                                                              \
+        (void)h;                                                                                   \
+        *input = inputs[FILENAME_PREFIX]->name;                                                    \
+        return graft_output_validate(&in[FILENAME_PREFIX], text, n);                               \
+    }                                                                                              \
+    QUERY_CHECK()
+
 /* A query() for a node that reads one file: with `fingerprint` and `check` as well. */
 #define QUERY_FILE()                                                                               \
     static const void *query(const char *id)                                                       \

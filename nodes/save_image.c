@@ -20,14 +20,7 @@ static graft_status run(graft_call *c)
                                graft_arg_text(c, FILENAME_PREFIX), ZLIB_LEVEL);
 }
 
-static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
-                          uint64_t n)
-{
-    (void)h;
-    *input = inputs[FILENAME_PREFIX]->name;
-    return graft_output_validate(&in[FILENAME_PREFIX], text, n);
-}
-QUERY_CHECK()
+QUERY_PREFIX()
 
 GRAFT_NODE(save_image, .id = "SaveImage", .title = "Save Image", .category = "image",
            .flags = GRAFT_NODE_OUTPUT,

@@ -27,14 +27,7 @@ out:
     return st;
 }
 
-static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
-                          uint64_t n)
-{
-    (void)h;
-    *input = inputs[FILENAME_PREFIX]->name;
-    return graft_output_validate(&in[FILENAME_PREFIX], text, n);
-}
-QUERY_CHECK()
+QUERY_PREFIX()
 
 GRAFT_NODE(save_quantized_model, .id = "SaveQuantizedModel", .title = "Save Quantized Model",
            .category = "graft", .flags = GRAFT_NODE_OUTPUT,
