@@ -3,8 +3,8 @@
 import { createServer } from "node:http"
 import { readFile } from "node:fs/promises"
 import { extname, join, normalize } from "node:path"
-import { deflateSync } from "node:zlib"
-import { crc32 } from "node:zlib"
+import { webcrypto as crypto } from "node:crypto" // global since Node 20
+import * as zlib from "node:zlib"
 import { createRequire } from "node:module"
 
 // Packages are those of the working directory: tests keep them out of the source tree.
@@ -13,7 +13,7 @@ const { WebSocketServer } = createRequire(join(process.cwd(), "package.json"))("
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" }
 
 function crc(data) {
-  if (crc32) return crc32(data)
+  if (zlib.crc32) return zlib.crc32(data) // since Node 20
   let c = ~0
   for (const byte of data) {
     c ^= byte
@@ -52,7 +52,7 @@ export function picture(size, hue, clear = 1, texts = {}) {
     Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]),
     chunk("IHDR", head),
     ...text,
-    chunk("IDAT", deflateSync(rows)),
+    chunk("IDAT", zlib.deflateSync(rows)),
     chunk("IEND", Buffer.alloc(0)),
   ])
 }
