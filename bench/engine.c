@@ -434,6 +434,13 @@ static void log_line(void *ctx, int32_t level, const char *text)
     if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft-bench: %s\n", text);
 }
 
+static int one_of(const char *text, const char *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(text, list[i]) == 0) return i;
+    return -1;
+}
+
 static int usage(void)
 {
     fputs(
@@ -468,15 +475,16 @@ int main(int argc, char **argv)
         else if (more && strcmp(argv[i], "--repeats") == 0)
             b.repeats = atoi(argv[++i]);
         else if (more && strcmp(argv[i], "--dtype") == 0) {
-            b.first = strcmp(argv[++i], "bf16") == 0;
+            b.first = one_of(argv[++i], dtype_text, 2);
             b.end = b.first + 1;
+            if (b.first < 0) return usage();
         } else if (more && strcmp(argv[i], "--name") == 0)
             b.name = argv[++i];
         else if (more && strcmp(argv[i], "--tuning") == 0) {
-            tuning = argv[++i];
-            b.tuning = strcmp(tuning, "full") == 0   ? GRAFT_TUNING_FULL
-                       : strcmp(tuning, "fast") == 0 ? GRAFT_TUNING_FAST
-                                                     : GRAFT_TUNING_OFF;
+            static const char *const levels[] = {"off", "fast", "full"}; /* graft_tuning */
+            int level = one_of(tuning = argv[++i], levels, 3);
+            if (level < 0) return usage();
+            b.tuning = (graft_tuning)level;
         } else if (more && strcmp(argv[i], "--only") == 0)
             only = argv[++i];
         else if (more && strcmp(argv[i], "--on-demand") == 0)

@@ -37,18 +37,6 @@ int64_t graft_cpu_rows(const graft_tensor_desc *t)
     return n;
 }
 
-int64_t graft_cpu_row_stride(const graft_tensor_desc *t)
-{
-    int64_t stride = -1, n = 0; /* n: rows below the dimension looked at, times stride */
-    for (int i = t->rank - 2; i >= 0; i--) {
-        if (t->dim[i] == 1) continue;
-        if (stride >= 0 && t->stride[i] != n) return -1;
-        if (stride < 0) stride = t->stride[i];
-        n = t->stride[i] * t->dim[i];
-    }
-    return stride < 0 ? t->dim[t->rank - 1] : stride;
-}
-
 void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype)
 {
     int64_t n = 1;

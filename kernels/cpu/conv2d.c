@@ -186,26 +186,20 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     return st;
 }
 
-static size_t reserve(size_t *at, size_t bytes)
-{
-    size_t here = *at;
-    *at += (bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
-    return here;
-}
-
 static void lay_out(graft_kernel *k, conv_state *s, size_t scratchpad)
 {
     const graft_tensor_desc *x = &k->op.in[GRAFT_CONV_X], *y = &k->op.out;
     size_t end = 0;
-    s->at_scratchpad = reserve(&end, scratchpad);
+    s->at_scratchpad = graft_cpu_reserve(&end, scratchpad);
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_CHANNEL_ADD]))
-        s->at_bias = reserve(&end, (size_t)(y->dim[0] * y->dim[3]) * sizeof(float));
+        s->at_bias = graft_cpu_reserve(&end, (size_t)(y->dim[0] * y->dim[3]) * sizeof(float));
     if (s->copy_input)
-        s->at_input = reserve(&end, (size_t)(s->batch * s->height * s->width * x->dim[3]) *
+        s->at_input =
+            graft_cpu_reserve(&end, (size_t)(s->batch * s->height * s->width * x->dim[3]) *
                                         graft_dtype_size(x->dtype));
     if (s->copy_output)
-        s->at_output =
-            reserve(&end, (size_t)(graft_cpu_elements(y) / s->images) * graft_dtype_size(y->dtype));
+        s->at_output = graft_cpu_reserve(&end, (size_t)(graft_cpu_elements(y) / s->images) *
+                                                   graft_dtype_size(y->dtype));
     k->info.workspace_bytes = end;
 }
 

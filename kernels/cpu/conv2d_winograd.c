@@ -110,25 +110,18 @@ int graft_cpu_has_winograd(graft_device *d, const graft_op_desc *op)
     return 1;
 }
 
-static size_t reserve(size_t *at, int64_t bytes)
-{
-    size_t here = *at;
-    *at += ((size_t)bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
-    return here;
-}
-
 static void lay_out(graft_kernel *k, winograd *s, size_t scratchpad)
 {
     const graft_tensor_desc *y = &k->op.out, *w = &k->op.in[GRAFT_CONV_W];
     int64_t images = y->dim[0];
     size_t end = 0;
-    s->at_scratchpad = reserve(&end, (int64_t)scratchpad);
-    s->at_input = reserve(&end, images * (s->rows + 2) * s->width * w->dim[1] * 4);
-    s->at_output = reserve(&end, images * s->rows * y->dim[2] * s->slice * 4);
+    s->at_scratchpad = graft_cpu_reserve(&end, (int64_t)scratchpad);
+    s->at_input = graft_cpu_reserve(&end, images * (s->rows + 2) * s->width * w->dim[1] * 4);
+    s->at_output = graft_cpu_reserve(&end, images * s->rows * y->dim[2] * s->slice * 4);
     if (k->op.in[GRAFT_CONV_X].dtype != GRAFT_F32)
-        s->at_weights = reserve(&end, graft_cpu_elements(w) * 4);
+        s->at_weights = graft_cpu_reserve(&end, graft_cpu_elements(w) * 4);
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_CHANNEL_ADD]))
-        s->at_add = reserve(&end, images * w->dim[0] * 4);
+        s->at_add = graft_cpu_reserve(&end, images * w->dim[0] * 4);
     k->info.workspace_bytes = end;
 }
 

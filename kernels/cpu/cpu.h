@@ -78,9 +78,8 @@ int graft_cpu_present(const graft_tensor_desc *t);
 int graft_cpu_is_dense(const graft_tensor_desc *t);
 int graft_cpu_is_float(graft_dtype t);
 int64_t graft_cpu_elements(const graft_tensor_desc *t);
-/* Rows of the last dimension, and their distance when they all are equally far apart; else -1. */
+/* Rows of the last dimension. */
 int64_t graft_cpu_rows(const graft_tensor_desc *t);
-int64_t graft_cpu_row_stride(const graft_tensor_desc *t);
 /* Makes the descriptor one of a dense tensor. */
 void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype);
 
@@ -107,6 +106,14 @@ static inline const void *graft_cpu_at(const void *p, graft_dtype t, int64_t i)
 static inline void *graft_cpu_at_mut(void *p, graft_dtype t, int64_t i)
 {
     return (char *)p + i * (int64_t)graft_dtype_size(t);
+}
+
+/* A place for `bytes` in a workspace of which *at bytes are given away: its offset. */
+static inline size_t graft_cpu_reserve(size_t *at, size_t bytes)
+{
+    size_t here = *at;
+    *at += (bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
+    return here;
 }
 
 /* n elements of any floating-point dtype to float32 (pack.c). */

@@ -96,13 +96,6 @@ static void part_finish(graft_device *d, part *p)
     graft_cpu_place4_destroy(d, p->place);
 }
 
-static size_t reserve(size_t *at, size_t bytes)
-{
-    size_t here = *at;
-    *at += (bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
-    return here;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -112,12 +105,13 @@ static void lay_out(graft_kernel *k, state *s)
 {
     const graft_kernel_info *a = &s->block.kernel.info, *b = &s->rest.kernel.info;
     size_t end = 0, tile = graft_cpu_place4_workspace(k->d, s->block.place);
-    s->at_weights =
-        reserve(&end, larger(a->packed_bytes[GRAFT_LINEAR_W], b->packed_bytes[GRAFT_LINEAR_W]));
+    s->at_weights = graft_cpu_reserve(
+        &end, larger(a->packed_bytes[GRAFT_LINEAR_W], b->packed_bytes[GRAFT_LINEAR_W]));
     if (s->rest.place) tile = larger(tile, graft_cpu_place4_workspace(k->d, s->rest.place));
-    s->at_tile = reserve(&end, tile);
-    if (s->geglu) s->at_bias = reserve(&end, 2 * (size_t)s->block.outputs * sizeof(float));
-    s->at_inner = reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
+    s->at_tile = graft_cpu_reserve(&end, tile);
+    if (s->geglu)
+        s->at_bias = graft_cpu_reserve(&end, 2 * (size_t)s->block.outputs * sizeof(float));
+    s->at_inner = graft_cpu_reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
     k->info.workspace_bytes = end;
 }
 

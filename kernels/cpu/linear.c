@@ -129,13 +129,6 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     return st;
 }
 
-static size_t reserve(size_t *at, size_t bytes)
-{
-    size_t here = *at;
-    *at += (bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
-    return here;
-}
-
 static size_t scratchpad_bytes(const_dnnl_primitive_desc_t pd)
 {
     return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
@@ -145,13 +138,15 @@ static void lay_out(graft_kernel *k, linear_state *s, size_t scratchpad)
 {
     const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X], *w = &k->op.in[GRAFT_LINEAR_W];
     size_t end = 0;
-    s->at_scratchpad = reserve(&end, scratchpad);
+    s->at_scratchpad = graft_cpu_reserve(&end, scratchpad);
     if (s->copy_input)
-        s->at_input = reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
-    if (s->geglu) s->at_output = reserve(&end, (size_t)(s->block * w->dim[0]) * sizeof(float));
+        s->at_input =
+            graft_cpu_reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
+    if (s->geglu)
+        s->at_output = graft_cpu_reserve(&end, (size_t)(s->block * w->dim[0]) * sizeof(float));
     if (s->copy_output)
-        s->at_output = reserve(&end, (size_t)graft_cpu_elements(&k->op.out) *
-                                         graft_dtype_size(k->op.out.dtype));
+        s->at_output = graft_cpu_reserve(&end, (size_t)graft_cpu_elements(&k->op.out) *
+                                                   graft_dtype_size(k->op.out.dtype));
     k->info.workspace_bytes = end;
 }
 

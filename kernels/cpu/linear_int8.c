@@ -53,13 +53,6 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     return st;
 }
 
-static size_t reserve(size_t *at, int64_t bytes)
-{
-    size_t here = *at;
-    *at += ((size_t)bytes + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN * GRAFT_CPU_ALIGN;
-    return here;
-}
-
 static size_t scratchpad_bytes(const_dnnl_primitive_desc_t pd)
 {
     return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
@@ -85,10 +78,10 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (tail && scratchpad_bytes(tail) > scratchpad) scratchpad = scratchpad_bytes(tail);
     int arg[4] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
     s->scratchpad = scratchpad > 0;
-    s->at_scratchpad = reserve(&end, (int64_t)scratchpad);
-    s->at_input = reserve(&end, s->block * w[1]);
-    s->at_scale = reserve(&end, s->rows * (int64_t)sizeof(float));
-    s->at_acc = reserve(&end, s->block * w[0] * (int64_t)sizeof(int32_t));
+    s->at_scratchpad = graft_cpu_reserve(&end, (int64_t)scratchpad);
+    s->at_input = graft_cpu_reserve(&end, s->block * w[1]);
+    s->at_scale = graft_cpu_reserve(&end, s->rows * (int64_t)sizeof(float));
+    s->at_acc = graft_cpu_reserve(&end, s->block * w[0] * (int64_t)sizeof(int32_t));
     k->info.workspace_bytes = end;
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl int8 %s", graft_cpu_primitive_name(pd));
     int args = 3 + s->scratchpad;

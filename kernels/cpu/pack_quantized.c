@@ -8,26 +8,6 @@
 #include "kernels/cpu/int4.h"
 #include "kernels/quant.h"
 
-/* Offsets along one dimension. */
-static void offsets(const dnnl_memory_desc_t *md, int dim, int64_t *out)
-{
-    const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    int64_t block = 1;
-    for (int i = 0; i < b->inner_nblks; i++)
-        if (b->inner_idxs[i] == dim) block *= b->inner_blks[i];
-    for (int64_t v = 0; v < md->dims[dim]; v++) {
-        int64_t at = v / block * b->strides[dim], rest = v % block, weight = 1;
-        for (int i = b->inner_nblks - 1; i >= 0; i--) {
-            if (b->inner_idxs[i] == dim) {
-                at += rest % b->inner_blks[i] * weight;
-                rest /= b->inner_blks[i];
-            }
-            weight *= b->inner_blks[i];
-        }
-        out[v] = at;
-    }
-}
-
 /* Outputs are handled sixteen at a time: that is how oneDNN's layouts run, so that what is written
  * lies together, and a tile of sources stays in the second-level cache. */
 #define TILE_OUTPUTS 16
@@ -137,11 +117,11 @@ static void *begin(job *j, graft_device *d, int output_dim, size_t bytes, void *
     if (!table) return NULL;
     int64_t *at_o = table, *at_i = at_o + j->outputs, *at_t = at_i + j->inputs;
     int64_t *at_y = at_t + j->taps, *at_x = at_y + height;
-    offsets(md, output_dim, at_o);
-    offsets(md, 1 - output_dim, at_i);
+    graft_cpu_layout_offsets(md, output_dim, 0, j->outputs, 1, at_o);
+    graft_cpu_layout_offsets(md, 1 - output_dim, 0, j->inputs, 1, at_i);
     if (md->ndims == 4) {
-        offsets(md, 2, at_y);
-        offsets(md, 3, at_x);
+        graft_cpu_layout_offsets(md, 2, 0, height, 1, at_y);
+        graft_cpu_layout_offsets(md, 3, 0, width, 1, at_x);
     }
     for (int64_t t = 0; t < j->taps; t++) at_t[t] = at_y[t / width] + at_x[t % width];
     j->at_o = at_o;

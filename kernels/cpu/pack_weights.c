@@ -51,13 +51,11 @@ uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md)
     return graft_hash64(f, (size_t)n * sizeof f[0]) | 1;
 }
 
-/* Byte offsets of the values begin … begin + n of one dimension, which repeat at a constant
- * distance after as many values as are returned. */
-static int64_t offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,
-                       int64_t *out)
+int64_t graft_cpu_layout_offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,
+                                 int64_t size, int64_t *out)
 {
     const dnnl_blocking_desc_t *b = &md->format_desc.blocking;
-    int64_t block = 1, size = md->data_type == dnnl_f32 ? 4 : 2;
+    int64_t block = 1;
     for (int i = 0; i < b->inner_nblks; i++)
         if (b->inner_idxs[i] == dim) block *= b->inner_blks[i];
     for (int64_t k = 0; k < n; k++) {
@@ -280,11 +278,11 @@ static graft_status pack_blocked(graft_device *d, const dnnl_memory_desc_t *md, 
     int64_t *at_y = j.place + j.stride, *at_x = at_y + height;
     j.tile = (char *)(at_x + width);
     j.narrow = (uint16_t *)(void *)(j.tile + MAX_ROWS * j.stride * 4);
-    j.block_o = offsets(md, output_dim, first, outputs, j.at_o);
-    j.block_i = offsets(md, 1 - output_dim, 0, j.inputs, j.at_i);
+    j.block_o = graft_cpu_layout_offsets(md, output_dim, first, outputs, size, j.at_o);
+    j.block_i = graft_cpu_layout_offsets(md, 1 - output_dim, 0, j.inputs, size, j.at_i);
     if (md->ndims == 4) {
-        offsets(md, 2, 0, height, at_y);
-        offsets(md, 3, 0, width, at_x);
+        graft_cpu_layout_offsets(md, 2, 0, height, size, at_y);
+        graft_cpu_layout_offsets(md, 3, 0, width, size, at_x);
     }
     for (int64_t t = 0; t < j.taps; t++) j.at_t[t] = at_y[t / width] + at_x[t % width];
     j.tile_inputs = pairs * j.unit;

@@ -49,6 +49,10 @@ const char *graft_cpu_primitive_name(const_dnnl_primitive_desc_t pd);
 
 /* Weights in the layout that oneDNN chose. */
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md);
+/* Offsets of the values begin … begin + n of one dimension of a blocked layout, times `size`; they
+ * repeat at a constant distance after as many values as are returned. */
+int64_t graft_cpu_layout_offsets(const dnnl_memory_desc_t *md, int dim, int64_t begin, int64_t n,
+                                 int64_t size, int64_t *out);
 /* Dense int8 values (O, I...) in the layout `md`, with what oneDNN keeps behind them, as its own
  * reorder does it but faster. False for layouts that are not known here. */
 bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
