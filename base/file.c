@@ -16,6 +16,7 @@
 #include "base/str.h"
 
 #define MAX_FOLDERS_DEEP 16
+#define LARGE            ((uint64_t)16 << 20) /* bytes of a file that is worth large pages */
 
 static graft_status fail_errno(graft_err *e, const char *path, const char *doing, int code)
 {
@@ -55,10 +56,14 @@ graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e)
         st = graft_fail(e, GRAFT_E_LIMIT, "%s: too large to map", path);
     } else if (size) {
         void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED)
+        if (p == MAP_FAILED) {
             st = fail_errno(e, path, "map", errno);
-        else
+        } else {
+            /* A hint: where the file system has large pages it then reads in pieces of their size,
+             * and a page fault maps one of them, now and in later processes. */
+            if (size >= LARGE) madvise(p, (size_t)size, MADV_HUGEPAGE);
             *out = (graft_mapping){p, (size_t)size};
+        }
     }
     close(fd);
     return st;
