@@ -11,8 +11,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-extern EXPORT fake_cuda_state fake_cuda;
-fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
+EXPORT fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -62,7 +61,8 @@ EXPORT CUresult cuInit(unsigned flags)
 
 EXPORT CUresult cuDriverGetVersion(int *v)
 {
-    *v = 13000;
+    const char *version = getenv("FAKE_CUDA_VERSION");
+    *v = version ? atoi(version) : 13000;
     return CUDA_SUCCESS;
 }
 
