@@ -34,6 +34,12 @@ GRAFT_DEVICE void graft_trap(void)
     __trap();
 }
 
+/* All threads of a warpgroup give registers back, or take some; n a multiple of 8 (setmaxnreg). */
+#define graft_registers_fewer(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " GRAFT_TEXT(n) ";")
+#define graft_registers_more(n)  asm volatile("setmaxnreg.inc.sync.aligned.u32 " GRAFT_TEXT(n) ";")
+#define GRAFT_TEXT(n)            GRAFT_TEXT_(n)
+#define GRAFT_TEXT_(n)           #n
+
 /* ------------------------------------------------------------------ barriers (mbarrier)
  *
  * A phase ends when `count` threads have arrived and all bytes that were expected have come. */

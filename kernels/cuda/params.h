@@ -9,7 +9,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_THREADS = 256,
        GRAFT_CUDA_NORM_THREADS = 256,
        GRAFT_CUDA_ATTENTION_THREADS = 128,
-       GRAFT_CUDA_WGMMA_THREADS = 288, /* two warpgroups that multiply, a warp that fetches */
+       GRAFT_CUDA_WGMMA_THREADS = 288,      /* two warpgroups that multiply, a warp that fetches */
+       GRAFT_CUDA_WGMMA_MORE_THREADS = 384, /* a warpgroup that fetches */
        GRAFT_CUDA_MAX_GROUPS = 1024,
        GRAFT_CUDA_STAT_SPLITS = 64, /* at most, of the pixels of one group */
        GRAFT_CUDA_MAX_HEAD = 512,

@@ -5,17 +5,19 @@
 
 #include "base/half.h"
 
-enum { TILE_M = 128, TILE_K = 64, LEAST = 64 };
+enum { TILE_K = 64, LEAST = 64 };
 
 static const struct {
     const char *name;
-    uint32_t columns;
+    uint32_t rows, columns;
     graft_cuda_function f16, bf16;
 } kernels[GRAFT_CUDA_WGMMA_KERNELS] = {
-    {"own wgmma 128x160", 160, GRAFT_CUDA_FN_graft_wgmma_160_f16,
-     GRAFT_CUDA_FN_graft_wgmma_160_bf16},
-    {"own wgmma 128x128", 128, GRAFT_CUDA_FN_graft_wgmma_128_f16,
-     GRAFT_CUDA_FN_graft_wgmma_128_bf16},
+    {"own wgmma 128x160", 128, 160, GRAFT_CUDA_FN_graft_wgmma_128x160_f16,
+     GRAFT_CUDA_FN_graft_wgmma_128x160_bf16},
+    {"own wgmma 256x160", 256, 160, GRAFT_CUDA_FN_graft_wgmma_256x160_f16,
+     GRAFT_CUDA_FN_graft_wgmma_256x160_bf16},
+    {"own wgmma 128x128", 128, 128, GRAFT_CUDA_FN_graft_wgmma_128x128_f16,
+     GRAFT_CUDA_FN_graft_wgmma_128x128_bf16},
 };
 
 const char *graft_cuda_wgmma_name(int32_t kernel)
@@ -54,8 +56,8 @@ static CUresult map_matrix(graft_device *d, const graft_cuda_gemm *g, const void
 static graft_status launch(graft_device *d, int32_t kernel, const graft_cuda_gemm *g,
                            const graft_cuda_wgmma_data *data, graft_cuda_wgmma *p)
 {
-    uint32_t columns = kernels[kernel].columns;
-    CUresult r = map_matrix(d, g, data->x, g->m, g->ldx, TILE_M, &p->x);
+    uint32_t rows = kernels[kernel].rows, columns = kernels[kernel].columns;
+    CUresult r = map_matrix(d, g, data->x, g->m, g->ldx, rows, &p->x);
     if (!r) r = map_matrix(d, g, data->w, g->n, g->ldw, columns, &p->w);
     if (r) return p->trial ? GRAFT_E_UNSUPPORTED : graft_cuda_done(d, r, "a tensor map");
     p->bias = data->bias;
@@ -66,7 +68,7 @@ static graft_status launch(graft_device *d, int32_t kernel, const graft_cuda_gem
     p->m = (int32_t)g->m;
     p->n = (int32_t)g->n;
     p->k = (int32_t)g->k;
-    p->tiles_m = (int32_t)graft_cuda_blocks((uint64_t)g->m, TILE_M);
+    p->tiles_m = (int32_t)graft_cuda_blocks((uint64_t)g->m, rows);
     p->tiles_n = (int32_t)graft_cuda_blocks((uint64_t)g->n, columns);
     p->vec = g->ldo % (p->geglu ? 4 : 8) == 0 && g->ldr % 8 == 0;
     return graft_cuda_launch(d, g->dtype == GRAFT_F16 ? kernels[kernel].f16 : kernels[kernel].bf16,
@@ -88,7 +90,7 @@ graft_status graft_cuda_wgmma_run(graft_device *d, int32_t kernel, const graft_c
 
 /* More than a tile each way, a ring filled more than once, and nothing a multiple of a tile. */
 enum {
-    M = 136,
+    M = 264,
     N = 168,
     K = 456,
     STEP = 37,

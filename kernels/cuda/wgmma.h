@@ -4,7 +4,7 @@
 #define GRAFT_KERNELS_CUDA_WGMMA_H
 #include "kernels/cuda/lt.h"
 
-enum { GRAFT_CUDA_WGMMA_KERNELS = 2 }; /* tiles of 128 x 160 and of 128 x 128 */
+enum { GRAFT_CUDA_WGMMA_KERNELS = 3 }; /* tiles of 128 x 160, 256 x 160 and 128 x 128 */
 
 /* Small products with each kernel, held against the host's. Sets d->wgmma, or says in the log why
  * not; the device goes on without them. */

@@ -14,7 +14,7 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_THREADS = 288, STACK = 64 << 10, WARPS = MAX_THREADS / 32 };
+enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32 };
 
 #if OWN_SWITCH
 typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */

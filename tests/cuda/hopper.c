@@ -7,7 +7,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 2, MOST_SUMS = 128 };
+enum { TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 2, MOST_SUMS = 128, SUMS = 2 };
 
 /* cuTensorMapEncodeTiled() leaves this in the 128 bytes of a map. */
 typedef struct map {
@@ -49,7 +49,7 @@ typedef struct warpgroup {
     uint64_t issued[GROUP]; /* of each thread: products, groups, and whether it may issue */
     uint32_t groups[GROUP];
     bool fenced[GROUP];
-    held held[GROUP];
+    held held[GROUP][SUMS];
 } warpgroup;
 
 static struct {
@@ -260,12 +260,22 @@ void hopper_wgmma_fence(void)
     mine(&t)->fenced[t] = true;
 }
 
+/* The sums at d of thread t, or a place for them. */
+static held *held_of(warpgroup *g, uint32_t t, const float *d)
+{
+    for (int i = 0; i < SUMS; i++)
+        if (g->held[t][i].open && g->held[t][i].d == d) return &g->held[t][i];
+    for (int i = 0; i < SUMS; i++)
+        if (!g->held[t][i].open) return &g->held[t][i];
+    emulator_fail("products into too many sums");
+}
+
 void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t))
 {
     uint32_t t;
     warpgroup *g = mine(&t);
     product *p = &g->list[g->issued[t] % PRODUCTS];
-    held *sums = &g->held[t];
+    held *sums = held_of(g, t, d);
     if (!g->fenced[t]) emulator_fail("a product without a fence before it");
     if (g->issued[t]++ >= g->done + PRODUCTS) emulator_fail("too many products without a wait");
     if (p->seen == 0) *p = (product){.a = a, .b = b, .add = add, .n = n, .to_float = to_float};
@@ -279,8 +289,6 @@ void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_f
         sums->n = n / 2;
         memcpy(sums->value, d, (size_t)sums->n * sizeof *d);
         for (int i = 0; i < sums->n; i++) d[i] = NAN;
-    } else if (sums->d != d) {
-        emulator_fail("products into other sums while some are not finished");
     }
 }
 
@@ -318,7 +326,7 @@ static void compute(warpgroup *g, product *p)
         for (int k = 0; k < 16; k++)
             for (int c = 0; c < p->n; c++) d[r][c] += a[r * 16 + k] * column[k][c];
     for (int t = 0; t < GROUP; t++) {
-        held *sums = &g->held[t];
+        held *sums = held_of(g, (uint32_t)t, p->d[t]);
         for (int i = 0; i < sums->n; i++) {
             int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8;
             float v = d[row][i / 4 * 8 + t % 4 * 2 + i % 2];

@@ -14,6 +14,9 @@
 #define GRAFT_KERNEL_HOPPER(name, threads, per, params) GRAFT_KERNEL_(name, params)
 #define GRAFT_SHARED_BYTES(name)                        uint8_t *name = emulator_shared()
 
+#define graft_registers_fewer(n) ((void)(n))
+#define graft_registers_more(n)  ((void)(n))
+
 uint32_t hopper_address(const void *p);
 void hopper_barrier_init(uint32_t barrier, uint32_t count);
 void hopper_barrier_init_fence(void);
