@@ -206,7 +206,10 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
     if (st) return st;
     if (d->capability == HOPPER) graft_cuda_wgmma_open(d);
     if (d->lost[0])
-        return graft_fail(e, GRAFT_E_DEVICE, "the device fails its self-test: %s", d->lost);
+        return graft_fail(e, GRAFT_E_DEVICE,
+                          "the device fails its self-test: %s; with GRAFT_CUDA_WGMMA=off Hopper's "
+                          "kernels are left out",
+                          d->lost);
     open_libraries(d);
     return describe(d, e);
 }

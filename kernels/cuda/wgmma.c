@@ -1,6 +1,7 @@
 #include "kernels/cuda/wgmma.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -149,6 +150,8 @@ void graft_cuda_wgmma_open(graft_device *d)
     graft_err e = GRAFT_ERR_INIT;
     CUdeviceptr memory = 0;
     char text[320];
+    const char *wanted = getenv("GRAFT_CUDA_WGMMA");
+    if (wanted && strcmp(wanted, "off") == 0) return;
     uint16_t *host = d->host.alloc(GRAFT_CUDA_ALIGN, OUT_AT + OUT_BYTES);
     graft_status st = host ? GRAFT_OK : graft_fail_nomem(&e, "the test");
     CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, OUT_AT + OUT_BYTES);

@@ -7,7 +7,7 @@
 enum { GRAFT_CUDA_WGMMA_KERNELS = 3 }; /* tiles of 128 x 160, 256 x 160 and 128 x 128 */
 
 /* Small products with each kernel, held against the host's. Sets d->wgmma, or says in the log why
- * not; the device goes on without them. */
+ * not; the device goes on without them. Nothing of this with GRAFT_CUDA_WGMMA=off. */
 void graft_cuda_wgmma_open(graft_device *d);
 /* How many of the kernels can compute it; 0 or all. geglu: as graft_cuda_matmul has it. */
 int32_t graft_cuda_wgmma_count(const graft_device *d, const graft_cuda_gemm *g);

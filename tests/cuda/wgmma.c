@@ -208,6 +208,10 @@ static void not_where_the_test_fails(void)
     CHECK_STR(warned, "");
     fake_driver_state()->fail_launch = 3; /* an error that stays: there is no device then */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), -1);
+    setenv("GRAFT_CUDA_WGMMA", "off", 1); /* leaves out what would fail */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+    CHECK_STR(warned, "");
+    unsetenv("GRAFT_CUDA_WGMMA");
     fake_driver_state()->fail_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
 }
