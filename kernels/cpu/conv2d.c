@@ -159,19 +159,17 @@ out:
     return st;
 }
 
-/* Counts the variants and finds the one asked for. float32 prefers Winograd where its tiles are
- * enough to pay for transformed weights, then the pass: with it oneDNN takes its better
- * convolution; bfloat16 would round once more. */
+/* Counts the variants and finds the one asked for. float32 prefers the pass: with it oneDNN takes
+ * its better convolution; bfloat16 would round once more. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
     variant_kind kind[3];
-    int n = 0, f32 = k->op.out.dtype == GRAFT_F32, winograd = graft_cpu_has_winograd(&k->op);
-    int first = winograd && f32 && graft_cpu_prefers_winograd(&k->op);
+    int n = 0, f32 = k->op.out.dtype == GRAFT_F32, first = graft_cpu_prefers_winograd(&k->op);
     if (first) kind[n++] = VARIANT_WINOGRAD;
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
         kind[n++] = f32 ? VARIANT_FUSED : VARIANT_EPILOGUE;
-    if (winograd && !first) kind[n++] = VARIANT_WINOGRAD;
+    if (!first && graft_cpu_has_winograd(&k->op)) kind[n++] = VARIANT_WINOGRAD;
     k->info.variant_count = n;
     k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
     return kind[k->info.variant_index];

@@ -8,7 +8,7 @@ extern const graft_cpu_op graft_cpu_op_conv2d_winograd;
 const dnnl_memory_desc_t *graft_cpu_winograd_layout(const graft_kernel *k);
 /* Whether Winograd can do this sound convolution. */
 int graft_cpu_has_winograd(const graft_op_desc *op);
-/* Whether it is the faster way in float32, as far as shapes tell. */
+/* Whether it can, and is the faster way as far as shapes tell. */
 int graft_cpu_prefers_winograd(const graft_op_desc *op);
 
 /* The input's size as the convolution sees it: doubled with upsample 2. */

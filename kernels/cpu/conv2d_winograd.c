@@ -15,12 +15,14 @@
 #define TILE        4  /* outputs a side */
 #define SIDE        6  /* inputs a side */
 #define POSITIONS   36
-#define PANEL       64                  /* tiles that share transformed weights */
-#define CHUNK       64                  /* inputs of them, at most */
-#define OUTPUTS     32                  /* and outputs, at most */
-#define STRIP_BYTES ((int64_t)12 << 20) /* transformed picture: a part of the last cache */
-#define APART       16                  /* floats between rows, lest all share a set of a cache */
-#define LINE        64                  /* bytes */
+#define PANEL       64                 /* tiles that share transformed weights */
+#define CHUNK       64                 /* inputs of them, at most */
+#define OUTPUTS     32                 /* and outputs, at most */
+#define STRIP_BYTES ((int64_t)3 << 20) /* transformed picture, for each thread */
+#define APART       16                 /* floats between rows, lest all share a set of a cache */
+#define LINE        64                 /* bytes */
+#define WORTH       64                 /* channels that pay for transforming a picture */
+#define LARGE       (128 * 128)        /* pixels */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
 
 typedef struct winograd {
@@ -40,14 +42,20 @@ int graft_cpu_has_winograd(const graft_op_desc *op)
            w->dim[0] % BLOCK == 0 && w->dim[1] % BLOCK == 0;
 }
 
+/* float32: whatever the picture's size, so that all sizes share one layout of the weights; only the
+ * smallest pictures lose a little. bfloat16: where pictures are large, as in a VAE, and the
+ * processor has no matrix unit for it. */
 int graft_cpu_prefers_winograd(const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
-    return y->dim[0] * ((y->dim[1] + TILE - 1) / TILE) * ((y->dim[2] + TILE - 1) / TILE) >= 16 &&
-           w->dim[0] >= 64 && w->dim[1] >= 64;
+    if (!graft_cpu_has_winograd(op) || w->dim[0] < WORTH || w->dim[1] < WORTH) return 0;
+    if (op->in[GRAFT_CONV_X].dtype == GRAFT_F32) return 1;
+    const int matrix_unit = dnnl_cpu_isa_avx512_core_amx;
+    return y->dim[0] * y->dim[1] * y->dim[2] >= LARGE &&
+           ((int)dnnl_get_effective_cpu_isa() & matrix_unit) != matrix_unit;
 }
 
-static void plan(const graft_op_desc *op, winograd *s)
+static void plan(const graft_op_desc *op, int threads, winograd *s)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     graft_cpu_winograd *f = &s->shape;
@@ -59,7 +67,7 @@ static void plan(const graft_op_desc *op, winograd *s)
     f->chunk = CHUNK;
     while (f->inputs % f->chunk) f->chunk -= BLOCK;
     f->outputs = w->dim[0] % OUTPUTS ? BLOCK : OUTPUTS;
-    int64_t panels = STRIP_BYTES / (POSITIONS * 4 * f->inputs * PANEL);
+    int64_t panels = STRIP_BYTES * threads / (POSITIONS * 4 * f->inputs * PANEL);
     int64_t all = (s->total + PANEL - 1) / PANEL;
     if (panels < 1) panels = 1;
     int64_t strips = (all + panels - 1) / panels;
@@ -121,7 +129,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, k->op.out.dtype);
     graft_status st = choose_layout(&k->op, &s->layout, e);
     if (st) return st;
-    plan(&k->op, s);
+    plan(&k->op, k->d->host.threads, s);
     lay_out(k, s);
     snprintf(k->info.variant, sizeof k->info.variant, "winograd 4x4, %d strips",
              (int)((s->total + s->strip - 1) / s->strip));

@@ -79,7 +79,8 @@ void SIMD(winograd_weights)(const void *w, graft_dtype t, const graft_cpu_winogr
             for (int x = 0; x < 3; x++) weight_line(g + x, 3, half + x, 3);
             for (int y = 0; y < SIDE; y++) {
                 weight_line(half + y * 3, 1, line, 1);
-                for (int x = 0; x < SIDE; x++) vf_store(u + (y * SIDE + x) * s->weights_stride + o, line[x]);
+                for (int x = 0; x < SIDE; x++)
+                    vf_store(u + (y * SIDE + x) * s->weights_stride + o, line[x]);
             }
         }
     }
