@@ -27,7 +27,10 @@ versions() {
     "$build/tests/test_cuda_library" || true
 }
 
-ops() { "$build/tests/test_kernels_ops" graft_kernels_cuda; }
+ops() {
+    "$build/tests/test_kernels_ops" graft_kernels_cuda &&
+        "$build/tests/test_kernels_quant" graft_kernels_cuda
+}
 
 sanitizer() {
     command -v compute-sanitizer > /dev/null || { echo "skipped: no compute-sanitizer"; return 0; }
