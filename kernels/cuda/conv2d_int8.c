@@ -83,15 +83,9 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
     if (st) return st;
     graft_cuda_matmul_conv(&k->op, &p.m);
     graft_cuda_int8_levels(&p.m, p.m.channels, x->dim[1], x->dim[2]);
-    p.m.x = ws + k->at.level;
-    p.m.w = in[GRAFT_CONV_W];
-    p.m.bias = in[GRAFT_CONV_BIAS];
     p.m.channel_add = in[GRAFT_CONV_CHANNEL_ADD];
     p.m.residual = in[GRAFT_CONV_RESIDUAL];
-    p.m.out = out;
-    p.row_scale = (const float *)(const void *)(ws + k->at.scale);
-    p.column_scale = graft_cuda_int8_scales(k, in[GRAFT_CONV_W]);
-    return graft_cuda_int8_run(k, &p);
+    return graft_cuda_int8_run(k, &p, in, out, ws);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)

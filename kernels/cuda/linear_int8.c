@@ -80,14 +80,8 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
     graft_cuda_int8 p = {.rows_per_scale = 1};
     graft_cuda_matmul_linear(&k->op, &p.m);
     graft_cuda_int8_levels(&p.m, p.m.channels, p.m.in_h, p.m.in_w);
-    p.m.x = ws + k->at.level;
-    p.m.w = in[GRAFT_LINEAR_W];
-    p.m.bias = in[GRAFT_LINEAR_BIAS];
     p.m.residual = in[GRAFT_LINEAR_RESIDUAL];
-    p.m.out = out;
-    p.row_scale = (const float *)(const void *)(ws + k->at.scale);
-    p.column_scale = graft_cuda_int8_scales(k, in[GRAFT_LINEAR_W]);
-    return graft_cuda_int8_run(k, &p);
+    return graft_cuda_int8_run(k, &p, in, out, ws);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)

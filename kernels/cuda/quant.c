@@ -1,5 +1,6 @@
 #include "kernels/cuda/quant.h"
 
+#include "kernels/cuda/matmul.h"
 #include "kernels/quant.h"
 
 enum { WARPS = GRAFT_CUDA_THREADS / 32 };
@@ -25,24 +26,15 @@ static uint64_t levels_bytes(const graft_cuda_layout *l)
 
 void graft_cuda_int8_layout(graft_kernel *k, bool pairs)
 {
-    const graft_tensor_desc *w = &k->op.in[1], *b = &k->op.in[2];
-    graft_cuda_layout l = {.rows = (uint32_t)w->dim[0],
-                           .channels = (uint32_t)w->dim[1],
-                           .taps = w->rank == 4 ? (uint32_t)(w->dim[2] * w->dim[3]) : 1,
-                           .to = GRAFT_I8,
-                           .pairs = pairs,
-                           .weight = true};
-    l.ldw = (uint32_t)graft_cuda_int8_padded(l.channels) * l.taps;
-    graft_cuda_pack_as(k, 1, l);
-    k->info.packed_bytes[1] = levels_bytes(&l) + l.rows * sizeof(float);
-    if (!graft_cuda_present(b)) return;
-    graft_cuda_pack_as(k, 2,
-                       (graft_cuda_layout){.rows = (uint32_t)b->dim[0],
-                                           .channels = 1,
-                                           .taps = 1,
-                                           .ldw = 1,
-                                           .to = GRAFT_F32,
-                                           .pairs = pairs});
+    graft_cuda_matmul_layout(k, pairs);
+    graft_cuda_layout weight = k->layout[1], bias = k->layout[2];
+    weight.to = GRAFT_I8;
+    weight.ldw = (uint32_t)graft_cuda_int8_padded(weight.channels) * weight.taps;
+    graft_cuda_pack_as(k, 1, weight);
+    k->info.packed_bytes[1] = levels_bytes(&weight) + weight.rows * sizeof(float);
+    if (!bias.rows) return;
+    bias.to = GRAFT_F32;
+    graft_cuda_pack_as(k, 2, bias);
 }
 
 const float *graft_cuda_int8_scales(const graft_kernel *k, const void *packed)
@@ -170,11 +162,18 @@ const char *graft_cuda_int8_name(const graft_kernel *k, const graft_cuda_matmul 
     return small_tiles(k, p) ? "own int8 mma 64x64" : "own int8 mma 128x128";
 }
 
-graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p)
+graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void *const *in,
+                                 void *out, const char *ws)
 {
     bool small = small_tiles(k, &p->m);
     uint32_t tile = small ? 64 : 128;
     graft_cuda_function f = small ? GRAFT_CUDA_FN_graft_int8_small : GRAFT_CUDA_FN_graft_int8_large;
+    p->m.x = ws + k->at.level;
+    p->m.w = in[1];
+    p->m.bias = in[2];
+    p->m.out = out;
+    p->row_scale = (const float *)(const void *)(ws + k->at.scale);
+    p->column_scale = graft_cuda_int8_scales(k, in[1]);
     return graft_cuda_launch(k->d, graft_cuda_typed(f, k->t),
                              graft_cuda_blocks((uint64_t)p->m.m, tile),
                              graft_cuda_blocks((uint64_t)p->m.n, tile), 1, p);

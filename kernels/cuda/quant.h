@@ -46,9 +46,11 @@ graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_ten
                                           const void *data, const int64_t *doubled, int8_t *level,
                                           float *scale, uint32_t copies, float *most);
 
-/* The own product; the shape part of p is set, and its pointers are given here. */
+/* The own product; the shape part of p is set, and what is added besides the bias. The levels and
+ * scales of x are in the workspace. */
 const char *graft_cuda_int8_name(const graft_kernel *k, const graft_cuda_matmul *p);
-graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p);
+graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void *const *in,
+                                 void *out, const char *ws);
 /* Rows of levels of `channels` each (padded) where the operator reads x, dense as (N, h, w, C). */
 void graft_cuda_int8_levels(graft_cuda_matmul *p, int64_t channels, int64_t h, int64_t w);
 #endif

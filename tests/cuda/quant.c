@@ -6,9 +6,7 @@
 
 #include "kernels/quant.h"
 #include "tests/cuda/backend.h"
-#include "tests/kernels/harness.h"
-#include "tests/kernels/limits.h"
-#include "tests/test.h"
+#include "tests/cuda/compare.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define MOST_PRODUCTS 2e5
@@ -19,7 +17,6 @@
 #endif
 
 static kernel_lib cuda, ref;
-static int named; /* variants that cuDNN made */
 
 static double products(const graft_op_desc *d)
 {
@@ -31,46 +28,6 @@ static double products(const graft_op_desc *d)
 static bool weighted(const kernel_case *c)
 {
     return c->desc.op == GRAFT_OP_CONV2D || c->desc.op == GRAFT_OP_LINEAR;
-}
-
-/* -1 is the library's own choice; the others are asked for by number. */
-static int32_t compare(const kernel_case *c, graft_dtype dtype, int32_t variant, float *const *val,
-                       const case_result *want)
-{
-    case_result got;
-    case_run(&cuda, c, dtype, variant, val, &got);
-    CHECK_STR(got.fault, "");
-    named += strncmp(got.variant, "cudnn", 5) == 0;
-    if (got.fault[0]) {
-        fprintf(stderr, "  [%s] dtype %d: %s\n", got.variant, (int)dtype, c->name);
-    } else {
-        error_sum sum = {0};
-        double nmse, max;
-        for (int64_t i = 0; i < element_count(&c->desc.out); i++)
-            error_add(&sum, (double)got.out[i], (double)want->out[i]);
-        bool ok = error_within(&sum, limit_of(c->desc.op, dtype), &nmse, &max);
-        CHECK(ok);
-        if (!ok)
-            fprintf(stderr, "  [%s] quant %d dtype %d: %s: nmse %.3g, max %.3g\n", got.variant,
-                    (int)c->desc.attrs.quant, (int)dtype, c->name, nmse, max);
-    }
-    free(got.out);
-    return got.variants;
-}
-
-static int compare_variants(const kernel_case *c, graft_dtype dtype, uint64_t seed)
-{
-    float *val[GRAFT_MAX_INPUTS];
-    case_result want;
-    int run = 1;
-    case_values(c, dtype, seed, val);
-    case_run(&ref, c, GRAFT_F32, -1, val, &want);
-    CHECK_STR(want.fault, "");
-    int32_t variants = compare(c, dtype, -1, val, &want);
-    for (int32_t v = 0; v < variants && variants > 1; v++, run++) compare(c, dtype, v, val, &want);
-    free(want.out);
-    values_free(val);
-    return run;
 }
 
 static int64_t to_16(int64_t n)
@@ -108,16 +65,16 @@ static void library_plans(void)
     size_t cases;
     int run = 0;
     kernel_case *list = kernel_cases(&cases);
-    named = 0;
+    by_library = 0;
     for (size_t i = 0; i < cases; i++) {
         if (!weighted(&list[i])) continue;
         kernel_case c = rounded(&list[i], i % 3 * 8);
         c.desc.attrs.quant = GRAFT_QUANT_INT8;
         if (products(&c.desc) > MOST_PRODUCTS) continue;
-        run += compare_variants(&c, dtypes[i % 2], i);
+        run += compare_variants(&cuda, &ref, &c, dtypes[i % 2], i);
     }
-    printf("  %d cases and variants run, %d by cuDNN's plans\n", run, named);
-    CHECK(run > LEAST_RUN / 2 && named > run / 2);
+    printf("  %d cases and variants run, %d by cuDNN's plans\n", run, by_library);
+    CHECK(run > LEAST_RUN / 2 && by_library > run / 2);
     free(list);
 }
 
@@ -139,7 +96,7 @@ static void against_ref(void)
                     continue;
                 }
                 CHECK(cuda.api->supports(cuda.device, &d));
-                run[q] += compare_variants(&c, dtypes[t], i);
+                run[q] += compare_variants(&cuda, &ref, &c, dtypes[t], i);
             }
         }
     printf("  %d cases and variants of 8 bits run, %d of 4, %d too large to emulate\n", run[1],
@@ -167,7 +124,7 @@ static void extreme_values(void)
         for (int64_t k = 0; k < wn; k++) val[1][k] = run % 4 == 0 ? 127.0f : val[1][k] * 1e10f;
         c.source = GRAFT_F32;
         case_run(&ref, &c, GRAFT_F32, -1, val, &want);
-        compare(&c, GRAFT_F32, -1, val, &want);
+        compare(&cuda, &c, GRAFT_F32, -1, val, &want);
         free(want.out);
         values_free(val);
         run++;

@@ -1,23 +1,7 @@
 /* Quantized networks on the CUDA library with the fake driver: whole UNets against ref, recorded
  * runs, weights that are swapped, files that are quantized already, and what all that weighs. */
 #include "engine/api/quantize.h"
-#include "tests/cuda/backend.h"
-#include "tests/engine/fixture.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { NETWORKS = 1 }; /* the emulator is ten times slower under it */
-#else
-enum { NETWORKS = 3 };
-#endif
-
-static fake_cuda_state *fake;
-
-static graft_engine *engine_in(const char *backend, const char *precision)
-{
-    graft_engine *g = make_engine(backend);
-    snprintf(g->default_precision, sizeof g->default_precision, "%s", precision);
-    return g;
-}
+#include "tests/cuda/networks.h"
 
 /* All layers that may be quantized are. */
 static graft_model *quantized(const graft_model *m, int32_t bits)
@@ -83,39 +67,12 @@ static void networks_match_ref(void)
     }
 }
 
-static void one_run(graft_binding *b, graft_engine *g, float out[OUT])
-{
-    graft_err e = GRAFT_ERR_INIT;
-    float x[OUT], t = 500, *context = calloc(TOKENS * 48, sizeof *context);
-    for (int i = 0; i < OUT; i++) x[i] = fixed_value((uint64_t)i);
-    for (int i = 0; i < TOKENS * 48; i++) context[i] = fixed_value((uint64_t)(OUT + i));
-    CHECK_OK(graft_exe_run(b, g->arenas, (const void *[]){x, &t, context, NULL}, (void *[]){out},
-                           NULL, NULL, &e),
-             &e);
-    free(context);
-}
-
-/* The first run is ordinary, the second recorded; all give the same bits. */
 static void recorded(int32_t bits)
 {
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = open_model(g, SD1, bits);
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    float first[OUT], again[OUT];
-    uint64_t captures = fake->captures, replays = fake->replays;
-    CHECK_INT(m->arch.context_dim, 48);
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    one_run(b, g, first);
-    uint64_t launches = fake->launches;
-    for (int i = 0; i < 3; i++) {
-        one_run(b, g, again);
-        CHECK(same_bits(first, again));
-    }
-    CHECK_INT(fake->captures, captures + 1);
-    CHECK_INT(fake->replays, replays + 3);
-    CHECK_INT(fake->launches, launches);
-    graft_binding_release(b);
+    float first[OUT];
+    graft_binding_release(record_and_repeat(g, m, first));
     graft_model_release(m);
     graft_engine_destroy(g);
     CHECK_INT(fake->misuse, 0);
@@ -131,28 +88,12 @@ static void runs_are_recorded(void)
 static void swapped(int32_t bits)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_model(g, SD1, bits), *other = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    float before[OUT], after[OUT], back[OUT], want[OUT];
+    graft_model *m = open_model(g, SD1, bits);
+    float want[OUT];
     const char *path = temp_path("cuda-quant-swap.safetensors");
-    graft_safetensors *f = open_file(SD1);
-    made_file *changed = copy_file(f, "");
-    for (size_t i = 0; i < changed->n; i++) {
-        graft_st_tensor *t = &changed->tensor[i];
-        for (int64_t k = 0; k < shape_count(t->shape, t->rank); k++)
-            ((float *)(uintptr_t)t->data)[k] *= 1.0f + 0.2f * random_value();
-    }
-    write_file(changed, path, graft_safetensors_metadata(f, "config"));
-    graft_safetensors_close(f);
-    run_model(m, before);
-    CHECK_OK(graft_model_swap(m, path, true, NULL, &other, &e), &e);
-    run_model(other, after);
-    run_model(m, back);
-    CHECK(same_bits(before, back));
-    CHECK(!same_bits(before, after));
+    write_changed(path);
     run_file("cuda", "bf16", path, bits, want);
-    CHECK(same_bits(after, want));
-    graft_model_release(other);
+    swap_and_back(m, path, want);
     graft_model_release(m);
     graft_engine_destroy(g);
     unlink(path);
@@ -204,16 +145,10 @@ static void quantized_files(void)
 
 int main(void)
 {
-    use_fake_driver();
-    fake = fake_driver_state();
-    CHECK(fake != NULL);
-    if (!fake) return test_end();
+    if (!open_fake()) return test_end();
     RUN(networks_match_ref);
     RUN(runs_are_recorded);
     RUN(weights_are_swapped);
     RUN(quantized_files);
-    CHECK_INT(fake->live_blocks, 0);
-    CHECK_INT(fake->live_objects, 0);
-    CHECK_INT(fake->misuse, 0);
-    return test_end();
+    return close_fake();
 }
