@@ -254,9 +254,8 @@ static plan_set *find_set(graft_cuda_dnn *dnn, const graft_op_desc *op, graft_er
     set->key = key;
     graft_dnn_builder *b = &set->graph;
     b->f = &dnn->f;
-    graft_dnn_desc graph = op->op == GRAFT_OP_ATTENTION          ? graft_dnn_attention_graph(b, op)
-                           : op->attrs.quant == GRAFT_QUANT_INT8 ? graft_dnn_int8_graph(b, op)
-                                                                 : graft_dnn_conv_graph(b, op);
+    graft_dnn_desc graph = op->op == GRAFT_OP_ATTENTION ? graft_dnn_attention_graph(b, op)
+                                                        : graft_dnn_conv_graph(b, op);
     if (graph) make_plans(dnn, set, graph);
     if (b->status) graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN: %s", b->failed);
     if (!set->count) graft_dnn_finish(b);

@@ -155,34 +155,9 @@ static graft_dnn_desc addition(graft_dnn_builder *b, graft_dnn_desc x, graft_dnn
     return pointwise(b, CUDNN_POINTWISE_ADD, x, other, y);
 }
 
-/* The residual before the bias: its precompiled kernels know this order only. */
-graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op)
-{
-    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *r = &op->in[GRAFT_CONV_RESIDUAL];
-    graft_dtype t = op->out.dtype;
-    bool residual = graft_cuda_present(r), bias = graft_cuda_present(&op->in[GRAFT_CONV_BIAS]);
-    int64_t taps = w->dim[2] * w->dim[3], channels = w->dim[0];
-    int64_t w_stride[4] = {taps * w->dim[1], 1, w->dim[3] * w->dim[1], w->dim[1]};
-    int64_t b_dim[4] = {1, channels, 1, 1}, b_stride[4] = {channels, 1, channels, channels};
-    int64_t n = 0;
-    graft_dnn_desc ops[3];
-    graft_dnn_desc x = picture(b, &op->in[GRAFT_CONV_X], t, 1);
-    graft_dnn_desc weights = tensor(b, t, w->dim, w_stride, 2);
-    graft_dnn_desc out = picture(b, &op->out, t, 3), at = out;
-    if (residual || bias) at = picture(b, &op->out, GRAFT_F32, VIRTUAL);
-    ops[n++] = convolution(b, &op->attrs, x, weights, at);
-    if (residual) {
-        graft_dnn_desc to = bias ? picture(b, &op->out, GRAFT_F32, VIRTUAL) : out;
-        ops[n++] = addition(b, at, picture(b, r, t, 4), to);
-        at = to;
-    }
-    if (bias) ops[n++] = addition(b, at, tensor(b, t, b_dim, b_stride, 5), out);
-    return graph_of(b, n, ops);
-}
-
 /* A scale for each pixel, although a picture has one: the kernels with Hopper's instructions take
  * a tensor (N, 1, H, W) and none of (N, 1, 1, 1). */
-graft_dnn_desc graft_dnn_int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
+static graft_dnn_desc int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     const graft_tensor_desc *r = &op->in[GRAFT_CONV_RESIDUAL];
@@ -211,6 +186,32 @@ graft_dnn_desc graft_dnn_int8_graph(graft_dnn_builder *b, const graft_op_desc *o
         at = to;
     }
     if (residual) ops[n++] = addition(b, at, picture(b, r, y->dtype, 4), out);
+    return graph_of(b, n, ops);
+}
+
+/* The residual before the bias: its precompiled kernels know this order only. */
+graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op)
+{
+    if (op->attrs.quant == GRAFT_QUANT_INT8) return int8_graph(b, op);
+    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *r = &op->in[GRAFT_CONV_RESIDUAL];
+    graft_dtype t = op->out.dtype;
+    bool residual = graft_cuda_present(r), bias = graft_cuda_present(&op->in[GRAFT_CONV_BIAS]);
+    int64_t taps = w->dim[2] * w->dim[3], channels = w->dim[0];
+    int64_t w_stride[4] = {taps * w->dim[1], 1, w->dim[3] * w->dim[1], w->dim[1]};
+    int64_t b_dim[4] = {1, channels, 1, 1}, b_stride[4] = {channels, 1, channels, channels};
+    int64_t n = 0;
+    graft_dnn_desc ops[3];
+    graft_dnn_desc x = picture(b, &op->in[GRAFT_CONV_X], t, 1);
+    graft_dnn_desc weights = tensor(b, t, w->dim, w_stride, 2);
+    graft_dnn_desc out = picture(b, &op->out, t, 3), at = out;
+    if (residual || bias) at = picture(b, &op->out, GRAFT_F32, VIRTUAL);
+    ops[n++] = convolution(b, &op->attrs, x, weights, at);
+    if (residual) {
+        graft_dnn_desc to = bias ? picture(b, &op->out, GRAFT_F32, VIRTUAL) : out;
+        ops[n++] = addition(b, at, picture(b, r, t, 4), to);
+        at = to;
+    }
+    if (bias) ops[n++] = addition(b, at, tensor(b, t, b_dim, b_stride, 5), out);
     return graph_of(b, n, ops);
 }
 

@@ -48,6 +48,5 @@ void graft_dnn_finish(graft_dnn_builder *b);
 
 /* The operation graphs; NULL on failure. Tensor i of run()'s data has the number i + 1. */
 graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op);
-graft_dnn_desc graft_dnn_int8_graph(graft_dnn_builder *b, const graft_op_desc *op);
 graft_dnn_desc graft_dnn_attention_graph(graft_dnn_builder *b, const graft_op_desc *op);
 #endif
