@@ -33,6 +33,7 @@ struct graft_cuda_dnn {
 };
 
 #define WORKSPACE_MOST ((int64_t)256 << 20)
+#define INT8_LEAST     16 /* pixels of a result: below, compiling a plan costs more than it gains */
 #define SDPA_SINCE     91301 /* with one descriptor for the whole of attention */
 #define SDPA_NOT       91400 /* has a known fault in it */
 
@@ -296,9 +297,10 @@ graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, i
 graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
 {
-    const int64_t *w = op->in[GRAFT_CONV_W].dim;
+    const int64_t *w = op->in[GRAFT_CONV_W].dim, *y = op->out.dim;
     *count = 0;
     if (w[0] % 16 || w[1] % 16) return GRAFT_E_UNSUPPORTED;
+    if (y[0] * y[1] * y[2] < INT8_LEAST) return GRAFT_E_UNSUPPORTED;
     for (int i = 0; i < 3; i++)
         if (op->out.stride[i] % 8 || op->in[GRAFT_CONV_RESIDUAL].stride[i] % 8)
             return GRAFT_E_UNSUPPORTED;

@@ -74,7 +74,7 @@ static void library_plans(void)
         run += compare_variants(&cuda, &ref, &c, dtypes[i % 2], i);
     }
     printf("  %d cases and variants run, %d by cuDNN's plans\n", run, by_library);
-    CHECK(run > LEAST_RUN / 2 && by_library > run / 2);
+    CHECK(run > LEAST_RUN / 2 && by_library > run / 3);
     free(list);
 }
 
