@@ -198,6 +198,7 @@ static void transformer(int rows, int c, int text)
 static void int8_plans(void)
 {
     int8 = true;
+    asked = 0;
     convolutions();
     transformer(2 * 4096, 640, 2048); /* SDXL */
     transformer(2 * 1024, 1280, 2048);
