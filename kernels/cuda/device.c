@@ -167,7 +167,8 @@ static graft_status describe(graft_device *d, graft_err *e)
                                   .memory_total = total,
                                   .alignment = GRAFT_CUDA_ALIGN,
                                   .fast_bf16 = 1,
-                                  .fast_f16 = 1};
+                                  .fast_f16 = 1,
+                                  .fast_int8 = 1};
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, major, minor);
     snprintf(d->info.identity, sizeof d->info.identity,
              "cuda %.48s %d.%d processors %d driver %d lt %zu dnn %zu", name, major, minor,
