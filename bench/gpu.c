@@ -4,9 +4,9 @@
  *                   KIND MODEL.safetensors
  *
  * KIND: sd15 or sdxl (the UNet at 512x512 or 1024x1024 with guidance, as one batch of two; then the
- * swap to a second set of weights), vae (the decoder at 1024x1024), or device, without a model,
- * which only says what would be measured. A step's time includes the copies of its inputs and
- * outputs. Ceilings are measured in the same run.
+ * swap to a second set of weights, and the UNet with 8-bit layers), vae (the decoder at 1024x1024),
+ * or device, without a model, which only says what would be measured. A step's time includes the
+ * copies of its inputs and outputs. Ceilings are measured in the same run.
  *
  * With --cache a UNet is only made ready, tuning included, with what the folder keeps from earlier
  * processes: once with an empty folder and once more is what a first and a second start take. */
@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "bench/record.h"
-#include "engine/api/objects.h"
+#include "engine/api/quantize.h"
 #include "engine/exec/trial.h"
 #include "engine/graph/cost.h"
 
@@ -122,8 +122,8 @@ static void variant_name(const bench *b, const graft_op_desc *d, int32_t variant
     b->device->api->release(k);
 }
 
-/* Every distinct operator of the network, its variants timed one by one. */
-static void time_operators(const bench *b, const graft_exe *x)
+/* Every distinct operator of the network, or quantized one, its variants timed one by one. */
+static void time_operators(const bench *b, const graft_exe *x, bool quantized_only)
 {
     graft_op_desc *seen = calloc(x->graph->n_nodes, sizeof *seen);
     int *times = calloc(x->graph->n_nodes, sizeof *times);
@@ -134,6 +134,7 @@ static void time_operators(const bench *b, const graft_exe *x)
         size_t k = 0;
         memset(&d, 0, sizeof d);
         graft_graph_desc(x->graph, i, &d);
+        if (quantized_only && !d.attrs.quant) continue;
         while (k < n && memcmp(&seen[k], &d, sizeof d) != 0) k++;
         if (k == n) seen[n++] = d;
         times[k]++;
@@ -209,6 +210,47 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
     graft_model_release(other);
 }
 
+/* All layers above QuantizeModel's default density, whatever the error: time is the question. */
+static graft_model *quantized(const graft_model *m, int64_t side)
+{
+    const graft_quant_limits limits = {true, true, 1, 1, 300};
+    graft_unet_shape shape = {2, side, side, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
+    graft_quant_plan *p = NULL;
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    must(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    size_t layers = graft_quant_plan_select(p, &limits);
+    printf("in 8 bits: %zu of %zu layers\n", layers, p->n);
+    must(graft_model_with_plan(m, p, &out, &e), &e);
+    graft_quant_plan_destroy(p);
+    return out;
+}
+
+/* The same step with 8-bit layers; its error is that of one call with made-up inputs. */
+static void bench_int8(const bench *b, const graft_model *m, int64_t side, const network *plain)
+{
+    char name[64];
+    graft_model *q = quantized(m, side);
+    network s;
+    double error = 0, size = 1e-30, t = record_now();
+    open_network(&s, bind(q, side));
+    printf("  made ready in %.2f s\n", record_now() - t);
+    snprintf(name, sizeof name, "%s_int8_step_ms", b->kind);
+    note(b, name, time_network(b, &s), "ms");
+    run_once(b, plain);
+    int64_t n = s.binding->exe->output[0].bytes / 4;
+    for (int64_t i = 0; i < n; i++) {
+        double want = ((const float *)plain->out[0])[i], got = ((const float *)s.out[0])[i];
+        error += (got - want) * (got - want);
+        size += want * want;
+    }
+    snprintf(name, sizeof name, "%s_int8_nmse", b->kind);
+    note(b, name, error / size, "of bf16, one call");
+    if (b->operators) time_operators(b, s.binding->exe, true);
+    close_network(&s);
+    graft_model_release(q);
+}
+
 static void bench_unet(const bench *b)
 {
     char name[64];
@@ -222,8 +264,9 @@ static void bench_unet(const bench *b)
     double step = time_network(b, &s);
     snprintf(name, sizeof name, "%s_step_ms", b->kind);
     note(b, name, step, "ms");
-    if (b->operators) time_operators(b, s.binding->exe);
+    if (b->operators) time_operators(b, s.binding->exe, false);
     time_swaps(b, m, side, step);
+    bench_int8(b, m, side, &s);
     close_network(&s);
     graft_model_release(m);
 }
@@ -265,7 +308,7 @@ static void bench_vae(const bench *b)
     open_network(&s, binding);
     printf("VAE decoder, 1024 x 1024, bf16\n");
     note(b, "vae_1024_ms", time_network(b, &s), "ms");
-    if (b->operators) time_operators(b, s.binding->exe);
+    if (b->operators) time_operators(b, s.binding->exe, false);
     close_network(&s);
     graft_vae_release(v);
 }
@@ -300,6 +343,11 @@ static void ceilings(const bench *b)
     if (t > 0)
         note(b, "gpu_gemm_bf16_tflops", 2.0 * (double)n * (double)n * (double)n / t * 1e-12,
              "TFLOP/s, 8192 x 8192 x 8192");
+    d.attrs.quant = GRAFT_QUANT_INT8;
+    t = best_of(b, &d);
+    if (t > 0)
+        note(b, "gpu_gemm_int8_tops", 2.0 * (double)n * (double)n * (double)n / t * 1e-12,
+             "TOP/s, the same with x quantized in it");
 }
 
 static void log_line(void *ctx, int32_t level, const char *text)

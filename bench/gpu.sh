@@ -7,7 +7,8 @@
 # everything that is printed to OUT/gpu.log. Nothing on the card is changed.
 #
 #   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540)
-#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo sd15 sdxl start vae torch
+#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo int8 sd15 sdxl start vae
+#                      torch
 set -u
 [ $# -ge 1 ] || { echo "usage: bench/gpu.sh BUILD [OUT]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 2
@@ -27,7 +28,10 @@ versions() {
     "$build/tests/test_cuda_library" || true
 }
 
-ops() { "$build/tests/test_kernels_ops" graft_kernels_cuda; }
+ops() {
+    "$build/tests/test_kernels_ops" graft_kernels_cuda &&
+        "$build/tests/test_kernels_quant" graft_kernels_cuda
+}
 
 sanitizer() {
     command -v compute-sanitizer > /dev/null || { echo "skipped: no compute-sanitizer"; return 0; }
@@ -45,6 +49,12 @@ demo() {
     done
     GRAFT_BACKEND=cuda GRAFT_PRECISION=bf16 "$build/bin/graft" run "$here/workflows/txt2img.json" \
         --models "$here/models" --output "$out/demo-cuda-bf16" --quiet
+}
+
+# How far 8-bit layers move the demo model's pictures: PSNR, SSIM and the latents step by step.
+int8() {
+    GRAFT_BACKEND=cuda "$build/bin/graft" compare "$here/workflows/txt2img.json" \
+        "$here/workflows/quantize.json" --models "$here/models" --output "$out/int8" --seeds 2
 }
 
 # model KIND SEED PARTS FILE: random weights with the shapes of a real checkpoint.
@@ -130,7 +140,8 @@ part() {
     fi
 }
 
-for p in versions:30 ops:240 sanitizer:90 demo:60 sd15:120 sdxl:240 start:100 vae:90 torch:200; do
+for p in versions:30 ops:240 sanitizer:90 demo:60 int8:120 sd15:180 sdxl:300 start:100 vae:90 \
+    torch:200; do
     part "${p%:*}" "${p#*:}" env "GRAFT_GPU_PART=${p%:*}" sh "$0" "$build" "$out"
 done
 say "== figures"

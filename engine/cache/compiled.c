@@ -166,22 +166,7 @@ static graft_status check_budget(const graft_compile_job *job, const graft_exe *
                       megabytes(total_bytes(x)));
 }
 
-/* What tuning may add to a run's memory. Weights: a hundredth of it, for layouts that are padded
- * differently. Activations: nothing, but for "full" a sixteenth or LEAST_FOR_FULL, which Winograd's
- * transformed tiles want, as far as the budget goes. */
-#define MORE_WEIGHTS   128
-#define MORE_ARENA     16
-#define LEAST_FOR_FULL ((int64_t)128 << 20)
-
-static void limit_growth(const graft_compile_job *job, const graft_exe *x, graft_exe_choices *c)
-{
-    int64_t total = total_bytes(x);
-    c->more_weights = total / MORE_WEIGHTS;
-    if (job->tuning != GRAFT_TUNING_FULL) return;
-    c->more_arena = total / MORE_ARENA > LEAST_FOR_FULL ? total / MORE_ARENA : LEAST_FOR_FULL;
-    int64_t rest = job->max_bytes - total - c->more_weights;
-    if (job->max_bytes && c->more_arena > rest) c->more_arena = rest > 0 ? rest : 0;
-}
+#define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */
 
 /* A graph that is over its budget anyway is not worth a trial. */
 static graft_status tune(graft_compiled *c, const graft_compile_job *job, graft_exe *x,
@@ -190,11 +175,9 @@ static graft_status tune(graft_compiled *c, const graft_compile_job *job, graft_
     if (job->tuning == GRAFT_TUNING_OFF || check_budget(job, x, NULL)) return GRAFT_OK;
     int32_t *variant = graft_malloc_array(x->graph->n_nodes, sizeof *variant);
     if (!variant) return graft_fail_nomem(e, "kernel variants");
-    graft_exe_choices choices = {variant, x->graph->n_nodes, 0, 0};
-    limit_growth(job, x, &choices);
+    graft_exe_choices choices = {variant, x->graph->n_nodes, total_bytes(x) / MORE_WEIGHTS};
     graft_tuner_request rq = {x, job->tuning, job->use_disk, total_bytes(x) - job->resident_bytes};
     if (rq.max_bytes < x->arena_bytes) rq.max_bytes = x->arena_bytes;
-    rq.max_bytes += choices.more_arena;
     graft_task_phase(task, "tune");
     graft_status st = graft_tuner_choose(c->tuner, &rq, task, variant, e);
     if (!st) st = graft_exe_apply(x, &choices, task, e);
@@ -230,7 +213,7 @@ static graft_exe *revive(graft_compiled *c, const graft_compile_job *job, graft_
     graft_exe *x = NULL;
     int32_t *variant = NULL;
     if (!load(c, job, key, task, &g, &variant)) return NULL;
-    graft_exe_choices choices = {variant, g->n_nodes, 0, 0};
+    graft_exe_choices choices = {variant, g->n_nodes, 0};
     if (graft_exe_create(g, job->backend, &choices, task, &x, NULL)) {
         graft_graph_destroy(g);
         x = NULL;

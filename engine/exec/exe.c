@@ -322,7 +322,7 @@ static void try_variant(const graft_exe *x, graft_exe *y, size_t i, graft_exe_ch
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
         growth += (int64_t)info.packed_bytes[k] - (int64_t)x->info[i].packed_bytes[k];
     int64_t live = x->live[i] + (int64_t)info.workspace_bytes - (int64_t)x->info[i].workspace_bytes;
-    if (growth > limits->more_weights || live > x->arena_bytes + limits->more_arena) {
+    if (growth > limits->more_weights || live > x->arena_bytes) {
         x->backend->api->release(kernel);
         return;
     }
@@ -374,7 +374,7 @@ graft_status graft_exe_apply(graft_exe *x, const graft_exe_choices *choices, con
     }
     GRAFT_TRY(collect_uses(&b));
     GRAFT_TRY(plan_memory(&b));
-    if (y->arena_bytes <= x->arena_bytes + limits.more_arena) swap_tables(x, y);
+    if (y->arena_bytes <= x->arena_bytes) swap_tables(x, y);
 out:
     /* y has what x let go of, or what it did not take. */
     for (size_t i = 0; y->step && i < n; i++)

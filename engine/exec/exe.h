@@ -62,7 +62,7 @@ typedef struct graft_exe {
 typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
     int32_t *variant;
     size_t n;
-    int64_t more_weights, more_arena; /* bytes that graft_exe_apply may add */
+    int64_t more_weights; /* bytes that graft_exe_apply may add; to the arena it adds none */
 } graft_exe_choices;
 
 /* Prepares kernels and plans memory. Takes over `graph` on success. choices: NULL, or the variants

@@ -164,11 +164,12 @@ out:
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
     variant_kind kind[3];
-    int n = 0, f32 = k->op.out.dtype == GRAFT_F32;
+    int n = 0, f32 = k->op.out.dtype == GRAFT_F32, first = graft_cpu_prefers_winograd(&k->op);
+    if (first) kind[n++] = VARIANT_WINOGRAD;
     kind[n++] = f32 ? VARIANT_EPILOGUE : VARIANT_FUSED;
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]))
         kind[n++] = f32 ? VARIANT_FUSED : VARIANT_EPILOGUE;
-    if (graft_cpu_has_winograd(k->d, &k->op)) kind[n++] = VARIANT_WINOGRAD;
+    if (!first && graft_cpu_has_winograd(&k->op)) kind[n++] = VARIANT_WINOGRAD;
     k->info.variant_count = n;
     k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
     return kind[k->info.variant_index];
@@ -266,6 +267,7 @@ const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *ou
 {
     const conv_state *s = k->state;
     *output_dim = 0;
+    if (k->type == &graft_cpu_op_conv2d_winograd) return graft_cpu_winograd_layout(k);
     return &s->primitive.md[1];
 }
 

@@ -4,8 +4,12 @@
 #include "kernels/cpu/primitive.h"
 
 extern const graft_cpu_op graft_cpu_op_conv2d_winograd;
-/* Whether oneDNN has Winograd for this sound convolution. */
-int graft_cpu_has_winograd(graft_device *d, const graft_op_desc *op);
+/* The layout of its packed weights. */
+const dnnl_memory_desc_t *graft_cpu_winograd_layout(const graft_kernel *k);
+/* Whether Winograd can do this sound convolution. */
+int graft_cpu_has_winograd(const graft_op_desc *op);
+/* Whether it can, and is the faster way as far as shapes tell. */
+int graft_cpu_prefers_winograd(const graft_op_desc *op);
 
 /* The input's size as the convolution sees it: doubled with upsample 2. */
 static inline void graft_cpu_conv2d_input_size(const graft_op_desc *op, int64_t *height,

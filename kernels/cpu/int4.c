@@ -91,7 +91,7 @@ static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_e
 
 static void part_finish(graft_device *d, part *p)
 {
-    if (p->kernel.type) p->kernel.type->finish(&p->kernel);
+    if (p->kernel.type && p->kernel.type->finish) p->kernel.type->finish(&p->kernel);
     graft_cpu_free(d, p->kernel.state);
     graft_cpu_place4_destroy(d, p->place);
 }

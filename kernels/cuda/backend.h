@@ -59,7 +59,7 @@ struct graft_device {
 typedef struct graft_cuda_layout {
     uint32_t rows, channels, taps, ldw;
     graft_dtype to;
-    bool pairs, int4, weight;
+    bool pairs, int4, weight; /* int4: packed as GRAFT_Q4, and `to` is what it is unpacked to */
 } graft_cuda_layout;
 
 typedef struct graft_cuda_op graft_cuda_op;
@@ -74,6 +74,9 @@ struct graft_kernel {
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     uint64_t part; /* where in the workspace the second half begins */
+    struct {       /* likewise, of quantized kernels */
+        uint64_t level, scale, most, wide, weight;
+    } at;
 };
 
 struct graft_cuda_op {
@@ -89,7 +92,8 @@ extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cud
     graft_cuda_op_layer_norm, graft_cuda_op_attention, graft_cuda_op_act, graft_cuda_op_add,
     graft_cuda_op_mul, graft_cuda_op_scale, graft_cuda_op_concat, graft_cuda_op_copy,
     graft_cuda_op_upsample, graft_cuda_op_embedding, graft_cuda_op_timestep, graft_cuda_op_geglu,
-    graft_cuda_op_gather_row;
+    graft_cuda_op_gather_row, graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8,
+    graft_cuda_op_int4;
 
 /* ------------------------------------------------------------------ device.c */
 

@@ -10,8 +10,6 @@
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
     const graft_tensor_desc *bias = &op->in[GRAFT_CONV_BIAS];
-    if (op->attrs.quant == GRAFT_QUANT_INT8)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "int8 on CUDA devices");
     if (op->in[GRAFT_CONV_X].constant || op->in[GRAFT_CONV_RESIDUAL].constant ||
         op->in[GRAFT_CONV_CHANNEL_ADD].constant || (graft_cuda_present(bias) && !bias->constant))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,

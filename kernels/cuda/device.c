@@ -185,7 +185,8 @@ static graft_status describe(graft_device *d, graft_err *e)
                                   .memory_total = total,
                                   .alignment = GRAFT_CUDA_ALIGN,
                                   .fast_bf16 = 1,
-                                  .fast_f16 = 1};
+                                  .fast_f16 = 1,
+                                  .fast_int8 = 1};
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,

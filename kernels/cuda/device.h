@@ -59,6 +59,47 @@ GRAFT_DEVICE void graft_mma_f16(float *d, const uint32_t *a, const uint32_t *b)
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+
+/* The same for 16 x 32 by 32 x 8 of int8, exact int32 sums. a: (g, 4t), (g + 8, 4t), (g, 4t + 16),
+ * (g + 8, 4t + 16) and the three to their right; b: (4t, g), (4t + 16, g) and the three below. */
+GRAFT_DEVICE void graft_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* Four 8 x 16 byte matrices from shared memory: lane l gives the address of row l % 8 of matrix
+ * l / 8, and gets bytes 4 (l % 4) ... of row l / 4 of each. */
+GRAFT_DEVICE void graft_load_matrices(uint32_t *to, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* 16 bytes on their way to shared memory; zeros where `there` is 0. */
+GRAFT_DEVICE void graft_async16(void *shared, const void *src, int there)
+{
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(src), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* What this thread sent since the last call is one group. */
+GRAFT_DEVICE void graft_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* All this thread's groups but the last have arrived. */
+GRAFT_DEVICE void graft_async_wait_1(void)
+{
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+}
 #else
 #include GRAFT_CUDA_EMULATOR
 #endif

@@ -21,6 +21,7 @@ struct graft_cuda_dnn {
     bool told; /* that plans on disk were no good */
 };
 
+#define INT8_LEAST 16    /* pixels of a result: below, compiling a plan costs more than it gains */
 #define SDPA_SINCE 91301 /* with one descriptor for the whole of attention */
 #define SDPA_NOT   91400 /* has a known fault in it */
 
@@ -133,7 +134,7 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
     memset(key, 0, sizeof *key);
     memcpy(key, op, sizeof *key);
     key->attrs.act = 0;
-    key->attrs.quant = 0;
+    if (op->attrs.quant != GRAFT_QUANT_INT8) key->attrs.quant = 0;
     if (op->op == GRAFT_OP_CONV2D) memset(&key->in[GRAFT_CONV_CHANNEL_ADD], 0, sizeof key->in[0]);
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);
@@ -237,6 +238,19 @@ graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, i
     return choose(dnn, op, index, out, count, e);
 }
 
+graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
+                                 graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
+{
+    const int64_t *w = op->in[GRAFT_CONV_W].dim, *y = op->out.dim;
+    *count = 0;
+    if (w[0] % 16 || w[1] % 16) return GRAFT_E_UNSUPPORTED;
+    if (y[0] * y[1] * y[2] < INT8_LEAST) return GRAFT_E_UNSUPPORTED;
+    for (int i = 0; i < 3; i++)
+        if (op->out.stride[i] % 8 || op->in[GRAFT_CONV_RESIDUAL].stride[i] % 8)
+            return GRAFT_E_UNSUPPORTED;
+    return choose(dnn, op, index, out, count, e);
+}
+
 graft_status graft_cuda_dnn_attention(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                       graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
 {
@@ -273,8 +287,8 @@ graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const v
 {
     const graft_dnn_table *f = &p->dnn->f;
     graft_dnn_builder b = {.f = f};
-    const void *pointer[6];
-    int64_t id[6], count = 0;
+    const void *pointer[8];
+    int64_t id[8], count = 0;
     if (d->lost[0]) return GRAFT_E_DEVICE;
     for (int i = 0; i < n; i++) {
         if (!data[i]) continue;

@@ -22,6 +22,10 @@ size_t graft_cuda_dnn_version(const graft_cuda_dnn *dnn);
  * Unsupported when there is none. A convolution's channel_add, act and upsample are left out. */
 graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
+/* The same of int8 levels: x and w are dense levels, out the sums times w's and x's scales, then
+ * the bias and the residual. LINEAR is a convolution of 1 x 1 over a picture one pixel wide. */
+graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
+                                 graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
 graft_status graft_cuda_dnn_attention(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                       graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
 uint64_t graft_cuda_dnn_workspace(const graft_cuda_dnn_plan *p);
@@ -29,8 +33,9 @@ uint64_t graft_cuda_dnn_workspace(const graft_cuda_dnn_plan *p);
 void graft_cuda_dnn_name(const graft_cuda_dnn_plan *p, char *out, size_t n);
 /* Whether the plan was compiled when it was made. */
 bool graft_cuda_dnn_compiled(const graft_cuda_dnn_plan *p);
-/* data: x, w, out, residual, bias of a convolution; q, k, v, out of an attention. The lock of the
- * device is held. */
+/* data: x, w, out, residual, bias of a convolution, and of levels float32 scales, one a channel of
+ * the result and one a pixel of it; q, k, v, out of an attention. The lock of the device is held.
+ */
 graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const void *const *data,
                                 int n, void *workspace);
 #endif

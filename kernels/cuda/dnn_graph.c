@@ -55,6 +55,8 @@ static cudnnDataType_t data_type(graft_dtype t)
 {
     return t == GRAFT_F16    ? CUDNN_DATA_HALF
            : t == GRAFT_BF16 ? CUDNN_DATA_BFLOAT16
+           : t == GRAFT_I8   ? CUDNN_DATA_INT8
+           : t == GRAFT_I32  ? CUDNN_DATA_INT32
                              : CUDNN_DATA_FLOAT;
 }
 
@@ -104,7 +106,7 @@ static graft_dnn_desc graph_of(graft_dnn_builder *b, int64_t n, const graft_dnn_
 static graft_dnn_desc convolution(graft_dnn_builder *b, const graft_attrs *a, graft_dnn_desc x,
                                   graft_dnn_desc w, graft_dnn_desc y)
 {
-    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnDataType_t compute = a->quant == GRAFT_QUANT_INT8 ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     int64_t two = 2, dilation[2] = {1, 1}, stride[2] = {a->stride_h, a->stride_w};
     int64_t before[2] = {a->pad_top, a->pad_left}, after[2] = {a->pad_bottom, a->pad_right};
@@ -130,27 +132,67 @@ static graft_dnn_desc convolution(graft_dnn_builder *b, const graft_attrs *a, gr
     return o;
 }
 
-static graft_dnn_desc addition(graft_dnn_builder *b, graft_dnn_desc x, graft_dnn_desc other,
-                               graft_dnn_desc y)
+static graft_dnn_desc pointwise(graft_dnn_builder *b, cudnnPointwiseMode_t mode, graft_dnn_desc x,
+                                graft_dnn_desc other, graft_dnn_desc y)
 {
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     graft_dnn_desc p = graft_dnn_make(b, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
     graft_dnn_set(b, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
     graft_dnn_set(b, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    graft_dnn_finalize(b, p, "an addition");
+    graft_dnn_finalize(b, p, "an operation on values");
     graft_dnn_desc o = graft_dnn_make(b, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, other);
     graft_dnn_set_one(b, o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    graft_dnn_finalize(b, o, "an addition's operation");
+    graft_dnn_finalize(b, o, "an operation on values");
     return o;
+}
+
+static graft_dnn_desc addition(graft_dnn_builder *b, graft_dnn_desc x, graft_dnn_desc other,
+                               graft_dnn_desc y)
+{
+    return pointwise(b, CUDNN_POINTWISE_ADD, x, other, y);
+}
+
+/* A scale for each pixel, although a picture has one: the kernels with Hopper's instructions take
+ * a tensor (N, 1, H, W) and none of (N, 1, 1, 1). */
+static graft_dnn_desc int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
+{
+    const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
+    const graft_tensor_desc *r = &op->in[GRAFT_CONV_RESIDUAL];
+    bool residual = graft_cuda_present(r), bias = graft_cuda_present(&op->in[GRAFT_CONV_BIAS]);
+    int64_t taps = w->dim[2] * w->dim[3], channels = w->dim[0], n = 0;
+    int64_t w_stride[4] = {taps * w->dim[1], 1, w->dim[3] * w->dim[1], w->dim[1]};
+    int64_t c_dim[4] = {1, channels, 1, 1}, c_stride[4] = {channels, 1, channels, channels};
+    int64_t p_dim[4] = {y->dim[0], 1, y->dim[1], y->dim[2]};
+    int64_t p_stride[4] = {y->dim[1] * y->dim[2], 1, y->dim[2], 1};
+    graft_dnn_desc ops[5], to;
+    graft_dnn_desc x = picture(b, &op->in[GRAFT_CONV_X], GRAFT_I8, 1);
+    graft_dnn_desc weights = tensor(b, GRAFT_I8, w->dim, w_stride, 2);
+    graft_dnn_desc out = picture(b, y, y->dtype, 3), at = picture(b, y, GRAFT_I32, VIRTUAL);
+    ops[n++] = convolution(b, &op->attrs, x, weights, at);
+    to = picture(b, y, GRAFT_F32, VIRTUAL);
+    graft_dnn_desc scale = tensor(b, GRAFT_F32, c_dim, c_stride, 6);
+    ops[n++] = pointwise(b, CUDNN_POINTWISE_MUL, at, scale, to);
+    at = to;
+    to = bias || residual ? picture(b, y, GRAFT_F32, VIRTUAL) : out;
+    graft_dnn_desc pixels = tensor(b, GRAFT_F32, p_dim, p_stride, 7);
+    ops[n++] = pointwise(b, CUDNN_POINTWISE_MUL, at, pixels, to);
+    at = to;
+    if (bias) {
+        to = residual ? picture(b, y, GRAFT_F32, VIRTUAL) : out;
+        ops[n++] = addition(b, at, tensor(b, GRAFT_F32, c_dim, c_stride, 5), to);
+        at = to;
+    }
+    if (residual) ops[n++] = addition(b, at, picture(b, r, y->dtype, 4), out);
+    return graph_of(b, n, ops);
 }
 
 /* The residual before the bias: its precompiled kernels know this order only. */
 graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op)
 {
+    if (op->attrs.quant == GRAFT_QUANT_INT8) return int8_graph(b, op);
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *r = &op->in[GRAFT_CONV_RESIDUAL];
     graft_dtype t = op->out.dtype;
     bool residual = graft_cuda_present(r), bias = graft_cuda_present(&op->in[GRAFT_CONV_BIAS]);

@@ -5,6 +5,8 @@
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/reduce.inc"
 #include "kernels/cuda/move.inc"
+#include "kernels/cuda/quant_pack.inc"
+#include "kernels/cuda/int8_row.inc"
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -18,6 +20,8 @@
 #include "kernels/cuda/gather.inc"
 #include "kernels/cuda/matmul_f32.inc"
 #include "kernels/cuda/attention.inc"
+#include "kernels/cuda/quant.inc"
+#include "kernels/cuda/int8_tiles.inc"
 #undef NAME
 #undef T
 #undef LOAD

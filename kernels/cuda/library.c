@@ -4,18 +4,22 @@
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/quant.h"
 #include "kernels/ref/ref.h"
 
-#define VERSION "1"
+#define VERSION "2"
 #define SCORE   1000
 
-static const graft_cuda_op *find(graft_op op)
+static const graft_cuda_op *find(graft_op op, graft_quant quant)
 {
+    bool weighted = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
+    if (weighted && quant == GRAFT_QUANT_INT4) return &graft_cuda_op_int4;
+    bool int8 = quant == GRAFT_QUANT_INT8;
     switch (op) {
     case GRAFT_OP_CONV2D:
-        return &graft_cuda_op_conv2d;
+        return int8 ? &graft_cuda_op_conv2d_int8 : &graft_cuda_op_conv2d;
     case GRAFT_OP_LINEAR:
-        return &graft_cuda_op_linear;
+        return int8 ? &graft_cuda_op_linear_int8 : &graft_cuda_op_linear;
     case GRAFT_OP_GROUP_NORM:
         return &graft_cuda_op_group_norm;
     case GRAFT_OP_LAYER_NORM:
@@ -176,7 +180,7 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
             if (given.in[i].dtype == t) given.in[i].dtype = GRAFT_F32;
         given.out.dtype = GRAFT_F32;
     }
-    const graft_cuda_op *type = find(given.op);
+    const graft_cuda_op *type = find(given.op, given.attrs.quant);
     if (!type)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cuda library",
                           (int)given.op);
@@ -217,7 +221,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     if (st) return report(st, &e, text, n);
     memset(k, 0, sizeof *k);
     k->d = d;
-    k->type = find(desc.op);
+    k->type = find(desc.op, desc.attrs.quant);
     k->op = desc;
     k->t = desc.out.dtype;
     k->info.variant_count = 1;
@@ -240,8 +244,9 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
 static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
                                 const void *src, void *dst)
 {
-    uint64_t bytes = (uint64_t)l->rows * l->channels * l->taps * graft_dtype_size(from);
+    uint64_t bytes = graft_cuda_source_bytes(l, from);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
+    if (!st && from == GRAFT_Q4) return graft_cuda_upload(d, dst, src, bytes);
     if (!st && d->raw_bytes < bytes) {
         if (d->raw) d->drv.memory_free(d->raw);
         d->raw = 0;
@@ -251,7 +256,9 @@ static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, gra
     }
     if (!st) st = graft_cuda_upload(d, (void *)(uintptr_t)d->raw, src, bytes);
     if (st) return st;
-    graft_cuda_pack p = {.src = (const void *)(uintptr_t)d->raw,
+    const void *raw = (const void *)(uintptr_t)d->raw;
+    if (graft_cuda_is_quantized(l)) return graft_cuda_quant_pack(d, l, from, raw, dst);
+    graft_cuda_pack p = {.src = raw,
                          .dst = dst,
                          .from = from,
                          .to = l->to,
@@ -259,8 +266,7 @@ static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, gra
                          .channels = l->channels,
                          .taps = l->taps,
                          .ldw = l->ldw,
-                         .pairs = l->pairs,
-                         .int4 = l->int4};
+                         .pairs = l->pairs};
     return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_pack,
                              graft_cuda_blocks((uint64_t)l->rows * l->ldw, GRAFT_CUDA_THREADS), 1,
                              1, &p);
@@ -277,9 +283,11 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype from, const
 {
     if (input < 0 || input >= GRAFT_MAX_INPUTS || !src || !dst || !k->layout[input].rows)
         return GRAFT_E_ARG;
-    if (!is_float(from)) return GRAFT_E_UNSUPPORTED;
+    const graft_cuda_layout *l = &k->layout[input];
+    bool ready = from == GRAFT_Q8 ? l->to == GRAFT_I8 : from == GRAFT_Q4 && l->int4;
+    if (!is_float(from) && !ready) return GRAFT_E_UNSUPPORTED;
     graft_cuda_lock(k->d);
-    graft_status st = pack_locked(k->d, &k->layout[input], from, src, dst);
+    graft_status st = pack_locked(k->d, l, from, src, dst);
     graft_cuda_unlock(k->d);
     return st;
 }

@@ -11,8 +11,6 @@
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
     const graft_tensor_desc *bias = &op->in[GRAFT_LINEAR_BIAS];
-    if (op->attrs.quant == GRAFT_QUANT_INT8)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "int8 on CUDA devices");
     if (op->in[GRAFT_LINEAR_X].constant || op->in[GRAFT_LINEAR_RESIDUAL].constant ||
         (graft_cuda_present(bias) && !bias->constant))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,

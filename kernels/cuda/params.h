@@ -12,7 +12,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_WGMMA_THREADS = 288,      /* two warpgroups that multiply, a warp that fetches */
        GRAFT_CUDA_WGMMA_MORE_THREADS = 384, /* a warpgroup that fetches */
        GRAFT_CUDA_MAX_GROUPS = 1024,
-       GRAFT_CUDA_STAT_SPLITS = 64, /* at most, of the pixels of one group */
+       GRAFT_CUDA_STAT_SPLITS = 64,  /* at most, of the pixels of one group */
+       GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MAX_HEAD = 512,
        GRAFT_CUDA_HALF = 0x7fffffff
 };
@@ -126,6 +127,54 @@ typedef struct graft_cuda_wgmma {
     uint32_t patience; /* ms until a barrier counts as lost */
     int32_t trial;     /* give up quietly then */
 } graft_cuda_wgmma;
+/* The product of int8 levels: x and w of `m` are levels, rows of both multiples of 16 bytes, bias
+ * is float32. A sum counts row_scale[m / rows_per_scale] * column_scale[n]. */
+typedef struct graft_cuda_int8 {
+    graft_cuda_matmul m;
+    const float *row_scale, *column_scale;
+    int32_t rows_per_scale;
+} graft_cuda_int8;
+
+/* Rows of values to levels and a scale each (kernels/quant.h); ld: bytes from row to row, zeros
+ * behind the n values. */
+typedef struct graft_cuda_quant_rows {
+    const void *x;
+    int8_t *level;
+    float *scale;
+    int64_t sx[4];
+    uint32_t dim[4]; /* dim[3]: n */
+    uint32_t rows, ld;
+    int32_t vec; /* rows can be read 16 bytes at a time */
+} graft_cuda_quant_rows;
+
+/* Pictures to levels, (N, height, width, ld) dense; up: height and width are after doubling. `most`
+ * has `splits` largest values for each picture; each gets `copies` copies of its scale. */
+typedef struct graft_cuda_quant_pictures {
+    const void *x;
+    int8_t *level;
+    float *scale, *most;
+    int64_t sx[3];
+    uint32_t from_h, from_w, height, width, channels, ld, up, splits, blocks, copies;
+    int32_t vec;
+} graft_cuda_quant_pictures;
+
+/* A weight (rows, channels, taps) to levels, rows of ldw bytes as in graft_cuda_pack but with the
+ * channels of each tap padded to `padded`; behind them a scale a row. from may be GRAFT_Q8. */
+typedef struct graft_cuda_quant_weights {
+    const void *src;
+    int8_t *level;
+    float *scale;
+    int32_t from, pairs;
+    uint32_t rows, channels, taps, padded;
+} graft_cuda_quant_weights;
+
+/* Floats to GRAFT_Q4, one warp a group; and back to rows as graft_cuda_pack writes them. */
+typedef struct graft_cuda_quant4 {
+    const void *src;
+    void *dst;
+    int32_t from, pairs;
+    uint32_t rows, channels, taps, ldw, groups;
+} graft_cuda_quant4;
 
 typedef struct graft_cuda_attention {
     const void *q, *k, *v;
@@ -143,6 +192,6 @@ typedef struct graft_cuda_pack {
     void *dst;
     int32_t from, to; /* graft_dtype */
     uint32_t rows, channels, taps, ldw;
-    int32_t pairs, int4;
+    int32_t pairs;
 } graft_cuda_pack;
 #endif

@@ -1,5 +1,5 @@
 /* A device whose kernels compute something else is not used: one product on tensor cores, exact in
- * every step, is held against the host's when the device is opened. */
+ * every step, is held against the host's when the device is opened, in bfloat16 and in int8. */
 #include <string.h>
 
 #include "base/half.h"
@@ -20,6 +20,28 @@ static int product(int i, int j)
     return sum;
 }
 
+static graft_cuda_matmul shape(const void *x, const void *w, void *out)
+{
+    return (graft_cuda_matmul){.x = x,
+                               .w = w,
+                               .out = out,
+                               .sx = {0, 0, SIDE},
+                               .so = {0, 0, SIDE},
+                               .m = SIDE,
+                               .n = SIDE,
+                               .k = SIDE,
+                               .ldw = SIDE,
+                               .out_h = 1,
+                               .out_w = SIDE,
+                               .in_h = 1,
+                               .in_w = SIDE,
+                               .channels = SIDE,
+                               .kernel_w = 1,
+                               .stride_h = 1,
+                               .stride_w = 1,
+                               .vec = 1};
+}
+
 static graft_status multiply(graft_device *d, char *on_device, uint16_t *out)
 {
     uint16_t given[2][SIDE * SIDE];
@@ -29,26 +51,41 @@ static graft_status multiply(graft_device *d, char *on_device, uint16_t *out)
     memset(out, 0xff, BYTES);
     graft_status st = graft_cuda_upload(d, on_device, given, sizeof given);
     if (!st) st = graft_cuda_upload(d, on_device + 2 * BYTES, out, BYTES);
-    graft_cuda_matmul p = {.x = on_device,
-                           .w = on_device + BYTES,
-                           .out = on_device + 2 * BYTES,
-                           .sx = {0, 0, SIDE},
-                           .so = {0, 0, SIDE},
-                           .m = SIDE,
-                           .n = SIDE,
-                           .k = SIDE,
-                           .ldw = SIDE,
-                           .out_h = 1,
-                           .out_w = SIDE,
-                           .in_h = 1,
-                           .in_w = SIDE,
-                           .channels = SIDE,
-                           .kernel_w = 1,
-                           .stride_h = 1,
-                           .stride_w = 1,
-                           .vec = 1};
+    graft_cuda_matmul p = shape(on_device, on_device + BYTES, on_device + 2 * BYTES);
     if (!st) st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_matmul_small_bf16, 1, 1, 1, &p);
     return st ? st : graft_cuda_download(d, out, on_device + 2 * BYTES, BYTES);
+}
+
+/* The same of levels whose scales are 1. */
+static graft_status multiply_levels(graft_device *d, char *on_device, uint16_t *out)
+{
+    int8_t given[2][SIDE * SIDE];
+    float one[SIDE];
+    for (int i = 0; i < SIDE * SIDE; i++)
+        for (int m = 0; m < 2; m++) given[m][i] = (int8_t)factor(i / SIDE, i % SIDE, m);
+    for (int i = 0; i < SIDE; i++) one[i] = 1;
+    memset(out, 0xff, BYTES);
+    graft_status st = graft_cuda_upload(d, on_device, given, sizeof given);
+    if (!st) st = graft_cuda_upload(d, on_device + BYTES, one, sizeof one);
+    if (!st) st = graft_cuda_upload(d, on_device + 2 * BYTES, out, BYTES);
+    graft_cuda_int8 p = {.m = shape(on_device, on_device + SIDE * SIDE, on_device + 2 * BYTES),
+                         .row_scale = (const float *)(const void *)(on_device + BYTES),
+                         .column_scale = (const float *)(const void *)(on_device + BYTES),
+                         .rows_per_scale = 1};
+    if (!st) st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_int8_small_bf16, 1, 1, 1, &p);
+    return st ? st : graft_cuda_download(d, out, on_device + 2 * BYTES, BYTES);
+}
+
+static graft_status compare(const char *what, const uint16_t *out, graft_err *e)
+{
+    for (int i = 0; i < SIDE * SIDE; i++)
+        if (graft_bf16_to_f32(out[i]) != (float)product(i / SIDE, i % SIDE))
+            return graft_fail(e, GRAFT_E_DEVICE,
+                              "the device fails its self-test: element %d of a product of %s is "
+                              "%g, not %d",
+                              i, what, (double)graft_bf16_to_f32(out[i]),
+                              product(i / SIDE, i % SIDE));
+    return GRAFT_OK;
 }
 
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e)
@@ -57,14 +94,14 @@ graft_status graft_cuda_selftest(graft_device *d, graft_err *e)
     CUdeviceptr memory = 0;
     CUresult r = d->drv.memory_alloc(&memory, 3 * BYTES);
     if (r) return graft_cuda_driver_fail(&d->drv, r, "memory for the self-test", e);
-    graft_status st = multiply(d, (char *)(uintptr_t)memory, out);
+    char *on_device = (char *)(uintptr_t)memory;
+    graft_status st = multiply(d, on_device, out);
+    if (!st) st = compare("bfloat16", out, e);
+    if (!st) {
+        st = multiply_levels(d, on_device, out);
+        if (!st) st = compare("int8", out, e);
+    }
     d->drv.memory_free(memory);
-    if (st) return graft_fail(e, st, "the device fails its self-test: %s", d->lost);
-    for (int i = 0; i < SIDE * SIDE; i++)
-        if (graft_bf16_to_f32(out[i]) != (float)product(i / SIDE, i % SIDE))
-            return graft_fail(e, GRAFT_E_DEVICE,
-                              "the device fails its self-test: element %d of a product is %g, not "
-                              "%d",
-                              i, (double)graft_bf16_to_f32(out[i]), product(i / SIDE, i % SIDE));
-    return GRAFT_OK;
+    if (st && d->lost[0]) return graft_fail(e, st, "the device fails its self-test: %s", d->lost);
+    return st;
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* swapcontext() asks the kernel for the signal mask each time, so the common machine has its own
@@ -14,7 +15,7 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32 };
+enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
 
 #if OWN_SWITCH
 typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */
@@ -54,15 +55,25 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
 
 typedef enum thread_state { READY, AT_BLOCK, AT_GROUP, AT_WARP, SPUN, DONE } thread_state;
 
+typedef struct async_copy {
+    void *to;
+    const void *from; /* NULL: zeros */
+    uint32_t group;
+} async_copy;
+
 typedef struct thread {
     coroutine context;
     thread_state state;
-    uint32_t turn; /* collectives that this thread took part in */
+    uint32_t turn;  /* collectives that this thread took part in */
+    uint32_t group; /* of copies: the one that is open */
+    uint32_t copies;
+    async_copy copy[COPIES];
 } thread;
 
 typedef struct lane_values {
     uint32_t a[4], b[2];
     float f;
+    const void *row;
 } lane_values;
 
 static struct {
@@ -174,12 +185,78 @@ void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_flo
                     b_at(w, k, lane % 4 * 2 + i % 2, to_float);
 }
 
+/* Byte (row, k) of a, and (k, column) of b, in the fragments of m16n8k32. */
+static int a8_at(const lane_values *w, int row, int k)
+{
+    uint32_t four = w[row % 8 * 4 + k % 16 / 4].a[(row >= 8) + 2 * (k >= 16)];
+    return (int8_t)(four >> 8 * (k & 3));
+}
+
+static int b8_at(const lane_values *w, int k, int column)
+{
+    return (int8_t)(w[column * 4 + k % 16 / 4].b[k >= 16] >> 8 * (k & 3));
+}
+
+void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
+{
+    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
+    const lane_values *w = exchange(&mine);
+    int lane = (int)(e.now % 32);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 32; k++)
+            d[i] += a8_at(w, lane / 4 + i / 2 * 8, k) * b8_at(w, k, lane % 4 * 2 + i % 2);
+}
+
+void emulator_load_matrices(uint32_t *to, const void *row)
+{
+    lane_values mine = {.row = row};
+    const lane_values *w = exchange(&mine);
+    uint32_t lane = e.now % 32;
+    for (uint32_t m = 0; m < 4; m++)
+        memcpy(&to[m], (const char *)w[m * 8 + lane / 4].row + lane % 4 * 4, 4);
+}
+
+void emulator_async16(void *to, const void *from, int there)
+{
+    thread *t = &e.thread[e.now];
+    if (t->copies == COPIES || (uintptr_t)to % 16 || (there && (uintptr_t)from % 16)) {
+        fprintf(stderr, "emulator: an asynchronous copy too many, or not aligned\n");
+        abort();
+    }
+    t->copy[t->copies++] = (async_copy){to, there ? from : NULL, t->group};
+}
+
+void emulator_async_commit(void)
+{
+    e.thread[e.now].group++;
+}
+
+void emulator_async_wait(uint32_t groups)
+{
+    thread *t = &e.thread[e.now];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->copies; i++) {
+        const async_copy *c = &t->copy[i];
+        if (c->group + groups >= t->group)
+            t->copy[kept++] = *c;
+        else if (c->from)
+            memcpy(c->to, c->from, 16);
+        else
+            memset(c->to, 0, 16);
+    }
+    t->copies = kept;
+}
+
 /* A coroutine takes block after block: making a new one for each costs more than most kernels. */
 static void thread_main(void)
 {
     for (;;) {
         uint32_t me = e.now;
         e.kernel(e.args);
+        if (e.thread[me].copies) {
+            fprintf(stderr, "emulator: %u copies were never waited for\n", e.thread[me].copies);
+            abort();
+        }
         e.thread[me].state = DONE;
         change(&e.thread[me].context, &e.scheduler);
     }

@@ -47,6 +47,13 @@ void emulator_fail(const char *what) __attribute__((noreturn));
 float emulator_shuffle_xor(float v, int mask);
 /* The fragments of graft_mma_*() in device.h; to_float: of one 16-bit value. */
 void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t));
+/* graft_mma_s8(), graft_load_matrices() and the asynchronous copies of device.h. A copy is done
+ * when it is waited for and no sooner, so that a missing wait shows. */
+void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b);
+void emulator_load_matrices(uint32_t *to, const void *row);
+void emulator_async16(void *to, const void *from, int there);
+void emulator_async_commit(void);
+void emulator_async_wait(uint32_t groups);
 /* Runs a kernel over a grid of blocks of `threads` threads. Not reentrant: hold a lock. */
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
                      uint32_t threads, uint32_t shared);
@@ -89,5 +96,30 @@ GRAFT_DEVICE void graft_mma_bf16(float *d, const uint32_t *a, const uint32_t *b)
 GRAFT_DEVICE void graft_mma_f16(float *d, const uint32_t *a, const uint32_t *b)
 {
     emulator_mma(d, a, b, graft_f16_to_f32);
+}
+
+GRAFT_DEVICE void graft_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
+{
+    emulator_mma_s8(d, a, b);
+}
+
+GRAFT_DEVICE void graft_load_matrices(uint32_t *to, const void *row)
+{
+    emulator_load_matrices(to, row);
+}
+
+GRAFT_DEVICE void graft_async16(void *shared, const void *src, int there)
+{
+    emulator_async16(shared, src, there);
+}
+
+GRAFT_DEVICE void graft_async_commit(void)
+{
+    emulator_async_commit();
+}
+
+GRAFT_DEVICE void graft_async_wait_1(void)
+{
+    emulator_async_wait(1);
 }
 #endif

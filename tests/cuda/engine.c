@@ -1,22 +1,6 @@
 /* Whole networks on the CUDA library with the fake driver: small UNets against ref, runs that are
  * recorded and repeated, weights that are swapped, memory that runs out, a device that is lost. */
-#include "tests/cuda/backend.h"
-#include "tests/engine/fixture.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { NETWORKS = 1 }; /* the emulator is ten times slower under it */
-#else
-enum { NETWORKS = 3 };
-#endif
-
-static fake_cuda_state *fake;
-
-static graft_engine *engine_in(const char *backend, const char *precision)
-{
-    graft_engine *g = make_engine(backend);
-    snprintf(g->default_precision, sizeof g->default_precision, "%s", precision);
-    return g;
-}
+#include "tests/cuda/networks.h"
 
 static void run_file(const char *backend, const char *precision, const char *path, float out[OUT])
 {
@@ -45,44 +29,18 @@ static void networks_match_ref(void)
     }
 }
 
-static void one_run(graft_binding *b, graft_engine *g, float out[OUT], graft_exe_profile *profile)
-{
-    graft_err e = GRAFT_ERR_INIT;
-    float x[OUT], t = 500, *context = calloc(TOKENS * 48, sizeof *context);
-    for (int i = 0; i < OUT; i++) x[i] = fixed_value((uint64_t)i);
-    for (int i = 0; i < TOKENS * 48; i++) context[i] = fixed_value((uint64_t)(OUT + i));
-    CHECK_OK(graft_exe_run(b, g->arenas, (const void *[]){x, &t, context, NULL}, (void *[]){out},
-                           NULL, profile, &e),
-             &e);
-    free(context);
-}
-
-/* The first run is ordinary, the second recorded; all give the same bits. */
 static void runs_are_recorded(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, SD1);
-    graft_binding *b = NULL;
-    graft_err e = GRAFT_ERR_INIT;
     float first[OUT], again[OUT];
-    uint64_t captures = fake->captures, replays = fake->replays;
-    CHECK_INT(m->arch.context_dim, 48);
-    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    one_run(b, g, first, NULL);
-    CHECK_INT(fake->captures, captures);
-    uint64_t launches = fake->launches;
-    for (int i = 0; i < 3; i++) {
-        one_run(b, g, again, NULL);
-        CHECK(same_bits(first, again));
-    }
-    CHECK_INT(fake->captures, captures + 1);
-    CHECK_INT(fake->replays, replays + 3);
-    CHECK_INT(fake->launches, launches);
+    graft_binding *b = record_and_repeat(g, m, first);
+    uint64_t replays = fake->replays;
     /* Times of single steps need single steps. */
     graft_exe_profile p = {.seconds = calloc(b->exe->graph->n_nodes, sizeof *p.seconds),
                            .n = b->exe->graph->n_nodes};
     one_run(b, g, again, &p);
-    CHECK_INT(fake->replays, replays + 3);
+    CHECK_INT(fake->replays, replays);
     CHECK(same_bits(first, again));
     free(p.seconds);
     /* The arena moves: the recording is no longer good, and its place is taken by another. */
@@ -100,28 +58,12 @@ static void runs_are_recorded(void)
 static void weights_are_swapped(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = load_model(g, SD1), *other = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    float before[OUT], after[OUT], back[OUT], want[OUT];
+    graft_model *m = load_model(g, SD1);
+    float want[OUT];
     const char *path = temp_path("cuda-swap.safetensors");
-    graft_safetensors *f = open_file(SD1);
-    made_file *changed = copy_file(f, "");
-    for (size_t i = 0; i < changed->n; i++) {
-        graft_st_tensor *t = &changed->tensor[i];
-        for (int64_t k = 0; k < shape_count(t->shape, t->rank); k++)
-            ((float *)(uintptr_t)t->data)[k] *= 0.9f;
-    }
-    write_file(changed, path, graft_safetensors_metadata(f, "config"));
-    graft_safetensors_close(f);
-    run_model(m, before);
-    CHECK_OK(graft_model_swap(m, path, true, NULL, &other, &e), &e);
-    run_model(other, after);
-    run_model(m, back);
-    CHECK(same_bits(before, back));
-    CHECK(!same_bits(before, after));
+    write_changed(path);
     run_file("cuda", "bf16", path, want);
-    CHECK(same_bits(after, want));
-    graft_model_release(other);
+    swap_and_back(m, path, want);
     graft_model_release(m);
     graft_engine_destroy(g);
     unlink(path);
@@ -183,18 +125,12 @@ static void wait_fails(void)
 
 int main(void)
 {
-    use_fake_driver();
-    fake = fake_driver_state();
-    CHECK(fake != NULL);
-    if (!fake) return test_end();
+    if (!open_fake()) return test_end();
     RUN(networks_match_ref);
     RUN(runs_are_recorded);
     RUN(weights_are_swapped);
     RUN(memory_runs_out);
     RUN(launch_fails);
     RUN(wait_fails);
-    CHECK_INT(fake->live_blocks, 0);
-    CHECK_INT(fake->live_objects, 0);
-    CHECK_INT(fake->misuse, 0);
-    return test_end();
+    return close_fake();
 }

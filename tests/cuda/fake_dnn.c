@@ -12,7 +12,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { WORKSPACE = 1024, ATTRIBUTES = 16 };
+enum { WORKSPACE = 1024, ATTRIBUTES = 16, STEPS = 4 };
 
 typedef struct attribute {
     cudnnBackendAttributeName_t name;
@@ -298,9 +298,9 @@ typedef struct view {
 } view;
 
 typedef struct job {
-    view x, w, y, add[2]; /* q, k, y, v, unused of attention */
+    view x, w, y, add[STEPS]; /* q, k, y, v, unused of attention */
     void *workspace;
-    int32_t adds, stride[2], pad[2];
+    int32_t adds, multiply[STEPS], stride[2], pad[2];
     float scale;
     int32_t workspace_bytes;
 } job;
@@ -311,7 +311,11 @@ static view view_of(const desc *t, const desc *pack)
     cudnnDataType_t type;
     int64_t id = number(t, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
     memcpy(&type, find(t, CUDNN_ATTR_TENSOR_DATA_TYPE)->data, sizeof type);
-    v.t = type == CUDNN_DATA_FLOAT ? GRAFT_F32 : type == CUDNN_DATA_HALF ? GRAFT_F16 : GRAFT_BF16;
+    v.t = type == CUDNN_DATA_FLOAT   ? GRAFT_F32
+          : type == CUDNN_DATA_HALF  ? GRAFT_F16
+          : type == CUDNN_DATA_INT8  ? GRAFT_I8
+          : type == CUDNN_DATA_INT32 ? GRAFT_I32
+                                     : GRAFT_BF16;
     for (int i = 0; i < 4; i++) {
         v.dim[i] = (int32_t)number(t, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
         v.stride[i] = number(t, CUDNN_ATTR_TENSOR_STRIDES, i);
@@ -331,17 +335,20 @@ static int64_t at(const view *v, int64_t a, int64_t b, int64_t c, int64_t d)
 
 static float conv_at(const job *j, int n, int o, int r, int c)
 {
-    float sum = 0;
+    double products = 0; /* exact for integers */
     for (int i = 0; i < j->w.dim[2]; i++)
         for (int k = 0; k < j->w.dim[3]; k++) {
             int row = r * j->stride[0] - j->pad[0] + i, column = c * j->stride[1] - j->pad[1] + k;
             if (row < 0 || row >= j->x.dim[2] || column < 0 || column >= j->x.dim[3]) continue;
             for (int b = 0; b < j->x.dim[1]; b++)
-                sum += fake_load(j->x.t, j->x.data, at(&j->x, n, b, row, column)) *
-                       fake_load(j->w.t, j->w.data, at(&j->w, o, b, i, k));
+                products += (double)fake_load(j->x.t, j->x.data, at(&j->x, n, b, row, column)) *
+                            (double)fake_load(j->w.t, j->w.data, at(&j->w, o, b, i, k));
         }
-    for (int a = 0; a < j->adds; a++)
-        sum += fake_load(j->add[a].t, j->add[a].data, at(&j->add[a], n, o, r, c));
+    float sum = (float)products;
+    for (int a = 0; a < j->adds; a++) {
+        float v = fake_load(j->add[a].t, j->add[a].data, at(&j->add[a], n, o, r, c));
+        sum = j->multiply[a] ? sum * v : sum + v;
+    }
     return sum;
 }
 
@@ -402,12 +409,14 @@ static bool fill_attention(const desc *op, const desc *pack, job *j)
     return true;
 }
 
-/* A convolution, then additions, each of what the one before gave. */
+/* A convolution, then additions and multiplications, each of what the one before gave. */
 static bool fill_conv(const desc *graph, const desc *pack, job *j)
 {
     const desc *op = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0), *next;
     const desc *c = link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, 0);
     const desc *y = link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, 0);
+    cudnnDataType_t compute;
+    memcpy(&compute, find(c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE)->data, sizeof compute);
     j->x = view_of(link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, 0), pack);
     j->w = view_of(link_of(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, 0), pack);
     for (int i = 0; i < 2; i++) {
@@ -417,12 +426,17 @@ static bool fill_conv(const desc *graph, const desc *pack, job *j)
     for (int i = 1; (next = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, i)) != NULL; i++) {
         if (link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, 0) != y) return false;
         view b = view_of(link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, 0), pack);
-        if (!b.data) return false;
+        const desc *how = link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, 0);
+        cudnnPointwiseMode_t mode;
+        memcpy(&mode, find(how, CUDNN_ATTR_POINTWISE_MODE)->data, sizeof mode);
+        if (!b.data || j->adds == STEPS) return false;
+        j->multiply[j->adds] = mode == CUDNN_POINTWISE_MUL;
         j->add[j->adds++] = b;
         y = link_of(next, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, 0);
     }
     j->y = view_of(y, pack);
-    return true;
+    /* Sums of integers are integers. */
+    return (j->x.t == GRAFT_I8) == (compute == CUDNN_DATA_INT32) && j->x.t == j->w.t;
 }
 
 EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,

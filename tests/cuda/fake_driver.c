@@ -18,7 +18,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 typedef struct node { /* a recorded launch */
     void (*run)(const void *);
     uint32_t grid[3], threads, shared; /* 0 threads: no kernel but a call */
-    char args[512];
+    char args[1024];
     struct node *next;
 } node;
 
@@ -380,7 +380,12 @@ static size_t args_of(const char *name)
                  {"graft_matmul", sizeof(graft_cuda_matmul)},
                  {"graft_attention", sizeof(graft_cuda_attention)},
                  {"graft_wgmma", sizeof(graft_cuda_wgmma)},
-                 {"graft_flash", sizeof(graft_cuda_attention)}};
+                 {"graft_flash", sizeof(graft_cuda_attention)},
+                 {"graft_int8", sizeof(graft_cuda_int8)},
+                 {"graft_quant4", sizeof(graft_cuda_quant4)},
+                 {"graft_quant_rows", sizeof(graft_cuda_quant_rows)},
+                 {"graft_quant_weights", sizeof(graft_cuda_quant_weights)},
+                 {"graft_quant_", sizeof(graft_cuda_quant_pictures)}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strncmp(name, table[i].start, strlen(table[i].start)) == 0) return table[i].bytes;
     abort();

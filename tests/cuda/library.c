@@ -114,6 +114,9 @@ static void memory_failures(const graft_kernels *k)
     fake_driver_state()->skip_launch = 1; /* a device that does not compute */
     CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
     CHECK(d == NULL && strstr(text, "self-test"));
+    fake_driver_state()->skip_launch = 2; /* or not in int8 */
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
+    CHECK(d == NULL && strstr(text, "self-test") && strstr(text, "int8"));
     fake_driver_state()->fail_launch = 1;
     CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
     CHECK(d == NULL && strstr(text, "self-test"));

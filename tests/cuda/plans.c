@@ -1,7 +1,10 @@
 /* cuDNN must have a plan for every convolution and attention of SD 1.5 at 512, SDXL at 1024 and
  * their VAE on an H100, which is only described: no device is needed. Convolutions precompiled
- * (they cost no time to make), attention by the engine with Hopper's matrix instructions, all
- * within a bound on workspace. Engine numbers are those of cuDNN 9. */
+ * (they cost no time to make), attention and int8 by the engines with Hopper's matrix instructions,
+ * all within a bound on workspace. Engine numbers are those of cuDNN 9.
+ *
+ * int8 plans are compiled, which takes more than a second each: every eighth, or with
+ * GRAFT_PLANS=full all of them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -129,6 +132,30 @@ typedef struct conv_shape {
     int n, c, side, k, taps, stride;
 } conv_shape;
 
+static bool int8; /* plans of levels are asked for */
+static int asked; /* for how many so far */
+
+static bool left_out(void)
+{
+    const char *all = getenv("GRAFT_PLANS");
+    return int8 && asked++ % 8 && !(all && strcmp(all, "full") == 0);
+}
+
+/* Made, and by the engine that multiplies int8 with Hopper's instructions. */
+static void int8_plan(graft_op_desc *d, const char *what)
+{
+    graft_cuda_dnn_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char name[64] = "";
+    int32_t count = 0;
+    d->attrs.quant = GRAFT_QUANT_INT8;
+    d->in[GRAFT_CONV_X].dtype = d->in[GRAFT_CONV_W].dtype = GRAFT_I8;
+    graft_status st = graft_cuda_dnn_int8(dnn, d, 0, &p, &count, &e);
+    report(what, st, p, count, &e);
+    if (p) graft_cuda_dnn_name(p, name, sizeof name);
+    CHECK_STR(name, "cudnn engine 2 compiled");
+}
+
 static void conv(const conv_shape *s, bool residual)
 {
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_CONV2D};
@@ -152,6 +179,10 @@ static void conv(const conv_shape *s, bool residual)
     d.out = tensor_of(4, s->n, side, side, s->k);
     snprintf(what, sizeof what, "conv %dx%dx%dx%d to %d, %dx%d/%d%s", s->n, s->side, s->side, s->c,
              s->k, s->taps, s->taps, s->stride, residual ? " + residual" : "");
+    if (int8) {
+        if (!left_out()) int8_plan(&d, what);
+        return;
+    }
     graft_status st = graft_cuda_dnn_conv(dnn, &d, 0, &p, &count, &e);
     report(what, st, p, count, &e);
     CHECK(!p || !graft_cuda_dnn_compiled(p));
@@ -193,7 +224,49 @@ static void convolutions(void)
                                      {1, 512, 512, 256, 1, 1},  {1, 256, 1024, 128, 1, 1}};
     convs_of(sdxl, sizeof sdxl / sizeof *sdxl);
     convs_of(sd15, sizeof sd15 / sizeof *sd15);
-    convs_of(vae, sizeof vae / sizeof *vae);
+    if (!int8) convs_of(vae, sizeof vae / sizeof *vae);
+}
+
+/* Of rows, k wide, to n: a convolution of 1 x 1, as linear_int8.c asks for it. */
+static void linear(int rows, int k, int n, bool bias, bool residual)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_CONV2D};
+    char what[64];
+    d.attrs = (graft_attrs){.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1};
+    d.in[GRAFT_CONV_X] = tensor_of(4, 1, rows, 1, k);
+    d.in[GRAFT_CONV_W] = tensor_of(4, n, k, 1, 1);
+    if (bias) d.in[GRAFT_CONV_BIAS] = tensor_of(1, n, 0, 0, 0);
+    d.out = tensor_of(4, 1, rows, 1, n);
+    if (residual) d.in[GRAFT_CONV_RESIDUAL] = d.out;
+    snprintf(what, sizeof what, "int8 %d rows of %d to %d%s%s", rows, k, n, bias ? " + bias" : "",
+             residual ? " + residual" : "");
+    if (!left_out()) int8_plan(&d, what);
+}
+
+/* Of a block of transformers: queries, keys and values at once, the queries of cross attention, its
+ * keys and values of the text, both results, and the feed-forward net. */
+static void transformer(int rows, int c, int text)
+{
+    linear(rows, c, 3 * c, false, false);
+    linear(rows, c, c, false, false);
+    linear(2 * 77, text, 2 * c, false, false);
+    linear(rows, c, c, true, true);
+    linear(rows, c, 8 * c, true, false);
+    linear(rows, 4 * c, c, true, true);
+}
+
+static void int8_plans(void)
+{
+    int8 = true;
+    asked = 0;
+    convolutions();
+    transformer(2 * 4096, 640, 2048); /* SDXL */
+    transformer(2 * 1024, 1280, 2048);
+    transformer(2 * 4096, 320, 768); /* SD 1.5 */
+    transformer(2 * 1024, 640, 768);
+    transformer(2 * 256, 1280, 768);
+    transformer(2 * 64, 1280, 768);
+    int8 = false;
 }
 
 typedef struct attention_shape {
@@ -278,6 +351,7 @@ static void restored(void)
     double t = seconds();
     convolutions();
     attentions();
+    int8_plans();
     t = seconds() - t;
     CHECK_INT(writes, made);
     CHECK_INT(reads, n_kept);
@@ -372,6 +446,7 @@ int main(void)
     printf("     cuDNN %zu\n", graft_cuda_dnn_version(dnn));
     RUN(convolutions);
     RUN(attentions);
+    RUN(int8_plans);
     RUN(restored);
     RUN(not_taken);
     RUN(made_in_threads);

@@ -1,5 +1,6 @@
 /* Quantized LINEAR and CONV2D: the reference against itself on values that were quantized here, the
- * other libraries against the reference. */
+ * other libraries against the reference, in all their variants. With an argument only the library
+ * of that name is held against the reference: test_kernels_quant graft_kernels_cuda. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,24 +78,34 @@ static void check_ref(const kernel_case *given, graft_quant quant)
     values_free(val);
 }
 
+static int32_t check_variant(const kernel_case *q, graft_dtype dtype, int32_t variant,
+                             float *const *val, const case_result *want)
+{
+    case_result own;
+    graft_quant quant = q->desc.attrs.quant;
+    case_run(&cpu, q, dtype, variant, val, &own);
+    if (own.fault[0]) printf("%s: %s\n", q->name, own.fault);
+    CHECK(!own.fault[0] && own.out);
+    double error = own.out ? nmse(own.out, want->out, element_count(&q->desc.out)) : 1;
+    double limit = dtype == GRAFT_F32 ? 1e-9 : quant == GRAFT_QUANT_INT8 ? 1e-5 : 2e-5;
+    if (!(error < limit)) printf("%s quant %d %s: nmse %g\n", q->name, quant, own.variant, error);
+    CHECK(error < limit);
+    free(own.out);
+    return own.variants;
+}
+
 static void check_cpu(const kernel_case *c, graft_quant quant, graft_dtype dtype)
 {
     float *val[GRAFT_MAX_INPUTS];
-    case_result want, own;
+    case_result want;
     kernel_case q = quantized(c, quant);
     graft_op_desc d = case_desc(&q, dtype), plain = case_desc(c, dtype);
     if (!cpu.api->supports(cpu.device, &plain)) return;
     CHECK(cpu.api->supports(cpu.device, &d));
     case_values(c, dtype, 4, val);
-    case_run(&cpu, &q, dtype, -1, val, &own);
     case_run(&ref, &q, GRAFT_F32, -1, val, &want);
-    if (own.fault[0]) printf("%s: %s\n", c->name, own.fault);
-    CHECK(!own.fault[0] && own.out);
-    double error = own.out ? nmse(own.out, want.out, element_count(&c->desc.out)) : 1;
-    double limit = dtype == GRAFT_F32 ? 1e-9 : quant == GRAFT_QUANT_INT8 ? 1e-5 : 2e-5;
-    if (!(error < limit)) printf("%s quant %d %s: nmse %g\n", c->name, quant, own.variant, error);
-    CHECK(error < limit);
-    free(own.out);
+    int32_t variants = check_variant(&q, dtype, -1, val, &want);
+    for (int32_t v = 0; v < variants && variants > 1; v++) check_variant(&q, dtype, v, val, &want);
     free(want.out);
     values_free(val);
 }
@@ -189,11 +200,14 @@ static void refuses(void)
     free(list);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    char path[1024];
+    snprintf(path, sizeof path, GRAFT_LIB_DIR "/%s.so", argc > 1 ? argv[1] : "graft_kernels_cpu");
     if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref)) return 1;
-    have_cpu = lib_open(GRAFT_LIB_DIR "/graft_kernels_cpu.so", &cpu);
-    RUN(reference);
+    have_cpu = lib_open(path, &cpu);
+    if (argc > 1 && !have_cpu) return 1;
+    if (argc < 2) RUN(reference);
     RUN(other_libraries);
     RUN(packings_differ);
     RUN(refuses);

@@ -30,6 +30,13 @@ void SIMD(narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
 void SIMD(pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
 void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n, const int64_t *at,
                  void *y);
+void SIMD(winograd_input)(const void *const *pixel, graft_dtype t, const graft_cpu_winograd *s,
+                          float *v);
+void SIMD(winograd_weights)(const void *w, graft_dtype t, const graft_cpu_winograd *s, float *u);
+void SIMD(winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
+                             int64_t tiles, bool add, float *m);
+void SIMD(winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
+                           float *pixel);
 size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int32_t panels);
 void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
                      void *scratch);

@@ -23,6 +23,17 @@ typedef struct graft_cpu_attention {
     graft_dtype dtype; /* of q, k, v and out */
 } graft_cpu_attention;
 
+/* How Winograd's F(4x4, 3x3) is cut into pieces; floats. A tile has 36 positions. */
+typedef struct graft_cpu_winograd {
+    int64_t inputs;          /* channels of a pixel, a multiple of 16 */
+    int64_t chunk;           /* of them worked on at a time, a multiple of 16 that divides them */
+    int64_t outputs;         /* channels worked on at a time, a multiple of 16 */
+    int64_t chunk_stride;    /* transformed input: from one chunk to the next */
+    int64_t position_stride; /* from one position to the next */
+    int64_t weights_stride;  /* transformed weights: likewise */
+    int64_t sums_stride;     /* sums: likewise */
+} graft_cpu_winograd;
+
 typedef struct graft_cpu_simd {
     const char *name; /* "avx512_bf16" */
 
@@ -74,6 +85,20 @@ typedef struct graft_cpu_simd {
     void (*lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n,
                   const int64_t *at, void *y);
     void (*drain)(void);
+
+    /* One tile of 6x6 pixels (NULL: zero), each a row of channels, to 36 rows of a chunk. */
+    void (*winograd_input)(const void *const *pixel, graft_dtype t, const graft_cpu_winograd *s,
+                           float *v);
+    /* 16 inputs by 16 outputs of weights, [tap][input][output], to u[position][input][output]: rows
+     * of `outputs` floats. */
+    void (*winograd_weights)(const void *w, graft_dtype t, const graft_cpu_winograd *s, float *u);
+    /* One position: m[tile][output] = (add ? m : 0) + v[tile][input] * u[input][output] over one
+     * chunk of inputs. */
+    void (*winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
+                              int64_t tiles, bool add, float *m);
+    /* The 36 sums of a tile to 4x4 pixels of `outputs` floats, with the bias (may be NULL). */
+    void (*winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
+                            float *pixel);
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;

@@ -1,0 +1,110 @@
+/* LINEAR on int8 (kernels/quant.h): variant 0 the own product, then cuDNN's plan.
+ *
+ * cuBLASLt multiplies int8 on Hopper but does not scale what it gives; cuDNN does, and to it this
+ * is a convolution of 1 x 1 over a picture one pixel wide, whose pixels are the rows. */
+#include <stdio.h>
+
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/quant.h"
+
+static graft_status check(const graft_op_desc *op, graft_err *e)
+{
+    graft_status st = graft_cuda_op_linear.check(op, e);
+    return st ? st : graft_cuda_int8_check(op, e);
+}
+
+static graft_tensor_desc picture(graft_dtype t, int64_t rows, int64_t columns, int64_t stride)
+{
+    return (graft_tensor_desc){.dtype = t,
+                               .rank = 4,
+                               .dim = {1, rows, 1, columns},
+                               .stride = {rows * stride, stride, stride, 1}};
+}
+
+/* False where rows are not equally far apart, or a result is not one of the plan's. */
+static bool library_desc(const graft_kernel *k, graft_op_desc *d)
+{
+    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W], *r = &k->op.in[GRAFT_LINEAR_RESIDUAL];
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU, residual = graft_cuda_present(r);
+    int64_t rows = graft_ref_rows(&k->op.in[GRAFT_LINEAR_X]), n = w->dim[0];
+    int64_t out = geglu ? n : graft_cuda_row_stride(&k->op.out);
+    int64_t added = residual ? graft_cuda_row_stride(r) : 0;
+    if (!k->d->dnn || k->t == GRAFT_F32 || out < 0 || added < 0) return false;
+    *d = (graft_op_desc){
+        .size = sizeof *d,
+        .op = GRAFT_OP_CONV2D,
+        .attrs = {
+            .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .quant = GRAFT_QUANT_INT8}};
+    d->in[GRAFT_CONV_X] = picture(GRAFT_I8, rows, w->dim[1], w->dim[1]);
+    d->in[GRAFT_CONV_W] = (graft_tensor_desc){
+        .dtype = GRAFT_I8, .rank = 4, .dim = {n, w->dim[1], 1, 1}, .constant = 1};
+    if (graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]))
+        d->in[GRAFT_CONV_BIAS] =
+            (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {n}, .constant = 1};
+    if (residual) d->in[GRAFT_CONV_RESIDUAL] = picture(k->t, rows, n, added);
+    d->out = picture(k->t, rows, n, out);
+    return true;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    graft_cuda_matmul p;
+    graft_op_desc d;
+    int32_t count = 0;
+    uint64_t end = 0, value = graft_dtype_size(k->t);
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
+    (void)e;
+    graft_cuda_matmul_linear(&k->op, &p);
+    k->at.level =
+        graft_cuda_reserve(&end, (uint64_t)p.m * (uint64_t)graft_cuda_int8_padded(p.channels));
+    k->at.scale = graft_cuda_reserve(&end, (uint64_t)p.m * sizeof(float));
+    if (library_desc(k, &d) &&
+        graft_cuda_dnn_int8(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
+                            variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
+        k->dnn) {
+        k->at.wide = graft_cuda_reserve(&end, geglu ? (uint64_t)p.m * (uint64_t)p.n * value : 0);
+        k->part = graft_cuda_reserve(&end, graft_cuda_dnn_workspace(k->dnn));
+        k->info.variant_index = variant < 1 ? 1 : variant;
+        graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
+    } else {
+        snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_int8_name(k, &p));
+    }
+    k->info.workspace_bytes = end;
+    k->info.variant_count = 1 + count;
+    graft_cuda_int8_layout(k, geglu);
+    return GRAFT_OK;
+}
+
+static graft_status launch_own(graft_kernel *k, const void *const *in, void *out, const char *ws)
+{
+    graft_cuda_int8 p = {.rows_per_scale = 1};
+    graft_cuda_matmul_linear(&k->op, &p.m);
+    graft_cuda_int8_levels(&p.m, p.m.channels, p.m.in_h, p.m.in_w);
+    p.m.residual = in[GRAFT_LINEAR_RESIDUAL];
+    return graft_cuda_int8_run(k, &p, in, out, ws);
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)
+{
+    graft_act act = k->op.attrs.act;
+    bool geglu = act == GRAFT_ACT_GEGLU;
+    const void *w = in[GRAFT_LINEAR_W], *residual = in[GRAFT_LINEAR_RESIDUAL];
+    graft_status st =
+        graft_cuda_quantize_rows(k, &k->op.in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_X],
+                                 (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale));
+    if (st) return st;
+    if (!k->dnn || !graft_cuda_aligned(&residual, 1, out)) return launch_own(k, in, out, ws);
+    const void *const data[] = {ws + k->at.level,
+                                w,
+                                geglu ? ws + k->at.wide : out,
+                                residual,
+                                in[GRAFT_LINEAR_BIAS],
+                                graft_cuda_int8_scales(k, w),
+                                ws + k->at.scale};
+    st = graft_cuda_dnn_run(k->d, k->dnn, data, 7, ws + k->part);
+    if (st || act == GRAFT_ACT_NONE) return st;
+    if (geglu) return graft_cuda_fold_pairs(k, ws + k->at.wide, out);
+    return graft_cuda_finish(k, out, act, 0, NULL, 0, NULL);
+}
+
+const graft_cuda_op graft_cuda_op_linear_int8 = {.check = check, .init = init, .launch = launch};

@@ -1,0 +1,104 @@
+/* What the tests of whole networks on the fake driver share. */
+#ifndef GRAFT_TESTS_CUDA_NETWORKS_H
+#define GRAFT_TESTS_CUDA_NETWORKS_H
+#include "tests/cuda/backend.h"
+#include "tests/engine/fixture.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { NETWORKS = 1 }; /* the emulator is ten times slower under it */
+#else
+enum { NETWORKS = 3 };
+#endif
+
+static fake_cuda_state *fake;
+
+static inline graft_engine *engine_in(const char *backend, const char *precision)
+{
+    graft_engine *g = make_engine(backend);
+    snprintf(g->default_precision, sizeof g->default_precision, "%s", precision);
+    return g;
+}
+
+static inline void one_run(graft_binding *b, graft_engine *g, float out[OUT],
+                           graft_exe_profile *profile)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    float x[OUT], t = 500, *context = calloc(TOKENS * 48, sizeof *context);
+    for (int i = 0; i < OUT; i++) x[i] = fixed_value((uint64_t)i);
+    for (int i = 0; i < TOKENS * 48; i++) context[i] = fixed_value((uint64_t)(OUT + i));
+    CHECK_OK(graft_exe_run(b, g->arenas, (const void *[]){x, &t, context, NULL}, (void *[]){out},
+                           NULL, profile, &e),
+             &e);
+    free(context);
+}
+
+/* The first run is ordinary, the second recorded; all give the same bits, which are `first`. */
+static inline graft_binding *record_and_repeat(graft_engine *g, const graft_model *m,
+                                               float first[OUT])
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float again[OUT];
+    uint64_t captures = fake->captures, replays = fake->replays;
+    CHECK_INT(m->arch.context_dim, 48);
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    one_run(b, g, first, NULL);
+    CHECK_INT(fake->captures, captures);
+    uint64_t launches = fake->launches;
+    for (int i = 0; i < 3; i++) {
+        one_run(b, g, again, NULL);
+        CHECK(same_bits(first, again));
+    }
+    CHECK_INT(fake->captures, captures + 1);
+    CHECK_INT(fake->replays, replays + 3);
+    CHECK_INT(fake->launches, launches);
+    return b;
+}
+
+/* SD1 with other weights, as a file. */
+static inline void write_changed(const char *path)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *changed = copy_file(f, "");
+    for (size_t i = 0; i < changed->n; i++) {
+        graft_st_tensor *t = &changed->tensor[i];
+        for (int64_t k = 0; k < shape_count(t->shape, t->rank); k++)
+            ((float *)(uintptr_t)t->data)[k] *= 0.9f + 0.1f * random_value();
+    }
+    write_file(changed, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
+
+/* Another file takes the place of m's: what it gives is `want`, and m gives what it gave. */
+static inline void swap_and_back(const graft_model *m, const char *path, const float want[OUT])
+{
+    graft_model *other = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float before[OUT], after[OUT], back[OUT];
+    run_model(m, before);
+    CHECK_OK(graft_model_swap(m, path, true, NULL, &other, &e), &e);
+    run_model(other, after);
+    run_model(m, back);
+    CHECK(same_bits(before, back));
+    CHECK(!same_bits(before, after));
+    CHECK(same_bits(after, want));
+    graft_model_release(other);
+}
+
+static inline bool open_fake(void)
+{
+    use_fake_driver();
+    fake = fake_driver_state();
+    CHECK(fake != NULL);
+    return fake != NULL;
+}
+
+/* What main() returns; nothing is left, and nothing was done that CUDA forbids. */
+static inline int close_fake(void)
+{
+    CHECK_INT(fake->live_blocks, 0);
+    CHECK_INT(fake->live_objects, 0);
+    CHECK_INT(fake->misuse, 0);
+    return test_end();
+}
+#endif

@@ -1,0 +1,288 @@
+/* Quantized CONV2D and LINEAR of the CUDA library against ref: every case of tests/kernels, all
+ * variants, the limits of floats, since sums of levels are exact. Weights that come quantized must
+ * give the bytes that they give as floats. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/quant.h"
+#include "tests/cuda/backend.h"
+#include "tests/cuda/compare.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MOST_PRODUCTS 2e5
+#define LEAST_RUN     200
+#else
+#define MOST_PRODUCTS 1e6
+#define LEAST_RUN     300
+#endif
+
+static kernel_lib cuda, ref;
+
+static double products(const graft_op_desc *d)
+{
+    const int64_t *w = d->in[1].dim;
+    double n = (double)element_count(&d->out);
+    return d->op == GRAFT_OP_CONV2D ? n * (double)(w[1] * w[2] * w[3]) : n * (double)w[1];
+}
+
+static bool weighted(const kernel_case *c)
+{
+    return c->desc.op == GRAFT_OP_CONV2D || c->desc.op == GRAFT_OP_LINEAR;
+}
+
+static int64_t to_16(int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+/* With widths that cuDNN's int8 takes; rows of `gap` more. */
+static kernel_case rounded(const kernel_case *given, int64_t gap)
+{
+    kernel_case c = *given;
+    graft_op_desc *d = &c.desc;
+    bool geglu = d->op == GRAFT_OP_LINEAR && d->attrs.act == GRAFT_ACT_GEGLU;
+    int64_t in = to_16(d->in[1].dim[1]), out = to_16(d->out.dim[d->out.rank - 1]);
+    d->in[0].dim[d->in[0].rank - 1] = d->in[1].dim[1] = in;
+    d->in[1].dim[0] = geglu ? 2 * out : out;
+    for (int i = 2; i < GRAFT_MAX_INPUTS; i++)
+        if (d->in[i].dtype) d->in[i].dim[d->in[i].rank - 1] = i == 2 ? d->in[1].dim[0] : out;
+    d->out.dim[d->out.rank - 1] = out;
+    for (int i = 0; i <= GRAFT_MAX_INPUTS; i++) {
+        graft_tensor_desc *t = i < GRAFT_MAX_INPUTS ? &d->in[i] : &d->out;
+        if (!t->dtype) continue;
+        make_dense(t);
+        for (int k = t->rank - 2; k >= 0 && gap && !t->constant; k--)
+            t->stride[k] = t->stride[k] / t->dim[t->rank - 1] * (t->dim[t->rank - 1] + gap);
+    }
+    snprintf(c.name + strlen(c.name), sizeof c.name - strlen(c.name), " rounded %d", (int)gap);
+    return c;
+}
+
+/* Rows that begin at multiples of 16 bytes, as a plan needs them, and cases that are not. */
+static void library_plans(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_BF16, GRAFT_F16};
+    size_t cases;
+    int run = 0;
+    kernel_case *list = kernel_cases(&cases);
+    by_library = 0;
+    for (size_t i = 0; i < cases; i++) {
+        if (!weighted(&list[i])) continue;
+        kernel_case c = rounded(&list[i], i % 3 * 8);
+        c.desc.attrs.quant = GRAFT_QUANT_INT8;
+        if (products(&c.desc) > MOST_PRODUCTS) continue;
+        run += compare_variants(&cuda, &ref, &c, dtypes[i % 2], i);
+    }
+    printf("  %d cases and variants run, %d by cuDNN's plans\n", run, by_library);
+    CHECK(run > LEAST_RUN / 2 && by_library > run / 3);
+    free(list);
+}
+
+static void against_ref(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
+    size_t cases;
+    int run[3] = {0}, large = 0;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < cases; i++) {
+            kernel_case c = list[i];
+            if (!weighted(&c)) continue;
+            for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_INT4; q++) {
+                c.desc.attrs.quant = q;
+                graft_op_desc d = case_desc(&c, dtypes[t]);
+                if (products(&d) > MOST_PRODUCTS) {
+                    large++;
+                    continue;
+                }
+                CHECK(cuda.api->supports(cuda.device, &d));
+                run[q] += compare_variants(&cuda, &ref, &c, dtypes[t], i);
+            }
+        }
+    printf("  %d cases and variants of 8 bits run, %d of 4, %d too large to emulate\n", run[1],
+           run[2], large);
+    CHECK(run[1] > LEAST_RUN && run[2] > LEAST_RUN);
+    free(list);
+}
+
+/* Values far apart, zeros, infinities of scale: what activations may be. */
+static void extreme_values(void)
+{
+    size_t cases;
+    kernel_case *list = kernel_cases(&cases);
+    int run = 0;
+    for (size_t i = 0; i < cases && run < 12; i++) {
+        kernel_case c = list[i];
+        c.desc.attrs.quant = GRAFT_QUANT_INT8;
+        if (!weighted(&c) || products(&c.desc) > MOST_PRODUCTS / 8) continue;
+        float *val[GRAFT_MAX_INPUTS];
+        case_result want;
+        case_values(&c, GRAFT_F32, i, val);
+        int64_t n = element_count(&c.desc.in[0]), wn = element_count(&c.desc.in[1]);
+        for (int64_t k = 0; k < n; k++)
+            val[0][k] = run % 3 == 0 ? 0 : run % 3 == 1 ? val[0][k] * 1e-30f : -1.0f;
+        for (int64_t k = 0; k < wn; k++) val[1][k] = run % 4 == 0 ? 127.0f : val[1][k] * 1e10f;
+        c.source = GRAFT_F32;
+        case_run(&ref, &c, GRAFT_F32, -1, val, &want);
+        compare(&cuda, &c, GRAFT_F32, -1, val, &want);
+        free(want.out);
+        values_free(val);
+        run++;
+    }
+    CHECK_INT(run, 12);
+    free(list);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+/* The packed bytes of input 1, downloaded; free(). */
+static char *packed(const kernel_case *c, graft_dtype from, const void *src, uint64_t *bytes)
+{
+    graft_op_desc d = case_desc(c, GRAFT_BF16);
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    char text[200];
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, text, sizeof text), GRAFT_OK);
+    *bytes = info.packed_bytes[1];
+    char *out = calloc(1, *bytes);
+    void *on_device = cuda.api->alloc(cuda.device, *bytes);
+    CHECK(out && on_device && k);
+    CHECK_INT(cuda.api->upload(cuda.device, on_device, out, *bytes), GRAFT_OK);
+    CHECK_INT(cuda.api->pack(k, 1, from, src, on_device), GRAFT_OK);
+    CHECK_INT(cuda.api->download(cuda.device, out, on_device, *bytes), GRAFT_OK);
+    cuda.api->free(cuda.device, on_device);
+    cuda.api->release(k);
+    return out;
+}
+
+/* What a quantized file would have, as kernels/quant.h lays it out. */
+static void *quantized(const float *w, int64_t rows, int64_t n, graft_quant q)
+{
+    if (q == GRAFT_QUANT_INT4) {
+        void *out = malloc(graft_quant4_bytes(rows, n));
+        if (out) graft_quant4_pack_rows(w, 0, rows, rows, n, out);
+        return out;
+    }
+    int8_t *out = malloc((size_t)(rows * (n + 4)));
+    for (int64_t r = 0; out && r < rows; r++) {
+        float scale = graft_quant_scale(graft_quant_absmax(w + r * n, n), 127.0f);
+        float inverse = graft_quant_inverse(scale);
+        for (int64_t i = 0; i < n; i++)
+            out[r * n + i] = (int8_t)graft_quant_round(w[r * n + i], inverse, 127.0f);
+        memcpy(out + rows * n + r * 4, &scale, sizeof scale);
+    }
+    return out;
+}
+
+static void quantized_sources(void)
+{
+    size_t cases;
+    kernel_case *list = kernel_cases(&cases);
+    int run = 0, pairs = 0;
+    for (size_t i = 0; i < cases; i++) {
+        kernel_case c = list[i];
+        const graft_tensor_desc *w = &c.desc.in[1];
+        int64_t rows = w->dim[0], n = weighted(&c) ? element_count(w) / rows : 0;
+        if (!n || rows * n > 40000) continue;
+        float *val[GRAFT_MAX_INPUTS];
+        c.source = GRAFT_F32;
+        case_values(&c, GRAFT_F32, i, val);
+        for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_INT4; q++) {
+            uint64_t bytes, again;
+            c.desc.attrs.quant = q;
+            void *src = quantized(val[1], rows, n, q);
+            if (!src) abort();
+            char *a = packed(&c, GRAFT_F32, val[1], &bytes);
+            char *b = packed(&c, q == GRAFT_QUANT_INT8 ? GRAFT_Q8 : GRAFT_Q4, src, &again);
+            CHECK(bytes == again && memcmp(a, b, bytes) == 0);
+            if (memcmp(a, b, bytes)) fprintf(stderr, "  quant %d: %s\n", (int)q, c.name);
+            free(src);
+            free(a);
+            free(b);
+            run++;
+            pairs += c.desc.attrs.act == GRAFT_ACT_GEGLU;
+        }
+        values_free(val);
+    }
+    printf("  %d weights, %d of them in pairs\n", run, pairs);
+    CHECK(run > 60 && pairs > 4);
+    free(list);
+}
+
+/* Bytes for other kernels are never taken for these; 8 bits are half of 16, 4 bits a quarter and
+ * their scales. A quantized source is for kernels that quantize likewise only. */
+static void packings(void)
+{
+    size_t cases;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t i = 0; i < cases; i++) {
+        if (!weighted(&list[i])) continue;
+        graft_kernel_info info[3];
+        for (graft_quant q = 0; q < 3; q++) {
+            kernel_case c = list[i];
+            graft_kernel *k = NULL;
+            char text[200];
+            int8_t some = 0, to = 0;
+            c.desc.attrs.quant = q;
+            graft_op_desc d = case_desc(&c, GRAFT_BF16);
+            info[q] = (graft_kernel_info){.size = sizeof *info};
+            CHECK_INT(cuda.api->prepare(cuda.device, &d, 0, &k, &info[q], text, sizeof text),
+                      GRAFT_OK);
+            if (q != GRAFT_QUANT_INT8)
+                CHECK_INT(cuda.api->pack(k, 1, GRAFT_Q8, &some, &to), GRAFT_E_UNSUPPORTED);
+            if (q != GRAFT_QUANT_INT4)
+                CHECK_INT(cuda.api->pack(k, 1, GRAFT_Q4, &some, &to), GRAFT_E_UNSUPPORTED);
+            cuda.api->release(k);
+        }
+        CHECK(info[0].packing[1] != info[1].packing[1] && info[0].packing[1] != info[2].packing[1]);
+        CHECK(info[1].packing[1] != info[2].packing[1]);
+        const graft_tensor_desc *w = &list[i].desc.in[1];
+        int64_t n = element_count(w) / w->dim[0];
+        CHECK_INT(info[2].packed_bytes[1], graft_quant4_bytes(w->dim[0], n));
+        if (w->dim[1] % 16 == 0)
+            CHECK(info[1].packed_bytes[1] <=
+                  info[0].packed_bytes[1] / 2 + 4 * (uint64_t)w->dim[0] + 256);
+    }
+    free(list);
+}
+
+static void refusals(void)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR};
+    graft_tensor_desc x = {
+        .dtype = GRAFT_BF16, .rank = 2, .dim = {1, 140000}, .stride = {140000, 1}};
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    char text[200] = "";
+    d.in[0] = d.in[1] = d.out = x;
+    d.in[1].constant = 1;
+    d.out.dim[1] = d.out.stride[0] = 1;
+    CHECK(cuda.api->supports(cuda.device, &d));
+    d.attrs.quant = GRAFT_QUANT_INT8;
+    CHECK(!cuda.api->supports(cuda.device, &d));
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, text, sizeof text),
+              GRAFT_E_UNSUPPORTED);
+    CHECK(!k && strstr(text, "140000 products"));
+    d.attrs.quant = 7;
+    CHECK(!cuda.api->supports(cuda.device, &d));
+}
+
+int main(void)
+{
+    use_fake_driver();
+    if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref) || !lib_open(CUDA_LIBRARY, &cuda))
+        return 1;
+    RUN(against_ref);
+    RUN(library_plans);
+    RUN(extreme_values);
+    RUN(quantized_sources);
+    RUN(packings);
+    RUN(refusals);
+    lib_close(&cuda);
+    lib_close(&ref);
+    fake_cuda_state *fake = fake_driver_state();
+    CHECK_INT(fake->live_blocks, 0);
+    CHECK_INT(fake->live_objects, 0);
+    CHECK_INT(fake->misuse, 0);
+    return test_end();
+}
