@@ -7,7 +7,8 @@
 # everything that is printed to OUT/gpu.log. Nothing on the card is changed.
 #
 #   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540)
-#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo int8 sd15 sdxl vae torch
+#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo int8 sd15 sdxl start vae
+#                      torch
 set -u
 [ $# -ge 1 ] || { echo "usage: bench/gpu.sh BUILD [OUT]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 2
@@ -18,7 +19,7 @@ mkdir -p "$models" || exit 2
 log=$out/gpu.log
 json=$out/bench.json
 limit=${GRAFT_GPU_SECONDS:-540}
-start=$(date +%s)
+begun=$(date +%s)
 failed=""
 
 versions() {
@@ -78,6 +79,17 @@ sdxl() {
         --operators sdxl "$models/sdxl.safetensors"
 }
 
+# What a first and a second process take until the UNet can run.
+start() {
+    model sdxl 1 unet "$models/sdxl.safetensors"
+    rm -rf "$out/cache"
+    for turn in first again; do
+        echo "$turn:"
+        "$build/bin/graft-bench-gpu" --json "$json" --cache "$out/cache" sdxl \
+            "$models/sdxl.safetensors" || return 1
+    done
+}
+
 vae() {
     model sd15 1 unet,vae "$models/sd15.safetensors"
     "$build/bin/graft-bench-gpu" --json "$json" --operators vae "$models/sd15.safetensors"
@@ -113,7 +125,7 @@ part() {
     name=$1 most=$2
     shift 2
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
-    used=$(($(date +%s) - start))
+    used=$(($(date +%s) - begun))
     left=$((limit - used))
     [ $left -ge 10 ] || { say "== $name: no time left"; failed="$failed $name(time)"; return 0; }
     [ "$most" -le $left ] || most=$left
@@ -128,10 +140,11 @@ part() {
     fi
 }
 
-for p in versions:30 ops:240 sanitizer:90 demo:60 int8:120 sd15:180 sdxl:300 vae:90 torch:200; do
+for p in versions:30 ops:240 sanitizer:90 demo:60 int8:120 sd15:180 sdxl:300 start:100 vae:90 \
+    torch:200; do
     part "${p%:*}" "${p#*:}" env "GRAFT_GPU_PART=${p%:*}" sh "$0" "$build" "$out"
 done
 say "== figures"
 [ ! -e "$json" ] || grep -E '"[a-z0-9_]+":|"value"' "$json" | paste - - | tee -a "$log"
-say "finished after $(($(date +%s) - start)) s; failed:${failed:- none}; log $log"
+say "finished after $(($(date +%s) - begun)) s; failed:${failed:- none}; log $log"
 [ -z "$failed" ]

@@ -64,7 +64,8 @@ static void *host_alloc(size_t align, size_t bytes)
 static library library_open(const char *path, int threads)
 {
     static const char none[] = "no graft_kernels_entry";
-    graft_kernels_host host = {sizeof host, threads, host_alloc, graft_free, NULL, NULL};
+    graft_kernels_host host = {
+        .size = sizeof host, .threads = threads, .alloc = host_alloc, .free = graft_free};
     char text[512] = "";
     library l = {NULL, NULL};
     void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -17,7 +17,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 2u
+#define GRAFT_KERNELS_ABI_MINOR 3u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -28,7 +28,22 @@ typedef struct graft_kernels_host {
     void (*free)(void *p);
     void (*log)(void *ctx, int32_t level, const char *text); /* may be NULL */
     void *log_ctx;
+    /* What a library makes at a cost and can use again in another process, like compiled code: kept
+     * on disk as long as there is room, under a key that names all that it depends on (device,
+     * versions, shape). Only within prepare(), on any of its threads. NULL: nothing is kept; so it
+     * is where `size` ends before. Since 1.3.
+     *
+     * read: *data is released with free() above; GRAFT_E_NOTFOUND when there is nothing whole. The
+     * folder may be written by others: what is read is still checked. write: may be without effect;
+     * takes the place of what was there. */
+    graft_status (*kept_read)(void *ctx, const void *key, uint64_t key_bytes, void **data,
+                              uint64_t *bytes);
+    void (*kept_write)(void *ctx, const void *key, uint64_t key_bytes, const void *data,
+                       uint64_t bytes);
+    void *kept_ctx;
 } graft_kernels_host;
+/* Of a record as 1.0 had it, which is the least that a library may ask for. */
+#define GRAFT_KERNELS_HOST_SIZE offsetof(graft_kernels_host, kept_read)
 
 typedef struct graft_device graft_device; /* the library's: one per create() */
 typedef struct graft_kernel graft_kernel; /* the library's: one per prepare() */

@@ -52,6 +52,7 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
         st = graft_disk_cache_create(config->cache_dir,
                                      megabytes_of("GRAFT_CACHE_MAX_MB", 512, &g->log), &g->log,
                                      &g->disk, e);
+    g->backends.disk = g->disk;
     if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
     if (!st && config->data_dir) {
@@ -92,8 +93,8 @@ void graft_engine_destroy(graft_engine *g)
     graft_arenas_destroy(g->arenas);
     graft_packs_destroy(g->packs);
     graft_tuner_destroy(g->tuner);
-    graft_disk_cache_destroy(g->disk);
     graft_backends_finish(&g->backends);
+    graft_disk_cache_destroy(g->disk);
     graft_tokenizer_destroy(g->tokenizer);
     graft_free(g->data_dir);
     pthread_mutex_destroy(&g->lock);

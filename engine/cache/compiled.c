@@ -244,13 +244,14 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
                          const graft_task *task, graft_exe **out, bool *from_disk, graft_err *e)
 {
     double start = graft_trial_now();
+    graft_status st = GRAFT_OK;
+    if (!job->use_disk) atomic_fetch_add(&job->backend->no_disk, 1);
     graft_exe *x = revive(c, job, key, task);
     *from_disk = x != NULL;
-    if (!x) {
-        graft_status st = build(c, job, task, &x, e);
-        if (st) return st;
-        store(c, job, key, task, x);
-    }
+    if (!x) st = build(c, job, task, &x, e);
+    if (!job->use_disk) atomic_fetch_sub(&job->backend->no_disk, 1);
+    if (st) return st;
+    if (!*from_disk) store(c, job, key, task, x);
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);
     snprintf(x->kind, sizeof(x->kind), "%s", job->kind);

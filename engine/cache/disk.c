@@ -27,7 +27,7 @@ typedef struct file_header {
     graft_hash checksum;
 } file_header;
 static const char magic[8] = {'G', 'R', 'A', 'F', 'T', 'C', 'G', '\n'};
-static const char *const suffixes[] = {".graft", ".tuning"};
+static const char *const suffixes[] = {".graft", ".tuning", ".kept"};
 
 struct graft_disk_cache {
     char *folder;
@@ -156,7 +156,7 @@ void graft_disk_cache_reject(graft_disk_cache *c, graft_disk_kind kind, graft_ha
 static int kind_of(const char *name)
 {
     if (strspn(name, "0123456789abcdef") != 32) return -1;
-    for (int k = 0; k < 2; k++)
+    for (int k = 0; k < GRAFT_DISK_KINDS; k++)
         if (strcmp(name + 32, suffixes[k]) == 0) return k;
     return -1;
 }

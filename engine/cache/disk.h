@@ -1,7 +1,8 @@
 /* What is kept on disk from one process to the next: one file an entry, for many processes at once.
  *
  * A file holds a header (magic, format version, kind, key, length, checksum) and the entry: the
- * optimised graph in text form with its kernel variants, or one backend's timings. Never weights.
+ * optimised graph in text form with its kernel variants, one backend's timings, or what a kernel
+ * library keeps (graft_kernels_host, kernel_abi.h). Never weights.
  * It is written to a temporary and renamed. A file that is truncated, damaged, of another version
  * or another key is reported, removed and made anew; a folder that cannot be used is reported once,
  * and work goes on without. */
@@ -17,14 +18,16 @@
 #define GRAFT_DISK_FORMAT 2u
 
 typedef enum graft_disk_kind {
-    GRAFT_DISK_GRAPH = 0, /* KEY.graft */
-    GRAFT_DISK_TUNING = 1 /* KEY.tuning: a few kB, never evicted */
+    GRAFT_DISK_GRAPH = 0,  /* KEY.graft */
+    GRAFT_DISK_TUNING = 1, /* KEY.tuning: a few kB, never evicted */
+    GRAFT_DISK_KEPT = 2,   /* KEY.kept */
+    GRAFT_DISK_KINDS
 } graft_disk_kind;
 
 typedef struct graft_disk_cache graft_disk_cache; /* any thread */
 
-/* The folder is made at the first write. max_bytes: of all files; the longest unused graphs go
- * first, but not the one that was just written. */
+/* The folder is made at the first write. max_bytes: of all files; the longest unused go
+ * first, but no timings, but not the one that was just written. */
 graft_status graft_disk_cache_create(const char *folder, uint64_t max_bytes, const graft_log *log,
                                      graft_disk_cache **out, graft_err *e);
 void graft_disk_cache_destroy(graft_disk_cache *c);

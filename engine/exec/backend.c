@@ -107,11 +107,50 @@ static void *host_alloc(size_t align, size_t bytes)
     return graft_malloc_aligned(align < sizeof(void *) ? sizeof(void *) : align, bytes);
 }
 
+/* ------------------------------------------------------------------ what libraries keep */
+
+static graft_hash kept_key(const graft_backend *k, const void *key, uint64_t bytes)
+{
+    return graft_hash_mix(graft_hash128(k->name, strlen(k->name)), key, (size_t)bytes);
+}
+
+static graft_status kept_read(void *ctx, const void *key, uint64_t key_bytes, void **data,
+                              uint64_t *bytes)
+{
+    graft_backend *k = ctx;
+    char *found = NULL;
+    size_t n = 0;
+    if (!k->disk || atomic_load(&k->no_disk)) return GRAFT_E_NOTFOUND;
+    graft_status st = graft_disk_cache_read(k->disk, GRAFT_DISK_KEPT, kept_key(k, key, key_bytes),
+                                            NULL, &found, &n);
+    if (st) return GRAFT_E_NOTFOUND;
+    *data = found;
+    *bytes = n;
+    return GRAFT_OK;
+}
+
+static void kept_write(void *ctx, const void *key, uint64_t key_bytes, const void *data,
+                       uint64_t bytes)
+{
+    graft_backend *k = ctx;
+    if (!k->disk || atomic_load(&k->no_disk)) return;
+    graft_disk_cache_write(k->disk, GRAFT_DISK_KEPT, kept_key(k, key, key_bytes), NULL, data,
+                           (size_t)bytes);
+}
+
 static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *e)
 {
     char text[512] = "";
-    graft_kernels_host host = {sizeof host, b->threads,  host_alloc,
-                               graft_free,  b->log.line, b->log.ctx};
+    graft_kernels_host host = {.size = sizeof host,
+                               .threads = b->threads,
+                               .alloc = host_alloc,
+                               .free = graft_free,
+                               .log = b->log.line,
+                               .log_ctx = b->log.ctx,
+                               .kept_read = kept_read,
+                               .kept_write = kept_write,
+                               .kept_ctx = k};
+    k->disk = b->disk;
     graft_status st = k->api->create(&host, 0, &k->device, text, sizeof text);
     if (st) {
         k->device = NULL;

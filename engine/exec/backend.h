@@ -1,12 +1,14 @@
 /* Kernel libraries, found in a folder and loaded at run time, and one device of one of them. */
 #ifndef GRAFT_EXEC_BACKEND_H
 #define GRAFT_EXEC_BACKEND_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "engine/cache/disk.h"
 #include "kernels/kernel_abi.h"
 
 typedef struct graft_backend {
@@ -16,7 +18,9 @@ typedef struct graft_backend {
     graft_device_info info;
     graft_hash identity; /* library, version, device: part of every cache key */
     char name[32];
-    int threads; /* that work for it may use; 0 is one */
+    int threads;            /* that work for it may use; 0 is one */
+    graft_disk_cache *disk; /* for what the library keeps; NULL: nothing */
+    atomic_int no_disk;     /* work that must not touch the disk goes on */
 } graft_backend;
 
 #define GRAFT_MAX_BACKENDS 8
@@ -25,6 +29,7 @@ typedef struct graft_backends {
     const char *name[GRAFT_MAX_BACKENDS + 1];
     size_t count;
     int threads;
+    graft_disk_cache *disk; /* set by the owner before the first get(); may be NULL */
     graft_log log;
     struct { /* libraries that cannot run here, and why */
         char name[32], why[480];

@@ -16,12 +16,14 @@
 #define GRAFT_CUDA_ALIGN 256
 
 typedef enum graft_cuda_function { /* the device kernels */
-#define GRAFT_CUDA_KERNEL(name, threads) GRAFT_CUDA_FN_##name,
+#define GRAFT_CUDA_KERNEL(name, threads)        GRAFT_CUDA_FN_##name,
+#define GRAFT_CUDA_HOPPER(name, threads, bytes) GRAFT_CUDA_FN_##name,
 /* The dtypes follow each other so that graft_cuda_typed() can count. */
 #define GRAFT_CUDA_TYPED(name, threads)                                                            \
     GRAFT_CUDA_FN_##name, GRAFT_CUDA_FN_##name##_f16, GRAFT_CUDA_FN_##name##_bf16,
 #include "kernels/cuda/kernels.def"
 #undef GRAFT_CUDA_KERNEL
+#undef GRAFT_CUDA_HOPPER
 #undef GRAFT_CUDA_TYPED
                                    GRAFT_CUDA_FUNCTIONS
 } graft_cuda_function;
@@ -45,7 +47,8 @@ struct graft_device {
     CUevent copied[2];
     CUdeviceptr raw; /* a weight as its file has it, before it is packed */
     uint64_t raw_bytes;
-    int processors;
+    int processors, capability; /* the latter times 10 */
+    bool wgmma;                 /* Hopper's kernels may be used */
     bool capturing, capture_failed;
     char lost[256]; /* why the device is not used again; empty: it works */
     graft_cuda_lt *lt;
@@ -69,6 +72,7 @@ struct graft_kernel {
     graft_cuda_layout layout[GRAFT_MAX_INPUTS];
     graft_cuda_lt_plan *lt; /* NULL: own kernels */
     graft_cuda_dnn_plan *dnn;
+    int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     uint64_t part; /* where in the workspace the second half begins */
     struct {       /* likewise, of quantized kernels */
         uint64_t level, scale, most, wide, weight;

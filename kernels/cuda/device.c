@@ -5,6 +5,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
+#include "kernels/cuda/wgmma.h"
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
 
@@ -12,13 +13,15 @@ extern const char graft_cuda_fatbin[]; /* fatbin.S */
 
 static const struct {
     const char *name;
-    uint32_t threads;
+    uint32_t threads, shared; /* bytes of shared memory that the launch asks for */
 } kernels[] = {
-#define GRAFT_CUDA_KERNEL(name, threads) {#name, threads},
+#define GRAFT_CUDA_KERNEL(name, threads)        {#name, threads, 0},
+#define GRAFT_CUDA_HOPPER(name, threads, bytes) {#name, threads, bytes},
 #define GRAFT_CUDA_TYPED(name, threads)                                                            \
-    {#name "_f32", threads}, {#name "_f16", threads}, {#name "_bf16", threads},
+    {#name "_f32", threads, 0}, {#name "_f16", threads, 0}, {#name "_bf16", threads, 0},
 #include "kernels/cuda/kernels.def"
 #undef GRAFT_CUDA_KERNEL
+#undef GRAFT_CUDA_HOPPER
 #undef GRAFT_CUDA_TYPED
 };
 _Static_assert(sizeof kernels / sizeof *kernels == GRAFT_CUDA_FUNCTIONS, "a kernel, a name");
@@ -69,10 +72,10 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
 {
     if (d->lost[0]) return GRAFT_E_DEVICE;
     void *args[] = {(void *)params}; /* the driver's type; it only reads */
-    return graft_cuda_done(
-        d,
-        d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1, 0, d->stream, args, NULL),
-        kernels[f].name);
+    return graft_cuda_done(d,
+                           d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1,
+                                         kernels[f].shared, d->stream, args, NULL),
+                           kernels[f].name);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -119,12 +122,31 @@ graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, ui
         if (r_) return graft_cuda_driver_fail(&d->drv, r_, what, e);                               \
     } while (0)
 
+enum { HOPPER = 90 };
+
+static graft_status find_capability(graft_device *d, graft_err *e)
+{
+    int major = 0, minor = 0;
+    TRY_DRIVER(d->drv.device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->id),
+               "the device's capability");
+    TRY_DRIVER(d->drv.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->id),
+               "the device's capability");
+    d->capability = 10 * major + minor;
+    return GRAFT_OK;
+}
+
 static graft_status load_kernels(graft_device *d, graft_err *e)
 {
     TRY_DRIVER(d->drv.module_load(&d->module, graft_cuda_fatbin), "loading the CUDA kernels");
-    for (int i = 0; i < GRAFT_CUDA_FUNCTIONS; i++)
+    for (int i = 0; i < GRAFT_CUDA_FUNCTIONS; i++) {
         TRY_DRIVER(d->drv.module_function(&d->function[i], d->module, kernels[i].name),
                    kernels[i].name);
+        if (kernels[i].shared && d->capability == HOPPER)
+            TRY_DRIVER(d->drv.function_set(d->function[i],
+                                           CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                           (int)kernels[i].shared),
+                       kernels[i].name);
+    }
     return GRAFT_OK;
 }
 
@@ -151,13 +173,9 @@ static void open_libraries(graft_device *d)
 static graft_status describe(graft_device *d, graft_err *e)
 {
     char name[96] = "NVIDIA GPU";
-    int major = 0, minor = 0, driver = 0;
+    int driver = 0;
     size_t free_bytes = 0, total = 0;
     TRY_DRIVER(d->drv.device_name(name, sizeof name, d->id), "the device's name");
-    TRY_DRIVER(d->drv.device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->id),
-               "the device's capability");
-    TRY_DRIVER(d->drv.device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->id),
-               "the device's capability");
     TRY_DRIVER(
         d->drv.device_attribute(&d->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->id),
         "the device's processors");
@@ -169,11 +187,12 @@ static graft_status describe(graft_device *d, graft_err *e)
                                   .fast_bf16 = 1,
                                   .fast_f16 = 1,
                                   .fast_int8 = 1};
-    snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, major, minor);
+    snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
+             d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.48s %d.%d processors %d driver %d lt %zu dnn %zu", name, major, minor,
-             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
-             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
+             "cuda %.48s %d.%d%s processors %d driver %d lt %zu dnn %zu", name, d->capability / 10,
+             d->capability % 10, d->wgmma ? " wgmma" : "", d->processors, driver,
+             d->lt ? graft_cuda_lt_version(d->lt) : 0, d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
     return GRAFT_OK;
 }
 
@@ -181,10 +200,17 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
 {
     graft_status st = graft_cuda_driver_open(&d->drv, e);
     if (!st) st = graft_cuda_driver_device(&d->drv, index, &d->id, NULL, e);
+    if (!st) st = find_capability(d, e);
     if (!st) st = open_stream(d, e);
     if (!st) st = load_kernels(d, e);
     if (!st) st = graft_cuda_selftest(d, e);
     if (st) return st;
+    if (d->capability == HOPPER) graft_cuda_wgmma_open(d);
+    if (d->lost[0])
+        return graft_fail(e, GRAFT_E_DEVICE,
+                          "the device fails its self-test: %s; with GRAFT_CUDA_WGMMA=off Hopper's "
+                          "kernels are left out",
+                          d->lost);
     open_libraries(d);
     return describe(d, e);
 }

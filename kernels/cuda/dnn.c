@@ -3,39 +3,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cuda/dnn_graph.h"
+#include "kernels/cuda/dnn_plans.h"
 #include "kernels/cuda/open.h"
 
-struct graft_cuda_dnn_plan {
-    graft_cuda_dnn *dnn;
-    graft_dnn_desc plan;
-    int64_t engine, workspace;
-    bool compiled, attention;
-    float scale; /* of the scores; the plan reads it when it runs */
-};
-
-/* The plans of one shape; none: cuDNN cannot do it. */
-typedef struct plan_set {
-    graft_op_desc key;
-    graft_dnn_builder graph, heuristics; /* what the plans came from: they may refer to it */
-    int32_t count;
-    graft_cuda_dnn_plan plan[GRAFT_CUDA_DNN_PLANS];
-    struct plan_set *next;
-} plan_set;
+enum { SPARE_HANDLES = 8 };
 
 struct graft_cuda_dnn {
     graft_device *d;
     graft_dnn_table f;
     cudnnHandle_t handle;      /* NULL when deviceless */
     graft_dnn_desc properties; /* of the described device */
-    pthread_mutex_t lock;      /* guards the list */
-    plan_set *sets;
+    pthread_mutex_t lock;      /* guards what follows; nothing is made under it */
+    pthread_cond_t changed;    /* a set became ready */
+    graft_dnn_plans *sets;
+    cudnnHandle_t spare[SPARE_HANDLES]; /* for threads that make plans */
+    int n_spare;
+    bool told; /* that plans on disk were no good */
 };
 
-#define WORKSPACE_MOST ((int64_t)256 << 20)
-#define INT8_LEAST     16 /* pixels of a result: below, compiling a plan costs more than it gains */
-#define SDPA_SINCE     91301 /* with one descriptor for the whole of attention */
-#define SDPA_NOT       91400 /* has a known fault in it */
+#define INT8_LEAST 16    /* pixels of a result: below, compiling a plan costs more than it gains */
+#define SDPA_SINCE 91301 /* with one descriptor for the whole of attention */
+#define SDPA_NOT   91400 /* has a known fault in it */
 
 /* libcudnn.so aborts the process when one of its parts is missing, so they are tried first. */
 static graft_status load(graft_cuda_dnn *dnn, graft_err *e)
@@ -66,10 +54,12 @@ static graft_status start(graft_device *d, graft_cuda_dnn **out, graft_err *e)
     memset(dnn, 0, sizeof *dnn);
     dnn->d = d;
     pthread_mutex_init(&dnn->lock, NULL);
+    pthread_cond_init(&dnn->changed, NULL);
     graft_status st = load(dnn, e);
     if (!st && dnn->f.version() / 10000 != 9)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN %zu, expected 9", dnn->f.version());
     if (st) {
+        pthread_cond_destroy(&dnn->changed);
         pthread_mutex_destroy(&dnn->lock);
         d->host.free(dnn);
     } else {
@@ -118,15 +108,15 @@ void graft_cuda_dnn_close(graft_device *d, graft_cuda_dnn *dnn)
 {
     if (!dnn) return;
     while (dnn->sets) {
-        plan_set *s = dnn->sets;
+        graft_dnn_plans *s = dnn->sets;
         dnn->sets = s->next;
-        for (int32_t i = 0; i < s->count; i++) dnn->f.drop(s->plan[i].plan);
-        graft_dnn_finish(&s->heuristics);
-        graft_dnn_finish(&s->graph);
+        graft_dnn_plans_finish(&dnn->f, s);
         d->host.free(s);
     }
     if (dnn->properties) dnn->f.drop(dnn->properties);
+    while (dnn->n_spare) dnn->f.destroy(dnn->spare[--dnn->n_spare]);
     if (dnn->handle) dnn->f.destroy(dnn->handle);
+    pthread_cond_destroy(&dnn->changed);
     pthread_mutex_destroy(&dnn->lock);
     d->host.free(dnn);
 }
@@ -136,99 +126,7 @@ size_t graft_cuda_dnn_version(const graft_cuda_dnn *dnn)
     return dnn->f.version();
 }
 
-/* ------------------------------------------------------------------ making plans */
-
-static int64_t engine_of(const graft_dnn_table *f, graft_dnn_desc config, bool *compiled)
-{
-    graft_dnn_desc engine = NULL;
-    cudnnBackendBehaviorNote_t note[8];
-    int64_t n = 0, index = -1;
-    *compiled = false;
-    if (f->make(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine)) return -1;
-    if (f->get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
-               &engine) == CUDNN_STATUS_SUCCESS) {
-        f->get(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, &index);
-        n = 0;
-        if (f->get(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, 8, &n,
-                   note) == CUDNN_STATUS_SUCCESS)
-            for (int64_t i = 0; i < n && i < 8; i++)
-                *compiled |= note[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-    }
-    f->drop(engine);
-    return index;
-}
-
-static void plan_config(graft_cuda_dnn *dnn, plan_set *set, graft_dnn_desc config, int64_t engine,
-                        bool compiled)
-{
-    const graft_dnn_table *f = &dnn->f;
-    graft_dnn_builder b = {.f = f};
-    int64_t n = 0, workspace = 0;
-    graft_dnn_desc p = graft_dnn_make(&b, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    graft_dnn_set_one(&b, p, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    if (dnn->handle)
-        graft_dnn_set(&b, p, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &dnn->handle);
-    else
-        graft_dnn_set_one(&b, p, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, dnn->properties);
-    graft_dnn_finalize(&b, p, "a plan");
-    if (!b.status &&
-        f->get(p, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &workspace) ==
-            CUDNN_STATUS_SUCCESS &&
-        workspace >= 0 && workspace <= WORKSPACE_MOST) {
-        set->plan[set->count++] =
-            (graft_cuda_dnn_plan){.dnn = dnn,
-                                  .plan = p,
-                                  .engine = engine,
-                                  .workspace = workspace,
-                                  .compiled = compiled,
-                                  .attention = set->key.op == GRAFT_OP_ATTENTION,
-                                  .scale = set->key.attrs.scale};
-        b.n = 0; /* the plan stays */
-    }
-    graft_dnn_finish(&b);
-}
-
-enum { CONFIGS = 32 };
-
-/* Precompiled plans first; one that has to be compiled only where there are none, since that takes
- * up to seconds. */
-static void take_configs(graft_cuda_dnn *dnn, plan_set *set, const graft_dnn_desc *config,
-                         int64_t n)
-{
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < n && set->count < GRAFT_CUDA_DNN_PLANS; i++) {
-            bool compiled;
-            int64_t engine = engine_of(&dnn->f, config[i], &compiled);
-            if (engine < 0 || compiled != (pass == 1) || (pass == 1 && set->count)) continue;
-            plan_config(dnn, set, config[i], engine, compiled);
-        }
-}
-
-static void make_plans(graft_cuda_dnn *dnn, plan_set *set, graft_dnn_desc graph)
-{
-    static const cudnnBackendHeurMode_t modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    graft_dnn_desc config[CONFIGS];
-    for (int m = 0; m < 2 && !set->count; m++) {
-        int64_t n = 0, made = 0;
-        graft_dnn_builder sub = {.f = &dnn->f};
-        graft_dnn_desc h = graft_dnn_make(&sub, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-        graft_dnn_set_one(&sub, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-        graft_dnn_set(&sub, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &modes[m]);
-        if (dnn->properties)
-            graft_dnn_set_one(&sub, h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, dnn->properties);
-        graft_dnn_finalize(&sub, h, "heuristics");
-        while (made < CONFIGS && !sub.status)
-            config[made++] = graft_dnn_make(&sub, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-        if (!sub.status &&
-            dnn->f.get(h, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &n,
-                       config) == CUDNN_STATUS_SUCCESS)
-            take_configs(dnn, set, config, n < made ? n : made);
-        if (set->count)
-            set->heuristics = sub;
-        else
-            graft_dnn_finish(&sub);
-    }
-}
+/* ------------------------------------------------------------------ plans by shape */
 
 /* What distinguishes shapes for cuDNN, the rest zeroed, so that bytes can be compared. */
 static void make_key(const graft_op_desc *op, graft_op_desc *key)
@@ -242,45 +140,91 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);
 }
 
-/* The set of this shape, made when it is not there; NULL without memory. */
-static plan_set *find_set(graft_cuda_dnn *dnn, const graft_op_desc *op, graft_err *e)
+/* A handle belongs to one thread at a time. */
+static graft_status take_handle(graft_cuda_dnn *dnn, cudnnHandle_t *out, graft_err *e)
+{
+    *out = NULL;
+    if (dnn->properties) return GRAFT_OK;
+    pthread_mutex_lock(&dnn->lock);
+    if (dnn->n_spare) *out = dnn->spare[--dnn->n_spare];
+    pthread_mutex_unlock(&dnn->lock);
+    cudnnStatus_t s = *out ? CUDNN_STATUS_SUCCESS : dnn->f.create(out);
+    if (!s) return GRAFT_OK;
+    *out = NULL;
+    return graft_fail(e, GRAFT_E_DEVICE, "cuDNN: a handle: %s", dnn->f.status_text(s));
+}
+
+static void give_handle(graft_cuda_dnn *dnn, cudnnHandle_t handle)
+{
+    if (!handle) return;
+    pthread_mutex_lock(&dnn->lock);
+    bool room = dnn->n_spare < SPARE_HANDLES;
+    if (room) dnn->spare[dnn->n_spare++] = handle;
+    pthread_mutex_unlock(&dnn->lock);
+    if (!room) dnn->f.destroy(handle);
+}
+
+/* From disk where it is there, else made and kept. No lock is held. */
+static void fill_set(graft_cuda_dnn *dnn, graft_dnn_plans *set, graft_err *e)
+{
+    graft_dnn_maker m = {dnn->d, dnn, &dnn->f, NULL, dnn->properties};
+    graft_cuda_lock(dnn->d); /* for the context, which this thread has from now on */
+    graft_cuda_unlock(dnn->d);
+    if (take_handle(dnn, &m.handle, e)) return;
+    graft_status st = graft_dnn_plans_restore(&m, set);
+    if (st == GRAFT_E_FORMAT) {
+        pthread_mutex_lock(&dnn->lock);
+        bool told = dnn->told;
+        dnn->told = true;
+        pthread_mutex_unlock(&dnn->lock);
+        if (!told)
+            graft_cuda_log(dnn->d, GRAFT_LOG_WARN,
+                           "cuDNN does not take plans that were kept on disk; they are made anew");
+    }
+    if (st) {
+        graft_dnn_plans_make(&m, set, e);
+        graft_dnn_plans_keep(&m, set);
+    }
+    give_handle(dnn, m.handle);
+}
+
+/* The set of this shape, filled by the first that asks while others wait; NULL without memory. */
+static graft_dnn_plans *find_set(graft_cuda_dnn *dnn, const graft_op_desc *op, graft_err *e)
 {
     graft_op_desc key;
+    graft_dnn_plans *set;
     make_key(op, &key);
-    for (plan_set *s = dnn->sets; s; s = s->next)
-        if (memcmp(&s->key, &key, sizeof key) == 0) return s;
-    plan_set *set = dnn->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *set);
-    if (!set) return NULL;
-    memset(set, 0, sizeof *set);
-    set->key = key;
-    graft_dnn_builder *b = &set->graph;
-    b->f = &dnn->f;
-    graft_dnn_desc graph = op->op == GRAFT_OP_ATTENTION ? graft_dnn_attention_graph(b, op)
-                                                        : graft_dnn_conv_graph(b, op);
-    if (graph) make_plans(dnn, set, graph);
-    if (b->status) graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN: %s", b->failed);
-    if (!set->count) graft_dnn_finish(b);
-    set->next = dnn->sets;
-    dnn->sets = set;
+    pthread_mutex_lock(&dnn->lock);
+    for (set = dnn->sets; set; set = set->next)
+        if (memcmp(&set->key, &key, sizeof key) == 0) break;
+    while (set && !set->ready) pthread_cond_wait(&dnn->changed, &dnn->lock);
+    bool mine = !set;
+    if (mine && (set = dnn->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *set)) != NULL) {
+        memset(set, 0, sizeof *set);
+        set->key = key;
+        set->next = dnn->sets;
+        dnn->sets = set;
+    }
+    pthread_mutex_unlock(&dnn->lock);
+    if (!mine || !set) return set;
+    fill_set(dnn, set, e);
+    pthread_mutex_lock(&dnn->lock);
+    set->ready = true;
+    pthread_cond_broadcast(&dnn->changed);
+    pthread_mutex_unlock(&dnn->lock);
     return set;
 }
 
 static graft_status choose(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                            graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
 {
-    graft_status st = GRAFT_E_NOMEM;
     *count = 0;
-    graft_cuda_lock(dnn->d); /* before ours, as everywhere */
-    pthread_mutex_lock(&dnn->lock);
-    plan_set *set = find_set(dnn, op, e);
-    if (set) {
-        *count = set->count;
-        st = index < set->count ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
-        if (!st && out && index >= 0) *out = &set->plan[index];
-    }
-    pthread_mutex_unlock(&dnn->lock);
-    graft_cuda_unlock(dnn->d);
-    return st;
+    graft_dnn_plans *set = find_set(dnn, op, e);
+    if (!set) return GRAFT_E_NOMEM;
+    *count = set->count;
+    if (index >= set->count) return GRAFT_E_UNSUPPORTED;
+    if (out && index >= 0) *out = &set->plan[index];
+    return GRAFT_OK;
 }
 
 graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,

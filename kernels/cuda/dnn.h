@@ -1,7 +1,8 @@
 /* Convolutions and attention by cuDNN's graph interface.
  *
- * The plans of a shape are made once for a device and kept: some are compiled when they are made.
- * All functions: any thread. */
+ * The plans of a shape are made once and kept, in memory and on disk (keep.h): some are compiled
+ * when they are made, which takes up to seconds. All functions: any thread; plans of different
+ * shapes are made at the same time. */
 #ifndef GRAFT_KERNELS_CUDA_DNN_H
 #define GRAFT_KERNELS_CUDA_DNN_H
 #include "kernels/cuda/backend.h"

@@ -36,7 +36,9 @@
     X(module_load, cuModuleLoadData)                                                               \
     X(module_unload, cuModuleUnload)                                                               \
     X(module_function, cuModuleGetFunction)                                                        \
+    X(function_set, cuFuncSetAttribute)                                                            \
     X(launch, cuLaunchKernel)                                                                      \
+    X(tensor_map, cuTensorMapEncodeTiled)                                                          \
     X(capture_begin, cuStreamBeginCapture)                                                         \
     X(capture_end, cuStreamEndCapture)                                                             \
     X(graph_instantiate, cuGraphInstantiateWithFlags)                                              \

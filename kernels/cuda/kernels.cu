@@ -1,5 +1,6 @@
 /* All device kernels: the parts without a dtype, then the others once for each dtype. */
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/hopper.h"
 #include "kernels/cuda/math.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/reduce.inc"

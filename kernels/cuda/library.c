@@ -67,14 +67,14 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
     graft_err e = GRAFT_ERR_INIT;
     pthread_mutexattr_t recursive;
     *out = NULL;
-    if (!host || host->size < sizeof *host || !host->alloc || !host->free)
+    if (!host || host->size < GRAFT_KERNELS_HOST_SIZE || !host->alloc || !host->free)
         return report(graft_fail(&e, GRAFT_E_ARG, "the host record is too short"), &e, text, n);
     if (index < 0)
         return report(graft_fail(&e, GRAFT_E_NOTFOUND, "device %d", (int)index), &e, text, n);
     graft_device *d = host->alloc(GRAFT_CUDA_ALIGN, sizeof *d);
     if (!d) return report(graft_fail_nomem(&e, "the device"), &e, text, n);
     memset(d, 0, sizeof *d);
-    d->host = *host;
+    memcpy(&d->host, host, host->size < sizeof d->host ? host->size : sizeof d->host);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&d->lock, &recursive);

@@ -1,4 +1,4 @@
-/* LINEAR: variant 0 the own product, then cuBLASLt's algorithms.
+/* LINEAR: variant 0 the own product, then cuBLASLt's algorithms, then own kernels for Hopper.
  *
  * cuBLASLt adds the bias and the residual; activations are one more pass. For GEGLU the weight's
  * halves are interleaved, so that a product and its gate are neighbours. */
@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/lt.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/wgmma.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
@@ -40,11 +41,19 @@ static bool gemm_of(const graft_kernel *k, graft_cuda_gemm *g)
     return g->ldx >= 0 && g->ldo >= 0 && g->ldr >= 0;
 }
 
+/* The same as Hopper's kernels see it: they fold pairs themselves. */
+static bool wgmma_of(const graft_kernel *k, graft_cuda_gemm *g)
+{
+    if (!gemm_of(k, g)) return false;
+    g->ldo = graft_cuda_row_stride(&k->op.out);
+    return g->ldo >= 0;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
     graft_cuda_gemm g;
-    int32_t count = 0;
+    int32_t count = 0, hopper = wgmma_of(k, &g) ? graft_cuda_wgmma_count(k->d, &g) : 0;
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
     (void)e;
     graft_cuda_matmul_linear(&k->op, &p);
@@ -61,7 +70,13 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     } else {
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_matmul_name(k, &p));
     }
-    k->info.variant_count = 1 + count;
+    if (variant > count && variant <= count + hopper) {
+        k->wgmma = variant - count;
+        k->info.variant_index = variant;
+        snprintf(k->info.variant, sizeof k->info.variant, "%s",
+                 graft_cuda_wgmma_name(k->wgmma - 1));
+    }
+    k->info.variant_count = 1 + count + hopper;
     graft_cuda_matmul_layout(k, geglu);
     return GRAFT_OK;
 }
@@ -78,8 +93,18 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
     return graft_cuda_matmul_run(k, &p);
 }
 
+static graft_status launch_wgmma(graft_kernel *k, const void *const *in, void *out)
+{
+    graft_cuda_gemm g;
+    wgmma_of(k, &g);
+    const graft_cuda_wgmma_data data = {in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_W],
+                                        in[GRAFT_LINEAR_BIAS], in[GRAFT_LINEAR_RESIDUAL], out};
+    return graft_cuda_wgmma_run(k->d, k->wgmma - 1, &g, k->op.attrs.act, &data);
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
+    if (k->wgmma && graft_cuda_aligned(in, 4, out)) return launch_wgmma(k, in, out);
     if (!k->lt || !graft_cuda_aligned(in, 4, out)) return launch_own(k, in, out);
     graft_act act = k->op.attrs.act;
     bool geglu = act == GRAFT_ACT_GEGLU;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cuda/keep.h"
 #include "kernels/cuda/open.h"
 
 #define LT_FUNCTIONS(X)                                                                            \
@@ -20,6 +21,7 @@
     X(preference_destroy, cublasLtMatmulPreferenceDestroy)                                         \
     X(preference_set, cublasLtMatmulPreferenceSetAttribute)                                        \
     X(heuristic, cublasLtMatmulAlgoGetHeuristic)                                                   \
+    X(check, cublasLtMatmulAlgoCheck)                                                              \
     X(matmul, cublasLtMatmul)
 
 typedef struct lt_table {
@@ -30,10 +32,27 @@ typedef struct lt_table {
 
 #define LT_WORKSPACE ((size_t)32 << 20)
 
+/* The algorithms for one shape, also as they are kept on disk: the library says of its own record
+ * that it may be stored as bytes and used with the same version. */
+typedef struct lt_choice {
+    cublasLtMatmulAlgo_t algorithm;
+    uint64_t workspace;
+} lt_choice;
+
+enum { KEY = 10 };
+typedef struct lt_list {
+    int64_t key[KEY];
+    int32_t count;
+    lt_choice choice[GRAFT_CUDA_LT_ALGORITHMS];
+    struct lt_list *next;
+} lt_list;
+
 struct graft_cuda_lt {
     graft_device *d;
     lt_table f;
     cublasLtHandle_t handle;
+    lt_list *lists; /* the device's lock guards what follows */
+    bool told;      /* that algorithms on disk were no good */
 };
 
 struct graft_cuda_lt_plan {
@@ -79,6 +98,11 @@ graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err 
 void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt)
 {
     if (!lt) return;
+    while (lt->lists) {
+        lt_list *l = lt->lists;
+        lt->lists = l->next;
+        d->host.free(l);
+    }
     lt->f.destroy(lt->handle);
     d->host.free(lt);
 }
@@ -112,7 +136,7 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
     return s;
 }
 
-static cublasStatus_t propose(graft_cuda_lt_plan *p, cublasLtMatmulHeuristicResult_t *list,
+static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeuristicResult_t *list,
                               int *count)
 {
     const lt_table *f = &p->lt->f;
@@ -146,33 +170,85 @@ static bool aligned(const graft_cuda_gemm *g)
     return g->ldx % n == 0 && g->ldo % n == 0 && g->ldr % n == 0 && g->ldw % n == 0;
 }
 
+/* What an earlier process chose, as far as the library still takes it. */
+static int32_t restore(const graft_cuda_lt_plan *p, const graft_cuda_key *key, lt_choice *out)
+{
+    const graft_device *d = p->lt->d;
+    uint64_t bytes;
+    int32_t n = 0;
+    char *data = graft_cuda_keep_read(d, key, &bytes);
+    if (!data) return 0;
+    uint64_t most = bytes / sizeof *out;
+    if (bytes % sizeof *out || most > GRAFT_CUDA_LT_ALGORITHMS) most = 0;
+    memcpy(out, data, most * sizeof *out);
+    d->host.free(data);
+    for (; n < (int32_t)most; n++) {
+        cublasLtMatmulHeuristicResult_t r;
+        memset(&r, 0, sizeof r);
+        if (p->lt->f.check(p->lt->handle, p->desc, p->w, p->x, p->r ? p->r : p->y, p->y,
+                           &out[n].algorithm, &r) ||
+            r.state != CUBLAS_STATUS_SUCCESS || r.workspaceSize > LT_WORKSPACE)
+            break;
+        out[n].workspace = r.workspaceSize;
+    }
+    if (most && n == (int32_t)most) return n;
+    if (!p->lt->told)
+        graft_cuda_log(
+            d, GRAFT_LOG_WARN,
+            "cuBLASLt does not take algorithms that were kept on disk; it is asked anew");
+    p->lt->told = true;
+    return 0;
+}
+
+/* The algorithms for the plan's shape; NULL without memory. The lock is held. */
+static const lt_list *find_list(const graft_cuda_lt_plan *p)
+{
+    const graft_cuda_gemm *g = &p->g;
+    graft_cuda_lt *lt = p->lt;
+    const int64_t numbers[KEY] = {g->dtype, g->m,   g->n,   g->k,    g->ldx,
+                                  g->ldw,   g->ldo, g->ldr, g->bias, g->residual};
+    cublasLtMatmulHeuristicResult_t found[GRAFT_CUDA_LT_ALGORITHMS];
+    int n = 0;
+    for (const lt_list *l = lt->lists; l; l = l->next)
+        if (memcmp(l->key, numbers, sizeof numbers) == 0) return l;
+    lt_list *l = lt->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *l);
+    if (!l) return NULL;
+    memset(l, 0, sizeof *l);
+    memset(found, 0, sizeof found);
+    memcpy(l->key, numbers, sizeof numbers);
+    const graft_cuda_key key = {"cublasLt algorithms 1", l->key, sizeof l->key};
+    l->count = restore(p, &key, l->choice);
+    if (!l->count && propose(p, found, &n) == CUBLAS_STATUS_SUCCESS) {
+        for (int i = 0; i < n; i++)
+            if (found[i].state == CUBLAS_STATUS_SUCCESS)
+                l->choice[l->count++] = (lt_choice){found[i].algo, found[i].workspaceSize};
+        if (l->count)
+            graft_cuda_keep_write(lt->d, &key, l->choice, (uint64_t)l->count * sizeof *l->choice);
+    }
+    l->next = lt->lists;
+    lt->lists = l;
+    return l;
+}
+
 graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm *g, int32_t index,
                                        graft_cuda_lt_plan **out, int32_t *count)
 {
-    cublasLtMatmulHeuristicResult_t list[GRAFT_CUDA_LT_ALGORITHMS];
-    int n = 0, good = 0;
-    graft_status st = GRAFT_E_UNSUPPORTED;
-    if (!aligned(g)) return st;
+    *count = 0;
+    if (!aligned(g)) return GRAFT_E_UNSUPPORTED;
     graft_cuda_lt_plan *p = lt->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *p);
     if (!p) return GRAFT_E_NOMEM;
     memset(p, 0, sizeof *p);
-    memset(list, 0, sizeof list);
     p->lt = lt;
     p->g = *g;
     graft_cuda_lock(lt->d);
-    if (describe(p) == CUBLAS_STATUS_SUCCESS && propose(p, list, &n) == CUBLAS_STATUS_SUCCESS) {
-        for (int i = 0; i < n; i++) {
-            if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
-            if (good == index) {
-                p->algorithm = list[i].algo;
-                p->workspace = list[i].workspaceSize;
-                st = GRAFT_OK;
-            }
-            good++;
-        }
-    }
+    const lt_list *l = describe(p) == CUBLAS_STATUS_SUCCESS ? find_list(p) : NULL;
     graft_cuda_unlock(lt->d);
-    *count = good;
+    if (l) *count = l->count;
+    graft_status st = l && index >= 0 && index < l->count ? GRAFT_OK : GRAFT_E_UNSUPPORTED;
+    if (!st) {
+        p->algorithm = l->choice[index].algorithm;
+        p->workspace = l->choice[index].workspace;
+    }
     if (st || !out)
         graft_cuda_lt_plan_destroy(p);
     else

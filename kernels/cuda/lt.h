@@ -1,4 +1,5 @@
-/* Products by cuBLASLt. */
+/* Products by cuBLASLt. The algorithms that it proposes for a shape are kept on disk (keep.h), so
+ * that a number among them means the same one in every process. */
 #ifndef GRAFT_KERNELS_CUDA_LT_H
 #define GRAFT_KERNELS_CUDA_LT_H
 #include "kernels/cuda/backend.h"

@@ -185,6 +185,17 @@ GRAFT_DEVICE void graft_indices(uint32_t i, const uint32_t *dim, uint32_t *at)
     at[0] = i / dim[1];
 }
 
+/* Which tile of a product block number `block` computes: eight rows of tiles at a time, column by
+ * column, so that blocks that run together read the same parts of both operands. */
+GRAFT_DEVICE void graft_tile_of(int32_t block, int32_t tiles_m, int32_t tiles_n, int32_t *m,
+                                int32_t *n)
+{
+    int32_t first = block / (8 * tiles_n) * 8, rest = block - first * tiles_n;
+    int32_t rows = tiles_m - first < 8 ? tiles_m - first : 8;
+    *n = rest / rows;
+    *m = first + rest - *n * rows;
+}
+
 GRAFT_DEVICE int64_t graft_offset(const uint32_t *at, const int64_t *stride)
 {
     return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];

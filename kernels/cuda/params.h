@@ -9,6 +9,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_THREADS = 256,
        GRAFT_CUDA_NORM_THREADS = 256,
        GRAFT_CUDA_ATTENTION_THREADS = 128,
+       GRAFT_CUDA_WGMMA_THREADS = 288,      /* two warpgroups that multiply, a warp that fetches */
+       GRAFT_CUDA_WGMMA_MORE_THREADS = 384, /* a warpgroup that fetches */
        GRAFT_CUDA_MAX_GROUPS = 1024,
        GRAFT_CUDA_STAT_SPLITS = 64,  /* at most, of the pixels of one group */
        GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
@@ -107,6 +109,24 @@ typedef struct graft_cuda_matmul {
     int32_t vec; /* rows of x can be read 16 bytes at a time */
 } graft_cuda_matmul;
 
+/* A matrix and the boxes in which it is read; the driver's CUtensorMap. */
+typedef struct __attribute__((aligned(64))) graft_cuda_map {
+    uint64_t opaque[16];
+} graft_cuda_map;
+
+/* out(m,n) = act(x(m,k) w(n,k)^T + bias + residual), rows ld* elements apart; geglu as above. */
+typedef struct graft_cuda_wgmma {
+    graft_cuda_map x, w;
+    const void *bias, *residual;
+    void *out;
+    int64_t ldo, ldr;
+    int32_t m, n, k;
+    int32_t tiles_m, tiles_n;
+    int32_t act, geglu;
+    int32_t vec;       /* rows of out and residual can be accessed 16 bytes at a time (geglu: 8) */
+    uint32_t patience; /* ms until a barrier counts as lost */
+    int32_t trial;     /* give up quietly then */
+} graft_cuda_wgmma;
 /* The product of int8 levels: x and w of `m` are levels, rows of both multiples of 16 bytes, bias
  * is float32. A sum counts row_scale[m / rows_per_scale] * column_scale[n]. */
 typedef struct graft_cuda_int8 {

@@ -1,4 +1,5 @@
 #include "tests/cuda/emulator.h"
+#include "tests/cuda/hopper.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_THREADS = 256, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
+enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
 
 #if OWN_SWITCH
 typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */
@@ -52,7 +53,7 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
 }
 #endif
 
-typedef enum thread_state { READY, AT_BLOCK, AT_WARP, DONE } thread_state;
+typedef enum thread_state { READY, AT_BLOCK, AT_GROUP, AT_WARP, SPUN, DONE } thread_state;
 
 typedef struct async_copy {
     void *to;
@@ -79,6 +80,7 @@ static struct {
     thread thread[MAX_THREADS];
     coroutine scheduler;
     char *stacks;
+    uint8_t *shared;
     uint32_t now, block[3];
     void (*kernel)(const void *);
     const void *args;
@@ -120,6 +122,28 @@ void emulator_sync(void)
 void emulator_sync_warp(void)
 {
     leave(AT_WARP);
+}
+
+void emulator_sync_group(void)
+{
+    leave(AT_GROUP);
+}
+
+void emulator_spin(void)
+{
+    leave(SPUN);
+}
+
+uint8_t *emulator_shared(void)
+{
+    return e.shared;
+}
+
+void emulator_fail(const char *what)
+{
+    fprintf(stderr, "emulator: block %u,%u,%u thread %u: %s\n", e.block[0], e.block[1], e.block[2],
+            e.now, what);
+    abort();
 }
 
 /* This lane's values are there for its warp, and all of theirs for it. */
@@ -251,7 +275,7 @@ static void all_ready(uint32_t first, uint32_t end)
         if (e.thread[i].state != DONE) e.thread[i].state = READY;
 }
 
-/* Until all lanes wait for the block or are done. */
+/* Until all lanes wait for more than their warp, or are done. */
 static void run_warp(uint32_t first, uint32_t end)
 {
     for (;;) {
@@ -262,6 +286,7 @@ static void run_warp(uint32_t first, uint32_t end)
         }
         uint32_t waiting = count_in(first, end, AT_WARP);
         if (!waiting) return;
+        if (waiting != end - first && count_in(first, end, SPUN)) return;
         if (waiting != end - first) {
             fprintf(stderr, "emulator: %u of %u lanes are at a barrier of their warp\n", waiting,
                     end - first);
@@ -271,26 +296,58 @@ static void run_warp(uint32_t first, uint32_t end)
     }
 }
 
+/* Warpgroups whose threads are all here go on. */
+static bool release_groups(uint32_t threads)
+{
+    bool any = false;
+    for (uint32_t first = 0; first + 128 <= threads; first += 128)
+        if (count_in(first, first + 128, AT_GROUP) == 128) {
+            all_ready(first, first + 128);
+            any = true;
+        }
+    return any;
+}
+
+static uint32_t spun_again(uint32_t threads)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < threads; i++)
+        if (e.thread[i].state == SPUN) {
+            e.thread[i].state = READY;
+            n++;
+        }
+    return n;
+}
+
 static void run_block(uint32_t threads)
 {
     for (uint32_t i = 0; i < threads; i++) {
         e.thread[i].state = READY;
         e.thread[i].turn = 0;
     }
+    uint64_t events = hopper_events();
     for (;;) {
         for (uint32_t first = 0; first < threads; first += 32) run_warp(first, first + 32);
         uint32_t done = count_in(0, threads, DONE);
         if (done == threads) return;
+        bool released = release_groups(threads);
+        uint32_t spun = spun_again(threads);
+        if (spun && !released && events == hopper_events() && !hopper_deliver())
+            emulator_fail("all threads wait for each other");
+        events = hopper_events();
+        if (spun || released) continue;
         if (done) {
             fprintf(stderr, "emulator: %u of %u threads ended before a barrier\n", done, threads);
             abort();
         }
+        if (count_in(0, threads, AT_BLOCK) != threads)
+            emulator_fail("threads are at different barriers");
         all_ready(0, threads);
     }
 }
 
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
-                     uint32_t threads)
+                     uint32_t threads, uint32_t shared)
 {
     if (threads > MAX_THREADS || threads % 32) abort();
     if (!e.stacks) {
@@ -300,9 +357,16 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
         for (uint32_t i = 0; i < MAX_THREADS; i++)
             make(&e.thread[i].context, e.stacks + (size_t)i * STACK, STACK, thread_main);
     }
+    if (shared && posix_memalign((void **)&e.shared, 1024, shared)) abort();
     e.kernel = kernel;
     e.args = args;
     for (e.block[2] = 0; e.block[2] < grid[2]; e.block[2]++)
         for (e.block[1] = 0; e.block[1] < grid[1]; e.block[1]++)
-            for (e.block[0] = 0; e.block[0] < grid[0]; e.block[0]++) run_block(threads);
+            for (e.block[0] = 0; e.block[0] < grid[0]; e.block[0]++) {
+                if (shared) hopper_begin(e.shared, shared);
+                run_block(threads);
+                if (shared) hopper_end();
+            }
+    free(e.shared);
+    e.shared = NULL;
 }

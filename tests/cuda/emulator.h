@@ -7,6 +7,7 @@
 #ifndef GRAFT_TESTS_CUDA_EMULATOR_H
 #define GRAFT_TESTS_CUDA_EMULATOR_H
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -35,6 +36,14 @@ uint32_t emulator_block_y(void);
 uint32_t emulator_block_z(void);
 void emulator_sync(void);
 void emulator_sync_warp(void);
+/* 128 threads that follow each other. */
+void emulator_sync_group(void);
+/* Waits for what others do: comes back after they had their turns. */
+void emulator_spin(void);
+/* Shared memory of the size that the launch asked for. */
+uint8_t *emulator_shared(void);
+/* Ends the process. */
+void emulator_fail(const char *what) __attribute__((noreturn));
 float emulator_shuffle_xor(float v, int mask);
 /* The fragments of graft_mma_*() in device.h; to_float: of one 16-bit value. */
 void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t));
@@ -47,7 +56,7 @@ void emulator_async_commit(void);
 void emulator_async_wait(uint32_t groups);
 /* Runs a kernel over a grid of blocks of `threads` threads. Not reentrant: hold a lock. */
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
-                     uint32_t threads);
+                     uint32_t threads, uint32_t shared);
 
 GRAFT_DEVICE void graft_sync(void)
 {

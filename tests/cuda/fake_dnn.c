@@ -16,6 +16,7 @@ enum { WORKSPACE = 1024, ATTRIBUTES = 16, STEPS = 4 };
 
 typedef struct attribute {
     cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
     int64_t n;
     char data[64];
 } attribute;
@@ -25,12 +26,16 @@ typedef struct desc {
     attribute attribute[ATTRIBUTES];
     int n;
     bool final;
-    int64_t number; /* of an engine's configuration */
+    int64_t number;            /* of an engine's configuration */
+    char *text;                /* of a plan that is to be restored */
+    struct desc *restored[64]; /* what such a plan came from */
+    int restored_n;
 } desc;
 
 EXPORT size_t cudnnGetVersion(void)
 {
-    return 91900;
+    const char *version = getenv("FAKE_CUDNN_VERSION");
+    return version ? (size_t)atoi(version) : 91900;
 }
 
 EXPORT const char *cudnnGetErrorString(cudnnStatus_t s)
@@ -71,8 +76,11 @@ EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t t
     return CUDNN_STATUS_SUCCESS;
 }
 
-EXPORT cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d)
+EXPORT cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t p)
 {
+    desc *d = p;
+    for (int i = 0; i < d->restored_n; i++) free(d->restored[i]);
+    free(d->text);
     free(d);
     return CUDNN_STATUS_SUCCESS;
 }
@@ -83,6 +91,10 @@ EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t p,
                                               const void *value)
 {
     desc *d = p;
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
+        d->text = strndup(value, (size_t)n);
+        return CUDNN_STATUS_SUCCESS;
+    }
     size_t size = type == CUDNN_TYPE_BOOLEAN ? 1
                   : type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_BACKEND_DESCRIPTOR ||
                           type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE
@@ -92,14 +104,9 @@ EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t p,
         return CUDNN_STATUS_BAD_PARAM;
     attribute *a = &d->attribute[d->n++];
     a->name = name;
+    a->type = type;
     a->n = n;
     memcpy(a->data, value, size * (size_t)n);
-    return CUDNN_STATUS_SUCCESS;
-}
-
-EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d)
-{
-    ((desc *)d)->final = true;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -126,6 +133,121 @@ static const desc *link_of(const desc *d, cudnnBackendAttributeName_t name, int 
     return to;
 }
 
+/* ------------------------------------------------------------------ plans as text
+ *
+ * "fake VERSION", then a line a descriptor, those that it refers to first: type, number, count of
+ * attributes; of each its name, type, count, and its bytes or the numbers of descriptors. */
+
+typedef struct text {
+    char data[16384];
+    int n;
+    const desc *written[64];
+    int written_n;
+} text;
+
+static int write_desc(text *t, const desc *d)
+{
+    int links[ATTRIBUTES][8];
+    for (int i = 0; i < t->written_n; i++)
+        if (t->written[i] == d) return i;
+    for (int i = 0; i < d->n; i++)
+        for (int k = 0; k < d->attribute[i].n && k < 8; k++)
+            if (d->attribute[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+                links[i][k] = write_desc(t, link_of(d, d->attribute[i].name, k));
+#define ADD(...)                                                                                   \
+    t->n += snprintf(t->data + t->n, sizeof t->data - (size_t)t->n, __VA_ARGS__);                  \
+    if (t->n >= (int)sizeof t->data) abort()
+    ADD("%d %lld %d", (int)d->type, (long long)d->number, d->n);
+    for (int i = 0; i < d->n; i++) {
+        const attribute *a = &d->attribute[i];
+        ADD(" %d %d %lld", (int)a->name, (int)a->type, (long long)a->n);
+        if (a->type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+            for (int k = 0; k < a->n; k++) {
+                ADD(" %d", links[i][k]);
+            }
+        else
+            for (size_t k = 0; k < sizeof a->data; k++) {
+                ADD("%s%02x", k ? "" : " ", (unsigned char)a->data[k]);
+            }
+    }
+    ADD("\n");
+#undef ADD
+    if (t->written_n == 64) abort();
+    t->written[t->written_n] = d;
+    return t->written_n++;
+}
+
+static cudnnStatus_t plan_text(const desc *plan, int64_t most, int64_t *count, void *out)
+{
+    text t = {.n = 0};
+    t.n = snprintf(t.data, sizeof t.data, "fake %zu\n", cudnnGetVersion());
+    write_desc(&t, link_of(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0));
+    *count = t.n;
+    if (most) memcpy(out, t.data, (size_t)(most < t.n ? most : t.n));
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static bool read_attribute(const desc *plan, attribute *a, char **at)
+{
+    a->name = (cudnnBackendAttributeName_t)strtol(*at, at, 10);
+    a->type = (cudnnBackendAttributeType_t)strtol(*at, at, 10);
+    a->n = strtol(*at, at, 10);
+    if (a->type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+        for (int64_t i = 0; i < a->n && i < 8; i++) {
+            long link = strtol(*at, at, 10);
+            if (link < 0 || link >= plan->restored_n) return false;
+            memcpy(a->data + 8 * i, &plan->restored[link], sizeof(desc *));
+        }
+        return a->n >= 0 && a->n <= 8;
+    }
+    for (size_t i = 0; i < sizeof a->data; i++) {
+        unsigned byte;
+        if (sscanf(*at + (i ? 0 : 1), "%2x", &byte) != 1) return false;
+        a->data[i] = (char)byte;
+        *at += i ? 2 : 3;
+    }
+    return true;
+}
+
+static cudnnStatus_t restore_plan(desc *plan)
+{
+    char first[32], *at = plan->text;
+    snprintf(first, sizeof first, "fake %zu\n", cudnnGetVersion());
+    if (strncmp(at, first, strlen(first)) != 0) return CUDNN_STATUS_NOT_SUPPORTED;
+    at += strlen(first);
+    while (*at) {
+        desc *d = calloc(1, sizeof *d);
+        if (!d || plan->restored_n == 64) abort();
+        plan->restored[plan->restored_n++] = d;
+        d->type = (cudnnBackendDescriptorType_t)strtol(at, &at, 10);
+        d->number = strtol(at, &at, 10);
+        d->n = (int)strtol(at, &at, 10);
+        d->final = true;
+        if (d->n < 0 || d->n > ATTRIBUTES) return CUDNN_STATUS_BAD_PARAM;
+        for (int i = 0; i < d->n; i++)
+            if (!read_attribute(plan, &d->attribute[i], &at)) return CUDNN_STATUS_BAD_PARAM;
+        if (*at++ != '\n') return CUDNN_STATUS_BAD_PARAM;
+    }
+    if (!plan->restored_n) return CUDNN_STATUS_BAD_PARAM;
+    attribute *a = &plan->attribute[plan->n++];
+    *a = (attribute){CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, ""};
+    memcpy(a->data, &plan->restored[plan->restored_n - 1], sizeof(desc *));
+    return CUDNN_STATUS_SUCCESS;
+}
+
+EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t p)
+{
+    desc *d = p;
+    cudnnStatus_t s = CUDNN_STATUS_SUCCESS;
+    d->final = true;
+    if (d->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return s;
+    if (d->text) s = restore_plan(d);
+    if (!s)
+        __atomic_fetch_add(d->text ? &fake_cuda.plans_restored : &fake_cuda.plans_made, 1,
+                           __ATOMIC_RELAXED);
+    return s;
+}
+
 EXPORT cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t p,
                                               cudnnBackendAttributeName_t name,
                                               cudnnBackendAttributeType_t type, int64_t most,
@@ -142,12 +264,15 @@ EXPORT cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t p,
             const desc *graph = link_of(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
             attribute *a = &config->attribute[config->n++];
             a->name = CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH;
+            a->type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
             a->n = 1;
             memcpy(a->data, &graph, sizeof graph);
             config->number = i;
         }
         return CUDNN_STATUS_SUCCESS;
     }
+    if (name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)
+        return plan_text(d, most, count, out);
     if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
         (*(desc **)out)->number = d->number;
         return CUDNN_STATUS_SUCCESS;

@@ -11,14 +11,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-extern EXPORT fake_cuda_state fake_cuda;
-fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
+EXPORT fake_cuda_state fake_cuda = {.memory = (int64_t)4 << 30, .capability = 90, .devices = 1};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct node { /* a recorded launch */
     void (*run)(const void *);
-    uint32_t grid[3], threads; /* 0 threads: no kernel but a call */
+    uint32_t grid[3], threads, shared; /* 0 threads: no kernel but a call */
     char args[1024];
     struct node *next;
 } node;
@@ -62,7 +61,8 @@ EXPORT CUresult cuInit(unsigned flags)
 
 EXPORT CUresult cuDriverGetVersion(int *v)
 {
-    *v = 13000;
+    const char *version = getenv("FAKE_CUDA_VERSION");
+    *v = version ? atoi(version) : 13000;
     return CUDA_SUCCESS;
 }
 
@@ -292,11 +292,24 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
     return CUDA_ERROR_NOT_FOUND;
 }
 
+static unsigned shared_limit[512]; /* of each kernel: what was asked for beyond the usual */
+enum { USUAL_SHARED = 48 << 10 };
+
+EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
+{
+    const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
+    if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value > (fake_cuda.capability >= 90 ? 227 << 10 : 163 << 10))
+        return CUDA_ERROR_INVALID_VALUE;
+    shared_limit[kernel - emulated_kernels] = (unsigned)value;
+    return CUDA_SUCCESS;
+}
+
 static void run(const node *n)
 {
     pthread_mutex_lock(&lock);
     if (n->threads)
-        emulator_launch(n->run, n->args, n->grid, n->threads);
+        emulator_launch(n->run, n->args, n->grid, n->threads, n->shared);
     else
         n->run(n->args);
     pthread_mutex_unlock(&lock);
@@ -334,11 +347,12 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
                                void **extra)
 {
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
-    node n = {.run = kernel->run, .grid = {gx, gy, gz}, .threads = bx};
+    node n = {.run = kernel->run, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
     (void)s;
     if (sticky) return (CUresult)sticky;
-    if (by != 1 || bz != 1 || shared || extra || !gx || !gy || !gz || gy > 65535 || gz > 65535 ||
-        gx > 0x7fffffffu)
+    if (by != 1 || bz != 1 ||
+        (shared > USUAL_SHARED && shared > shared_limit[kernel - emulated_kernels]) || extra ||
+        !gx || !gy || !gz || gy > 65535 || gz > 65535 || gx > 0x7fffffffu)
         return CUDA_ERROR_INVALID_VALUE;
     if (fake_cuda.fail_launch && --fake_cuda.fail_launch == 0) {
         sticky = CUDA_ERROR_LAUNCH_FAILED;
@@ -365,6 +379,7 @@ static size_t args_of(const char *name)
                  {"graft_group", sizeof(graft_cuda_group_norm)},
                  {"graft_matmul", sizeof(graft_cuda_matmul)},
                  {"graft_attention", sizeof(graft_cuda_attention)},
+                 {"graft_wgmma", sizeof(graft_cuda_wgmma)},
                  {"graft_flash", sizeof(graft_cuda_attention)},
                  {"graft_int8", sizeof(graft_cuda_int8)},
                  {"graft_quant4", sizeof(graft_cuda_quant4)},

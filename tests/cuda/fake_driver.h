@@ -24,5 +24,7 @@ typedef struct fake_cuda_state {
     int skip_launch; /* the n-th launch from now does nothing */
     int misuse;      /* calls that are not allowed while a capture goes on */
     int capability, devices;
+    int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */
 } fake_cuda_state;
+extern fake_cuda_state fake_cuda;
 #endif

@@ -121,13 +121,29 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatmulHeuristicResult_t *list, int *count)
 {
     (void)h, (void)d, (void)a, (void)b, (void)c, (void)y, (void)p;
+    __atomic_fetch_add(&fake_cuda.heuristics, 1, __ATOMIC_RELAXED);
     *count = most < 2 ? most : 2;
     for (int i = 0; i < *count; i++) {
         memset(&list[i], 0, sizeof list[i]);
         list[i].algo.data[0] = 77;
+        list[i].algo.data[1] = (uint64_t)i;
         list[i].workspaceSize = i ? WORKSPACE : 0;
         list[i].state = CUBLAS_STATUS_SUCCESS;
     }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y,
+                                              const cublasLtMatmulAlgo_t *algo,
+                                              cublasLtMatmulHeuristicResult_t *out)
+{
+    (void)h, (void)d, (void)a, (void)b, (void)c, (void)y;
+    if (algo->data[0] != 77) return CUBLAS_STATUS_NOT_SUPPORTED;
+    memset(out, 0, sizeof *out);
+    out->algo = *algo;
+    out->workspaceSize = algo->data[1] ? WORKSPACE : 0;
     return CUBLAS_STATUS_SUCCESS;
 }
 

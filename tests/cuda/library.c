@@ -90,7 +90,8 @@ static void memory_failures(const graft_kernels *k)
     char text[200] = "";
     int n = 1;
     for (; n < 50; n++) {
-        graft_kernels_host host = {sizeof host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+        graft_kernels_host host = {
+            .size = sizeof host, .threads = 1, .alloc = graft_malloc_aligned, .free = graft_free};
         graft_alloc_fail_at(n);
         graft_status st = k->api->create(&host, 0, &d, text, sizeof text);
         graft_alloc_fail_at(0);
@@ -100,9 +101,16 @@ static void memory_failures(const graft_kernels *k)
     }
     CHECK(n < 50);
     CHECK_INT(k->api->create(NULL, 0, &d, text, sizeof text), GRAFT_E_ARG);
-    graft_kernels_host host = {sizeof host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+    graft_kernels_host host = {
+        .size = sizeof host, .threads = 1, .alloc = graft_malloc_aligned, .free = graft_free};
     CHECK_INT(k->api->create(&host, 3, &d, text, sizeof text), GRAFT_E_NOTFOUND);
     CHECK(d == NULL && strstr(text, "number 3"));
+    host.size = GRAFT_KERNELS_HOST_SIZE; /* an engine that keeps nothing for libraries */
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_OK);
+    if (d) k->api->destroy(d);
+    host.size--;
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_ARG);
+    host.size = sizeof host;
     fake_driver_state()->skip_launch = 1; /* a device that does not compute */
     CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_E_DEVICE);
     CHECK(d == NULL && strstr(text, "self-test"));

@@ -5,7 +5,9 @@
  *
  * int8 plans are compiled, which takes more than a second each: every eighth, or with
  * GRAFT_PLANS=full all of them. */
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "kernels/cuda/dnn.h"
@@ -27,6 +29,55 @@ static const char h100[] =
 static graft_device device;
 static graft_cuda_dnn *dnn;
 
+/* ------------------------------------------------------------------ in the place of the disk */
+
+typedef struct kept {
+    char key[64], *data;
+    uint64_t key_bytes, bytes;
+} kept;
+static kept store[256];
+static int n_kept, reads, writes;
+static pthread_mutex_t store_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static kept *find_kept(const void *key, uint64_t n)
+{
+    for (int i = 0; i < n_kept; i++)
+        if (store[i].key_bytes == n && memcmp(store[i].key, key, n) == 0) return &store[i];
+    return NULL;
+}
+
+static graft_status kept_read(void *ctx, const void *key, uint64_t n, void **data, uint64_t *bytes)
+{
+    (void)ctx;
+    pthread_mutex_lock(&store_lock);
+    const kept *k = find_kept(key, n);
+    if (k && (*data = graft_malloc_aligned(8, k->bytes)) != NULL) {
+        memcpy(*data, k->data, *bytes = k->bytes);
+        reads++;
+    }
+    pthread_mutex_unlock(&store_lock);
+    return k ? GRAFT_OK : GRAFT_E_NOTFOUND;
+}
+
+static void kept_write(void *ctx, const void *key, uint64_t n, const void *data, uint64_t bytes)
+{
+    (void)ctx;
+    pthread_mutex_lock(&store_lock);
+    kept *k = find_kept(key, n);
+    if (!k && n <= sizeof k->key && n_kept < (int)(sizeof store / sizeof *store))
+        k = &store[n_kept++];
+    if (k) {
+        free(k->data);
+        *k = (kept){.data = malloc(bytes), .key_bytes = n, .bytes = bytes};
+        memcpy(k->key, key, n);
+        memcpy(k->data, data, bytes);
+        writes++;
+    }
+    pthread_mutex_unlock(&store_lock);
+}
+
+/* ------------------------------------------------------------------ shapes */
+
 /* What dnn.c needs of device.c. */
 void graft_cuda_lock(graft_device *d)
 {
@@ -36,6 +87,15 @@ void graft_cuda_lock(graft_device *d)
 void graft_cuda_unlock(graft_device *d)
 {
     (void)d;
+}
+
+static int complaints;
+
+void graft_cuda_log(const graft_device *d, int32_t level, const char *text)
+{
+    (void)d, (void)level;
+    complaints++;
+    fprintf(stderr, "  %s\n", text);
 }
 
 graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
@@ -209,26 +269,37 @@ static void int8_plans(void)
     int8 = false;
 }
 
-static void attention(int n, int tokens, int keys, int heads, int head_dim, const char *engine)
+typedef struct attention_shape {
+    int n, tokens, keys, heads, head_dim;
+} attention_shape;
+
+static graft_status plan_attention(const attention_shape *s, graft_cuda_dnn_plan **out,
+                                   int32_t *count, graft_err *e)
 {
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_ATTENTION};
+    int64_t c = (int64_t)s->heads * s->head_dim;
+    d.attrs = (graft_attrs){.heads = s->heads, .scale = 1 / sqrtf((float)s->head_dim)};
+    d.in[0] = tensor_of(3, s->n, s->tokens, c, 0);
+    d.in[1] = d.in[2] = tensor_of(3, s->n, s->keys, c, 0);
+    d.out = d.in[0];
+    if (s->tokens == s->keys) /* slices of one tensor of q, k and v */
+        for (int i = 0; i < 3; i++) {
+            d.in[i].stride[1] = 3 * c;
+            d.in[i].stride[0] = 3 * c * s->tokens;
+        }
+    return graft_cuda_dnn_attention(dnn, &d, 0, out, count, e);
+}
+
+static void attention(int n, int tokens, int keys, int heads, int head_dim, const char *engine)
+{
+    const attention_shape s = {n, tokens, keys, heads, head_dim};
     graft_cuda_dnn_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
     char what[64], name[64] = "";
     int32_t count = 0;
-    int64_t c = (int64_t)heads * head_dim;
-    d.attrs = (graft_attrs){.heads = heads, .scale = 1 / sqrtf((float)head_dim)};
-    d.in[0] = tensor_of(3, n, tokens, c, 0);
-    d.in[1] = d.in[2] = tensor_of(3, n, keys, c, 0);
-    d.out = d.in[0];
-    if (tokens == keys) /* slices of one tensor of q, k and v */
-        for (int i = 0; i < 3; i++) {
-            d.in[i].stride[1] = 3 * c;
-            d.in[i].stride[0] = 3 * c * tokens;
-        }
     snprintf(what, sizeof what, "attention %dx%d on %d, %d heads of %d", n, tokens, keys, heads,
              head_dim);
-    graft_status st = graft_cuda_dnn_attention(dnn, &d, 0, &p, &count, &e);
+    graft_status st = plan_attention(&s, &p, &count, &e);
     report(what, st, p, count, &e);
     if (p) graft_cuda_dnn_name(p, name, sizeof name);
     CHECK(strstr(name, engine) != NULL);
@@ -252,6 +323,104 @@ static void attentions(void)
     attention(1, 16384, 16384, 1, 512, mma);
 }
 
+/* ------------------------------------------------------------------ restored, and in threads */
+
+static void open_again(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_cuda_dnn_close(&device, dnn);
+    CHECK_OK(graft_cuda_dnn_open_deviceless(&device, h100, &dnn, &e), &e);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* What was kept is all that is needed: nothing is made, and the plans are the same ones. */
+static void restored(void)
+{
+    uint64_t bytes = 0;
+    int made = writes;
+    for (int i = 0; i < n_kept; i++) bytes += store[i].bytes;
+    CHECK(made > 60 && made == n_kept);
+    open_again();
+    reads = 0;
+    double t = seconds();
+    convolutions();
+    attentions();
+    int8_plans();
+    t = seconds() - t;
+    CHECK_INT(writes, made);
+    CHECK_INT(reads, n_kept);
+    CHECK_INT(complaints, 0);
+    printf("     %d shapes restored in %.0f ms, %llu kB\n", reads, t * 1e3,
+           (unsigned long long)(bytes >> 10));
+}
+
+/* Entries whose checksum holds though they make no sense, and plans that cuDNN does not take: they
+ * are made again, which is told once. */
+static void not_taken(void)
+{
+    int made = writes;
+    for (int i = 0; i < n_kept; i++) {
+        kept *k = &store[i];
+        switch (i % 4) {
+        case 0: /* cut short: what follows a plan's length is not there */
+            k->bytes /= 2;
+            break;
+        case 1: /* no count */
+            memset(k->data, 0x7f, 8);
+            break;
+        case 2: /* a length beyond everything */
+            memset(k->data + 24, 0x7f, 8);
+            break;
+        default: /* a text that is none of cuDNN's */
+            memset(k->data + 32, 'x', 64);
+        }
+    }
+    open_again();
+    convolutions();
+    CHECK_INT(complaints, 1);
+    CHECK(writes > made + 40);
+}
+
+enum { THREADS = 5, EACH = 3 };
+typedef struct worker {
+    int head_dim;
+    graft_cuda_dnn_plan *plan[EACH];
+} worker;
+
+static void *make_some(void *arg)
+{
+    worker *w = arg;
+    for (int i = 0; i < EACH; i++) {
+        const attention_shape s = {2, 64 << i, 64 << i, 8, w->head_dim};
+        int32_t count;
+        plan_attention(&s, &w->plan[i], &count, NULL);
+    }
+    return NULL;
+}
+
+/* Compiled in several threads at once; two ask for the same shapes and get the same plans. */
+static void made_in_threads(void)
+{
+    pthread_t thread[THREADS];
+    worker w[THREADS] = {{40, {0}}, {64, {0}}, {80, {0}}, {128, {0}}, {128, {0}}};
+    device.host.kept_read = NULL;
+    device.host.kept_write = NULL;
+    open_again();
+    double t = seconds();
+    for (int i = 0; i < THREADS; i++)
+        CHECK_INT(pthread_create(&thread[i], NULL, make_some, &w[i]), 0);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS * EACH; i++) CHECK(w[i / EACH].plan[i % EACH] != NULL);
+    for (int i = 0; i < EACH; i++) CHECK(w[3].plan[i] == w[4].plan[i]);
+    printf("     12 attentions compiled in 5 threads: %.2f s\n", seconds() - t);
+}
+
 /* NVIDIA's libraries keep what they made until the process ends; ours give everything back. */
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
@@ -262,8 +431,11 @@ const char *__lsan_default_suppressions(void)
 int main(void)
 {
     graft_err e = GRAFT_ERR_INIT;
-    device.host =
-        (graft_kernels_host){sizeof device.host, 1, graft_malloc_aligned, graft_free, NULL, NULL};
+    device.host = (graft_kernels_host){.size = sizeof device.host,
+                                       .alloc = graft_malloc_aligned,
+                                       .free = graft_free,
+                                       .kept_read = kept_read,
+                                       .kept_write = kept_write};
     /* Compiled plans ask whether there is a driver, and no more. */
     if (!dlopen(STUB_DRIVER, RTLD_NOW | RTLD_LOCAL))
         printf("skipped: attention, without a driver: %s\n", dlerror());
@@ -275,6 +447,10 @@ int main(void)
     RUN(convolutions);
     RUN(attentions);
     RUN(int8_plans);
+    RUN(restored);
+    RUN(not_taken);
+    RUN(made_in_threads);
     graft_cuda_dnn_close(&device, dnn);
+    for (int i = 0; i < n_kept; i++) free(store[i].data);
     return test_end();
 }

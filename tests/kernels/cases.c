@@ -243,6 +243,15 @@ static void linears(case_list *l)
     linear(l, act_of(2, 13, 40, 0), 26, BIAS, GRAFT_ACT_GEGLU, 3, GRAFT_F32);
     linear(l, act_of(1, 9, 33, 0), 34, 0, GRAFT_ACT_GEGLU, 0, GRAFT_F8_E5M2);
     linear(l, act_of(7, 24, 0, 0), 40, BIAS, 0, 0, GRAFT_F8_E4M3);
+    /* Around the tiles of matrix units: one more and one less, rows apart by multiples of 8 or not.
+     */
+    linear(l, act_of(1, 65, 72, 0), 168, BIAS, 0, 0, GRAFT_F32);
+    linear(l, act_of(1, 129, 136, 0), 168, BIAS | RES, GRAFT_ACT_SILU, 8, GRAFT_BF16);
+    linear(l, act_of(1, 131, 67, 0), 77, BIAS | RES, GRAFT_ACT_GELU, 5, GRAFT_F32);
+    linear(l, act_of(1, 70, 200, 0), 336, BIAS, GRAFT_ACT_GEGLU, 0, GRAFT_F32);
+    linear(l, act_of(1, 67, 77, 0), 330, 0, GRAFT_ACT_GEGLU, 3, GRAFT_F16);
+    linear(l, act_of(2, 150, 456, 0), 330, BIAS, 0, 0, GRAFT_F32);
+    linear(l, act_of(3, 128, 1024, 0), 320, RES, GRAFT_ACT_QUICK_GELU, 0, GRAFT_F16);
     uint64_t state = 2;
     for (int i = 0; i < 30; i++) {
         int64_t v[6];

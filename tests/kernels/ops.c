@@ -103,9 +103,34 @@ static void ref_against_formulas(void)
     lib_close(&ref);
 }
 
+/* Which variants ran, and how often: what a report must not be silent about. */
+typedef struct variant_list {
+    struct {
+        char name[64];
+        int run;
+    } at[64];
+    int n;
+} variant_list;
+
+static void count_variant(variant_list *l, const char *name)
+{
+    int i = 0;
+    while (i < l->n && strcmp(l->at[i].name, name) != 0) i++;
+    if (i == (int)(sizeof l->at / sizeof *l->at)) return;
+    if (i == l->n) snprintf(l->at[l->n++].name, sizeof l->at[0].name, "%s", name);
+    l->at[i].run++;
+}
+
+static void print_variants(const char *library, const variant_list *l)
+{
+    printf("  %-5s variants:", library);
+    for (int i = 0; i < l->n; i++) printf("%s %s (%d)", i ? "," : "", l->at[i].name, l->at[i].run);
+    printf("\n");
+}
+
 /* All variants of one case against one run of ref. */
 static void compare_case(const kernel_lib *lib, const kernel_lib *ref, const kernel_case *c,
-                         graft_dtype dtype, uint64_t seed, op_count *count)
+                         graft_dtype dtype, uint64_t seed, op_count *count, variant_list *ran)
 {
     const char *name = lib->kernels->name;
     float *val[GRAFT_MAX_INPUTS];
@@ -118,6 +143,7 @@ static void compare_case(const kernel_lib *lib, const kernel_lib *ref, const ker
         error_sum sum = {0};
         case_run(lib, c, dtype, v, val, &got);
         if (got.variants > variants) variants = got.variants;
+        count_variant(ran, got.variant);
         if (unfaulted(name, c, &got)) {
             for (int64_t i = 0; i < n; i++)
                 error_add(&sum, (double)got.out[i], (double)want.out[i]);
@@ -139,6 +165,7 @@ static void compare_library(const char *path, const kernel_lib *ref)
     } dtypes[] = {{GRAFT_F32, "f32"}, {GRAFT_BF16, "bf16"}, {GRAFT_F16, "f16"}};
     kernel_lib lib;
     size_t cases;
+    variant_list ran = {.n = 0};
     if (!lib_open(path, &lib)) return;
     printf("  %s: %s\n", lib.kernels->name, lib.info.name);
     kernel_case *list = kernel_cases(&cases);
@@ -151,10 +178,11 @@ static void compare_library(const char *path, const kernel_lib *ref)
             if (!lib.api->supports(lib.device, &d))
                 at->skipped++;
             else
-                compare_case(&lib, ref, &list[i], dtypes[t].dtype, i, at);
+                compare_case(&lib, ref, &list[i], dtypes[t].dtype, i, at, &ran);
         }
         print_counts(lib.kernels->name, dtypes[t].name, count);
     }
+    print_variants(lib.kernels->name, &ran);
     free(list);
     lib_close(&lib);
 }

@@ -1,0 +1,190 @@
+/* What only Hopper has (compute capability 9.0): barriers in shared memory, tiles copied by the
+ * tensor memory accelerator, and products of a warpgroup (128 threads). As in device.h, a header of
+ * the emulator takes the place of this one on the host.
+ *
+ * Addresses of shared memory are numbers of 32 bits. Names of PTX instructions stand beside each
+ * function; their order among each other is the caller's business, as there. */
+#ifndef GRAFT_KERNELS_CUDA_HOPPER_H
+#define GRAFT_KERNELS_CUDA_HOPPER_H
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/params.h"
+
+#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GRAFT_HOPPER 1
+#else
+#define GRAFT_HOPPER 0 /* the kernels are there, so that they are found, and empty */
+#endif
+
+/* One whose blocks have shared memory of a size that the launch gives, `per` of them a processor.
+ */
+#define GRAFT_KERNEL_HOPPER(name, threads, per, params)                                            \
+    extern "C" __global__ void __launch_bounds__(threads, per)                                     \
+        name(const __grid_constant__ params p)
+#define GRAFT_SHARED_BYTES(name) extern __shared__ __align__(1024) uint8_t name[]
+
+GRAFT_DEVICE uint32_t graft_shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+/* Ends the kernel with an error. */
+GRAFT_DEVICE void graft_trap(void)
+{
+    __trap();
+}
+
+/* All threads of a warpgroup give registers back, or take some; n a multiple of 8 (setmaxnreg). */
+#define graft_registers_fewer(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 " GRAFT_TEXT(n) ";")
+#define graft_registers_more(n)  asm volatile("setmaxnreg.inc.sync.aligned.u32 " GRAFT_TEXT(n) ";")
+#define GRAFT_TEXT(n)            GRAFT_TEXT_(n)
+#define GRAFT_TEXT_(n)           #n
+
+/* ------------------------------------------------------------------ barriers (mbarrier)
+ *
+ * A phase ends when `count` threads have arrived and all bytes that were expected have come. */
+
+GRAFT_DEVICE void graft_barrier_init(uint32_t barrier, uint32_t count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+/* Makes what init() wrote known to the copies; a block's barrier still has to follow. */
+GRAFT_DEVICE void graft_barrier_init_fence(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+GRAFT_DEVICE void graft_barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(barrier) : "memory");
+}
+
+GRAFT_DEVICE void graft_barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+GRAFT_DEVICE int graft_barrier_try(uint32_t barrier, uint32_t parity)
+{
+    uint32_t done;
+    asm volatile("{.reg .pred p;mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2;"
+                 "selp.u32 %0,1,0,p;}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
+/* Waits until the phase of this parity has ended (the phase before the first has parity 1). 0 when
+ * it does not within `ms`: a kernel that waits for ever would take the machine with it. */
+GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t ms)
+{
+    uint64_t start = 0, now;
+    for (uint32_t turn = 0; !graft_barrier_try(barrier, parity); turn++) {
+        if (turn % 1024) continue;
+        asm volatile("mov.u64 %0,%globaltimer;" : "=l"(now));
+        if (turn == 0) start = now;
+        if (now - start > ms * 1000000ull) return 0;
+    }
+    return 1;
+}
+
+/* ------------------------------------------------------------------ tiles (cp.async.bulk.tensor)
+ */
+
+/* The map's box at column x, row y to shared memory; its bytes count at the barrier. */
+GRAFT_DEVICE void graft_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
+                                  uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0],[%1,{%3,%4}],[%2];" ::"r"(to),
+                 "l"((uint64_t)map), "r"(barrier), "r"(x), "r"(y)
+                 : "memory");
+}
+
+/* ------------------------------------------------------------------ products (wgmma) */
+
+/* Before the first product, and after other use of their registers. */
+GRAFT_DEVICE void graft_wgmma_fence(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/* The products since the last commit are one group. */
+GRAFT_DEVICE void graft_wgmma_commit(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Until all but the last, and until all groups are done: operands in shared memory were read then.
+ * Sums may be looked at after the latter and graft_wgmma_settle(). */
+GRAFT_DEVICE void graft_wgmma_wait_1(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+}
+
+GRAFT_DEVICE void graft_wgmma_wait_0(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+
+/* Keeps the compiler from taking a sum before it is there. */
+GRAFT_DEVICE void graft_wgmma_settle(float *d)
+{
+    asm volatile("" : "+f"(*d)::"memory");
+}
+
+/* d = a b^T, or d += a b^T when `add` is not 0: 64 x 16 by n x 16, both in shared memory by
+ * descriptors, one warpgroup, float32 sums.
+ * Lane l of warp w holds rows 16w + l/4 (+ 8): d[4j + 2h + i] is row + 8h, column 8j + 2(l%4) + i.
+ */
+#define GRAFT_SUMS8(i)                                                                             \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define GRAFT_SUMS64                                                                               \
+    GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS8(16), GRAFT_SUMS8(24), GRAFT_SUMS8(32),             \
+        GRAFT_SUMS8(40), GRAFT_SUMS8(48), GRAFT_SUMS8(56)
+#define GRAFT_SUMS80 GRAFT_SUMS64, GRAFT_SUMS8(64), GRAFT_SUMS8(72)
+#define GRAFT_SUMS64_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,"                         \
+    "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"                         \
+    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define GRAFT_SUMS80_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,"                         \
+    "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"                         \
+    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,"                         \
+    "%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}"
+#define GRAFT_WGMMA(n, type, sums, a_at, b_at, yes_at)                                             \
+    GRAFT_DEVICE void graft_wgmma_mul_##n##_##type(float *d, uint64_t a, uint64_t b, int add)      \
+    {                                                                                              \
+        asm volatile("{.reg .pred p;setp.ne.b32 p,%" #yes_at ",0;"                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type             \
+                     " " GRAFT_SUMS##sums##_TEXT ",%" #a_at ",%" #b_at ",p,1,1,0,0;}"              \
+                     : GRAFT_SUMS##sums                                                            \
+                     : "l"(a), "l"(b), "r"(add));                                                  \
+    }
+GRAFT_WGMMA(128, bf16, 64, 64, 65, 66)
+GRAFT_WGMMA(128, f16, 64, 64, 65, 66)
+GRAFT_WGMMA(160, bf16, 80, 80, 81, 82)
+GRAFT_WGMMA(160, f16, 80, 80, 81, 82)
+#else
+#define GRAFT_HOPPER 1
+#include GRAFT_CUDA_EMULATOR_HOPPER
+#endif
+
+/* Operands of wgmma whose rows of 64 values (128 bytes) lie one below the other with the 128-byte
+ * swizzle, groups of eight rows 1024 bytes apart, as a tile's copy leaves them. 16 values further
+ * along the rows: + 2. */
+GRAFT_DEVICE uint64_t graft_wgmma_operand(uint32_t address)
+{
+    return (uint64_t)((address & 0x3ffff) >> 4) /* of the first row */
+           | (uint64_t)1 << 16                  /* between columns of matrices: not used here */
+           | (uint64_t)(1024 >> 4) << 32        /* between groups of eight rows */
+           | (uint64_t)1 << 62;                 /* the swizzle */
+}
+#endif

@@ -1,0 +1,24 @@
+/* LINEAR by own kernels with Hopper's warpgroup products: bf16 and f16, on compute capability 9.0
+ * alone, and only where the device passed a test of them when it was opened. */
+#ifndef GRAFT_KERNELS_CUDA_WGMMA_H
+#define GRAFT_KERNELS_CUDA_WGMMA_H
+#include "kernels/cuda/lt.h"
+
+enum { GRAFT_CUDA_WGMMA_KERNELS = 3 }; /* tiles of 128 x 160, 256 x 160 and 128 x 128 */
+
+/* Small products with each kernel, held against the host's. Sets d->wgmma, or says in the log why
+ * not; the device goes on without them. Nothing of this with GRAFT_CUDA_WGMMA=off. */
+void graft_cuda_wgmma_open(graft_device *d);
+/* How many of the kernels can compute it; 0 or all. geglu: as graft_cuda_matmul has it. */
+int32_t graft_cuda_wgmma_count(const graft_device *d, const graft_cuda_gemm *g);
+const char *graft_cuda_wgmma_name(int32_t kernel);
+
+typedef struct graft_cuda_wgmma_data {
+    const void *x, *w, *bias, *residual;
+    void *out;
+} graft_cuda_wgmma_data;
+/* act: of the result; GEGLU: pairs of columns fold into one, and ldo is that of the folded result.
+ * All pointers at multiples of 16 bytes. The lock is held. */
+graft_status graft_cuda_wgmma_run(graft_device *d, int32_t kernel, const graft_cuda_gemm *g,
+                                  graft_act act, const graft_cuda_wgmma_data *data);
+#endif

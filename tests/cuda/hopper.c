@@ -1,0 +1,355 @@
+#include "tests/cuda/hopper.h"
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 2, MOST_SUMS = 128, SUMS = 2 };
+
+/* cuTensorMapEncodeTiled() leaves this in the 128 bytes of a map. */
+typedef struct map {
+    uint64_t magic;
+    const uint8_t *base;
+    uint64_t dim[2], pitch; /* elements; bytes from row to row */
+    uint32_t box[2], size;  /* elements; bytes of one */
+    uint64_t zero[9];
+} map;
+_Static_assert(sizeof(map) <= sizeof(graft_cuda_map), "as large as the driver's");
+#define MAGIC 0x70616d726f736e65ull
+
+typedef struct tile { /* on its way */
+    map from;
+    int32_t x, y;
+    uint32_t to, barrier;
+} tile;
+
+typedef struct product { /* of a warpgroup; group: its number among the committed */
+    uint64_t a, b;
+    int n, add;
+    float (*to_float)(uint16_t);
+    float *d[GROUP];
+    uint32_t group[GROUP];
+    uint32_t seen; /* threads that came to it */
+    bool done;
+} product;
+
+/* Sums of a thread while products into them are not finished. */
+typedef struct held {
+    float *d;
+    int n, open;
+    float value[MOST_SUMS];
+} held;
+
+typedef struct warpgroup {
+    product list[PRODUCTS]; /* a ring, by number */
+    uint64_t done;          /* products computed */
+    uint64_t issued[GROUP]; /* of each thread: products, groups, and whether it may issue */
+    uint32_t groups[GROUP];
+    bool fenced[GROUP];
+    held held[GROUP][SUMS];
+} warpgroup;
+
+static struct {
+    uint8_t *shared;
+    uint32_t bytes;
+    tile tile[TILES];
+    int tiles;
+    uint32_t random;
+    uint64_t events;
+    bool initialized, fenced; /* barriers, and since then */
+    warpgroup *group;
+} h;
+
+static uint8_t *at(uint32_t address, uint32_t bytes, uint32_t align)
+{
+    if (address % align || address > h.bytes || bytes > h.bytes - address)
+        emulator_fail("shared memory: an address outside, or not aligned");
+    return h.shared + address;
+}
+
+void hopper_begin(uint8_t *shared, uint32_t bytes)
+{
+    uint32_t random = h.random * 1664525u + 1013904223u;
+    warpgroup *group = h.group ? h.group : malloc(GROUPS * sizeof *group);
+    if (!group) abort();
+    memset(group, 0, GROUPS * sizeof *group);
+    memset(&h, 0, sizeof h);
+    h.shared = shared;
+    h.bytes = bytes;
+    h.random = random;
+    h.group = group;
+    if (bytes) memset(shared, 0xff, bytes); /* NaN in all types */
+}
+
+void hopper_end(void)
+{
+    if (h.tiles) emulator_fail("a block ended before its tiles came");
+    for (int g = 0; g < GROUPS; g++)
+        for (int i = 0; i < GROUP; i++)
+            if (h.group[g].issued[i] != h.group[g].done)
+                emulator_fail("a block ended before its products were waited for");
+}
+
+uint64_t hopper_events(void)
+{
+    return h.events;
+}
+
+uint32_t hopper_address(const void *p)
+{
+    return (uint32_t)((const uint8_t *)p - h.shared);
+}
+
+/* ------------------------------------------------------------------ barriers */
+
+typedef struct barrier { /* 64 bits, as there */
+    uint64_t phase : 1, expected : 20, pending : 20;
+    int64_t bytes : 22;
+} barrier;
+_Static_assert(sizeof(barrier) == 8, "a barrier has eight bytes");
+
+static barrier load(uint32_t address)
+{
+    barrier b;
+    memcpy(&b, at(address, 8, 8), sizeof b);
+    return b;
+}
+
+static void store(uint32_t address, barrier b)
+{
+    if (b.pending == 0 && b.bytes == 0) {
+        b.phase ^= 1;
+        b.pending = b.expected;
+        h.events++;
+    }
+    memcpy(at(address, 8, 8), &b, sizeof b);
+}
+
+void hopper_barrier_init(uint32_t address, uint32_t count)
+{
+    barrier b = {.expected = count, .pending = count};
+    if (count < 1 || count >= 1u << 20) emulator_fail("a barrier's count");
+    memcpy(at(address, 8, 8), &b, sizeof b);
+    h.initialized = true;
+    h.fenced = false;
+}
+
+void hopper_barrier_init_fence(void)
+{
+    h.fenced = true;
+}
+
+void hopper_barrier_arrive(uint32_t address, uint32_t bytes)
+{
+    barrier b = load(address);
+    if (b.pending == 0) emulator_fail("more arrivals at a barrier than it expects");
+    b.bytes += bytes;
+    b.pending--;
+    store(address, b);
+}
+
+int hopper_barrier_try(uint32_t address, uint32_t parity)
+{
+    if (parity > 1) emulator_fail("a parity is 0 or 1");
+    return load(address).phase != parity;
+}
+
+/* ------------------------------------------------------------------ tiles */
+
+static CUresult check_map(const map *m, const cuuint32_t *steps)
+{
+    bool good = (uintptr_t)m->base % 16 == 0 && m->pitch % 16 == 0 && m->pitch < 1ull << 40 &&
+                steps[0] == 1 && steps[1] == 1;
+    for (int i = 0; i < 2; i++)
+        good =
+            good && m->dim[i] >= 1 && m->dim[i] <= 1ull << 32 && m->box[i] >= 1 && m->box[i] <= 256;
+    return good && m->box[0] * m->size == 128 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Matrices of 16-bit values, boxes that fill the 128-byte swizzle: no more is emulated. */
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank,
+                                       void *base, const cuuint64_t *dim, const cuuint64_t *stride,
+                                       const cuuint32_t *box, const cuuint32_t *steps,
+                                       CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                       CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill)
+{
+    (void)l2;
+    if ((uintptr_t)out % 64 || rank != 2 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
+        swizzle != CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ||
+        (type != CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT16))
+        return CUDA_ERROR_INVALID_VALUE;
+    map m = {.magic = MAGIC,
+             .base = base,
+             .dim = {dim[0], dim[1]},
+             .pitch = stride[0],
+             .box = {box[0], box[1]},
+             .size = 2};
+    CUresult r = check_map(&m, steps);
+    memset(out, 0, sizeof *out);
+    if (!r) memcpy(out, &m, sizeof m);
+    return r;
+}
+
+/* Rows of the box lie one below the other; of an address, bits 7 to 9 are added, without carry, to
+ * bits 4 to 6. */
+static uint32_t swizzled(uint32_t address)
+{
+    return address ^ (address >> 7 & 7) << 4;
+}
+
+void hopper_tile_load(uint32_t to, const graft_cuda_map *from, int32_t x, int32_t y,
+                      uint32_t barrier_at)
+{
+    tile t = {.x = x, .y = y, .to = to, .barrier = barrier_at};
+    memcpy(&t.from, from, sizeof t.from);
+    if (t.from.magic != MAGIC || (uintptr_t)from % 64) emulator_fail("no tensor map");
+    if (!h.initialized || !h.fenced) emulator_fail("a tile for a barrier without its fence");
+    if (h.tiles == TILES) emulator_fail("too many tiles on their way");
+    load(barrier_at);
+    memset(at(to, 128 * t.from.box[1], 128), 0xff, 128 * t.from.box[1]);
+    h.tile[h.tiles++] = t;
+    h.events++;
+}
+
+static void copy_tile(const tile *t)
+{
+    const map *m = &t->from;
+    for (uint32_t r = 0; r < m->box[1]; r++)
+        for (uint32_t c = 0; c < m->box[0]; c++) {
+            int64_t x = (int64_t)t->x + c, y = (int64_t)t->y + r;
+            bool inside = x >= 0 && y >= 0 && x < (int64_t)m->dim[0] && y < (int64_t)m->dim[1];
+            uint8_t *to = at(swizzled(t->to + r * m->box[0] * m->size + c * m->size), m->size, 2);
+            if (inside)
+                memcpy(to, m->base + (uint64_t)y * m->pitch + (uint64_t)x * m->size, m->size);
+            else
+                memset(to, 0, m->size);
+        }
+}
+
+bool hopper_deliver(void)
+{
+    if (!h.tiles) return false;
+    h.random = h.random * 1664525u + 1013904223u;
+    int i = (int)(h.random >> 16) % h.tiles;
+    tile t = h.tile[i];
+    h.tile[i] = h.tile[--h.tiles];
+    copy_tile(&t);
+    barrier b = load(t.barrier);
+    b.bytes -= 128 * t.from.box[1];
+    store(t.barrier, b);
+    h.events++;
+    return true;
+}
+
+/* ------------------------------------------------------------------ products */
+
+static warpgroup *mine(uint32_t *thread)
+{
+    uint32_t me = emulator_thread();
+    if (me >= GROUPS * GROUP) emulator_fail("a product by a thread that is of no warpgroup");
+    *thread = me % GROUP;
+    return &h.group[me / GROUP];
+}
+
+void hopper_wgmma_fence(void)
+{
+    uint32_t t;
+    mine(&t)->fenced[t] = true;
+}
+
+/* The sums at d of thread t, or a place for them. */
+static held *held_of(warpgroup *g, uint32_t t, const float *d)
+{
+    for (int i = 0; i < SUMS; i++)
+        if (g->held[t][i].open && g->held[t][i].d == d) return &g->held[t][i];
+    for (int i = 0; i < SUMS; i++)
+        if (!g->held[t][i].open) return &g->held[t][i];
+    emulator_fail("products into too many sums");
+}
+
+void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t))
+{
+    uint32_t t;
+    warpgroup *g = mine(&t);
+    product *p = &g->list[g->issued[t] % PRODUCTS];
+    held *sums = held_of(g, t, d);
+    if (!g->fenced[t]) emulator_fail("a product without a fence before it");
+    if (g->issued[t]++ >= g->done + PRODUCTS) emulator_fail("too many products without a wait");
+    if (p->seen == 0) *p = (product){.a = a, .b = b, .add = add, .n = n, .to_float = to_float};
+    if (p->a != a || p->b != b || p->n != n || p->add != add)
+        emulator_fail("threads of a warpgroup issue different products");
+    p->seen++;
+    p->d[t] = d;
+    p->group[t] = g->groups[t];
+    if (sums->open++ == 0) {
+        sums->d = d;
+        sums->n = n / 2;
+        memcpy(sums->value, d, (size_t)sums->n * sizeof *d);
+        for (int i = 0; i < sums->n; i++) d[i] = NAN;
+    }
+}
+
+void hopper_wgmma_commit(void)
+{
+    uint32_t t;
+    mine(&t)->groups[t]++;
+}
+
+/* An operand's values as floats, [row][16]: rows of 128 bytes, eight of them to 1024, groups of
+ * eight `stride` bytes apart. */
+static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), float *out)
+{
+    uint32_t start = (uint32_t)(desc & 0x3fff) << 4, stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
+    if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
+    if (start % 128 + 32 > 128) emulator_fail("an operand across the swizzle's rows");
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < 16; k++) {
+            uint32_t address = start + (uint32_t)(r / 8) * stride + (uint32_t)(r % 8) * 128;
+            uint16_t v;
+            memcpy(&v, at(swizzled(address + (uint32_t)k * 2), 2, 2), sizeof v);
+            out[r * 16 + k] = to_float(v);
+        }
+}
+
+static void compute(warpgroup *g, product *p)
+{
+    static float a[64 * 16], b[256 * 16], column[16][256], d[64][256]; /* stacks are small */
+    memset(d, 0, sizeof d);
+    read_operand(p->a, 64, p->to_float, a);
+    read_operand(p->b, p->n, p->to_float, b);
+    for (int c = 0; c < p->n; c++)
+        for (int k = 0; k < 16; k++) column[k][c] = b[c * 16 + k];
+    for (int r = 0; r < 64; r++)
+        for (int k = 0; k < 16; k++)
+            for (int c = 0; c < p->n; c++) d[r][c] += a[r * 16 + k] * column[k][c];
+    for (int t = 0; t < GROUP; t++) {
+        held *sums = held_of(g, (uint32_t)t, p->d[t]);
+        for (int i = 0; i < sums->n; i++) {
+            int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8;
+            float v = d[row][i / 4 * 8 + t % 4 * 2 + i % 2];
+            sums->value[i] = p->add ? sums->value[i] + v : v;
+        }
+        if (--sums->open == 0) memcpy(sums->d, sums->value, (size_t)sums->n * sizeof *sums->value);
+    }
+    p->done = true;
+    p->seen = 0;
+}
+
+/* All products of groups but the last `groups`, once all threads are here. */
+void hopper_wgmma_wait(uint32_t groups)
+{
+    uint32_t t;
+    warpgroup *g = mine(&t);
+    emulator_sync_group();
+    while (g->done < g->issued[t]) {
+        product *p = &g->list[g->done % PRODUCTS];
+        if (p->seen != GROUP) emulator_fail("not all threads of a warpgroup issue a product");
+        if (p->group[t] + groups >= g->groups[t]) break;
+        compute(g, p);
+        g->done++;
+    }
+    g->fenced[t] = false;
+}

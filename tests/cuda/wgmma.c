@@ -1,0 +1,305 @@
+/* The own kernels for Hopper: that they are offered on Hopper alone and only where the device
+ * passes its test, that they compute what ref does, and that the compiler made of them what was
+ * meant. */
+#include <elf.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "kernels/cuda/params.h"
+#include "tests/cuda/backend.h"
+#include "tests/kernels/harness.h"
+#include "tests/kernels/limits.h"
+#include "tests/test.h"
+
+#define GRAFT_CUDA_EMULATOR "tests/cuda/emulator.h"
+#include "kernels/cuda/math.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MOST_PRODUCTS 2e7
+#define LEAST_RUN     15
+#else
+#define MOST_PRODUCTS 1e8
+#define LEAST_RUN     30
+#endif
+
+enum { KERNELS = 3 };
+
+/* ------------------------------------------------------------------ results */
+
+static bool fits(const kernel_case *c)
+{
+    const int64_t *w = c->desc.in[GRAFT_LINEAR_W].dim;
+    const graft_tensor_desc *x = &c->desc.in[GRAFT_LINEAR_X];
+    if (c->desc.op != GRAFT_OP_LINEAR) return false;
+    int64_t rows = element_count(x) / w[1];
+    return rows >= 64 && w[0] >= 64 && w[1] >= 64 &&
+           (double)rows * (double)w[0] * (double)w[1] < MOST_PRODUCTS;
+}
+
+static bool compare(const case_result *got, const case_result *want, const kernel_case *c,
+                    graft_dtype dtype)
+{
+    error_sum sum = {0};
+    double nmse = 0, max = 0;
+    for (int64_t i = 0; i < element_count(&c->desc.out); i++)
+        error_add(&sum, (double)got->out[i], (double)want->out[i]);
+    bool ok = !got->fault[0] && error_within(&sum, limit_of(GRAFT_OP_LINEAR, dtype), &nmse, &max);
+    if (!ok)
+        fprintf(stderr, "  [%s] dtype %d: %s: %s nmse %.3g, max %.3g\n", got->variant, (int)dtype,
+                c->name, got->fault, nmse, max);
+    return ok;
+}
+
+/* Every variant of the case that is one of these kernels. */
+static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_case *c,
+                    graft_dtype dtype, uint64_t seed)
+{
+    float *val[GRAFT_MAX_INPUTS];
+    case_result want, got;
+    int run = 0;
+    case_values(c, dtype, seed, val);
+    case_run(ref, c, GRAFT_F32, -1, val, &want);
+    graft_op_desc d = case_desc(c, dtype);
+    graft_kernel *k = NULL;
+    graft_kernel_info info = {.size = sizeof info};
+    CHECK_INT(cuda->api->prepare(cuda->device, &d, 0, &k, &info, NULL, 0), GRAFT_OK);
+    cuda->api->release(k);
+    for (int32_t v = 0; v < info.variant_count; v++) {
+        graft_kernel_info one = {.size = sizeof one};
+        CHECK_INT(cuda->api->prepare(cuda->device, &d, v, &k, &one, NULL, 0), GRAFT_OK);
+        cuda->api->release(k);
+        CHECK_INT(one.variant_index, v);
+        if (!strstr(one.variant, "wgmma")) continue;
+        case_run(cuda, c, dtype, v, val, &got);
+        CHECK(compare(&got, &want, c, dtype));
+        free(got.out);
+        run++;
+    }
+    free(want.out);
+    values_free(val);
+    return run;
+}
+
+static void products_are_right(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
+    kernel_lib cuda, ref;
+    size_t n;
+    int run[3] = {0};
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device || !ref.device) return;
+    kernel_case *list = kernel_cases(&n);
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < n; i++)
+            if (fits(&list[i])) run[t] += run_case(&cuda, &ref, &list[i], dtypes[t], i);
+    printf("     runs in f32, bf16, f16: %d, %d, %d\n", run[0], run[1], run[2]);
+    CHECK_INT(run[0], 0); /* no tensor cores for float32 */
+    CHECK(run[1] >= LEAST_RUN && run[1] == run[2]);
+    free(list);
+    lib_close(&cuda);
+    lib_close(&ref);
+}
+
+static void every_tile_once(void)
+{
+    for (int32_t m = 1; m <= 40; m++)
+        for (int32_t n = 1; n <= 33; n += 4) {
+            char seen[40 * 33] = {0};
+            int wrong = 0;
+            for (int32_t b = 0; b < m * n; b++) {
+                int32_t i = -1, j = -1;
+                graft_tile_of(b, m, n, &i, &j);
+                if (i < 0 || i >= m || j < 0 || j >= n || seen[i * n + j]++) wrong++;
+            }
+            CHECK_INT(wrong, 0);
+        }
+}
+
+/* ------------------------------------------------------------------ where they are offered */
+
+static char warned[400];
+
+static void note(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) snprintf(warned, sizeof warned, "%s", text);
+}
+
+static graft_op_desc product(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR};
+    d.in[0] = (graft_tensor_desc){.dtype = dtype, .rank = 2, .dim = {m, k}};
+    d.in[1] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {n, k}, .constant = 1};
+    d.out = (graft_tensor_desc){.dtype = dtype, .rank = 2, .dim = {m, n}};
+    make_dense(&d.in[0]);
+    make_dense(&d.in[1]);
+    make_dense(&d.out);
+    return d;
+}
+
+/* How many of these kernels a new device offers for the product; -1: there is no device. */
+static int offered(graft_op_desc d)
+{
+    void *h = dlopen(CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    const graft_kernels *lib = h ? dlsym(h, GRAFT_KERNELS_SYMBOL) : NULL;
+    graft_kernels_host host = *lib_host();
+    graft_device *device = NULL;
+    graft_kernel_info info = {.size = sizeof info};
+    int n = 0;
+    host.log = note;
+    warned[0] = 0;
+    if (!lib || lib->api->create(&host, 0, &device, NULL, 0)) return -1;
+    info.variant_count = 1;
+    for (int32_t v = 0; v < info.variant_count; v++) {
+        graft_kernel *k = NULL;
+        if (lib->api->prepare(device, &d, v, &k, &info, NULL, 0)) break;
+        n += strstr(info.variant, "wgmma") != NULL;
+        lib->api->release(k);
+    }
+    lib->api->destroy(device);
+    return n;
+}
+
+static void on_capability(const char *capability, int expected)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("FAKE_CUDA_CAPABILITY", capability, 1);
+        int n = offered(product(256, 256, 256, GRAFT_BF16));
+        if (n != expected) fprintf(stderr, "  capability %s: %d\n", capability, n);
+        _exit(n == expected && !warned[0] ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_INT(status, 0);
+}
+
+static void on_hopper_alone(void)
+{
+    on_capability("80", 0);
+    on_capability("89", 0);
+    on_capability("90", KERNELS);
+    on_capability("100", 0);
+    on_capability("120", 0);
+    CHECK_INT(offered(product(64, 64, 64, GRAFT_F16)), KERNELS);
+    CHECK_INT(offered(product(63, 64, 64, GRAFT_F16)), 0);
+    CHECK_INT(offered(product(64, 64, 68, GRAFT_F16)),
+              0); /* rows of x not at multiples of 16 bytes */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_F32)), 0);
+}
+
+/* What the library launches before it tries these kernels, one launch each. */
+static int launches_before(void)
+{
+    uint64_t launches = fake_driver_state()->launches;
+    setenv("GRAFT_CUDA_WGMMA", "off", 1);
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+    unsetenv("GRAFT_CUDA_WGMMA");
+    return (int)(fake_driver_state()->launches - launches);
+}
+
+static void not_where_the_test_fails(void)
+{
+    int before = launches_before();
+    CHECK(before > 0);
+    for (int launch = 1; launch <= 2 * KERNELS; launch++) {
+        fake_driver_state()->skip_launch = before + launch;
+        CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+        CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
+    }
+    fake_driver_state()->skip_launch = 0;
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+    CHECK_STR(warned, "");
+    fake_driver_state()->fail_launch =
+        before + 2; /* an error that stays: there is no device then */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), -1);
+    setenv("GRAFT_CUDA_WGMMA", "off", 1); /* leaves out what would fail */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+    CHECK_STR(warned, "");
+    unsetenv("GRAFT_CUDA_WGMMA");
+    fake_driver_state()->fail_launch = 0;
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+}
+
+/* ------------------------------------------------------------------ what the compiler made */
+
+/* Instructions have 16 bytes; the low 12 bits say which. */
+enum { OPCODE_HGMMA = 0x9f0, OPCODE_HMMA = 0x23c };
+
+static int count_opcode(const char *code, uint64_t bytes, uint32_t opcode)
+{
+    int n = 0;
+    for (uint64_t i = 0; i + 16 <= bytes; i += 16) {
+        uint64_t word;
+        memcpy(&word, code + i, sizeof word);
+        n += (word & 0xfff) == opcode;
+    }
+    return n;
+}
+
+static void kernels_have_their_instructions(void)
+{
+    char *data = NULL;
+    size_t size = 0;
+    int kernels = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/kernels.sm_90a.cubin", 1 << 28, &data,
+                             &size, &e),
+             &e);
+    if (!data) return;
+    const Elf64_Ehdr *h = (const void *)data;
+    const Elf64_Shdr *s = (const void *)(data + h->e_shoff);
+    const char *names = data + s[h->e_shstrndx].sh_offset;
+    for (int i = 0; i < h->e_shnum; i++) {
+        const char *name = names + s[i].sh_name;
+        if (strncmp(name, ".text.", 6) != 0) continue;
+        int wgmma = count_opcode(data + s[i].sh_offset, s[i].sh_size, OPCODE_HGMMA);
+        int mma = count_opcode(data + s[i].sh_offset, s[i].sh_size, OPCODE_HMMA);
+        if (strncmp(name + 6, "graft_wgmma", 11) == 0) {
+            printf("     %-28s %d warpgroup products, %d instructions\n", name + 6, wgmma,
+                   (int)(s[i].sh_size / 16));
+            CHECK(wgmma >= 4 && mma == 0);
+            kernels++;
+        } else {
+            CHECK_INT(wgmma, 0);
+        }
+        if (strncmp(name + 6, "graft_matmul_large", 18) == 0)
+            CHECK(mma >= 16); /* the count works */
+    }
+    CHECK_INT(kernels, 2 * KERNELS);
+    graft_free(data);
+}
+
+/* ptxas makes products wait for each other where it cannot follow their sums, and says so. */
+static void products_overlap(void)
+{
+    char *log = NULL;
+    size_t size = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
+             &e);
+    CHECK(log && strstr(log, "graft_wgmma_256x160_bf16") != NULL);
+    CHECK(log && strstr(log, "serialized") == NULL);
+    graft_free(log);
+}
+
+int main(void)
+{
+    use_fake_driver();
+    RUN(every_tile_once);
+    RUN(products_are_right);
+    RUN(on_hopper_alone);
+    RUN(not_where_the_test_fails);
+    RUN(kernels_have_their_instructions);
+    RUN(products_overlap);
+    CHECK_INT(fake_driver_state()->live_blocks, 0);
+    CHECK_INT(fake_driver_state()->live_objects, 0);
+    CHECK_INT(fake_driver_state()->misuse, 0);
+    return test_end();
+}
