@@ -373,6 +373,7 @@ struct crowd {
     atomic_size_t next;
     atomic_int failed;
     pthread_mutex_t lock; /* guards what follows: the failure that came first */
+    char input[128];      /* as in graft_call */
     graft_status st;
     graft_err e;
 };
@@ -383,7 +384,7 @@ static void give_up(struct crowd *w, const graft_call *c, graft_status st, const
     if (!w->st) {
         w->st = st;
         w->e = *e;
-        snprintf(w->call->input, sizeof w->call->input, "%s", c->input);
+        snprintf(w->input, sizeof w->input, "%s", c->input);
     }
     pthread_mutex_unlock(&w->lock);
     atomic_store(&w->failed, 1);
@@ -514,10 +515,12 @@ static graft_status run_beside(graft_call *c, struct gather *g, graft_result *r,
     for (size_t k = 0; k < g->calls; k++) w.element[k].out = w.out + k * n_out;
     run_crowd(&w);
     st = w.st;
-    if (st)
+    if (st) {
+        snprintf(c->input, sizeof c->input, "%s", w.input);
         *e = w.e;
-    else
+    } else {
         st = keep_all(&w, g, r, e);
+    }
 out:
     for (size_t i = 0; w.element && w.out && i < g->calls * n_out; i++) graft_arg_drop(&w.out[i]);
     for (size_t k = 0; w.element && k < g->calls; k++) {
