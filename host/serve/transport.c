@@ -208,22 +208,23 @@ int graft_transport_port(const graft_transport *t)
 
 /* Every time this thread wakes up, a thread that computes loses its processor, and all others wait
  * for it at the next barrier. So when many requests come while a job runs, those of GATHER_MS are
- * answered together. A few do not wait: a round costs a credit, and quiet times earn them. Nothing
- * that is half done waits, and nothing that changes something. */
+ * answered together. A few do not wait: each costs a credit, and time earns them. Nothing that is
+ * half done waits, and nothing that changes something. */
 void graft_transport_run(graft_transport *t)
 {
     const struct timespec pause = {0, GATHER_MS * 1000000L};
+    double last = graft_clock_now();
     t->credit = CREDIT;
     while (!atomic_load(&t->stop)) {
-        double began = graft_clock_now();
         t->hurry = false;
         if (lws_service(t->context, 0) < 0) break;
-        if (t->hurry || !graft_queue_busy(&t->serve->queue)) continue;
-        t->credit += (graft_clock_now() - began) * (1000.0 / GATHER_MS) - 1;
+        double now = graft_clock_now();
+        t->credit += (now - last) * (1000.0 / GATHER_MS);
         if (t->credit > CREDIT) t->credit = CREDIT;
-        if (t->credit >= 0) continue;
-        t->credit = 0;
-        nanosleep(&pause, NULL);
+        if (t->credit < -1) t->credit = -1;
+        last = now;
+        if (!t->hurry && t->credit < 0 && graft_queue_busy(&t->serve->queue))
+            nanosleep(&pause, NULL);
     }
 }
 

@@ -123,6 +123,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     graft_http_response *r = &c->r;
     bool bodyless = r->status == 204 || r->status == 304;
     c->answered = t->hurry = true; /* even one that is sent whole takes another round */
+    if (c->q.method == GRAFT_HTTP_GET) t->credit -= 1;
     if (bodyless && r->size) graft_http_empty(r, r->status);
     if (lws_add_http_header_status(wsi, (unsigned)r->status, &p, end)) return -1;
     bool ok = true;
@@ -220,7 +221,6 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
     c->active = true;
     graft_http_response_init(&c->r);
     if (!graft_conn__read(wsi, &c->q)) return refuse(t, c, wsi, 400, true);
-    if (c->q.method != GRAFT_HTTP_GET) t->credit += GRAFT_CONN_ROUNDS;
     if (!body_size(wsi, &size)) return refuse(t, c, wsi, 400, true);
     if (size < 0) return refuse(t, c, wsi, 411, true);
     if (c->q.method == GRAFT_HTTP_GET || !size) {
