@@ -160,7 +160,7 @@ async function sd15() {
   if (!fs.existsSync(file)) { console.log(`skipped: serve_slowdown_sd15: there is no ${file}`); return; }
   const prompt = (seed, steps) => {
     const p = sampling(seed, steps, { CheckpointLoaderSimple: { ckpt_name: path.basename(file) }, EmptyLatentImage: { width: 256, height: 256 } });
-    p.compile = { class_type: 'CompileModel', inputs: { model: ['1', 0], precision: 'bf16', tuning: 'off' } };
+    p.compile = { class_type: 'CompileModel', inputs: { model: ['1', 0], precision: 'bf16', tuning: 'off', max_memory_mb: 0, device: 'auto', cache: 'disable' } };
     for (const node of Object.values(p)) if (node.class_type === 'KSampler') node.inputs.model = ['compile', 0];
     return p;
   };
