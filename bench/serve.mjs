@@ -1,6 +1,7 @@
 // The server under load: bench/serve.mjs BUILD [PAIRS [PARTS]]. Figures go to BUILD/bench.json, in the form of
 // bench/record.h. Everything runs on one machine, so the load costs the sampling what answering costs
-// the server and what asking costs this script; the server's own share is measured apart.
+// the server and what asking costs the program that asks; both shares are measured, too.
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
@@ -18,7 +19,7 @@ const { Socket, get, post, sleep, start } = await import('../tests/serve/server.
 
 const PER_SECOND = 1000;
 const IDLE = 200;
-const SECONDS = 2; // that a sampling takes, about
+const FOREIGN = 0.1; // processors that others may use while a pair is timed
 
 function record(name, value, unit, note = '') {
   const file = path.join(build, 'bench.json');
@@ -36,54 +37,69 @@ const round = (x, digits = 2) => Number(x.toFixed(digits));
 const at = (sorted, q) => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))];
 const rss = (s) => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${s.process.pid}/status`, 'latin1'))[1]) / 1024;
 
-// Seconds of computing by the thread that answers: the main one.
-const answering = (s) => {
-  const f = fs.readFileSync(`/proc/${s.process.pid}/task/${s.process.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+// Seconds that a thread, or a process (number 0), has computed.
+const computed = (pid, thread) => {
+  const folder = thread ? `/proc/${pid}/task/${thread}` : `/proc/${pid}`;
+  if (thread) return Number(fs.readFileSync(`${folder}/schedstat`, 'latin1').split(' ')[0]) / 1e9;
+  const f = fs.readFileSync(`${folder}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
   return (Number(f[11]) + Number(f[12])) / 100;
 };
+const answering = (s) => computed(s.process.pid, s.process.pid); // by the thread that answers: the main one
+const machine = () => fs.readFileSync('/proc/stat', 'latin1').split('\n')[0].trim().split(/\s+/)
+  .reduce((sum, x, i) => ([1, 2, 3, 6, 7, 8].includes(i) ? sum + Number(x) / 100 : sum), 0);
 
-function sampling(seed, steps) {
+// The workflow, with more steps than will run.
+function sampling(seed, steps, more = {}) {
   const prompt = JSON.parse(fs.readFileSync(path.join(source, 'workflows/txt2img.json'), 'utf8'));
-  for (const node of Object.values(prompt))
-    if (node.class_type === 'KSampler') Object.assign(node.inputs, { seed, steps });
+  for (const node of Object.values(prompt)) {
+    if (node.class_type === 'KSampler') Object.assign(node.inputs, { seed, steps, sampler_name: 'euler', scheduler: 'normal' });
+    Object.assign(node.inputs, more[node.class_type]);
+  }
   return prompt;
 }
 
-// Seconds that the server took for one prompt, by its own clock.
-async function timed(s, w, seed, steps) {
-  const r = await post(s, '/prompt', { prompt: sampling(seed, steps), client_id: 'bench' });
-  if (r.status !== 200) throw new Error(r.text);
-  const id = r.json().prompt_id;
-  await w.finished(id, 300000);
-  const messages = (await get(s, `/history/${id}`)).json()[id].status.messages;
-  if (messages.at(-1)[0] !== 'execution_success') throw new Error(JSON.stringify(messages.at(-1)));
-  return (messages.at(-1)[1].timestamp - messages[0][1].timestamp) / 1000;
+// A program of its own asks: this one would need more of the processors than the server does.
+async function load(s, as) {
+  const c = spawn(path.join(build, 'bin/graft-bench-serve-load'), [String(s.port), '--as', as, '--rate', String(PER_SECOND), '--idle', String(IDLE)],
+    { stdio: ['ignore', 'pipe', 'inherit'] });
+  let text = '';
+  c.stdout.on('data', (d) => { text += d; });
+  const ended = new Promise((done) => { c.on('close', done); });
+  while (!text.includes('ready') && c.exitCode === null) await sleep(10);
+  return { pid: c.pid, stop: async () => { c.kill('SIGTERM'); await ended; return JSON.parse(text.split('\n')[1]); } };
 }
 
-// Requests at an even pace over a few connections; answers are counted by their size, not read.
-async function load(s, size) {
-  const request = `GET /object_info HTTP/1.1\r\nHost: ${s.host}\r\n\r\n`;
-  const idle = Array.from({ length: IDLE }, (_, i) => new Socket(s, `?clientId=idle${i}`));
-  await Promise.all(idle.map((w) => w.opened));
-  let asked = 0, got = 0;
-  const links = await Promise.all(Array.from({ length: 8 }, () => new Promise((done) => {
-    const c = net.connect(s.port, '127.0.0.1', () => done(c));
-    c.on('data', (d) => { got += d.length; });
-    c.on('error', () => {});
-  })));
-  const began = performance.now(), cpu = answering(s);
-  const timer = setInterval(() => {
-    const due = Math.floor((performance.now() - began) / 1000 * PER_SECOND);
-    // No more than a hundred wait: a server that cannot keep up is seen in the rate.
-    while (asked < due && asked - got / size < 100) links[asked++ % links.length].write(request);
-  }, 5);
-  return async () => {
-    clearInterval(timer);
-    const seconds = (performance.now() - began) / 1000, computing = answering(s) - cpu;
-    for (const c of [...links, ...idle.map((w) => w.socket)]) c.destroy();
-    await sleep(100);
-    return { rate: got / size / seconds, share: computing / seconds };
-  };
+// One long sampling, of which parts are timed by its own messages.
+class Sampling {
+  constructor(s, prompt) {
+    Object.assign(this, { s, prompt, seed: 1, w: new Socket(s, '?clientId=bench') });
+  }
+  async begin() {
+    if (this.id) {
+      await post(this.s, '/interrupt', { prompt_id: this.id });
+      await this.w.finished(this.id, 60000);
+    }
+    const r = await post(this.s, '/prompt', { prompt: this.prompt(this.seed++, 10000), client_id: 'bench' });
+    if (r.status !== 200) throw new Error(r.text);
+    this.id = r.json().prompt_id;
+    for (let i = 0; i < 3; i++) await this.step(); // the first ones load and compile
+  }
+  async step() {
+    this.w.got.length = 0;
+    const m = await this.w.until((x) => x.type === 'progress' && x.data.prompt_id === this.id, 120000);
+    if (!m) throw new Error('the sampling ended');
+    return { value: m.data.value, at: performance.now() / 1000 };
+  }
+  // Steps a second, and how much the rest of the machine computed meanwhile.
+  async rate(seconds, others = []) {
+    const mine = () => [0, ...others, this.s.process.pid, process.pid].reduce((sum, pid) => (pid ? sum + computed(pid, 0) : sum));
+    const first = await this.step(), before = machine() - mine(), main = answering(this.s);
+    await sleep(seconds * 1000);
+    const last = await this.step(), time = last.at - first.at, rate = (last.value - first.value) / time;
+    const r = { rate, main: (answering(this.s) - main) / time, foreign: (machine() - mine() - before) / time };
+    if (last.value > 10000 - 4 * rate * seconds - 100) await this.begin();
+    return r;
+  }
 }
 
 // Bytes of one answer with its headers, as they come over the wire.
@@ -97,34 +113,88 @@ const wire = (s, url, headers = '') => new Promise((done) => {
   });
 });
 
-async function slowdown() {
-  const s = await start({ models: path.join(source, 'models'), args: ['--quiet', '--preview', 'none'] });
-  const w = new Socket(s, '?clientId=bench');
-  await w.opened;
-  const size = (await wire(s, '/object_info')).all.length;
-  await timed(s, w, 1, 20); // loads, compiles, tunes
-  const steps = Math.max(10, Math.min(2000, Math.round(20 * SECONDS / await timed(s, w, 2, 20))));
-  const ratios = [], rates = [], shares = [];
-  for (let i = 0; i < pairs; i++) {
-    const one = {};
-    for (const loaded of i % 2 ? [true, false] : [false, true]) {
-      const stop = loaded ? await load(s, size) : null;
-      one[loaded] = await timed(s, w, 10 + 2 * i + loaded, steps);
-      if (!stop) continue;
-      const { rate, share } = await stop();
-      rates.push(rate);
-      shares.push(share);
+// How much longer a step takes while others ask: pairs of two short times within one sampling, so that what
+// changes slowly on the machine is in both. Pairs in which other programs computed do not count.
+async function slower(name, { models, prompt, seconds, kinds }) {
+  const s = await start({ models, args: ['--quiet', '--preview', 'none'] });
+  const run = new Sampling(s, prompt);
+  await run.w.opened;
+  await run.begin();
+  for (const [as, suffix] of Object.entries(kinds)) {
+    const ratios = [], loads = [], shares = [];
+    for (let tries = 0; ratios.length < pairs && tries < 4 * pairs; tries++) {
+      const one = {};
+      let asked;
+      for (const loaded of tries % 2 ? [true, false] : [false, true]) {
+        const asker = loaded ? await load(s, as) : null;
+        one[loaded] = await run.rate(seconds, asker ? [asker.pid] : []);
+        asked = await asker?.stop() ?? asked;
+      }
+      if (Math.max(one[true].foreign, one[false].foreign) > FOREIGN) continue;
+      ratios.push((one[false].rate / one[true].rate - 1) * 100);
+      loads.push(asked);
+      shares.push(one[true].main * 100);
     }
-    ratios.push((one[true] / one[false] - 1) * 100);
-    console.log(`  ${one[false].toFixed(2)} s, under load ${one[true].toFixed(2)} s: ${ratios.at(-1).toFixed(1)} %`);
+    if (!ratios.length) { console.log(`skipped: ${name}${suffix}: other programs computed all the time`); continue; }
+    ratios.sort((a, b) => a - b);
+    const mean = (list) => list.reduce((a, b) => a + b) / list.length;
+    const note = `median of ${ratios.length} pairs, ${round(at(ratios, 0.25))} to ${round(at(ratios, 0.75))} between quartiles; `
+      + `${Math.round(mean(loads.map((x) => x.rate)))} answers a second of ${(loads[0].bytes / 1024).toFixed(1)} KiB, ${IDLE} idle clients; `
+      + `the program that asks takes ${round(mean(loads.map((x) => x.share)) * 100, 1)} % of one of the same processors`;
+    record(`${name}${suffix}`, round(at(ratios, 0.5)), '%', note);
+    record(`${name.replace('slowdown', 'answering')}${suffix}_percent`, round(mean(shares)), '% of a processor',
+      'what the thread that answers computed during that');
   }
-  ratios.sort((a, b) => a - b);
-  const rate = rates.reduce((a, b) => a + b) / rates.length;
-  record('serve_slowdown', round(at(ratios, 0.5)), '%', `median of ${pairs} pairs, ${round(at(ratios, 0.25))} to ${round(at(ratios, 0.75))} between `
-    + `quartiles; ${Math.round(rate)} answers a second of ${(size / 1024).toFixed(0)} KiB, ${IDLE} idle clients; the clients run on the same processors`);
-  record('serve_answering_percent', round(shares.reduce((a, b) => a + b) / shares.length * 100), '% of a processor',
-    'what the answers alone cost the server during that');
-  w.close();
+  run.w.close();
+  await s.stop();
+  fs.rmSync(s.dir, { recursive: true });
+}
+
+// As npm's clients ask, as a browser that has the answer already, and without compression.
+const slowdown = () => slower('serve_slowdown', { models: path.join(source, 'models'), prompt: sampling, seconds: 1,
+  kinds: { npm: '', browser: '_browser', plain: '_plain' } });
+
+// A model of real size, where operators take long.
+async function sd15() {
+  const file = process.env.GRAFT_SD15 ?? path.join(build, 'models/checkpoints/sd15.safetensors');
+  if (!fs.existsSync(file)) { console.log(`skipped: serve_slowdown_sd15: there is no ${file}`); return; }
+  const prompt = (seed, steps) => {
+    const p = sampling(seed, steps, { CheckpointLoaderSimple: { ckpt_name: path.basename(file) }, EmptyLatentImage: { width: 256, height: 256 } });
+    p.compile = { class_type: 'CompileModel', inputs: { model: ['1', 0], precision: 'bf16', tuning: 'off', max_memory_mb: 0, device: 'auto', cache: 'disable' } };
+    for (const node of Object.values(p)) if (node.class_type === 'KSampler') node.inputs.model = ['compile', 0];
+    return p;
+  };
+  await slower('serve_slowdown', { models: path.dirname(path.dirname(file)), prompt, seconds: 5, kinds: { npm: '_sd15' } });
+}
+
+// What the gathering of requests costs those who ask, while a sampling runs and others ask, too.
+async function latency() {
+  const s = await start({ models: path.join(source, 'models'), args: ['--quiet', '--preview', 'none'] });
+  const run = new Sampling(s, sampling);
+  await run.w.opened;
+  await run.begin();
+  const asker = await load(s, 'npm');
+  const times = [], late = [];
+  for (let i = 0; i < 300; i++) {
+    const began = performance.now();
+    const r = await post(s, '/prompt', { prompt: sampling(1000 + i, 20) });
+    times.push(performance.now() - began);
+    if (r.status !== 200) throw new Error(r.text);
+    await sleep(10 + 7 * (i % 5));
+  }
+  for (let i = 0, last; i < 300; i++) {
+    const { at: now } = await run.step();
+    if (last) late.push((now - last) * 1000);
+    last = now;
+  }
+  await asker.stop();
+  for (const [name, list, what] of [['serve_prompt_p99_ms', times, 'from sending a prompt to the answer'],
+    ['serve_progress_p99_ms', late, 'between two messages about steps, which are 20 ms apart at least']]) {
+    list.sort((a, b) => a - b);
+    record(name, round(at(list, 0.99), 1), 'ms', `${what}, median ${round(at(list, 0.5), 1)} ms, while a sampling runs and ${PER_SECOND} other answers a second are given`);
+  }
+  await post(s, '/queue', { clear: true });
+  run.w.close();
   await s.stop();
   fs.rmSync(s.dir, { recursive: true });
 }
@@ -184,5 +254,5 @@ async function editor() {
   fs.rmSync(s.dir, { recursive: true });
 }
 
-const parts = { ready, editor, queue, slowdown };
+const parts = { ready, editor, queue, latency, slowdown, sd15 };
 for (const name of process.argv[4]?.split(",") ?? Object.keys(parts)) await parts[name]();

@@ -45,6 +45,7 @@ void graft_async_init(graft_async *a)
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, NULL);
     atomic_init(&a->stop, 0);
+    atomic_init(&a->helpers, GRAFT_CALL_HELPERS);
 }
 
 void graft_async_finish(graft_async *a)

@@ -30,6 +30,7 @@ typedef struct graft_async {
     graft_task *first, *last; /* finished, and not yet taken */
     size_t running;           /* started, and not yet taken */
     atomic_int stop;          /* all that runs should end; any thread */
+    atomic_int helpers;       /* threads that may still be started for calls over lists */
 } graft_async;
 
 void graft_async_init(graft_async *a);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "host/tree.h"
 
 /* The gathered inputs of a node. */
@@ -272,13 +273,15 @@ static bool fits(const graft_output *o, const graft_arg *a)
     return false;
 }
 
-/* Moves one output into its slot. The object's reference is ours already; text is copied. */
-static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, graft_slot *slot,
-                                graft_err *e)
+/* Moves one output into its slot. An object's reference is ours already; text is copied, unless it
+ * is ours, too. */
+static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, bool owned,
+                                graft_slot *slot, graft_err *e)
 {
     const graft_output *o = c->node->entry->node->outputs[i];
     graft_status st = GRAFT_OK;
     graft_arg own = *a;
+    owned |= a->kind == GRAFT_OBJECT;
     if (!fits(o, a)) {
         st = graft_fail(e, GRAFT_E_INTERNAL, "output %s is not a value of type %s",
                         o->name ? o->name : "", o->type);
@@ -286,45 +289,247 @@ static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, gra
                a->u.v->ops->query(a->u.v, GRAFT_LIST_ID)) {
         st = graft_slot_spread(slot, a->u.v, e);
     } else {
-        if (a->kind != GRAFT_OBJECT) st = graft_arg_copy(a, &own, e);
+        if (!owned) st = graft_arg_copy(a, &own, e);
         if (st == GRAFT_OK) st = graft_slot_push(slot, &own, e);
-        if (a->kind == GRAFT_OBJECT) a->kind = GRAFT_NONE; /* the slot took the reference */
+        if (owned) memset(a, 0, sizeof *a); /* the slot took it */
     }
-    if (a->kind == GRAFT_OBJECT) a->u.v->ops->release(a->u.v);
+    if (owned) graft_arg_drop(a);
     memset(a, 0, sizeof *a);
     return st;
 }
 
 /* What execute() or expand() said of the failure. */
-static graft_status failed(graft_call *c, graft_status st, graft_err *e)
+static graft_status failed(graft_call *c, graft_job *job, graft_status st, graft_err *e)
 {
-    pthread_mutex_lock(&c->job->lock);
-    snprintf(c->input, sizeof c->input, "%s", c->job->fail_input);
-    if (c->job->fail_code)
-        graft_fail(e, st, "%s", c->job->fail.text);
+    pthread_mutex_lock(&job->lock);
+    snprintf(c->input, sizeof c->input, "%s", job->fail_input);
+    if (job->fail_code)
+        graft_fail(e, st, "%s", job->fail.text);
     else
         graft_fail(e, st, "%s", graft_status_text(st));
-    pthread_mutex_unlock(&c->job->lock);
+    pthread_mutex_unlock(&job->lock);
     return st;
 }
 
-static graft_status call_once(graft_call *c, struct gather *g, size_t k, graft_result *r,
-                              graft_err *e)
+/* Calls execute() with g->in. After a failure `out` is empty. */
+static graft_status execute(graft_call *c, const struct gather *g, graft_job *job, graft_arg *out,
+                            graft_err *e)
 {
-    memset(g->out, 0, c->node->n_out * sizeof *g->out);
-    graft_status st = c->node->entry->node->execute(c->self, c->job, g->in, g->out);
-    if (st != GRAFT_OK) return failed(c, st, e);
-    if (c->job->refused)
-        st = failed(c, c->job->fail_code, e);
+    memset(out, 0, c->node->n_out * sizeof *out);
+    graft_status st = c->node->entry->node->execute(c->self, job, g->in, out);
+    if (st == GRAFT_OK) return GRAFT_OK;
+    memset(out, 0, c->node->n_out * sizeof *out);
+    return failed(c, job, st, e);
+}
+
+/* Puts what call number `k` gave, which is taken, into `r`. */
+static graft_status keep_outputs(graft_call *c, struct gather *g, size_t k, graft_job *job,
+                                 graft_arg *out, bool owned, graft_result *r, graft_err *e)
+{
+    graft_status st;
+    if (job->refused)
+        st = failed(c, job, job->fail_code, e);
     else
-        st = graft_expansion_take(&c->expansion, c->job, k, r, g->open, e);
+        st = graft_expansion_take(&c->expansion, job, k, r, g->open, e);
     for (size_t i = 0; i < c->node->n_out; i++) {
         if (st || g->open[i]) { /* nobody will see it */
-            if (g->out[i].kind == GRAFT_OBJECT) g->out[i].u.v->ops->release(g->out[i].u.v);
+            if (owned || out[i].kind == GRAFT_OBJECT) graft_arg_drop(&out[i]);
             continue;
         }
-        st = keep_output(c, i, &g->out[i], &r->slot[i], e);
+        st = keep_output(c, i, &out[i], owned, &r->slot[i], e);
     }
+    return st;
+}
+
+static graft_status run_in_turn(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t k = 0; k < g->calls; k++) {
+        if (k && graft_job_cancelled(c->job)) return graft_fail(e, GRAFT_E_CANCEL, "interrupted");
+        if (is_blocked(c, g, k)) {
+            st = block_outputs(c, r, e);
+        } else {
+            st = set_inputs(c, g, k, e);
+            if (!st) st = execute(c, g, c->job, g->out, e);
+            if (!st) st = keep_outputs(c, g, k, c->job, g->out, false, r, e);
+        }
+        if (st) return st;
+    }
+    return st;
+}
+
+/* ---- calls over a list beside each other */
+
+struct element {
+    graft_job *job; /* NULL when there is nothing in it to be kept */
+    graft_arg *out; /* owned values */
+};
+
+struct crowd {
+    graft_call *call;
+    const struct gather *g;
+    struct element *element; /* one a call */
+    graft_arg *out;
+    atomic_size_t next;
+    atomic_int failed;
+    pthread_mutex_t lock; /* guards what follows: the failure that came first */
+    char input[128];      /* as in graft_call */
+    graft_status st;
+    graft_err e;
+};
+
+static void give_up(struct crowd *w, const graft_call *c, graft_status st, const graft_err *e)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->st) {
+        w->st = st;
+        w->e = *e;
+        snprintf(w->input, sizeof w->input, "%s", c->input);
+    }
+    pthread_mutex_unlock(&w->lock);
+    atomic_store(&w->failed, 1);
+}
+
+/* A text lasts only until the next call on the instance. */
+static graft_status own_texts(const graft_call *c, graft_arg *out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < c->node->n_out; i++) {
+        const graft_arg given = out[i];
+        if (given.kind == GRAFT_OBJECT) continue;
+        memset(&out[i], 0, sizeof out[i]);
+        if (!st) st = graft_arg_copy(&given, &out[i], e);
+    }
+    return st;
+}
+
+static graft_status run_element(struct crowd *w, graft_call *c, struct gather *g, size_t k,
+                                graft_err *e)
+{
+    struct element *at = &w->element[k];
+    graft_status st = set_inputs(c, g, k, e);
+    if (st) return st;
+    at->job = graft_malloc(sizeof *at->job);
+    if (!at->job) return graft_fail_nomem(e, "a node's call");
+    graft_job_init_like(at->job, w->call->job);
+    at->job->beside = &w->failed;
+    GRAFT_TRY(execute(c, g, at->job, at->out, e));
+    GRAFT_TRY(own_texts(c, at->out, e));
+    if (at->job->refused) return failed(c, at->job, at->job->fail_code, e);
+    if (at->job->ui || at->job->ui_lost || at->job->part) return GRAFT_OK;
+out:
+    graft_job_finish(at->job);
+    graft_free(at->job);
+    at->job = NULL;
+    return st;
+}
+
+/* Takes one call after the other, until there is none or one has failed. */
+static void work(struct crowd *w, void *self)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_call c = *w->call; /* with an error and a message of its own */
+    struct gather g = *w->g;
+    c.self = self;
+    g.in = graft_calloc(c.node->n_in, sizeof *g.in);
+    if (!g.in) {
+        const graft_status st = graft_fail_nomem(&e, "a node's inputs");
+        give_up(w, &c, st, &e);
+        return;
+    }
+    size_t k;
+    while ((k = atomic_fetch_add(&w->next, 1)) < g.calls && !atomic_load(&w->failed)) {
+        graft_status st = GRAFT_OK;
+        if (is_blocked(&c, &g, k)) continue;
+        if (k && graft_job_cancelled(w->call->job))
+            st = graft_fail(&e, GRAFT_E_CANCEL, "interrupted");
+        else
+            st = run_element(w, &c, &g, k, &e);
+        if (st) give_up(w, &c, st, &e);
+    }
+    graft_free(g.in);
+}
+
+/* Without an instance the calls are left to the other threads. */
+static void *help(void *crowd)
+{
+    struct crowd *w = crowd;
+    const graft_node *node = w->call->node->entry->node;
+    void *self = NULL;
+    if (node->create && node->create(w->call->host, &self)) return NULL;
+    work(w, self);
+    if (node->destroy) node->destroy(self);
+    return NULL;
+}
+
+/* Runs all calls on this thread and as many others as may be had. */
+static void run_crowd(struct crowd *w)
+{
+    pthread_t helper[GRAFT_CALL_HELPERS];
+    size_t n = 0;
+    while (n + 1 < w->g->calls && n < GRAFT_CALL_HELPERS) {
+        if (atomic_fetch_sub(w->call->helpers, 1) > 0 &&
+            pthread_create(&helper[n], NULL, help, w) == 0) {
+            n++;
+            continue;
+        }
+        atomic_fetch_add(w->call->helpers, 1);
+        break;
+    }
+    work(w, w->call->self);
+    for (size_t i = 0; i < n; i++) pthread_join(helper[i], NULL);
+    atomic_fetch_add(w->call->helpers, (int)n);
+}
+
+/* In the order of the list, whatever the order in which the calls ended. */
+static graft_status keep_all(struct crowd *w, struct gather *g, graft_result *r, graft_err *e)
+{
+    graft_call *c = w->call;
+    graft_status st = GRAFT_OK;
+    for (size_t k = 0; k < g->calls && !st; k++) {
+        struct element *at = &w->element[k];
+        if (is_blocked(c, g, k)) {
+            st = block_outputs(c, r, e);
+            continue;
+        }
+        if (at->job) graft_job_show_all(c->job, at->job);
+        st = keep_outputs(c, g, k, at->job ? at->job : c->job, at->out, true, r, e);
+    }
+    return st;
+}
+
+static graft_status run_beside(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+{
+    struct crowd w = {.call = c, .g = g};
+    graft_status st = GRAFT_OK;
+    size_t n_out = c->node->n_out, values;
+    atomic_init(&w.next, 0);
+    atomic_init(&w.failed, 0);
+    pthread_mutex_init(&w.lock, NULL);
+    w.element = graft_calloc(g->calls, sizeof *w.element);
+    w.out = graft_size_mul(g->calls, n_out, &values) ? graft_calloc(values, sizeof *w.out) : NULL;
+    if (!w.element || !w.out) {
+        st = graft_fail_nomem(e, "a node's calls");
+        goto out;
+    }
+    for (size_t k = 0; k < g->calls; k++) w.element[k].out = w.out + k * n_out;
+    run_crowd(&w);
+    st = w.st;
+    if (st) {
+        snprintf(c->input, sizeof c->input, "%s", w.input);
+        *e = w.e;
+    } else {
+        st = keep_all(&w, g, r, e);
+    }
+out:
+    for (size_t i = 0; w.element && w.out && i < g->calls * n_out; i++) graft_arg_drop(&w.out[i]);
+    for (size_t k = 0; w.element && k < g->calls; k++) {
+        if (w.element[k].job) graft_job_finish(w.element[k].job);
+        graft_free(w.element[k].job);
+    }
+    graft_free(w.element);
+    graft_free(w.out);
+    pthread_mutex_destroy(&w.lock);
     return st;
 }
 
@@ -339,18 +544,11 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
         st = graft_fail_nomem(e, "a node's outputs");
         goto out;
     }
-    for (size_t k = 0; k < g.calls; k++) {
-        if (k && graft_job_cancelled(c->job)) {
-            st = graft_fail(e, GRAFT_E_CANCEL, "interrupted");
-            goto out;
-        }
-        if (is_blocked(c, &g, k)) {
-            GRAFT_TRY(block_outputs(c, r, e));
-            continue;
-        }
-        GRAFT_TRY(set_inputs(c, &g, k, e));
-        GRAFT_TRY(call_once(c, &g, k, r, e));
-    }
+    if (c->helpers && g.calls > 1)
+        st = run_beside(c, &g, r, e);
+    else
+        st = run_in_turn(c, &g, r, e);
+    if (st) goto out;
     if (c->job->ui_lost) {
         st = graft_fail_nomem(e, "what a node shows");
         goto out;

@@ -1,10 +1,14 @@
 /* One node with its inputs gathered: spread lists, adapt values, call execute(), keep outputs. */
 #ifndef GRAFT_HOST_CALL_H
 #define GRAFT_HOST_CALL_H
+#include <stdatomic.h>
+
 #include "host/expand.h"
 #include "host/job.h"
 #include "host/prompt.h"
 #include "host/values.h"
+
+#define GRAFT_CALL_HELPERS 32 /* threads at once for calls over lists */
 
 typedef struct graft_call {
     const graft_host *host;
@@ -12,12 +16,14 @@ typedef struct graft_call {
     void *self;
     graft_result **from; /* by input: what its origin gave; NULL: not linked, not (yet) computed */
     graft_job *job;
+    atomic_int *helpers; /* threads that may still be started for calls over a list; or NULL */
     graft_expansion expansion; /* the caller's, see below */
     char input[128];           /* the input at fault, "" for none */
     char block[400];           /* the message of a blocked input, "" for none */
 } graft_call;
 
-/* Runs the node once per element, except where an input is blocked: there its outputs are, too;
+/* Runs the node once per element, in turn or, with `helpers`, as many at once as there are threads
+ * for, on instances of their own. Where an input is blocked the outputs are, too, without a call;
  * *out gets a result with one reference. A node whose inputs include an empty list does not run and
  * gives empty lists. When a call gave nodes in place of values, *out is NULL and `expansion` has
  * what came. Any thread, if nobody changes the call or `from` meanwhile. */

@@ -390,6 +390,7 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
     const graft_prompt_node *n = t->call.node;
     fill_job(r, t);
     t->call.host = r->x->host;
+    if (n->entry->node->flags & GRAFT_NODE_ASYNC) t->call.helpers = &r->async.helpers;
     st = instance_of(r->x, n, &t->call.self, e);
     if (!st) st = ask_lazy(r, &t->call, node, &waits, e);
     if (st || waits) {

@@ -13,6 +13,40 @@ void graft_job_init(graft_job *j)
     pthread_mutex_init(&j->lock, NULL);
 }
 
+void graft_job_init_like(graft_job *j, const graft_job *other)
+{
+    graft_job_init(j);
+    j->where = other->where;
+    j->agenda = other->agenda;
+    j->prompt = other->prompt;
+    j->extra_pnginfo = other->extra_pnginfo;
+    j->events = other->events;
+    j->cancel = other->cancel;
+    j->stop = other->stop;
+    j->prepare_only = other->prepare_only;
+    j->dynamic = other->dynamic;
+    j->n_dynamic = other->n_dynamic;
+    j->may_expand = other->may_expand;
+}
+
+void graft_job_show_all(graft_job *j, graft_job *from)
+{
+    cJSON *list, *item;
+    j->ui_lost |= from->ui_lost;
+    if (!j->ui) {
+        j->ui = from->ui;
+        from->ui = NULL;
+        return;
+    }
+    cJSON_ArrayForEach(list, from->ui)
+    {
+        cJSON *own = graft_tree_get(j->ui, list->string);
+        if (!own) own = cJSON_AddArrayToObject(j->ui, list->string);
+        while ((item = cJSON_DetachItemFromArray(list, 0)))
+            if (!graft_tree_push(own, item)) j->ui_lost = true;
+    }
+}
+
 void graft_job_finish(graft_job *j)
 {
     cJSON_Delete(j->ui);
@@ -36,7 +70,7 @@ static bool is_set(const atomic_int *flag)
 
 bool graft_job_cancelled(const graft_job *j)
 {
-    return is_set(j->cancel) || is_set(j->stop);
+    return is_set(j->cancel) || is_set(j->stop) || is_set(j->beside);
 }
 
 static int32_t cancelled(graft_job *j)

@@ -16,6 +16,7 @@ struct graft_job {
     const graft_events *events;
     const atomic_int *cancel; /* NULL: cannot be cancelled */
     const atomic_int *stop;   /* likewise: the run has failed already */
+    const atomic_int *beside; /* likewise: a call of the same node, on the same list, has failed */
     bool prepare_only;
     const graft_input *const *dynamic; /* inputs that the node does not declare */
     size_t n_dynamic;
@@ -33,6 +34,10 @@ struct graft_job {
 
 void graft_job_init(graft_job *j);
 void graft_job_finish(graft_job *j);
+/* Another call of the same node, with nothing said or shown yet. */
+void graft_job_init_like(graft_job *j, const graft_job *other);
+/* Appends what `from` showed to what `j` showed. */
+void graft_job_show_all(graft_job *j, graft_job *from);
 bool graft_job_cancelled(const graft_job *j);
 
 extern const graft_job_api graft_job_table;

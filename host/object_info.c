@@ -207,6 +207,35 @@ out:
     return st;
 }
 
+static graft_status mix_choices(const graft_host *host, const graft_node *node, graft_hash *h,
+                                graft_err *e)
+{
+    for (size_t i = 0; i < graft_schema_inputs(node); i++) {
+        const graft_input *in = node->inputs[i];
+        graft_choices c;
+        if (!graft_schema_combo(in) || in->choices) continue;
+        graft_status st = graft_choices_init(&c, host, node, in, e);
+        if (st) return st;
+        *h = graft_hash_mix(*h, &c.count, sizeof c.count);
+        for (size_t k = 0; k < c.count; k++) *h = graft_hash_mix(*h, c.name[k], strlen(c.name[k]));
+        graft_choices_finish(&c);
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_object_info_hash(const graft_host *host, const graft_registry *r,
+                                    graft_hash *out, graft_err *e)
+{
+    const graft_registry_node *node;
+    graft_hash h = {0, 0};
+    for (size_t i = 0; (node = graft_registry_at(r, i)); i++) {
+        graft_status st = mix_choices(host, node->node, &h, e);
+        if (st) return st;
+    }
+    *out = h;
+    return GRAFT_OK;
+}
+
 graft_status graft_object_info_all(const graft_host *host, const graft_registry *r, cJSON **out,
                                    graft_err *e)
 {

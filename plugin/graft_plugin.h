@@ -260,7 +260,9 @@ enum { /* graft_node.flags */
        GRAFT_NODE_NOT_IDEMPOTENT = 8, /* equal inputs may give another result: never cached */
        GRAFT_NODE_DYNAMIC = 16, /* takes inputs that it does not declare: see "graft.dynamic/1" */
        GRAFT_NODE_EXPANDS = 32, /* may give nodes in place of values: see "graft.expand/1" */
-       GRAFT_NODE_ASYNC = 64 /* mostly waits: may run beside other nodes, in a thread of its own */
+       /* Mostly waits: may run beside other nodes, in a thread of its own. So may its calls over a
+        * list, each on an instance that makes no other call meanwhile. */
+       GRAFT_NODE_ASYNC = 64
 };
 typedef struct graft_node {
     uint32_t size, flags;

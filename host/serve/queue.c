@@ -12,6 +12,7 @@ void graft_queue_init(graft_queue *q, graft_store *store, graft_hub *hub)
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     atomic_init(&q->cancel, 0);
+    atomic_init(&q->busy, false);
     q->store = store;
     q->hub = hub;
 }
@@ -70,6 +71,7 @@ graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out)
         if (!st && found) {
             snprintf(q->running, sizeof q->running, "%s", out->id);
             atomic_store(&q->cancel, 0);
+            atomic_store(&q->busy, true);
             broadcast(q);
             work = GRAFT_QUEUE_JOB;
             break;
@@ -93,9 +95,15 @@ graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, graft_e
     graft_status st = graft_store_finish(q->store, end, e);
     q->running[0] = 0;
     atomic_store(&q->cancel, 0);
+    atomic_store(&q->busy, false);
     broadcast(q);
     pthread_mutex_unlock(&q->lock);
     return st;
+}
+
+bool graft_queue_busy(const graft_queue *q)
+{
+    return atomic_load(&q->busy);
 }
 
 bool graft_queue_cancel(graft_queue *q, const char *id)

@@ -17,6 +17,7 @@ typedef struct graft_queue {
     graft_hub *hub;
     char running[GRAFT_QUEUE_ID]; /* "": nothing runs */
     atomic_int cancel;            /* of the running job */
+    atomic_bool busy;             /* something runs */
     bool stopping, free_memory;
 } graft_queue;
 
@@ -35,6 +36,9 @@ typedef enum graft_queue_work {
 graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out);
 /* Writes the history entry, frees the place and tells everybody, in one step. The worker only. */
 graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, graft_err *e);
+
+/* True while a job runs. Takes no lock. */
+bool graft_queue_busy(const graft_queue *q);
 
 /* Stops the running job; with an id only if that is the one. True when a job was told to stop. */
 bool graft_queue_cancel(graft_queue *q, const char *id);

@@ -1,6 +1,7 @@
 /* The server: everything that its threads and routes share. */
 #ifndef GRAFT_HOST_SERVE_SERVE_H
 #define GRAFT_HOST_SERVE_SERVE_H
+#include "base/hash.h"
 #include "host/executor.h"
 #include "host/options.h"
 #include "host/serve/http.h"
@@ -33,6 +34,7 @@ typedef struct graft_serve {
     char *web_root;                    /* NULL: there is no page */
     int64_t max_upload;                /* bytes of one request body */
     graft_http_blob *info, *info_gzip; /* main thread: rendered /object_info */
+    graft_hash info_choices;           /* of the files that it names */
     double info_at;
     void (*subscribe)(void *ctx, const char *client, bool on); /* to log lines; main thread */
     void *subscribe_ctx;

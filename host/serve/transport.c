@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "host/serve/clock.h"
 #include "host/serve/transport_conn.h"
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
 #define MAX_FILES     65536
+#define GATHER_MS     10 /* how long requests are gathered while a job runs */
+#define CREDIT        50
 
 static void wake(void *ctx)
 {
@@ -33,7 +36,7 @@ static void deliver(graft_transport *t)
         for (graft_ws *w = t->clients; w; w = w->next) {
             if (m->client && strcmp(m->client, w->id) != 0) continue;
             graft_ws__queue(w, m);
-            there = true;
+            there = t->hurry = true;
         }
         if (!there) graft_mail__keep(&t->mail, m);
         graft_hub_release(m);
@@ -58,6 +61,14 @@ static graft_transport *transport_of(struct lws *wsi)
     return lws_context_user(lws_get_context(wsi));
 }
 
+/* The library reads no request before it could send more; with room for several pieces that is at
+ * once, and not when the client has confirmed the last answer. */
+static void make_room(struct lws *wsi)
+{
+    const int room = 4 * GRAFT_CONN_PIECE;
+    setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+}
+
 static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                     size_t len)
 {
@@ -65,6 +76,10 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     switch (reason) {
     case LWS_CALLBACK_EVENT_WAIT_CANCELLED:
         deliver(transport_of(wsi));
+        return 0;
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        transport_of(wsi)->hurry = true;
+        make_room(wsi);
         return 0;
     case LWS_CALLBACK_HTTP:
         return graft_conn__request(transport_of(wsi), c, wsi);
@@ -123,7 +138,10 @@ static graft_status why_not(const graft_serve_options *o, graft_err *e)
 
 graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft_err *e)
 {
-    static const lws_retry_bo_t idle = {.secs_since_valid_ping = 60, .secs_since_valid_hangup = 90};
+    /* Pings come later than the library's other timers: it keeps all in one sorted list, and would
+     * pass every client's ping to put in a request's timer. */
+    static const lws_retry_bo_t idle = {.secs_since_valid_ping = 90,
+                                        .secs_since_valid_hangup = 120};
     const graft_serve_options *o = &s->options->serve;
     struct lws_context_creation_info info = {0};
     graft_transport *t = graft_calloc(1, sizeof *t);
@@ -134,7 +152,8 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     t->protocol[0] = (struct lws_protocols){.name = "http",
                                             .callback = on_event,
                                             .per_session_data_size = sizeof(graft_conn),
-                                            .rx_buffer_size = GRAFT_INBOX_MAX};
+                                            .rx_buffer_size = GRAFT_INBOX_MAX,
+                                            .tx_packet_size = GRAFT_CONN_HEAD + GRAFT_CONN_PIECE};
     atomic_init(&t->stop, 0);
     raise_file_limit();
     lws_set_log_level(0, silent);
@@ -187,9 +206,25 @@ int graft_transport_port(const graft_transport *t)
     return t->port;
 }
 
+/* Every time this thread wakes up, a thread that computes loses its processor, and all others wait
+ * for it at the next barrier. So when many requests come while a job runs, those of GATHER_MS are
+ * answered together. A few do not wait: each costs a credit, and time earns them. Nothing that is
+ * half done waits, and nothing that changes something. */
 void graft_transport_run(graft_transport *t)
 {
-    while (!atomic_load(&t->stop) && lws_service(t->context, 0) >= 0) {
+    const struct timespec pause = {0, GATHER_MS * 1000000L};
+    double last = graft_clock_now();
+    t->credit = CREDIT;
+    while (!atomic_load(&t->stop)) {
+        t->hurry = false;
+        if (lws_service(t->context, 0) < 0) break;
+        double now = graft_clock_now();
+        t->credit += (now - last) * (1000.0 / GATHER_MS);
+        if (t->credit > CREDIT) t->credit = CREDIT;
+        if (t->credit < -1) t->credit = -1;
+        last = now;
+        if (!t->hurry && t->credit < 0 && graft_queue_busy(&t->serve->queue))
+            nanosleep(&pause, NULL);
     }
 }
 

@@ -10,6 +10,8 @@
 #include "host/serve/transport.h"
 
 #define GRAFT_WS_BACKLOG  ((size_t)64 << 20)   /* bytes that wait for one slow client */
+#define GRAFT_CONN_HEAD   8192                 /* bytes of an answer's headers */
+#define GRAFT_CONN_PIECE  65536                /* bytes of an answer that are sent at once */
 #define GRAFT_CONN_BODIES ((int64_t)768 << 20) /* bytes of all bodies that are being received */
 
 _Static_assert(LWS_PRE <= GRAFT_HUB_HEADROOM, "room for a frame's header");
@@ -64,6 +66,8 @@ struct graft_transport {
     graft_mail mail;
     int64_t bodies; /* bytes that are held for requests */
     int port;
+    bool hurry;    /* the last round left something half done */
+    double credit; /* answers that need not be gathered: see graft_transport_run() */
     atomic_int stop;
 };
 

@@ -7,7 +7,6 @@
 #include "host/serve/clock.h"
 #include "host/serve/transport_conn.h"
 
-#define PIECE     65536
 #define BODY_TIME 20.0 /* seconds after which a body must have come this quickly: */
 #define BODY_RATE 1024 /* bytes a second */
 
@@ -117,13 +116,14 @@ static int done(graft_conn *c, struct lws *wsi)
 /* Sends the headers, and a short body with them. */
 static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
-    uint8_t buffer[LWS_PRE + 8192 + PIECE], *start = buffer + LWS_PRE, *p = start;
-    uint8_t *end = start + 8192;
+    uint8_t buffer[LWS_PRE + GRAFT_CONN_HEAD + GRAFT_CONN_PIECE], *start = buffer + LWS_PRE,
+                                                                  *p = start;
+    uint8_t *end = start + GRAFT_CONN_HEAD;
     char length[24];
     graft_http_response *r = &c->r;
     bool bodyless = r->status == 204 || r->status == 304;
-    (void)t;
-    c->answered = true;
+    c->answered = t->hurry = true; /* even one that is sent whole takes another round */
+    if (c->q.method == GRAFT_HTTP_GET) t->credit -= 1;
     if (bodyless && r->size) graft_http_empty(r, r->status);
     if (lws_add_http_header_status(wsi, (unsigned)r->status, &p, end)) return -1;
     bool ok = true;
@@ -139,7 +139,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (!ok || lws_finalize_http_header(wsi, &p, end)) return -1;
     bool whole = c->q.head || !r->size;
     const uint8_t *body = r->body ? r->body : r->blob ? r->blob->data : NULL;
-    if (!whole && body && r->size <= PIECE) {
+    if (!whole && body && r->size <= GRAFT_CONN_PIECE) {
         memcpy(p, body, r->size);
         p += r->size;
         whole = true;
@@ -154,11 +154,10 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
 
 int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
-    uint8_t buffer[LWS_PRE + PIECE], *start = buffer + LWS_PRE;
+    uint8_t buffer[LWS_PRE + GRAFT_CONN_PIECE], *start = buffer + LWS_PRE;
     graft_http_response *r = &c->r;
-    (void)t;
     if (!c->active || !c->answered || c->sent >= r->size) return 0;
-    size_t n = r->size - c->sent < PIECE ? r->size - c->sent : PIECE;
+    size_t n = r->size - c->sent < GRAFT_CONN_PIECE ? r->size - c->sent : GRAFT_CONN_PIECE;
     if (r->fd >= 0) {
         ssize_t got = read(r->fd, start, n);
         if (got <= 0) return -1; /* the file became shorter: the client sees a broken answer */
@@ -170,6 +169,7 @@ int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
     bool last = c->sent == r->size;
     if (lws_write(wsi, start, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n) return -1;
     if (last) return done(c, wsi);
+    t->hurry = true;
     lws_callback_on_writable(wsi);
     return 0;
 }
@@ -257,6 +257,7 @@ static bool reserve(graft_transport *t, graft_conn *c, size_t need)
 int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t n)
 {
     if (!c->active || c->answered) return 0;
+    t->hurry = true;
     c->got += (int64_t)n;
     if (c->got > c->expect) return -1;
     /* The library gives up when nothing comes; this is for a client that sends a byte now and then.

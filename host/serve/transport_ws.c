@@ -31,6 +31,7 @@ int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
 {
     graft_http_request q = {0};
     int status = 0;
+    t->hurry = true;
     if (!protocol || strcmp(protocol, "websocket") != 0) {
         status = 400;
     } else if (!graft_conn__read(wsi, &q)) {

@@ -250,6 +250,86 @@ static void interrupted(void)
     close_executor();
 }
 
+/* ---- calls of one over a list */
+
+#define EACH(n, plus, more)                                                                        \
+    "{'1':{'class_type':'TestRange','inputs':{'n':" #n "}},"                                       \
+    "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':" #plus "}},"                           \
+    "'3':{'class_type':'TestEach','inputs':{'n':['2',0]" more "}},"                                \
+    "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}"
+
+/* They run at once and end in another order than they began in; what they gave and showed stands
+ * in the order of the list, and what one expands into in its place. */
+static void calls_at_once(void)
+{
+    for (int keep = 0; keep < 2; keep++) {
+        if (keep)
+            with_cache();
+        else
+            without_cache();
+        for (int again = 0; again <= keep; again++)
+            EXPECT(EACH(6, 0, ""),
+                   "{'3':{'text':['1','2','3','4','5','6']},'4':{'text':['number 1','number 2',"
+                   "'number 3','number 4','five','number 6']}}");
+        if (!keep) CHECK_INT(count_of(4), 6);
+        close_executor();
+    }
+    without_cache();
+    EXPECT(EACH(1, 1, ""), "{'3':{'text':['2']},'4':{'text':['number 2']}}");
+    EXPECT(EACH(0, 1, ""), "{}");
+    close_executor();
+    CHECK_INT(count_of(3), 0);
+}
+
+/* More than there are threads. */
+static void many_calls(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *out = NULL;
+    with_cache();
+    CHECK_OK(run(EACH(100, 100, ",'ms':410"), &out, &e), &e);
+    const cJSON *texts = graft_tree_get(graft_tree_get(out, "4"), "text");
+    CHECK_INT(cJSON_GetArraySize(texts), 100);
+    int k = 101;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, texts)
+    {
+        char want[32];
+        snprintf(want, sizeof want, "number %d", k++);
+        CHECK_STR(item->valuestring, want);
+    }
+    CHECK(count_of(4) > 6 && count_of(4) <= 1 + GRAFT_CALL_HELPERS);
+    cJSON_Delete(out);
+    close_executor();
+}
+
+/* The one that fails is told of, and not those that end because of it. */
+static void one_call_fails(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < 10; i++) {
+        without_cache();
+        CHECK_INT(run(EACH(5, 4, ""), NULL, &e), GRAFT_E_ARG);
+        CHECK_STR(e.text, "node 3 (TestEach), input n: no sevens");
+        close_executor();
+    }
+    /* Values that do not fit are met beside calls that run. */
+    without_cache();
+    CHECK_INT(run(EACH(5, 997, ",'ms':0"), NULL, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "node 3 (TestEach), input n: the linked value 100") == e.text);
+    close_executor();
+    CHECK_INT(count_of(3), 0);
+}
+
+static void calls_interrupted(void)
+{
+    without_cache();
+    cancelled_run(EACH(40, 7, ""));
+    atomic_store(&cancel, 0);
+    close_executor();
+    CHECK_INT(count_of(3), 0);
+}
+
 int main(void)
 {
     fixture_open();
@@ -263,6 +343,10 @@ int main(void)
     RUN(many);
     RUN(one_fails);
     RUN(interrupted);
+    RUN(calls_at_once);
+    RUN(many_calls);
+    RUN(one_call_fails);
+    RUN(calls_interrupted);
     fixture_close();
     return test_end();
 }

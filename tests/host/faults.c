@@ -23,6 +23,11 @@ static const char expanding[] =
     "{`any`:[`t`,0]}},`t`:{`class_type`:`TestLook`,`inputs`:{`text`:`1`,`raw`:[`2`,0]}}}',"
     "'results':'[[`t`,0],null]'}},"
     "'6':{'class_type':'TestShow','inputs':{'any':['5',0]}}}";
+static const char beside[] = "{'1':{'class_type':'TestRange','inputs':{'n':6}},"
+                             "'2':{'class_type':'TestEach','inputs':{'n':['1',0],'ms':0}},"
+                             "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
+                             "'4':{'class_type':'TestMeasure','inputs':{'thing':['2',1]}},"
+                             "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}}}";
 static const char faulty[] =
     "{'1':{'class_type':'TestInt','inputs':{'value':'abc'}},"
     "'2':{'class_type':'TestSeed','inputs':{'seed':-1,'mode':'q','strength':4}},"
@@ -139,6 +144,11 @@ static void expanding_nodes(void)
     fail_everywhere(expanding, false, false);
     fail_everywhere(expanding, true, false);
 }
+static void calls_beside(void)
+{
+    fail_everywhere(beside, false, false);
+    fail_everywhere(beside, true, false);
+}
 static void reporting(void)
 {
     fail_everywhere(faulty, false, true);
@@ -181,6 +191,7 @@ int main(void)
     RUN(running);
     RUN(running_with_cache);
     RUN(expanding_nodes);
+    RUN(calls_beside);
     RUN(reporting);
     RUN(converting);
     RUN(describing);

@@ -14,7 +14,8 @@ static const graft_phase_api *phase_api;
 static const graft_prompt_api *prompt_api;
 static const graft_folders_api *folders_api;
 static const graft_expand_api *expand_api;
-static _Atomic int64_t counts[3]; /* live things, live instances, calls of TestCount */
+/* live things, live instances, calls of TestCount, calls of TestEach now and at most */
+static _Atomic int64_t counts[5];
 
 /* ---- a value */
 typedef struct thing {
@@ -364,6 +365,53 @@ static graft_status run_look(void *self, graft_job *j, const graft_arg *in, graf
     return GRAFT_OK;
 }
 
+/* ---- calls over a list that run beside each other */
+
+/* Waits the longer the smaller n is; 7 fails, 8 waits without an end, 5 gives a node for its text.
+ * Fails when its instance makes another call meanwhile. */
+static graft_status each(char *self, graft_job *j, int64_t n, int64_t ms, graft_arg *out)
+{
+    char text[32];
+    for (int64_t t = ms - 2 * n; t > 0 || n == 8; t -= 2) {
+        const struct timespec pause = {0, 2000000};
+        nanosleep(&pause, NULL);
+        if (!job_api->cancelled(j)) continue;
+        job_api->fail(j, GRAFT_E_CANCEL, NULL, "told to end");
+        return GRAFT_E_CANCEL;
+    }
+    if (n == 7) {
+        job_api->fail(j, GRAFT_E_ARG, "n", "no sevens");
+        return GRAFT_E_ARG;
+    }
+    snprintf(text, sizeof text, "\"%lld\"", (long long)n);
+    ui_api->add(j, "text", text);
+    snprintf(self, 32, "number %lld", (long long)n);
+    const graft_arg size = {.kind = GRAFT_INT, .u.i = n};
+    if (run_thing(NULL, j, &size, &out[1])) return GRAFT_E_NOMEM;
+    give_text(&out[0], self);
+    if (n == 5)
+        expand_api->expand(j,
+                           "{\"t\":{\"class_type\":\"TestText\",\"inputs\":{\"text\":"
+                           "\"five\"}}}",
+                           "[[\"t\",0],null]");
+    return GRAFT_OK;
+}
+static graft_status run_each(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    atomic_char *busy = (atomic_char *)self + 63;
+    if (atomic_exchange(busy, 1)) {
+        job_api->fail(j, GRAFT_E_INTERNAL, NULL, "the instance is busy");
+        return GRAFT_E_INTERNAL;
+    }
+    int64_t now = atomic_fetch_add(&counts[3], 1) + 1, most = atomic_load(&counts[4]);
+    while (now > most && !atomic_compare_exchange_weak(&counts[4], &most, now)) {
+    }
+    graft_status st = each(self, j, in[0].u.i, in[1].kind == GRAFT_INT ? in[1].u.i : 40, out);
+    atomic_fetch_sub(&counts[3], 1);
+    atomic_store(busy, 0);
+    return st;
+}
+
 /* ---- records */
 #define IN(var, nm, ty, ...)                                                                       \
     static const graft_input var = {                                                               \
@@ -390,6 +438,8 @@ IN(in_thing, "thing", "THING", .kind = GRAFT_OBJECT);
 IN(in_code, "code", "INT", .kind = GRAFT_INT, .initial.i = 1);
 IN(in_steps, "steps", "INT", .kind = GRAFT_INT, .initial.i = 3, .min = 1, .max = 100000);
 IN(in_n, "n", "INT", .kind = GRAFT_INT, .min = 0, .max = 1000);
+IN(in_ms, "ms", "INT", .kind = GRAFT_INT, .initial.i = 40, .min = 0, .max = 1000,
+   .flags = GRAFT_INPUT_OPTIONAL);
 IN(in_all, "values", "INT", .kind = GRAFT_INT, .flags = GRAFT_INPUT_LIST | GRAFT_INPUT_SOCKET);
 IN(in_file, "file", "COMBO", .kind = GRAFT_CHOICE, .flags = GRAFT_INPUT_IMAGE_UPLOAD);
 IN(in_prefix, "filename_prefix", "STRING", .kind = GRAFT_STRING, .initial.s = "test");
@@ -421,12 +471,14 @@ static const graft_node *node(uint32_t i)
  *const ins_all[] = {&in_all, NULL}, *const ins_switch[] = {&in_on, &in_true, &in_false, NULL},
  *const ins_file[] = {&in_file, NULL}, *const ins_save[] = {&in_text, &in_prefix, NULL},
  *const ins_expand[] = {&in_part, &in_results, &in_twice, NULL},
- *const ins_look[] = {&in_text, &in_raw, NULL};
-    static const graft_output *const
-        o_int[] = {&out_int, NULL},
-        *const o_ints[] = {&out_ints, NULL}, *const o_text[] = {&out_text, NULL},
-        *const o_thing[] = {&out_thing, NULL}, *const o_any[] = {&out_any, NULL},
-        *const o_two[] = {&out_int, &out_int, NULL}, *const o_anys[] = {&out_any, &out_any, NULL};
+ *const ins_look[] = {&in_text, &in_raw, NULL}, *const ins_each[] = {&in_n, &in_ms, NULL};
+    static const graft_output
+        *const o_int[] = {&out_int, NULL},
+               *const o_ints[] = {&out_ints, NULL}, *const o_text[] = {&out_text, NULL},
+               *const o_thing[] = {&out_thing, NULL}, *const o_any[] = {&out_any, NULL},
+               *const o_two[] = {&out_int, &out_int, NULL},
+               *const o_each[] = {&out_text, &out_thing, NULL},
+               *const o_anys[] = {&out_any, &out_any, NULL};
     static const graft_node nodes[] = {
         NODE("TestInt", 0, ins_int, o_int, run_int, NULL),
         NODE("TestAdd", 0, ins_add, o_int, run_add, NULL),
@@ -444,6 +496,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestFile", 0, ins_file, o_text, run_file, file_query),
         NODE("TestLater", GRAFT_NODE_ASYNC, ins_add, o_int, run_add, NULL),
         NODE("TestWait", GRAFT_NODE_ASYNC, ins_steps, o_int, run_sleep, NULL),
+        NODE("TestEach", GRAFT_NODE_ASYNC | GRAFT_NODE_EXPANDS, ins_each, o_each, run_each, NULL),
         NODE("TestExpand", GRAFT_NODE_EXPANDS, ins_expand, o_anys, run_expand, NULL),
         NODE("TestUnsaid", 0, ins_expand, o_anys, run_expand, NULL),
         NODE("TestDescend", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),

@@ -53,6 +53,60 @@ async function schemas() {
   check(spent * 1000 < 0.06 * 5 * slow, `object_info costs little: ${spent * 1e6} µs`);
 }
 
+// The body is kept; a file that comes or goes makes another one.
+async function files() {
+  const folder = path.join(dir, 'models/checkpoints'), file = path.join(folder, 'new.safetensors');
+  const ask = async (etag) => {
+    const r = await fetch(`${s.base}/object_info`, { headers: etag ? { 'if-none-match': etag } : {} });
+    return { status: r.status, etag: r.headers.get('etag'), text: await r.text() };
+  };
+  fs.mkdirSync(folder, { recursive: true });
+  const before = await ask();
+  equal((await ask(before.etag)).status, 304, 'the same again');
+  fs.writeFileSync(file, 'x');
+  await sleep(700);
+  const with_it = await ask(before.etag);
+  check(with_it.status === 200 && with_it.text.includes('new.safetensors'), 'a new file is seen');
+  fs.unlinkSync(file);
+  await sleep(700);
+  const after = await ask(with_it.etag);
+  check(after.status === 200 && after.text === before.text, 'and that it went');
+}
+
+// While a job runs requests may be gathered; a few do not wait for that, nor does what is large.
+async function beside() {
+  const [steps, value] = await Promise.all(['TestSleep', 'TestShow'].map(async (c) =>
+    Object.keys((await get(s, `/object_info/${c}`)).json()[c].input.required)[0]));
+  const timed = async (what, limit, run) => {
+    const began = performance.now();
+    await run();
+    const ms = performance.now() - began;
+    check(ms < limit * slow, `${what}: ${ms.toFixed(0)} ms`);
+    return ms;
+  };
+  const w = new Socket(s, '?clientId=beside');
+  await w.opened;
+  const thirty = async () => { for (let i = 0; i < 30; i++) await get(s, '/queue'); };
+  const before = await timed('the same while nothing runs', 10000, thirty);
+  const id = (await post(s, '/prompt', { client_id: 'beside', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 90000 } },
+    2: { class_type: 'TestShow', inputs: { [value]: ['1', 0] } } } })).json().prompt_id;
+  check(await w.until((m) => m.type === 'progress'), 'it runs');
+  await sleep(1000); // a quiet time
+  await timed('thirty requests, one after the other', 100 + 3 * before, thirty);
+  // Pieces of 64 KB, ten milliseconds apart, would be five seconds.
+  const bytes = Buffer.alloc(32 << 20, 'picture');
+  const up = new FormData();
+  up.append('image', new Blob([bytes]), 'large.png');
+  await timed('a long body', 2500, async () => equal((await fetch(`${s.base}/upload/image`, { method: 'POST', body: up })).status, 200, 'an upload'));
+  await timed('a long answer', 2500, async () => check(bytes.equals(Buffer.from(await (await fetch(`${s.base}/view?filename=large.png&type=input`)).arrayBuffer())), 'the same bytes'));
+  const seconds = await many(1000, () => request('GET', '/object_info'));
+  check(1000 / seconds > 200 / slow, `many: ${(1000 / seconds).toFixed(0)} a second`);
+  w.got.length = 0;
+  await timed('ten messages about steps', 1500, async () => { while (w.got.filter((m) => m.type === 'progress').length < 10) await sleep(5); });
+  await timed('an interrupt', 1000, async () => { await post(s, '/interrupt', { prompt_id: id }); check(await w.finished(id), 'the job ends'); });
+  w.close();
+}
+
 async function prompts() {
   const n = full ? 10000 : 2000;
   // The first one keeps the worker busy, so that the others wait.
@@ -102,7 +156,7 @@ async function soak() {
   check(rss() < half + 40 * slow, 'memory stays');
 }
 
-for (const test of [schemas, prompts, clients, soak]) await test();
+for (const test of [schemas, files, beside, prompts, clients, soak]) await test();
 agent.destroy();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });

@@ -245,11 +245,23 @@ async function together() {
   equal(r.refused.node_errors['1'].errors[0].details, 'value - Value 12 exceeds 10', 'checked before it runs');
   r = await run({ 1: image('BLACK'), 2: node('TestAsyncLazyCheck', { input1: ['1', 0], input2: ['3', 0], condition: true }), 3: node('TestSyncError', { value: ['1', 0] }), 4: show('2') });
   equal([r.status, r.outputs[4].text], ['success', ['1.0000']], 'lazy inputs');
+  // The calls of one over a list start together; blocked elements are passed over.
+  const list = (seconds, block) => ({ 1: image('WHITE', { width: 12 }), 2: node('TestMakeListNode', { value1: 1, value2: 2, value3: 3, value4: 4, value5: 5, value6: 6 }),
+    3: node('TestIntConditions', { a: ['2', 0], b: block, operation: '==' }), 4: node('TestExecutionBlocker', { input: ['1', 0], block: ['3', 0], verbose: false }),
+    5: node('TestSleep', { value: ['4', 0], seconds }), 6: show('5') });
+  for (const [block, left] of [[0, 6], [3, 5]]) {
+    r = await run(list(1, block));
+    const at = Object.fromEntries(r.messages.map(([name, data]) => [name, data.timestamp]));
+    equal([r.status, r.outputs[6].text.length], ['success', left], 'as many as were not blocked');
+    check(at.execution_success - at.execution_start < 3500 * slow, 'six of a second each take less than six');
+  }
   // An interrupt ends all of them.
   w.got.length = 0;
   const id = (await post(s, '/prompt', { client_id: 'one', prompt: { 1: image('BLACK', { width: 10 }), 2: node('TestSleep', { value: ['1', 0], seconds: 30 }),
-    3: node('TestSleep', { value: ['1', 0], seconds: 31 }), 4: show('2'), 5: show('3') } })).json().prompt_id;
+    3: node('TestSleep', { value: ['1', 0], seconds: 31 }), 4: show('2'), 5: show('3'), ...Object.fromEntries(Object.entries(list(32, 3)).map(([k, v]) => [`1${k}`,
+      { ...v, inputs: Object.fromEntries(Object.entries(v.inputs).map(([n, x]) => [n, Array.isArray(x) ? [`1${x[0]}`, x[1]] : x])) }])) } })).json().prompt_id;
   await w.until((m) => m.type === 'progress' && m.data.node === '3');
+  check(await w.until((m) => m.type === 'progress' && m.data.node === '15'), 'the list waits, too');
   await post(s, '/interrupt', { prompt_id: id });
   check(await w.finished(id), 'interrupted');
   equal((await get(s, `/history/${id}`)).json()[id].status.messages.at(-1)[0], 'execution_interrupted', 'and said so');
