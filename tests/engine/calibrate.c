@@ -170,6 +170,24 @@ static void thresholds_are_limits(void)
     close_scene(&s);
 }
 
+/* The limit on the sum holds where the estimates are too low, too, as with random weights. */
+static void joint_error_stays_below(void)
+{
+    static const double limits[] = {0.3, 0.03, 0.003, 3e-4, 3e-5};
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        o.conv_mse_threshold = o.linear_mse_threshold = limits[i];
+        graft_model *q = quantize(s.model, &o);
+        const graft_quant_plan *p = q->quantizer->plan;
+        size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+        printf("limit %g: %zu layers, joint MSE %.3g\n", limits[i], chosen, p->joint_mse);
+        CHECK(!chosen || p->joint_mse <= limits[i]);
+        graft_model_release(q);
+    }
+    close_scene(&s);
+}
+
 static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -254,6 +272,10 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
+    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* f32 or not, the same is measured */
+        double mse = q->quantizer->plan->layer[i].mse, compiled = cq->quantizer->plan->layer[i].mse;
+        CHECK(mse == compiled || (isnan(mse) && isnan(compiled)));
+    }
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
@@ -677,6 +699,7 @@ int main(void)
             RUN(measures_every_layer);
             RUN(estimates_rank_as_samplings_do);
             RUN(thresholds_are_limits);
+            RUN(joint_error_stays_below);
             RUN(any_order_gives_the_same);
         } else {
             RUN(bad_options);
