@@ -145,18 +145,25 @@ static void print_left(graft_str *s, const graft_quant_plan *p, const kind_sum *
     }
 }
 
-/* The threshold that holds back most of the work, and what moving it would bring at best. */
+static bool slower(const kind_sum *k)
+{
+    return k->chosen && k->quantized > k->chosen_seconds;
+}
+
+/* The threshold that holds back most of the work, and what moving it would bring at best. A kind
+ * that is slower in integers gets no advice to quantize more of it. */
 static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum kind[2])
 {
     static const char *const name[2] = {"quantize_conv", "quantize_linear"};
     double work = kind[0].flops + kind[1].flops + p->other_flops;
     double density = kind[0].lost[GRAFT_QUANT_DENSITY] + kind[1].lost[GRAFT_QUANT_DENSITY];
     for (int i = 0; i < 2; i++)
-        if (kind[i].chosen && kind[i].quantized > kind[i].chosen_seconds)
+        if (slower(&kind[i]))
             graft_str_printf(s,
                              "  more speed    these layers are slower in integers here: set "
                              "%s to disable\n",
                              name[i]);
+    if (slower(&kind[0]) && slower(&kind[1])) return;
     if (density > 0.05 * work && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
         density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
         double most = 0;
@@ -170,7 +177,7 @@ static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work)
+        if (!slower(&kind[i]) && kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work)
             graft_str_printf(s, "  more speed    raise %s\n",
                              i ? "linear_mse_threshold" : "conv_mse_threshold");
 }
@@ -267,6 +274,10 @@ static void print_nothing(graft_str *s, const graft_quant_plan *p)
                          "  nothing is quantized: no layer reaches the density %.0f at this size; "
                          "the densest has %.0f\n",
                          p->limits.density, most);
+    else if (graft_quant_plan_count(p, GRAFT_QUANT_BACKED_OFF))
+        graft_str_puts(s, "  nothing is quantized: layers are below their thresholds alone, but "
+                          "even a few of them together are above the larger one; calibrate with "
+                          "more steps or less guidance, or raise it\n");
     else
         graft_str_puts(s, "  nothing is quantized: every layer's error is above its threshold\n");
 }

@@ -28,7 +28,7 @@ static bool layer_of(const graft_graph *g, const graft_gnode *n, char out[128])
            graft_quant_layer_name(g->slot[w->index].source[0], out);
 }
 
-static bool always_kept(const char *name)
+bool graft_quant_always_kept(const char *name)
 {
     return strcmp(name, "input_blocks.0.0") == 0 || strcmp(name, "out.2") == 0 ||
            graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.");
@@ -45,7 +45,7 @@ static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
     l->flops = graft_cost_flops(g, i);
     l->density = l->flops / (2.0 * elements);
     l->mse = l->seconds = l->seconds_quantized = NAN;
-    l->reason = always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
+    l->reason = graft_quant_always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
 }
 
 graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *given,
@@ -104,7 +104,7 @@ void graft_quant_plan_destroy(graft_quant_plan *p)
 static graft_quant_reason decide(const graft_quant_layer *l, const graft_quant_limits *k)
 {
     double limit = l->conv ? k->conv_mse : k->linear_mse;
-    if (always_kept(l->name)) return GRAFT_QUANT_KEPT;
+    if (graft_quant_always_kept(l->name)) return GRAFT_QUANT_KEPT;
     if (!(l->conv ? k->conv : k->linear)) return GRAFT_QUANT_KIND;
     if (l->density < k->density) return GRAFT_QUANT_DENSITY;
     if (limit >= 1) return GRAFT_QUANT_CHOSEN;
@@ -224,7 +224,8 @@ graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft
         snprintf(name, sizeof name, "%s.weight", all->layer[i].name);
         const graft_st_tensor *t = graft_weights_find(w, name);
         /* Kept layers become floats again, whatever the file has. */
-        if (!t || !graft_is_quantized(t->dtype) || always_kept(all->layer[i].name)) continue;
+        if (!t || !graft_is_quantized(t->dtype) || graft_quant_always_kept(all->layer[i].name))
+            continue;
         out->bits = t->dtype == GRAFT_Q8 ? 8 : 4;
         out->set[i / 8] |= (uint8_t)(1u << i % 8);
     }

@@ -78,6 +78,8 @@ graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w
                                       graft_err *e);
 /* The layer that a graph's tensor name belongs to: the name without ".weight". False for others. */
 bool graft_quant_layer_name(const char *tensor, char out[128]);
+/* Whether the layer of this name is never quantized: the first, the last and the embeddings. */
+bool graft_quant_always_kept(const char *name);
 /* Index of the layer with this name; p->n when there is none. */
 size_t graft_quant_plan_find(const graft_quant_plan *p, const char *name);
 

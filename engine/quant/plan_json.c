@@ -187,6 +187,9 @@ static bool read_layer(const cJSON *o, graft_quant_layer *l)
     while (r < REASONS && strcmp(reason, reason_text[r]) != 0) r++;
     if (r == REASONS) return false;
     l->reason = (graft_quant_reason)r;
+    bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
+    if (cJSON_IsTrue(member(o, "chosen")) != chosen) return false;
+    if (chosen && graft_quant_always_kept(l->name)) return false;
     return read_number(o, "flops", 0, false, &l->flops) &&
            read_number(o, "density", 0, false, &l->density) &&
            read_number(o, "mse", 0, true, &l->mse) &&

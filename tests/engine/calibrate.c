@@ -170,6 +170,61 @@ static void thresholds_are_limits(void)
     close_scene(&s);
 }
 
+/* The limit on the sum holds where the estimates are too low, too, as with random weights. */
+static void joint_error_stays_below(void)
+{
+    static const double limits[] = {0.3, 0.03, 0.003, 3e-4, 3e-5};
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        o.conv_mse_threshold = o.linear_mse_threshold = limits[i];
+        graft_model *q = quantize(s.model, &o);
+        const graft_quant_plan *p = q->quantizer->plan;
+        size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+        printf("limit %g: %zu layers, joint MSE %.3g\n", limits[i], chosen, p->joint_mse);
+        CHECK(!chosen || p->joint_mse <= limits[i]);
+        graft_model_release(q);
+    }
+    close_scene(&s);
+}
+
+static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
+{
+    for (size_t i = 0; i < p->n; i++) {
+        graft_quant_layer *l = &p->layer[i];
+        if (l->reason == GRAFT_QUANT_KEPT || l->conv != conv) continue;
+        l->seconds = 1e-3;
+        l->seconds_quantized = quantized;
+        l->reason = i % 2 ? GRAFT_QUANT_CHOSEN : other;
+    }
+}
+
+/* The report says what holds layers back, and never to quantize more of what is slower for it. */
+static void reports_advise_what_helps(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    graft_model *q = quantize(s.model, &o);
+    graft_quant_plan *p = q->quantizer->plan;
+    tell_seconds(p, true, 5e-4, GRAFT_QUANT_ERROR);
+    tell_seconds(p, false, 2e-3, GRAFT_QUANT_ERROR);
+    CHECK(report_has(q, "raise conv_mse_threshold") && report_has(q, "set quantize_linear to"));
+    CHECK(!report_has(q, "raise linear_mse_threshold"));
+    tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
+    CHECK(report_has(q, "set quantize_conv to") && !report_has(q, "raise conv_mse_threshold"));
+    CHECK(!report_has(q, "lower compute_density_threshold"));
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_ERROR;
+    CHECK(report_has(q, "every layer's error is above"));
+    for (size_t i = 0; i < p->n; i += 2)
+        if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_BACKED_OFF;
+    CHECK(report_has(q, "even a few of them together are above"));
+    CHECK(!report_has(q, "every layer's error"));
+    graft_model_release(q);
+    close_scene(&s);
+}
+
 static void nothing_above_the_density(void)
 {
     scene s = open_scene(SD1);
@@ -217,6 +272,10 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
+    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* f32 or not, the same is measured */
+        double mse = q->quantizer->plan->layer[i].mse, compiled = cq->quantizer->plan->layer[i].mse;
+        CHECK(mse == compiled || (isnan(mse) && isnan(compiled)));
+    }
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
@@ -640,12 +699,14 @@ int main(void)
             RUN(measures_every_layer);
             RUN(estimates_rank_as_samplings_do);
             RUN(thresholds_are_limits);
+            RUN(joint_error_stays_below);
             RUN(any_order_gives_the_same);
         } else {
             RUN(bad_options);
             RUN(bad_plan_files);
             RUN(memory_may_end_anywhere);
             RUN(two_first_runs_calibrate_once);
+            RUN(reports_advise_what_helps);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);

@@ -171,6 +171,42 @@ static void hostile_json(void)
     free(deep);
 }
 
+/* Where `from` stands first behind the layer's name comes `to`: the plan makes no sense then. */
+static void senseless(const graft_str *text, const char *layer, const char *from, const char *to)
+{
+    graft_str s = GRAFT_STR_INIT;
+    graft_quant_plan *p = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const char *at = strstr(text->data, layer);
+    if (at) at = strstr(at, from);
+    CHECK(at);
+    if (!at) return;
+    graft_str_printf(&s, "%.*s%s%s", (int)(at - text->data), text->data, to, at + strlen(from));
+    CHECK_INT(graft_quant_plan_read(s.data, s.len, "plan", &p, &e), GRAFT_E_FORMAT);
+    CHECK(!p && strstr(e.text, "is damaged"));
+    graft_str_finish(&s);
+}
+
+static void plans_that_contradict_themselves(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_quant_plan *p = plan_of(m);
+    graft_str s = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    const char *kept = "\"chosen\": false, \"reason\": \"kept\"";
+    const char *chosen = "\"chosen\": true, \"reason\": \"chosen\"";
+    graft_quant_plan_select(p, &everything);
+    CHECK_OK(graft_quant_plan_write(p, &s, &e), &e);
+    senseless(&s, "\"time_embed.0\"", kept, chosen);
+    senseless(&s, "\"input_blocks.0.0\"", kept, chosen);
+    senseless(&s, "\"out.2\"", kept, chosen);
+    senseless(&s, "\"input_blocks.1.0.in_layers.2\"", "true", "false");
+    senseless(&s, "\"input_blocks.1.0.in_layers.2\"", "\"chosen\"}", "\"error\"}");
+    graft_str_finish(&s);
+    graft_quant_plan_destroy(p);
+    graft_model_release(m);
+}
+
 static void other_architecture(void)
 {
     graft_model *demo = load_model(engine, DEMO), *sd1 = load_model(engine, SD1), *out = NULL;
@@ -417,6 +453,7 @@ int main(void)
             RUN(thresholds);
             RUN(json_there_and_back);
             RUN(hostile_json);
+            RUN(plans_that_contradict_themselves);
             RUN(other_architecture);
         }
         printf("backend %s\n", backends[i]);
