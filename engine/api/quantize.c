@@ -218,13 +218,11 @@ static void scale_errors(calibration *k)
     for (size_t i = 0; i < k->plan->n; i++) k->plan->layer[i].mse = k->error[i] * factor;
 }
 
-static double chosen_mse(const graft_quant_plan *p)
+/* What sampling the chosen layers says of their estimates. */
+static void judge_estimates(graft_quant_plan *p)
 {
-    double sum = 0;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(p->layer[i].mse))
-            sum += p->layer[i].mse;
-    return sum;
+    double sum = graft_quant_plan_estimate(p);
+    if (sum > 0 && p->joint_mse / sum > p->understated) p->understated = p->joint_mse / sum;
 }
 
 /* Takes the choice that the limits ask for and gives layers back until the joint error holds. */
@@ -240,9 +238,10 @@ static graft_status settle(calibration *k, size_t candidates, graft_err *e)
             graft_status st = sample_chosen(k, e);
             if (st) return st;
         }
+        judge_estimates(p);
         if (limit >= 1 || p->joint_mse <= limit) break;
         /* Somewhat below what the measured sum asks for, so that the next try holds. */
-        double budget = i < TRIES ? 0.8 * limit / p->joint_mse * chosen_mse(p) : -1;
+        double budget = i < TRIES ? 0.8 * limit / p->joint_mse * graft_quant_plan_estimate(p) : -1;
         size_t gone = graft_quant_plan_back_off(p, budget);
         if (!gone) break;
         chosen -= gone;

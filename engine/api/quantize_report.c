@@ -86,14 +86,8 @@ static void print_joint(graft_str *s, const graft_quant_plan *p)
         graft_str_puts(s, "\n");
         return;
     }
-    double sum = 0;
-    bool known = false;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(p->layer[i].mse)) {
-            sum += p->layer[i].mse;
-            known = true;
-        }
-    if (known)
+    double sum = graft_quant_plan_estimate(p) * p->understated;
+    if (sum > 0)
         graft_str_printf(s, "  joint error   MSE %.3g, estimated: this choice was not sampled\n",
                          sum);
 }

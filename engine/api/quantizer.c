@@ -98,7 +98,7 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
     double most =
         q->limits.conv_mse > q->limits.linear_mse ? q->limits.conv_mse : q->limits.linear_mse;
     graft_quant_plan_select(p, &q->limits);
-    if (most < 1) graft_quant_plan_back_off(p, most);
+    if (most < 1) graft_quant_plan_back_off(p, most / p->understated);
     return GRAFT_OK;
 }
 

@@ -84,6 +84,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
     p->tokens = shape.tokens;
     p->arch = graft_hash128(a, sizeof *a);
     p->joint_mse = p->joint_psnr = p->joint_ssim = NAN;
+    p->understated = 1;
     p->seconds = p->sampled = p->sampled_quantized = NAN;
 out:
     graft_graph_destroy(g);
@@ -145,6 +146,15 @@ size_t graft_quant_plan_find(const graft_quant_plan *p, const char *name)
     size_t i = 0;
     while (i < p->n && strcmp(p->layer[i].name, name) != 0) i++;
     return i;
+}
+
+double graft_quant_plan_estimate(const graft_quant_plan *p)
+{
+    double sum = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason == GRAFT_QUANT_CHOSEN && isfinite(p->layer[i].mse))
+            sum += p->layer[i].mse;
+    return sum;
 }
 
 size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget)

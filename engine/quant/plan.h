@@ -50,6 +50,9 @@ typedef struct graft_quant_plan {
     int64_t batch, height, width, tokens; /* the latent's shape */
     graft_hash arch, weights;
     double joint_mse, joint_psnr, joint_ssim; /* of all chosen layers; NAN: not measured */
+    /* The largest ratio of a sampled joint error to the sum of its layers' estimates; at least 1,
+     * which estimates that add up give. Choices that are not sampled reckon with it. */
+    double understated;
     double other_flops;                       /* of one run, outside of the layers */
     /* One run of the UNet: as it is, operator by operator, which is what the layers' seconds are
      * parts of; and in a sampling, as it is and with the chosen layers. NAN: not measured. */
@@ -66,6 +69,8 @@ void graft_quant_plan_destroy(graft_quant_plan *p);
 /* Decides for every layer anew; a joint result that no longer holds is dropped. Returns how many
  * were chosen. */
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits);
+/* What the estimates of the chosen layers add up to. */
+double graft_quant_plan_estimate(const graft_quant_plan *p);
 /* Gives the worst of the chosen layers back until the estimates of the others add up to at most
  * `budget`. Returns how many went. */
 size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget);

@@ -67,6 +67,8 @@ static void put_result(graft_str *s, const graft_quant_plan *p)
     put_number(s, "psnr", p->joint_psnr);
     graft_str_puts(s, ", ");
     put_number(s, "ssim", p->joint_ssim);
+    graft_str_puts(s, ", ");
+    put_number(s, "understated", p->understated);
     graft_str_puts(s, "},\n  \"time\": {");
     put_number(s, "step", p->seconds);
     graft_str_puts(s, ", ");
@@ -227,6 +229,14 @@ static graft_status read_layers(const cJSON *list, const char *what, graft_quant
     return GRAFT_OK;
 }
 
+/* Plans of earlier releases do not say. */
+static bool read_understated(const cJSON *joint, graft_quant_plan *p)
+{
+    p->understated = 1;
+    return !member(joint, "understated") ||
+           read_number(joint, "understated", 1, false, &p->understated);
+}
+
 static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan *p, graft_err *e)
 {
     const cJSON *shape = member(o, "shape"), *joint = member(o, "joint"), *time = member(o, "time");
@@ -244,7 +254,7 @@ static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan
               read_hash(o, "architecture", &p->arch) && read_hash(o, "weights", &p->weights) &&
               read_number(joint, "mse", 0, true, &p->joint_mse) &&
               read_number(joint, "psnr", -1e9, true, &p->joint_psnr) &&
-              read_number(joint, "ssim", -1, true, &p->joint_ssim) &&
+              read_number(joint, "ssim", -1, true, &p->joint_ssim) && read_understated(joint, p) &&
               read_number(time, "step", 0, true, &p->seconds) &&
               read_number(time, "sampled", 0, true, &p->sampled) &&
               read_number(time, "sampled_quantized", 0, true, &p->sampled_quantized) &&
