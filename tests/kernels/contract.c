@@ -364,6 +364,19 @@ static void packings_of(const kernel_lib *lib)
     }
 }
 
+/* More rows than 32 bits count: prepared or refused, but the process lives. */
+static void far_too_many_rows(const kernel_lib *lib)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
+    const float w[80 * 96] = {0};
+    for (size_t t = 0; t < 3; t++)
+        for (int bits = 30; bits < 40; bits++) {
+            graft_kernel_info info;
+            unsigned char *packed = packed_weight(lib, dtypes[t], INT64_C(1) << bits, w, &info);
+            free(packed);
+        }
+}
+
 static void packings_mean_bytes(void)
 {
     glob_t found;
@@ -372,6 +385,7 @@ static void packings_mean_bytes(void)
         kernel_lib lib;
         if (!lib_open(found.gl_pathv[i], &lib)) continue;
         packings_of(&lib);
+        far_too_many_rows(&lib);
         lib_close(&lib);
     }
     globfree(&found);
