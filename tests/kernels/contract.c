@@ -395,8 +395,7 @@ static void far_too_many_pixels(const kernel_lib *lib)
         make_dense(&c.desc.in[GRAFT_CONV_X]), make_dense(&c.desc.in[GRAFT_CONV_W]);
         make_dense(&c.desc.out);
         char text[256];
-        graft_status st =
-            lib->api->prepare(lib->device, &c.desc, -1, &k, &info, text, sizeof text);
+        graft_status st = lib->api->prepare(lib->device, &c.desc, -1, &k, &info, text, sizeof text);
         CHECK(bits > 10 || !st); /* the record is a right one */
         if (!st) lib->api->release(k);
     }
