@@ -201,7 +201,7 @@ static void print_loras(graft_str *s, const graft_weights *w)
     const graft_weights *owner;
     graft_weights_patch_count(w, &tensors, &patches);
     if (!patches) return;
-    graft_str_puts(s, "  LoRAs       ");
+    graft_str_puts(s, "  LoRAs        ");
     for (size_t i = 0; (owner = graft_weights_owner(w, i)); i++)
         graft_str_printf(s, "%s%s", i ? ", " : "", file_name(owner));
     graft_str_printf(s, ": %zu patches on %zu tensors\n", patches, tensors);

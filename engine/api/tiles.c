@@ -165,6 +165,13 @@ static graft_status bind_tile(const graft_tile_job *job, int64_t tile, const gra
     return graft_vae_bind(job->vae, job->decoder, h * unit, w * unit, task, out, e);
 }
 
+/* The next size to try, three quarters as large; TILE_MIN is not stepped over. */
+static int64_t smaller_tile(int64_t tile)
+{
+    int64_t next = tile * 3 / 4;
+    return tile > TILE_MIN && next < TILE_MIN ? TILE_MIN : next;
+}
+
 /* The binding for this job and the tile that it is for (0: one piece). Where the budget allows no
  * single piece: the largest tiles that fit, found within an eighth of the size. */
 static graft_status bind_largest(graft_tile_job *j, const graft_task *task, graft_binding **out,
@@ -178,8 +185,8 @@ static graft_status bind_largest(graft_tile_job *j, const graft_task *task, graf
     graft_status st = bind_tile(j, j->tile, task, out, e);
     if (st != GRAFT_E_LIMIT || given || !j->vae->options.tile) return st;
     int64_t too_large = longest, fits = 0;
-    for (int64_t tile = longest * 3 / 4; tile >= TILE_MIN && st == GRAFT_E_LIMIT;
-         tile = tile * 3 / 4) {
+    for (int64_t tile = smaller_tile(longest); tile >= TILE_MIN && st == GRAFT_E_LIMIT;
+         tile = smaller_tile(tile)) {
         st = bind_tile(j, tile, task, out, e);
         if (st == GRAFT_E_LIMIT)
             too_large = tile;

@@ -181,6 +181,15 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     dnnl_primitive_desc_t pd = NULL;
     graft_status st = graft_cpu_conv2d_check(op, e);
     if (st) return st;
+    /* oneDNN counts a picture's pixels, times 16 channels, in 32 bits, and divides by what is left
+     * of them. A limit, not a lack: tiles are smaller. */
+    for (int i = 0; i < 2; i++) {
+        const int64_t *dim = i ? op->out.dim : op->in[GRAFT_CONV_X].dim;
+        if (dim[1] > INT32_MAX / 16 / dim[2])
+            return graft_fail(e, GRAFT_E_LIMIT,
+                              "%lld x %lld pixels are more than oneDNN's convolutions count",
+                              (long long)dim[2], (long long)dim[1]);
+    }
     memset(&s, 0, sizeof s);
     st = plan(d, op, VARIANT_FUSED, &s, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);

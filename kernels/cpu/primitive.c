@@ -34,6 +34,12 @@ graft_status graft_cpu_md(dnnl_memory_desc_t *out, int n, const int64_t *dim, co
                             : t == GRAFT_I32 ? dnnl_s32
                                              : dnnl_f32;
     dnnl_dims_t dims = {0}, strides = {0}; /* oneDNN may read all of the array */
+    /* Its code generators count in 32 bits, and some then divide by zero. */
+    for (int i = 0; i < n; i++)
+        if (dim[i] > INT32_MAX)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                              "tensor: a dimension of %lld is more than oneDNN takes",
+                              (long long)dim[i]);
     memcpy(dims, dim, (size_t)n * sizeof dims[0]);
     if (stride) memcpy(strides, stride, (size_t)n * sizeof dims[0]);
     dnnl_status_t st = stride

@@ -135,6 +135,26 @@ static void seams(const graft_vae *v, const graft_latent *l, const graft_image *
     graft_image_release(tiled);
 }
 
+/* Tiles go down to one size whatever the picture's is: so the least budget is the same for all. */
+static void smallest_tiles(const graft_vae *v)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_vae *tight = compile_vae(v, 1, true);
+    int64_t least = 0;
+    for (int64_t side = 20; side <= 44; side += 3) {
+        graft_latent *l = make_latent(v, side);
+        graft_image *i = decode(tight, l, &e);
+        CHECK(!i && e.code == GRAFT_E_LIMIT);
+        const char *at = strstr(e.text, "would do is ");
+        int64_t mb = at ? atoll(at + strlen("would do is ")) : 0;
+        if (!least) least = mb;
+        CHECK_INT(mb, least);
+        graft_image_release(i);
+        graft_latent_release(l);
+    }
+    graft_vae_release(tight);
+}
+
 /* The budget that the error names does, one below it does not; tiles make less do. */
 static void vae_budget(void)
 {
@@ -145,6 +165,7 @@ static void vae_budget(void)
     graft_image *whole = decode(v, l, &e);
     CHECK(whole != NULL);
     seams(v, l, whole);
+    smallest_tiles(v);
     graft_vae *tight = compile_vae(v, 1, false);
     CHECK(!decode(tight, l, &e) && e.code == GRAFT_E_LIMIT);
     const char *at = strstr(e.text, "would do is ");

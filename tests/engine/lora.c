@@ -307,6 +307,12 @@ static void stacking(void)
     CHECK(difference(back, plain, OUT) < 1e-5);
     run_model(m, back);
     CHECK(same_bits(back, plain));
+    graft_err e = GRAFT_ERR_INIT;
+    char *text = NULL;
+    CHECK_OK(graft_model_report(m_ab, NULL, NULL, &text, NULL, &e), &e);
+    const char *line = text ? strstr(text, "\n  LoRAs") : NULL; /* in the column of the others */
+    CHECK(line && strspn(line + 8, " ") == 8);
+    graft_text_free(text);
     graft_model *all[] = {m, m_a, m_b, m_ab, m_ba, m_aa, m_2a, m_0, same};
     for (size_t i = 0; i < COUNT(all); i++) graft_model_release(all[i]);
     unlink(a);

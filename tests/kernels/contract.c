@@ -364,6 +364,43 @@ static void packings_of(const kernel_lib *lib)
     }
 }
 
+/* More rows than 32 bits count: prepared or refused, but the process lives. */
+static void far_too_many_rows(const kernel_lib *lib)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
+    const float w[80 * 96] = {0};
+    for (size_t t = 0; t < 3; t++)
+        for (int bits = 30; bits < 40; bits++) {
+            graft_kernel_info info;
+            unsigned char *packed = packed_weight(lib, dtypes[t], INT64_C(1) << bits, w, &info);
+            free(packed);
+        }
+}
+
+/* As many pixels as 16384 x 16384: likewise. */
+static void far_too_many_pixels(const kernel_lib *lib)
+{
+    for (int bits = 10; bits < 20; bits++) {
+        kernel_case c = {.desc = {.size = sizeof c.desc, .op = GRAFT_OP_CONV2D}};
+        graft_kernel *k;
+        graft_kernel_info info = {.size = sizeof info};
+        c.desc.in[GRAFT_CONV_X] = c.desc.out = (graft_tensor_desc){
+            .dtype = GRAFT_F32, .rank = 4, .dim = {1, INT64_C(1) << bits, INT64_C(1) << bits, 32}};
+        c.desc.in[GRAFT_CONV_W] = (graft_tensor_desc){
+            .dtype = GRAFT_F32, .rank = 4, .dim = {32, 32, 3, 3}, .constant = 1};
+        c.desc.attrs.kernel_h = c.desc.attrs.kernel_w = 3;
+        c.desc.attrs.stride_h = c.desc.attrs.stride_w = 1;
+        c.desc.attrs.pad_top = c.desc.attrs.pad_bottom = 1;
+        c.desc.attrs.pad_left = c.desc.attrs.pad_right = 1;
+        make_dense(&c.desc.in[GRAFT_CONV_X]), make_dense(&c.desc.in[GRAFT_CONV_W]);
+        make_dense(&c.desc.out);
+        char text[256];
+        graft_status st = lib->api->prepare(lib->device, &c.desc, -1, &k, &info, text, sizeof text);
+        CHECK(bits > 10 || !st); /* the record is a right one */
+        if (!st) lib->api->release(k);
+    }
+}
+
 static void packings_mean_bytes(void)
 {
     glob_t found;
@@ -372,6 +409,8 @@ static void packings_mean_bytes(void)
         kernel_lib lib;
         if (!lib_open(found.gl_pathv[i], &lib)) continue;
         packings_of(&lib);
+        far_too_many_rows(&lib);
+        far_too_many_pixels(&lib);
         lib_close(&lib);
     }
     globfree(&found);
