@@ -45,6 +45,24 @@ static graft_status open_regular(const char *path, int *fd, uint64_t *size, graf
     return st;
 }
 
+bool graft_file_identify(const char *path, graft_file_id *out)
+{
+    struct stat s;
+    if (stat(path, &s)) return false;
+    *out = (graft_file_id){(uint64_t)s.st_dev, (uint64_t)s.st_ino, (uint64_t)s.st_size,
+                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+    return true;
+}
+
+bool graft_file_was_changed(const char *path, const graft_file_id *id)
+{
+    graft_file_id now;
+    if (!graft_file_identify(path, &now) || now.device != id->device || now.inode != id->inode)
+        return false;
+    return now.size != id->size || now.changed_s != id->changed_s ||
+           now.changed_ns != id->changed_ns;
+}
+
 graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e)
 {
     int fd;

@@ -13,7 +13,20 @@ typedef struct graft_mapping {
     size_t size;
 } graft_mapping;
 
-/* Maps a regular file. The mapping outlives the file's name; unmap frees it, NULL-safe. */
+/* Which file a name stood for, and in what state. */
+typedef struct graft_file_id {
+    uint64_t device, inode, size;
+    int64_t changed_s, changed_ns; /* last modification */
+} graft_file_id;
+/* False when there is no such file. */
+bool graft_file_identify(const char *path, graft_file_id *out);
+/* True when the name still stands for this file, but somebody wrote into it or cut it short. False
+ * when it was replaced by another or is gone: mappings of it are then as they were. */
+bool graft_file_was_changed(const char *path, const graft_file_id *id);
+
+/* Maps a regular file. The mapping outlives the file's name; unmap frees it, NULL-safe. What it
+ * shows when somebody writes into the file is undefined, and reading beyond a new end of it ends
+ * the process (SIGBUS): see graft_file_was_changed(). */
 graft_status graft_file_map(const char *path, graft_mapping *out, graft_err *e);
 void graft_file_unmap(graft_mapping *m);
 /* Lets the system drop pages of the mapping that were read (they come back from the file). */

@@ -40,7 +40,7 @@ static char **list(const graft_host *h, const char *input)
     (void)input;
     return graft_files_choices(h, "checkpoints");
 }
-QUERY_CHOICES()
+QUERY_MODEL_FILE("checkpoints", CKPT_NAME)
 
 GRAFT_NODE(checkpoint_loader_simple, .id = "CheckpointLoaderSimple", .title = "Load Checkpoint",
            .category = "loaders",

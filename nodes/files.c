@@ -1,5 +1,7 @@
 #include "nodes/files.h"
 
+#include <inttypes.h>
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -128,6 +130,24 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
         snprintf(text, n, "%s", hex);
         graft_file_unmap(&map);
     }
+    graft_free(path);
+    return st;
+}
+
+graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *name,
+                               char *text, uint64_t n)
+{
+    char *path = NULL;
+    graft_file_id id = {0};
+    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) {
+        snprintf(text, n, "linked");
+        return GRAFT_OK;
+    }
+    graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
+    if (st == GRAFT_OK && !graft_file_identify(path, &id)) st = GRAFT_E_NOTFOUND;
+    if (st == GRAFT_OK)
+        snprintf(text, n, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64, id.device,
+                 id.inode, id.size, id.changed_s, id.changed_ns);
     graft_free(path);
     return st;
 }

@@ -43,7 +43,7 @@ static char **list(const graft_host *h, const char *input)
     (void)input;
     return graft_files_choices(h, "loras");
 }
-QUERY_CHOICES()
+QUERY_MODEL_FILE("loras", LORA_NAME)
 
 GRAFT_NODE(lora_loader, .id = "LoraLoader", .title = "Load LoRA", .category = "loaders",
            .description = "Adds a LoRA to a model and its text encoder. Several can follow one "

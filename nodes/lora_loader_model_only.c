@@ -35,7 +35,7 @@ static char **list(const graft_host *h, const char *input)
     (void)input;
     return graft_files_choices(h, "loras");
 }
-QUERY_CHOICES()
+QUERY_MODEL_FILE("loras", LORA_NAME)
 
 GRAFT_NODE(lora_loader_model_only, .id = "LoraLoaderModelOnly", .title = "LoraLoaderModelOnly",
            .category = "loaders",

@@ -82,6 +82,22 @@
         return strcmp(id, GRAFT_CHOICES_ID) == 0 ? &choices : NULL;                                \
     }
 
+/* A query() for a node that opens a model file, named by that input, in that folder: with `list`,
+ * and loaded again when the file is another or was written to. */
+#define QUERY_MODEL_FILE(folder, index)                                                            \
+    static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text,          \
+                                    uint64_t n)                                                    \
+    {                                                                                              \
+        return graft_files_stamp(h, folder, &in[index], text, n);                                  \
+    }                                                                                              \
+    static const void *query(const char *id)                                                       \
+    {                                                                                              \
+        static const graft_choices_api choices = {list, graft_files_free_choices};                 \
+        static const graft_fingerprint_api fingerprints = {fingerprint};                           \
+        if (strcmp(id, GRAFT_CHOICES_ID) == 0) return &choices;                                    \
+        return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;                       \
+    }
+
 /* A query() with `check` only. */
 #define QUERY_CHECK()                                                                              \
     static const void *query(const char *id)                                                       \

@@ -36,7 +36,7 @@ static char **list(const graft_host *h, const char *input)
     (void)input;
     return graft_files_choices(h, "checkpoints");
 }
-QUERY_CHOICES()
+QUERY_MODEL_FILE("checkpoints", CKPT_NAME)
 
 GRAFT_NODE(swap_weights, .id = "SwapWeights", .title = "Swap Weights", .category = "graft",
            .description = "Runs the same compiled graphs with another checkpoint's weights; "

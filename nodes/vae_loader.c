@@ -32,7 +32,7 @@ static char **list(const graft_host *h, const char *input)
     (void)input;
     return graft_files_choices(h, "vae");
 }
-QUERY_CHOICES()
+QUERY_MODEL_FILE("vae", VAE_NAME)
 
 GRAFT_NODE(vae_loader, .id = "VAELoader", .title = "Load VAE", .category = "loaders",
            .description = "Opens a VAE to use instead of the one inside the checkpoint.",

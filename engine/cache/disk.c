@@ -23,8 +23,8 @@ typedef struct file_header {
     char magic[8];
     uint32_t format, kind;
     graft_hash key;
-    uint64_t bytes; /* behind the header */
-    graft_hash checksum;
+    uint64_t bytes;      /* behind the header */
+    graft_hash checksum; /* of all above and all behind */
 } file_header;
 static const char magic[8] = {'G', 'R', 'A', 'F', 'T', 'C', 'G', '\n'};
 static const char *const suffixes[] = {".graft", ".tuning", ".kept"};
@@ -88,6 +88,12 @@ static char *path_of(const graft_disk_cache *c, graft_disk_kind kind, graft_hash
 
 /* ------------------------------------------------------------------ one entry */
 
+static graft_hash checksum_of(const file_header *h, const void *data)
+{
+    graft_hash sum = graft_hash128(data, (size_t)h->bytes);
+    return graft_hash_mix(sum, h, offsetof(file_header, checksum));
+}
+
 /* NULL when the bytes are a whole, undamaged entry; else what is wrong. */
 static const char *fault_of(const char *data, size_t size, graft_disk_kind kind, const char *hex)
 {
@@ -100,8 +106,7 @@ static const char *fault_of(const char *data, size_t size, graft_disk_kind kind,
     graft_hash_hex(h.key, own);
     if (h.kind != (uint32_t)kind || memcmp(own, hex, 32) != 0) return "of another key";
     if (h.bytes != size - sizeof h) return "cut short";
-    if (!graft_hash_equal(h.checksum, graft_hash128(data + sizeof h, size - sizeof h)))
-        return "damaged";
+    if (!graft_hash_equal(h.checksum, checksum_of(&h, data + sizeof h))) return "damaged";
     return NULL;
 }
 
@@ -270,7 +275,7 @@ void graft_disk_cache_write(graft_disk_cache *c, graft_disk_kind kind, graft_has
     file_header h = {
         .format = GRAFT_DISK_FORMAT, .kind = (uint32_t)kind, .key = key, .bytes = size};
     memcpy(h.magic, magic, sizeof magic);
-    h.checksum = graft_hash128(data, size);
+    h.checksum = checksum_of(&h, data);
     graft_hash_hex(key, hex);
     graft_str_append(&s, (const char *)&h, sizeof h);
     graft_str_append(&s, data, size);

@@ -15,7 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-#define GRAFT_DISK_FORMAT 2u
+#define GRAFT_DISK_FORMAT 3u
 
 typedef enum graft_disk_kind {
     GRAFT_DISK_GRAPH = 0,  /* KEY.graft */

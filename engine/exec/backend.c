@@ -1,5 +1,6 @@
 #include "engine/exec/backend.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,19 @@ static void kept_write(void *ctx, const void *key, uint64_t key_bytes, const voi
                            (size_t)bytes);
 }
 
+/* The file that a library is in: variants are known by number, and a number means the same only
+ * while the library's code does. The version alone where there is no file. */
+static graft_hash code_of(const graft_kernels *lib)
+{
+    Dl_info from;
+    graft_mapping map;
+    graft_hash h = graft_hash128(lib->version, strlen(lib->version));
+    if (!dladdr(lib, &from) || graft_file_map(from.dli_fname, &map, NULL)) return h;
+    h = graft_hash_mix(h, map.data, map.size);
+    graft_file_unmap(&map);
+    return h;
+}
+
 static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *e)
 {
     char text[512] = "";
@@ -161,7 +175,8 @@ static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *
     st = k->api->info(k->device, &k->info);
     if (st) return graft_fail(e, st, "backend %s: no device information", k->name);
     graft_hash h = graft_hash128(k->name, strlen(k->name));
-    h = graft_hash_mix(h, k->lib->version, strlen(k->lib->version));
+    const graft_hash code = code_of(k->lib);
+    h = graft_hash_mix(h, &code, sizeof code);
     k->identity = graft_hash_mix(h, k->info.identity, strlen(k->info.identity));
     return GRAFT_OK;
 }

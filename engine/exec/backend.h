@@ -16,7 +16,7 @@ typedef struct graft_backend {
     const graft_kernels_api *api;
     graft_device *device;
     graft_device_info info;
-    graft_hash identity; /* library, version, device: part of every cache key */
+    graft_hash identity; /* library, its code, device: part of every cache key */
     char name[32];
     int threads;            /* that work for it may use; 0 is one */
     graft_disk_cache *disk; /* for what the library keeps; NULL: nothing */

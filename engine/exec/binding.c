@@ -220,8 +220,9 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     fill_job j = {b->exe, &b->exe->use[use], b->weights};
     graft_backend *backend = b->exe->backend;
     graft_pack_name name;
-    graft_status st = GRAFT_OK;
     (void)task;
+    graft_status st = graft_weights_unchanged(b->weights, e);
+    if (st) return st;
     if (j.use->bytes >= SMALL && !is_known(&j)) {
         st = sample_of(&j, &name.sample, e);
         if (!st)

@@ -28,6 +28,7 @@ typedef struct name_index {
 
 struct graft_safetensors {
     graft_mapping map; /* empty when the bytes are the caller's */
+    graft_file_id id;  /* of the mapped file, when it was opened */
     char *what;
     char *text; /* all strings of the header, unescaped, each with its terminator */
     graft_st_tensor *tensor;
@@ -513,6 +514,7 @@ graft_status graft_safetensors_open(const char *path, graft_safetensors **out, g
     graft_status st = GRAFT_OK;
     *out = NULL;
     GRAFT_TRY(create(path, &f, e));
+    if (!graft_file_identify(path, &f->id)) f->id.size = 0; /* mapping it tells why */
     GRAFT_TRY(graft_file_map(path, &f->map, e));
     GRAFT_TRY(parse(f, f->map.data, f->map.size, e));
     *out = f;
@@ -551,6 +553,15 @@ void graft_safetensors_close(graft_safetensors *f)
 }
 
 /* ------------------------------------------------------------------ queries */
+
+graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e)
+{
+    if (!f->map.data || !graft_file_was_changed(f->what, &f->id)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_IO,
+                      "%s was written to while it was in use: load it again (replace files by "
+                      "renaming another over them)",
+                      f->what);
+}
 
 size_t graft_safetensors_count(const graft_safetensors *f)
 {

@@ -7,8 +7,9 @@
  * dtype. Element types that exist in the format but not in graft_dtype, and ranks over
  * GRAFT_SAFETENSORS_MAX_RANK, are GRAFT_E_UNSUPPORTED; all else is GRAFT_E_FORMAT.
  *
- * The file must not be shortened while it is open: reading a mapped page that is gone ends the
- * process, and nothing here can prevent that. Replacing the file by a rename is fine. */
+ * The file must not be written to while it is open: reading a mapped page that is gone ends the
+ * process. graft_safetensors_check() notices it, but not between asking and reading. Replacing the
+ * file by a rename is fine. */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
 #include <stddef.h>
@@ -45,6 +46,8 @@ const char *graft_safetensors_metadata(const graft_safetensors *f, const char *k
 /* i-th pair of __metadata__; NULL past the end. */
 const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, const char **value);
 const char *graft_safetensors_path(const graft_safetensors *f);
+/* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call. */
+graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e);
 /* Lets the system drop the pages of this tensor from memory. */
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t);
 

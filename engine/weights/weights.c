@@ -757,6 +757,13 @@ void graft_slot_reader_destroy(graft_slot_reader *r)
     graft_free(r);
 }
 
+graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e)
+{
+    graft_status st = graft_safetensors_check(w->file->file, e);
+    for (size_t i = 0; i < w->n_owners && !st; i++) st = graft_weights_unchanged(w->owners[i], e);
+    return st;
+}
+
 void graft_weights_forget(const graft_weights *w, const graft_gslot *slot)
 {
     for (size_t k = 0; k < slot->n_sources; k++) {

@@ -94,6 +94,8 @@ graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot 
 int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
                                const void **data);
 void graft_slot_reader_destroy(graft_slot_reader *r);
+/* Before reading: GRAFT_E_IO when somebody wrote into a file of theirs. */
+graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e);
 /* Lets the system take back the mapped pages of the slot's sources. */
 void graft_weights_forget(const graft_weights *w, const graft_gslot *slot);
 #endif

@@ -131,6 +131,14 @@ static void damage(void)
     put(c, "b", "beta");
     CHECK(rename(foreign, path) == 0);
     expect_rebuilt(c, path, "another key");
+    /* Another entry under this one's key: the checksum knows whose it was. */
+    const graft_hash key = key_of("a");
+    put(c, "b", "beta");
+    CHECK_OK(graft_file_read(foreign, 1 << 20, &data, &n, &e), &e);
+    memcpy(data + 16, &key, sizeof key);
+    CHECK_OK(graft_file_write(path, data, n, &e), &e);
+    graft_free(data);
+    expect_rebuilt(c, path, "damaged");
     graft_disk_cache_destroy(c);
     remove_folder(folder);
 }

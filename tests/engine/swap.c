@@ -1,5 +1,6 @@
 /* SwapWeights: one compiled graph, many weight sets. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "tests/engine/fixture.h"
 
@@ -296,6 +297,28 @@ static void refused(void)
     graft_model_release(a);
 }
 
+/* Mapped weights must not be read once somebody wrote into their file; a file that was replaced is
+ * another one. */
+static void written_in_place(void)
+{
+    char path[256], other[256];
+    float out[OUT];
+    graft_err e = GRAFT_ERR_INIT;
+    make_checkpoint(path, sizeof path, "written", 5);
+    make_checkpoint(other, sizeof other, "replacement", 6);
+    graft_model *m = load_model(engine, path);
+    CHECK(truncate(path, 1000) == 0);
+    CHECK(try_model(m, out, &e) == GRAFT_E_IO && strstr(e.text, "was written to"));
+    graft_model_release(m);
+    CHECK(rename(other, path) == 0);
+    m = load_model(engine, path);
+    make_checkpoint(other, sizeof other, "replacement", 7);
+    CHECK(rename(other, path) == 0); /* while it is mapped */
+    run_model(m, out);
+    graft_model_release(m);
+    remove(path);
+}
+
 /* ------------------------------------------------------------------ many, and at one time */
 
 static void thousand_swaps(void)
@@ -394,6 +417,7 @@ int main(void)
         RUN(lora_stays);
         RUN(options_stay);
         RUN(refused);
+        RUN(written_in_place);
         if (i == 1) {
             RUN(two_threads);
             RUN(thousand_swaps);
