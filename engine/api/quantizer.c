@@ -158,6 +158,20 @@ static graft_status calibrate(const graft_model *m, graft_quantizer *q,
     return st;
 }
 
+/* Densities and times are those of the size that the plan was made at. */
+static void note_size(const graft_quantizer *q, const graft_quant_plan *p, const graft_latent *l,
+                      const graft_task *task)
+{
+    int64_t shape[4];
+    if (!l || !task || !graft_latent_data(l, shape)) return;
+    if (shape[2] == p->height && shape[3] == p->width) return;
+    graft_log_printf(&task->log, GRAFT_LOG_WARN,
+                     "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: "
+                     "densities and times are of the former; recalibrate to have them anew",
+                     q->path, (long long)p->width * 8, (long long)p->height * 8,
+                     (long long)shape[3] * 8, (long long)shape[2] * 8);
+}
+
 /* A plan for the quantizer, from its file or from the conditioning that was given; none where it
  * has to wait for a sampling run. */
 static graft_status find_plan(const graft_model *m, const graft_quantize_options *o,
@@ -174,7 +188,10 @@ static graft_status find_plan(const graft_model *m, const graft_quantize_options
     graft_quant_plan *p = NULL;
     graft_status st = o->recalibrate ? GRAFT_OK : load_plan(m, q, &p, e);
     if (st) return st;
-    if (p) return take_plan(m, q, p, e);
+    if (p) {
+        note_size(q, p, o->latent, task);
+        return take_plan(m, q, p, e);
+    }
     if (!o->positive || (task && task->compile_only)) return GRAFT_OK;
     return calibrate(m, q, &params, o->positive, o->negative, o->latent, task, e);
 }

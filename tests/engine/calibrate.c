@@ -188,6 +188,31 @@ static void joint_error_stays_below(void)
     close_scene(&s);
 }
 
+/* A plan on file, made where estimates fell short: other thresholds that are stricter never choose
+ * more than was chosen with samplings. */
+static void stricter_never_chooses_more(void)
+{
+    char path[256];
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    snprintf(path, sizeof path, "%s", temp_path("strict.json"));
+    remove(path);
+    o.plan_path = path;
+    size_t most = SIZE_MAX;
+    for (double limit = 3e-3; limit > 1e-7; limit /= 3) {
+        o.conv_mse_threshold = o.linear_mse_threshold = limit;
+        graft_model *q = quantize(s.model, &o);
+        const graft_quant_plan *p = q->quantizer->plan;
+        size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+        CHECK(chosen <= most && p->understated >= 1);
+        CHECK(graft_quant_plan_estimate(p) * p->understated <= limit * 1.0001);
+        most = chosen;
+        graft_model_release(q);
+    }
+    remove(path);
+    close_scene(&s);
+}
+
 static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -700,6 +725,7 @@ int main(void)
             RUN(estimates_rank_as_samplings_do);
             RUN(thresholds_are_limits);
             RUN(joint_error_stays_below);
+            RUN(stricter_never_chooses_more);
             RUN(any_order_gives_the_same);
         } else {
             RUN(bad_options);
