@@ -53,7 +53,7 @@ typedef struct graft_quant_plan {
     /* The largest ratio of a sampled joint error to the sum of its layers' estimates; at least 1,
      * which estimates that add up give. Choices that are not sampled reckon with it. */
     double understated;
-    double other_flops;                       /* of one run, outside of the layers */
+    double other_flops; /* of one run, outside of the layers */
     /* One run of the UNet: as it is, operator by operator, which is what the layers' seconds are
      * parts of; and in a sampling, as it is and with the chosen layers. NAN: not measured. */
     double seconds, sampled, sampled_quantized;
