@@ -27,7 +27,7 @@ typedef enum graft_disk_kind {
 typedef struct graft_disk_cache graft_disk_cache; /* any thread */
 
 /* The folder is made at the first write. max_bytes: of all files; the longest unused go
- * first, but no timings, but not the one that was just written. */
+ * first, but never timings nor the one that was just written. */
 graft_status graft_disk_cache_create(const char *folder, uint64_t max_bytes, const graft_log *log,
                                      graft_disk_cache **out, graft_err *e);
 void graft_disk_cache_destroy(graft_disk_cache *c);
