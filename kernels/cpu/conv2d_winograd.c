@@ -198,6 +198,13 @@ static void input_part(void *ctx, int part, int parts)
     }
 }
 
+/* Elements from the tensor's first to a channel of a pixel. */
+static int64_t offset_of(const graft_tensor_desc *t, int64_t n, int64_t h, int64_t w,
+                         int64_t channel)
+{
+    return n * t->stride[0] + h * t->stride[1] + w * t->stride[2] + channel;
+}
+
 /* A tile's outputs to their places, with what is left to do on them. */
 static void put_tile(const strip *p, int64_t tile, int64_t channel, float *pixels)
 {
@@ -210,9 +217,7 @@ static void put_tile(const strip *p, int64_t tile, int64_t channel, float *pixel
         float *pixel = pixels + i * n;
         graft_cpu_conv2d_epilogue(p->k, (const int64_t[]){at.image, h, w, channel}, n, p->add,
                                   p->residual, pixel, GRAFT_F32);
-        void *to = graft_cpu_at_mut(p->y, y->dtype,
-                                    at.image * y->stride[0] + h * y->stride[1] + w * y->stride[2] +
-                                        channel);
+        void *to = graft_cpu_at_mut(p->y, y->dtype, offset_of(y, at.image, h, w, channel));
         p->k->d->simd->act(GRAFT_ACT_NONE, pixel, GRAFT_F32, to, y->dtype, (size_t)n);
     }
 }
@@ -226,13 +231,11 @@ static void expect_tile(const strip *p, int64_t tile, int64_t channel)
     for (int i = 0; i < TILE * TILE; i++) {
         int64_t h = at.row + i / TILE, w = at.column + i % TILE;
         if (h >= y->dim[1] || w >= y->dim[2]) continue;
-        const char *from = p->residual, *to = p->y;
-        int64_t line = at.image * y->stride[0] + h * y->stride[1] + w * y->stride[2] + channel;
-        to += line * (int64_t)graft_dtype_size(y->dtype);
+        const char *to = graft_cpu_at(p->y, y->dtype, offset_of(y, at.image, h, w, channel));
         for (int64_t b = 0; b < bytes; b += LINE) __builtin_prefetch(to + b, 1);
-        if (!from) continue;
-        line = at.image * r->stride[0] + h * r->stride[1] + w * r->stride[2] + channel;
-        from += line * (int64_t)graft_dtype_size(r->dtype);
+        if (!p->residual) continue;
+        const char *from =
+            graft_cpu_at(p->residual, r->dtype, offset_of(r, at.image, h, w, channel));
         for (int64_t b = 0; b < bytes; b += LINE) __builtin_prefetch(from + b);
     }
 }
