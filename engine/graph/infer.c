@@ -75,6 +75,10 @@ static graft_status infer_group_norm(const graft_attrs *a, const graft_gvalue *c
 {
     if (in[0]->rank != 4 || a->groups < 1 || in[0]->dim[3] % a->groups)
         return bad(e, "group_norm", "the channels must be a multiple of the groups");
+    const graft_gvalue *m = in[GRAFT_NORM_MOMENTS];
+    if (m && (m->rank != 3 || m->dim[0] != in[0]->dim[0] || m->dim[1] != a->groups ||
+              m->dim[2] != 2 || m->dtype != GRAFT_F32))
+        return bad(e, "group_norm", "moments must be float32 (N, groups, 2)");
     return same_as(in[0], dim, rank);
 }
 

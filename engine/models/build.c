@@ -60,11 +60,18 @@ graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, 
 
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps)
 {
+    return graft_build_group_norm_given(b, name, x, GRAFT_NO_VALUE, eps);
+}
+
+graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
+                                       graft_vid moments, float eps)
+{
     if (x < 0) return x;
     int64_t dim[1] = {b->g->value[x].dim[3]};
     graft_attrs a = {.groups = 32, .eps = eps};
-    graft_vid in[3] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim)};
-    return graft_graph_node(b->g, GRAFT_OP_GROUP_NORM, &a, in, 3, GRAFT_DTYPE_NONE);
+    graft_vid in[4] = {x, weight(b, name, ".weight", 1, dim), weight(b, name, ".bias", 1, dim),
+                       moments};
+    return graft_graph_node(b->g, GRAFT_OP_GROUP_NORM, &a, in, 4, GRAFT_DTYPE_NONE);
 }
 
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x)

@@ -28,6 +28,9 @@ graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, 
 graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,
                              bool bias);
 graft_vid graft_build_group_norm(const graft_build *b, graft_name name, graft_vid x, float eps);
+/* With the statistics (N,groups,2) of a larger picture in place of x's own. */
+graft_vid graft_build_group_norm_given(const graft_build *b, graft_name name, graft_vid x,
+                                       graft_vid moments, float eps);
 graft_vid graft_build_layer_norm(const graft_build *b, graft_name name, graft_vid x);
 graft_vid graft_build_act(const graft_build *b, graft_vid x, graft_act act);
 graft_vid graft_build_add(const graft_build *b, graft_vid x, graft_vid y);

@@ -1,4 +1,8 @@
-/* AutoencoderKL, the VAE of Stable Diffusion (Rombach et al. 2022, arXiv:2112.10752) as graphs. */
+/* AutoencoderKL, the VAE of Stable Diffusion (Rombach et al. 2022, arXiv:2112.10752) as graphs.
+ *
+ * Each half of it, decoder and encoder, is a row of units with one tensor in and one out. A part is
+ * a run of units that is compiled by itself: engine/api/strips.h runs parts over strips of a
+ * picture that does not fit into memory as a whole. */
 #ifndef GRAFT_MODELS_VAE_H
 #define GRAFT_MODELS_VAE_H
 #include "engine/graph/graph.h"
@@ -20,4 +24,51 @@ graft_status graft_vae_decoder_build(const graft_vae_arch *a, int64_t batch, int
 graft_status graft_vae_encoder_build(const graft_vae_arch *a, int64_t batch, int64_t height,
                                      int64_t width, graft_dtype act_dtype, graft_graph **out,
                                      graft_err *e);
+
+typedef enum graft_vae_unit_kind {
+    GRAFT_VAE_HEAD,   /* decoder: latent to features; attends over all pixels */
+    GRAFT_VAE_STEM,   /* encoder: picture to features */
+    GRAFT_VAE_RES,    /* two 3x3 convolutions, a group norm before each */
+    GRAFT_VAE_UP,     /* doubles height and width, then a 3x3 convolution */
+    GRAFT_VAE_DOWN,   /* halves height and width: 3x3, stride 2, padded below and on the right */
+    GRAFT_VAE_FINISH, /* decoder: features to picture; a group norm, then a 3x3 convolution */
+    GRAFT_VAE_TAIL    /* encoder: features to moments; attends over all pixels */
+} graft_vae_unit_kind;
+
+typedef struct graft_vae_unit {
+    graft_vae_unit_kind kind;
+    int32_t level, block;
+    int32_t in_channels, channels;
+} graft_vae_unit;
+
+#define GRAFT_VAE_MAX_UNITS 160
+#define GRAFT_VAE_GROUPS    32
+typedef struct graft_vae_half {
+    size_t n;
+    graft_vae_unit unit[GRAFT_VAE_MAX_UNITS];
+} graft_vae_half;
+/* GRAFT_E_LIMIT when there are more than GRAFT_VAE_MAX_UNITS. */
+graft_status graft_vae_half_of(const graft_vae_arch *a, bool decoder, graft_vae_half *out,
+                               graft_err *e);
+/* Group norms of a unit, in the order in which they run. */
+static inline int32_t graft_vae_unit_norms(graft_vae_unit_kind k)
+{
+    return k == GRAFT_VAE_RES ? 2 : k == GRAFT_VAE_FINISH ? 1 : 0;
+}
+
+/* Plain data without padding: part of a compiled graph's key. */
+typedef struct graft_vae_part {
+    int64_t height, width; /* of the part's input, batch 1 */
+    int32_t decoder;
+    int32_t first, end; /* units first .. end - 1 */
+    int32_t stop;       /* -1; or the output is what group norm `stop` of the part reads */
+    int32_t given;      /* 1: statistics are an input, not the strip's own */
+    graft_dtype act_dtype;
+} graft_vae_part;
+/* Inputs: 0: what the whole half takes when first is 0, else (1,h,w,channels) of act_dtype. 1, if
+ * `given` and norms come before the output: float32 (norms,32,2), mean and variance of each group
+ * of each. Output: what the half gives when it ends the half, else (1,h',w',channels) of act_dtype.
+ * HEAD and TAIL take no given statistics and no stop. */
+graft_status graft_vae_part_build(const graft_vae_arch *a, const graft_vae_part *part,
+                                  graft_graph **out, graft_err *e);
 #endif

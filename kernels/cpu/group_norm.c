@@ -13,6 +13,18 @@ typedef struct norm_state {
     int64_t pixels, channels, images;
 } norm_state;
 
+static graft_status check_moments(const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *m = &op->in[GRAFT_NORM_MOMENTS];
+    if (!graft_cpu_present(m)) return GRAFT_OK;
+    graft_status st = graft_cpu_check_float(m, 3, "group_norm: moments", e);
+    if (st) return st;
+    if (m->dtype != GRAFT_F32 || m->constant || !graft_cpu_is_dense(m) ||
+        m->dim[0] != op->out.dim[0] || m->dim[1] != op->attrs.groups || m->dim[2] != 2)
+        return graft_fail(e, GRAFT_E_ARG, "group_norm: moments must be float32 (N, groups, 2)");
+    return GRAFT_OK;
+}
+
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     graft_status st;
@@ -25,13 +37,14 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
         graft_cpu_check_vector(&op->in[GRAFT_NORM_GAMMA], x->dim[3], 0, "group_norm: gamma", e));
     GRAFT_TRY(
         graft_cpu_check_vector(&op->in[GRAFT_NORM_BETA], x->dim[3], 0, "group_norm: beta", e));
-    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_NORM_BETA + 1, e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_NORM_MOMENTS + 1, e));
     if (op->attrs.groups < 1 || x->dim[3] % op->attrs.groups)
         return graft_fail(e, GRAFT_E_ARG, "group_norm: %lld channels in %d groups",
                           (long long)x->dim[3], (int)op->attrs.groups);
     if (op->attrs.act < GRAFT_ACT_NONE || op->attrs.act > GRAFT_ACT_QUICK_GELU || x->constant)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "group_norm: act %d or a constant x",
                         (int)op->attrs.act);
+    if (!st) st = check_moments(op, e);
 out:
     return st;
 }
@@ -146,10 +159,22 @@ static void finish_sums(const job *j, int parts, const float *gamma)
     }
 }
 
+static void take_moments(const job *j, const float *moments, const float *gamma)
+{
+    int64_t size = j->s->channels / j->k->op.attrs.groups;
+    for (int64_t c = 0; c < j->s->channels; c++) {
+        const float *m = moments + c / size * 2;
+        j->mean[c] = m[0];
+        j->factor[c] =
+            (float)((double)gamma[c] / sqrt((double)m[1] + (double)j->k->op.attrs.eps));
+    }
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
     const norm_state *s = k->state;
     const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X], *y = &k->op.out;
+    const float *moments = in[GRAFT_NORM_MOMENTS];
     size_t c = (size_t)s->channels;
     job j = {k, s, NULL, NULL, in[GRAFT_NORM_BETA], workspace, NULL, NULL, NULL, NULL};
     j.partial = (float *)(j.sums + 2 * c * (size_t)s->parts);
@@ -159,9 +184,13 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     for (int64_t i = 0; i < s->images; i++) {
         j.x = graft_cpu_at(in[GRAFT_NORM_X], x->dtype, i * x->stride[0]);
         j.y = graft_cpu_at_mut(out, y->dtype, i * y->stride[0]);
-        k->d->simd->act(GRAFT_ACT_NONE, j.x, x->dtype, j.shift, GRAFT_F32, c);
-        graft_cpu_parallel(s->parts, sums_part, &j);
-        finish_sums(&j, s->parts, in[GRAFT_NORM_GAMMA]);
+        if (moments) {
+            take_moments(&j, moments + i * k->op.attrs.groups * 2, in[GRAFT_NORM_GAMMA]);
+        } else {
+            k->d->simd->act(GRAFT_ACT_NONE, j.x, x->dtype, j.shift, GRAFT_F32, c);
+            graft_cpu_parallel(s->parts, sums_part, &j);
+            finish_sums(&j, s->parts, in[GRAFT_NORM_GAMMA]);
+        }
         graft_cpu_parallel(s->parts, affine_part, &j);
     }
     return GRAFT_OK;

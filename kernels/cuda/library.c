@@ -176,8 +176,9 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     *d = given;
     graft_dtype t = given.out.dtype;
     if (given.op != GRAFT_OP_COPY && (t == GRAFT_F16 || t == GRAFT_BF16)) {
+        int always_f32 = given.op == GRAFT_OP_GROUP_NORM ? GRAFT_NORM_MOMENTS : -1;
         for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
-            if (given.in[i].dtype == t) given.in[i].dtype = GRAFT_F32;
+            if (given.in[i].dtype == t && i != always_f32) given.in[i].dtype = GRAFT_F32;
         given.out.dtype = GRAFT_F32;
     }
     const graft_cuda_op *type = find(given.op, given.attrs.quant);

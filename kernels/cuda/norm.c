@@ -37,6 +37,9 @@ static graft_status check_group(const graft_op_desc *op, graft_err *e)
     if (op->attrs.groups > GRAFT_CUDA_MAX_GROUPS || op->out.dim[0] > 65535)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "%d groups of %lld pictures",
                           (int)op->attrs.groups, (long long)op->out.dim[0]);
+    const graft_tensor_desc *m = &op->in[GRAFT_NORM_MOMENTS];
+    if (graft_cuda_present(m) && (m->constant || !graft_ref_is_dense(m)))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "moments must vary and be dense");
     return check_constants(op, e);
 }
 
@@ -63,6 +66,7 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
                                .gamma = in[GRAFT_NORM_GAMMA],
                                .beta = in[GRAFT_NORM_BETA],
                                .out = out,
+                               .moments = in[GRAFT_NORM_MOMENTS],
                                .stat = (graft_cuda_stat *)(void *)workspace,
                                .height = (uint32_t)x->dim[1],
                                .width = (uint32_t)x->dim[2],
@@ -77,9 +81,10 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
         p.sx[i] = x->stride[i];
         p.so[i] = k->op.out.stride[i];
     }
-    graft_status st =
-        graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_stat, k->t), p.splits,
-                          p.groups, batch, &p);
+    graft_status st = GRAFT_OK;
+    if (!p.moments)
+        st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_stat, k->t),
+                               p.splits, p.groups, batch, &p);
     if (st) return st;
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_norm, k->t),
                              graft_cuda_blocks(pixels, p.chunk), batch, 1, &p);

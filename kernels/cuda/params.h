@@ -86,6 +86,7 @@ typedef struct graft_cuda_group_norm {
     const void *x;
     const float *gamma, *beta;
     void *out;
+    const float *moments;  /* [batch][group]: mean and variance; NULL: those of stat */
     graft_cuda_stat *stat; /* [batch][group][split] */
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;

@@ -1,5 +1,17 @@
 #include "kernels/ref/ref.h"
 
+static graft_status check_moments(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *m = &d->in[GRAFT_NORM_MOMENTS];
+    if (!graft_ref_present(m)) return GRAFT_OK;
+    graft_status st = graft_ref_check_f32(m, "moments", e);
+    if (!st) st = graft_ref_check_rank(m, 3, "moments", e);
+    if (!st) st = graft_ref_check_dim(m->dim[0], d->out.dim[0], "moments", e);
+    if (!st) st = graft_ref_check_dim(m->dim[1], d->attrs.groups, "moments", e);
+    if (!st) st = graft_ref_check_dim(m->dim[2], 2, "moments", e);
+    return st;
+}
+
 static graft_status check(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
@@ -15,6 +27,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     if (!st && (d->attrs.groups < 1 || x->dim[3] % d->attrs.groups))
         st = graft_fail(e, GRAFT_E_ARG, "%d groups do not divide %lld channels",
                         (int)d->attrs.groups, (long long)x->dim[3]);
+    if (!st) st = check_moments(d, e);
     return st;
 }
 
@@ -40,12 +53,19 @@ static void statistics(const graft_op_desc *d, const float *x, int64_t first, in
     *inverse = 1.0 / sqrt(squares / count + (double)d->attrs.eps);
 }
 
+/* given: mean and variance, or NULL for x's own. */
 static void normalize_group(const graft_op_desc *d, const float *x, const float *gamma,
-                            const float *beta, float *y, int64_t first, int64_t n)
+                            const float *beta, const float *given, float *y, int64_t first,
+                            int64_t n)
 {
     const graft_tensor_desc *in = &d->in[GRAFT_NORM_X], *out = &d->out;
     double mean, inverse;
-    statistics(d, x, first, n, &mean, &inverse);
+    if (given) {
+        mean = (double)given[0];
+        inverse = 1.0 / sqrt((double)given[1] + (double)d->attrs.eps);
+    } else {
+        statistics(d, x, first, n, &mean, &inverse);
+    }
     for (int64_t r = 0; r < in->dim[1]; r++)
         for (int64_t c = 0; c < in->dim[2]; c++) {
             const float *from = x + r * in->stride[1] + c * in->stride[2];
@@ -60,13 +80,17 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 {
     (void)workspace;
     const graft_tensor_desc *x = &d->in[GRAFT_NORM_X];
+    const graft_tensor_desc *m = &d->in[GRAFT_NORM_MOMENTS];
+    const float *moments = in[GRAFT_NORM_MOMENTS];
     int64_t n = x->dim[3] / d->attrs.groups;
     for (int64_t b = 0; b < x->dim[0]; b++)
-        for (int64_t first = 0; first < x->dim[3]; first += n)
+        for (int64_t g = 0; g < d->attrs.groups; g++)
             normalize_group(d, (const float *)in[GRAFT_NORM_X] + b * x->stride[0],
                             in[GRAFT_NORM_GAMMA], in[GRAFT_NORM_BETA],
-                            (float *)out + b * d->out.stride[0], first, n);
+                            moments ? moments + b * m->stride[0] + g * m->stride[1] : NULL,
+                            (float *)out + b * d->out.stride[0], g * n, n);
 }
 
 const graft_ref_op graft_ref_op_GROUP_NORM = {
-    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 3};
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 4,
+    .optional = 1u << GRAFT_NORM_MOMENTS};

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/kernels/harness.h"
 
@@ -276,6 +277,16 @@ static void group_norm(case_list *l, graft_tensor_desc x, int32_t groups, graft_
              (int)groups, act_name[act], (long long)gap);
 }
 
+/* With statistics of a larger picture. */
+static void group_norm_given(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act)
+{
+    group_norm(l, x, groups, act, 1e-6f, 0);
+    kernel_case *c = &l->item[l->count - 1];
+    c->desc.in[GRAFT_NORM_MOMENTS] = act_of(x.dim[0], groups, 2, 0);
+    size_t n = strlen(c->name);
+    snprintf(c->name + n, sizeof c->name - n, ", moments given");
+}
+
 static void layer_norm(case_list *l, graft_tensor_desc x, float eps, int64_t gap,
                        graft_dtype source)
 {
@@ -303,6 +314,8 @@ static void norms(case_list *l)
     group_norm(l, act_of(3, 5, 7, 12), 3, GRAFT_ACT_GELU, 1e-3f, 6);
     group_norm(l, act_of(1, 5, 3, 35), 5, GRAFT_ACT_QUICK_GELU, 1e-5f, 0);
     group_norm(l, act_of(2, 6, 5, 10), 1, 0, 1e-5f, 4);
+    group_norm_given(l, act_of(1, 9, 16, 128), 32, GRAFT_ACT_SILU);
+    group_norm_given(l, act_of(3, 5, 7, 12), 3, 0);
     layer_norm(l, act_of(1, 77, 768, 0), 1e-5f, 0, GRAFT_F16);
     layer_norm(l, act_of(2, 64, 320, 0), 1e-5f, 0, GRAFT_F32);
     layer_norm(l, act_of(1, 16, 1280, 0), 1e-5f, 0, GRAFT_BF16);

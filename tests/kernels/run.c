@@ -155,7 +155,8 @@ static double round_to(graft_dtype dtype, double v)
 static bool is_activation(const graft_op_desc *d, int input)
 {
     const graft_tensor_desc *t = &d->in[input];
-    return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP;
+    bool moments = d->op == GRAFT_OP_GROUP_NORM && input == GRAFT_NORM_MOMENTS;
+    return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments;
 }
 
 graft_op_desc case_desc(const kernel_case *c, graft_dtype dtype)
@@ -191,6 +192,7 @@ static double value_of(const kernel_case *c, int input, uint64_t *state)
     bool norm = d->op == GRAFT_OP_GROUP_NORM || d->op == GRAFT_OP_LAYER_NORM;
     if (norm && input == 0) return 1.5 * v + 0.5; /* so that the mean matters */
     if (norm && input == 1) return 1 + 0.2 * v;
+    if (norm && input == GRAFT_NORM_MOMENTS) return 0.5 + fabs(v); /* variances among them */
     return c->fixed && t->dtype != GRAFT_BOOL8 ? 100 * v : v; /* COPY: beyond int8 as well */
 }
 

@@ -83,6 +83,12 @@ static double group_norm(const kernel_case *c, float *const *val, const int64_t 
             squares += v * v;
         }
     double mean = sum / count, variance = squares / count - mean * mean;
+    if (val[GRAFT_NORM_MOMENTS]) {
+        const float *given =
+            val[GRAFT_NORM_MOMENTS] + (at[0] * c->desc.attrs.groups + at[3] / size) * 2;
+        mean = (double)given[0];
+        variance = (double)given[1];
+    }
     double v = (get(x, val[0], at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
     return act(c->desc.attrs.act, v * (double)val[1][at[3]] + (double)val[2][at[3]]);
 }
