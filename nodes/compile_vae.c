@@ -11,7 +11,8 @@ static const graft_input *const inputs[] = {
     [DEVICE] = &graft_compile_device,
     [CACHE] = &graft_compile_cache,
     [TILE] = IN_CHOICE("tile", CHOICES("auto", "off"),
-                       "auto works in tiles when the memory budget asks for it; off never does."),
+                       "auto works strip by strip when the memory budget asks for it, which "
+                       "takes longer and gives the same picture; off never does."),
     [WIDTH] = &graft_compile_width,
     [HEIGHT] = &graft_compile_height,
     [BATCH_SIZE] = &graft_compile_batch_size,

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "engine/api/objects.h"
 #include "engine/api/quantize.h"
-#include "engine/api/tiles.h"
 
 graft_model *graft_model_retain(graft_model *m)
 {
@@ -137,12 +136,8 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
-        int64_t f = graft_vae_factor(&n->arch), h = options->height / f, w = options->width / f;
-        const graft_tile_job job = {.vae = n,
-                                    .decoder = true,
-                                    .in = {n->arch.embed_dim, h, w},
-                                    .out = {h * f, w * f, n->arch.out_channels}};
-        st = graft_tiles_prepare(&job, task, e);
+        int64_t f = graft_vae_factor(&n->arch);
+        st = graft_vae_prepare(n, true, options->height / f, options->width / f, task, e);
     }
     if (st)
         graft_vae_release(n);

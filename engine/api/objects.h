@@ -107,6 +107,9 @@ struct graft_vae {
 /* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
 graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                             const graft_task *task, graft_binding **out, graft_err *e);
+/* Compiles, and packs where there is room, what running such a picture takes. */
+graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                               const graft_task *task, graft_err *e);
 graft_vae *graft_vae_copy(const graft_vae *v);
 
 /* One text encoder. */

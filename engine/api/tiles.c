@@ -4,8 +4,7 @@
 
 #include "base/alloc.h"
 
-#define TILE_MIN       16 /* that the budget may lead to: smaller ones cost more than they save */
-#define TILE_MIN_GIVEN 4
+#define TILE_MIN 4 /* latent pixels */
 
 /* Everything in units of latent pixels along one axis. */
 typedef struct axis {
@@ -132,14 +131,14 @@ static graft_status run_all(const tiler *t, const graft_binding *b, graft_err *e
     return GRAFT_OK;
 }
 
-static graft_status run_tiled(const graft_tile_job *job, const graft_binding *b, int64_t tile,
-                              const float *in, float *out, const graft_task *task, graft_err *e)
+static graft_status run_tiled(const graft_tile_job *job, const graft_binding *b, const float *in,
+                              float *out, const graft_task *task, graft_err *e)
 {
     tiler t = {
         .job = job, .in = in, .out = out, .f = graft_vae_factor(&job->vae->arch), .task = task};
     int64_t small = job->decoder ? 1 : t.f, large = job->decoder ? t.f : 1;
-    t.y = axis_of(job->in[1] / small, tile, job->overlap);
-    t.x = axis_of(job->in[2] / small, tile, job->overlap);
+    t.y = axis_of(job->in[1] / small, job->tile, job->overlap);
+    t.x = axis_of(job->in[2] / small, job->tile, job->overlap);
     int64_t pixels = t.y.tile * t.x.tile;
     graft_status st = GRAFT_OK;
     t.weight = graft_malloc_array((size_t)(job->out[0] * job->out[1]), sizeof *t.weight);
@@ -155,87 +154,28 @@ static graft_status run_tiled(const graft_tile_job *job, const graft_binding *b,
     return st;
 }
 
-static graft_status bind_tile(const graft_tile_job *job, int64_t tile, const graft_task *task,
+static graft_status bind_tile(const graft_tile_job *job, const graft_task *task,
                               graft_binding **out, graft_err *e)
 {
     int64_t f = graft_vae_factor(&job->vae->arch), unit = job->decoder ? 1 : f;
     int64_t h = job->in[1] / unit, w = job->in[2] / unit;
-    if (tile && tile < h) h = tile;
-    if (tile && tile < w) w = tile;
+    if (job->tile < TILE_MIN)
+        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN);
+    if (job->tile < h) h = job->tile;
+    if (job->tile < w) w = job->tile;
     return graft_vae_bind(job->vae, job->decoder, h * unit, w * unit, task, out, e);
-}
-
-/* The next size to try, three quarters as large; TILE_MIN is not stepped over. */
-static int64_t smaller_tile(int64_t tile)
-{
-    int64_t next = tile * 3 / 4;
-    return tile > TILE_MIN && next < TILE_MIN ? TILE_MIN : next;
-}
-
-/* The binding for this job and the tile that it is for (0: one piece). Where the budget allows no
- * single piece: the largest tiles that fit, found within an eighth of the size. */
-static graft_status bind_largest(graft_tile_job *j, const graft_task *task, graft_binding **out,
-                                 graft_err *e)
-{
-    int64_t f = graft_vae_factor(&j->vae->arch), unit = j->decoder ? 1 : f;
-    int64_t longest = (j->in[1] > j->in[2] ? j->in[1] : j->in[2]) / unit;
-    bool given = j->tile != 0;
-    if (given && j->tile < TILE_MIN_GIVEN)
-        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN_GIVEN);
-    graft_status st = bind_tile(j, j->tile, task, out, e);
-    if (st != GRAFT_E_LIMIT || given || !j->vae->options.tile) return st;
-    int64_t too_large = longest, fits = 0;
-    for (int64_t tile = smaller_tile(longest); tile >= TILE_MIN && st == GRAFT_E_LIMIT;
-         tile = smaller_tile(tile)) {
-        st = bind_tile(j, tile, task, out, e);
-        if (st == GRAFT_E_LIMIT)
-            too_large = tile;
-        else
-            fits = tile;
-    }
-    while (!st && too_large - fits > 1 + longest / 8) {
-        graft_binding *better = NULL;
-        int64_t tile = (too_large + fits) / 2;
-        graft_status larger = bind_tile(j, tile, task, &better, NULL);
-        if (larger == GRAFT_E_LIMIT) {
-            too_large = tile;
-            continue;
-        }
-        graft_binding_release(*out);
-        *out = better;
-        st = larger ? graft_fail(e, larger, "VAE tiles: %s", graft_status_text(larger)) : GRAFT_OK;
-        fits = tile;
-    }
-    j->tile = fits;
-    j->overlap = fits / 4;
-    return st;
-}
-
-graft_status graft_tiles_prepare(const graft_tile_job *job, const graft_task *task, graft_err *e)
-{
-    graft_tile_job j = *job;
-    graft_binding *b = NULL;
-    graft_status st = bind_largest(&j, task, &b, e);
-    graft_binding_release(b);
-    return st;
 }
 
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e)
 {
-    graft_tile_job j = *job;
     graft_binding *b = NULL;
-    if (task && task->compile_only) return graft_tiles_prepare(job, task, e);
-    graft_status st = bind_largest(&j, task, &b, e);
+    graft_status st = bind_tile(job, task, &b, e);
     if (st) return st;
-    int64_t unit = j.decoder ? 1 : graft_vae_factor(&j.vae->arch);
-    bool whole = !j.tile || (j.tile >= j.in[1] / unit && j.tile >= j.in[2] / unit);
-    graft_task_phase(task, j.decoder ? "decode" : "encode");
-    if (whole)
-        st = graft_exe_run(b, j.vae->engine->arenas, (const void *[]){in}, (void *[]){out}, task,
-                           NULL, e);
-    else
-        st = run_tiled(&j, b, j.tile, in, out, task, e);
+    if (!task || !task->compile_only) {
+        graft_task_phase(task, job->decoder ? "decode" : "encode");
+        st = run_tiled(job, b, in, out, task, e);
+    }
     graft_binding_release(b);
     return st;
 }

@@ -9,14 +9,11 @@ typedef struct graft_tile_job {
     /* Decoder: in (C,h,w) of the latent, out (H,W,C) of the picture. Encoder: in (C,H,W) of a
      * picture that lies as (H,W,C); out (h,w,C) of moments that lie as (C,h,w). */
     int64_t in[3], out[3];
-    int64_t tile, overlap; /* in latent pixels; tile 0: in one piece, if the budget allows */
+    int64_t tile, overlap; /* in latent pixels */
 } graft_tile_job;
 
-/* With tile 0, one piece is tried first; when a max_memory_mb stands in the way and the VAE may
- * tile (CompileVAE's tile = auto), the largest tiles that fit are used. When
- * nothing is to be run, `out` is left alone. */
+/* VAEDecodeTiled and VAEEncodeTiled: each tile is computed as a picture of its own, so it differs a
+ * little from the whole (strips.h does not). A task that only compiles leaves `out` alone. */
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e);
-/* Compiles and packs what such a run needs. */
-graft_status graft_tiles_prepare(const graft_tile_job *job, const graft_task *task, graft_err *e);
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/objects.h"
+#include "engine/api/strips.h"
 #include "engine/api/tiles.h"
 #include "engine/image/image.h"
 #include "engine/image/latent.h"
@@ -69,6 +70,38 @@ graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, in
     return graft_engine_bind(v->engine, &v->options, &job, v->weights, task, out, e);
 }
 
+graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                               const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = graft_vae_bind(v, decoder, height, width, task, &b, e);
+    graft_binding_release(b);
+    if (st == GRAFT_E_LIMIT && v->options.tile)
+        st = graft_strips_prepare(v, decoder, height, width, task, e);
+    return st;
+}
+
+/* One picture: in one piece where that fits, else in strips where CompileVAE allows it, or in the
+ * tiles that are asked for. */
+static graft_status run_half(const graft_tile_job *j, const float *in, float *out,
+                             const graft_task *task, graft_err *e)
+{
+    const graft_vae *v = j->vae;
+    graft_binding *b = NULL;
+    if (j->tile) return graft_tiles_run(j, in, out, task, e);
+    if (task && task->compile_only)
+        return graft_vae_prepare(v, j->decoder, j->in[1], j->in[2], task, e);
+    graft_status st = graft_vae_bind(v, j->decoder, j->in[1], j->in[2], task, &b, e);
+    if (st == GRAFT_E_LIMIT && v->options.tile)
+        return graft_strips_run(v, j->decoder, j->in[1], j->in[2], in, out, task, e);
+    graft_task_phase(task, j->decoder ? "decode" : "encode");
+    if (!st)
+        st = graft_exe_run(b, v->engine->arenas, (const void *[]){in}, (void *[]){out}, task, NULL,
+                           e);
+    graft_binding_release(b);
+    return st;
+}
+
 /* ------------------------------------------------------------------ decode */
 
 static void to_unit_range(float *p, int64_t n)
@@ -98,15 +131,15 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
                           .in = {in[1], in[2], in[3]},
                           .out = {shape[1], shape[2], shape[3]}};
     if (tiling) {
-        job.tile = tiling->tile_size / f;
+        job.tile = tiling->tile_size >= f ? tiling->tile_size / f : 1;
         job.overlap = tiling->overlap / f;
     }
     bool idle = task && task->compile_only;
     if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
         graft_task_progress(task, (uint64_t)i, (uint64_t)in[0]);
-        st = graft_tiles_run(&job, z + i * in[1] * in[2] * in[3],
-                             p + i * shape[1] * shape[2] * shape[3], task, e);
+        st = run_half(&job, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
+                      task, e);
     }
     if (st) {
         graft_image_release(image);
@@ -149,14 +182,14 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     graft_tile_job job = {
         .vae = v, .decoder = false, .in = {c, in[1], in[2]}, .out = {shape[2], shape[3], 2 * z}};
     if (tiling) {
-        job.tile = tiling->tile_size / f;
+        job.tile = tiling->tile_size >= f ? tiling->tile_size / f : 1;
         job.overlap = tiling->overlap / f;
     }
     bool idle = task && task->compile_only;
     if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         to_signed(p + i * area * in[3], area, in[3], c, x);
-        GRAFT_TRY(graft_tiles_run(&job, x, moments, task, e));
+        GRAFT_TRY(run_half(&job, x, moments, task, e));
         /* The mean of the posterior, as ComfyUI takes it. */
         memcpy(graft_latent_writable(latent) + i * z * small, moments,
                (size_t)(z * small) * sizeof *moments);

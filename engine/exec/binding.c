@@ -149,8 +149,8 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
         if (st) return st;
         if (!graft_packs_resident(packs, x->backend, own)) continue;
         /* Where a glance tells that the new weight is another one it is not read here. */
-        st = sample_of(&after, &kept.sample, e);
-        bool same = !st && graft_hash_equal(own.sample, kept.sample);
+        if (keep) st = sample_of(&after, &kept.sample, e);
+        bool same = keep && !st && graft_hash_equal(own.sample, kept.sample);
         if (same) {
             st = content_of(&after, &kept.content, e);
             same = graft_hash_equal(own.content, kept.content);

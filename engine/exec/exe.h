@@ -93,8 +93,8 @@ void graft_binding_release(graft_binding *b);
 /* The name of use i's pack in the store for this weight set. */
 graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weights *w,
                                  graft_pack_name *out, graft_err *e);
-/* Drops the packs that `old` has here and `keep` has not. Only packs whose name is known without
- * reading tensors of `old` can be there. */
+/* Drops the packs that `old` has here and `keep` has not; all of old's where keep is NULL. Only
+ * packs whose name is known without reading tensors of `old` can be there. */
 graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e);
 

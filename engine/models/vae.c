@@ -99,8 +99,8 @@ static graft_vid tail(half_build *v, graft_vid x, int32_t channels)
 
 static graft_vid up(const graft_build *b, int32_t level, graft_vid x, int32_t channels)
 {
-    graft_vid h = graft_build_upsample(b, x, graft_build_dim(b, x, 1) * 2,
-                                       graft_build_dim(b, x, 2) * 2);
+    graft_vid h =
+        graft_build_upsample(b, x, graft_build_dim(b, x, 1) * 2, graft_build_dim(b, x, 2) * 2);
     return graft_build_conv3(b, NAME("decoder.up.%d.upsample.conv", level), h, channels);
 }
 
@@ -113,9 +113,9 @@ static graft_vid add_unit(half_build *v, bool decoder, const graft_vae_unit *u, 
         return graft_build_conv3(&v->b, NAME("encoder.conv_in"),
                                  graft_build_cast(&v->b, x, v->b.act_dtype), u->channels);
     case GRAFT_VAE_RES:
-        return res_block(v, NAME("%s.%d.block.%d", decoder ? "decoder.up" : "encoder.down", u->level,
-                                 u->block),
-                         x, u->channels);
+        return res_block(
+            v, NAME("%s.%d.block.%d", decoder ? "decoder.up" : "encoder.down", u->level, u->block),
+            x, u->channels);
     case GRAFT_VAE_UP:
         return up(&v->b, u->level, x, u->channels);
     case GRAFT_VAE_DOWN:
@@ -201,14 +201,13 @@ static graft_status build(const graft_vae_arch *a, const graft_vae_part *p, int6
     if (p->first < 0 || p->end > (int32_t)half.n || p->first >= p->end)
         return graft_fail(e, GRAFT_E_ARG, "VAE units %d to %d of %zu", (int)p->first, (int)p->end,
                           half.n);
-    half_build v = {{graft_graph_create(), p->act_dtype}, a, GRAFT_NO_VALUE, 0, p->stop,
-                    GRAFT_NO_VALUE};
+    half_build v = {
+        {graft_graph_create(), p->act_dtype}, a, GRAFT_NO_VALUE, 0, p->stop, GRAFT_NO_VALUE};
     if (!v.b.g) return graft_fail_nomem(e, "VAE graph");
     graft_vid h = input(&v, p, &half.unit[p->first], batch);
     int32_t norms = norms_before(&half, p);
     if (p->given && norms)
-        v.moments =
-            graft_graph_input(v.b.g, GRAFT_F32, 3, (int64_t[]){norms, GRAFT_VAE_GROUPS, 2});
+        v.moments = graft_graph_input(v.b.g, GRAFT_F32, 3, (int64_t[]){norms, GRAFT_VAE_GROUPS, 2});
     for (int32_t i = p->first; i < p->end && v.stopped_at < 0; i++)
         h = add_unit(&v, p->decoder, &half.unit[i], h);
     graft_graph_output(v.b.g, v.stopped_at >= 0 ? v.stopped_at : h);

@@ -165,8 +165,7 @@ static void take_moments(const job *j, const float *moments, const float *gamma)
     for (int64_t c = 0; c < j->s->channels; c++) {
         const float *m = moments + c / size * 2;
         j->mean[c] = m[0];
-        j->factor[c] =
-            (float)((double)gamma[c] / sqrt((double)m[1] + (double)j->k->op.attrs.eps));
+        j->factor[c] = (float)((double)gamma[c] / sqrt((double)m[1] + (double)j->k->op.attrs.eps));
     }
 }
 

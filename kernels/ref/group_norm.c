@@ -92,5 +92,4 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
 }
 
 const graft_ref_op graft_ref_op_GROUP_NORM = {
-    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 4,
-    .optional = 1u << GRAFT_NORM_MOMENTS};
+    .check = check, .run = GRAFT_REF_CODE(run), .inputs = 4, .optional = 1u << GRAFT_NORM_MOMENTS};

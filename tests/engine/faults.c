@@ -149,6 +149,17 @@ static graft_status decode_tiled(world *w, graft_err *e)
     return graft_vae_decode(w->vae, w->latent, &t, NULL, &w->image, e);
 }
 
+/* A budget that leads to segments in one piece and in strips. */
+static graft_status decode_strips(world *w, graft_err *e)
+{
+    graft_compile_options o = {.tuning = "off", .max_memory_mb = 8, .tile = true};
+    graft_vae *tight = NULL;
+    graft_status st = graft_vae_compile(w->vae, &o, NULL, &tight, e);
+    if (!st) st = graft_vae_decode(tight, w->latent, NULL, NULL, &w->image, e);
+    graft_vae_release(tight);
+    return st;
+}
+
 static graft_status encode_image(world *w, graft_err *e)
 {
     return graft_vae_encode(w->vae, w->image, NULL, NULL, &w->sampled, e);
@@ -194,6 +205,7 @@ static const scenario scenarios[] = {
     {"sample SDXL", {engine_step, load_xl, plain_cond, empty_latent, sample_sde}, 4, false, false},
     {"decode", {engine_step, load_vae, empty_latent, decode}, 1, false, false},
     {"decode in tiles", {engine_step, load_vae, large_latent, decode_tiled}, 3, false, false},
+    {"decode in strips", {engine_step, load_vae, large_latent, decode_strips}, 3, false, true},
     {"encode a picture", {engine_step, load_vae, grey_image, encode_image}, 2, false, false},
     {"compile ahead",
      {engine_step, load_unet, plain_cond, empty_latent, compile_model, sample_changed},

@@ -193,7 +193,7 @@ static double value_of(const kernel_case *c, int input, uint64_t *state)
     if (norm && input == 0) return 1.5 * v + 0.5; /* so that the mean matters */
     if (norm && input == 1) return 1 + 0.2 * v;
     if (norm && input == GRAFT_NORM_MOMENTS) return 0.5 + fabs(v); /* variances among them */
-    return c->fixed && t->dtype != GRAFT_BOOL8 ? 100 * v : v; /* COPY: beyond int8 as well */
+    return c->fixed && t->dtype != GRAFT_BOOL8 ? 100 * v : v;      /* COPY: beyond int8 as well */
 }
 
 void case_values(const kernel_case *c, graft_dtype dtype, uint64_t seed,
