@@ -16,7 +16,8 @@
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
 #define MAX_FILES     65536
-#define GATHER_MS     10 /* how long requests are gathered while a job runs */
+#define GATHER_MS     20  /* how long requests are gathered while a job runs */
+#define AT_ONCE       100 /* requests a second that are not gathered */
 #define CREDIT        50
 
 static void wake(void *ctx)
@@ -219,7 +220,7 @@ void graft_transport_run(graft_transport *t)
         t->hurry = false;
         if (lws_service(t->context, 0) < 0) break;
         double now = graft_clock_now();
-        t->credit += (now - last) * (1000.0 / GATHER_MS);
+        t->credit += (now - last) * AT_ONCE;
         if (t->credit > CREDIT) t->credit = CREDIT;
         if (t->credit < -1) t->credit = -1;
         last = now;
