@@ -2,7 +2,7 @@
  *
  *   graft-bench-swap SD15.safetensors [--json FILE] [--backend NAME] [--only PART]
  *
- * Parts: arenas, plugin, soak, second, disk, compiling, shapes.
+ * Parts: arenas, plugin, soak, second, disk, compiling, shapes, vae.
  *
  * The second checkpoint is made beside the first: the same file with one bit turned in each tensor
  * of the UNet, so that text encoder and VAE are shared and every UNet weight must be packed anew.
@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "bench/record.h"
+#include "engine/image/latent.h"
 #include "tests/engine/arches.h"
 
 #define SMALL_MODEL GRAFT_SOURCE_DIR "/golden/small/unet_sd1.safetensors"
@@ -492,6 +493,84 @@ static void arenas(const bench *b)
     graft_engine_destroy(g);
 }
 
+/* ------------------------------------------------------------------ a VAE in less memory */
+
+static graft_vae *vae_within(const graft_vae *v, int64_t mb)
+{
+    const graft_compile_options o = {.tuning = "off", .max_memory_mb = mb, .tile = true};
+    graft_vae *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    must(graft_vae_compile(v, &o, NULL, &out, &e), &e);
+    return out;
+}
+
+static graft_latent *some_latent(void)
+{
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    must(graft_latent_create((int64_t[]){1, 4, SIDE, SIDE}, &l, &e), &e);
+    float *p = graft_latent_writable(l);
+    for (int i = 0; i < 4 * SIDE * SIDE; i++) p[i] = (float)sin(0.37 * i) * (float)(i % 5);
+    return l;
+}
+
+static double decode_once(const graft_vae *v, const graft_latent *l)
+{
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    double start = record_now();
+    must(graft_vae_decode(v, l, NULL, NULL, &image, &e), &e);
+    double seconds = record_now() - start;
+    graft_image_release(image);
+    return seconds;
+}
+
+/* The budget that one piece takes, in MiB, and the least that strips do with. */
+static void vae_budgets(const graft_vae *v, const graft_latent *l, int64_t *whole, int64_t *least)
+{
+    graft_binding *b = NULL;
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    must(graft_vae_bind(v, true, SIDE, SIDE, NULL, &b, &e), &e);
+    *whole = (b->exe->arena_bytes + (int64_t)b->exe->weight_bytes + 1048575) >> 20;
+    graft_binding_release(b);
+    graft_vae *one = vae_within(v, 1);
+    graft_status st = graft_vae_decode(one, l, NULL, NULL, &image, &e);
+    const char *at = strstr(e.text, "would do is ");
+    if (st != GRAFT_E_LIMIT || !at) must(st ? st : GRAFT_E_INTERNAL, &e);
+    *least = at ? atoll(at + strlen("would do is ")) : 0;
+    graft_vae_release(one);
+}
+
+static void vae_in_strips(const bench *b)
+{
+    enum { ROUNDS = 3 };
+    graft_engine *g = open_engine(b, NULL, NULL);
+    graft_vae *v = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t whole, least;
+    double half_ratio[ROUNDS], least_ratio[ROUNDS];
+    must(graft_vae_load(g, b->first, NULL, &v, &e), &e);
+    graft_latent *l = some_latent();
+    vae_budgets(v, l, &whole, &least);
+    graft_vae *vaes[3] = {vae_within(v, whole), vae_within(v, whole / 2), vae_within(v, least)};
+    for (int i = 0; i < 3; i++) decode_once(vaes[i], l);
+    for (int r = 0; r < ROUNDS; r++) {
+        double once = decode_once(vaes[0], l);
+        half_ratio[r] = decode_once(vaes[1], l) / once;
+        least_ratio[r] = decode_once(vaes[2], l) / once;
+    }
+    printf("  VAE decoder at %d: %lld MiB in one piece, %lld at least\n", 8 * SIDE,
+           (long long)whole, (long long)least);
+    note(b, "vae_half_memory_time", median(half_ratio, ROUNDS), "times as long as in one piece");
+    note(b, "vae_least_memory_share", (double)least / (double)whole, "of what one piece takes");
+    note(b, "vae_least_memory_time", median(least_ratio, ROUNDS), "times as long as in one piece");
+    for (int i = 0; i < 3; i++) graft_vae_release(vaes[i]);
+    graft_latent_release(l);
+    graft_vae_release(v);
+    graft_engine_destroy(g);
+}
+
 /* ------------------------------------------------------------------ plugin */
 
 extern char **environ;
@@ -629,7 +708,7 @@ static const struct {
 } parts[] = {{"arenas", arenas, false},      {"plugin", plugin_load, false},
              {"soak", soak, false},          {"second", second_checkpoint, true},
              {"disk", swap_from_disk, true}, {"compiling", compiling, true},
-             {"shapes", new_shapes, true}};
+             {"shapes", new_shapes, true},   {"vae", vae_in_strips, true}};
 
 int main(int argc, char **argv)
 {
