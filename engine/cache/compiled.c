@@ -133,14 +133,24 @@ static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key
     return st == GRAFT_OK;
 }
 
-static void store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+/* Writes the entry, unless another process wrote one meanwhile; true when that one differs, as it
+ * may where both tuned. */
+static bool store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
                   const graft_task *task, const graft_exe *x)
 {
-    size_t size;
-    if (!c->disk || !job->use_disk) return;
+    char *theirs = NULL;
+    size_t size, n = 0;
+    if (!c->disk || !job->use_disk) return false;
     char *text = to_text(x, &size);
-    if (text) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), text, size);
+    if (!text) return false;
+    int lock = graft_disk_cache_lock(c->disk);
+    graft_disk_cache_read(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), &theirs, &n);
+    bool differs = theirs && (n != size || memcmp(theirs, text, size) != 0);
+    if (!theirs) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), text, size);
+    graft_disk_cache_unlock(lock);
+    graft_free(theirs);
     graft_free(text);
+    return differs;
 }
 
 /* ------------------------------------------------------------------ making */
@@ -251,7 +261,15 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
     if (!x) st = build(c, job, task, &x, e);
     if (!job->use_disk) atomic_fetch_sub(&job->backend->no_disk, 1);
     if (st) return st;
-    if (!*from_disk) store(c, job, key, task, x);
+    if (!*from_disk && store(c, job, key, task, x)) {
+        graft_exe *theirs = revive(c, job, key, task);
+        if (theirs) {
+            graft_exe_release(x);
+            x = theirs;
+        } else {
+            store(c, job, key, task, x);
+        }
+    }
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);
     snprintf(x->kind, sizeof(x->kind), "%s", job->kind);

@@ -216,6 +216,66 @@ static void stale_variants(void)
     world_finish(&w, true);
 }
 
+/* ------------------------------------------------------------------ other processes */
+
+static const char *race_folder;
+
+/* Another process makes the same graph with another variant and is done first. */
+static void other_is_faster(void)
+{
+    world other;
+    fake.own = 2;
+    world_init(&other, race_folder);
+    graft_compile_job job = fake_job(&other.backend);
+    graft_exe *x = get(&other, &job);
+    CHECK(stats_of(&other).built == 1 && x->info[0].variant_index == 2);
+    graft_exe_release(x);
+    graft_compiled_destroy(other.compiled);
+    graft_tuner_destroy(other.tuner);
+    graft_disk_cache_destroy(other.disk);
+    fake.own = 1;
+}
+
+/* ... or writes what makes no sense. */
+static void other_is_mad(void)
+{
+    graft_disk_cache *disk = open_cache(race_folder, (uint64_t)1 << 30);
+    graft_backend b = fake_backend("fake 1");
+    graft_compile_job job = fake_job(&b);
+    graft_disk_cache_write(disk, GRAFT_DISK_GRAPH, graft_compile_key(&job), NULL, "mad", 3);
+    graft_disk_cache_destroy(disk);
+}
+
+static int32_t variant_after(void (*meanwhile)(void), int32_t kept)
+{
+    world w, later;
+    fake_reset();
+    fake.variants = 3;
+    fake.own = 1;
+    world_init(&w, NULL);
+    race_folder = w.folder;
+    fake.meanwhile = meanwhile;
+    graft_compile_job job = fake_job(&w.backend);
+    graft_exe *x = get(&w, &job);
+    int32_t variant = x ? x->info[0].variant_index : -1;
+    graft_exe_release(x);
+    world_finish(&w, false);
+    world_init(&later, w.folder);
+    job = fake_job(&later.backend);
+    x = get(&later, &job);
+    CHECK(stats_of(&later).from_disk == 1 && x && x->info[0].variant_index == kept);
+    graft_exe_release(x);
+    world_finish(&later, true);
+    return variant;
+}
+
+static void the_first_entry_stays(void)
+{
+    CHECK(variant_after(NULL, 1) == 1);
+    CHECK(variant_after(other_is_faster, 2) == 2);
+    CHECK(variant_after(other_is_mad, 1) == 1);
+}
+
 /* ------------------------------------------------------------------ threads */
 
 enum { THREADS = 8 };
@@ -388,6 +448,7 @@ int main(void)
     RUN(memory_then_disk);
     RUN(nonsense_on_disk);
     RUN(stale_variants);
+    RUN(the_first_entry_stays);
     RUN(single_flight);
     RUN(failing_flight);
     RUN(cancelled);
