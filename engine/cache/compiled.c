@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "compile_version.h"
 #include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
+
+#define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
 
 typedef struct entry {
     graft_hash key;
@@ -30,10 +33,14 @@ struct graft_compiled {
 graft_status graft_compiled_create(uint64_t max_bytes, graft_disk_cache *disk, graft_tuner *tuner,
                                    graft_compiled **out, graft_err *e)
 {
+    pthread_condattr_t clock;
     graft_compiled *c = graft_calloc(1, sizeof *c);
     if (!c) return graft_fail_nomem(e, "compiled-graph cache");
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &clock);
+    pthread_condattr_destroy(&clock);
     c->max_bytes = max_bytes;
     c->disk = disk;
     c->tuner = tuner;
@@ -312,34 +319,49 @@ static void trim(graft_compiled *c)
     }
 }
 
+/* Waits for a change, but no longer than it may take to notice a cancellation. */
+static void wait_a_little(graft_compiled *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += WAIT_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&c->changed, &c->lock, &until);
+}
+
 /* An entry for the key: a finished one, or a new one that the caller must make (*mine). */
-static entry *claim(graft_compiled *c, graft_hash key, bool *mine)
+static graft_status claim(graft_compiled *c, graft_hash key, const graft_task *task, entry **out,
+                          bool *mine, graft_err *e)
 {
     entry *k;
     *mine = false;
-    while ((k = find(c, key)) != NULL && !k->exe) pthread_cond_wait(&c->changed, &c->lock);
-    if (k) return k;
-    k = graft_calloc(1, sizeof *k);
-    if (!k) return NULL;
-    k->key = key;
-    k->next = c->first;
-    c->first = k;
-    *mine = true;
-    return k;
+    while ((k = find(c, key)) != NULL && !k->exe) {
+        if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        wait_a_little(c);
+    }
+    if (!k) {
+        k = graft_calloc(1, sizeof *k);
+        if (!k) return graft_fail_nomem(e, "compiled-graph cache");
+        k->key = key;
+        k->next = c->first;
+        c->first = k;
+        *mine = true;
+    }
+    *out = k;
+    return GRAFT_OK;
 }
 
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e)
 {
     graft_hash key = graft_compile_key(job);
-    graft_status st = GRAFT_OK;
+    entry *k = NULL;
     bool mine, from_disk = false;
     pthread_mutex_lock(&c->lock);
-    entry *k = claim(c, key, &mine);
-    if (!k) {
-        pthread_mutex_unlock(&c->lock);
-        return graft_fail_nomem(e, "compiled-graph cache");
-    }
+    graft_status st = claim(c, key, task, &k, &mine, e);
     if (mine) {
         graft_exe *x = NULL;
         double seconds = graft_trial_now();
@@ -356,7 +378,7 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
             c->stats.built += !from_disk;
         }
         pthread_cond_broadcast(&c->changed);
-    } else {
+    } else if (!st) {
         c->stats.hits++;
     }
     if (!st) {

@@ -360,6 +360,33 @@ static void cancelled(void)
     world_finish(&w, true);
 }
 
+static world *waiting_world;
+
+/* Asks for the graph that is being made, with a task that is cancelled after some looks. */
+static void wait_for_it(void)
+{
+    graft_compile_job job = fake_job(&waiting_world->backend);
+    graft_exe *x = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int left = 3;
+    const graft_task task = {.ctx = &left, .cancelled = cancel_now};
+    CHECK(graft_compiled_get(waiting_world->compiled, &job, &task, &x, &e) == GRAFT_E_CANCEL);
+    CHECK(!x && strstr(e.text, "cancelled"));
+}
+
+static void cancelled_while_waiting(void)
+{
+    world w;
+    fake_reset();
+    world_init(&w, NULL);
+    waiting_world = &w;
+    fake.meanwhile = wait_for_it;
+    graft_compile_job job = fake_job(&w.backend);
+    graft_exe_release(get(&w, &job));
+    CHECK(!fake.meanwhile && stats_of(&w).built == 1 && stats_of(&w).hits == 0);
+    world_finish(&w, true);
+}
+
 /* ------------------------------------------------------------------ limits */
 
 static void budget(void)
@@ -452,6 +479,7 @@ int main(void)
     RUN(single_flight);
     RUN(failing_flight);
     RUN(cancelled);
+    RUN(cancelled_while_waiting);
     RUN(budget);
     RUN(eviction);
     RUN(out_of_memory);
