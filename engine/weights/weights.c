@@ -250,20 +250,10 @@ static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
     }
 }
 
-/* "(320,4,3,3)" in the caller's buffer. */
-static const char *shape_text(const int64_t *dim, int rank, char *out, size_t size)
-{
-    size_t n = (size_t)snprintf(out, size, "(");
-    for (int i = 0; i < rank && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, i ? ",%lld" : "%lld", (long long)dim[i]);
-    if (n < size) snprintf(out + n, size - n, ")");
-    return out;
-}
-
 static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t size)
 {
     int64_t dim[GRAFT_MAX_RANK];
-    return shape_text(dim, source_shape(s, k, dim), out, size);
+    return graft_safetensors_shape_text(dim, source_shape(s, k, dim), out, size);
 }
 
 static graft_status find_source(const graft_weights *w, const graft_gslot *s, size_t k,
@@ -278,7 +268,7 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
         char there[160], wanted[160];
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s has the shape %s where %s belongs",
                           path, w->prefix, s->source[k],
-                          shape_text(t->shape, t->rank, there, sizeof there),
+                          graft_safetensors_shape_text(t->shape, t->rank, there, sizeof there),
                           source_text(s, k, wanted, sizeof wanted));
     }
     if (t->dtype != GRAFT_F32 && t->dtype != GRAFT_F16 && t->dtype != GRAFT_BF16 &&
