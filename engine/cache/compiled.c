@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "compile_version.h"
 #include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
@@ -167,20 +168,20 @@ static int64_t total_bytes(const graft_exe *x)
     return x->arena_bytes + (int64_t)x->weight_bytes;
 }
 
-static long long megabytes(int64_t bytes)
+static long long mib(int64_t bytes)
 {
-    return (long long)((bytes + (1 << 20) - 1) >> 20);
+    return (long long)graft_size_mib((uint64_t)bytes);
 }
 
 static graft_status check_budget(const graft_compile_job *job, const graft_exe *x, graft_err *e)
 {
     if (!job->max_bytes || total_bytes(x) <= job->max_bytes) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_LIMIT,
-                      "%s needs %lld MB here (%lld of weights, %lld of activations), more than the "
-                      "%lld MB allowed; the smallest max_memory_mb that would do is %lld",
-                      job->kind, megabytes(total_bytes(x)), megabytes((int64_t)x->weight_bytes),
-                      megabytes(x->arena_bytes), (long long)(job->max_bytes >> 20),
-                      megabytes(total_bytes(x)));
+    return graft_fail(
+        e, GRAFT_E_LIMIT,
+        "%s needs %lld MiB here (%lld of weights, %lld of activations), more than the "
+        "%lld MiB allowed; the smallest max_memory_mb that would do is %lld",
+        job->kind, mib(total_bytes(x)), mib((int64_t)x->weight_bytes), mib(x->arena_bytes),
+        mib(job->max_bytes), mib(total_bytes(x)));
 }
 
 #define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */
@@ -250,11 +251,11 @@ static void tell(const graft_task *task, const graft_exe *x, bool from_disk, dou
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? "x" : "",
                                (long long)in->dim[i]);
     graft_log_printf(&task->log, task->compile_only ? GRAFT_LOG_INFO : GRAFT_LOG_DEBUG,
-                     "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MB of activations, "
-                     "%lld MB of weights",
+                     "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MiB of activations, "
+                     "%lld MiB of weights",
                      from_disk ? "from cache" : "compiled", x->kind, shape, x->backend->name,
-                     seconds, x->graph->n_nodes, megabytes(x->arena_bytes),
-                     megabytes((int64_t)x->weight_bytes));
+                     seconds, x->graph->n_nodes, mib(x->arena_bytes),
+                     mib((int64_t)x->weight_bytes));
 }
 
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,
