@@ -117,6 +117,50 @@ static void every_byte(void)
     new_key(&job);
 }
 
+static graft_hash identity_of(const char *folder, const char *name, int threads)
+{
+    graft_backends all;
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_backends_load(&all, folder, threads, NULL, &e), &e);
+    graft_status st = graft_backends_get(&all, name, &b, &e);
+    graft_hash h = st ? (graft_hash){0, 0} : b->identity;
+    CHECK_OK(st, &e);
+    graft_backends_finish(&all);
+    return h;
+}
+
+/* What a backend's identity is made of: its name, its library's code wherever that lies, and what
+ * the device says of itself. */
+static void every_ingredient_of_a_backend(void)
+{
+    char path[700], *code = NULL;
+    size_t n = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_hash ref = identity_of(GRAFT_LIB_DIR, "ref", 1);
+    CHECK(graft_hash_equal(ref, identity_of(GRAFT_LIB_DIR, "ref", 1)));
+    CHECK_OK(graft_file_read(GRAFT_LIB_DIR "/graft_kernels_ref.so", 1 << 28, &code, &n, &e), &e);
+    for (int changed = 0; changed < 2; changed++) {
+        const char *folder = fresh_folder("library");
+        snprintf(path, sizeof path, "%s/graft_kernels_ref.so", folder);
+        CHECK_OK(graft_dir_make(folder, &e), &e);
+        /* The byte behind a library's end that graft_file_read() adds is no code, but it is read.
+         */
+        CHECK_OK(graft_file_write(path, code, n + (size_t)changed, &e), &e);
+        CHECK(graft_hash_equal(ref, identity_of(folder, "ref", 1)) == !changed);
+        remove_folder(folder);
+    }
+    graft_free(code);
+    if (!graft_file_exists(GRAFT_LIB_DIR "/graft_kernels_cpu.so")) {
+        printf("     skipped: identity of a device: the cpu kernels are not built\n");
+        return;
+    }
+    const graft_hash one = identity_of(GRAFT_LIB_DIR, "cpu", 1);
+    CHECK(graft_hash_equal(one, identity_of(GRAFT_LIB_DIR, "cpu", 1)));
+    CHECK(!graft_hash_equal(one, ref));
+    CHECK(!graft_hash_equal(one, identity_of(GRAFT_LIB_DIR, "cpu", 2))); /* the device says so */
+}
+
 static void no_ingredient(void)
 {
     graft_backend b = fake_backend("fake 1");
@@ -471,6 +515,7 @@ int main(void)
 {
     RUN(every_ingredient);
     RUN(every_byte);
+    RUN(every_ingredient_of_a_backend);
     RUN(no_ingredient);
     RUN(memory_then_disk);
     RUN(nonsense_on_disk);

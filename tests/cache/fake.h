@@ -263,7 +263,7 @@ static inline const char *fresh_folder(const char *name)
 
 static inline void remove_folder(const char *path)
 {
-    char command[600];
+    char command[1200];
     snprintf(command, sizeof command, "chmod -R u+rwx '%s' 2>/dev/null; rm -rf '%s'", path, path);
     if (system(command)) fprintf(stderr, "%s stays behind\n", path);
 }
