@@ -286,7 +286,7 @@ static void four_bits(void)
 
 static void any_order_gives_the_same(void)
 {
-    static const graft_compile_options compile = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
+    static const graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0};
     scene s = open_scene(DEMO);
     graft_quantize_options o = options(&s);
@@ -297,7 +297,7 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
-    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* f32 or not, the same is measured */
+    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* bf16 or not, the same is measured */
         double mse = q->quantizer->plan->layer[i].mse, compiled = cq->quantizer->plan->layer[i].mse;
         CHECK(mse == compiled || (isnan(mse) && isnan(compiled)));
     }
@@ -307,6 +307,8 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
+    sampled(q, &s, one);
+    CHECK(!same_latent(one, two)); /* what is compared above is not the default precision */
     CHECK_OK(graft_model_deepcache(s.model, &cache, &d, &e), &e);
     CHECK_OK(graft_model_deepcache(q, &cache, &qd, &e), &e);
     graft_model *dq = quantize(d, &o);
