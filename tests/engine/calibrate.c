@@ -213,6 +213,16 @@ static void stricter_never_chooses_more(void)
     close_scene(&s);
 }
 
+/* The measured speed is the predicted one, or so many times it. */
+static void tell_sampled(graft_quant_plan *p, double times)
+{
+    p->seconds = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (isfinite(p->layer[i].seconds)) p->seconds += p->layer[i].seconds;
+    p->sampled_quantized = p->seconds / graft_quant_plan_gain(p) / times;
+    p->sampled = p->seconds;
+}
+
 static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -234,9 +244,16 @@ static void reports_advise_what_helps(void)
     graft_quant_plan *p = q->quantizer->plan;
     tell_seconds(p, true, 5e-4, GRAFT_QUANT_ERROR);
     tell_seconds(p, false, 2e-3, GRAFT_QUANT_ERROR);
+    tell_sampled(p, 1.0);
+    CHECK(!report_has(q, "do not trust them"));
     CHECK(report_has(q, "raise conv_mse_threshold") && report_has(q, "set quantize_linear to"));
     CHECK(!report_has(q, "raise linear_mse_threshold"));
+    for (int i = 0; i < 2; i++) { /* times that are worth nothing are no ground for advice */
+        tell_sampled(p, i ? 1.7 : 0.6);
+        CHECK(report_has(q, "do not trust them") && !report_has(q, "more speed"));
+    }
     tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_sampled(p, 1.0);
     CHECK(report_has(q, "set quantize_conv to") && !report_has(q, "raise conv_mse_threshold"));
     CHECK(!report_has(q, "lower compute_density_threshold"));
     for (size_t i = 0; i < p->n; i++)
@@ -587,6 +604,11 @@ static void bad_options(void)
     o = good;
     o.latent = NULL;
     refused(&s, &o, "latent_image is missing");
+    o = good;
+    o.plan_path = GRAFT_BINARY_DIR;
+    refused(&s, &o, "is a folder");
+    o.recalibrate = true;
+    refused(&s, &o, "is a folder");
     o = good;
     o.steps = 0;
     refused(&s, &o, "steps");
