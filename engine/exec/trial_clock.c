@@ -1,5 +1,4 @@
-/* A file of its own, so that a test may link a clock that stands still while the machine is busy.
- */
+/* Apart from trial.c, so that a test may link a clock of its own in place of this one. */
 #include <time.h>
 
 #include "engine/exec/trial.h"
