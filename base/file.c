@@ -327,21 +327,28 @@ static graft_status deepest_real(const char *path, char **real, graft_err *e)
     return st;
 }
 
+graft_status graft_path_below(const char *root, const char *name, char **out, graft_err *e)
+{
+    const char *fault = name_fault(name);
+    *out = NULL;
+    if (fault) return graft_fail(e, GRAFT_E_ARG, "the name \"%.200s\" %s", name, fault);
+    *out = graft_path_join(root, name);
+    return *out ? GRAFT_OK : graft_fail_nomem(e, "a path");
+}
+
 graft_status graft_path_inside(const char *root, const char *name, char **out, graft_err *e)
 {
     char *joined = NULL, *real_root = NULL, *real = NULL;
-    graft_status st = GRAFT_OK;
     *out = NULL;
-    const char *fault = name_fault(name);
-    if (fault) return graft_fail(e, GRAFT_E_ARG, "the name \"%.200s\" %s", name, fault);
+    graft_status st = graft_path_below(root, name, &joined, e);
+    if (st) return st;
     real_root = realpath(root, NULL);
     if (!real_root) {
         st = fail_errno(e, root, "open the folder", errno);
         goto out;
     }
-    joined = graft_path_join(root, name);
     char *from_real = graft_path_join(real_root, name);
-    st = from_real && joined ? deepest_real(from_real, &real, e) : graft_fail_nomem(e, "a path");
+    st = from_real ? deepest_real(from_real, &real, e) : graft_fail_nomem(e, "a path");
     graft_free(from_real);
     if (st != GRAFT_OK) goto out;
     size_t n = strlen(real_root);

@@ -50,6 +50,9 @@ graft_status graft_dir_make(const char *path, graft_err *e);
  * "..", empty parts, back-slashes, control characters; follows no link that leaves `root`: the
  * deepest existing part of the result must lie inside the real path of `root`. */
 graft_status graft_path_inside(const char *root, const char *name, char **out, graft_err *e);
+/* The same without a look at links, for a folder that only the user writes to: links there are
+ * followed wherever they lead. Nothing need exist. */
+graft_status graft_path_below(const char *root, const char *name, char **out, graft_err *e);
 /* root/name without a check; NULL when out of memory. */
 char *graft_path_join(const char *root, const char *name);
 

@@ -99,25 +99,6 @@ static bool scan_number(scan *s)
     return true;
 }
 
-/* Length of the UTF-8 sequence at p (Unicode 15, table 3-7), 0 if it is none. */
-static size_t utf8_length(const char *at, const char *end)
-{
-    const unsigned char *p = (const unsigned char *)at;
-    size_t left = (size_t)(end - at), n;
-    unsigned char low = 0x80, high = 0xbf;
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
-    n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (p[0] == 0xe0) low = 0xa0;
-    if (p[0] == 0xed) high = 0x9f; /* no surrogates */
-    if (p[0] == 0xf0) low = 0x90;
-    if (p[0] == 0xf4) high = 0x8f;
-    if (left < n || p[1] < low || p[1] > high) return 0;
-    for (size_t i = 2; i < n; i++)
-        if (p[i] < 0x80 || p[i] > 0xbf) return 0;
-    return n;
-}
-
 /* The 4 digits at p, -1 if they are none. */
 static int hex4(const scan *s, const char *p)
 {
@@ -173,7 +154,7 @@ static bool scan_string(scan *s)
             run = s->p;
             continue;
         }
-        size_t n = utf8_length(s->p, s->end);
+        size_t n = graft_str_utf8(s->p, s->end);
         if (!n) return fault(s, s->p, "a string is not UTF-8");
         s->p += n;
         if (c == '"') break;

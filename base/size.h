@@ -31,4 +31,9 @@ static inline bool graft_size_product(const int64_t *dim, int rank, int64_t *out
     *out = n;
     return true;
 }
+/* Whole MiB (2^20 bytes) that hold so many bytes: what `_mb` fields and variables count. */
+static inline uint64_t graft_size_mib(uint64_t bytes)
+{
+    return (bytes >> 20) + ((bytes & ((1u << 20) - 1)) != 0);
+}
 #endif

@@ -25,6 +25,8 @@ void graft_str_json(graft_str *s, const char *text);
 /* Hands the text over (graft_free); NULL if an append failed. The buffer is empty after. */
 char *graft_str_take(graft_str *s);
 
+/* Length of the UTF-8 sequence at `at` (Unicode 15, table 3-7), which is before `end`; 0: none. */
+size_t graft_str_utf8(const char *at, const char *end);
 bool graft_str_starts(const char *s, const char *prefix);
 bool graft_str_ends(const char *s, const char *suffix);
 #endif

@@ -159,6 +159,9 @@ typedef void graft_cache_visit(void *ctx, const char *name, uint64_t bytes, int6
                                bool good);
 graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_visit *visit,
                               void *ctx, graft_err *e);
+/* True when the entry is of another version of the format: it is not damaged, and is made anew when
+ * it is needed. */
+bool graft_cache_old(const graft_engine *engine, const char *name);
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e);
 /* NULL when there is no cache folder. */
 const char *graft_cache_folder(const graft_engine *engine);

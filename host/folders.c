@@ -86,16 +86,16 @@ static bool has_suffix(const char *name, const char *const *suffix)
     return false;
 }
 
-static graft_status resolve_in(const char *root, const char *name, char **path, graft_err *e)
+static graft_status existing(const char *root, const char *name, char **path, graft_err *e)
 {
-    graft_status st = graft_path_inside(root, name, path, e);
-    if (st) return st;
     if (graft_file_exists(*path)) return GRAFT_OK;
     graft_free(*path);
     *path = NULL;
     return graft_fail(e, GRAFT_E_NOTFOUND, "there is no file %s in %s", name, root);
 }
 
+/* Large models lie elsewhere and are linked. Nothing that a workflow or a request can do makes a
+ * link, so one that lies here was put here by the user, and is followed. */
 static graft_status resolve_model(const graft_folders *f, const struct model_folder *m,
                                   const char *name, char **path, graft_err *e)
 {
@@ -105,10 +105,8 @@ static graft_status resolve_model(const graft_folders *f, const struct model_fol
     for (int i = 0; i < 2 && m->folder[i] && st == GRAFT_E_NOTFOUND; i++) {
         char *root = graft_path_join(f->models, m->folder[i]);
         if (!root) return graft_fail_nomem(e, "a path");
-        if (graft_dir_exists(root))
-            st = resolve_in(root, name, path, e);
-        else
-            st = graft_fail(e, GRAFT_E_NOTFOUND, "there is no file %s in %s", name, root);
+        st = graft_path_below(root, name, path, e);
+        if (!st) st = existing(root, name, path, e);
         graft_free(root);
     }
     return st;
@@ -122,7 +120,8 @@ graft_status graft_folders_resolve(const graft_folders *f, const char *key, cons
     if (m) return resolve_model(f, m, name, path, e);
     const char *root = graft_folders_root(f, key);
     if (!root) return graft_fail(e, GRAFT_E_ARG, "there is no folder \"%s\"", key);
-    return resolve_in(root, name, path, e);
+    graft_status st = graft_path_inside(root, name, path, e);
+    return st ? st : existing(root, name, path, e);
 }
 
 static int by_name(const void *a, const void *b)

@@ -7,7 +7,7 @@
 #include "host/session.h"
 
 typedef struct listing {
-    uint64_t count, bytes, damaged;
+    uint64_t count, bytes, damaged, old;
     bool verify;
 } listing;
 
@@ -30,10 +30,12 @@ static void on_entry(void *ctx, const char *name, uint64_t bytes, int64_t modifi
     if (!l->count) printf("%-40s %10s  %-16s\n", "entry", "size", "last used");
     printf("%-40s ", name);
     print_size(bytes);
-    printf("  %-16s%s\n", when, !l->verify ? "" : good ? "  good" : "  DAMAGED");
+    const char *state = good == 2 ? "  old" : !l->verify ? "" : good ? "  good" : "  DAMAGED";
+    printf("  %-16s%s\n", when, state);
     l->count++;
     l->bytes += bytes;
     l->damaged += !good;
+    l->old += good == 2;
 }
 
 static graft_status show(const graft_cache_api *cache, bool verify, uint64_t *damaged)
@@ -45,6 +47,8 @@ static graft_status show(const graft_cache_api *cache, bool verify, uint64_t *da
            l.count == 1 ? "entry" : "entries");
     print_size(l.bytes);
     if (verify) printf(", %llu damaged", (unsigned long long)l.damaged);
+    if (l.old)
+        printf(", %llu old: of another version, made anew when needed", (unsigned long long)l.old);
     printf("\n");
     *damaged += l.damaged;
     return GRAFT_OK;

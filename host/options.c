@@ -52,7 +52,7 @@ const char graft_options_usage[] =
     "  --allow-host NAMES  further names of this server, separated by commas\n"
     "  --cors-origin ORIGIN  a site whose pages may use this server\n"
     "  --web-root DIR    another editor page\n"
-    "  --max-upload-mb N longest request body (default: 100)\n"
+    "  --max-upload-mb N longest request body, MiB (default: 100)\n"
     "  --preview none|latent  pictures while sampling (default: latent)\n"
     "\n"
     "exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted\n";

@@ -134,12 +134,25 @@ static void put_all(const graft_options *o, const char *const *prompt, size_t n,
     graft_str_puts(s, "}");
 }
 
+static graft_status check_text(const char *path, const char *text, size_t size, graft_err *e)
+{
+    size_t line = 1, n;
+    for (const char *at = text, *end = text + size; at < end; at += n) {
+        n = graft_str_utf8(at, end);
+        if (!n || !*at)
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: line %zu is no UTF-8 text", path, line);
+        line += *at == '\n';
+    }
+    return GRAFT_OK;
+}
+
 /* Lines of the file that are not empty; they point into *text. */
 static graft_status read_prompts(const char *path, char **text, const char *prompt[PROMPTS_MAX],
                                  size_t *n, graft_err *e)
 {
     size_t size;
     graft_status st = graft_file_read(path, PROMPTS_BYTES, text, &size, e);
+    if (!st) st = check_text(path, *text, size, e);
     if (st) return st;
     *n = 0;
     for (char *at = *text, *end; *at; at = end) {

@@ -97,6 +97,7 @@ static const char *cache_folder(void)
 }
 
 typedef struct cache_visitor {
+    const graft_engine *engine;
     void (*visit)(void *ctx, const char *name, uint64_t bytes, int64_t modified, int32_t good);
     void *ctx;
 } cache_visitor;
@@ -104,7 +105,8 @@ typedef struct cache_visitor {
 static void visit_entry(void *ctx, const char *name, uint64_t bytes, int64_t modified, bool good)
 {
     const cache_visitor *v = ctx;
-    v->visit(v->ctx, name, bytes, modified, good);
+    bool old = good && graft_cache_old(v->engine, name);
+    v->visit(v->ctx, name, bytes, modified, old ? 2 : good);
 }
 
 static graft_status cache_list(int32_t verify,
@@ -112,9 +114,9 @@ static graft_status cache_list(int32_t verify,
                                              int64_t modified, int32_t good),
                                void *ctx)
 {
-    graft_engine *engine;
-    cache_visitor v = {visit, ctx};
+    graft_engine *engine = NULL;
     graft_status st = graft_nodes_engine(&engine, NULL);
+    cache_visitor v = {engine, visit, ctx};
     return st ? st : graft_cache_list(engine, verify != 0, visit_entry, &v, NULL);
 }
 

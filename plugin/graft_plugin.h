@@ -331,7 +331,8 @@ typedef struct graft_plugin { /* a constant: readable before any code of the plu
 typedef struct graft_cache_api {
     /* [any] The cache's folder (borrowed until deinit), or NULL when nothing is kept. */
     const char *(*folder)(void);
-    /* [any] Calls `visit` for every entry; verify: 1 checks each, good is 0 for damaged ones. */
+    /* [any] Calls `visit` for every entry; verify: 1 checks each, good is 0 for damaged ones. 2: of
+     * another version, made anew when it is needed; good in all other ways. */
     graft_status (*list)(int32_t verify,
                          void (*visit)(void *ctx, const char *name, uint64_t bytes,
                                        int64_t modified, int32_t good),

@@ -21,6 +21,11 @@ graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_vis
     return GRAFT_OK;
 }
 
+bool graft_cache_old(const graft_engine *engine, const char *name)
+{
+    return engine->disk && graft_disk_cache_old(engine->disk, name);
+}
+
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e)
 {
     size_t n = 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "engine/api/objects.h"
 
 #define COMPILED_MAX_BYTES ((uint64_t)256 << 20) /* tables of unused graphs; not their arenas */
@@ -37,7 +38,7 @@ static int thread_count(const graft_engine_config *config)
 }
 
 /* A size in MiB from the environment, as bytes. */
-static uint64_t megabytes_of(const char *name, uint64_t fallback, const graft_log *log)
+static uint64_t mib_of(const char *name, uint64_t fallback, const graft_log *log)
 {
     return number_of(name, (uint64_t)1 << 40, fallback, log) << 20;
 }
@@ -49,9 +50,8 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
     if (!st) st = graft_packs_create(&g->packs, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
     if (!st && config->cache_dir)
-        st = graft_disk_cache_create(config->cache_dir,
-                                     megabytes_of("GRAFT_CACHE_MAX_MB", 512, &g->log), &g->log,
-                                     &g->disk, e);
+        st = graft_disk_cache_create(config->cache_dir, mib_of("GRAFT_CACHE_MAX_MB", 512, &g->log),
+                                     &g->log, &g->disk, e);
     g->backends.disk = g->disk;
     if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
@@ -77,7 +77,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
                              : "auto");
     snprintf(g->default_precision, sizeof g->default_precision, "%s",
              precision && precision[0] ? precision : "auto");
-    g->max_bytes = megabytes_of("GRAFT_MEMORY_MB", 0, &g->log);
+    g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     if (st)
         graft_engine_destroy(g);
@@ -196,11 +196,14 @@ static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
              budget = g->max_bytes ? g->max_bytes : total / 2;
     if (g->max_bytes && need > g->max_bytes)
         return graft_fail(
-            e, GRAFT_E_LIMIT, "%s needs %llu MB, more than the %llu MB of GRAFT_MEMORY_MB", x->kind,
-            (unsigned long long)((need >> 20) + 1), (unsigned long long)(g->max_bytes >> 20));
+            e, GRAFT_E_LIMIT,
+            "%s needs %llu MiB, more than the %llu MiB of GRAFT_MEMORY_MB; the smallest "
+            "GRAFT_MEMORY_MB that would do is %llu",
+            x->kind, (unsigned long long)graft_size_mib(need),
+            (unsigned long long)(g->max_bytes >> 20), (unsigned long long)graft_size_mib(need));
     if (total && need > total)
-        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MB, %s has %llu MB",
-                          x->kind, (unsigned long long)((need >> 20) + 1), x->backend->name,
+        return graft_fail(e, GRAFT_E_NOMEM, "out of memory: %s needs %llu MiB, %s has %llu MiB",
+                          x->kind, (unsigned long long)graft_size_mib(need), x->backend->name,
                           (unsigned long long)(total >> 20));
     if (!budget) return GRAFT_OK;
     if (g->max_bytes && graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);

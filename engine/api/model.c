@@ -174,9 +174,16 @@ static graft_status other_arch(const graft_model *old, const graft_model *other,
 {
     const graft_st_tensor *o;
     const graft_st_tensor *t = first_difference(old, other, &o);
+    if (t && o) {
+        char there[160], wanted[160];
+        return graft_fail(
+            e, GRAFT_E_ARG, "%s is of another architecture: %s has the shape %s where %s belongs",
+            path, t->name, graft_safetensors_shape_text(o->shape, o->rank, there, sizeof there),
+            graft_safetensors_shape_text(t->shape, t->rank, wanted, sizeof wanted));
+    }
     if (t)
-        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s %s", path, t->name,
-                          o ? "has another shape there" : "is missing");
+        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s is missing", path,
+                          t->name);
     t = first_difference(other, old, &o);
     if (t)
         return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has %s in addition",

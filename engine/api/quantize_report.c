@@ -57,6 +57,14 @@ static void print_kind(graft_str *s, const graft_quant_plan *p, const char *name
     graft_str_puts(s, "\n");
 }
 
+/* Whether the times are no use: prediction and measurement are too far apart. */
+static bool disturbed(const graft_quant_plan *p)
+{
+    if (!(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0)) return false;
+    double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
+    return !(off > 1 / DISTURBED && off < DISTURBED);
+}
+
 static void print_speed(graft_str *s, const graft_quant_plan *p)
 {
     char before[16], after[16];
@@ -69,12 +77,9 @@ static void print_speed(graft_str *s, const graft_quant_plan *p)
                          p->sampled / p->sampled_quantized, after, before);
     }
     if (p->seconds > 0) graft_str_puts(s, "\n");
-    if (p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0) {
-        double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
-        if (!(off > 1 / DISTURBED && off < DISTURBED))
-            graft_str_puts(s, "                these two do not agree: something else kept the "
-                              "processor busy, do not trust them\n");
-    }
+    if (disturbed(p))
+        graft_str_puts(s, "                these two do not agree: something else kept the "
+                          "processor busy, do not trust them\n");
 }
 
 static void print_joint(graft_str *s, const graft_quant_plan *p)
@@ -311,7 +316,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     print_kind(s, p, "linear layers", &kind[1]);
     st = print_deepcache(s, m, p, e);
     print_left(s, p, &all);
-    print_advice(s, p, kind);
+    if (!disturbed(p)) print_advice(s, p, kind);
     return st ? st : print_worst(s, p, e);
 }
 

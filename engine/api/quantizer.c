@@ -60,6 +60,9 @@ static graft_status check_options(const graft_quantize_options *o, graft_err *e)
         return graft_fail(e, GRAFT_E_ARG, "bits must be 4 or 8, not %lld", (long long)o->bits);
     GRAFT_TRY(check_threshold("conv_mse_threshold", o->conv_mse_threshold, e));
     GRAFT_TRY(check_threshold("linear_mse_threshold", o->linear_mse_threshold, e));
+    if (o->plan_path && graft_dir_exists(o->plan_path))
+        return graft_fail(e, GRAFT_E_ARG, "%s is a folder: the plan needs another name",
+                          o->plan_path);
     if (o->compute_density_threshold < 0)
         return graft_fail(e, GRAFT_E_ARG, "compute_density_threshold %lld is negative",
                           (long long)o->compute_density_threshold);

@@ -172,6 +172,11 @@ static const char *file_name(const graft_weights *w)
     return slash ? slash + 1 : path;
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void print_graph(graft_str *s, const graft_exe *x)
 {
     char arena[16], bound[16], weights[16], each[16];
@@ -191,25 +196,29 @@ static void print_graph(graft_str *s, const graft_exe *x)
     }
     graft_str_printf(s,
                      ": %zu operators, arena %s (no plan needs less than %s), weights %s, "
-                     "%llu runs of %s\n",
-                     x->graph->n_nodes, arena, bound, weights, (unsigned long long)runs, each);
+                     "%llu run%s of %s\n",
+                     x->graph->n_nodes, arena, bound, weights, (unsigned long long)runs,
+                     plural(runs), each);
 }
 
 static void print_loras(graft_str *s, const graft_weights *w)
 {
     size_t tensors, patches;
+    float strength;
     const graft_weights *owner;
     graft_weights_patch_count(w, &tensors, &patches);
     if (!patches) return;
     graft_str_puts(s, "  LoRAs        ");
-    for (size_t i = 0; (owner = graft_weights_owner(w, i)); i++)
-        graft_str_printf(s, "%s%s", i ? ", " : "", file_name(owner));
-    graft_str_printf(s, ": %zu patches on %zu tensors\n", patches, tensors);
+    for (size_t i = 0; (owner = graft_weights_owner(w, i, &strength)); i++)
+        graft_str_printf(s, "%s%s at %.4g", i ? ", " : "", file_name(owner), (double)strength);
+    graft_str_printf(s, ": %zu patch%s on %zu tensor%s\n", patches, patches == 1 ? "" : "es",
+                     tensors, plural(tensors));
 }
 
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
 {
-    char stored[16], resident[16];
+    char stored[16], resident[16], limit[16];
+    graft_report_bytes((uint64_t)p->options->max_bytes, limit);
     graft_report_bytes(p->stored, stored);
     graft_report_bytes(p->resident, resident);
     graft_str_printf(s, "%s\n", p->title);
@@ -227,8 +236,9 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_str_printf(s, "  resident     %s of packed weights\n", resident);
     print_loras(s, p->weights);
     if (p->options->max_bytes)
-        graft_str_printf(s, "  limit        %lld MB\n", (long long)(p->options->max_bytes >> 20));
-    graft_str_printf(s, "  compiled     %zu graph%s\n", p->n_graphs, p->n_graphs == 1 ? "" : "s");
+        graft_str_printf(s, "  limit        %s (max_memory_mb is %lld)\n", limit,
+                         (long long)(p->options->max_bytes >> 20));
+    graft_str_printf(s, "  compiled     %zu graph%s\n", p->n_graphs, plural(p->n_graphs));
     for (size_t i = 0; i < r->n_exes; i++)
         if (belongs(r->exe[i], p)) print_graph(s, r->exe[i]);
 }
@@ -259,18 +269,19 @@ static void print_engine(graft_str *s, const graft_report *r)
     graft_report_bytes(r->other_resident, other);
     graft_report_bytes(r->arena_bytes, arena);
     graft_report_time(r->compiled.build_seconds, built);
-    graft_str_printf(
-        s,
-        "Engine\n"
-        "  compiled     %llu graphs in memory; %llu built and %llu read from disk "
-        "in %s; found again %llu times\n",
-        (unsigned long long)r->compiled.in_memory, (unsigned long long)r->compiled.built,
-        (unsigned long long)r->compiled.from_disk, built, (unsigned long long)r->compiled.hits);
     graft_str_printf(s,
-                     "  weights      %s packed in %llu pieces, %s in use now, %s of other models; "
+                     "Engine\n"
+                     "  compiled     %llu graph%s in memory; %llu built and %llu read from disk "
+                     "in %s; found again %llu time%s\n",
+                     (unsigned long long)r->compiled.in_memory, plural(r->compiled.in_memory),
+                     (unsigned long long)r->compiled.built,
+                     (unsigned long long)r->compiled.from_disk, built,
+                     (unsigned long long)r->compiled.hits, plural(r->compiled.hits));
+    graft_str_printf(s,
+                     "  weights      %s packed in %llu piece%s, %s in use now, %s of other models; "
                      "%llu made, %llu shared\n"
                      "  activations  %s in arenas\n",
-                     all, (unsigned long long)r->packs.count, used, other,
+                     all, (unsigned long long)r->packs.count, plural(r->packs.count), used, other,
                      (unsigned long long)r->packs.made, (unsigned long long)r->packs.shared, arena);
 }
 

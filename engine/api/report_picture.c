@@ -44,7 +44,7 @@ static void draw_title(graft_canvas *c, const graft_report *r)
     char line[160];
     const graft_report_part *p = &r->part[0];
     graft_draw_text(c, MARGIN, 26, 3, INK, "Model report");
-    snprintf(line, sizeof line, "%s, %s  -  %llu graphs compiled, %llu from disk", p->backend,
+    snprintf(line, sizeof line, "%s, %s  -  graphs: %llu compiled, %llu from disk", p->backend,
              p->precision, (unsigned long long)r->compiled.built,
              (unsigned long long)r->compiled.from_disk);
     graft_draw_text(c, MARGIN, 64, 2, FAINT, line);

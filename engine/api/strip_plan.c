@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 
 #define MIN_STEP   8   /* rows that a strip adds at least: fewer cost more than they save */
 #define STRIP_COST 1.1 /* what computing the rows around strips costs, about */
@@ -323,11 +324,11 @@ static graft_status too_small(planner *n, graft_err *e)
     if (st) return st;
     bool own = n->budget == n->v->options.max_bytes;
     return graft_fail(e, GRAFT_E_LIMIT,
-                      "the VAE's %s does not fit into the %lld MB allowed, strip by strip either; "
+                      "the VAE's %s does not fit into the %lld MiB allowed, strip by strip either; "
                       "the smallest %s that would do is %lld",
                       n->p->decoder ? "decoder" : "encoder", (long long)(n->budget >> 20),
                       own ? "max_memory_mb" : "GRAFT_MEMORY_MB",
-                      (long long)ceil(n->best[n->p->half.n] / 1048576));
+                      (long long)graft_size_mib((uint64_t)n->best[n->p->half.n]));
 }
 
 /* The fewest strips that fit: each computes the rows around it anew. */

@@ -4,11 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "compile_version.h"
 #include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
+
+#define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
 
 typedef struct entry {
     graft_hash key;
@@ -30,10 +34,14 @@ struct graft_compiled {
 graft_status graft_compiled_create(uint64_t max_bytes, graft_disk_cache *disk, graft_tuner *tuner,
                                    graft_compiled **out, graft_err *e)
 {
+    pthread_condattr_t clock;
     graft_compiled *c = graft_calloc(1, sizeof *c);
     if (!c) return graft_fail_nomem(e, "compiled-graph cache");
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &clock);
+    pthread_condattr_destroy(&clock);
     c->max_bytes = max_bytes;
     c->disk = disk;
     c->tuner = tuner;
@@ -133,14 +141,24 @@ static bool load(graft_compiled *c, const graft_compile_job *job, graft_hash key
     return st == GRAFT_OK;
 }
 
-static void store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
+/* Writes the entry, unless another process wrote one meanwhile; true when that one differs, as it
+ * may where both tuned. */
+static bool store(graft_compiled *c, const graft_compile_job *job, graft_hash key,
                   const graft_task *task, const graft_exe *x)
 {
-    size_t size;
-    if (!c->disk || !job->use_disk) return;
+    char *theirs = NULL;
+    size_t size, n = 0;
+    if (!c->disk || !job->use_disk) return false;
     char *text = to_text(x, &size);
-    if (text) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), text, size);
+    if (!text) return false;
+    int lock = graft_disk_cache_lock(c->disk);
+    graft_disk_cache_read(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), &theirs, &n);
+    bool differs = theirs && (n != size || memcmp(theirs, text, size) != 0);
+    if (!theirs) graft_disk_cache_write(c->disk, GRAFT_DISK_GRAPH, key, log_of(task), text, size);
+    graft_disk_cache_unlock(lock);
+    graft_free(theirs);
     graft_free(text);
+    return differs;
 }
 
 /* ------------------------------------------------------------------ making */
@@ -150,20 +168,20 @@ static int64_t total_bytes(const graft_exe *x)
     return x->arena_bytes + (int64_t)x->weight_bytes;
 }
 
-static long long megabytes(int64_t bytes)
+static long long mib(int64_t bytes)
 {
-    return (long long)((bytes + (1 << 20) - 1) >> 20);
+    return (long long)graft_size_mib((uint64_t)bytes);
 }
 
 static graft_status check_budget(const graft_compile_job *job, const graft_exe *x, graft_err *e)
 {
     if (!job->max_bytes || total_bytes(x) <= job->max_bytes) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_LIMIT,
-                      "%s needs %lld MB here (%lld of weights, %lld of activations), more than the "
-                      "%lld MB allowed; the smallest max_memory_mb that would do is %lld",
-                      job->kind, megabytes(total_bytes(x)), megabytes((int64_t)x->weight_bytes),
-                      megabytes(x->arena_bytes), (long long)(job->max_bytes >> 20),
-                      megabytes(total_bytes(x)));
+    return graft_fail(
+        e, GRAFT_E_LIMIT,
+        "%s needs %lld MiB here (%lld of weights, %lld of activations), more than the "
+        "%lld MiB allowed; the smallest max_memory_mb that would do is %lld",
+        job->kind, mib(total_bytes(x)), mib((int64_t)x->weight_bytes), mib(x->arena_bytes),
+        mib(job->max_bytes), mib(total_bytes(x)));
 }
 
 #define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */
@@ -233,11 +251,11 @@ static void tell(const graft_task *task, const graft_exe *x, bool from_disk, dou
         at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? "x" : "",
                                (long long)in->dim[i]);
     graft_log_printf(&task->log, task->compile_only ? GRAFT_LOG_INFO : GRAFT_LOG_DEBUG,
-                     "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MB of activations, "
-                     "%lld MB of weights",
+                     "%-10s %-12s %-16s %-5s %7.2f s, %zu operators, %lld MiB of activations, "
+                     "%lld MiB of weights",
                      from_disk ? "from cache" : "compiled", x->kind, shape, x->backend->name,
-                     seconds, x->graph->n_nodes, megabytes(x->arena_bytes),
-                     megabytes((int64_t)x->weight_bytes));
+                     seconds, x->graph->n_nodes, mib(x->arena_bytes),
+                     mib((int64_t)x->weight_bytes));
 }
 
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,
@@ -251,7 +269,15 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
     if (!x) st = build(c, job, task, &x, e);
     if (!job->use_disk) atomic_fetch_sub(&job->backend->no_disk, 1);
     if (st) return st;
-    if (!*from_disk) store(c, job, key, task, x);
+    if (!*from_disk && store(c, job, key, task, x)) {
+        graft_exe *theirs = revive(c, job, key, task);
+        if (theirs) {
+            graft_exe_release(x);
+            x = theirs;
+        } else {
+            store(c, job, key, task, x);
+        }
+    }
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);
     snprintf(x->kind, sizeof(x->kind), "%s", job->kind);
@@ -294,34 +320,49 @@ static void trim(graft_compiled *c)
     }
 }
 
+/* Waits for a change, but no longer than it may take to notice a cancellation. */
+static void wait_a_little(graft_compiled *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += WAIT_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&c->changed, &c->lock, &until);
+}
+
 /* An entry for the key: a finished one, or a new one that the caller must make (*mine). */
-static entry *claim(graft_compiled *c, graft_hash key, bool *mine)
+static graft_status claim(graft_compiled *c, graft_hash key, const graft_task *task, entry **out,
+                          bool *mine, graft_err *e)
 {
     entry *k;
     *mine = false;
-    while ((k = find(c, key)) != NULL && !k->exe) pthread_cond_wait(&c->changed, &c->lock);
-    if (k) return k;
-    k = graft_calloc(1, sizeof *k);
-    if (!k) return NULL;
-    k->key = key;
-    k->next = c->first;
-    c->first = k;
-    *mine = true;
-    return k;
+    while ((k = find(c, key)) != NULL && !k->exe) {
+        if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        wait_a_little(c);
+    }
+    if (!k) {
+        k = graft_calloc(1, sizeof *k);
+        if (!k) return graft_fail_nomem(e, "compiled-graph cache");
+        k->key = key;
+        k->next = c->first;
+        c->first = k;
+        *mine = true;
+    }
+    *out = k;
+    return GRAFT_OK;
 }
 
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e)
 {
     graft_hash key = graft_compile_key(job);
-    graft_status st = GRAFT_OK;
+    entry *k = NULL;
     bool mine, from_disk = false;
     pthread_mutex_lock(&c->lock);
-    entry *k = claim(c, key, &mine);
-    if (!k) {
-        pthread_mutex_unlock(&c->lock);
-        return graft_fail_nomem(e, "compiled-graph cache");
-    }
+    graft_status st = claim(c, key, task, &k, &mine, e);
     if (mine) {
         graft_exe *x = NULL;
         double seconds = graft_trial_now();
@@ -338,7 +379,7 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
             c->stats.built += !from_disk;
         }
         pthread_cond_broadcast(&c->changed);
-    } else {
+    } else if (!st) {
         c->stats.hits++;
     }
     if (!st) {

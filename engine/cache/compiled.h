@@ -35,7 +35,8 @@ typedef struct graft_compile_job {
 /* The key that the job has. */
 graft_hash graft_compile_key(const graft_compile_job *job);
 /* The compiled graph with one reference for the caller. GRAFT_E_LIMIT, with the smallest budget
- * that would do, when its arena and weights are over max_bytes. */
+ * that would do, when its arena and weights are over max_bytes; GRAFT_E_CANCEL soon after the task
+ * is cancelled, also while another caller makes the graph. [any] */
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -166,12 +167,33 @@ static int kind_of(const char *name)
     return -1;
 }
 
+static bool is_old(const file_header *h)
+{
+    return memcmp(h->magic, magic, sizeof magic) == 0 && h->format != GRAFT_DISK_FORMAT;
+}
+
+bool graft_disk_cache_old(const graft_disk_cache *c, const char *name)
+{
+    file_header h;
+    char *path = graft_path_join(c->folder, name);
+    FILE *f = path ? fopen(path, "rbe") : NULL;
+    bool old = f && fread(&h, 1, sizeof h, f) == sizeof h && is_old(&h);
+    if (f) fclose(f);
+    graft_free(path);
+    return old;
+}
+
 static bool entry_good(const char *path, const char *name, graft_disk_kind kind)
 {
     char *data = NULL;
     size_t n = 0;
+    file_header h;
     if (graft_file_read(path, ENTRY_MAX_BYTES, &data, &n, NULL)) return false;
     bool good = fault_of(data, n, kind, name) == NULL;
+    if (!good && n >= sizeof h) {
+        memcpy(&h, data, sizeof h);
+        good = is_old(&h);
+    }
     graft_free(data);
     return good;
 }

@@ -53,12 +53,15 @@ typedef struct graft_disk_entry {
     char name[48];
     uint64_t bytes;
     int64_t modified; /* seconds since 1970 */
-    bool good;        /* header and checksum hold */
+    bool good;        /* header and checksum hold, or the entry is old, see below */
     bool tuning;
 } graft_disk_entry;
 /* All entries (graft_free), in order of name; checks each when `verify`. */
 graft_status graft_disk_cache_list(graft_disk_cache *c, bool verify, graft_disk_entry **out,
                                    size_t *n, graft_err *e);
+/* True for an entry of another version of the format: no damage, but it is made anew when it is
+ * needed. name: of a listed entry. */
+bool graft_disk_cache_old(const graft_disk_cache *c, const char *name);
 /* Removes all entries and what interrupted writes left; *removed counts the entries. */
 graft_status graft_disk_cache_clear(graft_disk_cache *c, size_t *removed, graft_err *e);
 const char *graft_disk_cache_folder(const graft_disk_cache *c);

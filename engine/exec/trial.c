@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/half.h"
@@ -45,13 +44,6 @@ typedef struct candidate {
     void *packed[GRAFT_MAX_INPUTS];
     void *workspace;
 } candidate;
-
-double graft_trial_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static float random_value(bench *t)
 {

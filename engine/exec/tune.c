@@ -91,7 +91,7 @@ static table *table_of(graft_tuner *t, graft_hash backend)
     return k;
 }
 
-static const tuned *find(const table *k, graft_hash signature)
+static tuned *find(const table *k, graft_hash signature)
 {
     for (size_t i = 0; i < k->n; i++)
         if (graft_hash_equal(k->list[i].signature, signature)) return &k->list[i];
@@ -100,7 +100,7 @@ static const tuned *find(const table *k, graft_hash signature)
 
 static bool add(table *k, graft_hash signature, const graft_trial *trial)
 {
-    if (find(k, signature)) return true; /* the first result stays: graphs were made with it */
+    if (find(k, signature)) return true;
     if (graft_grow(&k->list, &k->cap, k->n + 1, sizeof *k->list)) return false;
     k->list[k->n++] = (tuned){signature, *trial};
     return true;
@@ -137,7 +137,9 @@ static bool parse_line(char **p, graft_hash *signature, graft_trial *trial)
     return true;
 }
 
-/* Adds what the file knows; a file that cannot be read back leaves the table as far as it came. */
+/* Takes over what the file knows, also for what this process timed itself: the result that was
+ * written first stays, so that all processes choose alike. A file that cannot be read back leaves
+ * the table as far as it came. */
 static void merge_file(graft_tuner *t, table *k, const graft_log *log)
 {
     static const char title[] = "graft-tuning 1\n";
@@ -150,6 +152,7 @@ static void merge_file(graft_tuner *t, table *k, const graft_log *log)
         graft_hash signature;
         graft_trial trial;
         ok = parse_line(&p, &signature, &trial) && add(k, signature, &trial);
+        if (ok) find(k, signature)->trial = trial;
         while (*p == '\n' || *p == ' ') p++;
     }
     graft_free(text);

@@ -240,12 +240,18 @@ static bool read_understated(const cJSON *joint, graft_quant_plan *p)
 static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan *p, graft_err *e)
 {
     const cJSON *shape = member(o, "shape"), *joint = member(o, "joint"), *time = member(o, "time");
-    int64_t bits = graft_json_int(o, "bits", 0), version = graft_json_int(o, "version", -1);
+    int64_t bits = graft_json_int(o, "bits", 0), version = graft_json_int(o, "version", INT64_MIN);
     if (strcmp(graft_json_str(o, "format", ""), FORMAT) != 0)
         return graft_fail(e, GRAFT_E_FORMAT, "%s is no quantization plan", what);
+    if (version == INT64_MIN)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s does not say which version of the plan format it has; this program "
+                          "reads version %d",
+                          what, VERSION);
     if (version != VERSION)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: version %lld, this program reads %d", what,
-                          (long long)version, VERSION);
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s has version %lld of the plan format; this program reads version %d",
+                          what, (long long)version, VERSION);
     if (bits != 4 && bits != 8)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: bits must be 4 or 8", what);
     p->bits = (int32_t)bits;

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "base/half.h"
 #include "base/metrics.h"
 
@@ -99,8 +100,8 @@ static graft_status allocate(graft_replay *r, graft_err *e)
     r->workspace = x->backend->api->alloc(x->backend->device, workspace);
     bool ok = r->values && r->block[0] && r->block[1] && r->workspace;
     return ok ? GRAFT_OK
-              : graft_fail(e, GRAFT_E_NOMEM, "out of memory: calibration needs %llu MB",
-                           (unsigned long long)(2 * bytes >> 20));
+              : graft_fail(e, GRAFT_E_NOMEM, "out of memory: calibration needs %llu MiB",
+                           (unsigned long long)graft_size_mib(2 * bytes));
 }
 
 /* ------------------------------------------------------------------ twins */

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -602,4 +603,13 @@ void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor 
 {
     if (!f->map.data || !t->bytes) return;
     graft_file_forget(&f->map, (size_t)((const uint8_t *)t->data - f->map.data), (size_t)t->bytes);
+}
+
+const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, "(");
+    for (int i = 0; i < rank && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, i ? ",%lld" : "%lld", (long long)dim[i]);
+    if (n < size) snprintf(out + n, size - n, ")");
+    return out;
 }

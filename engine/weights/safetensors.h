@@ -48,6 +48,8 @@ const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, 
 const char *graft_safetensors_path(const graft_safetensors *f);
 /* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call. */
 graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e);
+/* "(320,4,3,3)", cut if `out` is too small for it; returns `out`. */
+const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out, size_t size);
 /* Lets the system drop the pages of this tensor from memory. */
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t);
 

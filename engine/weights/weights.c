@@ -34,12 +34,17 @@ typedef struct patch_list {
     size_t n;
 } patch_list;
 
+typedef struct patch_owner {
+    graft_weights *set;
+    float strength; /* of all its patches */
+} patch_owner;
+
 struct graft_weights {
     _Atomic int refs;
     weights_file *file;
     char prefix[128];
     graft_map patches; /* tensor name without prefix -> patch_list */
-    graft_weights **owners;
+    patch_owner *owners;
     size_t n_owners;
 };
 
@@ -116,7 +121,7 @@ void graft_weights_release(graft_weights *w)
         graft_free(entry->value);
     }
     graft_map_finish(&w->patches);
-    for (size_t i = 0; i < w->n_owners; i++) graft_weights_release(w->owners[i]);
+    for (size_t i = 0; i < w->n_owners; i++) graft_weights_release(w->owners[i].set);
     graft_free(w->owners);
     file_release(w->file);
     graft_free(w);
@@ -166,7 +171,8 @@ static graft_status derive(const graft_weights *base, const graft_weights *from,
     if (!w) return graft_fail_nomem(e, "weight set");
     w->owners = graft_malloc_array(from->n_owners + 1, sizeof *w->owners);
     for (size_t i = 0; w->owners && i < from->n_owners; i++)
-        w->owners[w->n_owners++] = graft_weights_retain(from->owners[i]);
+        w->owners[w->n_owners++] =
+            (patch_owner){graft_weights_retain(from->owners[i].set), from->owners[i].strength};
     graft_status st = w->owners ? copy_patches(from, w, e) : graft_fail_nomem(e, "weight set");
     if (st)
         graft_weights_release(w);
@@ -182,7 +188,7 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
     graft_weights *w;
     graft_status st = derive(base, base, &w, e);
     if (st) return st;
-    w->owners[w->n_owners++] = graft_weights_retain(owner);
+    w->owners[w->n_owners++] = (patch_owner){graft_weights_retain(owner), patch[0].strength};
     for (size_t i = 0; i < n && !st; i++) st = add_patch(w, name[i], &patch[i], e);
     if (st)
         graft_weights_release(w);
@@ -250,20 +256,10 @@ static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
     }
 }
 
-/* "(320,4,3,3)" in the caller's buffer. */
-static const char *shape_text(const int64_t *dim, int rank, char *out, size_t size)
-{
-    size_t n = (size_t)snprintf(out, size, "(");
-    for (int i = 0; i < rank && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, i ? ",%lld" : "%lld", (long long)dim[i]);
-    if (n < size) snprintf(out + n, size - n, ")");
-    return out;
-}
-
 static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t size)
 {
     int64_t dim[GRAFT_MAX_RANK];
-    return shape_text(dim, source_shape(s, k, dim), out, size);
+    return graft_safetensors_shape_text(dim, source_shape(s, k, dim), out, size);
 }
 
 static graft_status find_source(const graft_weights *w, const graft_gslot *s, size_t k,
@@ -278,7 +274,7 @@ static graft_status find_source(const graft_weights *w, const graft_gslot *s, si
         char there[160], wanted[160];
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s has the shape %s where %s belongs",
                           path, w->prefix, s->source[k],
-                          shape_text(t->shape, t->rank, there, sizeof there),
+                          graft_safetensors_shape_text(t->shape, t->rank, there, sizeof there),
                           source_text(s, k, wanted, sizeof wanted));
     }
     if (t->dtype != GRAFT_F32 && t->dtype != GRAFT_F16 && t->dtype != GRAFT_BF16 &&
@@ -507,9 +503,11 @@ bool graft_weights_shared(const graft_weights *w)
     return atomic_load(&w->refs) > 1;
 }
 
-const graft_weights *graft_weights_owner(const graft_weights *w, size_t i)
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i, float *strength)
 {
-    return i < w->n_owners ? w->owners[i] : NULL;
+    if (i >= w->n_owners) return NULL;
+    *strength = w->owners[i].strength;
+    return w->owners[i].set;
 }
 
 uint64_t graft_weights_stored_bytes(const graft_weights *w)
@@ -760,7 +758,8 @@ void graft_slot_reader_destroy(graft_slot_reader *r)
 graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e)
 {
     graft_status st = graft_safetensors_check(w->file->file, e);
-    for (size_t i = 0; i < w->n_owners && !st; i++) st = graft_weights_unchanged(w->owners[i], e);
+    for (size_t i = 0; i < w->n_owners && !st; i++)
+        st = graft_weights_unchanged(w->owners[i].set, e);
     return st;
 }
 

@@ -32,7 +32,8 @@ typedef struct graft_patch {
     float strength;
     graft_hash hash; /* of everything above but the strength */
 } graft_patch;
-/* A new set: `base` with one more patch on tensor name[i] for each i. `owner` (a retained set whose
+/* A new set: `base` with one more patch on tensor name[i] for each i, at least one, all of one
+ * strength. `owner` (a retained set whose
  * file holds the patches' tensors) is kept alive. */
 graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
@@ -64,8 +65,9 @@ bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
-/* The i-th set whose file holds patches of this one, in the order of adding; NULL past the end. */
-const graft_weights *graft_weights_owner(const graft_weights *w, size_t i);
+/* The i-th set whose file holds patches of this one, in the order of adding, and the strength of
+ * those patches; NULL past the end. */
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i, float *strength);
 /* Bytes that the file stores for this part, patches not counted. */
 uint64_t graft_weights_stored_bytes(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */

@@ -206,6 +206,7 @@ static void paths_stay_inside(void)
     CHECK(symlink("../secret", at("in/out")) == 0 && symlink("..", at("in/up")) == 0);
     CHECK(symlink("../in-other", at("in/twin")) == 0 && symlink("sub", at("in/alias")) == 0);
     CHECK(symlink("../nowhere", at("in/dangling")) == 0 && symlink("loop", at("in/loop")) == 0);
+    enum { FIRST_LINK = 18 }; /* in the list below */
     static const char *const bad[] = {
         "",         ".",           "..",       "../secret",  "sub/../../secret",
         "sub/..",   "/etc/passwd", "//etc",    "/",          "sub//file",
@@ -219,6 +220,12 @@ static void paths_stay_inside(void)
         "a..",    ".hidden", "alias/deep", "alias/new",        "a b", "\xc3\xa9/\xe6\xa3\xae.png",
         "C:file", "~"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) accepted(in, good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) { /* the same names, links aside */
+        bool link = i >= FIRST_LINK;
+        char *path = NULL;
+        CHECK((graft_path_below(in, bad[i], &path, &e) == GRAFT_OK) == link && !path == !link);
+        graft_free(path);
+    }
     for (int n = 250; n <= 70000; n *= 2) {
         memset(big, 'a', 70000);
         big[n] = 0;

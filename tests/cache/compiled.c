@@ -117,6 +117,50 @@ static void every_byte(void)
     new_key(&job);
 }
 
+static graft_hash identity_of(const char *folder, const char *name, int threads)
+{
+    graft_backends all;
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_backends_load(&all, folder, threads, NULL, &e), &e);
+    graft_status st = graft_backends_get(&all, name, &b, &e);
+    graft_hash h = st ? (graft_hash){0, 0} : b->identity;
+    CHECK_OK(st, &e);
+    graft_backends_finish(&all);
+    return h;
+}
+
+/* What a backend's identity is made of: its name, its library's code wherever that lies, and what
+ * the device says of itself. */
+static void every_ingredient_of_a_backend(void)
+{
+    char path[700], *code = NULL;
+    size_t n = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_hash ref = identity_of(GRAFT_LIB_DIR, "ref", 1);
+    CHECK(graft_hash_equal(ref, identity_of(GRAFT_LIB_DIR, "ref", 1)));
+    CHECK_OK(graft_file_read(GRAFT_LIB_DIR "/graft_kernels_ref.so", 1 << 28, &code, &n, &e), &e);
+    for (int changed = 0; changed < 2; changed++) {
+        const char *folder = fresh_folder("library");
+        snprintf(path, sizeof path, "%s/graft_kernels_ref.so", folder);
+        CHECK_OK(graft_dir_make(folder, &e), &e);
+        /* The byte behind a library's end that graft_file_read() adds is no code, but it is read.
+         */
+        CHECK_OK(graft_file_write(path, code, n + (size_t)changed, &e), &e);
+        CHECK(graft_hash_equal(ref, identity_of(folder, "ref", 1)) == !changed);
+        remove_folder(folder);
+    }
+    graft_free(code);
+    if (!graft_file_exists(GRAFT_LIB_DIR "/graft_kernels_cpu.so")) {
+        printf("     skipped: identity of a device: the cpu kernels are not built\n");
+        return;
+    }
+    const graft_hash one = identity_of(GRAFT_LIB_DIR, "cpu", 1);
+    CHECK(graft_hash_equal(one, identity_of(GRAFT_LIB_DIR, "cpu", 1)));
+    CHECK(!graft_hash_equal(one, ref));
+    CHECK(!graft_hash_equal(one, identity_of(GRAFT_LIB_DIR, "cpu", 2))); /* the device says so */
+}
+
 static void no_ingredient(void)
 {
     graft_backend b = fake_backend("fake 1");
@@ -216,6 +260,66 @@ static void stale_variants(void)
     world_finish(&w, true);
 }
 
+/* ------------------------------------------------------------------ other processes */
+
+static const char *race_folder;
+
+/* Another process makes the same graph with another variant and is done first. */
+static void other_is_faster(void)
+{
+    world other;
+    fake.own = 2;
+    world_init(&other, race_folder);
+    graft_compile_job job = fake_job(&other.backend);
+    graft_exe *x = get(&other, &job);
+    CHECK(stats_of(&other).built == 1 && x->info[0].variant_index == 2);
+    graft_exe_release(x);
+    graft_compiled_destroy(other.compiled);
+    graft_tuner_destroy(other.tuner);
+    graft_disk_cache_destroy(other.disk);
+    fake.own = 1;
+}
+
+/* ... or writes what makes no sense. */
+static void other_is_mad(void)
+{
+    graft_disk_cache *disk = open_cache(race_folder, (uint64_t)1 << 30);
+    graft_backend b = fake_backend("fake 1");
+    graft_compile_job job = fake_job(&b);
+    graft_disk_cache_write(disk, GRAFT_DISK_GRAPH, graft_compile_key(&job), NULL, "mad", 3);
+    graft_disk_cache_destroy(disk);
+}
+
+static int32_t variant_after(void (*meanwhile)(void), int32_t kept)
+{
+    world w, later;
+    fake_reset();
+    fake.variants = 3;
+    fake.own = 1;
+    world_init(&w, NULL);
+    race_folder = w.folder;
+    fake.meanwhile = meanwhile;
+    graft_compile_job job = fake_job(&w.backend);
+    graft_exe *x = get(&w, &job);
+    int32_t variant = x ? x->info[0].variant_index : -1;
+    graft_exe_release(x);
+    world_finish(&w, false);
+    world_init(&later, w.folder);
+    job = fake_job(&later.backend);
+    x = get(&later, &job);
+    CHECK(stats_of(&later).from_disk == 1 && x && x->info[0].variant_index == kept);
+    graft_exe_release(x);
+    world_finish(&later, true);
+    return variant;
+}
+
+static void the_first_entry_stays(void)
+{
+    CHECK(variant_after(NULL, 1) == 1);
+    CHECK(variant_after(other_is_faster, 2) == 2);
+    CHECK(variant_after(other_is_mad, 1) == 1);
+}
+
 /* ------------------------------------------------------------------ threads */
 
 enum { THREADS = 8 };
@@ -297,6 +401,33 @@ static void cancelled(void)
         CHECK(!x && strstr(e.text, "cancelled"));
     }
     graft_exe_release(get(&w, &job));
+    world_finish(&w, true);
+}
+
+static world *waiting_world;
+
+/* Asks for the graph that is being made, with a task that is cancelled after some looks. */
+static void wait_for_it(void)
+{
+    graft_compile_job job = fake_job(&waiting_world->backend);
+    graft_exe *x = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int left = 3;
+    const graft_task task = {.ctx = &left, .cancelled = cancel_now};
+    CHECK(graft_compiled_get(waiting_world->compiled, &job, &task, &x, &e) == GRAFT_E_CANCEL);
+    CHECK(!x && strstr(e.text, "cancelled"));
+}
+
+static void cancelled_while_waiting(void)
+{
+    world w;
+    fake_reset();
+    world_init(&w, NULL);
+    waiting_world = &w;
+    fake.meanwhile = wait_for_it;
+    graft_compile_job job = fake_job(&w.backend);
+    graft_exe_release(get(&w, &job));
+    CHECK(!fake.meanwhile && stats_of(&w).built == 1 && stats_of(&w).hits == 0);
     world_finish(&w, true);
 }
 
@@ -384,13 +515,16 @@ int main(void)
 {
     RUN(every_ingredient);
     RUN(every_byte);
+    RUN(every_ingredient_of_a_backend);
     RUN(no_ingredient);
     RUN(memory_then_disk);
     RUN(nonsense_on_disk);
     RUN(stale_variants);
+    RUN(the_first_entry_stays);
     RUN(single_flight);
     RUN(failing_flight);
     RUN(cancelled);
+    RUN(cancelled_while_waiting);
     RUN(budget);
     RUN(eviction);
     RUN(out_of_memory);

@@ -213,6 +213,16 @@ static void stricter_never_chooses_more(void)
     close_scene(&s);
 }
 
+/* The measured speed is the predicted one, or so many times it. */
+static void tell_sampled(graft_quant_plan *p, double times)
+{
+    p->seconds = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (isfinite(p->layer[i].seconds)) p->seconds += p->layer[i].seconds;
+    p->sampled_quantized = p->seconds / graft_quant_plan_gain(p) / times;
+    p->sampled = p->seconds;
+}
+
 static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -234,9 +244,16 @@ static void reports_advise_what_helps(void)
     graft_quant_plan *p = q->quantizer->plan;
     tell_seconds(p, true, 5e-4, GRAFT_QUANT_ERROR);
     tell_seconds(p, false, 2e-3, GRAFT_QUANT_ERROR);
+    tell_sampled(p, 1.0);
+    CHECK(!report_has(q, "do not trust them"));
     CHECK(report_has(q, "raise conv_mse_threshold") && report_has(q, "set quantize_linear to"));
     CHECK(!report_has(q, "raise linear_mse_threshold"));
+    for (int i = 0; i < 2; i++) { /* times that are worth nothing are no ground for advice */
+        tell_sampled(p, i ? 1.7 : 0.6);
+        CHECK(report_has(q, "do not trust them") && !report_has(q, "more speed"));
+    }
     tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_sampled(p, 1.0);
     CHECK(report_has(q, "set quantize_conv to") && !report_has(q, "raise conv_mse_threshold"));
     CHECK(!report_has(q, "lower compute_density_threshold"));
     for (size_t i = 0; i < p->n; i++)
@@ -286,7 +303,7 @@ static void four_bits(void)
 
 static void any_order_gives_the_same(void)
 {
-    static const graft_compile_options compile = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
+    static const graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0};
     scene s = open_scene(DEMO);
     graft_quantize_options o = options(&s);
@@ -297,7 +314,7 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
-    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* f32 or not, the same is measured */
+    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* bf16 or not, the same is measured */
         double mse = q->quantizer->plan->layer[i].mse, compiled = cq->quantizer->plan->layer[i].mse;
         CHECK(mse == compiled || (isnan(mse) && isnan(compiled)));
     }
@@ -307,6 +324,8 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
+    sampled(q, &s, one);
+    CHECK(!same_latent(one, two)); /* what is compared above is not the default precision */
     CHECK_OK(graft_model_deepcache(s.model, &cache, &d, &e), &e);
     CHECK_OK(graft_model_deepcache(q, &cache, &qd, &e), &e);
     graft_model *dq = quantize(d, &o);
@@ -585,6 +604,11 @@ static void bad_options(void)
     o = good;
     o.latent = NULL;
     refused(&s, &o, "latent_image is missing");
+    o = good;
+    o.plan_path = GRAFT_BINARY_DIR;
+    refused(&s, &o, "is a folder");
+    o.recalibrate = true;
+    refused(&s, &o, "is a folder");
     o = good;
     o.steps = 0;
     refused(&s, &o, "steps");

@@ -432,8 +432,31 @@ static void drift_limit(void)
 
 /* ------------------------------------------------------------------ isolation */
 
-/* The whole run by hand with batches of one, features kept apart by hand: what the engine makes of
- * conditionings that it runs as one batch must be equal. */
+/* A prompt twice over is the same to attention, which weighs each of its tokens half; but its
+ * length keeps it out of the others' batch. So prompt and negative prompt run as one batch or as
+ * two, and a feature that is given to the wrong one of them shows in the first case alone. */
+static void prompts_keep_their_features(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0});
+    graft_cond *twice = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_concat(positive, positive, &twice, &e), &e);
+    CHECK_INT(twice->entry[0]->tokens, 2 * TOKENS);
+    float *batched = sample(c, (sampling){.steps = 6});
+    float *split = sample(c, (sampling){.steps = 6, .positive = twice});
+    float *other = sample(c, (sampling){.steps = 6, .positive = negative, .negative = positive});
+    CHECK(difference(batched, split, N) < 1e-4);
+    CHECK(difference(batched, other, N) > 1e-2);
+    free(batched);
+    free(split);
+    free(other);
+    graft_cond_release(twice);
+    graft_model_release(c);
+    graft_model_release(m);
+}
+
+/* What the engine makes of conditionings must not hang on the batches that they come to lie in. */
 static void split_equals_batched(void)
 {
     graft_model *m = load_model(engine, DEMO);
@@ -481,6 +504,7 @@ static void denoise_alone(const graft_model *m, const graft_cond *cond, const fl
     graft_binding_release(b);
 }
 
+/* The whole run by hand, features kept apart by hand. */
 static void run_by_hand(void)
 {
     graft_model *m = load_model(engine, DEMO);
@@ -675,6 +699,7 @@ int main(void)
     RUN(bad_options);
     RUN(window_and_interval);
     RUN(drift_limit);
+    RUN(prompts_keep_their_features);
     RUN(split_equals_batched);
     RUN(run_by_hand);
     RUN(interrupted_then_other);

@@ -312,6 +312,8 @@ static void stacking(void)
     CHECK_OK(graft_model_report(m_ab, NULL, NULL, &text, NULL, &e), &e);
     const char *line = text ? strstr(text, "\n  LoRAs") : NULL; /* in the column of the others */
     CHECK(line && strspn(line + 8, " ") == 8);
+    CHECK(line && strstr(line, "a.safetensors at 0.7, ") &&
+          strstr(line, "b.safetensors at -0.4: "));
     graft_text_free(text);
     graft_model *all[] = {m, m_a, m_b, m_ab, m_ba, m_aa, m_2a, m_0, same};
     for (size_t i = 0; i < COUNT(all); i++) graft_model_release(all[i]);

@@ -123,7 +123,7 @@ static void check_arena(const char *name, graft_exe *x)
 {
     if (!x) return;
     double over = (double)x->arena_bytes / (double)x->arena_bound;
-    printf("     %-28s %8.1f MB, %.3f %% over the bound\n", name, (double)x->arena_bytes / 1048576,
+    printf("     %-28s %8.1f MiB, %.3f %% over the bound\n", name, (double)x->arena_bytes / 1048576,
            100 * (over - 1));
     CHECK(over < 1.01);
     int64_t most = 0;

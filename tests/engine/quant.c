@@ -162,6 +162,22 @@ static void hostile_json(void)
                   GRAFT_E_FORMAT);
         CHECK(!p && e.text[0]);
     }
+    static const struct {
+        const char *version, *want;
+    } versions[] = {{"", "plan does not say which version of the plan format it has; this program "
+                         "reads version 1"},
+                    {", \"version\": \"one\"", "does not say which version"},
+                    {", \"version\": 2", "plan has version 2 of the plan format"},
+                    {", \"version\": -1", "plan has version -1 of the plan format"}};
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        char text[120];
+        graft_quant_plan *p = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        snprintf(text, sizeof text, "{\"format\": \"graft-quantization-plan\"%s}",
+                 versions[i].version);
+        CHECK_INT(graft_quant_plan_read(text, strlen(text), "plan", &p, &e), GRAFT_E_FORMAT);
+        CHECK(!p && strstr(e.text, versions[i].want));
+    }
     enum { DEEP = 100000 };
     char *deep = malloc(DEEP);
     memset(deep, '[', DEEP);

@@ -42,8 +42,12 @@ static void after_two_runs(void)
     graft_image *picture = NULL;
     graft_model *m = load_model(engine, SD1), *other = load_model(engine, SD2);
     run_model(m, out);
+    char *text = report(m, NULL, NULL, NULL);
+    CHECK(says(text, "1 run of"));
+    CHECK(says(text, "  compiled     1 graph in memory; 1 built"));
+    graft_text_free(text);
     run_model(m, out);
-    char *text = report(m, NULL, NULL, &picture);
+    text = report(m, NULL, NULL, &picture);
     CHECK(says(text, "compiled     1 graph\n"));
     CHECK(says(text, "2 runs of"));
     CHECK(says(text, "conv2d"));
@@ -60,6 +64,50 @@ static void after_two_runs(void)
     graft_text_free(text);
     graft_model_release(m);
     graft_model_release(other);
+}
+
+/* A budget is told in the unit of its field, and in that of the other sizes. */
+static void limits(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, SD1), *limited = NULL;
+    const graft_compile_options o = {.tuning = "off", .max_memory_mb = 100};
+    CHECK_OK(graft_model_compile(m, &o, NULL, &limited, &e), &e);
+    char *text = report(limited, NULL, NULL, NULL);
+    CHECK(says(text, "limit        104.9 MB (max_memory_mb is 100)\n"));
+    graft_text_free(text);
+    graft_model_release(limited);
+    graft_model_release(m);
+}
+
+static graft_status run_within(const char *mb, graft_err *e)
+{
+    graft_binding *b = NULL;
+    setenv("GRAFT_MEMORY_MB", mb, 1);
+    graft_engine *g = make_engine("cpu");
+    graft_model *m = load_model(g, SDXL);
+    graft_status st = graft_model_bind(m, 1, 64, 64, TOKENS, NULL, &b, e);
+    graft_binding_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    unsetenv("GRAFT_MEMORY_MB");
+    return st;
+}
+
+/* What the message says may be typed back, and nothing smaller. */
+static void smallest_that_would_do(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char mb[32];
+    CHECK_INT(run_within("1", &e), GRAFT_E_LIMIT);
+    const char *at = strstr(e.text, "the smallest GRAFT_MEMORY_MB that would do is ");
+    CHECK(at && strstr(e.text, "more than the 1 MiB of GRAFT_MEMORY_MB"));
+    long n = at ? strtol(strstr(at, " is ") + 4, NULL, 10) : 0;
+    CHECK(n > 1);
+    snprintf(mb, sizeof mb, "%ld", n);
+    CHECK_OK(run_within(mb, &e), &e);
+    snprintf(mb, sizeof mb, "%ld", n - 1);
+    CHECK_INT(run_within(mb, &e), GRAFT_E_LIMIT);
 }
 
 /* The whole pipeline, where the demo is there; GRAFT_REPORT_PNG names a file to look at. */
@@ -178,6 +226,8 @@ int main(void)
     if (engine) {
         RUN(before_anything_ran);
         RUN(after_two_runs);
+        RUN(limits);
+        RUN(smallest_that_would_do);
         RUN(demo);
         RUN(short_of_memory);
         graft_engine_destroy(engine);

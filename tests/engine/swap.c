@@ -286,7 +286,8 @@ static void refused(void)
 {
     graft_model *a = load_model(engine, path_a);
     const char *lost = UNET "output_blocks.2.1.transformer_blocks.0.attn2.to_k.weight";
-    refuse(a, SD2, GRAFT_E_ARG, "model.diffusion_model.input_blocks.");
+    refuse(a, SD2, GRAFT_E_ARG,
+           UNET "input_blocks.1.1.proj_in.weight has the shape (32,32) where (32,32,1,1) belongs");
     refuse(a, SDXL, GRAFT_E_ARG, "model.diffusion_model.");
     refuse(a, temp_path("nothing"), GRAFT_E_NOTFOUND, "nothing");
     refuse(a, GRAFT_SOURCE_DIR "/golden/small/vae.safetensors", GRAFT_E_UNSUPPORTED, "UNet");

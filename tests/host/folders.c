@@ -102,6 +102,62 @@ static void models(void)
     CHECK(graft_folders_resolve(&fixture.folders, "etc", "passwd", &path, &e) != GRAFT_OK);
 }
 
+static graft_status resolve(const char *key, const char *name)
+{
+    char *path = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_status st = graft_folders_resolve(&fixture.folders, key, name, &path, &e);
+    CHECK(st ? !path && e.text[0] : path && graft_file_exists(path));
+    graft_free(path);
+    return st;
+}
+
+/* Models are read through links, whatever is in their way; nothing else is, and no name leaves. */
+static void links(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char **names;
+    CHECK(system("mkdir -p models/loras models/vae input temp store/deep") == 0);
+    check_text("store/big.safetensors", "");
+    check_text("store/blob", "");
+    check_text("store/deep/d.safetensors", "");
+    CHECK(symlink("../../store/big.safetensors", "models/loras/big.safetensors") == 0);
+    CHECK(symlink("../../store/blob", "models/loras/blob.safetensors") == 0);
+    CHECK(symlink("../../store", "models/loras/more") == 0);
+    CHECK(symlink("../../store/nothing", "models/loras/broken.safetensors") == 0);
+    CHECK(symlink("loop.safetensors", "models/loras/loop.safetensors") == 0);
+    CHECK(symlink("../../store/deep", "models/loras/folder.safetensors") == 0);
+    static const char *const good[] = {"big.safetensors", "blob.safetensors",
+                                       "more/big.safetensors", "more/deep/d.safetensors"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        CHECK_INT(resolve("loras", good[i]), GRAFT_OK);
+    CHECK_OK(graft_folders_list(&fixture.folders, "loras", &names, &e), &e);
+    for (size_t i = 0; names[i]; i++) CHECK_INT(resolve("loras", names[i]), GRAFT_OK);
+    graft_folders_free_names(names);
+    CHECK_INT(resolve("loras", "broken.safetensors"), GRAFT_E_NOTFOUND);
+    CHECK_INT(resolve("loras", "loop.safetensors"), GRAFT_E_NOTFOUND);
+    CHECK_INT(resolve("loras", "folder.safetensors"), GRAFT_E_NOTFOUND);
+    static const char *const bad[] = {"more/../big.safetensors",        "../loras/big.safetensors",
+                                      "../../store/big.safetensors",    "more/blob",
+                                      "more/./big.safetensors",         "./big.safetensors",
+                                      "more//big.safetensors",          "more\\big.safetensors",
+                                      "/tmp/graft-none/big.safetensors"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(resolve("loras", bad[i]), GRAFT_E_ARG);
+    static const char *const keys[] = {"input", "output", "temp"};
+    for (size_t i = 0; i < 3; i++) {
+        char link[64];
+        snprintf(link, sizeof link, "%s/out.safetensors", keys[i]);
+        CHECK(symlink("../store/big.safetensors", link) == 0);
+        snprintf(link, sizeof link, "%s/more", keys[i]);
+        CHECK(symlink("../store", link) == 0);
+        CHECK_INT(resolve(keys[i], "out.safetensors"), GRAFT_E_ARG);
+        CHECK_INT(resolve(keys[i], "more/big.safetensors"), GRAFT_E_ARG);
+    }
+    reserve("output", "more/x", NULL, NULL);
+    reserve("temp", "more/x", NULL, NULL);
+}
+
 /* What plugins see of it: the tables of the host. */
 static void tables(void)
 {
@@ -151,6 +207,7 @@ int main(void)
     RUN(numbers);
     RUN(escapes);
     RUN(models);
+    RUN(links);
     RUN(tables);
     RUN(object_info);
     fixture_close();

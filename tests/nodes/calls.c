@@ -198,6 +198,18 @@ static void quantize_passes_everything_on(void)
            "save ");
 }
 
+static void plan_names_are_checked(void)
+{
+    static const char *const bad[] = {".", "..", "...json", ".json", "a/b", "../a", "50%"};
+    const graft_node *n = fake_host_node("QuantizeModel");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        graft_arg in[24], out[4];
+        connect(n, in);
+        set_s(n, in, "plan_name", bad[i]);
+        CHECK_INT(run_with("QuantizeModel", in, out), GRAFT_E_ARG);
+    }
+}
+
 static void edit_text(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "text", "a (cat:1.2)");
@@ -568,6 +580,7 @@ int main(void)
         RUN(loaders_pass_files_on);
         RUN(onediff_names_do_what_ours_do);
         RUN(quantize_passes_everything_on);
+        RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
         RUN(samplers_pass_arguments_on);
         RUN(options_pass_arguments_on);

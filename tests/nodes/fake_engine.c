@@ -119,6 +119,12 @@ graft_status graft_cache_list(graft_engine *engine, bool verify, graft_cache_vis
     return GRAFT_OK;
 }
 
+bool graft_cache_old(const graft_engine *engine, const char *name)
+{
+    (void)engine, (void)name;
+    return false;
+}
+
 graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err *e)
 {
     (void)engine;

@@ -70,6 +70,11 @@ static void filled_ahead(void)
     snprintf(path, sizeof path, "%s/%s", folder, name[0]);
     graft_names_free(name, n);
     CHECK_OK(graft_file_read(path, 1 << 24, &data, &size, &e), &e);
+    data[8] ^= 1; /* as an older Graft left it */
+    CHECK_OK(graft_file_write(path, data, size, &e), &e);
+    cache("list", 0, ", 1 old");
+    cache("verify", 0, "0 damaged, 1 old");
+    data[8] ^= 1;
     data[size / 2] ^= 1;
     CHECK_OK(graft_file_write(path, data, size, &e), &e);
     graft_free(data);

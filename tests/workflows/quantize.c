@@ -47,11 +47,30 @@ static void bad_options(void)
     static const char *const bad[][3] = {
         {"--bits", "5", NULL},       {"--bits", "eight", NULL}, {"--conv-mse", "nan", NULL},
         {"--linear-mse", "2", NULL}, {"--density", "-1", NULL}, {"--prompts", "absent.txt", NULL},
-        {"--plan", "../out", NULL}};
+        {"--plan", "../out", NULL},  {"--plan", ".", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
         CHECK_INT(quantize(&p, bad[i]), 1);
         if (p.status != 1) fprintf(stderr, "%s %s:\n%s\n", bad[i][0], bad[i][1], p.text);
+        process_finish(&p);
+    }
+}
+
+/* The message names the file and the line. */
+static void prompts_that_are_no_text(void)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+    } bad[] = {{"a cat\na d\xf6g\n", 12}, {"a cat\n\0dog\n", 11}};
+    char path[1024];
+    snprintf(path, sizeof path, "%s", scratch("prompts.txt"));
+    const char *const more[] = {"--prompts", path, NULL};
+    for (size_t i = 0; i < 2; i++) {
+        process p = {.output = "quantize-log"};
+        CHECK(graft_file_write(path, bad[i].text, bad[i].size, NULL) == GRAFT_OK);
+        CHECK_INT(quantize(&p, more), 1);
+        CHECK(strstr(p.text, "prompts.txt: line 2 is no UTF-8 text"));
         process_finish(&p);
     }
 }
@@ -104,6 +123,7 @@ int main(void)
     RUN(saves_the_model);
     RUN(writes_a_plan_and_reads_it);
     RUN(bad_options);
+    RUN(prompts_that_are_no_text);
     RUN(damaged_plans);
     return test_end();
 }

@@ -129,21 +129,45 @@ static void seeds_prompts_and_weights_matter(void)
     process_finish(&plain);
 }
 
+/* The UNet of B with the text encoder and VAE of A, as SwapWeights leaves them, nothing compiled
+ * ahead and nothing swapped. */
+static const char b_alone[] =
+    "{\"1\":{\"class_type\":\"CheckpointLoaderSimple\",\"inputs\":"
+    "{\"ckpt_name\":\"tiny-sd1.safetensors\"}},"
+    "\"9\":{\"class_type\":\"CheckpointLoaderSimple\",\"inputs\":"
+    "{\"ckpt_name\":\"tiny-sd1-b.safetensors\"}},"
+    "\"2\":{\"class_type\":\"CLIPTextEncode\",\"inputs\":"
+    "{\"text\":\"red apple, 3d\",\"clip\":[\"1\",1]}},"
+    "\"3\":{\"class_type\":\"CLIPTextEncode\",\"inputs\":{\"text\":\"\",\"clip\":[\"1\",1]}},"
+    "\"4\":{\"class_type\":\"EmptyLatentImage\",\"inputs\":"
+    "{\"width\":64,\"height\":64,\"batch_size\":1}},"
+    "\"5\":{\"class_type\":\"KSampler\",\"inputs\":{\"seed\":1,\"steps\":2,\"cfg\":4.0,"
+    "\"sampler_name\":\"ddim\",\"scheduler\":\"ddim_uniform\",\"denoise\":1.0,\"model\":[\"9\",0],"
+    "\"positive\":[\"2\",0],\"negative\":[\"3\",0],\"latent_image\":[\"4\",0]}},"
+    "\"6\":{\"class_type\":\"VAEDecode\",\"inputs\":{\"samples\":[\"5\",0],\"vae\":[\"1\",2]}},"
+    "\"7\":{\"class_type\":\"SaveImage\",\"inputs\":"
+    "{\"filename_prefix\":\"b\",\"images\":[\"6\",0]}}}";
+
 /* A then B in one graph must be what A alone and B alone give. */
 static void swapped_weights_are_the_other_checkpoint(void)
 {
     const char *const both[] = {TINY("sd1"), "9.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2",
                                 "10.steps=2", NULL};
     const char *const set_a[] = {TINY("sd1"), "5.steps=2", NULL};
-    process ab = {.output = "shipped/ab"}, a = {.output = "shipped/a"};
+    process ab = {.output = "shipped/ab"}, a = {.output = "shipped/a"}, b = {.output = "shipped/b"};
     process_workflow(&ab, "workflows/ab-test.json", both);
     process_workflow(&a, "workflows/txt2img.json", set_a);
+    CHECK(scratch_write("b-alone.json", b_alone));
+    process_workflow(&b, scratch("b-alone.json"), NULL);
     CHECK_INT(ab.status, 0);
+    CHECK_INT(b.status, 0);
     CHECK_NEAR(picture_psnr(output_file(&ab, 0), output_file(&a, 0)), 999, 0);
+    CHECK_NEAR(picture_psnr(output_file(&ab, 1), output_file(&b, 0)), 999, 0);
     double psnr = picture_psnr(output_file(&ab, 0), output_file(&ab, 1));
     CHECK(psnr >= 0 && psnr < 60);
     process_finish(&ab);
     process_finish(&a);
+    process_finish(&b);
 }
 
 int main(void)
