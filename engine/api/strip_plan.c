@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 
-#define MIN_STEP   8   /* rows that a strip adds at least: fewer cost more than they save */
-#define STRIP_COST 1.1 /* what computing the rows around strips costs, about */
+#define MIN_STEP 8 /* rows that a strip adds at least: fewer cost more than they save */
 
 enum { WHOLE = 0, STRIPS = 1 };
 
@@ -187,7 +186,7 @@ static double cost(const planner *n, size_t i, size_t j, int mode)
         if (norms > 1) passes += done + area * 9 * u->in_channels * u->channels;
         done += unit_work(u, n->height[k], n->width[k]);
     }
-    return mode == WHOLE ? done : STRIP_COST * (done + passes);
+    return mode == WHOLE ? done : done + passes;
 }
 
 /* ------------------------------------------------------------------ memory */
@@ -257,6 +256,28 @@ static bool possible(const planner *n, int mode, size_t i, size_t j)
     return s.rows < s.height;
 }
 
+/* The strips, as few as fit by what the shortest ones take. */
+static int64_t fewest_strips(const planner *n, const graft_strip_segment *shortest, int64_t kept)
+{
+    int64_t row = (shortest->bytes - shortest->weight_bytes) / shortest->rows;
+    int64_t room = n->budget - kept - shortest->weight_bytes, height = shortest->height;
+    int64_t step = row > 0 ? room / row - 2 * shortest->halo : height;
+    if (step < shortest->step) step = shortest->step;
+    return step < height ? (height + step - 1) / step : 1;
+}
+
+/* Rows that are computed for each that counts. */
+static double overhead(const planner *n, size_t i, size_t j, int mode, int64_t kept)
+{
+    const known *k = at(n, mode, i, j);
+    if (mode == WHOLE || k->bytes < 0) return 1;
+    graft_strip_segment s = segment_of(n, i, j, mode, MIN_STEP);
+    s.bytes = k->bytes;
+    s.weight_bytes = k->weights;
+    double step = (double)s.height / (double)fewest_strips(n, &s, kept);
+    return (step + 2 * (double)s.halo) / step;
+}
+
 /* ------------------------------------------------------------------ search */
 
 /* The best way through all units by what is known: the fastest within the budget, or the one that
@@ -270,11 +291,13 @@ static bool find_path(planner *n, bool least_memory)
         n->best[j] = INFINITY;
         for (size_t i = 0; i < j; i++)
             for (int mode = WHOLE; mode <= STRIPS; mode++) {
-                int64_t bytes = at(n, mode, i, j)->least + kept_bytes(n, i) + kept_bytes(n, j);
+                int64_t kept = kept_bytes(n, i) + kept_bytes(n, j);
+                int64_t bytes = at(n, mode, i, j)->least + kept;
                 if (isinf(n->best[i]) || !possible(n, mode, i, j)) continue;
                 if (!least_memory && bytes > n->budget) continue;
-                double total = least_memory ? fmax(n->best[i], (double)bytes)
-                                            : n->best[i] + cost(n, i, j, mode);
+                double total =
+                    least_memory ? fmax(n->best[i], (double)bytes)
+                                 : n->best[i] + cost(n, i, j, mode) * overhead(n, i, j, mode, kept);
                 if (total >= n->best[j]) continue;
                 n->best[j] = total;
                 n->from[j] = i;
@@ -334,10 +357,8 @@ static graft_status too_small(planner *n, graft_err *e)
 /* The fewest strips that fit: each computes the rows around it anew. */
 static graft_status widen(const planner *n, graft_strip_segment *s, int64_t kept, graft_err *e)
 {
-    int64_t room = n->budget - kept - s->weight_bytes, row = (s->bytes - s->weight_bytes) / s->rows;
-    int64_t most = row > 0 ? room / row - 2 * s->halo : s->height;
-    for (int64_t count = most > 0 ? (s->height + most - 1) / most : s->height;; count++) {
-        int64_t step = (s->height + count - 1) / (count > 0 ? count : 1);
+    for (int64_t count = fewest_strips(n, s, kept);; count++) {
+        int64_t step = (s->height + count - 1) / count;
         if (step <= s->step) return GRAFT_OK;
         graft_strip_segment wider = segment_of(n, (size_t)s->first, (size_t)s->end, STRIPS, step);
         if (wider.rows >= wider.height) continue;
