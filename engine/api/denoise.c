@@ -8,12 +8,12 @@
 #include "base/size.h"
 #include "engine/api/features.h"
 
-#define MAX_BINDINGS 16 /* different variants and (batch, tokens) shapes within one run */
+#define MAX_BINDINGS 16 /* different variants and (entries, tokens) shapes within one run */
 #define GROUP_MAX    64 /* conditioning entries in one batch */
 
 typedef struct bound_shape {
     graft_unet_variant variant;
-    int64_t batch, tokens;
+    int64_t entries, tokens;
     graft_binding *binding;
 } bound_shape;
 
@@ -151,13 +151,14 @@ void graft_guided_destroy(graft_guided *g)
 /* What a compiled UNet depends on besides the architecture; the whole is a key. */
 typedef struct unet_job {
     graft_unet_shape shape;
+    int64_t pictures; /* rows after which x and timesteps repeat */
     graft_quant_choice quant;
 } unet_job;
 
 static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
 {
     const unet_job *job = of;
-    graft_status st = graft_unet_build(arch, &job->shape, out, e);
+    graft_status st = graft_unet_build_guided(arch, &job->shape, job->pictures, out, e);
     if (st) return st;
     st = graft_quant_choice_apply(&job->quant, arch, *out, e);
     if (st) {
@@ -167,9 +168,10 @@ static graft_status build_graph(const void *arch, const void *of, graft_graph **
     return st;
 }
 
-graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
-                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
-                                      const graft_task *task, graft_binding **out, graft_err *e)
+graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
+                                     int64_t pictures, int64_t entries, int64_t height,
+                                     int64_t width, int64_t tokens, const graft_task *task,
+                                     graft_binding **out, graft_err *e)
 {
     unet_job unet;
     memset(&unet, 0, sizeof unet);
@@ -179,7 +181,8 @@ graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant v
                              .shape = &unet,
                              .shape_bytes = sizeof unet,
                              .build = build_graph};
-    unet.shape.batch = batch;
+    unet.shape.batch = pictures * entries;
+    unet.pictures = m->arch.adm_channels ? pictures * entries : pictures; /* as unet.c has it */
     unet.shape.height = height;
     unet.shape.width = width;
     unet.shape.tokens = tokens;
@@ -192,6 +195,13 @@ graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant v
     return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }
 
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e)
+{
+    return graft_model_bind_guided(m, variant, batch, 1, height, width, tokens, task, out, e);
+}
+
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
                               int64_t tokens, const graft_task *task, graft_binding **out,
                               graft_err *e)
@@ -200,8 +210,9 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                                     e);
 }
 
-graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t height, int64_t width,
-                                 int64_t tokens, const graft_task *task, graft_err *e)
+graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
+                                 int64_t height, int64_t width, int64_t tokens,
+                                 const graft_task *task, graft_err *e)
 {
     static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
                                     cached[] = {GRAFT_UNET_STORE, GRAFT_UNET_FAST};
@@ -209,27 +220,28 @@ graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t he
     graft_status st = GRAFT_OK;
     for (int i = 0; i <= two && !st; i++) {
         graft_binding *b = NULL;
-        st = graft_model_bind_variant(m, two ? cached[i] : plain[i], batch, height, width, tokens,
-                                      task, &b, e);
+        st = graft_model_bind_guided(m, two ? cached[i] : plain[i], pictures, entries, height,
+                                     width, tokens, task, &b, e);
         graft_binding_release(b);
     }
     return st;
 }
 
-static graft_status find_binding(graft_guided *g, graft_unet_variant variant, int64_t batch,
+static graft_status find_binding(graft_guided *g, graft_unet_variant variant, int64_t entries,
                                  int64_t tokens, graft_binding **out, graft_err *e)
 {
     for (size_t i = 0; i < g->n_bound; i++)
-        if (g->bound[i].variant == variant && g->bound[i].batch == batch &&
+        if (g->bound[i].variant == variant && g->bound[i].entries == entries &&
             g->bound[i].tokens == tokens) {
             *out = g->bound[i].binding;
             return GRAFT_OK;
         }
     if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
-    graft_status st = graft_model_bind_variant(g->c.model, variant, batch, g->c.shape[2],
-                                               g->c.shape[3], tokens, g->c.task, out, e);
+    graft_status st =
+        graft_model_bind_guided(g->c.model, variant, g->c.shape[0], entries, g->c.shape[2],
+                                g->c.shape[3], tokens, g->c.task, out, e);
     if (st) return st;
-    g->bound[g->n_bound++] = (bound_shape){variant, batch, tokens, *out};
+    g->bound[g->n_bound++] = (bound_shape){variant, entries, tokens, *out};
     graft_task_phase(g->c.task, "sample");
     return GRAFT_OK;
 }
@@ -314,8 +326,8 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                                  : g->features ? GRAFT_UNET_STORE
                                                : GRAFT_UNET_WHOLE;
     graft_binding *b;
-    graft_status st = find_binding(g, variant, g->c.shape[0] * (int64_t)count,
-                                   g->active[which[0]].entry->tokens, &b, e);
+    graft_status st =
+        find_binding(g, variant, (int64_t)count, g->active[which[0]].entry->tokens, &b, e);
     if (st) return st;
     fill_batch(g, which, count, timestep);
     for (size_t i = 0; i < count && fast; i++)

@@ -116,7 +116,7 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        st = graft_model_prepare(n, 2 * batch, options->height / 8, options->width / 8,
+        st = graft_model_prepare(n, batch, 2, options->height / 8, options->width / 8,
                                  GRAFT_TEXT_CHUNK, task, e);
     }
     if (st)

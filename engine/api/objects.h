@@ -83,9 +83,16 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
+/* The same for `entries` conditionings of each of `pictures` latents: x and timesteps hold the
+ * latents once for each entry. */
+graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
+                                     int64_t pictures, int64_t entries, int64_t height,
+                                     int64_t width, int64_t tokens, const graft_task *task,
+                                     graft_binding **out, graft_err *e);
 /* Compiles and packs all that sampling such latents runs. */
-graft_status graft_model_prepare(const graft_model *m, int64_t batch, int64_t height, int64_t width,
-                                 int64_t tokens, const graft_task *task, graft_err *e);
+graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
+                                 int64_t height, int64_t width, int64_t tokens,
+                                 const graft_task *task, graft_err *e);
 /* The model with the plan's chosen layers quantized; a plan without any changes nothing.
  * GRAFT_E_ARG when the plan is for another architecture. */
 graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,

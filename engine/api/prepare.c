@@ -68,7 +68,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
         if (!add_all(&v)) st = graft_fail_nomem(e, "sampling");
     }
     for (size_t i = 0; i < v.n && !st; i++)
-        st = graft_model_prepare(rq->model, rq->shape[0] * v.list[i].entries, rq->shape[2],
+        st = graft_model_prepare(rq->model, rq->shape[0], v.list[i].entries, rq->shape[2],
                                  rq->shape[3], v.list[i].tokens, task, e);
     graft_free(v.list);
     graft_free(v.now);

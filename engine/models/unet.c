@@ -1,5 +1,8 @@
 #include "engine/models/unet.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "engine/models/build.h"
 
 typedef struct unet_build {
@@ -7,9 +10,26 @@ typedef struct unet_build {
     const graft_unet_arch *a;
     graft_vid emb;     /* (N,time_dim), SiLU applied */
     graft_vid context; /* (N,tokens,context_dim) */
+    int64_t batch;     /* N */
 } unet_build;
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
+
+/* All N rows of a value that has only the first of what repeats. */
+static graft_vid wide(const unet_build *u, graft_vid v)
+{
+    const graft_build *b = &u->b;
+    int64_t rows = graft_build_dim(b, v, 0), dim[GRAFT_MAX_RANK];
+    if (v < 0 || rows == u->batch) return v;
+    int rank = b->g->value[v].rank;
+    memcpy(dim, b->g->value[v].dim, sizeof dim);
+    graft_vid once =
+        graft_graph_reshape(b->g, v, 2, (int64_t[]){1, graft_gvalue_count(&b->g->value[v])});
+    graft_vid all = once;
+    for (int64_t i = rows; i < u->batch; i += rows) all = graft_build_concat(b, all, once);
+    dim[0] = u->batch;
+    return all < 0 ? all : graft_graph_reshape(b->g, all, rank, dim);
+}
 
 static graft_vid time_embedding(unet_build *u, graft_vid timesteps, graft_vid y)
 {
@@ -37,7 +57,10 @@ static graft_vid res_block(unet_build *u, graft_name name, graft_vid x, int32_t 
     graft_vid h = graft_build_group_norm(b, NAME("%s.in_layers.0", name.text), x, 1e-5f);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.in_layers.2", name.text), h, channels);
-    graft_vid t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), u->emb, channels, true);
+    graft_vid t = u->emb;
+    if (x >= 0 && graft_build_dim(b, x, 0) < u->batch)
+        t = graft_graph_slice_rows(b->g, t, 0, graft_build_dim(b, x, 0));
+    t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), t, channels, true);
     int64_t wide[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
     h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, wide));
     h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);
@@ -67,6 +90,7 @@ static graft_vid transformer_block(unet_build *u, graft_name name, graft_vid x, 
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
     graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
     x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads), x);
+    x = wide(u, x); /* from here on rows depend on their context */
     h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
     x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads), x);
     h = graft_build_layer_norm(b, NAME("%s.norm3", name.text), x);
@@ -93,8 +117,9 @@ static graft_vid spatial_transformer(unet_build *u, graft_name name, graft_vid x
     for (int32_t i = 0; i < depth; i++)
         h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads);
     h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
+    spatial[0] = graft_build_dim(b, h, 0);
     h = graft_graph_reshape(b->g, h, 4, spatial);
-    return graft_build_add(b, h, x);
+    return graft_build_add(b, h, wide(u, x));
 }
 
 static graft_vid input_block(unet_build *u, int i, graft_vid h)
@@ -148,11 +173,11 @@ static graft_vid blocks(unet_build *u, const graft_unet_shape *shape, graft_vid 
     bool fast = shape->variant == GRAFT_UNET_FAST;
     int computed = fast ? shape->cut + 1 : a->n_input;
     for (int i = 0; i < computed; i++) skip[i] = h = input_block(u, i, h);
-    h = fast ? *feature : middle_block(u, h);
+    h = wide(u, fast ? *feature : middle_block(u, h));
     for (int i = a->n_output - computed; i < a->n_output; i++) {
         int same = a->n_input - 1 - i;
         if (shape->variant == GRAFT_UNET_STORE && same == shape->cut) *feature = h;
-        h = graft_build_concat(&u->b, h, skip[same]);
+        h = graft_build_concat(&u->b, h, wide(u, skip[same]));
         h = output_block(u, i, h, same > 0 ? skip[same - 1] : GRAFT_NO_VALUE);
     }
     return h;
@@ -201,10 +226,17 @@ graft_status graft_unet_cut(const graft_unet_arch *a, int64_t level, int64_t blo
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e)
 {
+    return graft_unet_build_guided(a, shape, shape->batch, out, e);
+}
+
+graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_shape *shape,
+                                     int64_t pictures, graft_graph **out, graft_err *e)
+{
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "UNet graph");
-    unet_build u = {{g, shape->act_dtype}, a, GRAFT_NO_VALUE, GRAFT_NO_VALUE};
+    unet_build u = {{g, shape->act_dtype}, a, GRAFT_NO_VALUE, GRAFT_NO_VALUE, shape->batch};
     int64_t n = shape->batch;
+    assert(pictures > 0 && n % pictures == 0);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
                                     (int64_t[]){n, a->in_channels, shape->height, shape->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
@@ -219,6 +251,8 @@ graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *
     }
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);
     u.emb = time_embedding(&u, t, y);
+    /* y is each row's own, and all that follows the time embedding with it. */
+    if (!a->adm_channels && pictures < n) x = graft_graph_slice_rows(g, x, 0, pictures);
     graft_vid h = blocks(&u, shape, graft_build_to_nhwc(&u.b, x, shape->act_dtype), &feature);
     h = graft_build_group_norm(&u.b, NAME("out.0"), h, 1e-5f);
     h = graft_build_act(&u.b, h, GRAFT_ACT_SILU);

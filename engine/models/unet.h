@@ -25,6 +25,12 @@ typedef struct graft_unet_shape {
  * act_dtype. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
+/* The same where x and timesteps repeat after so many rows, as they do when one latent is denoised
+ * with several conditionings: up to the first cross-attention all is computed once for all of them.
+ * Only the first `pictures` rows of x are read then. A model with y gets nothing from it: y is each
+ * row's own and goes into every block. */
+graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_shape *shape,
+                                     int64_t pictures, graft_graph **out, graft_err *e);
 /* The feature's shape, its batch included. */
 void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *shape,
                               int64_t dim[4]);

@@ -33,30 +33,22 @@ out:
     return st;
 }
 
-/* Panels that share one pass over the keys: their queries and results must stay in the
- * second-level cache beside a block of keys and values. */
-static int32_t group_size(int32_t panel, int32_t head_dim)
-{
-    int64_t n = (int64_t)(384 << 10) / ((int64_t)panel * head_dim * 8);
-    return n < 1 ? 1 : n > 16 ? 16 : (int32_t)n;
-}
-
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *q = &k->op.in[GRAFT_ATTENTION_Q];
     const graft_cpu_simd *simd = k->d->simd;
     attention_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
+    int64_t keys = k->op.in[GRAFT_ATTENTION_K].dim[1];
     (void)variant;
     if (!s) return graft_fail_nomem(e, "an attention");
     s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
     s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
     s->heads = q->dim[0] * k->op.attrs.heads;
-    s->group = group_size(simd->attention_panel, s->head_dim);
+    s->group = simd->attention_group(q->dtype, s->head_dim, keys);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
-    s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * k->op.in[GRAFT_ATTENTION_K].dim[1] *
-                                           q->dim[2] / 16);
+    s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
-    s->scratch = simd->attention_scratch(q->dtype, s->head_dim, s->group);
+    s->scratch = simd->attention_scratch(q->dtype, s->head_dim, keys, s->group);
     k->info.workspace_bytes = s->scratch * (size_t)s->parts;
     return GRAFT_OK;
 }

@@ -102,8 +102,10 @@ typedef struct graft_cpu_simd {
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;
-    /* Bytes of scratch for attention() with groups of up to `panels` panels. */
-    size_t (*attention_scratch)(graft_dtype dtype, int32_t head_dim, int32_t panels);
+    /* How many panels of a head are best worked on in one call. */
+    int32_t (*attention_group)(graft_dtype dtype, int32_t head_dim, int64_t keys);
+    /* Bytes of scratch for attention() of up to `panels` panels on so many keys. */
+    size_t (*attention_scratch)(graft_dtype dtype, int32_t head_dim, int64_t keys, int32_t panels);
     /* Panels first .. first + panels - 1 of the `queries` rows of one head. `scratch` is aligned to
      * 64 bytes and used by no other call meanwhile. */
     void (*attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,

@@ -27,6 +27,7 @@ const graft_cpu_simd SIMD(table) = {
     .winograd_multiply = SIMD(winograd_multiply),
     .winograd_output = SIMD(winograd_output),
     .attention_panel = (VL == 16 ? 4 : 2) * VL,
+    .attention_group = SIMD(attention_group),
     .attention_scratch = SIMD(attention_scratch),
     .attention = SIMD(attention),
 };
