@@ -326,8 +326,8 @@ static void norms(case_list *l)
 
 /* gap: how far q, k and v rows exceed their length; a multiple of the channels is a merged tensor.
  */
-static void attention(case_list *l, int64_t n, int64_t t, int64_t s, int32_t heads, int64_t d,
-                      int32_t causal, int64_t q_gap, int64_t kv_gap)
+static kernel_case *attention(case_list *l, int64_t n, int64_t t, int64_t s, int32_t heads,
+                              int64_t d, int32_t causal, int64_t q_gap, int64_t kv_gap)
 {
     kernel_case *c = add_case(l, GRAFT_OP_ATTENTION);
     c->desc.attrs =
@@ -339,6 +339,15 @@ static void attention(case_list *l, int64_t n, int64_t t, int64_t s, int32_t hea
              "attention %lld x %lld on %lld, %d heads of %lld%s, gaps %lld %lld", (long long)n,
              (long long)t, (long long)s, (int)heads, (long long)d, causal ? " causal" : "",
              (long long)q_gap, (long long)kv_gap);
+    return c;
+}
+
+/* Scores far apart, so that what counts as large changes on the way. */
+static void steep(kernel_case *c, float times)
+{
+    size_t n = strlen(c->name);
+    c->desc.attrs.scale *= times;
+    snprintf(c->name + n, sizeof c->name - n, ", steep");
 }
 
 static void attentions(case_list *l)
@@ -358,6 +367,13 @@ static void attentions(case_list *l)
     attention(l, 1, 9, 154, 5, 24, 0, 0, 0); /* two prompts joined */
     attention(l, 1, 576, 576, 2, 40, 0, 160, 160);
     attention(l, 1, 100, 1, 4, 16, 0, 0, 0);
+    attention(l, 1, 70, 400, 1, 512, 0, 0, 0); /* more keys than are laid out at a time */
+    attention(l, 1, 200, 200, 1, 1024, 1, 0, 0);
+    attention(l, 1, 65, 200, 2, 41, 0, 3, 5);
+    attention(l, 1, 130, 130, 1, 7, 1, 0, 0);
+    steep(attention(l, 1, 192, 1000, 2, 40, 0, 0, 0), 60);
+    steep(attention(l, 1, 100, 400, 1, 512, 0, 0, 0), 8);
+    steep(attention(l, 2, 300, 300, 1, 16, 1, 0, 0), 60);
 }
 
 static void binary(case_list *l, graft_op op, graft_tensor_desc a, graft_tensor_desc b, int64_t gap)

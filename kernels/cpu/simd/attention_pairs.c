@@ -3,7 +3,7 @@
  *
  * Products keep one pipe busy in every cycle, so all else must go on beside them. Scores of a few
  * keys at a time (a tile) are turned into weights while the products of the next tile are under
- * way; of their instructions only three use the products' pipe. So the largest score is not known
+ * way; of their instructions only a few use the products' pipe. So the largest score is not known
  * when the first weights are made: weights are relative to a reference of each query, which need
  * not be its maximum, for float32 has room. It starts with the first keys' maximum; when a block's
  * scores exceed it by 2^LIMIT, which hardly happens, results so far are scaled down and the block's

@@ -204,19 +204,6 @@ INLINE vf vf_exp2_neg(vf x)
     return (vf)((vi)p + ((vi)t << 23));
 }
 
-/* The same within 4e-6, for results that are rounded to bfloat16. */
-INLINE vf vf_exp2_neg_rough(vf x)
-{
-    x = vf_max(vf_set(-126.0f), x);
-    vf t = x + vf_set(VF_ROUND);
-    vf r = x - (t - vf_set(VF_ROUND));
-    vf p = r * vf_set(0.00966636852f) + vf_set(0.0559219758f);
-    p = p * r + vf_set(0.24022349f);
-    p = p * r + vf_set(0.693121045f);
-    p = p * r + vf_set(1.0f);
-    return (vf)((vi)p + ((vi)t << 23));
-}
-
 /* x * sigmoid(a x) */
 INLINE vf vf_swish(vf x, float a)
 {
