@@ -3,6 +3,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "base/size.h"
 
@@ -71,6 +74,13 @@ char *graft_strndup(const char *s, size_t n)
     memcpy(d, s, n);
     d[n] = 0;
     return d;
+}
+
+void graft_alloc_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }
 
 char *graft_strdup(const char *s)

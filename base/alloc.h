@@ -14,6 +14,9 @@ void *graft_realloc(void *p, size_t count, size_t size); /* p stays valid on NUL
 void *graft_malloc_array(size_t count, size_t size);     /* checks count*size */
 void *graft_malloc_aligned(size_t align, size_t size);   /* align: power of two >= 8 */
 void graft_free(void *p);                                /* NULL is fine */
+/* Gives freed memory back to the system where the C library keeps it for later. Takes some
+ * milliseconds. */
+void graft_alloc_trim(void);
 char *graft_strdup(const char *s);
 char *graft_strndup(const char *s, size_t n);
 

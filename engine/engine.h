@@ -101,7 +101,7 @@ typedef struct graft_compile_options {
     const char *device;    /* "auto" or a backend's name */
     int64_t max_memory_mb; /* 0: no limit; counts activations, workspaces and packed weights */
     bool cache;            /* use the compiled-graph cache on disk */
-    bool tile;             /* VAE only: may split into tiles to stay below max_memory_mb */
+    bool tile;             /* VAE only: may work in strips to stay below max_memory_mb */
     int64_t width, height, batch_size; /* not 0: compile now for this picture size */
 } graft_compile_options;
 graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
@@ -269,7 +269,7 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *param
 typedef struct graft_tiling {
     int64_t tile_size, overlap; /* pixels */
 } graft_tiling;
-/* tiling NULL: in one piece (unless the VAE was compiled with a budget that needs tiles). */
+/* tiling NULL: the whole picture, strip by strip where the VAE's budget asks for it. */
 graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
                               const graft_task *task, graft_image **out, graft_err *e);
 graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,

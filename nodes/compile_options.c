@@ -25,8 +25,8 @@ const graft_input graft_compile_precision =
 const graft_input graft_compile_tuning =
     CHOICE("tuning",
            "How long to look for the fastest kernels: off takes the usual ones, fast looks for "
-           "three seconds at most, full tries everything once and remembers it, and may use up to "
-           "128 MiB more memory. Tuned pictures differ from untuned ones in the last bits.",
+           "three seconds at most, full tries everything once and remembers it. "
+           "Tuned pictures differ from untuned ones in the last bits.",
            .choices = tunings, .initial.s = "fast");
 const graft_input graft_compile_max_memory_mb =
     INT("max_memory_mb", 1048576, 0,

@@ -87,6 +87,11 @@ static bool belongs(const graft_exe *x, const graft_report_part *p)
     return graft_str_starts(x->kind, kind) && graft_hash_equal(x->arch, p->arch);
 }
 
+static bool is_strip(const graft_exe *x)
+{
+    return strcmp(x->kind, "vae_part") == 0;
+}
+
 static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list *all, graft_err *e)
 {
     pack_list own = {0};
@@ -95,7 +100,7 @@ static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list
     for (size_t i = 0; i < r->n_exes && !st; i++) {
         graft_exe *x = r->exe[i];
         if (!belongs(x, p)) continue;
-        p->n_graphs++;
+        if (!is_strip(x)) p->n_graphs++;
         p->runs += atomic_load(&x->times.runs);
         for (int op = 0; op < GRAFT_OP_END; op++) p->ns[op] += atomic_load(&x->times.ns[op]);
         if (!p->largest || x->arena_bytes > p->largest->arena_bytes) p->largest = x;
@@ -195,10 +200,36 @@ static void print_graph(graft_str *s, const graft_exe *x)
         graft_str_puts(s, ")");
     }
     graft_str_printf(s,
-                     ": %zu operators, arena %s (no plan needs less than %s), weights %s, "
+                     ": %zu operator%s, arena %s (no plan needs less than %s), weights %s, "
                      "%llu run%s of %s\n",
-                     x->graph->n_nodes, arena, bound, weights, (unsigned long long)runs,
-                     plural(runs), each);
+                     x->graph->n_nodes, plural(x->graph->n_nodes), arena, bound, weights,
+                     (unsigned long long)runs, plural(runs), each);
+}
+
+/* Graphs of one kind that are too many and too small for a line each: parts of a VAE in strips.
+ * Only those that ran: others were made to see what they would take. */
+static void print_strips(graft_str *s, const graft_report *r, const graft_report_part *p)
+{
+    char arena[16], time[16];
+    uint64_t n = 0, runs = 0, ns = 0;
+    int64_t most = 0;
+    for (size_t i = 0; i < r->n_exes; i++) {
+        const graft_exe *x = r->exe[i];
+        uint64_t own = atomic_load(&x->times.runs);
+        if (!belongs(x, p) || !is_strip(x) || !own) continue;
+        n++;
+        runs += own;
+        if (x->arena_bytes > most) most = x->arena_bytes;
+        for (int op = 0; op < GRAFT_OP_END; op++) ns += atomic_load(&x->times.ns[op]);
+    }
+    if (!n) return;
+    graft_report_bytes((uint64_t)most, arena);
+    graft_report_time(1e-9 * (double)ns, time);
+    graft_str_printf(s,
+                     "    in strips, to keep the limit: %llu part%s, largest arena %s, %llu run%s, "
+                     "%s in all\n",
+                     (unsigned long long)n, plural(n), arena, (unsigned long long)runs,
+                     plural(runs), time);
 }
 
 static void print_loras(graft_str *s, const graft_weights *w)
@@ -240,7 +271,8 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
                          (long long)(p->options->max_bytes >> 20));
     graft_str_printf(s, "  compiled     %zu graph%s\n", p->n_graphs, plural(p->n_graphs));
     for (size_t i = 0; i < r->n_exes; i++)
-        if (belongs(r->exe[i], p)) print_graph(s, r->exe[i]);
+        if (belongs(r->exe[i], p) && !is_strip(r->exe[i])) print_graph(s, r->exe[i]);
+    print_strips(s, r, p);
 }
 
 static void print_times(graft_str *s, const graft_report *r)

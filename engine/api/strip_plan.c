@@ -12,8 +12,8 @@ enum { WHOLE = 0, STRIPS = 1 };
 
 /* What is known of units i .. j - 1 run as one segment: bytes without the tensors around it. */
 typedef struct known {
-    int64_t bytes, weights; /* bytes -1: not measured */
-    int64_t least;          /* no less than this, from what was measured of parts of it */
+    int64_t bytes, weights, arena; /* bytes -1: not measured */
+    int64_t least;                 /* no less than this, from what was measured of parts of it */
 } known;
 
 typedef struct planner {
@@ -219,6 +219,7 @@ static graft_status measure(const planner *n, graft_strip_segment *s, graft_err 
         int64_t bytes = t.height * graft_strip_row_bytes(&t);
         if (n->host && !graft_strip_whole(s) && bytes > buffer) buffer = bytes;
     }
+    s->arena_bytes = arena;
     s->bytes = arena + buffer + s->weight_bytes;
     return GRAFT_OK;
 }
@@ -319,6 +320,7 @@ static graft_status measure_path(const planner *n, bool *all, graft_err *e)
         st = measure(n, &s, e);
         k->bytes = s.bytes;
         k->weights = s.weight_bytes;
+        k->arena = s.arena_bytes;
         *all = false;
     }
     return st;
@@ -385,6 +387,7 @@ static graft_status take_path(const planner *n, graft_err *e)
         *s = segment_of(n, i, j, n->mode[j], MIN_STEP);
         s->bytes = at(n, n->mode[j], i, j)->bytes;
         s->weight_bytes = at(n, n->mode[j], i, j)->weights;
+        s->arena_bytes = at(n, n->mode[j], i, j)->arena;
         if (!graft_strip_whole(s)) st = widen(n, s, kept, e);
         s->bytes += kept;
         weights += s->weight_bytes;
@@ -413,14 +416,15 @@ static graft_status set_up(planner *n, int64_t height, int64_t width, graft_err 
     }
     n->table = graft_malloc_array(2 * units * (units + 1), sizeof *n->table);
     if (!n->table) return graft_fail_nomem(e, "VAE strips");
-    for (size_t i = 0; i < 2 * units * (units + 1); i++) n->table[i] = (known){-1, 0, 0};
+    for (size_t i = 0; i < 2 * units * (units + 1); i++) n->table[i] = (known){-1, 0, 0, 0};
     return GRAFT_OK;
 }
 
 graft_status graft_strip_plan_make(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                                    const graft_task *task, graft_strip_plan *out, graft_err *e)
 {
-    planner n = {.v = v, .p = out, .task = task};
+    graft_task quiet = graft_strip_quiet(task);
+    planner n = {.v = v, .p = out, .task = &quiet};
     memset(out, 0, sizeof *out);
     out->decoder = decoder;
     graft_status st = set_up(&n, height, width, e);

@@ -18,6 +18,7 @@ typedef struct graft_strip_segment {
     int64_t step, halo;    /* rows that one strip adds to the result; rows that it needs around */
     int64_t bytes;         /* what running it takes, all that is kept meanwhile included */
     int64_t weight_bytes;  /* of these: packed weights */
+    int64_t arena_bytes;   /* of these: activations and workspaces */
 } graft_strip_segment;
 
 /* (height, width, channels) */
@@ -64,6 +65,16 @@ int32_t graft_strip_norms(const graft_strip_plan *p, const graft_strip_segment *
 /* Whether norm `stop` reads the segment's very input, which no run has to make. */
 bool graft_strip_reads_input(const graft_strip_plan *p, const graft_strip_segment *s, int32_t stop);
 
+/* The task without its reports: many small parts are compiled, which is no progress of the run. */
+static inline graft_task graft_strip_quiet(const graft_task *task)
+{
+    graft_task quiet = {0};
+    if (!task) return quiet;
+    quiet.ctx = task->ctx;
+    quiet.cancelled = task->cancelled;
+    quiet.log = task->log;
+    return quiet;
+}
 /* Compiles (or finds) a part; tuning is left out: a strip is small, and there are many. */
 graft_status graft_strip_compile(const graft_vae *v, const graft_vae_part *part,
                                  const graft_task *task, graft_exe **out, graft_err *e);

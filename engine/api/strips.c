@@ -10,6 +10,7 @@ typedef struct runner {
     const graft_vae *v;
     const graft_strip_plan *plan;
     const graft_task *task;
+    graft_task quiet;
     uint64_t done, total; /* strips */
 } runner;
 
@@ -58,9 +59,8 @@ static graft_status run_pass(const segment_run *w, int32_t stop, graft_moments *
     graft_strip_tensor out = graft_strip_output(r->plan, s, stop, s->rows);
     int64_t in_row = graft_strip_row_bytes(&in), out_row = graft_strip_row_bytes(&out);
     graft_binding *b = NULL;
-    graft_status st = graft_strip_bind(r->v, &part, r->task, &b, e);
+    graft_status st = graft_strip_bind(r->v, &part, &r->quiet, &b, e);
     if (st) return st;
-    graft_task_phase(r->task, r->plan->decoder ? "decode" : "encode");
     for (int64_t i = 0; i < strips_of(s) && !st; i++) {
         int64_t begin, end, from;
         rows_of(s, i, &begin, &end, &from);
@@ -125,9 +125,8 @@ static graft_status run_whole(const segment_run *w, graft_err *e)
     runner *r = w->r;
     graft_vae_part part = graft_strip_part(r->plan, w->s, -1);
     graft_binding *b = NULL;
-    graft_status st = graft_strip_bind(r->v, &part, r->task, &b, e);
+    graft_status st = graft_strip_bind(r->v, &part, &r->quiet, &b, e);
     if (st) return st;
-    graft_task_phase(r->task, r->plan->decoder ? "decode" : "encode");
     st = graft_exe_run(b, r->v->engine->arenas, (const void *[]){w->in}, (void *[]){w->out},
                        r->task, NULL, e);
     graft_binding_release(b);
@@ -143,13 +142,21 @@ static graft_status drop_packs(const runner *r, const graft_strip_segment *s, gr
         if (stop >= 0 && graft_strip_reads_input(r->plan, s, stop)) continue;
         graft_vae_part part = graft_strip_part(r->plan, s, stop);
         graft_exe *x = NULL;
-        graft_status st = graft_strip_compile(r->v, &part, r->task, &x, e);
+        graft_status st = graft_strip_compile(r->v, &part, &r->quiet, &x, e);
         if (!st) st = graft_exe_drop_packs(x, r->v->weights, NULL, r->v->engine->packs, e);
         graft_exe_release(x);
         if (st) return st;
     }
     graft_packs_settle(r->v->engine->packs);
     return GRAFT_OK;
+}
+
+/* What earlier segments, and other models, have left behind must not lie beside this one. */
+static void clear_up(const runner *r, const graft_strip_segment *s)
+{
+    graft_arenas *a = r->v->engine->arenas;
+    if (graft_arenas_bytes(a) > (uint64_t)s->arena_bytes) graft_arenas_trim(a);
+    graft_alloc_trim();
 }
 
 static graft_status run_segments(runner *r, const float *in, float *out, graft_err *e)
@@ -161,6 +168,7 @@ static graft_status run_segments(runner *r, const float *in, float *out, graft_e
         const graft_strip_segment *s = &p->segment[i];
         graft_strip_tensor t = graft_strip_output(p, s, -1, s->height);
         bool last = i + 1 == p->n;
+        clear_up(r, s);
         if (!last) after = graft_malloc_array((size_t)t.height, (size_t)graft_strip_row_bytes(&t));
         segment_run w = {.r = r,
                          .s = s,
@@ -185,7 +193,8 @@ graft_status graft_strips_run(const graft_vae *v, bool decoder, int64_t height, 
     graft_strip_plan plan;
     graft_status st = graft_strip_plan_make(v, decoder, height, width, task, &plan, e);
     if (st) return st;
-    runner r = {.v = v, .plan = &plan, .task = task};
+    graft_task_phase(task, decoder ? "decode" : "encode");
+    runner r = {.v = v, .plan = &plan, .task = task, .quiet = graft_strip_quiet(task)};
     for (size_t i = 0; i < plan.n; i++) r.total += runs_of(&plan, &plan.segment[i]);
     return run_segments(&r, in, out, e);
 }

@@ -102,6 +102,39 @@ static graft_status run_half(const graft_tile_job *j, const float *in, float *ou
     return st;
 }
 
+/* Progress of picture `index` as progress of all. */
+typedef struct batch_task {
+    const graft_task *whole;
+    uint64_t index, count;
+} batch_task;
+
+static void batch_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    const batch_task *b = ctx;
+    graft_task_progress(b->whole, b->index * total + done, b->count * total);
+}
+
+static void batch_phase(void *ctx, const char *name)
+{
+    graft_task_phase(((const batch_task *)ctx)->whole, name);
+}
+
+static bool batch_cancelled(void *ctx)
+{
+    return graft_task_cancelled(((const batch_task *)ctx)->whole);
+}
+
+static graft_task task_of(batch_task *b)
+{
+    graft_task t = {
+        .ctx = b, .progress = batch_progress, .phase = batch_phase, .cancelled = batch_cancelled};
+    if (b->whole) {
+        t.compile_only = b->whole->compile_only;
+        t.log = b->whole->log;
+    }
+    return t;
+}
+
 /* ------------------------------------------------------------------ decode */
 
 static void to_unit_range(float *p, int64_t n)
@@ -137,7 +170,9 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     bool idle = task && task->compile_only;
     if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
-        graft_task_progress(task, (uint64_t)i, (uint64_t)in[0]);
+        batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = task_of(&batch);
+        graft_task_progress(&one, 0, 1);
         st = run_half(&job, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
                       task, e);
     }
@@ -189,7 +224,9 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         to_signed(p + i * area * in[3], area, in[3], c, x);
-        GRAFT_TRY(run_half(&job, x, moments, task, e));
+        batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = task_of(&batch);
+        GRAFT_TRY(run_half(&job, x, moments, &one, e));
         /* The mean of the posterior, as ComfyUI takes it. */
         memcpy(graft_latent_writable(latent) + i * z * small, moments,
                (size_t)(z * small) * sizeof *moments);

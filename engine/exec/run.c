@@ -90,7 +90,10 @@ static arena *acquire(graft_arenas *a, graft_backend *backend, uint64_t bytes, g
         if (k) k->backend = backend;
     }
     if (k && (!k->data || k->bytes < bytes)) {
-        if (k->data) backend->api->free(backend->device, k->data);
+        if (k->data) {
+            backend->api->free(backend->device, k->data);
+            graft_alloc_trim(); /* or the old block would lie beside the new one */
+        }
         a->bytes -= k->bytes;
         k->bytes = 0;
         k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);

@@ -258,9 +258,10 @@ static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_
     if (n) {
         if (total != n->max || done < n->value || n->begun == 0) {
             n->begun = now;
+            n->first = done;
             n->rate = 0;
-        } else if (done > 1 && now > n->begun) {
-            n->rate = (double)(done - 1) / (now - n->begun);
+        } else if (done > n->first && now > n->begun) {
+            n->rate = (double)(done - n->first) / (now - n->begun);
         }
         n->value = done;
         n->max = total;

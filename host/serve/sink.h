@@ -17,8 +17,9 @@ typedef struct graft_sink_node {
     graft_sink_state state;
     uint64_t value, max;
     char phase[24];
-    double begun; /* when the first step was reported */
-    double rate;  /* steps a second; 0: not known yet */
+    double begun;   /* when the first step of a phase was reported: */
+    uint64_t first; /* that one */
+    double rate;    /* steps a second; 0: not known yet */
 } graft_sink_node;
 
 typedef struct graft_sink {

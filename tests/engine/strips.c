@@ -2,6 +2,7 @@
  * that are kept. On the demo checkpoint. */
 #include <math.h>
 
+#include "base/alloc.h"
 #include "base/half.h"
 #include "engine/api/moments.h"
 #include "engine/api/strip_plan.h"
@@ -240,6 +241,70 @@ static void same_pictures(void)
     same_picture(200, 264, "bf16");
 }
 
+/* ------------------------------------------------------------------ the process */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+/* "VmHWM" or "RssAnon" of this process, in bytes; 0 where the system does not say. */
+static int64_t process_bytes(const char *what)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    long kb = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, what, strlen(what)) == 0) kb = atol(line + strlen(what) + 1);
+    if (f) fclose(f);
+    return (int64_t)kb << 10;
+}
+
+static bool reset_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+    bool done = f && fputs("5", f) >= 0;
+    return f && !fclose(f) && done;
+}
+
+/* What the process has more of at its worst: the budget, the picture and little else. All is
+ * compiled before, and the weights' file was read. */
+static void budget_of_the_process(void)
+{
+    graft_engine *g = make_engine("cpu");
+    graft_vae *v = load_vae(g);
+    graft_image *picture = make_picture(512, 384), *out = NULL;
+    graft_latent *l = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_task idle = {.compile_only = true};
+    CHECK_OK(graft_vae_encode(v, picture, NULL, NULL, &l, &e), &e);
+    for (int64_t mb = 40; mb <= 120; mb += 40) {
+        graft_vae *tight = within(v, "f32", mb);
+        CHECK_OK(graft_vae_decode(tight, l, NULL, &idle, &out, &e), &e);
+        graft_image_release(out);
+        graft_packs_trim(g->packs, 0);
+        graft_arenas_trim(g->arenas);
+        graft_alloc_trim();
+        int64_t before = process_bytes("VmRSS"), peak;
+        if (SANITIZED || !before || !reset_peak()) {
+            printf("     skipped: the peak of this process cannot be measured here\n");
+        } else {
+            CHECK_OK(graft_vae_decode(tight, l, NULL, NULL, &out, &e), &e);
+            peak = process_bytes("VmHWM") - before;
+            printf("     %lld MiB: the process grew by %.1f MiB at most\n", (long long)mb,
+                   (double)peak / 1048576);
+            CHECK(peak <= (mb + 8) << 20);
+            graft_image_release(out);
+        }
+        graft_vae_release(tight);
+    }
+    graft_latent_release(l);
+    graft_image_release(picture);
+    graft_vae_release(v);
+    graft_engine_destroy(g);
+}
+
 /* ------------------------------------------------------------------ plans */
 
 /* Segments follow each other, each takes what the budget has, and more memory is never slower. */
@@ -328,6 +393,7 @@ static void ahead_and_cancelled(void)
 int main(void)
 {
     RUN(moments_of_rows);
+    RUN(budget_of_the_process);
     RUN(same_pictures);
     RUN(plans);
     RUN(ahead_and_cancelled);
