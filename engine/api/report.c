@@ -92,6 +92,14 @@ static bool is_strip(const graft_exe *x)
     return strcmp(x->kind, "vae_part") == 0;
 }
 
+/* Of two graphs the one whose memory a report shows: one that ran, then the one with more. */
+static const graft_exe *larger(const graft_exe *a, const graft_exe *b)
+{
+    bool a_ran = a && atomic_load(&a->times.runs) > 0, b_ran = atomic_load(&b->times.runs) > 0;
+    if (!a || a_ran != b_ran) return a_ran ? a : b;
+    return b->arena_bytes > a->arena_bytes ? b : a;
+}
+
 static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list *all, graft_err *e)
 {
     pack_list own = {0};
@@ -103,7 +111,7 @@ static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list
         if (!is_strip(x)) p->n_graphs++;
         p->runs += atomic_load(&x->times.runs);
         for (int op = 0; op < GRAFT_OP_END; op++) p->ns[op] += atomic_load(&x->times.ns[op]);
-        if (!p->largest || x->arena_bytes > p->largest->arena_bytes) p->largest = x;
+        p->largest = larger(p->largest, x);
         st = add_packs(&own, x, p->weights, r->engine->packs, e);
         if (!st) st = add_packs(all, x, p->weights, r->engine->packs, e);
     }

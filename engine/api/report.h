@@ -14,7 +14,7 @@ typedef struct graft_report_part {
     uint64_t stored, resident; /* bytes in the file; packed and in memory */
     size_t n_graphs;
     uint64_t ns[GRAFT_OP_END], runs; /* over all of the part's graphs */
-    const graft_exe *largest;        /* the graph with the largest arena; NULL without graphs */
+    const graft_exe *largest; /* by arena, of those that ran or else of all; NULL: no graph */
 } graft_report_part;
 
 typedef struct graft_report {

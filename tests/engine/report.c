@@ -162,6 +162,32 @@ static void demo(void)
     graft_vae_release(v);
 }
 
+/* A VAE in strips has one line for all its parts, and the picture is of one of those that ran. */
+static void vae_in_strips(void)
+{
+    const graft_compile_options o = {
+        .precision = "f32", .tuning = "off", .max_memory_mb = 20, .tile = true};
+    graft_vae *v = NULL, *tight = NULL;
+    graft_latent *l = NULL;
+    graft_image *i = NULL, *picture = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, SD1);
+    CHECK_OK(graft_vae_load(engine, DEMO, NULL, &v, &e), &e);
+    CHECK_OK(graft_vae_compile(v, &o, NULL, &tight, &e), &e);
+    CHECK_OK(graft_latent_empty(256, 192, 1, &l, &e), &e);
+    CHECK_OK(graft_vae_decode(tight, l, NULL, NULL, &i, &e), &e);
+    char *text = report(m, tight, NULL, &picture);
+    CHECK(says(text, "    in strips, to keep the limit: "));
+    CHECK(!strstr(text, "vae_part"));
+    graft_text_free(text);
+    graft_image_release(picture);
+    graft_image_release(i);
+    graft_latent_release(l);
+    graft_vae_release(tight);
+    graft_vae_release(v);
+    graft_model_release(m);
+}
+
 static void short_of_memory(void)
 {
     graft_alloc_stats before, after;
@@ -229,6 +255,7 @@ int main(void)
         RUN(limits);
         RUN(smallest_that_would_do);
         RUN(demo);
+        RUN(vae_in_strips);
         RUN(short_of_memory);
         graft_engine_destroy(engine);
     }
