@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "bench/quantized.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
 #include "base/metrics.h"
@@ -286,18 +287,11 @@ static void cut_note(const bench *b, const char *name, int64_t block, double val
 
 /* ------------------------------------------------------------------ quantized files */
 
-/* The model with every layer that may be quantized. */
 static graft_model *all_quantized(const graft_model *m)
 {
-    const graft_quant_limits all = {true, true, 1, 1, 0};
-    graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
-    graft_quant_plan *p = NULL;
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    must(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &all);
-    must(graft_model_with_plan(m, p, &out, &e), &e);
-    graft_quant_plan_destroy(p);
+    must(quantize_all(m, &out, &e), &e);
     return out;
 }
 

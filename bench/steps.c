@@ -1,7 +1,7 @@
 /* graft-bench-steps: the kinds of step of a UNet with guidance at 512x512, in turns: whole ones,
  * and DeepCache's that store and that take the rest from the store, in bf16 and with int8 layers.
  *
- *   graft-bench-steps SD15.safetensors [--json FILE] [--rounds N] [--block N] [--only TEXT]
+ *   graft-bench-steps SD15.safetensors [--rounds N] [--block N] [--only TEXT]
  *                     [--shapes] [--least] [--against DIR]
  *
  * Figures are medians over rounds, in each of which every kind runs once; with --least they are
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "bench/quantized.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
 #include "engine/graph/cost.h"
@@ -33,7 +34,7 @@ static const kind kinds[KINDS] = {
 };
 
 typedef struct options {
-    const char *model, *json, *only, *against;
+    const char *model, *only, *against;
     int rounds, block;
     bool shapes, least;
 } options;
@@ -79,15 +80,9 @@ static double quantile(double *v, int n, double part)
 
 static graft_model *all_quantized(const graft_model *m)
 {
-    const graft_quant_limits all = {true, true, 1, 1, 0};
-    graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
-    graft_quant_plan *p = NULL;
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    must(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    graft_quant_plan_select(p, &all);
-    must(graft_model_with_plan(m, p, &out, &e), &e);
-    graft_quant_plan_destroy(p);
+    must(quantize_all(m, &out, &e), &e);
     return out;
 }
 
@@ -229,10 +224,10 @@ static void print_shapes(const subject *s)
 
 /* ------------------------------------------------------------------ figures */
 
-static void note(const options *o, const char *name, double value, const char *unit)
+/* Printed only: bench.json has these figures from graft-bench-quant. */
+static void note(const char *name, double value, const char *unit)
 {
     printf("  %-28s %12.4g %s\n", name, value, unit);
-    if (o->json) record(o->json, name, value, unit, "graft-bench-steps SD15.safetensors");
 }
 
 /* A picture of whole steps against one with DeepCache, from medians. */
@@ -254,11 +249,11 @@ static void figures(const options *o, subject *s)
     double t[KINDS];
     for (int i = 0; i < KINDS; i++)
         t[i] = o->least ? least_of(&s[i]) : quantile(s[i].seconds, o->rounds, 0.5);
-    note(o, "deepcache_fast_step", t[2] / t[0], "of a whole step");
-    note(o, "deepcache3_speedup", gain(t[0], t[1], t[2], 3), "times as fast");
-    note(o, "deepcache5_speedup", gain(t[0], t[1], t[2], 5), "times as fast");
-    note(o, "int8_vs_bf16", t[0] / t[3], "times as fast a step");
-    note(o, "int8_deepcache3_vs_bf16", gain(t[0], t[4], t[5], 3), "times as fast");
+    note("deepcache_fast_step", t[2] / t[0], "of a whole step");
+    note("deepcache3_speedup", gain(t[0], t[1], t[2], 3), "times as fast");
+    note("deepcache5_speedup", gain(t[0], t[1], t[2], 5), "times as fast");
+    note("int8_vs_bf16", t[0] / t[3], "times as fast a step");
+    note("int8_deepcache3_vs_bf16", gain(t[0], t[4], t[5], 3), "times as fast");
 }
 
 static void print_times(const options *o, subject *s, subject *other)
@@ -285,9 +280,7 @@ static int parse(int argc, char **argv, options *o)
 {
     for (int i = 1; i < argc; i++) {
         bool more = i + 1 < argc;
-        if (more && strcmp(argv[i], "--json") == 0)
-            o->json = argv[++i];
-        else if (more && strcmp(argv[i], "--rounds") == 0)
+        if (more && strcmp(argv[i], "--rounds") == 0)
             o->rounds = atoi(argv[++i]);
         else if (more && strcmp(argv[i], "--block") == 0)
             o->block = atoi(argv[++i]);
@@ -312,7 +305,7 @@ int main(int argc, char **argv)
     options o = {.rounds = 5};
     static subject s[KINDS], other[KINDS];
     if (parse(argc, argv, &o)) {
-        fputs("usage: graft-bench-steps SD15.safetensors [--json FILE] [--rounds N] [--block N] "
+        fputs("usage: graft-bench-steps SD15.safetensors [--rounds N] [--block N] "
               "[--only TEXT] [--shapes] [--least] [--against DIR]\n",
               stderr);
         return 2;

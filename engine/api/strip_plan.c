@@ -10,10 +10,11 @@
 
 enum { WHOLE = 0, STRIPS = 1 };
 
-/* What is known of units i .. j - 1 run as one segment: bytes without the tensors around it. */
+/* What is known of units i .. j - 1 run as one segment. */
 typedef struct known {
-    int64_t bytes, weights, arena; /* bytes -1: not measured */
-    int64_t least;                 /* no less than this, from what was measured of parts of it */
+    bool measured;
+    graft_strip_segment s; /* with the shortest strips; bytes without the tensors around it */
+    int64_t least;         /* bytes: no less than this, by what was measured of parts of it */
 } known;
 
 typedef struct planner {
@@ -70,16 +71,12 @@ static int32_t unit_of(const graft_strip_plan *p, int32_t first, int32_t end, in
     return end;
 }
 
-static int32_t norms_of(const graft_strip_plan *p, int32_t first, int32_t end)
-{
-    int32_t n = 0;
-    for (int32_t i = first; i < end; i++) n += graft_vae_unit_norms(p->half.unit[i].kind);
-    return n;
-}
-
 int32_t graft_strip_norms(const graft_strip_plan *p, const graft_strip_segment *s)
 {
-    return norms_of(p, s->first, s->end);
+    int32_t n = 0;
+    for (int32_t i = s->first; i < s->end && !graft_strip_whole(s); i++)
+        n += graft_vae_unit_norms(p->half.unit[i].kind);
+    return n;
 }
 
 bool graft_strip_reads_input(const graft_strip_plan *p, const graft_strip_segment *s, int32_t stop)
@@ -200,27 +197,29 @@ static int64_t kept_bytes(const planner *n, size_t i)
     return t.height * graft_strip_row_bytes(&t);
 }
 
-/* Sets bytes and weight_bytes of a segment, without what is kept around it. */
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Sets what a segment takes, without what is kept around it. */
 static graft_status measure(const planner *n, graft_strip_segment *s, graft_err *e)
 {
-    int32_t norms = graft_strip_whole(s) ? 0 : graft_strip_norms(n->p, s);
-    int64_t arena = 0, buffer = 0;
-    s->weight_bytes = 0;
+    int32_t norms = graft_strip_norms(n->p, s);
     for (int32_t stop = -1; stop < norms; stop++) {
         if (stop >= 0 && graft_strip_reads_input(n->p, s, stop)) continue;
         graft_vae_part part = graft_strip_part(n->p, s, stop);
         graft_exe *x = NULL;
         graft_status st = graft_strip_compile(n->v, &part, n->task, &x, e);
         if (st) return st;
-        if (x->arena_bytes > arena) arena = x->arena_bytes;
-        if ((int64_t)x->weight_bytes > s->weight_bytes) s->weight_bytes = (int64_t)x->weight_bytes;
-        graft_exe_release(x);
         graft_strip_tensor t = graft_strip_output(n->p, s, stop, s->rows);
-        int64_t bytes = t.height * graft_strip_row_bytes(&t);
-        if (n->host && !graft_strip_whole(s) && bytes > buffer) buffer = bytes;
+        s->arena_bytes = max_of(s->arena_bytes, x->arena_bytes);
+        s->weight_bytes = max_of(s->weight_bytes, (int64_t)x->weight_bytes);
+        if (!graft_strip_whole(s))
+            s->strip_bytes = max_of(s->strip_bytes, t.height * graft_strip_row_bytes(&t));
+        graft_exe_release(x);
     }
-    s->arena_bytes = arena;
-    s->bytes = arena + buffer + s->weight_bytes;
+    s->bytes = s->arena_bytes + s->weight_bytes + (n->host ? s->strip_bytes : 0);
     return GRAFT_OK;
 }
 
@@ -238,11 +237,10 @@ static void spread_bounds(const planner *n)
         for (size_t i = 0; i + length <= units; i++)
             for (int mode = WHOLE; mode <= STRIPS; mode++) {
                 known *k = at(n, mode, i, i + length);
-                k->least = k->bytes > 0 ? k->bytes : 0;
-                if (k->bytes >= 0 || length == 1 || n->careful) continue;
-                int64_t a = at(n, mode, i + 1, i + length)->least;
-                int64_t b = at(n, mode, i, i + length - 1)->least;
-                k->least = a > b ? a : b;
+                k->least = k->measured ? k->s.bytes : 0;
+                if (k->measured || length == 1 || n->careful) continue;
+                k->least = max_of(at(n, mode, i + 1, i + length)->least,
+                                  at(n, mode, i, i + length - 1)->least);
             }
 }
 
@@ -271,12 +269,9 @@ static int64_t fewest_strips(const planner *n, const graft_strip_segment *shorte
 static double overhead(const planner *n, size_t i, size_t j, int mode, int64_t kept)
 {
     const known *k = at(n, mode, i, j);
-    if (mode == WHOLE || k->bytes < 0) return 1;
-    graft_strip_segment s = segment_of(n, i, j, mode, MIN_STEP);
-    s.bytes = k->bytes;
-    s.weight_bytes = k->weights;
-    double step = (double)s.height / (double)fewest_strips(n, &s, kept);
-    return (step + 2 * (double)s.halo) / step;
+    if (mode == WHOLE || !k->measured) return 1;
+    double step = (double)k->s.height / (double)fewest_strips(n, &k->s, kept);
+    return (step + 2 * (double)k->s.halo) / step;
 }
 
 /* ------------------------------------------------------------------ search */
@@ -315,12 +310,10 @@ static graft_status measure_path(const planner *n, bool *all, graft_err *e)
     *all = true;
     for (size_t j = n->p->half.n; j > 0 && !st; j = n->from[j]) {
         known *k = at(n, n->mode[j], n->from[j], j);
-        if (k->bytes >= 0) continue;
-        graft_strip_segment s = segment_of(n, n->from[j], j, n->mode[j], MIN_STEP);
-        st = measure(n, &s, e);
-        k->bytes = s.bytes;
-        k->weights = s.weight_bytes;
-        k->arena = s.arena_bytes;
+        if (k->measured) continue;
+        k->s = segment_of(n, n->from[j], j, n->mode[j], MIN_STEP);
+        st = measure(n, &k->s, e);
+        k->measured = true;
         *all = false;
     }
     return st;
@@ -384,14 +377,11 @@ static graft_status take_path(const planner *n, graft_err *e)
         size_t i = n->from[j];
         graft_strip_segment *s = &p->segment[--count];
         int64_t kept = kept_bytes(n, i) + kept_bytes(n, j);
-        *s = segment_of(n, i, j, n->mode[j], MIN_STEP);
-        s->bytes = at(n, n->mode[j], i, j)->bytes;
-        s->weight_bytes = at(n, n->mode[j], i, j)->weights;
-        s->arena_bytes = at(n, n->mode[j], i, j)->arena;
+        *s = at(n, n->mode[j], i, j)->s;
         if (!graft_strip_whole(s)) st = widen(n, s, kept, e);
         s->bytes += kept;
         weights += s->weight_bytes;
-        if (s->bytes - s->weight_bytes > rest) rest = s->bytes - s->weight_bytes;
+        rest = max_of(rest, s->bytes - s->weight_bytes);
     }
     p->keep_packs = weights + rest <= n->budget;
     return st;
@@ -414,10 +404,8 @@ static graft_status set_up(planner *n, int64_t height, int64_t width, graft_err 
         n->height[i + 1] = sized(n->p->half.unit[i].kind, n->height[i]);
         n->width[i + 1] = sized(n->p->half.unit[i].kind, n->width[i]);
     }
-    n->table = graft_malloc_array(2 * units * (units + 1), sizeof *n->table);
-    if (!n->table) return graft_fail_nomem(e, "VAE strips");
-    for (size_t i = 0; i < 2 * units * (units + 1); i++) n->table[i] = (known){-1, 0, 0, 0};
-    return GRAFT_OK;
+    n->table = graft_calloc(2 * units * (units + 1), sizeof *n->table);
+    return n->table ? GRAFT_OK : graft_fail_nomem(e, "VAE strips");
 }
 
 graft_status graft_strip_plan_make(const graft_vae *v, bool decoder, int64_t height, int64_t width,

@@ -19,6 +19,7 @@ typedef struct graft_strip_segment {
     int64_t bytes;         /* what running it takes, all that is kept meanwhile included */
     int64_t weight_bytes;  /* of these: packed weights */
     int64_t arena_bytes;   /* of these: activations and workspaces */
+    int64_t strip_bytes;   /* the most that a part gives for one strip; 0: in one piece */
 } graft_strip_segment;
 
 /* (height, width, channels) */
@@ -60,7 +61,7 @@ graft_strip_tensor graft_strip_output(const graft_strip_plan *p, const graft_str
                                       int32_t stop, int64_t rows);
 /* What the segment reads, whole. */
 graft_strip_tensor graft_strip_input(const graft_strip_plan *p, const graft_strip_segment *s);
-/* Group norms of the segment. */
+/* Group norms of the segment whose statistics must be found; none in one piece. */
 int32_t graft_strip_norms(const graft_strip_plan *p, const graft_strip_segment *s);
 /* Whether norm `stop` reads the segment's very input, which no run has to make. */
 bool graft_strip_reads_input(const graft_strip_plan *p, const graft_strip_segment *s, int32_t stop);

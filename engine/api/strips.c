@@ -32,7 +32,6 @@ static int64_t strips_of(const graft_strip_segment *s)
 static uint64_t runs_of(const graft_strip_plan *p, const graft_strip_segment *s)
 {
     uint64_t passes = 1;
-    if (graft_strip_whole(s)) return 1;
     for (int32_t k = 0; k < graft_strip_norms(p, s); k++)
         if (!graft_strip_reads_input(p, s, k)) passes++;
     return passes * (uint64_t)strips_of(s);
@@ -100,17 +99,9 @@ static graft_status find_moments(const segment_run *w, int32_t k, graft_err *e)
 
 static graft_status run_strips(segment_run *w, graft_err *e)
 {
-    const graft_strip_plan *p = w->r->plan;
-    int32_t norms = graft_strip_norms(p, w->s);
-    int64_t most = 0;
+    int32_t norms = graft_strip_norms(w->r->plan, w->s);
     graft_status st = GRAFT_OK;
-    for (int32_t k = -1; k < norms; k++) {
-        if (k >= 0 && graft_strip_reads_input(p, w->s, k)) continue;
-        graft_strip_tensor t = graft_strip_output(p, w->s, k, w->s->rows);
-        int64_t bytes = t.height * graft_strip_row_bytes(&t);
-        if (bytes > most) most = bytes;
-    }
-    w->strip = graft_malloc((size_t)most);
+    w->strip = graft_malloc((size_t)w->s->strip_bytes);
     w->moments = graft_calloc((size_t)norms + 1, (size_t)GRAFT_VAE_GROUPS * 2 * sizeof(float));
     if (!w->strip || !w->moments) st = graft_fail_nomem(e, "VAE strips");
     for (int32_t k = 0; k < norms && !st; k++) st = find_moments(w, k, e);
@@ -137,7 +128,7 @@ static graft_status run_whole(const segment_run *w, graft_err *e)
 /* Lets the packed weights of a segment go. */
 static graft_status drop_packs(const runner *r, const graft_strip_segment *s, graft_err *e)
 {
-    int32_t norms = graft_strip_whole(s) ? 0 : graft_strip_norms(r->plan, s);
+    int32_t norms = graft_strip_norms(r->plan, s);
     for (int32_t stop = -1; stop < norms; stop++) {
         if (stop >= 0 && graft_strip_reads_input(r->plan, s, stop)) continue;
         graft_vae_part part = graft_strip_part(r->plan, s, stop);

@@ -1,4 +1,4 @@
-/* VAE: latents to pictures and back, whole or in tiles. */
+/* VAE: latents to pictures and back, whole, in strips or in tiles. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -92,7 +92,8 @@ static arena *acquire(graft_arenas *a, graft_backend *backend, uint64_t bytes, g
     if (k && (!k->data || k->bytes < bytes)) {
         if (k->data) {
             backend->api->free(backend->device, k->data);
-            graft_alloc_trim(); /* or the old block would lie beside the new one */
+            /* Or the old block would lie beside the new one. */
+            if (backend->info.host_memory) graft_alloc_trim();
         }
         a->bytes -= k->bytes;
         k->bytes = 0;

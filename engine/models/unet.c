@@ -61,8 +61,8 @@ static graft_vid res_block(unet_build *u, graft_name name, graft_vid x, int32_t 
     if (x >= 0 && graft_build_dim(b, x, 0) < u->batch)
         t = graft_graph_slice_rows(b->g, t, 0, graft_build_dim(b, x, 0));
     t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), t, channels, true);
-    int64_t wide[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
-    h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, wide));
+    int64_t pixel[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
+    h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, pixel));
     h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.out_layers.3", name.text), h, channels);
