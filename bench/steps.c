@@ -1,5 +1,6 @@
 /* graft-bench-steps: the kinds of step of a UNet with guidance at 512x512, in turns: whole ones,
- * and DeepCache's that store and that take the rest from the store, in bf16 and with int8 layers.
+ * and DeepCache's that store and that take the rest from the store, in bf16 and with int8 layers,
+ * and whole ones in float32.
  *
  *   graft-bench-steps SD15.safetensors [--rounds N] [--block N] [--only TEXT]
  *                     [--shapes] [--least] [--against DIR]
@@ -19,18 +20,20 @@
 #include "engine/api/quantize.h"
 #include "engine/graph/cost.h"
 
-enum { STEPS = 20, SIDE = 64, TOKENS = 77, KINDS = 6, MAX_ROUNDS = 64, LINES = 512 };
+enum { STEPS = 20, SIDE = 64, TOKENS = 77, KINDS = 7, MAX_ROUNDS = 64, LINES = 512 };
 
+typedef enum layers { BF16, INT8, F32, LAYERS } layers;
 typedef struct kind {
     const char *name;
-    bool int8;
+    layers layers;
     graft_unet_variant variant;
 } kind;
 
 static const kind kinds[KINDS] = {
-    {"bf16 whole", false, GRAFT_UNET_WHOLE}, {"bf16 store", false, GRAFT_UNET_STORE},
-    {"bf16 fast", false, GRAFT_UNET_FAST},   {"int8 whole", true, GRAFT_UNET_WHOLE},
-    {"int8 store", true, GRAFT_UNET_STORE},  {"int8 fast", true, GRAFT_UNET_FAST},
+    {"bf16 whole", BF16, GRAFT_UNET_WHOLE}, {"bf16 store", BF16, GRAFT_UNET_STORE},
+    {"bf16 fast", BF16, GRAFT_UNET_FAST},   {"int8 whole", INT8, GRAFT_UNET_WHOLE},
+    {"int8 store", INT8, GRAFT_UNET_STORE}, {"int8 fast", INT8, GRAFT_UNET_FAST},
+    {"f32 whole", F32, GRAFT_UNET_WHOLE},
 };
 
 typedef struct options {
@@ -141,24 +144,24 @@ static bool wanted(const options *o, int i)
 static graft_engine *open_all(const options *o, const char *folder, subject *s)
 {
     graft_engine_config config = {.kernel_dir = folder, .backend = "cpu"};
-    const graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
+    graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     const graft_deepcache_options cache = {3, 0, o->block, 0, 1000, "uniform", 0};
     graft_engine *g = NULL;
-    graft_model *m = NULL, *bf16 = NULL, *cached[2] = {NULL};
+    graft_model *m = NULL, *plain[LAYERS], *cached[F32] = {NULL};
     graft_err e = GRAFT_ERR_INIT;
     must(graft_engine_create(&config, &g, &e), &e);
     must(graft_model_load(g, o->model, NULL, &m, &e), &e);
-    must(graft_model_compile(m, &compile, NULL, &bf16, &e), &e);
-    graft_model *plain[2] = {bf16, all_quantized(bf16)};
-    for (int i = 0; i < 2; i++) must(graft_model_deepcache(plain[i], &cache, &cached[i], &e), &e);
+    must(graft_model_compile(m, &compile, NULL, &plain[BF16], &e), &e);
+    compile.precision = "f32";
+    must(graft_model_compile(m, &compile, NULL, &plain[F32], &e), &e);
+    plain[INT8] = all_quantized(plain[BF16]);
+    for (int i = 0; i < F32; i++) must(graft_model_deepcache(plain[i], &cache, &cached[i], &e), &e);
     for (int i = 0; i < KINDS; i++) {
-        const graft_model *use = (kinds[i].variant ? cached : plain)[kinds[i].int8];
+        const graft_model *use = (kinds[i].variant ? cached : plain)[kinds[i].layers];
         if (wanted(o, i)) subject_init(&s[i], use, kinds[i].variant);
     }
-    for (int i = 0; i < 2; i++) {
-        graft_model_release(plain[i]);
-        graft_model_release(cached[i]);
-    }
+    for (int i = 0; i < LAYERS; i++) graft_model_release(plain[i]);
+    for (int i = 0; i < F32; i++) graft_model_release(cached[i]);
     graft_model_release(m);
     return g;
 }

@@ -1,38 +1,47 @@
-/* CONV2D 3x3 by Winograd's F(4x4, 3x3): a quarter of the multiplications, in float32 whatever the
- * tensors are (simd/winograd.c has the arithmetic).
+/* CONV2D 3x3 by Winograd's F(4x4, 3x3) and F(6x6, 3x3): a fourth or a fifth of the multiplications,
+ * in float32 whatever the tensors are (simd/winograd.c has the arithmetic).
  *
- * Weights stay as they are and are transformed in every launch: four times their size would
- * otherwise be resident, and slow to swap. A thread transforms them for a few inputs and outputs at
- * a time, uses them for a panel of tiles while they are in its second-level cache, and adds up
- * there; so the only large piece of scratch memory is the transformed picture, which is bounded by
- * working on a strip of tiles at a time. */
+ * Weights stay as they are and are transformed in every launch: four to seven times their size
+ * would otherwise be resident, and slow to swap. A thread takes a panel of tiles, transforms their
+ * pixels once, and then some outputs after the other: it transforms their weights for a few inputs
+ * at a time, uses them for the whole panel while they are in its second-level cache, and adds up
+ * there. Threads share nothing but the way the work is cut into units of a panel and some outputs.
+ */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
 
-#define BLOCK       16 /* channels of a block of weights */
-#define TILE        4  /* outputs a side */
-#define SIDE        6  /* inputs a side */
-#define POSITIONS   36
-#define PANEL       64                 /* tiles that share transformed weights */
-#define CHUNK       64                 /* inputs of them, at most */
-#define OUTPUTS     32                 /* and outputs, at most */
-#define STRIP_BYTES ((int64_t)3 << 20) /* transformed picture, for each thread */
-#define APART       16                 /* floats between rows, lest all share a set of a cache */
-#define LINE        64                 /* bytes */
-#define WORTH       64                 /* channels that pay for transforming a picture */
-#define LARGE       (128 * 128)        /* pixels */
+#define BLOCK       16                  /* channels of a block of weights */
+#define MOST_SIDE   8                   /* inputs of a tile, a side */
+#define OUTPUTS     32                  /* worked on at a time, at most */
+#define INPUT_BYTES ((int64_t)10 << 20) /* a panel's transformed pixels */
+#define ALL_BYTES   ((int64_t)64 << 20) /* those of all threads */
+#define ROUND       8                   /* tiles that are multiplied at a time */
+#define APART       16                  /* floats between rows, lest all share a set of a cache */
+#define LINE        64                  /* bytes */
+#define WORTH       64                  /* channels that pay for transforming a picture */
+#define LARGE       (16 * 16)           /* pixels of a picture */
+#define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
+
+/* Weights and sums of a panel fill the second-level cache to two thirds or so. */
+static const struct winograd_size {
+    int32_t tile;
+    int64_t panel, chunk; /* tiles that share transformed weights, inputs of them, at most */
+} sizes[] = {{4, 96, 32}, {6, 64, 32}};
 
 typedef struct winograd {
     graft_cpu_winograd shape;
-    dnnl_memory_desc_t layout;                         /* of the weights */
-    int64_t height, width;                             /* of the input, doubled */
-    int64_t down, across;                              /* tiles of a picture */
-    int64_t total, strip;                              /* tiles of all pictures, and of a strip */
-    size_t at_input, at_threads, thread_bytes, at_add; /* in the workspace */
-    size_t at_sums, at_pixels;                         /* in a thread's part, after the weights */
+    dnnl_memory_desc_t layout;               /* of the weights */
+    int64_t height, width;                   /* of the input, doubled */
+    int64_t side, positions;                 /* inputs of a tile */
+    int64_t down, across;                    /* tiles of a picture */
+    int64_t total, panel;                    /* tiles of all pictures, and of a panel */
+    int64_t panels, groups;                  /* of tiles, of outputs */
+    size_t at_threads, thread_bytes, at_add; /* in the workspace */
+    size_t at_input, at_sums;                /* in a thread's part, after the weights */
 } winograd;
 
 int graft_cpu_has_winograd(const graft_op_desc *op)
@@ -43,51 +52,75 @@ int graft_cpu_has_winograd(const graft_op_desc *op)
 }
 
 /* float32: whatever the picture's size, so that all sizes share one layout of the weights; only the
- * smallest pictures lose a little. bfloat16: where pictures are large, as in a VAE, and the
- * processor has no matrix unit for it. */
+ * smallest pictures lose a little. bfloat16: where pictures are large and the processor has no
+ * matrix unit for it. */
 int graft_cpu_prefers_winograd(const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     if (!graft_cpu_has_winograd(op) || w->dim[0] < WORTH || w->dim[1] < WORTH) return 0;
     if (op->in[GRAFT_CONV_X].dtype == GRAFT_F32) return 1;
     const int matrix_unit = dnnl_cpu_isa_avx512_core_amx;
-    return y->dim[0] * y->dim[1] * y->dim[2] >= LARGE &&
+    return y->dim[1] * y->dim[2] >= LARGE &&
            ((int)dnnl_get_effective_cpu_isa() & matrix_unit) != matrix_unit;
+}
+
+static int64_t tiles_along(int64_t pixels, int32_t tile)
+{
+    return (pixels + tile - 1) / tile;
+}
+
+/* F(6x6) where it multiplies less, which it does unless much of its tiles lies outside, and where
+ * its rounding error is nothing beside that of the tensors. */
+static const struct winograd_size *size_of(const graft_op_desc *op)
+{
+    int64_t products[2];
+    for (int i = 0; i < 2; i++) {
+        int32_t tile = sizes[i].tile;
+        products[i] = tiles_along(op->out.dim[1], tile) * tiles_along(op->out.dim[2], tile) *
+                      (tile + 2) * (tile + 2);
+    }
+    return &sizes[op->in[GRAFT_CONV_X].dtype != GRAFT_F32 && products[1] < products[0]];
 }
 
 static void plan(const graft_op_desc *op, int threads, winograd *s)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
+    const struct winograd_size *size = size_of(op);
     graft_cpu_winograd *f = &s->shape;
     graft_cpu_conv2d_input_size(op, &s->height, &s->width);
-    s->down = (y->dim[1] + TILE - 1) / TILE;
-    s->across = (y->dim[2] + TILE - 1) / TILE;
+    f->tile = size->tile;
+    s->side = f->tile + 2;
+    s->positions = s->side * s->side;
+    s->down = tiles_along(y->dim[1], f->tile);
+    s->across = tiles_along(y->dim[2], f->tile);
     s->total = y->dim[0] * s->down * s->across;
     f->inputs = w->dim[1];
-    f->chunk = CHUNK;
+    f->chunk = size->chunk;
     while (f->inputs % f->chunk) f->chunk -= BLOCK;
     f->outputs = w->dim[0] % OUTPUTS ? BLOCK : OUTPUTS;
-    int64_t panels = STRIP_BYTES * threads / (POSITIONS * 4 * f->inputs * PANEL);
-    int64_t all = (s->total + PANEL - 1) / PANEL;
-    if (panels < 1) panels = 1;
-    int64_t strips = (all + panels - 1) / panels;
-    s->strip = (all + strips - 1) / strips * PANEL; /* equal, not a short one at the end */
-    if (s->strip > s->total) s->strip = s->total;
-    f->chunk_stride = s->strip * f->chunk;
-    f->position_stride = s->strip * f->inputs + APART;
+    int64_t bytes = ALL_BYTES / threads < INPUT_BYTES ? ALL_BYTES / threads : INPUT_BYTES;
+    int64_t most = bytes / (s->positions * 4 * f->inputs) / ROUND * ROUND;
+    if (most > size->panel) most = size->panel;
+    if (most < ROUND) most = ROUND;
+    s->panels = (s->total + most - 1) / most;
+    /* Equal panels, not a short one at the end. */
+    s->panel = ((s->total + s->panels - 1) / s->panels + ROUND - 1) / ROUND * ROUND;
+    s->panels = (s->total + s->panel - 1) / s->panel;
+    s->groups = y->dim[3] / f->outputs;
+    f->position_stride = s->panel * f->chunk + APART;
+    f->chunk_stride = s->positions * f->position_stride;
     f->weights_stride = f->chunk * f->outputs + APART;
-    f->sums_stride = PANEL * f->outputs + APART;
+    f->sums_stride = s->panel * f->outputs + APART;
 }
 
 static void lay_out(graft_kernel *k, winograd *s)
 {
     const graft_cpu_winograd *f = &s->shape;
     size_t end = 0, part = 0;
-    graft_cpu_reserve(&part, (size_t)(POSITIONS * f->weights_stride) * 4);
-    s->at_sums = graft_cpu_reserve(&part, (size_t)(POSITIONS * f->sums_stride) * 4);
-    s->at_pixels = graft_cpu_reserve(&part, (size_t)(TILE * TILE * f->outputs) * 4);
+    graft_cpu_reserve(&part, (size_t)(s->positions * f->weights_stride) * 4);
+    s->at_sums = graft_cpu_reserve(&part, (size_t)(s->positions * f->sums_stride) * 4);
+    s->at_input = graft_cpu_reserve(&part, (size_t)(f->inputs / f->chunk * f->chunk_stride) * 4);
     s->thread_bytes = part;
-    s->at_input = graft_cpu_reserve(&end, (size_t)(POSITIONS * f->position_stride) * 4);
     s->at_threads = graft_cpu_reserve(&end, part * (size_t)k->d->host.threads);
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_CHANNEL_ADD]))
         s->at_add = graft_cpu_reserve(&end, (size_t)(k->op.out.dim[0] * k->op.out.dim[3]) * 4);
@@ -131,8 +164,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (st) return st;
     plan(&k->op, k->d->host.threads, s);
     lay_out(k, s);
-    snprintf(k->info.variant, sizeof k->info.variant, "winograd 4x4, %d strips",
-             (int)((s->total + s->strip - 1) / s->strip));
+    snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d, %d panels", s->shape.tile,
+             s->shape.tile, (int)s->panels);
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout);
     return GRAFT_OK;
@@ -144,17 +177,18 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
     return graft_cpu_pack_weights(k->d, graft_cpu_winograd_layout(k), 0, t, src, dst);
 }
 
-/* One strip of a launch. */
-typedef struct strip {
+/* One launch. */
+typedef struct job {
     const graft_kernel *k;
     const winograd *s;
-    int64_t first, tiles; /* counted over all pictures */
     const void *x, *w, *residual;
     const float *bias, *add;
-    float *v;      /* transformed input */
     char *threads; /* scratch of each */
     void *y;
-} strip;
+    bool stream;
+    int64_t ranges; /* of units, taken in turn */
+    atomic_llong next;
+} job;
 
 typedef struct place {
     int64_t image, row, column; /* of its first output */
@@ -163,152 +197,178 @@ typedef struct place {
 static place place_of(const winograd *s, int64_t tile)
 {
     int64_t in_image = tile % (s->down * s->across);
-    return (place){tile / (s->down * s->across), in_image / s->across * TILE,
-                   in_image % s->across * TILE};
+    return (place){tile / (s->down * s->across), in_image / s->across * s->shape.tile,
+                   in_image % s->across * s->shape.tile};
 }
 
-/* The 36 pixels that a tile reads; NULL beyond the picture. */
-static void pixels_of(const strip *p, int64_t tile, const void **pixel)
+/* The pixels that a tile reads; NULL beyond the picture. */
+static void pixels_of(const job *j, int64_t tile, const void **pixel)
 {
-    const graft_op_desc *op = &p->k->op;
+    const graft_op_desc *op = &j->k->op;
     const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
+    const winograd *s = j->s;
     int shift = op->attrs.upsample == 2;
-    place at = place_of(p->s, tile);
-    for (int i = 0; i < POSITIONS; i++) {
-        int64_t r = at.row + i / SIDE - op->attrs.pad_top;
-        int64_t c = at.column + i % SIDE - op->attrs.pad_left;
-        bool inside = r >= 0 && r < p->s->height && c >= 0 && c < p->s->width;
+    place at = place_of(s, tile);
+    for (int64_t i = 0; i < s->positions; i++) {
+        int64_t r = at.row + i / s->side - op->attrs.pad_top;
+        int64_t c = at.column + i % s->side - op->attrs.pad_left;
+        bool inside = r >= 0 && r < s->height && c >= 0 && c < s->width;
         pixel[i] = !inside ? NULL
-                           : graft_cpu_at(p->x, x->dtype,
+                           : graft_cpu_at(j->x, x->dtype,
                                           at.image * x->stride[0] + (r >> shift) * x->stride[1] +
                                               (c >> shift) * x->stride[2]);
     }
 }
 
-static void input_part(void *ctx, int part, int parts)
+static void transform_input(const job *j, int64_t first, int64_t tiles, float *v)
 {
-    const strip *p = ctx;
-    const graft_cpu_winograd *f = &p->s->shape;
-    int64_t end = p->tiles * (part + 1) / parts;
-    const void *pixel[POSITIONS];
-    for (int64_t t = p->tiles * part / parts; t < end; t++) {
-        pixels_of(p, p->first + t, pixel);
-        p->k->d->simd->winograd_input(pixel, p->k->op.in[GRAFT_CONV_X].dtype, f,
-                                      p->v + t * f->chunk);
+    const graft_cpu_winograd *f = &j->s->shape;
+    const void *pixel[MOST_SIDE * MOST_SIDE];
+    for (int64_t t = 0; t < tiles; t++) {
+        pixels_of(j, first + t, pixel);
+        j->k->d->simd->winograd_input(pixel, j->k->op.in[GRAFT_CONV_X].dtype, f, v + t * f->chunk);
     }
 }
 
-/* Elements from the tensor's first to a channel of a pixel. */
-static int64_t offset_of(const graft_tensor_desc *t, int64_t n, int64_t h, int64_t w,
-                         int64_t channel)
+/* Elements from the tensor's first to a channel of a place. */
+static int64_t offset_of(const graft_tensor_desc *t, place at, int64_t channel)
 {
-    return n * t->stride[0] + h * t->stride[1] + w * t->stride[2] + channel;
+    return at.image * t->stride[0] + at.row * t->stride[1] + at.column * t->stride[2] + channel;
 }
 
-/* A tile's outputs to their places, with what is left to do on them. */
-static void put_tile(const strip *p, int64_t tile, int64_t channel, float *pixels)
+/* Where a tile's outputs go from `channel` on. */
+static graft_cpu_winograd_place target_of(const job *j, place at, int64_t channel)
 {
-    const graft_tensor_desc *y = &p->k->op.out;
-    place at = place_of(p->s, tile);
-    int64_t n = p->s->shape.outputs;
-    for (int i = 0; i < TILE * TILE; i++) {
-        int64_t h = at.row + i / TILE, w = at.column + i % TILE;
-        if (h >= y->dim[1] || w >= y->dim[2]) continue;
-        float *pixel = pixels + i * n;
-        graft_cpu_conv2d_epilogue(p->k, (const int64_t[]){at.image, h, w, channel}, n, p->add,
-                                  p->residual, pixel, GRAFT_F32);
-        void *to = graft_cpu_at_mut(p->y, y->dtype, offset_of(y, at.image, h, w, channel));
-        p->k->d->simd->act(GRAFT_ACT_NONE, pixel, GRAFT_F32, to, y->dtype, (size_t)n);
+    const graft_tensor_desc *y = &j->k->op.out, *r = &j->k->op.in[GRAFT_CONV_RESIDUAL];
+    int64_t rows = y->dim[1] - at.row, columns = y->dim[2] - at.column, tile = j->s->shape.tile;
+    graft_cpu_winograd_place p = {
+        .y = graft_cpu_at_mut(j->y, y->dtype, offset_of(y, at, channel)),
+        .dtype = y->dtype,
+        .row = y->stride[1],
+        .column = y->stride[2],
+        .rows = (int32_t)(rows < tile ? rows : tile),
+        .columns = (int32_t)(columns < tile ? columns : tile),
+        .act = j->k->op.attrs.act,
+        .stream = j->stream,
+    };
+    if (!j->residual) return p;
+    p.residual = graft_cpu_at(j->residual, r->dtype, offset_of(r, at, channel));
+    p.residual_dtype = r->dtype;
+    p.residual_row = r->stride[1];
+    p.residual_column = r->stride[2];
+    return p;
+}
+
+/* Asks for what a tile will touch: rows this short are beyond what processors foresee. */
+static void expect_tile(const job *j, int64_t tile, int64_t channel)
+{
+    const graft_cpu_winograd_place p = target_of(j, place_of(j->s, tile), channel);
+    const int64_t size = (int64_t)graft_dtype_size(p.dtype), n = j->s->shape.outputs;
+    const int64_t r_size = (int64_t)graft_dtype_size(p.residual_dtype);
+    for (int64_t i = 0; i < (int64_t)p.rows * p.columns; i++) {
+        int64_t h = i / p.columns, w = i % p.columns;
+        const char *to = (const char *)p.y + (h * p.row + w * p.column) * size;
+        for (int64_t b = 0; b < n * size && !p.stream; b += LINE) __builtin_prefetch(to + b, 1);
+        if (!p.residual) continue;
+        const char *r =
+            (const char *)p.residual + (h * p.residual_row + w * p.residual_column) * r_size;
+        for (int64_t b = 0; b < n * r_size; b += LINE) __builtin_prefetch(r + b);
     }
 }
 
-/* Asks for what put_tile() will touch: rows this short are beyond what processors foresee. */
-static void expect_tile(const strip *p, int64_t tile, int64_t channel)
-{
-    const graft_tensor_desc *y = &p->k->op.out, *r = &p->k->op.in[GRAFT_CONV_RESIDUAL];
-    place at = place_of(p->s, tile);
-    int64_t bytes = p->s->shape.outputs * (int64_t)graft_dtype_size(y->dtype);
-    for (int i = 0; i < TILE * TILE; i++) {
-        int64_t h = at.row + i / TILE, w = at.column + i % TILE;
-        if (h >= y->dim[1] || w >= y->dim[2]) continue;
-        const char *to = graft_cpu_at(p->y, y->dtype, offset_of(y, at.image, h, w, channel));
-        for (int64_t b = 0; b < bytes; b += LINE) __builtin_prefetch(to + b, 1);
-        if (!p->residual) continue;
-        const char *from =
-            graft_cpu_at(p->residual, r->dtype, offset_of(r, at.image, h, w, channel));
-        for (int64_t b = 0; b < bytes; b += LINE) __builtin_prefetch(from + b);
-    }
-}
-
-/* Asks for a part of the weights that weights_of() will read, so that memory works while the
+/* Asks for a part of the weights that transform_weights() will read, so that memory works while the
  * processor multiplies. */
-static void expect_weights(const strip *p, int64_t channel, int64_t input, int part)
+static void expect_weights(const job *j, int64_t channel, int64_t input, int64_t part)
 {
-    const graft_cpu_winograd *f = &p->s->shape;
-    graft_dtype t = p->k->op.in[GRAFT_CONV_X].dtype;
+    const graft_cpu_winograd *f = &j->s->shape;
+    graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;
     int64_t bytes = f->chunk / BLOCK * WEIGHTS * (int64_t)graft_dtype_size(t);
-    int64_t begin = bytes * part / POSITIONS, end = bytes * (part + 1) / POSITIONS;
-    if (channel >= p->k->op.out.dim[3]) return;
+    int64_t begin = bytes * part / j->s->positions, end = bytes * (part + 1) / j->s->positions;
     for (int64_t o = 0; o < f->outputs; o += BLOCK) {
         int64_t block = (channel + o) / BLOCK * (f->inputs / BLOCK) + input / BLOCK;
-        const char *from = graft_cpu_at(p->w, t, block * WEIGHTS);
+        const char *from = graft_cpu_at(j->w, t, block * WEIGHTS);
         for (int64_t b = begin / LINE * LINE; b < end; b += LINE)
             __builtin_prefetch(from + b, 0, 2);
     }
 }
 
 /* Transformed weights: a chunk of inputs from `input` on by the outputs from `channel` on. */
-static void weights_of(const strip *p, int64_t channel, int64_t input, float *u)
+static void transform_weights(const job *j, int64_t channel, int64_t input, float *u)
 {
-    const graft_cpu_winograd *f = &p->s->shape;
-    graft_dtype t = p->k->op.in[GRAFT_CONV_X].dtype;
+    const graft_cpu_winograd *f = &j->s->shape;
+    graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;
     for (int64_t o = 0; o < f->outputs; o += BLOCK) {
         int64_t block = (channel + o) / BLOCK * (f->inputs / BLOCK) + input / BLOCK;
         for (int64_t i = 0; i < f->chunk; i += BLOCK, block++)
-            p->k->d->simd->winograd_weights(graft_cpu_at(p->w, t, block * WEIGHTS), t, f,
+            j->k->d->simd->winograd_weights(graft_cpu_at(j->w, t, block * WEIGHTS), t, f,
                                             u + i * f->outputs + o);
     }
 }
 
-/* A panel of tiles by some outputs. */
-static void multiply(const strip *p, int64_t first, int64_t channel, char *scratch)
+/* Bias and channel_add of a picture's outputs from `channel` on. */
+static void bias_of(const job *j, int64_t image, int64_t channel, float *bias)
 {
-    const winograd *s = p->s;
-    const graft_cpu_winograd *f = &s->shape;
-    const graft_cpu_simd *simd = p->k->d->simd;
-    int64_t tiles = p->tiles - first < PANEL ? p->tiles - first : PANEL;
-    bool last = first + tiles == p->tiles; /* of these outputs */
-    float *u = (float *)(void *)scratch, *sums = (float *)(void *)(scratch + s->at_sums);
-    float *pixels = (float *)(void *)(scratch + s->at_pixels);
-    for (int64_t c = 0, next; c < f->inputs; c = next) {
-        const float *v = p->v + c / f->chunk * f->chunk_stride + first * f->chunk;
-        next = c + f->chunk;
-        weights_of(p, channel, c, u);
-        for (int i = 0; i < POSITIONS; i++) {
-            if (next < f->inputs)
-                expect_weights(p, channel, next, i);
-            else if (last)
-                expect_weights(p, channel + f->outputs, 0, i);
-            simd->winograd_multiply(v + i * f->position_stride, u + i * f->weights_stride, f, tiles,
-                                    c > 0, sums + i * f->sums_stride);
-        }
-    }
+    const float *add = j->add ? j->add + image * j->k->op.out.dim[3] + channel : NULL;
+    for (int64_t i = 0; i < j->s->shape.outputs; i++)
+        bias[i] = (j->bias ? j->bias[channel + i] : 0) + (add ? add[i] : 0);
+}
+
+static void put_panel(const job *j, int64_t first, int64_t tiles, int64_t channel,
+                      const float *sums)
+{
+    const graft_cpu_winograd *f = &j->s->shape;
+    float bias[OUTPUTS];
+    int64_t image = -1;
     for (int64_t t = 0; t < tiles; t++) {
-        if (t + 2 < tiles) expect_tile(p, p->first + first + t + 2, channel);
-        simd->winograd_output(sums + t * f->outputs, f, p->bias ? p->bias + channel : NULL, pixels);
-        put_tile(p, p->first + first + t, channel, pixels);
+        place at = place_of(j->s, first + t);
+        if (at.image != image) bias_of(j, image = at.image, channel, bias);
+        if (t + 2 < tiles && (!j->stream || j->residual)) expect_tile(j, first + t + 2, channel);
+        const graft_cpu_winograd_place to = target_of(j, at, channel);
+        j->k->d->simd->winograd_output(sums + t * f->outputs, f, bias, &to);
     }
 }
 
-static void multiply_part(void *ctx, int part, int parts)
+/* One unit: the outputs from `channel` on of a panel whose pixels are transformed. `next` is the
+ * channel of the unit behind it. */
+static void multiply(const job *j, int64_t first, int64_t tiles, int64_t channel, int64_t next,
+                     char *scratch)
 {
-    const strip *p = ctx;
-    int64_t panels = (p->tiles + PANEL - 1) / PANEL;
-    int64_t total = p->k->op.out.dim[3] / p->s->shape.outputs * panels;
-    int64_t end = total * (part + 1) / parts;
-    char *scratch = p->threads + (size_t)part * p->s->thread_bytes;
-    for (int64_t i = total * part / parts; i < end; i++)
-        multiply(p, i % panels * PANEL, i / panels * p->s->shape.outputs, scratch);
+    const winograd *s = j->s;
+    const graft_cpu_winograd *f = &s->shape;
+    float *u = (float *)(void *)scratch, *sums = (float *)(void *)(scratch + s->at_sums);
+    const float *v = (const float *)(const void *)(scratch + s->at_input);
+    for (int64_t c = 0; c < f->inputs; c += f->chunk, v += f->chunk_stride) {
+        bool last = c + f->chunk == f->inputs;
+        transform_weights(j, channel, c, u);
+        for (int64_t i = 0; i < s->positions; i++) {
+            expect_weights(j, last ? next : channel, last ? 0 : c + f->chunk, i);
+            j->k->d->simd->winograd_multiply(v + i * f->position_stride, u + i * f->weights_stride,
+                                             f, tiles, c > 0, sums + i * f->sums_stride);
+        }
+    }
+    put_panel(j, first, tiles, channel, sums);
+}
+
+static void run_part(void *ctx, int part, int parts)
+{
+    job *j = ctx;
+    const winograd *s = j->s;
+    char *scratch = j->threads + (size_t)part * s->thread_bytes;
+    int64_t units = s->panels * s->groups, held = -1, range;
+    (void)parts;
+    while ((range = atomic_fetch_add(&j->next, 1)) < j->ranges) {
+        int64_t end = units * (range + 1) / j->ranges;
+        for (int64_t i = units * range / j->ranges; i < end; i++) {
+            int64_t panel = i / s->groups, channel = i % s->groups * s->shape.outputs;
+            int64_t first = panel * s->panel;
+            int64_t tiles = s->total - first < s->panel ? s->total - first : s->panel;
+            if (panel != held)
+                transform_input(j, first, tiles, (float *)(void *)(scratch + s->at_input));
+            held = panel;
+            multiply(j, first, tiles, channel, (i + 1) % s->groups * s->shape.outputs, scratch);
+        }
+    }
+    if (j->stream) j->k->d->simd->drain();
 }
 
 /* channel_add as float32 rows. */
@@ -326,27 +386,36 @@ static const float *channels(const graft_kernel *k, const void *const *in, char 
     return rows;
 }
 
+/* Whether the result is best written past the caches, and can be. */
+static bool streams(const graft_op_desc *op, const void *out)
+{
+    const graft_tensor_desc *y = &op->out;
+    const int64_t size = (int64_t)graft_dtype_size(y->dtype), *stride = y->stride;
+    if (y->dim[0] * stride[0] * size < STREAM || (uintptr_t)out % LINE) return false;
+    return (stride[0] * size) % LINE == 0 && (stride[1] * size) % LINE == 0 &&
+           (stride[2] * size) % LINE == 0;
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
     const winograd *s = k->state;
     char *ws = workspace;
     int threads = graft_cpu_threads(k->d, graft_cpu_elements(&k->op.in[GRAFT_CONV_W]) +
                                               graft_cpu_elements(&k->op.out));
-    strip p = {.k = k,
-               .s = s,
-               .x = in[GRAFT_CONV_X],
-               .w = in[GRAFT_CONV_W],
-               .residual = in[GRAFT_CONV_RESIDUAL],
-               .bias = in[GRAFT_CONV_BIAS],
-               .add = channels(k, in, ws),
-               .v = (float *)(void *)(ws + s->at_input),
-               .threads = ws + s->at_threads,
-               .y = out};
-    for (; p.first < s->total; p.first += s->strip) {
-        p.tiles = s->total - p.first < s->strip ? s->total - p.first : s->strip;
-        graft_cpu_parallel(threads, input_part, &p);
-        graft_cpu_parallel(threads, multiply_part, &p);
-    }
+    job j = {.k = k,
+             .s = s,
+             .x = in[GRAFT_CONV_X],
+             .w = in[GRAFT_CONV_W],
+             .residual = in[GRAFT_CONV_RESIDUAL],
+             .bias = in[GRAFT_CONV_BIAS],
+             .add = channels(k, in, ws),
+             .threads = ws + s->at_threads,
+             .y = out,
+             .stream = streams(&k->op, out)};
+    /* Many panels are taken as threads become free; few are cut so that all have the same to do. */
+    j.ranges = s->panels >= 4 * threads ? s->panels : threads;
+    atomic_init(&j.next, 0);
+    graft_cpu_parallel(threads, run_part, &j);
     return GRAFT_OK;
 }
 

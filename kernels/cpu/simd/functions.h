@@ -36,7 +36,7 @@ void SIMD(winograd_weights)(const void *w, graft_dtype t, const graft_cpu_winogr
 void SIMD(winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
                              int64_t tiles, bool add, float *m);
 void SIMD(winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
-                           float *pixel);
+                           const graft_cpu_winograd_place *p);
 int32_t SIMD(attention_group)(graft_dtype dtype, int32_t head_dim, int64_t keys);
 size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int64_t keys, int32_t panels);
 void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,

@@ -23,8 +23,10 @@ typedef struct graft_cpu_attention {
     graft_dtype dtype; /* of q, k, v and out */
 } graft_cpu_attention;
 
-/* How Winograd's F(4x4, 3x3) is cut into pieces; floats. A tile has 36 positions. */
+/* How Winograd's F(tile x tile, 3x3) is cut into pieces; floats. A tile has tile x tile outputs and
+ * positions(tile) = (tile + 2) x (tile + 2) inputs. */
 typedef struct graft_cpu_winograd {
+    int32_t tile;            /* 4 or 6 */
     int64_t inputs;          /* channels of a pixel, a multiple of 16 */
     int64_t chunk;           /* of them worked on at a time, a multiple of 16 that divides them */
     int64_t outputs;         /* channels worked on at a time, a multiple of 16 */
@@ -33,6 +35,19 @@ typedef struct graft_cpu_winograd {
     int64_t weights_stride;  /* transformed weights: likewise */
     int64_t sums_stride;     /* sums: likewise */
 } graft_cpu_winograd;
+
+/* Where the outputs of a tile go, and what is left to do on them. Strides are elements. */
+typedef struct graft_cpu_winograd_place {
+    void *y;              /* the first pixel's first channel */
+    const void *residual; /* likewise, added; or NULL */
+    graft_dtype dtype, residual_dtype;
+    int64_t row, column; /* of y: to the pixel below, to the one beside */
+    int64_t residual_row, residual_column;
+    int32_t rows, columns; /* pixels of the tile that are in the picture */
+    graft_act act;         /* comes last */
+    bool stream; /* write past the caches: y and its strides are whole lines of 64 bytes; drain()
+                  * comes before another thread is told of them */
+} graft_cpu_winograd_place;
 
 typedef struct graft_cpu_simd {
     const char *name; /* "avx512_bf16" */
@@ -86,7 +101,7 @@ typedef struct graft_cpu_simd {
                   const int64_t *at, void *y);
     void (*drain)(void);
 
-    /* One tile of 6x6 pixels (NULL: zero), each a row of channels, to 36 rows of a chunk. */
+    /* The pixels of one tile (NULL: zero), each a row of channels, to their positions. */
     void (*winograd_input)(const void *const *pixel, graft_dtype t, const graft_cpu_winograd *s,
                            float *v);
     /* 16 inputs by 16 outputs of weights, [tap][input][output], to u[position][input][output]: rows
@@ -96,9 +111,9 @@ typedef struct graft_cpu_simd {
      * chunk of inputs. */
     void (*winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
                               int64_t tiles, bool add, float *m);
-    /* The 36 sums of a tile to 4x4 pixels of `outputs` floats, with the bias (may be NULL). */
+    /* The sums of a tile's positions to its outputs; bias: `outputs` floats. */
     void (*winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
-                            float *pixel);
+                            const graft_cpu_winograd_place *p);
 
     /* Queries are worked on in panels of this many. */
     int32_t attention_panel;

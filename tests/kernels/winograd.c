@@ -1,0 +1,200 @@
+/* Winograd's convolutions, for every instruction set, both sizes of tile, several panels of tiles
+ * and results written past the caches. bfloat16 may be off by its own rounding and hardly more. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tests/kernels/harness.h"
+#include "tests/test.h"
+
+#define CPU_PATH GRAFT_LIB_DIR "/graft_kernels_cpu.so"
+
+typedef struct row {
+    int32_t n, h, w, c, o, upsample, extras, act, gap;
+} row;
+enum { ADD = 1, RESIDUAL = 2, BOTH = 3, SAMPLES = 400, SIDES = 6 };
+
+static const row rows[] = {
+    {1, 6, 6, 16, 16, 0, BOTH, GRAFT_ACT_SILU, 0},    /* one tile */
+    {2, 31, 37, 48, 80, 0, BOTH, GRAFT_ACT_SILU, 0},  /* pictures that share a panel */
+    {1, 100, 107, 96, 64, 0, RESIDUAL, 0, 5},         /* panels to take in turn */
+    {1, 22, 19, 160, 96, 2, ADD, GRAFT_ACT_GELU, 16}, /* doubled pixels */
+    {1, 9, 80, 704, 32, 0, ADD, 0, 0},                /* chunks of inputs */
+};
+/* Results of 32 MiB and more, in float32 and in bfloat16; whole lines. */
+static const row large[] = {{1, 523, 517, 16, 64, 0, RESIDUAL, 0, 0},
+                            {1, 523, 517, 16, 64, 0, 0, GRAFT_ACT_SILU, 0}};
+
+static graft_tensor_desc tensor(int64_t a, int64_t b, int64_t c, int64_t d, int64_t gap)
+{
+    graft_tensor_desc t = {.dtype = GRAFT_F32, .dim = {a, b, c, d}};
+    while (t.rank < GRAFT_MAX_RANK && t.dim[t.rank] > 0) t.rank++;
+    make_dense(&t);
+    for (int i = t.rank - 2, first = 1; i >= 0 && gap; i--, first = 0)
+        t.stride[i] = first ? t.dim[i + 1] + gap : t.stride[i + 1] * t.dim[i + 1];
+    return t;
+}
+
+static kernel_case make_case(const row *r)
+{
+    int32_t h = r->upsample ? 2 * r->h - 1 : r->h, w = r->upsample ? 2 * r->w : r->w;
+    kernel_case c = {.source = GRAFT_F32};
+    graft_op_desc *d = &c.desc;
+    d->size = sizeof *d;
+    d->op = GRAFT_OP_CONV2D;
+    d->attrs = (graft_attrs){.kernel_h = 3,
+                             .kernel_w = 3,
+                             .stride_h = 1,
+                             .stride_w = 1,
+                             .pad_top = 1,
+                             .pad_left = 1,
+                             .pad_bottom = 1,
+                             .pad_right = 1,
+                             .act = r->act,
+                             .upsample = r->upsample};
+    if (r->upsample) d->attrs.up_h = h, d->attrs.up_w = w;
+    d->in[GRAFT_CONV_X] = tensor(r->n, r->h, r->w, r->c, r->gap);
+    d->in[GRAFT_CONV_W] = tensor(r->o, r->c, 3, 3, 0);
+    d->in[GRAFT_CONV_BIAS] = tensor(r->o, 0, 0, 0, 0);
+    if (r->extras & ADD) d->in[GRAFT_CONV_CHANNEL_ADD] = tensor(r->n, r->o, 0, 0, r->gap);
+    if (r->extras & RESIDUAL) d->in[GRAFT_CONV_RESIDUAL] = tensor(r->n, h, w, r->o, 2 * r->gap);
+    d->in[GRAFT_CONV_W].constant = d->in[GRAFT_CONV_BIAS].constant = 1;
+    d->out = tensor(r->n, h, w, r->o, r->gap);
+    snprintf(c.name, sizeof c.name, "%dx%dx%dx%d to %d%s", r->n, r->h, r->w, r->c, r->o,
+             r->upsample ? " doubled" : "");
+    return c;
+}
+
+/* The variant that is Winograd's; -1: there is none. */
+static int32_t winograd_of(const kernel_lib *lib, const graft_op_desc *d)
+{
+    int32_t found = -1, count = 1;
+    for (int32_t v = 0; v < count && found < 0; v++) {
+        graft_kernel *k = NULL;
+        graft_kernel_info info = {.size = sizeof info};
+        char text[256];
+        if (lib->api->prepare(lib->device, d, v, &k, &info, text, sizeof text)) return -1;
+        count = info.variant_count;
+        if (strstr(info.variant, "winograd")) found = v;
+        lib->api->release(k);
+    }
+    return found;
+}
+
+/* Random places, and more of them at the borders, where tiles are cut. */
+static void pick(const graft_tensor_desc *t, uint64_t *state, int i, int64_t at[GRAFT_MAX_RANK])
+{
+    for (int d = 0; d < 4; d++) at[d] = (int64_t)(random_next(state) % (uint64_t)t->dim[d]);
+    if (i % 3 == 0) at[1] = t->dim[1] - 1 - at[1] % (at[1] < SIDES ? at[1] + 1 : SIDES);
+    if (i % 5 == 0) at[2] = t->dim[2] - 1 - at[2] % (at[2] < SIDES ? at[2] + 1 : SIDES);
+}
+
+static void judge(const kernel_case *c, graft_dtype dtype, const case_result *got,
+                  float *const *val)
+{
+    const graft_tensor_desc *y = &c->desc.out;
+    double top = 0, worst = 0, want[SAMPLES], off[SAMPLES];
+    uint64_t state = 7;
+    for (int i = 0; i < SAMPLES; i++) {
+        int64_t at[GRAFT_MAX_RANK] = {0};
+        pick(y, &state, i, at);
+        int64_t k = ((at[0] * y->dim[1] + at[1]) * y->dim[2] + at[2]) * y->dim[3] + at[3];
+        want[i] = truth_at(c, val, at);
+        off[i] = fabs((double)got->out[k] - want[i]);
+        if (fabs(want[i]) > top) top = fabs(want[i]);
+    }
+    for (int i = 0; i < SAMPLES; i++) {
+        double rounding = dtype == GRAFT_F32 ? 0 : fabs(want[i]) / 256;
+        if (!(off[i] - rounding <= worst)) worst = off[i] - rounding;
+    }
+    CHECK(worst <= (dtype == GRAFT_F32 ? 3e-6 : 2e-5) * top);
+    printf("  %-28s %-4s %-24s %.1e\n", c->name, dtype == GRAFT_F32 ? "f32" : "bf16", got->variant,
+           top > 0 ? worst / top : 0);
+}
+
+static void run_rows(const row *list, size_t n, const char *isa)
+{
+    static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16};
+    kernel_lib lib;
+    if (isa)
+        setenv("GRAFT_CPU_ISA", isa, 1);
+    else
+        unsetenv("GRAFT_CPU_ISA");
+    if (!lib_open(CPU_PATH, &lib)) return;
+    printf("  %s\n", lib.info.name);
+    for (size_t i = 0; i < 2 * n; i++) {
+        kernel_case c = make_case(&list[i / 2]);
+        float *val[GRAFT_MAX_INPUTS];
+        case_result got;
+        graft_op_desc d = case_desc(&c, dtypes[i % 2]);
+        if (!lib.api->supports(lib.device, &d)) {
+            printf("  %s: skipped, not supported\n", c.name);
+            continue;
+        }
+        int32_t variant = winograd_of(&lib, &d);
+        CHECK(variant >= 0);
+        case_values(&c, dtypes[i % 2], i, val);
+        case_run(&lib, &c, dtypes[i % 2], variant, val, &got);
+        CHECK_STR(got.fault, "");
+        if (!got.fault[0]) judge(&c, dtypes[i % 2], &got, val);
+        free(got.out);
+        values_free(val);
+    }
+    lib_close(&lib);
+    unsetenv("GRAFT_CPU_ISA");
+}
+
+static void every_instruction_set(void)
+{
+    static const char *const isa[] = {NULL, "avx512", "avx2", "plain"};
+    for (size_t i = 0; i < sizeof isa / sizeof *isa; i++)
+        run_rows(rows, sizeof rows / sizeof *rows, isa[i]);
+}
+
+static void past_the_caches(void)
+{
+    run_rows(large, sizeof large / sizeof *large, NULL);
+}
+
+/* The same bits whatever the number of threads: how work is cut changes no sum. */
+static void threads_agree(void)
+{
+    static const int32_t threads[] = {1, 3, 13};
+    const row r = {2, 31, 37, 96, 64, 0, ADD, 0, 0};
+    kernel_case c = make_case(&r);
+    float *val[GRAFT_MAX_INPUTS];
+    case_result got, first = {0};
+    for (int t = 0; t < 6; t++) {
+        kernel_lib lib;
+        graft_dtype dtype = t < 3 ? GRAFT_F32 : GRAFT_BF16;
+        graft_kernels_host host = *lib_host();
+        char text[256];
+        if (!lib_open(CPU_PATH, &lib)) return;
+        lib.api->destroy(lib.device);
+        host.threads = threads[t % 3];
+        CHECK_INT(lib.api->create(&host, 0, &lib.device, text, sizeof text), GRAFT_OK);
+        graft_op_desc d = case_desc(&c, dtype);
+        case_values(&c, dtype, 1, val);
+        case_run(&lib, &c, dtype, winograd_of(&lib, &d), val, &got);
+        CHECK_STR(got.fault, "");
+        if (t % 3 == 0) {
+            free(first.out);
+            first = got;
+        } else {
+            CHECK(memcmp(got.out, first.out, (size_t)element_count(&c.desc.out) * 4) == 0);
+            free(got.out);
+        }
+        values_free(val);
+        lib_close(&lib);
+    }
+    free(first.out);
+}
+
+int main(void)
+{
+    RUN(every_instruction_set);
+    RUN(past_the_caches);
+    RUN(threads_agree);
+    return test_end();
+}
