@@ -216,6 +216,20 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_i
     }
 }
 
+/* The block that this thread will probably get next is fetched while it multiplies. */
+static void look_ahead(const launching *l, int64_t block, graft_cpu_int8 *job)
+{
+    const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
+    const graft_cpu_panels *p = l->p;
+    int64_t n = x->dim[x->rank - 1], rows = graft_cpu_rows(x);
+    job->ahead = NULL;
+    if (p->groups > 1 || block >= p->blocks || !graft_cpu_is_dense(x)) return;
+    int64_t first = block * p->tiles / p->blocks * ROWS;
+    int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, rows);
+    job->ahead = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * n);
+    job->ahead_bytes = (end - first) * n * (int64_t)graft_dtype_size(x->dtype);
+}
+
 static void launch_part(void *ctx, int part, int parts)
 {
     launching *l = ctx;
@@ -235,10 +249,10 @@ static void launch_part(void *ctx, int part, int parts)
                           .out_type = op->out.dtype,
                           .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
     int64_t tasks = p->blocks * p->groups, block = -1;
-    (void)parts;
     for (int64_t task; (task = atomic_fetch_add(&l->next, 1)) < tasks;) {
         int64_t group = task / p->blocks, first = group * p->panels / p->groups;
         if (block != task % p->blocks) begin_block(l, block = task % p->blocks, ws, &job);
+        look_ahead(l, task + parts, &job);
         l->k->d->simd->int8_multiply(&job, first, (group + 1) * p->panels / p->groups - first);
     }
 }

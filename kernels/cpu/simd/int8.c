@@ -51,26 +51,93 @@ INLINE void put(void *out, graft_dtype t, int64_t at, int64_t left, vf x)
         vf_put_tail(out, t, (size_t)at, (size_t)left, x);
 }
 
-/* One vector, or of GEGLU both, of a waiting tile's row. */
-INLINE void finish(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v, graft_act act)
+/* gelu(x) = max(x, 0) - |x| Q(|x|), where Q is the tail of the normal distribution and log2 Q
+ * nearly a parabola. For results in bf16: the error is below 2e-5, and below a thousandth of the
+ * result for |x| < 4. Of the products' pipe it takes ten cycles for sixteen values. The second
+ * polynomial is 2^(r + 3.68) for r of [0, 1), scaled so that its first coefficient is 1. */
+INLINE vf gelu_bf16(vf x)
 {
-    if (r >= t->rows) return;
-    void *out = job->out[t->row + r];
-    vf x = value_of(t, job, r, v);
-    if (act == GRAFT_ACT_GEGLU) {
-        x = x * vf_gelu(value_of(t, job, r, 1));
-        put(out, job->out_type, t->panel->first, t->panel->count, x);
-        return;
-    }
+    vf t = vf_min(vf_set(6.0f), vf_abs(x));
+    vf p = t * vf_set(-0.000292793299f) + vf_set(0.00564058586f);
+    p = p * t + vf_set(-0.0478618253f);
+    p = p * t + vf_set(-0.464568362f);
+    p = p * t + vf_set(-1.14865667f);
+    p = p * t + vf_set(-1.00033436f - 3.67992856f);
+    vf r = (vf)_mm512_reduce_ps((__m512)p, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    vf z = (r + vf_set(2.89738595f)) * (r * r + vf_set(8.91813903f)) + vf_set(-13.0237657f);
+    return vf_max(vf_set(0), x) - t * (vf)_mm512_scalef_ps((__m512)z, (__m512)p);
+}
+
+/* What follows the products: nothing but the residual; GEGLU to bf16; or anything. */
+typedef enum ending { PLAIN, GEGLU_BF16, GENERAL } ending;
+
+static ending ending_of(const graft_cpu_int8 *job)
+{
+    if (job->act == GRAFT_ACT_NONE) return PLAIN;
+    return job->act == GRAFT_ACT_GEGLU && job->out_type == GRAFT_BF16 ? GEGLU_BF16 : GENERAL;
+}
+
+INLINE void finish_geglu(const waiting *t, const graft_cpu_int8 *job, int64_t r, bool exact)
+{
+    vf x = value_of(t, job, r, 0), gate = value_of(t, job, r, 1);
+    x = x * (exact ? vf_gelu(gate) : gelu_bf16(gate));
+    put(job->out[t->row + r], exact ? job->out_type : GRAFT_BF16, t->panel->first, t->panel->count,
+        x);
+}
+
+INLINE void finish_vector(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v, bool any)
+{
     int64_t at = t->panel->first + v * VL, left = t->panel->count - v * VL;
+    vf x = value_of(t, job, r, v);
     if (left <= 0) return;
     if (job->residual) {
         const void *y = job->residual[t->row + r];
         x = x + (left >= VL ? vf_get(y, job->residual_type, (size_t)at)
                             : vf_get_tail(y, job->residual_type, (size_t)at, (size_t)left));
     }
-    if (act) x = vf_act(job->act, x);
-    put(out, job->out_type, at, left, x);
+    put(job->out[t->row + r], job->out_type, at, left, any ? vf_act(job->act, x) : x);
+}
+
+/* One row of a waiting tile. */
+INLINE void finish(const waiting *t, const graft_cpu_int8 *job, int64_t r, ending how)
+{
+    if (r >= t->rows) return;
+    if (how == GEGLU_BF16) {
+        finish_geglu(t, job, r, false);
+    } else if (how == GENERAL && job->act == GRAFT_ACT_GEGLU) {
+        finish_geglu(t, job, r, true);
+    } else {
+        finish_vector(t, job, r, 0, how == GENERAL);
+        finish_vector(t, job, r, 1, how == GENERAL);
+    }
+}
+
+/* A piece of memory that is needed soon, a few lines with each row of a tile. */
+typedef struct stream {
+    const char *at, *end;
+    int64_t lines;
+} stream;
+
+INLINE void fetch(stream *s)
+{
+    for (int64_t i = 0; i < s->lines && s->at < s->end; i++, s->at += 64)
+        _mm_prefetch(s->at, _MM_HINT_T1);
+}
+
+static stream stream_of(const void *p, int64_t bytes, int64_t steps)
+{
+    return (stream){p, p ? (const char *)p + bytes : NULL, bytes / 64 / steps + 1};
+}
+
+/* Where a row's results go and its residual: rows are apart, which no processor foresees. */
+INLINE void fetch_row(const waiting *now, const graft_cpu_int8 *job, int64_t r)
+{
+    if (r >= now->rows) return;
+    int64_t i = now->row + r, at = now->panel->first;
+    _mm_prefetch((char *)job->out[i] + at * graft_dtype_size(job->out_type), _MM_HINT_T0);
+    if (job->residual)
+        _mm_prefetch((const char *)job->residual[i] + at * graft_dtype_size(job->residual_type),
+                     _MM_HINT_T0);
 }
 
 INLINE __m512i quad(const uint8_t *p)
@@ -82,9 +149,8 @@ INLINE __m512i quad(const uint8_t *p)
 
 /* Sums of a tile to `now`; meanwhile `before`, if any, is finished. */
 INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *start, waiting *now,
-                 const waiting *before, graft_act act)
+                 const waiting *before, ending how, stream soon[2])
 {
-    enum { ITEMS = ROWS };
     __m512i sum[ROWS][PV];
     const uint8_t *x[ROWS / 3];
     int64_t s = job->stride;
@@ -96,9 +162,9 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
         for (int v = 0; v < PV; v++) sum[r][v] = _mm512_load_si512(start + v * VL);
     int64_t i = 0, quads = job->quads;
 #pragma GCC unroll 1
-    for (int64_t item = 0; item < ITEMS; item++) {
+    for (int64_t row = 0; row < ROWS; row++) {
 #pragma GCC unroll 1
-        for (int64_t until = quads * (item + 1) / ITEMS; i < until; i++, w += 4 * PV * VL) {
+        for (int64_t until = quads * (row + 1) / ROWS; i < until; i++, w += 4 * PV * VL) {
             __m512i b[PV];
 #pragma GCC unroll 2
             for (int v = 0; v < PV; v++) b[v] = _mm512_load_si512(w + 4 * v * VL);
@@ -109,10 +175,10 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
                 for (int v = 0; v < PV; v++) DOT(sum[r][v], a, b[v]);
             }
         }
-        if (before) {
-            finish(before, job, item, 0, act);
-            if (act != GRAFT_ACT_GEGLU) finish(before, job, item, 1, act);
-        }
+        fetch_row(now, job, row);
+        fetch(&soon[0]);
+        fetch(&soon[1]);
+        if (before) finish(before, job, row, how);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; r++)
@@ -120,15 +186,15 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
         for (int v = 0; v < PV; v++) store_halves(now->sum + (r * PV + v) * VL, sum[r][v]);
 }
 
-static void finish_all(const waiting *t, const graft_cpu_int8 *job)
+static void finish_all(const waiting *t, const graft_cpu_int8 *job, ending how)
 {
     for (int64_t r = 0; r < t->rows; r++) {
-        if (job->act == GRAFT_ACT_GEGLU) {
-            finish(t, job, r, 0, GRAFT_ACT_GEGLU);
-        } else {
-            finish(t, job, r, 0, GRAFT_ACT_SILU);
-            finish(t, job, r, 1, GRAFT_ACT_SILU);
-        }
+        if (how == PLAIN)
+            finish(t, job, r, PLAIN);
+        else if (how == GEGLU_BF16)
+            finish(t, job, r, GEGLU_BF16);
+        else
+            finish(t, job, r, GENERAL);
     }
 }
 
@@ -156,52 +222,68 @@ void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panel
     panel both[2];
     waiting t[2];
     const waiting *before = NULL;
+    ending how = ending_of(job);
+    int64_t steps = (job->rows + ROWS - 1) / ROWS * ROWS, size = PV * VL * 4 * job->quads;
+    stream soon[2] = {stream_of(job->ahead, job->ahead_bytes, steps * panels)};
     int turn = 0;
     for (int64_t p = first; p < first + panels; p++) {
-        const int8_t *w = job->weight + p * PV * VL * 4 * job->quads;
+        const int8_t *w = job->weight + p * size;
         const int32_t *start = job->start + p * PV * VL;
         panel *own = &both[p & 1];
         open_panel(own, job, p);
+        soon[1] =
+            stream_of(p + 1 < first + panels ? w + size : job->weight + first * size, size, steps);
         for (int64_t row = 0; row < job->rows; row += ROWS, turn ^= 1) {
             waiting *now = &t[turn];
             now->panel = own;
             now->row = row;
             now->rows = job->rows - row < ROWS ? job->rows - row : ROWS;
-            if (!before) {
-                tile(job, w, start, now, NULL, GRAFT_ACT_NONE);
-            } else if (job->act == GRAFT_ACT_GEGLU) {
-                tile(job, w, start, now, before, GRAFT_ACT_GEGLU);
-            } else if (job->act == GRAFT_ACT_NONE) {
-                tile(job, w, start, now, before, GRAFT_ACT_NONE);
-            } else {
-                finish_all(before, job);
-                tile(job, w, start, now, NULL, GRAFT_ACT_NONE);
-            }
+            if (before && how == GENERAL) finish_all(before, job, how);
+            if (!before || how == GENERAL)
+                tile(job, w, start, now, NULL, PLAIN, soon);
+            else if (how == PLAIN)
+                tile(job, w, start, now, before, PLAIN, soon);
+            else
+                tile(job, w, start, now, before, GEGLU_BF16, soon);
             before = now;
         }
     }
-    if (before) finish_all(before, job);
+    if (before) finish_all(before, job, how);
 }
 
 /* ------------------------------------------------------------------ levels */
 
-/* Sixteen values to whole numbers; NaN, and what is too large, to the lowest. */
-INLINE __m512i whole(const void *x, graft_dtype t, size_t i, vf inverse)
+/* 1.5 * 2^23 + 128: what is added to it is rounded, and its last byte is the level. */
+#define ROUND_LEVEL 12583040.0f
+
+/* Rounded like quant.h's product: not joined with the addition that follows. */
+INLINE __m512i level_of(__m512i x, vf inverse)
 {
-    return _mm512_cvtps_epi32((__m512)(vf_get(x, t, i) * inverse));
+    __m512 v = _mm512_mul_round_ps((__m512)x, (__m512)inverse,
+                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return (__m512i)((vf)v + vf_set(ROUND_LEVEL));
 }
 
-INLINE size_t levels_by_64(const void *x, graft_dtype t, vf inverse, uint8_t *y, size_t n)
+/* Thirty-two values, neighbours in one word: the lower half of each of the result's. */
+INLINE __m512i two_levels(__m512i x, vf inverse)
 {
-    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    __m512i even = level_of(_mm512_slli_epi32(x, 16), inverse);
+    __m512i odd = level_of(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000)), inverse);
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xff), even, _mm512_slli_epi32(odd, 8),
+                                     0xca);
+}
+
+static size_t levels_of_bf16(const uint16_t *x, vf inverse, uint8_t *y, size_t n)
+{
+    const __m512i order =
+        _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1, 30, 28, 26, 24,
+                         22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     size_t i = 0;
-    for (; i + 4 * VL <= n; i += 4 * VL) {
-        __m512i a = _mm512_packs_epi32(whole(x, t, i, inverse), whole(x, t, i + VL, inverse));
-        __m512i b =
-            _mm512_packs_epi32(whole(x, t, i + 2 * VL, inverse), whole(x, t, i + 3 * VL, inverse));
-        __m512i c = _mm512_max_epi8(_mm512_packs_epi16(a, b), _mm512_set1_epi8(-127));
-        c = _mm512_xor_si512(_mm512_permutexvar_epi32(order, c), _mm512_set1_epi8(-128));
-        _mm512_storeu_si512(y + i, c);
+    for (; i + 64 <= n; i += 64) {
+        __m512i a = two_levels(_mm512_loadu_si512(x + i), inverse);
+        __m512i b = _mm512_slli_epi32(two_levels(_mm512_loadu_si512(x + i + 32), inverse), 16);
+        a = _mm512_ternarylogic_epi32(_mm512_set1_epi32(0xffff), a, b, 0xca);
+        _mm512_storeu_si512(y + i, _mm512_permutexvar_epi16(order, a));
     }
     return i;
 }
@@ -210,9 +292,8 @@ void SIMD(int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y,
 {
     size_t i = 0;
     vf v = vf_set(inverse);
-    if (inverse <= FLT_MAX) /* else products may be too large */
-        i = xt == GRAFT_BF16 ? levels_by_64(x, GRAFT_BF16, v, y, n)
-                             : levels_by_64(x, GRAFT_F32, v, y, n);
+    if (xt == GRAFT_BF16 && inverse <= FLT_MAX) /* else products may be too large */
+        i = levels_of_bf16(x, v, y, n);
     if (i == n) return;
     SIMD(to_s8)((const char *)x + i * graft_dtype_size(xt), xt, inverse, (int8_t *)y + i, n - i);
     for (; i < n; i++) y[i] ^= 0x80;

@@ -53,6 +53,8 @@ typedef struct graft_cpu_int8 {
     graft_dtype out_type;
     const void *const *residual; /* one a row; NULL: none */
     graft_dtype residual_type;
+    const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
+    int64_t ahead_bytes;
 } graft_cpu_int8;
 
 typedef struct graft_cpu_simd {
