@@ -12,10 +12,10 @@
 #define PACKING 0x70616e65u
 
 /* Bytes of levels that leave room for a panel in the second-level cache. */
-#define LEVELS (256 << 10)
+#define LEVELS (512 << 10)
 /* Fewer tiles in a block would read weights too often, fewer panels in a group would quantize rows
  * too often. */
-#define LEAST_TILES  5
+#define LEAST_TILES  8
 #define LEAST_PANELS 16
 #define TASKS        8 /* for each thread, where there is enough work */
 
