@@ -1,12 +1,13 @@
 /* Times the operators of a kernel library at Stable Diffusion's shapes.
  *
  *   graft-bench-kernels [--lib FILE.so] [--against FILE.so] [--threads N] [--only TEXT]
- *                       [--dtype f32|bf16] [--repeats N] [--variants]
+ *                       [--dtype f32|bf16] [--repeats N] [--variants] [--int8]
  *
  * Each line: least and median time, the rate, and the rate as a part of the library's own large
  * matrix product of the same dtype, measured in the same run: machines differ and are noisy, so
- * only such ratios mean something. Memory-bound operators show GB/s. --against runs a second
- * library on the same values and prints the largest difference over the largest value. */
+ * only such ratios mean something. Memory-bound operators show GB/s. --int8 quantizes linears and
+ * convolutions (not that product). --against runs a second library on the same values and prints
+ * the largest difference over the largest value. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ typedef struct library {
 
 typedef struct options {
     const char *lib, *against, *only, *dtype;
-    int threads, repeats, variants;
+    int threads, repeats, variants, int8;
 } options;
 
 typedef struct problem {
@@ -462,11 +463,15 @@ static const char *default_library(char *out, size_t n)
 
 static options parse(int argc, char **argv)
 {
-    options o = {NULL, NULL, NULL, NULL, 0, 0, 0};
+    options o = {0};
     for (int i = 1; i < argc; i++) {
         const char *v = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--variants") == 0) {
             o.variants = 1;
+            continue;
+        }
+        if (strcmp(argv[i], "--int8") == 0) {
+            o.int8 = 1;
             continue;
         }
         if (!v) fatal(argv[i], "is not known, or lacks its value");
@@ -489,6 +494,15 @@ static options parse(int argc, char **argv)
     }
     if (o.threads < 1) o.threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
     return o;
+}
+
+/* With --int8: those that can be quantized. */
+static int may_run(problem *p, const options *o)
+{
+    if (o->only && !strstr(p->name, o->only)) return 0;
+    if (!o->int8) return 1;
+    p->op.attrs.quant = GRAFT_QUANT_INT8;
+    return p->op.op == GRAFT_OP_LINEAR || p->op.op == GRAFT_OP_CONV2D;
 }
 
 int main(int argc, char **argv)
@@ -516,7 +530,7 @@ int main(int argc, char **argv)
                i ? "bf16" : "f32");
         int n = problems(t, p);
         for (int j = 0; j < n; j++)
-            if (!o.only || strstr(p[j].name, o.only)) run(&p[j], &l, &other, &o, peak);
+            if (may_run(&p[j], &o)) run(&p[j], &l, &other, &o, peak);
     }
     l.entry->api->destroy(l.device);
     if (other.entry) other.entry->api->destroy(other.device);

@@ -107,26 +107,39 @@ static graft_status place(graft_device *d, const dnnl_memory_desc_t *md, int out
     return st;
 }
 
+graft_status graft_cpu_int8_levels_of(graft_device *d, graft_dtype from, const void *src,
+                                      int64_t outputs, int64_t n, float *scale,
+                                      graft_cpu_int8_levels *out)
+{
+    job j = {.d = d, .from = from, .src = src, .scale = scale, .outputs = outputs, .n = n};
+    size_t levels = (size_t)(outputs * n);
+    *out = (graft_cpu_int8_levels){NULL, NULL};
+    if (from == GRAFT_Q8) {
+        memcpy(scale, (const char *)src + levels, (size_t)outputs * sizeof(float));
+        out->level = src;
+        return GRAFT_OK;
+    }
+    if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
+    int parts = graft_cpu_threads(d, outputs * n);
+    out->own = j.row = graft_cpu_calloc(d, (size_t)parts * (size_t)n * sizeof(float) + levels);
+    if (!j.row) return GRAFT_E_NOMEM;
+    out->level = j.level = (int8_t *)(j.row + (int64_t)parts * n);
+    graft_cpu_parallel(parts, quantize_part, &j);
+    return GRAFT_OK;
+}
+
 graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                  graft_dtype from, const void *src, void *dst)
 {
-    job j = {.d = d, .from = from, .src = src, .outputs = md->dims[output_dim], .n = 1};
+    int64_t n = 1;
+    graft_cpu_int8_levels level;
     for (int i = 0; i < md->ndims; i++)
-        if (i != output_dim) j.n *= md->dims[i];
-    size_t levels = (size_t)(j.outputs * j.n);
-    j.scale = (float *)(void *)((char *)dst + padded(md));
-    if (from == GRAFT_Q8) {
-        memcpy(j.scale, (const char *)src + levels, (size_t)j.outputs * sizeof(float));
-        return place(d, md, output_dim, src, dst);
-    }
-    if (!graft_cpu_is_float(from)) return GRAFT_E_UNSUPPORTED;
-    int parts = graft_cpu_threads(d, j.outputs * j.n);
-    j.row = graft_cpu_calloc(d, (size_t)parts * (size_t)j.n * sizeof(float) + levels);
-    if (!j.row) return GRAFT_E_NOMEM;
-    j.level = (int8_t *)(j.row + (int64_t)parts * j.n);
-    graft_cpu_parallel(parts, quantize_part, &j);
-    graft_status st = place(d, md, output_dim, j.level, dst);
-    graft_cpu_free(d, j.row);
+        if (i != output_dim) n *= md->dims[i];
+    float *scale = (float *)(void *)((char *)dst + padded(md));
+    graft_status st =
+        graft_cpu_int8_levels_of(d, from, src, md->dims[output_dim], n, scale, &level);
+    if (!st) st = place(d, md, output_dim, level.level, dst);
+    graft_cpu_free(d, level.own);
     return st;
 }
 

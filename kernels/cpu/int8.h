@@ -1,5 +1,5 @@
-/* What int8 LINEAR and CONV2D share (kernels/quant.h): oneDNN multiplies int8 by int8 into int32,
- * everything around that is here. A packed weight is oneDNN's layout, then a scale per output. */
+/* What int8 LINEAR and CONV2D share (kernels/quant.h) where oneDNN multiplies int8 by int8 into
+ * int32: everything around that. A packed weight is oneDNN's layout, then a scale per output. */
 #ifndef GRAFT_KERNELS_CPU_INT8_H
 #define GRAFT_KERNELS_CPU_INT8_H
 #include "kernels/cpu/primitive.h"
@@ -10,6 +10,16 @@ const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *pac
 /* Dense (O, I...) source; O is dimension `output_dim` of md. */
 graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
                                  graft_dtype from, const void *src, void *dst);
+
+/* Weights' levels; `own` is to be freed. */
+typedef struct graft_cpu_int8_levels {
+    const int8_t *level;
+    void *own; /* NULL: they were quantized already */
+} graft_cpu_int8_levels;
+/* `outputs` rows of n values, dense; their scales are written. */
+graft_status graft_cpu_int8_levels_of(graft_device *d, graft_dtype from, const void *src,
+                                      int64_t outputs, int64_t n, float *scale,
+                                      graft_cpu_int8_levels *out);
 
 /* Element offset of row i of the last dimension. */
 int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu.h"
 
-#define VERSION "2"
+#define VERSION "3"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
 static const graft_cpu_op *find(const graft_op_desc *d)

@@ -1,12 +1,18 @@
-/* LINEAR on int8 (kernels/quant.h), a block of rows at a time, so that the sums stay in the cache.
- */
+/* LINEAR on int8 (kernels/quant.h): by panels of our own where the processor has the instructions,
+ * or by oneDNN, a block of rows at a time, so that the sums stay in the cache. Both give the same
+ * bits. */
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/int8.h"
+#include "kernels/cpu/int8_panels.h"
 #include "kernels/quant.h"
 
+enum { VARIANT_PANELS, VARIANT_ONEDNN };
+
 typedef struct state {
+    bool by_panels;
+    graft_cpu_panels panels;
     graft_cpu_primitive primitive, tail; /* blocks of rows, and the rest of them */
     int64_t rows, block, rest;
     int scratchpad;
@@ -58,19 +64,15 @@ static size_t scratchpad_bytes(const_dnnl_primitive_desc_t pd)
     return dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
 }
 
-static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+static graft_status init_onednn(graft_kernel *k, graft_err *e)
 {
     graft_status st;
     dnnl_primitive_desc_t pd = NULL, tail = NULL;
     const int64_t *w = k->op.in[GRAFT_LINEAR_W].dim;
-    state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
-    (void)variant;
-    if (!s) return graft_fail_nomem(e, "a linear operator");
+    state *s = k->state;
     s->rows = graft_cpu_rows(&k->op.in[GRAFT_LINEAR_X]);
     s->block = block_rows(&k->op);
     s->rest = s->rows % s->block;
-    graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
-    graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     GRAFT_TRY(describe(k->d, &k->op, s->block, NULL, &pd, e));
     const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     if (s->rest) GRAFT_TRY(describe(k->d, &k->op, s->rest, md, &tail, e));
@@ -95,10 +97,39 @@ out:
     return st;
 }
 
+/* Whether oneDNN has matrix instructions, which do more than vectors can. */
+static bool has_matrix_unit(graft_device *d, const graft_op_desc *op)
+{
+    dnnl_primitive_desc_t pd = NULL;
+    if (describe(d, op, block_rows(op), NULL, &pd, NULL)) return false;
+    bool amx = strstr(graft_cpu_primitive_name(pd), "amx");
+    dnnl_primitive_desc_destroy(pd);
+    return amx;
+}
+
+static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    bool own = graft_cpu_panels_can(k->d);
+    state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
+    if (!s) return graft_fail_nomem(e, "a linear operator");
+    graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
+    graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
+    if (variant < 0)
+        variant = own && !has_matrix_unit(k->d, &k->op) ? VARIANT_PANELS : VARIANT_ONEDNN;
+    else if (!own)
+        variant = VARIANT_ONEDNN;
+    k->info.variant_index = own ? variant : 0;
+    k->info.variant_count = own ? 2 : 1;
+    s->by_panels = variant == VARIANT_PANELS;
+    if (!s->by_panels) return init_onednn(k, e);
+    graft_cpu_panels_init(k, &s->panels);
+    return GRAFT_OK;
+}
+
 static void finish(graft_kernel *k)
 {
     state *s = k->state;
-    if (!s) return;
+    if (!s || s->by_panels) return;
     graft_cpu_primitive_finish(&s->primitive);
     graft_cpu_primitive_finish(&s->tail);
 }
@@ -107,6 +138,7 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
 {
     const state *s = k->state;
     (void)input;
+    if (s->by_panels) return graft_cpu_panels_pack(k, &s->panels, t, src, dst);
     return graft_cpu_int8_pack(k->d, &s->primitive.md[1], 1, t, src, dst);
 }
 
@@ -138,6 +170,10 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     char *ws = workspace;
     const int64_t *w = k->op.in[GRAFT_LINEAR_W].dim;
     graft_status st = GRAFT_OK;
+    if (s->by_panels) {
+        graft_cpu_panels_launch(k, &s->panels, in, out, workspace);
+        return st;
+    }
     for (int64_t first = 0; first < s->rows && !st; first += s->block) {
         int64_t count = s->rows - first < s->block ? s->rows - first : s->block;
         rows r = {k,

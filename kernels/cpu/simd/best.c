@@ -22,7 +22,7 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
     int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    if (avx512 && __builtin_cpu_supports("avx512bf16"))
+    if (avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"))
         t = allowed(&graft_cpu_table__avx512_bf16, wanted);
     if (!t && avx512) t = allowed(&graft_cpu_table__avx512, wanted);
     if (!t && avx2) t = allowed(&graft_cpu_table__avx2, wanted);

@@ -49,6 +49,29 @@ typedef struct graft_cpu_winograd_place {
                   * comes before another thread is told of them */
 } graft_cpu_winograd_place;
 
+/* int8 LINEAR on rows of levels (x / scale + 128). Weights lie in panels of outputs: for every four
+ * inputs, four levels of each output. With GEGLU the first half of a panel is of values, the second
+ * of gates. */
+#define GRAFT_CPU_INT8_PANEL 32
+#define GRAFT_CPU_INT8_ROWS  12 /* worked on together */
+typedef struct graft_cpu_int8 {
+    const uint8_t *level;      /* up to a multiple of GRAFT_CPU_INT8_ROWS rows are read */
+    int64_t rows, stride;      /* bytes from one row of levels to the next */
+    int64_t quads;             /* fours of inputs */
+    const float *row_scale;    /* one a row */
+    const int8_t *weight;      /* panels, aligned to 64 bytes */
+    const int32_t *start;      /* likewise: what sums begin with, -128 * the sum of the weights */
+    const float *scale, *bias; /* one an output in its own order; bias may be NULL */
+    int64_t outputs;           /* of the weights: twice the results with GEGLU */
+    graft_act act;
+    void *const *out; /* one a row */
+    graft_dtype out_type;
+    const void *const *residual; /* one a row; NULL: none */
+    graft_dtype residual_type;
+    const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
+    int64_t ahead_bytes;
+} graft_cpu_int8;
+
 typedef struct graft_cpu_simd {
     const char *name; /* "avx512_bf16" */
 
@@ -88,6 +111,12 @@ typedef struct graft_cpu_simd {
     void (*to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
     /* A row of int32 in place to float32: x * scale[i] * factor + bias[i]; bias may be NULL. */
     void (*from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
+
+    /* As to_s8, with 128 added; NULL where int8_multiply() is. */
+    void (*int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y, size_t n);
+    /* Results of all rows for so many panels, with all that follows the products. NULL: no such
+     * instructions. */
+    void (*int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panels);
 
     /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
     void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);

@@ -18,6 +18,10 @@ const graft_cpu_simd SIMD(table) = {
     .absmax = SIMD(absmax),
     .to_s8 = SIMD(to_s8),
     .from_s32 = SIMD(from_s32),
+#if GRAFT_ISA_LEVEL >= 3
+    .int8_levels = SIMD(int8_levels),
+    .int8_multiply = SIMD(int8_multiply),
+#endif
     .narrow = SIMD(narrow),
     .pair = SIMD(pair),
     .lines = SIMD(lines),

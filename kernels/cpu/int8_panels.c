@@ -1,0 +1,267 @@
+#include "kernels/cpu/int8_panels.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cpu/int8.h"
+#include "kernels/quant.h"
+
+#define PANEL   GRAFT_CPU_INT8_PANEL
+#define ROWS    GRAFT_CPU_INT8_ROWS
+#define PACKING 0x70616e65u
+
+/* Bytes of levels that leave room for a panel in the second-level cache. */
+#define LEVELS (512 << 10)
+/* Fewer tiles in a block would read weights too often, fewer panels in a group would quantize rows
+ * too often. */
+#define LEAST_TILES  8
+#define LEAST_PANELS 16
+#define TASKS        8 /* for each thread, where there is enough work */
+
+bool graft_cpu_panels_can(const graft_device *d)
+{
+    return d->simd->int8_multiply != NULL;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t parts_of(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+static size_t weight_bytes(const graft_cpu_panels *p)
+{
+    return (size_t)(p->panels * PANEL * 4 * p->quads);
+}
+
+static size_t start_bytes(const graft_cpu_panels *p)
+{
+    return (size_t)(p->panels * PANEL) * sizeof(int32_t);
+}
+
+/* How many outputs of the panel there are in each half, the first of which is `first`; the other
+ * half is behind it, or with GEGLU behind all values. */
+typedef struct place {
+    int64_t first[2], count[2];
+} place;
+
+static place place_of(const graft_kernel *k, int64_t panel)
+{
+    int64_t wide = k->op.in[GRAFT_LINEAR_W].dim[0];
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
+    int64_t half = PANEL / 2, first = panel * (geglu ? half : PANEL), all = geglu ? wide / 2 : wide;
+    int64_t second = geglu ? first + all : first + half;
+    place p = {{first, second}, {least(all - first, half), 0}};
+    p.count[1] = geglu ? p.count[0] : most(0, least(all - second, half));
+    return p;
+}
+
+static void divide(graft_cpu_panels *p, int64_t threads)
+{
+    int64_t room = most(LEAST_TILES, LEVELS / p->stride / ROWS);
+    if (p->tiles <= room && p->panels >= TASKS / 2 * threads * LEAST_PANELS) {
+        p->blocks = 1;
+        p->groups = TASKS / 2 * threads;
+    } else {
+        int64_t blocks =
+            most(parts_of(p->tiles, room), least(p->tiles / LEAST_TILES, TASKS * threads));
+        p->blocks = least(p->tiles, parts_of(most(blocks, 1), threads) * threads);
+        p->groups = 1;
+        if (p->blocks < 2 * threads)
+            p->groups =
+                most(1, least(parts_of(TASKS / 2 * threads, p->blocks), p->panels / LEAST_PANELS));
+    }
+    p->most = parts_of(p->tiles, p->blocks);
+}
+
+void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
+{
+    const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
+    int64_t rows = graft_cpu_rows(&k->op.in[GRAFT_LINEAR_X]);
+    p->tiles = parts_of(rows, ROWS);
+    p->panels = parts_of(geglu ? w->dim[0] / 2 : w->dim[0], geglu ? PANEL / 2 : PANEL);
+    p->quads = parts_of(w->dim[1], 4);
+    /* An odd number of lines: rows of a tile do not fall on the same cache sets. */
+    p->stride = (p->quads * 4 / 64 | 1) * 64;
+    if (p->stride < p->quads * 4) p->stride += 128;
+    divide(p, k->d->host.threads);
+    int64_t block = p->most * ROWS;
+    size_t end = 0;
+    graft_cpu_reserve(&end, (size_t)(block * p->stride));
+    p->at_scale = graft_cpu_reserve(&end, (size_t)block * sizeof(float));
+    p->at_out = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
+    p->at_residual = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
+    p->for_thread = end;
+    k->info.workspace_bytes = end * (size_t)k->d->host.threads;
+    k->info.packed_bytes[GRAFT_LINEAR_W] =
+        weight_bytes(p) + start_bytes(p) + (size_t)w->dim[0] * sizeof(float);
+    k->info.packing[GRAFT_LINEAR_W] = PACKING + geglu;
+    snprintf(k->info.variant, sizeof k->info.variant, "int8 panels %s", k->d->simd->name);
+}
+
+/* ------------------------------------------------------------------ weights */
+
+typedef struct packing {
+    const graft_kernel *k;
+    const graft_cpu_panels *p;
+    const int8_t *level;
+    const int64_t *at; /* of each four inputs in a panel */
+    int8_t *weight;
+    int32_t *start;
+} packing;
+
+/* Up to sixteen outputs of a panel, four inputs of each a line. */
+static void pack_half(const packing *g, int64_t first, int64_t count, int8_t *to, int32_t *start)
+{
+    int64_t n = g->k->op.in[GRAFT_LINEAR_W].dim[1], whole = n / 4;
+    const int8_t *from = g->level + first * n;
+    int64_t done = count == PANEL / 2 ? whole : 0;
+    if (done) g->k->d->simd->lines(from, (size_t)n, PANEL / 2, false, (size_t)done, g->at, to);
+    for (int64_t i = done; i < g->p->quads; i++)
+        for (int64_t o = 0; o < PANEL / 2; o++)
+            for (int64_t j = 0; j < 4; j++)
+                to[g->at[i] + 4 * o + j] = o < count && 4 * i + j < n ? from[o * n + 4 * i + j] : 0;
+    for (int64_t o = 0; o < PANEL / 2; o++) {
+        int32_t sum = 0;
+        for (int64_t i = 0; i < n && o < count; i++) sum += from[o * n + i];
+        start[o] = -128 * sum;
+    }
+}
+
+static void pack_part(void *ctx, int part, int parts)
+{
+    const packing *g = ctx;
+    int64_t end = g->p->panels * (part + 1) / parts;
+    for (int64_t i = g->p->panels * part / parts; i < end; i++) {
+        place p = place_of(g->k, i);
+        for (int h = 0; h < 2; h++)
+            pack_half(g, p.first[h], p.count[h],
+                      g->weight + i * PANEL * 4 * g->p->quads + h * PANEL * 2,
+                      g->start + i * PANEL + h * PANEL / 2);
+    }
+    g->k->d->simd->drain();
+}
+
+graft_status graft_cpu_panels_pack(graft_kernel *k, const graft_cpu_panels *p, graft_dtype from,
+                                   const void *src, void *dst)
+{
+    const int64_t *w = k->op.in[GRAFT_LINEAR_W].dim;
+    graft_cpu_int8_levels level;
+    int64_t *at = graft_cpu_calloc(k->d, (size_t)p->quads * sizeof *at);
+    if (!at) return GRAFT_E_NOMEM;
+    char *scale = (char *)dst + weight_bytes(p) + start_bytes(p);
+    graft_status st =
+        graft_cpu_int8_levels_of(k->d, from, src, w[0], w[1], (float *)(void *)scale, &level);
+    if (!st) {
+        for (int64_t i = 0; i < p->quads; i++) at[i] = i * PANEL * 4;
+        packing g = {k,  p,   level.level,
+                     at, dst, (int32_t *)(void *)((char *)dst + weight_bytes(p))};
+        graft_cpu_parallel(graft_cpu_threads(k->d, w[0] * w[1]), pack_part, &g);
+        graft_cpu_free(k->d, level.own);
+    }
+    graft_cpu_free(k->d, at);
+    return st;
+}
+
+/* ------------------------------------------------------------------ launch */
+
+typedef struct launching {
+    const graft_kernel *k;
+    const graft_cpu_panels *p;
+    const void *const *in;
+    void *out;
+    char *workspace;
+    atomic_llong next;
+} launching;
+
+/* Levels of a block's rows, and where results go. */
+static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_int8 *job)
+{
+    const graft_op_desc *op = &l->k->op;
+    const graft_tensor_desc *x = &op->in[GRAFT_LINEAR_X], *y = &op->out;
+    const graft_tensor_desc *residual = &op->in[GRAFT_LINEAR_RESIDUAL];
+    const graft_cpu_simd *simd = l->k->d->simd;
+    const graft_cpu_panels *p = l->p;
+    int64_t first = block * p->tiles / p->blocks * ROWS, n = x->dim[x->rank - 1];
+    int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, graft_cpu_rows(x));
+    float *scale = (float *)(void *)(ws + p->at_scale);
+    void **out = (void **)(void *)(ws + p->at_out);
+    const void **add = (const void **)(void *)(ws + p->at_residual);
+    job->rows = end - first;
+    job->level = (uint8_t *)ws;
+    job->row_scale = scale;
+    job->out = out;
+    job->residual = l->in[GRAFT_LINEAR_RESIDUAL] ? add : NULL;
+    for (int64_t i = 0; i < job->rows; i++) {
+        const void *row =
+            graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i));
+        scale[i] = graft_quant_scale(simd->absmax(row, x->dtype, (size_t)n), 127.0f);
+        simd->int8_levels(row, x->dtype, graft_quant_inverse(scale[i]),
+                          (uint8_t *)ws + i * p->stride, (size_t)n);
+        out[i] = graft_cpu_at_mut(l->out, y->dtype, graft_cpu_row_offset(y, first + i));
+        if (job->residual)
+            add[i] = graft_cpu_at(l->in[GRAFT_LINEAR_RESIDUAL], residual->dtype,
+                                  graft_cpu_row_offset(residual, first + i));
+    }
+}
+
+/* The block that this thread will probably get next is fetched while it multiplies. */
+static void look_ahead(const launching *l, int64_t block, graft_cpu_int8 *job)
+{
+    const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
+    const graft_cpu_panels *p = l->p;
+    int64_t n = x->dim[x->rank - 1], rows = graft_cpu_rows(x);
+    job->ahead = NULL;
+    if (p->groups > 1 || block >= p->blocks || !graft_cpu_is_dense(x)) return;
+    int64_t first = block * p->tiles / p->blocks * ROWS;
+    int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, rows);
+    job->ahead = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * n);
+    job->ahead_bytes = (end - first) * n * (int64_t)graft_dtype_size(x->dtype);
+}
+
+static void launch_part(void *ctx, int part, int parts)
+{
+    launching *l = ctx;
+    const graft_cpu_panels *p = l->p;
+    const graft_op_desc *op = &l->k->op;
+    const char *w = l->in[GRAFT_LINEAR_W];
+    char *ws = l->workspace + p->for_thread * (size_t)part;
+    graft_cpu_int8 job = {.stride = p->stride,
+                          .quads = p->quads,
+                          .weight = (const int8_t *)w,
+                          .start = (const int32_t *)(const void *)(w + weight_bytes(p)),
+                          .scale =
+                              (const float *)(const void *)(w + weight_bytes(p) + start_bytes(p)),
+                          .bias = l->in[GRAFT_LINEAR_BIAS],
+                          .outputs = op->in[GRAFT_LINEAR_W].dim[0],
+                          .act = op->attrs.act,
+                          .out_type = op->out.dtype,
+                          .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
+    int64_t tasks = p->blocks * p->groups, block = -1;
+    for (int64_t task; (task = atomic_fetch_add(&l->next, 1)) < tasks;) {
+        int64_t group = task / p->blocks, first = group * p->panels / p->groups;
+        if (block != task % p->blocks) begin_block(l, block = task % p->blocks, ws, &job);
+        look_ahead(l, task + parts, &job);
+        l->k->d->simd->int8_multiply(&job, first, (group + 1) * p->panels / p->groups - first);
+    }
+}
+
+void graft_cpu_panels_launch(graft_kernel *k, const graft_cpu_panels *p, const void *const *in,
+                             void *out, void *workspace)
+{
+    launching l = {.k = k, .p = p, .in = in, .out = out, .workspace = workspace};
+    int64_t work = p->tiles * ROWS * p->quads * p->panels; /* as if each took 32 * 4 products */
+    atomic_init(&l.next, 0);
+    graft_cpu_parallel(graft_cpu_threads(k->d, work), launch_part, &l);
+}
