@@ -7,34 +7,55 @@
 #include <sys/mman.h>
 
 /* swapcontext() asks the kernel for the signal mask each time, so the common machine has its own
- * way; sanitizers know only the former. */
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+ * way, of which AddressSanitizer is told; ThreadSanitizer knows only the former. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define OWN_SWITCH 1
 #else
 #define OWN_SWITCH 0
 #include <ucontext.h>
 #endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#else
+#define __sanitizer_start_switch_fiber(fake, bottom, bytes)  ((void)(fake))
+#define __sanitizer_finish_switch_fiber(fake, bottom, bytes) ((void)(fake))
+#endif
 
 enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
 
 #if OWN_SWITCH
-typedef void *coroutine; /* the stack pointer, under it the registers that calls keep */
-void emulator_switch(coroutine *from, coroutine to);
+typedef struct coroutine {
+    void *top;          /* the stack pointer, under it the registers that calls keep */
+    const void *bottom; /* of its stack */
+    size_t bytes;
+    void *fake; /* AddressSanitizer's */
+} coroutine;
+void emulator_switch(void **from, void *to);
 __asm__(".text\n.type emulator_switch,@function\nemulator_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
         "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
         "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 
+/* `to` is also the one that comes back; its stack may be another thread's by then. */
 static void change(coroutine *from, coroutine *to)
 {
-    emulator_switch(from, *to);
+    __sanitizer_start_switch_fiber(&from->fake, to->bottom, to->bytes);
+    emulator_switch(&from->top, to->top);
+    __sanitizer_finish_switch_fiber(from->fake, &to->bottom, &to->bytes);
 }
 
 static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
 {
     void **top = (void **)(void *)(stack + bytes - 64);
     top[0] = (void *)(uintptr_t)start; /* where ret goes; the stack is aligned as after a call */
-    *c = top - 6;
+    *c = (coroutine){.top = top - 6, .bottom = stack, .bytes = bytes};
+}
+
+/* The first thing a coroutine does; `from` is the one that began it. */
+static void arrive(coroutine *from)
+{
+    __sanitizer_finish_switch_fiber(NULL, &from->bottom, &from->bytes);
+    (void)from;
 }
 #else
 typedef ucontext_t coroutine;
@@ -50,6 +71,11 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
     c->uc_stack.ss_sp = stack;
     c->uc_stack.ss_size = bytes;
     makecontext(c, start, 0);
+}
+
+static void arrive(coroutine *from)
+{
+    (void)from;
 }
 #endif
 
@@ -250,6 +276,7 @@ void emulator_async_wait(uint32_t groups)
 /* A coroutine takes block after block: making a new one for each costs more than most kernels. */
 static void thread_main(void)
 {
+    arrive(&e.scheduler);
     for (;;) {
         uint32_t me = e.now;
         e.kernel(e.args);
