@@ -54,7 +54,8 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
 {
     dnnl_primitive_desc_t pd = NULL;
     graft_status st = graft_cpu_linear_check(op, e);
-    if (!st) st = describe(d, op, block_rows(op), NULL, &pd, e);
+    if (st || graft_cpu_panels_can(d)) return st;
+    st = describe(d, op, block_rows(op), NULL, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);
     return st;
 }
@@ -97,14 +98,11 @@ out:
     return st;
 }
 
-/* Whether oneDNN has matrix instructions, which do more than vectors can. */
-static bool has_matrix_unit(graft_device *d, const graft_op_desc *op)
+/* Matrix instructions do more than vectors can. */
+static bool onednn_is_better(void)
 {
-    dnnl_primitive_desc_t pd = NULL;
-    if (describe(d, op, block_rows(op), NULL, &pd, NULL)) return false;
-    bool amx = strstr(graft_cpu_primitive_name(pd), "amx");
-    dnnl_primitive_desc_destroy(pd);
-    return amx;
+    const int amx = dnnl_cpu_isa_avx512_core_amx; /* a set of bits */
+    return ((int)dnnl_get_effective_cpu_isa() & amx) == amx;
 }
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
@@ -115,7 +113,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     if (variant < 0)
-        variant = own && !has_matrix_unit(k->d, &k->op) ? VARIANT_PANELS : VARIANT_ONEDNN;
+        variant = own && !onednn_is_better() ? VARIANT_PANELS : VARIANT_ONEDNN;
     else if (!own)
         variant = VARIANT_ONEDNN;
     k->info.variant_index = own ? variant : 0;

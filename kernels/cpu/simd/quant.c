@@ -1,4 +1,5 @@
-/* Rows to and from whole numbers. Plain loops: the compiler makes vectors of them. */
+/* Rows to and from whole numbers. Plain loops, of which the compiler makes vectors, but for maxima
+ * of floats, whose order it may not change. */
 #include <math.h>
 #include <string.h>
 
@@ -19,15 +20,21 @@ float SIMD(absmax)(const void *x, graft_dtype xt, size_t n)
     float most = 0;
     const float *f = x;
     const uint16_t *h = x;
+    size_t i = 0;
     if (xt == GRAFT_BF16) {
         uint16_t bits = 0; /* without the sign, bf16 has the order of whole numbers */
-        for (size_t i = 0; i < n; i++) {
+        for (; i < n; i++) {
             uint16_t v = h[i] & 0x7fff;
             bits = v > bits ? v : bits;
         }
         return from_bf16(bits);
     }
-    for (size_t i = 0; i < n; i++) {
+    vf lane[4] = {{0}};
+    for (; i + 4 * VL <= n; i += 4 * VL)
+        for (size_t k = 0; k < 4; k++) lane[k] = vf_max(vf_abs(vf_load(f + i + k * VL)), lane[k]);
+    lane[0] = vf_max(vf_max(lane[0], lane[1]), vf_max(lane[2], lane[3]));
+    for (size_t k = 0; k < VL; k++) most = lane[0][k] > most ? lane[0][k] : most;
+    for (; i < n; i++) {
         float v = fabsf(f[i]);
         most = v > most ? v : most;
     }
