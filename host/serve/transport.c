@@ -160,7 +160,7 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
                                             .tx_packet_size = GRAFT_CONN_HEAD + GRAFT_CONN_PIECE};
     atomic_init(&t->stop, 0);
     atomic_init(&t->woken, false);
-    graft_ready__init(t, o->tls_cert);
+    t->ready = -1;
     raise_file_limit();
     lws_set_log_level(0, silent);
     bool any = strcmp(o->listen, "0.0.0.0") == 0 || strcmp(o->listen, "::") == 0;
@@ -185,12 +185,12 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     }
     t->context = lws_create_context(&info);
     if (!t->context) {
-        graft_ready__finish(t);
         graft_free(t);
         return why_not(o, e);
     }
     struct lws_vhost *vhost = lws_get_vhost_by_name(t->context, "default");
     t->port = vhost ? lws_get_vhost_listen_port(vhost) : o->port;
+    graft_ready__init(t, o->tls_cert);
     graft_hub_set_wake(&s->hub, wake, t);
     s->subscribe = graft_ws__subscribe;
     s->subscribe_ctx = t;

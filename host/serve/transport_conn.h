@@ -86,6 +86,7 @@ void graft_conn__reset(graft_transport *t, graft_conn *c);
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
 
+/* For a transport that listens; without TLS only. */
 void graft_ready__init(graft_transport *t, bool tls);
 void graft_ready__finish(graft_transport *t);
 void graft_ready__add(graft_transport *t, struct lws *wsi);
@@ -93,8 +94,8 @@ void graft_ready__add(graft_transport *t, struct lws *wsi);
  * which graft_ready__flush() says at the end of the round. */
 void graft_ready__writable(graft_transport *t, struct lws *wsi);
 void graft_ready__flush(graft_transport *t);
-/* One round for what connections have sent. Timers, new connections and such that wait until they
- * can send more are left to lws_service(). */
+/* One round for what connections have sent. Timers and connections that wait until they can send
+ * more are left to lws_service(). */
 void graft_ready__serve(graft_transport *t);
 
 int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol);
