@@ -58,7 +58,8 @@ char *graft_path_join(const char *root, const char *name);
 
 /* All regular files below `root` (links followed, at most 16 folders deep) whose name ends with one
  * of the NULL-terminated `suffix` list (NULL: all), as relative names with '/', sorted by byte
- * value. A missing root gives an empty list. Free with graft_names_free(). */
+ * value. Names that are not UTF-8 are left out. A missing root gives an empty list. Free with
+ * graft_names_free(). */
 graft_status graft_dir_list(const char *root, const char *const *suffix, char ***names,
                             size_t *count, graft_err *e);
 void graft_names_free(char **names, size_t count);

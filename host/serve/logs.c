@@ -41,10 +41,13 @@ void graft_logs_line(graft_logs *l, int32_t level, const char *text)
 {
     if (level < GRAFT_LOG_INFO) return;
     int64_t now = graft_clock_ms();
-    graft_str m = GRAFT_STR_INIT;
+    graft_str m = GRAFT_STR_INIT, told = GRAFT_STR_INIT;
+    graft_roots_hide(l->roots, text, &told);
+    char *copy = graft_str_take(&told);
+    graft_str_finish(&told);
     pthread_mutex_lock(&l->lock);
     graft_free(l->line[l->next].text);
-    l->line[l->next].text = graft_strdup(text);
+    l->line[l->next].text = copy ? graft_strdup(copy) : NULL;
     l->line[l->next].time = now;
     l->next = (l->next + 1) % GRAFT_LOGS_LINES;
     if (l->count < GRAFT_LOGS_LINES) l->count++;
@@ -52,7 +55,8 @@ void graft_logs_line(graft_logs *l, int32_t level, const char *text)
         fprintf(stderr, "%s%s\n", level >= GRAFT_LOG_WARN ? "graft: " : "", text);
     pthread_mutex_unlock(&l->lock);
     graft_str_puts(&m, "{\"type\":\"logs\",\"data\":{\"entries\":[");
-    put_entry(&m, now, text);
+    put_entry(&m, now, copy ? copy : "out of memory");
+    graft_free(copy);
     graft_str_puts(&m, "],\"size\":{\"cols\":80,\"rows\":24}}}");
     graft_hub_log(l->hub, &m);
 }

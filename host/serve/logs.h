@@ -1,4 +1,5 @@
-/* The last lines of the server's log: to standard error, to /internal/logs, to subscribers. */
+/* The last lines of the server's log: to standard error and, without absolute paths, to
+ * /internal/logs, to subscribers. */
 #ifndef GRAFT_HOST_SERVE_LOGS_H
 #define GRAFT_HOST_SERVE_LOGS_H
 #include <pthread.h>
@@ -6,6 +7,7 @@
 
 #include "base/str.h"
 #include "host/serve/hub.h"
+#include "host/serve/roots.h"
 
 #define GRAFT_LOGS_LINES 300
 
@@ -17,7 +19,8 @@ typedef struct graft_logs {
         char *text;
     } line[GRAFT_LOGS_LINES];
     size_t next, count;
-    bool quiet; /* nothing but errors on standard error */
+    const graft_roots *roots; /* not to be told; NULL until they are known */
+    bool quiet;               /* nothing but errors on standard error */
 } graft_logs;
 
 void graft_logs_init(graft_logs *l, graft_hub *hub, bool quiet);

@@ -93,9 +93,11 @@ void graft_serve_failure(graft_serve *s, graft_http_response *r, const graft_err
 {
     graft_err e = GRAFT_ERR_INIT;
     bool full = why->code == GRAFT_E_NOMEM || why->code == GRAFT_E_LIMIT;
+    const char *text = why->code == GRAFT_E_NOMEM ? "out of memory"
+                       : full                     ? "no room is left"
+                                                  : "internal error";
     graft_logs_line(&s->logs, GRAFT_LOG_ERROR, why->text);
-    if (graft_http_error(r, full ? 507 : 500, full ? "out of memory" : "internal error", &e))
-        graft_http_empty(r, 500);
+    if (graft_http_error(r, full ? 507 : 500, text, &e)) graft_http_empty(r, 500);
 }
 
 /* Says no; what was asked goes to the log, because the asker may be behind a proxy that its owner

@@ -183,6 +183,7 @@ static void finish(struct command *c)
     graft_store_close(s->store);
     graft_session_finish(&s->session);
     graft_logs_finish(&s->logs);
+    graft_roots_finish(&s->roots);
     graft_hub_finish(&s->hub);
     if (c->temp) empty_folder(c->temp);
     graft_free(s->users);
@@ -210,6 +211,8 @@ static graft_status start(struct command *c, graft_err *e)
     c->has_queue = true;
     GRAFT_TRY(find_page(c, e));
     GRAFT_TRY(graft_session_init(&s->session, &c->options, &log, e));
+    GRAFT_TRY(graft_roots_init(&s->roots, &s->session.folders, c->state, e));
+    s->logs.roots = &s->roots;
     GRAFT_TRY(graft_executor_create(&s->session.services.host, true, &s->executor, e));
     GRAFT_TRY(graft_transport_create(s, &c->transport, e));
     st = start_threads(c, e);

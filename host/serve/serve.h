@@ -25,6 +25,7 @@ typedef struct graft_serve {
     graft_session session;
     graft_security security;
     graft_hub hub;
+    graft_roots roots;
     graft_logs logs;
     graft_store *store;
     graft_queue queue;

@@ -391,10 +391,11 @@ static const char *exception_of(graft_status code)
     }
 }
 
-static void put_line(graft_str *m, const char *text)
+static void put_line(const graft_sink *s, graft_str *m, const char *text)
 {
     graft_str line = GRAFT_STR_INIT;
-    graft_str_printf(&line, "%s\n", text);
+    graft_roots_hide(s->logs->roots, text, &line);
+    graft_str_puts(&line, "\n");
     graft_str_json(m, line.data ? line.data : "");
     graft_str_finish(&line);
 }
@@ -410,12 +411,13 @@ static void put_where(graft_str *d, const graft_run_error *x)
 }
 
 /* `trace`: whether the message stands in the traceback, too. */
-static void put_exception(graft_str *d, const graft_run_error *x, const char *type, bool trace)
+static void put_exception(const graft_sink *s, graft_str *d, const graft_run_error *x,
+                          const char *type, bool trace)
 {
     graft_str_puts(d, ",\"exception_message\":");
-    put_line(d, x->text);
+    put_line(s, d, x->text);
     graft_str_printf(d, ",\"exception_type\":\"%s\",\"traceback\":[", type);
-    if (trace) put_line(d, x->text);
+    if (trace) put_line(s, d, x->text);
     graft_str_puts(d, "],\"current_inputs\":");
     put_json(d, x->inputs, "{}");
     graft_str_puts(d, ",\"current_outputs\":");
@@ -428,7 +430,7 @@ static void on_blocked(void *ctx, const graft_run_error *x)
     graft_sink *s = ctx;
     graft_str d = GRAFT_STR_INIT;
     put_where(&d, x);
-    put_exception(&d, x, "ExecutionBlocked", false);
+    put_exception(s, &d, x, "ExecutionBlocked", false);
     graft_str_puts(&d, ",");
     pthread_mutex_lock(&s->lock);
     record(s, "execution_error", &d, false);
@@ -444,7 +446,7 @@ static void on_error(void *ctx, const graft_run_error *x)
     snprintf(s->end, sizeof s->end, "%s", stopped ? "interrupted" : "error");
     put_where(&d, x);
     if (!stopped) {
-        put_exception(&d, x, exception_of(x->code), true);
+        put_exception(s, &d, x, exception_of(x->code), true);
         if (*x->input) {
             graft_str_puts(&d, ",\"input_name\":");
             graft_str_json(&d, x->input);

@@ -60,7 +60,7 @@ graft_status graft_sql__fail(graft_store *s, graft_err *e)
     int code = sqlite3_errcode(s->db) & 0xff;
     graft_status st = code == SQLITE_NOMEM                              ? GRAFT_E_NOMEM
                       : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? GRAFT_E_FORMAT
-                      : code == SQLITE_TOOBIG                           ? GRAFT_E_LIMIT
+                      : code == SQLITE_TOOBIG || code == SQLITE_FULL    ? GRAFT_E_LIMIT
                                                                         : GRAFT_E_IO;
     return graft_fail(e, st, "the database of jobs: %s", sqlite3_errmsg(s->db));
 }

@@ -19,10 +19,12 @@
 #define GATHER_MS     20  /* how long requests are gathered while a job runs */
 #define AT_ONCE       100 /* requests a second that are not gathered */
 #define CREDIT        50
+#define WHOLE_SECONDS 0.1 /* while they are, between two of the library's own rounds */
 
 static void wake(void *ctx)
 {
     graft_transport *t = ctx;
+    atomic_store(&t->woken, true);
     lws_cancel_service(t->context);
 }
 
@@ -36,8 +38,8 @@ static void deliver(graft_transport *t)
         bool there = !m->client;
         for (graft_ws *w = t->clients; w; w = w->next) {
             if (m->client && strcmp(m->client, w->id) != 0) continue;
-            graft_ws__queue(w, m);
-            there = t->hurry = true;
+            graft_ws__queue(t, w, m);
+            there = true;
         }
         if (!there) graft_mail__keep(&t->mail, m);
         graft_hub_release(m);
@@ -51,7 +53,7 @@ static void keep_alive(lws_sorted_usec_list_t *sul)
         graft_str s = GRAFT_STR_INIT;
         graft_queue_status(&t->serve->queue, NULL, &s);
         graft_hub_message *m = graft_hub_message_create(&s);
-        for (graft_ws *w = t->clients; m && w; w = w->next) graft_ws__queue(w, m);
+        for (graft_ws *w = t->clients; m && w; w = w->next) graft_ws__queue(t, w, m);
         graft_hub_release(m);
     }
     lws_sul_schedule(t->context, 0, &t->timer, keep_alive, KEEP_ALIVE_US);
@@ -81,6 +83,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         transport_of(wsi)->hurry = true;
         make_room(wsi);
+        graft_ready__add(transport_of(wsi), wsi);
         return 0;
     case LWS_CALLBACK_HTTP:
         return graft_conn__request(transport_of(wsi), c, wsi);
@@ -156,6 +159,8 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
                                             .rx_buffer_size = GRAFT_INBOX_MAX,
                                             .tx_packet_size = GRAFT_CONN_HEAD + GRAFT_CONN_PIECE};
     atomic_init(&t->stop, 0);
+    atomic_init(&t->woken, false);
+    t->ready = -1;
     raise_file_limit();
     lws_set_log_level(0, silent);
     bool any = strcmp(o->listen, "0.0.0.0") == 0 || strcmp(o->listen, "::") == 0;
@@ -185,6 +190,7 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     }
     struct lws_vhost *vhost = lws_get_vhost_by_name(t->context, "default");
     t->port = vhost ? lws_get_vhost_listen_port(vhost) : o->port;
+    graft_ready__init(t, o->tls_cert);
     graft_hub_set_wake(&s->hub, wake, t);
     s->subscribe = graft_ws__subscribe;
     s->subscribe_ctx = t;
@@ -198,6 +204,7 @@ void graft_transport_destroy(graft_transport *t)
     if (!t) return;
     graft_hub_set_wake(&t->serve->hub, NULL, NULL);
     lws_context_destroy(t->context);
+    graft_ready__finish(t);
     graft_mail__finish(&t->mail);
     graft_free(t);
 }
@@ -214,18 +221,26 @@ int graft_transport_port(const graft_transport *t)
 void graft_transport_run(graft_transport *t)
 {
     const struct timespec pause = {0, GATHER_MS * 1000000L};
-    double last = graft_clock_now();
+    double last = graft_clock_now(), whole = last;
+    bool gather = false;
     t->credit = CREDIT;
     while (!atomic_load(&t->stop)) {
         t->hurry = false;
-        if (lws_service(t->context, 0) < 0) break;
+        if (gather && t->ready >= 0 && last - whole < WHOLE_SECONDS) {
+            if (atomic_exchange(&t->woken, false)) deliver(t);
+            graft_ready__serve(t);
+        } else {
+            if (lws_service(t->context, 0) < 0) break;
+            whole = graft_clock_now();
+        }
+        graft_ready__flush(t);
         double now = graft_clock_now();
         t->credit += (now - last) * AT_ONCE;
         if (t->credit > CREDIT) t->credit = CREDIT;
         if (t->credit < -1) t->credit = -1;
         last = now;
-        if (!t->hurry && t->credit < 0 && graft_queue_busy(&t->serve->queue))
-            nanosleep(&pause, NULL);
+        gather = !t->hurry && t->credit < 0 && graft_queue_busy(&t->serve->queue);
+        if (gather) nanosleep(&pause, NULL);
     }
 }
 

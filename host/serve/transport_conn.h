@@ -9,10 +9,11 @@
 #include "host/serve/inbox.h"
 #include "host/serve/transport.h"
 
-#define GRAFT_WS_BACKLOG  ((size_t)64 << 20)   /* bytes that wait for one slow client */
-#define GRAFT_CONN_HEAD   8192                 /* bytes of an answer's headers */
-#define GRAFT_CONN_PIECE  65536                /* bytes of an answer that are sent at once */
-#define GRAFT_CONN_BODIES ((int64_t)768 << 20) /* bytes of all bodies that are being received */
+#define GRAFT_WS_BACKLOG    ((size_t)64 << 20)   /* bytes that wait for one slow client */
+#define GRAFT_CONN_HEAD     8192                 /* bytes of an answer's headers */
+#define GRAFT_CONN_PIECE    65536                /* bytes of an answer that are sent at once */
+#define GRAFT_CONN_WRITABLE 256                  /* connections that wait for one round's end */
+#define GRAFT_CONN_BODIES   ((int64_t)768 << 20) /* bytes of all bodies that are being received */
 
 _Static_assert(LWS_PRE <= GRAFT_HUB_HEADROOM, "room for a frame's header");
 
@@ -68,7 +69,11 @@ struct graft_transport {
     int port;
     bool hurry;    /* the last round left something half done */
     double credit; /* answers that need not be gathered: see graft_transport_run() */
+    int ready;     /* epoll over all connections, -1: none */
+    int writable[GRAFT_CONN_WRITABLE]; /* sockets: see graft_ready__writable() */
+    size_t n_writable;
     atomic_int stop;
+    atomic_bool woken; /* the hub has messages */
 };
 
 /* Callbacks of the library: 0 goes on, -1 closes the connection. */
@@ -81,19 +86,31 @@ void graft_conn__reset(graft_transport *t, graft_conn *c);
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
 
+/* For a transport that listens; without TLS only. */
+void graft_ready__init(graft_transport *t, bool tls);
+void graft_ready__finish(graft_transport *t);
+void graft_ready__add(graft_transport *t, struct lws *wsi);
+/* This connection has sent all it had and waits for the library to see that it may send again,
+ * which graft_ready__flush() says at the end of the round. */
+void graft_ready__writable(graft_transport *t, struct lws *wsi);
+void graft_ready__flush(graft_transport *t);
+/* One round for what connections have sent. Timers and connections that wait until they can send
+ * more are left to lws_service(). */
+void graft_ready__serve(graft_transport *t);
+
 int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol);
 int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_ws__receive(graft_transport *t, graft_ws *w, const void *data, size_t n);
 int graft_ws__write(graft_ws *w, struct lws *wsi);
 void graft_ws__close(graft_transport *t, graft_conn *c);
 /* Takes a reference. A client that is too slow is given up. */
-void graft_ws__queue(graft_ws *w, graft_hub_message *m);
+void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m);
 void graft_mail__init(graft_mail *mail);
 void graft_mail__finish(graft_mail *mail);
 /* Takes a reference to a message with a client; pictures and log lines are not kept. */
 void graft_mail__keep(graft_mail *mail, graft_hub_message *m);
 /* Queues and forgets what waits for this client. */
-void graft_mail__hand_over(graft_mail *mail, graft_ws *w);
+void graft_mail__hand_over(graft_transport *t, graft_ws *w);
 /* graft_serve.subscribe. */
 void graft_ws__subscribe(void *ctx, const char *client, bool on);
 #endif

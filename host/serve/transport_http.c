@@ -106,11 +106,13 @@ static bool put_header(struct lws *wsi, const char *name, const char *value, uin
                                        (int)strlen(value), p, end) == 0;
 }
 
-static int done(graft_conn *c, struct lws *wsi)
+/* Afterwards `c` is gone: the library makes a new one for the next request. */
+static int done(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     bool ends = c->r.close;
-    if (ends) return -1;
-    return lws_http_transaction_completed(wsi) ? -1 : 0;
+    if (ends || lws_http_transaction_completed(wsi)) return -1;
+    graft_ready__writable(t, wsi);
+    return 0;
 }
 
 /* Sends the headers, and a short body with them. */
@@ -122,7 +124,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     char length[24];
     graft_http_response *r = &c->r;
     bool bodyless = r->status == 204 || r->status == 304;
-    c->answered = t->hurry = true; /* even one that is sent whole takes another round */
+    c->answered = true;
     if (c->q.method == GRAFT_HTTP_GET) t->credit -= 1;
     if (bodyless && r->size) graft_http_empty(r, r->status);
     if (lws_add_http_header_status(wsi, (unsigned)r->status, &p, end)) return -1;
@@ -147,7 +149,8 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     int n = (int)(p - start);
     if (lws_write(wsi, start, (size_t)n, whole ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP_HEADERS) < n)
         return -1;
-    if (whole) return done(c, wsi);
+    if (whole) return done(t, c, wsi);
+    t->hurry = true;
     lws_callback_on_writable(wsi);
     return 0;
 }
@@ -168,7 +171,7 @@ int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
     c->sent += n;
     bool last = c->sent == r->size;
     if (lws_write(wsi, start, n, last ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) < (int)n) return -1;
-    if (last) return done(c, wsi);
+    if (last) return done(t, c, wsi);
     t->hurry = true;
     lws_callback_on_writable(wsi);
     return 0;

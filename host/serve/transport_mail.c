@@ -45,8 +45,9 @@ void graft_mail__keep(graft_mail *mail, graft_hub_message *m)
     while (mail->bytes > MAIL_BYTES || mail->count > MAIL_COUNT) drop_first(mail);
 }
 
-void graft_mail__hand_over(graft_mail *mail, graft_ws *w)
+void graft_mail__hand_over(graft_transport *t, graft_ws *w)
 {
+    graft_mail *mail = &t->mail;
     double now = graft_clock_now();
     graft_mail_item **at = &mail->first, *item;
     while ((item = *at) != NULL) {
@@ -55,7 +56,7 @@ void graft_mail__hand_over(graft_mail *mail, graft_ws *w)
             continue;
         }
         *at = item->next;
-        if (now - item->time <= MAIL_SECONDS) graft_ws__queue(w, item->message);
+        if (now - item->time <= MAIL_SECONDS) graft_ws__queue(t, w, item->message);
         mail->bytes -= item->message->plain_size;
         mail->count--;
         graft_hub_release(item->message);

@@ -68,10 +68,10 @@ static void replace(graft_transport *t, const char *id)
         }
 }
 
-static void send_own(graft_ws *w, graft_str *s)
+static void send_own(graft_transport *t, graft_ws *w, graft_str *s)
 {
     graft_hub_message *m = graft_hub_message_create(s);
-    if (m) graft_ws__queue(w, m);
+    if (m) graft_ws__queue(t, w, m);
     graft_hub_release(m);
 }
 
@@ -98,10 +98,10 @@ int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
     t->clients = w;
     c->ws = w;
     graft_queue_status(&t->serve->queue, id, &s);
-    send_own(w, &s);
-    graft_mail__hand_over(&t->mail, w);
+    send_own(t, w, &s);
+    graft_mail__hand_over(t, w);
     graft_sink_resume(&t->serve->sink, id, &s);
-    send_own(w, &s);
+    send_own(t, w, &s);
     return 0;
 }
 
@@ -110,12 +110,13 @@ static size_t size_of(const graft_ws *w, const graft_hub_message *m)
     return w->inbox.rich && m->rich ? m->rich_size : m->plain_size;
 }
 
-void graft_ws__queue(graft_ws *w, graft_hub_message *m)
+void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m)
 {
     if (w->doomed || (m->log && !w->logs)) return;
     /* A late picture is worth nothing. */
     if (m->binary && m->rich && w->waiting > ((size_t)1 << 20)) return;
     graft_ws_item *item = graft_malloc(sizeof *item);
+    bool first = !w->first;
     if (!item || w->waiting > GRAFT_WS_BACKLOG) {
         graft_free(item);
         w->doomed = true;
@@ -128,6 +129,7 @@ void graft_ws__queue(graft_ws *w, graft_hub_message *m)
         w->waiting += m->plain_size;
     }
     lws_callback_on_writable(w->wsi);
+    if (first) graft_ready__writable(t, w->wsi);
 }
 
 static void pop(graft_ws *w)
@@ -188,7 +190,7 @@ int graft_ws__receive(graft_transport *t, graft_ws *w, const void *data, size_t 
         graft_str_puts(&s, "{\"type\":\"feature_flags\",\"data\":");
         graft_serve_features(t->serve, &s);
         graft_str_puts(&s, "}");
-        send_own(w, &s);
+        send_own(t, w, &s);
         return 0;
     case GRAFT_INBOX_TOO_LONG:
         lws_close_reason(w->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);

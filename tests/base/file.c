@@ -265,6 +265,7 @@ static void lists_files(void)
     CHECK(symlink("..", at("list/b/loop")) == 0 && symlink(".", at("list/b/self")) == 0);
     CHECK(symlink("../../in/file", at("list/b/linked.sft")) == 0);
     CHECK(symlink("nowhere", at("list/broken.sft")) == 0);
+    put("list/\xff\xfe.sft", ""); /* no UTF-8, so that nothing could ask for it */
     CHECK_OK(graft_dir_list(at("list"), suffix, &name, &n, &e), &e);
     static const char *const wanted[] = {"B.sft", "b/c/a.ckpt", "b/linked.sft", "b/x.sft", "z.sft"};
     CHECK_INT(n, 5);

@@ -104,6 +104,25 @@ async function json() {
   await alive('bad JSON');
 }
 
+// What goes wrong is told without telling where the server's folders lie.
+async function places() {
+  fs.writeFileSync(path.join(s.output, 'file'), '');
+  const id = (await post(s, '/prompt', { prompt: picture(1, 'file/x', 8, 8) })).json().prompt_id;
+  let entry;
+  for (let i = 0; i < 100 && !(entry = (await get(s, `/history/${id}`)).json()[id]); i++) await sleep(20);
+  const text = JSON.stringify(entry) + (await get(s, '/internal/logs/raw')).text + (await get(s, '/internal/logs')).text;
+  equal(entry.status.status_str, 'error', 'a file where a folder should be');
+  check(text.includes('output/file') && !text.includes(s.dir), `no absolute path: ${text.slice(0, 2000)}`);
+  // Names that are not UTF-8 would make the whole answer unreadable.
+  fs.writeFileSync(Buffer.concat([Buffer.from(`${s.input}/`), Buffer.from([0xff, 0xfe]), Buffer.from('.png')]), '');
+  for (const url of ['/object_info/LoadImage', '/internal/files/input']) {
+    const bytes = await (await fetch(s.base + url)).arrayBuffer();
+    let good = true;
+    try { new TextDecoder('utf-8', { fatal: true }).decode(bytes); } catch { good = false; }
+    check(good, `${url} is UTF-8`);
+  }
+}
+
 // No prompt writes or reads outside of the folders.
 async function paths() {
   const outside = path.join(s.dir, 'outside');
@@ -268,7 +287,7 @@ async function tls() {
   fs.rmSync(dir, { recursive: true });
 }
 
-for (const test of [sites, http, json, paths, sockets, storm, crowd, token, tls]) await test();
+for (const test of [sites, http, json, places, paths, sockets, storm, crowd, token, tls]) await test();
 equal((await s.stop()).code, 0, 'the server ends in order');
 check(!fs.existsSync('/tmp/graft-outside_00001_.png'), 'no file outside');
 fs.rmSync(s.dir, { recursive: true });

@@ -101,6 +101,22 @@ async function beside() {
   await timed('a long answer', 2500, async () => check(bytes.equals(Buffer.from(await (await fetch(`${s.base}/view?filename=large.png&type=input`)).arrayBuffer())), 'the same bytes'));
   const seconds = await many(1000, () => request('GET', '/object_info'));
   check(1000 / seconds > 200 / slow, `many: ${(1000 / seconds).toFixed(0)} a second`);
+  // Newcomers and messages need no round of the library's own, which would be a tenth of a second each.
+  let asking = true;
+  const others = Promise.all(Array.from({ length: 8 }, async () => {
+    while (asking) await request('GET', '/object_info');
+  }));
+  await sleep(500);
+  await timed('twenty connections while others ask', 1200, async () => {
+    for (let i = 0; i < 20; i++)
+      await new Promise((done, fail) => {
+        http.get({ host: '127.0.0.1', port: s.port, path: '/queue', agent: false }, (r) => { r.resume(); r.on('end', done); }).on('error', fail);
+      });
+  });
+  w.got.length = 0;
+  await timed('twenty messages while others ask', 1200, async () => { while (w.got.filter((m) => m.type === 'progress').length < 20) await sleep(5); });
+  asking = false;
+  await others;
   w.got.length = 0;
   await timed('ten messages about steps', 1500, async () => { while (w.got.filter((m) => m.type === 'progress').length < 10) await sleep(5); });
   await timed('an interrupt', 1000, async () => { await post(s, '/interrupt', { prompt_id: id }); check(await w.finished(id), 'the job ends'); });

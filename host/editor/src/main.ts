@@ -348,7 +348,7 @@ function buildBar() {
   byId("name").textContent = editor.name
 }
 
-function showFaults(faults: Fault[]) {
+function showFaults(faults: Fault[], title?: string) {
   document.querySelector(".faults")?.remove()
   inspector.render(true)
   if (!faults.length) return
@@ -369,9 +369,10 @@ function showFaults(faults: Fault[]) {
       h(
         "h2",
         {},
-        faults.length === 1
-          ? "The workflow cannot run"
-          : `${faults.length} things keep the workflow from running`,
+        title ??
+          (faults.length === 1
+            ? "The workflow cannot run"
+            : `${faults.length} things keep the workflow from running`),
       ),
       iconButton("close", "Close", () => box.remove()),
     ),
@@ -395,9 +396,6 @@ function showFaults(faults: Fault[]) {
       }),
     ),
   )
-  const title = box.querySelector("h2")!
-  if (runner.run?.state === "error") title.textContent = "The run failed"
-  if (runner.run?.state === "success") title.textContent = "Parts of the workflow were held up"
   byId("stage").append(box)
 }
 

@@ -173,7 +173,11 @@ export class ProfilePanel {
           }),
           svg("path", { d: path, class: "memory-line" }),
         ),
-        h("figcaption", {}, `${label}: from ${bytes(low)} to ${bytes(high)} at most`),
+        h(
+          "figcaption",
+          {},
+          `${label}: ${bytes(high)} at most, ${bytes(high - low)} more than at the least`,
+        ),
       )
     }
     return [

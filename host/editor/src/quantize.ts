@@ -381,12 +381,17 @@ export class QuantizePanel {
       ? ""
       : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
     const together = Number(plan.joint?.mse ?? 0)
+    // Eight bits cannot be that much faster or slower.
+    const disturbed = plan.measured > 0 && (plan.measured > 8 || plan.measured < 1 / 8)
     const last = [
-      plan.measured > 0 ? `${plan.measured.toFixed(2)}× as fast` : "",
+      plan.measured > 0 && !disturbed ? `${plan.measured.toFixed(2)}× as fast` : "",
       together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
     ].filter(Boolean)
     const calibrated = last.length ? ` Measured with the plan as it was made: ${last.join(", ")}.` : ""
-    put("advice", `${advice(p)}${assumption}${calibrated}`.trim())
+    const busy = disturbed
+      ? " Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
+      : ""
+    put("advice", `${advice(p)}${assumption}${calibrated}${busy}`.trim())
   }
 
   private comparisonParts(): Node[] {

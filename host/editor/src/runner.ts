@@ -8,6 +8,8 @@ import type { Preview } from "./frames"
 import { apply, createRun, type Run } from "./progress"
 import { showPictures } from "./widgets"
 
+const HELD_UP = "Parts of the workflow were held up"
+
 export class Runner implements api.Listener {
   run: Run | null = null
   total = 0
@@ -19,7 +21,7 @@ export class Runner implements api.Listener {
   onEnd = (_run: Run) => {}
   onQueue = () => {}
   onOutput = (_node: string, _output: any) => {}
-  onFaults = (_faults: Fault[]) => {}
+  onFaults = (_faults: Fault[], _title?: string) => {}
   onConnected = (_up: boolean) => {}
 
   constructor(private readonly editor: Editor) {}
@@ -45,7 +47,7 @@ export class Runner implements api.Listener {
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))
         this.titles.set(answer.prompt_id, titles)
         this.totals.set(answer.prompt_id, Object.keys(prompt).length)
-        this.showFaults(nodeFaults(answer.node_errors))
+        this.showFaults(nodeFaults(answer.node_errors), HELD_UP)
         this.editor.advanceSeeds()
       } catch (error) {
         if (!(error instanceof api.Refused)) {
@@ -73,7 +75,8 @@ export class Runner implements api.Listener {
     this.onFaults([])
   }
 
-  showFaults(faults: Fault[]) {
+  // Without a title nothing of the workflow runs.
+  showFaults(faults: Fault[], title?: string) {
     for (const fault of faults) {
       const node = this.editor.node(fault.node)
       if (!node) continue
@@ -82,7 +85,7 @@ export class Runner implements api.Listener {
       if (slot && !slot.widget) slot.hasErrors = true
     }
     this.editor.canvas.setDirty(true, true)
-    this.onFaults(faults)
+    this.onFaults(faults, title)
   }
 
   titleOf(id: string): string {
@@ -128,6 +131,7 @@ export class Runner implements api.Listener {
           input: "",
           text: message,
         })),
+        run.error ? "The run failed" : HELD_UP,
       )
     this.onEnd(run)
   }

@@ -200,6 +200,14 @@ test("faults are shown at the node and input, and go away", async () => {
   await page.locator("#queue").click()
   await runEnded(page)
   assert.equal(await box.count(), 0)
+  // What the last run came to says nothing about a workflow that is refused.
+  await page.evaluate(() => {
+    graft.editor.nodes.find((n) => n.type === "KSampler").widgets.find((w) => w.name === "steps").value = 0
+  })
+  await page.keyboard.press("Control+Enter")
+  await box.waitFor()
+  assert.match(await box.textContent(), /The workflow cannot run/)
+  await page.keyboard.press("Control+z")
 })
 
 test("a run that fails names its node; one that is interrupted stops", async () => {
