@@ -176,6 +176,7 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
 
 typedef struct bind_job {
     graft_binding *b;
+    graft_slab *slab;  /* for the packs that are made; may be NULL */
     uint32_t *missing; /* uses without pack, the largest first */
     size_t n_missing;
 } bind_job;
@@ -226,13 +227,47 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     if (j.use->bytes >= SMALL && !is_known(&j)) {
         st = sample_of(&j, &name.sample, e);
         if (!st)
-            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, fill, &j,
+            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, job->slab, fill, &j,
                                  &b->pack[use], e);
         if (st || b->pack[use]) return st;
     }
     st = name_of(&j, &name, e);
     return st ? st
-              : graft_packs_get(b->packs, backend, name, j.use->bytes, fill, &j, &b->pack[use], e);
+              : graft_packs_get(b->packs, backend, name, j.use->bytes, job->slab, fill, &j,
+                                &b->pack[use], e);
+}
+
+/* Several uses of one weight in one layout have one pack. */
+static bool is_repeated(const bind_job *job, size_t i)
+{
+    const graft_exe_use *use = job->b->exe->use, *u = &use[job->missing[i]];
+    /* They follow each other: sorted by size. */
+    for (size_t k = i; k-- && use[job->missing[k]].bytes == u->bytes;) {
+        const graft_exe_use *v = &use[job->missing[k]];
+        if (v->slot == u->slot && v->literal == u->literal && v->packing == u->packing) return true;
+    }
+    return false;
+}
+
+/* One allocation for what is missing. What another set seems to have is not counted in. */
+static graft_status reserve(bind_job *job, graft_err *e)
+{
+    graft_binding *b = job->b;
+    const graft_exe *x = b->exe;
+    if (x->backend->info.host_memory) return GRAFT_OK;
+    uint64_t *bytes = graft_malloc_array(job->n_missing, sizeof *bytes);
+    graft_status st = bytes ? GRAFT_OK : graft_fail_nomem(e, "weight table");
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_missing && !st; i++) {
+        fill_job j = {x, &x->use[job->missing[i]], b->weights};
+        graft_hash sample;
+        if (is_repeated(job, i)) continue;
+        st = sample_of(&j, &sample, e);
+        if (!st && !graft_packs_sampled(b->packs, x->backend, sample)) bytes[n++] = j.use->bytes;
+    }
+    if (!st) job->slab = graft_packs_reserve(b->packs, x->backend, bytes, n);
+    graft_free(bytes);
+    return st;
 }
 
 static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err *e)
@@ -245,12 +280,14 @@ static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err
         /* Other devices have one queue of copies, which threads would only wait for. */
         int threads = x->backend->info.host_memory ? x->backend->threads : 1;
         qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
-        st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
+        st = reserve(&job, e);
+        if (!st) st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
         for (size_t i = 0; i < job.n_missing && !st && task; i++) {
             int32_t slot = x->use[job.missing[i]].slot;
             if (slot >= 0) graft_weights_report(b->weights, &x->graph->slot[slot], &task->log);
         }
     }
+    graft_packs_reserved(b->packs, job.slab);
     graft_packs_settle(b->packs);
     graft_free(job.missing);
     return st;
@@ -271,8 +308,11 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->weights = graft_weights_retain(w);
     b->packs = packs;
     b->pack = pack;
-    b->recording = graft_recording_create(x->backend);
     graft_status st = bind_all(b, task, e);
+    for (size_t i = 0; i < x->n_uses && !st; i++) {
+        const void *place = graft_pack_data(pack[i]);
+        b->places = graft_hash_mix(b->places, &place, sizeof place);
+    }
     if (st)
         graft_binding_release(b);
     else
@@ -283,7 +323,6 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
 void graft_binding_release(graft_binding *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    graft_recording_destroy(b->recording);
     for (size_t i = 0; i < b->exe->n_uses; i++) graft_packs_put(b->packs, b->pack[i]);
     graft_free(b->pack);
     graft_weights_release(b->weights);

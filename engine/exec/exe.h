@@ -57,6 +57,7 @@ typedef struct graft_exe {
     int64_t *live;                    /* bytes that each step needs, its workspace included */
     graft_hash key;
     graft_exe_times times;
+    graft_recordings *recordings; /* may be NULL */
 } graft_exe;
 
 typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
@@ -83,8 +84,8 @@ typedef struct graft_binding {
     graft_exe *exe;
     graft_weights *weights;
     graft_packs *packs;
-    graft_pack **pack;          /* one a use */
-    graft_recording *recording; /* may be NULL */
+    graft_pack **pack; /* one a use */
+    graft_hash places; /* of their addresses */
 } graft_binding;
 /* Packs what is not packed yet, several weights at once. task cancels between tensors. */
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,

@@ -26,6 +26,7 @@
     X(pinned_free, cuMemFreeHost)                                                                  \
     X(upload, cuMemcpyHtoDAsync)                                                                   \
     X(download, cuMemcpyDtoHAsync)                                                                 \
+    X(copy, cuMemcpyDtoDAsync)                                                                     \
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy)                                                             \
     X(stream_wait, cuStreamSynchronize)                                                            \
@@ -33,6 +34,7 @@
     X(event_destroy, cuEventDestroy)                                                               \
     X(event_record, cuEventRecord)                                                                 \
     X(event_wait, cuEventSynchronize)                                                              \
+    X(event_query, cuEventQuery)                                                                   \
     X(module_load, cuModuleLoadData)                                                               \
     X(module_unload, cuModuleUnload)                                                               \
     X(module_function, cuModuleGetFunction)                                                        \

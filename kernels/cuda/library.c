@@ -137,7 +137,9 @@ static void buffer_free(graft_device *d, void *p)
 {
     if (!p) return;
     graft_cuda_lock(d);
-    d->drv.memory_free((CUdeviceptr)(uintptr_t)p); /* waits for work that uses it */
+    if (!d->lost[0]) /* work that uses it may still wait its turn */
+        graft_cuda_done(d, d->drv.stream_wait(d->stream), "the work before memory is freed");
+    d->drv.memory_free((CUdeviceptr)(uintptr_t)p);
     graft_cuda_unlock(d);
 }
 
@@ -247,15 +249,9 @@ static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, gra
 {
     uint64_t bytes = graft_cuda_source_bytes(l, from);
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    if (!st && from == GRAFT_Q4) return graft_cuda_upload(d, dst, src, bytes);
-    if (!st && d->raw_bytes < bytes) {
-        if (d->raw) d->drv.memory_free(d->raw);
-        d->raw = 0;
-        d->raw_bytes = 0;
-        st = graft_cuda_done(d, d->drv.memory_alloc(&d->raw, bytes), "memory for packing");
-        if (!st) d->raw_bytes = bytes;
-    }
-    if (!st) st = graft_cuda_upload(d, (void *)(uintptr_t)d->raw, src, bytes);
+    if (!st && from == GRAFT_Q4) return graft_cuda_send(d, dst, src, bytes);
+    if (!st) st = graft_cuda_scratch(d, &d->raw, &d->raw_bytes, bytes);
+    if (!st) st = graft_cuda_send(d, (void *)(uintptr_t)d->raw, src, bytes);
     if (st) return st;
     const void *raw = (const void *)(uintptr_t)d->raw;
     if (graft_cuda_is_quantized(l)) return graft_cuda_quant_pack(d, l, from, raw, dst);
