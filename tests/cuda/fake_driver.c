@@ -178,7 +178,8 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
     CUresult r = not_while_recording();
     if (r) return r;
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes))
+    if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes) ||
+        (fake_cuda.largest && (uint64_t)bytes > (uint64_t)fake_cuda.largest))
         return CUDA_ERROR_OUT_OF_MEMORY;
     block *b = malloc(sizeof *b);
     if (!b || posix_memalign(&data, 256, bytes)) abort();
