@@ -118,7 +118,8 @@ static void drop(graft_packs *p, graft_pack *pack)
 }
 
 /* As drop(), but the memory waits for the next pack of this size: a swap then needs no fresh pages,
- * which the system would clear one by one, and other weights take the old ones' places in a slab. */
+ * which the system would clear one by one, and other weights take the old ones' places in a slab.
+ */
 static void recycle(graft_packs *p, graft_pack *pack)
 {
     bool worth = pack->data && (pack->slab || pack->bytes >= SPARE_MIN);
@@ -478,6 +479,18 @@ graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const ui
     }
     pthread_mutex_unlock(&p->lock);
     return s;
+}
+
+bool graft_packs_fit(graft_packs *p, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    bool fits = bytes <= p->budget;
+    if (fits && p->stats.bytes > p->budget - bytes) {
+        trim_locked(p, p->budget - bytes);
+        fits = p->stats.bytes <= p->budget - bytes;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return fits;
 }
 
 void graft_packs_reserved(graft_packs *p, graft_slab *s)

@@ -59,6 +59,8 @@ bool graft_packs_sampled(graft_packs *p, const graft_backend *backend, graft_has
  * then. */
 graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const uint64_t *bytes,
                                 size_t n);
+/* Whether so much more may be held, once packs that nobody uses made room. */
+bool graft_packs_fit(graft_packs *p, uint64_t bytes);
 /* No more packs will be put there. NULL is fine. */
 void graft_packs_reserved(graft_packs *p, graft_slab *slab);
 /* Where memory has a strict limit, which slabs in use by one pack would hold up: false. */

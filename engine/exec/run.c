@@ -181,8 +181,8 @@ static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
         graft_hash key = graft_hash_mix(b->places, &base, sizeof base);
-        graft_status st = graft_recordings_run(x->recordings, key, launch_all,
-                                               &(all_steps){b, base}, &repeated);
+        graft_status st =
+            graft_recordings_run(x->recordings, key, launch_all, &(all_steps){b, base}, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
     for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {

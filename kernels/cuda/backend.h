@@ -45,9 +45,10 @@ struct graft_device {
     pthread_mutex_t lock; /* recursive */
     void *pinned[2];      /* for copies to and from ordinary memory */
     CUevent copied[2];
-    int side; /* whose turn it is */
-    CUdeviceptr raw; /* a weight as its file has it, before it is packed */
-    uint64_t raw_bytes;
+    int side;         /* whose turn it is */
+    CUdeviceptr raw;  /* a weight as its file has it, before it is packed */
+    CUdeviceptr term; /* the factors of a LoRA */
+    uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
     bool capturing, capture_failed;
@@ -126,6 +127,13 @@ void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 
 /* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
+
+/* ------------------------------------------------------------------ pack.c */
+
+graft_status graft_cuda_pack_weight(graft_kernel *k, int32_t input, graft_dtype from,
+                                    const void *src, void *dst);
+graft_status graft_cuda_pack_merged(graft_kernel *k, int32_t input, const graft_weight_part *part,
+                                    uint32_t n_parts, void *dst);
 
 /* ------------------------------------------------------------------ shape.c */
 

@@ -247,6 +247,7 @@ void graft_cuda_device_close(graft_device *d)
     graft_cuda_dnn_close(d, d->dnn);
     graft_cuda_lt_close(d, d->lt);
     if (d->raw) d->drv.memory_free(d->raw);
+    if (d->term) d->drv.memory_free(d->term);
     for (int i = 0; i < 2; i++) {
         if (d->copied[i]) d->drv.event_destroy(d->copied[i]);
         if (d->pinned[i]) d->drv.pinned_free(d->pinned[i]);

@@ -5,6 +5,7 @@
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/reduce.inc"
 #include "kernels/cuda/move.inc"
+#include "kernels/cuda/merge.inc"
 #include "kernels/cuda/quant_pack.inc"
 #include "kernels/cuda/int8_row.inc"
 

@@ -456,6 +456,7 @@ static size_t args_of(const char *name)
     } table[] = {{"graft_move", sizeof(graft_cuda_move)},
                  {"graft_rows", sizeof(graft_cuda_rows)},
                  {"graft_pack", sizeof(graft_cuda_pack)},
+                 {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
