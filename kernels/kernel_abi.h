@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "kernels/guidance.h"
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
@@ -133,6 +134,8 @@ typedef struct graft_weight_part {
     const graft_low_rank *term;
 } graft_weight_part;
 
+typedef struct graft_fetch graft_fetch; /* the library's: one per fetch() */
+
 typedef struct graft_kernels_more {
     uint32_t size; /* grows at the end */
     uint32_t zero;
@@ -162,6 +165,22 @@ typedef struct graft_kernels_more {
      * GRAFT_E_UNSUPPORTED: pack() will do. NULL: it always is. Since 1.4. */
     graft_status (*pack_merged)(graft_kernel *k, int32_t input, const graft_weight_part *part,
                                 uint32_t n_parts, void *dst);
+    /* The arithmetic of samplers, on dense float32 arrays in device buffers. [any] All of these
+     * come back at once, and happen in one order with launches; failures show in wait(). A library
+     * has all of them or none. Since 1.4. */
+    graft_status (*copy)(graft_device *d, void *dst, const void *src, uint64_t bytes);
+    graft_status (*fill)(graft_device *d, float *out, uint64_t n, float value);
+    /* out[i] = factor[0] * in[0][i] + factor[1] * in[1][i] …, 1 to 4 terms: products and sums are
+     * rounded to double one by one, then to float. out may be one of the inputs. */
+    graft_status (*mix)(graft_device *d, float *out, uint64_t n, uint32_t count,
+                        const double *factor, const float *const *in);
+    /* As kernels/guidance.h says. */
+    graft_status (*guide)(graft_device *d, const graft_guidance *g);
+    /* Begins to bring `bytes` to the host; 0 bytes: a mark of what came so far. fetched() waits for
+     * this one; *data is good until fetch_free(), which takes NULL. */
+    graft_status (*fetch)(graft_device *d, const void *src, uint64_t bytes, graft_fetch **out);
+    graft_status (*fetched)(graft_fetch *f, const void **data);
+    void (*fetch_free)(graft_fetch *f);
 } graft_kernels_more;
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \

@@ -124,6 +124,15 @@ graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const v
                            void *const *out, const graft_task *task, graft_exe_profile *profile,
                            graft_err *e);
 
+/* The same with inputs and outputs that are made and used on the device: `before` writes to the
+ * addresses of the inputs, `after` reads from those of the outputs, both by work that the device
+ * does in the order it is given. Does not wait; a failure of the device may show later. */
+#define GRAFT_EXE_PLACES 8 /* inputs, and outputs, at most */
+typedef graft_status graft_exe_place(void *ctx, void *const *address);
+graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
+                                 graft_exe_place *before, graft_exe_place *after, void *ctx,
+                                 const graft_task *task, graft_err *e);
+
 static inline bool graft_task_cancelled(const graft_task *t)
 {
     return t && t->cancelled && t->cancelled(t->ctx);

@@ -45,9 +45,10 @@ struct graft_device {
     pthread_mutex_t lock; /* recursive */
     void *pinned[2];      /* for copies to and from ordinary memory */
     CUevent copied[2];
-    int side;         /* whose turn it is */
-    CUdeviceptr raw;  /* a weight as its file has it, before it is packed */
-    CUdeviceptr term; /* the factors of a LoRA */
+    int side;             /* whose turn it is */
+    CUdeviceptr raw;      /* a weight as its file has it, before it is packed */
+    graft_fetch *fetches; /* that wait for their next use */
+    CUdeviceptr term;     /* the factors of a LoRA */
     uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */

@@ -5,6 +5,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
+#include "kernels/cuda/sampler.h"
 #include "kernels/cuda/wgmma.h"
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
@@ -246,6 +247,7 @@ void graft_cuda_device_close(graft_device *d)
     if (d->stream) d->drv.stream_wait(d->stream);
     graft_cuda_dnn_close(d, d->dnn);
     graft_cuda_lt_close(d, d->lt);
+    graft_cuda_fetches_close(d);
     if (d->raw) d->drv.memory_free(d->raw);
     if (d->term) d->drv.memory_free(d->term);
     for (int i = 0; i < 2; i++) {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/sampler.h"
 #include "kernels/ref/ref.h"
 
 #define VERSION "2"
@@ -310,6 +311,13 @@ static const graft_kernels_more more = {
     .replay = graft_cuda_replay,
     .captured_free = graft_cuda_captured_free,
     .pack_merged = graft_cuda_pack_merged,
+    .copy = graft_cuda_copy,
+    .fill = graft_cuda_fill,
+    .mix = graft_cuda_mix_arrays,
+    .guide = graft_cuda_guide,
+    .fetch = graft_cuda_fetch,
+    .fetched = graft_cuda_fetched,
+    .fetch_free = graft_cuda_fetch_free,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

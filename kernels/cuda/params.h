@@ -187,6 +187,15 @@ typedef struct graft_cuda_attention {
     float scale;
 } graft_cuda_attention;
 
+/* out[i] = factor[0] * in[0][i] + …, in double; count 0: factor[0]. */
+typedef struct graft_cuda_mix {
+    float *out;
+    const float *in[4];
+    double factor[4];
+    uint64_t n;
+    uint32_t count;
+} graft_cuda_mix;
+
 /* sum(rows,columns) += factor * up(rows,rank) down(rank,columns), float32; one block does
  * GRAFT_CUDA_MERGE_ROWS rows of as many columns as it has threads. */
 typedef struct graft_cuda_merge {

@@ -339,12 +339,6 @@ EXPORT CUresult cuEventSynchronize(CUevent e)
     return r;
 }
 
-EXPORT CUresult cuEventQuery(CUevent e)
-{
-    CUresult r = not_while_recording();
-    return r ? r : *(const uint64_t *)e > done ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
-}
-
 /* ------------------------------------------------------------------ kernels */
 
 EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
@@ -447,6 +441,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 }
 
 #include "kernels/cuda/params.h"
+#include "kernels/guidance.h"
 
 static size_t args_of(const char *name)
 {
@@ -456,6 +451,8 @@ static size_t args_of(const char *name)
     } table[] = {{"graft_move", sizeof(graft_cuda_move)},
                  {"graft_rows", sizeof(graft_cuda_rows)},
                  {"graft_pack", sizeof(graft_cuda_pack)},
+                 {"graft_mix", sizeof(graft_cuda_mix)},
+                 {"graft_guide", sizeof(graft_guidance)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
