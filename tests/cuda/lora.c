@@ -310,6 +310,58 @@ static void host_merges_without_room(void)
     without_room(8);
 }
 
+/* What no engine asks for is refused before anything is launched. */
+static void wrong_calls(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_backend *b = NULL;
+    graft_dtype t;
+    graft_err e = GRAFT_ERR_INIT;
+    char text[256];
+    CHECK_OK(graft_options_resolve(g, &m->options, &b, &t, &e), &e);
+    const graft_kernels_more *more = graft_backend_more(b);
+    graft_op_desc d;
+    memset(&d, 0, sizeof d);
+    d.size = sizeof d;
+    d.op = GRAFT_OP_LINEAR;
+    d.in[0] = d.in[1] = d.out =
+        (graft_tensor_desc){.dtype = GRAFT_BF16, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
+    d.in[1].constant = 1;
+    d.in[1].dtype = GRAFT_F32;
+    graft_kernel *k = NULL;
+    graft_kernel_info info = {.size = sizeof info};
+    CHECK_INT(b->api->prepare(b->device, &d, 0, &k, &info, text, sizeof text), GRAFT_OK);
+    float *p = b->api->alloc(b->device, 4096), factor[64] = {0};
+    uint64_t launches = fake->launches;
+    graft_low_rank term = {factor, factor, GRAFT_F32, GRAFT_F32, 0, 8, 2, 1, 0};
+    graft_weight_part part = {p, 16, GRAFT_F32, 1, &term};
+    part.rows = 15;
+    CHECK_INT(more->pack_merged(k, 1, &part, 1, p), GRAFT_E_ARG);
+    part.rows = 17;
+    CHECK_INT(more->pack_merged(k, 1, &part, 1, p), GRAFT_E_ARG);
+    part.rows = 16;
+    CHECK_INT(more->pack_merged(k, 0, &part, 1, p), GRAFT_E_ARG); /* no constant */
+    part.dtype = GRAFT_Q8;
+    CHECK_INT(more->pack_merged(k, 1, &part, 1, p), GRAFT_E_UNSUPPORTED);
+    part.dtype = GRAFT_F32;
+    term.first = 9; /* past the end */
+    CHECK_INT(more->pack_merged(k, 1, &part, 1, p), GRAFT_E_UNSUPPORTED);
+    term.first = 0;
+    term.rank = INT64_MAX;
+    CHECK_INT(more->pack_merged(k, 1, &part, 1, p), GRAFT_E_UNSUPPORTED);
+    const float *in[5] = {p, p, p, p, p};
+    const double one[5] = {1, 1, 1, 1, 1};
+    CHECK_INT(more->mix(b->device, p, 16, 5, one, in), GRAFT_E_ARG);
+    CHECK_INT(more->mix(b->device, p, 16, 0, one, in), GRAFT_E_ARG);
+    CHECK_INT(more->guide(b->device, &(graft_guidance){.entries = 65, .n = 1}), GRAFT_E_ARG);
+    CHECK_INT(fake->launches, launches);
+    b->api->free(b->device, p);
+    b->api->release(k);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 /* Every allocation of the way fails once: the error is said, and nothing is broken or lost. */
 static void memory_failures(void)
 {
@@ -354,6 +406,7 @@ int main(void)
     RUN(strength_costs_factors);
     RUN(stacked_and_swapped);
     if (host_has_fma()) RUN(host_merges_without_room);
+    RUN(wrong_calls);
     RUN(memory_failures);
     return close_fake();
 }
