@@ -7,9 +7,9 @@
 #include "tests/engine/sample.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = 1 }; /* the emulator is ten times slower under it */
+enum { SANITIZED = 1, MANY = 3 }; /* the emulator is ten times slower under it */
 #else
-enum { SANITIZED = 0 };
+enum { SANITIZED = 0, MANY = 5 };
 #endif
 
 static graft_status look_on(void *ctx, const graft_guided_call *call, graft_err *e)
@@ -70,8 +70,7 @@ static uint64_t both_ways(const graft_model *m, const graft_sample_params *p,
  * be there. */
 static bool is_tried(const char *name)
 {
-    static const char *const few[] = {"euler", "heun",   "dpmpp_2m",
-                                      "lms",   "uni_pc", "euler_ancestral"};
+    static const char *const few[] = {"euler", "dpmpp_2m", "uni_pc", "euler_ancestral"};
     const char *all = getenv("GRAFT_TEST_CUDA");
     if (SANITIZED) return strcmp(name, "dpmpp_2m") == 0;
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
@@ -91,7 +90,7 @@ static void bits_of_the_host(void)
         bool anywhere = graft_sampler_anywhere(*name);
         resident += anywhere;
         if (!is_tried(*name)) continue;
-        graft_sample_params p = params(*name, SANITIZED ? 2 : 4, 4.0);
+        graft_sample_params p = params(*name, SANITIZED ? 2 : 3, 4.0);
         uint64_t bytes = both_ways(m, &p, cond, cond);
         CHECK(anywhere == (bytes == OUT * sizeof(float)));
     }
@@ -118,11 +117,11 @@ static void all_that_guides(void)
         graft_model_release(other);
     }
     graft_sample_params p = params("euler", 2, 1.0);
-    CHECK_INT(both_ways(m, &p, cond, cond), OUT * sizeof(float));
+    if (!SANITIZED) CHECK_INT(both_ways(m, &p, cond, cond), OUT * sizeof(float));
     CHECK_OK(graft_cond_timestep_range(cond, 0.0, 0.5, &early, &e), &e);
     CHECK_OK(graft_cond_combine(cond, early, &two, &e), &e);
     p.cfg = 3.0;
-    CHECK_INT(both_ways(m, &p, two, cond), OUT * sizeof(float));
+    if (!SANITIZED) CHECK_INT(both_ways(m, &p, two, cond), OUT * sizeof(float));
     CHECK_INT(both_ways(m, &p, early, early), OUT * sizeof(float)); /* later steps have none */
     graft_cond_release(two);
     graft_cond_release(early);
@@ -192,35 +191,35 @@ static void steps_stay_on_the_device(void)
     const graft_task plain = {0},
                      watched = {.ctx = &s, .progress = on_progress, .preview = on_preview};
     counted(m, cond, 3, &plain); /* recorded, and all that is kept is there */
-    for (int with = 0; with < 2; with++) {
+    for (int with = SANITIZED; with < 2; with++) {
         const graft_task *task = with ? &watched : &plain;
         s = (seen){0};
         fake_cuda_state few = counted(m, cond, 2, task);
         s = (seen){0};
-        fake_cuda_state many = counted(m, cond, 6, task);
+        fake_cuda_state many = counted(m, cond, MANY, task);
         CHECK_INT(many.uploads, few.uploads);
         CHECK_INT(many.upload_bytes, few.upload_bytes);
-        CHECK_INT(many.downloads, few.downloads + (with ? 4 : 0));
+        CHECK_INT(many.downloads, few.downloads + (with ? MANY - 2 : 0));
         CHECK_INT(many.waits, few.waits);
-        CHECK(many.event_waits <= few.event_waits + 2 * 4); /* of the step before last */
+        CHECK(many.event_waits <= few.event_waits + 2 * (MANY - 2)); /* of the step before last */
         CHECK_INT(many.allocs, few.allocs);
         CHECK_INT(many.captures, 0);
-        CHECK_INT(many.replays, 6);
+        CHECK_INT(many.replays, MANY);
         if (with) {
-            CHECK_INT(s.previews, 6);
-            CHECK_INT(s.steps, 6);
-            CHECK_INT(s.total, 6);
+            CHECK_INT(s.previews, MANY);
+            CHECK_INT(s.steps, MANY);
+            CHECK_INT(s.total, MANY);
         }
-        printf("     6 steps%s: %llu copies to the device, %llu back, %llu waits for all work\n",
-               with ? " and previews" : "", (unsigned long long)many.uploads,
+        printf("     %d steps%s: %llu copies to the device, %llu back, %llu waits for all work\n",
+               MANY, with ? " and previews" : "", (unsigned long long)many.uploads,
                (unsigned long long)many.downloads, (unsigned long long)many.waits);
     }
     uint64_t colours = s.sum;
     s = (seen){0};
     float out[OUT];
-    graft_sample_params p = params("dpmpp_2m", 6, 4.0);
+    graft_sample_params p = params("dpmpp_2m", MANY, 4.0);
     sample(m, &p, cond, cond, &watched, true, out);
-    CHECK_INT(s.previews, 6);
+    CHECK_INT(s.previews, MANY);
     CHECK(s.sum == colours);
     graft_cond_release(cond);
     graft_model_release(m);
@@ -241,9 +240,9 @@ static void ends_early(void)
     graft_latent *from = NULL, *to = NULL;
     graft_err e = GRAFT_ERR_INIT;
     float out[OUT], again[OUT];
-    graft_sample_params p = params("euler", 6, 4.0);
+    graft_sample_params p = params("euler", 4, 4.0);
     CHECK_OK(sample_cond(m, &cond, &e), &e);
-    for (int i = 0; i < 2; i++) sample(m, &p, cond, cond, NULL, false, out);
+    for (int i = SANITIZED; i < 2; i++) sample(m, &p, cond, cond, NULL, false, out);
     CHECK_OK(graft_latent_empty(8 * SIDE, 8 * SIDE, 1, &from, &e), &e);
     int asked = 0;
     const graft_task task = {.ctx = &asked, .cancelled = cancel_third};
