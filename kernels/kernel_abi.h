@@ -14,10 +14,11 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "kernels/guidance.h"
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 3u
+#define GRAFT_KERNELS_ABI_MINOR 4u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -115,6 +116,26 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
 
 /* What a library may add (since 1.1). */
 typedef struct graft_captured graft_captured; /* the library's: one per capture */
+/* A low-rank term of a weight, as a LoRA has it: factor * up(rows,rank) down(rank,columns) is added
+ * to rows first .. first + rows - 1 of its part. Floats in host memory, dense, at any alignment. */
+typedef struct graft_low_rank {
+    const void *up, *down;
+    graft_dtype up_dtype, down_dtype;
+    int64_t first, rows, rank;
+    float factor;
+    uint32_t zero;
+} graft_low_rank;
+/* Rows of a weight, and the terms that are added to them. */
+typedef struct graft_weight_part {
+    const void *src; /* device buffer: dense, in `dtype`, as upload() brought it there */
+    int64_t rows;
+    graft_dtype dtype;
+    uint32_t n_terms;
+    const graft_low_rank *term;
+} graft_weight_part;
+
+typedef struct graft_fetch graft_fetch; /* the library's: one per fetch() */
+
 typedef struct graft_kernels_more {
     uint32_t size; /* grows at the end */
     uint32_t zero;
@@ -137,7 +158,34 @@ typedef struct graft_kernels_more {
      * is. Since 1.2. */
     graft_status (*pack_rows)(graft_kernel *k, int32_t input, graft_dtype src_dtype,
                               const void *src, void *dst, int64_t first, int64_t rows);
+    /* [any] As pack(), of a constant whose rows are those of the parts, in order, with their terms
+     * added in float32: for each element and term, the sum over the rank from its first to its last
+     * and then value + factor * sum, all by fused multiply-adds. So a LoRA of another strength
+     * needs no weights from the host. The parts' memory may be freed when it returns.
+     * GRAFT_E_UNSUPPORTED: pack() will do. NULL: it always is. Since 1.4. */
+    graft_status (*pack_merged)(graft_kernel *k, int32_t input, const graft_weight_part *part,
+                                uint32_t n_parts, void *dst);
+    /* The arithmetic of samplers, on dense float32 arrays in device buffers. [any] All of these
+     * come back at once, and happen in one order with launches; failures show in wait(). A library
+     * has all of them or none. Since 1.4. */
+    graft_status (*copy)(graft_device *d, void *dst, const void *src, uint64_t bytes);
+    graft_status (*fill)(graft_device *d, float *out, uint64_t n, float value);
+    /* out[i] = factor[0] * in[0][i] + factor[1] * in[1][i] …, 1 to 4 terms: products and sums are
+     * rounded to double one by one, then to float. out may be one of the inputs. */
+    graft_status (*mix)(graft_device *d, float *out, uint64_t n, uint32_t count,
+                        const double *factor, const float *const *in);
+    /* As kernels/guidance.h says. */
+    graft_status (*guide)(graft_device *d, const graft_guidance *g);
+    /* Begins to bring `bytes` to the host; 0 bytes: a mark of what came so far. fetched() waits for
+     * this one; *data is good until fetch_free(), which takes NULL. */
+    graft_status (*fetch)(graft_device *d, const void *src, uint64_t bytes, graft_fetch **out);
+    graft_status (*fetched)(graft_fetch *f, const void **data);
+    void (*fetch_free)(graft_fetch *f);
 } graft_kernels_more;
+/* Whether a record of this library has a field that came later, and not NULL. */
+#define GRAFT_KERNELS_HAS(more, field)                                                             \
+    ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \
+     (more)->field)
 #define GRAFT_PACK_ROWS 16
 
 typedef struct graft_kernels { /* a constant */

@@ -7,38 +7,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/api/features.h"
-
-#define MAX_BINDINGS 16 /* different variants and (entries, tokens) shapes within one run */
-#define GROUP_MAX    64 /* conditioning entries in one batch */
-
-typedef struct bound_shape {
-    graft_unet_variant variant;
-    int64_t entries, tokens;
-    graft_binding *binding;
-} bound_shape;
-
-/* One conditioning entry that is active at the present sigma. */
-typedef struct active {
-    const graft_cond_entry *entry;
-    bool negative;
-    bool fast, done; /* of the present call */
-    size_t slot;     /* its place in the positive list, or behind that in the negative one */
-} active;
-
-struct graft_guided {
-    graft_guided_config c;
-    bound_shape bound[MAX_BINDINGS];
-    size_t n_bound;
-    active *active;
-    size_t n_active;
-    int64_t n, per;             /* values of the latent in all, and per picture */
-    float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
-    float *batch_x, *batch_out, *timesteps, *context, *y;
-    graft_features *features; /* NULL without DeepCache */
-    graft_dtype feature_dtype;
-    uint8_t *feature;     /* of one batch */
-    size_t feature_bytes; /* of one entry */
-};
+#include "engine/api/guided.h"
 
 static size_t max_entries(const graft_guided_config *c)
 {
@@ -227,8 +196,8 @@ graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t
     return st;
 }
 
-static graft_status find_binding(graft_guided *g, graft_unet_variant variant, int64_t entries,
-                                 int64_t tokens, graft_binding **out, graft_err *e)
+graft_status graft_guided_bind(graft_guided *g, graft_unet_variant variant, int64_t entries,
+                               int64_t tokens, graft_binding **out, graft_err *e)
 {
     for (size_t i = 0; i < g->n_bound; i++)
         if (g->bound[i].variant == variant && g->bound[i].entries == entries &&
@@ -257,7 +226,7 @@ static void embed_number(double v, int64_t width, float *out)
 }
 
 /* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. */
-static void fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
 {
     int64_t adm = g->c.model->arch.adm_channels, pooled = adm > 1536 ? adm - 1536 : 0;
     int64_t h = g->c.shape[2] * 8, w = g->c.shape[3] * 8;
@@ -287,7 +256,7 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
             memcpy(g->context + at * row, k->data, row * sizeof(float));
-            if (adm) fill_y(g, k, g->y + at * (size_t)adm);
+            if (adm) graft_guided_fill_y(g, k, g->y + at * (size_t)adm);
         }
     }
 }
@@ -327,7 +296,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                                                : GRAFT_UNET_WHOLE;
     graft_binding *b;
     graft_status st =
-        find_binding(g, variant, (int64_t)count, g->active[which[0]].entry->tokens, &b, e);
+        graft_guided_bind(g, variant, (int64_t)count, g->active[which[0]].entry->tokens, &b, e);
     if (st) return st;
     fill_batch(g, which, count, timestep);
     for (size_t i = 0; i < count && fast; i++)
@@ -368,6 +337,14 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
                 (active){.entry = list->entry[i], .negative = negative, .slot = first + i};
 }
 
+void graft_guided_collect(graft_guided *g, float sigma, bool both)
+{
+    g->n_active = 0;
+    collect(g, g->c.positive, false, sigma);
+    /* Guidance of 1 is the conditional prediction alone: half the work. */
+    if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
+}
+
 /* Runs every active entry, in batches of those with equally many tokens and the same variant. What
  * is fast is settled before the first of them runs. */
 static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
@@ -392,21 +369,20 @@ static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
     return st;
 }
 
-/* D from the UNet's output v at state x. */
-static float to_denoised(graft_prediction kind, float x, float v, float sigma, float c_skip,
-                         float c_out)
+graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
 {
-    float s2 = sigma * sigma + 1.0f;
-    switch (kind) {
-    case GRAFT_PREDICT_V:
-        return x / s2 - v * sigma / sqrtf(s2);
-    case GRAFT_PREDICT_X0:
-        return v;
-    case GRAFT_PREDICT_LCM:
-        return c_out * (x - v * sigma) + c_skip * x;
-    default:
-        return x - v * sigma;
-    }
+    static const int32_t kinds[] = {[GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
+                                    [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
+                                    [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,
+                                    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
+    float t = graft_sigma_to_timestep(g->c.table, sigma) * 10.0f, d2 = 0.25f;
+    float s2 = sigma * sigma + 1.0f; /* LCM: timestep scaling 10, sigma_data 0.5 */
+    return (graft_guidance_terms){.kind = kinds[g->c.model->prediction],
+                                  .sigma = sigma,
+                                  .s2 = s2,
+                                  .root = sqrtf(s2),
+                                  .c_skip = d2 / (t * t + d2),
+                                  .c_out = t / sqrtf(t * t + d2)};
 }
 
 static double spread(const float *v, int64_t n)
@@ -442,27 +418,26 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
     }
 }
 
-static void combine(graft_guided *g, float sigma, float timestep, float *out)
+static void combine(graft_guided *g, float sigma, float *out)
 {
     size_t n_pos = 0, n_neg = 0;
-    const graft_prediction kind = g->c.model->prediction;
-    float t = timestep * 10.0f, d2 = 0.25f; /* LCM: timestep scaling 10, sigma_data 0.5 */
-    float c_skip = d2 / (t * t + d2), c_out = t / sqrtf(t * t + d2);
+    const graft_guidance_terms terms = graft_guided_terms(g, sigma);
     for (size_t i = 0; i < g->n_active; i++) {
         n_neg += g->active[i].negative;
         n_pos += !g->active[i].negative;
     }
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
     for (int64_t i = 0; i < g->n; i++) {
-        if (n_pos) pos[i] = to_denoised(kind, g->x[i], pos[i] / (float)n_pos, sigma, c_skip, c_out);
-        if (n_neg) neg[i] = to_denoised(kind, g->x[i], neg[i] / (float)n_neg, sigma, c_skip, c_out);
+        if (n_pos) pos[i] = graft_guidance_denoised(&terms, g->x[i], pos[i] / (float)n_pos);
+        if (n_neg) neg[i] = graft_guidance_denoised(&terms, g->x[i], neg[i] / (float)n_neg);
     }
     bool guided = n_neg || g->c.cfg != 1.0;
     if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
         rescale(g, sigma, g->x, pos, neg);
         guided = false;
     }
-    for (int64_t i = 0; i < g->n; i++) out[i] = guided ? neg[i] + cfg * (pos[i] - neg[i]) : pos[i];
+    for (int64_t i = 0; i < g->n; i++)
+        out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
 }
 
 /* Outside the mask the state is the latent with its own noise, and the result the latent. */
@@ -496,13 +471,10 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
     memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
-    g->n_active = 0;
-    collect(g, g->c.positive, false, sigma);
-    /* Guidance of 1 is the conditional prediction alone: half the work. */
-    if (unconditional || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
+    graft_guided_collect(g, sigma, unconditional != NULL);
     graft_status st = run_all(g, timestep, e);
     if (st) return st;
-    combine(g, sigma, timestep, out);
+    combine(g, sigma, out);
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_output(g, out);
     return GRAFT_OK;

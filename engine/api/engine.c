@@ -79,6 +79,7 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
              precision && precision[0] ? precision : "auto");
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
+    if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
     if (st)
         graft_engine_destroy(g);
     else

@@ -7,6 +7,7 @@
 #include "engine/api/denoise.h"
 #include "engine/api/prepare.h"
 #include "engine/api/quantize.h"
+#include "engine/api/resident.h"
 #include "engine/api/sample.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
@@ -25,6 +26,7 @@ typedef struct run_state {
     graft_rng rng;
     graft_noise_source source;
     graft_guided *guided;
+    graft_resident *resident; /* NULL: latents are in the host's memory */
     const graft_task *task;
     const graft_guided_tap *tap;
 } run_state;
@@ -38,6 +40,7 @@ static void finish(run_state *r)
     graft_free(r->mask);
     graft_image_release(r->mask_image);
     graft_brownian_destroy(r->brownian);
+    graft_resident_destroy(r->resident);
     graft_guided_destroy(r->guided);
 }
 
@@ -147,6 +150,11 @@ static graft_status make_source(run_state *r, const graft_sample_params *p, graf
 
 /* ------------------------------------------------------------------ the run */
 
+static bool wants_preview(const run_state *r)
+{
+    return r->task && r->task->preview && r->shape[1] == 4;
+}
+
 /* A picture of D at a quarter of the work: SD's latent channels mapped linearly to colours. The
  * factors are the least-squares fit that is common for SD1 latents. */
 static void preview(const run_state *r, const float *denoised)
@@ -156,7 +164,7 @@ static void preview(const run_state *r, const float *denoised)
                                        {-0.2829f, 0.1762f, 0.2721f},
                                        {-0.2120f, -0.2616f, -0.7177f}};
     const graft_task *t = r->task;
-    if (!t || !t->preview || r->shape[1] != 4) return;
+    if (!wants_preview(r)) return;
     int64_t area = r->shape[2] * r->shape[3];
     uint8_t *rgb = graft_malloc_array((size_t)area, 3);
     if (!rgb) return; /* a preview is not worth a failure */
@@ -171,13 +179,36 @@ static void preview(const run_state *r, const float *denoised)
     graft_free(rgb);
 }
 
+/* On the device: a step has come to its end there. */
+static void step_arrived(void *ctx, size_t i, size_t total, const float *denoised)
+{
+    const run_state *r = ctx;
+    graft_task_progress(r->task, i + 1, total);
+    if (denoised) preview(r, denoised);
+}
+
 static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
 {
     const run_state *r = ctx;
     graft_guided_step(r->guided, i + 1);
+    if (r->resident) {
+        bool wanted = denoised && wants_preview(r);
+        graft_resident_step(r->resident, i, total, denoised, wanted, step_arrived, ctx);
+        return;
+    }
     graft_task_progress(r->task, i + 1, total);
     if (r->task && r->task->latent) r->task->latent(r->task->ctx, x, r->shape);
     if (denoised) preview(r, denoised);
+}
+
+static graft_status integrate_there(run_state *r, const char *sampler, graft_sampler_run *run,
+                                    graft_err *e)
+{
+    run->arrays = graft_resident_arrays(r->resident);
+    graft_status st = graft_resident_begin(r->resident, r->start, &run->x, e);
+    if (!st) st = graft_sampler_run_named(sampler, run, e);
+    if (!st) graft_resident_last(r->resident, step_arrived, r);
+    return st ? st : graft_resident_end(r->resident, r->start, e);
 }
 
 static graft_status integrate(run_state *r, const graft_model *m, const graft_sample_params *p,
@@ -205,7 +236,10 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
     }
     graft_status st = graft_guided_create(&c, &r->guided, e);
     if (st) return st;
-    graft_denoiser d = graft_guided_denoiser(r->guided);
+    st = graft_resident_create(r->guided, p->sampler, &r->resident, e);
+    if (st) return st;
+    graft_denoiser d =
+        r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
     graft_sampler_run run = {.denoiser = &d,
                              .noise = &r->source,
                              .sigmas = r->sigmas,
@@ -219,7 +253,8 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
                              .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
                              .step_ctx = r,
                              .step = step_done};
-    return graft_sampler_run_named(p->sampler, &run, e);
+    return r->resident ? integrate_there(r, p->sampler, &run, e)
+                       : graft_sampler_run_named(p->sampler, &run, e);
 }
 
 static graft_status prepare_only(const run_state *r, const graft_model *m,

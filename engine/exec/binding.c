@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/exec/crew.h"
 #include "engine/exec/exe.h"
+#include "engine/exec/merge.h"
 #include "engine/weights/quantized.h"
 
 #define SMALL 4096 /* bytes of a pack: below, content is found out before packing */
@@ -15,6 +16,8 @@ typedef struct fill_job {
     const graft_exe *exe;
     const graft_exe_use *use;
     const graft_weights *weights;
+    graft_packs *packs; /* with what the device merges LoRAs from; NULL: it does not */
+    graft_slab *stored;
 } fill_job;
 
 /* Values that are quantized already go as they are to a kernel that quantizes likewise. */
@@ -48,7 +51,7 @@ static graft_status packing_failed(const fill_job *j, graft_status st, graft_err
 static graft_status fill_by_rows(const fill_job *j, void *dst, bool *done, graft_err *e)
 {
     const graft_kernels_more *more = graft_backend_more(j->exe->backend);
-    bool rows = more && more->size >= sizeof *more && more->pack_rows; /* 1.1 had no such field */
+    bool rows = GRAFT_KERNELS_HAS(more, pack_rows);
     graft_kernel *k = j->exe->step[j->use->step].kernel;
     graft_slot_reader *r = NULL;
     graft_dtype dtype;
@@ -123,8 +126,12 @@ static graft_status name_of(const fill_job *j, graft_pack_name *out, graft_err *
 static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e)
 {
     const fill_job *j = ctx;
-    bool done;
-    graft_status st = fill_by_rows(j, dst, &done, e);
+    bool done = false;
+    graft_status st = GRAFT_OK;
+    size_t i = (size_t)(j->use - j->exe->use);
+    if (j->packs && graft_merge_possible(j->exe, i, j->weights))
+        st = graft_merge_fill(j->exe, i, j->weights, j->packs, j->stored, dst, &done, e);
+    if (!st && !done) st = fill_by_rows(j, dst, &done, e);
     if (!st && !done) st = fill_whole(j, dst, e);
     if (!st && content) st = content_of(j, content, e);
     if (slot_of(j)) graft_weights_forget(j->weights, slot_of(j));
@@ -134,7 +141,7 @@ static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e
 graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weights *w,
                                  graft_pack_name *out, graft_err *e)
 {
-    fill_job j = {x, &x->use[i], w};
+    fill_job j = {.exe = x, .use = &x->use[i], .weights = w};
     return name_of(&j, out, e);
 }
 
@@ -142,11 +149,13 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e)
 {
     for (size_t i = 0; i < x->n_uses; i++) {
-        fill_job before = {x, &x->use[i], old}, after = {x, &x->use[i], keep};
+        fill_job before = {.exe = x, .use = &x->use[i], .weights = old}, after = before;
+        after.weights = keep;
         graft_pack_name own, kept;
         if (!slot_of(&before) || !graft_weights_slot_hashed(old, slot_of(&before))) continue;
         graft_status st = name_of(&before, &own, e);
         if (st) return st;
+        graft_merge_drop(x, i, old, keep, packs);
         if (!graft_packs_resident(packs, x->backend, own)) continue;
         /* Where a glance tells that the new weight is another one it is not read here. */
         if (keep) st = sample_of(&after, &kept.sample, e);
@@ -176,7 +185,10 @@ void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_pa
 
 typedef struct bind_job {
     graft_binding *b;
-    uint32_t *missing; /* uses without pack, the largest first */
+    graft_slab *slab;   /* for the packs that are made; may be NULL */
+    graft_slab *stored; /* for weights as LoRAs are merged from; may be NULL */
+    bool merge;         /* the device merges LoRAs */
+    uint32_t *missing;  /* uses without pack, the largest first */
     size_t n_missing;
 } bind_job;
 
@@ -191,7 +203,7 @@ static graft_status bind_resident(bind_job *job, const graft_task *task, graft_e
     graft_binding *b = job->b;
     const graft_exe *x = b->exe;
     for (size_t i = 0; i < x->n_uses; i++) {
-        fill_job j = {x, &x->use[i], b->weights};
+        fill_job j = {.exe = x, .use = &x->use[i], .weights = b->weights};
         graft_pack_name name;
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         if (is_known(&j)) {
@@ -217,7 +229,7 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     const bind_job *job = ctx;
     graft_binding *b = job->b;
     uint32_t use = job->missing[i];
-    fill_job j = {b->exe, &b->exe->use[use], b->weights};
+    fill_job j = {b->exe, &b->exe->use[use], b->weights, job->merge ? b->packs : NULL, job->stored};
     graft_backend *backend = b->exe->backend;
     graft_pack_name name;
     (void)task;
@@ -226,13 +238,76 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     if (j.use->bytes >= SMALL && !is_known(&j)) {
         st = sample_of(&j, &name.sample, e);
         if (!st)
-            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, fill, &j,
+            st = graft_packs_add(b->packs, backend, name.sample, j.use->bytes, job->slab, fill, &j,
                                  &b->pack[use], e);
         if (st || b->pack[use]) return st;
     }
     st = name_of(&j, &name, e);
     return st ? st
-              : graft_packs_get(b->packs, backend, name, j.use->bytes, fill, &j, &b->pack[use], e);
+              : graft_packs_get(b->packs, backend, name, j.use->bytes, job->slab, fill, &j,
+                                &b->pack[use], e);
+}
+
+/* Several uses of one weight in one layout have one pack. */
+static bool is_repeated(const bind_job *job, size_t i)
+{
+    const graft_exe_use *use = job->b->exe->use, *u = &use[job->missing[i]];
+    /* They follow each other: sorted by size. */
+    for (size_t k = i; k-- && use[job->missing[k]].bytes == u->bytes;) {
+        const graft_exe_use *v = &use[job->missing[k]];
+        if (v->slot == u->slot && v->literal == u->literal && v->packing == u->packing) return true;
+    }
+    return false;
+}
+
+/* Room for the weights that LoRAs are merged from. They are a convenience: where they would take
+ * more than the budget the host merges. */
+static graft_status reserve_stored(bind_job *job, graft_err *e)
+{
+    graft_binding *b = job->b;
+    uint64_t all = 0;
+    size_t n = 0, cap = 0;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < job->n_missing; i++) {
+        int32_t slot = b->exe->use[job->missing[i]].slot;
+        if (slot >= 0) cap += b->exe->graph->slot[slot].n_sources;
+    }
+    uint64_t *bytes = graft_malloc_array(cap, sizeof *bytes);
+    if (!bytes) return graft_fail_nomem(e, "weight table");
+    for (size_t i = 0; i < job->n_missing && !st; i++) {
+        size_t more;
+        if (is_repeated(job, i) || !graft_merge_possible(b->exe, job->missing[i], b->weights))
+            continue;
+        st = graft_merge_sizes(b->exe, job->missing[i], b->weights, b->packs, bytes + n, &more, e);
+        for (size_t k = 0; k < more && !st; k++) all += bytes[n + k];
+        n += st ? 0 : more;
+        job->merge = true;
+    }
+    if (!st && job->merge) job->merge = graft_packs_fit(b->packs, all);
+    if (!st && job->merge) job->stored = graft_packs_reserve(b->packs, b->exe->backend, bytes, n);
+    graft_free(bytes);
+    return st;
+}
+
+/* One allocation for what is missing. What another set seems to have is not counted in. */
+static graft_status reserve(bind_job *job, graft_err *e)
+{
+    graft_binding *b = job->b;
+    const graft_exe *x = b->exe;
+    if (x->backend->info.host_memory) return GRAFT_OK;
+    uint64_t *bytes = graft_malloc_array(job->n_missing, sizeof *bytes);
+    graft_status st = bytes ? GRAFT_OK : graft_fail_nomem(e, "weight table");
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_missing && !st; i++) {
+        fill_job j = {.exe = x, .use = &x->use[job->missing[i]], .weights = b->weights};
+        graft_hash sample;
+        if (is_repeated(job, i)) continue;
+        st = sample_of(&j, &sample, e);
+        if (!st && !graft_packs_sampled(b->packs, x->backend, sample)) bytes[n++] = j.use->bytes;
+    }
+    if (!st) job->slab = graft_packs_reserve(b->packs, x->backend, bytes, n);
+    graft_free(bytes);
+    return st;
 }
 
 static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err *e)
@@ -245,12 +320,16 @@ static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err
         /* Other devices have one queue of copies, which threads would only wait for. */
         int threads = x->backend->info.host_memory ? x->backend->threads : 1;
         qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
-        st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
+        st = reserve(&job, e);
+        if (!st && !x->backend->info.host_memory) st = reserve_stored(&job, e);
+        if (!st) st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
         for (size_t i = 0; i < job.n_missing && !st && task; i++) {
             int32_t slot = x->use[job.missing[i]].slot;
             if (slot >= 0) graft_weights_report(b->weights, &x->graph->slot[slot], &task->log);
         }
     }
+    graft_packs_reserved(b->packs, job.slab);
+    graft_packs_reserved(b->packs, job.stored);
     graft_packs_settle(b->packs);
     graft_free(job.missing);
     return st;
@@ -271,8 +350,11 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
     b->weights = graft_weights_retain(w);
     b->packs = packs;
     b->pack = pack;
-    b->recording = graft_recording_create(x->backend);
     graft_status st = bind_all(b, task, e);
+    for (size_t i = 0; i < x->n_uses && !st; i++) {
+        const void *place = graft_pack_data(pack[i]);
+        b->places = graft_hash_mix(b->places, &place, sizeof place);
+    }
     if (st)
         graft_binding_release(b);
     else
@@ -283,7 +365,6 @@ graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *p
 void graft_binding_release(graft_binding *b)
 {
     if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    graft_recording_destroy(b->recording);
     for (size_t i = 0; i < b->exe->n_uses; i++) graft_packs_put(b->packs, b->pack[i]);
     graft_free(b->pack);
     graft_weights_release(b->weights);

@@ -5,13 +5,18 @@
 
 #include "base/alloc.h"
 
-struct graft_recording {
+typedef struct recording {
+    graft_hash key;
+    graft_captured *captured; /* NULL: not yet */
+    bool hopeless;            /* recording failed once, so it is not tried again */
+    struct recording *next;
+} recording;
+
+struct graft_recordings {
     const graft_kernels_more *more;
     graft_device *device;
     pthread_mutex_t lock;
-    const void *base; /* of the last run */
-    graft_captured *captured;
-    bool hopeless; /* recording failed once, so it is not tried again */
+    recording *list; /* the last used first; those in use are not in it */
 };
 
 const graft_kernels_more *graft_backend_more(const graft_backend *b)
@@ -21,11 +26,11 @@ const graft_kernels_more *graft_backend_more(const graft_backend *b)
     return more && more->size >= offsetof(graft_kernels_more, pack_rows) ? more : NULL;
 }
 
-graft_recording *graft_recording_create(const graft_backend *b)
+graft_recordings *graft_recordings_create(const graft_backend *b)
 {
     const graft_kernels_more *more = graft_backend_more(b);
     if (!more || !more->capture_begin) return NULL;
-    graft_recording *r = graft_calloc(1, sizeof *r);
+    graft_recordings *r = graft_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->more = more;
     r->device = b->device;
@@ -33,45 +38,90 @@ graft_recording *graft_recording_create(const graft_backend *b)
     return r;
 }
 
-void graft_recording_destroy(graft_recording *r)
+static void recording_free(const graft_recordings *r, recording *k)
+{
+    r->more->captured_free(k->captured);
+    graft_free(k);
+}
+
+void graft_recordings_destroy(graft_recordings *r)
 {
     if (!r) return;
-    r->more->captured_free(r->captured);
+    while (r->list) {
+        recording *k = r->list;
+        r->list = k->next;
+        recording_free(r, k);
+    }
     pthread_mutex_destroy(&r->lock);
     graft_free(r);
 }
 
-static graft_status record(graft_recording *r, graft_recording_launch *launch, void *ctx)
+/* The recording with this key, out of the list; NULL when there is none. */
+static recording *take(graft_recordings *r, graft_hash key)
+{
+    recording *found = NULL;
+    pthread_mutex_lock(&r->lock);
+    for (recording **at = &r->list; *at && !found;) {
+        if (graft_hash_equal((*at)->key, key)) {
+            found = *at;
+            *at = found->next;
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+static void give_back(graft_recordings *r, recording *k)
+{
+    recording *rest = NULL;
+    size_t n = 0;
+    pthread_mutex_lock(&r->lock);
+    k->next = r->list;
+    r->list = k;
+    for (recording **at = &r->list; *at; at = &(*at)->next)
+        if (++n > GRAFT_RECORDINGS) {
+            rest = *at;
+            *at = NULL;
+            break;
+        }
+    pthread_mutex_unlock(&r->lock);
+    if (rest) recording_free(r, rest); /* waits for the device, so without the lock */
+}
+
+static graft_status record(graft_recordings *r, recording *k, graft_recording_launch *launch,
+                           void *ctx)
 {
     graft_status st = r->more->capture_begin(r->device);
     if (st) return st;
     st = launch(ctx);
-    graft_status end = r->more->capture_end(r->device, &r->captured);
+    graft_status end = r->more->capture_end(r->device, &k->captured);
     return st ? st : end;
 }
 
-graft_status graft_recording_run(graft_recording *r, const void *base,
-                                 graft_recording_launch *launch, void *ctx, bool *done)
+graft_status graft_recordings_run(graft_recordings *r, graft_hash key,
+                                  graft_recording_launch *launch, void *ctx, bool *done)
 {
     graft_status st = GRAFT_OK;
     *done = false;
     if (!r) return GRAFT_OK;
-    pthread_mutex_lock(&r->lock);
-    if (r->base != base) { /* a new place: this run is the ordinary one before recording */
-        r->more->captured_free(r->captured);
-        r->captured = NULL;
-        r->base = base;
-    } else if (!r->hopeless) {
-        if (!r->captured && record(r, launch, ctx)) {
-            r->more->captured_free(r->captured);
-            r->captured = NULL;
-            r->hopeless = true;
+    recording *k = take(r, key);
+    if (!k) { /* new places: this run is the ordinary one before recording */
+        k = graft_calloc(1, sizeof *k);
+        if (!k) return GRAFT_OK;
+        k->key = key;
+    } else {
+        if (!k->captured && !k->hopeless && record(r, k, launch, ctx)) {
+            r->more->captured_free(k->captured);
+            k->captured = NULL;
+            k->hopeless = true;
         }
-        if (r->captured) {
-            st = r->more->replay(r->captured);
+        if (k->captured) {
+            st = r->more->replay(k->captured);
             *done = true;
         }
     }
-    pthread_mutex_unlock(&r->lock);
+    give_back(r, k);
     return st;
 }

@@ -1,23 +1,29 @@
-/* Devices that can record a run's launches and repeat them as one: after a first ordinary run, the
- * second one of a binding is recorded, and later ones in the same arena are repeats. */
+/* Devices that can record a run's launches and repeat them as one.
+ *
+ * A recording is good for the addresses that it was made with, whatever lies there: those of the
+ * arena and of the weights. So an executable keeps a few, and going back to weights that are still
+ * on the device is the choice of another recording. */
 #ifndef GRAFT_EXEC_DEVICE_H
 #define GRAFT_EXEC_DEVICE_H
 #include <stdbool.h>
 
+#include "base/hash.h"
 #include "engine/exec/backend.h"
-
-typedef struct graft_recording graft_recording;
 
 /* What a library has beyond the plain table; NULL for older and simpler ones. */
 const graft_kernels_more *graft_backend_more(const graft_backend *b);
 
+#define GRAFT_RECORDINGS 4 /* the longest unused goes when there are more */
+typedef struct graft_recordings graft_recordings;
+
 /* NULL when the backend cannot record, or memory is short: runs are ordinary ones then. */
-graft_recording *graft_recording_create(const graft_backend *b);
-void graft_recording_destroy(graft_recording *r);
+graft_recordings *graft_recordings_create(const graft_backend *b);
+void graft_recordings_destroy(graft_recordings *r);
 /* Launches every step in order; stops at the first failure. */
 typedef graft_status graft_recording_launch(void *ctx);
-/* Repeats, or records and repeats, the run in the arena at `base`; *done false: the caller shall
- * run ordinarily. r may be NULL. [any] */
-graft_status graft_recording_run(graft_recording *r, const void *base,
-                                 graft_recording_launch *launch, void *ctx, bool *done);
+/* Repeats the run with this key, which names all its addresses; the first time *done is false, and
+ * the caller shall run ordinarily, the second time it is recorded. Runs with equal keys do not
+ * happen at once, since they share an arena. r may be NULL. [any] */
+graft_status graft_recordings_run(graft_recordings *r, graft_hash key,
+                                  graft_recording_launch *launch, void *ctx, bool *done);
 #endif

@@ -290,6 +290,7 @@ graft_status graft_exe_create(graft_graph *graph, graft_backend *backend,
     GRAFT_TRY(prepare_all(&b, choices, task));
     GRAFT_TRY(collect_uses(&b));
     GRAFT_TRY(plan_memory(&b));
+    x->recordings = graft_recordings_create(backend);
     *out = x;
     x = NULL;
 out:
@@ -395,6 +396,7 @@ graft_exe *graft_exe_retain(graft_exe *x)
 void graft_exe_release(graft_exe *x)
 {
     if (!x || atomic_fetch_sub(&x->refs, 1) != 1) return;
+    graft_recordings_destroy(x->recordings); /* before the kernels that are in them */
     for (size_t i = 0; x->graph && i < x->graph->n_nodes; i++)
         x->backend->api->release(x->step[i].kernel);
     graft_graph_destroy(x->graph);

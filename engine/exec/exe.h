@@ -57,6 +57,7 @@ typedef struct graft_exe {
     int64_t *live;                    /* bytes that each step needs, its workspace included */
     graft_hash key;
     graft_exe_times times;
+    graft_recordings *recordings; /* may be NULL */
 } graft_exe;
 
 typedef struct graft_exe_choices { /* kernel variants, one a node; from tuning or the cache */
@@ -83,8 +84,8 @@ typedef struct graft_binding {
     graft_exe *exe;
     graft_weights *weights;
     graft_packs *packs;
-    graft_pack **pack;          /* one a use */
-    graft_recording *recording; /* may be NULL */
+    graft_pack **pack; /* one a use */
+    graft_hash places; /* of their addresses */
 } graft_binding;
 /* Packs what is not packed yet, several weights at once. task cancels between tensors. */
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
@@ -122,6 +123,15 @@ typedef struct graft_exe_profile {
 graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,
                            void *const *out, const graft_task *task, graft_exe_profile *profile,
                            graft_err *e);
+
+/* The same with inputs and outputs that are made and used on the device: `before` writes to the
+ * addresses of the inputs, `after` reads from those of the outputs, both by work that the device
+ * does in the order it is given. Does not wait; a failure of the device may show later. */
+#define GRAFT_EXE_PLACES 8 /* inputs, and outputs, at most */
+typedef graft_status graft_exe_place(void *ctx, void *const *address);
+graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
+                                 graft_exe_place *before, graft_exe_place *after, void *ctx,
+                                 const graft_task *task, graft_err *e);
 
 static inline bool graft_task_cancelled(const graft_task *t)
 {

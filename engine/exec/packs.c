@@ -11,9 +11,22 @@
 
 typedef enum pack_state { PACK_FILLING, PACK_READY, PACK_FAILED } pack_state;
 
+/* One block of a device's memory for the packs of a set. */
+struct graft_slab {
+    graft_backend *backend;
+    uint8_t *data;
+    uint64_t bytes, taken;
+    size_t live;        /* packs and spares in it, and whoever reserved it */
+    uint64_t last_used; /* while packs are trimmed: the latest of its packs' */
+    bool busy;          /* likewise: someone uses one of them */
+    bool reserved;      /* more packs may come */
+    graft_slab *next;
+};
+
 struct graft_pack {
     graft_pack_name name;
     graft_backend *backend;
+    graft_slab *slab; /* NULL: `data` is a block of its own */
     void *data;
     uint64_t bytes, last_used;
     int refs;
@@ -26,8 +39,10 @@ struct graft_pack {
 /* Memory of a pack that was dropped for another of its size. */
 typedef struct spare {
     graft_backend *backend;
+    graft_slab *slab;
     void *data;
     uint64_t bytes;
+    bool promised; /* while a slab's size is found out */
     struct spare *next;
 } spare;
 
@@ -37,6 +52,8 @@ struct graft_packs {
     graft_pack **bucket;
     size_t n_buckets;
     spare *spares;
+    graft_slab *slabs;
+    bool no_slabs;
     uint64_t clock, budget;
     graft_packs_stats stats;
 };
@@ -64,45 +81,88 @@ static graft_pack **place_of(graft_packs *p, graft_hash sample)
     return &p->bucket[sample.lo & (p->n_buckets - 1)];
 }
 
-/* Takes the pack out of the table and frees it; the lock is held. */
+/* ------------------------------------------------------------------ memory, the lock is held */
+
+static void slab_leave(graft_packs *p, graft_slab *s)
+{
+    if (--s->live) return;
+    graft_slab **at = &p->slabs;
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    p->stats.bytes -= s->bytes;
+    p->stats.slabs--;
+    s->backend->api->free(s->backend->device, s->data);
+    graft_free(s);
+}
+
+static void free_memory(graft_packs *p, graft_backend *backend, graft_slab *slab, void *data)
+{
+    if (slab)
+        slab_leave(p, slab);
+    else if (data)
+        backend->api->free(backend->device, data);
+}
+
+/* Takes the pack out of the table and frees it. */
 static void drop(graft_packs *p, graft_pack *pack)
 {
     graft_pack **at = place_of(p, pack->name.sample);
     while (*at != pack) at = &(*at)->next;
     *at = pack->next;
     if (pack->state == PACK_READY) {
-        p->stats.bytes -= pack->bytes;
+        if (!pack->slab) p->stats.bytes -= pack->bytes;
         p->stats.count--;
     }
-    if (pack->data) pack->backend->api->free(pack->backend->device, pack->data);
+    if (pack->data) free_memory(p, pack->backend, pack->slab, pack->data);
     graft_free(pack);
 }
 
 /* As drop(), but the memory waits for the next pack of this size: a swap then needs no fresh pages,
- * which the system would clear one by one. The lock is held. */
+ * which the system would clear one by one, and other weights take the old ones' places in a slab.
+ */
 static void recycle(graft_packs *p, graft_pack *pack)
 {
-    spare *s = pack->bytes >= SPARE_MIN && pack->data ? graft_malloc(sizeof *s) : NULL;
+    bool worth = pack->data && (pack->slab || pack->bytes >= SPARE_MIN);
+    spare *s = worth ? graft_malloc(sizeof *s) : NULL;
     if (s) {
-        *s = (spare){pack->backend, pack->data, pack->bytes, p->spares};
+        *s = (spare){pack->backend, pack->slab, pack->data, pack->bytes, false, p->spares};
         p->spares = s;
         pack->data = NULL;
     }
     drop(p, pack);
 }
 
-/* Memory for a pack of this size from the spares; NULL when none fits. The lock is held. */
-static void *take_spare(graft_packs *p, const graft_backend *backend, uint64_t bytes)
+/* Memory for a new pack from the spares; false when none fits. */
+static bool take_spare(graft_packs *p, graft_pack *k)
 {
     for (spare **at = &p->spares; *at; at = &(*at)->next) {
         spare *s = *at;
-        if (s->backend != backend || s->bytes != bytes) continue;
-        void *data = s->data;
+        if (s->backend != k->backend || s->bytes != k->bytes) continue;
+        k->data = s->data;
+        k->slab = s->slab;
         *at = s->next;
         graft_free(s);
-        return data;
+        return true;
     }
-    return NULL;
+    return false;
+}
+
+static uint64_t in_slab(const graft_backend *backend, uint64_t bytes)
+{
+    uint64_t align = backend->info.alignment ? backend->info.alignment : 256;
+    return (bytes + align - 1) / align * align;
+}
+
+/* The next place of the slab; false when it is full. */
+static bool take_place(graft_slab *s, graft_pack *k)
+{
+    uint64_t bytes = s ? in_slab(s->backend, k->bytes) : 0;
+    if (!bytes || s->backend != k->backend || bytes > s->bytes - s->taken) return false;
+    k->data = s->data + s->taken;
+    k->slab = s;
+    s->taken += bytes;
+    s->live++;
+    return true;
 }
 
 static void free_spares(graft_packs *p)
@@ -110,7 +170,7 @@ static void free_spares(graft_packs *p)
     while (p->spares) {
         spare *s = p->spares;
         p->spares = s->next;
-        s->backend->api->free(s->backend->device, s->data);
+        free_memory(p, s->backend, s->slab, s->data);
         graft_free(s);
     }
 }
@@ -125,15 +185,55 @@ void graft_packs_destroy(graft_packs *p)
     graft_free(p);
 }
 
+/* Drops the packs of a slab that nobody uses, and so the slab. */
+static void drop_slab(graft_packs *p, graft_slab *slab)
+{
+    slab->live++; /* until all of them are gone */
+    for (size_t i = 0; i < p->n_buckets; i++)
+        for (graft_pack *k = p->bucket[i], *next; k; k = next) {
+            next = k->next;
+            if (k->slab == slab) drop(p, k);
+        }
+    for (spare **at = &p->spares; *at;) {
+        spare *s = *at;
+        if (s->slab != slab) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        slab_leave(p, slab);
+        graft_free(s);
+    }
+    slab_leave(p, slab);
+}
+
+/* A pack in a slab goes with all the others of it, or no memory would come free. */
 static void trim_locked(graft_packs *p, uint64_t bytes)
 {
     while (p->stats.bytes > bytes) {
         graft_pack *oldest = NULL;
+        graft_slab *slab = NULL;
+        for (graft_slab *s = p->slabs; s; s = s->next) {
+            s->busy = s->reserved;
+            s->last_used = 0;
+        }
         for (size_t i = 0; i < p->n_buckets; i++)
-            for (graft_pack *k = p->bucket[i]; k; k = k->next)
-                if (!k->refs && (!oldest || k->last_used < oldest->last_used)) oldest = k;
-        if (!oldest) return;
-        drop(p, oldest);
+            for (graft_pack *k = p->bucket[i]; k; k = k->next) {
+                if (!k->slab) {
+                    if (!k->refs && (!oldest || k->last_used < oldest->last_used)) oldest = k;
+                    continue;
+                }
+                k->slab->busy |= k->refs > 0;
+                if (k->last_used > k->slab->last_used) k->slab->last_used = k->last_used;
+            }
+        for (graft_slab *s = p->slabs; s; s = s->next)
+            if (!s->busy && (!slab || s->last_used < slab->last_used)) slab = s;
+        if (slab && (!oldest || slab->last_used < oldest->last_used))
+            drop_slab(p, slab);
+        else if (oldest)
+            drop(p, oldest);
+        else
+            return;
     }
 }
 
@@ -200,20 +300,22 @@ static graft_pack *join(graft_packs *p, graft_pack *k)
     return NULL;
 }
 
-/* A new pack with one user, in its bucket, with memory if a spare has it; makes room first. */
-static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name name, uint64_t bytes)
+/* A new pack with one user, in its bucket, with memory if a spare or the slab has it; else makes
+ * room. */
+static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name name, uint64_t bytes,
+                       graft_slab *slab)
 {
-    if (p->budget != UINT64_MAX) trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
     graft_pack *k = graft_calloc(1, sizeof *k);
     if (!k) return NULL;
     k->name = name;
     k->backend = backend;
     k->bytes = bytes;
     k->refs = 1;
+    if (!take_spare(p, k) && !take_place(slab, k) && p->budget != UINT64_MAX)
+        trim_locked(p, p->budget > bytes ? p->budget - bytes : 0);
     graft_pack **at = place_of(p, name.sample);
     k->next = *at;
     *at = k;
-    k->data = take_spare(p, backend, bytes);
     return k;
 }
 
@@ -235,7 +337,7 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
     k->state = st ? PACK_FAILED : PACK_READY;
     if (!st) {
         k->nameless = false;
-        p->stats.bytes += k->bytes;
+        if (!k->slab) p->stats.bytes += k->bytes;
         p->stats.count++;
         p->stats.made++;
         *out = k;
@@ -248,8 +350,8 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
 }
 
 graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_name name,
-                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
-                             graft_err *e)
+                             uint64_t bytes, graft_slab *slab, graft_pack_fill *fill, void *ctx,
+                             graft_pack **out, graft_err *e)
 {
     pthread_mutex_lock(&p->lock);
     for (;;) {
@@ -264,20 +366,20 @@ graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_
         *out = k;
         return GRAFT_OK;
     }
-    graft_pack *k = add(p, backend, name, bytes);
+    graft_pack *k = add(p, backend, name, bytes, slab);
     pthread_mutex_unlock(&p->lock);
     return fill_pack(p, k, fill, ctx, out, e);
 }
 
 graft_status graft_packs_add(graft_packs *p, graft_backend *backend, graft_hash sample,
-                             uint64_t bytes, graft_pack_fill *fill, void *ctx, graft_pack **out,
-                             graft_err *e)
+                             uint64_t bytes, graft_slab *slab, graft_pack_fill *fill, void *ctx,
+                             graft_pack **out, graft_err *e)
 {
     *out = NULL;
     pthread_mutex_lock(&p->lock);
     bool taken = find_sample(p, backend, sample, false) != NULL;
     graft_pack *k = NULL;
-    if (!taken) k = add(p, backend, (graft_pack_name){{0, 0}, sample}, bytes);
+    if (!taken) k = add(p, backend, (graft_pack_name){{0, 0}, sample}, bytes, slab);
     if (k) k->nameless = true;
     pthread_mutex_unlock(&p->lock);
     return taken ? GRAFT_OK : fill_pack(p, k, fill, ctx, out, e);
@@ -324,6 +426,87 @@ uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graf
     uint64_t bytes = k && k->state == PACK_READY ? k->bytes : 0;
     pthread_mutex_unlock(&p->lock);
     return bytes;
+}
+
+bool graft_packs_sampled(graft_packs *p, const graft_backend *backend, graft_hash sample)
+{
+    pthread_mutex_lock(&p->lock);
+    bool there = find_sample(p, backend, sample, false) != NULL;
+    pthread_mutex_unlock(&p->lock);
+    return there;
+}
+
+/* ------------------------------------------------------------------ slabs */
+
+/* What packs of these sizes take beyond the spares; the lock is held. */
+static uint64_t beyond_spares(graft_packs *p, const graft_backend *backend, const uint64_t *bytes,
+                              size_t n)
+{
+    uint64_t all = 0;
+    for (spare *s = p->spares; s; s = s->next) s->promised = false;
+    for (size_t i = 0; i < n; i++) {
+        spare *s = p->spares;
+        while (s && (s->promised || s->backend != backend || s->bytes != bytes[i])) s = s->next;
+        if (s)
+            s->promised = true;
+        else
+            all += in_slab(backend, bytes[i]);
+    }
+    return all;
+}
+
+graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const uint64_t *bytes,
+                                size_t n)
+{
+    graft_slab *s = n > 1 && !backend->info.host_memory ? graft_calloc(1, sizeof *s) : NULL;
+    if (!s) return NULL;
+    pthread_mutex_lock(&p->lock);
+    s->backend = backend;
+    s->bytes = p->no_slabs ? 0 : beyond_spares(p, backend, bytes, n);
+    if (s->bytes && p->budget != UINT64_MAX)
+        trim_locked(p, p->budget > s->bytes ? p->budget - s->bytes : 0);
+    if (s->bytes) s->data = backend->api->alloc(backend->device, s->bytes);
+    if (s->data) {
+        s->live = 1;
+        s->reserved = true;
+        s->next = p->slabs;
+        p->slabs = s;
+        p->stats.bytes += s->bytes;
+        p->stats.slabs++;
+    } else {
+        graft_free(s);
+        s = NULL;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return s;
+}
+
+bool graft_packs_fit(graft_packs *p, uint64_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    bool fits = bytes <= p->budget;
+    if (fits && p->stats.bytes > p->budget - bytes) {
+        trim_locked(p, p->budget - bytes);
+        fits = p->stats.bytes <= p->budget - bytes;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return fits;
+}
+
+void graft_packs_reserved(graft_packs *p, graft_slab *s)
+{
+    if (!s) return;
+    pthread_mutex_lock(&p->lock);
+    s->reserved = false;
+    slab_leave(p, s);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void graft_packs_use_slabs(graft_packs *p, bool use)
+{
+    pthread_mutex_lock(&p->lock);
+    p->no_slabs = !use;
+    pthread_mutex_unlock(&p->lock);
 }
 
 const void *graft_pack_data(const graft_pack *pack)

@@ -1,4 +1,5 @@
 /* Arenas and runs. */
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -171,17 +172,18 @@ static graft_status failed(const graft_exe *x, graft_status st, const char *what
     return graft_fail(e, st, "backend %s, %s %zu (%s): %s", x->backend->name, what, i, name, text);
 }
 
-static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
-                              graft_exe_profile *profile, graft_err *e)
+/* Hands all steps over. */
+static graft_status launch_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
+                                 graft_exe_profile *profile, graft_err *e)
 {
     graft_exe *x = b->exe;
     uint64_t ns[GRAFT_OP_END] = {0}, before = now_ns();
-    char text[512] = "";
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
+        graft_hash key = graft_hash_mix(b->places, &base, sizeof base);
         graft_status st =
-            graft_recording_run(b->recording, base, launch_all, &(all_steps){b, base}, &repeated);
+            graft_recordings_run(x->recordings, key, launch_all, &(all_steps){b, base}, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
     for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {
@@ -196,8 +198,42 @@ static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft
     }
     if (profile) profile->runs++;
     add_times(&x->times, ns);
-    graft_status st = x->backend->api->wait(x->backend->device, text, sizeof text);
+    return GRAFT_OK;
+}
+
+static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
+                              graft_exe_profile *profile, graft_err *e)
+{
+    graft_exe *x = b->exe;
+    char text[512] = "";
+    graft_status st = launch_steps(b, base, task, profile, e);
+    if (st) return st;
+    st = x->backend->api->wait(x->backend->device, text, sizeof text);
     return st ? graft_fail(e, st, "backend %s: %s", x->backend->name, text) : GRAFT_OK;
+}
+
+/* The arena may be another run's as soon as it is given back: what that one does comes later. */
+graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
+                                 graft_exe_place *before, graft_exe_place *after, void *ctx,
+                                 const graft_task *task, graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    void *in[GRAFT_EXE_PLACES] = {NULL}, *out[GRAFT_EXE_PLACES] = {NULL};
+    assert(x->graph->n_inputs <= GRAFT_EXE_PLACES && x->graph->n_outputs <= GRAFT_EXE_PLACES);
+    arena *a = acquire(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    if (!a) return GRAFT_E_NOMEM;
+    uint8_t *base = a->data;
+    for (size_t i = 0; i < x->graph->n_inputs; i++) in[i] = base + x->input[i].offset;
+    for (size_t i = 0; i < x->graph->n_outputs; i++) out[i] = base + x->output[i].offset;
+    graft_status st = before(ctx, in);
+    if (st) failed(x, st, "input", 0, "on the device", e);
+    if (!st) st = launch_steps(b, base, task, NULL, e);
+    if (!st) {
+        st = after(ctx, out);
+        if (st) failed(x, st, "output", 0, "on the device", e);
+    }
+    give_back(arenas, a);
+    return st;
 }
 
 graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,

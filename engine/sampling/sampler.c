@@ -13,6 +13,8 @@ enum {
     PAIR = 1,     /* needs the unconditional prediction */
     BROWNIAN = 2, /* draws from a Brownian path */
     ONE_MORE = 4, /* drops the second-last sigma of one step more */
+    ANYWHERE =
+        8, /* looks into no array: graft_mix*, graft_walk_land and graft_walk_denoise alone */
 };
 
 typedef struct sampler {
@@ -72,6 +74,18 @@ bool graft_sampler_needs_unconditional(const char *name)
     return has_flag(name, PAIR);
 }
 
+bool graft_sampler_anywhere(const char *name)
+{
+    return has_flag(name, ANYWHERE);
+}
+
+/* One array for all that the sampler needs. */
+static float *alloc_buffers(const graft_sampler_run *run, size_t n)
+{
+    if (run->arrays) return run->arrays->alloc(run->arrays->ctx, n);
+    return graft_malloc_array(n, sizeof(float));
+}
+
 graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, graft_err *e)
 {
     const sampler *s = find(name);
@@ -82,6 +96,7 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
                           name);
     if (run->n_sigmas < 2) return GRAFT_OK;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);
+    assert(!run->arrays || s->flags & ANYWHERE);
     graft_walk w = {.run = run,
                     .variant = s->variant,
                     .sigma = run->sigmas,
@@ -90,11 +105,13 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
                     .n = run->n};
     size_t count;
     float *block = NULL;
-    if (graft_size_mul(run->n, (size_t)s->buffers, &count))
-        block = graft_malloc_array(count, sizeof *block);
+    if (graft_size_mul(run->n, (size_t)s->buffers, &count)) block = alloc_buffers(run, count);
     if (!block) return graft_fail_nomem(e, "a sampler's buffers");
     for (int i = 0; i < s->buffers; i++) w.buf[i] = block + (size_t)i * run->n;
     graft_status st = s->sample(&w, e);
-    graft_free(block);
+    if (run->arrays)
+        run->arrays->free(run->arrays->ctx, block);
+    else
+        graft_free(block);
     return st;
 }

@@ -21,6 +21,18 @@ typedef struct graft_denoiser {
                                  float *unconditional, graft_err *e);
 } graft_denoiser;
 
+/* Arrays that the sampler does not see into, on a device: it moves pointers to them and asks for
+ * sums. */
+typedef struct graft_arrays {
+    void *ctx;
+    float *(*alloc)(void *ctx, size_t n); /* NULL: out of memory */
+    void (*free)(void *ctx, float *p);    /* NULL is fine */
+    /* out[i] = factor[0] * in[0][i] + factor[1] * in[1][i] …, 1 to 4 terms, in double and rounded
+     * once. out may be one of them. A failure shows where the result is asked for. */
+    void (*mix)(void *ctx, float *out, size_t n, int count, const double *factor,
+                const float *const *in);
+} graft_arrays;
+
 typedef struct graft_sampler_run {
     const graft_denoiser *denoiser;
     const graft_noise_source *noise; /* for ancestral and SDE samplers */
@@ -33,6 +45,9 @@ typedef struct graft_sampler_run {
     /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
      * nowhere). */
     float noise_from_sigma, noise_to_sigma;
+    /* NULL: x and all other arrays are the host's. Else the denoiser takes and x and the step get
+     * arrays of this kind; only for samplers that graft_sampler_anywhere() names. */
+    const graft_arrays *arrays;
     void *step_ctx;
     /* After step i (0-based) of `total`; x: the state, denoised: the step's first D. NULL: not
      * wanted. dpm_fast takes about a third of the steps; dpm_adaptive as many as it needs. */
@@ -49,6 +64,8 @@ bool graft_sampler_is_sde(const char *name);
 bool graft_sampler_discards_penultimate(const char *name);
 /* The sampler needs denoise_pair: the *_cfg_pp samplers (arXiv:2406.08070). */
 bool graft_sampler_needs_unconditional(const char *name);
+/* The sampler computes with sums of whole arrays only, and draws no noise: they may be anywhere. */
+bool graft_sampler_anywhere(const char *name);
 /* With no sigmas or one: x stays as it is. On failure x is somewhere on the way. A status from the
  * denoiser or the noise (cancelled, for example) ends the run and is returned. Values that are no
  * numbers pass through. uni_pc with one step gives x back, as ComfyUI does. */

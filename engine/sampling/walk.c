@@ -29,7 +29,7 @@ graft_status graft_walk_add_noise(const graft_walk *w, double sigma, double sigm
                                   double amount, float *scratch, graft_err *e)
 {
     GRAFT_WALK(graft_walk_noise(w, sigma, sigma_next, scratch, e));
-    graft_mix2(w->n, w->x, 1, w->x, amount, scratch);
+    graft_mix2(w, w->x, 1, w->x, amount, scratch);
     return GRAFT_OK;
 }
 
@@ -40,26 +40,39 @@ void graft_walk_report(const graft_walk *w, size_t step, const float *denoised)
     if (run->step) run->step(run->step_ctx, step, total, w->x, denoised);
 }
 
+/* The run's arrays may be where only their keeper can compute. */
+static bool elsewhere(const graft_walk *w, float *out, int count, const double *factor,
+                      const float *const *in)
+{
+    const graft_arrays *a = w->run->arrays;
+    if (a) a->mix(a->ctx, out, w->n, count, factor, in);
+    return a != NULL;
+}
+
 void graft_walk_land(const graft_walk *w, const float *from)
 {
+    if (elsewhere(w, w->x, 1, (double[]){1}, (const float *[]){from})) return;
     memcpy(w->x, from, w->n * sizeof *from);
 }
 
-void graft_mix2(size_t n, float *out, double a, const float *x, double b, const float *y)
+void graft_mix2(const graft_walk *w, float *out, double a, const float *x, double b, const float *y)
 {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(a * x[i] + b * y[i]);
+    if (elsewhere(w, out, 2, (double[]){a, b}, (const float *[]){x, y})) return;
+    for (size_t i = 0; i < w->n; i++) out[i] = (float)(a * x[i] + b * y[i]);
 }
 
-void graft_mix3(size_t n, float *out, double a, const float *x, double b, const float *y, double c,
-                const float *z)
+void graft_mix3(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,
+                double c, const float *z)
 {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(a * x[i] + b * y[i] + c * z[i]);
+    if (elsewhere(w, out, 3, (double[]){a, b, c}, (const float *[]){x, y, z})) return;
+    for (size_t i = 0; i < w->n; i++) out[i] = (float)(a * x[i] + b * y[i] + c * z[i]);
 }
 
-void graft_mix4(size_t n, float *out, double a, const float *x, double b, const float *y, double c,
-                const float *z, double d, const float *v)
+void graft_mix4(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,
+                double c, const float *z, double d, const float *v)
 {
-    for (size_t i = 0; i < n; i++) out[i] = (float)(a * x[i] + b * y[i] + c * z[i] + d * v[i]);
+    if (elsewhere(w, out, 4, (double[]){a, b, c, d}, (const float *[]){x, y, z, v})) return;
+    for (size_t i = 0; i < w->n; i++) out[i] = (float)(a * x[i] + b * y[i] + c * z[i] + d * v[i]);
 }
 
 void graft_ancestral_step(double from, double to, double *down, double *up)

@@ -47,12 +47,14 @@ void graft_walk_report(const graft_walk *w, size_t step, const float *denoised);
 /* w->x = from. */
 void graft_walk_land(const graft_walk *w, const float *from);
 
-/* out = a*x + b*y (+ c*z (+ d*v)), element by element; out may be any of the inputs. */
-void graft_mix2(size_t n, float *out, double a, const float *x, double b, const float *y);
-void graft_mix3(size_t n, float *out, double a, const float *x, double b, const float *y, double c,
-                const float *z);
-void graft_mix4(size_t n, float *out, double a, const float *x, double b, const float *y, double c,
-                const float *z, double d, const float *v);
+/* out = a*x + b*y (+ c*z (+ d*v)), element by element of arrays of the run; out may be any of the
+ * inputs. */
+void graft_mix2(const graft_walk *w, float *out, double a, const float *x, double b,
+                const float *y);
+void graft_mix3(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,
+                double c, const float *z);
+void graft_mix4(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,
+                double c, const float *z, double d, const float *v);
 
 /* The sigma to step down to, and the amount of noise to add, so that the sum has sigma `to`: eta =
  * 1 in the notation of Karras et al. */

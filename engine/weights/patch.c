@@ -228,23 +228,52 @@ graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *d
     return p;
 }
 
+/* LoCon's second and third part as one; NULL when out of memory. */
+static float *right_factor(const graft_patch *p, const patch_shape *s)
+{
+    float *mid = as_f32(p->mid), *down = as_f32(p->down);
+    float *right =
+        mid && down ? expand_mid(mid, down, s->rank, s->rank_down, s->in, s->kernel) : NULL;
+    graft_free(mid);
+    graft_free(down);
+    return right;
+}
+
+graft_status graft_patch_product_init(const graft_patch *p, const graft_st_tensor *target,
+                                      graft_patch_product *out, graft_err *e)
+{
+    patch_shape s;
+    if (!shape_of(p, target, &s)) return graft_patch_check(p, target, e);
+    *out = (graft_patch_product){.up = p->up->data,
+                                 .down = p->down->data,
+                                 .up_dtype = p->up->dtype,
+                                 .down_dtype = p->down->dtype,
+                                 .rows = s.rows,
+                                 .rank = s.rank,
+                                 .columns = s.columns};
+    if (!p->mid) return GRAFT_OK;
+    out->down = out->owned = right_factor(p, &s);
+    out->down_dtype = GRAFT_F32;
+    return out->owned ? GRAFT_OK : graft_fail_nomem(e, "LoRA");
+}
+
+void graft_patch_product_finish(graft_patch_product *x)
+{
+    graft_free(x->owned);
+    x->owned = NULL;
+}
+
 graft_status graft_patch_apply(const graft_patch *p, const graft_st_tensor *target, float *dst,
                                graft_err *e)
 {
     patch_shape s;
     if (!shape_of(p, target, &s)) return graft_patch_check(p, target, e);
-    float *up = as_f32(p->up), *down = as_f32(p->down), *mid = NULL, *right = NULL;
-    if (p->mid && up && down) {
-        mid = as_f32(p->mid);
-        if (mid) right = expand_mid(mid, down, s.rank, s.rank_down, s.in, s.kernel);
-    }
-    bool ok = up && down && (!p->mid || right);
+    float *up = as_f32(p->up), *down = p->mid ? right_factor(p, &s) : as_f32(p->down);
+    bool ok = up && down;
     if (ok)
-        add_product(dst + p->row * s.columns, up, right ? right : down, s.rows, s.rank, s.columns,
+        add_product(dst + p->row * s.columns, up, down, s.rows, s.rank, s.columns,
                     p->scale * p->strength);
     graft_free(up);
     graft_free(down);
-    graft_free(mid);
-    graft_free(right);
     return ok ? GRAFT_OK : graft_fail_nomem(e, "LoRA");
 }

@@ -12,6 +12,18 @@ graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *d
                              const graft_st_tensor *mid, float alpha, int64_t row, int64_t rows);
 /* Whether the factors fit the target. GRAFT_E_FORMAT with both shapes when not. */
 graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e);
+/* The patch as one product: strength * scale * up (rows,rank) x down (rank,columns), added from row
+ * p->row on. Both point into the file, but `owned`, which graft_patch_product_finish() frees: the
+ * second of LoCon's three parts times the third. Fails as graft_patch_check does. */
+typedef struct graft_patch_product {
+    const void *up, *down;
+    graft_dtype up_dtype, down_dtype;
+    int64_t rows, rank, columns;
+    float *owned;
+} graft_patch_product;
+graft_status graft_patch_product_init(const graft_patch *p, const graft_st_tensor *target,
+                                      graft_patch_product *out, graft_err *e);
+void graft_patch_product_finish(graft_patch_product *x);
 /* dst += strength * scale * delta, where dst holds tensor `target` densely in float32 and delta is
  * up (O,r,…) times down (r,I,kh,kw), or up (O,r) x mid (r,r,kh,kw) x down (r,I) for LoCon's three
  * parts. Fails as graft_patch_check does. */

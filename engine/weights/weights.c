@@ -473,6 +473,21 @@ graft_status graft_weights_slot_sample(const graft_weights *w, const graft_gslot
     return slot_name(w, slot, tensor_sample, out, e);
 }
 
+graft_status graft_weights_source(const graft_weights *w, const graft_gslot *slot, size_t k,
+                                  bool content, graft_slot_source *out, graft_err *e)
+{
+    const patch_list *list = graft_map_get(&w->patches, slot->source[k]);
+    *out = (graft_slot_source){.rows = slot->rank ? slot->dim[0] : 1};
+    graft_status st = find_source(w, slot, k, &out->tensor, e);
+    if (st) return st;
+    if (slot->kind == GRAFT_SLOT_ROWS) out->rows = slot->rows[k];
+    out->patch = list ? list->patch : NULL;
+    out->n_patches = list ? list->n : 0;
+    out->sample = tensor_sample(w, out->tensor);
+    if (content) out->content = tensor_hash(w, out->tensor);
+    return GRAFT_OK;
+}
+
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot)
 {
     for (size_t k = 0; k < slot->n_sources; k++) {

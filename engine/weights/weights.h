@@ -73,6 +73,18 @@ uint64_t graft_weights_stored_bytes(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);
 
+/* What source k of the slot is made of: a tensor as it is stored, and its patches. */
+typedef struct graft_slot_source {
+    const graft_st_tensor *tensor;
+    const graft_patch *patch; /* n_patches; those of strength 0 do nothing */
+    size_t n_patches;
+    int64_t rows;       /* of the slot, that it gives */
+    graft_hash sample;  /* of the stored tensor */
+    graft_hash content; /* likewise, where it was asked for: the tensor is read the first time */
+} graft_slot_source;
+graft_status graft_weights_source(const graft_weights *w, const graft_gslot *slot, size_t k,
+                                  bool content, graft_slot_source *out, graft_err *e);
+
 typedef struct graft_slot_data {
     graft_dtype dtype;
     const void *data; /* dense, in the slot's shape, aligned to its element; quantized: a block as

@@ -45,8 +45,11 @@ struct graft_device {
     pthread_mutex_t lock; /* recursive */
     void *pinned[2];      /* for copies to and from ordinary memory */
     CUevent copied[2];
-    CUdeviceptr raw; /* a weight as its file has it, before it is packed */
-    uint64_t raw_bytes;
+    int side;             /* whose turn it is */
+    CUdeviceptr raw;      /* a weight as its file has it, before it is packed */
+    graft_fetch *fetches; /* that wait for their next use */
+    CUdeviceptr term;     /* the factors of a LoRA */
+    uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
     bool capturing, capture_failed;
@@ -113,13 +116,25 @@ static inline graft_cuda_function graft_cuda_typed(graft_cuda_function f32, graf
 {
     return (graft_cuda_function)(f32 + (t == GRAFT_F16 ? 1 : t == GRAFT_BF16 ? 2 : 0));
 }
+/* Host to device: `src` was read on return, the rest comes in the stream's order. The lock is held.
+ */
+graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes);
 /* Host to device and back, complete on return. The lock is held. */
 graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes);
 graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes);
+/* Memory of at least this size that what is in the stream may still use. The lock is held. */
+graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes);
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 
 /* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
+
+/* ------------------------------------------------------------------ pack.c */
+
+graft_status graft_cuda_pack_weight(graft_kernel *k, int32_t input, graft_dtype from,
+                                    const void *src, void *dst);
+graft_status graft_cuda_pack_merged(graft_kernel *k, int32_t input, const graft_weight_part *part,
+                                    uint32_t n_parts, void *dst);
 
 /* ------------------------------------------------------------------ shape.c */
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
+#include "kernels/cuda/sampler.h"
 #include "kernels/cuda/wgmma.h"
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
@@ -80,11 +81,12 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
 
 /* ------------------------------------------------------------------ copies */
 
-graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes)
+graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes)
 {
     graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    int side = 0;
-    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES, side ^= 1) {
+    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES) {
+        int side = d->side;
+        d->side ^= 1; /* also from one call to the next: they fill one while the other is read */
         uint64_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
         st = graft_cuda_done(d, d->drv.event_wait(d->copied[side]), "a copy to the device");
         if (st) break;
@@ -96,8 +98,13 @@ graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint
             st = graft_cuda_done(d, d->drv.event_record(d->copied[side], d->stream),
                                  "a copy to the device");
     }
-    if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy to the device");
     return st;
+}
+
+graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    graft_status st = graft_cuda_send(d, dst, src, bytes);
+    return st ? st : graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy to the device");
 }
 
 graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes)
@@ -111,6 +118,24 @@ graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, ui
         if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy from the device");
         if (!st) memcpy((char *)dst + at, d->pinned[0], n);
     }
+    return st;
+}
+
+graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes)
+{
+    if (*has >= bytes) return GRAFT_OK;
+    if (*p) {
+        graft_status st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "packing");
+        if (st) return st;
+        d->drv.memory_free(*p);
+    }
+    *p = 0;
+    *has = 0;
+    graft_status st = graft_cuda_done(d, d->drv.memory_alloc(p, bytes), "memory for packing");
+    if (st)
+        *p = 0;
+    else
+        *has = bytes;
     return st;
 }
 
@@ -222,7 +247,9 @@ void graft_cuda_device_close(graft_device *d)
     if (d->stream) d->drv.stream_wait(d->stream);
     graft_cuda_dnn_close(d, d->dnn);
     graft_cuda_lt_close(d, d->lt);
+    graft_cuda_fetches_close(d);
     if (d->raw) d->drv.memory_free(d->raw);
+    if (d->term) d->drv.memory_free(d->term);
     for (int i = 0; i < 2; i++) {
         if (d->copied[i]) d->drv.event_destroy(d->copied[i]);
         if (d->pinned[i]) d->drv.pinned_free(d->pinned[i]);

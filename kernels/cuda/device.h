@@ -41,6 +41,17 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return __half_as_ushort(__float2half_rn(f));
 }
 
+/* Products and sums that the compiler does not fuse. */
+GRAFT_DEVICE double graft_times(double a, double b)
+{
+    return __dmul_rn(a, b);
+}
+
+GRAFT_DEVICE double graft_plus(double a, double b)
+{
+    return __dadd_rn(a, b);
+}
+
 /* d += a * b: 16 x 16 by 16 x 8, one warp, float32 sums. Lane l holds, with g = l / 4, t = l % 4:
  * a: (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8) and their right neighbours; b: (2t, g),
  * (2t + 8, g) and the ones below; d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1). */

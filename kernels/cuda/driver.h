@@ -26,6 +26,7 @@
     X(pinned_free, cuMemFreeHost)                                                                  \
     X(upload, cuMemcpyHtoDAsync)                                                                   \
     X(download, cuMemcpyDtoHAsync)                                                                 \
+    X(copy, cuMemcpyDtoDAsync)                                                                     \
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy)                                                             \
     X(stream_wait, cuStreamSynchronize)                                                            \

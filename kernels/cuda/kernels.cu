@@ -1,10 +1,13 @@
 /* All device kernels: the parts without a dtype, then the others once for each dtype. */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/hopper.h"
+#include "kernels/guidance.h"
 #include "kernels/cuda/math.h"
 #include "kernels/cuda/params.h"
 #include "kernels/cuda/reduce.inc"
 #include "kernels/cuda/move.inc"
+#include "kernels/cuda/merge.inc"
+#include "kernels/cuda/sampler.inc"
 #include "kernels/cuda/quant_pack.inc"
 #include "kernels/cuda/int8_row.inc"
 

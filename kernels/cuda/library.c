@@ -4,7 +4,7 @@
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/capture.h"
-#include "kernels/cuda/quant.h"
+#include "kernels/cuda/sampler.h"
 #include "kernels/ref/ref.h"
 
 #define VERSION "2"
@@ -137,7 +137,9 @@ static void buffer_free(graft_device *d, void *p)
 {
     if (!p) return;
     graft_cuda_lock(d);
-    d->drv.memory_free((CUdeviceptr)(uintptr_t)p); /* waits for work that uses it */
+    if (!d->lost[0]) /* work that uses it may still wait its turn */
+        graft_cuda_done(d, d->drv.stream_wait(d->stream), "the work before memory is freed");
+    d->drv.memory_free((CUdeviceptr)(uintptr_t)p);
     graft_cuda_unlock(d);
 }
 
@@ -241,58 +243,6 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     return report(st, &e, text, n);
 }
 
-/* The weight goes to the device as it is; a kernel there brings it into its layout. */
-static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
-                                const void *src, void *dst)
-{
-    uint64_t bytes = graft_cuda_source_bytes(l, from);
-    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    if (!st && from == GRAFT_Q4) return graft_cuda_upload(d, dst, src, bytes);
-    if (!st && d->raw_bytes < bytes) {
-        if (d->raw) d->drv.memory_free(d->raw);
-        d->raw = 0;
-        d->raw_bytes = 0;
-        st = graft_cuda_done(d, d->drv.memory_alloc(&d->raw, bytes), "memory for packing");
-        if (!st) d->raw_bytes = bytes;
-    }
-    if (!st) st = graft_cuda_upload(d, (void *)(uintptr_t)d->raw, src, bytes);
-    if (st) return st;
-    const void *raw = (const void *)(uintptr_t)d->raw;
-    if (graft_cuda_is_quantized(l)) return graft_cuda_quant_pack(d, l, from, raw, dst);
-    graft_cuda_pack p = {.src = raw,
-                         .dst = dst,
-                         .from = from,
-                         .to = l->to,
-                         .rows = l->rows,
-                         .channels = l->channels,
-                         .taps = l->taps,
-                         .ldw = l->ldw,
-                         .pairs = l->pairs};
-    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_pack,
-                             graft_cuda_blocks((uint64_t)l->rows * l->ldw, GRAFT_CUDA_THREADS), 1,
-                             1, &p);
-}
-
-static bool is_float(graft_dtype t)
-{
-    return t == GRAFT_F32 || t == GRAFT_F16 || t == GRAFT_BF16 || t == GRAFT_F64 ||
-           t == GRAFT_F8_E4M3 || t == GRAFT_F8_E5M2;
-}
-
-static graft_status pack(graft_kernel *k, int32_t input, graft_dtype from, const void *src,
-                         void *dst)
-{
-    if (input < 0 || input >= GRAFT_MAX_INPUTS || !src || !dst || !k->layout[input].rows)
-        return GRAFT_E_ARG;
-    const graft_cuda_layout *l = &k->layout[input];
-    bool ready = from == GRAFT_Q8 ? l->to == GRAFT_I8 : from == GRAFT_Q4 && l->int4;
-    if (!is_float(from) && !ready) return GRAFT_E_UNSUPPORTED;
-    graft_cuda_lock(k->d);
-    graft_status st = pack_locked(k->d, l, from, src, dst);
-    graft_cuda_unlock(k->d);
-    return st;
-}
-
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
     if (!in || !out || (!workspace && k->info.workspace_bytes)) return GRAFT_E_ARG;
@@ -347,7 +297,7 @@ static const graft_kernels_api api = {
     .supports = supports,
     .prepare = prepare,
     .release = release,
-    .pack = pack,
+    .pack = graft_cuda_pack_weight,
     .launch = launch,
     .inplace = inplace,
     .wait = wait_all,
@@ -360,6 +310,14 @@ static const graft_kernels_more more = {
     .capture_end = graft_cuda_capture_end,
     .replay = graft_cuda_replay,
     .captured_free = graft_cuda_captured_free,
+    .pack_merged = graft_cuda_pack_merged,
+    .copy = graft_cuda_copy,
+    .fill = graft_cuda_fill,
+    .mix = graft_cuda_mix_arrays,
+    .guide = graft_cuda_guide,
+    .fetch = graft_cuda_fetch,
+    .fetched = graft_cuda_fetched,
+    .fetch_free = graft_cuda_fetch_free,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

@@ -14,6 +14,7 @@ enum { /* threads of a block */
        GRAFT_CUDA_MAX_GROUPS = 1024,
        GRAFT_CUDA_STAT_SPLITS = 64,  /* at most, of the pixels of one group */
        GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
+       GRAFT_CUDA_MERGE_ROWS = 8,
        GRAFT_CUDA_MAX_HEAD = 512,
        GRAFT_CUDA_HALF = 0x7fffffff
 };
@@ -185,6 +186,25 @@ typedef struct graft_cuda_attention {
     int32_t vec;
     float scale;
 } graft_cuda_attention;
+
+/* out[i] = factor[0] * in[0][i] + …, in double; count 0: factor[0]. */
+typedef struct graft_cuda_mix {
+    float *out;
+    const float *in[4];
+    double factor[4];
+    uint64_t n;
+    uint32_t count;
+} graft_cuda_mix;
+
+/* sum(rows,columns) += factor * up(rows,rank) down(rank,columns), float32; one block does
+ * GRAFT_CUDA_MERGE_ROWS rows of as many columns as it has threads. */
+typedef struct graft_cuda_merge {
+    const void *up, *down;
+    float *sum;
+    uint32_t rows, columns, rank, blocks; /* blocks: those of one row */
+    int32_t up_dtype, down_dtype;
+    float factor;
+} graft_cuda_merge;
 
 /* A weight from the dense (rows, channels, taps) of a checkpoint to rows of ldw elements, taps
  * outside, padded with zeros. pairs: row 2i is source row i, row 2i + 1 source row rows/2 + i. */

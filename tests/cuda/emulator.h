@@ -83,6 +83,16 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return graft_f32_to_f16(f);
 }
 
+GRAFT_DEVICE double graft_times(double a, double b)
+{
+    return a * b;
+}
+
+GRAFT_DEVICE double graft_plus(double a, double b)
+{
+    return a + b;
+}
+
 GRAFT_DEVICE float emulator_bf16(uint16_t h)
 {
     return graft_bf16_to_f32(h);

@@ -39,6 +39,40 @@ static int sticky;       /* as a real context: after an error nothing works any 
 /* Big enough for all structs of arguments; the kernels copy what they need from it. */
 static const size_t args_bytes = sizeof((node *)0)->args;
 
+/* Work that was handed over and not done: with fake_cuda.lazy everything waits until someone waits
+ * for it, so that a wait that is missing shows. Its users hold the device's lock. */
+static node *queue, **queue_end = &queue;
+static uint64_t queued, done; /* ever */
+
+static void run(const node *n);
+
+static void work_until(uint64_t number)
+{
+    while (queue && done < number) {
+        node *n = queue;
+        queue = n->next;
+        if (!queue) queue_end = &queue;
+        done++;
+        run(n);
+        free(n);
+    }
+}
+
+static void hand_over(const node *n)
+{
+    if (!fake_cuda.lazy) {
+        run(n);
+        return;
+    }
+    node *copy = malloc(sizeof *copy);
+    if (!copy) abort();
+    *copy = *n;
+    copy->next = NULL;
+    *queue_end = copy;
+    queue_end = &copy->next;
+    queued++;
+}
+
 static CUresult not_while_recording(void)
 {
     if (sticky) return (CUresult)sticky;
@@ -144,7 +178,8 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
     CUresult r = not_while_recording();
     if (r) return r;
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
-    if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes))
+    if ((uint64_t)bytes > (uint64_t)(fake_cuda.memory - fake_cuda.live_bytes) ||
+        (fake_cuda.largest && (uint64_t)bytes > (uint64_t)fake_cuda.largest))
         return CUDA_ERROR_OUT_OF_MEMORY;
     block *b = malloc(sizeof *b);
     if (!b || posix_memalign(&data, 256, bytes)) abort();
@@ -156,12 +191,16 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
     fake_cuda.live_bytes += (int64_t)bytes;
     pthread_mutex_unlock(&lock);
     *p = (CUdeviceptr)(uintptr_t)data;
+    fake_cuda.allocs++;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemFree(CUdeviceptr p)
 {
     CUresult r = CUDA_ERROR_INVALID_VALUE;
+    if (queue && !sticky) fake_cuda.misuse++; /* the driver would wait; nobody should rely on it */
+    work_until(UINT64_MAX);
+    fake_cuda.frees++;
     pthread_mutex_lock(&lock);
     for (block **at = &blocks; *at; at = &(*at)->next) {
         block *b = *at;
@@ -193,20 +232,49 @@ EXPORT CUresult cuMemFreeHost(void *p)
     return CUDA_SUCCESS;
 }
 
+typedef struct copy_args {
+    void *dst;
+    const void *src;
+    size_t n;
+} copy_args;
+
+static void copy_now(const void *args)
+{
+    copy_args a;
+    memcpy(&a, args, sizeof a);
+    memcpy(a.dst, a.src, a.n);
+}
+
+static CUresult copy(void *dst, const void *src, size_t n, uint64_t *count, uint64_t *bytes)
+{
+    node work = {.run = copy_now};
+    CUresult r = not_while_recording();
+    if (r) return r;
+    memcpy(work.args, &(copy_args){dst, src, n}, sizeof(copy_args));
+    hand_over(&work);
+    ++*count;
+    *bytes += n;
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t n, CUstream s)
 {
     (void)s;
-    CUresult r = not_while_recording();
-    if (!r) memcpy((void *)(uintptr_t)dst, src, n);
-    return r;
+    return copy((void *)(uintptr_t)dst, src, n, &fake_cuda.uploads, &fake_cuda.upload_bytes);
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t n, CUstream s)
 {
     (void)s;
-    CUresult r = not_while_recording();
-    if (!r) memcpy(dst, (const void *)(uintptr_t)src, n);
-    return r;
+    return copy(dst, (const void *)(uintptr_t)src, n, &fake_cuda.downloads,
+                &fake_cuda.download_bytes);
+}
+
+EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s)
+{
+    (void)s;
+    return copy((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, n, &fake_cuda.copies,
+                &fake_cuda.copy_bytes);
 }
 
 /* ------------------------------------------------------------------ streams, events */
@@ -221,6 +289,7 @@ EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
 
 EXPORT CUresult cuStreamDestroy(CUstream s)
 {
+    work_until(UINT64_MAX);
     free(s);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
@@ -230,6 +299,8 @@ EXPORT CUresult cuStreamSynchronize(CUstream s)
 {
     (void)s;
     CUresult r = not_while_recording();
+    fake_cuda.waits++;
+    work_until(UINT64_MAX);
     if (!r && fake_cuda.fail_wait && --fake_cuda.fail_wait == 0) r = CUDA_ERROR_LAUNCH_FAILED;
     if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
     return r;
@@ -238,7 +309,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream s)
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
 {
     (void)flags;
-    *e = (CUevent)malloc(1);
+    *e = (CUevent)calloc(1, sizeof(uint64_t)); /* how much work there was before it */
     fake_cuda.live_objects++;
     return CUDA_SUCCESS;
 }
@@ -252,14 +323,20 @@ EXPORT CUresult cuEventDestroy(CUevent e)
 
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
 {
-    (void)e, (void)s;
-    return not_while_recording();
+    (void)s;
+    CUresult r = not_while_recording();
+    if (!r) *(uint64_t *)e = queued;
+    return r;
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent e)
 {
-    (void)e;
-    return not_while_recording();
+    CUresult r = not_while_recording();
+    fake_cuda.event_waits++;
+    work_until(*(const uint64_t *)e);
+    if (!r && fake_cuda.fail_event && --fake_cuda.fail_event == 0) r = CUDA_ERROR_LAUNCH_FAILED;
+    if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
+    return r;
 }
 
 /* ------------------------------------------------------------------ kernels */
@@ -329,7 +406,7 @@ static CUresult enqueue(const node *n)
         return CUDA_SUCCESS;
     }
     fake_cuda.launches++;
-    if (!fake_cuda.skip_launch || --fake_cuda.skip_launch) run(n);
+    if (!fake_cuda.skip_launch || --fake_cuda.skip_launch) hand_over(n);
     return CUDA_SUCCESS;
 }
 
@@ -364,6 +441,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 }
 
 #include "kernels/cuda/params.h"
+#include "kernels/guidance.h"
 
 static size_t args_of(const char *name)
 {
@@ -373,6 +451,9 @@ static size_t args_of(const char *name)
     } table[] = {{"graft_move", sizeof(graft_cuda_move)},
                  {"graft_rows", sizeof(graft_cuda_rows)},
                  {"graft_pack", sizeof(graft_cuda_pack)},
+                 {"graft_mix", sizeof(graft_cuda_mix)},
+                 {"graft_guide", sizeof(graft_guidance)},
+                 {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
@@ -465,6 +546,6 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s)
     CUresult r = not_while_recording();
     if (r) return r;
     fake_cuda.replays++;
-    for (const node *n = ((graph *)g)->first; n; n = n->next) run(n);
+    for (const node *n = ((graph *)g)->first; n; n = n->next) hand_over(n);
     return CUDA_SUCCESS;
 }

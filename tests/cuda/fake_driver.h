@@ -18,9 +18,13 @@ int fake_cuda_enqueue(void (*run)(const void *), const void *args, unsigned long
 typedef struct fake_cuda_state {
     uint64_t launches, replays, captures, recorded; /* recorded: launches into captures */
     int64_t live_blocks, live_bytes, live_objects;  /* memory; streams, events, graphs, … */
-    int64_t memory;                                 /* bytes that may be live */
-    int fail_launch;                                /* the n-th launch from now fails; 0: none */
-    int fail_wait;
+    int64_t memory, largest; /* bytes that may be live, and of one block; 0: no limit */
+    uint64_t uploads, upload_bytes, downloads, download_bytes; /* host to device, and back */
+    uint64_t copies, copy_bytes;                               /* within the device */
+    uint64_t waits, event_waits, allocs, frees;
+    int lazy;        /* work is done when someone waits for it, and not before */
+    int fail_launch; /* the n-th launch from now fails; 0: none */
+    int fail_wait, fail_event;
     int skip_launch; /* the n-th launch from now does nothing */
     int misuse;      /* calls that are not allowed while a capture goes on */
     int capability, devices;

@@ -90,6 +90,7 @@ static inline bool open_fake(void)
     use_fake_driver();
     fake = fake_driver_state();
     CHECK(fake != NULL);
+    if (fake) fake->lazy = 1;
     return fake != NULL;
 }
 

@@ -57,8 +57,8 @@ static const struct layer {
     {"plugin/", {"base/", "plugin/"}},
     {"kernels/", {"base/", "kernels/"}},
     {"engine/",
-     {"base/", "engine/", "kernels/kernel_abi.h", "kernels/op_desc.h", "kernels/ops.def",
-      "kernels/quant.h"}},
+     {"base/", "engine/", "kernels/guidance.h", "kernels/kernel_abi.h", "kernels/op_desc.h",
+      "kernels/ops.def", "kernels/quant.h"}},
     {"nodes/", {"base/", "plugin/", "nodes/", "engine/engine.h"}},
     {"host/", {"base/", "plugin/", "host/"}},
 };

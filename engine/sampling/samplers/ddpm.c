@@ -16,7 +16,7 @@ graft_status graft_sample_ddpm(graft_walk *w, graft_err *e)
         /* The mean: (x / sqrt(1 + s^2) - beta / sqrt(1 - alpha_bar) * eps) / sqrt(alpha), with
          * eps = (x - d) / s. */
         double eps = beta / (sqrtf(variance) * s);
-        graft_mix2(w->n, w->x, scale * (1 / sqrt(1 + (double)s * s) - eps), w->x, scale * eps, d);
+        graft_mix2(w, w->x, scale * (1 / sqrt(1 + (double)s * s) - eps), w->x, scale * eps, d);
         if (t > 0) {
             double spread = sqrtf(beta * (1 - alpha_bar_next) / variance) * sqrtf(1 + t * t);
             GRAFT_WALK(graft_walk_add_noise(w, s, t, spread, w->buf[1], e));

@@ -55,14 +55,14 @@ graft_status graft_sample_deis(graft_walk *w, graft_err *e)
         double s = w->sigma[i], t = w->sigma[i + 1], time[ORDER] = {0}, weight[ORDER];
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
         for (int k = ORDER - 1; k > 0; k--) graft_swap(&slope[k], &slope[k - 1]);
-        graft_mix2(w->n, slope[0], 1 / s, w->x, -1 / s, d);
+        graft_mix2(w, slope[0], 1 / s, w->x, -1 / s, d);
         int order = i + 1 < ORDER ? (int)i + 1 : ORDER;
         if (order == 1 || t <= 0) {
-            graft_mix2(w->n, w->x, t / s, w->x, 1 - t / s, d);
+            graft_mix2(w, w->x, t / s, w->x, 1 - t / s, d);
         } else {
             for (int k = 0; k < order; k++) time[k] = time_of(&sde, w->sigma[i - k]);
             weigh(&sde, time, time_of(&sde, w->sigma[i + 1]), order, weight);
-            for (int k = 0; k < order; k++) graft_mix2(w->n, w->x, 1, w->x, weight[k], slope[k]);
+            for (int k = 0; k < order; k++) graft_mix2(w, w->x, 1, w->x, weight[k], slope[k]);
         }
         graft_walk_report(w, i, d);
     }

@@ -14,9 +14,9 @@ graft_status graft_sample_dpm_2(graft_walk *w, graft_err *e)
             graft_walk_land(w, d);
         } else {
             double middle = sqrt(s * down), dt = down - s;
-            graft_mix2(w->n, x2, middle / s, w->x, 1 - middle / s, d);
+            graft_mix2(w, x2, middle / s, w->x, 1 - middle / s, d);
             GRAFT_WALK(graft_walk_denoise(w, x2, middle, d2, e));
-            graft_mix3(w->n, w->x, 1, w->x, dt / middle, x2, -dt / middle, d2);
+            graft_mix3(w, w->x, 1, w->x, dt / middle, x2, -dt / middle, d2);
             if (w->variant & GRAFT_ANCESTRAL) GRAFT_WALK(graft_walk_add_noise(w, s, t, up, x2, e));
         }
         graft_walk_report(w, i, d);

@@ -14,7 +14,7 @@ static graft_status predict(const graft_walk *w, const float *x, double lambda, 
     double sigma = exp(-lambda);
     GRAFT_WALK(graft_walk_denoise(w, x, sigma, eps, e));
     if (x == w->x) memcpy(w->buf[DENOISED], eps, w->n * sizeof *eps);
-    graft_mix2(w->n, eps, 1 / sigma, x, -1 / sigma, eps);
+    graft_mix2(w, eps, 1 / sigma, x, -1 / sigma, eps);
     return GRAFT_OK;
 }
 
@@ -24,10 +24,10 @@ static graft_status step_2(const graft_walk *w, double lambda, double h, double 
 {
     float *state = w->buf[STATE], *eps = w->buf[EPS], *eps_1 = w->buf[EPS_1];
     double inner = lambda + r1 * h, gain = exp(-lambda - h) * expm1(h);
-    graft_mix2(w->n, state, 1, w->x, -exp(-inner) * expm1(r1 * h), eps);
+    graft_mix2(w, state, 1, w->x, -exp(-inner) * expm1(r1 * h), eps);
     GRAFT_WALK(predict(w, state, inner, eps_1, e));
     double k = gain / (2 * r1);
-    graft_mix3(w->n, out, 1, w->x, k - gain, eps, -k, eps_1);
+    graft_mix3(w, out, 1, w->x, k - gain, eps, -k, eps_1);
     return GRAFT_OK;
 }
 
@@ -38,10 +38,10 @@ static graft_status finish_3(const graft_walk *w, double lambda, double h, float
     float *state = w->buf[STATE], *eps = w->buf[EPS], *eps_2 = w->buf[EPS_2];
     double inner = lambda + r2 * h, sigma = exp(-inner), gain = expm1(r2 * h);
     double k = sigma * (r2 / r1) * (gain / (r2 * h) - 1);
-    graft_mix3(w->n, state, 1, w->x, k - sigma * gain, eps, -k, w->buf[EPS_1]);
+    graft_mix3(w, state, 1, w->x, k - sigma * gain, eps, -k, w->buf[EPS_1]);
     GRAFT_WALK(predict(w, state, inner, eps_2, e));
     double end = exp(-lambda - h), k3 = end / r2 * (expm1(h) / h - 1);
-    graft_mix3(w->n, out, 1, w->x, k3 - end * expm1(h), eps, -k3, eps_2);
+    graft_mix3(w, out, 1, w->x, k3 - end * expm1(h), eps, -k3, eps_2);
     return GRAFT_OK;
 }
 
@@ -72,7 +72,7 @@ graft_status graft_sample_dpm_fast(graft_walk *w, graft_err *e)
         if (i + 2 == pieces && w->steps % 3 == 0) order = 2;
         GRAFT_WALK(predict(w, w->x, lambda, w->buf[EPS], e));
         if (order == 1) {
-            graft_mix2(w->n, w->x, 1, w->x, -exp(-lambda - h) * expm1(h), w->buf[EPS]);
+            graft_mix2(w, w->x, 1, w->x, -exp(-lambda - h) * expm1(h), w->buf[EPS]);
         } else if (order == 2) {
             GRAFT_WALK(step_2(w, lambda, h, 0.5, w->x, e));
         } else {

@@ -10,10 +10,10 @@ graft_status graft_sample_dpmpp_2m(graft_walk *w, graft_err *e)
         float *d = w->buf[0], *old = w->buf[1];
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
         if (i == 0 || t == 0) {
-            graft_mix2(w->n, w->x, t / s, w->x, rest, d);
+            graft_mix2(w, w->x, t / s, w->x, rest, d);
         } else {
             double r = log(w->sigma[i - 1] / s) / log(s / t);
-            graft_mix3(w->n, w->x, t / s, w->x, rest * (1 + 0.5 / r), d, rest * -0.5 / r, old);
+            graft_mix3(w, w->x, t / s, w->x, rest * (1 + 0.5 / r), d, rest * -0.5 / r, old);
         }
         graft_walk_report(w, i, d);
         graft_swap(&w->buf[0], &w->buf[1]);

@@ -20,9 +20,9 @@ graft_status graft_sample_dpmpp_2m_sde(graft_walk *w, graft_err *e)
             }
             double keep = t / s * exp(-h);
             if (i == 0)
-                graft_mix2(w->n, w->x, keep, w->x, gain, d);
+                graft_mix2(w, w->x, keep, w->x, gain, d);
             else
-                graft_mix3(w->n, w->x, keep, w->x, gain + second, d, -second, old);
+                graft_mix3(w, w->x, keep, w->x, gain + second, d, -second, old);
             GRAFT_WALK(graft_walk_add_noise(w, s, t, t * sqrt(gain), w->buf[2], e));
             h_last = h;
         }

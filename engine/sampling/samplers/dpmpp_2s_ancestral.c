@@ -20,13 +20,13 @@ graft_status graft_sample_dpmpp_2s_ancestral(graft_walk *w, graft_err *e)
             graft_walk_land(w, d);
         } else {
             double middle = sqrt(s * down);
-            if (cfg_pp) graft_mix3(w->n, w->x, 1, w->x, 1, d, -1, u);
-            graft_mix2(w->n, x2, middle / s, w->x, 1 - middle / s, d);
+            if (cfg_pp) graft_mix3(w, w->x, 1, w->x, 1, d, -1, u);
+            graft_mix2(w, x2, middle / s, w->x, 1 - middle / s, d);
             if (cfg_pp)
                 GRAFT_WALK(graft_walk_denoise_pair(w, x2, middle, d2, u, e));
             else
                 GRAFT_WALK(graft_walk_denoise(w, x2, middle, d2, e));
-            graft_mix2(w->n, w->x, down / s, w->x, 1 - down / s, d2);
+            graft_mix2(w, w->x, down / s, w->x, 1 - down / s, d2);
         }
         if (t > 0) GRAFT_WALK(graft_walk_add_noise(w, s, t, up, x2, e));
         graft_walk_report(w, i, d);

@@ -16,17 +16,17 @@ graft_status graft_sample_dpmpp_3m_sde(graft_walk *w, graft_err *e)
             double h = log(s / t), gain = -expm1(-2 * h), keep = t / s * exp(-h);
             double phi2 = 1 - gain / (2 * h), phi3 = phi2 / (2 * h) - 0.5;
             if (i == 0) {
-                graft_mix2(w->n, w->x, keep, w->x, gain, d);
+                graft_mix2(w, w->x, keep, w->x, gain, d);
             } else if (i == 1) {
                 double k = phi2 * h / h1;
-                graft_mix3(w->n, w->x, keep, w->x, gain + k, d, -k, d1);
+                graft_mix3(w, w->x, keep, w->x, gain + k, d, -k, d1);
             } else {
                 double r0 = h1 / h, r1 = h2 / h;
                 /* Weights of the slopes (d - d1) / r0 and (d1 - d2) / r1. */
                 double near = phi2 * (1 + r0 / (r0 + r1)) - phi3 / (r0 + r1);
                 double far = phi2 * r0 / (r0 + r1) - phi3 / (r0 + r1);
                 near /= r0, far /= r1;
-                graft_mix4(w->n, w->x, keep, w->x, gain + near, d, -near - far, d1, far, d2);
+                graft_mix4(w, w->x, keep, w->x, gain + near, d, -near - far, d1, far, d2);
             }
             GRAFT_WALK(graft_walk_add_noise(w, s, t, t * sqrt(gain), w->buf[3], e));
             h2 = h1, h1 = h;

@@ -16,10 +16,10 @@ graft_status graft_sample_dpmpp_sde(graft_walk *w, graft_err *e)
             double middle = sqrt(s * t);
             graft_ancestral_step(s, middle, &down, &up);
             GRAFT_WALK(graft_walk_noise(w, s, middle, noise, e));
-            graft_mix3(w->n, x2, down / s, w->x, 1 - down / s, d, up, noise);
+            graft_mix3(w, x2, down / s, w->x, 1 - down / s, d, up, noise);
             GRAFT_WALK(graft_walk_denoise(w, x2, middle, d2, e));
             graft_ancestral_step(s, t, &down, &up);
-            graft_mix2(w->n, w->x, down / s, w->x, 1 - down / s, d2);
+            graft_mix2(w, w->x, down / s, w->x, 1 - down / s, d2);
             GRAFT_WALK(graft_walk_add_noise(w, s, t, up, noise, e));
         }
         graft_walk_report(w, i, d);

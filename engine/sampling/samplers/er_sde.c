@@ -22,7 +22,7 @@ graft_status graft_sample_er_sde(graft_walk *w, graft_err *e)
             continue;
         }
         double scale = noise_scale(t), r = scale / noise_scale(s);
-        graft_mix2(w->n, w->x, r, w->x, 1 - r, d);
+        graft_mix2(w, w->x, r, w->x, 1 - r, d);
         if (i > 0) {
             double dt = t - s, step = -dt / POINTS, sum = 0, moment = 0;
             for (int p = 0; p < POINTS; p++) {
@@ -31,11 +31,11 @@ graft_status graft_sample_er_sde(graft_walk *w, graft_err *e)
                 moment += (at - s) * inverse * step;
             }
             double k = 1 / (s - w->sigma[i - 1]);
-            graft_mix2(w->n, slope, k, d, -k, old);
-            graft_mix2(w->n, w->x, 1, w->x, dt + sum * scale, slope);
+            graft_mix2(w, slope, k, d, -k, old);
+            graft_mix2(w, w->x, 1, w->x, dt + sum * scale, slope);
             if (i > 1) {
                 double curve = (dt * dt / 2 + moment * scale) * 2 / (s - w->sigma[i - 2]);
-                graft_mix3(w->n, w->x, 1, w->x, curve, slope, -curve, old_slope);
+                graft_mix3(w, w->x, 1, w->x, curve, slope, -curve, old_slope);
             }
         }
         double amount = sqrt(fmax(t * t - s * s * r * r, 0));

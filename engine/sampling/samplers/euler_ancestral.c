@@ -11,7 +11,7 @@ graft_status graft_sample_euler_ancestral(graft_walk *w, graft_err *e)
         if (down == 0) {
             graft_walk_land(w, d);
         } else {
-            graft_mix2(w->n, w->x, down / s, w->x, 1 - down / s, d);
+            graft_mix2(w, w->x, down / s, w->x, 1 - down / s, d);
             GRAFT_WALK(graft_walk_add_noise(w, s, t, up, w->buf[1], e));
         }
         graft_walk_report(w, i, d);

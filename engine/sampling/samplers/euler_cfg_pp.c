@@ -12,7 +12,7 @@ graft_status graft_sample_euler_cfg_pp(graft_walk *w, graft_err *e)
         if (t == 0) {
             graft_walk_land(w, d);
         } else {
-            graft_mix3(w->n, w->x, 1, d, down / s, w->x, -down / s, u);
+            graft_mix3(w, w->x, 1, d, down / s, w->x, -down / s, u);
             if (w->variant & GRAFT_ANCESTRAL)
                 GRAFT_WALK(graft_walk_add_noise(w, s, t, up, w->buf[2], e));
         }

@@ -14,14 +14,14 @@ graft_status graft_sample_gradient_estimation(graft_walk *w, graft_err *e)
             GRAFT_WALK(graft_walk_denoise_pair(w, w->x, s, d, u, e));
         else
             GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
-        graft_mix2(w->n, slope, 1 / s, w->x, -1 / s, u);
+        graft_mix2(w, slope, 1 / s, w->x, -1 / s, u);
         if (t == 0) {
             graft_walk_land(w, d);
         } else {
             if (i == 0)
-                graft_mix2(w->n, w->x, 1, d, t, slope);
+                graft_mix2(w, w->x, 1, d, t, slope);
             else
-                graft_mix3(w->n, w->x, 1, d, 2 * t - s, slope, s - t, old);
+                graft_mix3(w, w->x, 1, d, 2 * t - s, slope, s - t, old);
         }
         graft_walk_report(w, i, d);
         graft_swap(&w->buf[1], &w->buf[2]);

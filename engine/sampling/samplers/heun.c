@@ -11,10 +11,10 @@ graft_status graft_sample_heun(graft_walk *w, graft_err *e)
             graft_walk_land(w, d);
         } else {
             double half = (t - s) / 2;
-            graft_mix2(w->n, x2, t / s, w->x, 1 - t / s, d);
+            graft_mix2(w, x2, t / s, w->x, 1 - t / s, d);
             GRAFT_WALK(graft_walk_denoise(w, x2, t, d2, e));
             /* x + half * ((x - d) / s + (x2 - d2) / t) */
-            graft_mix4(w->n, w->x, 1 + half / s, w->x, -half / s, d, half / t, x2, -half / t, d2);
+            graft_mix4(w, w->x, 1 + half / s, w->x, -half / s, d, half / t, x2, -half / t, d2);
         }
         graft_walk_report(w, i, d);
     }

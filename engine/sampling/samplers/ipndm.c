@@ -42,7 +42,7 @@ graft_status graft_sample_ipndm(graft_walk *w, graft_err *e)
         double s = w->sigma[i], t = w->sigma[i + 1], h[ORDER] = {1, 1, 1, 1}, weight[ORDER];
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
         for (int k = ORDER - 1; k > 0; k--) graft_swap(&slope[k], &slope[k - 1]);
-        graft_mix2(w->n, slope[0], 1 / s, w->x, -1 / s, d);
+        graft_mix2(w, slope[0], 1 / s, w->x, -1 / s, d);
         int order = i + 1 < ORDER ? (int)i + 1 : ORDER;
         if (t == 0) {
             graft_walk_land(w, d);
@@ -53,7 +53,7 @@ graft_status graft_sample_ipndm(graft_walk *w, graft_err *e)
         variable_weight(order, h, weight);
         for (int k = 0; k < order; k++) {
             double c = w->variant & GRAFT_VARIABLE_STEP ? weight[k] : fixed_weight[order - 1][k];
-            graft_mix2(w->n, w->x, 1, w->x, h[0] * c, slope[k]);
+            graft_mix2(w, w->x, 1, w->x, h[0] * c, slope[k]);
         }
         graft_walk_report(w, i, d);
     }

@@ -29,13 +29,13 @@ graft_status graft_sample_lms(graft_walk *w, graft_err *e)
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
         for (int k = ORDER - 1; k > 0; k--) slope[k] = slope[k - 1];
         slope[0] = oldest;
-        graft_mix2(w->n, slope[0], 1 / s, w->x, -1 / s, d);
+        graft_mix2(w, slope[0], 1 / s, w->x, -1 / s, d);
         if (t == 0) {
             graft_walk_land(w, d);
         } else {
             int order = i + 1 < ORDER ? (int)i + 1 : ORDER;
             for (int k = 0; k < order; k++)
-                graft_mix2(w->n, w->x, 1, w->x, coefficient(w->sigma, i, order, k), slope[k]);
+                graft_mix2(w, w->x, 1, w->x, coefficient(w->sigma, i, order, k), slope[k]);
         }
         graft_walk_report(w, i, d);
     }

@@ -25,13 +25,13 @@ graft_status graft_sample_res_multistep(graft_walk *w, graft_err *e)
             GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
         if (ancestral) graft_ancestral_step(s, t, &down, &up);
         if (down == 0 || i == 0) {
-            graft_mix3(w->n, w->x, down / s, w->x, 1, d, -down / s, p);
+            graft_mix3(w, w->x, down / s, w->x, 1, d, -down / s, p);
         } else {
-            if (cfg_pp) graft_mix3(w->n, w->x, 1, w->x, 1, d, -1, p);
+            if (cfg_pp) graft_mix3(w, w->x, 1, w->x, 1, d, -1, p);
             double h = log(s / down), c2 = log(old_down / w->sigma[i - 1]) / h;
             double phi1 = expm1(-h) / -h, phi2 = (phi1 - 1) / -h;
             double b1 = number_or_zero(phi1 - phi2 / c2), b2 = number_or_zero(phi2 / c2);
-            graft_mix3(w->n, w->x, down / s, w->x, h * b1, p, h * b2, old);
+            graft_mix3(w, w->x, down / s, w->x, h * b1, p, h * b2, old);
         }
         if (ancestral && t > 0) GRAFT_WALK(graft_walk_add_noise(w, s, t, up, noise, e));
         graft_walk_report(w, i, d);

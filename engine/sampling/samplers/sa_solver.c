@@ -55,9 +55,9 @@ static void advance(const graft_walk *w, const sa_step *step, float *out)
         lambda[k] = -log(w->sigma[step->newest - (size_t)(step->order - 1 - k)]);
     weigh(lambda, step->order, -log(s), -log(t), step->tau, weight);
     double keep = t / s * exp(-step->tau * step->tau * log(s / t));
-    graft_mix2(w->n, out, keep, w->x, weight[step->order - 1], w->buf[0]);
+    graft_mix2(w, out, keep, w->x, weight[step->order - 1], w->buf[0]);
     for (int k = 1; k < step->order; k++)
-        graft_mix2(w->n, out, 1, out, weight[step->order - 1 - k], w->buf[k]);
+        graft_mix2(w, out, 1, out, weight[step->order - 1 - k], w->buf[k]);
 }
 
 static int least(size_t a, size_t b, size_t c)
@@ -82,7 +82,7 @@ graft_status graft_sample_sa_solver(graft_walk *w, graft_err *e)
             graft_walk_land(w, ahead);
         } else {
             advance(w, &(sa_step){i - 1, i, i, correct, tau}, w->x);
-            if (tau > 0) graft_mix2(w->n, w->x, 1, w->x, amount, noise);
+            if (tau > 0) graft_mix2(w, w->x, 1, w->x, amount, noise);
             if (pece) GRAFT_WALK(graft_walk_denoise(w, w->x, s, past[0], e));
         }
         if (t == 0) {
@@ -93,7 +93,7 @@ graft_status graft_sample_sa_solver(graft_walk *w, graft_err *e)
             if (tau > 0) {
                 amount = t * sqrt(-expm1(-2 * log(s / t)));
                 GRAFT_WALK(graft_walk_noise(w, s, t, noise, e));
-                graft_mix2(w->n, ahead, 1, ahead, amount, noise);
+                graft_mix2(w, ahead, 1, ahead, amount, noise);
             }
             if (i + 1 == w->steps) graft_walk_land(w, ahead);
         }

@@ -14,7 +14,7 @@ static graft_status carry_noise(const graft_walk *w, double from, double to, dou
     if (first)
         for (size_t i = 0; i < w->n; i++) noise[i] = (float)(fresh * scratch[i]);
     else
-        graft_mix2(w->n, noise, exp(-h), noise, fresh, scratch);
+        graft_mix2(w, noise, exp(-h), noise, fresh, scratch);
     return GRAFT_OK;
 }
 
@@ -40,10 +40,10 @@ graft_status graft_sample_seeds_2(graft_walk *w, graft_err *e)
         } else {
             double h = log(s / t), middle = s * exp(-h / 2);
             GRAFT_WALK(carry_noise(w, s, middle, h / 2, true, noise, x2, e));
-            graft_mix3(w->n, x2, decay(s, middle, h / 2), w->x, -expm1(-h), d, middle, noise);
+            graft_mix3(w, x2, decay(s, middle, h / 2), w->x, -expm1(-h), d, middle, noise);
             GRAFT_WALK(graft_walk_denoise(w, x2, middle, d2, e));
             GRAFT_WALK(carry_noise(w, middle, t, h / 2, false, noise, x2, e));
-            graft_mix3(w->n, w->x, decay(s, t, h), w->x, -expm1(-2 * h), d2, t, noise);
+            graft_mix3(w, w->x, decay(s, t, h), w->x, -expm1(-2 * h), d2, t, noise);
         }
         graft_walk_report(w, i, d);
     }
@@ -64,17 +64,17 @@ graft_status graft_sample_seeds_3(graft_walk *w, graft_err *e)
         }
         double h = log(s / t), s1 = s * exp(-r1 * h), s2 = s * exp(-r2 * h);
         GRAFT_WALK(carry_noise(w, s, s1, r1 * h, true, noise, x2, e));
-        graft_mix3(w->n, x2, decay(s, s1, r1 * h), w->x, -expm1(-2 * r1 * h), d, s1, noise);
+        graft_mix3(w, x2, decay(s, s1, r1 * h), w->x, -expm1(-2 * r1 * h), d, s1, noise);
         GRAFT_WALK(graft_walk_denoise(w, x2, s1, d2, e));
 
         double a2 = r2 / r1 * phi_2(-2 * r2 * h), a1 = expm1(-2 * r2 * h) - a2;
         GRAFT_WALK(carry_noise(w, s1, s2, (r2 - r1) * h, false, noise, x2, e));
-        graft_mix4(w->n, x2, decay(s, s2, r2 * h), w->x, -a1, d, -a2, d2, s2, noise);
+        graft_mix4(w, x2, decay(s, s2, r2 * h), w->x, -a1, d, -a2, d2, s2, noise);
         GRAFT_WALK(graft_walk_denoise(w, x2, s2, d2, e));
 
         double b3 = phi_2(-2 * h) / r2, b1 = expm1(-2 * h) - b3;
         GRAFT_WALK(carry_noise(w, s2, t, (1 - r2) * h, false, noise, x2, e));
-        graft_mix4(w->n, w->x, decay(s, t, h), w->x, -b1, d, -b3, d2, t, noise);
+        graft_mix4(w, w->x, decay(s, t, h), w->x, -b1, d, -b3, d2, t, noise);
         graft_walk_report(w, i, d);
     }
     return GRAFT_OK;

@@ -82,8 +82,8 @@ static void move(const graft_walk *w, const uni_step *u, int order, const double
         first -= k[i];
     }
     double newest = -u->scale * last;
-    graft_mix3(w->n, out, u->keep, w->x, first - newest, w->buf[0], newest, now);
-    for (int i = 0; i + 1 < order; i++) graft_mix2(w->n, out, 1, out, k[i], w->buf[i + 1]);
+    graft_mix3(w, out, u->keep, w->x, first - newest, w->buf[0], newest, now);
+    for (int i = 0; i + 1 < order; i++) graft_mix2(w, out, 1, out, k[i], w->buf[i + 1]);
 }
 
 graft_status graft_sample_uni_pc(graft_walk *w, graft_err *e)

@@ -1,0 +1,49 @@
+/* The guided denoiser from the inside, for its two ways: in the host's memory (denoise.c) and on a
+ * device (resident.c). */
+#ifndef GRAFT_API_GUIDED_H
+#define GRAFT_API_GUIDED_H
+#include "engine/api/denoise.h"
+#include "engine/api/features.h"
+#include "kernels/guidance.h"
+
+#define MAX_BINDINGS 16 /* different variants and (entries, tokens) shapes within one run */
+#define GROUP_MAX    64 /* conditioning entries in one batch */
+
+typedef struct bound_shape {
+    graft_unet_variant variant;
+    int64_t entries, tokens;
+    graft_binding *binding;
+} bound_shape;
+
+/* One conditioning entry that is active at the present sigma. */
+typedef struct active {
+    const graft_cond_entry *entry;
+    bool negative;
+    bool fast, done; /* of the present call */
+    size_t slot;     /* its place in the positive list, or behind that in the negative one */
+} active;
+
+struct graft_guided {
+    graft_guided_config c;
+    bound_shape bound[MAX_BINDINGS];
+    size_t n_bound;
+    active *active;
+    size_t n_active;
+    int64_t n, per;             /* values of the latent in all, and per picture */
+    float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
+    float *batch_x, *batch_out, *timesteps, *context, *y;
+    graft_features *features; /* NULL without DeepCache */
+    graft_dtype feature_dtype;
+    uint8_t *feature;     /* of one batch */
+    size_t feature_bytes; /* of one entry */
+};
+
+/* The entries that count at this sigma, into g->active; both: the negative ones in any case. */
+void graft_guided_collect(graft_guided *g, float sigma, bool both);
+/* The UNet for so many entries, bound; g keeps the reference. */
+graft_status graft_guided_bind(graft_guided *g, graft_unet_variant variant, int64_t entries,
+                               int64_t tokens, graft_binding **out, graft_err *e);
+/* SDXL's y of one picture, arch.adm_channels values. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y);
+graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma);
+#endif

@@ -1,0 +1,21 @@
+/* LoRAs on devices with memory of their own: the weights that they change are kept there as their
+ * file has them, and the device adds the low-rank products. A change of strength then brings the
+ * small factors to the device and nothing else. */
+#ifndef GRAFT_EXEC_MERGE_H
+#define GRAFT_EXEC_MERGE_H
+#include "engine/exec/exe.h"
+
+/* Whether the backend may merge use i for this set: LoRAs change it, and its sources are floats. */
+bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w);
+/* Bytes that the stored sources of use i, which can be merged, add to the store: appended to
+ * `bytes`, at most one a source; returns how many there are. */
+graft_status graft_merge_sizes(const graft_exe *x, size_t i, const graft_weights *w,
+                               graft_packs *packs, uint64_t *bytes, size_t *n, graft_err *e);
+/* Packs use i, merged, into dst. *done false: the host must do it. slab: for the stored sources. */
+graft_status graft_merge_fill(const graft_exe *x, size_t i, const graft_weights *w,
+                              graft_packs *packs, graft_slab *slab, void *dst, bool *done,
+                              graft_err *e);
+/* Drops the stored sources of use i of `old`, unless `keep` (may be NULL) has the same. */
+void graft_merge_drop(const graft_exe *x, size_t i, const graft_weights *old,
+                      const graft_weights *keep, graft_packs *packs);
+#endif

@@ -1,0 +1,16 @@
+/* The arithmetic of samplers and what they fetch (kernel_abi.h). */
+#ifndef GRAFT_KERNELS_CUDA_SAMPLER_H
+#define GRAFT_KERNELS_CUDA_SAMPLER_H
+#include "kernels/cuda/backend.h"
+
+graft_status graft_cuda_copy(graft_device *d, void *dst, const void *src, uint64_t bytes);
+graft_status graft_cuda_fill(graft_device *d, float *out, uint64_t n, float value);
+graft_status graft_cuda_mix_arrays(graft_device *d, float *out, uint64_t n, uint32_t count,
+                                   const double *factor, const float *const *in);
+graft_status graft_cuda_guide(graft_device *d, const graft_guidance *g);
+graft_status graft_cuda_fetch(graft_device *d, const void *src, uint64_t bytes, graft_fetch **out);
+graft_status graft_cuda_fetched(graft_fetch *f, const void **data);
+void graft_cuda_fetch_free(graft_fetch *f);
+/* Frees those that wait; the device is being closed. */
+void graft_cuda_fetches_close(graft_device *d);
+#endif

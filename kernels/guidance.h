@@ -1,0 +1,64 @@
+/* From a model's output to the denoised latent, and guidance (Ho and Salimans 2022,
+ * arXiv:2207.12598), for one value: the same float32 operations in the same order on the host and
+ * on devices, none of them fused. */
+#ifndef GRAFT_KERNELS_GUIDANCE_H
+#define GRAFT_KERNELS_GUIDANCE_H
+#include <stdint.h>
+
+#if defined(__CUDACC__)
+#define GRAFT_GUIDANCE    static __device__ __forceinline__
+#define GRAFT_TIMES(a, b) __fmul_rn(a, b)
+#define GRAFT_PLUS(a, b)  __fadd_rn(a, b)
+#define GRAFT_MINUS(a, b) __fsub_rn(a, b)
+#define GRAFT_OVER(a, b)  __fdiv_rn(a, b)
+#else
+#define GRAFT_GUIDANCE    static inline __attribute__((unused))
+#define GRAFT_TIMES(a, b) ((a) * (b))
+#define GRAFT_PLUS(a, b)  ((a) + (b))
+#define GRAFT_MINUS(a, b) ((a) - (b))
+#define GRAFT_OVER(a, b)  ((a) / (b))
+#endif
+
+enum { GRAFT_GUIDE_EPS = 0, GRAFT_GUIDE_V = 1, GRAFT_GUIDE_X0 = 2, GRAFT_GUIDE_LCM = 3 };
+
+/* How the model's output is meant at this sigma. */
+typedef struct graft_guidance_terms {
+    int32_t kind;
+    float sigma, s2, root; /* s2: sigma^2 + 1; root: of s2 */
+    float c_skip, c_out;   /* LCM */
+} graft_guidance_terms;
+
+#define GRAFT_GUIDE_ENTRIES 64
+/* One step's guidance: v has the outputs of `entries` conditionings, n values each, one after the
+ * other; bit i of `negative`: entry i is of the negative prompt. out and x: n values. */
+typedef struct graft_guidance {
+    const float *x, *v;
+    float *out;
+    uint64_t n, negative;
+    uint32_t entries;
+    int32_t guided; /* 0: the positive prediction alone */
+    float cfg;
+    graft_guidance_terms terms;
+} graft_guidance;
+
+/* D from the output v at state x. */
+GRAFT_GUIDANCE float graft_guidance_denoised(const graft_guidance_terms *t, float x, float v)
+{
+    float step = GRAFT_TIMES(v, t->sigma);
+    switch (t->kind) {
+    case GRAFT_GUIDE_V:
+        return GRAFT_MINUS(GRAFT_OVER(x, t->s2), GRAFT_OVER(step, t->root));
+    case GRAFT_GUIDE_X0:
+        return v;
+    case GRAFT_GUIDE_LCM:
+        return GRAFT_PLUS(GRAFT_TIMES(t->c_out, GRAFT_MINUS(x, step)), GRAFT_TIMES(t->c_skip, x));
+    default:
+        return GRAFT_MINUS(x, step);
+    }
+}
+
+GRAFT_GUIDANCE float graft_guidance_combined(float negative, float positive, float cfg)
+{
+    return GRAFT_PLUS(negative, GRAFT_TIMES(cfg, GRAFT_MINUS(positive, negative)));
+}
+#endif

@@ -1,0 +1,201 @@
+/* Weight sets on the CUDA library with the fake driver: one allocation a set, swaps that copy
+ * nothing, sets that take each other's places, and what is freed when. */
+#include "tests/cuda/networks.h"
+
+static graft_packs_stats packs_of(graft_engine *g)
+{
+    graft_packs_stats s;
+    graft_packs_stats_get(g->packs, &s);
+    return s;
+}
+
+static graft_model *swapped(const graft_model *m, const char *path, bool keep)
+{
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_swap(m, path, keep, NULL, &out, &e), &e);
+    return out;
+}
+
+static void one_allocation_a_set(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float out[OUT];
+    run_model(m, out); /* scratch for packing, and the arena */
+    graft_packs_trim(g->packs, 0);
+    CHECK_INT(packs_of(g).count, 0);
+    CHECK_INT(packs_of(g).bytes, 0);
+    uint64_t allocs = fake->allocs, frees = fake->frees, waits = fake->waits;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    graft_packs_stats now = packs_of(g);
+    CHECK_INT(fake->allocs, allocs + 1);
+    CHECK_INT(fake->waits, waits); /* copies of one weight go on beside the packing of another */
+    CHECK(now.count > 50);
+    CHECK_INT(now.slabs, 1);
+    CHECK(now.bytes >= b->exe->weight_bytes);
+    CHECK(now.bytes < b->exe->weight_bytes + 256 * now.count);
+    printf("     %llu weights of %llu bytes in a slab of %llu\n", (unsigned long long)now.count,
+           (unsigned long long)b->exe->weight_bytes, (unsigned long long)now.bytes);
+    graft_packs_trim(g->packs, 0); /* someone uses them */
+    CHECK_INT(packs_of(g).count, now.count);
+    graft_binding_release(b);
+    CHECK_INT(packs_of(g).count, now.count);
+    graft_packs_trim(g->packs, now.bytes - 1); /* one too many, so all of them go */
+    CHECK_INT(packs_of(g).count, 0);
+    CHECK_INT(packs_of(g).bytes, 0);
+    CHECK_INT(fake->frees, frees + 1);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* Between sets that are on the device nothing is copied, allocated or recorded. */
+static void resident_swaps_choose(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    const char *path = temp_path("cuda-sets.safetensors");
+    write_changed(path);
+    graft_model *a = load_model(g, SD1), *b = swapped(a, path, true);
+    float first[2][OUT], out[OUT];
+    for (int i = 0; i < 2; i++) { /* the second run of each is recorded */
+        run_model(a, first[0]);
+        run_model(b, first[1]);
+    }
+    CHECK(!same_bits(first[0], first[1]));
+    fake_cuda_state before = *fake;
+    for (int i = 0; i < 6; i++) {
+        run_model(i % 2 ? b : a, out);
+        CHECK(same_bits(out, first[i % 2]));
+    }
+    const uint64_t input = (OUT + 1 + TOKENS * 48) * sizeof(float);
+    CHECK_INT(fake->upload_bytes, before.upload_bytes + 6 * input);
+    CHECK_INT(fake->copies, before.copies);
+    CHECK_INT(fake->captures, before.captures);
+    CHECK_INT(fake->replays, before.replays + 6);
+    CHECK_INT(fake->allocs, before.allocs);
+    CHECK_INT(fake->frees, before.frees);
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_engine_destroy(g);
+    unlink(path);
+}
+
+/* Without keeping the old set the new one lies where it lay, so that even its recording is good. */
+static void dropped_sets_are_replaced_in_place(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    const char *path = temp_path("cuda-replaced.safetensors");
+    float want[OUT], out[OUT], again[OUT];
+    write_changed(path);
+    graft_model *a = load_model(g, path);
+    run_model(a, want);
+    graft_model_release(a);
+    graft_packs_trim(g->packs, 0);
+    a = load_model(g, SD1);
+    for (int i = 0; i < 2; i++) run_model(a, out);
+    graft_packs_stats before = packs_of(g);
+    uint64_t allocs = fake->allocs, frees = fake->frees;
+    graft_model *b = swapped(a, path, false);
+    run_model(b, again);
+    CHECK(same_bits(again, want));
+    CHECK_INT(fake->allocs, allocs);
+    CHECK_INT(fake->frees, frees);
+    CHECK_INT(packs_of(g).slabs, before.slabs);
+    CHECK_INT(packs_of(g).bytes, before.bytes);
+    graft_model *c = swapped(b, SD1, false);
+    run_model(c, again);
+    CHECK(same_bits(again, out));
+    CHECK_INT(fake->allocs, allocs);
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_model_release(c);
+    graft_engine_destroy(g);
+    unlink(path);
+}
+
+/* SD1 in float32, with other values in the first `changed` weights. */
+static void write_partly(const char *path, int changed)
+{
+    graft_safetensors *f = open_file(SD1);
+    made_file *m = copy_file(f, "");
+    for (size_t i = 0; i < m->n && changed; i++)
+        if (m->tensor[i].rank > 1 && changed--) ((float *)(uintptr_t)m->tensor[i].data)[0] += 0.5f;
+    write_file(m, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
+
+/* A set that differs in some tensors takes a slab for those alone. */
+static void shared_tensors_stay_shared(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    const char *base = temp_path("cuda-base.safetensors"),
+               *path = temp_path("cuda-shared.safetensors");
+    write_partly(base, 0);
+    write_partly(path, 8);
+    graft_model *a = load_model(g, base);
+    float out[OUT], back[OUT], other[OUT];
+    run_model(a, out);
+    graft_packs_stats before = packs_of(g);
+    graft_model *b = swapped(a, path, true);
+    run_model(b, other);
+    graft_packs_stats both = packs_of(g);
+    CHECK(both.bytes < before.bytes + before.bytes / 2);
+    CHECK(both.count > before.count && both.count <= before.count + 8);
+    CHECK_INT(both.slabs, 2);
+    CHECK(!same_bits(out, other));
+    /* The first set's slab holds what both need, so the second one's goes first and alone. */
+    graft_packs_trim(g->packs, both.bytes - 1);
+    run_model(a, back);
+    CHECK(same_bits(out, back));
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_engine_destroy(g);
+    unlink(base);
+    unlink(path);
+}
+
+/* No block as large as a set is there: packs are taken one by one, and results are the same. */
+static void without_a_large_block(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    float want[OUT], out[OUT];
+    run_model(m, want);
+    graft_packs_trim(g->packs, 0);
+    fake->largest = 1 << 20;
+    run_model(m, out);
+    fake->largest = 0;
+    CHECK(same_bits(want, out));
+    CHECK_INT(packs_of(g).slabs, 0);
+    CHECK(packs_of(g).count > 50);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+/* With a strict limit every weight must be free to go. */
+static void limits_allow_no_slabs(void)
+{
+    setenv("GRAFT_MEMORY_MB", "512", 1);
+    graft_engine *g = engine_in("cuda", "bf16");
+    unsetenv("GRAFT_MEMORY_MB");
+    graft_model *m = load_model(g, SD1);
+    float out[OUT];
+    run_model(m, out);
+    CHECK_INT(packs_of(g).slabs, 0);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+int main(void)
+{
+    if (!open_fake()) return test_end();
+    RUN(one_allocation_a_set);
+    RUN(resident_swaps_choose);
+    RUN(dropped_sets_are_replaced_in_place);
+    RUN(shared_tensors_stay_shared);
+    RUN(without_a_large_block);
+    RUN(limits_allow_no_slabs);
+    return close_fake();
+}
