@@ -176,8 +176,9 @@ static const graft_kernels_api fake_api = {
 
 static inline graft_backend fake_backend(const char *identity)
 {
+    static const graft_kernels lib = {.abi_minor = 0}; /* nothing beyond the plain table */
     static graft_device device;
-    graft_backend b = {.api = &fake_api, .device = &device, .threads = 2};
+    graft_backend b = {.lib = &lib, .api = &fake_api, .device = &device, .threads = 2};
     b.info.alignment = 64;
     b.identity = graft_hash128(identity, strlen(identity));
     snprintf(b.name, sizeof b.name, "fake");
