@@ -204,9 +204,7 @@ INLINE void multiply_all(const float *v, const float *u, const int64_t inputs,
 void SIMD(winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
                              int64_t tiles, bool add, float *m)
 {
-    if (s->outputs == 32 && s->chunk == 64)
-        multiply_all(v, u, 64, 32, tiles, add, m);
-    else if (s->outputs == 32 && s->chunk == 32)
+    if (s->outputs == 32 && s->chunk == 32)
         multiply_all(v, u, 32, 32, tiles, add, m);
     else
         multiply_all(v, u, s->chunk, s->outputs, tiles, add, m);
