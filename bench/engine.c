@@ -33,18 +33,6 @@ static void note(const bench *b, const char *name, double value, const char *uni
     if (b->json) record(b->json, full, value, unit, b->how);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
 /* ------------------------------------------------------------------ ceilings */
 
 static graft_status gemm_once(graft_backend *k, graft_dtype dtype, int64_t size, double *gflops,
@@ -221,7 +209,7 @@ static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err
     for (int r = 0; r < b->repeats; r++)
         for (int i = b->first; i < b->end; i++) GRAFT_TRY(subject_run(b, &s[i], true, &t[i][r], e));
     for (int i = b->first; i < b->end; i++) {
-        double mid = median(t[i], b->repeats), rate = s[i].flops / mid * 1e-9;
+        double mid = record_median(t[i], b->repeats), rate = s[i].flops / mid * 1e-9;
         printf("\n%s %s: %.0f GFLOP, median %.4g s of %d (%.4g … %.4g), %.0f GFLOP/s, "
                "arena %.1f MiB "
                "(bound %.1f), weights %.0f MiB\n",
@@ -240,7 +228,8 @@ static graft_status measure(bench *b, const char *name, bind_fn *bind, graft_err
     }
     if (b->end - b->first == 2) {
         snprintf(figure, sizeof figure, "%s_bf16_vs_f32", name);
-        note(b, figure, median(t[0], b->repeats) / median(t[1], b->repeats), "times as fast");
+        note(b, figure, record_median(t[0], b->repeats) / record_median(t[1], b->repeats),
+             "times as fast");
     }
 out:
     for (int i = b->first; i < b->end; i++)
@@ -388,7 +377,7 @@ static graft_status evaluation(bench *b, const graft_model *m, double *out, graf
     if (st) return st;
     st = subject_init(&s, binding, e);
     for (int r = 0; r < b->repeats && !st; r++) st = subject_run(b, &s, false, &t[r], e);
-    if (!st) *out = median(t, b->repeats);
+    if (!st) *out = record_median(t, b->repeats);
     subject_finish(&s);
     return st;
 }

@@ -159,18 +159,6 @@ static graft_model *calibrated(const demo *d, double *seconds, char **report)
     return q;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    qsort(v, n, sizeof *v, by_size);
-    return v[n / 2];
-}
-
 /* A calibration in samplings, each with an engine of its own, as it happens once a model: it
  * compiles and packs. Samplings just before it say what one takes; times of either vary, so both
  * are medians. */
@@ -190,9 +178,9 @@ static double calibration_samplings(const bench *b)
         graft_model_release(calibrated(&d, &own, &report));
         graft_text_free(report);
         demo_close(&d);
-        ratio[i] = own / median(seconds, 5);
+        ratio[i] = own / record_median(seconds, 5);
     }
-    return median(ratio, 5);
+    return record_median(ratio, 5);
 }
 
 /* ------------------------------------------------------------------ ranks */

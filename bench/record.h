@@ -8,6 +8,8 @@
 int record(const char *file, const char *name, double value, const char *unit, const char *how);
 /* Monotonic seconds. */
 double record_now(void);
+/* Of n values, which are sorted meanwhile; n at least 1. */
+double record_median(double *v, int n);
 /* Resident memory of this process now, and its peak, in MiB. */
 double record_rss_mib(void);
 double record_peak_mib(void);

@@ -47,18 +47,6 @@ static void must(graft_status st, const graft_err *e)
     exit(1);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof *v, by_value);
-    return v[n / 2];
-}
-
 static graft_engine *open_engine(const bench *b, const char *backend, const char *cache)
 {
     graft_engine_config c = {
@@ -211,7 +199,7 @@ static double rebind(const graft_model *m, int n)
 {
     double t[64];
     for (int i = 0; i < n; i++) graft_binding_release(bind(m, SIDE, SIDE, BATCH, &t[i]));
-    return median(t, n);
+    return record_median(t, n);
 }
 
 static void resident_on_ref(const bench *b, double *worst)
@@ -407,11 +395,11 @@ static void compiling(const bench *b)
     graft_unet_arch sd15 = arch_sd15(), sdxl = arch_sdxl();
     double peak, t[5];
     for (int i = 0; i < 5; i++) t[i] = compile(b, &sd15, GRAFT_TUNING_OFF, NULL, NULL);
-    note(b, "compile_cold_off_s", median(t, 5), "s");
+    note(b, "compile_cold_off_s", record_median(t, 5), "s");
     empty_folder(b->folder);
     note(b, "compile_cold_s", compile(b, &sd15, GRAFT_TUNING_FAST, b->folder, &peak), "s");
     for (int i = 0; i < 5; i++) t[i] = compile(b, &sd15, GRAFT_TUNING_FAST, b->folder, NULL);
-    note(b, "compile_cached_ms", 1e3 * median(t, 5), "ms");
+    note(b, "compile_cached_ms", 1e3 * record_median(t, 5), "ms");
     empty_folder(b->folder);
     compile(b, &sdxl, GRAFT_TUNING_OFF, b->folder, NULL);
     note(b, "cache_file_bytes", (double)largest_file(b->folder), "bytes");
@@ -562,9 +550,11 @@ static void vae_in_strips(const bench *b)
     }
     printf("  VAE decoder at %d: %lld MiB in one piece, %lld at least\n", 8 * SIDE,
            (long long)whole, (long long)least);
-    note(b, "vae_half_memory_time", median(half_ratio, ROUNDS), "times as long as in one piece");
+    note(b, "vae_half_memory_time", record_median(half_ratio, ROUNDS),
+         "times as long as in one piece");
     note(b, "vae_least_memory_share", (double)least / (double)whole, "of what one piece takes");
-    note(b, "vae_least_memory_time", median(least_ratio, ROUNDS), "times as long as in one piece");
+    note(b, "vae_least_memory_time", record_median(least_ratio, ROUNDS),
+         "times as long as in one piece");
     for (int i = 0; i < 3; i++) graft_vae_release(vaes[i]);
     graft_latent_release(l);
     graft_vae_release(v);
@@ -595,7 +585,7 @@ static void plugin_load(const bench *b)
         posix_spawn_file_actions_destroy(&actions);
         if (status) fprintf(stderr, "%s nodes: status %d\n", GRAFT_PROGRAM, status);
     }
-    note(b, "plugin_load_ms", 1e3 * median(t, 15), "ms, the whole process");
+    note(b, "plugin_load_ms", 1e3 * record_median(t, 15), "ms, the whole process");
 }
 
 /* ------------------------------------------------------------------ soak */

@@ -7,23 +7,15 @@
 #include "base/size.h"
 #include "engine/api/guided.h"
 
-/* What an entry gives to the UNet, for all pictures, on the device. */
-typedef struct resident_entry {
-    const graft_cond_entry *entry;
-    float *context, *y; /* y: NULL without */
-    uint64_t context_bytes, y_bytes;
-} resident_entry;
-
 struct graft_resident {
     graft_guided *g;
     graft_backend *backend;
     const graft_kernels_more *more;
     graft_arrays arrays;
     float *x;
-    float *block; /* of all entries */
-    resident_entry *entry;
-    size_t n_entries;
-    struct { /* the call that goes on */
+    float *block;                    /* for each entry its context, then its y, of all pictures */
+    uint64_t context_bytes, y_bytes; /* of one entry; equal for all */
+    struct {                         /* the call that goes on */
         const float *x;
         float *out;
         float sigma;
@@ -43,6 +35,11 @@ static bool has_all(const graft_kernels_more *more)
            GRAFT_KERNELS_HAS(more, fetch_free);
 }
 
+static size_t entries_of(const graft_guided *g)
+{
+    return g->c.positive->n + g->c.negative->n;
+}
+
 static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
 {
     size_t n = g->c.positive->n;
@@ -53,12 +50,14 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
 static bool is_plain(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
-    size_t n = g->c.positive->n + g->c.negative->n;
+    size_t n = entries_of(g);
     if (g->c.mask || g->features || g->c.tap || g->c.model->rescale_cfg > 0 || (t && t->latent) ||
         !n || n > GRAFT_GUIDE_ENTRIES || !graft_sampler_anywhere(sampler))
         return false;
     for (size_t i = 1; i < n; i++)
-        if (entry_at(g, i)->tokens != entry_at(g, 0)->tokens) return false;
+        if (entry_at(g, i)->tokens != entry_at(g, 0)->tokens ||
+            entry_at(g, i)->width != entry_at(g, 0)->width)
+            return false;
     return true;
 }
 
@@ -109,32 +108,27 @@ static void spread_rows(float *to, const float *row, size_t n, int64_t pictures)
 static graft_status place_entries(graft_resident *r, graft_err *e)
 {
     const graft_guided *g = r->g;
+    const graft_cond_entry *first = entry_at(g, 0);
     int64_t pictures = g->c.shape[0];
-    size_t adm = (size_t)g->c.model->arch.adm_channels, each = 0;
-    for (size_t i = 0; i < r->n_entries; i++) {
-        const graft_cond_entry *k = entry_at(g, i);
-        size_t context = (size_t)(k->tokens * k->width);
-        r->entry[i] = (resident_entry){.entry = k,
-                                       .context_bytes = (size_t)pictures * context * sizeof(float),
-                                       .y_bytes = (size_t)pictures * adm * sizeof(float)};
-        each = (size_t)pictures * (context + adm);
-    }
+    size_t adm = (size_t)g->c.model->arch.adm_channels, entries = entries_of(g);
+    size_t context = (size_t)(first->tokens * first->width);
+    size_t each = (size_t)pictures * (context + adm);
+    r->context_bytes = (size_t)pictures * context * sizeof(float);
+    r->y_bytes = (size_t)pictures * adm * sizeof(float);
     float *host = graft_malloc_array(each, sizeof *host);
     float *row = graft_malloc_array(adm, sizeof *row);
     graft_status st = host && row ? GRAFT_OK : graft_fail_nomem(e, "conditioning");
-    if (!st) r->block = array_alloc(r, each * r->n_entries);
+    if (!st) r->block = array_alloc(r, each * entries);
     if (!st && !r->block) st = graft_fail_nomem(e, "conditioning on the device");
-    for (size_t i = 0; i < r->n_entries && !st; i++) {
-        resident_entry *k = &r->entry[i];
-        size_t context = (size_t)(k->entry->tokens * k->entry->width);
-        k->context = r->block + i * each;
-        k->y = k->context + (size_t)pictures * context;
-        spread_rows(host, k->entry->data, context, pictures);
+    for (size_t i = 0; i < entries && !st; i++) {
+        const graft_cond_entry *k = entry_at(g, i);
+        spread_rows(host, k->data, context, pictures);
         if (adm) {
-            graft_guided_fill_y(g, k->entry, row);
+            graft_guided_fill_y(g, k, row);
             spread_rows(host + (size_t)pictures * context, row, adm, pictures);
         }
-        st = r->backend->api->upload(r->backend->device, k->context, host, each * sizeof *host);
+        st = r->backend->api->upload(r->backend->device, r->block + i * each, host,
+                                     each * sizeof *host);
         if (st) device_failed(r, st, e);
     }
     graft_free(host);
@@ -161,9 +155,7 @@ graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_r
     r->backend = backend;
     r->more = more;
     r->arrays = (graft_arrays){r, array_alloc, array_free, array_mix};
-    r->n_entries = g->c.positive->n + g->c.negative->n;
-    r->entry = graft_calloc(r->n_entries, sizeof *r->entry);
-    r->x = r->entry ? array_alloc(r, (size_t)g->n) : NULL;
+    r->x = array_alloc(r, (size_t)g->n);
     st = r->x ? place_entries(r, e) : graft_fail_nomem(e, "a latent on the device");
     if (st)
         graft_resident_destroy(r);
@@ -178,7 +170,6 @@ void graft_resident_destroy(graft_resident *r)
     r->more->fetch_free(r->fetch);
     array_free(r, r->x);
     array_free(r, r->block);
-    graft_free(r->entry);
     graft_free(r);
 }
 
@@ -215,9 +206,11 @@ static graft_status write_inputs(void *ctx, void *const *in)
     for (size_t i = 1; i < g->n_active && !st; i++) st = m->copy(d, x + i * n, x, n * sizeof *x);
     if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
     for (size_t i = 0; i < g->n_active && !st; i++) {
-        const resident_entry *k = &r->entry[g->active[i].slot];
-        st = m->copy(d, context + i * k->context_bytes, k->context, k->context_bytes);
-        if (!st && k->y_bytes) st = m->copy(d, y + i * k->y_bytes, k->y, k->y_bytes);
+        const char *from = (const char *)r->block;
+        from += g->active[i].slot * (r->context_bytes + r->y_bytes);
+        st = m->copy(d, context + i * r->context_bytes, from, r->context_bytes);
+        if (!st && r->y_bytes)
+            st = m->copy(d, y + i * r->y_bytes, from + r->context_bytes, r->y_bytes);
     }
     return st;
 }

@@ -15,7 +15,8 @@
 
 #define BLOCK       16                  /* channels of a block of weights */
 #define MOST_SIDE   8                   /* inputs of a tile, a side */
-#define OUTPUTS     32                  /* worked on at a time, at most */
+#define CHUNK       32                  /* inputs worked on at a time, at most */
+#define OUTPUTS     32                  /* likewise */
 #define INPUT_BYTES ((int64_t)10 << 20) /* a panel's transformed pixels */
 #define ALL_BYTES   ((int64_t)64 << 20) /* those of all threads */
 #define ROUND       8                   /* tiles that are multiplied at a time */
@@ -29,8 +30,8 @@
 /* Weights and sums of a panel fill the second-level cache to two thirds or so. */
 static const struct winograd_size {
     int32_t tile;
-    int64_t panel, chunk; /* tiles that share transformed weights, inputs of them, at most */
-} sizes[] = {{4, 96, 32}, {6, 64, 32}};
+    int64_t panel; /* tiles that share transformed weights, at most */
+} sizes[] = {{4, 96}, {6, 64}};
 
 typedef struct winograd {
     graft_cpu_winograd shape;
@@ -59,9 +60,7 @@ int graft_cpu_prefers_winograd(const graft_op_desc *op)
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     if (!graft_cpu_has_winograd(op) || w->dim[0] < WORTH || w->dim[1] < WORTH) return 0;
     if (op->in[GRAFT_CONV_X].dtype == GRAFT_F32) return 1;
-    const int matrix_unit = dnnl_cpu_isa_avx512_core_amx;
-    return y->dim[1] * y->dim[2] >= LARGE &&
-           ((int)dnnl_get_effective_cpu_isa() & matrix_unit) != matrix_unit;
+    return y->dim[1] * y->dim[2] >= LARGE && !graft_cpu_has_matrix_unit();
 }
 
 static int64_t tiles_along(int64_t pixels, int32_t tile)
@@ -95,7 +94,7 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     s->across = tiles_along(y->dim[2], f->tile);
     s->total = y->dim[0] * s->down * s->across;
     f->inputs = w->dim[1];
-    f->chunk = size->chunk;
+    f->chunk = CHUNK;
     while (f->inputs % f->chunk) f->chunk -= BLOCK;
     f->outputs = w->dim[0] % OUTPUTS ? BLOCK : OUTPUTS;
     int64_t bytes = ALL_BYTES / threads < INPUT_BYTES ? ALL_BYTES / threads : INPUT_BYTES;

@@ -98,13 +98,6 @@ out:
     return st;
 }
 
-/* Matrix instructions do more than vectors can. */
-static bool onednn_is_better(void)
-{
-    const int amx = dnnl_cpu_isa_avx512_core_amx; /* a set of bits */
-    return ((int)dnnl_get_effective_cpu_isa() & amx) == amx;
-}
-
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     bool own = graft_cpu_panels_can(k->d);
@@ -113,7 +106,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     if (variant < 0)
-        variant = own && !onednn_is_better() ? VARIANT_PANELS : VARIANT_ONEDNN;
+        variant = own && !graft_cpu_has_matrix_unit() ? VARIANT_PANELS : VARIANT_ONEDNN;
     else if (!own)
         variant = VARIANT_ONEDNN;
     k->info.variant_index = own ? variant : 0;

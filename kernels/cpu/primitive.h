@@ -47,6 +47,13 @@ graft_status graft_cpu_dnnl_fail(dnnl_status_t st, const char *what, graft_err *
 /* "brgemm:avx512_core_bf16" */
 const char *graft_cpu_primitive_name(const_dnnl_primitive_desc_t pd);
 
+/* Whether oneDNN has matrix instructions here, which do more than vectors can. */
+static inline bool graft_cpu_has_matrix_unit(void)
+{
+    const int amx = dnnl_cpu_isa_avx512_core_amx; /* a set of bits */
+    return ((int)dnnl_get_effective_cpu_isa() & amx) == amx;
+}
+
 /* Weights in the layout that oneDNN chose. */
 uint64_t graft_cpu_packing_weights(const dnnl_memory_desc_t *md);
 /* Offsets of the values begin … begin + n of one dimension of a blocked layout, times `size`; they

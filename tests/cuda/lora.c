@@ -2,7 +2,6 @@
  * to the device for them. */
 #include "base/alloc.h"
 #include "base/half.h"
-#include "engine/api/quantize.h"
 #include "tests/cuda/networks.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -236,35 +235,11 @@ static void stacked_and_swapped(void)
     finish_lora(&l);
 }
 
-/* Layers that are quantized are so after the LoRA, on either way the same. */
-static graft_model *quantized(const graft_model *m, int32_t bits)
-{
-    const graft_quant_limits everything = {true, true, 1, 1, 0};
-    graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
-    graft_quant_plan *p = NULL;
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    p->bits = bits;
-    graft_quant_plan_select(p, &everything);
-    CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
-    graft_quant_plan_destroy(p);
-    return out;
-}
-
-static graft_model *open_base(graft_engine *g, const made_lora *l, int32_t bits)
-{
-    graft_model *m = load_model(g, l->base), *q = bits ? quantized(m, bits) : NULL;
-    if (!q) return m;
-    graft_model_release(m);
-    return q;
-}
-
 /* A run of the base and two of the LoRA; returns what came to the device for the last. */
 static uint64_t run_strengths(const made_lora *l, int32_t bits, float out[OUT], uint64_t *needed)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_base(g, l, bits), *n;
+    graft_model *m = open_quantized(g, l->base, bits), *n;
     graft_packs_stats stats;
     run_model(m, out);
     graft_packs_stats_get(g->packs, &stats);

@@ -1,6 +1,7 @@
 /* What the tests of whole networks on the fake driver share. */
 #ifndef GRAFT_TESTS_CUDA_NETWORKS_H
 #define GRAFT_TESTS_CUDA_NETWORKS_H
+#include "engine/api/quantize.h"
 #include "tests/cuda/backend.h"
 #include "tests/engine/fixture.h"
 
@@ -17,6 +18,32 @@ static inline graft_engine *engine_in(const char *backend, const char *precision
     graft_engine *g = make_engine(backend);
     snprintf(g->default_precision, sizeof g->default_precision, "%s", precision);
     return g;
+}
+
+/* All layers that may be quantized are. */
+static inline graft_model *quantized(const graft_model *m, int32_t bits)
+{
+    const graft_quant_limits everything = {true, true, 1, 1, 0};
+    graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
+    graft_quant_plan *p = NULL;
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    p->bits = bits;
+    graft_quant_plan_select(p, &everything);
+    CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
+    graft_quant_plan_destroy(p);
+    return out;
+}
+
+/* bits 0: as it is. */
+static inline graft_model *open_quantized(graft_engine *g, const char *path, int32_t bits)
+{
+    graft_model *m = load_model(g, path);
+    if (!bits) return m;
+    graft_model *q = quantized(m, bits);
+    graft_model_release(m);
+    return q;
 }
 
 static inline void one_run(graft_binding *b, graft_engine *g, float out[OUT],

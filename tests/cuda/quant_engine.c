@@ -1,6 +1,5 @@
 /* Quantized networks on the CUDA library with the fake driver: whole UNets against ref, recorded
  * runs, weights that are swapped, files that are quantized already, and what all that weighs. */
-#include "engine/api/quantize.h"
 #include "tests/cuda/networks.h"
 
 #if defined(__SANITIZE_ADDRESS__) /* the emulator is ten times slower under it */
@@ -9,37 +8,11 @@ enum { LEAST_BITS = 8, SANITIZED = 1 };
 enum { LEAST_BITS = 4, SANITIZED = 0 };
 #endif
 
-/* All layers that may be quantized are. */
-static graft_model *quantized(const graft_model *m, int32_t bits)
-{
-    const graft_quant_limits everything = {true, true, 1, 1, 0};
-    graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
-    graft_quant_plan *p = NULL;
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    p->bits = bits;
-    graft_quant_plan_select(p, &everything);
-    CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
-    graft_quant_plan_destroy(p);
-    return out;
-}
-
-/* bits 0: as it is. */
-static graft_model *open_model(graft_engine *g, const char *path, int32_t bits)
-{
-    graft_model *m = load_model(g, path);
-    if (!bits) return m;
-    graft_model *q = quantized(m, bits);
-    graft_model_release(m);
-    return q;
-}
-
 static void run_file(const char *backend, const char *precision, const char *path, int32_t bits,
                      float out[OUT])
 {
     graft_engine *g = engine_in(backend, precision);
-    graft_model *m = open_model(g, path, bits);
+    graft_model *m = open_quantized(g, path, bits);
     run_model(m, out);
     graft_model_release(m);
     graft_engine_destroy(g);
@@ -76,7 +49,7 @@ static void networks_match_ref(void)
 static void recorded(int32_t bits)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_model(g, SD1, bits);
+    graft_model *m = open_quantized(g, SD1, bits);
     float first[OUT];
     graft_binding_release(record_and_repeat(g, m, first));
     graft_model_release(m);
@@ -93,7 +66,7 @@ static void runs_are_recorded(void)
 static void swapped(int32_t bits)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_model(g, SD1, bits);
+    graft_model *m = open_quantized(g, SD1, bits);
     float want[OUT];
     const char *path = temp_path("cuda-quant-swap.safetensors");
     write_changed(path);

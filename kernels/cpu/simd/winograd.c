@@ -17,6 +17,13 @@
 #define A2 (A * A)
 #define B2 (B * B)
 
+/* A point's place and its negative's. */
+INLINE void put_both(vf *t, size_t stride, vf even, vf odd)
+{
+    t[0] = even + odd;
+    t[stride] = even - odd;
+}
+
 /* B^T d for one line. */
 INLINE void input_line(const vf *d, size_t stride, vf *t, size_t t_stride, const int tile)
 {
@@ -25,10 +32,8 @@ INLINE void input_line(const vf *d, size_t stride, vf *t, size_t t_stride, const
         vf even_a = d4 - d2 * B2, odd_a = (d3 - d1 * B2) * A;
         vf even_b = d4 - d2 * A2, odd_b = (d3 - d1 * A2) * B;
         t[0] = d[0] - d2 * (A2 + B2) + d4;
-        t[t_stride] = even_a + odd_a;
-        t[2 * t_stride] = even_a - odd_a;
-        t[3 * t_stride] = even_b + odd_b;
-        t[4 * t_stride] = even_b - odd_b;
+        put_both(t + t_stride, t_stride, even_a, odd_a);
+        put_both(t + 3 * t_stride, t_stride, even_b, odd_b);
         t[5 * t_stride] = d1 - d3 * (A2 + B2) + d[5 * stride];
     } else {
         vf d5 = d[5 * stride], d6 = d[6 * stride];
@@ -36,12 +41,9 @@ INLINE void input_line(const vf *d, size_t stride, vf *t, size_t t_stride, const
         vf even_one = d6 - d4 * 4.25f + d2, odd_one = d5 - d3 * 4.25f + d1;
         vf even_two = d6 - d4 * 1.25f + d2 * 0.25f, odd_two = (d5 - d3 * 1.25f + d1 * 0.25f) * 2.0f;
         t[0] = d6 - d[0] + (d2 - d4) * 5.25f;
-        t[t_stride] = even_half + odd_half;
-        t[2 * t_stride] = even_half - odd_half;
-        t[3 * t_stride] = even_one + odd_one;
-        t[4 * t_stride] = even_one - odd_one;
-        t[5 * t_stride] = even_two + odd_two;
-        t[6 * t_stride] = even_two - odd_two;
+        put_both(t + t_stride, t_stride, even_half, odd_half);
+        put_both(t + 3 * t_stride, t_stride, even_one, odd_one);
+        put_both(t + 5 * t_stride, t_stride, even_two, odd_two);
         t[7 * t_stride] = d[7 * stride] - d1 + (d3 - d5) * 5.25f;
     }
 }
@@ -54,10 +56,8 @@ INLINE void weight_line(const vf *g, size_t stride, vf *u, size_t u_stride, cons
         vf even_a = (g[0] + g[2 * stride] * A2) * at_a, odd_a = g[stride] * (at_a * A);
         vf even_b = (g[0] + g[2 * stride] * B2) * at_b, odd_b = g[stride] * (at_b * B);
         u[0] = g[0];
-        u[u_stride] = even_a + odd_a;
-        u[2 * u_stride] = even_a - odd_a;
-        u[3 * u_stride] = even_b + odd_b;
-        u[4 * u_stride] = even_b - odd_b;
+        put_both(u + u_stride, u_stride, even_a, odd_a);
+        put_both(u + 3 * u_stride, u_stride, even_b, odd_b);
         u[5 * u_stride] = g[2 * stride];
     } else {
         const float half = 1 / 1.40625f, one = 1 / -4.5f, two = 1 / 90.0f;
@@ -65,12 +65,9 @@ INLINE void weight_line(const vf *g, size_t stride, vf *u, size_t u_stride, cons
         vf even_one = (g[0] + g[2 * stride]) * one, odd_one = g[stride] * one;
         vf even_two = (g[0] + g[2 * stride] * 4.0f) * two, odd_two = g[stride] * (two * 2.0f);
         u[0] = -g[0];
-        u[u_stride] = even_half + odd_half;
-        u[2 * u_stride] = even_half - odd_half;
-        u[3 * u_stride] = even_one + odd_one;
-        u[4 * u_stride] = even_one - odd_one;
-        u[5 * u_stride] = even_two + odd_two;
-        u[6 * u_stride] = even_two - odd_two;
+        put_both(u + u_stride, u_stride, even_half, odd_half);
+        put_both(u + 3 * u_stride, u_stride, even_one, odd_one);
+        put_both(u + 5 * u_stride, u_stride, even_two, odd_two);
         u[7 * u_stride] = g[2 * stride];
     }
 }
