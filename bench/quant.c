@@ -288,24 +288,31 @@ static double mean_ssim(const demo *d, const graft_model *m)
     return sum / (PROMPTS * SEEDS);
 }
 
-/* DeepCache with the cut after this block of the first level: 1 is the node's default, 0 the
- * outermost cut, with which the method's published figures were taken. */
+/* The node's cuts: the outermost, with which the method's published figures were taken, and those
+ * by blocks of the first level, of which 1 is the default. */
+enum { OUTERMOST = -1, CUTS_END = 2 };
+
 static graft_model *cached(const graft_model *m, int64_t interval, int64_t block)
 {
-    const graft_deepcache_options o = {interval, 0, block, 0, 1000, "uniform", 0};
+    const graft_deepcache_options o = {interval, 0,         block, 0,
+                                       1000,     "uniform", 0,     block == OUTERMOST};
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     must(graft_model_deepcache(m, &o, &out, &e), &e);
     return out;
 }
 
-/* A figure of that cut: NAME for the outermost, NAME_block1 for the default. */
+/* A figure of that cut: NAME for the outermost, NAME_block0 and so on for the others. */
 static void cut_note(const bench *b, const char *name, int64_t block, double value,
                      const char *unit)
 {
     char full[64], what[96];
-    snprintf(full, sizeof full, "%s%s", name, block ? "_block1" : "");
-    snprintf(what, sizeof what, "%s, cache_block_id %lld", unit, (long long)block);
+    snprintf(full, sizeof full, "%s", name);
+    snprintf(what, sizeof what, "%s, outermost cut", unit);
+    if (block != OUTERMOST) {
+        snprintf(full, sizeof full, "%s_block%lld", name, (long long)block);
+        snprintf(what, sizeof what, "%s, cache_block_id %lld", unit, (long long)block);
+    }
     note(b, full, value, what);
 }
 
@@ -374,7 +381,7 @@ static void demo_figures(const bench *b)
     note(b, "int8_gain_measured", measured, "times as fast, whole samplings");
     brute_force(b, &d, q);
     note(b, "int8_ssim", mean_ssim(&d, q), "mean of 64 pictures");
-    for (int64_t block = 0; block < 2; block++) {
+    for (int64_t block = OUTERMOST; block < CUTS_END; block++) {
         graft_model *dc = cached(d.model, 3, block), *both = cached(q, 3, block);
         cut_note(b, "deepcache3_ssim", block, mean_ssim(&d, dc), "mean of 64 pictures");
         cut_note(b, "int8_deepcache3_ssim", block, mean_ssim(&d, both), "mean of 64 pictures");
@@ -433,7 +440,7 @@ static double cached_picture(double store, double fast, int interval)
 static void cached_speeds(const bench *b, const graft_model *bf16, const graft_model *int8,
                           double plain, int repeats)
 {
-    for (int64_t block = 0; block < 2; block++) {
+    for (int64_t block = OUTERMOST; block < CUTS_END; block++) {
         graft_model *dc = cached(bf16, 3, block), *both = cached(int8, 3, block);
         step_time store = step(dc, GRAFT_UNET_STORE, repeats),
                   fast = step(dc, GRAFT_UNET_FAST, repeats);

@@ -7,9 +7,10 @@
  *
  * Figures are medians over rounds, in each of which every kind runs once; with --least they are
  * sums of each operator's least time, which a machine that does other things besides disturbs less.
- * --shapes prints what each shape of operator takes at least; --only runs the kinds whose name has
- * TEXT in it. --against runs each kind with the kernel libraries of a second folder too and prints
- * how much faster the first are. */
+ * DeepCache cuts at the outermost place, or at --block of the first level. --shapes prints what
+ * each shape of operator takes at least; --only runs the kinds whose name has TEXT in it. --against
+ * runs each kind with the kernel libraries of a second folder too and prints how much faster the
+ * first are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static graft_engine *open_all(const options *o, const char *folder, subject *s)
 {
     graft_engine_config config = {.kernel_dir = folder, .backend = "cpu"};
     graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
-    const graft_deepcache_options cache = {3, 0, o->block, 0, 1000, "uniform", 0};
+    const graft_deepcache_options cache = {3, 0, o->block, 0, 1000, "uniform", 0, o->block < 0};
     graft_engine *g = NULL;
     graft_model *m = NULL, *plain[LAYERS], *cached[F32] = {NULL};
     graft_err e = GRAFT_ERR_INIT;
@@ -305,7 +306,7 @@ static int parse(int argc, char **argv, options *o)
 
 int main(int argc, char **argv)
 {
-    options o = {.rounds = 5};
+    options o = {.rounds = 5, .block = -1};
     static subject s[KINDS], other[KINDS];
     if (parse(argc, argv, &o)) {
         fputs("usage: graft-bench-steps SD15.safetensors [--rounds N] [--block N] "

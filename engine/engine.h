@@ -116,6 +116,9 @@ typedef struct graft_deepcache_options {
     int64_t start_step, end_step;           /* outside [start,end) all steps are full */
     const char *schedule;                   /* "uniform" or "quadratic" */
     double max_error; /* drift of the feature that forces a full step; 0: off */
+    /* Only the first convolution and the last output block are computed in a fast step, and the two
+     * ids are not looked at: the paper's first branch, which no block has for its cut. */
+    bool outermost;
 } graft_deepcache_options;
 /* GRAFT_E_ARG, naming the range, when the cut does not exist in this architecture. */
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,

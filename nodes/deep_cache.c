@@ -9,7 +9,8 @@ enum {
     START_STEP,
     END_STEP,
     SCHEDULE,
-    MAX_ERROR
+    MAX_ERROR,
+    CUT
 };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to speed up."),
@@ -39,6 +40,12 @@ static const graft_input *const inputs[] = {
                            "A step whose features are estimated to have drifted by more than this "
                            "share runs the whole model, too. Lower is safer; 0 turns it off.",
                            .flags = GRAFT_INPUT_OPTIONAL),
+    [CUT] =
+        IN_CHOICE("cut", CHOICES("block", "outermost"),
+                  "block: where cache_layer_id and cache_block_id say. outermost: only the first "
+                  "convolution and the last block run in the steps between, which is fastest, "
+                  "and the two ids are not used.",
+                  .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model, sampled with DeepCache."), NULL};
@@ -52,7 +59,8 @@ static graft_status run(graft_call *c)
                                        .start_step = graft_arg_i64(c, START_STEP),
                                        .end_step = graft_arg_i64(c, END_STEP),
                                        .schedule = graft_arg_text(c, SCHEDULE),
-                                       .max_error = graft_arg_f64(c, MAX_ERROR)};
+                                       .max_error = graft_arg_f64(c, MAX_ERROR),
+                                       .outermost = graft_arg_is(c, CUT, "outermost")};
     graft_status st = graft_model_deepcache(graft_arg_model(c, MODEL), &options, &model, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_model(c, 0, model);
 }

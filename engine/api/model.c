@@ -67,7 +67,7 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
                                    graft_model **out, graft_err *e)
 {
     bool quadratic = strcmp(o->schedule, "quadratic") == 0;
-    int32_t cut;
+    int32_t cut = 0; /* the first convolution */
     if (!quadratic && strcmp(o->schedule, "uniform") != 0)
         return graft_fail(e, GRAFT_E_ARG, "schedule %s is unknown: uniform or quadratic",
                           o->schedule);
@@ -78,7 +78,8 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
         return graft_fail(e, GRAFT_E_ARG, "start_step and end_step must not be negative");
     if (!(o->max_error >= 0 && o->max_error <= 1))
         return graft_fail(e, GRAFT_E_ARG, "max_error %g is not between 0 and 1", o->max_error);
-    graft_status st = graft_unet_cut(&m->arch, o->cache_layer_id, o->cache_block_id, &cut, e);
+    graft_status st = GRAFT_OK;
+    if (!o->outermost) st = graft_unet_cut(&m->arch, o->cache_layer_id, o->cache_block_id, &cut, e);
     if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");

@@ -35,7 +35,8 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
 void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *shape,
                               int64_t dim[4]);
 /* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
- * is the last of its level, the first convolution belongs to none. GRAFT_E_ARG states the range. */
+ * is the last of its level, the first convolution (cut 0) belongs to none. GRAFT_E_ARG states the
+ * range. */
 graft_status graft_unet_cut(const graft_unet_arch *a, int64_t level, int64_t block, int32_t *cut,
                             graft_err *e);
 #endif

@@ -69,6 +69,8 @@ static void quadratic_steps(void)
 
 /* ------------------------------------------------------------------ the cut */
 
+enum { OUTERMOST = -1 }; /* in the place of a level */
+
 /* The plain UNet cut without any help of unet.c: what enters its concat number k as an output, or
  * replaced by an input. */
 static graft_graph *cut_plain(const graft_unet_arch *a, int64_t batch, int64_t h, int64_t w, int k,
@@ -129,12 +131,14 @@ static graft_model *cached(const graft_model *m, graft_deepcache_options o)
     return out;
 }
 
-/* Both variants of this cut equal the plain UNet cut before its concat k. */
+/* Both variants of this cut equal the plain UNet cut before its concat k. Level OUTERMOST: the cut
+ * that no ids have; then they are not looked at. */
 static void check_cut(const char *path, int64_t level, int64_t block, int k, int64_t h, int64_t w)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_model *plain = load_model(engine, path);
-    graft_model *m = cached(plain, (graft_deepcache_options){3, level, block, 0, 1000, NULL, 0});
+    graft_model *m = cached(
+        plain, (graft_deepcache_options){3, level, block, 0, 1000, NULL, 0, level == OUTERMOST});
     const graft_unet_arch *a = &m->arch;
     size_t side = (size_t)(h * w) * 4;
     unet_io io = {random_floats(2 * side),
@@ -182,17 +186,21 @@ static void check_cut(const char *path, int64_t level, int64_t block, int k, int
     graft_model_release(plain);
 }
 
-/* The demo model: 0 conv, 1 and down 2 (level 0), 3 and down 4 (level 1), 5 (level 2). */
+/* The demo model: 0 conv, 1 and down 2 (level 0), 3 and down 4 (level 1), 5 (level 2). The last
+ * concat is what the first convolution enters. */
 static void cuts_where_it_says(void)
 {
     static const struct {
         int64_t level, block;
         int concat;
-    } cuts[] = {{0, 0, 4}, {0, 1, 3}, {1, 0, 2}, {1, 1, 1}, {2, 0, 0}};
+    } cuts[] = {{OUTERMOST, 99, 5}, {0, 0, 4}, {0, 1, 3}, {1, 0, 2}, {1, 1, 1}, {2, 0, 0}};
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
         check_cut(DEMO, cuts[i].level, cuts[i].block, cuts[i].concat, 8, 8);
     check_cut(DEMO, 0, 1, 3, 10, 6); /* an odd size below */
     check_cut(DEMO, 1, 1, 1, 6, 10);
+    check_cut(DEMO, OUTERMOST, 0, 5, 10, 6);
+    check_cut(SD1, OUTERMOST, 0, 3, 8, 8);
+    check_cut(SDXL, OUTERMOST, 0, 3, 8, 8);
     check_cut(SD1, 0, 0, 2, 8, 8);
     check_cut(SD1, 0, 1, 1, 8, 8);
     check_cut(SD1, 1, 0, 0, 8, 8);
@@ -378,6 +386,8 @@ static void window_and_interval(void)
         {"euler", {3, 0, 1, 0, 1000, "quadratic", 0}, 9, 3, 6, false},
         {"euler", {3, 0, 1, 0, 1000, NULL, 1e-9}, 6, 6, 0, true},
         {"euler", {3, 1, 0, 0, 1000, NULL, 0}, 6, 2, 4, false},
+        {"euler", {3, 9, 9, 0, 1000, NULL, 0, true}, 7, 3, 4, false},
+        {"euler", {3, 0, 0, 1, 5, "quadratic", 0, true}, 6, 4, 2, false},
         /* Steps, not calls, are counted: 2 of 5 steps refresh, each of their second calls is fast;
          * the last step of heun has one call. */
         {"heun", {3, 0, 1, 0, 1000, NULL, 0}, 5, 2, 7, false},

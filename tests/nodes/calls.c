@@ -117,6 +117,10 @@ static void edit_loaders(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, n->inputs[0]->name, "sub/other.safetensors");
 }
+static void edit_cut(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "cut", "outermost");
+}
 static void edit_lora(const graft_node *n, graft_arg *in)
 {
     set_f(n, in, "strength_model", 0.75);
@@ -133,6 +137,7 @@ static void loaders_pass_files_on(void)
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
     expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
+    expect("DeepCache", edit_cut, "deepcache 3 0.1 [0,1000) uniform 0 outermost\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
 }
 

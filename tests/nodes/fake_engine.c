@@ -226,9 +226,9 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
                                    graft_model **out, graft_err *e)
 {
     (void)m;
-    trace("deepcache %lld %lld.%lld [%lld,%lld) %s %g\n", (long long)o->cache_interval,
+    trace("deepcache %lld %lld.%lld [%lld,%lld) %s %g%s\n", (long long)o->cache_interval,
           (long long)o->cache_layer_id, (long long)o->cache_block_id, (long long)o->start_step,
-          (long long)o->end_step, o->schedule, o->max_error);
+          (long long)o->end_step, o->schedule, o->max_error, o->outermost ? " outermost" : "");
     return make_model(out, e);
 }
 
