@@ -7,6 +7,7 @@
 #include "engine/exec/exe.h"
 #include "engine/exec/merge.h"
 #include "engine/weights/quantized.h"
+#include "engine/weights/slot_data.h"
 
 #define SMALL 4096 /* bytes of a pack: below, content is found out before packing */
 
@@ -76,7 +77,7 @@ static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
     graft_slot_data data = {0};
     graft_status st = GRAFT_OK;
     if (slot_of(j)) {
-        st = graft_weights_load(j->weights, slot_of(j), &data, e);
+        st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
         if (st) return st;
     } else {
         const graft_literal *l = &x->graph->literal[j->use->literal];

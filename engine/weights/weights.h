@@ -1,6 +1,7 @@
 /* Weight sets: which bytes fill the slots of a graph.
  *
- * A set names tensors of one or more mapped files; nothing is read until a slot is loaded. Content
+ * A set names tensors of one or more mapped files; nothing is read until a slot is loaded
+ * (slot_data.h). Content
  * is identified by a 128-bit hash of its bytes, dtype and patches, so that equal tensors of two
  * checkpoints are one for everything that is derived from them. Immutable once shared; any thread.
  */
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "engine/graph/graph.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/tensor_scan.h"
 
 typedef struct graft_weights graft_weights;
 
@@ -81,33 +83,11 @@ typedef struct graft_slot_source {
     int64_t rows;       /* of the slot, that it gives */
     graft_hash sample;  /* of the stored tensor */
     graft_hash content; /* likewise, where it was asked for: the tensor is read the first time */
+    graft_tensor_state *state; /* what is known of the stored tensor */
 } graft_slot_source;
 graft_status graft_weights_source(const graft_weights *w, const graft_gslot *slot, size_t k,
                                   bool content, graft_slot_source *out, graft_err *e);
 
-typedef struct graft_slot_data {
-    graft_dtype dtype;
-    const void *data; /* dense, in the slot's shape, aligned to its element; quantized: a block as
-                         kernels/quant.h has it, at any alignment */
-    void *owned;      /* freed by graft_slot_data_finish(); NULL when `data` is mapped */
-} graft_slot_data;
-/* The slot's values: mapped where they lie ready, else joined, transposed, patched in memory. */
-graft_status graft_weights_load(const graft_weights *w, const graft_gslot *slot,
-                                graft_slot_data *out, graft_err *e);
-/* Turns quantized values into float32; others stay. */
-graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e);
-void graft_slot_data_finish(graft_slot_data *d);
-
-/* A slot's rows piece by piece, each of which is hashed on the way and then lies in the cache; when
- * all were read the hash is known. *out NULL: the slot's values do not lie in the file as they are,
- * or a tensor's rows are no multiple of `step`; graft_weights_load() has them. */
-typedef struct graft_slot_reader graft_slot_reader;
-graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
-                                      graft_slot_reader **out, graft_err *e);
-/* The number of the next rows, a multiple of `step` but for the last; 0 at the end. */
-int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
-                               const void **data);
-void graft_slot_reader_destroy(graft_slot_reader *r);
 /* Before reading: GRAFT_E_IO when somebody wrote into a file of theirs. */
 graft_status graft_weights_unchanged(const graft_weights *w, graft_err *e);
 /* Lets the system take back the mapped pages of the slot's sources. */

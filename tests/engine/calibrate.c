@@ -304,7 +304,7 @@ static void four_bits(void)
 static void any_order_gives_the_same(void)
 {
     static const graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
-    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0};
+    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
     scene s = open_scene(DEMO);
     graft_quantize_options o = options(&s);
     graft_err e = GRAFT_ERR_INIT;

@@ -232,7 +232,7 @@ static void cut_of_known_models(void)
 static void bad_options(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    const graft_deepcache_options good = {3, 0, 1, 0, 1000, "uniform", 0};
+    const graft_deepcache_options good = {3, 0, 1, 0, 1000, "uniform", 0, false};
     graft_deepcache_options bad[8];
     for (int i = 0; i < 8; i++) bad[i] = good;
     bad[0].cache_interval = 0;
@@ -376,25 +376,25 @@ typedef struct expected {
 static void window_and_interval(void)
 {
     static const expected cases[] = {
-        {"euler", {1, 0, 1, 0, 1000, NULL, 0}, 6, 6, 0, true},
-        {"euler", {3, 0, 1, 0, 1000, NULL, 0}, 7, 3, 4, false},
-        {"euler", {3, 0, 1, 4, 1000, NULL, 0}, 8, 6, 2, false},
-        {"euler", {2, 0, 1, 0, 4, NULL, 0}, 8, 6, 2, false},
-        {"euler", {3, 0, 1, 6, 1000, NULL, 0}, 6, 6, 0, true},
-        {"euler", {3, 0, 1, 3, 3, NULL, 0}, 6, 6, 0, true},
-        {"euler", {1000, 0, 1, 0, 1000, NULL, 0}, 6, 1, 5, false},
-        {"euler", {3, 0, 1, 0, 1000, "quadratic", 0}, 9, 3, 6, false},
-        {"euler", {3, 0, 1, 0, 1000, NULL, 1e-9}, 6, 6, 0, true},
-        {"euler", {3, 1, 0, 0, 1000, NULL, 0}, 6, 2, 4, false},
+        {"euler", {1, 0, 1, 0, 1000, NULL, 0, false}, 6, 6, 0, true},
+        {"euler", {3, 0, 1, 0, 1000, NULL, 0, false}, 7, 3, 4, false},
+        {"euler", {3, 0, 1, 4, 1000, NULL, 0, false}, 8, 6, 2, false},
+        {"euler", {2, 0, 1, 0, 4, NULL, 0, false}, 8, 6, 2, false},
+        {"euler", {3, 0, 1, 6, 1000, NULL, 0, false}, 6, 6, 0, true},
+        {"euler", {3, 0, 1, 3, 3, NULL, 0, false}, 6, 6, 0, true},
+        {"euler", {1000, 0, 1, 0, 1000, NULL, 0, false}, 6, 1, 5, false},
+        {"euler", {3, 0, 1, 0, 1000, "quadratic", 0, false}, 9, 3, 6, false},
+        {"euler", {3, 0, 1, 0, 1000, NULL, 1e-9, false}, 6, 6, 0, true},
+        {"euler", {3, 1, 0, 0, 1000, NULL, 0, false}, 6, 2, 4, false},
         {"euler", {3, 9, 9, 0, 1000, NULL, 0, true}, 7, 3, 4, false},
         {"euler", {3, 0, 0, 1, 5, "quadratic", 0, true}, 6, 4, 2, false},
         /* Steps, not calls, are counted: 2 of 5 steps refresh, each of their second calls is fast;
          * the last step of heun has one call. */
-        {"heun", {3, 0, 1, 0, 1000, NULL, 0}, 5, 2, 7, false},
-        {"heun", {1, 0, 1, 0, 1000, NULL, 0}, 5, 9, 0, true},
-        {"heun", {3, 0, 1, 2, 4, NULL, 0}, 5, 2 * 2 + 1 + 1, 3, false},
-        {"dpm_2", {3, 0, 1, 0, 1000, NULL, 0}, 5, 2, 7, false},
-        {"dpmpp_2m", {3, 0, 1, 0, 1000, NULL, 0}, 6, 2, 4, false},
+        {"heun", {3, 0, 1, 0, 1000, NULL, 0, false}, 5, 2, 7, false},
+        {"heun", {1, 0, 1, 0, 1000, NULL, 0, false}, 5, 9, 0, true},
+        {"heun", {3, 0, 1, 2, 4, NULL, 0, false}, 5, 2 * 2 + 1 + 1, 3, false},
+        {"dpm_2", {3, 0, 1, 0, 1000, NULL, 0, false}, 5, 2, 7, false},
+        {"dpmpp_2m", {3, 0, 1, 0, 1000, NULL, 0, false}, 6, 2, 4, false},
     };
     graft_model *m = load_model(engine, DEMO);
     uint64_t full, fast;
@@ -426,7 +426,8 @@ static void drift_limit(void)
     graft_model *m = load_model(engine, DEMO);
     uint64_t full, fast, last = 0, first = 99;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        graft_model *c = cached(m, (graft_deepcache_options){5, 0, 1, 0, 1000, NULL, limits[i]});
+        graft_model *c =
+            cached(m, (graft_deepcache_options){5, 0, 1, 0, 1000, NULL, limits[i], false});
         count_calls(&full, &fast);
         free(sample(c, (sampling){.steps = 15}));
         count_calls(&full, &fast);
@@ -448,7 +449,7 @@ static void drift_limit(void)
 static void prompts_keep_their_features(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0});
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0, false});
     graft_cond *twice = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_concat(positive, positive, &twice, &e), &e);
@@ -470,7 +471,7 @@ static void prompts_keep_their_features(void)
 static void split_equals_batched(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 1, 1000, NULL, 0});
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 1, 1000, NULL, 0, false});
     graft_cond *both = NULL, *long_one = make_cond(2 * TOKENS, m->arch.context_dim);
     graft_cond *three = NULL, *swapped = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -518,7 +519,7 @@ static void denoise_alone(const graft_model *m, const graft_cond *cond, const fl
 static void run_by_hand(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 1, 6, NULL, 0});
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 1, 6, NULL, 0, false});
     const char *plan = "FR..R.FF";
     enum { STEPS = 8 };
     graft_sigma_table table;
@@ -561,7 +562,7 @@ static void run_by_hand(void)
 static void interrupted_then_other(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0});
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0, false});
     sampling low = {.steps = 6, .denoise = 0.3};
     float *fresh = sample(c, low);
     watch w = {2, 0};
@@ -591,7 +592,7 @@ static void *run_job(void *ctx)
 static void two_queues(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0.3});
+    graft_model *c = cached(m, (graft_deepcache_options){3, 0, 1, 0, 1000, NULL, 0.3, false});
     sampling a = {.steps = 8}, b = {.sampler = "heun", .steps = 5, .denoise = 0.6};
     float *alone[2] = {sample(c, a), sample(c, b)};
     job jobs[2] = {{c, a, NULL}, {c, b, NULL}};
@@ -612,7 +613,7 @@ static void two_queues(void)
 static void late_prompt(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){1000, 0, 1, 0, 1000, NULL, 0});
+    graft_model *c = cached(m, (graft_deepcache_options){1000, 0, 1, 0, 1000, NULL, 0, false});
     graft_cond *late = NULL, *both = NULL;
     graft_err e = GRAFT_ERR_INIT;
     uint64_t full, fast;
@@ -639,7 +640,7 @@ static void shares_packs_and_order(void)
     graft_packs_stats before, after;
     graft_model *m = load_model(engine, DEMO), *compiled = NULL, *after_it = NULL;
     graft_compile_options o = {"f32", "off", "auto", 0, false, false, W * 8, H * 8, 1};
-    const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0};
+    const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0, false};
     free(sample(m, (sampling){.steps = 2}));
     graft_packs_stats_get(engine->packs, &before);
     graft_model *c = cached(m, d);
@@ -667,7 +668,7 @@ static void shares_packs_and_order(void)
 static void allocation_failures(void)
 {
     graft_model *m = load_model(engine, DEMO);
-    graft_model *c = cached(m, (graft_deepcache_options){2, 0, 1, 0, 1000, NULL, 0.9});
+    graft_model *c = cached(m, (graft_deepcache_options){2, 0, 1, 0, 1000, NULL, 0.9, false});
     float *good = sample(c, (sampling){.steps = 3});
     graft_alloc_stats before, after;
     graft_alloc_stats_get(&before);

@@ -21,9 +21,9 @@ static float *random_floats(size_t n)
     return v;
 }
 
-static graft_model *with_cache(const graft_model *m)
+static graft_model *with_cache(const graft_model *m, bool outermost)
 {
-    const graft_deepcache_options o = {3, 0, 0, 0, 1000, "uniform", 0};
+    const graft_deepcache_options o = {3, 0, 0, 0, 1000, "uniform", 0, outermost};
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_deepcache(m, &o, &out, &e), &e);
@@ -95,13 +95,16 @@ static void check(const graft_model *m, graft_unet_variant variant, int64_t pict
 
 static void equals_the_plain_graph(void)
 {
-    graft_model *m = load_model(engine, SD1), *c = with_cache(m);
+    graft_model *m = load_model(engine, SD1), *c = with_cache(m, false), *o = with_cache(m, true);
     check(m, GRAFT_UNET_WHOLE, 1, 2, true);
     check(m, GRAFT_UNET_WHOLE, 2, 3, true);
     check(c, GRAFT_UNET_STORE, 1, 2, true);
     check(c, GRAFT_UNET_STORE, 3, 2, true);
     check(c, GRAFT_UNET_FAST, 1, 2, true);
     check(c, GRAFT_UNET_FAST, 2, 3, true);
+    check(o, GRAFT_UNET_STORE, 2, 2, true);
+    check(o, GRAFT_UNET_FAST, 2, 3, false); /* only the first convolution is shared */
+    graft_model_release(o);
     graft_model_release(c);
     graft_model_release(m);
 }

@@ -287,7 +287,7 @@ static void any_order_of(int32_t bits)
     graft_quant quant = bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
     graft_err e = GRAFT_ERR_INIT;
     graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
-    const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0};
+    const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0, false};
     graft_model *m = load_model(engine, DEMO), *a1 = NULL, *a2 = NULL, *b1 = NULL, *b2 = NULL;
     float one[OUT], two[OUT];
     CHECK_OK(graft_model_compile(m, &o, NULL, &a1, &e), &e);

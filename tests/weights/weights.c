@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "engine/weights/weights.h"
+#include "engine/weights/slot_data.h"
 #include "tests/test.h"
 
 enum { ROWS = 96, COLUMNS = 3001 }; /* more than a piece in each dtype, and no round number */
@@ -67,7 +67,7 @@ static void read_by_rows(void)
         graft_dtype t;
         const void *data;
         graft_hash got, want;
-        CHECK_OK(graft_weights_load(again, slot, &whole, &e), &e);
+        CHECK_OK(graft_slot_data_load(again, slot, &whole, &e), &e);
         CHECK_OK(graft_weights_slot_hash(again, slot, &want, &e), &e);
         CHECK_OK(graft_slot_reader_create(w, slot, 16, &r, &e), &e);
         CHECK(r != NULL && !graft_weights_slot_hashed(w, slot));

@@ -1,0 +1,252 @@
+#include "engine/weights/slot_data.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/weights/patch.h"
+#include "engine/weights/quantized.h"
+
+#define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
+
+static int64_t count_of(const graft_gslot *s)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->rank; i++) n *= s->dim[i];
+    return n;
+}
+
+static graft_status find(const graft_weights *w, const graft_gslot *s, size_t k,
+                         graft_slot_source *out, graft_err *e)
+{
+    return graft_weights_source(w, s, k, false, out, e);
+}
+
+/* Elements of the slot that a source gives. */
+static int64_t source_count(const graft_gslot *s, const graft_slot_source *from)
+{
+    return s->rank ? count_of(s) / s->dim[0] * from->rows : 1;
+}
+
+static bool patched(const graft_slot_source *from)
+{
+    for (size_t i = 0; i < from->n_patches; i++)
+        if (from->patch[i].strength != 0.0f) return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ as a whole */
+
+/* Joins quantized sources: the values of all, then the scales of all. */
+static void join_quantized(const graft_weights *w, const graft_gslot *s, graft_dtype dtype,
+                           uint8_t *to)
+{
+    graft_slot_source from;
+    int64_t n = count_of(s) / s->dim[0];
+    uint8_t *scale = to + graft_quantized_level_bytes(dtype, s->dim[0], n);
+    for (size_t k = 0; k < s->n_sources; k++) {
+        find(w, s, k, &from, NULL); /* was there before */
+        const uint8_t *data = from.tensor->data;
+        size_t all = (size_t)from.tensor->bytes;
+        size_t level = (size_t)graft_quantized_level_bytes(dtype, from.rows, n);
+        memcpy(to, data, level);
+        memcpy(scale, data + level, all - level);
+        to += level;
+        scale += all - level;
+    }
+}
+
+static void join_plain(const graft_weights *w, const graft_gslot *s, uint8_t *to)
+{
+    graft_slot_source from;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        find(w, s, k, &from, NULL);
+        memcpy(to, from.tensor->data, (size_t)from.tensor->bytes);
+        to += from.tensor->bytes;
+    }
+}
+
+/* Joins sources of one dtype byte by byte; sets *done to false when that cannot be. */
+static graft_status load_joined(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                bool *done, graft_err *e)
+{
+    size_t total = 0;
+    graft_slot_source from = {0};
+    *done = false;
+    out->dtype = GRAFT_DTYPE_NONE;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        graft_status st = find(w, s, k, &from, e);
+        if (st) return st;
+        if (patched(&from) || (k && from.tensor->dtype != out->dtype)) return GRAFT_OK;
+        out->dtype = from.tensor->dtype;
+        total += (size_t)from.tensor->bytes;
+    }
+    bool quantized = graft_is_quantized(out->dtype);
+    if (quantized && s->kind == GRAFT_SLOT_TRANSPOSE) return GRAFT_OK;
+    *done = true;
+    if (s->n_sources == 1 &&
+        (quantized || (uintptr_t)from.tensor->data % graft_dtype_size(out->dtype) == 0)) {
+        out->data = from.tensor->data;
+        return GRAFT_OK;
+    }
+    uint8_t *p = graft_malloc_aligned(64, total);
+    if (!p) return graft_fail_nomem(e, "weights");
+    out->data = out->owned = p;
+    if (quantized) {
+        join_quantized(w, s, out->dtype, p);
+    } else {
+        join_plain(w, s, p);
+    }
+    return GRAFT_OK;
+}
+
+/* n float32 values of a source, patches applied, into dst. */
+static graft_status load_f32(const graft_slot_source *from, int64_t n, float *dst, graft_err *e)
+{
+    const graft_st_tensor *t = from->tensor;
+    if (graft_is_quantized(t->dtype))
+        graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], dst);
+    else
+        graft_to_f32(t->dtype, t->data, dst, (size_t)n);
+    for (size_t i = 0; i < from->n_patches; i++) {
+        if (from->patch[i].strength == 0.0f) continue;
+        graft_status st = graft_patch_apply(&from->patch[i], t, dst, e);
+        if (st) return st;
+    }
+    return GRAFT_OK;
+}
+
+static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                                graft_err *e)
+{
+    float *p = graft_malloc_aligned(64, (size_t)count_of(s) * sizeof *p);
+    if (!p) return graft_fail_nomem(e, "weights");
+    out->dtype = GRAFT_F32;
+    out->data = out->owned = p;
+    for (size_t k = 0; k < s->n_sources; k++) {
+        graft_slot_source from;
+        graft_status st = find(w, s, k, &from, e);
+        if (!st) st = load_f32(&from, source_count(s, &from), p, e);
+        if (st) return st;
+        p += source_count(s, &from);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_err *e)
+{
+    size_t rows = (size_t)s->dim[0], cols = (size_t)s->dim[1], size = graft_dtype_size(d->dtype);
+    uint8_t *p = graft_malloc_aligned(64, rows * cols * size);
+    if (!p) return graft_fail_nomem(e, "weights");
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < cols; k++)
+            memcpy(p + (i * cols + k) * size, (const uint8_t *)d->data + (k * rows + i) * size,
+                   size);
+    graft_free(d->owned);
+    d->data = d->owned = p;
+    return GRAFT_OK;
+}
+
+graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slot,
+                                  graft_slot_data *out, graft_err *e)
+{
+    bool done;
+    *out = (graft_slot_data){0};
+    graft_status st = load_joined(w, slot, out, &done, e);
+    if (!st && !done) st = load_as_f32(w, slot, out, e);
+    if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
+    if (st) graft_slot_data_finish(out);
+    return st;
+}
+
+graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e)
+{
+    if (!graft_is_quantized(d->dtype)) return GRAFT_OK;
+    int64_t n = count_of(s);
+    float *p = graft_malloc_aligned(64, (size_t)n * sizeof *p);
+    if (!p) return graft_fail_nomem(e, "weights");
+    graft_quantized_to_f32(d->dtype, d->data, s->dim[0], n / s->dim[0], p);
+    graft_free(d->owned);
+    d->dtype = GRAFT_F32;
+    d->data = d->owned = p;
+    return GRAFT_OK;
+}
+
+void graft_slot_data_finish(graft_slot_data *d)
+{
+    graft_free(d->owned);
+    *d = (graft_slot_data){0};
+}
+
+/* ------------------------------------------------------------------ in one pass */
+
+struct graft_slot_reader {
+    const graft_weights *w;
+    const graft_gslot *slot;
+    size_t source;
+    int64_t row; /* of the source */
+    graft_tensor_scan scan;
+};
+
+/* Whether the sources' bytes are the slot's, and begin where the caller may ask for a row. */
+static graft_status readable(const graft_weights *w, const graft_gslot *s, int64_t step, bool *yes,
+                             graft_err *e)
+{
+    graft_slot_source from;
+    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0;
+    for (size_t k = 0; k < s->n_sources && *yes; k++) {
+        graft_status st = find(w, s, k, &from, e);
+        if (st) return st;
+        const graft_st_tensor *t = from.tensor;
+        *yes = !patched(&from) && !graft_is_quantized(t->dtype) &&
+               (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0 &&
+               (k + 1 == s->n_sources || s->rows[k] % step == 0);
+    }
+    return GRAFT_OK;
+}
+
+graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
+                                      graft_slot_reader **out, graft_err *e)
+{
+    bool yes;
+    *out = NULL;
+    graft_status st = readable(w, slot, step, &yes, e);
+    if (st || !yes) return st;
+    graft_slot_reader *r = graft_malloc_aligned(64, sizeof *r);
+    if (!r) return graft_fail_nomem(e, "reading weights");
+    r->w = w;
+    r->slot = slot;
+    r->source = 0;
+    r->row = 0;
+    *out = r;
+    return GRAFT_OK;
+}
+
+int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
+                               const void **data)
+{
+    const graft_gslot *s = r->slot;
+    if (r->source == s->n_sources) return 0;
+    graft_slot_source from;
+    find(r->w, s, r->source, &from, NULL); /* create() saw all of them */
+    const graft_st_tensor *t = from.tensor;
+    int64_t all = from.rows;
+    size_t row_bytes = (size_t)t->bytes / (size_t)all;
+    if (!r->row) graft_tensor_scan_begin(&r->scan, from.state, t);
+    int64_t n = (int64_t)(ROWS / (row_bytes * (size_t)step + 1) + 1) * step;
+    if (n > all - r->row) n = all - r->row;
+    *dtype = t->dtype;
+    *data = (const uint8_t *)t->data + (size_t)r->row * row_bytes;
+    r->row += n;
+    graft_tensor_scan_to(&r->scan, (size_t)r->row * row_bytes);
+    if (r->row == all) {
+        graft_tensor_scan_end(&r->scan);
+        r->source++;
+        r->row = 0;
+    }
+    return n;
+}
+
+void graft_slot_reader_destroy(graft_slot_reader *r)
+{
+    graft_free(r);
+}
