@@ -87,6 +87,12 @@ static void processor_name(char *out, size_t n)
     if (f) fclose(f);
 }
 
+/* Whether oneDNN uses these instructions: its own variables may restrict it. */
+static int uses(dnnl_cpu_isa_t isa)
+{
+    return ((int)dnnl_get_effective_cpu_isa() & (int)isa) == (int)isa;
+}
+
 static void describe(graft_device *d)
 {
     graft_device_info *i = &d->info;
@@ -94,8 +100,8 @@ static void describe(graft_device *d)
     char name[80];
     int avx512 = __builtin_cpu_supports("avx512f"), vnni = __builtin_cpu_supports("avx512vnni");
     i->size = sizeof *i;
-    i->fast_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
-    i->fast_int8 = vnni != 0;
+    i->fast_bf16 = uses(dnnl_cpu_isa_avx512_core_bf16);
+    i->fast_int8 = uses(dnnl_cpu_isa_avx512_core_vnni) || uses(dnnl_cpu_isa_avx2_vnni);
     i->alignment = GRAFT_CPU_ALIGN;
     i->host_memory = 1;
     processor_name(name, sizeof name);
@@ -103,7 +109,7 @@ static void describe(graft_device *d)
              avx512                           ? "AVX-512"
              : __builtin_cpu_supports("avx2") ? "AVX2"
                                               : "no vectors",
-             vnni ? ", VNNI" : "", i->fast_bf16 ? ", BF16" : "");
+             vnni ? ", VNNI" : "", __builtin_cpu_supports("avx512bf16") ? ", BF16" : "");
     snprintf(i->identity, sizeof i->identity, "cpu %s isa %d threads %d onednn %d.%d.%d packing 1",
              d->simd->name, (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
              v->minor, v->patch);
