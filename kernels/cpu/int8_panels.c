@@ -133,9 +133,7 @@ static void pack_half(const packing *g, int64_t first, int64_t count, int8_t *to
             for (int64_t j = 0; j < 4; j++)
                 to[g->at[i] + 4 * o + j] = o < count && 4 * i + j < n ? from[o * n + 4 * i + j] : 0;
     for (int64_t o = 0; o < PANEL / 2; o++) {
-        int32_t sum = 0;
-        for (int64_t i = 0; i < n && o < count; i++) sum += from[o * n + i];
-        start[o] = -128 * sum;
+        start[o] = o < count ? -128 * g->k->d->simd->sum_s8(from + o * n, (size_t)n) : 0;
     }
 }
 

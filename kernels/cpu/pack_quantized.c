@@ -20,10 +20,11 @@ typedef struct job {
     void *dst;
     int64_t outputs, inputs, taps; /* O, I, kh * kw */
     const int64_t *at_o, *at_i, *at_t;
-    float *tile;          /* per thread TILE_OUTPUTS rows */
-    int64_t columns;      /* inputs in a tile */
-    int64_t stride;       /* of a row of the tile */
-    bool quads;           /* of int8: see in_quads() */
+    float *tile;         /* per thread TILE_OUTPUTS rows */
+    int64_t columns;     /* inputs in a tile */
+    int64_t stride;      /* of a row of the tile */
+    const int64_t *quad; /* of int8: where four inputs of a tap lie, see in_quads(); or NULL */
+    const graft_cpu_simd *simd;
     int32_t *sum;         /* of int8: of each output's values; or NULL */
     graft_cpu_rows4 rows; /* of int4: the source */
 } job;
@@ -142,30 +143,41 @@ static void clear_padding(const job *j)
 
 /* ------------------------------------------------------------------ int8 */
 
-/* Whether four inputs of each of sixteen outputs lie as 64 bytes in a row: the layouts for VNNI. */
+#define QUAD_TILE 2048 /* bytes of an output that are placed at a time */
+
+/* Whether four inputs of each of sixteen outputs lie as a line of 64 bytes, as VNNI wants it. */
 static bool in_quads(const job *j)
 {
-    bool quads = j->inputs % 4 == 0 && j->outputs % TILE_OUTPUTS == 0;
+    bool quads = j->inputs % 4 == 0 && j->outputs % TILE_OUTPUTS == 0 && j->taps <= 64 &&
+                 (uintptr_t)j->dst % 64 == 0;
     for (int64_t i = 0; i < j->inputs && quads; i++)
-        quads = j->at_i[i] - j->at_i[i / 4 * 4] == i % 4;
-    for (int64_t o = 0; o < j->outputs && quads; o++)
-        quads = j->at_o[o] - j->at_o[o / TILE_OUTPUTS * TILE_OUTPUTS] == 4 * (o % TILE_OUTPUTS);
+        quads = j->at_i[i / 4 * 4] % 64 == 0 && j->at_i[i] - j->at_i[i / 4 * 4] == i % 4;
+    for (int64_t o = 0; o < j->outputs && quads; o++) {
+        int64_t first = j->at_o[o / TILE_OUTPUTS * TILE_OUTPUTS];
+        quads = first % 64 == 0 && j->at_o[o] - first == 4 * (o % TILE_OUTPUTS);
+    }
+    for (int64_t t = 0; t < j->taps && quads; t++) quads = j->at_t[t] % 64 == 0;
     return quads;
 }
 
 /* place_s8() for sixteen outputs from o on of such a layout. */
 static void place_quads(const job *j, const int8_t *level, int64_t o)
 {
-    int64_t taps = j->taps;
-    for (int64_t i = 0; i < j->inputs; i += 4)
-        for (int64_t t = 0; t < taps; t++) {
-            int8_t *at = (int8_t *)j->dst + j->at_o[o] + j->at_i[i] + j->at_t[t];
-            const int8_t *from = level + i * taps + t;
-            for (int k = 0; k < TILE_OUTPUTS; k++, at += 4, from += j->stride) {
-                const int8_t four[4] = {from[0], from[taps], from[2 * taps], from[3 * taps]};
-                memcpy(at, four, sizeof four);
-            }
-        }
+    uint32_t tile[TILE_OUTPUTS][QUAD_TILE / 4 + 16];
+    int64_t taps = j->taps, quads = j->inputs / 4, most = QUAD_TILE / 4 / taps / 16 * 16;
+    if (most == 0) most = QUAD_TILE / 4 / taps;
+    int8_t *to = (int8_t *)j->dst + j->at_o[o];
+    if (taps == 1) {
+        j->simd->lines(level, (size_t)j->stride, TILE_OUTPUTS, false, (size_t)quads, j->quad, to);
+        return;
+    }
+    for (int64_t q = 0; q < quads; q += most) {
+        int64_t n = quads - q < most ? quads - q : most;
+        for (int64_t k = 0; k < TILE_OUTPUTS; k++)
+            j->simd->quad(level + k * j->stride + 4 * q * taps, tile[k], (size_t)n, (size_t)taps);
+        j->simd->lines(tile, sizeof tile[0], TILE_OUTPUTS, false, (size_t)(n * taps),
+                       j->quad + q * taps, to);
+    }
 }
 
 /* oneDNN multiplies int8 by int8 as uint8 by int8, with 128 added on one side; what that adds to
@@ -178,16 +190,14 @@ static void place_levels_part(void *p, int part, int parts)
     if (end > j->outputs) end = j->outputs;
     for (int64_t o = blocks * part / parts * 64; o < end; o += TILE_OUTPUTS) {
         int64_t count = end - o < TILE_OUTPUTS ? end - o : TILE_OUTPUTS;
-        if (j->quads)
+        if (j->quad)
             place_quads(j, level + o * j->stride, o);
         else
             place_s8(j, level + o * j->stride, o, count, 0, j->inputs);
-        for (int64_t k = o; j->sum && k < o + count; k++) {
-            int32_t sum = 0;
-            for (int64_t i = 0; i < j->stride; i++) sum += level[k * j->stride + i];
-            j->sum[k] = -128 * sum;
-        }
+        for (int64_t k = o; j->sum && k < o + count; k++)
+            j->sum[k] = -128 * j->simd->sum_s8(level + k * j->stride, (size_t)j->stride);
     }
+    j->simd->drain();
 }
 
 bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
@@ -201,12 +211,19 @@ bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int out
         ((md->extra.flags & dnnl_memory_extra_flag_scale_adjust) && md->extra.scale_adjust != 1) ||
         md->offset0)
         return false;
-    job j = {.md = md, .level = level, .dst = dst, .stride = 1};
-    void *extra, *table = begin(&j, d, output_dim, 0, &extra);
+    job j = {.md = md, .level = level, .dst = dst, .stride = 1, .simd = d->simd};
+    for (int i = 0; i < md->ndims; i++)
+        if (i != output_dim) j.stride *= md->dims[i];
+    void *extra;
+    void *table = begin(&j, d, output_dim, (size_t)(j.stride / 4) * sizeof(int64_t), &extra);
     *st = table ? GRAFT_OK : GRAFT_E_NOMEM;
     if (!table) return true;
-    j.stride = j.inputs * j.taps;
-    j.quads = in_quads(&j);
+    if (in_quads(&j)) {
+        int64_t *quad = extra;
+        for (int64_t q = 0; q < j.stride / 4; q++)
+            quad[q] = j.at_i[q / j.taps * 4] + j.at_t[q % j.taps];
+        j.quad = quad;
+    }
     clear_padding(&j);
     size_t values = 1;
     for (int i = 0; i < md->ndims; i++) values *= (size_t)md->padded_dims[i];

@@ -18,10 +18,12 @@
 #include <sanitizer/common_interface_defs.h>
 #else
 #define __sanitizer_start_switch_fiber(fake, bottom, bytes)  ((void)(fake))
-#define __sanitizer_finish_switch_fiber(fake, bottom, bytes) ((void)(fake))
+#define __sanitizer_finish_switch_fiber(fake, bottom, bytes) ((void)(fake), (void)(bottom))
 #endif
 
 enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
+/* Stacks at equal places of their pages would share a few sets of the caches. */
+enum { STACK_STEP = STACK + 13 * 64 };
 
 #if OWN_SWITCH
 typedef struct coroutine {
@@ -36,12 +38,14 @@ __asm__(".text\n.type emulator_switch,@function\nemulator_switch:\n"
         "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
         "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 
-/* `to` is also the one that comes back; its stack may be another thread's by then. */
+static coroutine *left; /* the one that ran last: it has come here, from whatever stack it has */
+
 static void change(coroutine *from, coroutine *to)
 {
+    left = from;
     __sanitizer_start_switch_fiber(&from->fake, to->bottom, to->bytes);
     emulator_switch(&from->top, to->top);
-    __sanitizer_finish_switch_fiber(from->fake, &to->bottom, &to->bytes);
+    __sanitizer_finish_switch_fiber(from->fake, &left->bottom, &left->bytes);
 }
 
 static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
@@ -51,11 +55,10 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
     *c = (coroutine){.top = top - 6, .bottom = stack, .bytes = bytes};
 }
 
-/* The first thing a coroutine does; `from` is the one that began it. */
-static void arrive(coroutine *from)
+/* The first thing a coroutine does. */
+static void arrive(void)
 {
-    __sanitizer_finish_switch_fiber(NULL, &from->bottom, &from->bytes);
-    (void)from;
+    __sanitizer_finish_switch_fiber(NULL, &left->bottom, &left->bytes);
 }
 #else
 typedef ucontext_t coroutine;
@@ -73,10 +76,7 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
     makecontext(c, start, 0);
 }
 
-static void arrive(coroutine *from)
-{
-    (void)from;
-}
+static void arrive(void) {}
 #endif
 
 typedef enum thread_state { READY, AT_BLOCK, AT_GROUP, AT_WARP, SPUN, DONE } thread_state;
@@ -88,8 +88,6 @@ typedef struct async_copy {
 } async_copy;
 
 typedef struct thread {
-    coroutine context;
-    thread_state state;
     uint32_t turn;  /* collectives that this thread took part in */
     uint32_t group; /* of copies: the one that is open */
     uint32_t copies;
@@ -98,19 +96,21 @@ typedef struct thread {
 
 typedef struct lane_values {
     uint32_t a[4], b[2];
-    float f;
     const void *row;
 } lane_values;
 
+/* What each change reads lies together: threads change some hundred million times in a test. */
 static struct {
+    coroutine context[MAX_THREADS], scheduler;
+    uint8_t state[MAX_THREADS];
     thread thread[MAX_THREADS];
-    coroutine scheduler;
     char *stacks;
     uint8_t *shared;
     uint32_t now, block[3];
     void (*kernel)(const void *);
     const void *args;
     lane_values value[2][WARPS][32]; /* of two collectives in turn */
+    float number[2][MAX_THREADS];    /* the same of shuffles */
 } e;
 
 uint32_t emulator_thread(void)
@@ -133,11 +133,18 @@ uint32_t emulator_block_z(void)
     return e.block[2];
 }
 
+/* To the next lane of the warp that can go on, and only behind the last one to the scheduler. */
 static void leave(thread_state state)
 {
-    uint32_t me = e.now;
-    e.thread[me].state = state;
-    change(&e.thread[me].context, &e.scheduler);
+    uint32_t me = e.now, next = me + 1;
+    e.state[me] = (uint8_t)state;
+    while (next % 32 && e.state[next] != READY) next++;
+    if (next % 32) {
+        e.now = next;
+        change(&e.context[me], &e.context[next]);
+    } else {
+        change(&e.context[me], &e.scheduler);
+    }
 }
 
 void emulator_sync(void)
@@ -183,8 +190,11 @@ static const lane_values *exchange(const lane_values *mine)
 
 float emulator_shuffle_xor(float v, int mask)
 {
-    lane_values mine = {.f = v};
-    return exchange(&mine)[(e.now % 32) ^ (uint32_t)mask].f;
+    uint32_t me = e.now, side = e.thread[me].turn++ & 1;
+    if (mask < 0 || mask > 31) emulator_fail("a shuffle beyond the warp");
+    e.number[side][me] = v;
+    leave(AT_WARP);
+    return e.number[side][me ^ (uint32_t)mask];
 }
 
 /* Element (row, k) of a, and (k, column) of b, as PTX lays the fragments of m16n8k16 out. */
@@ -276,7 +286,7 @@ void emulator_async_wait(uint32_t groups)
 /* A coroutine takes block after block: making a new one for each costs more than most kernels. */
 static void thread_main(void)
 {
-    arrive(&e.scheduler);
+    arrive();
     for (;;) {
         uint32_t me = e.now;
         e.kernel(e.args);
@@ -284,32 +294,32 @@ static void thread_main(void)
             fprintf(stderr, "emulator: %u copies were never waited for\n", e.thread[me].copies);
             abort();
         }
-        e.thread[me].state = DONE;
-        change(&e.thread[me].context, &e.scheduler);
+        leave(DONE);
     }
 }
 
 static uint32_t count_in(uint32_t first, uint32_t end, thread_state state)
 {
     uint32_t n = 0;
-    for (uint32_t i = first; i < end; i++) n += e.thread[i].state == state;
+    for (uint32_t i = first; i < end; i++) n += e.state[i] == state;
     return n;
 }
 
 static void all_ready(uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
-        if (e.thread[i].state != DONE) e.thread[i].state = READY;
+        if (e.state[i] != DONE) e.state[i] = READY;
 }
 
 /* Until all lanes wait for more than their warp, or are done. */
 static void run_warp(uint32_t first, uint32_t end)
 {
     for (;;) {
-        for (uint32_t i = first; i < end; i++) {
-            if (e.thread[i].state != READY) continue;
+        uint32_t i = first;
+        while (i < end && e.state[i] != READY) i++;
+        if (i < end) {
             e.now = i;
-            change(&e.scheduler, &e.thread[i].context);
+            change(&e.scheduler, &e.context[i]); /* and the ready lanes behind it, see leave() */
         }
         uint32_t waiting = count_in(first, end, AT_WARP);
         if (!waiting) return;
@@ -339,8 +349,8 @@ static uint32_t spun_again(uint32_t threads)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < threads; i++)
-        if (e.thread[i].state == SPUN) {
-            e.thread[i].state = READY;
+        if (e.state[i] == SPUN) {
+            e.state[i] = READY;
             n++;
         }
     return n;
@@ -349,7 +359,7 @@ static uint32_t spun_again(uint32_t threads)
 static void run_block(uint32_t threads)
 {
     for (uint32_t i = 0; i < threads; i++) {
-        e.thread[i].state = READY;
+        e.state[i] = READY;
         e.thread[i].turn = 0;
     }
     uint64_t events = hopper_events();
@@ -378,11 +388,11 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
 {
     if (threads > MAX_THREADS || threads % 32) abort();
     if (!e.stacks) {
-        e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK, PROT_READ | PROT_WRITE,
+        e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_STEP, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (e.stacks == MAP_FAILED) abort();
         for (uint32_t i = 0; i < MAX_THREADS; i++)
-            make(&e.thread[i].context, e.stacks + (size_t)i * STACK, STACK, thread_main);
+            make(&e.context[i], e.stacks + (size_t)i * STACK_STEP, STACK, thread_main);
     }
     if (shared && posix_memalign((void **)&e.shared, 1024, shared)) abort();
     e.kernel = kernel;

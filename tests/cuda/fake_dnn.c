@@ -333,35 +333,65 @@ static int64_t at(const view *v, int64_t a, int64_t b, int64_t c, int64_t d)
            (v->dim[2] > 1 ? c * v->stride[2] : 0) + (v->dim[3] > 1 ? d * v->stride[3] : 0);
 }
 
-static float conv_at(const job *j, int n, int o, int r, int c)
+/* sum[o] += sum over b of x[b] * w[b * n + o], added in the order of b. */
+FAKE_UNCHECKED static void add_products(double *restrict sum, const float *x,
+                                        const float *restrict w, int64_t channels, int64_t n)
 {
-    double products = 0; /* exact for integers */
+    for (int64_t b = 0; b < channels; b++)
+        for (int64_t o = 0; o < n; o++) sum[o] += (double)x[b] * (double)w[b * n + o];
+}
+
+/* All outputs of one pixel, with the picture as [row][column][channel] and the weights as
+ * [tap][channel][output]. Sums are exact for integers. */
+static void conv_pixel(const job *j, const float *x, const float *w, int n, int r, int c,
+                       double *sums)
+{
+    int64_t outputs = j->y.dim[1], channels = j->x.dim[1];
+    memset(sums, 0, (size_t)outputs * sizeof *sums);
     for (int i = 0; i < j->w.dim[2]; i++)
         for (int k = 0; k < j->w.dim[3]; k++) {
             int row = r * j->stride[0] - j->pad[0] + i, column = c * j->stride[1] - j->pad[1] + k;
             if (row < 0 || row >= j->x.dim[2] || column < 0 || column >= j->x.dim[3]) continue;
-            for (int b = 0; b < j->x.dim[1]; b++)
-                products += (double)fake_load(j->x.t, j->x.data, at(&j->x, n, b, row, column)) *
-                            (double)fake_load(j->w.t, j->w.data, at(&j->w, o, b, i, k));
+            add_products(sums, x + ((int64_t)row * j->x.dim[3] + column) * channels,
+                         w + ((int64_t)i * j->w.dim[3] + k) * channels * outputs, channels,
+                         outputs);
         }
-    float sum = (float)products;
-    for (int a = 0; a < j->adds; a++) {
-        float v = fake_load(j->add[a].t, j->add[a].data, at(&j->add[a], n, o, r, c));
-        sum = j->multiply[a] ? sum * v : sum + v;
+    for (int o = 0; o < outputs; o++) {
+        float sum = (float)sums[o];
+        for (int a = 0; a < j->adds; a++) {
+            float v = fake_load(j->add[a].t, j->add[a].data, at(&j->add[a], n, o, r, c));
+            sum = j->multiply[a] ? sum * v : sum + v;
+        }
+        fake_store(j->y.t, j->y.data, at(&j->y, n, o, r, c), sum);
     }
-    return sum;
 }
 
 static void run_conv(const void *args)
 {
     job j;
     memcpy(&j, args, sizeof j);
+    int32_t *dx = j.x.dim, *dw = j.w.dim, area = dx[2] * dx[3], taps = dw[2] * dw[3];
+    float *x = fake_alloc((int64_t)area * dx[1], sizeof *x);
+    float *w = fake_alloc((int64_t)taps * dw[1] * dw[0], sizeof *w);
+    double *sums = fake_alloc(dw[0], sizeof *sums);
+    if (dw[1] != dx[1] || dw[0] != j.y.dim[1]) abort();
     if (j.workspace_bytes) memset(j.workspace, 0x22, (size_t)j.workspace_bytes);
-    for (int n = 0; n < j.y.dim[0]; n++)
-        for (int o = 0; o < j.y.dim[1]; o++)
-            for (int r = 0; r < j.y.dim[2]; r++)
-                for (int c = 0; c < j.y.dim[3]; c++)
-                    fake_store(j.y.t, j.y.data, at(&j.y, n, o, r, c), conv_at(&j, n, o, r, c));
+    for (int o = 0; o < dw[0]; o++)
+        for (int b = 0; b < dw[1]; b++)
+            for (int i = 0; i < taps; i++)
+                w[((int64_t)i * dw[1] + b) * dw[0] + o] =
+                    fake_load(j.w.t, j.w.data, at(&j.w, o, b, i / dw[3], i % dw[3]));
+    for (int n = 0; n < j.y.dim[0]; n++) {
+        for (int i = 0; i < area; i++)
+            for (int b = 0; b < dx[1]; b++)
+                x[(int64_t)i * dx[1] + b] =
+                    fake_load(j.x.t, j.x.data, at(&j.x, n, b, i / dx[3], i % dx[3]));
+        for (int r = 0; r < j.y.dim[2]; r++)
+            for (int c = 0; c < j.y.dim[3]; c++) conv_pixel(&j, x, w, n, r, c, sums);
+    }
+    free(x);
+    free(w);
+    free(sums);
 }
 
 static void attend(const job *j, int n, int h, int row)

@@ -161,24 +161,42 @@ static graft_dtype dtype_of(cudaDataType_t t)
     return t == CUDA_R_32F ? GRAFT_F32 : t == CUDA_R_16F ? GRAFT_F16 : GRAFT_BF16;
 }
 
+/* sum[i] = sum over k of a[k * rows + i] * b[k], added in the order of k. */
+FAKE_UNCHECKED static void multiply(float *restrict sum, const float *restrict a, const float *b,
+                                    uint64_t rows, uint64_t n)
+{
+    for (uint64_t i = 0; i < rows; i++) sum[i] = 0;
+    for (uint64_t k = 0; k < n; k++)
+        for (uint64_t i = 0; i < rows; i++) sum[i] += a[k * rows + i] * b[k];
+}
+
 static void run(const void *args)
 {
     product p;
     memcpy(&p, args, sizeof p);
     graft_dtype t = dtype_of(p.la.type);
+    uint64_t rows = p.ld.rows;
+    float *a = fake_alloc((int64_t)(rows * p.k), sizeof *a);
+    float *b = fake_alloc((int64_t)p.k, sizeof *b), *sums = fake_alloc((int64_t)rows, sizeof *sums);
     if (p.workspace_bytes) memset(p.workspace, 0x11, p.workspace_bytes);
-    for (uint64_t i = 0; i < p.ld.rows; i++)
-        for (uint64_t j = 0; j < p.ld.columns; j++) {
-            float sum = 0;
-            for (uint64_t k = 0; k < p.k; k++)
-                sum += fake_load(t, p.a, (int64_t)k + (int64_t)i * p.la.ld) *
-                       fake_load(t, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
-            sum *= p.alpha;
+    for (uint64_t i = 0; i < rows; i++)
+        for (uint64_t k = 0; k < p.k; k++)
+            a[k * rows + i] = fake_load(t, p.a, (int64_t)k + (int64_t)i * p.la.ld);
+    for (uint64_t j = 0; j < p.ld.columns; j++) {
+        for (uint64_t k = 0; k < p.k; k++)
+            b[k] = fake_load(t, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
+        multiply(sums, a, b, rows, p.k);
+        for (uint64_t i = 0; i < rows; i++) {
+            float sum = sums[i] * p.alpha;
             if (p.beta != 0) sum += p.beta * fake_load(t, p.c, (int64_t)i + (int64_t)j * p.lc.ld);
             if (p.m.epilogue == CUBLASLT_EPILOGUE_BIAS)
                 sum += fake_load(dtype_of(p.m.bias_type), p.m.bias, (int64_t)i);
             fake_store(t, p.d, (int64_t)i + (int64_t)j * p.ld.ld, sum);
         }
+    }
+    free(a);
+    free(b);
+    free(sums);
 }
 
 /* Only what the backend asks for: the first operand transposed. */

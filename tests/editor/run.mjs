@@ -1,5 +1,5 @@
-// node run.mjs unit|browser PACKAGES_OF_THE_PAGE: bundles the tests of that folder with the page's
-// own bundler and runs them. Packages of the tests themselves go to the working directory. Exits with
+// node run.mjs unit PACKAGES_OF_THE_PAGE: bundles the tests of that folder with the page's own bundler
+// and runs them. node run.mjs browser [serve]: the tests in a browser, or only those of the server. Packages of the tests themselves go to the working directory. Exits with
 // 77 when something that is needed is missing, and says what.
 import { spawnSync } from "node:child_process"
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
@@ -8,7 +8,7 @@ import { dirname, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const here = dirname(fileURLToPath(import.meta.url))
-const [kind, packages = process.cwd()] = process.argv.slice(2)
+const [kind, which = ""] = process.argv.slice(2)
 const folder = join(here, kind)
 const env = { ...process.env, GRAFT_SOURCE_DIR: resolve(here, "../..") }
 
@@ -28,7 +28,7 @@ function run(files) {
 async function unit() {
   let esbuild
   try {
-    esbuild = createRequire(join(packages, "package.json"))("esbuild")
+    esbuild = createRequire(join(which, "package.json"))("esbuild")
   } catch {
     skip("the editor's packages are not installed")
   }
@@ -69,9 +69,10 @@ function browser() {
     const { status } = spawnSync("npm", npm, { stdio: "inherit" })
     if (status !== 0) skip("npm could not fetch the packages of the browser tests")
   }
+  if (which) console.log(`skipped: the page without the server, which ${which} leaves out`)
   return run(
     readdirSync(folder)
-      .filter((name) => name.endsWith(".test.mjs"))
+      .filter((name) => name.startsWith(which) && name.endsWith(".test.mjs"))
       .map((name) => join(folder, name)),
   )
 }

@@ -72,7 +72,8 @@ static void *make_source(graft_dtype t, float *value, int64_t n)
     return p;
 }
 
-static bool reorder(const dnnl_memory_desc_t *md, int output_dim, const float *value, void *dst)
+/* Of float32, or of int8 if that is what md has. */
+static bool reorder(const dnnl_memory_desc_t *md, int output_dim, const void *value, void *dst)
 {
     dnnl_memory_desc_t dense;
     dnnl_primitive_desc_t pd;
@@ -80,10 +81,11 @@ static bool reorder(const dnnl_memory_desc_t *md, int output_dim, const float *v
     dnnl_memory_t from, to;
     dnnl_stream_t stream;
     union {
-        const float *in;
+        const void *in;
         void *out;
     } handle = {value};
-    if (dnnl_memory_desc_init_by_tag(&dense, md->ndims, md->dims, dnnl_f32,
+    if (dnnl_memory_desc_init_by_tag(&dense, md->ndims, md->dims,
+                                     md->data_type == dnnl_s8 ? dnnl_s8 : dnnl_f32,
                                      md->ndims == 4 ? dnnl_abcd
                                      : output_dim   ? dnnl_ba
                                                     : dnnl_ab) ||
@@ -157,6 +159,71 @@ static void as_reorder(void)
         }
 }
 
+/* Levels of 8 bits where oneDNN puts them, with its sums behind them or without. */
+static int compare_int8(dnnl_format_tag_t tag, const int64_t shape[4], bool sums, const char *name)
+{
+    static const char *const tables[] = {"", "avx512", "avx2", "plain"};
+    dnnl_dims_t dims = {shape[0], shape[1], shape[2], shape[3]};
+    dnnl_memory_desc_t md;
+    int compared = 0;
+    int64_t n = shape[0] * shape[1] * shape[2] * shape[3];
+    if (dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_s8, tag)) return 0;
+    if (sums) {
+        md.extra.flags = dnnl_memory_extra_flag_compensation_conv_s8s8;
+        md.extra.compensation_mask = 1;
+    }
+    size_t bytes = dnnl_memory_desc_get_size(&md);
+    unsigned char *want = graft_malloc_aligned(64, bytes), *got = graft_malloc_aligned(64, bytes);
+    int8_t *level = malloc((size_t)n);
+    uint32_t state = 99;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525 + 1013904223;
+        level[i] = (int8_t)((int)(state >> 20) % 255 - 127);
+    }
+    memset(want, 0, bytes); /* oneDNN leaves sums of padding as they are */
+    bool known = reorder(&md, 0, level, want);
+    for (size_t k = 0; k < COUNT(tables) && known; k++) {
+        graft_status st = GRAFT_E_ARG;
+        device.simd = graft_cpu_simd_best(tables[k]);
+        memset(got, 0x5a, bytes);
+        CHECK(graft_cpu_place_int8(&device, &md, 0, level, got, &st));
+        CHECK_INT(st, GRAFT_OK);
+        bool same = memcmp(got, want, bytes) == 0;
+        CHECK(same);
+        if (!same)
+            printf("  %s%s, %lldx%lldx%lldx%lld, %s\n", name, sums ? " with sums" : "",
+                   (long long)shape[0], (long long)shape[1], (long long)shape[2],
+                   (long long)shape[3], device.simd->name);
+        compared++;
+    }
+    free(level);
+    graft_free(want);
+    graft_free(got);
+    return compared;
+}
+
+static void int8_as_reorder(void)
+{
+    static const struct {
+        dnnl_format_tag_t tag;
+        const char *name;
+    } tags[] = {{dnnl_OIhw4i16o4i, "OIhw4i16o4i"},
+                {dnnl_OIhw16i16o4i, "OIhw16i16o4i"},
+                {dnnl_OIhw4i64o4i, "OIhw4i64o4i"},
+                {dnnl_OIhw2i8o4i, "OIhw2i8o4i"},
+                {dnnl_OIhw16i64o4i, "OIhw16i64o4i"}};
+    static const int64_t large[4] = {64, 2560, 3, 3};
+    int compared = 0;
+    for (size_t i = 0; i < COUNT(tags); i++) {
+        for (size_t k = 0; k < COUNT(shapes); k++)
+            for (int sums = 0; sums < 2; sums++)
+                compared += compare_int8(tags[i].tag, shapes[k], sums, tags[i].name);
+        compared += compare_int8(tags[i].tag, large, i == 0, tags[i].name);
+    }
+    printf("     %d compared\n", compared);
+    CHECK(compared > 300);
+}
+
 /* Infinities, values that are none, the largest and the smallest: rounded as base/half.h says. */
 static void narrow_specials(void)
 {
@@ -193,6 +260,7 @@ int main(void)
         .size = sizeof device.host, .threads = 1, .alloc = host_alloc, .free = graft_free};
     CHECK_INT(dnnl_engine_create(&device.engine, dnnl_cpu, 0), dnnl_success);
     RUN(as_reorder);
+    RUN(int8_as_reorder);
     RUN(narrow_specials);
     dnnl_engine_destroy(device.engine);
     graft_alloc_stats stats;

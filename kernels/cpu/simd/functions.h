@@ -30,6 +30,8 @@ void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panel
 void SIMD(drain)(void);
 void SIMD(narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
 void SIMD(pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
+void SIMD(quad)(const int8_t *x, uint32_t *y, size_t quads, size_t taps);
+int32_t SIMD(sum_s8)(const int8_t *x, size_t n);
 void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n, const int64_t *at,
                  void *y);
 void SIMD(winograd_input)(const void *const *pixel, graft_dtype t, const graft_cpu_winograd *s,

@@ -100,6 +100,58 @@ void SIMD(pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps)
             y[i * taps + t] = x[2 * i * taps + t] | (uint32_t)x[(2 * i + 1) * taps + t] << 16;
 }
 
+/* ------------------------------------------------------------------ quads */
+
+#if GRAFT_ISA_LEVEL >= 1
+/* Byte 4t + j of a result is byte 9j + t of the four rows. Each is in one of two vectors, the
+ * other's index of which has its upper bit set: that gives 0. */
+#define QUAD(begin, t, j)                                                                          \
+    (char)(9 * (j) + (t) - (begin) >= 0 && 9 * (j) + (t) - (begin) < 16 ? 9 * (j) + (t) - (begin)  \
+                                                                        : -1)
+#define QUAD4(begin, t) QUAD(begin, t, 0), QUAD(begin, t, 1), QUAD(begin, t, 2), QUAD(begin, t, 3)
+#define QUADS(begin, t)                                                                            \
+    QUAD4(begin, t), QUAD4(begin, (t) + 1), QUAD4(begin, (t) + 2), QUAD4(begin, (t) + 3)
+
+/* Taps t to t + 3 from the vectors that begin at bytes `low` and low + 16. */
+#define FOUR_TAPS(x, low, t)                                                                       \
+    _mm_or_si128(_mm_shuffle_epi8(_mm_loadu_si128((const void *)((x) + (low))),                    \
+                                  _mm_setr_epi8(QUADS(low, t))),                                   \
+                 _mm_shuffle_epi8(_mm_loadu_si128((const void *)((x) + (low) + 16)),               \
+                                  _mm_setr_epi8(QUADS((low) + 16, t))))
+
+static void quad_nine(const int8_t *x, uint32_t *y, size_t quads)
+{
+    for (size_t i = 0; i < quads; i++, x += 36, y += 9) {
+        const int8_t last[4] = {x[8], x[17], x[26], x[35]};
+        _mm_storeu_si128((void *)y, FOUR_TAPS(x, 0, 0));
+        _mm_storeu_si128((void *)(y + 4), FOUR_TAPS(x, 4, 4));
+        memcpy(y + 8, last, sizeof last);
+    }
+}
+#endif
+
+void SIMD(quad)(const int8_t *x, uint32_t *y, size_t quads, size_t taps)
+{
+#if GRAFT_ISA_LEVEL >= 1
+    if (taps == 9) {
+        quad_nine(x, y, quads);
+        return;
+    }
+#endif
+    for (size_t i = 0; i < quads; i++, x += 4 * taps)
+        for (size_t t = 0; t < taps; t++) {
+            const int8_t four[4] = {x[t], x[taps + t], x[2 * taps + t], x[3 * taps + t]};
+            memcpy(y++, four, sizeof four);
+        }
+}
+
+int32_t SIMD(sum_s8)(const int8_t *x, size_t n)
+{
+    int32_t sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
 /* ------------------------------------------------------------------ lines */
 
 static void lines_plain(const char *x, size_t stride, size_t rows, bool apart, size_t first,

@@ -122,6 +122,9 @@ typedef struct graft_cpu_simd {
     void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);
     /* Rows of `taps` values: values of rows 2i and 2i + 1 side by side, y[i * taps + t]. */
     void (*pair)(const uint16_t *x, uint32_t *y, size_t pairs, size_t taps);
+    /* The same of four rows of bytes: y[i * taps + t] has those of rows 4i to 4i + 3. */
+    void (*quad)(const int8_t *x, uint32_t *y, size_t quads, size_t taps);
+    int32_t (*sum_s8)(const int8_t *x, size_t n);
     /* Unit k (four bytes) of 8 or 16 rows, `stride` bytes apart, becomes the line of 32 or 64 bytes
      * at y + at[k], for k below n; `apart`, for 16 rows: first the lower halves of the units, then
      * the upper ones. Lines are aligned to their size, rows to nothing. They may go past the

@@ -24,6 +24,8 @@ const graft_cpu_simd SIMD(table) = {
 #endif
     .narrow = SIMD(narrow),
     .pair = SIMD(pair),
+    .quad = SIMD(quad),
+    .sum_s8 = SIMD(sum_s8),
     .lines = SIMD(lines),
     .drain = SIMD(drain),
     .winograd_input = SIMD(winograd_input),
