@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/primitive.h"
 
 #define VERSION "3"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
@@ -87,12 +87,6 @@ static void processor_name(char *out, size_t n)
     if (f) fclose(f);
 }
 
-/* Whether oneDNN uses these instructions: its own variables may restrict it. */
-static int uses(dnnl_cpu_isa_t isa)
-{
-    return ((int)dnnl_get_effective_cpu_isa() & (int)isa) == (int)isa;
-}
-
 static void describe(graft_device *d)
 {
     graft_device_info *i = &d->info;
@@ -100,8 +94,9 @@ static void describe(graft_device *d)
     char name[80];
     int avx512 = __builtin_cpu_supports("avx512f"), vnni = __builtin_cpu_supports("avx512vnni");
     i->size = sizeof *i;
-    i->fast_bf16 = uses(dnnl_cpu_isa_avx512_core_bf16);
-    i->fast_int8 = uses(dnnl_cpu_isa_avx512_core_vnni) || uses(dnnl_cpu_isa_avx2_vnni);
+    i->fast_bf16 = graft_cpu_uses(dnnl_cpu_isa_avx512_core_bf16);
+    i->fast_int8 =
+        graft_cpu_uses(dnnl_cpu_isa_avx512_core_vnni) || graft_cpu_uses(dnnl_cpu_isa_avx2_vnni);
     i->alignment = GRAFT_CPU_ALIGN;
     i->host_memory = 1;
     processor_name(name, sizeof name);

@@ -47,11 +47,16 @@ graft_status graft_cpu_dnnl_fail(dnnl_status_t st, const char *what, graft_err *
 /* "brgemm:avx512_core_bf16" */
 const char *graft_cpu_primitive_name(const_dnnl_primitive_desc_t pd);
 
-/* Whether oneDNN has matrix instructions here, which do more than vectors can. */
+/* Whether oneDNN uses these instructions: the processor has them, and oneDNN's own variables do not
+ * restrict it. */
+static inline bool graft_cpu_uses(dnnl_cpu_isa_t isa) /* a set of bits */
+{
+    return ((int)dnnl_get_effective_cpu_isa() & (int)isa) == (int)isa;
+}
+/* Matrix instructions, which do more than vectors can. */
 static inline bool graft_cpu_has_matrix_unit(void)
 {
-    const int amx = dnnl_cpu_isa_avx512_core_amx; /* a set of bits */
-    return ((int)dnnl_get_effective_cpu_isa() & amx) == amx;
+    return graft_cpu_uses(dnnl_cpu_isa_avx512_core_amx);
 }
 
 /* Weights in the layout that oneDNN chose. */
