@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
-#include "kernels/cpu/int4.h"
+#include "kernels/cpu/dequantized.h"
 
 /* Who adds a residual: the primitive, or a pass over its result. Winograd has a file of its own. */
 typedef enum variant_kind { VARIANT_FUSED, VARIANT_EPILOGUE, VARIANT_WINOGRAD } variant_kind;

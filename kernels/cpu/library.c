@@ -18,9 +18,9 @@ static const graft_cpu_op *find(const graft_op_desc *d)
     int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
     if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_INT4 : GRAFT_QUANT_NONE))
         return NULL;
-    if (d->attrs.quant == GRAFT_QUANT_INT8)
+    if (d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))
         return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
-    if (d->attrs.quant == GRAFT_QUANT_INT4) return &graft_cpu_op_int4;
+    if (d->attrs.quant != GRAFT_QUANT_NONE) return &graft_cpu_op_dequantized;
     switch (op) {
     case GRAFT_OP_CONV2D:
         return &graft_cpu_op_conv2d;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/int4.h"
+#include "kernels/cpu/dequantized.h"
 
 enum { VARIANT_MATMUL, VARIANT_INNER_PRODUCT, VARIANTS };
 

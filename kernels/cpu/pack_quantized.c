@@ -1,11 +1,11 @@
 /* Quantized weights in the blocked layouts that oneDNN chose: levels of 8 bits when a weight is
- * packed, floats out of 4 bits ahead of a launch. Offsets are as in pack_weights.c, a table for
- * each dimension. */
+ * packed, floats out of 4 or 8 bits ahead of a launch. Offsets are as in pack_weights.c, a table
+ * for each dimension. */
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/half.h"
-#include "kernels/cpu/int4.h"
+#include "kernels/cpu/dequantized.h"
 #include "kernels/quant.h"
 
 /* Outputs are handled sixteen at a time: that is how oneDNN's layouts run, so that what is written
@@ -25,8 +25,8 @@ typedef struct job {
     int64_t stride;      /* of a row of the tile */
     const int64_t *quad; /* of int8: where four inputs of a tap lie, see in_quads(); or NULL */
     const graft_cpu_simd *simd;
-    int32_t *sum;         /* of int8: of each output's values; or NULL */
-    graft_cpu_rows4 rows; /* of int4: the source */
+    int32_t *sum;               /* of int8: of each output's values; or NULL */
+    graft_cpu_expand_rows rows; /* of floats: the source */
 } job;
 
 /* Places `count` outputs from o on of the tile's inputs i0 … i0 + columns. T is the element. */
@@ -57,11 +57,17 @@ DEFINE_PLACE(place_s8, int8_t)
 /* n values of output o from `first` on, which begins a group; the row takes whole groups. */
 static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t n)
 {
-    const graft_cpu_rows4 *r = &j->rows;
+    const graft_cpu_expand_rows *r = &j->rows;
     int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
+    if (r->bits == 8) {
+        const int8_t *level = (const int8_t *)r->level + g * j->inputs * j->taps + first;
+        for (int64_t i = 0; i < n; i++) row[i] = (float)level[i] * r->scale[g];
+        return;
+    }
+    const uint8_t *packed = r->level;
     g = g * graft_quant4_groups(j->inputs * j->taps) + first / GRAFT_QUANT_GROUP;
     for (int64_t i = 0; i < n; i += GRAFT_QUANT_GROUP, g++)
-        graft_quant4_unpack(r->level + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
+        graft_quant4_unpack(packed + g * GRAFT_QUANT_GROUP_BYTES, r->scale[g], row + i);
 }
 
 static void pack_tile(const job *j, float *tile, int64_t o, int64_t count, int64_t i0)
@@ -234,23 +240,23 @@ bool graft_cpu_place_int8(graft_device *d, const dnnl_memory_desc_t *md, int out
     return true;
 }
 
-/* ------------------------------------------------------------------ int4 */
+/* ------------------------------------------------------------------ floats */
 
-struct graft_cpu_place4 {
+struct graft_cpu_expand {
     dnnl_memory_desc_t md;
     job job;
     void *table;
 };
 
-graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
-                                     graft_cpu_place4 **out)
+graft_status graft_cpu_expand_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                     graft_cpu_expand **out)
 {
     void *extra;
     bool known = md->format_kind == dnnl_blocked && md->extra.flags == 0 && !md->offset0 &&
                  (md->ndims == 2 || md->ndims == 4) &&
                  (md->data_type == dnnl_f32 || md->data_type == dnnl_bf16);
     if (!known) return GRAFT_E_UNSUPPORTED;
-    graft_cpu_place4 *p = graft_cpu_calloc(d, sizeof *p);
+    graft_cpu_expand *p = graft_cpu_calloc(d, sizeof *p);
     if (!p) return GRAFT_E_NOMEM;
     p->md = *md;
     p->job.md = &p->md;
@@ -267,19 +273,19 @@ graft_status graft_cpu_place4_create(graft_device *d, const dnnl_memory_desc_t *
     return GRAFT_OK;
 }
 
-void graft_cpu_place4_destroy(graft_device *d, graft_cpu_place4 *p)
+void graft_cpu_expand_destroy(graft_device *d, graft_cpu_expand *p)
 {
     if (p) graft_cpu_free(d, p->table);
     graft_cpu_free(d, p);
 }
 
-size_t graft_cpu_place4_workspace(const graft_device *d, const graft_cpu_place4 *p)
+size_t graft_cpu_expand_workspace(const graft_device *d, const graft_cpu_expand *p)
 {
     return (size_t)d->host.threads * (size_t)tile_floats(&p->job) * sizeof(float);
 }
 
-void graft_cpu_place4_run(const graft_device *d, const graft_cpu_place4 *p,
-                          const graft_cpu_rows4 *rows, void *dst, void *workspace)
+void graft_cpu_expand_run(const graft_device *d, const graft_cpu_expand *p,
+                          const graft_cpu_expand_rows *rows, void *dst, void *workspace)
 {
     job j = p->job;
     j.rows = *rows;

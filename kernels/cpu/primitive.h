@@ -53,6 +53,13 @@ static inline bool graft_cpu_uses(dnnl_cpu_isa_t isa) /* a set of bits */
 {
     return ((int)dnnl_get_effective_cpu_isa() & (int)isa) == (int)isa;
 }
+/* Whether oneDNN's products of int8 are exact. Without VNNI those of LINEAR pass through 16 bits,
+ * in which they saturate, and those of CONV2D lose the weights' last bit against that. */
+static inline bool graft_cpu_multiplies_bytes(graft_op op)
+{
+    return graft_cpu_uses(dnnl_cpu_isa_avx512_core_vnni) ||
+           (op == GRAFT_OP_CONV2D && graft_cpu_uses(dnnl_cpu_isa_avx2_vnni));
+}
 /* Matrix instructions, which do more than vectors can. */
 static inline bool graft_cpu_has_matrix_unit(void)
 {

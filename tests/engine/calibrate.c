@@ -303,7 +303,7 @@ static void four_bits(void)
 
 static void any_order_gives_the_same(void)
 {
-    static const graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
+    graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
     scene s = open_scene(DEMO);
     graft_quantize_options o = options(&s);
@@ -311,7 +311,12 @@ static void any_order_gives_the_same(void)
     graft_model *c = NULL, *d = NULL, *qc = NULL, *qd = NULL, *sw = NULL;
     float one[LATENT], two[LATENT];
     graft_model *q = quantize(s.model, &o);
-    CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
+    bool other = graft_model_compile(s.model, &compile, NULL, &c, &e) != GRAFT_E_UNSUPPORTED;
+    if (!other) { /* than the default precision */
+        printf("skipped, compiled in float32: %s\n", e.text);
+        compile.precision = "f32";
+        CHECK_OK(graft_model_compile(s.model, &compile, NULL, &c, &e), &e);
+    }
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
     for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* bf16 or not, the same is measured */
@@ -325,7 +330,7 @@ static void any_order_gives_the_same(void)
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
     sampled(q, &s, one);
-    CHECK(!same_latent(one, two)); /* what is compared above is not the default precision */
+    CHECK(same_latent(one, two) != other); /* what is compared above is not the default precision */
     CHECK_OK(graft_model_deepcache(s.model, &cache, &d, &e), &e);
     CHECK_OK(graft_model_deepcache(q, &cache, &qd, &e), &e);
     graft_model *dq = quantize(d, &o);

@@ -134,6 +134,7 @@ static void same_as_onednn(void)
     if (!compared) printf("skipped: this processor has no products of our own\n");
 }
 
+/* Sums of integers do not depend on their order; where floats stand in for them they do. */
 static void threads_do_not_matter(void)
 {
     kernel_lib one = device(1, NULL), three = device(3, NULL), eight = device(8, NULL);
@@ -145,8 +146,11 @@ static void threads_do_not_matter(void)
             case_values(&c, t, 50 + i, val);
             case_result a = run(&one, &c, t, -1, val), b = run(&three, &c, t, -1, val);
             case_result d = run(&eight, &c, t, -1, val);
-            if (!same(&a, &b, &c) || !same(&a, &d, &c)) printf("%s: threads matter\n", c.name);
-            CHECK(same(&a, &b, &c) && same(&a, &d, &c));
+            bool exact = !strstr(a.variant, "as floats"),
+                 equal = same(&a, &b, &c) && same(&a, &d, &c);
+            if (!exact) printf("%s: skipped, %s\n", c.name, a.variant);
+            if (exact && !equal) printf("%s: threads matter\n", c.name);
+            CHECK(equal || !exact);
             free(a.out);
             free(b.out);
             free(d.out);

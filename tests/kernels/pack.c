@@ -152,10 +152,12 @@ static void compare(size_t layout, const int64_t shape[4], dnnl_data_type_t type
 
 static void as_reorder(void)
 {
+    bool bf16 = graft_cpu_uses(dnnl_cpu_isa_avx512_core);
+    if (!bf16) printf("skipped bf16: without AVX-512 oneDNN takes the sign from zeros\n");
     for (size_t i = 0; i < COUNT(layouts); i++)
         for (size_t k = 0; k < COUNT(shapes); k++) {
             compare(i, shapes[k], dnnl_f32);
-            compare(i, shapes[k], dnnl_bf16);
+            if (bf16) compare(i, shapes[k], dnnl_bf16);
         }
 }
 

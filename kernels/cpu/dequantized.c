@@ -1,18 +1,22 @@
-/* LINEAR and CONV2D on weights of 4 bits: the float operator on blocks of outputs (LINEAR) or on
- * all of them (CONV2D), whose weights are unpacked into the workspace right before. */
-#include "kernels/cpu/int4.h"
+/* LINEAR and CONV2D on weights of 4 bits, or of 8: the float operator on blocks of outputs (LINEAR)
+ * or on all of them (CONV2D), whose weights are expanded into the workspace right before. With 8
+ * bits the input is rounded to its levels, so that results are those of integers but for the
+ * rounding of float32. */
+#include "kernels/cpu/dequantized.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/cpu/int8.h"
 #include "kernels/quant.h"
 
-#define BLOCK_BYTES ((int64_t)1 << 20) /* of unpacked weights, which should stay in the cache */
+#define BLOCK_BYTES ((int64_t)1 << 20) /* of expanded weights, which should stay in the cache */
+#define PARTS       64                 /* of a picture, at most */
 
 /* The float operator on one block. */
 typedef struct part {
     graft_kernel kernel;
-    graft_cpu_place4 *place;
+    graft_cpu_expand *place;
     int64_t outputs; /* of the result */
 } part;
 
@@ -20,12 +24,24 @@ typedef struct state {
     part block, rest;
     int64_t outputs; /* of the whole result */
     int geglu;
-    size_t at_weights, at_tile, at_bias, at_inner; /* in the workspace */
+    size_t at_weights, at_tile, at_bias, at_input, at_most, at_inner; /* in the workspace */
 } state;
 
 static int64_t per_output(const graft_tensor_desc *w)
 {
     return graft_cpu_elements(w) / w->dim[0];
+}
+
+static bool of_8_bits(const graft_op_desc *op)
+{
+    return op->attrs.quant == GRAFT_QUANT_INT8;
+}
+
+/* Where the scales of 8 bits begin. */
+static size_t levels_bytes(const graft_tensor_desc *w)
+{
+    return ((size_t)graft_cpu_elements(w) + GRAFT_CPU_ALIGN - 1) / GRAFT_CPU_ALIGN *
+           GRAFT_CPU_ALIGN;
 }
 
 /* Outputs in a block. */
@@ -47,6 +63,9 @@ static void describe(const graft_op_desc *op, int64_t n, graft_op_desc *out)
 {
     *out = *op;
     out->attrs.quant = GRAFT_QUANT_NONE;
+    graft_tensor_desc *x = &out->in[GRAFT_LINEAR_X]; /* rounded into the workspace */
+    for (int64_t i = x->rank - 1, stride = 1; of_8_bits(op) && i >= 0; stride *= x->dim[i--])
+        x->stride[i] = stride;
     if (op->op == GRAFT_OP_CONV2D) return;
     int64_t wide = op->attrs.act == GRAFT_ACT_GEGLU ? 2 * n : n;
     out->in[GRAFT_LINEAR_W].dim[0] = wide;
@@ -85,15 +104,15 @@ static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_e
     const dnnl_memory_desc_t *md = k->op.op == GRAFT_OP_CONV2D
                                        ? graft_cpu_conv2d_layout(own, &output_dim)
                                        : graft_cpu_linear_layout(own, &output_dim);
-    st = graft_cpu_place4_create(k->d, md, output_dim, &p->place);
-    return st ? graft_fail(e, st, "weights of 4 bits: oneDNN's layout is not known") : GRAFT_OK;
+    st = graft_cpu_expand_create(k->d, md, output_dim, &p->place);
+    return st ? graft_fail(e, st, "quantized weights: oneDNN's layout is not known") : GRAFT_OK;
 }
 
 static void part_finish(graft_device *d, part *p)
 {
     if (p->kernel.type && p->kernel.type->finish) p->kernel.type->finish(&p->kernel);
     graft_cpu_free(d, p->kernel.state);
-    graft_cpu_place4_destroy(d, p->place);
+    graft_cpu_expand_destroy(d, p->place);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -104,13 +123,19 @@ static size_t larger(size_t a, size_t b)
 static void lay_out(graft_kernel *k, state *s)
 {
     const graft_kernel_info *a = &s->block.kernel.info, *b = &s->rest.kernel.info;
-    size_t end = 0, tile = graft_cpu_place4_workspace(k->d, s->block.place);
+    size_t end = 0, tile = graft_cpu_expand_workspace(k->d, s->block.place);
     s->at_weights = graft_cpu_reserve(
         &end, larger(a->packed_bytes[GRAFT_LINEAR_W], b->packed_bytes[GRAFT_LINEAR_W]));
-    if (s->rest.place) tile = larger(tile, graft_cpu_place4_workspace(k->d, s->rest.place));
+    if (s->rest.place) tile = larger(tile, graft_cpu_expand_workspace(k->d, s->rest.place));
     s->at_tile = graft_cpu_reserve(&end, tile);
     if (s->geglu)
         s->at_bias = graft_cpu_reserve(&end, 2 * (size_t)s->block.outputs * sizeof(float));
+    if (of_8_bits(&k->op)) {
+        const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
+        s->at_input =
+            graft_cpu_reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
+        s->at_most = graft_cpu_reserve(&end, PARTS * sizeof(float));
+    }
     s->at_inner = graft_cpu_reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
     k->info.workspace_bytes = end;
 }
@@ -121,7 +146,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     (void)variant;
-    if (!s) return graft_fail_nomem(e, "an operator on 4 bits");
+    if (!s) return graft_fail_nomem(e, "an operator on quantized weights");
     s->geglu = k->op.op == GRAFT_OP_LINEAR && k->op.attrs.act == GRAFT_ACT_GEGLU;
     s->outputs = k->op.out.dim[k->op.out.rank - 1];
     int64_t block = block_outputs(&k->op), rest = s->outputs % block;
@@ -132,9 +157,13 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         if (i == GRAFT_LINEAR_W || !k->op.in[i].constant) continue;
         graft_cpu_pack_as(k, i, s->block.kernel.op.in[i].dtype);
     }
-    k->info.packed_bytes[GRAFT_LINEAR_W] = graft_quant4_bytes(w->dim[0], per_output(w));
-    k->info.packing[GRAFT_LINEAR_W] = GRAFT_CPU_PACKING_INT4;
-    snprintf(k->info.variant, sizeof k->info.variant, "int4, %.40s", s->block.kernel.info.variant);
+    bool wide = of_8_bits(&k->op);
+    k->info.packed_bytes[GRAFT_LINEAR_W] = wide
+                                               ? levels_bytes(w) + (size_t)w->dim[0] * sizeof(float)
+                                               : graft_quant4_bytes(w->dim[0], per_output(w));
+    k->info.packing[GRAFT_LINEAR_W] = wide ? GRAFT_CPU_PACKING_8BITS : GRAFT_CPU_PACKING_4BITS;
+    snprintf(k->info.variant, sizeof k->info.variant, "int%d as floats, %.40s", wide ? 8 : 4,
+             s->block.kernel.info.variant);
 out:
     return st;
 }
@@ -168,9 +197,24 @@ static void pack_part(void *p, int index, int parts)
     }
 }
 
+static graft_status pack8(graft_kernel *k, const graft_tensor_desc *w, graft_dtype t,
+                          const void *src, void *dst)
+{
+    graft_cpu_int8_levels level;
+    size_t levels = (size_t)graft_cpu_elements(w), end = levels_bytes(w);
+    float *scale = (float *)(void *)((char *)dst + end);
+    memset((char *)dst + levels, 0, end - levels);
+    graft_status st =
+        graft_cpu_int8_levels_of(k->d, t, src, w->dim[0], per_output(w), scale, &level);
+    if (!st) memcpy(dst, level.level, levels);
+    graft_cpu_free(k->d, level.own);
+    return st;
+}
+
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
 {
     const graft_tensor_desc *w = &k->op.in[input];
+    if (of_8_bits(&k->op)) return pack8(k, w, t, src, dst);
     job j = {.from = t, .src = src, .dst = dst, .outputs = w->dim[0], .n = per_output(w)};
     int parts = graft_cpu_threads(k->d, j.outputs * j.n);
     if (t == GRAFT_Q4) {
@@ -184,6 +228,90 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
     return GRAFT_OK;
 }
 
+/* ------------------------------------------------------------------ the input */
+
+/* Rows of x, which are pixels of one picture (CONV2D) or all rows (LINEAR). */
+typedef struct rounding {
+    const graft_kernel *k;
+    const void *x;
+    void *y;     /* dense, of x's dtype */
+    float *most; /* of each part's rows; NULL: every row is rounded by its own */
+    float scale;
+    int64_t rows, length;
+} rounding;
+
+static const void *row_of(const rounding *r, int64_t i)
+{
+    const graft_tensor_desc *x = &r->k->op.in[GRAFT_LINEAR_X];
+    if (r->k->op.op != GRAFT_OP_CONV2D)
+        return graft_cpu_at(r->x, x->dtype, graft_cpu_row_offset(x, i));
+    return graft_cpu_at(r->x, x->dtype,
+                        i / x->dim[2] * x->stride[1] + i % x->dim[2] * x->stride[2]);
+}
+
+static void most_part(void *p, int index, int parts)
+{
+    const rounding *r = p;
+    int64_t end = r->rows * (index + 1) / parts;
+    float most = 0;
+    for (int64_t i = r->rows * index / parts; i < end; i++) {
+        float v = r->k->d->simd->absmax(row_of(r, i), r->k->op.in[GRAFT_LINEAR_X].dtype,
+                                        (size_t)r->length);
+        most = v > most ? v : most;
+    }
+    r->most[index] = most;
+}
+
+static void round_part(void *p, int index, int parts)
+{
+    enum { PIECE = 512 };
+    const rounding *r = p;
+    const graft_cpu_simd *simd = r->k->d->simd;
+    graft_dtype t = r->k->op.in[GRAFT_LINEAR_X].dtype;
+    int64_t end = r->rows * (index + 1) / parts;
+    int8_t level[PIECE];
+    float value[PIECE];
+    for (int64_t i = r->rows * index / parts; i < end; i++) {
+        const void *row = row_of(r, i);
+        float scale =
+            r->most ? r->scale : graft_quant_scale(simd->absmax(row, t, (size_t)r->length), 127.0f);
+        for (int64_t at = 0; at < r->length; at += PIECE) {
+            size_t n = (size_t)(r->length - at < PIECE ? r->length - at : PIECE);
+            simd->to_s8(graft_cpu_at(row, t, at), t, graft_quant_inverse(scale), level, n);
+            for (size_t k = 0; k < n; k++) value[k] = (float)level[k] * scale;
+            simd->act(GRAFT_ACT_NONE, value, GRAFT_F32,
+                      graft_cpu_at_mut(r->y, t, i * r->length + at), t, n);
+        }
+    }
+}
+
+/* x to multiples of its scales: one a row (LINEAR) or one a picture (CONV2D). */
+static void round_input(const graft_kernel *k, const void *x, char *ws)
+{
+    const state *s = k->state;
+    const graft_tensor_desc *d = &k->op.in[GRAFT_LINEAR_X];
+    bool pictures = k->op.op == GRAFT_OP_CONV2D;
+    int64_t count = pictures ? d->dim[0] : 1, length = d->dim[d->rank - 1];
+    int64_t rows = graft_cpu_elements(d) / length / count;
+    int parts = graft_cpu_threads(k->d, rows * length);
+    if (parts > PARTS) parts = PARTS;
+    for (int64_t n = 0; n < count; n++) {
+        float most = 0, *each = pictures ? (float *)(void *)(ws + s->at_most) : NULL;
+        rounding r = {k,
+                      graft_cpu_at(x, d->dtype, pictures ? n * d->stride[0] : 0),
+                      graft_cpu_at_mut(ws + s->at_input, d->dtype, n * rows * length),
+                      each,
+                      0,
+                      rows,
+                      length};
+        for (int i = 0; each && i < parts; i++) each[i] = 0;
+        if (each) graft_cpu_parallel(parts, most_part, &r);
+        for (int i = 0; each && i < parts; i++) most = each[i] > most ? each[i] : most;
+        r.scale = graft_quant_scale(most, 127.0f);
+        graft_cpu_parallel(parts, round_part, &r);
+    }
+}
+
 /* ------------------------------------------------------------------ running */
 
 /* Outputs from `first` on. */
@@ -193,11 +321,19 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
     const state *s = k->state;
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     const void *own[GRAFT_MAX_INPUTS];
-    graft_cpu_rows4 rows = {in[GRAFT_LINEAR_W],
-                            graft_quant4_scales(in[GRAFT_LINEAR_W], w->dim[0], per_output(w)),
-                            first, p->outputs, s->outputs + first};
+    const char *packed = in[GRAFT_LINEAR_W];
+    bool wide = of_8_bits(&k->op);
+    graft_cpu_expand_rows rows = {.bits = wide ? 8 : 4,
+                                  .level = packed,
+                                  .scale =
+                                      wide ? (const float *)(const void *)(packed + levels_bytes(w))
+                                           : graft_quant4_scales(packed, w->dim[0], per_output(w)),
+                                  .first = first,
+                                  .count = p->outputs,
+                                  .second = s->outputs + first};
     memcpy(own, in, sizeof own);
-    graft_cpu_place4_run(k->d, p->place, &rows, ws + s->at_weights, ws + s->at_tile);
+    if (wide) own[GRAFT_LINEAR_X] = ws + s->at_input;
+    graft_cpu_expand_run(k->d, p->place, &rows, ws + s->at_weights, ws + s->at_tile);
     own[GRAFT_LINEAR_W] = ws + s->at_weights;
     if (k->op.op == GRAFT_OP_LINEAR) {
         const graft_tensor_desc *residual = &k->op.in[GRAFT_LINEAR_RESIDUAL];
@@ -223,10 +359,11 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     state *s = k->state;
     graft_status st = GRAFT_OK;
     int64_t first = 0;
+    if (of_8_bits(&k->op)) round_input(k, in[GRAFT_LINEAR_X], workspace);
     for (; first + s->block.outputs <= s->outputs && !st; first += s->block.outputs)
         st = run_part(k, &s->block, first, in, out, workspace);
     if (!st && first < s->outputs) st = run_part(k, &s->rest, first, in, out, workspace);
     return st;
 }
 
-const graft_cpu_op graft_cpu_op_int4 = {check, init, finish, pack, launch, NULL};
+const graft_cpu_op graft_cpu_op_dequantized = {check, init, finish, pack, launch, NULL};

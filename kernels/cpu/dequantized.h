@@ -1,0 +1,34 @@
+/* Quantized weights (kernels/quant.h) that become floats, in the layout that oneDNN wants, just
+ * ahead of a multiplication: those of 4 bits everywhere, those of 8 bits where the processor cannot
+ * multiply bytes exactly. */
+#ifndef GRAFT_KERNELS_CPU_DEQUANTIZED_H
+#define GRAFT_KERNELS_CPU_DEQUANTIZED_H
+#include "kernels/cpu/primitive.h"
+
+/* The layouts of packed weights. 8 bits: rows of levels, then from the next multiple of 64 bytes a
+ * float32 scale for each. */
+#define GRAFT_CPU_PACKING_4BITS 0x696e7434u
+#define GRAFT_CPU_PACKING_8BITS 0x666c7438u
+
+/* `count` rows of a packed weight from `first` on, then rows from `second` on. */
+typedef struct graft_cpu_expand_rows {
+    int bits;          /* 4 or 8 */
+    const void *level; /* the whole weight */
+    const float *scale;
+    int64_t first, count, second;
+} graft_cpu_expand_rows;
+
+/* From packed rows to a layout (pack_quantized.c). UNSUPPORTED for layouts that are not known. */
+typedef struct graft_cpu_expand graft_cpu_expand;
+graft_status graft_cpu_expand_create(graft_device *d, const dnnl_memory_desc_t *md, int output_dim,
+                                     graft_cpu_expand **out);
+void graft_cpu_expand_destroy(graft_device *d, graft_cpu_expand *p); /* NULL is fine */
+size_t graft_cpu_expand_workspace(const graft_device *d, const graft_cpu_expand *p);
+/* [any] Writes all of the layout's outputs; allocates nothing. */
+void graft_cpu_expand_run(const graft_device *d, const graft_cpu_expand *p,
+                          const graft_cpu_expand_rows *rows, void *dst, void *workspace);
+
+/* The layout of a float kernel's packed weight, and which of its dimensions counts outputs. */
+const dnnl_memory_desc_t *graft_cpu_linear_layout(const graft_kernel *k, int *output_dim);
+const dnnl_memory_desc_t *graft_cpu_conv2d_layout(const graft_kernel *k, int *output_dim);
+#endif
