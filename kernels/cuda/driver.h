@@ -34,6 +34,7 @@
     X(event_destroy, cuEventDestroy)                                                               \
     X(event_record, cuEventRecord)                                                                 \
     X(event_wait, cuEventSynchronize)                                                              \
+    X(event_query, cuEventQuery)                                                                   \
     X(module_load, cuModuleLoadData)                                                               \
     X(module_unload, cuModuleUnload)                                                               \
     X(module_function, cuModuleGetFunction)                                                        \

@@ -339,6 +339,13 @@ EXPORT CUresult cuEventSynchronize(CUevent e)
     return r;
 }
 
+EXPORT CUresult cuEventQuery(CUevent e)
+{
+    CUresult r = not_while_recording();
+    if (r) return r;
+    return done < *(const uint64_t *)e ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
@@ -453,6 +460,8 @@ static size_t args_of(const char *name)
                  {"graft_pack", sizeof(graft_cuda_pack)},
                  {"graft_mix", sizeof(graft_cuda_mix)},
                  {"graft_guide", sizeof(graft_guidance)},
+                 {"graft_blend", sizeof(graft_blend)},
+                 {"graft_rescale", sizeof(graft_rescale)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
