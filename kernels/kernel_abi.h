@@ -186,6 +186,8 @@ typedef struct graft_kernels_more {
     graft_status (*send)(graft_device *d, void *dst, const void *src, uint64_t bytes);
     graft_status (*blend)(graft_device *d, const graft_blend *b);
     graft_status (*rescale)(graft_device *d, const graft_rescale *r);
+    /* [any] Memory of the device that a capture holds, as far as that can be told. Since 1.5. */
+    uint64_t (*captured_bytes)(const graft_captured *c);
     uint32_t wants; /* GRAFT_WANTS_…: what graphs for this library may look like. Since 1.5. */
     uint32_t zero2;
 } graft_kernels_more;

@@ -45,6 +45,8 @@
     X(capture_end, cuStreamEndCapture)                                                             \
     X(graph_instantiate, cuGraphInstantiateWithFlags)                                              \
     X(graph_destroy, cuGraphDestroy)                                                               \
+    X(graph_nodes, cuGraphGetNodes)                                                                \
+    X(exec_upload, cuGraphUpload)                                                                  \
     X(exec_destroy, cuGraphExecDestroy)                                                            \
     X(exec_launch, cuGraphLaunch)
 
