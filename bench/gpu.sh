@@ -140,7 +140,7 @@ part() {
     [ $left -ge 10 ] || { say "== $name: no time left"; failed="$failed $name(time)"; return 0; }
     [ "$most" -le $left ] || most=$left
     say "== $name (at $used s)"
-    if timeout -k 5 "$most" "$@" >> "$out/$name.txt" 2>&1; then
+    if timeout -k 5 "$most" "$@" > "$out/$name.txt" 2>&1; then
         tail -n 40 "$out/$name.txt" | tee -a "$log"
     else
         code=$?
