@@ -265,16 +265,16 @@ graft_status graft_resident_end(graft_resident *r, float *x, graft_err *e)
 
 /* ------------------------------------------------------------------ the denoiser */
 
-/* Input i of a batch, `bytes` for each of its entries, from what each slot has. */
+/* An input of a batch, `bytes` for each of its entries: from `offset` on in what its slot has,
+ * which begins at at[slot]. */
 static graft_status gather(const graft_resident *r, void *in, const void *base, const uint64_t *at,
-                           uint64_t each, uint64_t bytes)
+                           uint64_t offset, uint64_t bytes)
 {
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < r->call.count && !st; i++) {
         size_t slot = r->g->active[r->call.which[i]].slot;
-        uint64_t from = at ? at[slot] + each : slot * each;
-        st = r->more->copy(r->backend->device, (char *)in + i * bytes, (const char *)base + from,
-                           bytes);
+        st = r->more->copy(r->backend->device, (char *)in + i * bytes,
+                           (const char *)base + at[slot] + offset, bytes);
     }
     return st;
 }
@@ -296,9 +296,10 @@ static graft_status write_inputs(void *ctx, void *const *in)
     if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
     if (!st) st = gather(r, in[2], r->block, r->context, 0, context_bytes);
     if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, context_bytes, r->y_bytes);
-    if (!st && first->fast)
-        st =
-            gather(r, in[r->y_bytes ? 4 : 3], r->feature, NULL, g->feature_bytes, g->feature_bytes);
+    for (size_t i = 0; i < r->call.count && first->fast && !st; i++)
+        st = m->copy(d, (char *)in[r->y_bytes ? 4 : 3] + i * g->feature_bytes,
+                     r->feature + g->active[r->call.which[i]].slot * g->feature_bytes,
+                     g->feature_bytes);
     return st;
 }
 
