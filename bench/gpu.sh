@@ -7,6 +7,7 @@
 # everything that is printed to OUT/gpu.log. Nothing on the card is changed.
 #
 #   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540)
+#   GRAFT_PYTHON       the Python that has PyTorch (default: python3)
 #   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo int8 sd15 sdxl start vae
 #                      torch
 set -u
@@ -16,6 +17,8 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 out=${2:-$build/gpu}
 models=$out/models
 mkdir -p "$models" || exit 2
+PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer
+python=${GRAFT_PYTHON:-python3}
 log=$out/gpu.log
 json=$out/bench.json
 limit=${GRAFT_GPU_SECONDS:-540}
@@ -35,7 +38,7 @@ ops() {
 
 sanitizer() {
     command -v compute-sanitizer > /dev/null || { echo "skipped: no compute-sanitizer"; return 0; }
-    compute-sanitizer --tool memcheck --error-exitcode 9 "$build/bin/graft" run \
+    GRAFT_BACKEND=cuda compute-sanitizer --tool memcheck --error-exitcode 9 "$build/bin/graft" run \
         "$here/workflows/txt2img.json" --models "$here/models" --output "$out/sanitizer" \
         --set 5.steps=1 --quiet
 }
@@ -96,8 +99,8 @@ vae() {
 }
 
 torch() {
-    python3 -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
-    python3 "$here/bench/gpu_torch.py" --json "$json" --models "$models" sd15 sdxl
+    "$python" -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
+    "$python" "$here/bench/gpu_torch.py" --json "$json" --models "$models" sd15 sdxl
 }
 
 # timeout runs programs, not functions: the parts run in a shell of their own.
@@ -114,6 +117,13 @@ say() { echo "$*" | tee -a "$log"; }
     echo "bench/gpu.sh: $build has no graft_kernels_cuda.so: build it where nvcc is" >&2
     exit 2
 }
+# Programs look for libraries, and tests for files, where they were built.
+made=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$build/CMakeCache.txt" 2> /dev/null)
+source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2> /dev/null)
+[ -z "$made" ] || [ -e "$made/lib/graft" ] ||
+    say "warning: built as $made, which is not here: ln -s $build $made"
+[ -z "$source" ] || [ -e "$source/golden" ] ||
+    say "warning: built from $source, which is not here: ln -s $here $source"
 if ! device=$("$build/bin/graft-bench-gpu" device 2>&1); then
     say "bench/gpu.sh: refused: $device"
     exit 3
@@ -130,7 +140,7 @@ part() {
     [ $left -ge 10 ] || { say "== $name: no time left"; failed="$failed $name(time)"; return 0; }
     [ "$most" -le $left ] || most=$left
     say "== $name (at $used s)"
-    if timeout -k 5 "$most" "$@" >> "$out/$name.txt" 2>&1; then
+    if timeout -k 5 "$most" "$@" > "$out/$name.txt" 2>&1; then
         tail -n 40 "$out/$name.txt" | tee -a "$log"
     else
         code=$?
@@ -145,6 +155,8 @@ for p in versions:30 ops:240 sanitizer:90 demo:60 int8:120 sd15:180 sdxl:300 sta
     part "${p%:*}" "${p#*:}" env "GRAFT_GPU_PART=${p%:*}" sh "$0" "$build" "$out"
 done
 say "== figures"
-[ ! -e "$json" ] || grep -E '"[a-z0-9_]+":|"value"' "$json" | paste - - | tee -a "$log"
+[ ! -e "$json" ] || awk -F '"' '/\{[ \t]*$/ && NF > 2 { name = $2 }
+    /"value":/ { value = $3; gsub(/[:, \t]/, "", value) }
+    /"unit":/ { print "  " name, value, $4 }' "$json" | tee -a "$log"
 say "finished after $(($(date +%s) - begun)) s; failed:${failed:- none}; log $log"
 [ -z "$failed" ]

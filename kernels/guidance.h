@@ -1,6 +1,6 @@
-/* From a model's output to the denoised latent, and guidance (Ho and Salimans 2022,
- * arXiv:2207.12598), for one value: the same float32 operations in the same order on the host and
- * on devices, none of them fused. */
+/* From a model's output to the denoised latent, guidance (Ho and Salimans 2022, arXiv:2207.12598),
+ * its rescaling (arXiv:2305.08891, section 3.4), and masks, for one value: the same float32
+ * operations in the same order on the host and on devices, none of them fused. */
 #ifndef GRAFT_KERNELS_GUIDANCE_H
 #define GRAFT_KERNELS_GUIDANCE_H
 #include <stdint.h>
@@ -60,5 +60,53 @@ GRAFT_GUIDANCE float graft_guidance_denoised(const graft_guidance_terms *t, floa
 GRAFT_GUIDANCE float graft_guidance_combined(float negative, float positive, float cfg)
 {
     return GRAFT_PLUS(negative, GRAFT_TIMES(cfg, GRAFT_MINUS(positive, negative)));
+}
+
+/* Rescaled guidance of D, which replaces `positive`, of n values with `per` a picture. work: room
+ * for n values twice, then two doubles a picture, at an address for doubles. s2: sigma^2 + 1; k:
+ * sqrt(s2) / sigma; mix: how much of it is rescaled. */
+typedef struct graft_rescale {
+    const float *x, *negative;
+    float *positive;
+    void *work;
+    uint64_t n, per;
+    float s2, k, cfg, mix;
+} graft_rescale;
+
+/* D as a velocity, which is what is rescaled. */
+GRAFT_GUIDANCE float graft_rescale_velocity(float x, float s2, float k, float d)
+{
+    return GRAFT_TIMES(GRAFT_MINUS(GRAFT_OVER(x, s2), d), k);
+}
+
+/* Back to D; ratio: the spread of the picture's positive velocities over that of its guided ones.
+ */
+GRAFT_GUIDANCE float graft_rescale_denoised(float x, float s2, float k, float guided, double ratio,
+                                            float mix)
+{
+    float scaled = (float)(guided * ratio);
+    float v = GRAFT_PLUS(GRAFT_TIMES(mix, scaled), GRAFT_TIMES(GRAFT_MINUS(1.0f, mix), guided));
+    return GRAFT_MINUS(GRAFT_OVER(x, s2), GRAFT_OVER(v, k));
+}
+
+/* Inpainting: out = x where the mask is 1, and `kept` with its noise where it is 0. The mask has
+ * `area` values a picture, for each of the channels that make up its `per` values; out may be x.
+ * noise: NULL for none. */
+typedef struct graft_blend {
+    const float *x, *kept, *noise, *mask;
+    float *out;
+    uint64_t n, per, area;
+    float sigma;
+    uint32_t zero;
+} graft_blend;
+
+GRAFT_GUIDANCE float graft_blend_noised(float kept, float noise, float sigma)
+{
+    return GRAFT_PLUS(kept, GRAFT_TIMES(noise, sigma));
+}
+
+GRAFT_GUIDANCE float graft_blend_value(float mask, float x, float kept)
+{
+    return GRAFT_PLUS(GRAFT_TIMES(x, mask), GRAFT_TIMES(kept, GRAFT_MINUS(1.0f, mask)));
 }
 #endif

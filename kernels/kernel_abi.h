@@ -18,7 +18,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 4u
+#define GRAFT_KERNELS_ABI_MINOR 5u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -181,7 +181,18 @@ typedef struct graft_kernels_more {
     graft_status (*fetch)(graft_device *d, const void *src, uint64_t bytes, graft_fetch **out);
     graft_status (*fetched)(graft_fetch *f, const void **data);
     void (*fetch_free)(graft_fetch *f);
+    /* [any] More of the same, of which a library has all or none, since 1.5. send: host to device;
+     * src was read when it returns, which may wait for what was sent long before. */
+    graft_status (*send)(graft_device *d, void *dst, const void *src, uint64_t bytes);
+    graft_status (*blend)(graft_device *d, const graft_blend *b);
+    graft_status (*rescale)(graft_device *d, const graft_rescale *r);
+    /* [any] Memory of the device that a capture holds, as far as that can be told. Since 1.5. */
+    uint64_t (*captured_bytes)(const graft_captured *c);
+    uint32_t wants; /* GRAFT_WANTS_…: what graphs for this library may look like. Since 1.5. */
+    uint32_t zero2;
 } graft_kernels_more;
+/* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
+#define GRAFT_WANTS_NORM_ADD 1u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \
     ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \

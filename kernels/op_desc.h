@@ -104,6 +104,7 @@ enum { /* the places of inputs, by operator */
        GRAFT_NORM_GAMMA,
        GRAFT_NORM_BETA,
        GRAFT_NORM_MOMENTS,
+       GRAFT_NORM_CHANNEL_ADD,
        GRAFT_ATTENTION_Q = 0,
        GRAFT_ATTENTION_K,
        GRAFT_ATTENTION_V,

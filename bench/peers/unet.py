@@ -12,7 +12,7 @@ PREFIX = "model.diffusion_model."
 
 def heads_rule(checkpoint):
     """How many heads attention of so many channels has: no tensor's shape tells."""
-    said = checkpoint.config.get("unet", {})
+    said = checkpoint.config.get("unet", checkpoint.config)
     width = next(t["shape"][1] for name, t in checkpoint.tensors.items()
                  if name.endswith("attn2.to_k.weight"))
     heads = said.get("num_heads", 8 if width == 768 else 0)

@@ -291,9 +291,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                               graft_err *e)
 {
     bool fast = g->active[which[0]].fast, adm = g->c.model->arch.adm_channels > 0;
-    graft_unet_variant variant = fast          ? GRAFT_UNET_FAST
-                                 : g->features ? GRAFT_UNET_STORE
-                                               : GRAFT_UNET_WHOLE;
+    graft_unet_variant variant = graft_guided_variant(g, fast);
     graft_binding *b;
     graft_status st =
         graft_guided_bind(g, variant, (int64_t)count, g->active[which[0]].entry->tokens, &b, e);
@@ -345,27 +343,41 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
 }
 
-/* Runs every active entry, in batches of those with equally many tokens and the same variant. What
- * is fast is settled before the first of them runs. */
-static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
+graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast)
 {
-    graft_status st = GRAFT_OK;
-    if (g->features) graft_features_call(g->features, g->scaled);
+    return fast ? GRAFT_UNET_FAST : g->features ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+}
+
+void graft_guided_settle(graft_guided *g, const float *scaled)
+{
+    if (g->features) graft_features_call(g->features, scaled);
     for (size_t i = 0; i < g->n_active; i++)
         g->active[i].fast = g->features && graft_features_fast(g->features, g->active[i].slot);
-    for (size_t i = 0; i < g->n_active && !st; i++) {
-        size_t which[GROUP_MAX], count = 0;
-        const active *first = &g->active[i];
-        if (first->done) continue;
-        for (size_t k = i; k < g->n_active && count < GROUP_MAX; k++) {
-            active *a = &g->active[k];
-            if (a->done || a->fast != first->fast || a->entry->tokens != first->entry->tokens)
-                continue;
-            which[count++] = k;
-        }
-        for (size_t k = 0; k < count; k++) g->active[which[k]].done = true;
-        st = run_group(g, which, count, timestep, e);
+}
+
+size_t graft_guided_group(graft_guided *g, size_t *which)
+{
+    const active *first = NULL;
+    size_t count = 0;
+    for (size_t k = 0; k < g->n_active && count < GROUP_MAX; k++) {
+        active *a = &g->active[k];
+        if (a->done) continue;
+        if (!first) first = a;
+        if (a->fast != first->fast || a->entry->tokens != first->entry->tokens) continue;
+        a->done = true;
+        which[count++] = k;
     }
+    return count;
+}
+
+/* Runs every active entry, in batches. */
+static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
+{
+    size_t which[GROUP_MAX], count;
+    graft_status st = GRAFT_OK;
+    graft_guided_settle(g, g->scaled);
+    while (!st && (count = graft_guided_group(g, which)))
+        st = run_group(g, which, count, timestep, e);
     return st;
 }
 
@@ -405,16 +417,14 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
         int64_t at = p * g->per;
         float *guided = g->batch_x, *v_pos = g->batch_out; /* both free between runs */
         for (int64_t i = 0; i < g->per; i++) {
-            float base = x[at + i] / s2;
-            float a = (base - pos[at + i]) * k, b = (base - neg[at + i]) * k;
+            float a = graft_rescale_velocity(x[at + i], s2, k, pos[at + i]);
+            float b = graft_rescale_velocity(x[at + i], s2, k, neg[at + i]);
             v_pos[i] = a;
-            guided[i] = b + cfg * (a - b);
+            guided[i] = graft_guidance_combined(b, a, cfg);
         }
         double ratio = spread(v_pos, g->per) / spread(guided, g->per);
-        for (int64_t i = 0; i < g->per; i++) {
-            float v = mix * (float)(guided[i] * ratio) + (1.0f - mix) * guided[i];
-            pos[at + i] = x[at + i] / s2 - v / k;
-        }
+        for (int64_t i = 0; i < g->per; i++)
+            pos[at + i] = graft_rescale_denoised(x[at + i], s2, k, guided[i], ratio, mix);
     }
 }
 
@@ -446,8 +456,8 @@ static void mask_input(graft_guided *g, float sigma)
     int64_t area = g->c.shape[2] * g->c.shape[3];
     for (int64_t i = 0; i < g->n; i++) {
         float m = g->c.mask[i / g->per * area + i % area];
-        float kept = g->c.latent[i] + g->c.noise[i] * sigma;
-        g->x[i] = g->x[i] * m + kept * (1.0f - m);
+        float kept = graft_blend_noised(g->c.latent[i], g->c.noise[i], sigma);
+        g->x[i] = graft_blend_value(m, g->x[i], kept);
     }
 }
 
@@ -456,7 +466,7 @@ static void mask_output(const graft_guided *g, float *out)
     int64_t area = g->c.shape[2] * g->c.shape[3];
     for (int64_t i = 0; i < g->n; i++) {
         float m = g->c.mask[i / g->per * area + i % area];
-        out[i] = out[i] * m + g->c.latent[i] * (1.0f - m);
+        out[i] = graft_blend_value(m, out[i], g->c.latent[i]);
     }
 }
 

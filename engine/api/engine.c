@@ -187,12 +187,32 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
     return GRAFT_OK;
 }
 
+/* Bytes that recorded runs on x's device hold, once those of other graphs made room for x where
+ * memory has a limit. They are cheap to make again, other than weights. */
+static uint64_t make_room_of_recordings(graft_engine *g, const graft_exe *x, uint64_t need)
+{
+    graft_backend *b = x->backend;
+    graft_exe **list = NULL;
+    size_t n = 0;
+    if (!g->max_bytes) return atomic_load(&b->recorded);
+    uint64_t left = g->max_bytes - need;
+    atomic_store(&b->recorded_most, left ? left : 1);
+    if (atomic_load(&b->recorded) > left &&
+        graft_compiled_list(g->compiled, &list, &n, NULL) == GRAFT_OK) {
+        for (size_t i = 0; i < n; i++)
+            if (list[i] != x && list[i]->backend == b) graft_recordings_trim(list[i]->recordings);
+        if (atomic_load(&b->recorded) > left) graft_recordings_trim(x->recordings);
+        graft_compiled_list_free(list, n);
+    }
+    return atomic_load(&b->recorded);
+}
+
 /* Makes room for this graph's arena and weights by letting go of weights and blocks that nobody
  * uses: down to GRAFT_MEMORY_MB, which is a limit, or to half of the device's memory, which is not.
  * What the device could never hold is refused before the system has to. */
 static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
 {
-    uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes;
+    uint64_t arena = (uint64_t)x->arena_bytes, need = arena + x->weight_bytes, recorded;
     uint64_t total = x->backend->info.memory_total,
              budget = g->max_bytes ? g->max_bytes : total / 2;
     if (g->max_bytes && need > g->max_bytes)
@@ -207,7 +227,9 @@ static graft_status make_room(graft_engine *g, const graft_exe *x, graft_err *e)
                           x->kind, (unsigned long long)graft_size_mib(need), x->backend->name,
                           (unsigned long long)(total >> 20));
     if (!budget) return GRAFT_OK;
+    recorded = make_room_of_recordings(g, x, need);
     if (g->max_bytes && graft_arenas_bytes(g->arenas) > arena) graft_arenas_trim(g->arenas);
+    arena += recorded;
     graft_packs_set_budget(g->packs, budget > arena ? budget - arena : 0);
     return GRAFT_OK;
 }

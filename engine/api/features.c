@@ -1,5 +1,6 @@
 #include "engine/api/features.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,8 @@
 typedef struct feature {
     void *data; /* NULL: no feature yet */
     size_t bytes;
-    bool fresh; /* made in the present step */
+    bool fresh;     /* made in the present step */
+    bool elsewhere; /* the caller has it */
 } feature;
 
 struct graft_features {
@@ -113,7 +115,8 @@ bool graft_features_fast(const graft_features *f, size_t slot)
 {
     /* In a step that refreshes, features from before it are old, whatever other slots have. */
     bool refresh = planned(f) == GRAFT_STEP_REFRESH;
-    return f->reuse && f->slot[slot].data && (!refresh || f->slot[slot].fresh);
+    const feature *s = &f->slot[slot];
+    return f->reuse && (s->data || s->elsewhere) && (!refresh || s->fresh);
 }
 
 /* What the step from the old to the new feature teaches about drift. */
@@ -166,4 +169,10 @@ graft_status graft_features_store(graft_features *f, size_t i, graft_dtype dtype
 const void *graft_features_get(const graft_features *f, size_t slot)
 {
     return f->slot[slot].data;
+}
+
+void graft_features_made(graft_features *f, size_t slot)
+{
+    assert(!f->x);
+    f->slot[slot].elsewhere = f->slot[slot].fresh = f->any_fresh = true;
 }

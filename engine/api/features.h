@@ -18,7 +18,8 @@ void graft_features_destroy(graft_features *f);
 /* The sampler begins this step (0-based). Samplers that evaluate the model several times in a step,
  * and ones that report no step before their first call, need nothing else. */
 void graft_features_step(graft_features *f, size_t step);
-/* A model call begins; x: n values, as the UNet gets them. Decides for all slots. */
+/* A model call begins; x: n values, as the UNet gets them, not looked at without a limit of the
+ * error. Decides for all slots. */
 void graft_features_call(graft_features *f, const float *x);
 /* This slot's part of the call takes the stored feature. False where there is none. */
 bool graft_features_fast(const graft_features *f, size_t slot);
@@ -26,4 +27,7 @@ bool graft_features_fast(const graft_features *f, size_t slot);
 graft_status graft_features_store(graft_features *f, size_t slot, graft_dtype dtype,
                                   const void *data, size_t bytes, graft_err *e);
 const void *graft_features_get(const graft_features *f, size_t slot);
+/* This slot has a fresh feature, which the caller keeps itself; only without a limit of the error.
+ */
+void graft_features_made(graft_features *f, size_t slot);
 #endif

@@ -40,6 +40,13 @@ struct graft_guided {
 
 /* The entries that count at this sigma, into g->active; both: the negative ones in any case. */
 void graft_guided_collect(graft_guided *g, float sigma, bool both);
+/* Which of the active entries are fast, settled before any of them runs; scaled: the UNet's x, NULL
+ * where DeepCache does not look into it. */
+void graft_guided_settle(graft_guided *g, const float *scaled);
+/* The next active entries that run together: equally many tokens, all fast or all not. Their places
+ * in g->active into which[GROUP_MAX]; 0: none is left. */
+size_t graft_guided_group(graft_guided *g, size_t *which);
+graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast);
 /* The UNet for so many entries, bound; g keeps the reference. */
 graft_status graft_guided_bind(graft_guided *g, graft_unet_variant variant, int64_t entries,
                                int64_t tokens, graft_binding **out, graft_err *e);

@@ -211,6 +211,8 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     graft_task_phase(task, "compile");
     GRAFT_TRY(job->build(job->arch, job->shape, &g, e));
     GRAFT_TRY(graft_passes_run(g, e));
+    if (graft_backend_wants(job->backend, GRAFT_WANTS_NORM_ADD))
+        GRAFT_TRY(graft_pass_norm_add(g, e));
     GRAFT_TRY(graft_exe_create(g, job->backend, NULL, task, out, e));
     g = NULL; /* the executable's now */
     GRAFT_TRY(tune(c, job, *out, task, e));

@@ -21,6 +21,9 @@ typedef struct graft_backend {
     int threads;            /* that work for it may use; 0 is one */
     graft_disk_cache *disk; /* for what the library keeps; NULL: nothing */
     atomic_int no_disk;     /* work that must not touch the disk goes on */
+    /* Bytes that recorded runs hold on the device (device.h), and may hold; 0: as many as they want
+     */
+    _Atomic uint64_t recorded, recorded_most;
 } graft_backend;
 
 #define GRAFT_MAX_BACKENDS 8

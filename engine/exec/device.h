@@ -12,13 +12,17 @@
 
 /* What a library has beyond the plain table; NULL for older and simpler ones. */
 const graft_kernels_more *graft_backend_more(const graft_backend *b);
+bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_… */
 
 #define GRAFT_RECORDINGS 4 /* the longest unused goes when there are more */
 typedef struct graft_recordings graft_recordings;
 
 /* NULL when the backend cannot record, or memory is short: runs are ordinary ones then. */
-graft_recordings *graft_recordings_create(const graft_backend *b);
+graft_recordings *graft_recordings_create(graft_backend *b);
 void graft_recordings_destroy(graft_recordings *r);
+/* Gives back the memory of those that do not run now; NULL is fine. They are recorded anew when
+ * their runs come again. [any] */
+void graft_recordings_trim(graft_recordings *r);
 /* Launches every step in order; stops at the first failure. */
 typedef graft_status graft_recording_launch(void *ctx);
 /* Repeats the run with this key, which names all its addresses; the first time *done is false, and

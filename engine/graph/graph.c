@@ -366,7 +366,7 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_LINEAR:
         return 4;
     case GRAFT_OP_GROUP_NORM:
-        return 4;
+        return 5;
     case GRAFT_OP_LAYER_NORM:
     case GRAFT_OP_ATTENTION:
         return 3;

@@ -79,6 +79,9 @@ static graft_status infer_group_norm(const graft_attrs *a, const graft_gvalue *c
     if (m && (m->rank != 3 || m->dim[0] != in[0]->dim[0] || m->dim[1] != a->groups ||
               m->dim[2] != 2 || m->dtype != GRAFT_F32))
         return bad(e, "group_norm", "moments must be float32 (N, groups, 2)");
+    const graft_gvalue *add = in[GRAFT_NORM_CHANNEL_ADD];
+    if (add && (add->rank != 2 || add->dim[0] != in[0]->dim[0] || add->dim[1] != in[0]->dim[3]))
+        return bad(e, "group_norm", "channel_add must be (N, C)");
     return same_as(in[0], dim, rank);
 }
 

@@ -183,3 +183,28 @@ graft_status graft_pass_fuse(graft_graph *g, graft_err *e)
     graft_free(f.producer);
     return st;
 }
+
+static void move_channel_add(const fuser *f, size_t i)
+{
+    graft_graph *g = f->g;
+    graft_gnode *n = &g->node[i];
+    int32_t p = n->op == GRAFT_OP_GROUP_NORM ? sole_producer(f, n->in[GRAFT_NORM_X]) : -1;
+    if (p < 0 || g->node[p].op != GRAFT_OP_CONV2D || n->in[GRAFT_NORM_CHANNEL_ADD] >= 0) return;
+    graft_gnode *conv = &g->node[p];
+    graft_vid add = conv->in[GRAFT_CONV_CHANNEL_ADD];
+    if (!is_activation(f, add) || conv->in[GRAFT_CONV_RESIDUAL] >= 0 ||
+        conv->attrs.act != GRAFT_ACT_NONE || g->value[add].dtype != g->value[conv->out].dtype)
+        return;
+    n->in[GRAFT_NORM_CHANNEL_ADD] = add;
+    conv->in[GRAFT_CONV_CHANNEL_ADD] = GRAFT_NO_VALUE;
+}
+
+graft_status graft_pass_norm_add(graft_graph *g, graft_err *e)
+{
+    fuser f = {g, graft_pass_count_uses(g), graft_pass_producers(g)};
+    bool ok = f.uses && f.producer;
+    for (size_t i = 0; i < g->n_nodes && ok; i++) move_channel_add(&f, i);
+    graft_free(f.uses);
+    graft_free(f.producer);
+    return ok ? graft_graph_verify(g, e) : graft_fail_nomem(e, "fusion");
+}

@@ -8,6 +8,10 @@
 #include "engine/passes/passes.def"
 #undef GRAFT_PASS
 
+/* For libraries with GRAFT_WANTS_NORM_ADD, after the others: a convolution's channel_add goes to
+ * the GROUP_NORM that alone reads it. */
+graft_status graft_pass_norm_add(graft_graph *g, graft_err *e);
+
 /* All passes in order. After each one the graph is verified in builds with assertions. */
 graft_status graft_passes_run(graft_graph *g, graft_err *e);
 

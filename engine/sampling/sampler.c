@@ -13,8 +13,7 @@ enum {
     PAIR = 1,     /* needs the unconditional prediction */
     BROWNIAN = 2, /* draws from a Brownian path */
     ONE_MORE = 4, /* drops the second-last sigma of one step more */
-    ANYWHERE =
-        8, /* looks into no array: graft_mix*, graft_walk_land and graft_walk_denoise alone */
+    LOOKS = 8,    /* into arrays; all others use nothing but graft_mix*() and graft_walk_*() */
 };
 
 typedef struct sampler {
@@ -76,7 +75,7 @@ bool graft_sampler_needs_unconditional(const char *name)
 
 bool graft_sampler_anywhere(const char *name)
 {
-    return has_flag(name, ANYWHERE);
+    return find(name) && !has_flag(name, LOOKS);
 }
 
 /* One array for all that the sampler needs. */
@@ -96,7 +95,7 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
                           name);
     if (run->n_sigmas < 2) return GRAFT_OK;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);
-    assert(!run->arrays || s->flags & ANYWHERE);
+    assert(!run->arrays || !(s->flags & LOOKS));
     graft_walk w = {.run = run,
                     .variant = s->variant,
                     .sigma = run->sigmas,
@@ -108,7 +107,10 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
     if (graft_size_mul(run->n, (size_t)s->buffers, &count)) block = alloc_buffers(run, count);
     if (!block) return graft_fail_nomem(e, "a sampler's buffers");
     for (int i = 0; i < s->buffers; i++) w.buf[i] = block + (size_t)i * run->n;
-    graft_status st = s->sample(&w, e);
+    if (run->arrays) w.drawn = graft_malloc_array(run->n, sizeof *w.drawn);
+    graft_status st =
+        run->arrays && !w.drawn ? graft_fail_nomem(e, "a sampler's noise") : s->sample(&w, e);
+    graft_free(w.drawn);
     if (run->arrays)
         run->arrays->free(run->arrays->ctx, block);
     else

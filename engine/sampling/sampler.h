@@ -31,6 +31,8 @@ typedef struct graft_arrays {
      * once. out may be one of them. A failure shows where the result is asked for. */
     void (*mix)(void *ctx, float *out, size_t n, int count, const double *factor,
                 const float *const *in);
+    /* out = n values of the host, which may change when it returns: noise. */
+    graft_status (*put)(void *ctx, float *out, const float *from, size_t n, graft_err *e);
 } graft_arrays;
 
 typedef struct graft_sampler_run {
@@ -64,7 +66,7 @@ bool graft_sampler_is_sde(const char *name);
 bool graft_sampler_discards_penultimate(const char *name);
 /* The sampler needs denoise_pair: the *_cfg_pp samplers (arXiv:2406.08070). */
 bool graft_sampler_needs_unconditional(const char *name);
-/* The sampler computes with sums of whole arrays only, and draws no noise: they may be anywhere. */
+/* The sampler computes with sums of whole arrays only, so they may be anywhere. */
 bool graft_sampler_anywhere(const char *name);
 /* With no sigmas or one: x stays as it is. On failure x is somewhere on the way. A status from the
  * denoiser or the noise (cancelled, for example) ends the run and is returned. Values that are no

@@ -21,8 +21,12 @@ graft_status graft_walk_noise(const graft_walk *w, double sigma, double sigma_ne
                               graft_err *e)
 {
     const graft_noise_source *source = w->run->noise;
+    const graft_arrays *arrays = w->run->arrays;
     if (!source) return graft_fail(e, GRAFT_E_ARG, "this sampler needs a source of noise");
-    return source->draw(source->ctx, sigma, sigma_next, out, w->n, e);
+    if (!arrays) return source->draw(source->ctx, sigma, sigma_next, out, w->n, e);
+    /* Meanwhile the device computes what it was given before. */
+    GRAFT_WALK(source->draw(source->ctx, sigma, sigma_next, w->drawn, w->n, e));
+    return arrays->put(arrays->ctx, out, w->drawn, w->n, e);
 }
 
 graft_status graft_walk_add_noise(const graft_walk *w, double sigma, double sigma_next,
@@ -49,10 +53,21 @@ static bool elsewhere(const graft_walk *w, float *out, int count, const double *
     return a != NULL;
 }
 
+void graft_walk_copy(const graft_walk *w, float *out, const float *from)
+{
+    if (elsewhere(w, out, 1, (double[]){1}, (const float *[]){from})) return;
+    memcpy(out, from, w->n * sizeof *from);
+}
+
 void graft_walk_land(const graft_walk *w, const float *from)
 {
-    if (elsewhere(w, w->x, 1, (double[]){1}, (const float *[]){from})) return;
-    memcpy(w->x, from, w->n * sizeof *from);
+    graft_walk_copy(w, w->x, from);
+}
+
+void graft_mix1(const graft_walk *w, float *out, double a, const float *x)
+{
+    if (elsewhere(w, out, 1, (double[]){a}, (const float *[]){x})) return;
+    for (size_t i = 0; i < w->n; i++) out[i] = (float)(a * x[i]);
 }
 
 void graft_mix2(const graft_walk *w, float *out, double a, const float *x, double b, const float *y)

@@ -28,6 +28,7 @@ typedef struct graft_walk {
     float *x;
     size_t n;
     float *buf[GRAFT_WALK_BUFFERS]; /* as many as samplers.def says; the sampler may swap them */
+    float *drawn; /* noise in the host's memory, where the other arrays are elsewhere */
 } graft_walk;
 
 /* Every sampler: moves w->x to the last sigma. */
@@ -44,11 +45,13 @@ graft_status graft_walk_noise(const graft_walk *w, double sigma, double sigma_ne
 graft_status graft_walk_add_noise(const graft_walk *w, double sigma, double sigma_next,
                                   double amount, float *scratch, graft_err *e);
 void graft_walk_report(const graft_walk *w, size_t step, const float *denoised);
+void graft_walk_copy(const graft_walk *w, float *out, const float *from);
 /* w->x = from. */
 void graft_walk_land(const graft_walk *w, const float *from);
 
-/* out = a*x + b*y (+ c*z (+ d*v)), element by element of arrays of the run; out may be any of the
+/* out = a*x (+ b*y (+ c*z (+ d*v))), element by element of arrays of the run; out may be any of the
  * inputs. */
+void graft_mix1(const graft_walk *w, float *out, double a, const float *x);
 void graft_mix2(const graft_walk *w, float *out, double a, const float *x, double b,
                 const float *y);
 void graft_mix3(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,

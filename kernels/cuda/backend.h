@@ -48,7 +48,9 @@ struct graft_device {
     int side;             /* whose turn it is */
     CUdeviceptr raw;      /* a weight as its file has it, before it is packed */
     graft_fetch *fetches; /* that wait for their next use */
-    CUdeviceptr term;     /* the factors of a LoRA */
+    graft_fetch *sent;    /* whose copies to the device may be under way, the oldest first */
+    int n_sent;
+    CUdeviceptr term; /* the factors of a LoRA */
     uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */

@@ -34,6 +34,7 @@
     X(event_destroy, cuEventDestroy)                                                               \
     X(event_record, cuEventRecord)                                                                 \
     X(event_wait, cuEventSynchronize)                                                              \
+    X(event_query, cuEventQuery)                                                                   \
     X(module_load, cuModuleLoadData)                                                               \
     X(module_unload, cuModuleUnload)                                                               \
     X(module_function, cuModuleGetFunction)                                                        \
@@ -44,6 +45,8 @@
     X(capture_end, cuStreamEndCapture)                                                             \
     X(graph_instantiate, cuGraphInstantiateWithFlags)                                              \
     X(graph_destroy, cuGraphDestroy)                                                               \
+    X(graph_nodes, cuGraphGetNodes)                                                                \
+    X(exec_upload, cuGraphUpload)                                                                  \
     X(exec_destroy, cuGraphExecDestroy)                                                            \
     X(exec_launch, cuGraphLaunch)
 

@@ -318,6 +318,11 @@ static const graft_kernels_more more = {
     .fetch = graft_cuda_fetch,
     .fetched = graft_cuda_fetched,
     .fetch_free = graft_cuda_fetch_free,
+    .send = graft_cuda_send_ahead,
+    .blend = graft_cuda_blend_arrays,
+    .rescale = graft_cuda_rescale_guidance,
+    .captured_bytes = graft_cuda_captured_bytes,
+    .wants = GRAFT_WANTS_NORM_ADD,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

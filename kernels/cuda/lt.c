@@ -124,11 +124,16 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
     const graft_cuda_gemm *g = &p->g;
     cudaDataType_t t = data_type(g->dtype);
     cublasOperation_t transposed = CUBLAS_OP_T;
+    const uintptr_t somewhere = GRAFT_CUDA_ALIGN;
     cublasLtEpilogue_t epilogue = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t s = f->desc_create(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!s) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
     if (!s) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (!s && g->bias) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &t, sizeof t);
+    /* Each run sets its own; what chooses algorithms may look whether there is one, and at its
+     * alignment. */
+    if (!s && g->bias)
+        s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere);
     if (!s) s = f->layout_create(&p->w, t, (uint64_t)g->k, (uint64_t)g->n, g->ldw);
     if (!s) s = f->layout_create(&p->x, t, (uint64_t)g->k, (uint64_t)g->m, g->ldx);
     if (!s) s = f->layout_create(&p->y, t, (uint64_t)g->n, (uint64_t)g->m, g->ldo);

@@ -40,6 +40,8 @@ static graft_status check_group(const graft_op_desc *op, graft_err *e)
     const graft_tensor_desc *m = &op->in[GRAFT_NORM_MOMENTS];
     if (graft_cuda_present(m) && (m->constant || !graft_ref_is_dense(m)))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "moments must vary and be dense");
+    if (op->in[GRAFT_NORM_CHANNEL_ADD].constant)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "channel_add must vary");
     return check_constants(op, e);
 }
 
@@ -67,6 +69,8 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
                                .beta = in[GRAFT_NORM_BETA],
                                .out = out,
                                .moments = in[GRAFT_NORM_MOMENTS],
+                               .add = in[GRAFT_NORM_CHANNEL_ADD],
+                               .sadd = k->op.in[GRAFT_NORM_CHANNEL_ADD].stride[0],
                                .stat = (graft_cuda_stat *)(void *)workspace,
                                .height = (uint32_t)x->dim[1],
                                .width = (uint32_t)x->dim[2],

@@ -87,7 +87,9 @@ typedef struct graft_cuda_group_norm {
     const void *x;
     const float *gamma, *beta;
     void *out;
-    const float *moments;  /* [batch][group]: mean and variance; NULL: those of stat */
+    const float *moments; /* [batch][group]: mean and variance; NULL: those of stat */
+    const void *add;      /* to x: [batch][channel], rows sadd apart; may be NULL */
+    int64_t sadd;
     graft_cuda_stat *stat; /* [batch][group][split] */
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;

@@ -1,5 +1,7 @@
 #include "kernels/cuda/sampler.h"
 
+#include <string.h>
+
 struct graft_fetch {
     graft_device *d;
     void *pinned; /* of `capacity` bytes; NULL: none */
@@ -54,6 +56,25 @@ graft_status graft_cuda_guide(graft_device *d, const graft_guidance *g)
 {
     if (g->entries > GRAFT_GUIDE_ENTRIES) return GRAFT_E_ARG;
     return launch(d, GRAFT_CUDA_FN_graft_guide, g->n, g);
+}
+
+graft_status graft_cuda_blend_arrays(graft_device *d, const graft_blend *b)
+{
+    return launch(d, GRAFT_CUDA_FN_graft_blend_masked, b->n, b);
+}
+
+graft_status graft_cuda_rescale_guidance(graft_device *d, const graft_rescale *r)
+{
+    if (!r->n) return GRAFT_OK;
+    if (!r->per || r->per > r->n || r->n > INT32_MAX) return GRAFT_E_ARG;
+    graft_cuda_lock(d); /* or two callers' kernels could come between each other's */
+    graft_status st = launch(d, GRAFT_CUDA_FN_graft_rescale_split, r->n, r);
+    if (!st)
+        st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_rescale_spread, (uint32_t)(r->n / r->per), 2,
+                               1, r);
+    if (!st) st = launch(d, GRAFT_CUDA_FN_graft_rescale_join, r->n, r);
+    graft_cuda_unlock(d);
+    return st;
 }
 
 /* ------------------------------------------------------------------ fetches */
@@ -138,11 +159,67 @@ void graft_cuda_fetch_free(graft_fetch *f)
     graft_cuda_unlock(d);
 }
 
+/* ------------------------------------------------------------------ sends */
+
+enum { SENDS = 8 }; /* whose copies may be under way: more than samplers send in two steps */
+
+/* Memory of sends that have arrived goes back to those that wait; from SENDS on the oldest is
+ * waited for. They arrive in the order in which they were sent. */
+static graft_status collect(graft_device *d)
+{
+    while (d->sent) {
+        graft_fetch *f = d->sent;
+        CUresult r = d->drv.event_query(f->arrived);
+        if (r == CUDA_ERROR_NOT_READY) {
+            if (d->n_sent < SENDS) return GRAFT_OK;
+            r = d->drv.event_wait(f->arrived);
+        }
+        graft_status st = graft_cuda_done(d, r, "a copy to the device");
+        if (st) return st;
+        d->sent = f->next;
+        d->n_sent--;
+        f->next = d->fetches;
+        d->fetches = f;
+    }
+    return GRAFT_OK;
+}
+
+static void append(graft_device *d, graft_fetch *f)
+{
+    graft_fetch **end = &d->sent;
+    while (*end) end = &(*end)->next;
+    *end = f;
+    f->next = NULL;
+    d->n_sent++;
+}
+
+graft_status graft_cuda_send_ahead(graft_device *d, void *dst, const void *src, uint64_t bytes)
+{
+    if (!bytes) return GRAFT_OK;
+    graft_cuda_lock(d);
+    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : collect(d);
+    graft_fetch *f = st ? NULL : take(d, bytes);
+    if (!st && !f) st = make(d, bytes, &f);
+    if (!st) {
+        memcpy(f->pinned, src, bytes);
+        st = graft_cuda_done(
+            d, d->drv.upload((CUdeviceptr)(uintptr_t)dst, f->pinned, bytes, d->stream),
+            "a copy to the device");
+    }
+    if (!st)
+        st = graft_cuda_done(d, d->drv.event_record(f->arrived, d->stream), "a copy to the device");
+    if (f) append(d, f); /* also on failure: its copy may be under way */
+    graft_cuda_unlock(d);
+    return st;
+}
+
 void graft_cuda_fetches_close(graft_device *d)
 {
-    while (d->fetches) {
-        graft_fetch *f = d->fetches;
-        d->fetches = f->next;
-        fetch_finish(d, f);
-    }
+    graft_fetch **lists[] = {&d->fetches, &d->sent};
+    for (int i = 0; i < 2; i++)
+        while (*lists[i]) {
+            graft_fetch *f = *lists[i];
+            *lists[i] = f->next;
+            fetch_finish(d, f);
+        }
 }

@@ -11,6 +11,9 @@ graft_status graft_cuda_guide(graft_device *d, const graft_guidance *g);
 graft_status graft_cuda_fetch(graft_device *d, const void *src, uint64_t bytes, graft_fetch **out);
 graft_status graft_cuda_fetched(graft_fetch *f, const void **data);
 void graft_cuda_fetch_free(graft_fetch *f);
-/* Frees those that wait; the device is being closed. */
+graft_status graft_cuda_send_ahead(graft_device *d, void *dst, const void *src, uint64_t bytes);
+graft_status graft_cuda_blend_arrays(graft_device *d, const graft_blend *b);
+graft_status graft_cuda_rescale_guidance(graft_device *d, const graft_rescale *r);
+/* Frees the pinned memory that waits for use; the device is being closed. */
 void graft_cuda_fetches_close(graft_device *d);
 #endif

@@ -29,12 +29,26 @@ static void networks_match_ref(void)
     }
 }
 
+/* The time embedding is added in the norm behind a convolution, in all of them. */
+static void norms_add_channels(const graft_graph *g)
+{
+    int norms = 0, convs = 0;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const graft_gnode *n = &g->node[i];
+        norms += n->op == GRAFT_OP_GROUP_NORM && n->in[GRAFT_NORM_CHANNEL_ADD] >= 0;
+        convs += n->op == GRAFT_OP_CONV2D && n->in[GRAFT_CONV_CHANNEL_ADD] >= 0;
+    }
+    CHECK_INT(norms, 8); /* blocks of SD1 */
+    CHECK_INT(convs, 0);
+}
+
 static void runs_are_recorded(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, SD1);
     float first[OUT], again[OUT];
     graft_binding *b = record_and_repeat(g, m, first);
+    norms_add_channels(b->exe->graph);
     uint64_t replays = fake->replays;
     /* Times of single steps need single steps. */
     graft_exe_profile p = {.seconds = calloc(b->exe->graph->n_nodes, sizeof *p.seconds),

@@ -24,6 +24,7 @@ typedef struct node { /* a recorded launch */
 
 typedef struct graph {
     node *first, **end;
+    int64_t bytes; /* of the device */
 } graph;
 
 typedef struct block {
@@ -339,6 +340,13 @@ EXPORT CUresult cuEventSynchronize(CUevent e)
     return r;
 }
 
+EXPORT CUresult cuEventQuery(CUevent e)
+{
+    CUresult r = not_while_recording();
+    if (r) return r;
+    return done < *(const uint64_t *)e ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
 /* ------------------------------------------------------------------ kernels */
 
 EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
@@ -453,6 +461,8 @@ static size_t args_of(const char *name)
                  {"graft_pack", sizeof(graft_cuda_pack)},
                  {"graft_mix", sizeof(graft_cuda_mix)},
                  {"graft_guide", sizeof(graft_guidance)},
+                 {"graft_blend", sizeof(graft_blend)},
+                 {"graft_rescale", sizeof(graft_rescale)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
@@ -483,6 +493,7 @@ EXPORT CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
     if (!recording) abort();
     recording->first = NULL;
     recording->end = &recording->first;
+    recording->bytes = 0;
     fake_cuda.live_objects++;
     fake_cuda.captures++;
     return CUDA_SUCCESS;
@@ -505,7 +516,9 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph from,
     graph *g = malloc(sizeof *g), *source = (graph *)from;
     if (!g) abort();
     g->end = &g->first;
+    g->bytes = 0;
     for (const node *n = source->first; n; n = n->next) {
+        g->bytes += fake_cuda.node_bytes;
         node *copy = malloc(sizeof *copy);
         if (!copy) abort();
         *copy = *n;
@@ -514,7 +527,22 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph from,
     }
     *g->end = NULL;
     fake_cuda.live_objects++;
+    fake_cuda.live_bytes += g->bytes;
     *out = (CUgraphExec)g;
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuGraphUpload(CUgraphExec g, CUstream s)
+{
+    (void)g, (void)s;
+    return not_while_recording();
+}
+
+EXPORT CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count)
+{
+    if (nodes) return CUDA_ERROR_INVALID_VALUE;
+    *count = 0;
+    for (const node *n = ((graph *)g)->first; n; n = n->next) ++*count;
     return CUDA_SUCCESS;
 }
 
@@ -525,6 +553,7 @@ static CUresult graph_free(graph *g)
         g->first = n->next;
         free(n);
     }
+    fake_cuda.live_bytes -= g->bytes;
     free(g);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;

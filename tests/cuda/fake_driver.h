@@ -19,6 +19,7 @@ typedef struct fake_cuda_state {
     uint64_t launches, replays, captures, recorded; /* recorded: launches into captures */
     int64_t live_blocks, live_bytes, live_objects;  /* memory; streams, events, graphs, … */
     int64_t memory, largest; /* bytes that may be live, and of one block; 0: no limit */
+    int64_t node_bytes;      /* that each node of a graph takes once it can run */
     uint64_t uploads, upload_bytes, downloads, download_bytes; /* host to device, and back */
     uint64_t copies, copy_bytes;                               /* within the device */
     uint64_t waits, event_waits, allocs, frees;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "kernels/cuda/driver.h"
 #include "kernels/kernel_abi.h"
 #include "tests/cuda/backend.h"
 #include "tests/test.h"
@@ -43,6 +44,27 @@ static void needs_libc_only(void)
     }
     CHECK(needed >= 1);
     graft_free(data);
+}
+
+/* The functions of the driver that are asked for by name are those that NVIDIA's has: the toolkit
+ * brings a library of empty ones. */
+static void driver_has_the_names(void)
+{
+#define TEXT_(name)           #name
+#define TEXT(name)            TEXT_(name)
+#define NAME(field, function) TEXT(function),
+    static const char *const names[] = {GRAFT_CUDA_DRIVER(NAME)};
+    void *stub = CUDA_STUB[0] ? dlopen(CUDA_STUB, RTLD_LAZY | RTLD_LOCAL) : NULL;
+    if (!stub) {
+        printf("skipped: the toolkit's stub of libcuda is not installed\n");
+        return;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool there = dlsym(stub, names[i]) != NULL;
+        CHECK(there);
+        if (!there) fprintf(stderr, "  no %s\n", names[i]);
+    }
+    dlclose(stub);
 }
 
 /* In a process of its own, since the driver's state is the process's. */
@@ -156,6 +178,7 @@ static void kernels_do_not_spill(void)
 int main(void)
 {
     RUN(needs_libc_only);
+    RUN(driver_has_the_names);
     RUN(refuses_with_reasons);
     RUN(create_and_destroy);
     RUN(kernels_do_not_spill);

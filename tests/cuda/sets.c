@@ -188,6 +188,59 @@ static void limits_allow_no_slabs(void)
     graft_engine_destroy(g);
 }
 
+static uint64_t recorded_by(const graft_binding *b)
+{
+    return atomic_load(&b->exe->backend->recorded);
+}
+
+/* What recorded runs hold counts, and goes first where memory has a limit. */
+static void recordings_count(void)
+{
+    enum { NODE = 4096 };
+    float first[OUT], again[OUT];
+    fake->node_bytes = NODE;
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    uint64_t recorded = fake->recorded;
+    graft_binding *b = record_and_repeat(g, m, first);
+    uint64_t bytes = (fake->recorded - recorded) * NODE, need;
+    CHECK(bytes > 0);
+    CHECK_INT(recorded_by(b), bytes);
+    graft_recordings_trim(b->exe->recordings);
+    CHECK_INT(recorded_by(b), 0);
+    for (int i = 0; i < 3; i++) { /* recorded anew */
+        one_run(b, g, again, NULL);
+        CHECK(same_bits(first, again));
+        CHECK_INT(recorded_by(b), i ? bytes : 0);
+    }
+    need = (uint64_t)b->exe->arena_bytes + b->exe->weight_bytes;
+    g->max_bytes = need + bytes + bytes / 2; /* a limit with room for one and a half */
+    graft_binding *other = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &other, &e), &e);
+    CHECK_INT(recorded_by(b), bytes); /* it fits */
+    graft_binding_release(other);
+    graft_arenas_trim(g->arenas); /* another arena, so another recording: the older one goes */
+    void *place = b->exe->backend->api->alloc(b->exe->backend->device, 1);
+    for (int i = 0; i < 3; i++) one_run(b, g, again, NULL);
+    CHECK(same_bits(first, again));
+    CHECK_INT(recorded_by(b), bytes);
+    b->exe->backend->api->free(b->exe->backend->device, place);
+    g->max_bytes = need + bytes / 2; /* none fits: runs are ordinary ones */
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &other, &e), &e);
+    CHECK_INT(recorded_by(b), 0);
+    uint64_t replays = fake->replays;
+    for (int i = 0; i < 3; i++) one_run(other, g, again, NULL);
+    CHECK(same_bits(first, again));
+    CHECK_INT(recorded_by(b), 0);
+    CHECK_INT(fake->replays, replays);
+    graft_binding_release(other);
+    graft_binding_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    fake->node_bytes = 0;
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -197,5 +250,6 @@ int main(void)
     RUN(shared_tensors_stay_shared);
     RUN(without_a_large_block);
     RUN(limits_allow_no_slabs);
+    RUN(recordings_count);
     return close_fake();
 }

@@ -287,6 +287,17 @@ static void group_norm_given(case_list *l, graft_tensor_desc x, int32_t groups, 
     snprintf(c->name + n, sizeof c->name - n, ", moments given");
 }
 
+/* With a channel_add: which of them libraries take is theirs to say. */
+static void group_norm_add(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act,
+                           int64_t gap)
+{
+    group_norm(l, x, groups, act, 1e-5f, gap);
+    kernel_case *c = &l->item[l->count - 1];
+    c->desc.in[GRAFT_NORM_CHANNEL_ADD] = act_of(x.dim[0], x.dim[3], 0, 0);
+    size_t n = strlen(c->name);
+    snprintf(c->name + n, sizeof c->name - n, ", channel_add");
+}
+
 static void layer_norm(case_list *l, graft_tensor_desc x, float eps, int64_t gap,
                        graft_dtype source)
 {
@@ -316,6 +327,8 @@ static void norms(case_list *l)
     group_norm(l, act_of(2, 6, 5, 10), 1, 0, 1e-5f, 4);
     group_norm_given(l, act_of(1, 9, 16, 128), 32, GRAFT_ACT_SILU);
     group_norm_given(l, act_of(3, 5, 7, 12), 3, 0);
+    group_norm_add(l, act_of(2, 9, 16, 64), 32, GRAFT_ACT_SILU, 0);
+    group_norm_add(l, act_of(3, 5, 7, 12), 3, 0, 4);
     layer_norm(l, act_of(1, 77, 768, 0), 1e-5f, 0, GRAFT_F16);
     layer_norm(l, act_of(2, 64, 320, 0), 1e-5f, 0, GRAFT_F32);
     layer_norm(l, act_of(1, 16, 1280, 0), 1e-5f, 0, GRAFT_BF16);

@@ -70,6 +70,14 @@ static double linear(const kernel_case *c, float *const *val, const int64_t *at)
     return act(c->desc.attrs.act, sum);
 }
 
+static double normed(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const float *add = val[GRAFT_NORM_CHANNEL_ADD];
+    double v = get(&c->desc.in[0], val[0], at);
+    if (!add) return v;
+    return v + get(&c->desc.in[GRAFT_NORM_CHANNEL_ADD], add, (const int64_t[]){at[0], at[3]});
+}
+
 static double group_norm(const kernel_case *c, float *const *val, const int64_t *at)
 {
     const graft_tensor_desc *x = &c->desc.in[0];
@@ -78,7 +86,7 @@ static double group_norm(const kernel_case *c, float *const *val, const int64_t 
     for (int64_t p = 0; p < x->dim[1] * x->dim[2]; p++)
         for (int64_t i = first; i < first + size; i++) {
             int64_t pixel[4] = {at[0], p / x->dim[2], p % x->dim[2], i};
-            double v = get(x, val[0], pixel);
+            double v = normed(c, val, pixel);
             sum += v;
             squares += v * v;
         }
@@ -89,7 +97,7 @@ static double group_norm(const kernel_case *c, float *const *val, const int64_t 
         mean = (double)given[0];
         variance = (double)given[1];
     }
-    double v = (get(x, val[0], at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
+    double v = (normed(c, val, at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
     return act(c->desc.attrs.act, v * (double)val[1][at[3]] + (double)val[2][at[3]]);
 }
 

@@ -1,7 +1,6 @@
 /* DPM-Solver (arXiv:2206.00927) in lambda = -log sigma: "fast" with a given number of evaluations,
  * and order 3 with a step size from the difference to order 2. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/sampling/walk.h"
 
@@ -13,7 +12,7 @@ static graft_status predict(const graft_walk *w, const float *x, double lambda, 
 {
     double sigma = exp(-lambda);
     GRAFT_WALK(graft_walk_denoise(w, x, sigma, eps, e));
-    if (x == w->x) memcpy(w->buf[DENOISED], eps, w->n * sizeof *eps);
+    if (x == w->x) graft_walk_copy(w, w->buf[DENOISED], eps);
     graft_mix2(w, eps, 1 / sigma, x, -1 / sigma, eps);
     return GRAFT_OK;
 }
@@ -101,7 +100,7 @@ graft_status graft_sample_dpm_adaptive(graft_walk *w, graft_err *e)
 {
     double lambda = 0, end = 0, step = 0.05;
     GRAFT_WALK(ends(w, &lambda, &end, e));
-    memcpy(w->buf[PREVIOUS], w->x, w->n * sizeof *w->x);
+    graft_walk_copy(w, w->buf[PREVIOUS], w->x);
     for (size_t i = 0; lambda < end - 1e-5; i++) {
         double next = fmin(end, lambda + step), h = next - lambda;
         GRAFT_WALK(predict(w, w->x, lambda, w->buf[EPS], e));

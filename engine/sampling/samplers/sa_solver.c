@@ -71,7 +71,7 @@ graft_status graft_sample_sa_solver(graft_walk *w, graft_err *e)
     float **past = w->buf, *ahead = w->buf[CORRECT], *noise = w->buf[CORRECT + 1];
     bool pece = w->variant & GRAFT_PECE, to_zero = w->sigma[w->steps] == 0;
     double tau = 0, amount = 0;
-    for (size_t k = 0; k < w->n; k++) ahead[k] = w->x[k];
+    graft_walk_copy(w, ahead, w->x);
     for (size_t i = 0; i < w->steps; i++) {
         double s = w->sigma[i], t = w->sigma[i + 1];
         for (int k = CORRECT - 1; k > 0; k--) graft_swap(&past[k], &past[k - 1]);

@@ -12,7 +12,7 @@ static graft_status carry_noise(const graft_walk *w, double from, double to, dou
     GRAFT_WALK(graft_walk_noise(w, from, to, scratch, e));
     double fresh = sqrt(-expm1(-2 * h));
     if (first)
-        for (size_t i = 0; i < w->n; i++) noise[i] = (float)(fresh * scratch[i]);
+        graft_mix1(w, noise, fresh, scratch);
     else
         graft_mix2(w, noise, exp(-h), noise, fresh, scratch);
     return GRAFT_OK;
