@@ -23,6 +23,24 @@ static char *header(struct lws *wsi, enum lws_token_indexes token, bool *ok)
     return text;
 }
 
+/* False for a text that was cut short by a zero byte, or holds a byte that no address may. The
+ * library decodes an address before it looks for the line's end: %0a ends it there. */
+static bool printable(const char *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        if ((uint8_t)text[i] < 0x20 || text[i] == 0x7f) return false;
+    return true;
+}
+
+/* A whole request line, and the name that HTTP/1.1 asks for. */
+static bool well_formed(struct lws *wsi)
+{
+    char version[16];
+    if (lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) <= 0) return false;
+    if (strcmp(version, "HTTP/1.0") == 0) return true;
+    return strcmp(version, "HTTP/1.1") == 0 && lws_hdr_total_length(wsi, WSI_TOKEN_HOST) > 0;
+}
+
 /* A header that the library has no number for; `name` in lower case with a colon. */
 static char *custom(struct lws *wsi, const char *name, bool *ok)
 {
@@ -45,7 +63,8 @@ static bool read_args(struct lws *wsi, graft_http_request *q)
         if (n <= 0) break;
         char *text = graft_malloc((size_t)n + 1);
         if (!text || graft_grow(&q->arg, &cap, q->n_arg + 1, sizeof *q->arg) ||
-            lws_hdr_copy_fragment(wsi, text, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) < 0) {
+            lws_hdr_copy_fragment(wsi, text, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) < 0 ||
+            !printable(text, n)) {
             graft_free(text);
             return false;
         }
@@ -69,10 +88,11 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     for (size_t i = 0; ok && !q->path && i < sizeof methods / sizeof *methods; i++) {
         q->path = header(wsi, methods[i].token, &ok);
         if (!q->path) continue;
+        ok = printable(q->path, lws_hdr_total_length(wsi, methods[i].token));
         q->method = methods[i].method;
         q->head = methods[i].token == WSI_TOKEN_HEAD_URI;
     }
-    if (!q->path) return false;
+    if (!q->path || !ok || !well_formed(wsi)) return false;
     q->tls = lws_is_ssl(wsi);
     q->host = header(wsi, WSI_TOKEN_HOST, &ok);
     q->origin = header(wsi, WSI_TOKEN_ORIGIN, &ok);
@@ -110,6 +130,7 @@ static bool put_header(struct lws *wsi, const char *name, const char *value, uin
 static int done(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     bool ends = c->r.close;
+    lws_set_opaque_user_data(wsi, t);
     if (ends || lws_http_transaction_completed(wsi)) return -1;
     graft_ready__writable(t, wsi);
     return 0;
@@ -217,6 +238,16 @@ static int go_on(struct lws *wsi)
     return n < 0 ? -1 : 0;
 }
 
+/* Whether this request came together with the one before it on the same connection. The library
+ * then takes the head of the request for its body, and loops for ever over what is left (4.1.6; no
+ * answer is sent to anybody again). It does not tell what it holds for a connection, only that it
+ * holds something for some, so another client that sends many requests at once may cause this one
+ * to be refused. Nobody who waits for answers has anything held. */
+static bool came_along(graft_transport *t, struct lws *wsi)
+{
+    return lws_get_opaque_user_data(wsi) && !lws_service_adjust_timeout(t->context, 1, 0);
+}
+
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     int64_t size;
@@ -232,6 +263,7 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
                               lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0);
         return answer(t, c, wsi);
     }
+    if (came_along(t, wsi)) return refuse(t, c, wsi, 503, true);
     c->expect = size;
     c->began = graft_clock_now();
     bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
