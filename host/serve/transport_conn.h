@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host/serve/inbox.h"
+#include "host/serve/listener.h"
 #include "host/serve/transport.h"
 
 #define GRAFT_WS_BACKLOG    ((size_t)64 << 20)   /* bytes that wait for one slow client */
@@ -61,15 +62,16 @@ typedef struct graft_conn {
 struct graft_transport {
     graft_serve *serve;
     struct lws_context *context;
+    struct lws_vhost *vhost;
+    graft_listener listener; /* its socket is the library's as soon as there is a vhost */
     struct lws_protocols protocol[2];
     lws_sorted_usec_list_t timer;
     graft_ws *clients;
     graft_mail mail;
     int64_t bodies; /* bytes that are held for requests */
-    int port;
-    bool hurry;    /* the last round left something half done */
-    double credit; /* answers that need not be gathered: see graft_transport_run() */
-    int ready;     /* epoll over all connections, -1: none */
+    bool hurry;     /* the last round left something half done */
+    double credit;  /* answers that need not be gathered: see graft_transport_run() */
+    int ready;      /* epoll over all connections, -1: none */
     int writable[GRAFT_CONN_WRITABLE]; /* sockets: see graft_ready__writable() */
     size_t n_writable;
     atomic_int stop;
@@ -86,10 +88,10 @@ void graft_conn__reset(graft_transport *t, graft_conn *c);
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
 
-/* For a transport that listens; without TLS only. */
+/* Without TLS only. */
 void graft_ready__init(graft_transport *t, bool tls);
 void graft_ready__finish(graft_transport *t);
-void graft_ready__add(graft_transport *t, struct lws *wsi);
+void graft_ready__add(graft_transport *t, int fd);
 /* This connection has sent all it had and waits for the library to see that it may send again,
  * which graft_ready__flush() says at the end of the round. */
 void graft_ready__writable(graft_transport *t, struct lws *wsi);
