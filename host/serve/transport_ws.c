@@ -62,12 +62,29 @@ static void random_id(char out[33])
     for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
+static void pop(graft_ws *w)
+{
+    graft_ws_item *item = w->first;
+    w->first = item->next;
+    if (!w->first) w->last = &w->first;
+    w->waiting -= item->message->plain_size;
+    graft_hub_release(item->message);
+    graft_free(item);
+}
+
+/* Nothing more is sent, and nothing is kept for it. */
+static void give_up(graft_ws *w)
+{
+    w->doomed = true;
+    while (w->first) pop(w);
+}
+
 /* An older socket of the same client gives way. */
 static void replace(graft_transport *t, const char *id)
 {
     for (graft_ws *w = t->clients; w; w = w->next)
         if (strcmp(w->id, id) == 0 && !w->doomed) {
-            w->doomed = true;
+            give_up(w);
             w->id[0] = 0;
             lws_callback_on_writable(w->wsi);
         }
@@ -124,7 +141,9 @@ void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m)
     bool first = !w->first;
     if (!item || w->waiting > GRAFT_WS_BACKLOG) {
         graft_free(item);
-        w->doomed = true;
+        give_up(w);
+        /* It may never take a closing frame, either. */
+        lws_set_timeout(w->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
     } else {
         item->next = NULL;
         item->message = m;
@@ -135,16 +154,6 @@ void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m)
     }
     lws_callback_on_writable(w->wsi);
     if (first) graft_ready__writable(t, w->wsi);
-}
-
-static void pop(graft_ws *w)
-{
-    graft_ws_item *item = w->first;
-    w->first = item->next;
-    if (!w->first) w->last = &w->first;
-    w->waiting -= item->message->plain_size;
-    graft_hub_release(item->message);
-    graft_free(item);
 }
 
 int graft_ws__write(graft_ws *w, struct lws *wsi)
