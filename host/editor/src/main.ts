@@ -19,7 +19,7 @@ import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
-import { applyTheme, preferredTheme, themeName } from "./theme"
+import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { compatible } from "./schema"
@@ -227,11 +227,14 @@ function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number })
   changed()
 }
 
+function setTheme(name: ThemeName) {
+  applyTheme(name, editor.canvas)
+  byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
+}
 function toggleTheme() {
   const name = themeName() === "dark" ? "light" : "dark"
   localStorage.setItem("graft.theme", name)
-  applyTheme(name, editor.canvas)
-  byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
+  setTheme(name)
 }
 
 const count = h("input", {
@@ -534,11 +537,23 @@ function keepOnLeaving() {
   document.addEventListener("visibilitychange", () => document.hidden && keep())
 }
 
+// In a narrow window an open panel covers the canvas, so it opens there only when asked for. The
+// colours are the system's until somebody chooses.
+function followWindow() {
+  const narrow = matchMedia("(max-width: 1100px)") // as in frame.css
+  const arrange = () =>
+    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? "node"), false)
+  narrow.addEventListener("change", arrange)
+  arrange()
+  matchMedia("(prefers-color-scheme: light)").addEventListener("change", () =>
+    setTheme(preferredTheme()),
+  )
+}
+
 async function start() {
   buildBar()
   wire()
-  const wide = window.innerWidth >= 1100
-  sidebar.show(wide ? (localStorage.getItem("graft.panel") ?? "node") : "")
+  followWindow()
   installShortcuts(shortcuts)
   editor.resize()
   status.connected(false)
