@@ -46,6 +46,7 @@ static void deliver(graft_transport *t)
 static void keep_alive(lws_sorted_usec_list_t *sul)
 {
     graft_transport *t = lws_container_of(sul, graft_transport, timer);
+    graft_conn__look(t);
     if (t->clients) {
         graft_str s = GRAFT_STR_INIT;
         graft_queue_status(&t->serve->queue, NULL, &s);

@@ -51,10 +51,12 @@ typedef struct graft_conn {
     bool answered, refused; /* refused: the body is read and dropped */
     graft_http_request q;
     graft_http_response r;
-    size_t cap, sent;
-    int64_t expect, got; /* bytes of the body */
-    double began;        /* graft_clock_now() at the end of the headers */
-    int chunk;           /* of a chunked body: see transport_conn.c; 0: the length is known */
+    struct lws *sending; /* NULL, or in the transport's list: a long answer is on its way */
+    struct graft_conn *next;
+    size_t cap, sent, was_sent; /* was_sent: at the last look, see graft_conn__look() */
+    int64_t expect, got;        /* bytes of the body */
+    double began;               /* graft_clock_now() at the end of the headers */
+    int chunk; /* of a chunked body: see transport_conn.c; 0: the length is known */
     int64_t chunk_left;
     graft_ws *ws;
 } graft_conn;
@@ -67,6 +69,7 @@ struct graft_transport {
     struct lws_protocols protocol[2];
     lws_sorted_usec_list_t timer;
     graft_ws *clients;
+    graft_conn *sending; /* those with long answers */
     graft_mail mail;
     int64_t bodies; /* bytes that are held for requests */
     bool hurry;     /* the last round left something half done */
@@ -84,6 +87,9 @@ int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi);
 void graft_conn__reset(graft_transport *t, graft_conn *c);
+/* Now and then: ends connections that take nothing of a long answer and have sent more requests
+ * behind it. The library would ask without a pause whether those can be served. */
+void graft_conn__look(graft_transport *t);
 /* Reads method, path, arguments and headers; false when memory is short or the method is unknown.
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);

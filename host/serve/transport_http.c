@@ -107,8 +107,42 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     return read_args(wsi, q) && ok;
 }
 
+static void begin_sending(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    c->sending = wsi;
+    c->was_sent = 0;
+    c->next = t->sending;
+    t->sending = c;
+}
+
+static void end_sending(graft_transport *t, graft_conn *c)
+{
+    graft_conn **at = &t->sending;
+    if (!c->sending) return;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    c->sending = NULL;
+}
+
+/* Whether the library holds something for a connection that it could serve. */
+static bool holds_some(graft_transport *t)
+{
+    return lws_service_adjust_timeout(t->context, 1, 0) == 0;
+}
+
+void graft_conn__look(graft_transport *t)
+{
+    if (!t->sending || !holds_some(t)) return;
+    for (graft_conn *c = t->sending; c; c = c->next) {
+        if (c->sent == c->was_sent)
+            lws_set_timeout(c->sending, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+        c->was_sent = c->sent;
+    }
+}
+
 void graft_conn__reset(graft_transport *t, graft_conn *c)
 {
+    end_sending(t, c);
     if (!c->active) return;
     t->bodies -= (int64_t)c->cap;
     graft_http_request_finish(&c->q);
@@ -130,6 +164,7 @@ static bool put_header(struct lws *wsi, const char *name, const char *value, uin
 static int done(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     bool ends = c->r.close;
+    end_sending(t, c);
     lws_set_opaque_user_data(wsi, t);
     if (ends || lws_http_transaction_completed(wsi)) return -1;
     graft_ready__writable(t, wsi);
@@ -171,6 +206,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (lws_write(wsi, start, (size_t)n, whole ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP_HEADERS) < n)
         return -1;
     if (whole) return done(t, c, wsi);
+    begin_sending(t, c, wsi);
     t->hurry = true;
     lws_callback_on_writable(wsi);
     return 0;
@@ -241,11 +277,15 @@ static int go_on(struct lws *wsi)
 /* Whether this request came together with the one before it on the same connection. The library
  * then takes the head of the request for its body, and loops for ever over what is left (4.1.6; no
  * answer is sent to anybody again). It does not tell what it holds for a connection, only that it
- * holds something for some, so another client that sends many requests at once may cause this one
- * to be refused. Nobody who waits for answers has anything held. */
+ * holds something for some. Those that receive a long answer are left out of the question; another
+ * client that sends many requests at once can cause this one to be refused. */
 static bool came_along(graft_transport *t, struct lws *wsi)
 {
-    return lws_get_opaque_user_data(wsi) && !lws_service_adjust_timeout(t->context, 1, 0);
+    if (!lws_get_opaque_user_data(wsi) || !holds_some(t)) return false;
+    for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 0);
+    bool held = holds_some(t);
+    for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 1);
+    return held;
 }
 
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)

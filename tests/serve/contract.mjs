@@ -1,6 +1,7 @@
 // Every route with what it answers, errors included: status, content type, and what the body is or
 // begins with. Then request lines and connections as no library of a client would send them.
 import fs from 'node:fs';
+import http from 'node:http';
 import net from 'node:net';
 import { check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
 
@@ -123,7 +124,35 @@ async function together() {
   }
 }
 
-for (const test of [routes, lines, together]) await test();
+// Somebody who takes a long answer slowly, with another request behind it, is in nobody's way.
+async function behind() {
+  fs.writeFileSync(`${s.input}/long.png`, Buffer.alloc(24 << 20));
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const ask = () => new Promise((done) => {
+    const r = http.request({ host: '127.0.0.1', port: s.port, agent, method: 'POST', path: '/interrupt', headers: { 'content-length': 2 } },
+      (x) => { x.resume(); x.on('end', () => done(x.statusCode)); });
+    r.on('error', (e) => done(e.code));
+    r.end('{}');
+  });
+  for (const [next, status] of [[`GET /users HTTP/1.1\r\n${host}\r\n\r\n`, 200], [`POST /interrupt HTTP/1.1\r\n${host}\r\nContent-Length: 2\r\n\r\n{}`, 503]]) {
+    const c = net.connect(s.port, '127.0.0.1');
+    let bytes = 0, tail = '';
+    c.on('error', () => {});
+    c.write(`GET /view?filename=long.png&type=input HTTP/1.1\r\n${host}\r\n\r\n${next}`);
+    c.pause();
+    await sleep(300);
+    for (let i = 0; i < 4; i++) equal(await ask(), 200, 'another client');
+    c.on('data', (d) => { bytes += d.length; tail = (tail + d.subarray(-400).toString('latin1')).slice(-400); });
+    c.resume();
+    const wanted = new RegExp(`HTTP/1\\.1 ${status} `);
+    for (let i = 0; i < 500 && !wanted.test(tail); i++) await sleep(10);
+    check(bytes > 24 << 20 && wanted.test(tail), `the long answer, then ${status}: ${bytes} bytes, ${tail.slice(-200)}`);
+    c.destroy();
+  }
+  agent.destroy();
+}
+
+for (const test of [routes, lines, together, behind]) await test();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });
 end();
