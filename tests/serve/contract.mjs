@@ -3,7 +3,7 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
-import { check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
+import { check, end, equal, get, picture, post, sleep, start } from './server.mjs';
 
 const s = await start({ args: ['--quiet'] });
 const host = `Host: ${s.host}`;
@@ -79,6 +79,15 @@ async function routes() {
 
 // What the first line and the headers may be. 0: the library closes the connection without a word.
 async function lines() {
+  const ask = (bytes) => new Promise((done) => {
+    const c = net.connect(s.port, '127.0.0.1', () => c.write(bytes));
+    let text = '';
+    const finish = (closed) => { clearTimeout(timer); c.destroy(); done({ text, closed }); };
+    const timer = setTimeout(() => finish(false), 10000);
+    c.on('data', (d) => { text += d.toString('latin1'); if (text.includes('\r\n\r\n')) finish(false); });
+    c.on('error', () => {});
+    c.on('close', () => finish(true));
+  });
   const upgrade = (...more) => ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', ...more];
   for (const [wanted, line, headers] of [
     [400, 'GET /prompt HTTP/1.1', []], [400, 'GET /prompt HTTP/1.1', ['Host:']], [200, 'GET /prompt HTTP/1.0', []], [200, 'GET /prompt HTTP/1.1', [host]],
@@ -92,7 +101,7 @@ async function lines() {
     [411, 'POST /interrupt HTTP/1.1', [host, 'Transfer-Encoding: chunked']], [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: +2']],
     [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 2', 'Content-Length: 2']], [413, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 5000000000']],
   ]) {
-    const r = await raw(s, `${[line, ...headers].join('\r\n')}\r\n\r\n`, 300);
+    const r = await ask(`${[line, ...headers].join('\r\n')}\r\n\r\n`);
     equal(Number(/^HTTP\/1\.\d (\d+)/.exec(r.text)?.[1] ?? 0), wanted, `${line} ${headers.join(', ')}`);
     if (!wanted) check(r.closed, `${line}: closed`);
   }
@@ -115,7 +124,7 @@ async function together() {
     c.on('data', (x) => { got += x; });
     for (const p of pieces) { c.write(p); await sleep(40); }
     const codes = () => [...got.matchAll(/HTTP\/1\.1 (\d+)/g)].map((m) => Number(m[1]));
-    for (let i = 0; i < 50 && codes().length < wanted.length; i++) await sleep(10);
+    for (let i = 0; i < 500 && codes().length < wanted.length; i++) await sleep(10);
     equal(codes(), wanted, JSON.stringify(pieces));
     c.destroy();
     equal((await get(s, '/prompt')).status, 200, 'alive after requests together');
@@ -152,7 +161,54 @@ async function behind() {
   agent.destroy();
 }
 
-for (const test of [routes, lines, together, behind]) await test();
+// More connections than the system has descriptors for: those beyond are closed, the others and the jobs
+// go on, and the server does not ask about it without a pause.
+async function crowded() {
+  const t = await start({ files: 200, args: ['--quiet'] });
+  const many = Array.from({ length: 400 }, () => {
+    const c = net.connect(t.port, '127.0.0.1');
+    c.on('error', () => {});
+    c.on('close', () => { c.gone = true; });
+    return c;
+  });
+  const left = () => many.filter((c) => !c.gone);
+  for (let i = 0; i < 200 && left().length > 136; i++) await sleep(20);
+  await sleep(100);
+  check(left().length > 100 && left().length <= 136, `${left().length} of 400 connections are left`);
+  const c = left()[0], body = JSON.stringify({ prompt: picture(), prompt_id: 'crowded' });
+  let got = '';
+  c.on('data', (d) => { got += d; });
+  c.write(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  for (let i = 0; i < 200 && !got.includes('"status_str"'); i++) {
+    await sleep(20);
+    if (got.includes('"prompt_id"')) c.write(`GET /history/crowded HTTP/1.1\r\n${host}\r\n\r\n`);
+  }
+  check(got.includes('"status_str":"success"'), 'a prompt runs and writes its picture');
+  const spent = () => {
+    const f = fs.readFileSync(`/proc/${t.process.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+    return (Number(f[11]) + Number(f[12])) / 100;
+  };
+  const before = spent();
+  await sleep(500);
+  check(spent() - before < 0.15, `idle: ${spent() - before} s`);
+  for (const x of many) x.destroy();
+  for (let i = 0; i < 100 && (await get(t, '/prompt').catch(() => ({}))).status !== 200; i++) await sleep(20);
+  equal((await get(t, '/prompt')).status, 200, 'afterwards all is well');
+  equal((await t.stop()).code, 0, 'it ends in order');
+  fs.rmSync(t.dir, { recursive: true });
+}
+
+// Why it cannot listen is said.
+async function places() {
+  for (const [args, why] of [[['--listen', 'nonsense', '--insecure'], 'not an address of this machine'], [['--listen', '203.0.113.7', '--insecure'], 'Cannot assign'],
+    [['--port', String(s.port)], 'Address already in use']]) {
+    let text = '';
+    await start({ args }).then((x) => x.stop(), (e) => { text = e.message; });
+    check(text.includes('cannot listen at') && text.includes(why), `${args}: ${text}`);
+  }
+}
+
+for (const test of [routes, lines, together, behind, crowded, places]) await test();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });
 end();
