@@ -110,7 +110,7 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
 static void begin_sending(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     c->sending = wsi;
-    c->was_sent = 0;
+    c->was_sent = SIZE_MAX; /* the first look does not count */
     c->next = t->sending;
     t->sending = c;
 }
