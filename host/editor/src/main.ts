@@ -75,6 +75,8 @@ const client = clientId()
 // Every change of the workflow ends here, a moment after it happened.
 let settled = 0
 let restoring = false
+let shape = "" // of the state that was noted last
+let ran = false // since then
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -86,10 +88,16 @@ function settle() {
   const data: any = editor.graph.serialize()
   const { extra, revision, ...rest } = data
   const { ds, ...kept } = extra ?? {}
-  if (undo.note(JSON.stringify({ ...rest, extra: kept }))) {
+  const now = JSON.stringify(rest, (key, value) => (key === "size" ? undefined : value))
+  const state = JSON.stringify({ ...rest, extra: kept })
+  // Nodes grow when a run shows its pictures in them; nobody wants that undone.
+  if (ran && now === shape) undo.amend(state)
+  else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
     byId("name").textContent = editor.name
   }
+  shape = now
+  ran = runner.run?.state === "running"
   paintUndo()
 }
 function paintUndo() {
@@ -486,6 +494,7 @@ function wireRunner() {
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
+    ran = true
     profile.start(
       run,
       titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])),

@@ -71,6 +71,9 @@ test("a newcomer presses Queue and sees the picture", async () => {
   const { prompt, extra_data } = mock.state.prompts.at(-1)
   assert.equal(prompt["2"].inputs.text, "red apple, 3d")
   assert.equal(extra_data.extra_pnginfo.workflow.nodes.length, 7)
+  await page.evaluate(() => graft.editor.onChange())
+  await page.waitForTimeout(300)
+  assert.ok(await page.locator("#undo").isDisabled(), "a run is no change to undo")
 })
 
 test("text to picture, built by hand", async () => {
