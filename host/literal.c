@@ -70,6 +70,18 @@ static void put_item(graft_str *s, const cJSON *item, bool quote)
         graft_str_puts(s, "None");
     } else if (cJSON_IsNumber(item) && graft_json_f64(item, &v) && v != floor(v)) {
         put_float(s, v);
+    } else if (cJSON_IsArray(item) || cJSON_IsObject(item)) {
+        bool list = cJSON_IsArray(item);
+        graft_str_puts(s, list ? "[" : "{");
+        for (const cJSON *member = item->child; member; member = member->next) {
+            if (member != item->child) graft_str_puts(s, ", ");
+            if (!list) {
+                put_quoted(s, member->string);
+                graft_str_puts(s, ": ");
+            }
+            put_item(s, member, true);
+        }
+        graft_str_puts(s, list ? "]" : "}");
     } else {
         char *text = graft_json_print(item);
         if (text)

@@ -67,6 +67,24 @@ static const char *match(const struct entry *x, const char *path)
     return path[n] ? NULL : path + n;
 }
 
+static graft_status not_allowed(graft_http_response *r, int methods, graft_err *e)
+{
+    static const struct {
+        int method;
+        const char *name;
+    } known[] = {{GRAFT_HTTP_DELETE, "DELETE"},
+                 {GRAFT_HTTP_GET, "GET,HEAD"},
+                 {GRAFT_HTTP_PATCH, "PATCH"},
+                 {GRAFT_HTTP_POST, "POST"}};
+    char allow[64] = "";
+    for (size_t i = 0, n = 0; i < sizeof known / sizeof *known; i++)
+        if (methods & known[i].method)
+            n += (size_t)snprintf(allow + n, sizeof allow - n, "%s%s", n ? "," : "", known[i].name);
+    graft_status st = graft_http_text(r, 405, "405: Method Not Allowed", e);
+    graft_http_header(r, "allow:", allow);
+    return st;
+}
+
 static graft_status route(graft_serve *s, const graft_http_request *q, graft_http_response *r,
                           graft_err *e)
 {
@@ -80,11 +98,7 @@ static graft_status route(graft_serve *s, const graft_http_request *q, graft_htt
         if (table[i].methods & (int)q->method) return table[i].handler(s, q, rest, r, e);
         others |= table[i].methods;
     }
-    if (others) {
-        graft_http_empty(r, 405);
-        graft_http_header(r, "allow:", others & GRAFT_HTTP_GET ? "GET" : "POST");
-        return GRAFT_OK;
-    }
+    if (others) return not_allowed(r, others, e);
     if (q->method == GRAFT_HTTP_GET && !api) return graft_route_static(s, q, path, r, e);
     return graft_http_text(r, 404, "404: Not Found", e);
 }

@@ -163,16 +163,17 @@ static bool identify(graft_serve *s, const cJSON *body, graft_store_job *job,
 static graft_status enqueue(graft_serve *s, cJSON *body, graft_store_job *job,
                             const graft_validation *v, graft_http_response *r, graft_err *e)
 {
-    const char *client = graft_json_str(body, "client_id", NULL);
+    const char *given = graft_json_str(graft_tree_get(body, "extra_data"), "client_id", NULL);
+    const char *client = graft_json_str(body, "client_id", given);
     graft_err why = GRAFT_ERR_INIT;
     job->created = graft_clock_ms();
-    graft_status st = make_extra(body, client, job->created, &job->extra, e);
-    if (st) return st;
     job->client = client ? graft_strdup(client) : NULL;
+    if (client && !job->client) return graft_fail_nomem(e, "a prompt");
+    graft_status st = make_extra(body, job->client, job->created, &job->extra, e);
+    if (st) return st;
     job->prompt = graft_json_print(v->prompt->json);
     job->outputs = output_ids(v->prompt);
-    if (!job->prompt || !job->outputs || (client && !job->client))
-        return graft_fail_nomem(e, "a prompt");
+    if (!job->prompt || !job->outputs) return graft_fail_nomem(e, "a prompt");
     st = graft_queue_add(&s->queue, job, &why);
     if (st == GRAFT_E_ARG) return fault(r, 409, "duplicate_prompt_id", why.text, job->id, e);
     if (st == GRAFT_E_LIMIT) return fault(r, 429, "queue_full", why.text, "", e);

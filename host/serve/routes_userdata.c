@@ -261,12 +261,16 @@ graft_status graft_route_userdata_post(graft_serve *s, const graft_http_request 
     int status = file_of(s, rest, &path);
     if (status) return empty(r, status);
     graft_status st = GRAFT_OK;
-    if (graft_file_exists(path) && !graft_http_arg_bool(q, "overwrite", true)) {
+    if (!q->body_size) {
+        /* The transport resolves "..", so FILE/move/../TARGET arrives as an empty TARGET to save.
+         */
+        st = graft_http_text(r, 400, "The file is empty", e);
+    } else if (graft_file_exists(path) && !graft_http_arg_bool(q, "overwrite", true)) {
         st = graft_http_text(r, 409, "File already exists", e);
     } else if (make_parent(path) || graft_dir_exists(path)) {
         graft_http_empty(r, 400);
     } else {
-        st = graft_file_write(path, q->body ? (const void *)q->body : "", q->body_size, e);
+        st = graft_file_write(path, q->body, q->body_size, e);
         if (!st) st = answer_path(q, rest, path, r, e);
     }
     graft_free(path);

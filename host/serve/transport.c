@@ -1,12 +1,9 @@
 #include "host/serve/transport.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,9 +12,9 @@
 #include "host/serve/transport_conn.h"
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */
-#define MAX_FILES     65536
-#define GATHER_MS     20  /* how long requests are gathered while a job runs */
-#define AT_ONCE       100 /* requests a second that are not gathered */
+#define ACCEPTED      64                   /* connections in one round */
+#define GATHER_MS     20                   /* how long requests are gathered while a job runs */
+#define AT_ONCE       100                  /* requests a second that are not gathered */
 #define CREDIT        50
 #define WHOLE_SECONDS 0.1 /* while they are, between two of the library's own rounds */
 
@@ -49,6 +46,7 @@ static void deliver(graft_transport *t)
 static void keep_alive(lws_sorted_usec_list_t *sul)
 {
     graft_transport *t = lws_container_of(sul, graft_transport, timer);
+    graft_conn__look(t);
     if (t->clients) {
         graft_str s = GRAFT_STR_INIT;
         graft_queue_status(&t->serve->queue, NULL, &s);
@@ -72,6 +70,15 @@ static void make_room(struct lws *wsi)
     setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
 }
 
+/* All that wait, up to a number: the others have their turn in the next round. */
+static void take_connections(graft_transport *t)
+{
+    int fd;
+    for (int i = 0; i < ACCEPTED && (fd = graft_listener_accept(&t->listener)) >= 0; i++)
+        lws_adopt_socket_vhost(t->vhost, fd); /* closes what it cannot take */
+    t->hurry = true;
+}
+
 static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in,
                     size_t len)
 {
@@ -83,7 +90,10 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         transport_of(wsi)->hurry = true;
         make_room(wsi);
-        graft_ready__add(transport_of(wsi), wsi);
+        graft_ready__add(transport_of(wsi), lws_get_socket_fd(wsi));
+        return 0;
+    case LWS_CALLBACK_RAW_RX_FILE:
+        take_connections(transport_of(wsi));
         return 0;
     case LWS_CALLBACK_HTTP:
         return graft_conn__request(transport_of(wsi), c, wsi);
@@ -118,36 +128,60 @@ static void silent(int level, const char *line)
     (void)level, (void)line;
 }
 
-static void raise_file_limit(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r)) return;
-    r.rlim_cur = r.rlim_max == RLIM_INFINITY || r.rlim_max > MAX_FILES ? MAX_FILES : r.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &r);
-}
-
-/* The library says only that it failed, so the reason is found by trying again. */
-static graft_status why_not(const graft_serve_options *o, graft_err *e)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)o->port)};
-    inet_pton(AF_INET, o->listen, &a.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-    const char *text = o->tls_cert ? "the certificate or the key cannot be used" : "unknown reason";
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) || listen(fd, 1))
-        text = strerror(errno);
-    if (fd >= 0) close(fd);
-    return graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", o->listen, o->port, text);
-}
-
-graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft_err *e)
+/* Without a port: connections come from our own listener. */
+static struct lws_context *make_context(graft_transport *t, const graft_serve_options *o)
 {
     /* Pings come later than the library's other timers: it keeps all in one sorted list, and would
      * pass every client's ping to put in a request's timer. */
     static const lws_retry_bo_t idle = {.secs_since_valid_ping = 90,
                                         .secs_since_valid_hangup = 120};
-    const graft_serve_options *o = &s->options->serve;
     struct lws_context_creation_info info = {0};
+    info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
+    info.protocols = t->protocol;
+    info.user = t;
+    info.gid = info.uid = -1;
+    info.server_string = "graft/" GRAFT_VERSION;
+    info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
+    info.max_http_header_data = 16384;
+    info.pt_serv_buf_size = 65536;
+    info.timeout_secs = 20; /* to send a request's headers, and between two pieces of its body */
+    info.keepalive_timeout = 75;
+    info.retry_and_idle_policy = &idle;
+    if (o->tls_cert) {
+        info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
+        info.ssl_cert_filepath = o->tls_cert;
+        info.ssl_private_key_filepath = o->tls_key;
+        info.alpn = "http/1.1";
+    }
+    return lws_create_context(&info);
+}
+
+/* Gives the listening socket to the library, which closes it in any case. */
+static bool watch_listener(graft_transport *t)
+{
+    const lws_sock_file_fd_type fd = {.filefd = t->listener.fd};
+    t->vhost = lws_get_vhost_by_name(t->context, "default");
+    if (!t->vhost || !lws_adopt_descriptor_vhost(t->vhost, LWS_ADOPT_RAW_FILE_DESC, fd,
+                                                 t->protocol[0].name, NULL))
+        return false;
+    graft_ready__add(t, t->listener.fd);
+    return true;
+}
+
+/* The library closes the listening socket once it has it. */
+static void drop(graft_transport *t)
+{
+    if (t->vhost) t->listener.fd = -1;
+    if (t->context) lws_context_destroy(t->context);
+    graft_listener_close(&t->listener);
+    graft_ready__finish(t);
+    graft_mail__finish(&t->mail);
+    graft_free(t);
+}
+
+graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft_err *e)
+{
+    const graft_serve_options *o = &s->options->serve;
     graft_transport *t = graft_calloc(1, sizeof *t);
     *out = NULL;
     if (!t) return graft_fail_nomem(e, "the server");
@@ -161,36 +195,21 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
     atomic_init(&t->stop, 0);
     atomic_init(&t->woken, false);
     t->ready = -1;
-    raise_file_limit();
     lws_set_log_level(0, silent);
-    bool any = strcmp(o->listen, "0.0.0.0") == 0 || strcmp(o->listen, "::") == 0;
-    info.port = o->port;
-    info.iface = any ? NULL : strcmp(o->listen, "localhost") == 0 ? "127.0.0.1" : o->listen;
-    info.protocols = t->protocol;
-    info.user = t;
-    info.gid = info.uid = -1;
-    info.server_string = "graft/" GRAFT_VERSION;
-    info.options = LWS_SERVER_OPTION_VALIDATE_UTF8;
-    if (!strchr(o->listen, ':')) info.options |= LWS_SERVER_OPTION_DISABLE_IPV6;
-    info.max_http_header_data = 16384;
-    info.pt_serv_buf_size = 65536;
-    info.timeout_secs = 20; /* to send a request's headers, and between two pieces of its body */
-    info.keepalive_timeout = 75;
-    info.retry_and_idle_policy = &idle;
-    if (o->tls_cert) {
-        info.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT;
-        info.ssl_cert_filepath = o->tls_cert;
-        info.ssl_private_key_filepath = o->tls_key;
-        info.alpn = "http/1.1";
-    }
-    t->context = lws_create_context(&info);
-    if (!t->context) {
+    graft_status st = graft_listener_open(&t->listener, o->listen, o->port, e);
+    if (st) {
         graft_free(t);
-        return why_not(o, e);
+        return st;
     }
-    struct lws_vhost *vhost = lws_get_vhost_by_name(t->context, "default");
-    t->port = vhost ? lws_get_vhost_listen_port(vhost) : o->port;
     graft_ready__init(t, o->tls_cert);
+    t->context = make_context(t, o);
+    if (!t->context || !watch_listener(t)) {
+        st = graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", o->listen, t->listener.port,
+                        o->tls_cert ? "the certificate or the key cannot be used"
+                                    : "the library did not start");
+        drop(t);
+        return st;
+    }
     graft_hub_set_wake(&s->hub, wake, t);
     s->subscribe = graft_ws__subscribe;
     s->subscribe_ctx = t;
@@ -203,15 +222,12 @@ void graft_transport_destroy(graft_transport *t)
 {
     if (!t) return;
     graft_hub_set_wake(&t->serve->hub, NULL, NULL);
-    lws_context_destroy(t->context);
-    graft_ready__finish(t);
-    graft_mail__finish(&t->mail);
-    graft_free(t);
+    drop(t);
 }
 
 int graft_transport_port(const graft_transport *t)
 {
-    return t->port;
+    return t->listener.port;
 }
 
 /* Every time this thread wakes up, a thread that computes loses its processor, and all others wait

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "host/serve/inbox.h"
+#include "host/serve/listener.h"
 #include "host/serve/transport.h"
 
 #define GRAFT_WS_BACKLOG    ((size_t)64 << 20)   /* bytes that wait for one slow client */
@@ -50,10 +51,12 @@ typedef struct graft_conn {
     bool answered, refused; /* refused: the body is read and dropped */
     graft_http_request q;
     graft_http_response r;
-    size_t cap, sent;
-    int64_t expect, got; /* bytes of the body */
-    double began;        /* graft_clock_now() at the end of the headers */
-    int chunk;           /* of a chunked body: see transport_conn.c; 0: the length is known */
+    struct lws *sending; /* NULL, or in the transport's list: a long answer is on its way */
+    struct graft_conn *next;
+    size_t cap, sent, was_sent; /* was_sent: at the last look, see graft_conn__look() */
+    int64_t expect, got;        /* bytes of the body */
+    double began;               /* graft_clock_now() at the end of the headers */
+    int chunk; /* of a chunked body: see transport_conn.c; 0: the length is known */
     int64_t chunk_left;
     graft_ws *ws;
 } graft_conn;
@@ -61,15 +64,17 @@ typedef struct graft_conn {
 struct graft_transport {
     graft_serve *serve;
     struct lws_context *context;
+    struct lws_vhost *vhost;
+    graft_listener listener; /* its socket is the library's as soon as there is a vhost */
     struct lws_protocols protocol[2];
     lws_sorted_usec_list_t timer;
     graft_ws *clients;
+    graft_conn *sending; /* those with long answers */
     graft_mail mail;
     int64_t bodies; /* bytes that are held for requests */
-    int port;
-    bool hurry;    /* the last round left something half done */
-    double credit; /* answers that need not be gathered: see graft_transport_run() */
-    int ready;     /* epoll over all connections, -1: none */
+    bool hurry;     /* the last round left something half done */
+    double credit;  /* answers that need not be gathered: see graft_transport_run() */
+    int ready;      /* epoll over all connections, -1: none */
     int writable[GRAFT_CONN_WRITABLE]; /* sockets: see graft_ready__writable() */
     size_t n_writable;
     atomic_int stop;
@@ -82,14 +87,17 @@ int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi);
 void graft_conn__reset(graft_transport *t, graft_conn *c);
+/* Now and then: ends connections that take nothing of a long answer and have sent more requests
+ * behind it. The library would ask without a pause whether those can be served. */
+void graft_conn__look(graft_transport *t);
 /* Reads method, path, arguments and headers; false when memory is short or the method is unknown.
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
 
-/* For a transport that listens; without TLS only. */
+/* Without TLS only. */
 void graft_ready__init(graft_transport *t, bool tls);
 void graft_ready__finish(graft_transport *t);
-void graft_ready__add(graft_transport *t, struct lws *wsi);
+void graft_ready__add(graft_transport *t, int fd);
 /* This connection has sent all it had and waits for the library to see that it may send again,
  * which graft_ready__flush() says at the end of the round. */
 void graft_ready__writable(graft_transport *t, struct lws *wsi);

@@ -23,6 +23,24 @@ static char *header(struct lws *wsi, enum lws_token_indexes token, bool *ok)
     return text;
 }
 
+/* False for a text that was cut short by a zero byte, or holds a byte that no address may. The
+ * library decodes an address before it looks for the line's end: %0a ends it there. */
+static bool printable(const char *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        if ((uint8_t)text[i] < 0x20 || text[i] == 0x7f) return false;
+    return true;
+}
+
+/* A whole request line, and the name that HTTP/1.1 asks for. */
+static bool well_formed(struct lws *wsi)
+{
+    char version[16];
+    if (lws_hdr_copy(wsi, version, sizeof version, WSI_TOKEN_HTTP) <= 0) return false;
+    if (strcmp(version, "HTTP/1.0") == 0) return true;
+    return strcmp(version, "HTTP/1.1") == 0 && lws_hdr_total_length(wsi, WSI_TOKEN_HOST) > 0;
+}
+
 /* A header that the library has no number for; `name` in lower case with a colon. */
 static char *custom(struct lws *wsi, const char *name, bool *ok)
 {
@@ -45,7 +63,8 @@ static bool read_args(struct lws *wsi, graft_http_request *q)
         if (n <= 0) break;
         char *text = graft_malloc((size_t)n + 1);
         if (!text || graft_grow(&q->arg, &cap, q->n_arg + 1, sizeof *q->arg) ||
-            lws_hdr_copy_fragment(wsi, text, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) < 0) {
+            lws_hdr_copy_fragment(wsi, text, n + 1, WSI_TOKEN_HTTP_URI_ARGS, i) < 0 ||
+            !printable(text, n)) {
             graft_free(text);
             return false;
         }
@@ -69,10 +88,11 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     for (size_t i = 0; ok && !q->path && i < sizeof methods / sizeof *methods; i++) {
         q->path = header(wsi, methods[i].token, &ok);
         if (!q->path) continue;
+        ok = printable(q->path, lws_hdr_total_length(wsi, methods[i].token));
         q->method = methods[i].method;
         q->head = methods[i].token == WSI_TOKEN_HEAD_URI;
     }
-    if (!q->path) return false;
+    if (!q->path || !ok || !well_formed(wsi)) return false;
     q->tls = lws_is_ssl(wsi);
     q->host = header(wsi, WSI_TOKEN_HOST, &ok);
     q->origin = header(wsi, WSI_TOKEN_ORIGIN, &ok);
@@ -87,8 +107,42 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     return read_args(wsi, q) && ok;
 }
 
+static void begin_sending(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    c->sending = wsi;
+    c->was_sent = SIZE_MAX; /* the first look does not count */
+    c->next = t->sending;
+    t->sending = c;
+}
+
+static void end_sending(graft_transport *t, graft_conn *c)
+{
+    graft_conn **at = &t->sending;
+    if (!c->sending) return;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
+    c->sending = NULL;
+}
+
+/* Whether the library holds something for a connection that it could serve. */
+static bool holds_some(graft_transport *t)
+{
+    return lws_service_adjust_timeout(t->context, 1, 0) == 0;
+}
+
+void graft_conn__look(graft_transport *t)
+{
+    if (!t->sending || !holds_some(t)) return;
+    for (graft_conn *c = t->sending; c; c = c->next) {
+        if (c->sent == c->was_sent)
+            lws_set_timeout(c->sending, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+        c->was_sent = c->sent;
+    }
+}
+
 void graft_conn__reset(graft_transport *t, graft_conn *c)
 {
+    end_sending(t, c);
     if (!c->active) return;
     t->bodies -= (int64_t)c->cap;
     graft_http_request_finish(&c->q);
@@ -110,6 +164,8 @@ static bool put_header(struct lws *wsi, const char *name, const char *value, uin
 static int done(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     bool ends = c->r.close;
+    end_sending(t, c);
+    lws_set_opaque_user_data(wsi, t);
     if (ends || lws_http_transaction_completed(wsi)) return -1;
     graft_ready__writable(t, wsi);
     return 0;
@@ -150,6 +206,7 @@ static int send_answer(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (lws_write(wsi, start, (size_t)n, whole ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP_HEADERS) < n)
         return -1;
     if (whole) return done(t, c, wsi);
+    begin_sending(t, c, wsi);
     t->hurry = true;
     lws_callback_on_writable(wsi);
     return 0;
@@ -217,6 +274,20 @@ static int go_on(struct lws *wsi)
     return n < 0 ? -1 : 0;
 }
 
+/* Whether this request came together with the one before it on the same connection. The library
+ * then takes the head of the request for its body, and loops for ever over what is left (4.1.6; no
+ * answer is sent to anybody again). It does not tell what it holds for a connection, only that it
+ * holds something for some. Those that receive a long answer are left out of the question; another
+ * client that sends many requests at once can cause this one to be refused. */
+static bool came_along(graft_transport *t, struct lws *wsi)
+{
+    if (!lws_get_opaque_user_data(wsi) || !holds_some(t)) return false;
+    for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 0);
+    bool held = holds_some(t);
+    for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 1);
+    return held;
+}
+
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     int64_t size;
@@ -232,6 +303,7 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
                               lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0);
         return answer(t, c, wsi);
     }
+    if (came_along(t, wsi)) return refuse(t, c, wsi, 503, true);
     c->expect = size;
     c->began = graft_clock_now();
     bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;

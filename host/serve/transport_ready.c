@@ -1,39 +1,15 @@
 /* Serves the connections that have something, without asking about all others. The library's own
  * poll() costs 0.2 us for each idle client beside a job that keeps the caches, and it would ask
  * twice for every answer: what came, and whether more could be sent. */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "host/serve/transport_conn.h"
-
-#define FIRST_SOCKETS 256 /* those that listen are made first */
-
-static void add(graft_transport *t, int fd)
-{
-    struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
-    epoll_ctl(t->ready, EPOLL_CTL_ADD, fd, &e);
-}
-
-/* The library does not tell which sockets it listens at. */
-static bool listens(int fd, int port)
-{
-    struct sockaddr_in6 a; /* the port is where it is in sockaddr_in, too */
-    socklen_t size = sizeof a, n = sizeof(int);
-    int yes = 0;
-    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &yes, &n) == 0 && yes &&
-           getsockname(fd, (struct sockaddr *)&a, &size) == 0 &&
-           (a.sin6_family == AF_INET || a.sin6_family == AF_INET6) && ntohs(a.sin6_port) == port;
-}
 
 void graft_ready__init(graft_transport *t, bool tls)
 {
     /* What TLS has decrypted already is known to the library alone. */
     t->ready = tls ? -1 : epoll_create1(EPOLL_CLOEXEC);
-    for (int fd = 0; t->ready >= 0 && fd < FIRST_SOCKETS; fd++)
-        if (listens(fd, t->port)) add(t, fd);
 }
 
 void graft_ready__finish(graft_transport *t)
@@ -42,9 +18,10 @@ void graft_ready__finish(graft_transport *t)
 }
 
 /* One that cannot be added is served by the library's rounds. A closed one leaves by itself. */
-void graft_ready__add(graft_transport *t, struct lws *wsi)
+void graft_ready__add(graft_transport *t, int fd)
 {
-    if (t->ready >= 0) add(t, lws_get_socket_fd(wsi));
+    struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
+    if (t->ready >= 0) epoll_ctl(t->ready, EPOLL_CTL_ADD, fd, &e);
 }
 
 void graft_ready__writable(graft_transport *t, struct lws *wsi)

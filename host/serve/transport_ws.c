@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 #include "base/alloc.h"
@@ -12,18 +13,21 @@ static bool is_ws_path(const char *path)
     return strcmp(path, "/ws") == 0 || strcmp(path, "/api/ws") == 0;
 }
 
-/* Answers a refused handshake. */
-static int refuse(struct lws *wsi, int status)
+/* Answers a refused handshake; `text` is the body or "". */
+static int refuse(struct lws *wsi, int status, const char *text)
 {
-    uint8_t buffer[LWS_PRE + 1024], *start = buffer + LWS_PRE, *p = start, *end = start + 1024;
+    uint8_t buffer[LWS_PRE + 1024], *start = buffer + LWS_PRE, *p = start, *end = start + 512;
+    char length[24];
+    int digits = snprintf(length, sizeof length, "%zu", strlen(text));
     if (lws_add_http_header_status(wsi, (unsigned)status, &p, end) ||
-        lws_add_http_header_by_name(wsi, (const uint8_t *)"content-length:", (const uint8_t *)"0",
-                                    1, &p, end) ||
+        lws_add_http_header_by_name(
+            wsi, (const uint8_t *)"content-length:", (const uint8_t *)length, digits, &p, end) ||
         lws_add_http_header_by_name(wsi, (const uint8_t *)"connection:", (const uint8_t *)"close",
                                     5, &p, end) ||
         lws_finalize_http_header(wsi, &p, end))
         return -1;
-    lws_write(wsi, start, (size_t)(p - start), LWS_WRITE_HTTP_HEADERS);
+    memcpy(p, text, strlen(text));
+    lws_write(wsi, start, (size_t)(p - start) + strlen(text), LWS_WRITE_HTTP_HEADERS);
     return -1;
 }
 
@@ -32,9 +36,10 @@ int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
     graft_http_request q = {0};
     int status = 0;
     t->hurry = true;
-    if (!protocol || strcmp(protocol, "websocket") != 0) {
-        status = 400;
-    } else if (!graft_conn__read(wsi, &q)) {
+    /* Some clients offer HTTP/2 without TLS with every request; the library would accept. */
+    if (!protocol || strcasecmp(protocol, "websocket") != 0)
+        return refuse(wsi, 400, "400: only HTTP/1.1 and WebSocket are spoken here\n");
+    if (!graft_conn__read(wsi, &q) || q.method != GRAFT_HTTP_GET || q.head) {
         status = 400;
     } else {
         q.upgrade = true;
@@ -47,7 +52,7 @@ int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
             status = 404;
     }
     graft_http_request_finish(&q);
-    return status ? refuse(wsi, status) : 0;
+    return status ? refuse(wsi, status, "") : 0;
 }
 
 static void random_id(char out[33])
@@ -57,12 +62,29 @@ static void random_id(char out[33])
     for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
+static void pop(graft_ws *w)
+{
+    graft_ws_item *item = w->first;
+    w->first = item->next;
+    if (!w->first) w->last = &w->first;
+    w->waiting -= item->message->plain_size;
+    graft_hub_release(item->message);
+    graft_free(item);
+}
+
+/* Nothing more is sent, and nothing is kept for it. */
+static void give_up(graft_ws *w)
+{
+    w->doomed = true;
+    while (w->first) pop(w);
+}
+
 /* An older socket of the same client gives way. */
 static void replace(graft_transport *t, const char *id)
 {
     for (graft_ws *w = t->clients; w; w = w->next)
         if (strcmp(w->id, id) == 0 && !w->doomed) {
-            w->doomed = true;
+            give_up(w);
             w->id[0] = 0;
             lws_callback_on_writable(w->wsi);
         }
@@ -119,7 +141,9 @@ void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m)
     bool first = !w->first;
     if (!item || w->waiting > GRAFT_WS_BACKLOG) {
         graft_free(item);
-        w->doomed = true;
+        give_up(w);
+        /* It may never take a closing frame, either. */
+        lws_set_timeout(w->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
     } else {
         item->next = NULL;
         item->message = m;
@@ -130,16 +154,6 @@ void graft_ws__queue(graft_transport *t, graft_ws *w, graft_hub_message *m)
     }
     lws_callback_on_writable(w->wsi);
     if (first) graft_ready__writable(t, w->wsi);
-}
-
-static void pop(graft_ws *w)
-{
-    graft_ws_item *item = w->first;
-    w->first = item->next;
-    if (!w->first) w->last = &w->first;
-    w->waiting -= item->message->plain_size;
-    graft_hub_release(item->message);
-    graft_free(item);
 }
 
 int graft_ws__write(graft_ws *w, struct lws *wsi)

@@ -202,7 +202,8 @@ static void coercion(void)
     if (v.prompt) {
         const cJSON *json = v.prompt->json;
         CHECK_JSON(graft_tree_get(graft_tree_get(json, "1"), "inputs"), "{'a':64,'b':64}");
-        CHECK_JSON(graft_tree_get(graft_tree_get(json, "2"), "inputs"), "{'text':'[1,\\\"x\\\"]'}");
+        CHECK_JSON(graft_tree_get(graft_tree_get(json, "2"), "inputs"),
+                   "{'text':'[1, \\u0027x\\u0027]'}");
         CHECK_JSON(graft_tree_get(graft_tree_get(json, "3"), "inputs"),
                    "{'seed':18446744073709551615,'mode':'b','strength':0.25,'_unknown':4}");
         /* As in Python, any text that is not empty is true. */

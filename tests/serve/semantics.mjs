@@ -2,8 +2,9 @@
 // change, nodes that expand into others, nodes that run at once. The nodes are those of
 // tests/plugins, joined to the real ones.
 import fs from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
-import { Socket, check, end, equal, folder, get, post, source, start } from './server.mjs';
+import { Socket, check, end, equal, folder, get, post, sleep, source, start } from './server.mjs';
 
 const dir = folder();
 const plugins = path.join(dir, 'plugins');
@@ -267,7 +268,85 @@ async function together() {
   equal((await get(s, `/history/${id}`)).json()[id].status.messages.at(-1)[0], 'execution_interrupted', 'and said so');
 }
 
-for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, sampling, together, rest]) await test();
+// Which faults are found, and how they are told.
+async function faults() {
+  const save = (images, more) => ({ ...more, 2: node('SaveImage', { images, filename_prefix: 'x' }) });
+  for (const [what, prompt, id, type, details] of [
+    ['a link to nobody', save(['9', 0]), '2', 'exception_during_validation', "'9'"],
+    ['an inner one', save(['1', 0], { 1: node('TestVariadicAverage', { input1: ['9', 0] }) }), '1', 'exception_during_inner_validation', "'9'"],
+    ['no such slot', save(['1', 7], { 1: image('WHITE') }), '2', 'exception_during_validation', 'tuple index out of range'],
+    ['no slot', save(['1', -1], { 1: image('WHITE') }), '2', 'exception_during_validation', 'tuple index out of range'],
+    ['another type', save(['1', 0], { 1: node('StubInt', { value: 1 }) }), '2', 'return_type_mismatch', 'images, received_type(INT) mismatch input_type(IMAGE)'],
+    ['a circle', save(['1', 0], { 1: node('TestVariadicAverage', { input1: ['1', 0] }) }), '1', 'dependency_cycle', '1'],
+    ['not in the list', save(['1', 0], { 1: image('RED') }), '1', 'value_not_in_list', "content: 'RED' not in ['WHITE', 'BLACK', 'NOISE']"],
+    ['three numbers', save(['1', 0], { 1: image('WHITE', { width: [1, 2, 3] }) }), '1', 'bad_linked_input', 'width'],
+    ['an object', save(['1', 0], { 1: image('WHITE', { width: { a: [1, null, true, 0.5, "it's"] } }) }), '1', 'invalid_input_type',
+      "width, {'a': [1, None, True, 0.5, \"it's\"]}, int() argument must be a string, a bytes-like object or a real number, not 'dict'"],
+    ['null', save(['1', 0], { 1: image('WHITE', { width: null }) }), '1', 'invalid_input_type',
+      "width, None, int() argument must be a string, a bytes-like object or a real number, not 'NoneType'"],
+  ]) {
+    const r = await run(prompt), entry = r.refused?.node_errors[id];
+    equal([entry?.errors[0].type, entry?.errors[0].details, entry?.dependent_outputs], [type, details, ['2']], what);
+  }
+  for (const targets of [[], ['1'], ['nobody']])
+    equal((await run(save(['1', 0], { 1: image('WHITE') }), { partial_execution_targets: targets })).refused.error.type, 'prompt_no_outputs', `targets ${targets}`);
+  const part = await run({ 1: image('WHITE', { width: 12 }), 2: show('1'), 3: image('WHITE', { width: 0 }), 4: show('3') });
+  equal([part.status, Object.keys(part.outputs)], ['success', ['2']], 'what is good runs');
+  for (const [width, what] of [[' 25 ', 'a text'], [26.9, 'a fraction'], [true, 'a truth'], [{ __value__: 24 }, 'wrapped']])
+    equal((await run({ 1: image('WHITE', { width }), 2: show('1') })).status, 'success', `a number from ${what}`);
+  const list = await run({ 1: image('BLACK'), 2: image('WHITE'), 3: node('TestMakeListNode', { value1: 0, value2: 0.5, value3: 1 }), 4: mask(['3', 0]),
+    5: node('TestLazyMixImages', { image1: ['1', 0], image2: ['2', 0], mask: ['4', 0] }), 6: show('5') });
+  equal(list.outputs[6].text, ['0.0000', '0.5000', '1.0000'], 'lazy inputs, asked for by each element');
+}
+
+// Which prompt comes next; and whom the client is told of.
+async function line() {
+  const names = {}, send = async (name, width, more) => {
+    const r = await post(s, '/prompt', { prompt: { 1: image('WHITE', { width }), 2: node('TestSleep', { value: ['1', 0], seconds: 0.2 }), 3: show('2') }, client_id: 'one', ...more });
+    names[r.json().prompt_id] = name;
+    return r.json().prompt_id;
+  };
+  w.got.length = 0;
+  for (const [i, [name, more]] of [['a', {}], ['b', {}], ['late', { number: 1e6 }], ['front', { front: true }], ['first', { number: -1e6 }], ['later', { number: 1e6 }]].entries())
+    await send(name, 40 + i, more);
+  const q = (await get(s, '/queue')).json();
+  check(q.queue_running.every((x) => x.length === 5) && q.queue_pending.every((x) => x.length === 5), 'five members each');
+  equal(q.queue_pending.map((x) => names[x[1]]), ['first', 'front', 'b', 'late', 'later'], 'by number, then as they came');
+  const last = q.queue_pending.at(-1)[1];
+  equal((await post(s, '/interrupt', { prompt_id: last })).status, 200, 'an interrupt for one that waits');
+  check(await w.finished(last, 10000 * slow), 'all run');
+  equal(w.got.filter((m) => m.type === 'execution_start').map((m) => names[m.data.prompt_id]), ['a', 'first', 'front', 'b', 'late', 'later'], 'in this order');
+  equal((await get(s, `/history/${last}`)).json()[last].status.status_str, 'success', 'and did not stop it');
+  const inner = await send('inner', 50, { client_id: undefined, extra_data: { client_id: 'one' } });
+  check(await w.finished(inner, 10000 * slow), 'a client that is named in extra_data only');
+}
+
+// A client that reads nothing is given up; its prompt runs on, and nobody waits for it.
+async function deaf() {
+  const c = net.connect(s.port, '127.0.0.1');
+  let bytes = 0, closed = false;
+  c.on('error', () => {});
+  c.on('close', () => { closed = true; });
+  c.write(`GET /ws?clientId=deaf HTTP/1.1\r\nHost: ${s.host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`);
+  c.pause();
+  // Long names make long messages.
+  const [open, mean, close] = ['open', 'mean', 'close'].map((name) => name.padEnd(3000, '_'));
+  const prompt = (width) => ({ 1: image('BLACK', { width }), 2: image('WHITE', { width }), [open]: node('TestForLoopOpen', { remaining: 18, initial_value1: ['1', 0] }),
+    [mean]: node('TestVariadicAverage', { input1: [open, 2], input2: ['2', 0] }), [close]: node('TestForLoopClose', { flow_control: [open, 0], initial_value1: [mean, 0] }), 9: show(close) });
+  for (const width of [20]) {
+    const id = (await post(s, '/prompt', { prompt: prompt(width), client_id: 'deaf' })).json().prompt_id;
+    let entry;
+    for (let i = 0; i < 400 * slow && !(entry = (await get(s, `/history/${id}`)).json()[id]); i++) await sleep(25);
+    equal(entry?.status.status_str, 'success', 'a prompt whose client reads nothing');
+  }
+  c.on('data', (d) => { bytes += d.length; });
+  c.resume();
+  for (let i = 0; i < 100 * slow && !closed; i++) await sleep(20);
+  check(closed, `the connection was closed after ${bytes} bytes`);
+  c.destroy();
+}
+
+for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, sampling, together, rest, faults, line, deaf]) await test();
 w.close();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });

@@ -49,7 +49,9 @@ export async function start(options = {}) {
     '--input', input, '--plugins', options.plugins ?? plugins,
     '--models', options.models ?? path.join(dir, 'models'), ...(options.args ?? [])];
   const began = performance.now();
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], cwd: dir });
+  // options.files: how many descriptors the server may have.
+  const [run, all] = options.files ? ['sh', ['-c', `ulimit -n ${options.files}; exec "$0" "$@"`, program, ...args]] : [program, args];
+  const child = spawn(run, all, { stdio: ['ignore', 'pipe', 'pipe'], cwd: dir });
   let log = '';
   let ending = false;
   let line = '';

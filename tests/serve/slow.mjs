@@ -24,6 +24,13 @@ for (let i = 0; i < 100; i++) {
   all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: 200000000\r\n\r\n{`));
   all.push(drip(`POST /upload/image HTTP/1.1\r\n${host}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 500\r\n\r\n--x`));
 }
+// Takes nothing of a long answer, and has sent another request behind it.
+fs.writeFileSync(`${s.input}/long.png`, Buffer.alloc(24 << 20));
+let lazyClosed = false;
+const lazy = net.connect(s.port, '127.0.0.1', () => lazy.write(`GET /view?filename=long.png&type=input HTTP/1.1\r\n${host}\r\n\r\nGET /users HTTP/1.1\r\n${host}\r\n\r\n`));
+lazy.on('error', () => {});
+lazy.on('close', () => { lazyClosed = true; });
+lazy.pause();
 let slowest = 0;
 for (let i = 0; i < 10; i++) {
   const t = performance.now();
@@ -36,6 +43,11 @@ equal((await post(s, '/prompt', { prompt: picture(5, 'slow/a', 8, 8) })).status,
 const closed = await Promise.race([Promise.all(all), sleep(40000)]);
 check(closed, 'every slow client was given up');
 if (closed) console.log(`closed after ${Math.min(...closed).toFixed(1)} to ${Math.max(...closed).toFixed(1)} s`);
+let taken = 0;
+lazy.on('data', (d) => { taken += d.length; });
+lazy.resume();
+for (let i = 0; i < 100 && !lazyClosed; i++) await sleep(20);
+check(lazyClosed && taken < 24 << 20, `the one that takes nothing was given up, too: ${taken} bytes`);
 equal((await get(s, '/prompt')).status, 200, 'alive');
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });

@@ -148,13 +148,14 @@ export class Editor {
     canvas.style.width = `${width}px`
     canvas.style.height = `${height}px`
     if (canvas.width === w && canvas.height === tall) return
+    const all = this.showsAll(canvas.width / ratio, canvas.height / ratio)
     this.canvas.resize(w, tall)
     this.canvas.setDirty(true, true)
+    // A view that nobody chose, or that showed everything, goes with the window.
+    if (this.isFitted() || (all && !this.showsAll(width, height))) this.fit()
   }
 
-  // Brings all nodes, or those given, into view; never larger than life.
-  fit(nodes: GraftNode[] = this.nodes) {
-    if (!nodes.length) return
+  private bounds(nodes: GraftNode[]): [number, number, number, number] {
     let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity]
     for (const { pos, size } of nodes) {
       left = Math.min(left, pos[0])
@@ -162,6 +163,31 @@ export class Editor {
       right = Math.max(right, pos[0] + size[0])
       bottom = Math.max(bottom, pos[1] + size[1])
     }
+    return [left, top, right, bottom]
+  }
+  private showsAll(width: number, height: number): boolean {
+    const { scale, offset } = this.canvas.ds
+    const [left, top, right, bottom] = this.bounds(this.nodes)
+    return (
+      (left + offset[0]) * scale >= 0 &&
+      (top + offset[1]) * scale >= 0 &&
+      (right + offset[0]) * scale <= width &&
+      (bottom + offset[1]) * scale <= height
+    )
+  }
+  private fitted = ""
+  private viewText(): string {
+    const { scale, offset } = this.canvas.ds
+    return `${scale} ${offset[0]} ${offset[1]}`
+  }
+  private isFitted(): boolean {
+    return this.fitted === this.viewText()
+  }
+
+  // Brings all nodes, or those given, into view; never larger than life.
+  fit(nodes: GraftNode[] = this.nodes) {
+    if (!nodes.length) return
+    const [left, top, right, bottom] = this.bounds(nodes)
     const { clientWidth: width, clientHeight: height } = this.canvas.canvas
     const margin = 40
     const scale = Math.min(
@@ -173,6 +199,7 @@ export class Editor {
     ds.scale = Math.max(0.15, scale)
     ds.offset[0] = width / ds.scale / 2 - (left + right) / 2
     ds.offset[1] = height / ds.scale / 2 - (top + bottom) / 2
+    if (nodes === this.nodes) this.fitted = this.viewText()
     this.canvas.setDirty(true, true)
     this.onView()
   }

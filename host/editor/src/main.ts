@@ -19,7 +19,7 @@ import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
-import { applyTheme, preferredTheme, themeName } from "./theme"
+import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { compatible } from "./schema"
@@ -75,6 +75,8 @@ const client = clientId()
 // Every change of the workflow ends here, a moment after it happened.
 let settled = 0
 let restoring = false
+let shape = "" // of the state that was noted last
+let ran = false // since then
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -86,10 +88,16 @@ function settle() {
   const data: any = editor.graph.serialize()
   const { extra, revision, ...rest } = data
   const { ds, ...kept } = extra ?? {}
-  if (undo.note(JSON.stringify({ ...rest, extra: kept }))) {
+  const now = JSON.stringify(rest, (key, value) => (key === "size" ? undefined : value))
+  const state = JSON.stringify({ ...rest, extra: kept })
+  // Nodes grow when a run shows its pictures in them; nobody wants that undone.
+  if (ran && now === shape) undo.amend(state)
+  else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
     byId("name").textContent = editor.name
   }
+  shape = now
+  ran = runner.run?.state === "running"
   paintUndo()
 }
 function paintUndo() {
@@ -227,11 +235,14 @@ function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number })
   changed()
 }
 
+function setTheme(name: ThemeName) {
+  applyTheme(name, editor.canvas)
+  byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
+}
 function toggleTheme() {
   const name = themeName() === "dark" ? "light" : "dark"
   localStorage.setItem("graft.theme", name)
-  applyTheme(name, editor.canvas)
-  byId("theme").replaceChildren(icon(name === "dark" ? "sun" : "moon"))
+  setTheme(name)
 }
 
 const count = h("input", {
@@ -483,6 +494,7 @@ function wireRunner() {
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
+    ran = true
     profile.start(
       run,
       titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])),
@@ -534,11 +546,23 @@ function keepOnLeaving() {
   document.addEventListener("visibilitychange", () => document.hidden && keep())
 }
 
+// In a narrow window an open panel covers the canvas, so it opens there only when asked for. The
+// colours are the system's until somebody chooses.
+function followWindow() {
+  const narrow = matchMedia("(max-width: 1100px)") // as in frame.css
+  const arrange = () =>
+    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? "node"), false)
+  narrow.addEventListener("change", arrange)
+  arrange()
+  matchMedia("(prefers-color-scheme: light)").addEventListener("change", () =>
+    setTheme(preferredTheme()),
+  )
+}
+
 async function start() {
   buildBar()
   wire()
-  const wide = window.innerWidth >= 1100
-  sidebar.show(wide ? (localStorage.getItem("graft.panel") ?? "node") : "")
+  followWindow()
   installShortcuts(shortcuts)
   editor.resize()
   status.connected(false)

@@ -67,7 +67,8 @@ export class Sidebar {
     if (text) tab?.append(h("b", { class: "badge" }, text))
   }
 
-  show(id: string) {
+  // "" closes it. What is not remembered is forgotten at the next start.
+  show(id: string, remember = true) {
     this.active = id
     for (const panel of this.panels) {
       panel.element.hidden = panel.id !== id
@@ -77,7 +78,7 @@ export class Sidebar {
     const panel = this.panels.find((p) => p.id === id)
     this.body.setAttribute("aria-labelledby", `tab-${id}`)
     this.body.querySelector(".side-title")!.textContent = panel?.label ?? ""
-    localStorage.setItem("graft.panel", id)
+    if (remember) localStorage.setItem("graft.panel", id)
     panel?.shown?.()
     this.onToggle()
   }

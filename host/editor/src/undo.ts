@@ -17,6 +17,11 @@ export class Undo {
     return true
   }
 
+  // Puts another text in place of the state that is shown: not everything is worth a step.
+  amend(state: string) {
+    if (this.at >= 0) this.states[this.at] = state
+  }
+
   get canUndo(): boolean {
     return this.at > 0
   }

@@ -71,6 +71,9 @@ test("a newcomer presses Queue and sees the picture", async () => {
   const { prompt, extra_data } = mock.state.prompts.at(-1)
   assert.equal(prompt["2"].inputs.text, "red apple, 3d")
   assert.equal(extra_data.extra_pnginfo.workflow.nodes.length, 7)
+  await page.evaluate(() => graft.editor.onChange())
+  await page.waitForTimeout(300)
+  assert.ok(await page.locator("#undo").isDisabled(), "a run is no change to undo")
 })
 
 test("text to picture, built by hand", async () => {
@@ -468,6 +471,43 @@ test("fits a tablet: nothing is cut off", async () => {
       document.getElementById("queue").getBoundingClientRect().right,
     ])
     assert.ok(wide[0] <= width && wide[1] <= width, `${wide} in ${width}`)
+  }
+})
+
+test("the view and the panel go with the window, unless somebody moved the view", async () => {
+  await fresh()
+  const view = () =>
+    page.evaluate(() => {
+      const { editor } = graft
+      const { ds, canvas } = editor.canvas
+      const right = Math.max(...editor.nodes.map((n) => n.pos[0] + n.size[0]))
+      return {
+        scale: ds.scale,
+        all: (right + ds.offset[0]) * ds.scale <= canvas.clientWidth,
+        panel: !document.getElementById("side").classList.contains("closed"),
+      }
+    })
+  const resize = async (width, height) => {
+    await page.setViewportSize({ width, height })
+    await page.waitForTimeout(200)
+    return view()
+  }
+  const wide = await view()
+  assert.ok(wide.all && wide.panel)
+  const narrow = await resize(768, 1024)
+  assert.ok(narrow.all && !narrow.panel && narrow.scale < wide.scale, JSON.stringify(narrow))
+  const again = await resize(1280, 800)
+  assert.deepEqual(again, wide)
+  await page.evaluate(() => (graft.editor.canvas.ds.scale = 1.5))
+  assert.equal((await resize(1000, 800)).scale, 1.5)
+  await resize(1280, 800)
+})
+
+test("the colours are the system's until somebody chooses", async () => {
+  await fresh()
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme })
+    await page.waitForFunction((name) => document.documentElement.dataset.theme === name, colorScheme)
   }
 })
 

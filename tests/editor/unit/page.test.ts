@@ -321,7 +321,9 @@ test("layout puts every node right of those that feed it, without overlap", () =
 
 test("undo and redo", () => {
   const undo = new Undo()
-  assert.ok(undo.note("a") && undo.note("b") && !undo.note("b") && undo.note("c"))
+  assert.ok(undo.note("a") && undo.note("bb"))
+  undo.amend("b")
+  assert.ok(!undo.note("b") && undo.note("c"))
   assert.equal(undo.undo(), "b")
   assert.equal(undo.undo(), "a")
   assert.equal(undo.undo(), null)
