@@ -104,7 +104,7 @@ static graft_status plan_path(graft_call *c, char **path)
     graft_status st;
     if (!*name) return GRAFT_OK;
     size_t n = strlen(name) - (graft_str_ends(name, ".json") ? strlen(".json") : 0);
-    if (strchr(name, '%') || strspn(name, ".") >= n || n > 200 || strchr(name, '/'))
+    if (strchr(name, '%') || strspn(name, ". ") >= n || n > 200 || strchr(name, '/'))
         return graft_call_fail(c, PLAN_NAME, GRAFT_E_ARG, "plan_name %s is no name for a file",
                                name);
     graft_str_puts(&s, "quantization/");

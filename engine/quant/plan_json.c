@@ -133,18 +133,22 @@ static const cJSON *member(const cJSON *o, const char *name)
     return cJSON_GetObjectItemCaseSensitive(o, name);
 }
 
-/* A number that is not below `least`; null gives NaN where `open` allows it. */
+/* What no plan of a model that fits into a computer exceeds; sums of it stay finite. */
+#define MOST      1e18
+#define MOST_SIDE 65536 /* of a latent; also tokens and pictures */
+
+/* A number from `least` to MOST; null gives NaN where `open` allows it. */
 static bool read_number(const cJSON *o, const char *name, double least, bool open, double *out)
 {
     const cJSON *item = member(o, name);
     *out = NAN;
     if (cJSON_IsNull(item)) return open;
-    return graft_json_f64(item, out) && isfinite(*out) && *out >= least;
+    return graft_json_f64(item, out) && *out >= least && *out <= MOST;
 }
 
 static bool read_size(const cJSON *o, const char *name, int64_t *out)
 {
-    return graft_json_i64(member(o, name), out) && *out >= 1 && *out <= INT32_MAX;
+    return graft_json_i64(member(o, name), out) && *out >= 1 && *out <= MOST_SIDE;
 }
 
 static bool read_half(const char *hex, uint64_t *out)
