@@ -1,5 +1,5 @@
 /* Weights on their way into oneDNN's blocked layouts: narrowing, pairing, and transposing in
- * registers. Nothing here does arithmetic but the rounding to bfloat16. */
+ * registers. The only arithmetic is the rounding to bfloat16 and the sums of levels. */
 #include "kernels/cpu/simd/functions.h"
 
 #define SLICE 512
