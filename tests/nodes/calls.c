@@ -205,7 +205,8 @@ static void quantize_passes_everything_on(void)
 
 static void plan_names_are_checked(void)
 {
-    static const char *const bad[] = {".", "..", "...json", ".json", "a/b", "../a", "50%"};
+    static const char *const bad[] = {".",    "..",  "...json", ".json", "a/b",
+                                      "../a", "50%", " ",       " .json"};
     const graft_node *n = fake_host_node("QuantizeModel");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         graft_arg in[24], out[4];
