@@ -73,6 +73,10 @@ typedef struct graft_rescale {
     float s2, k, cfg, mix;
 } graft_rescale;
 
+/* A picture's values are summed up by lanes, value i in lane i % GRAFT_RESCALE_LANES, and then lane
+ * by lane: an order that a block of threads can keep, too. */
+#define GRAFT_RESCALE_LANES 256
+
 /* D as a velocity, which is what is rescaled. */
 GRAFT_GUIDANCE float graft_rescale_velocity(float x, float s2, float k, float d)
 {

@@ -399,10 +399,14 @@ graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
 
 static double spread(const float *v, int64_t n)
 {
+    double first[GRAFT_RESCALE_LANES] = {0}, second[GRAFT_RESCALE_LANES] = {0};
     double mean = 0, var = 0;
-    for (int64_t i = 0; i < n; i++) mean += v[i];
+    for (int64_t i = 0; i < n; i++) first[i % GRAFT_RESCALE_LANES] += v[i];
+    for (int i = 0; i < GRAFT_RESCALE_LANES; i++) mean += first[i];
     mean /= (double)n;
-    for (int64_t i = 0; i < n; i++) var += (v[i] - mean) * (v[i] - mean);
+    for (int64_t i = 0; i < n; i++)
+        second[i % GRAFT_RESCALE_LANES] += (v[i] - mean) * (v[i] - mean);
+    for (int i = 0; i < GRAFT_RESCALE_LANES; i++) var += second[i];
     return sqrt(var / (double)(n - 1));
 }
 
