@@ -27,13 +27,6 @@ static int64_t source_count(const graft_gslot *s, const graft_slot_source *from)
     return s->rank ? count_of(s) / s->dim[0] * from->rows : 1;
 }
 
-static bool patched(const graft_slot_source *from)
-{
-    for (size_t i = 0; i < from->n_patches; i++)
-        if (from->patch[i].strength != 0.0f) return true;
-    return false;
-}
-
 /* ------------------------------------------------------------------ as a whole */
 
 /* Joins quantized sources: the values of all, then the scales of all. */
@@ -73,10 +66,11 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
     graft_slot_source from = {0};
     *done = false;
     out->dtype = GRAFT_DTYPE_NONE;
+    if (graft_weights_slot_patched(w, s)) return GRAFT_OK;
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
-        if (patched(&from) || (k && from.tensor->dtype != out->dtype)) return GRAFT_OK;
+        if (k && from.tensor->dtype != out->dtype) return GRAFT_OK;
         out->dtype = from.tensor->dtype;
         total += (size_t)from.tensor->bytes;
     }
@@ -192,12 +186,12 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
                              graft_err *e)
 {
     graft_slot_source from;
-    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0;
+    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0 && !graft_weights_slot_patched(w, s);
     for (size_t k = 0; k < s->n_sources && *yes; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
         const graft_st_tensor *t = from.tensor;
-        *yes = !patched(&from) && !graft_is_quantized(t->dtype) &&
+        *yes = !graft_is_quantized(t->dtype) &&
                (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0 &&
                (k + 1 == s->n_sources || s->rows[k] % step == 0);
     }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/half.h"
 #include "base/map.h"
 #include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"

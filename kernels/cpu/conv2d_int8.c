@@ -6,8 +6,6 @@
 #include "kernels/cpu/int8.h"
 #include "kernels/quant.h"
 
-#define PARTS 64
-
 typedef struct state {
     graft_cpu_primitive primitive;
     int64_t height, width; /* of the input as the primitive sees it */
@@ -78,7 +76,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->scratchpad = scratchpad > 0;
     s->at_scratchpad = graft_cpu_reserve(&end, (int64_t)scratchpad);
     s->at_input = graft_cpu_reserve(&end, y->dim[0] * s->height * s->width * w->dim[1]);
-    s->at_scale = graft_cpu_reserve(&end, (y->dim[0] + PARTS) * (int64_t)sizeof(float));
+    s->at_scale =
+        graft_cpu_reserve(&end, (y->dim[0] + GRAFT_CPU_INT8_PARTS) * (int64_t)sizeof(float));
     s->at_channel = graft_cpu_reserve(&end, y->dim[0] * y->dim[3] * (int64_t)sizeof(float));
     s->at_acc = graft_cpu_reserve(&end, graft_cpu_elements(y) * (int64_t)sizeof(int32_t));
     k->info.workspace_bytes = end;
@@ -107,25 +106,9 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
 typedef struct pixels {
     const graft_kernel *k;
     const void *x; /* of one picture */
-    float *most;   /* one a part */
     float inverse;
     int8_t *level;
 } pixels;
-
-static void absmax_part(void *p, int part, int parts)
-{
-    const pixels *g = p;
-    const graft_tensor_desc *x = &g->k->op.in[GRAFT_CONV_X];
-    int64_t pixel = x->dim[1] * x->dim[2], end = pixel * (part + 1) / parts;
-    float most = 0;
-    for (int64_t i = pixel * part / parts; i < end; i++) {
-        int64_t at = i / x->dim[2] * x->stride[1] + i % x->dim[2] * x->stride[2];
-        float v =
-            g->k->d->simd->absmax(graft_cpu_at(g->x, x->dtype, at), x->dtype, (size_t)x->dim[3]);
-        most = v > most ? v : most;
-    }
-    g->most[part] = most;
-}
 
 /* Rows of the (doubled) picture. */
 static void quantize_part(void *p, int part, int parts)
@@ -148,19 +131,14 @@ static void quantize(const graft_kernel *k, const void *x, char *ws)
 {
     const state *s = k->state;
     const graft_tensor_desc *d = &k->op.in[GRAFT_CONV_X];
-    float *scale = (float *)(void *)(ws + s->at_scale), *most = scale + d->dim[0];
+    float *scale = (float *)(void *)(ws + s->at_scale), *each = scale + d->dim[0];
     int64_t size = s->height * s->width * d->dim[3];
-    int parts = graft_cpu_threads(k->d, size);
-    if (parts > PARTS) parts = PARTS;
     for (int64_t n = 0; n < d->dim[0]; n++) {
-        pixels g = {k, graft_cpu_at(x, d->dtype, n * d->stride[0]), most, 0,
+        pixels g = {k, graft_cpu_at(x, d->dtype, n * d->stride[0]), 0,
                     (int8_t *)ws + s->at_input + n * size};
-        for (int i = 0; i < parts; i++) most[i] = 0;
-        graft_cpu_parallel(parts, absmax_part, &g);
-        for (int i = 1; i < parts; i++) most[0] = most[i] > most[0] ? most[i] : most[0];
-        scale[n] = graft_quant_scale(most[0], 127.0f);
+        scale[n] = graft_quant_scale(graft_cpu_int8_most(k->d, d, g.x, each), 127.0f);
         g.inverse = graft_quant_inverse(scale[n]);
-        graft_cpu_parallel(parts, quantize_part, &g);
+        graft_cpu_parallel(graft_cpu_threads(k->d, size), quantize_part, &g);
     }
 }
 

@@ -11,7 +11,6 @@
 #include "kernels/quant.h"
 
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of expanded weights, which should stay in the cache */
-#define PARTS       64                 /* of a picture, at most */
 
 /* The float operator on one block. */
 typedef struct part {
@@ -134,7 +133,7 @@ static void lay_out(graft_kernel *k, state *s)
         const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
         s->at_input =
             graft_cpu_reserve(&end, (size_t)graft_cpu_elements(x) * graft_dtype_size(x->dtype));
-        s->at_most = graft_cpu_reserve(&end, PARTS * sizeof(float));
+        s->at_most = graft_cpu_reserve(&end, GRAFT_CPU_INT8_PARTS * sizeof(float));
     }
     s->at_inner = graft_cpu_reserve(&end, larger(a->workspace_bytes, b->workspace_bytes));
     k->info.workspace_bytes = end;
@@ -234,8 +233,8 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const vo
 typedef struct rounding {
     const graft_kernel *k;
     const void *x;
-    void *y;     /* dense, of x's dtype */
-    float *most; /* of each part's rows; NULL: every row is rounded by its own */
+    void *y;      /* dense, of x's dtype */
+    bool by_rows; /* each has a scale of its own, else `scale` is that of all */
     float scale;
     int64_t rows, length;
 } rounding;
@@ -249,19 +248,6 @@ static const void *row_of(const rounding *r, int64_t i)
                         i / x->dim[2] * x->stride[1] + i % x->dim[2] * x->stride[2]);
 }
 
-static void most_part(void *p, int index, int parts)
-{
-    const rounding *r = p;
-    int64_t end = r->rows * (index + 1) / parts;
-    float most = 0;
-    for (int64_t i = r->rows * index / parts; i < end; i++) {
-        float v = r->k->d->simd->absmax(row_of(r, i), r->k->op.in[GRAFT_LINEAR_X].dtype,
-                                        (size_t)r->length);
-        most = v > most ? v : most;
-    }
-    r->most[index] = most;
-}
-
 static void round_part(void *p, int index, int parts)
 {
     enum { PIECE = 512 };
@@ -273,8 +259,8 @@ static void round_part(void *p, int index, int parts)
     float value[PIECE];
     for (int64_t i = r->rows * index / parts; i < end; i++) {
         const void *row = row_of(r, i);
-        float scale =
-            r->most ? r->scale : graft_quant_scale(simd->absmax(row, t, (size_t)r->length), 127.0f);
+        float scale = r->scale;
+        if (r->by_rows) scale = graft_quant_scale(simd->absmax(row, t, (size_t)r->length), 127.0f);
         for (int64_t at = 0; at < r->length; at += PIECE) {
             size_t n = (size_t)(r->length - at < PIECE ? r->length - at : PIECE);
             simd->to_s8(graft_cpu_at(row, t, at), t, graft_quant_inverse(scale), level, n);
@@ -293,22 +279,16 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
     bool pictures = k->op.op == GRAFT_OP_CONV2D;
     int64_t count = pictures ? d->dim[0] : 1, length = d->dim[d->rank - 1];
     int64_t rows = graft_cpu_elements(d) / length / count;
-    int parts = graft_cpu_threads(k->d, rows * length);
-    if (parts > PARTS) parts = PARTS;
+    float *each = (float *)(void *)(ws + s->at_most);
     for (int64_t n = 0; n < count; n++) {
-        float most = 0, *each = pictures ? (float *)(void *)(ws + s->at_most) : NULL;
-        rounding r = {k,
-                      graft_cpu_at(x, d->dtype, pictures ? n * d->stride[0] : 0),
-                      graft_cpu_at_mut(ws + s->at_input, d->dtype, n * rows * length),
-                      each,
-                      0,
-                      rows,
-                      length};
-        for (int i = 0; each && i < parts; i++) each[i] = 0;
-        if (each) graft_cpu_parallel(parts, most_part, &r);
-        for (int i = 0; each && i < parts; i++) most = each[i] > most ? each[i] : most;
-        r.scale = graft_quant_scale(most, 127.0f);
-        graft_cpu_parallel(parts, round_part, &r);
+        rounding r = {.k = k,
+                      .x = graft_cpu_at(x, d->dtype, pictures ? n * d->stride[0] : 0),
+                      .y = graft_cpu_at_mut(ws + s->at_input, d->dtype, n * rows * length),
+                      .by_rows = !pictures,
+                      .rows = rows,
+                      .length = length};
+        if (pictures) r.scale = graft_quant_scale(graft_cpu_int8_most(k->d, d, r.x, each), 127.0f);
+        graft_cpu_parallel(graft_cpu_threads(k->d, rows * length), round_part, &r);
     }
 }
 

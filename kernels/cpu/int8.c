@@ -37,6 +37,43 @@ int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i)
     return at;
 }
 
+/* ------------------------------------------------------------------ pictures */
+
+typedef struct picture {
+    const graft_device *d;
+    const graft_tensor_desc *x;
+    const void *data;
+    float *each; /* part's largest */
+} picture;
+
+static void most_part(void *p, int part, int parts)
+{
+    const picture *j = p;
+    const graft_tensor_desc *x = j->x;
+    int64_t pixels = x->dim[1] * x->dim[2], end = pixels * (part + 1) / parts;
+    float most = 0;
+    for (int64_t i = pixels * part / parts; i < end; i++) {
+        int64_t at = i / x->dim[2] * x->stride[1] + i % x->dim[2] * x->stride[2];
+        float v =
+            j->d->simd->absmax(graft_cpu_at(j->data, x->dtype, at), x->dtype, (size_t)x->dim[3]);
+        most = v > most ? v : most;
+    }
+    j->each[part] = most;
+}
+
+float graft_cpu_int8_most(const graft_device *d, const graft_tensor_desc *x, const void *data,
+                          float each[GRAFT_CPU_INT8_PARTS])
+{
+    picture j = {d, x, data, each};
+    int parts = graft_cpu_threads(d, x->dim[1] * x->dim[2] * x->dim[3]);
+    if (parts > GRAFT_CPU_INT8_PARTS) parts = GRAFT_CPU_INT8_PARTS;
+    for (int i = 0; i < parts; i++) each[i] = 0;
+    graft_cpu_parallel(parts, most_part, &j);
+    float most = 0;
+    for (int i = 0; i < parts; i++) most = each[i] > most ? each[i] : most;
+    return most;
+}
+
 /* ------------------------------------------------------------------ weights */
 
 typedef struct job {

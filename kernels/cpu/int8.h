@@ -21,6 +21,11 @@ graft_status graft_cpu_int8_levels_of(graft_device *d, graft_dtype from, const v
                                       int64_t outputs, int64_t n, float *scale,
                                       graft_cpu_int8_levels *out);
 
+/* The largest |value| of a picture of x (N,H,W,C), found by all threads. each: scratch. */
+#define GRAFT_CPU_INT8_PARTS 64
+float graft_cpu_int8_most(const graft_device *d, const graft_tensor_desc *x, const void *picture,
+                          float each[GRAFT_CPU_INT8_PARTS]);
+
 /* Element offset of row i of the last dimension. */
 int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
 
