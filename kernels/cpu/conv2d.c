@@ -256,6 +256,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_RESIDUAL]) && !s->own_epilogue)
         arg[s->post_op = args++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
     lay_out(k, s, scratchpad);
+    if (strstr(graft_cpu_primitive_name(pd), "gemm:")) k->usual = INT64_MAX;
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s%s", graft_cpu_primitive_name(pd),
              s->own_epilogue && pass_needed(&k->op) ? " + pass" : "");
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, d->engine, pd, arg, args, e));

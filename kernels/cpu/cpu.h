@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "base/error.h"
+#include "kernels/cpu/crowd.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/kernel_abi.h"
 
@@ -15,6 +16,7 @@ struct graft_device {
     const graft_cpu_simd *simd;
     dnnl_engine_t engine;
     graft_device_info info;
+    graft_cpu_crowd crowd;
 };
 
 typedef struct graft_cpu_op graft_cpu_op;
@@ -23,7 +25,8 @@ struct graft_kernel {
     const graft_cpu_op *type;
     graft_op_desc op; /* constants as they are after packing: dense, of the packed dtype */
     graft_kernel_info info;
-    void *state; /* the operator's own */
+    int64_t usual; /* see crowd.h; init sets INT64_MAX where one thread could not do the work */
+    void *state;   /* the operator's own */
     /* Set by init where a weight can be packed row by row, see kernel_abi.h; else NULL. */
     graft_status (*pack_rows)(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
                               void *dst, int64_t first, int64_t rows);
@@ -57,8 +60,13 @@ graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e);
 void *graft_cpu_calloc(graft_device *d, size_t bytes);
 void graft_cpu_free(graft_device *d, void *p);
 
-/* Runs fn(ctx, i, n) for i in 0 .. n-1 at once on the pool that oneDNN uses too; n at least 1. */
+/* Runs fn(ctx, i, n) for i in 0 .. n-1 at once on the pool that oneDNN uses too, or one after the
+ * other where this thread is to be alone; n at least 1. */
 void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx);
+/* This thread, and oneDNN on it, does all work alone from now on; returns what restores it. */
+int graft_cpu_alone_begin(void);
+void graft_cpu_alone_end(int before);
+bool graft_cpu_is_alone(void);
 /* Threads worth starting for `work` elements that are read and written once. */
 int graft_cpu_threads(const graft_device *d, int64_t work);
 /* Sets the number of threads that oneDNN sees on this thread; returns the one before. */

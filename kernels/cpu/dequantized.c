@@ -95,11 +95,13 @@ static graft_status part_init(graft_kernel *k, part *p, int64_t outputs, graft_e
     int output_dim;
     own->d = k->d;
     own->type = type_of(&k->op);
+    own->usual = k->usual;
     own->info.variant_count = 1;
     describe(&k->op, outputs, &own->op);
     p->outputs = outputs;
     graft_status st = own->type->init(own, -1, e);
     if (st) return st;
+    if (own->usual == INT64_MAX) k->usual = INT64_MAX;
     const dnnl_memory_desc_t *md = k->op.op == GRAFT_OP_CONV2D
                                        ? graft_cpu_conv2d_layout(own, &output_dim)
                                        : graft_cpu_linear_layout(own, &output_dim);

@@ -1,15 +1,19 @@
 /* GROUP_NORM with its act: one pass for sums per channel, one that writes.
  *
  * Sums are taken about the channel's first value, so that a large mean costs no digits, in runs of
- * float32 that go to double; channels are joined to groups in double. */
+ * float32 that go to double; channels are joined to groups in double. Pixels are cut into slices,
+ * however many threads there are, so that their number does not change the order of a sum. */
 #include <math.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "kernels/cpu/cpu.h"
 
+#define SLICES 64 /* of a picture, at most */
+
 typedef struct norm_state {
-    int parts; /* threads; a part of the pixels each */
+    int threads, sum_threads; /* of the second pass, of the first */
+    int64_t slices;           /* of the pixels, with sums of their own */
     int64_t pixels, channels, images;
 } norm_state;
 
@@ -49,6 +53,14 @@ out:
     return st;
 }
 
+/* About as many slices as a slice has fours of pixels: adding them up costs little then. */
+static int64_t slices_of(int64_t pixels)
+{
+    int64_t n = 1;
+    while (n < SLICES && n * n * 16 < pixels) n++;
+    return n;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X];
@@ -60,12 +72,15 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->images = x->dim[0];
     s->pixels = x->dim[1] * x->dim[2];
     s->channels = x->dim[3];
-    s->parts = graft_cpu_threads(k->d, 2 * s->pixels * s->channels);
-    if (s->parts > s->pixels) s->parts = (int)s->pixels;
-    /* Per part: 2 double sums and 2 float partials a channel; once: shift, mean, factor. */
+    s->slices = slices_of(s->pixels);
+    s->threads = graft_cpu_threads(k->d, 2 * s->pixels * s->channels);
+    if (s->threads > s->pixels) s->threads = (int)s->pixels;
+    s->sum_threads = s->threads > s->slices ? (int)s->slices : s->threads;
+    /* Two sums a channel of each slice, two floats of each thread; once: shift, mean, factor. */
     size_t c = (size_t)s->channels;
-    k->info.workspace_bytes =
-        (size_t)s->parts * c * (2 * sizeof(double) + 2 * sizeof(float)) + 3 * c * sizeof(float);
+    k->info.workspace_bytes = (size_t)s->slices * c * 2 * sizeof(double) +
+                              (size_t)s->sum_threads * c * 2 * sizeof(float) +
+                              3 * c * sizeof(float);
     return GRAFT_OK;
 }
 
@@ -75,62 +90,66 @@ typedef struct job {
     const char *x;
     char *y;
     const float *beta;
-    double *sums; /* per part: sum, square */
+    double *sums; /* of each slice: sum, square */
     float *partial, *shift, *mean, *factor;
 } job;
 
-/* Calls for each run of pixels of this part that lie at one stride: rows of the picture, or all of
- * it when the rows follow each other. */
-static void each_run(const job *j, int part, int parts,
-                     void (*fn)(const job *j, int part, int64_t h, int64_t w, int64_t n))
+/* Element offset of a pixel. */
+static int64_t pixel_offset(const graft_tensor_desc *t, int64_t at)
 {
-    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
-    int64_t width = x->dim[2];
-    int64_t i = j->s->pixels * part / parts, end = j->s->pixels * (part + 1) / parts;
-    int joined = x->stride[1] == x->stride[2] * width && y->stride[1] == y->stride[2] * width;
-    while (i < end) {
-        int64_t n = joined ? end - i : width - i % width;
-        if (n > end - i) n = end - i;
-        fn(j, part, i / width, i % width, n);
-        i += n;
-    }
+    return at / t->dim[2] * t->stride[1] + at % t->dim[2] * t->stride[2];
 }
 
-static void sums_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
+/* How many of the pixels from `at` to `end` lie at one stride: those of a row, or all when rows
+ * follow each other. */
+static int64_t run_of(const job *j, int64_t at, int64_t end)
+{
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
+    int64_t width = x->dim[2], row = width - at % width;
+    if (x->stride[1] == x->stride[2] * width && y->stride[1] == y->stride[2] * width)
+        return end - at;
+    return row < end - at ? row : end - at;
+}
+
+static void sums_of_slice(const job *j, int64_t slice, float *partial)
 {
     const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X];
-    int64_t c = j->s->channels;
-    double *sum = j->sums + 2 * c * part;
-    j->k->d->simd->channel_sums(graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]),
-                                x->dtype, n, x->stride[2], c, j->shift, sum, sum + c,
-                                j->partial + 2 * c * part);
-}
-
-static void affine_run(const job *j, int part, int64_t h, int64_t w, int64_t n)
-{
-    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
-    (void)part;
-    j->k->d->simd->channel_affine(
-        j->k->op.attrs.act, graft_cpu_at(j->x, x->dtype, h * x->stride[1] + w * x->stride[2]),
-        x->dtype, x->stride[2],
-        graft_cpu_at_mut(j->y, y->dtype, h * y->stride[1] + w * y->stride[2]), y->dtype,
-        y->stride[2], n, j->s->channels, j->mean, j->factor, j->beta);
+    const norm_state *s = j->s;
+    int64_t at = s->pixels * slice / s->slices, end = s->pixels * (slice + 1) / s->slices;
+    double *sum = j->sums + 2 * s->channels * slice;
+    memset(sum, 0, (size_t)s->channels * 2 * sizeof *sum);
+    for (int64_t n; at < end; at += n) {
+        n = run_of(j, at, end);
+        j->k->d->simd->channel_sums(graft_cpu_at(j->x, x->dtype, pixel_offset(x, at)), x->dtype, n,
+                                    x->stride[2], s->channels, j->shift, sum, sum + s->channels,
+                                    partial);
+    }
 }
 
 static void sums_part(void *p, int part, int parts)
 {
     const job *j = p;
-    memset(j->sums + 2 * j->s->channels * part, 0, (size_t)j->s->channels * 2 * sizeof(double));
-    each_run(j, part, parts, sums_run);
+    int64_t slices = j->s->slices, end = slices * (part + 1) / parts;
+    for (int64_t i = slices * part / parts; i < end; i++)
+        sums_of_slice(j, i, j->partial + 2 * j->s->channels * part);
 }
 
 static void affine_part(void *p, int part, int parts)
 {
-    each_run(p, part, parts, affine_run);
+    const job *j = p;
+    const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
+    int64_t at = j->s->pixels * part / parts, end = j->s->pixels * (part + 1) / parts;
+    for (int64_t n; at < end; at += n) {
+        n = run_of(j, at, end);
+        j->k->d->simd->channel_affine(
+            j->k->op.attrs.act, graft_cpu_at(j->x, x->dtype, pixel_offset(x, at)), x->dtype,
+            x->stride[2], graft_cpu_at_mut(j->y, y->dtype, pixel_offset(y, at)), y->dtype,
+            y->stride[2], n, j->s->channels, j->mean, j->factor, j->beta);
+    }
 }
 
-/* Joins parts and channels to mean and 1/deviation of each group. */
-static void finish_sums(const job *j, int parts, const float *gamma)
+/* Joins slices and channels to mean and 1/deviation of each group. */
+static void finish_sums(const job *j, const float *gamma)
 {
     int64_t channels = j->s->channels, size = channels / j->k->op.attrs.groups;
     double n = (double)j->s->pixels, count = n * (double)size;
@@ -138,9 +157,9 @@ static void finish_sums(const job *j, int parts, const float *gamma)
         double mean = 0, square = 0;
         for (int64_t c = g; c < g + size; c++) {
             double *sum = j->sums + c, *about = sum + channels;
-            for (int p = 1; p < parts; p++) {
-                *sum += sum[2 * channels * p];
-                *about += about[2 * channels * p];
+            for (int64_t i = 1; i < j->s->slices; i++) {
+                *sum += sum[2 * channels * i];
+                *about += about[2 * channels * i];
             }
             mean += n * (double)j->shift[c] + *sum;
         }
@@ -176,8 +195,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     const float *moments = in[GRAFT_NORM_MOMENTS];
     size_t c = (size_t)s->channels;
     job j = {k, s, NULL, NULL, in[GRAFT_NORM_BETA], workspace, NULL, NULL, NULL, NULL};
-    j.partial = (float *)(j.sums + 2 * c * (size_t)s->parts);
-    j.shift = j.partial + 2 * c * (size_t)s->parts;
+    j.partial = (float *)(j.sums + 2 * c * (size_t)s->slices);
+    j.shift = j.partial + 2 * c * (size_t)s->sum_threads;
     j.mean = j.shift + c;
     j.factor = j.mean + c;
     for (int64_t i = 0; i < s->images; i++) {
@@ -187,10 +206,10 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
             take_moments(&j, moments + i * k->op.attrs.groups * 2, in[GRAFT_NORM_GAMMA]);
         } else {
             k->d->simd->act(GRAFT_ACT_NONE, j.x, x->dtype, j.shift, GRAFT_F32, c);
-            graft_cpu_parallel(s->parts, sums_part, &j);
-            finish_sums(&j, s->parts, in[GRAFT_NORM_GAMMA]);
+            graft_cpu_parallel(s->sum_threads, sums_part, &j);
+            finish_sums(&j, in[GRAFT_NORM_GAMMA]);
         }
-        graft_cpu_parallel(s->parts, affine_part, &j);
+        graft_cpu_parallel(s->threads, affine_part, &j);
     }
     return GRAFT_OK;
 }

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/primitive.h"
 
-#define VERSION "3"
+#define VERSION "4"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
 static const graft_cpu_op *find(const graft_op_desc *d)
@@ -243,6 +243,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     k->d = d;
     k->type = find(op);
     memcpy(&k->op, op, sizeof k->op);
+    k->usual = graft_cpu_crowd_usual(op);
     k->info.variant_count = 1;
     snprintf(k->info.variant, sizeof k->info.variant, "%s", d->simd->name);
     if (k->type->init) {
@@ -315,8 +316,15 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
-    int before = graft_cpu_threads_set(k->d->host.threads);
+    graft_device *d = k->d;
+    int before = graft_cpu_threads_set(d->host.threads), levels = 0;
+    bool small = k->usual < INT64_MAX && d->host.threads > 1;
+    int64_t now = 0;
+    bool alone = small && graft_cpu_crowd_alone(&d->crowd, &now);
+    if (alone) levels = graft_cpu_alone_begin();
     graft_status st = k->type->launch(k, in, out, workspace);
+    if (alone) graft_cpu_alone_end(levels);
+    if (small && !alone) graft_cpu_crowd_ended(&d->crowd, k->usual, now);
     graft_cpu_threads_set(before);
     return st;
 }

@@ -4,13 +4,17 @@
 #include <string.h>
 
 #include "kernels/cpu/dequantized.h"
+#include "kernels/cpu/linear.h"
 
-enum { VARIANT_MATMUL, VARIANT_INNER_PRODUCT, VARIANTS };
+/* linear_panels.c has the first. */
+typedef enum variant_kind { VARIANT_PANELS, VARIANT_MATMUL, VARIANT_INNER_PRODUCT } variant_kind;
 
 typedef struct linear_state {
     graft_cpu_primitive primitive, tail; /* blocks of rows, and the rest of them */
+    graft_cpu_primitive lone;            /* the first one for one thread, if there is need */
     int64_t rows, block, rest;
-    int variant, bias, geglu, own_residual, copy_input, copy_output;
+    variant_kind variant;
+    int bias, geglu, own_residual, copy_input, copy_output;
     int scratchpad, post_op;
     size_t at_scratchpad, at_input, at_output; /* in the workspace */
 } linear_state;
@@ -122,11 +126,10 @@ out:
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
-    linear_state s;
+    linear_state s = {.variant = VARIANT_MATMUL};
     dnnl_primitive_desc_t pd = NULL;
     graft_status st = graft_cpu_linear_check(op, e);
     if (st) return st;
-    memset(&s, 0, sizeof s);
     choose(op, &s);
     st = describe(d, op, &s, s.block, NULL, &pd, e);
     if (!st) dnnl_primitive_desc_destroy(pd);
@@ -154,7 +157,28 @@ static void lay_out(graft_kernel *k, linear_state *s, size_t scratchpad)
     k->info.workspace_bytes = end;
 }
 
-/* Compiles both primitives with the arguments in the same places. */
+/* A twin of the first primitive for one thread, with the same weights and workspace. In bfloat16 it
+ * gives the same bits; elsewhere, or where there is none, the operator always gets all threads. */
+static graft_status compile_lone(graft_kernel *k, linear_state *s, size_t scratchpad,
+                                 const int *arg, int args, graft_err *e)
+{
+    const dnnl_memory_desc_t *w = &s->primitive.md[1];
+    dnnl_primitive_desc_t pd = NULL;
+    graft_status st = GRAFT_OK;
+    bool can = k->d->host.threads > 1 && !s->rest && k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16;
+    int before = graft_cpu_threads_set(1);
+    if (can && describe(k->d, &k->op, s, s->block, w, &pd, NULL)) can = false;
+    graft_cpu_threads_set(before);
+    if (can && scratchpad_bytes(pd) <= scratchpad) {
+        st = graft_cpu_primitive_init(&s->lone, k->d->engine, pd, arg, args, e);
+    } else {
+        k->usual = INT64_MAX;
+    }
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    return st;
+}
+
+/* Compiles all primitives with the arguments in the same places. */
 static graft_status compile(graft_kernel *k, linear_state *s, graft_err *e)
 {
     graft_status st;
@@ -179,6 +203,7 @@ static graft_status compile(graft_kernel *k, linear_state *s, graft_err *e)
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s", graft_cpu_primitive_name(pd));
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, k->d->engine, pd, arg, args, e));
     if (tail) GRAFT_TRY(graft_cpu_primitive_init(&s->tail, k->d->engine, tail, arg, args, e));
+    if (k->usual < INT64_MAX) GRAFT_TRY(compile_lone(k, s, scratchpad, arg, args, e));
 out:
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (tail) dnnl_primitive_desc_destroy(tail);
@@ -194,13 +219,26 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       src, dst, first, rows);
 }
 
+/* Counts the variants and finds the one asked for. */
+static variant_kind find_variant(graft_kernel *k, int32_t variant)
+{
+    int32_t without = graft_cpu_has_panels(k->d, &k->op) ? 0 : 1;
+    k->info.variant_count = 3 - without;
+    k->info.variant_index = variant < 0 || variant >= k->info.variant_count ? 0 : variant;
+    return (variant_kind)(k->info.variant_index + without);
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_status st;
+    variant_kind kind = find_variant(k, variant);
+    if (kind == VARIANT_PANELS) {
+        k->type = &graft_cpu_op_linear_panels;
+        return k->type->init(k, variant, e);
+    }
     linear_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a linear operator");
-    k->info.variant_count = VARIANTS;
-    s->variant = k->info.variant_index = variant < 0 ? 0 : variant;
+    s->variant = kind;
     k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     choose(&k->op, s);
@@ -218,11 +256,14 @@ static void finish(graft_kernel *k)
     if (!s) return;
     graft_cpu_primitive_finish(&s->primitive);
     graft_cpu_primitive_finish(&s->tail);
+    graft_cpu_primitive_finish(&s->lone);
 }
 
 const dnnl_memory_desc_t *graft_cpu_linear_layout(const graft_kernel *k, int *output_dim)
 {
     const linear_state *s = k->state;
+    *output_dim = 0;
+    if (k->type == &graft_cpu_op_linear_panels) return graft_cpu_panels_layout(k);
     *output_dim = s->variant == VARIANT_MATMUL;
     return &s->primitive.md[1];
 }
@@ -308,6 +349,7 @@ static graft_status run_block(graft_kernel *k, int64_t first, int64_t count, con
         arg[s->post_op] = graft_cpu_at(in[GRAFT_LINEAR_RESIDUAL], r->dtype,
                                        first * k->op.out.dim[k->op.out.rank - 1]);
     memcpy(handle, arg, sizeof handle); /* oneDNN takes inputs as void* too */
+    if (graft_cpu_is_alone() && s->lone.primitive) return graft_cpu_primitive_run(&s->lone, handle);
     return graft_cpu_primitive_run(count == s->block ? &s->primitive : &s->tail, handle);
 }
 

@@ -71,6 +71,7 @@ static graft_status init_onednn(graft_kernel *k, graft_err *e)
     dnnl_primitive_desc_t pd = NULL, tail = NULL;
     const int64_t *w = k->op.in[GRAFT_LINEAR_W].dim;
     state *s = k->state;
+    k->usual = INT64_MAX;
     s->rows = graft_cpu_rows(&k->op.in[GRAFT_LINEAR_X]);
     s->block = block_rows(&k->op);
     s->rest = s->rows % s->block;

@@ -19,10 +19,15 @@ static void run_job(void *p)
 }
 #endif
 
+bool graft_cpu_is_alone(void)
+{
+    return omp_get_max_active_levels() == 0;
+}
+
 void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx)
 {
-    if (n <= 1) {
-        fn(ctx, 0, 1);
+    if (n <= 1 || graft_cpu_is_alone()) {
+        for (int i = 0; i < (n < 1 ? 1 : n); i++) fn(ctx, i, n < 1 ? 1 : n);
         return;
     }
 #ifdef __clang__
@@ -47,4 +52,16 @@ int graft_cpu_threads_set(int n)
     int before = omp_get_max_threads();
     if (before != n) omp_set_num_threads(n);
     return before;
+}
+
+int graft_cpu_alone_begin(void)
+{
+    int before = omp_get_max_active_levels();
+    omp_set_max_active_levels(0);
+    return before;
+}
+
+void graft_cpu_alone_end(int before)
+{
+    omp_set_max_active_levels(before);
 }

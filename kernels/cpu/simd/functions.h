@@ -25,6 +25,7 @@ void SIMD(channel_affine)(graft_act act, const void *x, graft_dtype xt, int64_t 
 float SIMD(absmax)(const void *x, graft_dtype xt, size_t n);
 void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
 void SIMD(from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);
+void SIMD(product)(const graft_cpu_product *job, int64_t first, int64_t panels);
 void SIMD(int8_levels)(const void *x, graft_dtype xt, float inverse, uint8_t *y, size_t n);
 void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panels);
 void SIMD(drain)(void);

@@ -72,6 +72,24 @@ typedef struct graft_cpu_int8 {
     int64_t ahead_bytes;
 } graft_cpu_int8;
 
+/* float32 LINEAR. Weights lie in blocks of outputs: for every input, one value of each output of
+ * the block. A panel is a block of results: one block of weights, or with GEGLU two, that of the
+ * values and that of their gates. */
+#define GRAFT_CPU_PRODUCT_BLOCK 16
+typedef struct graft_cpu_product {
+    const float *x;
+    int64_t rows, stride; /* floats from one row of x to the next */
+    int64_t inputs;
+    const float *weight;  /* aligned to 64 bytes */
+    int64_t block_stride; /* floats from one block to the next */
+    const float *bias;    /* one an output in its own order, or NULL */
+    int64_t outputs; /* of the weights: twice the results with GEGLU; these fill whole blocks */
+    graft_act act;
+    float *const *out;           /* one a row */
+    const void *const *residual; /* one a row; NULL: none */
+    graft_dtype residual_type;
+} graft_cpu_product;
+
 typedef struct graft_cpu_simd {
     const char *name; /* "avx512_bf16" */
 
@@ -117,6 +135,10 @@ typedef struct graft_cpu_simd {
     /* Results of all rows for so many panels, with all that follows the products. NULL: no such
      * instructions. */
     void (*int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panels);
+
+    /* Results of all rows for so many panels from `first` on. Every sum is over the inputs in their
+     * order. NULL: the library's own product is better. */
+    void (*product)(const graft_cpu_product *job, int64_t first, int64_t panels);
 
     /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
     void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);

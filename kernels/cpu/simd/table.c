@@ -22,6 +22,9 @@ const graft_cpu_simd SIMD(table) = {
     .int8_levels = SIMD(int8_levels),
     .int8_multiply = SIMD(int8_multiply),
 #endif
+#if GRAFT_ISA_LEVEL >= 1
+    .product = SIMD(product),
+#endif
     .narrow = SIMD(narrow),
     .pair = SIMD(pair),
     .quad = SIMD(quad),

@@ -1,0 +1,11 @@
+/* What the ways to compute LINEAR share. */
+#ifndef GRAFT_KERNELS_CPU_LINEAR_H
+#define GRAFT_KERNELS_CPU_LINEAR_H
+#include "kernels/cpu/primitive.h"
+
+extern const graft_cpu_op graft_cpu_op_linear_panels;
+/* Whether this sound operator can run by panels (simd.h, product), which is then the faster way. */
+bool graft_cpu_has_panels(const graft_device *d, const graft_op_desc *op);
+/* The layout of its packed weights. */
+const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k);
+#endif
