@@ -35,12 +35,14 @@ extern const graft_input graft_booster_quantization, graft_booster_deepcache,
     graft_booster_torchcompile;
 graft_status graft_booster_run_parts(graft_call *c);
 
-/* The outputs of OneDiff's loaders, and their query(): the files to choose from. */
+/* The outputs of OneDiff's loaders, and their query(), for the file that their first input names.
+ */
+enum { GRAFT_BOOSTER_CKPT_NAME };
 extern const graft_output graft_booster_model, graft_booster_clip, graft_booster_vae;
 const void *graft_booster_loader_query(const char *id);
-/* Loads the checkpoint of input `ckpt` and sets outputs 0-2: the model with the booster, CLIP, and
- * the VAE, compiled when `vae` says so. */
-graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b);
+/* Loads that checkpoint and sets outputs 0-2: the model with the booster, CLIP, and the VAE,
+ * compiled when `vae` says so. */
+graft_status graft_booster_load(graft_call *c, bool vae, const graft_booster *b);
 
 /* Inputs and outputs, as in args.h and call.h. */
 graft_booster *graft_arg_booster(const graft_call *c, int i);
