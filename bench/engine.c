@@ -84,6 +84,7 @@ static graft_status measure_peaks(bench *b, graft_err *e)
     memset(&o, 0, sizeof o);
     snprintf(o.device, sizeof o.device, "%s", b->backend);
     graft_status st = graft_options_resolve(b->engine, &o, &k, &unused, e);
+    if (st) return st;
     static const graft_dtype dtypes[2] = {GRAFT_F32, GRAFT_BF16};
     static const int64_t sizes[3] = {1024, 2048, 3072};
     for (int i = 0; i < 2 && !st; i++) {
