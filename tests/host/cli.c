@@ -91,7 +91,8 @@ static void failures(void)
                            "\"3\":{\"class_type\":\"TestSave\",\"inputs\":{\"text\":\"x\"}},"
                            "\"4\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
     CHECK_INT(graft("run bad.json" PLUGINS), 1);
-    CHECK(strstr(err_text, "bad.json: node 1 (TestInt), input value: Failed to convert"));
+    CHECK(
+        strstr(err_text, "bad.json: node 1 (TestInt), input value: \"abc\" is not of type INT\n"));
     CHECK(strstr(err_text, "bad.json: node 3 (TestSave), input filename_prefix: Required input"));
     CHECK_STR(out_text, ""); /* nothing ran: half a workflow is not what was asked for */
     check_text("unknown.json", "{\"1\":{\"class_type\":\"Xyz\",\"inputs\":{}}}");
@@ -125,7 +126,7 @@ static void nodes(void)
     CHECK(graft_tree_get(json, "TestSwitch") != NULL);
     cJSON_Delete(json);
     CHECK_INT(graft("nodes --plugins nowhere"), 0);
-    CHECK_STR(err_text, "there is no node plugin in nowhere\n");
+    CHECK_STR(err_text, "graft: there is no node plugin in nowhere\n");
 }
 
 static void folder_options(void)

@@ -160,8 +160,8 @@ static void links(void)
     CHECK(v.error == NULL && v.prompt && v.prompt->n_output == 1);
     graft_str text = GRAFT_STR_INIT;
     graft_validation_text(&v, "f.json", &text);
-    CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: Return type mismatch between "
-                         "linked nodes (received_type(INT) mismatch input_type(THING))\n"
+    CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: takes THING, and is linked "
+                         "to an output of type INT\n"
                          "f.json: node 4 (TestShow), input any: linked to node 9, which does not "
                          "exist\n");
     graft_str_finish(&text);
