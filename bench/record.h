@@ -11,7 +11,7 @@
 void record(const char *file, const char *name, double value, const char *unit, const char *how);
 /* Ends the program with the message of a failure. */
 void must(graft_status st, const graft_err *e);
-/* Ends the program when there is no such file: a bench should say so before it has run for minutes. */
+/* Ends the program when there is no such file, before it has measured for minutes. */
 void must_exist(const char *path);
 /* Monotonic seconds. */
 double record_now(void);
