@@ -236,6 +236,12 @@ static void saving_survives_races_and_reports_errors(void)
     host.reserve_races = 3;
     save("SaveImage", &image[0], "race", GRAFT_OK);
     CHECK(strstr(host.ui, "race_00004_.png") != NULL);
+    graft_arg latent[4];
+    make_latent(64, 32, 1, latent);
+    host.reserve_races = 3;
+    save("SaveLatent", &latent[0], "race", GRAFT_OK);
+    CHECK(strstr(host.ui, "race_00004_.latent") != NULL);
+    fake_host_release(latent, 4);
     host.reserve_races = 1000;
     save("SaveImage", &image[0], "lost", GRAFT_E_ARG);
     CHECK_INT(host.fails, 1);
