@@ -97,7 +97,7 @@ const graft_input graft_booster_vae_speedup =
 const graft_input graft_booster_static_mode =
     INPUT_CHOICE("static_mode", on_off, "Has no effect: one compiled graph serves every run.");
 
-graft_deepcache_options graft_booster_read(const graft_call *c, int first)
+graft_deepcache_options graft_booster_read_deepcache(const graft_call *c, int first)
 {
     return (graft_deepcache_options){.cache_interval = graft_arg_i64(c, first),
                                      .cache_layer_id = graft_arg_i64(c, first + 1),

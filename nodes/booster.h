@@ -23,7 +23,7 @@ graft_status graft_booster_apply_vae(const graft_vae *v, const graft_task *task,
 /* The five inputs that OneDiff's DeepCache nodes have, and their values from input `first` on. */
 extern const graft_input graft_booster_interval, graft_booster_layer, graft_booster_block,
     graft_booster_start, graft_booster_end;
-graft_deepcache_options graft_booster_read(const graft_call *c, int first);
+graft_deepcache_options graft_booster_read_deepcache(const graft_call *c, int first);
 /* What quantizing by densities means here: 8 bits, single layers and all together within the usual
  * error, calibrated on the first sampling run. One density counts for both kinds. */
 graft_quantize_options graft_booster_quantize(bool conv, bool linear, int64_t density);

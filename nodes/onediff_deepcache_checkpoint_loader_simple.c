@@ -26,7 +26,7 @@ static const graft_output *const outputs[] = {&graft_booster_model, &graft_boost
 
 static graft_status run(graft_call *c)
 {
-    const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
+    const graft_deepcache_options options = graft_booster_read_deepcache(c, INTERVAL);
     graft_booster *b = NULL;
     graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
     if (st == GRAFT_OK) st = graft_booster_load(c, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
