@@ -628,7 +628,8 @@ static bool put_plainly(const char *type, const char *details, const cJSON *extr
 {
     const cJSON *config = graft_tree_get(extra, "input_config");
     const char *wanted = cJSON_GetStringValue(cJSON_GetArrayItem(config, 0));
-    if (strcmp(type, "value_not_in_list") == 0) {
+    bool custom = strcmp(type, "custom_validation_failed") == 0;
+    if ((custom && *details) || strcmp(type, "value_not_in_list") == 0) {
         graft_str_printf(out, ": %s", details);
         if (graft_str_ends(details, " not in []"))
             graft_str_puts(out, ": there is no such file; --models and --input say where to look");

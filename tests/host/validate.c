@@ -238,6 +238,10 @@ static void targets_and_custom(void)
     CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "errors"),
                "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
                "'details':'file - Invalid file: no.txt','extra_info':{'input_name':'file'}}]");
+    graft_str line = GRAFT_STR_INIT;
+    graft_validation_text(&v, "f.json", &line);
+    CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt\n");
+    graft_str_finish(&line);
     graft_validation_finish(&v);
 }
 
