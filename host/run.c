@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "host/commands.h"
@@ -20,10 +21,11 @@ static atomic_int interrupted;
 static void on_signal(int number)
 {
     (void)number;
-    atomic_store(&interrupted, 1);
+    if (atomic_fetch_add(&interrupted, 1) >= 2) _exit(GRAFT_EXIT_CANCEL);
 }
 
-/* The first signal ends the job within an operator; later ones add nothing to that. */
+/* The first signal ends the job within an operator, and the second may be an impatient finger. The
+ * third ends the process: some node does not ask whether it should stop. */
 static void catch_signals(void)
 {
     struct sigaction sa = {0};

@@ -172,17 +172,23 @@ static pid_t start(const char *file, const char *set)
     _exit(99);
 }
 
+static pid_t start_sleeping(const char *set)
+{
+    pid_t pid = start("good.json", set);
+    err_text[0] = 0;
+    for (int k = 0; k < 200 && !strstr(err_text, "TestSleep"); k++) {
+        usleep(20000);
+        slurp("err.txt", err_text, sizeof err_text);
+    }
+    return pid;
+}
+
 static void interrupt(void)
 {
     const int number[] = {SIGINT, SIGTERM};
     for (int i = 0; i < 2; i++) {
-        pid_t pid = start("good.json", "3.steps=100000");
+        pid_t pid = start_sleeping("3.steps=100000");
         int status = 0;
-        err_text[0] = 0;
-        for (int k = 0; k < 200 && !strstr(err_text, "TestSleep"); k++) {
-            usleep(20000);
-            slurp("err.txt", err_text, sizeof err_text);
-        }
         kill(pid, number[i]);
         kill(pid, number[i]); /* the second asks for nothing more */
         CHECK(waitpid(pid, &status, 0) == pid);
@@ -191,6 +197,26 @@ static void interrupt(void)
         slurp("err.txt", err_text, sizeof err_text);
         CHECK(strstr(err_text, "\ninterrupted\n") != NULL);
     }
+}
+
+static void interrupt_what_does_not_listen(void)
+{
+    pid_t pid = start_sleeping("3.steps=99999");
+    int status = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK(waitpid(pid, &status, WNOHANG) == 0);
+        kill(pid, SIGINT);
+        usleep(100000);
+    }
+    pid_t ended = 0;
+    for (int i = 0; i < 100 && !ended; i++) {
+        usleep(20000);
+        ended = waitpid(pid, &status, WNOHANG);
+    }
+    CHECK(ended == pid && WIFEXITED(status) && WEXITSTATUS(status) == 130);
+    if (ended) return;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
 }
 
 int main(void)
@@ -202,6 +228,7 @@ int main(void)
     RUN(nodes);
     RUN(folder_options);
     RUN(interrupt);
+    RUN(interrupt_what_does_not_listen);
     fixture_close();
     return test_end();
 }
