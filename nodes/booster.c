@@ -30,12 +30,6 @@ graft_status graft_booster_create(const graft_deepcache_options *deepcache,
     return GRAFT_OK;
 }
 
-graft_booster *graft_booster_retain(graft_booster *b)
-{
-    if (b) atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-    return b;
-}
-
 void graft_booster_release(graft_booster *b)
 {
     if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) graft_free(b);

@@ -10,8 +10,7 @@ typedef struct graft_booster graft_booster;
 graft_status graft_booster_create(const graft_deepcache_options *deepcache,
                                   const graft_quantize_options *quantize, graft_booster **out,
                                   graft_err *e);
-graft_booster *graft_booster_retain(graft_booster *b); /* NULL is fine */
-void graft_booster_release(graft_booster *b);          /* NULL is fine */
+void graft_booster_release(graft_booster *b); /* NULL is fine */
 
 /* The model, compiled with the usual options and then with what the booster adds; `b` may be
  * NULL. */
