@@ -79,6 +79,24 @@ const char *graft_folders_root(const graft_folders *f, const char *key)
     return NULL;
 }
 
+graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e)
+{
+    const char *root = graft_folders_root(f, key);
+    if (!root) return graft_fail(e, GRAFT_E_ARG, "there is no folder \"%s\"", key);
+    char *at = graft_strdup(root), *slash;
+    if (!at) return graft_fail_nomem(e, "a path");
+    int why;
+    for (;;) { /* up to the deepest folder that is there */
+        why = access(at, W_OK | X_OK) ? errno : graft_dir_exists(at) ? 0 : ENOTDIR;
+        slash = strrchr(at, '/');
+        if (why != ENOENT || !slash || !at[1]) break;
+        slash[slash == at] = 0;
+    }
+    graft_free(at);
+    return why ? graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s", root, strerror(why))
+               : GRAFT_OK;
+}
+
 static bool has_suffix(const char *name, const char *const *suffix)
 {
     for (; *suffix; suffix++)

@@ -172,6 +172,20 @@ static pid_t start(const char *file, const char *set)
     _exit(99);
 }
 
+/* Found before anything runs, not when the picture is there. */
+static void output_that_cannot_be(void)
+{
+    check_text("file.txt", "x");
+    CHECK_INT(graft("run good.json --output file.txt/below" PLUGINS), 1);
+    CHECK(strstr(err_text, "cannot write to") && strstr(err_text, "file.txt"));
+    CHECK(!strstr(err_text, "[1/") && !*out_text);
+    CHECK_INT(graft("run good.json --output file.txt" PLUGINS), 1);
+    CHECK(strstr(err_text, "cannot write to") && !strstr(err_text, "[1/"));
+    CHECK_INT(graft("run good.json --quiet --output new/folder" PLUGINS), 0);
+    check_text("shows.json", "{\"1\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
+    CHECK_INT(graft("run shows.json --output file.txt" PLUGINS), 0); /* which writes nothing */
+}
+
 static pid_t start_sleeping(const char *set)
 {
     pid_t pid = start("good.json", set);
@@ -227,6 +241,7 @@ int main(void)
     RUN(failures);
     RUN(nodes);
     RUN(folder_options);
+    RUN(output_that_cannot_be);
     RUN(interrupt);
     RUN(interrupt_what_does_not_listen);
     fixture_close();
