@@ -29,8 +29,7 @@ static void note(const bench *b, const char *name, double value, const char *uni
 {
     char full[96];
     snprintf(full, sizeof full, "%s%s", b->name, name);
-    printf("  %-28s %12.4g %s\n", full, value, unit);
-    if (b->json) record(b->json, full, value, unit, b->how);
+    record(b->json, full, value, unit, b->how);
 }
 
 /* ------------------------------------------------------------------ ceilings */
@@ -84,6 +83,7 @@ static graft_status measure_peaks(bench *b, graft_err *e)
     memset(&o, 0, sizeof o);
     snprintf(o.device, sizeof o.device, "%s", b->backend);
     graft_status st = graft_options_resolve(b->engine, &o, &k, &unused, e);
+    if (st) return st;
     static const graft_dtype dtypes[2] = {GRAFT_F32, GRAFT_BF16};
     static const int64_t sizes[3] = {1024, 2048, 3072};
     for (int i = 0; i < 2 && !st; i++) {
@@ -485,6 +485,7 @@ int main(int argc, char **argv)
             return usage();
     }
     if (!b.model || b.repeats < 1 || b.repeats > 32) return usage();
+    must_exist(b.model);
     snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d --tuning %s %s", b.backend,
              b.repeats, tuning, strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
     graft_status st = graft_engine_create(&config, &b.engine, &e);

@@ -30,24 +30,9 @@ typedef struct bench {
     char how[200];
 } bench;
 
-static void must(graft_status st, const graft_err *e)
-{
-    if (!st) return;
-    fprintf(stderr, "graft-bench-gpu: %s\n", e->text);
-    exit(1);
-}
-
 static void note(const bench *b, const char *name, double value, const char *unit)
 {
-    printf("  %-28s %12.4g %s\n", name, value, unit);
-    fflush(stdout);
-    if (b->json) record(b->json, name, value, unit, b->how);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    record(b->json, name, value, unit, b->how);
 }
 
 /* ------------------------------------------------------------------ one network */
@@ -101,7 +86,7 @@ static double time_network(const bench *b, const network *s)
     int n = b->repeats < REPEATS ? b->repeats : REPEATS;
     for (int i = 0; i < 4; i++) run_once(b, s);
     for (int i = 0; i < n; i++) t[i] = run_once(b, s);
-    qsort(t, (size_t)n, sizeof *t, ascending);
+    record_sort(t, n);
     printf("  %d runs: least %.3f, median %.3f, most %.3f ms; %.0f GFLOP, %.1f TFLOP/s\n", n,
            t[0] * 1e3, t[n / 2] * 1e3, t[n - 1] * 1e3, s->flops * 1e-9,
            s->flops / t[n / 2] * 1e-12);

@@ -24,16 +24,7 @@ typedef struct bench {
 
 static void note(const bench *b, const char *name, double value, const char *unit)
 {
-    printf("  %-28s %12.4g %s\n", name, value, unit);
-    fflush(stdout);
-    if (b->json) record(b->json, name, value, unit, b->how);
-}
-
-static void must(graft_status st, const graft_err *e)
-{
-    if (!st) return;
-    fprintf(stderr, "graft-bench-quant: %s\n", e->text);
-    exit(1);
+    record(b->json, name, value, unit, b->how);
 }
 
 static graft_engine *open_engine(const bench *b)
@@ -560,6 +551,8 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
+    if (b.model) must_exist(b.model);
+    must_exist(b.demo);
     snprintf(b.how, sizeof b.how, "graft-bench-quant %s --backend %s", b.model ? b.model : "",
              b.backend);
     if (b.model) large_figures(&b);

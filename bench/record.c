@@ -1,5 +1,6 @@
 #include "bench/record.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,13 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+
+void must(graft_status st, const graft_err *e)
+{
+    if (!st) return;
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, e->text);
+    exit(1);
+}
 
 static void machine_name(char *out, size_t n)
 {
@@ -27,8 +35,18 @@ static void machine_name(char *out, size_t n)
     snprintf(out + len, n - len, ", %d processors", processors);
 }
 
-int record(const char *file, const char *name, double value, const char *unit, const char *how)
+void must_exist(const char *path)
 {
+    graft_err e = GRAFT_ERR_INIT;
+    if (!graft_file_exists(path))
+        must(graft_fail(&e, GRAFT_E_NOTFOUND, "there is no file %s", path), &e);
+}
+
+void record(const char *file, const char *name, double value, const char *unit, const char *how)
+{
+    printf("  %-28s %12.4g %s\n", name, value, unit);
+    fflush(stdout);
+    if (!file) return;
     char *text = NULL, date[32], machine[128];
     size_t n = 0;
     cJSON *root = NULL;
@@ -50,12 +68,11 @@ int record(const char *file, const char *name, double value, const char *unit, c
     cJSON_DeleteItemFromObjectCaseSensitive(root, name);
     cJSON_AddItemToObject(root, name, k);
     char *out = cJSON_Print(root);
-    int failed = !out || graft_file_write(file, out, strlen(out), &e);
-    if (failed) fprintf(stderr, "bench: %s: %s\n", file, e.text);
+    if (!out || graft_file_write(file, out, strlen(out), &e))
+        fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, file, e.text);
     free(out);
     cJSON_Delete(root);
     graft_free(text);
-    return failed ? -1 : 0;
 }
 
 double record_now(void)
@@ -82,9 +99,14 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double record_median(double *v, int n)
+void record_sort(double *v, int n)
 {
     qsort(v, (size_t)n, sizeof *v, by_value);
+}
+
+double record_median(double *v, int n)
+{
+    record_sort(v, n);
     return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
 }
 

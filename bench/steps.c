@@ -53,13 +53,6 @@ typedef struct subject {
     double seconds[MAX_ROUNDS];
 } subject;
 
-static void must(graft_status st, const graft_err *e)
-{
-    if (!st) return;
-    fprintf(stderr, "graft-bench-steps: %s\n", e->text);
-    exit(1);
-}
-
 static void *need(void *p)
 {
     if (p) return p;
@@ -67,16 +60,10 @@ static void *need(void *p)
     exit(1);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of values sorted meanwhile. */
 static double quantile(double *v, int n, double part)
 {
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    record_sort(v, n);
     return v[(int)(part * (n - 1) + 0.5)];
 }
 

@@ -35,16 +35,7 @@ typedef struct bench {
 
 static void note(const bench *b, const char *name, double value, const char *unit)
 {
-    printf("  %-28s %12.4g %s\n", name, value, unit);
-    fflush(stdout);
-    if (b->json) record(b->json, name, value, unit, b->how);
-}
-
-static void must(graft_status st, const graft_err *e)
-{
-    if (!st) return;
-    fprintf(stderr, "graft-bench-swap: %s\n", e->text);
-    exit(1);
+    record(b->json, name, value, unit, b->how);
 }
 
 static graft_engine *open_engine(const bench *b, const char *backend, const char *cache)
@@ -726,6 +717,7 @@ int main(int argc, char **argv)
               stderr);
         return 2;
     }
+    if (!only_small) must_exist(b.first);
     snprintf(b.folder, sizeof b.folder, "%s/bench-swap-%ld", GRAFT_BINARY_DIR, (long)getpid());
     snprintf(b.how, sizeof b.how, "graft-bench-swap %s --backend %s",
              only_small ? "--small" : b.first, b.backend);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "host/schema.h"
+#include "host/tree.h"
 
 static graft_hash mix_text(graft_hash h, const char *s)
 {
@@ -15,6 +16,14 @@ static graft_hash mix_literal(graft_hash h, const graft_arg *a)
     h = graft_hash_mix(h, &a->kind, sizeof a->kind);
     if (a->kind == GRAFT_STRING || a->kind == GRAFT_CHOICE) return mix_text(h, a->u.s);
     return a->kind == GRAFT_NONE ? h : graft_hash_mix(h, &a->u.i, sizeof a->u.i);
+}
+
+/* Adds the id of the node that a link leads to, if this node is told it. */
+static graft_hash mix_link(graft_hash h, const graft_prompt_node *n, size_t input)
+{
+    const cJSON *link = graft_tree_get(graft_tree_get(n->json, "inputs"), n->inputs[input]->name);
+    if (!(n->inputs[input]->flags & GRAFT_INPUT_RAW_LINK)) return h;
+    return mix_text(h, cJSON_GetStringValue(cJSON_GetArrayItem(link, 0)));
 }
 
 /* Adds the node's fingerprint; false when it has one but cannot give it. */
@@ -51,6 +60,7 @@ graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_no
             if (!origin->usable) key.usable = false;
             h = graft_hash_mix(h, &origin->hash, sizeof origin->hash);
             h = graft_hash_mix(h, &in->slot, sizeof in->slot);
+            h = mix_link(h, n, k);
         } else {
             h = mix_literal(h, &in->literal.value);
         }

@@ -173,9 +173,10 @@ static graft_status report(struct run *r, size_t node, const char *input, graft_
     if (error.code == GRAFT_E_CANCEL) {
         graft_fail(e, GRAFT_E_CANCEL, "interrupted");
     } else if (n) {
-        graft_err_prefix(e, st, "node %s (%s)%s%s", n->id, n->entry->node->id,
+        /* Ids may be long; the reason comes last and must not be cut off. */
+        graft_err_prefix(e, st, "node %.100s (%s)%s%s", n->id, n->entry->node->id,
                          *input ? ", input " : "", input);
-        if (n != real) graft_err_prefix(e, st, "node %s (%s)", real->id, real->entry->node->id);
+        if (n != real) graft_err_prefix(e, st, "node %.100s (%s)", real->id, real->entry->node->id);
     }
     if (r->ev->error) r->ev->error(r->ev->ctx, &error);
     cJSON_Delete(inputs);

@@ -175,8 +175,14 @@ static graft_status add_part(graft_expansion *x, graft_agenda *a, size_t node, c
         st = graft_fail_nomem(e, "an expansion");
         goto out;
     }
-    if (strlen(parent) > MAX_ID ||
-        base + (size_t)cJSON_GetArraySize(part) > GRAFT_PROMPT_MAX_NODES) {
+    if (strlen(parent) > MAX_ID) {
+        st = graft_fail(e, GRAFT_E_LIMIT,
+                        "its id has more than %d characters: expansions lie too deep in one "
+                        "another",
+                        MAX_ID);
+        goto out;
+    }
+    if (base + (size_t)cJSON_GetArraySize(part) > GRAFT_PROMPT_MAX_NODES) {
         st = graft_fail(e, GRAFT_E_LIMIT, "the run expands to more than %d nodes",
                         GRAFT_PROMPT_MAX_NODES);
         goto out;

@@ -79,6 +79,24 @@ const char *graft_folders_root(const graft_folders *f, const char *key)
     return NULL;
 }
 
+graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e)
+{
+    const char *root = graft_folders_root(f, key);
+    if (!root) return graft_fail(e, GRAFT_E_ARG, "there is no folder \"%s\"", key);
+    char *at = graft_strdup(root), *slash;
+    if (!at) return graft_fail_nomem(e, "a path");
+    int why;
+    for (;;) { /* up to the deepest folder that is there */
+        why = access(at, W_OK | X_OK) ? errno : graft_dir_exists(at) ? 0 : ENOTDIR;
+        slash = strrchr(at, '/');
+        if (why != ENOENT || !slash || !at[1]) break;
+        slash[slash == at] = 0;
+    }
+    graft_free(at);
+    return why ? graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s", root, strerror(why))
+               : GRAFT_OK;
+}
+
 static bool has_suffix(const char *name, const char *const *suffix)
 {
     for (; *suffix; suffix++)
@@ -94,22 +112,37 @@ static graft_status existing(const char *root, const char *name, char **path, gr
     return graft_fail(e, GRAFT_E_NOTFOUND, "there is no file %s in %s", name, root);
 }
 
+enum { MODEL_ROOTS = 4 };
+
+/* Where models of a kind lie: in its folders below the models folder, then in those below the
+ * output folder, where nodes save models. *root is NULL when there is no such folder name. */
+static graft_status model_root(const graft_folders *f, const struct model_folder *m, int i,
+                               char **root, graft_err *e)
+{
+    const char *name = m->folder[i % 2];
+    *root = name ? graft_path_join(i < 2 ? f->models : f->output, name) : NULL;
+    return name && !*root ? graft_fail_nomem(e, "a path") : GRAFT_OK;
+}
+
 /* Large models lie elsewhere and are linked. Nothing that a workflow or a request can do makes a
- * link, so one that lies here was put here by the user, and is followed. */
+ * link, so one in the models folder was put there by the user, and is followed. */
 static graft_status resolve_model(const graft_folders *f, const struct model_folder *m,
                                   const char *name, char **path, graft_err *e)
 {
     if (!has_suffix(name, model_suffix))
         return graft_fail(e, GRAFT_E_ARG, "%s: model files end in .safetensors or .sft", name);
-    graft_status st = GRAFT_E_NOTFOUND;
-    for (int i = 0; i < 2 && m->folder[i] && st == GRAFT_E_NOTFOUND; i++) {
-        char *root = graft_path_join(f->models, m->folder[i]);
-        if (!root) return graft_fail_nomem(e, "a path");
-        st = graft_path_below(root, name, path, e);
+    for (int i = 0; i < MODEL_ROOTS; i++) {
+        char *root = NULL;
+        graft_status st = model_root(f, m, i, &root, e);
+        if (st) return st;
+        if (!root) continue;
+        st = i < 2 ? graft_path_below(root, name, path, e) : graft_path_inside(root, name, path, e);
         if (!st) st = existing(root, name, path, e);
         graft_free(root);
+        if (st != GRAFT_E_NOTFOUND) return st;
     }
-    return st;
+    return graft_fail(e, GRAFT_E_NOTFOUND, "there is no file %s in %s/%s", name, f->models,
+                      m->folder[0]);
 }
 
 graft_status graft_folders_resolve(const graft_folders *f, const char *key, const char *name,
@@ -162,13 +195,9 @@ graft_status graft_folders_list(const graft_folders *f, const char *key, char **
     *out = NULL;
     if (!names) return graft_fail_nomem(e, "a list of files");
     const struct model_folder *m = find_models(key);
-    for (int i = 0; m && i < 2 && m->folder[i]; i++) {
-        root = graft_path_join(f->models, m->folder[i]);
-        if (!root) {
-            st = graft_fail_nomem(e, "a path");
-            goto out;
-        }
-        GRAFT_TRY(append_names(root, model_suffix, &names, &count, e));
+    for (int i = 0; m && i < MODEL_ROOTS; i++) {
+        GRAFT_TRY(model_root(f, m, i, &root, e));
+        if (root) GRAFT_TRY(append_names(root, model_suffix, &names, &count, e));
         graft_free(root);
         root = NULL;
     }

@@ -18,9 +18,11 @@ void graft_folders_finish(graft_folders *f); /* fine on a zeroed one */
 const char *const *graft_folders_keys(void);
 /* The root of "input", "output" or "temp"; NULL for any other key. */
 const char *graft_folders_root(const graft_folders *f, const char *key);
-/* Absolute path of an existing file (graft_free). Model folders hold .safetensors and .sft only,
- * and links in them are followed wherever they lead; in the other folders no link may leave them.
- */
+/* Whether files could be written below this root, which need not exist; GRAFT_E_IO says why not. */
+graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e);
+/* Absolute path of an existing file (graft_free). Models are .safetensors and .sft only; those of
+ * folder FOLDER lie in models/FOLDER, where links are followed wherever they lead, or else in
+ * output/FOLDER. In the other folders, and below output, no link may leave the folder. */
 graft_status graft_folders_resolve(const graft_folders *f, const char *key, const char *name,
                                    char **path, graft_err *e);
 /* NULL-terminated sorted names (graft_folders_free_names); an unknown key has none. */

@@ -6,47 +6,55 @@
 #include "host/commands.h"
 #include "host/session.h"
 
+typedef enum command { SUMMARY, LIST, VERIFY, CLEAR } command;
+
 typedef struct listing {
-    uint64_t count, bytes, damaged, old;
-    bool verify;
+    command what;
+    uint64_t shown, count, bytes, damaged, old;
 } listing;
 
-static void print_size(uint64_t bytes)
+static const char *size_text(uint64_t bytes, char out[16])
 {
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
     double v = (double)bytes;
     int k = 0;
     while (v >= 999.5 && k < 4) v /= 1000, k++;
-    printf(v < 99.95 && k ? "%7.1f %-2s" : "%7.0f %-2s", v, unit[k]);
+    snprintf(out, 16, v < 99.95 && k ? "%.1f %s" : "%.0f %s", v, unit[k]);
+    return out;
+}
+
+static void show_entry(listing *l, const char *name, uint64_t bytes, int64_t modified,
+                       const char *state)
+{
+    time_t t = (time_t)modified;
+    struct tm day;
+    char when[32] = "?", size[16];
+    if (localtime_r(&t, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
+    if (!l->shown++) printf("%-40s %8s  last used\n", "entry", "size");
+    printf("%-40s %8s  %s%s\n", name, size_text(bytes, size), when, state);
 }
 
 static void on_entry(void *ctx, const char *name, uint64_t bytes, int64_t modified, int32_t good)
 {
     listing *l = ctx;
-    time_t t = (time_t)modified;
-    struct tm day;
-    char when[32] = "?";
-    if (localtime_r(&t, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
-    if (!l->count) printf("%-40s %10s  %-16s\n", "entry", "size", "last used");
-    printf("%-40s ", name);
-    print_size(bytes);
-    const char *state = good == 2 ? "  old" : !l->verify ? "" : good ? "  good" : "  DAMAGED";
-    printf("  %-16s%s\n", when, state);
+    const char *state = good == 2 ? "  old" : good ? "" : "  DAMAGED";
+    if (l->what == LIST || (l->what == VERIFY && !good))
+        show_entry(l, name, bytes, modified, state);
     l->count++;
     l->bytes += bytes;
     l->damaged += !good;
     l->old += good == 2;
 }
 
-static graft_status show(const graft_cache_api *cache, bool verify, uint64_t *damaged)
+static graft_status show(const graft_cache_api *cache, command what, uint64_t *damaged)
 {
-    listing l = {.verify = verify};
-    graft_status st = cache->list(verify, on_entry, &l);
+    listing l = {.what = what};
+    char size[16];
+    graft_status st = cache->list(what == VERIFY, on_entry, &l);
     if (st) return st;
-    printf("%s%s: %llu %s,", l.count ? "\n" : "", cache->folder(), (unsigned long long)l.count,
-           l.count == 1 ? "entry" : "entries");
-    print_size(l.bytes);
-    if (verify) printf(", %llu damaged", (unsigned long long)l.damaged);
+    printf("%s%s: %llu %s, %s", l.shown ? "\n" : "", cache->folder(), (unsigned long long)l.count,
+           l.count == 1 ? "entry" : "entries", size_text(l.bytes, size));
+    if (what == VERIFY) printf(", %llu damaged", (unsigned long long)l.damaged);
     if (l.old)
         printf(", %llu old: of another version, made anew when needed", (unsigned long long)l.old);
     printf("\n");
@@ -64,8 +72,7 @@ static graft_status clear(const graft_cache_api *cache)
 }
 
 /* Each plugin once; the registry lists nodes, those of one plugin in a row. */
-static graft_status visit(const graft_registry *r, const char *what, uint64_t *damaged,
-                          graft_err *e)
+static graft_status visit(const graft_registry *r, command what, uint64_t *damaged, graft_err *e)
 {
     const graft_plugin *last = NULL;
     const graft_registry_node *node;
@@ -77,9 +84,7 @@ static graft_status visit(const graft_registry *r, const char *what, uint64_t *d
         const graft_cache_api *cache = p->query(GRAFT_CACHE_ID);
         if (!cache || !cache->folder()) continue;
         found++;
-        graft_status st = strcmp(what, "clear") == 0
-                              ? clear(cache)
-                              : show(cache, strcmp(what, "verify") == 0, damaged);
+        graft_status st = what == CLEAR ? clear(cache) : show(cache, what, damaged);
         if (st)
             return graft_fail(e, st, "plugin %s: the cache in %s: %s", p->id, cache->folder(),
                               graft_status_text(st));
@@ -88,28 +93,25 @@ static graft_status visit(const graft_registry *r, const char *what, uint64_t *d
     return GRAFT_OK;
 }
 
-static void on_line(void *ctx, int32_t level, const char *text)
-{
-    (void)ctx;
-    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft: %s\n", text);
-}
-
 int graft_command_cache(const graft_options *o)
 {
-    const char *what = o->file ? o->file : "list";
-    const graft_log log = {NULL, on_line};
+    static const char *const names[] = {[LIST] = "list", [VERIFY] = "verify", [CLEAR] = "clear"};
     graft_err e = GRAFT_ERR_INIT;
     graft_session s;
     uint64_t damaged = 0;
-    if (strcmp(what, "list") != 0 && strcmp(what, "verify") != 0 && strcmp(what, "clear") != 0) {
-        fprintf(stderr, "graft: cache knows list, verify and clear, not \"%s\"\n", what);
+    int what = SUMMARY;
+    if (o->file)
+        for (what = LIST; what <= CLEAR && strcmp(o->file, names[what]) != 0;) what++;
+    if (what > CLEAR) {
+        fprintf(stderr, "graft: cache knows list, verify and clear, not \"%s\"\n", o->file);
         return GRAFT_EXIT_USAGE;
     }
-    graft_status st = graft_session_init(&s, o, &log, &e);
+    graft_status st = graft_session_init(&s, o, &graft_session_log, &e);
     if (!st) {
-        st = visit(s.registry, what, &damaged, &e);
+        st = visit(s.registry, (command)what, &damaged, &e);
         graft_session_finish(&s);
     }
+    if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st || damaged ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

@@ -33,6 +33,6 @@ graft_status graft_literal_initial(const graft_input *in, graft_literal *out, gr
 /* JSON for text from a command line: digits for INT and FLOAT, true/false/yes/no/on/off/1/0 for
  * BOOLEAN, the text itself otherwise. NULL when out of memory. */
 cJSON *graft_literal_from_text(const graft_input *in, const char *text);
-/* Ends of an INT input's range as text and number. */
+/* Both ends of an INT input's range, which are values that it may have. */
 void graft_literal_int_range(const graft_input *in, long double *min, long double *max);
 #endif

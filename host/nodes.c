@@ -7,12 +7,6 @@
 #include "host/object_info.h"
 #include "host/session.h"
 
-static void on_line(void *ctx, int32_t level, const char *text)
-{
-    (void)ctx;
-    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "%s\n", text);
-}
-
 static int by_category(const void *a, const void *b)
 {
     const graft_node *x = (*(const graft_registry_node *const *)a)->node;
@@ -68,8 +62,7 @@ int graft_command_nodes(const graft_options *o)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_session s;
-    const graft_log log = {NULL, on_line};
-    graft_status st = graft_session_init(&s, o, &log, &e);
+    graft_status st = graft_session_init(&s, o, &graft_session_log, &e);
     if (!st) {
         st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
         graft_session_finish(&s);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define GRAFT_PHASES_MAX 24 /* later names count as "other" */
+#define GRAFT_PHASES_MAX 24 /* later names count as "more" */
 
 typedef struct graft_phase_row {
     char name[24];

@@ -2,6 +2,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "host/commands.h"
@@ -20,10 +21,11 @@ static atomic_int interrupted;
 static void on_signal(int number)
 {
     (void)number;
-    atomic_store(&interrupted, 1);
+    if (atomic_fetch_add(&interrupted, 1) >= 2) _exit(GRAFT_EXIT_CANCEL);
 }
 
-/* The first signal ends the job within an operator; later ones add nothing to that. */
+/* The first signal ends the job within an operator, and the second may be an impatient finger. The
+ * third ends the process: some node does not ask whether it should stop. */
 static void catch_signals(void)
 {
     struct sigaction sa = {0};
@@ -133,6 +135,16 @@ static void print_outputs(const graft_options *o, const cJSON *outputs)
     }
 }
 
+/* Files are written last: that they cannot be should not be known only then. */
+static graft_status check_output(const graft_folders *folders, const graft_prompt *p, graft_err *e)
+{
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t k = 0; p->node[i].in && k < p->node[i].n_in; k++)
+            if (strcmp(p->node[i].inputs[k]->name, "filename_prefix") == 0)
+                return graft_folders_writable(folders, "output", e);
+    return GRAFT_OK;
+}
+
 /* Reads, changes and checks; GRAFT_E_ARG without a message when the faults were printed. */
 static graft_status prepare(const graft_options *o, graft_session *s, graft_workflow *w,
                             graft_validation *v, graft_err *e)
@@ -147,7 +159,9 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
     w->prompt = NULL;
     st = graft_validate(s->registry, &s->services.host, json, NULL, 0, v, e);
     if (st) return graft_err_prefix(e, st, "%s", o->file);
-    if (!v->error && !(v->node_errors && v->node_errors->child)) return GRAFT_OK;
+    if (!v->error && !(v->node_errors && v->node_errors->child))
+        return o->command == GRAFT_COMMAND_COMPILE ? GRAFT_OK
+                                                   : check_output(&s->folders, v->prompt, e);
     graft_str text = GRAFT_STR_INIT;
     graft_validation_text(v, o->file, &text);
     if (!text.failed) fputs(text.data ? text.data : "", stderr);

@@ -1,6 +1,15 @@
 #include "host/session.h"
 
+#include <stdio.h>
 #include <string.h>
+
+static void print_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft: %s\n", text);
+}
+
+const graft_log graft_session_log = {NULL, print_line};
 
 graft_status graft_session_init(graft_session *s, const graft_options *o, const graft_log *log,
                                 graft_err *e)

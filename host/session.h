@@ -13,6 +13,9 @@ typedef struct graft_session {
     size_t plugins; /* files loaded */
 } graft_session;
 
+/* Warnings and errors to standard error, for commands that draw nothing there. */
+extern const graft_log graft_session_log;
+
 /* `s` must stay where it is until graft_session_finish(). [main] */
 graft_status graft_session_init(graft_session *s, const graft_options *o, const graft_log *log,
                                 graft_err *e);

@@ -622,6 +622,31 @@ void graft_validation_finish(graft_validation *v)
     memset(v, 0, sizeof *v);
 }
 
+/* The words that clients of the protocol know are not those that a terminal needs; false where
+ * they will do. */
+static bool put_plainly(const char *type, const char *details, const cJSON *extra, graft_str *out)
+{
+    const cJSON *config = graft_tree_get(extra, "input_config");
+    const char *wanted = cJSON_GetStringValue(cJSON_GetArrayItem(config, 0));
+    bool custom = strcmp(type, "custom_validation_failed") == 0;
+    if ((custom && *details) || strcmp(type, "value_not_in_list") == 0) {
+        graft_str_printf(out, ": %s", details);
+        if (graft_str_ends(details, " not in []"))
+            graft_str_puts(out, ": there is no such file; --models and --input say where to look");
+        return true;
+    }
+    if (wanted && strcmp(type, "return_type_mismatch") == 0) {
+        graft_str_printf(out, ": takes %s, and is linked to an output of type %s", wanted,
+                         graft_json_str(extra, "received_type", ""));
+        return true;
+    }
+    if (!wanted || strcmp(type, "invalid_input_type") != 0) return false;
+    char *value = graft_json_print(graft_tree_get(extra, "received_value"));
+    graft_str_printf(out, ": %s is not of type %s", value ? value : "the value", wanted);
+    graft_free(value);
+    return true;
+}
+
 static void put_fault(const cJSON *f, graft_str *out)
 {
     const char *type = graft_json_str(f, "type", ""), *details = graft_json_str(f, "details", "");
@@ -637,15 +662,15 @@ static void put_fault(const cJSON *f, graft_str *out)
             graft_str_printf(out, ": linked to an output that node %s does not have\n", from);
         return;
     }
-    graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
-    /* The node is named already. */
+    /* Node and input are named already. */
     if (strncmp(details, "Node ID", 7) == 0) details = "";
-    if (*details && (!input || strcmp(details, input) != 0)) {
-        size_t n = input ? strlen(input) : 0;
-        if (input && strncmp(details, input, n) == 0) details += n + strspn(details + n, ",:- ");
-        graft_str_printf(out, " (%s)", details);
-        if (graft_str_ends(details, " not in []"))
-            graft_str_puts(out, "; no file was found, see the folder options");
+    if (input && graft_str_starts(details, input)) {
+        details += strlen(input);
+        details += strspn(details, ",:- ");
+    }
+    if (!put_plainly(type, details, extra, out)) {
+        graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
+        if (*details) graft_str_printf(out, " (%s)", details);
     }
     graft_str_puts(out, "\n");
 }

@@ -30,12 +30,6 @@ graft_status graft_booster_create(const graft_deepcache_options *deepcache,
     return GRAFT_OK;
 }
 
-graft_booster *graft_booster_retain(graft_booster *b)
-{
-    if (b) atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-    return b;
-}
-
 void graft_booster_release(graft_booster *b)
 {
     if (b && atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) == 1) graft_free(b);
@@ -75,38 +69,29 @@ graft_status graft_booster_apply_vae(const graft_vae *v, const graft_task *task,
     return graft_vae_compile(v, &options, task, out, e);
 }
 
-#define NUMBER(name_, initial_, min_, max_, tooltip_)                                              \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "INT", .kind = GRAFT_INT,            \
-        .tooltip = (tooltip_), .initial.i = (initial_), .min = (min_), .max = (max_), .step = 1    \
-    }
-#define CHOICE(name_, tooltip_, ...)                                                               \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "COMBO", .kind = GRAFT_CHOICE,       \
-        .tooltip = (tooltip_), __VA_ARGS__                                                         \
-    }
 static const char *const off_on[] = {"disable", "enable", NULL};
 static const char *const on_off[] = {"enable", "disable", NULL};
 
 const graft_input graft_booster_interval =
-    NUMBER("cache_interval", 3, 1, 1000,
-           "Every so many steps the whole model runs; the steps between reuse its deep features.");
+    INPUT_INT("cache_interval", 3, 1, 1000, 1,
+              "Every so many steps the whole model runs; the steps between reuse its deep "
+              "features.");
 const graft_input graft_booster_layer =
-    NUMBER("cache_layer_id", 0, 0, 12, "Resolution level of the cut; 0 is the full size.");
+    INPUT_INT("cache_layer_id", 0, 0, 12, 1, "Resolution level of the cut; 0 is the full size.");
 const graft_input graft_booster_block =
-    NUMBER("cache_block_id", 1, 0, 12, "Block of that level at which to cut, from 0.");
-const graft_input graft_booster_start =
-    NUMBER("start_step", 0, 0, 1000, "Steps of the sampler before this one run the whole model.");
-const graft_input graft_booster_end =
-    NUMBER("end_step", 1000, 0, 1000, "From this step of the sampler on, all run the whole model.");
+    INPUT_INT("cache_block_id", 1, 0, 12, 1, "Block of that level at which to cut, from 0.");
+const graft_input graft_booster_start = INPUT_INT(
+    "start_step", 0, 0, 1000, 1, "Steps of the sampler before this one run the whole model.");
+const graft_input graft_booster_end = INPUT_INT(
+    "end_step", 1000, 0, 1000, 1, "From this step of the sampler on, all run the whole model.");
 const graft_input graft_booster_ckpt_name =
-    CHOICE("ckpt_name", "The checkpoint file, from models/checkpoints.");
+    INPUT_CHOICE("ckpt_name", NULL, "The checkpoint file, from models/checkpoints.");
 const graft_input graft_booster_vae_speedup =
-    CHOICE("vae_speedup", "Whether to compile the VAE, too.", .choices = off_on);
+    INPUT_CHOICE("vae_speedup", off_on, "Whether to compile the VAE, too.");
 const graft_input graft_booster_static_mode =
-    CHOICE("static_mode", "Has no effect: one compiled graph serves every run.", .choices = on_off);
+    INPUT_CHOICE("static_mode", on_off, "Has no effect: one compiled graph serves every run.");
 
-graft_deepcache_options graft_booster_read(const graft_call *c, int first)
+graft_deepcache_options graft_booster_read_deepcache(const graft_call *c, int first)
 {
     return (graft_deepcache_options){.cache_interval = graft_arg_i64(c, first),
                                      .cache_layer_id = graft_arg_i64(c, first + 1),
@@ -116,25 +101,15 @@ graft_deepcache_options graft_booster_read(const graft_call *c, int first)
                                      .schedule = "uniform"};
 }
 
-const graft_input graft_booster_quantization = {.size = sizeof(graft_input),
-                                                .name = "quantization_booster",
-                                                .type = "QuantizationBooster",
-                                                .kind = GRAFT_OBJECT,
-                                                .tooltip = "Options of a quantization booster.",
-                                                .flags = GRAFT_INPUT_OPTIONAL};
-const graft_input graft_booster_deepcache = {.size = sizeof(graft_input),
-                                             .name = "deepcache_booster",
-                                             .type = "DeepCacheBooster",
-                                             .kind = GRAFT_OBJECT,
-                                             .tooltip = "Options of a DeepCache booster.",
-                                             .flags = GRAFT_INPUT_OPTIONAL};
-const graft_input graft_booster_torchcompile = {
-    .size = sizeof(graft_input),
-    .name = "torchcompile_booster",
-    .type = "TorchCompileBooster",
-    .kind = GRAFT_OBJECT,
-    .tooltip = "Has no effect: Graft compiles every model itself.",
-    .flags = GRAFT_INPUT_OPTIONAL};
+const graft_input graft_booster_quantization =
+    INPUT_OBJECT("quantization_booster", "QuantizationBooster",
+                 "Options of a quantization booster.", .flags = GRAFT_INPUT_OPTIONAL);
+const graft_input graft_booster_deepcache =
+    INPUT_OBJECT("deepcache_booster", "DeepCacheBooster", "Options of a DeepCache booster.",
+                 .flags = GRAFT_INPUT_OPTIONAL);
+const graft_input graft_booster_torchcompile = INPUT_OBJECT(
+    "torchcompile_booster", "TorchCompileBooster",
+    "Has no effect: Graft compiles every model itself.", .flags = GRAFT_INPUT_OPTIONAL);
 
 graft_quantize_options graft_booster_quantize(bool conv, bool linear, int64_t density)
 {
@@ -162,26 +137,18 @@ graft_status graft_booster_run_parts(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_booster(c, 0, "CUSTOM_BOOSTER", made);
 }
 
-#define OUTPUT(name_, tooltip_)                                                                    \
-    {                                                                                              \
-        .size = sizeof(graft_output), .name = (name_), .type = (name_), .tooltip = (tooltip_)      \
-    }
-const graft_output graft_booster_model = OUTPUT("MODEL", "The compiled diffusion model.");
-const graft_output graft_booster_clip = OUTPUT("CLIP", "The text encoder, for prompts.");
-const graft_output graft_booster_vae = OUTPUT("VAE", "Turns pictures into latents and back.");
+const graft_output graft_booster_model = OUTPUT("MODEL", "MODEL", "The compiled diffusion model.");
+const graft_output graft_booster_clip = OUTPUT("CLIP", "CLIP", "The text encoder, for prompts.");
+const graft_output graft_booster_vae =
+    OUTPUT("VAE", "VAE", "Turns pictures into latents and back.");
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
-QUERY_CHOICES()
+QUERY_MODEL_FILE("checkpoints", GRAFT_BOOSTER_CKPT_NAME)
 const void *graft_booster_loader_query(const char *id)
 {
     return query(id);
 }
 
-graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b)
+graft_status graft_booster_load(graft_call *c, bool vae, const graft_booster *b)
 {
     graft_engine *engine;
     graft_model *model = NULL, *fast = NULL;
@@ -191,7 +158,7 @@ graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_b
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, ckpt, "checkpoints", &path));
+    GRAFT_TRY(graft_files_of_input(c, GRAFT_BOOSTER_CKPT_NAME, "checkpoints", &path));
     GRAFT_TRY(graft_checkpoint_load(engine, path, &c->task, &model, &clip, &plain, &c->err));
     GRAFT_TRY(graft_booster_apply(b, model, &c->task, &fast, &c->err));
     if (vae) GRAFT_TRY(graft_booster_apply_vae(plain, &c->task, &compiled, &c->err));

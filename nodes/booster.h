@@ -10,8 +10,7 @@ typedef struct graft_booster graft_booster;
 graft_status graft_booster_create(const graft_deepcache_options *deepcache,
                                   const graft_quantize_options *quantize, graft_booster **out,
                                   graft_err *e);
-graft_booster *graft_booster_retain(graft_booster *b); /* NULL is fine */
-void graft_booster_release(graft_booster *b);          /* NULL is fine */
+void graft_booster_release(graft_booster *b); /* NULL is fine */
 
 /* The model, compiled with the usual options and then with what the booster adds; `b` may be
  * NULL. */
@@ -23,7 +22,7 @@ graft_status graft_booster_apply_vae(const graft_vae *v, const graft_task *task,
 /* The five inputs that OneDiff's DeepCache nodes have, and their values from input `first` on. */
 extern const graft_input graft_booster_interval, graft_booster_layer, graft_booster_block,
     graft_booster_start, graft_booster_end;
-graft_deepcache_options graft_booster_read(const graft_call *c, int first);
+graft_deepcache_options graft_booster_read_deepcache(const graft_call *c, int first);
 /* What quantizing by densities means here: 8 bits, single layers and all together within the usual
  * error, calibrated on the first sampling run. One density counts for both kinds. */
 graft_quantize_options graft_booster_quantize(bool conv, bool linear, int64_t density);
@@ -35,12 +34,14 @@ extern const graft_input graft_booster_quantization, graft_booster_deepcache,
     graft_booster_torchcompile;
 graft_status graft_booster_run_parts(graft_call *c);
 
-/* The outputs of OneDiff's loaders, and their query(): the files to choose from. */
+/* The outputs of OneDiff's loaders, and their query(), for the file that their first input names.
+ */
+enum { GRAFT_BOOSTER_CKPT_NAME };
 extern const graft_output graft_booster_model, graft_booster_clip, graft_booster_vae;
 const void *graft_booster_loader_query(const char *id);
-/* Loads the checkpoint of input `ckpt` and sets outputs 0-2: the model with the booster, CLIP, and
- * the VAE, compiled when `vae` says so. */
-graft_status graft_booster_load(graft_call *c, int ckpt, bool vae, const graft_booster *b);
+/* Loads that checkpoint and sets outputs 0-2: the model with the booster, CLIP, and the VAE,
+ * compiled when `vae` says so. */
+graft_status graft_booster_load(graft_call *c, bool vae, const graft_booster *b);
 
 /* Inputs and outputs, as in args.h and call.h. */
 graft_booster *graft_arg_booster(const graft_call *c, int i);

@@ -35,11 +35,6 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
 QUERY_MODEL_FILE("checkpoints", CKPT_NAME)
 
 GRAFT_NODE(checkpoint_loader_simple, .id = "CheckpointLoaderSimple", .title = "Load Checkpoint",

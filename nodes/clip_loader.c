@@ -42,12 +42,7 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "text_encoders");
-}
-QUERY_CHOICES()
+QUERY_MODEL_FILE("text_encoders", CLIP_NAME)
 
 GRAFT_NODE(clip_loader, .id = "CLIPLoader", .title = "Load CLIP", .category = "advanced/loaders",
            .description = "Opens a text encoder that comes in a file of its own. Stable Diffusion "

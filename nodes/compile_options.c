@@ -4,52 +4,45 @@
 #include "nodes/node.h"
 #include "nodes/plugin.h"
 
-#define RECORD(name_, type_, kind_, tooltip_, ...)                                                 \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = (type_), .kind = (kind_),            \
-        .tooltip = (tooltip_), __VA_ARGS__                                                         \
-    }
-#define CHOICE(name_, tooltip_, ...) RECORD(name_, "COMBO", GRAFT_CHOICE, tooltip_, __VA_ARGS__)
-#define INT(name_, max_, step_, tooltip_, ...)                                                     \
-    RECORD(name_, "INT", GRAFT_INT, tooltip_, .max = (max_), .step = (step_), __VA_ARGS__)
-
 static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
 static const char *const tunings[] = {"off", "fast", "full", NULL};
 static const char *const switches[] = {"enable", "disable", NULL};
 
 const graft_input graft_compile_precision =
-    CHOICE("precision",
-           "Numbers that are computed with. auto takes the fastest that the device does well; f32 "
-           "is the most exact.",
-           .choices = precisions, .initial.s = "auto");
+    INPUT_CHOICE("precision", precisions,
+                 "Numbers that are computed with. auto takes the fastest that the device does "
+                 "well; f32 is the most exact.",
+                 .initial.s = "auto");
 const graft_input graft_compile_tuning =
-    CHOICE("tuning",
-           "How long to look for the fastest kernels: off takes the usual ones, fast looks for "
-           "three seconds at most, full tries everything once and remembers it. "
-           "Tuned pictures differ from untuned ones in the last bits.",
-           .choices = tunings, .initial.s = "fast");
+    INPUT_CHOICE("tuning", tunings,
+                 "How long to look for the fastest kernels: off takes the usual ones, fast looks "
+                 "for three seconds at most, full tries everything once and remembers it. "
+                 "Tuned pictures differ from untuned ones in the last bits.",
+                 .initial.s = "fast");
 const graft_input graft_compile_max_memory_mb =
-    INT("max_memory_mb", 1048576, 0,
-        "Memory that may be used, in MiB; 0 is no limit. When the budget cannot be met the node "
-        "says so.");
-const graft_input graft_compile_device = CHOICE(
-    "device", "What to run on. auto takes the fastest that this machine has.", .initial.s = "auto");
+    INPUT_INT("max_memory_mb", 0, 0, 1048576, 0,
+              "Memory that may be used, in MiB; 0 is no limit. When the budget cannot be met the "
+              "node says so.");
+const graft_input graft_compile_device =
+    INPUT_CHOICE("device", NULL, "What to run on. auto takes the fastest that this machine has.",
+                 .initial.s = "auto");
 const graft_input graft_compile_cache =
-    CHOICE("cache",
-           "Keeps compiled graphs on disk, so that the next start finds them. Disable it to "
-           "compile from scratch.",
-           .choices = switches, .initial.s = "enable");
+    INPUT_CHOICE("cache", switches,
+                 "Keeps compiled graphs on disk, so that the next start finds them. Disable it to "
+                 "compile from scratch.",
+                 .initial.s = "enable");
 const graft_input graft_compile_width =
-    INT("width", 16384, 8,
-        "Compile now for pictures of this width in pixels; 0 waits for the first run.",
-        .flags = GRAFT_INPUT_OPTIONAL);
+    INPUT_INT("width", 0, 0, 16384, 8,
+              "Compile now for pictures of this width in pixels; 0 waits for the first run.",
+              .flags = GRAFT_INPUT_OPTIONAL);
 const graft_input graft_compile_height =
-    INT("height", 16384, 8,
-        "Compile now for pictures of this height in pixels; 0 waits for the first run.",
-        .flags = GRAFT_INPUT_OPTIONAL);
-const graft_input graft_compile_batch_size = INT(
-    "batch_size", 4096, 0, "Compile now for this many pictures at once; 0 waits for the first run.",
-    .flags = GRAFT_INPUT_OPTIONAL);
+    INPUT_INT("height", 0, 0, 16384, 8,
+              "Compile now for pictures of this height in pixels; 0 waits for the first run.",
+              .flags = GRAFT_INPUT_OPTIONAL);
+const graft_input graft_compile_batch_size =
+    INPUT_INT("batch_size", 0, 0, 4096, 0,
+              "Compile now for this many pictures at once; 0 waits for the first run.",
+              .flags = GRAFT_INPUT_OPTIONAL);
 
 graft_compile_options graft_compile_options_read(const graft_call *c, int first, int size)
 {

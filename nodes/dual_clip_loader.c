@@ -42,12 +42,7 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "text_encoders");
-}
-QUERY_CHOICES()
+QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, 2)
 
 GRAFT_NODE(dual_clip_loader, .id = "DualCLIPLoader", .title = "DualCLIPLoader",
            .category = "advanced/loaders",

@@ -1,7 +1,6 @@
 #include "nodes/files.h"
 
 #include <inttypes.h>
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -114,10 +113,16 @@ char **graft_files_choices(const graft_host *h, const char *folder)
     return graft_files_choices_of(h, folder, NULL);
 }
 
+/* What an input will be is not known before the run when it is linked. */
+static bool is_linked(const graft_arg *name)
+{
+    return name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING;
+}
+
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n)
 {
-    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) {
+    if (is_linked(name)) {
         snprintf(text, n, "linked");
         return GRAFT_OK;
     }
@@ -134,28 +139,39 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
-graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *name,
-                               char *text, uint64_t n)
+static graft_status put_stamp(const graft_host *h, const char *folder, const graft_arg *name,
+                              graft_str *out)
 {
     char *path = NULL;
     graft_file_id id = {0};
-    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) {
-        snprintf(text, n, "linked");
+    if (is_linked(name)) {
+        graft_str_puts(out, "linked ");
         return GRAFT_OK;
     }
     graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
     if (st == GRAFT_OK && !graft_file_identify(path, &id)) st = GRAFT_E_NOTFOUND;
-    if (st == GRAFT_OK)
-        snprintf(text, n, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64, id.device,
-                 id.inode, id.size, id.changed_s, id.changed_ns);
+    graft_str_printf(out, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " ",
+                     id.device, id.inode, id.size, id.changed_s, id.changed_ns);
     graft_free(path);
+    return st;
+}
+
+graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
+                               size_t count, char *text, uint64_t n)
+{
+    graft_str all = GRAFT_STR_INIT;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < count && st == GRAFT_OK; i++) st = put_stamp(h, folder, &names[i], &all);
+    if (all.failed) st = GRAFT_E_NOMEM;
+    if (st == GRAFT_OK) snprintf(text, n, "%s", all.data);
+    graft_str_finish(&all);
     return st;
 }
 
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
                                   const char *what, char *text, uint64_t n)
 {
-    if (name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING) return GRAFT_OK;
+    if (is_linked(name)) return GRAFT_OK;
     char *path = NULL;
     graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
     if (st != GRAFT_OK) snprintf(text, n, "%s: %s", what, name->u.s);

@@ -22,10 +22,10 @@ extern const char *const graft_files_picture_suffixes[];
 /* For "graft.fingerprint/1": a hash of the content of the file that `name` names. */
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n);
-/* The same for large files, without reading them: which file it is, its size and its last change.
- */
-graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *name,
-                               char *text, uint64_t n);
+/* The same for `count` large files, without reading them: which files they are, their sizes and
+ * last changes. */
+graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
+                               size_t count, char *text, uint64_t n);
 /* For "graft.validate/1": does the file exist? A missing one is told as "<what>: <name>". */
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
                                   const char *what, char *text, uint64_t n);

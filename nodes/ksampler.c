@@ -1,5 +1,5 @@
 /* KSampler: noise becomes a picture. */
-#include "nodes/node.h"
+#include "nodes/sampler_inputs.h"
 
 enum {
     MODEL,
@@ -19,19 +19,11 @@ static const graft_input *const inputs[] = {
                              "the same picture."),
     [STEPS] = IN_INT("steps", 20, 1, 10000, 0,
                      "How many steps to take. More take longer; most samplers need 20 to 30."),
-    [CFG] = IN_FLOAT("cfg", 8.0, 0.0, 100.0, 0.1,
-                     "How closely to follow the prompt. High values burn colours in; 1 ignores the "
-                     "negative prompt and is twice as fast.",
-                     .round = 0.01),
-    [SAMPLER_NAME] =
-        IN_CHOICE("sampler_name", NULL,
-                  "The method that steps from noise to picture. euler is a good start; "
-                  "those named ancestral or sde add noise on the way."),
-    [SCHEDULER] = IN_CHOICE("scheduler", NULL,
-                            "How the noise goes down over the steps. karras spends more of them on "
-                            "fine detail."),
-    [POSITIVE] = IN_OBJECT("positive", "CONDITIONING", "What the picture should show."),
-    [NEGATIVE] = IN_OBJECT("negative", "CONDITIONING", "What the picture should not show."),
+    [CFG] = IN_CFG(),
+    [SAMPLER_NAME] = IN_SAMPLER_NAME(),
+    [SCHEDULER] = IN_SCHEDULER(),
+    [POSITIVE] = IN_POSITIVE(),
+    [NEGATIVE] = IN_NEGATIVE(),
     [LATENT_IMAGE] = IN_OBJECT("latent_image", "LATENT",
                                "Where to start: an empty latent, or an encoded picture together "
                                "with a denoise below 1."),
@@ -64,13 +56,7 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_latent(c, 0, latent);
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)h;
-    bool sampler = strcmp(input, "sampler_name") == 0;
-    return graft_files_copy_choices(sampler ? graft_sampler_names() : graft_scheduler_names());
-}
-QUERY_CHOICES()
+QUERY_SAMPLERS()
 
 GRAFT_NODE(ksampler, .id = "KSampler", .title = "KSampler", .category = "sampling",
            .description = "Turns noise into a picture step by step, guided by the positive and "

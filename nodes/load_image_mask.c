@@ -28,24 +28,7 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices_of(h, "input", graft_files_picture_suffixes);
-}
-
-static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text, uint64_t n)
-{
-    return graft_files_fingerprint(h, "input", &in[IMAGE], text, n);
-}
-
-static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
-                          uint64_t n)
-{
-    *input = inputs[IMAGE]->name;
-    return graft_files_validate(h, "input", &in[IMAGE], "Invalid image file", text, n);
-}
-QUERY_FILE()
+QUERY_INPUT_FILE(IMAGE, graft_files_picture_suffixes, "Invalid image file")
 
 GRAFT_NODE(load_image_mask, .id = "LoadImageMask", .title = "Load Image (as Mask)",
            .category = "mask",

@@ -22,25 +22,8 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    static const char *const suffixes[] = {".latent", NULL};
-    (void)input;
-    return graft_files_choices_of(h, "input", suffixes);
-}
-
-static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text, uint64_t n)
-{
-    return graft_files_fingerprint(h, "input", &in[LATENT], text, n);
-}
-
-static graft_status check(const graft_host *h, const graft_arg *in, const char **input, char *text,
-                          uint64_t n)
-{
-    *input = inputs[LATENT]->name;
-    return graft_files_validate(h, "input", &in[LATENT], "Invalid latent file", text, n);
-}
-QUERY_FILE()
+static const char *const suffixes[] = {".latent", NULL};
+QUERY_INPUT_FILE(LATENT, suffixes, "Invalid latent file")
 
 GRAFT_NODE(load_latent, .id = "LoadLatent", .title = "LoadLatent", .category = "_for_testing",
            .description = "Opens latents that were saved before.", .query = query);

@@ -38,11 +38,6 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "loras");
-}
 QUERY_MODEL_FILE("loras", LORA_NAME)
 
 GRAFT_NODE(lora_loader, .id = "LoraLoader", .title = "Load LoRA", .category = "loaders",

@@ -17,7 +17,7 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
+    const graft_deepcache_options options = graft_booster_read_deepcache(c, INTERVAL);
     graft_booster *b = NULL;
     graft_model *model = NULL;
     graft_call_phase(c, "compile");

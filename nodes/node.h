@@ -19,59 +19,47 @@
 #include "nodes/files.h"
 #include "nodes/instance.h"
 
-/* Further members may follow the tooltip: .flags = GRAFT_INPUT_OPTIONAL. */
-#define IN_OBJECT(name_, type_, tooltip_, ...)                                                     \
-    &(const graft_input)                                                                           \
+/* INPUT_… is one input, IN_… its address. Further members may follow the tooltip:
+ * .flags = GRAFT_INPUT_OPTIONAL. */
+#define INPUT_(name_, type_, kind_, tooltip_, ...)                                                 \
     {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = (type_), .tooltip = (tooltip_),      \
-        .kind = GRAFT_OBJECT, __VA_ARGS__                                                          \
+        .size = sizeof(graft_input), .name = (name_), .type = (type_), .kind = (kind_),            \
+        .tooltip = (tooltip_), __VA_ARGS__                                                         \
     }
+#define INPUT_OBJECT(name_, type_, tooltip_, ...)                                                  \
+    INPUT_(name_, type_, GRAFT_OBJECT, tooltip_, __VA_ARGS__)
 /* A step of 0 leaves the choice to the editor. */
-#define IN_INT(name_, initial_, min_, max_, step_, tooltip_, ...)                                  \
-    &(const graft_input)                                                                           \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "INT", .tooltip = (tooltip_),        \
-        .kind = GRAFT_INT, .initial.i = (initial_), .min = (min_), .max = (max_), .step = (step_), \
-        __VA_ARGS__                                                                                \
-    }
+#define INPUT_INT(name_, initial_, min_, max_, step_, tooltip_, ...)                               \
+    INPUT_(name_, "INT", GRAFT_INT, tooltip_, .initial.i = (initial_), .min = (min_),              \
+           .max = (max_), .step = (step_), __VA_ARGS__)
+/* `list_`: CHOICES("a", "b"), or NULL for choices that the node's `list` gives. */
+#define INPUT_CHOICE(name_, list_, tooltip_, ...)                                                  \
+    INPUT_(name_, "COMBO", GRAFT_CHOICE, tooltip_, .choices = (list_), __VA_ARGS__)
+
+#define IN_OBJECT(...) &(const graft_input)INPUT_OBJECT(__VA_ARGS__)
+#define IN_INT(...)    &(const graft_input)INPUT_INT(__VA_ARGS__)
+#define IN_CHOICE(...) &(const graft_input)INPUT_CHOICE(__VA_ARGS__)
 #define IN_FLOAT(name_, initial_, min_, max_, step_, tooltip_, ...)                                \
-    &(const graft_input)                                                                           \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "FLOAT", .tooltip = (tooltip_),      \
-        .kind = GRAFT_FLOAT, .initial.f = (initial_), .min = (min_), .max = (max_),                \
-        .step = (step_), __VA_ARGS__                                                               \
-    }
+    &(const graft_input)INPUT_(name_, "FLOAT", GRAFT_FLOAT, tooltip_, .initial.f = (initial_),     \
+                               .min = (min_), .max = (max_), .step = (step_), __VA_ARGS__)
 #define IN_SEED(name_, tooltip_)                                                                   \
     IN_INT(name_, 0, 0, 18446744073709551616.0, 0, tooltip_,                                       \
            .flags = GRAFT_INPUT_SEED | GRAFT_INPUT_U64)
 #define IN_BOOL(name_, initial_, tooltip_, ...)                                                    \
-    &(const graft_input)                                                                           \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "BOOLEAN", .tooltip = (tooltip_),    \
-        .kind = GRAFT_BOOL, .initial.i = (initial_), __VA_ARGS__                                   \
-    }
+    &(const graft_input)INPUT_(name_, "BOOLEAN", GRAFT_BOOL, tooltip_, .initial.i = (initial_),    \
+                               __VA_ARGS__)
 #define IN_TEXT(name_, initial_, tooltip_, ...)                                                    \
-    &(const graft_input)                                                                           \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "STRING", .tooltip = (tooltip_),     \
-        .kind = GRAFT_STRING, .initial.s = (initial_), __VA_ARGS__                                 \
-    }
+    &(const graft_input)INPUT_(name_, "STRING", GRAFT_STRING, tooltip_, .initial.s = (initial_),   \
+                               __VA_ARGS__)
 #define IN_PROMPT(name_, tooltip_)                                                                 \
     IN_TEXT(name_, NULL, tooltip_, .flags = GRAFT_INPUT_MULTILINE | GRAFT_INPUT_DYNAMIC_PROMPTS)
-/* `list_`: CHOICES("a", "b"), or NULL for choices that the node's `list` gives. */
-#define IN_CHOICE(name_, list_, tooltip_, ...)                                                     \
-    &(const graft_input)                                                                           \
-    {                                                                                              \
-        .size = sizeof(graft_input), .name = (name_), .type = "COMBO", .tooltip = (tooltip_),      \
-        .kind = GRAFT_CHOICE, .choices = (list_), __VA_ARGS__                                      \
-    }
 #define CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-#define OUT(name_, type_, tooltip_)                                                                \
-    &(const graft_output)                                                                          \
+#define OUTPUT(name_, type_, tooltip_)                                                             \
     {                                                                                              \
         .size = sizeof(graft_output), .name = (name_), .type = (type_), .tooltip = (tooltip_)      \
     }
+#define OUT(...) &(const graft_output)OUTPUT(__VA_ARGS__)
 
 /* A query() that offers choices only, from `static char **list(const graft_host *, const char *)`.
  */
@@ -82,13 +70,18 @@
         return strcmp(id, GRAFT_CHOICES_ID) == 0 ? &choices : NULL;                                \
     }
 
-/* A query() for a node that opens a model file, named by that input, in that folder: with `list`,
- * and loaded again when the file is another or was written to. */
-#define QUERY_MODEL_FILE(folder, index)                                                            \
+/* A query() for a node that opens model files, which `count` inputs from number `first` on name, in
+ * that folder: offers what is there, and loads again when a file is another or was written to. */
+#define QUERY_MODEL_FILES(folder, first, count)                                                    \
+    static char **list(const graft_host *h, const char *input)                                     \
+    {                                                                                              \
+        (void)input;                                                                               \
+        return graft_files_choices(h, folder);                                                     \
+    }                                                                                              \
     static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text,          \
                                     uint64_t n)                                                    \
     {                                                                                              \
-        return graft_files_stamp(h, folder, &in[index], text, n);                                  \
+        return graft_files_stamp(h, folder, &in[first], count, text, n);                           \
     }                                                                                              \
     static const void *query(const char *id)                                                       \
     {                                                                                              \
@@ -97,6 +90,7 @@
         if (strcmp(id, GRAFT_CHOICES_ID) == 0) return &choices;                                    \
         return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;                       \
     }
+#define QUERY_MODEL_FILE(folder, index) QUERY_MODEL_FILES(folder, index, 1)
 
 /* A query() with `check` only. */
 #define QUERY_CHECK()                                                                              \
@@ -117,8 +111,26 @@
     }                                                                                              \
     QUERY_CHECK()
 
-/* A query() for a node that reads one file: with `fingerprint` and `check` as well. */
-#define QUERY_FILE()                                                                               \
+/* A query() for a node that reads the file in the input folder that input `index` names: offers
+ * those with these endings, knows when the content changes, and tells of a missing one, which
+ * `missing` begins, before anything runs. */
+#define QUERY_INPUT_FILE(index, suffixes, missing)                                                 \
+    static char **list(const graft_host *h, const char *input)                                     \
+    {                                                                                              \
+        (void)input;                                                                               \
+        return graft_files_choices_of(h, "input", suffixes);                                       \
+    }                                                                                              \
+    static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text,          \
+                                    uint64_t n)                                                    \
+    {                                                                                              \
+        return graft_files_fingerprint(h, "input", &in[index], text, n);                           \
+    }                                                                                              \
+    static graft_status check(const graft_host *h, const graft_arg *in, const char **input,        \
+                              char *text, uint64_t n)                                              \
+    {                                                                                              \
+        *input = inputs[index]->name;                                                              \
+        return graft_files_validate(h, "input", &in[index], missing, text, n);                     \
+    }                                                                                              \
     static const void *query(const char *id)                                                       \
     {                                                                                              \
         static const graft_choices_api choices = {list, graft_files_free_choices};                 \

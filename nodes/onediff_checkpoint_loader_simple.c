@@ -2,7 +2,7 @@
 #include "nodes/booster.h"
 #include "nodes/node.h"
 
-enum { CKPT_NAME, VAE_SPEEDUP, CUSTOM_BOOSTER };
+enum { CKPT_NAME = GRAFT_BOOSTER_CKPT_NAME, VAE_SPEEDUP, CUSTOM_BOOSTER };
 static const graft_input *const inputs[] = {
     [CKPT_NAME] = &graft_booster_ckpt_name,
     [VAE_SPEEDUP] = &graft_booster_vae_speedup,
@@ -15,7 +15,7 @@ static const graft_output *const outputs[] = {&graft_booster_model, &graft_boost
 
 static graft_status run(graft_call *c)
 {
-    return graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"),
+    return graft_booster_load(c, graft_arg_is(c, VAE_SPEEDUP, "enable"),
                               graft_arg_booster(c, CUSTOM_BOOSTER));
 }
 

@@ -2,7 +2,16 @@
 #include "nodes/booster.h"
 #include "nodes/node.h"
 
-enum { CKPT_NAME, VAE_SPEEDUP, STATIC_MODE, INTERVAL, LAYER, BLOCK, START, END };
+enum {
+    CKPT_NAME = GRAFT_BOOSTER_CKPT_NAME,
+    VAE_SPEEDUP,
+    STATIC_MODE,
+    INTERVAL,
+    LAYER,
+    BLOCK,
+    START,
+    END
+};
 static const graft_input *const inputs[] = {[CKPT_NAME] = &graft_booster_ckpt_name,
                                             [VAE_SPEEDUP] = &graft_booster_vae_speedup,
                                             [STATIC_MODE] = &graft_booster_static_mode,
@@ -17,11 +26,10 @@ static const graft_output *const outputs[] = {&graft_booster_model, &graft_boost
 
 static graft_status run(graft_call *c)
 {
-    const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
+    const graft_deepcache_options options = graft_booster_read_deepcache(c, INTERVAL);
     graft_booster *b = NULL;
     graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
-    if (st == GRAFT_OK)
-        st = graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
+    if (st == GRAFT_OK) st = graft_booster_load(c, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
     graft_booster_release(b);
     return st;
 }

@@ -2,7 +2,7 @@
 #include "nodes/booster.h"
 #include "nodes/node.h"
 
-enum { CKPT_NAME, VAE_SPEEDUP };
+enum { CKPT_NAME = GRAFT_BOOSTER_CKPT_NAME, VAE_SPEEDUP };
 static const graft_input *const inputs[] = {
     [CKPT_NAME] = &graft_booster_ckpt_name, [VAE_SPEEDUP] = &graft_booster_vae_speedup, NULL};
 static const graft_output *const outputs[] = {&graft_booster_model, &graft_booster_clip,
@@ -14,8 +14,7 @@ static graft_status run(graft_call *c)
     const graft_quantize_options options = graft_booster_quantize(true, true, 900);
     graft_booster *b = NULL;
     graft_status st = graft_booster_create(NULL, &options, &b, &c->err);
-    if (st == GRAFT_OK)
-        st = graft_booster_load(c, CKPT_NAME, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
+    if (st == GRAFT_OK) st = graft_booster_load(c, graft_arg_is(c, VAE_SPEEDUP, "enable"), b);
     graft_booster_release(b);
     return st;
 }

@@ -12,7 +12,7 @@ static const graft_output *const outputs[] = {
 
 static graft_status run(graft_call *c)
 {
-    const graft_deepcache_options options = graft_booster_read(c, INTERVAL);
+    const graft_deepcache_options options = graft_booster_read_deepcache(c, INTERVAL);
     graft_booster *b = NULL;
     graft_status st = graft_booster_create(&options, NULL, &b, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_booster(c, 0, "DeepCacheBooster", b);

@@ -4,7 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
+
+enum { ATTEMPTS = 100 }; /* another process may take a reserved name first */
 
 static const graft_folders_api *folders(graft_call *c)
 {
@@ -55,6 +58,24 @@ graft_status graft_output_show(graft_call *c, const char *key, const char *folde
     c->self->ui->add(c->job, key, text);
     graft_free(text);
     return GRAFT_OK;
+}
+
+graft_status graft_output_write(graft_call *c, const graft_output_place *place, const char *key,
+                                graft_output_writer *write, const void *what)
+{
+    graft_output_file file;
+    graft_status st = GRAFT_E_IO;
+    for (int i = 0; i < ATTEMPTS; i++) {
+        st = graft_output_reserve(c, place->folder, place->prefix, place->suffix, place->width,
+                                  place->height, &file);
+        if (st != GRAFT_OK) return st;
+        st = write(what, file.path, &c->err);
+        bool taken = st == GRAFT_E_ARG && graft_file_exists(file.path);
+        if (st == GRAFT_OK) st = graft_output_show(c, key, place->folder, &file);
+        graft_output_finish(c, &file);
+        if (!taken) break;
+    }
+    return st;
 }
 
 /* What the host will refuse in any case, whatever it expands and tidies in the name first. */

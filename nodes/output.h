@@ -12,6 +12,17 @@ graft_status graft_output_reserve(graft_call *c, const char *folder, const char 
                                   const char *suffix, int64_t width, int64_t height,
                                   graft_output_file *out);
 void graft_output_finish(graft_call *c, graft_output_file *f);
+
+typedef struct graft_output_place { /* see graft_folders_api.reserve */
+    const char *folder, *prefix, *suffix;
+    int64_t width, height;
+} graft_output_place;
+/* Writes `path`; GRAFT_E_ARG when there is such a file already. */
+typedef graft_status graft_output_writer(const void *what, const char *path, graft_err *e);
+/* Has `write` make a file and shows it under `key`; under another name when somebody else was first
+ * to make the reserved one. */
+graft_status graft_output_write(graft_call *c, const graft_output_place *place, const char *key,
+                                graft_output_writer *write, const void *what);
 /* For "graft.validate/1": refuses a prefix that leaves the folder before anything is computed. */
 graft_status graft_output_validate(const graft_arg *prefix, char *text, uint64_t n);
 /* Adds {"filename", "subfolder", "type"} to what the node shows under `key`. */

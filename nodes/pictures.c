@@ -8,8 +8,6 @@
 #include "nodes/metadata.h"
 #include "nodes/output.h"
 
-enum { SAVE_ATTEMPTS = 100 }; /* another process may take a reserved name first */
-
 /* A copy of `prefix` with each %batch_num% replaced. */
 static char *number_prefix(const char *prefix, int64_t index)
 {
@@ -27,21 +25,15 @@ static char *number_prefix(const char *prefix, int64_t index)
     return text;
 }
 
-static graft_status write_reserved(graft_call *c, const char *folder, const char *prefix,
-                                   const int64_t shape[4], const uint8_t *png, size_t size)
+typedef struct png_file {
+    uint8_t *data;
+    size_t size;
+} png_file;
+
+static graft_status write_png(const void *what, const char *path, graft_err *e)
 {
-    graft_output_file file;
-    graft_status st = GRAFT_E_IO;
-    for (int i = 0; i < SAVE_ATTEMPTS; i++) {
-        st = graft_output_reserve(c, folder, prefix, ".png", shape[2], shape[1], &file);
-        if (st != GRAFT_OK) return st;
-        st = graft_file_write_new(file.path, png, size, &c->err);
-        bool taken = st == GRAFT_E_ARG && graft_file_exists(file.path);
-        if (st == GRAFT_OK) st = graft_output_show(c, "images", folder, &file);
-        graft_output_finish(c, &file);
-        if (!taken) break;
-    }
-    return st;
+    const png_file *png = what;
+    return graft_file_write_new(path, png->data, png->size, e);
 }
 
 static graft_status save_one(graft_call *c, const graft_image *images, int64_t index,
@@ -49,17 +41,17 @@ static graft_status save_one(graft_call *c, const graft_image *images, int64_t i
                              const graft_metadata *metadata)
 {
     int64_t shape[4];
-    uint8_t *png = NULL;
-    size_t size = 0;
+    png_file png = {NULL, 0};
     graft_status st;
     graft_image_data(images, shape);
     char *numbered = number_prefix(prefix, index);
     if (!numbered) return graft_fail_nomem(&c->err, "a file's name");
-    GRAFT_TRY(graft_image_to_png(images, index, level, (const char *const *)metadata->pairs, &png,
-                                 &size, &c->err));
-    GRAFT_TRY(write_reserved(c, folder, numbered, shape, png, size));
+    GRAFT_TRY(graft_image_to_png(images, index, level, (const char *const *)metadata->pairs,
+                                 &png.data, &png.size, &c->err));
+    const graft_output_place place = {folder, numbered, ".png", shape[2], shape[1]};
+    GRAFT_TRY(graft_output_write(c, &place, "images", write_png, &png));
 out:
-    graft_bytes_free(png);
+    graft_bytes_free(png.data);
     graft_free(numbered);
     return st;
 }

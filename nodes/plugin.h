@@ -1,5 +1,5 @@
-/* The plugin's one piece of state: the engine, made when a node first needs it, so that listing
- * nodes loads nothing. */
+/* The plugin's one piece of state: the engine, made when it is first needed, by a node that runs or
+ * by the list of devices. So a list of the nodes' names loads nothing. */
 #ifndef GRAFT_NODES_PLUGIN_H
 #define GRAFT_NODES_PLUGIN_H
 #include "engine/engine.h"

@@ -12,21 +12,27 @@ static const graft_input *const inputs[] = {
     NULL};
 static const graft_output *const outputs[] = {NULL};
 
+typedef struct latent_file {
+    const graft_latent *latent;
+    const graft_metadata *metadata;
+} latent_file;
+
+static graft_status write_latent(const void *what, const char *path, graft_err *e)
+{
+    const latent_file *f = what;
+    return graft_latent_save(f->latent, path, (const char *const *)f->metadata->pairs, e);
+}
+
 static graft_status run(graft_call *c)
 {
     graft_metadata metadata = GRAFT_METADATA_INIT;
-    graft_output_file file = {NULL, NULL, NULL};
-    graft_status st;
+    const latent_file file = {graft_arg_latent(c, SAMPLES), &metadata};
+    const graft_output_place place = {"output", graft_arg_text(c, FILENAME_PREFIX), ".latent", 0,
+                                      0};
     if (c->task.compile_only) return GRAFT_OK;
     graft_call_phase(c, "save");
-    GRAFT_TRY(graft_metadata_read(c, &metadata));
-    GRAFT_TRY(graft_output_reserve(c, "output", graft_arg_text(c, FILENAME_PREFIX), ".latent", 0, 0,
-                                   &file));
-    GRAFT_TRY(graft_latent_save(graft_arg_latent(c, SAMPLES), file.path,
-                                (const char *const *)metadata.pairs, &c->err));
-    GRAFT_TRY(graft_output_show(c, "latents", "output", &file));
-out:
-    graft_output_finish(c, &file);
+    graft_status st = graft_metadata_read(c, &metadata);
+    if (st == GRAFT_OK) st = graft_output_write(c, &place, "latents", write_latent, &file);
     graft_metadata_finish(&metadata);
     return st;
 }

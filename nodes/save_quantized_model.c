@@ -8,7 +8,7 @@ static const graft_input *const inputs[] = {
                         "A model from QuantizeModel that was calibrated, without LoRAs."),
     [FILENAME_PREFIX] = IN_TEXT("filename_prefix", "checkpoints/quantized",
                                 "How the file's name begins, with its sub-folder; a number "
-                                "follows."),
+                                "follows. Loaders find what lies in checkpoints."),
     NULL};
 static const graft_output *const outputs[] = {NULL};
 

@@ -31,11 +31,6 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "checkpoints");
-}
 QUERY_MODEL_FILE("checkpoints", CKPT_NAME)
 
 GRAFT_NODE(swap_weights, .id = "SwapWeights", .title = "Swap Weights", .category = "graft",

@@ -34,11 +34,6 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "diffusion_models");
-}
 QUERY_MODEL_FILE("diffusion_models", UNET_NAME)
 
 GRAFT_NODE(unet_loader, .id = "UNETLoader", .title = "Load Diffusion Model",

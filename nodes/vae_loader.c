@@ -27,11 +27,6 @@ out:
     return st;
 }
 
-static char **list(const graft_host *h, const char *input)
-{
-    (void)input;
-    return graft_files_choices(h, "vae");
-}
 QUERY_MODEL_FILE("vae", VAE_NAME)
 
 GRAFT_NODE(vae_loader, .id = "VAELoader", .title = "Load VAE", .category = "loaders",

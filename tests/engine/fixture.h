@@ -50,7 +50,7 @@ static inline graft_engine *make_engine(const char *backend)
     return make_engine_threads(backend, 1);
 }
 
-/* A path in the folder of this run; four may be in use at one time. */
+/* A path in the folder of this run; eight may be in use at one time. */
 static inline const char *temp_path(const char *name)
 {
     static char text[8][256];

@@ -91,7 +91,8 @@ static void failures(void)
                            "\"3\":{\"class_type\":\"TestSave\",\"inputs\":{\"text\":\"x\"}},"
                            "\"4\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
     CHECK_INT(graft("run bad.json" PLUGINS), 1);
-    CHECK(strstr(err_text, "bad.json: node 1 (TestInt), input value: Failed to convert"));
+    CHECK(
+        strstr(err_text, "bad.json: node 1 (TestInt), input value: \"abc\" is not of type INT\n"));
     CHECK(strstr(err_text, "bad.json: node 3 (TestSave), input filename_prefix: Required input"));
     CHECK_STR(out_text, ""); /* nothing ran: half a workflow is not what was asked for */
     check_text("unknown.json", "{\"1\":{\"class_type\":\"Xyz\",\"inputs\":{}}}");
@@ -125,7 +126,7 @@ static void nodes(void)
     CHECK(graft_tree_get(json, "TestSwitch") != NULL);
     cJSON_Delete(json);
     CHECK_INT(graft("nodes --plugins nowhere"), 0);
-    CHECK_STR(err_text, "there is no node plugin in nowhere\n");
+    CHECK_STR(err_text, "graft: there is no node plugin in nowhere\n");
 }
 
 static void folder_options(void)
@@ -171,17 +172,37 @@ static pid_t start(const char *file, const char *set)
     _exit(99);
 }
 
+/* Found before anything runs, not when the picture is there. */
+static void output_that_cannot_be(void)
+{
+    check_text("file.txt", "x");
+    CHECK_INT(graft("run good.json --output file.txt/below" PLUGINS), 1);
+    CHECK(strstr(err_text, "cannot write to") && strstr(err_text, "file.txt"));
+    CHECK(!strstr(err_text, "[1/") && !*out_text);
+    CHECK_INT(graft("run good.json --output file.txt" PLUGINS), 1);
+    CHECK(strstr(err_text, "cannot write to") && !strstr(err_text, "[1/"));
+    CHECK_INT(graft("run good.json --quiet --output new/folder" PLUGINS), 0);
+    check_text("shows.json", "{\"1\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
+    CHECK_INT(graft("run shows.json --output file.txt" PLUGINS), 0); /* which writes nothing */
+}
+
+static pid_t start_sleeping(const char *set)
+{
+    pid_t pid = start("good.json", set);
+    err_text[0] = 0;
+    for (int k = 0; k < 200 && !strstr(err_text, "TestSleep"); k++) {
+        usleep(20000);
+        slurp("err.txt", err_text, sizeof err_text);
+    }
+    return pid;
+}
+
 static void interrupt(void)
 {
     const int number[] = {SIGINT, SIGTERM};
     for (int i = 0; i < 2; i++) {
-        pid_t pid = start("good.json", "3.steps=100000");
+        pid_t pid = start_sleeping("3.steps=100000");
         int status = 0;
-        err_text[0] = 0;
-        for (int k = 0; k < 200 && !strstr(err_text, "TestSleep"); k++) {
-            usleep(20000);
-            slurp("err.txt", err_text, sizeof err_text);
-        }
         kill(pid, number[i]);
         kill(pid, number[i]); /* the second asks for nothing more */
         CHECK(waitpid(pid, &status, 0) == pid);
@@ -192,6 +213,26 @@ static void interrupt(void)
     }
 }
 
+static void interrupt_what_does_not_listen(void)
+{
+    pid_t pid = start_sleeping("3.steps=99999");
+    int status = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK(waitpid(pid, &status, WNOHANG) == 0);
+        kill(pid, SIGINT);
+        usleep(100000);
+    }
+    pid_t ended = 0;
+    for (int i = 0; i < 100 && !ended; i++) {
+        usleep(20000);
+        ended = waitpid(pid, &status, WNOHANG);
+    }
+    CHECK(ended == pid && WIFEXITED(status) && WEXITSTATUS(status) == 130);
+    if (ended) return;
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+}
+
 int main(void)
 {
     fixture_open();
@@ -200,7 +241,9 @@ int main(void)
     RUN(failures);
     RUN(nodes);
     RUN(folder_options);
+    RUN(output_that_cannot_be);
     RUN(interrupt);
+    RUN(interrupt_what_does_not_listen);
     fixture_close();
     return test_end();
 }

@@ -88,6 +88,30 @@ static void deep(void)
     close_executor();
 }
 
+/* Each level makes ids longer; what is told of them must leave room for the reason. */
+static void long_ids(void)
+{
+    static char id[17000], text[40000];
+    graft_err e = GRAFT_ERR_INIT;
+    memset(id, 'a', sizeof id - 1);
+    without_cache();
+    snprintf(text, sizeof text,
+             "{'%s':{'class_type':'TestExpand','inputs':{'part':'{`x`:{`class_type`:`TestInt`,"
+             "`inputs`:{`value`:7}}}','results':'[[`x`,0],null]'}},"
+             "'2':{'class_type':'TestShow','inputs':{'any':['%s',0]}}}",
+             id, id);
+    CHECK_INT(run(text, NULL, &e), GRAFT_E_LIMIT);
+    CHECK(strstr(e.text, "expansions lie too deep in one another"));
+    snprintf(text, sizeof text,
+             "{'%s':{'class_type':'TestExpand','inputs':{'part':'{`x`:{`class_type`:`TestFail`,"
+             "`inputs`:{`code`:1}}}','results':'[[`x`,0],null]'}},"
+             "'2':{'class_type':'TestShow','inputs':{'any':['%s',0]}}}",
+             id + sizeof id - 3000, id + sizeof id - 3000);
+    CHECK(run(text, NULL, &e) != GRAFT_OK);
+    CHECK(strstr(e.text, "(TestFail)") && strstr(e.text, "this never works"));
+    close_executor();
+}
+
 /* The nodes of an expansion are kept as long as the node that made them, also when it is not. */
 static void kept(void)
 {
@@ -181,6 +205,18 @@ static void looking(void)
            "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}}}",
            "{'3':{'text':['TestInt^,^inputs^:{^value^:5}} [^1^,0]']},"
            "'5':{'text':['none [^1^,0]']}}");
+    close_executor();
+    /* A node that is told where a link comes from may tell it on. */
+    with_cache();
+    EXPECT("{'1':{'class_type':'TestInt','inputs':{'value':5}},"
+           "'2':{'class_type':'TestLook','inputs':{'text':'x','raw':['1',0]}},"
+           "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}}}",
+           "{'3':{'text':['none [^1^,0]']}}");
+    EXPECT("{'4':{'class_type':'TestInt','inputs':{'value':5}},"
+           "'2':{'class_type':'TestLook','inputs':{'text':'x','raw':['4',0]}},"
+           "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}}}",
+           "{'3':{'text':['none [^4^,0]']}}");
+    CHECK(strncmp(events, "start cached(4) run(2)", 22) == 0);
     close_executor();
 }
 
@@ -336,6 +372,7 @@ int main(void)
     RUN(in_place);
     RUN(of_lists);
     RUN(deep);
+    RUN(long_ids);
     RUN(kept);
     RUN(faults);
     RUN(looking);

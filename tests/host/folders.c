@@ -90,6 +90,30 @@ static void models(void)
         CHECK(graft_str_ends(path, "/models/clip/a.safetensors"));
         graft_free(path);
     }
+    /* What a node saved is a model like any other; models of the user's own come first. */
+    CHECK(system("mkdir -p output/checkpoints models/checkpoints") == 0);
+    check_text("output/checkpoints/made.safetensors", "");
+    check_text("output/checkpoints/made.png", "");
+    check_text("output/checkpoints/own.safetensors", "");
+    check_text("models/checkpoints/own.safetensors", "");
+    CHECK_OK(graft_folders_list(&fixture.folders, "checkpoints", &names, &e), &e);
+    CHECK(names[0] && names[1] && !names[2]);
+    CHECK_STR(names[0], "made.safetensors");
+    graft_folders_free_names(names);
+    CHECK_OK(graft_folders_resolve(&fixture.folders, "checkpoints", "made.safetensors", &path, &e),
+             &e);
+    CHECK(path && graft_str_ends(path, "/output/checkpoints/made.safetensors"));
+    graft_free(path);
+    CHECK_OK(graft_folders_resolve(&fixture.folders, "checkpoints", "own.safetensors", &path, &e),
+             &e);
+    CHECK(path && graft_str_ends(path, "/models/checkpoints/own.safetensors"));
+    graft_free(path);
+    CHECK(symlink("../../secret.safetensors", "output/checkpoints/way.safetensors") == 0);
+    CHECK(graft_folders_resolve(&fixture.folders, "checkpoints", "way.safetensors", &path, &e));
+    CHECK(unlink("output/checkpoints/way.safetensors") == 0);
+    CHECK(graft_folders_resolve(&fixture.folders, "clip", "none.safetensors", &path, &e) ==
+          GRAFT_E_NOTFOUND);
+    CHECK(strstr(e.text, "/models/text_encoders") != NULL);
     CHECK_OK(graft_folders_list(&fixture.folders, "unet", &names, &e), &e);
     CHECK(!names[0]);
     graft_folders_free_names(names);

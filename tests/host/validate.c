@@ -160,8 +160,8 @@ static void links(void)
     CHECK(v.error == NULL && v.prompt && v.prompt->n_output == 1);
     graft_str text = GRAFT_STR_INIT;
     graft_validation_text(&v, "f.json", &text);
-    CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: Return type mismatch between "
-                         "linked nodes (received_type(INT) mismatch input_type(THING))\n"
+    CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: takes THING, and is linked "
+                         "to an output of type INT\n"
                          "f.json: node 4 (TestShow), input any: linked to node 9, which does not "
                          "exist\n");
     graft_str_finish(&text);
@@ -238,6 +238,10 @@ static void targets_and_custom(void)
     CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "errors"),
                "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
                "'details':'file - Invalid file: no.txt','extra_info':{'input_name':'file'}}]");
+    graft_str line = GRAFT_STR_INIT;
+    graft_validation_text(&v, "f.json", &line);
+    CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt\n");
+    graft_str_finish(&line);
     graft_validation_finish(&v);
 }
 

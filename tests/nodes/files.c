@@ -236,6 +236,12 @@ static void saving_survives_races_and_reports_errors(void)
     host.reserve_races = 3;
     save("SaveImage", &image[0], "race", GRAFT_OK);
     CHECK(strstr(host.ui, "race_00004_.png") != NULL);
+    graft_arg latent[4];
+    make_latent(64, 32, 1, latent);
+    host.reserve_races = 3;
+    save("SaveLatent", &latent[0], "race", GRAFT_OK);
+    CHECK(strstr(host.ui, "race_00004_.latent") != NULL);
+    fake_host_release(latent, 4);
     host.reserve_races = 1000;
     save("SaveImage", &image[0], "lost", GRAFT_E_ARG);
     CHECK_INT(host.fails, 1);
@@ -387,6 +393,48 @@ static void fingerprints_follow_the_content(void)
     }
 }
 
+/* A server that keeps results must not go on with a model whose file was replaced. */
+static void fingerprints_follow_model_files(void)
+{
+    static const struct {
+        const char *id, *folder, *input;
+    } nodes[] = {{"CheckpointLoaderSimple", "checkpoints", "ckpt_name"},
+                 {"UNETLoader", "diffusion_models", "unet_name"},
+                 {"CLIPLoader", "text_encoders", "clip_name"},
+                 {"DualCLIPLoader", "text_encoders", "clip_name1"},
+                 {"DualCLIPLoader", "text_encoders", "clip_name2"},
+                 {"VAELoader", "vae", "vae_name"},
+                 {"LoraLoader", "loras", "lora_name"},
+                 {"LoraLoaderModelOnly", "loras", "lora_name"},
+                 {"SwapWeights", "checkpoints", "ckpt_name"},
+                 {"OneDiffCheckpointLoaderSimple", "checkpoints", "ckpt_name"},
+                 {"OneDiffDeepCacheCheckpointLoaderSimple", "checkpoints", "ckpt_name"},
+                 {"OneDiffQuantCheckpointLoaderSimple", "checkpoints", "ckpt_name"}};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        const graft_node *node = fake_host_node(nodes[i].id);
+        const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+        graft_arg in[24], *name = &in[fake_host_input(node, nodes[i].input)];
+        char a[512] = "", b[512] = "", c[512] = "", d[512] = "";
+        CHECK(api != NULL);
+        if (!api) continue;
+        fake_host_defaults(node, in);
+        fake_host_put(&host, nodes[i].folder, "file.safetensors", "another", 7);
+        *name = choice("model.safetensors");
+        fake_host_put(&host, nodes[i].folder, "model.safetensors", "one", 3);
+        CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+        CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+        CHECK_STR(a, b);
+        fake_host_put(&host, nodes[i].folder, "model.safetensors", "three", 5);
+        CHECK_INT(api->get(&host.host, in, c, sizeof c), GRAFT_OK);
+        CHECK(strcmp(a, c) != 0);
+        *name = choice("gone.safetensors");
+        CHECK_INT(api->get(&host.host, in, d, sizeof d), GRAFT_E_NOTFOUND);
+        *name = (graft_arg){.kind = GRAFT_NONE};
+        CHECK_INT(api->get(&host.host, in, d, sizeof d), GRAFT_OK);
+        CHECK(strcmp(a, d) != 0);
+    }
+}
+
 static void missing_files_are_found_before_a_run(void)
 {
     const char *const ids[] = {"LoadImage", "LoadImageMask", "LoadLatent"};
@@ -484,6 +532,7 @@ int main(void)
     RUN(latents_come_back_from_files);
     RUN(only_readable_files_are_offered);
     RUN(fingerprints_follow_the_content);
+    RUN(fingerprints_follow_model_files);
     RUN(missing_files_are_found_before_a_run);
     RUN(metadata_is_ascii);
     RUN(memory_may_end_anywhere);

@@ -17,16 +17,23 @@ static size_t occurrences(const char *text, const char *word)
     return n;
 }
 
-/* Runs `graft cache WHAT` and expects this status and a line with this word. */
-static void cache(const char *what, int status, const char *word)
+/* Runs `graft cache WHAT` and expects this status, a line with this word, and so many entries in
+ * the list. */
+static void cache_of(const char *what, int status, const char *word, size_t listed)
 {
     process p = {.output = "compile/none"};
     process_run(&p, (const char *[]){"cache", what, NULL});
     CHECK_INT(p.status, status);
     CHECK(strstr(p.text, word) != NULL);
+    CHECK_INT(occurrences(p.text, ".graft"), listed);
     if (p.status != status || !strstr(p.text, word))
         fprintf(stderr, "wanted \"%s\" in:\n%s\n", word, p.text);
     process_finish(&p);
+}
+
+static void cache(const char *what, int status, const char *word)
+{
+    cache_of(what, status, word, 0);
 }
 
 static void compile(const char *workflow, size_t compiled, size_t found)
@@ -55,7 +62,8 @@ static void filled_ahead(void)
     cache("list", 0, "0 entries");
     compile("workflows/txt2img.json", 3, 0); /* text encoder, UNet, decoder */
     compile("workflows/txt2img.json", 0, 3);
-    cache("list", 0, "3 entries");
+    cache_of("list", 0, "3 entries", 3);
+    cache(NULL, 0, "3 entries");
     cache("verify", 0, "0 damaged");
     /* The run finds them: nothing is added, and it draws its picture. */
     process p = {.output = "compile/run"};
@@ -63,7 +71,7 @@ static void filled_ahead(void)
     CHECK_INT(p.status, 0);
     CHECK_INT(output_count(&p), 1);
     process_finish(&p);
-    cache("list", 0, "3 entries");
+    cache_of("list", 0, "3 entries", 3);
     /* One of them damaged: seen, told, made anew. */
     CHECK_OK(graft_dir_list(folder, NULL, &name, &n, &e), &e);
     CHECK_INT(n, 3);
@@ -72,13 +80,13 @@ static void filled_ahead(void)
     CHECK_OK(graft_file_read(path, 1 << 24, &data, &size, &e), &e);
     data[8] ^= 1; /* as an older Graft left it */
     CHECK_OK(graft_file_write(path, data, size, &e), &e);
-    cache("list", 0, ", 1 old");
+    cache_of("list", 0, ", 1 old", 3);
     cache("verify", 0, "0 damaged, 1 old");
     data[8] ^= 1;
     data[size / 2] ^= 1;
     CHECK_OK(graft_file_write(path, data, size, &e), &e);
     graft_free(data);
-    cache("verify", 1, "DAMAGED");
+    cache_of("verify", 1, "DAMAGED", 1);
     compile("workflows/txt2img.json", 1, 2);
     cache("verify", 0, "0 damaged");
     cache("clear", 0, "3 entries removed");
