@@ -91,7 +91,7 @@ static void print_joint(graft_str *s, const graft_quant_plan *p)
         graft_str_puts(s, "\n");
         return;
     }
-    double sum = graft_quant_plan_estimate(p) * p->understated;
+    double sum = graft_quant_plan_predict(p, graft_quant_plan_estimate(p));
     if (sum > 0)
         graft_str_printf(s, "  joint error   MSE %.3g, estimated: this choice was not sampled\n",
                          sum);
@@ -297,6 +297,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
                      p->limits.conv_mse, p->limits.linear_mse, p->limits.density);
     graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",
                      (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
+    if (m->quantizer->path) graft_str_printf(s, "  plan          %s\n", m->quantizer->path);
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;
     graft_weights_patch_count(m->weights, &tensors, &patches);
