@@ -183,6 +183,19 @@ static void reports_advise_what_helps(void)
     for (size_t i = 0; i < p->n; i++)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_ERROR;
     CHECK(report_has(q, "every layer's error is above"));
+    tell_seconds(p, true, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_seconds(p, false, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_sampled(p, 1.0);
+    CHECK(report_has(q, "more speed    raise the larger threshold"));
+    p->bits = 4; /* which nobody takes for their speed */
+    tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_seconds(p, false, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_sampled(p, 1.0);
+    CHECK(report_has(q, "less memory   lower compute_density_threshold"));
+    CHECK(!report_has(q, "to disable"));
+    p->bits = 8;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_ERROR;
     for (size_t i = 0; i < p->n; i += 2)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_BACKED_OFF;
     CHECK(report_has(q, "even a few of them together are above"));
@@ -225,6 +238,18 @@ static void four_bits(void)
 
 /* ------------------------------------------------------------------ orders */
 
+/* The same was measured for every layer. */
+static void same_errors(const graft_model *a, const graft_model *b)
+{
+    const graft_quant_plan *p = a->quantizer->plan, *q = b->quantizer->plan;
+    size_t differ = p->n != q->n;
+    for (size_t i = 0; i < p->n && i < q->n; i++) {
+        double x = p->layer[i].mse, y = q->layer[i].mse;
+        differ += !(x == y || (isnan(x) && isnan(y)));
+    }
+    CHECK_INT(differ, 0);
+}
+
 static void any_order_gives_the_same(void)
 {
     graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
@@ -243,10 +268,7 @@ static void any_order_gives_the_same(void)
     }
     CHECK_OK(graft_model_compile(q, &compile, NULL, &qc, &e), &e);
     graft_model *cq = quantize(c, &o);
-    for (size_t i = 0; i < q->quantizer->plan->n; i++) { /* bf16 or not, the same is measured */
-        double mse = q->quantizer->plan->layer[i].mse, compiled = cq->quantizer->plan->layer[i].mse;
-        CHECK(mse == compiled || (isnan(mse) && isnan(compiled)));
-    }
+    same_errors(q, cq); /* bf16 or not */
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
@@ -258,12 +280,15 @@ static void any_order_gives_the_same(void)
     CHECK_OK(graft_model_deepcache(s.model, &cache, &d, &e), &e);
     CHECK_OK(graft_model_deepcache(q, &cache, &qd, &e), &e);
     graft_model *dq = quantize(d, &o);
+    same_errors(q, dq); /* calibration runs every step whole */
+    graft_model *qq = quantize(q, &o);
+    same_errors(q, qq); /* and begins with the model as it was */
     sampled(dq, &s, two);
     CHECK(!same_latent(one, two));
     sampled(qd, &s, one);
     CHECK(same_latent(one, two));
     CHECK(report_has(qd, "DeepCache     2 of 3 steps"));
-    graft_model *all[] = {q, c, d, qc, qd, sw, cq, dq};
+    graft_model *all[] = {q, c, d, qc, qd, sw, cq, dq, qq};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) graft_model_release(all[i]);
     close_scene(&s);
 }
