@@ -8,8 +8,7 @@
 #include "engine/api/report.h"
 #include "kernels/quant.h"
 
-enum { WORST = 6 };   /* layers that are named */
-#define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
+enum { WORST = 6 }; /* layers that are named */
 
 typedef struct kind_sum {
     size_t layers, chosen;
@@ -57,14 +56,6 @@ static void print_kind(graft_str *s, const graft_quant_plan *p, const char *name
     graft_str_puts(s, "\n");
 }
 
-/* Whether the times are no use: prediction and measurement are too far apart. */
-static bool disturbed(const graft_quant_plan *p)
-{
-    if (!(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0)) return false;
-    double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
-    return !(off > 1 / DISTURBED && off < DISTURBED);
-}
-
 static void print_speed(graft_str *s, const graft_quant_plan *p)
 {
     char before[16], after[16];
@@ -78,7 +69,7 @@ static void print_speed(graft_str *s, const graft_quant_plan *p)
                          p->sampled / p->sampled_quantized, after, before);
     }
     if (p->seconds > 0) graft_str_puts(s, "\n");
-    if (disturbed(p))
+    if (graft_quant_plan_disturbed(p))
         graft_str_puts(s, "                these two do not agree: something else kept the "
                           "processor busy, do not trust them\n");
 }
@@ -167,7 +158,7 @@ static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum
                              "%s to disable\n",
                              name[i]);
     if (unwanted(p, &kind[0]) && unwanted(p, &kind[1])) return;
-    if (density > 0.05 * work && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
+    if (density > 0.05 * work && density >= back && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
         density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
         double most = 0;
         for (size_t i = 0; i < p->n; i++)
@@ -327,7 +318,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     print_kind(s, p, "linear layers", &kind[1]);
     st = print_deepcache(s, m, p, e);
     print_left(s, p, &all);
-    if (!disturbed(p)) print_advice(s, p, kind);
+    if (!graft_quant_plan_disturbed(p)) print_advice(s, p, kind);
     return st ? st : print_worst(s, p, e);
 }
 

@@ -210,6 +210,15 @@ double graft_quant_plan_gain(const graft_quant_plan *p)
     return saved < p->seconds ? p->seconds / (p->seconds - saved) : 1;
 }
 
+#define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
+
+bool graft_quant_plan_disturbed(const graft_quant_plan *p)
+{
+    if (!(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0)) return false;
+    double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
+    return !(off > 1 / DISTURBED && off < DISTURBED);
+}
+
 /* ------------------------------------------------------------------ choices */
 
 graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e)

@@ -88,6 +88,8 @@ size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget);
 size_t graft_quant_plan_count(const graft_quant_plan *p, graft_quant_reason reason);
 /* How much faster the chosen layers should make one run; 1 when nothing was timed. */
 double graft_quant_plan_gain(const graft_quant_plan *p);
+/* Whether the times are no use: prediction and measurement are too far apart. */
+bool graft_quant_plan_disturbed(const graft_quant_plan *p);
 bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b);
 /* What all layers together may cause: the larger threshold of the kinds that are turned on. */
 double graft_quant_limits_largest(const graft_quant_limits *k);
