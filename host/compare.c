@@ -154,8 +154,8 @@ static void set_seed(cJSON *prompt, uint64_t seed)
 
 static void begin_run(comparison *c, int which, int seed, outcome *r)
 {
-    char text[32];
-    snprintf(text, sizeof text, seed ? "seed %d" : "its own seed", seed);
+    char text[32] = "its own seed";
+    if (seed) snprintf(text, sizeof text, "seed %d", seed);
     r->progress = &c->progress;
     graft_progress_node(&c->progress, which ? "B" : "A", text);
 }

@@ -77,7 +77,7 @@ double graft_quant_plan_estimate(const graft_quant_plan *p);
  * already change how all that follows is rounded, it is so much more than the sum, and a ratio
  * found on a few layers says nothing of many. So the smaller of the two. */
 double graft_quant_plan_predict(const graft_quant_plan *p, double sum);
-/* The sum for which graft_quant_plan_predict() gives `limit`; below 0 when none does. */
+/* The sum for which graft_quant_plan_predict() gives `limit`. */
 double graft_quant_plan_budget(const graft_quant_plan *p, double limit);
 /* Whether other limits can choose by measured errors; not so when the calibration had no layer that
  * it could have chosen. */
