@@ -56,7 +56,8 @@ static void put_rate(graft_progress *p, double t)
 {
     double steps = (double)(p->done - p->base), rate = steps / (t - p->begun);
     if (p->done <= p->base || t <= p->begun) return;
-    if (!is_share(p)) {
+    /* Nobody counts thousandths, or the tensors of a file, a second. */
+    if (!is_share(p) && strcmp(p->phase, "save") != 0) {
         if (rate >= 1)
             fprintf(p->out, "  %.2f it/s", rate);
         else

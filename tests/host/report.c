@@ -58,9 +58,15 @@ static void shares(void)
     p.begun -= 10;
     p.drawn -= 10;
     graft_progress_step(&p, 250, 1000);
+    graft_progress_phase(&p, "save");
+    graft_progress_step(&p, 0, 8);
+    p.begun -= 10;
+    p.drawn -= 10;
+    graft_progress_step(&p, 2, 8);
     graft_progress_finish(&p);
     read_back(f);
     CHECK_INT(count("[1/1] Quantize (8): calibrate 25 %  ETA 0:30\n"), 1);
+    CHECK_INT(count("[1/1] Quantize (8): save 2/8  ETA 0:30\n"), 1);
     CHECK_INT(count("it"), 0);
     fclose(f);
 }
