@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -10,6 +11,7 @@
 #include "host/commands.h"
 #include "host/executor.h"
 #include "host/phases.h"
+#include "host/progress.h"
 #include "host/session.h"
 #include "host/validate.h"
 #include "host/workflow.h"
@@ -35,6 +37,7 @@ typedef struct outcome {
     size_t n_steps;
     double seconds; /* of sampling */
     graft_phases phases;
+    graft_progress *progress;
 } outcome;
 
 typedef struct comparison {
@@ -44,10 +47,12 @@ typedef struct comparison {
     graft_workflow workflow[2];
     double mse[STEPS_MAX]; /* of the latents, added over seeds */
     size_t n_mse[STEPS_MAX];
+    size_t uneven[2]; /* steps of a pair of runs whose steps are no counterparts; else 0 */
     double psnr, ssim, seconds[2];
     size_t pairs, runs;
     picture row[ROWS][2]; /* for the picture */
     size_t rows;
+    graft_progress progress; /* on a terminal only: the table is what a log wants */
 } comparison;
 
 static void outcome_finish(outcome *r)
@@ -61,8 +66,16 @@ static void outcome_finish(outcome *r)
 
 static void on_phase(void *ctx, const graft_where *at, const char *phase)
 {
+    outcome *r = ctx;
     (void)at;
-    graft_phases_begin(&((outcome *)ctx)->phases, phase);
+    graft_phases_begin(&r->phases, phase);
+    graft_progress_phase(r->progress, phase);
+}
+
+static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_t total)
+{
+    (void)at;
+    graft_progress_step(((outcome *)ctx)->progress, done, total);
 }
 
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
@@ -139,6 +152,14 @@ static void set_seed(cJSON *prompt, uint64_t seed)
     }
 }
 
+static void begin_run(comparison *c, int which, int seed, outcome *r)
+{
+    char text[32] = "its own seed";
+    if (seed) snprintf(text, sizeof text, "seed %d", seed);
+    r->progress = &c->progress;
+    graft_progress_node(&c->progress, which ? "B" : "A", text);
+}
+
 static graft_status run_one(comparison *c, int which, int seed, outcome *r, graft_err *e)
 {
     const char *file = which ? c->o->second : c->o->file;
@@ -155,9 +176,13 @@ static graft_status run_one(comparison *c, int which, int seed, outcome *r, graf
         st = graft_fail(e, GRAFT_E_ARG, "%s", text.data ? text.data : file);
         goto out;
     }
-    const graft_events events = {
-        .ctx = r, .phase = on_phase, .node_done = on_done, .latent = on_latent};
+    const graft_events events = {.ctx = r,
+                                 .progress = on_progress,
+                                 .phase = on_phase,
+                                 .node_done = on_done,
+                                 .latent = on_latent};
     const graft_run_request request = {v.prompt, NULL, &events, NULL, false};
+    begin_run(c, which, seed, r);
     graft_phases_init(&r->phases);
     st = graft_executor_run(c->executor, &request, &result, e);
     r->seconds = sampling_seconds(&r->phases);
@@ -194,6 +219,7 @@ static graft_status compare_pair(comparison *c, int seed, size_t number, const p
     if (!st) st = graft_metric_ssim(x, y, a->height, a->width, 3, 1.0, &ssim, e);
     if (!st) {
         psnr = fmin(graft_metric_psnr(x, y, n, 1.0), 99.99); /* 99.99: equal */
+        if (!c->pairs) printf("%6s %8s %9s %8s\n", "seed", "picture", "PSNR dB", "SSIM");
         if (seed)
             printf("%6d", seed);
         else
@@ -210,6 +236,11 @@ static graft_status compare_pair(comparison *c, int seed, size_t number, const p
 
 static void compare_steps(comparison *c, const outcome *a, const outcome *b)
 {
+    if (a->n_steps != b->n_steps) {
+        c->uneven[0] = a->n_steps;
+        c->uneven[1] = b->n_steps;
+        return;
+    }
     for (size_t i = 0; i < a->n_steps && i < b->n_steps; i++) {
         if (!a->step[i].n || a->step[i].n != b->step[i].n) return;
         c->mse[i] += graft_metric_mse(a->step[i].values, b->step[i].values, a->step[i].n);
@@ -222,6 +253,7 @@ static graft_status compare_seed(comparison *c, int seed, graft_err *e)
     outcome *r = graft_calloc(2, sizeof *r);
     graft_status st = r ? GRAFT_OK : graft_fail_nomem(e, "a comparison");
     for (int i = 0; i < 2 && !st; i++) st = run_one(c, i, seed, &r[i], e);
+    graft_progress_clear(&c->progress);
     if (!st && r[0].n_pictures != r[1].n_pictures)
         st = graft_fail(e, GRAFT_E_ARG, "A saves %zu pictures, B %zu", r[0].n_pictures,
                         r[1].n_pictures);
@@ -235,6 +267,7 @@ static graft_status compare_seed(comparison *c, int seed, graft_err *e)
         c->rows++;
     }
     if (!st) {
+        fflush(stdout);
         compare_steps(c, &r[0], &r[1]);
         for (int i = 0; i < 2; i++) c->seconds[i] += r[i].seconds;
         c->runs++;
@@ -256,6 +289,9 @@ static void print_results(const comparison *c)
     printf("\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++)
         most = fmax(most, c->mse[i] / (double)c->n_mse[i]);
+    if (c->uneven[0] || c->uneven[1])
+        printf("the latents are not compared: %zu steps in A, %zu in B\n", c->uneven[0],
+               c->uneven[1]);
     if (c->n_mse[0]) printf("MSE of the latent after each step\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++) {
         double mse = c->mse[i] / (double)c->n_mse[i];
@@ -314,7 +350,7 @@ static graft_status compare(comparison *c, graft_err *e)
     GRAFT_TRY(graft_workflow_read(c->o->file, c->session.registry, &c->workflow[0], e));
     GRAFT_TRY(graft_workflow_read(c->o->second, c->session.registry, &c->workflow[1], e));
     GRAFT_TRY(graft_executor_create(&c->session.services.host, true, &c->executor, e));
-    printf("%6s %8s %9s %8s\n", "seed", "picture", "PSNR dB", "SSIM");
+    graft_progress_nodes(&c->progress, 2 * (size_t)(c->o->seeds ? c->o->seeds : 1));
     if (!c->o->seeds) GRAFT_TRY(compare_seed(c, 0, e));
     for (int seed = 1; seed <= c->o->seeds; seed++) GRAFT_TRY(compare_seed(c, seed, e));
     print_results(c);
@@ -331,6 +367,7 @@ int graft_command_compare(const graft_options *o)
     graft_status st = c ? GRAFT_OK : graft_fail_nomem(&e, "a comparison");
     if (c) {
         c->o = o;
+        graft_progress_init(&c->progress, stderr, o->quiet || !isatty(STDERR_FILENO));
         st = graft_session_init(&c->session, o, &log, &e);
         if (!st) st = compare(c, &e);
         graft_executor_destroy(c->executor);
@@ -338,8 +375,10 @@ int graft_command_compare(const graft_options *o)
             for (int k = 0; k < 2; k++) graft_free(c->row[i][k].rgb);
         for (int i = 0; i < 2; i++) graft_workflow_finish(&c->workflow[i]);
         graft_session_finish(&c->session);
+        graft_progress_finish(&c->progress);
         graft_free(c);
     }
+    fflush(stdout);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

@@ -39,10 +39,9 @@ int main(int argc, char **argv)
     graft_status st = graft_options_parse(argc, argv, &o, &e);
     if (st) {
         fprintf(stderr, "graft: %s\n", e.text);
-        if (st == GRAFT_E_ARG)
-            fputs(argc < 2 ? graft_options_usage
-                           : "graft: \"graft help\" lists commands and options\n",
-                  stderr);
+        if (st == GRAFT_E_ARG && argc < 2) graft_options_help(GRAFT_COMMAND_HELP, stderr);
+        if (st == GRAFT_E_ARG && argc >= 2)
+            fputs("graft: \"graft help\" lists commands and options\n", stderr);
         graft_options_finish(&o);
         return st == GRAFT_E_ARG ? GRAFT_EXIT_USAGE : GRAFT_EXIT_FAILED;
     }
@@ -54,7 +53,7 @@ int main(int argc, char **argv)
     if (o.threads) setenv("GRAFT_THREADS", o.threads, 1);
     switch (o.command) {
     case GRAFT_COMMAND_HELP:
-        fputs(graft_options_usage, stdout);
+        graft_options_help(o.topic, stdout);
         break;
     case GRAFT_COMMAND_VERSION:
         puts("graft " GRAFT_VERSION);

@@ -8,55 +8,6 @@
 #include "base/alloc.h"
 #include "base/file.h"
 
-const char graft_options_usage[] =
-    "usage: graft run FILE [options]     run a workflow (JSON, or a PNG that carries one)\n"
-    "       graft compile FILE [options] fill the caches for a workflow, and compute nothing\n"
-    "       graft quantize CKPT [options]  measure which layers may compute in integers\n"
-    "       graft compare A B [--seeds N] [options]  how alike two workflows' pictures are\n"
-    "       graft cache [list|verify|clear]  what is kept between runs\n"
-    "       graft nodes [--json]         list the nodes, or describe them as ComfyUI does\n"
-    "       graft serve [options]        the ComfyUI protocol, and an editor in the browser\n"
-    "       graft check FILE.so          test a plugin against the rules of the ABI\n"
-    "       graft help | --help | --version\n"
-    "\n"
-    "options of run, compile, compare, quantize and serve:\n"
-    "  --set NODE.INPUT=VALUE  run, compile: change an input; NODE is an id, or the title\n"
-    "                  or class of one node\n"
-    "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
-    "  --input DIR     pictures to load (default: ./input)\n"
-    "  --output DIR    where files are written (default: ./output)\n"
-    "  --device NAME   what to compute on: cuda, cpu, ref (default: the best that runs here)\n"
-    "  --threads N     processors to use (default: all that this process may)\n"
-    "  --plugins DIR   node plugins and kernel libraries, for all commands\n"
-    "                  (default: beside the program)\n"
-    "  --quiet, -q     print the written files only\n"
-    "\n"
-    "options of quantize (plans go to OUTPUT/quantization, for QuantizeModel's plan_name):\n"
-    "  --bits 8|4  --conv-mse X  --linear-mse X  --density N   the node's thresholds\n"
-    "  --prompts FILE    one prompt a line to calibrate on\n"
-    "  --negative TEXT  --width N  --height N  --steps N  --cfg X  --seed N  how to sample\n"
-    "  --plan NAME       the plan's name (default: the checkpoint's)\n"
-    "  --recalibrate     measure although there is a plan\n"
-    "  --save-model PREFIX  also write OUTPUT/PREFIX_00001_.safetensors, quantized\n"
-    "\n"
-    "options of compare:\n"
-    "  --seeds N         compare with seeds 1 to N (default: once, with the workflows' own)\n"
-    "\n"
-    "options of serve:\n"
-    "  --listen ADDRESS  where to listen (default: 127.0.0.1)\n"
-    "  --port N          0 takes any free port (default: 8188)\n"
-    "  --state DIR       queue, history, settings, saved workflows (default: ./state)\n"
-    "  --token TOKEN     ask for it (also: $GRAFT_TOKEN); needed beyond this machine\n"
-    "  --insecure        listen beyond this machine without a token\n"
-    "  --tls-cert FILE, --tls-key FILE  serve HTTPS\n"
-    "  --allow-host NAMES  further names of this server, separated by commas\n"
-    "  --cors-origin ORIGIN  a site whose pages may use this server\n"
-    "  --web-root DIR    another editor page\n"
-    "  --max-upload-mb N longest request body, MiB (default: 100)\n"
-    "  --preview none|latent  pictures while sampling (default: latent)\n"
-    "\n"
-    "exit status: 0 done, 1 failed, 2 wrong usage, 130 interrupted\n";
-
 void graft_options_finish(graft_options *o)
 {
     graft_free(o->set);
@@ -231,18 +182,29 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
     return graft_fail(e, GRAFT_E_ARG, "unknown command %s", name);
 }
 
+/* "help run" is "run --help". */
+static graft_status topic_of(const char *name, graft_options *o, graft_err *e)
+{
+    graft_status st = command_of(name, o, e);
+    o->topic = o->command;
+    o->command = GRAFT_COMMAND_HELP;
+    return st;
+}
+
 graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_err *e)
 {
     memset(o, 0, sizeof *o);
     if (argc < 2) return graft_fail(e, GRAFT_E_ARG, "a command is missing");
     graft_status st = command_of(argv[1], o, e);
     if (st) return st;
+    if (o->command == GRAFT_COMMAND_HELP && argc == 3) return topic_of(argv[2], o, e);
     bool wants = takes_workflow(o) || o->command == GRAFT_COMMAND_CHECK;
     o->set = graft_calloc((size_t)argc, sizeof *o->set);
     if (!o->set) return graft_fail_nomem(e, "the options");
     for (int i = 2; i < argc; i++) {
         const char *arg = argv[i];
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            o->topic = o->command;
             o->command = GRAFT_COMMAND_HELP;
             return GRAFT_OK;
         }

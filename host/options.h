@@ -3,6 +3,7 @@
 #define GRAFT_HOST_OPTIONS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "base/error.h"
 
@@ -38,6 +39,7 @@ typedef struct graft_quantize_cli {
 
 typedef struct graft_options {
     graft_command command;
+    graft_command topic; /* of help: the command that it is about; GRAFT_COMMAND_HELP: all */
     /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
      * checkpoint's name. */
     const char *file, *second; /* second: of compare */
@@ -54,7 +56,9 @@ typedef struct graft_options {
 /* GRAFT_E_ARG with a sentence for a wrong command line. graft_options_finish() in any case. */
 graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_err *e);
 void graft_options_finish(graft_options *o);
-extern const char graft_options_usage[];
+
+/* The options of one command, in help.c; of all with GRAFT_COMMAND_HELP. */
+void graft_options_help(graft_command topic, FILE *out);
 
 /* Options of serve, in options_serve.c. GRAFT_E_NOTFOUND when argv[*i] is none of them; *i moves to
  * the last argument that was used. */

@@ -36,15 +36,33 @@ void graft_progress_finish(graft_progress *p)
     pthread_mutex_destroy(&p->lock);
 }
 
+/* Calibration counts thousandths of its whole, whatever it does. */
+static bool is_share(const graft_progress *p)
+{
+    return strcmp(p->phase, "calibrate") == 0;
+}
+
+static void put_count(const graft_progress *p)
+{
+    unsigned long long done = p->done, total = p->total;
+    if (is_share(p))
+        fprintf(p->out, "%llu %%", done * 100 / total);
+    else
+        fprintf(p->out, "%llu/%llu", done, total);
+}
+
 /* "12.3 it/s" or "2.50 s/it", and the time that the rest will take. */
 static void put_rate(graft_progress *p, double t)
 {
     double steps = (double)(p->done - p->base), rate = steps / (t - p->begun);
     if (p->done <= p->base || t <= p->begun) return;
-    if (rate >= 1)
-        fprintf(p->out, "  %.2f it/s", rate);
-    else
-        fprintf(p->out, "  %.2f s/it", 1 / rate);
+    /* Nobody counts thousandths, or the tensors of a file, a second. */
+    if (!is_share(p) && strcmp(p->phase, "save") != 0) {
+        if (rate >= 1)
+            fprintf(p->out, "  %.2f it/s", rate);
+        else
+            fprintf(p->out, "  %.2f s/it", 1 / rate);
+    }
     unsigned long long left = (unsigned long long)((double)(p->total - p->done) / rate + 0.5);
     if (p->done < p->total) fprintf(p->out, "  ETA %llu:%02llu", left / 60, left % 60);
 }
@@ -66,7 +84,8 @@ static void draw(graft_progress *p, bool force)
         int full = (int)((double)p->done / (double)p->total * BAR_WIDTH);
         fputs(" [", p->out);
         for (int i = 0; i < BAR_WIDTH; i++) fputc(i < full ? '#' : '.', p->out);
-        fprintf(p->out, "] %llu/%llu", (unsigned long long)p->done, (unsigned long long)p->total);
+        fputs("] ", p->out);
+        put_count(p);
         put_rate(p, t);
     }
     fflush(p->out);
@@ -78,7 +97,8 @@ static void line(graft_progress *p, bool with_step)
     if (p->quiet) return;
     put_label(p);
     if (with_step) {
-        fprintf(p->out, " %llu/%llu", (unsigned long long)p->done, (unsigned long long)p->total);
+        fputc(' ', p->out);
+        put_count(p);
         put_rate(p, now());
     }
     fputc('\n', p->out);

@@ -130,7 +130,7 @@ static void put_all(const graft_options *o, const char *const *prompt, size_t n,
     s->failed = s->failed || name.failed;
     graft_str_finish(&name);
     if (o->quantize.save_model) put_save(o->quantize.save_model, s);
-    put_node(s, "report", "ModelReport", "\"model\":[\"" GRAFT_QUANTIZE_NODE "\",0]");
+    put_node(s, GRAFT_QUANTIZE_REPORT, "ModelReport", "\"model\":[\"" GRAFT_QUANTIZE_NODE "\",0]");
     graft_str_puts(s, "}");
 }
 

@@ -5,7 +5,8 @@
 #include "host/options.h"
 #include "plugin/loader.h"
 
-#define GRAFT_QUANTIZE_NODE "quantize" /* id of the QuantizeModel node */
+#define GRAFT_QUANTIZE_NODE   "quantize" /* id of the QuantizeModel node */
+#define GRAFT_QUANTIZE_REPORT "report"   /* of the node that wants its result */
 
 /* The workflow in the API format: loader, prompts, an empty latent, QuantizeModel, and a report
  * behind it so that something wants the result. Values are checked like those of --set. */

@@ -120,13 +120,14 @@ static void print_file(const graft_options *o, const cJSON *item)
     printf("%s%s/%s%s%s\n", o->quiet ? "" : "wrote ", root, sub, *sub ? "/" : "", name);
 }
 
-/* Written files, and the texts that nodes show; of quantize those of its one node. */
+/* Written files, and the texts that nodes show; of quantize not its report, which is there twice.
+ */
 static void print_outputs(const graft_options *o, const cJSON *outputs)
 {
     const cJSON *ui, *list, *item;
     cJSON_ArrayForEach(ui, outputs) cJSON_ArrayForEach(list, ui) cJSON_ArrayForEach(item, list)
     {
-        if (o->command == GRAFT_COMMAND_QUANTIZE && strcmp(ui->string, GRAFT_QUANTIZE_NODE) != 0)
+        if (o->command == GRAFT_COMMAND_QUANTIZE && strcmp(ui->string, GRAFT_QUANTIZE_REPORT) == 0)
             continue;
         if (cJSON_IsObject(item))
             print_file(o, item);
@@ -189,7 +190,8 @@ static graft_status execute(const graft_options *o, graft_session *s, const graf
     if (!st) st = graft_executor_run(x, &request, &result, e);
     graft_progress_clear(&view->progress);
     print_outputs(o, result.outputs);
-    if (!o->quiet) graft_phases_print(&view->phases, stdout);
+    /* What failed is to be the last that is read, and times of half a run say nothing. */
+    if (!o->quiet && !st) graft_phases_print(&view->phases, stdout);
     graft_run_result_finish(&result);
     graft_executor_destroy(x);
     return st;

@@ -35,15 +35,26 @@ typedef struct calibration {
     const graft_task *outer;
     graft_task task;
     uint64_t begin, end;
+    bool sampling; /* not compiling for it, which counts something else */
 } calibration;
 
 /* ------------------------------------------------------------------ progress */
 
+static void forward(const calibration *k, uint64_t done, uint64_t total)
+{
+    if (total && done <= total)
+        graft_task_progress(k->outer, k->begin + (k->end - k->begin) * done / total, AT_END);
+}
+
+static void on_phase(void *ctx, const char *name)
+{
+    ((calibration *)ctx)->sampling = strcmp(name, "sample") == 0;
+}
+
 static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     const calibration *k = ctx;
-    if (total && done <= total)
-        graft_task_progress(k->outer, k->begin + (k->end - k->begin) * done / total, AT_END);
+    if (k->sampling) forward(k, done, total);
 }
 
 static bool on_cancelled(void *ctx)
@@ -53,7 +64,7 @@ static bool on_cancelled(void *ctx)
 
 static void on_share(void *ctx, double share)
 {
-    on_progress(ctx, (uint64_t)(share * 1000), 1000);
+    forward(ctx, (uint64_t)(share * 1000), 1000);
 }
 
 static void begin_part(calibration *k, uint64_t begin, uint64_t end)
@@ -62,6 +73,7 @@ static void begin_part(calibration *k, uint64_t begin, uint64_t end)
     k->end = end;
     k->calls = 0;
     k->seconds = 0;
+    k->sampling = false;
     graft_task_progress(k->outer, begin, AT_END);
 }
 
@@ -195,12 +207,6 @@ out:
 
 /* ------------------------------------------------------------------ the choice */
 
-static double largest_limit(const graft_quant_limits *k)
-{
-    double conv = k->conv ? k->conv_mse : 0, linear = k->linear ? k->linear_mse : 0;
-    return conv > linear ? conv : linear;
-}
-
 static double chosen_error(const calibration *k, const double *error)
 {
     double sum = 0;
@@ -222,14 +228,16 @@ static void scale_errors(calibration *k)
 static void judge_estimates(graft_quant_plan *p)
 {
     double sum = graft_quant_plan_estimate(p);
-    if (sum > 0 && p->joint_mse / sum > p->understated) p->understated = p->joint_mse / sum;
+    if (!(sum > 0)) return;
+    p->understated = fmax(p->understated, p->joint_mse / sum);
+    p->excess = fmax(p->excess, p->joint_mse - sum);
 }
 
 /* Takes the choice that the limits ask for and gives layers back until the joint error holds. */
 static graft_status settle(calibration *k, size_t candidates, graft_err *e)
 {
     graft_quant_plan *p = k->plan;
-    double limit = largest_limit(&k->c->limits);
+    double limit = graft_quant_limits_largest(&k->c->limits);
     size_t chosen = graft_quant_plan_select(p, &k->c->limits);
     if (limit < 1) chosen -= graft_quant_plan_back_off(p, limit);
     for (int i = 0; chosen; i++) {
@@ -356,7 +364,8 @@ graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
     if (!k) return graft_fail_nomem(e, "calibration");
     k->c = c;
     k->outer = task;
-    k->task = (graft_task){.ctx = k, .progress = on_progress, .cancelled = on_cancelled};
+    k->task = (graft_task){
+        .ctx = k, .phase = on_phase, .progress = on_progress, .cancelled = on_cancelled};
     if (task) k->task.log = task->log;
     k->record_call = (size_t)(RECORD_AT * (double)c->params->steps);
     graft_task_phase(task, "calibrate");

@@ -8,8 +8,7 @@
 #include "engine/api/report.h"
 #include "kernels/quant.h"
 
-enum { WORST = 6 };   /* layers that are named */
-#define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
+enum { WORST = 6 }; /* layers that are named */
 
 typedef struct kind_sum {
     size_t layers, chosen;
@@ -57,19 +56,12 @@ static void print_kind(graft_str *s, const graft_quant_plan *p, const char *name
     graft_str_puts(s, "\n");
 }
 
-/* Whether the times are no use: prediction and measurement are too far apart. */
-static bool disturbed(const graft_quant_plan *p)
-{
-    if (!(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0)) return false;
-    double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
-    return !(off > 1 / DISTURBED && off < DISTURBED);
-}
-
 static void print_speed(graft_str *s, const graft_quant_plan *p)
 {
     char before[16], after[16];
     if (p->seconds > 0)
-        graft_str_printf(s, "  speed         predicted %.2f times", graft_quant_plan_gain(p));
+        graft_str_printf(s, "  speed         predicted %.2f times as fast",
+                         graft_quant_plan_gain(p));
     if (p->sampled > 0 && p->sampled_quantized > 0) {
         graft_report_time(p->sampled, before);
         graft_report_time(p->sampled_quantized, after);
@@ -77,7 +69,7 @@ static void print_speed(graft_str *s, const graft_quant_plan *p)
                          p->sampled / p->sampled_quantized, after, before);
     }
     if (p->seconds > 0) graft_str_puts(s, "\n");
-    if (disturbed(p))
+    if (graft_quant_plan_disturbed(p))
         graft_str_puts(s, "                these two do not agree: something else kept the "
                           "processor busy, do not trust them\n");
 }
@@ -91,7 +83,7 @@ static void print_joint(graft_str *s, const graft_quant_plan *p)
         graft_str_puts(s, "\n");
         return;
     }
-    double sum = graft_quant_plan_estimate(p) * p->understated;
+    double sum = graft_quant_plan_predict(p, graft_quant_plan_estimate(p));
     if (sum > 0)
         graft_str_printf(s, "  joint error   MSE %.3g, estimated: this choice was not sampled\n",
                          sum);
@@ -144,9 +136,10 @@ static void print_left(graft_str *s, const graft_quant_plan *p, const kind_sum *
     }
 }
 
-static bool slower(const kind_sum *k)
+/* Whether layers of this kind had better stay as they are. 4 bits are there for their size. */
+static bool unwanted(const graft_quant_plan *p, const kind_sum *k)
 {
-    return k->chosen && k->quantized > k->chosen_seconds;
+    return p->bits == 8 && k->chosen && k->quantized > k->chosen_seconds;
 }
 
 /* The threshold that holds back most of the work, and what moving it would bring at best. A kind
@@ -156,29 +149,37 @@ static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum
     static const char *const name[2] = {"quantize_conv", "quantize_linear"};
     double work = kind[0].flops + kind[1].flops + p->other_flops;
     double density = kind[0].lost[GRAFT_QUANT_DENSITY] + kind[1].lost[GRAFT_QUANT_DENSITY];
+    double back = kind[0].lost[GRAFT_QUANT_BACKED_OFF] + kind[1].lost[GRAFT_QUANT_BACKED_OFF];
+    const char *gain = p->bits == 4 ? "less memory" : "more speed";
     for (int i = 0; i < 2; i++)
-        if (slower(&kind[i]))
+        if (unwanted(p, &kind[i]))
             graft_str_printf(s,
                              "  more speed    these layers are slower in integers here: set "
                              "%s to disable\n",
                              name[i]);
-    if (slower(&kind[0]) && slower(&kind[1])) return;
-    if (density > 0.05 * work && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
+    if (unwanted(p, &kind[0]) && unwanted(p, &kind[1])) return;
+    if (density > 0.05 * work && density >= back && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
         density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
         double most = 0;
         for (size_t i = 0; i < p->n; i++)
             if (p->layer[i].reason == GRAFT_QUANT_DENSITY && p->layer[i].density > most)
                 most = p->layer[i].density;
         graft_str_printf(s,
-                         "  more speed    lower compute_density_threshold: the densest layer "
-                         "below it has %.0f\n",
-                         most);
+                         "  %-13s lower compute_density_threshold: the densest layer below it "
+                         "has %.0f\n",
+                         gain, most);
         return;
     }
+    bool advised = false;
     for (int i = 0; i < 2; i++)
-        if (!slower(&kind[i]) && kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work)
-            graft_str_printf(s, "  more speed    raise %s\n",
+        if (!unwanted(p, &kind[i]) && kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work) {
+            graft_str_printf(s, "  %-13s raise %s\n", gain,
                              i ? "linear_mse_threshold" : "conv_mse_threshold");
+            advised = true;
+        }
+    if (!advised && back > 0.05 * work)
+        graft_str_printf(
+            s, "  %-13s raise the larger threshold, which limits all layers together\n", gain);
 }
 
 static int by_error(const void *a, const void *b)
@@ -275,8 +276,8 @@ static void print_nothing(graft_str *s, const graft_quant_plan *p)
                          p->limits.density, most);
     else if (graft_quant_plan_count(p, GRAFT_QUANT_BACKED_OFF))
         graft_str_puts(s, "  nothing is quantized: layers are below their thresholds alone, but "
-                          "even a few of them together are above the larger one; calibrate with "
-                          "more steps or less guidance, or raise it\n");
+                          "even a few of them together are above the larger one; raise it, or "
+                          "calibrate with more steps or less guidance\n");
     else
         graft_str_puts(s, "  nothing is quantized: every layer's error is above its threshold\n");
 }
@@ -297,6 +298,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
                      p->limits.conv_mse, p->limits.linear_mse, p->limits.density);
     graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",
                      (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
+    if (m->quantizer->path) graft_str_printf(s, "  plan          %s\n", m->quantizer->path);
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;
     graft_weights_patch_count(m->weights, &tensors, &patches);
@@ -316,7 +318,7 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     print_kind(s, p, "linear layers", &kind[1]);
     st = print_deepcache(s, m, p, e);
     print_left(s, p, &all);
-    if (!disturbed(p)) print_advice(s, p, kind);
+    if (!graft_quant_plan_disturbed(p)) print_advice(s, p, kind);
     return st ? st : print_worst(s, p, e);
 }
 

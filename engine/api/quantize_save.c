@@ -107,13 +107,14 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, int32_t bi
 }
 
 /* The names of the chosen weights in the file, as keys. */
-static graft_status chosen_names(const graft_model *m, graft_map *names, graft_err *e)
+static graft_status chosen_names(const graft_model *m, const graft_quant_choice *c,
+                                 graft_map *names, graft_err *e)
 {
     graft_quant_plan *all = NULL;
     graft_str name = GRAFT_STR_INIT;
     graft_status st = graft_quant_layers(&m->arch, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
-        if (!(m->quant.set[i / 8] >> i % 8 & 1)) continue;
+        if (!(c->set[i / 8] >> i % 8 & 1)) continue;
         graft_str_finish(&name);
         graft_str_printf(&name, "%s%s.weight", graft_weights_prefix(m->weights),
                          all->layer[i].name);
@@ -125,11 +126,29 @@ static graft_status chosen_names(const graft_model *m, graft_map *names, graft_e
     return st;
 }
 
-static graft_status check(const graft_model *m, graft_err *e)
+/* The model's choice, or the one that its first sampling run has made since. */
+static graft_status find_choice(const graft_model *m, graft_quant_choice *c, graft_err *e)
+{
+    graft_quantizer *q = m->quantizer;
+    bool waits = false;
+    memcpy(c, &m->quant, sizeof *c);
+    if (!c->bits && q) {
+        pthread_mutex_lock(&q->lock);
+        memcpy(c, &q->choice, sizeof *c);
+        waits = !q->plan;
+        pthread_mutex_unlock(&q->lock);
+    }
+    return waits ? graft_fail(e, GRAFT_E_ARG,
+                              "the model waits for its first sampling run to be calibrated: give "
+                              "QuantizeModel positive, negative and latent_image to save it")
+                 : GRAFT_OK;
+}
+
+static graft_status check(const graft_model *m, const graft_quant_choice *c, graft_err *e)
 {
     size_t tensors, patches;
     graft_weights_patch_count(m->weights, &tensors, &patches);
-    if (!m->quant.bits)
+    if (!c->bits)
         return graft_fail(e, GRAFT_E_ARG,
                           "no layer of this model is quantized: there is nothing to save");
     if (patches)
@@ -143,13 +162,14 @@ static graft_status check(const graft_model *m, graft_err *e)
 }
 
 /* The file's own pairs, and what this layout and choice are. */
-static graft_status write(const graft_model *m, const saved *s, const char *path, graft_err *e)
+static graft_status write(const graft_model *m, const graft_quant_choice *c, const saved *s,
+                          const char *path, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(m->weights);
     const char *key, *value;
     size_t n = 0, at = 0;
     char hash[33];
-    graft_hash_hex(graft_hash128(&m->quant, sizeof m->quant), hash);
+    graft_hash_hex(graft_hash128(c, sizeof *c), hash);
     while (graft_safetensors_metadata_at(f, n, NULL)) n++;
     const char **pairs = graft_malloc_array(2 * n + 7, sizeof *pairs);
     if (!pairs) return graft_fail_nomem(e, "a quantized file");
@@ -161,7 +181,7 @@ static graft_status write(const graft_model *m, const saved *s, const char *path
     pairs[at++] = GRAFT_QUANTIZED_KEY;
     pairs[at++] = GRAFT_QUANTIZED_VERSION;
     pairs[at++] = "graft.quantized.scheme";
-    pairs[at++] = m->quant.bits == 8 ? "int8 per output" : "int4 per 64";
+    pairs[at++] = c->bits == 8 ? "int8 per output" : "int4 per 64";
     pairs[at++] = "graft.quantized.plan";
     pairs[at++] = hash;
     pairs[at] = NULL;
@@ -175,10 +195,12 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
 {
     const graft_safetensors *f = graft_weights_file(m->weights);
     graft_map names = GRAFT_MAP_INIT;
+    graft_quant_choice choice;
     saved s = {0};
     graft_status st;
-    GRAFT_TRY(check(m, e));
-    GRAFT_TRY(chosen_names(m, &names, e));
+    GRAFT_TRY(find_choice(m, &choice, e));
+    GRAFT_TRY(check(m, &choice, e));
+    GRAFT_TRY(chosen_names(m, &choice, &names, e));
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         if (graft_task_cancelled(task)) {
@@ -187,11 +209,11 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
         }
         graft_task_progress(task, i, graft_safetensors_count(f));
         if (graft_map_has(&names, t->name))
-            GRAFT_TRY(add_quantized(&s, t, m->quant.bits, e));
+            GRAFT_TRY(add_quantized(&s, t, choice.bits, e));
         else
             GRAFT_TRY(add(&s, t, e));
     }
-    GRAFT_TRY(write(m, &s, path, e));
+    GRAFT_TRY(write(m, &choice, &s, path, e));
 out:
     graft_map_finish(&names);
     finish(&s);

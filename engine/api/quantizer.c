@@ -98,14 +98,21 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
                           "%s was made for other weights: recalibrate, or take another name",
                           q->path);
     if (graft_quant_limits_equal(&p->limits, &q->limits)) return GRAFT_OK;
-    double most =
-        q->limits.conv_mse > q->limits.linear_mse ? q->limits.conv_mse : q->limits.linear_mse;
+    double most = graft_quant_limits_largest(&q->limits);
     graft_quant_plan_select(p, &q->limits);
-    if (most < 1) graft_quant_plan_back_off(p, most / p->understated);
+    if (most < 1) graft_quant_plan_back_off(p, graft_quant_plan_budget(p, most));
     return GRAFT_OK;
 }
 
-/* Leaves *out alone when there is no such file. */
+/* Whether these limits could choose layers of a plan that measured none, as one does that was made
+ * with a density that no layer reaches: it has to be made anew. */
+static bool too_little(const graft_quant_plan *p)
+{
+    return !graft_quant_plan_measured(p) && (graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ||
+                                             graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN));
+}
+
+/* Leaves *out alone when there is no such file, or too little in it. */
 static graft_status load_plan(const graft_model *m, graft_quantizer *q, graft_quant_plan **out,
                               graft_err *e)
 {
@@ -117,7 +124,7 @@ static graft_status load_plan(const graft_model *m, graft_quantizer *q, graft_qu
     if (!st) st = graft_quant_plan_read(text, n, q->path, &p, e);
     if (!st) st = adopt(m, q, p, e);
     graft_free(text);
-    if (st)
+    if (st || too_little(p))
         graft_quant_plan_destroy(p);
     else
         *out = p;
@@ -193,7 +200,8 @@ static graft_status find_plan(const graft_model *m, const graft_quantize_options
     if (st) return st;
     if (p) {
         note_size(q, p, o->latent, task);
-        return take_plan(m, q, p, e);
+        st = take_plan(m, q, p, e);
+        return st == GRAFT_E_ARG ? graft_err_prefix(e, st, "%s", q->path) : st;
     }
     if (!o->positive || (task && task->compile_only)) return GRAFT_OK;
     return calibrate(m, q, &params, o->positive, o->negative, o->latent, task, e);

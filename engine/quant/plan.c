@@ -85,6 +85,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
     p->arch = graft_hash128(a, sizeof *a);
     p->joint_mse = p->joint_psnr = p->joint_ssim = NAN;
     p->understated = 1;
+    p->excess = 0;
     p->seconds = p->sampled = p->sampled_quantized = NAN;
 out:
     graft_graph_destroy(g);
@@ -118,6 +119,12 @@ bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_lim
 {
     return a->conv == b->conv && a->linear == b->linear && a->conv_mse == b->conv_mse &&
            a->linear_mse == b->linear_mse && a->density == b->density;
+}
+
+double graft_quant_limits_largest(const graft_quant_limits *k)
+{
+    double conv = k->conv ? k->conv_mse : 0, linear = k->linear ? k->linear_mse : 0;
+    return conv > linear ? conv : linear;
 }
 
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits)
@@ -157,6 +164,23 @@ double graft_quant_plan_estimate(const graft_quant_plan *p)
     return sum;
 }
 
+double graft_quant_plan_predict(const graft_quant_plan *p, double sum)
+{
+    return fmin(sum * p->understated, sum + p->excess);
+}
+
+double graft_quant_plan_budget(const graft_quant_plan *p, double limit)
+{
+    return fmax(limit / p->understated, limit - p->excess);
+}
+
+bool graft_quant_plan_measured(const graft_quant_plan *p)
+{
+    size_t i = 0;
+    while (i < p->n && isnan(p->layer[i].mse)) i++;
+    return i < p->n;
+}
+
 size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget)
 {
     for (size_t gone = 0;; gone++) {
@@ -184,6 +208,15 @@ double graft_quant_plan_gain(const graft_quant_plan *p)
             saved += l->seconds - l->seconds_quantized;
     }
     return saved < p->seconds ? p->seconds / (p->seconds - saved) : 1;
+}
+
+#define DISTURBED 1.5 /* predicted and measured speed differ by less on a quiet machine */
+
+bool graft_quant_plan_disturbed(const graft_quant_plan *p)
+{
+    if (!(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0)) return false;
+    double off = p->sampled / p->sampled_quantized / graft_quant_plan_gain(p);
+    return !(off > 1 / DISTURBED && off < DISTURBED);
 }
 
 /* ------------------------------------------------------------------ choices */

@@ -50,9 +50,10 @@ typedef struct graft_quant_plan {
     int64_t batch, height, width, tokens; /* the latent's shape */
     graft_hash arch, weights;
     double joint_mse, joint_psnr, joint_ssim; /* of all chosen layers; NAN: not measured */
-    /* The largest ratio of a sampled joint error to the sum of its layers' estimates; at least 1,
-     * which estimates that add up give. Choices that are not sampled reckon with it. */
-    double understated;
+    /* How far sampled joint errors were above the sum of their layers' estimates: the largest
+     * ratio, at least 1, and the largest difference, at least 0; INFINITY when only the ratio is
+     * known. See graft_quant_plan_predict(). */
+    double understated, excess;
     double other_flops; /* of one run, outside of the layers */
     /* One run of the UNet: as it is, operator by operator, which is what the layers' seconds are
      * parts of; and in a sampling, as it is and with the chosen layers. NAN: not measured. */
@@ -71,13 +72,27 @@ void graft_quant_plan_destroy(graft_quant_plan *p);
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits);
 /* What the estimates of the chosen layers add up to. */
 double graft_quant_plan_estimate(const graft_quant_plan *p);
+/* The joint error of a choice whose estimates add up to `sum`, by what was sampled of others. Where
+ * errors correlate, the joint error is so many times the sum. Where single values of a few layers
+ * already change how all that follows is rounded, it is so much more than the sum, and a ratio
+ * found on a few layers says nothing of many. So the smaller of the two. */
+double graft_quant_plan_predict(const graft_quant_plan *p, double sum);
+/* The sum for which graft_quant_plan_predict() gives `limit`. */
+double graft_quant_plan_budget(const graft_quant_plan *p, double limit);
+/* Whether other limits can choose by measured errors; not so when the calibration had no layer that
+ * it could have chosen. */
+bool graft_quant_plan_measured(const graft_quant_plan *p);
 /* Gives the worst of the chosen layers back until the estimates of the others add up to at most
  * `budget`. Returns how many went. */
 size_t graft_quant_plan_back_off(graft_quant_plan *p, double budget);
 size_t graft_quant_plan_count(const graft_quant_plan *p, graft_quant_reason reason);
 /* How much faster the chosen layers should make one run; 1 when nothing was timed. */
 double graft_quant_plan_gain(const graft_quant_plan *p);
+/* Whether the times are no use: prediction and measurement are too far apart. */
+bool graft_quant_plan_disturbed(const graft_quant_plan *p);
 bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b);
+/* What all layers together may cause: the larger threshold of the kinds that are turned on. */
+double graft_quant_limits_largest(const graft_quant_limits *k);
 /* Names the stored weights of all layers; patches do not count. */
 graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
                                       graft_err *e);

@@ -69,6 +69,8 @@ static void put_result(graft_str *s, const graft_quant_plan *p)
     put_number(s, "ssim", p->joint_ssim);
     graft_str_puts(s, ", ");
     put_number(s, "understated", p->understated);
+    graft_str_puts(s, ", ");
+    put_number(s, "excess", p->excess);
     graft_str_puts(s, "},\n  \"time\": {");
     put_number(s, "step", p->seconds);
     graft_str_puts(s, ", ");
@@ -237,8 +239,12 @@ static graft_status read_layers(const cJSON *list, const char *what, graft_quant
 static bool read_understated(const cJSON *joint, graft_quant_plan *p)
 {
     p->understated = 1;
-    return !member(joint, "understated") ||
-           read_number(joint, "understated", 1, false, &p->understated);
+    p->excess = INFINITY;
+    if (member(joint, "understated") &&
+        !read_number(joint, "understated", 1, false, &p->understated))
+        return false;
+    if (!member(joint, "excess") || cJSON_IsNull(member(joint, "excess"))) return true;
+    return read_number(joint, "excess", 0, false, &p->excess);
 }
 
 static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan *p, graft_err *e)

@@ -72,7 +72,10 @@ static void thresholds(void)
     CHECK_INT(graft_quant_plan_select(p, &everything), p->n - kept);
     graft_quant_limits k = everything;
     k.conv_mse = k.linear_mse = 0;
+    p->layer[p->n / 2].mse = 0; /* not even what costs nothing */
     CHECK_INT(graft_quant_plan_select(p, &k), 0);
+    CHECK_INT(p->layer[p->n / 2].reason, GRAFT_QUANT_ERROR);
+    p->layer[p->n / 2].mse = 0.5;
     k.conv_mse = 1;
     CHECK_INT(graft_quant_plan_select(p, &k), convs);
     k.conv = false;
@@ -97,6 +100,27 @@ static void thresholds(void)
     graft_model_release(m);
 }
 
+/* What a few layers showed is a floor, not a ratio that holds for many. */
+static void joint_errors_that_were_not_sampled(void)
+{
+    graft_quant_plan p = {.understated = 1};
+    CHECK(graft_quant_plan_predict(&p, 0.3) == 0.3 && graft_quant_plan_budget(&p, 0.3) == 0.3);
+    CHECK(!graft_quant_plan_measured(&p));
+    p.understated = 1e6; /* 1e-3, of layers whose estimates add up to 1e-9 */
+    p.excess = 1e-3;
+    CHECK(fabs(graft_quant_plan_predict(&p, 0.09) - 0.091) < 1e-12);
+    CHECK(fabs(graft_quant_plan_budget(&p, 0.1) - 0.099) < 1e-12);
+    CHECK(fabs(graft_quant_plan_predict(&p, 1e-10) - 1e-4) < 1e-12);
+    CHECK(fabs(graft_quant_plan_budget(&p, 1e-4) - 1e-10) < 1e-18);
+    p.excess = INFINITY; /* plans of earlier releases */
+    CHECK(fabs(graft_quant_plan_budget(&p, 0.1) - 1e-7) < 1e-15);
+    CHECK(fabs(graft_quant_plan_predict(&p, 1e-7) - 0.1) < 1e-9);
+    graft_quant_limits k = {false, true, 1, 0.2, 0};
+    CHECK(graft_quant_limits_largest(&k) == 0.2); /* of the kinds that are on */
+    k.conv = true;
+    CHECK(graft_quant_limits_largest(&k) == 1);
+}
+
 static void json_there_and_back(void)
 {
     graft_model *m = load_model(engine, DEMO);
@@ -106,12 +130,15 @@ static void json_there_and_back(void)
     graft_quant_plan_select(p, &everything);
     p->layer[3].mse = 1.25e-7;
     p->joint_mse = 0.5;
+    p->understated = 3;
+    p->excess = 0.25;
     p->weights = (graft_hash){0x0123456789abcdefu, 0xfedcba9876543210u};
     CHECK_OK(graft_quant_plan_write(p, &a, &e), &e);
     CHECK_OK(graft_quant_plan_read(a.data, a.len, "plan", &q, &e), &e);
     CHECK_OK(graft_quant_plan_write(q, &b, &e), &e);
     CHECK_STR(b.data, a.data);
     CHECK(graft_hash_equal(p->weights, q->weights) && graft_hash_equal(p->arch, q->arch));
+    CHECK(q->understated == 3 && q->excess == 0.25);
     CHECK(p->n == q->n && q->layer[3].mse == 1.25e-7 && isnan(q->layer[4].mse));
     graft_quant_plan_destroy(q);
     /* Cut anywhere, or with one byte changed: an error or a plan, never more. */
@@ -221,6 +248,7 @@ static void plans_that_contradict_themselves(void)
     senseless(&s, "\"out.2\"", "\"flops\": ", "\"flops\": 1e300, \"was\": "); /* sums overflow */
     senseless(&s, "\"out.2\"", "\"density\": ", "\"density\": 1e19, \"was\": ");
     senseless(&s, "\"shape\"", "\"height\": ", "\"height\": 2147483647, \"was\": ");
+    senseless(&s, "\"joint\"", "\"excess\": ", "\"excess\": -1, \"was\": ");
     senseless(&s, "\"time\"", "\"step\": ", "\"step\": 1e19, \"was\": ");
     graft_str_finish(&s);
     graft_quant_plan_destroy(p);
@@ -471,6 +499,7 @@ int main(void)
         if (i == 0) {
             RUN(density_by_hand);
             RUN(thresholds);
+            RUN(joint_errors_that_were_not_sampled);
             RUN(json_there_and_back);
             RUN(hostile_json);
             RUN(plans_that_contradict_themselves);

@@ -48,12 +48,35 @@ static void usage(void)
     CHECK_INT(graft("--help"), 0);
     CHECK(strstr(out_text, "usage:") && !*err_text);
     CHECK_INT(graft("help"), 0);
-    CHECK_INT(graft("run --help"), 0);
+    CHECK_INT(graft("help fly"), 2);
+    CHECK_INT(graft("help run quickly"), 2);
     CHECK_INT(graft("--version"), 0);
     CHECK_STR(out_text, "graft " GRAFT_VERSION "\n");
 }
 
 #define PLUGINS " --plugins " HOST_TEST_PLUGINS
+
+/* A command's help is about that command. */
+static void help_of_one(void)
+{
+    static const struct {
+        const char *args, *has, *lacks;
+    } help[] = {{"run --help", "--set NODE", "--port"},
+                {"help run", "usage: graft run FILE", "--density"},
+                {"quantize --help", "usage: graft quantize CKPT", "--port"},
+                {"quantize a --bits 4 -h", "--save-model", "--seeds"},
+                {"quantize --help", "--threads", "--set NODE"},
+                {"compare --help", "--seeds", "--density"},
+                {"serve --help", "--port", "--density"},
+                {"nodes --help", "--plugins", "--models"},
+                {"help", "--density", "options of nodes"}};
+    for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
+        CHECK_INT(graft(help[i].args), 0);
+        bool ok = strstr(out_text, help[i].has) && !strstr(out_text, help[i].lacks);
+        CHECK(ok && strstr(out_text, "exit status") && !*err_text);
+        if (!ok) fprintf(stderr, "graft %s:\n%s\n", help[i].args, out_text);
+    }
+}
 
 static void run(void)
 {
@@ -102,6 +125,7 @@ static void failures(void)
                              "\"2\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":[\"1\",0]}}}");
     CHECK_INT(graft("run fails.json" PLUGINS), 1);
     CHECK(strstr(err_text, "graft: node 1 (TestFail), input code: this never works\n"));
+    CHECK_STR(out_text, ""); /* no table of times, which would be the last that is seen */
     check_text("broken.json", "{\"1\":");
     CHECK_INT(graft("run broken.json" PLUGINS), 1);
     CHECK(strstr(err_text, "broken.json") != NULL);
@@ -237,6 +261,7 @@ int main(void)
 {
     fixture_open();
     RUN(usage);
+    RUN(help_of_one);
     RUN(run);
     RUN(failures);
     RUN(nodes);

@@ -45,6 +45,32 @@ static void lines(void)
     fclose(f);
 }
 
+/* Calibration counts shares of itself; nobody wants so many of those a second. */
+static void shares(void)
+{
+    graft_progress p;
+    FILE *f = tmpfile();
+    graft_progress_init(&p, f, false);
+    graft_progress_nodes(&p, 1);
+    graft_progress_node(&p, "Quantize", "8");
+    graft_progress_phase(&p, "calibrate");
+    graft_progress_step(&p, 0, 1000);
+    p.begun -= 10;
+    p.drawn -= 10;
+    graft_progress_step(&p, 250, 1000);
+    graft_progress_phase(&p, "save");
+    graft_progress_step(&p, 0, 8);
+    p.begun -= 10;
+    p.drawn -= 10;
+    graft_progress_step(&p, 2, 8);
+    graft_progress_finish(&p);
+    read_back(f);
+    CHECK_INT(count("[1/1] Quantize (8): calibrate 25 %  ETA 0:30\n"), 1);
+    CHECK_INT(count("[1/1] Quantize (8): save 2/8  ETA 0:30\n"), 1);
+    CHECK_INT(count("it"), 0);
+    fclose(f);
+}
+
 static void quiet(void)
 {
     graft_progress p;
@@ -105,6 +131,7 @@ static void memory(void)
 int main(void)
 {
     RUN(lines);
+    RUN(shares);
     RUN(quiet);
     RUN(memory);
     return test_end();

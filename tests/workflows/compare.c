@@ -63,11 +63,37 @@ static void other_pictures(void)
     process_finish(&p);
 }
 
+/* Latents after other numbers of steps are no counterparts. */
+static void other_steps(void)
+{
+    static const char workflow[] =
+        "{\"1\":{\"class_type\":\"CheckpointLoaderSimple\",\"inputs\":{\"ckpt_name\":"
+        "\"emoji-64.safetensors\"}},\"2\":{\"class_type\":\"CLIPTextEncode\",\"inputs\":{\"text\":"
+        "\"cactus, "
+        "flat\",\"clip\":[\"1\",1]}},\"3\":{\"class_type\":\"EmptyLatentImage\",\"inputs\":"
+        "{\"width\":64,\"height\":64,\"batch_size\":1}},\"4\":{\"class_type\":\"KSampler\","
+        "\"inputs\":"
+        "{\"seed\":1,\"steps\":3,\"cfg\":4.0,\"sampler_name\":\"euler\",\"scheduler\":\"normal\","
+        "\"denoise\":1.0,\"model\":[\"1\",0],\"positive\":[\"2\",0],\"negative\":[\"2\",0],"
+        "\"latent_image\":[\"3\",0]}},\"5\":{\"class_type\":\"VAEDecode\",\"inputs\":{\"samples\":"
+        "[\"4\",0],\"vae\":[\"1\",2]}},\"6\":{\"class_type\":\"SaveImage\",\"inputs\":"
+        "{\"filename_prefix\":\"steps\",\"images\":[\"5\",0]}}}";
+    char path[1024];
+    process p = {.output = "compare"};
+    snprintf(path, sizeof path, "%s", scratch("steps.json"));
+    CHECK(graft_file_write(path, workflow, strlen(workflow), NULL) == GRAFT_OK);
+    CHECK_INT(compare(&p, PLAIN, path, NULL), 0);
+    CHECK(strstr(p.text, "the latents are not compared: 20 steps in A, 3 in B"));
+    CHECK(strstr(p.text, "  mean") && !strstr(p.text, "MSE of the latent"));
+    process_finish(&p);
+}
+
 static void what_cannot_be_compared(void)
 {
     process p = {.output = "compare"};
     CHECK_INT(compare(&p, PLAIN, ENLARGED, NULL), 1);
     CHECK(strstr(p.text, "pixels in A"));
+    CHECK(!strstr(p.text, "PSNR")); /* no table without a line */
     process_finish(&p);
     CHECK_INT(compare(&p, PLAIN, BATCH, NULL), 1);
     CHECK(strstr(p.text, "A saves 1 pictures, B 4"));
@@ -85,6 +111,7 @@ int main(void)
 {
     RUN(equal_pictures);
     RUN(other_pictures);
+    RUN(other_steps);
     RUN(what_cannot_be_compared);
     return test_end();
 }

@@ -35,6 +35,7 @@ static void writes_a_plan_and_reads_it(void)
     CHECK_INT(quantize(&p, none), 0);
     CHECK(strstr(p.text, "calibrate ") && strstr(p.text, "layers  "));
     CHECK(graft_file_exists(scratch(PLAN)));
+    CHECK(strstr(p.text, "/quantization/tiny-sd1.json\n")); /* where the plan is */
     process_finish(&p);
     p = (process){.output = "quantize-log"};
     CHECK_INT(quantize(&p, zero), 0);
@@ -54,6 +55,21 @@ static void bad_options(void)
         if (p.status != 1) fprintf(stderr, "%s %s:\n%s\n", bad[i][0], bad[i][1], p.text);
         process_finish(&p);
     }
+}
+
+/* "nothing reaches the density" is answered with a lower one, which has to help. */
+static void a_lower_density_measures(void)
+{
+    const char *const high[] = {"--density", "100000", "--plan", "dense", NULL};
+    const char *const low[] = {"--plan", "dense", "--conv-mse=1", "--linear-mse=1", NULL};
+    process p = {.output = "quantize-log"};
+    unlink(scratch("quantize/quantization/dense.json"));
+    CHECK_INT(quantize(&p, high), 0);
+    CHECK(strstr(p.text, "no layer reaches the density"));
+    process_finish(&p);
+    CHECK_INT(quantize(&p, low), 0);
+    CHECK(strstr(p.text, "joint error   MSE") && !strstr(p.text, "nothing is quantized"));
+    process_finish(&p);
 }
 
 /* The message names the file and the line. */
@@ -105,6 +121,7 @@ static void saves_the_model(void)
         unlink(scratch("quantize/saved/tiny_00001_.safetensors"));
         CHECK_INT(quantize(&p, all), 0);
         if (p.status) fprintf(stderr, "%s\n", p.text);
+        CHECK(strstr(p.text, "/saved/tiny_00001_.safetensors\n")); /* what was written is said */
         process_finish(&p);
         CHECK(graft_file_read(scratch("quantize/saved/tiny_00001_.safetensors"), 1 << 28, &data,
                               &size, NULL) == GRAFT_OK);
@@ -122,6 +139,7 @@ int main(void)
 {
     RUN(saves_the_model);
     RUN(writes_a_plan_and_reads_it);
+    RUN(a_lower_density_measures);
     RUN(bad_options);
     RUN(prompts_that_are_no_text);
     RUN(damaged_plans);
