@@ -1,7 +1,7 @@
 // What clients of the protocol rely on: bodies, status codes and the order of events.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Socket, check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+import { Socket, check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
 
 const s = await start();
 check(s.ready < 1500, `ready after ${s.ready} ms`);
@@ -128,6 +128,57 @@ async function refusals() {
   equal([odd.status, odd.json().number], [200, 7.5], 'any content type, own number');
   const number = (await post(s, '/prompt', { prompt: picture(8, 'demo/b'), front: true })).json().number;
   check(number < 0, 'front');
+}
+
+// Bodies whose length the client does not know beforehand.
+async function pieces() {
+  const text = JSON.stringify({ prompt: picture(13, 'demo/c'), prompt_id: 'in-pieces' });
+  const stream = (...list) => ({ method: 'POST', duplex: 'half', body: new ReadableStream({
+    async start(c) { for (const x of list) { await sleep(20); c.enqueue(Buffer.from(x)); } c.close(); } }) });
+  const r = await get(s, '/prompt', stream(text.slice(0, 10), text.slice(10, 11), text.slice(11)));
+  equal([r.status, r.status === 200 && r.json().prompt_id, r.headers.get('connection')], [200, 'in-pieces', 'close'], 'a prompt in pieces');
+  equal((await get(s, '/prompt', stream('{'))).json().error.type, 'invalid_json', 'half a prompt in pieces');
+  const ask = async (lines, body, ms = 2000) => {
+    const got = await raw(s, `POST /settings HTTP/1.1\r\nHost: ${s.host}\r\n${lines.join('\r\n')}\r\n\r\n${body}`, ms);
+    return [Number(/^HTTP\/1\.1 (\d+)/.exec(got.text)?.[1] ?? 0), got.closed, (got.text.match(/HTTP\/1\.1/g) ?? []).length];
+  };
+  const chunked = 'Transfer-Encoding: chunked';
+  equal(await ask([chunked], '8;x=y\r\n{"one":1\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'), [200, true, 1], 'in one packet');
+  equal(await ask(['Transfer-Encoding: Chunked', 'Expect: 100-continue'], '9\r\n{"two":2}\r\n0\r\n\r\n'), [100, true, 2], 'asked for');
+  const now = (await get(s, '/settings')).json();
+  equal([now.one, now.two], [1, 2], 'what they changed');
+  equal(await ask([chunked], '0\r\n\r\n'), [400, true, 1], 'no pieces');
+  equal(await ask([chunked], '9\r\n{"two":3}\r\n0\r\n\r\nPOST /settings HTTP/1.1\r\n'), [200, true, 1], 'what comes behind is not answered');
+  for (const bad of ['zz\r\n{}\r\n0\r\n\r\n', '2\n{}\n0\n\n', '2\r\n{}x', '-2\r\n{}\r\n', 'fffffffffffffffff\r\n'])
+    equal(await ask([chunked], bad), [400, true, 1], `bad pieces ${JSON.stringify(bad)}`);
+  equal(await ask([chunked, 'Content-Length: 2'], '2\r\n{}\r\n0\r\n\r\n'), [400, true, 1], 'pieces and a length');
+  equal(await ask(['Transfer-Encoding: gzip, chunked'], '2\r\n{}\r\n0\r\n\r\n'), [501, true, 1], 'packed pieces');
+  equal((await ask([chunked], '2\r\n{', 300)).slice(0, 2), [0, false], 'half of them waits');
+}
+
+// Pictures without files: PNG in frames of the kind that previews have, whatever the client announced.
+async function sent() {
+  for (const flags of [false, true]) {
+    const w = new Socket(s, '?clientId=sent');
+    await w.until((m) => m.type === 'status');
+    if (flags) w.send(JSON.stringify({ type: 'feature_flags', data: { supports_preview_metadata: true } }));
+    const prompt = picture(14, '', 24, 16);
+    prompt[1].inputs.batch_size = 2;
+    prompt[2] = { class_type: 'SaveImageWebsocket', inputs: { images: ['1', 0] } };
+    for (let i = 0; i < 2; i++) { // it is never taken from the cache
+      w.got.length = 0;
+      const id = (await post(s, '/prompt', { prompt, client_id: 'sent' })).json().prompt_id;
+      check(await w.finished(id), 'a prompt that sends pictures');
+      const frames = w.got.filter(Buffer.isBuffer);
+      equal(frames.map((b) => [b.readUInt32BE(0), b.readUInt32BE(4), b.toString('latin1', 9, 12), b.readUInt32BE(24), b.readUInt32BE(28)]),
+        [[1, 2, 'PNG', 24, 16], [1, 2, 'PNG', 24, 16]], 'two PNGs');
+      const node = w.got.findIndex((m) => m.type === 'executing' && m.data.node === '2');
+      check(node >= 0 && node < w.got.indexOf(frames[0]), 'behind the news that the node runs');
+      check(w.got.indexOf(frames[1]) < w.got.findIndex((m) => m.type === 'execution_success'), 'before the end');
+      equal((await get(s, `/history/${id}`)).json()[id].outputs, {}, 'no files');
+    }
+    w.close();
+  }
 }
 
 async function info() {
@@ -267,9 +318,11 @@ const id = await eventOrder();
 await history(id);
 await view();
 await refusals();
+await sent();
 await info();
 await uploads();
 await user();
+await pieces();
 await jobs();
 await reconnect();
 await late();
