@@ -1,7 +1,7 @@
 // What clients of the protocol rely on: bodies, status codes and the order of events.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Socket, check, end, equal, get, picture, post, raw, sleep, start } from './server.mjs';
+import { Socket, check, end, ended, equal, get, picture, post, raw, sleep, start, until } from './server.mjs';
 
 const s = await start();
 check(s.ready < 1500, `ready after ${s.ready} ms`);
@@ -138,7 +138,7 @@ async function pieces() {
   const r = await get(s, '/prompt', stream(text.slice(0, 10), text.slice(10, 11), text.slice(11)));
   equal([r.status, r.status === 200 && r.json().prompt_id, r.headers.get('connection')], [200, 'in-pieces', 'close'], 'a prompt in pieces');
   equal((await get(s, '/prompt', stream('{'))).json().error.type, 'invalid_json', 'half a prompt in pieces');
-  const ask = async (lines, body, ms = 2000) => {
+  const ask = async (lines, body, ms) => {
     const got = await raw(s, `POST /settings HTTP/1.1\r\nHost: ${s.host}\r\n${lines.join('\r\n')}\r\n\r\n${body}`, ms);
     return [Number(/^HTTP\/1\.1 (\d+)/.exec(got.text)?.[1] ?? 0), got.closed, (got.text.match(/HTTP\/1\.1/g) ?? []).length];
   };
@@ -193,7 +193,7 @@ async function info() {
   equal((await get(s, '/object_info', { headers: { 'if-none-match': again.headers.get('etag') } })).status, 304, 'etag');
   const stats = (await get(s, '/system_stats')).json();
   check(stats.system.ram_total > 0 && stats.devices.length === 1 && Array.isArray(stats.system.argv), 'system_stats');
-  for (let i = 0; i < 100 && (await get(s, '/prompt')).json().exec_info.queue_remaining; i++) await sleep(20);
+  await until(async () => !(await get(s, '/prompt')).json().exec_info.queue_remaining);
   equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
   equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
   for (const url of ['/i18n', '/workflow_templates', '/global_subgraphs', '/node_replacements'])
@@ -268,7 +268,7 @@ async function jobs() {
   const id = (await post(s, '/prompt', { prompt: picture(9, 'demo/j'), prompt_id: 'my-job',
     extra_data: { extra_pnginfo: { workflow: { id: 'w1' } }, api_key_comfy_org: 'secret' } })).json().prompt_id;
   equal(id, 'my-job', 'own id');
-  for (let i = 0; i < 100 && (await get(s, '/api/jobs/my-job')).json().status !== 'completed'; i++) await sleep(20);
+  await until(async () => (await get(s, '/api/jobs/my-job')).json().status === 'completed');
   const job = (await get(s, '/api/jobs/my-job')).json();
   equal([job.status, job.outputs_count, job.workflow_id, job.preview_output.filename],
     ['completed', 1, 'w1', 'j_00001_.png'], 'job');
@@ -287,7 +287,7 @@ async function reconnect() {
   await a.until((m) => m.type === 'status');
   const b = new Socket(s, '?clientId=same');
   await b.until((m) => m.type === 'status');
-  await sleep(100);
+  await until(() => a.closed);
   check(a.closed && !b.closed, 'the new socket replaces the old one');
   const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
   check(await b.finished(id), 'and gets the events');
@@ -295,14 +295,14 @@ async function reconnect() {
   check(/^[0-9a-f]{32}$/.test((await c.until((m) => m.type === 'status')).data.sid), 'an id is made up');
   equal((await post(s, '/x')).status, 404, 'POST to nowhere');
   b.got.length = 0;
-  check(await b.until((m) => m.type === 'status', 6000), 'a sign of life');
+  check(await b.until((m) => m.type === 'status'), 'a sign of life');
   for (const w of [b, c]) w.close();
 }
 
 // A client whose handshake comes after its prompt ran, or whose connection broke, misses nothing.
 async function late() {
   const id = (await post(s, '/prompt', { prompt: picture(12, 'demo/late'), client_id: 'late' })).json().prompt_id;
-  for (let i = 0; i < 100 && !(id in (await get(s, `/history/${id}`)).json()); i++) await sleep(20);
+  await ended(s, id);
   const a = new Socket(s, '?clientId=late');
   check(await a.finished(id), 'the end is told afterwards');
   equal(quiet(a.got), ['status', 'execution_start', 'execution_cached', 'executing 1', 'executing 2', 'executed 2',
