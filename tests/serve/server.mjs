@@ -35,7 +35,7 @@ export function skip(why) {
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // How long to wait for what must come. It is no claim about speed: other programs may take the processors.
-export const PATIENCE = 60000;
+export const PATIENCE = 180000;
 // Asks until the answer is true, or there is no patience left; gives the last answer.
 export async function until(test, ms = PATIENCE) {
   for (const stop = Date.now() + ms; ; await sleep(20)) {
