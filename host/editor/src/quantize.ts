@@ -324,9 +324,8 @@ export class QuantizePanel {
         this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y))
       }
       group.addEventListener("pointermove", move)
-      group.addEventListener("pointerup", () => group.removeEventListener("pointermove", move), {
-        once: true,
-      })
+      const end = () => group.removeEventListener("pointermove", move)
+      group.addEventListener("lostpointercapture", end, { once: true })
     })
     return group
   }
