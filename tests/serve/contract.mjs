@@ -95,15 +95,15 @@ async function lines() {
     // Decoded line ends must not make headers out of an address.
     [400, 'GET /prompt?x=%0aHost:localhost HTTP/1.1', [host]], [400, 'GET /prompt%0aOrigin:x HTTP/1.1', [host]], [400, 'GET /view?filename=%0d%0ax HTTP/1.1', [host]],
     [400, 'GET /prompt?x=%01 HTTP/1.1', [host]], [400, 'GET /pro%7fmpt HTTP/1.1', [host]], [400, 'GET /object_info/%ff HTTP/1.1', [host]],
-    [0, 'GET /a%00b HTTP/1.1', [host]], [0, 'GET /view?filename=%00 HTTP/1.1', [host]], [403, 'GET /a%zz HTTP/1.1', [host]], [403, 'BREW / HTTP/1.1', [host]],
+    [0, 'GET /a%00b HTTP/1.1', [host]], [0, 'GET /view?filename=%00 HTTP/1.1', [host]], [403, 'nonsense', []], [0, `GET /${'x'.repeat(20000)} HTTP/1.1`, [host]], [403, 'GET /a%zz HTTP/1.1', [host]], [403, 'BREW / HTTP/1.1', [host]],
     [404, 'GET /prompt HTTP/1.1', [host, ...upgrade()]], [400, 'POST /ws HTTP/1.1', [host, ...upgrade('Content-Length: 0')]], [101, 'GET /ws HTTP/1.1', [host, ...upgrade()]],
-    [400, 'GET /ws HTTP/1.1', upgrade()], [400, 'GET /prompt HTTP/1.1', [host, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA']],
+    [400, 'GET /ws HTTP/1.1', upgrade()], [400, 'GET /ws HTTP/1.1', [host, ...upgrade('Sec-WebSocket-Protocol: chat')]], [400, 'GET /prompt HTTP/1.1', [host, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA']],
     [411, 'DELETE /userdata/x HTTP/1.1', [host, 'Transfer-Encoding: chunked']], [501, 'POST /interrupt HTTP/1.1', [host, 'Transfer-Encoding: gzip']], [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: +2']],
     [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 2', 'Content-Length: 2']], [413, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 5000000000']],
   ]) {
     const r = await ask(`${[line, ...headers].join('\r\n')}\r\n\r\n`);
-    equal(Number(/^HTTP\/1\.\d (\d+)/.exec(r.text)?.[1] ?? 0), wanted, `${line} ${headers.join(', ')}`);
-    if (!wanted) check(r.closed, `${line}: closed`);
+    equal(Number(/^HTTP\/1\.\d (\d+)/.exec(r.text)?.[1] ?? 0), wanted, `${line.slice(0, 80)} ${headers.join(', ')}`);
+    if (!wanted) check(r.closed, `${line.slice(0, 80)}: closed`);
   }
   equal((await get(s, '/prompt')).status, 200, 'alive after request lines');
 }
