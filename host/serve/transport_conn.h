@@ -57,7 +57,7 @@ typedef struct graft_conn {
     size_t cap, sent, was_sent; /* was_sent: at the last look, see graft_conn__look() */
     int64_t expect, got;        /* bytes of the body; with `chunked`, got has its borders, too */
     double began;               /* graft_clock_now() at the end of the headers */
-    bool chunked; /* it comes in pieces, and `expect` is no more than a limit */
+    bool chunked;               /* it comes in pieces, and `expect` is no more than a limit */
     graft_chunks chunks;
     graft_ws *ws;
 } graft_conn;

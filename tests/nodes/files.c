@@ -455,8 +455,8 @@ static void metadata_is_ascii(void)
 /* Each allocation of the file nodes fails in turn: no crash, no leak, no half-written file. */
 static void memory_may_end_anywhere(void)
 {
-    static const char *const ids[] = {"LoadImage", "LoadImageMask", "LoadLatent",
-                                      "SaveImage", "PreviewImage",  "SaveLatent",
+    static const char *const ids[] = {"LoadImage",         "LoadImageMask", "LoadLatent",
+                                      "SaveImage",         "PreviewImage",  "SaveLatent",
                                       "SaveImageWebsocket"};
     graft_arg image[4], latent[4];
     make_image(4, 4, 2, 0, image);
