@@ -47,9 +47,9 @@ export function installShortcuts(shortcuts: Shortcut[]) {
 }
 
 export function showShortcuts(shortcuts: Shortcut[]) {
-  const rows = shortcuts.filter((s) => s.text).map(({ keys, text }) =>
-    h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))),
-  )
+  const rows = shortcuts
+    .filter((s) => s.text)
+    .map(({ keys, text }) => h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))))
   const dialog = h(
     "dialog",
     { class: "dialog", "aria-labelledby": "help-title" },

@@ -386,7 +386,9 @@ export class QuantizePanel {
       plan.measured > 0 && !disturbed ? `${plan.measured.toFixed(2)}× as fast` : "",
       together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
     ].filter(Boolean)
-    const calibrated = last.length ? ` Measured with the plan as it was made: ${last.join(", ")}.` : ""
+    const calibrated = last.length
+      ? ` Measured with the plan as it was made: ${last.join(", ")}.`
+      : ""
     const busy = disturbed
       ? " Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
       : ""

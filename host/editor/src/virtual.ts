@@ -90,7 +90,12 @@ class PrimitiveNode extends LGraphNode {
 
 const CLASSES: [string, string, string, any][] = [
   ["Note", "Note", "A text for whoever reads the workflow.", Note],
-  ["MarkdownNote", "Markdown Note", "A text for whoever reads the workflow.", class extends Note {}],
+  [
+    "MarkdownNote",
+    "Markdown Note",
+    "A text for whoever reads the workflow.",
+    class extends Note {},
+  ],
   ["Reroute", "Reroute", "A bend in a link.", Reroute],
   ["PrimitiveNode", "Primitive", "One value for the settings that it is linked to.", PrimitiveNode],
 ]
