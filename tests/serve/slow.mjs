@@ -22,6 +22,7 @@ for (let i = 0; i < 100; i++) {
   all.push(drip('GET /prompt HTTP/1.1\r\nX-Slow: '));
   all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: 1000000\r\n\r\n{`));
   all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: 200000000\r\n\r\n{`));
+  all.push(drip(`POST /prompt HTTP/1.1\r\n${host}\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n{`));
   all.push(drip(`POST /upload/image HTTP/1.1\r\n${host}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 500\r\n\r\n--x`));
 }
 // Takes nothing of a long answer, and has sent another request behind it.
