@@ -19,6 +19,7 @@ const { Socket, get, post, sleep, start } = await import('../tests/serve/server.
 
 const PER_SECOND = 1000;
 const IDLE = 200;
+const STEPS = 10000; // of a sampling that does not end by itself
 const FOREIGN = 0.1; // processors that others may use while a pair is timed
 
 function record(name, value, unit, note = '') {
@@ -79,14 +80,14 @@ class Sampling {
       await post(this.s, '/interrupt', { prompt_id: this.id });
       await this.w.finished(this.id, 60000);
     }
-    const r = await post(this.s, '/prompt', { prompt: this.prompt(this.seed++, 10000), client_id: 'bench' });
+    const r = await post(this.s, '/prompt', { prompt: this.prompt(this.seed++, STEPS), client_id: 'bench' });
     if (r.status !== 200) throw new Error(r.text);
     this.id = r.json().prompt_id;
-    for (let i = 0; i < 3; i++) await this.step(); // the first ones load and compile
+    for (let i = 0; i < 3; i++) await this.step(); // the first one binds the weights
   }
   async step() {
     this.w.got.length = 0;
-    const m = await this.w.until((x) => x.type === 'progress' && x.data.prompt_id === this.id, 120000);
+    const m = await this.w.until((x) => x.type === 'progress' && x.data.prompt_id === this.id && x.data.max === STEPS, 120000);
     if (!m) throw new Error('the sampling ended');
     return { value: m.data.value, at: performance.now() / 1000 };
   }
@@ -97,7 +98,7 @@ class Sampling {
     await sleep(seconds * 1000);
     const last = await this.step(), time = last.at - first.at, rate = (last.value - first.value) / time;
     const r = { rate, main: (answering(this.s) - main) / time, foreign: (machine() - mine() - before) / time };
-    if (last.value > 10000 - 4 * rate * seconds - 100) await this.begin();
+    if (last.value > STEPS - 4 * rate * seconds - 100) await this.begin();
     return r;
   }
 }
@@ -201,9 +202,9 @@ async function latency() {
 
 async function queue() {
   const s = await start({ models: path.join(source, 'models'), args: ['--quiet', '--preview', 'none'] });
-  const busy = await post(s, '/prompt', { prompt: sampling(1, 10000) });
-  const id = busy.json().prompt_id;
-  await sleep(1000); // it samples by now
+  const run = new Sampling(s, sampling);
+  await run.w.opened;
+  await run.begin(); // what the model takes is no growth
   const agent = new http.Agent({ keepAlive: true, maxSockets: 8 });
   const ask = (body) => new Promise((done, fail) => {
     const r = http.request({ host: '127.0.0.1', port: s.port, method: 'POST', path: '/prompt', agent, headers: { 'content-length': Buffer.byteLength(body) } },
@@ -220,7 +221,8 @@ async function queue() {
   record('serve_queue_10000_s', round(seconds), 's', 'while a sampling runs');
   record('serve_queue_growth_mb', round(rss(s) - before, 1), 'MB', 'resident memory after 10000 prompts');
   await post(s, '/queue', { clear: true });
-  await post(s, '/interrupt', { prompt_id: id });
+  await post(s, '/interrupt', { prompt_id: run.id });
+  run.w.close();
   agent.destroy();
   await s.stop();
   fs.rmSync(s.dir, { recursive: true });

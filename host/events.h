@@ -25,8 +25,8 @@ typedef struct graft_run_error {
 } graft_run_error;
 
 /* Every function may be NULL. Arguments live for the call. start, cached, node_start, node_done,
- * end and error: the thread that runs; progress, phase, log, preview and latent: any thread,
- * several at once. Several nodes may have started and not be done: see GRAFT_NODE_ASYNC. */
+ * end and error: the thread that runs; progress, phase, log, preview, picture and latent: any
+ * thread, several at once. Several nodes may have started and not be done: see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
@@ -36,6 +36,7 @@ typedef struct graft_events {
     void (*phase)(void *ctx, const graft_where *at, const char *phase);
     void (*log)(void *ctx, const graft_where *at, int32_t level, const char *text);
     void (*preview)(void *ctx, const graft_where *at, const graft_tensor *rgb8);
+    bool (*picture)(void *ctx, const graft_where *at, const void *png, size_t n); /* false: lost */
     void (*latent)(void *ctx, const graft_where *at, const graft_tensor *values); /* after a step */
     /* ui: an object of arrays, NULL when the node shows nothing. Also called for a cached node that
      * shows something, with from_cache. */

@@ -101,6 +101,12 @@ static void preview(graft_job *j, const graft_tensor *rgb8)
     if (ev && ev->preview) ev->preview(ev->ctx, j->where, rgb8);
 }
 
+static int32_t send_picture(graft_job *j, const void *png, uint64_t n)
+{
+    const graft_events *ev = j->events;
+    return ev && ev->picture && ev->picture(ev->ctx, j->where, png, (size_t)n);
+}
+
 static void latent(graft_job *j, const graft_tensor *values)
 {
     const graft_events *ev = j->events;
@@ -208,6 +214,7 @@ static const char *node_text(graft_job *j, const char *id)
 const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, preview};
 const graft_phase_api graft_job_phase_table = {begin};
 const graft_trace_api graft_job_trace_table = {latent};
+const graft_picture_api graft_job_picture_table = {send_picture};
 const graft_mode_api graft_job_mode_table = {prepare_only};
 const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
 const graft_ui_api graft_job_ui_table = {add};

@@ -12,6 +12,7 @@ typedef struct graft_instance {
     const graft_ui_api *ui;
     const graft_mode_api *mode;
     const graft_trace_api *trace;
+    const graft_picture_api *picture;
     char *text;           /* a string output, which must live until the next call */
     char temp_prefix[24]; /* of previews; chosen at random once per instance */
 } graft_instance;

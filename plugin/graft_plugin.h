@@ -140,6 +140,13 @@ typedef struct graft_trace_api {
     void (*latent)(graft_job *j, const graft_tensor *latent);
 } graft_trace_api;
 
+/* Pictures for whoever asked for this run, in place of files. */
+#define GRAFT_PICTURE_ID "graft.picture/1"
+typedef struct graft_picture_api {
+    /* [any] A whole PNG file of n bytes, copied. 0: nobody receives it. */
+    int32_t (*send)(graft_job *j, const void *png, uint64_t n);
+} graft_picture_api;
+
 /* What the host wants of this run. */
 #define GRAFT_MODE_ID "graft.mode/1"
 typedef struct graft_mode_api {

@@ -349,6 +349,23 @@ static void on_preview(void *ctx, const graft_where *at, const graft_tensor *rgb
     graft_free(jpeg);
 }
 
+/* Part of the result, so neither thinned out nor left out like previews. */
+static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t n)
+{
+    graft_sink *s = ctx;
+    graft_str frame = GRAFT_STR_INIT;
+    (void)at;
+    put_u32(&frame, 1);
+    put_u32(&frame, 2);
+    graft_str_append(&frame, png, n);
+    pthread_mutex_lock(&s->lock);
+    bool sent = s->id && s->client && !frame.failed;
+    if (sent) graft_hub_binary(s->hub, s->client, frame.data, frame.len, NULL, 0);
+    pthread_mutex_unlock(&s->lock);
+    graft_str_finish(&frame);
+    return sent;
+}
+
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
@@ -479,6 +496,7 @@ graft_events graft_sink_events(graft_sink *s)
                                  .phase = on_phase,
                                  .log = on_log,
                                  .preview = on_preview,
+                                 .picture = on_picture,
                                  .node_done = on_done,
                                  .error = on_error,
                                  .blocked = on_blocked,

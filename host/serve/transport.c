@@ -98,7 +98,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_HTTP:
         return graft_conn__request(transport_of(wsi), c, wsi);
     case LWS_CALLBACK_HTTP_BODY:
-        return graft_conn__body(transport_of(wsi), c, in, len);
+        return graft_conn__body(transport_of(wsi), c, wsi, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION:
         return graft_conn__complete(transport_of(wsi), c, wsi);
     case LWS_CALLBACK_HTTP_WRITEABLE:

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "host/serve/chunks.h"
 #include "host/serve/inbox.h"
 #include "host/serve/listener.h"
 #include "host/serve/transport.h"
@@ -54,10 +55,10 @@ typedef struct graft_conn {
     struct lws *sending; /* NULL, or in the transport's list: a long answer is on its way */
     struct graft_conn *next;
     size_t cap, sent, was_sent; /* was_sent: at the last look, see graft_conn__look() */
-    int64_t expect, got;        /* bytes of the body */
+    int64_t expect, got;        /* bytes of the body; with `chunked`, got has its borders, too */
     double began;               /* graft_clock_now() at the end of the headers */
-    int chunk; /* of a chunked body: see transport_conn.c; 0: the length is known */
-    int64_t chunk_left;
+    bool chunked;               /* it comes in pieces, and `expect` is no more than a limit */
+    graft_chunks chunks;
     graft_ws *ws;
 } graft_conn;
 
@@ -83,7 +84,8 @@ struct graft_transport {
 
 /* Callbacks of the library: 0 goes on, -1 closes the connection. */
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi);
-int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t n);
+int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const void *data,
+                     size_t n);
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi);
 void graft_conn__reset(graft_transport *t, graft_conn *c);

@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -149,8 +150,9 @@ void graft_conn__reset(graft_transport *t, graft_conn *c)
     graft_http_response_finish(&c->r);
     c->active = c->answered = c->refused = false;
     c->cap = c->sent = 0;
-    c->expect = c->got = c->chunk_left = 0;
-    c->chunk = 0;
+    c->expect = c->got = 0;
+    c->chunked = false;
+    c->chunks = (graft_chunks){0};
 }
 
 static bool put_header(struct lws *wsi, const char *name, const char *value, uint8_t **p,
@@ -247,14 +249,15 @@ static int refuse(graft_transport *t, graft_conn *c, struct lws *wsi, int status
     return send_answer(t, c, wsi);
 }
 
-/* How long the body is; -1: unknown. False for nonsense. */
+/* How long the body is; -1: it comes in pieces. False for nonsense, which a length beside pieces
+ * is, too: what stands before this server might go by the other one. */
 static bool body_size(struct lws *wsi, int64_t *size)
 {
     char text[32];
     *size = 0;
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
         *size = -1;
-        return true;
+        return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0;
     }
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0) return true;
     if (lws_hdr_copy(wsi, text, sizeof text, WSI_TOKEN_HTTP_CONTENT_LENGTH) < 0) return false;
@@ -288,6 +291,23 @@ static bool came_along(graft_transport *t, struct lws *wsi)
     return held;
 }
 
+/* The library takes what follows the headers of these methods for a body without an end, of up to
+ * 100 MiB. Where ours is, it does not learn: the connection closes behind the answer. */
+static int begin_chunks(graft_transport *t, graft_conn *c, struct lws *wsi)
+{
+    const int methods = GRAFT_HTTP_POST | GRAFT_HTTP_PUT | GRAFT_HTTP_PATCH;
+    char coding[16];
+    if (lws_hdr_copy(wsi, coding, sizeof coding, WSI_TOKEN_HTTP_TRANSFER_ENCODING) <= 0 ||
+        strcasecmp(coding, "chunked") != 0)
+        return refuse(t, c, wsi, 501, true);
+    if (!(c->q.method & methods)) return refuse(t, c, wsi, 411, true);
+    if (came_along(t, wsi)) return refuse(t, c, wsi, 503, true);
+    c->chunked = c->r.close = true;
+    c->expect = t->serve->max_upload;
+    c->began = graft_clock_now();
+    return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0 ? go_on(wsi) : 0;
+}
+
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     int64_t size;
@@ -296,7 +316,7 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
     graft_http_response_init(&c->r);
     if (!graft_conn__read(wsi, &c->q)) return refuse(t, c, wsi, 400, true);
     if (!body_size(wsi, &size)) return refuse(t, c, wsi, 400, true);
-    if (size < 0) return refuse(t, c, wsi, 411, true);
+    if (size < 0) return begin_chunks(t, c, wsi);
     if (c->q.method == GRAFT_HTTP_GET || !size) {
         /* Without a length the library would wait for a body that does not come. */
         c->r.close = size || (c->q.method & (GRAFT_HTTP_POST | GRAFT_HTTP_PUT | GRAFT_HTTP_PATCH) &&
@@ -329,26 +349,55 @@ static bool reserve(graft_transport *t, graft_conn *c, size_t need)
     return true;
 }
 
-int graft_conn__body(graft_transport *t, graft_conn *c, const void *data, size_t n)
+static bool keep(graft_transport *t, graft_conn *c, const void *data, size_t n)
+{
+    if (c->refused) return true;
+    if (!reserve(t, c, c->q.body_size + n)) return false;
+    memcpy(c->q.body + c->q.body_size, data, n);
+    c->q.body_size += n;
+    return true;
+}
+
+static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const uint8_t *in,
+                       size_t n)
+{
+    const uint8_t *end = in + n, *data;
+    size_t size;
+    for (;;) {
+        switch (graft_chunks_next(&c->chunks, &in, end, &data, &size)) {
+        case GRAFT_CHUNKS_MORE:
+            return 0;
+        case GRAFT_CHUNKS_BAD:
+            return refuse(t, c, wsi, 400, true);
+        case GRAFT_CHUNKS_END:
+            lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
+            return c->refused ? refuse(t, c, wsi, 413, true) : answer(t, c, wsi);
+        case GRAFT_CHUNKS_DATA:
+            if (size > (size_t)c->expect - c->q.body_size) c->refused = true;
+            if (!keep(t, c, data, size)) return -1;
+        }
+    }
+}
+
+int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const void *data, size_t n)
 {
     if (!c->active || c->answered) return 0;
     t->hurry = true;
     c->got += (int64_t)n;
-    if (c->got > c->expect) return -1;
+    if (!c->chunked && c->got > c->expect) return -1;
     /* The library gives up when nothing comes; this is for a client that sends a byte now and then.
      */
     double time = graft_clock_now() - c->began;
-    if (time > BODY_TIME && (double)c->got < time * BODY_RATE && c->got < c->expect) return -1;
-    if (c->refused) return 0;
-    if (!reserve(t, c, c->q.body_size + n)) return -1;
-    memcpy(c->q.body + c->q.body_size, data, n);
-    c->q.body_size += n;
-    return 0;
+    bool slow = time > BODY_TIME && (double)c->got < time * BODY_RATE;
+    if (slow && (c->chunked || c->got < c->expect)) return -1;
+    if (c->chunked) return take_chunks(t, c, wsi, data, n);
+    return keep(t, c, data, n) ? 0 : -1;
 }
 
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     if (!c->active || c->answered) return 0;
+    if (c->chunked) return refuse(t, c, wsi, 413, true); /* more than the library takes */
     if (c->refused) return refuse(t, c, wsi, 413, false);
     return answer(t, c, wsi);
 }

@@ -39,6 +39,9 @@ int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
     /* Some clients offer HTTP/2 without TLS with every request; the library would accept. */
     if (!protocol || strcasecmp(protocol, "websocket") != 0)
         return refuse(wsi, 400, "400: only HTTP/1.1 and WebSocket are spoken here\n");
+    /* The library would hang up: it accepts the names of its own protocols alone. */
+    if (lws_hdr_total_length(wsi, WSI_TOKEN_PROTOCOL) > 0)
+        return refuse(wsi, 400, "400: no Sec-WebSocket-Protocol is spoken here\n");
     if (!graft_conn__read(wsi, &q) || q.method != GRAFT_HTTP_GET || q.head) {
         status = 400;
     } else {

@@ -171,11 +171,19 @@ static graft_status reserve(const graft_host *host, const char *folder, const ch
     return GRAFT_E_NOMEM;
 }
 
+static int32_t send_picture(graft_job *j, const void *png, uint64_t n)
+{
+    bool fits = n > 8 && memcmp(png, "\x89PNG", 4) == 0;
+    if (fits && !j->host->deaf) j->host->pictures++;
+    return fits && !j->host->deaf;
+}
+
 static const void *query(const graft_host *host, const char *id)
 {
     static const graft_job_api job = {progress, cancelled, log_line, fail, preview};
     static const graft_phase_api phase = {begin};
     static const graft_trace_api trace = {latent};
+    static const graft_picture_api picture = {send_picture};
     static const graft_prompt_api prompts = {prompt, node_id, extra_pnginfo};
     static const graft_ui_api ui = {ui_add};
     static const graft_folders_api folders = {resolve, list, reserve, free_text, free_names};
@@ -183,6 +191,7 @@ static const void *query(const graft_host *host, const char *id)
     if (((const fake_host *)host)->bare) return NULL;
     if (strcmp(id, GRAFT_PHASE_ID) == 0) return &phase;
     if (strcmp(id, GRAFT_TRACE_ID) == 0) return &trace;
+    if (strcmp(id, GRAFT_PICTURE_ID) == 0) return &picture;
     if (strcmp(id, GRAFT_PROMPT_ID) == 0) return &prompts;
     if (strcmp(id, GRAFT_UI_ID) == 0) return &ui;
     return strcmp(id, GRAFT_FOLDERS_ID) == 0 ? &folders : NULL;
@@ -237,7 +246,7 @@ void fake_host_clear(fake_host *h)
 {
     h->phases[0] = h->log[0] = h->ui[0] = h->fail_input[0] = h->fail_text[0] = 0;
     h->fail_code = GRAFT_OK;
-    h->fails = h->previews = h->latents = 0;
+    h->fails = h->previews = h->latents = h->pictures = 0;
     h->cancel_after = -1;
     h->done = h->total = 0;
 }

@@ -23,6 +23,8 @@ typedef struct fake_host {
     int fails, previews, cancel_after; /* cancel_after: questions to answer with no; -1: never */
     unsigned long long done, total;
     unsigned char preview_byte;
+    bool deaf; /* nobody receives pictures */
+    int pictures;
 } fake_host;
 
 int fake_host_init(fake_host *h); /* 0 when the folders could be made */

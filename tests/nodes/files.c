@@ -229,6 +229,31 @@ static void previews_go_to_the_temporary_folder(void)
     fake_host_release(image, 4);
 }
 
+static void pictures_go_to_who_asked(void)
+{
+    graft_arg image[4], out[4];
+    make_image(4, 4, 3, 0, image);
+    CHECK_INT(run("SaveImageWebsocket", image, out), GRAFT_OK);
+    CHECK_INT(host.pictures, 3);
+    CHECK(host.done == 3 && host.total == 3);
+    CHECK_STR(host.ui, "");
+    CHECK_STR(host.log, "");
+    host.deaf = true;
+    CHECK_INT(run("SaveImageWebsocket", image, out), GRAFT_OK);
+    CHECK(strstr(host.log, "nobody receives the pictures") != NULL);
+    host.deaf = false;
+    host.bare = true; /* a host that knows nothing of them */
+    CHECK_INT(run("SaveImageWebsocket", image, out), GRAFT_OK);
+    CHECK(strstr(host.log, "nobody receives the pictures") != NULL);
+    host.bare = false;
+    fake_host_clear(&host);
+    host.cancel_after = 1;
+    CHECK_INT(fake_host_run(&host, fake_host_node("SaveImageWebsocket"), image, out, NULL, 0),
+              GRAFT_E_CANCEL);
+    CHECK_INT(host.pictures, 1);
+    fake_host_release(image, 4);
+}
+
 static void saving_survives_races_and_reports_errors(void)
 {
     graft_arg image[4];
@@ -478,8 +503,9 @@ static void metadata_is_ascii(void)
 /* Each allocation of the file nodes fails in turn: no crash, no leak, no half-written file. */
 static void memory_may_end_anywhere(void)
 {
-    static const char *const ids[] = {"LoadImage", "LoadImageMask", "LoadLatent",
-                                      "SaveImage", "PreviewImage",  "SaveLatent"};
+    static const char *const ids[] = {"LoadImage",         "LoadImageMask", "LoadLatent",
+                                      "SaveImage",         "PreviewImage",  "SaveLatent",
+                                      "SaveImageWebsocket"};
     graft_arg image[4], latent[4];
     make_image(4, 4, 2, 0, image);
     make_latent(16, 16, 1, latent);
@@ -526,6 +552,7 @@ int main(void)
     RUN(latents);
     RUN(pictures_are_saved_with_their_workflow);
     RUN(previews_go_to_the_temporary_folder);
+    RUN(pictures_go_to_who_asked);
     RUN(saving_survives_races_and_reports_errors);
     RUN(pictures_are_loaded);
     RUN(bad_pictures_name_the_input);

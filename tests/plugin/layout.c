@@ -56,6 +56,8 @@ static char *values_and_host(void)
     MEMBER(graft_expand_api, expand), MEMBER(graft_expand_api, node);
     RECORD(graft_block_api);
     MEMBER(graft_block_api, message);
+    RECORD(graft_picture_api);
+    MEMBER(graft_picture_api, send);
     return graft_str_take(&s);
 }
 

@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module';
 import fs from 'node:fs';
 import path from 'node:path';
-import { check, end, equal, picture, skip, source, start } from './server.mjs';
+import { PATIENCE, check, end, equal, picture, skip, source, start } from './server.mjs';
 
 const where = process.env.GRAFT_CLIENTS;
 if (!where || !fs.existsSync(path.join(where, 'node_modules/ws/package.json')))
@@ -12,8 +12,7 @@ const require = createRequire(path.join(where, 'package.json'));
 globalThis.WebSocket ??= require('ws').WebSocket;
 
 const isPng = (bytes) => Buffer.from(bytes).subarray(1, 4).toString() === 'PNG';
-const patience = Math.min(100000, 20000 * Number(process.env.GRAFT_SLOW ?? 1));
-const limit = (promise, what, ms = patience) => Promise.race([promise,
+const limit = (promise, what, ms = 2 * PATIENCE) => Promise.race([promise,
   new Promise((_, fail) => setTimeout(() => fail(new Error(`${what}: no answer in ${ms} ms`)), ms).unref())]);
 
 async function comfyUiClient(s, prompt) {
@@ -85,7 +84,9 @@ for (const [name, run] of Object.entries({ comfyUiClient, stableCanvas, saintno 
 // The demo checkpoint, with steps to follow.
 if (fs.readdirSync(path.join(models, 'checkpoints')).length) {
   try {
-    await comfyUiClient(s, demo.prompt ?? demo);
+    const prompt = demo.prompt ?? demo;
+    for (const node of Object.values(prompt)) if ('steps' in node.inputs) node.inputs.steps = 3;
+    await comfyUiClient(s, prompt);
     console.log('ok   the demo checkpoint');
   } catch (e) {
     check(false, `the demo checkpoint: ${e.stack}`);

@@ -3,7 +3,7 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
-import { check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+import { PATIENCE, check, end, ended, equal, get, picture, post, sleep, start, until } from './server.mjs';
 
 const s = await start({ args: ['--quiet'] });
 const host = `Host: ${s.host}`;
@@ -12,7 +12,7 @@ const json = (text) => ['application/json; charset=utf-8', text];
 const plain = (text) => ['text/plain; charset=utf-8', text];
 
 const id = (await post(s, '/prompt', { prompt: picture(), client_id: 'one' })).json().prompt_id;
-for (let i = 0; i < 200 && (await get(s, `/history/${id}`)).text === '{}'; i++) await sleep(10);
+await ended(s, id);
 
 // [method, path, body, status, [content type, the body or, with … behind, how it begins]]
 const table = [
@@ -83,7 +83,7 @@ async function lines() {
     const c = net.connect(s.port, '127.0.0.1', () => c.write(bytes));
     let text = '';
     const finish = (closed) => { clearTimeout(timer); c.destroy(); done({ text, closed }); };
-    const timer = setTimeout(() => finish(false), 10000);
+    const timer = setTimeout(() => finish(false), PATIENCE);
     c.on('data', (d) => { text += d.toString('latin1'); if (text.includes('\r\n\r\n')) finish(false); });
     c.on('error', () => {});
     c.on('close', () => finish(true));
@@ -95,26 +95,26 @@ async function lines() {
     // Decoded line ends must not make headers out of an address.
     [400, 'GET /prompt?x=%0aHost:localhost HTTP/1.1', [host]], [400, 'GET /prompt%0aOrigin:x HTTP/1.1', [host]], [400, 'GET /view?filename=%0d%0ax HTTP/1.1', [host]],
     [400, 'GET /prompt?x=%01 HTTP/1.1', [host]], [400, 'GET /pro%7fmpt HTTP/1.1', [host]], [400, 'GET /object_info/%ff HTTP/1.1', [host]],
-    [0, 'GET /a%00b HTTP/1.1', [host]], [0, 'GET /view?filename=%00 HTTP/1.1', [host]], [403, 'GET /a%zz HTTP/1.1', [host]], [403, 'BREW / HTTP/1.1', [host]],
+    [0, 'GET /a%00b HTTP/1.1', [host]], [0, 'GET /view?filename=%00 HTTP/1.1', [host]], [403, 'nonsense', []], [0, `GET /${'x'.repeat(20000)} HTTP/1.1`, [host]], [403, 'GET /a%zz HTTP/1.1', [host]], [403, 'BREW / HTTP/1.1', [host]],
     [404, 'GET /prompt HTTP/1.1', [host, ...upgrade()]], [400, 'POST /ws HTTP/1.1', [host, ...upgrade('Content-Length: 0')]], [101, 'GET /ws HTTP/1.1', [host, ...upgrade()]],
-    [400, 'GET /ws HTTP/1.1', upgrade()], [400, 'GET /prompt HTTP/1.1', [host, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA']],
-    [411, 'POST /interrupt HTTP/1.1', [host, 'Transfer-Encoding: chunked']], [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: +2']],
+    [400, 'GET /ws HTTP/1.1', upgrade()], [400, 'GET /ws HTTP/1.1', [host, ...upgrade('Sec-WebSocket-Protocol: chat')]], [400, 'GET /prompt HTTP/1.1', [host, 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA']],
+    [411, 'DELETE /userdata/x HTTP/1.1', [host, 'Transfer-Encoding: chunked']], [501, 'POST /interrupt HTTP/1.1', [host, 'Transfer-Encoding: gzip']], [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: +2']],
     [400, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 2', 'Content-Length: 2']], [413, 'POST /interrupt HTTP/1.1', [host, 'Content-Length: 5000000000']],
   ]) {
     const r = await ask(`${[line, ...headers].join('\r\n')}\r\n\r\n`);
-    equal(Number(/^HTTP\/1\.\d (\d+)/.exec(r.text)?.[1] ?? 0), wanted, `${line} ${headers.join(', ')}`);
-    if (!wanted) check(r.closed, `${line}: closed`);
+    equal(Number(/^HTTP\/1\.\d (\d+)/.exec(r.text)?.[1] ?? 0), wanted, `${line.slice(0, 80)} ${headers.join(', ')}`);
+    if (!wanted) check(r.closed, `${line.slice(0, 80)}: closed`);
   }
   equal((await get(s, '/prompt')).status, 200, 'alive after request lines');
 }
 
-// Requests that are sent without waiting for answers. Those without a body are answered in order. One
-// with a body would be misread by the library, so it is refused and the connection ends.
+// Requests that are sent without waiting for answers; a number waits for so many. Those without a body are answered in order.
+// One with a body would be misread by the library, so it is refused and the connection ends.
 async function together() {
   const g = `GET /users HTTP/1.1\r\n${host}\r\n\r\n`, h = `POST /userdata/together HTTP/1.1\r\n${host}\r\nContent-Length: 7\r\n\r\n`, b = 'ABCDEFG';
   const z = `POST /interrupt HTTP/1.1\r\n${host}\r\nContent-Length: 0\r\n\r\n`, d = `DELETE /userdata/together HTTP/1.1\r\n${host}\r\nContent-Length: 7\r\n\r\n`;
-  for (const [pieces, wanted] of [[[g + g + g], [200, 200, 200]], [[z + z + g], [200, 200, 200]], [[h + b, h + b], [200, 200]], [[h, b, h, b], [200, 200]], [[h + b + g], [200, 200]],
-    [[h, b + g + g], [200, 200, 200]], [[g + h.slice(0, 30), h.slice(30) + b], [200, 200]],
+  for (const [pieces, wanted] of [[[g + g + g], [200, 200, 200]], [[z + z + g], [200, 200, 200]], [[h + b, 1, h + b], [200, 200]], [[h, b, 1, h, b], [200, 200]], [[h + b + g], [200, 200]],
+    [[h, b + g + g], [200, 200, 200]], [[g + h.slice(0, 30), 1, h.slice(30) + b], [200, 200]],
     [[g + h + b], [200, 503]], [[h + b + h + b + g], [200, 503]], [[g + h, b], [200, 503]], [[h, b + h, b], [200, 503]], [[g + g + h + b + g], [200, 200, 503]],
     [[g.slice(0, 9), g.slice(9) + h + b], [200, 503]], [[g + d + b], [200, 503]], [[h + b + g + h + b], [200, 200, 503]]]) {
     const c = net.connect(s.port, '127.0.0.1');
@@ -122,9 +122,13 @@ async function together() {
     c.setNoDelay(true);
     c.on('error', () => {});
     c.on('data', (x) => { got += x; });
-    for (const p of pieces) { c.write(p); await sleep(40); }
     const codes = () => [...got.matchAll(/HTTP\/1\.1 (\d+)/g)].map((m) => Number(m[1]));
-    for (let i = 0; i < 500 && codes().length < wanted.length; i++) await sleep(10);
+    const answers = (n) => until(() => codes().length >= n);
+    for (const p of pieces) {
+      if (typeof p === 'number') await answers(p);
+      else { c.write(p); await sleep(40); }
+    }
+    await answers(wanted.length);
     equal(codes(), wanted, JSON.stringify(pieces));
     c.destroy();
     equal((await get(s, '/prompt')).status, 200, 'alive after requests together');
@@ -154,7 +158,7 @@ async function behind() {
     c.on('data', (d) => { bytes += d.length; tail = (tail + d.subarray(-400).toString('latin1')).slice(-400); });
     c.resume();
     const wanted = new RegExp(`HTTP/1\\.1 ${status} `);
-    for (let i = 0; i < 500 && !wanted.test(tail); i++) await sleep(10);
+    await until(() => wanted.test(tail));
     check(bytes > 24 << 20 && wanted.test(tail), `the long answer, then ${status}: ${bytes} bytes, ${tail.slice(-200)}`);
     c.destroy();
   }
@@ -172,17 +176,17 @@ async function crowded() {
     return c;
   });
   const left = () => many.filter((c) => !c.gone);
-  for (let i = 0; i < 200 && left().length > 136; i++) await sleep(20);
+  await until(() => left().length <= 136);
   await sleep(100);
   check(left().length > 100 && left().length <= 136, `${left().length} of 400 connections are left`);
   const c = left()[0], body = JSON.stringify({ prompt: picture(), prompt_id: 'crowded' });
   let got = '';
   c.on('data', (d) => { got += d; });
   c.write(`POST /prompt HTTP/1.1\r\n${host}\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
-  for (let i = 0; i < 200 && !got.includes('"status_str"'); i++) {
-    await sleep(20);
+  await until(() => {
     if (got.includes('"prompt_id"')) c.write(`GET /history/crowded HTTP/1.1\r\n${host}\r\n\r\n`);
-  }
+    return got.includes('"status_str"');
+  });
   check(got.includes('"status_str":"success"'), 'a prompt runs and writes its picture');
   const spent = () => {
     const f = fs.readFileSync(`/proc/${t.process.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
@@ -192,7 +196,7 @@ async function crowded() {
   await sleep(500);
   check(spent() - before < 0.15, `idle: ${spent() - before} s`);
   for (const x of many) x.destroy();
-  for (let i = 0; i < 100 && (await get(t, '/prompt').catch(() => ({}))).status !== 200; i++) await sleep(20);
+  await until(async () => (await get(t, '/prompt').catch(() => ({}))).status === 200);
   equal((await get(t, '/prompt')).status, 200, 'afterwards all is well');
   equal((await t.stop()).code, 0, 'it ends in order');
   fs.rmSync(t.dir, { recursive: true });

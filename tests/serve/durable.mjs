@@ -1,7 +1,7 @@
 // The queue outlives the server; a job is stopped by its id and no other; progress can be followed.
 // Needs the nodes of tests/host/testnodes.c, which can sleep.
 import fs from 'node:fs';
-import { Socket, check, end, equal, get, post, sleep, start } from './server.mjs';
+import { Socket, check, end, ended, equal, get, post, sleep, start, until } from './server.mjs';
 
 const options = { plugins: process.env.GRAFT_TEST_PLUGINS, args: ['--quiet'] };
 let s = await start(options);
@@ -26,33 +26,27 @@ const run = async (id, steps, n, more = {}) => {
   const r = await post(s, '/prompt', { prompt: prompt(steps, n), prompt_id: id, ...more });
   equal(r.status, 200, `queue ${id}: ${r.text}`);
 };
-const entry = async (id, ms = 10000) => {
-  for (const stop = Date.now() + ms; Date.now() < stop; await sleep(20)) {
-    const e = (await get(s, `/history/${id}`)).json()[id];
-    if (e) return e;
-  }
-  check(false, `${id} ends`);
+const entry = async (id) => {
+  const e = await ended(s, id);
+  check(e, `${id} ends`);
+  return e;
 };
-const running = async (id) => {
-  for (let i = 0; i < 200; i++, await sleep(10)) {
-    const q = (await get(s, '/queue')).json();
-    if (q.queue_running[0]?.[1] === id) return true;
-  }
-  return check(false, `${id} runs`);
-};
+const running = async (id) =>
+  check(await until(async () => (await get(s, '/queue')).json().queue_running[0]?.[1] === id), `${id} runs`);
+const LONG = 100000; // steps of a job that will be ended
 
 async function interrupt() {
   const w = new Socket(s, '?clientId=me');
   await w.until((m) => m.type === 'status');
-  await run('a', 5000, 1, { client_id: 'me' });
+  await run('a', LONG, 1, { client_id: 'me' });
   await run('b', 10, 2, { client_id: 'me' });
   await running('a');
   equal((await post(s, '/prompt', { prompt: prompt(1, 1), prompt_id: 'a' })).status, 409, 'an id that runs');
   equal((await post(s, '/prompt', { prompt: prompt(1, 1), prompt_id: 'b' })).status, 409, 'an id that waits');
   const progress = await w.until((m) => m.type === 'progress');
-  equal([progress.data.prompt_id, progress.data.node, Number.isInteger(progress.data.value), progress.data.max], ['a', '1', true, 5000], 'progress');
+  equal([progress.data.prompt_id, progress.data.node, Number.isInteger(progress.data.value), progress.data.max], ['a', '1', true, LONG], 'progress');
   const job = (await get(s, '/api/jobs/a')).json();
-  check(job.status === 'in_progress' && job.progress.max === 5000 && job.progress.phase === 'sample', `progress by asking: ${JSON.stringify(job.progress)}`);
+  check(job.status === 'in_progress' && job.progress.max === LONG && job.progress.phase === 'sample', `progress by asking: ${JSON.stringify(job.progress)}`);
   // A client that comes back learns where its job stands.
   const again = new Socket(s, '?clientId=me');
   equal((await again.until((m) => m.type === 'executing')).data.node, '1', 'the running node is told again');
@@ -88,7 +82,7 @@ async function failure() {
 }
 
 async function order() {
-  await run('slow', 300, 1);
+  await run('slow', LONG, 1);
   await running('slow');
   await run('x1', 1, 10);
   await run('x2', 1, 11, { number: -5 });
@@ -106,14 +100,14 @@ async function order() {
 }
 
 async function killed() {
-  await run('k0', 5000, 1);
+  await run('k0', LONG, 1);
   await running('k0');
   for (let i = 1; i <= 5; i++) await run(`k${i}`, 1, 20 + i, { number: 10 - i });
   await post(s, '/settings/kept', '{"x":18446744073709551615}');
   await s.kill();
   const dir = s.dir;
   s = await start({ ...options, dir });
-  const e = await entry('k0', 1000);
+  const e = await entry('k0');
   equal([e.status.status_str, e.status.messages.at(-1)[0]], ['error', 'execution_interrupted'], 'what ran is marked');
   for (let i = 1; i <= 5; i++) equal((await entry(`k${i}`)).status.status_str, 'success', `k${i} runs after all`);
   const ids = Object.keys((await get(s, '/history')).json()).filter((k) => k[0] === 'k');
@@ -124,7 +118,7 @@ async function killed() {
   await start({ ...options, dir }).then((x) => x.stop(), (x) => { refused = x.message; });
   check(refused.includes('another server uses'), refused);
   // An ending in order interrupts what runs and keeps what waits.
-  await run('t0', 5000, 1);
+  await run('t0', LONG, 1);
   await running('t0');
   await run('t1', 1, 30);
   equal((await s.stop()).code, 0, 'ends in order');

@@ -3,7 +3,7 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { Socket, check, end, equal, folder, get, picture, post, sleep, start } from './server.mjs';
+import { Socket, check, end, equal, folder, get, picture, post, sleep, start, timed } from './server.mjs';
 
 const full = process.env.GRAFT_LOAD === 'full';
 const slow = Number(process.env.GRAFT_SLOW ?? 1); // how much slower this build is, e.g. sanitizers
@@ -32,14 +32,14 @@ const request = (method, url, body) => new Promise((done, fail) => {
   r.on('error', fail);
   r.end(body);
 });
+// Seconds, without those for which others had the processors.
 async function many(n, one) {
   let next = 0, bad = 0;
-  const began = performance.now();
-  await Promise.all(Array.from({ length: 8 }, async () => {
+  const ms = await timed(s, () => Promise.all(Array.from({ length: 8 }, async () => {
     while (next < n) if ((await one(next++)).status !== 200) bad++;
-  }));
+  })));
   equal(bad, 0, 'all answered');
-  return (performance.now() - began) / 1000;
+  return ms / 1000;
 }
 
 async function schemas() {
@@ -47,8 +47,8 @@ async function schemas() {
   const before = cpu();
   const seconds = await many(n, () => request('GET', '/object_info'));
   const spent = (cpu() - before) / n;
-  console.log(`GET /object_info: ${Math.round(n / seconds)} a second, ${(spent * 1e6).toFixed(0)} µs of computing each`);
-  check(n / seconds > 300 / slow, 'object_info is quick');
+  console.log(`GET /object_info: ${(spent * 1e6).toFixed(0)} µs of computing each`);
+  check(seconds < n / 300 * slow, 'object_info is quick');
   // 1000 a second must leave a sampling run on two cores its time: 3 % of them is 60 ms.
   check(spent * 1000 < 0.06 * 5 * slow, `object_info costs little: ${spent * 1e6} µs`);
 }
@@ -77,49 +77,47 @@ async function files() {
 async function beside() {
   const [steps, value] = await Promise.all(['TestSleep', 'TestShow'].map(async (c) =>
     Object.keys((await get(s, `/object_info/${c}`)).json()[c].input.required)[0]));
-  const timed = async (what, limit, run) => {
-    const began = performance.now();
-    await run();
-    const ms = performance.now() - began;
+  const quick = async (what, limit, run) => {
+    const ms = await timed(s, run);
     check(ms < limit * slow, `${what}: ${ms.toFixed(0)} ms`);
     return ms;
   };
   const w = new Socket(s, '?clientId=beside');
   await w.opened;
   const thirty = async () => { for (let i = 0; i < 30; i++) await get(s, '/queue'); };
-  const before = await timed('the same while nothing runs', 10000, thirty);
-  const id = (await post(s, '/prompt', { client_id: 'beside', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 90000 } },
+  const before = await quick('the same while nothing runs', 10000, thirty);
+  const id = (await post(s, '/prompt', { client_id: 'beside', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 100000 } },
     2: { class_type: 'TestShow', inputs: { [value]: ['1', 0] } } } })).json().prompt_id;
   check(await w.until((m) => m.type === 'progress'), 'it runs');
   await sleep(1000); // a quiet time
-  await timed('thirty requests, one after the other', 100 + 3 * before, thirty);
+  await quick('thirty requests, one after the other', 100 + 3 * before, thirty);
   // Pieces of 64 KB, ten milliseconds apart, would be five seconds.
   const bytes = Buffer.alloc(32 << 20, 'picture');
   const up = new FormData();
   up.append('image', new Blob([bytes]), 'large.png');
-  await timed('a long body', 2500, async () => equal((await fetch(`${s.base}/upload/image`, { method: 'POST', body: up })).status, 200, 'an upload'));
-  await timed('a long answer', 2500, async () => check(bytes.equals(Buffer.from(await (await fetch(`${s.base}/view?filename=large.png&type=input`)).arrayBuffer())), 'the same bytes'));
+  await quick('a long body', 2500, async () => equal((await fetch(`${s.base}/upload/image`, { method: 'POST', body: up })).status, 200, 'an upload'));
+  await quick('a long answer', 2500, async () => check(bytes.equals(Buffer.from(await (await fetch(`${s.base}/view?filename=large.png&type=input`)).arrayBuffer())), 'the same bytes'));
   const seconds = await many(1000, () => request('GET', '/object_info'));
-  check(1000 / seconds > 200 / slow, `many: ${(1000 / seconds).toFixed(0)} a second`);
+  check(seconds < 5 * slow, `a thousand in ${seconds} s`);
   // Newcomers and messages need no round of the library's own, which would be a tenth of a second each.
   let asking = true;
   const others = Promise.all(Array.from({ length: 8 }, async () => {
     while (asking) await request('GET', '/object_info');
   }));
   await sleep(500);
-  await timed('twenty connections while others ask', 1200, async () => {
+  await quick('twenty connections while others ask', 1200, async () => {
     for (let i = 0; i < 20; i++)
       await new Promise((done, fail) => {
         http.get({ host: '127.0.0.1', port: s.port, path: '/queue', agent: false }, (r) => { r.resume(); r.on('end', done); }).on('error', fail);
       });
   });
   w.got.length = 0;
-  await timed('twenty messages while others ask', 1200, async () => { while (w.got.filter((m) => m.type === 'progress').length < 20) await sleep(5); });
+  await quick('twenty messages while others ask', 1200, async () => { while (w.got.filter((m) => m.type === 'progress').length < 20) await sleep(5); });
   asking = false;
   await others;
   w.got.length = 0;
-  await timed('ten messages about steps', 1500, async () => { while (w.got.filter((m) => m.type === 'progress').length < 10) await sleep(5); });
-  await timed('an interrupt', 1000, async () => { await post(s, '/interrupt', { prompt_id: id }); check(await w.finished(id), 'the job ends'); });
+  await quick('ten messages about steps', 1500, async () => { while (w.got.filter((m) => m.type === 'progress').length < 10) await sleep(5); });
+  await quick('an interrupt', 1000, async () => { await post(s, '/interrupt', { prompt_id: id }); check(await w.finished(id), 'the job ends'); });
   w.close();
 }
 
@@ -128,7 +126,7 @@ async function prompts() {
   // The first one keeps the worker busy, so that the others wait.
   const [steps, value] = await Promise.all(['TestSleep', 'TestShow'].map(async (c) =>
     Object.keys((await get(s, `/object_info/${c}`)).json()[c].input.required)[0]));
-  equal((await post(s, '/prompt', { prompt_id: 'slow', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 9000 } },
+  equal((await post(s, '/prompt', { prompt_id: 'slow', prompt: { 1: { class_type: 'TestSleep', inputs: { [steps]: 100000 } },
     2: { class_type: 'TestShow', inputs: { [value]: ['1', 0] } } } })).status, 200, 'a slow job');
   const before = rss();
   const seconds = await many(n, (i) => request('POST', '/prompt', JSON.stringify({ prompt: picture(i, 'load/q', 8, 8),

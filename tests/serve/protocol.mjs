@@ -1,7 +1,7 @@
 // What clients of the protocol rely on: bodies, status codes and the order of events.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Socket, check, end, equal, get, picture, post, sleep, start } from './server.mjs';
+import { Socket, check, end, ended, equal, get, picture, post, raw, sleep, start, until } from './server.mjs';
 
 const s = await start();
 check(s.ready < 1500, `ready after ${s.ready} ms`);
@@ -11,6 +11,14 @@ const name = (m) => Buffer.isBuffer(m) ? `binary ${m.readUInt32BE(0)}`
   : m.type === 'executing' ? `executing ${m.data.node}`
     : m.type === 'executed' ? `executed ${m.data.node}` : m.type;
 const quiet = (list) => list.map(name).filter((n) => n !== 'progress_state' && n !== 'progress');
+
+// These events, in this order. A sign of life may come in between: one status more, every four seconds.
+function inOrder(got, wanted, what) {
+  const list = quiet(got), left = [];
+  let next = 0;
+  for (const n of list) if (n === wanted[next]) next++; else left.push(n);
+  check(next === wanted.length && left.every((n) => n === 'status'), `${what}: ${list}`);
+}
 
 async function eventOrder() {
   const w = new Socket(s, '?clientId=one');
@@ -26,7 +34,7 @@ async function eventOrder() {
   const id = r.json().prompt_id;
   check(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id), 'a UUID');
   check(await w.finished(id), 'the run ends');
-  equal(quiet(w.got), ['status', 'status', 'execution_start', 'execution_cached', 'executing 1',
+  inOrder(w.got, ['status', 'status', 'execution_start', 'execution_cached', 'executing 1',
     'executing 2', 'executed 2', 'execution_success', 'status', 'executing null'], 'order of events');
   const at = (type) => w.got.findIndex((m) => m.type === type);
   check(w.got[at('executing') - 1].type === 'progress_state', 'progress_state before executing');
@@ -43,7 +51,7 @@ async function eventOrder() {
   w.got.length = 0;
   const again = (await post(s, '/prompt', { prompt: picture(), client_id: 'one' })).json().prompt_id;
   check(await w.finished(again), 'the cached run ends');
-  equal(quiet(w.got), ['status', 'status', 'execution_start', 'execution_cached', 'executed 2',
+  inOrder(w.got, ['status', 'status', 'execution_start', 'execution_cached', 'executed 2',
     'execution_success', 'status', 'executing null'], 'order of events from the cache');
   equal([...w.got.find((m) => m.type === 'execution_cached').data.nodes].sort(), ['1', '2'], 'cached nodes');
   const h = (await get(s, `/history/${again}`)).json()[again];
@@ -130,6 +138,57 @@ async function refusals() {
   check(number < 0, 'front');
 }
 
+// Bodies whose length the client does not know beforehand.
+async function pieces() {
+  const text = JSON.stringify({ prompt: picture(13, 'demo/c'), prompt_id: 'in-pieces' });
+  const stream = (...list) => ({ method: 'POST', duplex: 'half', body: new ReadableStream({
+    async start(c) { for (const x of list) { await sleep(20); c.enqueue(Buffer.from(x)); } c.close(); } }) });
+  const r = await get(s, '/prompt', stream(text.slice(0, 10), text.slice(10, 11), text.slice(11)));
+  equal([r.status, r.status === 200 && r.json().prompt_id, r.headers.get('connection')], [200, 'in-pieces', 'close'], 'a prompt in pieces');
+  equal((await get(s, '/prompt', stream('{'))).json().error.type, 'invalid_json', 'half a prompt in pieces');
+  const ask = async (lines, body, ms) => {
+    const got = await raw(s, `POST /settings HTTP/1.1\r\nHost: ${s.host}\r\n${lines.join('\r\n')}\r\n\r\n${body}`, ms);
+    return [Number(/^HTTP\/1\.1 (\d+)/.exec(got.text)?.[1] ?? 0), got.closed, (got.text.match(/HTTP\/1\.1/g) ?? []).length];
+  };
+  const chunked = 'Transfer-Encoding: chunked';
+  equal(await ask([chunked], '8;x=y\r\n{"one":1\r\n1\r\n}\r\n0\r\nTrailer: x\r\n\r\n'), [200, true, 1], 'in one packet');
+  equal(await ask(['Transfer-Encoding: Chunked', 'Expect: 100-continue'], '9\r\n{"two":2}\r\n0\r\n\r\n'), [100, true, 2], 'asked for');
+  const now = (await get(s, '/settings')).json();
+  equal([now.one, now.two], [1, 2], 'what they changed');
+  equal(await ask([chunked], '0\r\n\r\n'), [400, true, 1], 'no pieces');
+  equal(await ask([chunked], '9\r\n{"two":3}\r\n0\r\n\r\nPOST /settings HTTP/1.1\r\n'), [200, true, 1], 'what comes behind is not answered');
+  for (const bad of ['zz\r\n{}\r\n0\r\n\r\n', '2\n{}\n0\n\n', '2\r\n{}x', '-2\r\n{}\r\n', 'fffffffffffffffff\r\n'])
+    equal(await ask([chunked], bad), [400, true, 1], `bad pieces ${JSON.stringify(bad)}`);
+  equal(await ask([chunked, 'Content-Length: 2'], '2\r\n{}\r\n0\r\n\r\n'), [400, true, 1], 'pieces and a length');
+  equal(await ask(['Transfer-Encoding: gzip, chunked'], '2\r\n{}\r\n0\r\n\r\n'), [501, true, 1], 'packed pieces');
+  equal((await ask([chunked], '2\r\n{', 300)).slice(0, 2), [0, false], 'half of them waits');
+}
+
+// Pictures without files: PNG in frames of the kind that previews have, whatever the client announced.
+async function sent() {
+  for (const flags of [false, true]) {
+    const w = new Socket(s, '?clientId=sent');
+    await w.until((m) => m.type === 'status');
+    if (flags) w.send(JSON.stringify({ type: 'feature_flags', data: { supports_preview_metadata: true } }));
+    const prompt = picture(14, '', 24, 16);
+    prompt[1].inputs.batch_size = 2;
+    prompt[2] = { class_type: 'SaveImageWebsocket', inputs: { images: ['1', 0] } };
+    for (let i = 0; i < 2; i++) { // it is never taken from the cache
+      w.got.length = 0;
+      const id = (await post(s, '/prompt', { prompt, client_id: 'sent' })).json().prompt_id;
+      check(await w.finished(id), 'a prompt that sends pictures');
+      const frames = w.got.filter(Buffer.isBuffer);
+      equal(frames.map((b) => [b.readUInt32BE(0), b.readUInt32BE(4), b.toString('latin1', 9, 12), b.readUInt32BE(24), b.readUInt32BE(28)]),
+        [[1, 2, 'PNG', 24, 16], [1, 2, 'PNG', 24, 16]], 'two PNGs');
+      const node = w.got.findIndex((m) => m.type === 'executing' && m.data.node === '2');
+      check(node >= 0 && node < w.got.indexOf(frames[0]), 'behind the news that the node runs');
+      check(w.got.indexOf(frames[1]) < w.got.findIndex((m) => m.type === 'execution_success'), 'before the end');
+      equal((await get(s, `/history/${id}`)).json()[id].outputs, {}, 'no files');
+    }
+    w.close();
+  }
+}
+
 async function info() {
   const all = (await get(s, '/object_info')).json();
   const one = (await get(s, '/object_info/KSampler')).json();
@@ -142,7 +201,7 @@ async function info() {
   equal((await get(s, '/object_info', { headers: { 'if-none-match': again.headers.get('etag') } })).status, 304, 'etag');
   const stats = (await get(s, '/system_stats')).json();
   check(stats.system.ram_total > 0 && stats.devices.length === 1 && Array.isArray(stats.system.argv), 'system_stats');
-  for (let i = 0; i < 100 && (await get(s, '/prompt')).json().exec_info.queue_remaining; i++) await sleep(20);
+  await until(async () => !(await get(s, '/prompt')).json().exec_info.queue_remaining);
   equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
   equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
   for (const url of ['/i18n', '/workflow_templates', '/global_subgraphs', '/node_replacements'])
@@ -217,7 +276,7 @@ async function jobs() {
   const id = (await post(s, '/prompt', { prompt: picture(9, 'demo/j'), prompt_id: 'my-job',
     extra_data: { extra_pnginfo: { workflow: { id: 'w1' } }, api_key_comfy_org: 'secret' } })).json().prompt_id;
   equal(id, 'my-job', 'own id');
-  for (let i = 0; i < 100 && (await get(s, '/api/jobs/my-job')).json().status !== 'completed'; i++) await sleep(20);
+  await until(async () => (await get(s, '/api/jobs/my-job')).json().status === 'completed');
   const job = (await get(s, '/api/jobs/my-job')).json();
   equal([job.status, job.outputs_count, job.workflow_id, job.preview_output.filename],
     ['completed', 1, 'w1', 'j_00001_.png'], 'job');
@@ -236,7 +295,7 @@ async function reconnect() {
   await a.until((m) => m.type === 'status');
   const b = new Socket(s, '?clientId=same');
   await b.until((m) => m.type === 'status');
-  await sleep(100);
+  await until(() => a.closed);
   check(a.closed && !b.closed, 'the new socket replaces the old one');
   const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
   check(await b.finished(id), 'and gets the events');
@@ -244,22 +303,22 @@ async function reconnect() {
   check(/^[0-9a-f]{32}$/.test((await c.until((m) => m.type === 'status')).data.sid), 'an id is made up');
   equal((await post(s, '/x')).status, 404, 'POST to nowhere');
   b.got.length = 0;
-  check(await b.until((m) => m.type === 'status', 6000), 'a sign of life');
+  check(await b.until((m) => m.type === 'status'), 'a sign of life');
   for (const w of [b, c]) w.close();
 }
 
 // A client whose handshake comes after its prompt ran, or whose connection broke, misses nothing.
 async function late() {
   const id = (await post(s, '/prompt', { prompt: picture(12, 'demo/late'), client_id: 'late' })).json().prompt_id;
-  for (let i = 0; i < 100 && !(id in (await get(s, `/history/${id}`)).json()); i++) await sleep(20);
+  await ended(s, id);
   const a = new Socket(s, '?clientId=late');
   check(await a.finished(id), 'the end is told afterwards');
-  equal(quiet(a.got), ['status', 'execution_start', 'execution_cached', 'executing 1', 'executing 2', 'executed 2',
+  inOrder(a.got, ['status', 'execution_start', 'execution_cached', 'executing 1', 'executing 2', 'executed 2',
     'execution_success', 'executing null'], 'all events, in order');
   const b = new Socket(s, '?clientId=late');
   await b.until((m) => m.type === 'status');
   await sleep(100);
-  equal(quiet(b.got), ['status'], 'and only once');
+  inOrder(b.got, ['status'], 'and only once');
   for (const w of [a, b]) w.close();
 }
 
@@ -267,9 +326,11 @@ const id = await eventOrder();
 await history(id);
 await view();
 await refusals();
+await sent();
 await info();
 await uploads();
 await user();
+await pieces();
 await jobs();
 await reconnect();
 await late();

@@ -34,6 +34,27 @@ export function skip(why) {
 }
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// How long to wait for what must come. It is no claim about speed: other programs may take the processors.
+export const PATIENCE = 180000;
+// Asks until the answer is true, or there is no patience left; gives the last answer.
+export async function until(test, ms = PATIENCE) {
+  for (const stop = Date.now() + ms; ; await sleep(20)) {
+    const answer = await test();
+    if (answer || Date.now() > stop) return answer;
+  }
+}
+export const ended = (s, id) => until(async () => (await get(s, `/history/${id}`)).json()[id]);
+
+// Milliseconds that threads of these processes were ready to run while others had the processors.
+const delayed = (pids) => pids.flatMap((pid) => fs.readdirSync(`/proc/${pid}/task`).map((t) => `/proc/${pid}/task/${t}/schedstat`))
+  .reduce((sum, file) => { try { return sum + Number(fs.readFileSync(file, 'latin1').split(' ')[1]) / 1e6; } catch { return sum; } }, 0);
+// Milliseconds that `run` takes, without those for which the server and this program were kept waiting.
+export async function timed(s, run) {
+  const pids = [s.process.pid, process.pid], before = delayed(pids), began = performance.now();
+  await run();
+  return Math.max(0, performance.now() - began - (delayed(pids) - before));
+}
+
 export function folder() {
   return fs.mkdtempSync(path.join(os.tmpdir(), 'graft-serve-'));
 }
@@ -48,7 +69,7 @@ export async function start(options = {}) {
   const args = ['serve', '--port', '0', '--state', path.join(dir, 'state'), '--output', output,
     '--input', input, '--plugins', options.plugins ?? plugins,
     '--models', options.models ?? path.join(dir, 'models'), ...(options.args ?? [])];
-  const began = performance.now();
+  const began = performance.now(), before = delayed([process.pid]);
   // options.files: how many descriptors the server may have.
   const [run, all] = options.files ? ['sh', ['-c', `ulimit -n ${options.files}; exec "$0" "$@"`, program, ...args]] : [program, args];
   const child = spawn(run, all, { stdio: ['ignore', 'pipe', 'pipe'], cwd: dir });
@@ -69,7 +90,7 @@ export async function start(options = {}) {
     });
     child.on('error', fail);
   });
-  const ready = performance.now() - began;
+  const ready = Math.max(0, performance.now() - began - (delayed([child.pid, process.pid]) - before));
   const gone = new Promise((done) => child.on('exit', (code, signal) => done({ code, signal })));
   const end = async (signal) => {
     ending = true;
@@ -95,7 +116,7 @@ export const post = (s, url, body, headers = {}) =>
     !(body instanceof FormData) && !Buffer.isBuffer(body) ? JSON.stringify(body) : body, headers });
 
 // Sends bytes as they are; gives everything that came until the other side closed or `ms` passed.
-export function raw(s, bytes, ms = 2000) {
+export function raw(s, bytes, ms = PATIENCE) {
   return new Promise((done) => {
     const socket = net.connect(s.port, '127.0.0.1');
     let got = '';
@@ -170,7 +191,7 @@ export class Socket {
     this.socket.write(Buffer.concat([head, mask, body]));
   }
   // Resolves once a message fits; false after `ms`.
-  async until(fits, ms = 10000) {
+  async until(fits, ms = PATIENCE) {
     const stop = Date.now() + ms;
     for (;;) {
       const hit = this.got.find(fits);

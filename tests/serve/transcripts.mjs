@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
-import { check, end, source, start } from './server.mjs';
+import { PATIENCE, check, end, source, start } from './server.mjs';
 
 const folder = path.join(source, 'tests/serve/transcripts');
 const holes = { uuid: '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}', number: '-?[0-9.]+', text: '[^\r\n]*?' };
@@ -34,7 +34,7 @@ async function play(s, name) {
   socket.on('close', () => wake());
   socket.on('error', () => {});
   const until = async (test) => {
-    const limit = Date.now() + 5000;
+    const limit = Date.now() + PATIENCE;
     while (!test() && Date.now() < limit && !socket.destroyed)
       await new Promise((done) => { wake = done; setTimeout(done, 100); });
     return test();

@@ -1,5 +1,5 @@
 // What a right click offers.
-import { LGraphCanvas } from "@comfyorg/litegraph"
+import { LGraphCanvas, LiteGraph } from "@comfyorg/litegraph"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 
@@ -58,5 +58,8 @@ export function installContextMenus(editor: Editor, actions: ContextActions) {
       { content: "Paste", callback: () => canvas.pasteFromClipboard() },
       { content: "Show all nodes", callback: () => editor.fit() },
     ] as any
+  window.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") LiteGraph.closeAllContextMenus()
+  })
   canvas.getNodeMenuOptions = (node) => nodeEntries(editor, actions, node as GraftNode) as any
 }

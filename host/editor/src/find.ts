@@ -48,6 +48,7 @@ export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
       (a, b) =>
         b.points - a.points ||
         exact(b.spec) - exact(a.spec) ||
+        Number(a.spec.category.startsWith("_")) - Number(b.spec.category.startsWith("_")) ||
         a.spec.category.localeCompare(b.spec.category) ||
         a.spec.title.localeCompare(b.spec.title),
     )

@@ -64,7 +64,7 @@ export class Editor {
     LiteGraph.ctrl_shift_v_paste_connect_unselected_outputs = true
     LiteGraph.dialog_close_on_mouse_leave = false
     LiteGraph.saveViewportWithGraph = true
-    LGraphGroup.defaultColour = "#4a6b5a"
+    LGraphGroup.defaultColour = "#5f9a7e"
   }
 
   // A sub-graph of a file becomes a node type of its own.
@@ -330,6 +330,7 @@ export class Editor {
 
   addGroup() {
     const group = new LGraphGroup("Group")
+    group.color = LGraphGroup.defaultColour // its own choice is a blue on which its title is hard to read
     const nodes = this.selected
     if (nodes.length) group.resizeTo([...this.canvas.selectedItems], 16)
     else {
@@ -346,6 +347,68 @@ export class Editor {
     const { clientWidth, clientHeight } = this.canvas.canvas
     const { scale, offset } = this.canvas.ds
     return [clientWidth / scale / 2 - offset[0], clientHeight / scale / 2 - offset[1]]
+  }
+
+  cut() {
+    this.canvas.copyToClipboard()
+    this.canvas.deleteSelected()
+  }
+
+  // All of them, unless they are all so already.
+  collapse() {
+    const all = this.selected.every((node) => node.flags.collapsed)
+    for (const node of this.selected) if (!!node.flags.collapsed === all) node.collapse(true)
+    this.onChange()
+  }
+  pin() {
+    const all = this.selected.every((node) => node.pinned)
+    for (const node of this.selected) node.pin(!all)
+    this.canvas.setDirty(true, true)
+    this.onChange()
+  }
+
+  // Moves what is selected, or, when nothing is, the view.
+  move(dx: number, dy: number) {
+    const { ds, selectedItems } = this.canvas
+    if (selectedItems.size)
+      for (const item of selectedItems) !(item as any).pinned && (item as any).move(dx, dy)
+    else {
+      ds.offset[0] -= (4 * dx) / ds.scale
+      ds.offset[1] -= (4 * dy) / ds.scale
+    }
+    this.canvas.setDirty(true, true)
+    this.onChange()
+  }
+
+  zoom(factor: number) {
+    const { ds, canvas } = this.canvas
+    ds.changeScale(ds.scale * factor, [canvas.clientWidth / 2, canvas.clientHeight / 2], false)
+    this.canvas.setDirty(true, true)
+    this.onView()
+  }
+
+  renameGroup(group: LGraphGroup) {
+    const place: any = { name: "Name of the group", y: 0, width: group.size[0] }
+    const anchor: any = { pos: group.pos, size: group.size, title: group.title }
+    const done = (text: string) => {
+      group.title = text.trim() || group.title
+      this.canvas.setDirty(true, true)
+      this.onChange()
+    }
+    openEditor(this.canvas, anchor, place, { value: group.title, done })
+  }
+
+  // Lists of files as they are now. The widgets on the canvas share them with the specs.
+  updateChoices(specs: Specs) {
+    for (const [name, spec] of specs) {
+      const known = this.specs.get(name)
+      for (const input of spec.inputs) {
+        const choices = known?.inputs.find((i) => i.name === input.name)?.choices
+        if (choices && input.choices) choices.splice(0, choices.length, ...input.choices)
+      }
+    }
+    this.canvas.setDirty(true)
+    this.onChange()
   }
 
   setMode(mode: number) {

@@ -110,6 +110,7 @@ export class HistoryPanel {
     }
     const pictures = thumbs(files, title)
     const note = [
+      state,
       started
         ? new Date(started).toLocaleTimeString([], {
             hour: "2-digit",
@@ -118,7 +119,6 @@ export class HistoryPanel {
           })
         : "",
       ms !== undefined ? duration(ms) : "",
-      state,
     ]
     return h(
       "article",

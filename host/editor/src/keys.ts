@@ -3,7 +3,8 @@ import { h, iconButton } from "./dom"
 
 export interface Shortcut {
   keys: string // as shown: "Ctrl+Enter"; several are separated by " or "
-  text: string
+  text: string // "": the help does not show it
+  on?: string // id of the element that must have the focus
   run?: () => void // none: the canvas does it itself
   typing?: boolean // works while a field is being typed in, too
 }
@@ -32,7 +33,10 @@ export function installShortcuts(shortcuts: Shortcut[]) {
     "keydown",
     (event) => {
       if (document.querySelector("dialog[open]") && event.key !== "Escape") return
-      const shortcut = shortcuts.find((s) => s.run && matches(event, s.keys))
+      const focus = (event.target as HTMLElement).id
+      const shortcut = shortcuts.find(
+        (s) => s.run && (!s.on || s.on === focus) && matches(event, s.keys),
+      )
       if (!shortcut || (isTyping(event.target) && !shortcut.typing)) return
       event.preventDefault()
       event.stopPropagation()
@@ -43,9 +47,9 @@ export function installShortcuts(shortcuts: Shortcut[]) {
 }
 
 export function showShortcuts(shortcuts: Shortcut[]) {
-  const rows = shortcuts.map(({ keys, text }) =>
-    h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))),
-  )
+  const rows = shortcuts
+    .filter((s) => s.text)
+    .map(({ keys, text }) => h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))))
   const dialog = h(
     "dialog",
     { class: "dialog", "aria-labelledby": "help-title" },

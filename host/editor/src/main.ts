@@ -23,6 +23,7 @@ import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { compatible } from "./schema"
+import { virtualSpecs } from "./virtual"
 import { setHooks, showPictures, uploadTo } from "./widgets"
 
 applyTheme(preferredTheme())
@@ -196,7 +197,7 @@ function rename() {
 function addNode(at?: [number, number], end?: LinkEnd & { node: GraftNode; slot: number }) {
   const place = at ?? editor.middle()
   openSearch(
-    editor.specs,
+    new Map([...editor.specs, ...virtualSpecs]),
     (spec) => {
       const node = editor.add(
         spec.name,
@@ -233,6 +234,17 @@ function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number })
     node.pos = [node.pos[0] - node.size[0], node.pos[1]]
   }
   changed()
+}
+
+// A model that was put into its folder since the page was opened.
+async function refreshChoices() {
+  try {
+    editor.updateChoices(await api.objectInfo())
+    inspector.render(true)
+    toast("The lists of files are up to date.")
+  } catch (error) {
+    toast((error as Error).message, "error")
+  }
 }
 
 function setTheme(name: ThemeName) {
@@ -278,6 +290,7 @@ const shortcuts: Shortcut[] = [
   { keys: "Ctrl+Z", text: "Undo", run: () => step(undo.undo()) },
   { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => step(undo.redo()) },
   { keys: "Ctrl+C", text: "Copy the selected nodes" },
+  { keys: "Ctrl+X", text: "Cut the selected nodes", run: () => editor.cut() },
   { keys: "Ctrl+V", text: "Paste" },
   { keys: "Ctrl+Shift+V", text: "Paste with the links from outside" },
   { keys: "Delete", text: "Delete the selected nodes" },
@@ -285,7 +298,20 @@ const shortcuts: Shortcut[] = [
   { keys: "Ctrl+G", text: "Group the selected nodes", run: () => editor.addGroup() },
   { keys: "Ctrl+M", text: "Mute or unmute the selected nodes", run: () => editor.setMode(2) },
   { keys: "Ctrl+B", text: "Bypass the selected nodes, or end that", run: () => editor.setMode(4) },
+  { keys: "Alt+C", text: "Collapse or expand the selected nodes", run: () => editor.collapse() },
+  { keys: "P", text: "Pin or unpin the selected nodes", run: () => editor.pin() },
+  ...(["Left", "Right", "Up", "Down"] as const).map((way, i) => ({
+    keys: `Arrow${way}`,
+    text: "",
+    on: "canvas",
+    run: () => editor.move([-10, 10, 0, 0][i], [0, 0, -10, 10][i]),
+  })),
+  { keys: "Arrows", text: "Move the selected nodes, or the view" },
+  { keys: "Alt+= or Alt+-", text: "Zoom in or out" },
+  { keys: "Alt+=", text: "", run: () => editor.zoom(1.2) },
+  { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
   { keys: ".", text: "Show all nodes", run: () => editor.fit() },
+  { keys: "R", text: "Refresh the lists of models and pictures", run: () => void refreshChoices() },
   { keys: "N", text: "Node panel", run: () => sidebar.show("node") },
   { keys: "Q", text: "Queue", run: () => sidebar.show("queue") },
   { keys: "H", text: "History", run: () => sidebar.show("history") },
@@ -307,6 +333,7 @@ function workflowMenu(): (MenuItem | null)[] {
     { label: "New", run: clear },
     { label: "Demo: text to picture", run: loadDemo },
     { label: "Open…", keys: "Ctrl+O", run: pickWorkflow },
+    { label: "Refresh lists of files", keys: "R", run: () => void refreshChoices() },
     null,
     { label: "Save", keys: "Ctrl+S", run: save },
     { label: "Save as format 1.0", run: save1 },
@@ -424,6 +451,11 @@ function wire() {
     if (detail.subType === "empty-double-click")
       addNode([detail.originalEvent.canvasX, detail.originalEvent.canvasY])
     if (detail.subType === "empty-release") dropLink(detail)
+    if (detail.subType === "group-double-click") {
+      const { canvasX, canvasY } = detail.originalEvent
+      if (canvasY < detail.group.pos[1] + detail.group.titleHeight) editor.renameGroup(detail.group)
+      else addNode([canvasX, canvasY])
+    }
     if (detail.subType === "node-double-click") {
       if (detail.node.subgraph) editor.openSubgraph(detail.node)
       else sidebar.show("node")

@@ -101,8 +101,7 @@ export class ProfilePanel {
         h("strong", {}, duration(total)),
         ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`,
       ),
-      h("h3", {}, "Time by node"),
-      h("div", { class: "bars" }, ...rows),
+      ...(rows.length ? [h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows)] : []),
       ...this.phases(run, total),
       ...this.memory(run),
     )

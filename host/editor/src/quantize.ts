@@ -324,9 +324,8 @@ export class QuantizePanel {
         this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y))
       }
       group.addEventListener("pointermove", move)
-      group.addEventListener("pointerup", () => group.removeEventListener("pointermove", move), {
-        once: true,
-      })
+      const end = () => group.removeEventListener("pointermove", move)
+      group.addEventListener("lostpointercapture", end, { once: true })
     })
     return group
   }
@@ -387,7 +386,9 @@ export class QuantizePanel {
       plan.measured > 0 && !disturbed ? `${plan.measured.toFixed(2)}× as fast` : "",
       together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
     ].filter(Boolean)
-    const calibrated = last.length ? ` Measured with the plan as it was made: ${last.join(", ")}.` : ""
+    const calibrated = last.length
+      ? ` Measured with the plan as it was made: ${last.join(", ")}.`
+      : ""
     const busy = disturbed
       ? " Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
       : ""

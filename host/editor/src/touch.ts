@@ -1,4 +1,5 @@
-// Two fingers on the canvas: they move and zoom it. One finger is left to the canvas library.
+// Two fingers on the canvas move and zoom it; one that rests opens the menu that a right click opens.
+// All else is left to the canvas library.
 import type { LGraphCanvas } from "@comfyorg/litegraph"
 
 interface Grip {
@@ -16,8 +17,55 @@ function gripOf(touches: TouchList, box: DOMRect): Grip {
   }
 }
 
+const REST_MS = 550
+const REST_DRIFT = 8 // pixels
+
+function installLongPress(canvas: LGraphCanvas) {
+  const element = canvas.canvas
+  let timer = 0
+  let down: PointerEvent | null = null
+  const cancel = () => {
+    clearTimeout(timer)
+    down = null
+  }
+  const open = () => {
+    const event = down as any // the library has put its own coordinates into it
+    cancel()
+    if (!event || canvas.linkConnector.isConnecting) return
+    const node = canvas.graph?.getNodeOnPos(event.canvasX, event.canvasY) ?? undefined
+    canvas.pointer.reset() // else the finger would drag what lies below the menu
+    canvas.dragging_canvas = false
+    if (node && !canvas.selectedItems.has(node)) canvas.selectItems([node])
+    canvas.processContextMenu(node, event)
+  }
+  // The library stops what it has dealt with, so this looks first.
+  const first = { capture: true }
+  element.addEventListener(
+    "pointerdown",
+    (event) => {
+      cancel()
+      if (event.pointerType !== "touch" || !event.isPrimary) return
+      down = event
+      timer = window.setTimeout(open, REST_MS)
+    },
+    first,
+  )
+  element.addEventListener(
+    "pointermove",
+    (event) => {
+      if (!down || event.pointerId !== down.pointerId) return
+      const drift = Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY)
+      if (drift > REST_DRIFT) cancel()
+    },
+    first,
+  )
+  for (const type of ["pointerup", "pointercancel"]) element.addEventListener(type, cancel, first)
+  element.addEventListener("touchstart", (event) => event.touches.length > 1 && cancel())
+}
+
 export function installTouch(canvas: LGraphCanvas, moved: () => void) {
   const element = canvas.canvas
+  installLongPress(canvas)
   let last: Grip | null = null
   const stop = (event: Event) => {
     if (!last) return
@@ -62,6 +110,9 @@ export function installTouch(canvas: LGraphCanvas, moved: () => void) {
   )
   const end = (event: TouchEvent) => {
     if (event.touches.length < 2) last = null
+    // A tap may have opened something under the finger. The click that browsers make of it would
+    // go there, and close it or choose from it.
+    if (event.cancelable) event.preventDefault()
   }
   element.addEventListener("touchend", end)
   element.addEventListener("touchcancel", end)

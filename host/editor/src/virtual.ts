@@ -1,7 +1,7 @@
 // Nodes that only the page knows: the server never sees them.
 import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { addWidget } from "./widgets"
-import { CONTROLS, type InputSpec } from "./schema"
+import { CONTROLS, type InputSpec, type Specs } from "./schema"
 import type { GraftNode } from "./nodes"
 
 const noteInput: InputSpec = {
@@ -88,15 +88,31 @@ class PrimitiveNode extends LGraphNode {
   }
 }
 
+const CLASSES: [string, string, string, any][] = [
+  ["Note", "Note", "A text for whoever reads the workflow.", Note],
+  [
+    "MarkdownNote",
+    "Markdown Note",
+    "A text for whoever reads the workflow.",
+    class extends Note {},
+  ],
+  ["Reroute", "Reroute", "A bend in a link.", Reroute],
+  ["PrimitiveNode", "Primitive", "One value for the settings that it is linked to.", PrimitiveNode],
+]
+
+// As the search sees them.
+export const virtualSpecs: Specs = new Map(
+  CLASSES.map(([name, title, description]) => {
+    const slots = name === "Reroute" ? [{ name: "", type: "*" }] : []
+    const inputs = slots.map((s) => ({ ...s, optional: true, widget: false, options: {} }))
+    const outputs = slots.map((s) => ({ ...s, list: false }))
+    const rest = { output: false, deprecated: false, experimental: false, aliases: [] }
+    return [name, { name, title, description, category: "utils", inputs, outputs, ...rest }]
+  }),
+)
+
 export function registerVirtual() {
-  class MarkdownNote extends Note {}
-  const classes: [string, string, any][] = [
-    ["Note", "Note", Note],
-    ["MarkdownNote", "Markdown Note", MarkdownNote],
-    ["Reroute", "Reroute", Reroute],
-    ["PrimitiveNode", "Primitive", PrimitiveNode],
-  ]
-  for (const [name, title, cls] of classes) {
+  for (const [name, title, , cls] of CLASSES) {
     LiteGraph.registerNodeType(name, cls)
     Object.assign(cls, { category: "utils", title })
   }
