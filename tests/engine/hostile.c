@@ -330,6 +330,32 @@ static void latents_that_do_not_fit(void)
     graft_model_release(m);
 }
 
+/* A share of the schedule so small that the whole one has no number. */
+static void denoise_of_nearly_nothing(void)
+{
+    static const double shares[] = {1e-3, 1e-9, 1e-300, 5e-324};
+    graft_model *m = load_model(engine, SD1);
+    graft_cond *c = NULL;
+    graft_latent *l = NULL, *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(sample_cond(m, &c, &e), &e);
+    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        graft_sample_params p = {.steps = 1000,
+                                 .cfg = 1.0,
+                                 .sampler = "dpm_2",
+                                 .scheduler = "normal",
+                                 .denoise = shares[i],
+                                 .end_at_step = 1000};
+        e.text[0] = 0;
+        CHECK_INT(graft_sample(m, &p, c, c, l, NULL, &out, &e), GRAFT_E_ARG);
+        CHECK(strstr(e.text, "steps") != NULL && out == NULL);
+    }
+    graft_cond_release(c);
+    graft_latent_release(l);
+    graft_model_release(m);
+}
+
 static void conditioning_of_another_encoder(void)
 {
     graft_model *m = load_model(engine, SD1);
@@ -375,6 +401,7 @@ int main(void)
     RUN(swap_to_another_architecture);
     RUN(odd_sizes);
     RUN(latents_that_do_not_fit);
+    RUN(denoise_of_nearly_nothing);
     RUN(conditioning_of_another_encoder);
     RUN(unreadable_pictures);
     unlink(path);
