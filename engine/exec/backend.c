@@ -173,7 +173,11 @@ static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *
     memset(&k->info, 0, sizeof k->info);
     k->info.size = sizeof k->info;
     st = k->api->info(k->device, &k->info);
-    if (st) return graft_fail(e, st, "backend %s: no device information", k->name);
+    if (st) { /* without an identity nothing of it may be cached */
+        k->api->destroy(k->device);
+        k->device = NULL;
+        return graft_fail(e, st, "backend %s: no device information", k->name);
+    }
     graft_hash h = graft_hash128(k->name, strlen(k->name));
     const graft_hash code = code_of(k->lib);
     h = graft_hash_mix(h, &code, sizeof code);

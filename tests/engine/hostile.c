@@ -386,6 +386,54 @@ static void unreadable_pictures(void)
     CHECK(i == NULL && mask == NULL);
 }
 
+/* ------------------------------------------------------------------ devices */
+
+static int devices, mute; /* open devices; calls of info() that still fail */
+
+static graft_status fake_create(const graft_kernels_host *host, int32_t index, graft_device **out,
+                                char *text, uint64_t n)
+{
+    (void)host, (void)index, (void)text, (void)n;
+    devices++;
+    *out = (graft_device *)&devices;
+    return GRAFT_OK;
+}
+
+static void fake_destroy(graft_device *d)
+{
+    (void)d;
+    devices--;
+}
+
+static graft_status fake_info(graft_device *d, graft_device_info *out)
+{
+    (void)d;
+    snprintf(out->identity, sizeof out->identity, "fake");
+    return mute-- > 0 ? GRAFT_E_DEVICE : GRAFT_OK;
+}
+
+/* A device that does not say what it is has no keys in caches: it is not used, and asked again. */
+static void device_without_information(void)
+{
+    static const graft_kernels_api api = {
+        .create = fake_create, .destroy = fake_destroy, .info = fake_info};
+    static const graft_kernels lib = {.name = "fake", .version = "1", .api = &api};
+    static graft_backends all;
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    all.list[0] = (graft_backend){.lib = &lib, .api = &api, .name = "fake"};
+    all.count = 1;
+    mute = 2;
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(graft_backends_get(&all, "fake", &b, &e), GRAFT_E_DEVICE);
+        CHECK(b == NULL && devices == 0);
+    }
+    CHECK_OK(graft_backends_get(&all, "fake", &b, &e), &e);
+    CHECK(b && devices == 1 && strcmp(b->info.identity, "fake") == 0);
+    graft_backends_finish(&all);
+    CHECK_INT(devices, 0);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "%s", temp_path("hostile.safetensors"));
@@ -404,6 +452,7 @@ int main(void)
     RUN(denoise_of_nearly_nothing);
     RUN(conditioning_of_another_encoder);
     RUN(unreadable_pictures);
+    RUN(device_without_information);
     unlink(path);
     graft_engine_destroy(engine);
     return test_end();
