@@ -99,3 +99,14 @@ size_t graft_str_utf8(const char *at, const char *end)
         if (p[i] < 0x80 || p[i] > 0xbf) return 0;
     return n;
 }
+
+bool graft_str_is_utf8(const void *text, size_t n)
+{
+    const char *p = text, *end = p + n;
+    while (p < end) {
+        size_t length = graft_str_utf8(p, end);
+        if (!length) return false;
+        p += length;
+    }
+    return true;
+}

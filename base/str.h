@@ -27,6 +27,8 @@ char *graft_str_take(graft_str *s);
 
 /* Length of the UTF-8 sequence at `at` (Unicode 15, table 3-7), which is before `end`; 0: none. */
 size_t graft_str_utf8(const char *at, const char *end);
+/* Whether all n bytes are UTF-8. */
+bool graft_str_is_utf8(const void *text, size_t n);
 bool graft_str_starts(const char *s, const char *prefix);
 bool graft_str_ends(const char *s, const char *suffix);
 #endif
