@@ -319,18 +319,18 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 
 /* ------------------------------------------------------------------ guidance */
 
-static bool entry_active(const graft_guided *g, const graft_cond_entry *k, float sigma)
+bool graft_guided_active(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
     if (!k->has_range) return true;
-    return sigma <= graft_percent_to_sigma(g->c.table, k->start) &&
-           sigma >= graft_percent_to_sigma(g->c.table, k->end);
+    return sigma <= graft_percent_to_sigma(t, k->start) &&
+           sigma >= graft_percent_to_sigma(t, k->end);
 }
 
 static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
 {
     size_t first = negative ? g->c.positive->n : 0;
     for (size_t i = 0; i < list->n; i++)
-        if (entry_active(g, list->entry[i], sigma))
+        if (graft_guided_active(g->c.table, list->entry[i], sigma))
             g->active[g->n_active++] =
                 (active){.entry = list->entry[i], .negative = negative, .slot = first + i};
 }

@@ -66,7 +66,6 @@ void graft_packs_reserved(graft_packs *p, graft_slab *slab);
 /* Where memory has a strict limit, which slabs in use by one pack would hold up: false. */
 void graft_packs_use_slabs(graft_packs *p, bool use);
 const void *graft_pack_data(const graft_pack *pack);
-uint64_t graft_pack_bytes(const graft_pack *pack);
 
 typedef struct graft_packs_stats {
     uint64_t bytes, used_bytes;   /* all memory, slabs as a whole; packs in use */

@@ -62,11 +62,12 @@ typedef enum graft_family {
 } graft_family;
 
 /* Each looks for one part below `prefix` ("model.diffusion_model.") and fails with the first tensor
- * that is missing or does not fit. `config` is the text of __metadata__.config or NULL. */
+ * that is missing or does not fit. `config`, the text of __metadata__.config or NULL, tells what
+ * shapes cannot. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
-graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                              graft_vae_arch *out, graft_err *e);
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                              graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
 /* Which family a UNet is of, from its context width and y. */

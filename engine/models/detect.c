@@ -226,10 +226,9 @@ static graft_status detect_decoder(const graft_safetensors *f, const char *prefi
     return GRAFT_OK;
 }
 
-graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                              graft_vae_arch *out, graft_err *e)
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                              graft_err *e)
 {
-    (void)config;
     memset(out, 0, sizeof *out);
     graft_status st = detect_decoder(f, prefix, out, e);
     if (st) return st;
