@@ -73,7 +73,8 @@ graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, c
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 
-/* The other facts of the metadata's config, with SD's values where it is silent. */
+/* The other facts of the metadata's config, with SD's values where it is silent. GRAFT_E_FORMAT for
+ * a schedule that is none. */
 typedef struct graft_checkpoint_config {
     double scale_factor; /* 0: not given */
     double beta_start, beta_end;

@@ -333,6 +333,11 @@ graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_chec
     out->prediction_given = prediction != NULL;
     out->v_prediction = prediction && prediction[0] == 'v';
     cJSON_Delete(root);
+    if (!(out->beta_start > 0 && out->beta_start < 1 && out->beta_end > 0 && out->beta_end < 1))
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: the schedule in __metadata__.config has betas from %g to %g, which "
+                          "are not between 0 and 1",
+                          graft_safetensors_path(f), out->beta_start, out->beta_end);
     if (graft_safetensors_find(f, "v_pred")) out->v_prediction = out->prediction_given = true;
     if (graft_safetensors_find(f, "ztsnr")) out->zsnr = true;
     return GRAFT_OK;

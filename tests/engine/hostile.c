@@ -231,6 +231,22 @@ static void not_a_number(void)
     graft_model_release(m);
 }
 
+/* A noise schedule whose sigmas would be no numbers. */
+static void absurd_schedules(void)
+{
+    static const char *const bad[] = {"\"beta_start\": -0.001", "\"beta_start\": 0",
+                                      "\"beta_end\": 1", "\"beta_end\": 1e300",
+                                      "\"beta_start\": 2, \"beta_end\": -3"};
+    char config[4096], changed[4200];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made_file *f = copy_model(SD1, config, sizeof config);
+        CHECK(config[0] == '{');
+        snprintf(changed, sizeof changed, "{\"schedule\": {%s}, %s", bad[i], config + 1);
+        write_changed(f, changed);
+        refused(UNET_PART, "betas", bad[i]);
+    }
+}
+
 static void cut_files(void)
 {
     char *data = NULL;
@@ -444,6 +460,7 @@ int main(void)
     RUN(whole_numbers_for_weights);
     RUN(extra_tensors);
     RUN(not_a_number);
+    RUN(absurd_schedules);
     RUN(cut_files);
     RUN(other_kinds);
     RUN(swap_to_another_architecture);
