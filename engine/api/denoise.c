@@ -150,8 +150,10 @@ graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant va
                              .shape = &unet,
                              .shape_bytes = sizeof unet,
                              .build = build_graph};
-    unet.shape.batch = pictures * entries;
-    unet.pictures = m->arch.adm_channels ? pictures * entries : pictures; /* as unet.c has it */
+    if (pictures < 1 || entries < 1 || __builtin_mul_overflow(pictures, entries, &unet.shape.batch))
+        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
+                          (long long)pictures, (long long)entries);
+    unet.pictures = m->arch.adm_channels ? unet.shape.batch : pictures; /* as unet.c has it */
     unet.shape.height = height;
     unet.shape.width = width;
     unet.shape.tokens = tokens;

@@ -402,6 +402,29 @@ static void unreadable_pictures(void)
     CHECK(i == NULL && mask == NULL);
 }
 
+/* Numbers at the ends of their types are refused, or stand for the nearest that makes sense. */
+static void numbers_at_the_ends(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, SD1), *compiled = NULL;
+    const graft_compile_options large[] = {
+        {.width = 64, .height = 64, .batch_size = INT64_MAX},
+        {.width = INT64_MAX, .height = INT64_MAX, .batch_size = 1},
+        {.width = 64, .height = INT64_MAX, .batch_size = INT64_MAX / 2 + 1}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        CHECK_INT(graft_model_compile(m, &large[i], NULL, &compiled, &e), GRAFT_E_ARG);
+        CHECK(compiled == NULL && e.text[0]);
+    }
+    graft_model_release(m);
+    const char *file = CLIP;
+    graft_clip *c = NULL, *last = NULL;
+    CHECK_OK(graft_clip_load(engine, &file, 1, "stable_diffusion", NULL, &c, &e), &e);
+    CHECK_OK(graft_clip_set_last_layer(c, INT64_MIN, &last, &e), &e);
+    CHECK(last && last->encoder[0].layer == 1);
+    graft_clip_release(last);
+    graft_clip_release(c);
+}
+
 /* ------------------------------------------------------------------ devices */
 
 static int devices, mute; /* open devices; calls of info() that still fail */
@@ -469,6 +492,7 @@ int main(void)
     RUN(denoise_of_nearly_nothing);
     RUN(conditioning_of_another_encoder);
     RUN(unreadable_pictures);
+    RUN(numbers_at_the_ends);
     RUN(device_without_information);
     unlink(path);
     graft_engine_destroy(engine);
