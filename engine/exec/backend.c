@@ -1,6 +1,7 @@
 #include "engine/exec/backend.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "base/dl.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "engine/exec/device.h"
 
 typedef struct scored {
     const graft_kernels *lib;
@@ -19,6 +19,19 @@ typedef struct scored {
 static int best_first(const void *a, const void *b)
 {
     return ((const scored *)b)->score - ((const scored *)a)->score;
+}
+
+const graft_kernels_more *graft_backend_more(const graft_backend *b)
+{
+    const graft_kernels_more *more = b->lib->abi_minor >= 1 ? b->lib->more : NULL;
+    /* What came later is read only by those who ask for it. */
+    return more && more->size >= offsetof(graft_kernels_more, pack_rows) ? more : NULL;
+}
+
+bool graft_backend_wants(const graft_backend *b, uint32_t bit)
+{
+    const graft_kernels_more *more = graft_backend_more(b);
+    return GRAFT_KERNELS_HAS(more, wants) && more->wants & bit;
 }
 
 /* NULL when the library cannot be used; the reason is in the log. */

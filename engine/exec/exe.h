@@ -10,8 +10,8 @@
 
 #include "engine/engine.h"
 #include "engine/exec/backend.h"
-#include "engine/exec/device.h"
 #include "engine/exec/packs.h"
+#include "engine/exec/recordings.h"
 #include "engine/graph/graph.h"
 #include "engine/weights/weights.h"
 
@@ -103,7 +103,7 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together
- * share one block, which grows to the largest. */
+ * share one block, which grows to the largest. [any] */
 typedef struct graft_arenas graft_arenas;
 graft_status graft_arenas_create(graft_arenas **out, graft_err *e);
 void graft_arenas_destroy(graft_arenas *a);
