@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 #include "kernels/kernel_abi.h"
 
 typedef struct graft_backend {

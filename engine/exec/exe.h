@@ -13,6 +13,7 @@
 #include "engine/exec/packs.h"
 #include "engine/exec/recordings.h"
 #include "engine/graph/graph.h"
+#include "engine/task.h"
 #include "engine/weights/weights.h"
 
 typedef struct graft_exe_step {
@@ -132,17 +133,4 @@ typedef graft_status graft_exe_place(void *ctx, void *const *address);
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
                                  graft_exe_place *before, graft_exe_place *after, void *ctx,
                                  const graft_task *task, graft_err *e);
-
-static inline bool graft_task_cancelled(const graft_task *t)
-{
-    return t && t->cancelled && t->cancelled(t->ctx);
-}
-static inline void graft_task_phase(const graft_task *t, const char *name)
-{
-    if (t && t->phase) t->phase(t->ctx, name);
-}
-static inline void graft_task_progress(const graft_task *t, uint64_t done, uint64_t total)
-{
-    if (t && t->progress) t->progress(t->ctx, done, total);
-}
 #endif

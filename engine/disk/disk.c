@@ -1,4 +1,4 @@
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 
 #include <dirent.h>
 #include <errno.h>
