@@ -74,7 +74,7 @@ graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, c
 graft_family graft_unet_family(const graft_unet_arch *a);
 
 /* The other facts of the metadata's config, with SD's values where it is silent. GRAFT_E_FORMAT for
- * a schedule that is none. */
+ * a schedule that is none, GRAFT_E_UNSUPPORTED for predictions other than eps and v. */
 typedef struct graft_checkpoint_config {
     double scale_factor; /* 0: not given */
     double beta_start, beta_end;

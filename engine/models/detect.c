@@ -332,7 +332,12 @@ graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_chec
     const char *prediction = graft_json_str(c, "prediction", NULL);
     out->prediction_given = prediction != NULL;
     out->v_prediction = prediction && prediction[0] == 'v';
+    if (prediction && prediction[0] != 'v' && prediction[0] != 'e') /* "epsilon", "v_prediction" */
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "%s: the prediction \"%.40s\" in __metadata__.config is neither eps nor v",
+                        graft_safetensors_path(f), prediction);
     cJSON_Delete(root);
+    if (st) return st;
     if (!(out->beta_start > 0 && out->beta_start < 1 && out->beta_end > 0 && out->beta_end < 1))
         return graft_fail(e, GRAFT_E_FORMAT,
                           "%s: the schedule in __metadata__.config has betas from %g to %g, which "

@@ -245,6 +245,10 @@ static void absurd_schedules(void)
         write_changed(f, changed);
         refused(UNET_PART, "betas", bad[i]);
     }
+    made_file *f = copy_model(SD1, config, sizeof config);
+    snprintf(changed, sizeof changed, "{\"prediction\": \"sample\", %s", config + 1);
+    write_changed(f, changed);
+    refused(UNET_PART, "\"sample\"", "a prediction that is not known");
 }
 
 static void cut_files(void)
