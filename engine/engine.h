@@ -198,6 +198,7 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e);
 
+graft_cond *graft_cond_retain(graft_cond *c);
 void graft_cond_release(graft_cond *c);
 graft_status graft_cond_combine(const graft_cond *a, const graft_cond *b, graft_cond **out,
                                 graft_err *e); /* both lists, one after the other */

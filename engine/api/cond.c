@@ -11,6 +11,12 @@ static void entry_release(graft_cond_entry *k)
     graft_free(k);
 }
 
+graft_cond *graft_cond_retain(graft_cond *c)
+{
+    atomic_fetch_add(&c->refs, 1);
+    return c;
+}
+
 void graft_cond_release(graft_cond *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) != 1) return;
