@@ -1,5 +1,5 @@
 /* Shared objects by dlopen. Libraries are never unloaded: their threads and drivers may outlive any
- * moment at which unloading would be safe. */
+ * moment at which unloading would be safe. Any thread. */
 #ifndef GRAFT_BASE_DL_H
 #define GRAFT_BASE_DL_H
 #include "base/error.h"

@@ -398,24 +398,13 @@ static bool may_enter(const level *above, const struct stat *s)
 static graft_status list_folder(listing *l, const char *folder, const char *prefix,
                                 const level *above, graft_err *e);
 
-static bool is_utf8(const char *text)
-{
-    const char *end = text + strlen(text);
-    while (text < end) {
-        size_t n = graft_str_utf8(text, end);
-        if (!n) return false;
-        text += n;
-    }
-    return true;
-}
-
 /* Takes one entry of a folder in: a file is added, a folder entered, anything else passed over. */
 static graft_status list_entry(listing *l, const char *folder, const char *prefix,
                                const char *entry, const level *above, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     struct stat s;
-    if (!is_utf8(entry)) return GRAFT_OK; /* JSON could not name it */
+    if (!graft_str_is_utf8(entry, strlen(entry))) return GRAFT_OK; /* JSON could not name it */
     char *path = graft_path_join(folder, entry), *name = graft_path_join(prefix, entry);
     if (!path || !name || graft_grow(&l->name, &l->cap, l->count + 1, sizeof *l->name)) {
         st = graft_fail_nomem(e, folder);

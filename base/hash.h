@@ -24,6 +24,6 @@ void graft_hasher_init(graft_hasher *h);
 void graft_hasher_add(graft_hasher *h, const void *data, size_t n);
 graft_hash graft_hasher_end(const graft_hasher *h);
 bool graft_hash_equal(graft_hash a, graft_hash b);
-/* 32 lower-case hexadecimal digits and a terminator. */
+/* 32 lower-case hexadecimal digits, those of `hi` first, and a terminator. */
 void graft_hash_hex(graft_hash h, char out[33]);
 #endif

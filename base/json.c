@@ -1,7 +1,6 @@
 #include "base/json.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +15,10 @@
  * strings into raw items. */
 #define MARK '\xff'
 
-/* A number's text by the rules of the C locale, whichever the process has. The "C" locale object is
- * a constant of the C library: making one costs nothing and cannot fail. */
 static bool parse_double(const char *text, double *out)
 {
     char *end;
-    *out = strtod_l(text, &end, newlocale(LC_ALL_MASK, "C", (locale_t)0));
+    *out = graft_str_to_double(text, &end);
     return end != text && !*end;
 }
 
@@ -354,19 +351,17 @@ bool graft_json_is_number(const cJSON *item)
 /* The shortest of the precisions that give the same double back. JSON has no NaN or infinity. */
 static void print_double(graft_str *s, double v)
 {
-    char text[40];
+    const size_t at = s->len;
     double back;
     if (!isfinite(v)) {
         graft_str_puts(s, "null");
         return;
     }
-    locale_t old = uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
-    for (int precision = 15; precision <= 17; precision++) {
-        snprintf(text, sizeof text, "%.*g", precision, v);
-        if (parse_double(text, &back) && back == v) break;
+    for (int precision = 15; precision <= 17 && !s->failed; precision++) {
+        s->len = at;
+        graft_str_printf(s, "%.*g", precision, v);
+        if (!s->failed && parse_double(s->data + at, &back) && back == v) break;
     }
-    uselocale(old);
-    graft_str_puts(s, text);
 }
 
 static void print_item(graft_str *s, const cJSON *item)

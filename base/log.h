@@ -1,4 +1,4 @@
-/* Log levels, and where lines go: a callback that the owner of the process gives. */
+/* Log levels, and where lines go: a callback that the owner of the process gives. Any thread. */
 #ifndef GRAFT_BASE_LOG_H
 #define GRAFT_BASE_LOG_H
 #include <stdint.h>

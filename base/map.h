@@ -1,4 +1,5 @@
-/* String-keyed hash map of pointers; keys are copied. One thread at a time per map. */
+/* String-keyed hash map of pointers; keys are copied. Any number of threads may read a map while
+ * none changes it. */
 #ifndef GRAFT_BASE_MAP_H
 #define GRAFT_BASE_MAP_H
 #include <stdbool.h>

@@ -1,7 +1,9 @@
 #include "base/str.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,9 +31,21 @@ void graft_str_puts(graft_str *s, const char *text)
     graft_str_append(s, text, strlen(text));
 }
 
+/* A constant of the C library: making it costs nothing and cannot fail. */
+static locale_t c_locale(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+double graft_str_to_double(const char *text, char **end)
+{
+    return strtod_l(text, end, c_locale());
+}
+
 void graft_str_printf(graft_str *s, const char *fmt, ...)
 {
     va_list ap, again;
+    locale_t own = uselocale(c_locale());
     va_start(ap, fmt);
     va_copy(again, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
@@ -43,22 +57,26 @@ void graft_str_printf(graft_str *s, const char *fmt, ...)
         s->len += (size_t)n;
     }
     va_end(again);
+    uselocale(own);
 }
 
 void graft_str_json(graft_str *s, const char *text)
 {
+    const char *run = text, *p = text; /* what needs no escape goes in one piece */
     graft_str_puts(s, "\"");
-    for (const char *p = text; *p; p++) {
+    for (; *p; p++) {
         unsigned char c = (unsigned char)*p;
-        if (c == '"' || c == '\\')
+        if (c >= 0x20 && c != '"' && c != '\\') continue;
+        graft_str_append(s, run, (size_t)(p - run));
+        run = p + 1;
+        if (c >= 0x20)
             graft_str_printf(s, "\\%c", c);
         else if (c == '\n')
             graft_str_puts(s, "\\n");
-        else if (c < 0x20)
-            graft_str_printf(s, "\\u%04x", c);
         else
-            graft_str_append(s, p, 1);
+            graft_str_printf(s, "\\u%04x", c);
     }
+    graft_str_append(s, run, (size_t)(p - run));
     graft_str_puts(s, "\"");
 }
 
@@ -98,4 +116,15 @@ size_t graft_str_utf8(const char *at, const char *end)
     for (size_t i = 2; i < n; i++)
         if (p[i] < 0x80 || p[i] > 0xbf) return 0;
     return n;
+}
+
+bool graft_str_is_utf8(const void *text, size_t n)
+{
+    const char *p = text, *end = p + n;
+    while (p < end) {
+        size_t length = graft_str_utf8(p, end);
+        if (!length) return false;
+        p += length;
+    }
+    return true;
 }

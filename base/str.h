@@ -19,14 +19,19 @@ typedef struct graft_str {
 void graft_str_finish(graft_str *s); /* frees; leaves an empty, usable buffer */
 void graft_str_append(graft_str *s, const char *text, size_t n);
 void graft_str_puts(graft_str *s, const char *text);
+/* Numbers have a point whatever the process's locale: texts are files and JSON. */
 void graft_str_printf(graft_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Appends `text` as a JSON string with its quotes; bytes over 0x7f pass as they are. */
 void graft_str_json(graft_str *s, const char *text);
 /* Hands the text over (graft_free); NULL if an append failed. The buffer is empty after. */
 char *graft_str_take(graft_str *s);
 
+/* strtod() by the rules of the C locale, whichever the process has. */
+double graft_str_to_double(const char *text, char **end);
 /* Length of the UTF-8 sequence at `at` (Unicode 15, table 3-7), which is before `end`; 0: none. */
 size_t graft_str_utf8(const char *at, const char *end);
+/* Whether all n bytes are UTF-8. */
+bool graft_str_is_utf8(const void *text, size_t n);
 bool graft_str_starts(const char *s, const char *prefix);
 bool graft_str_ends(const char *s, const char *suffix);
 #endif

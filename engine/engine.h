@@ -46,8 +46,7 @@ typedef struct graft_task {
 
 typedef struct graft_engine_config {
     const char *kernel_dir; /* folder of graft_kernels_*.so */
-    const char *backend;  /* "auto" or NULL, "ref", "cpu", "cuda"; GRAFT_BACKEND overrides "auto" */
-    const char *data_dir; /* folder with clip_merges.txt when it is not built in; may be NULL */
+    const char *backend; /* "auto" or NULL, "ref", "cpu", "cuda"; GRAFT_BACKEND overrides "auto" */
     const char *cache_dir; /* compiled-graph cache; NULL: memory only */
     int threads;           /* 0: GRAFT_THREADS, else all processors this process may use */
     graft_log log;

@@ -41,7 +41,7 @@ static graft_status create_engine(graft_engine **out, graft_err *e)
     graft_status st;
     if (!dir) return graft_fail(e, GRAFT_E_IO, "cannot tell where the node plugin is installed");
     GRAFT_TRY(find_cache_dir(&cache_dir, e));
-    graft_engine_config config = {.kernel_dir = dir, .data_dir = dir, .cache_dir = cache_dir};
+    graft_engine_config config = {.kernel_dir = dir, .cache_dir = cache_dir};
     GRAFT_TRY(graft_engine_create(&config, out, e));
 out:
     graft_free(cache_dir);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "plugin/elf.h"
 #include "plugin/entry.h"
 #include "plugin/loader.h"
@@ -49,19 +50,7 @@ static graft_status check_symbols(check *c, graft_err *e)
 
 static bool is_utf8(const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        int more = *p < 0x80   ? 0
-                   : *p < 0xc2 ? -1
-                   : *p < 0xe0 ? 1
-                   : *p < 0xf0 ? 2
-                   : *p < 0xf5 ? 3
-                               : -1;
-        if (more < 0) return false;
-        for (p++; more; more--, p++)
-            if ((*p & 0xc0) != 0x80) return false;
-    }
-    return true;
+    return graft_str_is_utf8(text, strlen(text));
 }
 
 static void check_text(check *c, const char *what, const char *of, const char *text, bool wanted)

@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-graft_kind graft_record_kind(const char *type)
+/* The kind that an input of this type has. */
+static graft_kind kind_of(const char *type)
 {
     static const struct {
         const char *type;
@@ -33,7 +34,7 @@ static graft_status check_input(const graft_node *n, size_t i, graft_err *e)
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %zu: no name", n->id, i);
     if (empty(in->type))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: no type", n->id, in->name);
-    if (in->kind != graft_record_kind(in->type))
+    if (in->kind != kind_of(in->type))
         return graft_fail(e, GRAFT_E_FORMAT, "node %s: input %s: kind %d does not fit type %s",
                           n->id, in->name, in->kind, in->type);
     for (size_t k = 0; k < i; k++)

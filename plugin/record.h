@@ -17,6 +17,4 @@
 /* Fails, naming node and member, when a host could not use the record without a crash: records that
  * are too short, members that are missing, kinds that contradict the type. */
 graft_status graft_record_check(const graft_node *n, graft_err *e);
-/* The kind that an input of this type has. */
-graft_kind graft_record_kind(const char *type);
 #endif

@@ -150,8 +150,10 @@ graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant va
                              .shape = &unet,
                              .shape_bytes = sizeof unet,
                              .build = build_graph};
-    unet.shape.batch = pictures * entries;
-    unet.pictures = m->arch.adm_channels ? pictures * entries : pictures; /* as unet.c has it */
+    if (pictures < 1 || entries < 1 || __builtin_mul_overflow(pictures, entries, &unet.shape.batch))
+        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
+                          (long long)pictures, (long long)entries);
+    unet.pictures = m->arch.adm_channels ? unet.shape.batch : pictures; /* as unet.c has it */
     unet.shape.height = height;
     unet.shape.width = width;
     unet.shape.tokens = tokens;
@@ -319,18 +321,18 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 
 /* ------------------------------------------------------------------ guidance */
 
-static bool entry_active(const graft_guided *g, const graft_cond_entry *k, float sigma)
+bool graft_guided_active(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
     if (!k->has_range) return true;
-    return sigma <= graft_percent_to_sigma(g->c.table, k->start) &&
-           sigma >= graft_percent_to_sigma(g->c.table, k->end);
+    return sigma <= graft_percent_to_sigma(t, k->start) &&
+           sigma >= graft_percent_to_sigma(t, k->end);
 }
 
 static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
 {
     size_t first = negative ? g->c.positive->n : 0;
     for (size_t i = 0; i < list->n; i++)
-        if (entry_active(g, list->entry[i], sigma))
+        if (graft_guided_active(g->c.table, list->entry[i], sigma))
             g->active[g->n_active++] =
                 (active){.entry = list->entry[i], .negative = negative, .slot = first + i};
 }

@@ -55,10 +55,6 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
     g->backends.disk = g->disk;
     if (!st) st = graft_tuner_create(g->disk, &g->tuner, e);
     if (!st) st = graft_compiled_create(COMPILED_MAX_BYTES, g->disk, g->tuner, &g->compiled, e);
-    if (!st && config->data_dir) {
-        g->data_dir = graft_strdup(config->data_dir);
-        if (!g->data_dir) st = graft_fail_nomem(e, "engine");
-    }
     return st;
 }
 
@@ -97,7 +93,6 @@ void graft_engine_destroy(graft_engine *g)
     graft_backends_finish(&g->backends);
     graft_disk_cache_destroy(g->disk);
     graft_tokenizer_destroy(g->tokenizer);
-    graft_free(g->data_dir);
     pthread_mutex_destroy(&g->lock);
     graft_free(g);
 }
@@ -122,32 +117,6 @@ static bool is_one_of(const char *s, const char *const *list)
     for (; *list; list++)
         if (strcmp(s, *list) == 0) return true;
     return false;
-}
-
-graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
-                                graft_build_options *out, graft_err *e)
-{
-    static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
-    static const char *const tunings[] = {"off", "fast", "full", NULL};
-    const char *tuning = in->tuning ? in->tuning : "fast";
-    const char *precision = in->precision ? in->precision : "auto";
-    const char *device = in->device ? in->device : "auto";
-    (void)engine;
-    if (!is_one_of(precision, precisions))
-        return graft_fail(e, GRAFT_E_ARG, "unknown precision %s", precision);
-    if (!is_one_of(tuning, tunings)) return graft_fail(e, GRAFT_E_ARG, "unknown tuning %s", tuning);
-    if (in->max_memory_mb < 0 || in->max_memory_mb > (INT64_MAX >> 20))
-        return graft_fail(e, GRAFT_E_ARG, "max_memory_mb out of range");
-    memset(out, 0, sizeof *out);
-    snprintf(out->precision, sizeof out->precision, "%s", precision);
-    snprintf(out->device, sizeof out->device, "%s", device);
-    out->tuning = tuning[0] == 'o'   ? GRAFT_TUNING_OFF
-                  : tuning[1] == 'a' ? GRAFT_TUNING_FAST
-                                     : GRAFT_TUNING_FULL;
-    out->no_disk = !in->cache;
-    out->tile = in->tile;
-    out->max_bytes = in->max_memory_mb << 20;
-    return GRAFT_OK;
 }
 
 /* Whether a backend multiplies matrices of this type. */
@@ -185,6 +154,33 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "precision %s: the %s backend does not have it",
                           p, (*backend)->name);
     return GRAFT_OK;
+}
+
+graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
+                                graft_build_options *out, graft_err *e)
+{
+    static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
+    static const char *const tunings[] = {"off", "fast", "full", NULL};
+    const char *tuning = in->tuning ? in->tuning : "fast";
+    const char *precision = in->precision ? in->precision : "auto";
+    const char *device = in->device ? in->device : "auto";
+    graft_backend *backend;
+    graft_dtype act_dtype;
+    if (!is_one_of(precision, precisions))
+        return graft_fail(e, GRAFT_E_ARG, "unknown precision %s", precision);
+    if (!is_one_of(tuning, tunings)) return graft_fail(e, GRAFT_E_ARG, "unknown tuning %s", tuning);
+    if (in->max_memory_mb < 0 || in->max_memory_mb > (INT64_MAX >> 20))
+        return graft_fail(e, GRAFT_E_ARG, "max_memory_mb out of range");
+    memset(out, 0, sizeof *out);
+    snprintf(out->precision, sizeof out->precision, "%s", precision);
+    snprintf(out->device, sizeof out->device, "%s", device);
+    out->tuning = tuning[0] == 'o'   ? GRAFT_TUNING_OFF
+                  : tuning[1] == 'a' ? GRAFT_TUNING_FAST
+                                     : GRAFT_TUNING_FULL;
+    out->no_disk = !in->cache;
+    out->tile = in->tile;
+    out->max_bytes = in->max_memory_mb << 20;
+    return graft_options_resolve(engine, out, &backend, &act_dtype, e);
 }
 
 /* Bytes that recorded runs on x's device hold, once those of other graphs made room for x where

@@ -1,5 +1,5 @@
 /* The guided denoiser from the inside, for its two ways: in the host's memory (denoise.c) and on a
- * device (resident.c). */
+ * device (resident.c); and for what compiles ahead (prepare.c). */
 #ifndef GRAFT_API_GUIDED_H
 #define GRAFT_API_GUIDED_H
 #include "engine/api/denoise.h"
@@ -38,7 +38,9 @@ struct graft_guided {
     size_t feature_bytes; /* of one entry */
 };
 
-/* The entries that count at this sigma, into g->active; both: the negative ones in any case. */
+/* Whether the entry counts at this sigma. */
+bool graft_guided_active(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
+/* The entries that do, into g->active; both: the negative ones in any case. */
 void graft_guided_collect(graft_guided *g, float sigma, bool both);
 /* Which of the active entries are fast, settled before any of them runs; scaled: the UNet's x, NULL
  * where DeepCache does not look into it. */

@@ -192,7 +192,7 @@ static graft_status make_vae(graft_engine *engine, graft_weights *file, graft_va
     atomic_init(&v->refs, 1);
     v->engine = engine;
     v->options.tile = true; /* for GRAFT_MEMORY_MB; the picture is the same */
-    GRAFT_TRY(graft_vae_detect(f, prefix, graft_safetensors_metadata(f, "config"), &v->arch, e));
+    GRAFT_TRY(graft_vae_detect(f, prefix, &v->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
     GRAFT_TRY(check_vae(v, false, e));
     if (v->arch.encoder) GRAFT_TRY(check_vae(v, true, e));

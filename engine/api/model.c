@@ -111,10 +111,7 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
 {
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
-    graft_backend *backend;
-    graft_dtype dtype;
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
-    if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
         st = graft_model_prepare(n, batch, 2, options->height / 8, options->width / 8,
@@ -132,10 +129,7 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
 {
     graft_vae *n = graft_vae_copy(v);
     if (!n) return graft_fail_nomem(e, "VAE");
-    graft_backend *backend;
-    graft_dtype dtype;
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
-    if (!st) st = graft_options_resolve(n->engine, &n->options, &backend, &dtype, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t f = graft_vae_factor(&n->arch);
         st = graft_vae_prepare(n, true, options->height / f, options->width / f, task, e);

@@ -28,7 +28,6 @@ struct graft_engine {
     graft_tuner *tuner;
     graft_compiled *compiled;
     graft_tokenizer *tokenizer;
-    char *data_dir;
     graft_log log;
 };
 
@@ -43,6 +42,8 @@ typedef struct graft_build_options {
 /* The backend and the activation dtype that the options mean on this machine. */
 graft_status graft_options_resolve(graft_engine *engine, const graft_build_options *o,
                                    graft_backend **backend, graft_dtype *act_dtype, graft_err *e);
+/* What a node asks for, checked: GRAFT_E_ARG for words that mean nothing, and what
+ * graft_options_resolve() says when this machine cannot do it. */
 graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
                                 graft_build_options *out, graft_err *e);
 /* The tokenizer, made at first use; lives as long as the engine. */

@@ -1,8 +1,7 @@
 #include "engine/api/prepare.h"
 
 #include "base/alloc.h"
-
-#define GROUP_MAX 64 /* entries that run as one batch, as in denoise.c */
+#include "engine/api/guided.h"
 
 typedef struct need {
     int64_t entries, tokens;
@@ -15,19 +14,12 @@ typedef struct needs {
     size_t n_now;
 } needs;
 
-static bool active(const graft_prepare_request *rq, const graft_cond_entry *k, float sigma)
-{
-    if (!k->has_range) return true;
-    return sigma <= graft_percent_to_sigma(rq->table, k->start) &&
-           sigma >= graft_percent_to_sigma(rq->table, k->end);
-}
-
 static void collect(const graft_prepare_request *rq, const graft_cond *list, float sigma, needs *v)
 {
     for (size_t i = 0; i < list->n; i++) {
         const graft_cond_entry *k = list->entry[i];
         size_t at = 0;
-        if (!active(rq, k, sigma)) continue;
+        if (!graft_guided_active(rq->table, k, sigma)) continue;
         while (at < v->n_now && v->now[at].tokens != k->tokens) at++;
         if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens};
         v->now[at].entries++;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/api/sample.h"
 #include "base/metrics.h"
+#include "engine/api/sample.h"
 #include "engine/quant/measure.h"
 
 enum {

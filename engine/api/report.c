@@ -283,17 +283,21 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     print_strips(s, r, p);
 }
 
+int graft_report_next_op(const graft_report *r, const bool done[GRAFT_OP_END])
+{
+    int most = -1;
+    for (int op = 0; op < GRAFT_OP_END; op++)
+        if (!done[op] && r->ns[op] && (most < 0 || r->ns[op] > r->ns[most])) most = op;
+    return most;
+}
+
 static void print_times(graft_str *s, const graft_report *r)
 {
     bool done[GRAFT_OP_END] = {false};
     graft_str_puts(s, r->all_ns ? "Time by operator kind, all runs so far\n"
                                 : "Nothing has run yet\n");
-    for (;;) {
-        int most = -1;
+    for (int most; (most = graft_report_next_op(r, done)) >= 0;) {
         char text[16];
-        for (int op = 0; op < GRAFT_OP_END; op++)
-            if (!done[op] && r->ns[op] && (most < 0 || r->ns[op] > r->ns[most])) most = op;
-        if (most < 0) return;
         done[most] = true;
         graft_report_time(1e-9 * (double)r->ns[most], text);
         graft_str_printf(s, "  %-18s %10s %5.1f %%\n", graft_op_name(most), text,

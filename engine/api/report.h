@@ -29,6 +29,8 @@ typedef struct graft_report {
     graft_compiled_stats compiled;
 } graft_report;
 
+/* The operator that took most of r->ns among those not `done`; -1: none did any more. */
+int graft_report_next_op(const graft_report *r, const bool done[GRAFT_OP_END]);
 /* "12.3 MB"; "12.3 ms". `text` takes 16 bytes. */
 void graft_report_bytes(uint64_t bytes, char text[16]);
 void graft_report_time(double seconds, char text[16]);

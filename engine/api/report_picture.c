@@ -52,14 +52,6 @@ static void draw_title(graft_canvas *c, const graft_report *r)
 
 /* ------------------------------------------------------------------ time */
 
-static int next_op(const graft_report *r, const bool *done)
-{
-    int most = -1;
-    for (int op = 0; op < GRAFT_OP_END; op++)
-        if (!done[op] && r->ns[op] && (most < 0 || r->ns[op] > r->ns[most])) most = op;
-    return most;
-}
-
 static void time_row(graft_canvas *c, int64_t y, const char *name, uint64_t ns, uint64_t all,
                      double scale)
 {
@@ -84,7 +76,7 @@ static void draw_times(graft_canvas *c, const graft_report *r)
     int64_t y = PANEL_TOP + 36;
     heading(c, MARGIN, PANEL_TOP, MIDDLE - 2 * MARGIN, "Time by operator kind");
     if (!r->all_ns) graft_draw_text(c, MARGIN, y, 2, FAINT, "nothing has run yet");
-    int most = next_op(r, done);
+    int most = graft_report_next_op(r, done);
     double scale = most < 0 ? 1 : (double)r->all_ns / (double)r->ns[most];
     uint64_t rest = r->all_ns;
     for (int i = 0; i < ROWS && most >= 0; i++, y += ROW) {
@@ -96,7 +88,7 @@ static void draw_times(graft_canvas *c, const graft_report *r)
         time_row(c, y, name, last ? rest : r->ns[most], r->all_ns, scale);
         rest -= r->ns[most];
         done[most] = true;
-        most = next_op(r, done);
+        most = graft_report_next_op(r, done);
     }
 }
 

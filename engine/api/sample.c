@@ -49,9 +49,10 @@ static void finish(run_state *r)
 static graft_status make_sigmas(run_state *r, const graft_sample_params *p, graft_err *e)
 {
     bool drop = graft_sampler_discards_penultimate(p->sampler);
-    int64_t asked = p->steps;
-    if (p->denoise <= 0.9999) asked = p->denoise > 0 ? (int64_t)((double)p->steps / p->denoise) : 0;
-    if (p->steps < 1 || asked > STEPS_MAX) return graft_fail(e, GRAFT_E_ARG, "steps out of range");
+    double all = (double)p->steps; /* of the schedule whose last `steps` are taken */
+    if (p->denoise <= 0.9999) all = p->denoise > 0 ? all / p->denoise : 0;
+    if (p->steps < 1 || all > STEPS_MAX) return graft_fail(e, GRAFT_E_ARG, "steps out of range");
+    int64_t asked = (int64_t)all;
     if (asked == 0) return GRAFT_OK; /* denoise 0: nothing to do */
     size_t cap = (size_t)(asked > GRAFT_SCHEDULE_STEPS ? asked : GRAFT_SCHEDULE_STEPS) + 3;
     r->sigmas_all = graft_malloc_array(cap, sizeof(float));

@@ -174,7 +174,7 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
         const graft_task one = task_of(&batch);
         graft_task_progress(&one, 0, 1);
         st = run_half(&job, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
-                      task, e);
+                      &one, e);
     }
     if (st) {
         graft_image_release(image);

@@ -386,8 +386,7 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     }
     if (!st) {
         k->last_used = ++c->clock;
-        st = check_budget(job, k->exe,
-                          e); /* the graph stays: tiles are looked for again and again */
+        st = check_budget(job, k->exe, e); /* it stays: tiles look for it again and again */
         if (!st) *out = graft_exe_retain(k->exe);
         trim(c);
     }

@@ -5,7 +5,7 @@
  * device). The graph's weights are no part of it. */
 #ifndef GRAFT_CACHE_COMPILED_H
 #define GRAFT_CACHE_COMPILED_H
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 #include "engine/exec/exe.h"
 #include "engine/exec/tune.h"
 

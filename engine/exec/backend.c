@@ -1,6 +1,7 @@
 #include "engine/exec/backend.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,6 @@
 #include "base/dl.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "engine/exec/device.h"
 
 typedef struct scored {
     const graft_kernels *lib;
@@ -19,6 +19,19 @@ typedef struct scored {
 static int best_first(const void *a, const void *b)
 {
     return ((const scored *)b)->score - ((const scored *)a)->score;
+}
+
+const graft_kernels_more *graft_backend_more(const graft_backend *b)
+{
+    const graft_kernels_more *more = b->lib->abi_minor >= 1 ? b->lib->more : NULL;
+    /* What came later is read only by those who ask for it. */
+    return more && more->size >= offsetof(graft_kernels_more, pack_rows) ? more : NULL;
+}
+
+bool graft_backend_wants(const graft_backend *b, uint32_t bit)
+{
+    const graft_kernels_more *more = graft_backend_more(b);
+    return GRAFT_KERNELS_HAS(more, wants) && more->wants & bit;
 }
 
 /* NULL when the library cannot be used; the reason is in the log. */
@@ -173,7 +186,11 @@ static graft_status open_device(graft_backends *b, graft_backend *k, graft_err *
     memset(&k->info, 0, sizeof k->info);
     k->info.size = sizeof k->info;
     st = k->api->info(k->device, &k->info);
-    if (st) return graft_fail(e, st, "backend %s: no device information", k->name);
+    if (st) { /* without an identity nothing of it may be cached */
+        k->api->destroy(k->device);
+        k->device = NULL;
+        return graft_fail(e, st, "backend %s: no device information", k->name);
+    }
     graft_hash h = graft_hash128(k->name, strlen(k->name));
     const graft_hash code = code_of(k->lib);
     h = graft_hash_mix(h, &code, sizeof code);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 #include "kernels/kernel_abi.h"
 
 typedef struct graft_backend {
@@ -21,8 +21,8 @@ typedef struct graft_backend {
     int threads;            /* that work for it may use; 0 is one */
     graft_disk_cache *disk; /* for what the library keeps; NULL: nothing */
     atomic_int no_disk;     /* work that must not touch the disk goes on */
-    /* Bytes that recorded runs hold on the device (device.h), and may hold; 0: as many as they want
-     */
+    /* Bytes that recorded runs hold on the device (recordings.h), and may hold; 0: as many as
+     * they want */
     _Atomic uint64_t recorded, recorded_most;
 } graft_backend;
 
@@ -49,4 +49,7 @@ void graft_backends_finish(graft_backends *b);
  * engine calls it under its lock. */
 graft_status graft_backends_get(graft_backends *b, const char *name, graft_backend **out,
                                 graft_err *e);
+/* What a library has beyond the plain table; NULL for older and simpler ones. [any] */
+const graft_kernels_more *graft_backend_more(const graft_backend *b);
+bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_… [any] */
 #endif

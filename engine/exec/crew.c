@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#include "engine/exec/exe.h"
+#include "engine/task.h"
 
 #define CREW_MAX 64
 

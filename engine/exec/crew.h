@@ -1,4 +1,5 @@
-/* A few threads that share out numbered pieces of work. */
+/* A few threads that share out numbered pieces of work, and are gone when it is done. Any thread
+ * may have a crew. */
 #ifndef GRAFT_EXEC_CREW_H
 #define GRAFT_EXEC_CREW_H
 #include "engine/engine.h"

@@ -10,9 +10,10 @@
 
 #include "engine/engine.h"
 #include "engine/exec/backend.h"
-#include "engine/exec/device.h"
 #include "engine/exec/packs.h"
+#include "engine/exec/recordings.h"
 #include "engine/graph/graph.h"
+#include "engine/task.h"
 #include "engine/weights/weights.h"
 
 typedef struct graft_exe_step {
@@ -103,7 +104,7 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together
- * share one block, which grows to the largest. */
+ * share one block, which grows to the largest. [any] */
 typedef struct graft_arenas graft_arenas;
 graft_status graft_arenas_create(graft_arenas **out, graft_err *e);
 void graft_arenas_destroy(graft_arenas *a);
@@ -132,17 +133,4 @@ typedef graft_status graft_exe_place(void *ctx, void *const *address);
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
                                  graft_exe_place *before, graft_exe_place *after, void *ctx,
                                  const graft_task *task, graft_err *e);
-
-static inline bool graft_task_cancelled(const graft_task *t)
-{
-    return t && t->cancelled && t->cancelled(t->ctx);
-}
-static inline void graft_task_phase(const graft_task *t, const char *name)
-{
-    if (t && t->phase) t->phase(t->ctx, name);
-}
-static inline void graft_task_progress(const graft_task *t, uint64_t done, uint64_t total)
-{
-    if (t && t->progress) t->progress(t->ctx, done, total);
-}
 #endif

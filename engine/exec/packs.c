@@ -514,11 +514,6 @@ const void *graft_pack_data(const graft_pack *pack)
     return pack->data;
 }
 
-uint64_t graft_pack_bytes(const graft_pack *pack)
-{
-    return pack->bytes;
-}
-
 void graft_packs_stats_get(graft_packs *p, graft_packs_stats *out)
 {
     pthread_mutex_lock(&p->lock);

@@ -1,5 +1,5 @@
 /* Packed weights: slots in a backend's own layout, made once and shared by every compiled graph and
- * every weight set with the same content. */
+ * every weight set with the same content. Any thread. */
 #ifndef GRAFT_EXEC_PACKS_H
 #define GRAFT_EXEC_PACKS_H
 #include <stdbool.h>
@@ -30,7 +30,8 @@ typedef struct graft_pack_name {
  * asked for by its sample, it gives the content too; `content` is NULL otherwise. */
 typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_hash *content, graft_err *e);
 /* The pack with this name, filled by `fill` when it is not there; another thread that asks for the
- * same one waits for it. slab: where it may lie; NULL: anywhere. Release with graft_packs_put(). */
+ * same one waits for it, which takes no longer than filling it. slab: where it may lie; NULL:
+ * anywhere. Release with graft_packs_put(). */
 graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_name name,
                              uint64_t bytes, graft_slab *slab, graft_pack_fill *fill, void *ctx,
                              graft_pack **out, graft_err *e);
@@ -66,7 +67,6 @@ void graft_packs_reserved(graft_packs *p, graft_slab *slab);
 /* Where memory has a strict limit, which slabs in use by one pack would hold up: false. */
 void graft_packs_use_slabs(graft_packs *p, bool use);
 const void *graft_pack_data(const graft_pack *pack);
-uint64_t graft_pack_bytes(const graft_pack *pack);
 
 typedef struct graft_packs_stats {
     uint64_t bytes, used_bytes;   /* all memory, slabs as a whole; packs in use */

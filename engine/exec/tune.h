@@ -5,7 +5,7 @@
  * that nothing is timed twice. */
 #ifndef GRAFT_EXEC_TUNE_H
 #define GRAFT_EXEC_TUNE_H
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 #include "engine/engine.h"
 #include "engine/exec/exe.h"
 

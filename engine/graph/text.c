@@ -12,7 +12,6 @@
  */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -355,9 +354,10 @@ static graft_status parse_attrs(parser *ps, graft_attrs *a)
         if (attr_fields[k].real) {
             char text[48], *stop;
             size_t len = 0;
-            while (ps->p<ps->end && * ps->p> ' ' && len < sizeof text - 1) text[len++] = *ps->p++;
+            while (ps->p < ps->end && (uint8_t)*ps->p > ' ' && len < sizeof text - 1)
+                text[len++] = *ps->p++;
             text[len] = 0;
-            *(float *)p = strtof(text, &stop);
+            *(float *)p = (float)graft_str_to_double(text, &stop);
             if (stop == text || *stop) return syntax(ps, "bad number");
         } else if (take_int(ps, &n) && n >= INT32_MIN && n <= INT32_MAX) {
             *(int32_t *)p = (int32_t)n;

@@ -125,22 +125,28 @@ graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, gra
     return GRAFT_OK;
 }
 
+graft_status graft_image_channel_parse(const char *name, int *out, graft_err *e)
+{
+    static const char *const names[] = {"red", "green", "blue", "alpha"};
+    for (*out = 0; *out < 4; ++*out)
+        if (strcmp(names[*out], name) == 0) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "channel \"%.40s\" is none of \"red\", \"green\", \"blue\", \"alpha\"", name);
+}
+
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
                                  graft_err *e)
 {
-    static const char *const names[] = {"red", "green", "blue", "alpha"};
-    int64_t c = 0, channels = i->shape[3];
+    int64_t channels = i->shape[3];
+    int c;
     *out = NULL;
-    while (c < 4 && strcmp(names[c], channel) != 0) c++;
-    if (c == 4)
-        return graft_fail(e, GRAFT_E_ARG,
-                          "channel \"%.40s\" is none of \"red\", \"green\", \"blue\", \"alpha\"",
-                          channel);
+    graft_status st = graft_image_channel_parse(channel, &c, e);
+    if (st) return st;
     if (c >= channels)
         return graft_fail(e, GRAFT_E_ARG, "the picture has %" PRId64 " channels and no %s",
                           channels, channel);
     const int64_t shape[4] = {i->shape[0], i->shape[1], i->shape[2], 1};
-    graft_status st = graft_image_create(shape, true, out, e);
+    st = graft_image_create(shape, true, out, e);
     if (st) return st;
     int64_t n = elements(*out);
     for (int64_t k = 0; k < n; k++) (*out)->data[k] = i->data[k * channels + c];

@@ -108,16 +108,11 @@ out:
 graft_status graft_image_load_mask(const char *path, const char *channel, graft_image **out,
                                    graft_err *e)
 {
-    static const char *const names[] = {"red", "green", "blue", "alpha"};
-    int c = 0;
+    int c;
     picture p;
     *out = NULL;
-    while (c < 4 && strcmp(names[c], channel) != 0) c++;
-    if (c == 4)
-        return graft_fail(e, GRAFT_E_ARG,
-                          "channel \"%.40s\" is none of \"red\", \"green\", \"blue\", \"alpha\"",
-                          channel);
-    graft_status st = picture_read(path, &p, e);
+    graft_status st = graft_image_channel_parse(channel, &c, e);
+    if (!st) st = picture_read(path, &p, e);
     if (st) return st;
     const graft_decoded *d = &p.decoded;
     if (c < 3)

@@ -62,17 +62,19 @@ typedef enum graft_family {
 } graft_family;
 
 /* Each looks for one part below `prefix` ("model.diffusion_model.") and fails with the first tensor
- * that is missing or does not fit. `config` is the text of __metadata__.config or NULL. */
+ * that is missing or does not fit. `config`, the text of __metadata__.config or NULL, tells what
+ * shapes cannot. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
-graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                              graft_vae_arch *out, graft_err *e);
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                              graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 
-/* The other facts of the metadata's config, with SD's values where it is silent. */
+/* The other facts of the metadata's config, with SD's values where it is silent. GRAFT_E_FORMAT for
+ * a schedule that is none, GRAFT_E_UNSUPPORTED for predictions other than eps and v. */
 typedef struct graft_checkpoint_config {
     double scale_factor; /* 0: not given */
     double beta_start, beta_end;

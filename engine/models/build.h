@@ -1,13 +1,14 @@
-/* What model builders share: layers by name over the graph IR. Weights have
- * the names of the original single-file checkpoints, without the part's prefix: a weight set knows
- * that ("model.diffusion_model."), so that one graph serves checkpoints and single parts. */
+/* What model builders share: layers by name over the graph IR. Weights have the names of the
+ * original single-file checkpoints, without the part's prefix: a weight set knows that
+ * ("model.diffusion_model."), so that one graph serves checkpoints and single parts. One thread at
+ * a time per graph; failures stay in the graph (graph.h). */
 #ifndef GRAFT_MODELS_BUILD_H
 #define GRAFT_MODELS_BUILD_H
 #include "engine/graph/graph.h"
 
 typedef struct graft_build {
     graft_graph *g;
-    graft_dtype act_dtype; /* of activations: GRAFT_F32 or GRAFT_BF16 */
+    graft_dtype act_dtype; /* of activations: GRAFT_F32, GRAFT_BF16 or GRAFT_F16 */
 } graft_build;
 
 /* A name under construction. */

@@ -226,10 +226,9 @@ static graft_status detect_decoder(const graft_safetensors *f, const char *prefi
     return GRAFT_OK;
 }
 
-graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, const char *config,
-                              graft_vae_arch *out, graft_err *e)
+graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                              graft_err *e)
 {
-    (void)config;
     memset(out, 0, sizeof *out);
     graft_status st = detect_decoder(f, prefix, out, e);
     if (st) return st;
@@ -333,7 +332,17 @@ graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_chec
     const char *prediction = graft_json_str(c, "prediction", NULL);
     out->prediction_given = prediction != NULL;
     out->v_prediction = prediction && prediction[0] == 'v';
+    if (prediction && prediction[0] != 'v' && prediction[0] != 'e') /* "epsilon", "v_prediction" */
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "%s: the prediction \"%.40s\" in __metadata__.config is neither eps nor v",
+                        graft_safetensors_path(f), prediction);
     cJSON_Delete(root);
+    if (st) return st;
+    if (!(out->beta_start > 0 && out->beta_start < 1 && out->beta_end > 0 && out->beta_end < 1))
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: the schedule in __metadata__.config has betas from %g to %g, which "
+                          "are not between 0 and 1",
+                          graft_safetensors_path(f), out->beta_start, out->beta_end);
     if (graft_safetensors_find(f, "v_pred")) out->v_prediction = out->prediction_given = true;
     if (graft_safetensors_find(f, "ztsnr")) out->zsnr = true;
     return GRAFT_OK;

@@ -160,12 +160,11 @@ static bool fuse_add(fuser *f, size_t i)
 graft_status graft_pass_fuse(graft_graph *g, graft_err *e)
 {
     fuser f = {g, NULL, NULL};
+    bool changed = true;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < g->n_nodes && !st; i++) {
-        if (graft_pass_removed(&g->node[i])) continue;
-        bool changed = true;
-        while (changed && !st) {
-            /* Views that a fusion adds make these tables too short: they are made anew. */
+    for (size_t i = 0; i < g->n_nodes && !st;) {
+        /* Views that a fusion adds make these tables too short: they are made anew. */
+        if (changed) {
             graft_free(f.uses);
             graft_free(f.producer);
             f.uses = graft_pass_count_uses(g);
@@ -174,10 +173,11 @@ graft_status graft_pass_fuse(graft_graph *g, graft_err *e)
                 st = graft_fail_nomem(e, "fusion");
                 break;
             }
-            changed =
-                fuse_add(&f, i) || fuse_act(&f, i) || fuse_geglu(&f, i) || fuse_upsample(&f, i);
-            st = graft_graph_status(g, e);
         }
+        changed = !graft_pass_removed(&g->node[i]) &&
+                  (fuse_add(&f, i) || fuse_act(&f, i) || fuse_geglu(&f, i) || fuse_upsample(&f, i));
+        if (!changed) i++;
+        st = graft_graph_status(g, e);
     }
     graft_free(f.uses);
     graft_free(f.producer);

@@ -8,21 +8,23 @@
 
 #define MERGE_MAX 8
 
-/* The node that reads value v, if it is one attention which reads v itself and no view of it; else
- * -1. Layers of several attentions stay apart: all of them read the context, and graphs that hold
- * other selections of blocks would join, and pack, other matrices. */
-static int64_t attention_of(const graft_graph *g, graft_vid v)
+enum { NOBODY = -1, OTHERS = -2 };
+
+/* For each root value the node that reads it, if it is one attention which reads the value itself
+ * and no view of it; else NOBODY or OTHERS. (graft_free); NULL when out of memory. */
+static int32_t *find_attentions(const graft_graph *g)
 {
-    int64_t reader = -1;
-    for (size_t i = 0; i < g->n_outputs; i++)
-        if (g->value[g->output[i]].root == v) return -1;
+    int32_t *reader = graft_malloc_array(g->n_values, sizeof *reader);
+    if (!reader) return NULL;
+    for (size_t i = 0; i < g->n_values; i++) reader[i] = NOBODY;
+    for (size_t i = 0; i < g->n_outputs; i++) reader[g->value[g->output[i]].root] = OTHERS;
     for (size_t i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
             graft_vid in = g->node[i].in[k];
-            if (in < 0 || g->value[in].root != v) continue;
-            if (in != v || g->node[i].op != GRAFT_OP_ATTENTION) return -1;
-            if (reader >= 0 && reader != (int64_t)i) return -1;
-            reader = (int64_t)i;
+            if (in < 0) continue;
+            int32_t *r = &reader[g->value[in].root];
+            bool direct = g->value[in].root == in && g->node[i].op == GRAFT_OP_ATTENTION;
+            *r = direct && (*r == NOBODY || *r == (int32_t)i) ? (int32_t)i : OTHERS;
         }
     return reader;
 }
@@ -33,12 +35,12 @@ static bool plain_weight(const graft_graph *g, graft_vid v)
            g->slot[g->value[v].index].kind != GRAFT_SLOT_TRANSPOSE;
 }
 
-static bool mergeable(const graft_graph *g, const graft_gnode *n)
+static bool mergeable(const graft_graph *g, const int32_t *attention, const graft_gnode *n)
 {
     return n->op == GRAFT_OP_LINEAR && n->attrs.act == GRAFT_ACT_NONE &&
            n->in[GRAFT_LINEAR_RESIDUAL] < 0 && plain_weight(g, n->in[GRAFT_LINEAR_W]) &&
            (n->in[GRAFT_LINEAR_BIAS] < 0 || plain_weight(g, n->in[GRAFT_LINEAR_BIAS])) &&
-           g->value[n->out].rank == 3 && attention_of(g, n->out) >= 0;
+           g->value[n->out].rank == 3 && attention[n->out] >= 0;
 }
 
 /* Replaces the nodes member[0..n) by one at the place of the first. */
@@ -78,23 +80,29 @@ static graft_status merge(graft_graph *g, const size_t *member, size_t n, graft_
     return GRAFT_OK;
 }
 
+/* Layers of several attentions stay apart: all of them read the context, and graphs that hold other
+ * selections of blocks would join, and pack, other matrices. */
+static bool goes_with(const graft_graph *g, const int32_t *attention, const graft_gnode *a,
+                      const graft_gnode *b)
+{
+    return b->op == GRAFT_OP_LINEAR && b->in[0] == a->in[0] &&
+           (b->in[GRAFT_LINEAR_BIAS] < 0) == (a->in[GRAFT_LINEAR_BIAS] < 0) &&
+           g->value[b->out].dtype == g->value[a->out].dtype && b->attrs.quant == a->attrs.quant &&
+           mergeable(g, attention, b) && attention[b->out] == attention[a->out];
+}
+
 graft_status graft_pass_merge(graft_graph *g, graft_err *e)
 {
-    for (size_t i = 0; i < g->n_nodes; i++) {
-        if (!mergeable(g, &g->node[i])) continue;
+    /* Good for the whole pass: a merge makes new values, and changes who reads none of the old. */
+    int32_t *attention = find_attentions(g);
+    graft_status st = attention ? GRAFT_OK : graft_fail_nomem(e, "merging of layers");
+    for (size_t i = 0; i < g->n_nodes && !st; i++) {
+        if (!mergeable(g, attention, &g->node[i])) continue;
         size_t member[MERGE_MAX] = {i}, n = 1;
-        const graft_gnode *a = &g->node[i];
-        for (size_t k = i + 1; k < g->n_nodes && n < MERGE_MAX; k++) {
-            const graft_gnode *b = &g->node[k];
-            if (b->op == GRAFT_OP_LINEAR && b->in[0] == a->in[0] &&
-                (b->in[GRAFT_LINEAR_BIAS] < 0) == (a->in[GRAFT_LINEAR_BIAS] < 0) &&
-                g->value[b->out].dtype == g->value[a->out].dtype &&
-                b->attrs.quant == a->attrs.quant && mergeable(g, b) &&
-                attention_of(g, b->out) == attention_of(g, a->out))
-                member[n++] = k;
-        }
-        graft_status st = n > 1 ? merge(g, member, n, e) : GRAFT_OK;
-        if (st) return st;
+        for (size_t k = i + 1; k < g->n_nodes && n < MERGE_MAX; k++)
+            if (goes_with(g, attention, &g->node[i], &g->node[k])) member[n++] = k;
+        if (n > 1) st = merge(g, member, n, e);
     }
-    return GRAFT_OK;
+    graft_free(attention);
+    return st;
 }

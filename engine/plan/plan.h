@@ -26,6 +26,6 @@ graft_status graft_plan_offsets(graft_interval *interval, size_t n, int64_t alig
  * less. */
 int64_t graft_plan_lower_bound(const graft_interval *interval, size_t n, int64_t alignment);
 /* The independent check: every buffer inside [0,total), none overlapping another in time and place.
- * Sweeps over time and knows nothing of how the offsets came about. */
+ * Compares every two of them, and knows nothing of how the offsets came about. */
 bool graft_plan_valid(const graft_interval *interval, size_t n, int64_t alignment, int64_t total);
 #endif

@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "base/size.h"
 #include "base/half.h"
 #include "base/metrics.h"
+#include "base/size.h"
 
 /* What is short is timed more often: the first turns wake threads and fill caches. */
 enum { TURNS = 2 };

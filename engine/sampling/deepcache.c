@@ -32,7 +32,7 @@ void graft_deepcache_plan(const graft_deepcache *d, size_t total, uint8_t *step)
     step += d->start;
     memset(step, GRAFT_STEP_FAST, (size_t)length);
     if (d->quadratic) {
-        quadratic(step, length, (length + d->interval - 1) / d->interval);
+        quadratic(step, length, (length - 1) / d->interval + 1);
         return;
     }
     for (int64_t i = 0; i < length; i += d->interval) step[i] = GRAFT_STEP_REFRESH;

@@ -1,4 +1,3 @@
-#include <stdbool.h>
 #include "engine/sampling/sampler.h"
 
 #include <assert.h>

@@ -1,7 +1,5 @@
-#include <stdbool.h>
 #include "engine/sampling/schedule.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -59,18 +57,6 @@ void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta
     if (zsnr) rescale_to_zero_snr(sigma, t->count);
     set_sigmas(t, sigma);
     if (lcm) keep_lcm_steps(t);
-}
-
-void graft_sigma_table_from_alphas(graft_sigma_table *t, const float *alphas_cumprod, int count)
-{
-    assert(count > 0 && count <= GRAFT_SCHEDULE_STEPS);
-    double sigma[GRAFT_SCHEDULE_STEPS];
-    *t = (graft_sigma_table){.count = count, .timestep_stride = 1};
-    for (int i = 0; i < count; i++) {
-        double alpha_bar = alphas_cumprod[i];
-        sigma[i] = sqrt((1 - alpha_bar) / alpha_bar);
-    }
-    set_sigmas(t, sigma);
 }
 
 float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma)

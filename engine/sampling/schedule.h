@@ -21,8 +21,6 @@ typedef struct graft_sigma_table {
  * rescales to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
 void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta_end, bool zsnr,
                             bool lcm);
-/* From an explicit table of alpha_bar[count]. */
-void graft_sigma_table_from_alphas(graft_sigma_table *t, const float *alphas_cumprod, int count);
 /* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. */
 float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma);
 float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep);

@@ -1,11 +1,10 @@
 #include "engine/text/number.h"
 
-#include <locale.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "engine/text/unicode.h"
 
 static bool is_digit(char c)
@@ -84,14 +83,8 @@ graft_status graft_number_parse(const char *text, size_t n, double *value, bool 
     if (drop_underscores(s, &len)) {
         s[len] = '\0';
         if (is_decimal(s) || is_named(s)) {
-            locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-            if (!c) {
-                graft_free(buffer);
-                return graft_fail_nomem(e, "a weight");
-            }
-            *value = strtod_l(s, NULL, c);
+            *value = graft_str_to_double(s, NULL);
             *ok = true;
-            freelocale(c);
         }
     }
     graft_free(buffer);

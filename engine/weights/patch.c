@@ -1,7 +1,6 @@
 #include "engine/weights/patch.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -183,12 +182,9 @@ static bool shape_of(const graft_patch *p, const graft_st_tensor *target, patch_
     return s->kernel > 0 && s->columns % s->kernel == 0 && s->columns / s->kernel == s->in;
 }
 
-static void print_shape(const graft_st_tensor *t, char *out, size_t size)
+static const char *shape_text(const graft_st_tensor *t, char out[160])
 {
-    size_t n = (size_t)snprintf(out, size, "(");
-    for (int i = 0; i < t->rank && n < size; i++)
-        n += (size_t)snprintf(out + n, size - n, i ? ",%lld" : "%lld", (long long)t->shape[i]);
-    if (n < size) snprintf(out + n, size - n, ")");
+    return graft_safetensors_shape_text(t->shape, t->rank, out, 160);
 }
 
 graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e)
@@ -196,11 +192,9 @@ graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *targ
     patch_shape s;
     char up[160], down[160], own[160];
     if (shape_of(p, target, &s)) return GRAFT_OK;
-    print_shape(p->up, up, sizeof up);
-    print_shape(p->down, down, sizeof down);
-    print_shape(target, own, sizeof own);
-    return graft_fail(e, GRAFT_E_FORMAT, "%s %s and %s %s do not fit %s %s", p->up->name, up,
-                      p->down->name, down, target->name, own);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s %s and %s %s do not fit %s %s", p->up->name,
+                      shape_text(p->up, up), p->down->name, shape_text(p->down, down), target->name,
+                      shape_text(target, own));
 }
 
 static graft_hash mix_tensor(graft_hash h, const graft_st_tensor *t)

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/size.h"
+#include "base/str.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/safetensors_dtype.h"
 
@@ -119,19 +120,6 @@ static graft_status expect(reader *r, char c)
     return bad_text(r, problem);
 }
 
-/* Bytes of the well-formed UTF-8 sequence at p (Unicode 15, table 3-7), or 0. */
-static size_t utf8_length(const uint8_t *p, const uint8_t *end)
-{
-    size_t n = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
-    if (n == 0 || (size_t)(end - p) < n) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || /* overlong, surrogates */
-        (*p == 0xf0 && p[1] < 0x90) || (*p == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static bool read_hex4(reader *r, uint32_t *out)
 {
     if (r->end - r->p < 4) return false;
@@ -203,7 +191,7 @@ static graft_status read_string(reader *r, const char **out, size_t *length)
             if (!read_escape(r, &o)) return bad_text(r, "bad escape in a string");
             continue;
         }
-        size_t n = utf8_length(r->p, r->end);
+        size_t n = graft_str_utf8((const char *)r->p, (const char *)r->end);
         if (n == 0) return bad_text(r, "text is not UTF-8");
         if (*r->p < 0x20) return bad_text(r, "control character in a string");
         memcpy(o, r->p, n);

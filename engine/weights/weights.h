@@ -1,10 +1,9 @@
 /* Weight sets: which bytes fill the slots of a graph.
  *
  * A set names tensors of one or more mapped files; nothing is read until a slot is loaded
- * (slot_data.h). Content
- * is identified by a 128-bit hash of its bytes, dtype and patches, so that equal tensors of two
- * checkpoints are one for everything that is derived from them. Immutable once shared; any thread.
- */
+ * (slot_data.h). Content is identified by a 128-bit hash of its bytes, dtype and patches, so that
+ * equal tensors of two checkpoints are one for everything that is derived from them. Immutable once
+ * shared; any thread. */
 #ifndef GRAFT_WEIGHTS_WEIGHTS_H
 #define GRAFT_WEIGHTS_WEIGHTS_H
 #include "base/hash.h"
@@ -35,8 +34,7 @@ typedef struct graft_patch {
     graft_hash hash; /* of everything above but the strength */
 } graft_patch;
 /* A new set: `base` with one more patch on tensor name[i] for each i, at least one, all of one
- * strength. `owner` (a retained set whose
- * file holds the patches' tensors) is kept alive. */
+ * strength. `owner`, a set whose file holds the patches' tensors, is kept alive. */
 graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
                                  graft_weights **out, graft_err *e);

@@ -39,33 +39,11 @@ bool graft_http_arg_bool(const graft_http_request *q, const char *name, bool fal
     return strcasecmp(v, "true") == 0 || strcmp(v, "1") == 0 || strcasecmp(v, "yes") == 0;
 }
 
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
-bool graft_http_utf8(const void *text, size_t n)
-{
-    const uint8_t *p = text, *end = p + n;
-    while (p < end) {
-        uint8_t c = *p++;
-        if (c < 0x80) continue;
-        int more = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
-        if (c < 0xc2 || c > 0xf4 || end - p < more) return false;
-        uint8_t low = 0x80, high = 0xbf;
-        if (c == 0xe0) low = 0xa0;
-        if (c == 0xed) high = 0x9f;
-        if (c == 0xf0) low = 0x90;
-        if (c == 0xf4) high = 0x8f;
-        if (p[0] < low || p[0] > high) return false;
-        for (int i = 1; i < more; i++)
-            if ((p[i] & 0xc0) != 0x80) return false;
-        p += more;
-    }
-    return true;
-}
-
 graft_status graft_http_json(const graft_http_request *q, cJSON **out, graft_err *e)
 {
     *out = NULL;
     if (!q->body_size) return GRAFT_OK;
-    if (!graft_http_utf8(q->body, q->body_size))
+    if (!graft_str_is_utf8(q->body, q->body_size))
         return graft_fail(e, GRAFT_E_FORMAT, "the body is not UTF-8");
     return graft_json_parse((const char *)q->body, q->body_size, "the body", out, e);
 }

@@ -91,7 +91,6 @@ void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q,
 const char *graft_http_type(const char *name);
 /* A type that a browser shows as a picture, a sound or a film, and never runs. */
 bool graft_http_type_inert(const char *type);
-bool graft_http_utf8(const void *text, size_t n);
 /* The next value of a comma- or blank-separated list: true when `word` is in it (any case). */
 bool graft_http_has_word(const char *list, const char *word);
 #endif

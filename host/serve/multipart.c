@@ -111,7 +111,8 @@ bool graft_multipart_text(const graft_multipart *m, const char *name, char *out,
 {
     const graft_part *p = graft_multipart_find(m, name);
     out[0] = 0;
-    if (!p || p->size >= room || memchr(p->data, 0, p->size) || !graft_http_utf8(p->data, p->size))
+    if (!p || p->size >= room || memchr(p->data, 0, p->size) ||
+        !graft_str_is_utf8(p->data, p->size))
         return false;
     memcpy(out, p->data, p->size);
     out[p->size] = 0;

@@ -141,7 +141,7 @@ void graft_serve_answer(graft_serve *s, const graft_http_request *q, graft_http_
         refuse(s, q, v, r);
     } else if (q->method == GRAFT_HTTP_OPTIONS) {
         graft_http_empty(r, 200);
-    } else if (!graft_http_utf8(q->path, strlen(q->path))) {
+    } else if (!graft_str_is_utf8(q->path, strlen(q->path))) {
         graft_http_empty(r, 400);
     } else if (route(s, q, r, &e)) {
         graft_serve_failure(s, r, &e);

@@ -36,7 +36,7 @@ static int place_of(graft_serve *s, const graft_multipart *m, const graft_part *
     p->root = graft_folders_root(&s->session.folders, p->type_text);
     snprintf(p->name, sizeof p->name, "%s", file->filename);
     if (!p->root || !p->name[0] || strchr(p->name, '/') || strchr(p->name, '\\') ||
-        strstr(p->name, "..") || p->name[0] == '.' || !graft_http_utf8(p->name, strlen(p->name)))
+        strstr(p->name, "..") || p->name[0] == '.' || !graft_str_is_utf8(p->name, strlen(p->name)))
         return 400;
     size_t n = strlen(p->sub);
     while (n && p->sub[n - 1] == '/') p->sub[--n] = 0;

@@ -123,7 +123,7 @@ graft_status graft_route_userdata_list2(graft_serve *s, const graft_http_request
     graft_str_puts(&t, "[");
     while ((entry = readdir(dir))) {
         struct stat info;
-        if (entry->d_name[0] == '.' || !graft_http_utf8(entry->d_name, strlen(entry->d_name)) ||
+        if (entry->d_name[0] == '.' || !graft_str_is_utf8(entry->d_name, strlen(entry->d_name)) ||
             fstatat(dirfd(dir), entry->d_name, &info, 0) ||
             (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)))
             continue;

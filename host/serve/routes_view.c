@@ -182,7 +182,7 @@ static graft_status list_files(const char *root, struct file **file, size_t *n, 
     graft_status st = GRAFT_OK;
     while (!st && dir && (entry = readdir(dir))) {
         struct stat info;
-        if (entry->d_name[0] == '.' || !graft_http_utf8(entry->d_name, strlen(entry->d_name)) ||
+        if (entry->d_name[0] == '.' || !graft_str_is_utf8(entry->d_name, strlen(entry->d_name)) ||
             fstatat(dirfd(dir), entry->d_name, &info, 0) || !S_ISREG(info.st_mode))
             continue;
         char *copy = graft_strdup(entry->d_name);

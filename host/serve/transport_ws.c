@@ -110,7 +110,7 @@ int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
         return -1;
     }
     const char *wanted = graft_http_arg(&q, "clientId");
-    if (wanted && graft_http_utf8(wanted, strlen(wanted))) snprintf(id, sizeof id, "%s", wanted);
+    if (wanted && graft_str_is_utf8(wanted, strlen(wanted))) snprintf(id, sizeof id, "%s", wanted);
     graft_http_request_finish(&q);
     if (!id[0]) random_id(id);
     graft_ws *w = graft_calloc(1, sizeof *w);

@@ -1,9 +1,9 @@
 #include "base/json.h"
 
-#include <locale.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "tests/locale.h"
 #include "tests/test.h"
 
 static cJSON *parse(const char *text)
@@ -109,11 +109,8 @@ static void round_trips(void)
     cJSON *item = parse("0.1000000000000000000000000000000000000000000000000000000000000000000001");
     CHECK(graft_json_f64(item, &f) && f == 0.1);
     cJSON_Delete(item);
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
-        prints("[0.5,9007199254740993]", "[0.5,9007199254740993]");
-    else
-        printf("skipped: no locale with a decimal comma is installed\n");
-    setlocale(LC_NUMERIC, "C");
+    if (locale_begin()) prints("[0.5,9007199254740993]", "[0.5,9007199254740993]");
+    locale_end();
 }
 
 static void refuses_garbage(void)

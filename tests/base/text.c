@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "tests/locale.h"
 #include "tests/test.h"
 
 static int64_t live(void)
@@ -34,6 +35,30 @@ static void str_builds(void)
     graft_str_finish(&s);
     CHECK(!graft_str_starts("ab", "abc") && !graft_str_ends("ab", "cab"));
     CHECK(graft_str_starts("ab", "") && graft_str_ends("ab", ""));
+}
+
+/* What is written is read by other programs, and by this one in another locale. */
+static void numbers_have_a_point(void)
+{
+    graft_str s = GRAFT_STR_INIT;
+    char *end;
+    CHECK_NEAR(graft_str_to_double("1.25e1x", &end), 12.5, 0);
+    CHECK_STR(end, "x");
+    if (locale_begin()) {
+        char text[16];
+        snprintf(text, sizeof text, "%.1f", 0.5);
+        CHECK_STR(text, "0,5");
+        graft_str_printf(&s, "%.9g %a %s", 0.5, 1.5, text);
+        CHECK_STR(s.data, "0.5 0x1.8p+0 0,5");
+        CHECK_NEAR(graft_str_to_double("2.5", &end), 2.5, 0);
+        CHECK_STR(end, "");
+        CHECK_NEAR(graft_str_to_double("0x1.8p+0", &end), 1.5, 0);
+        CHECK_NEAR(graft_str_to_double("2,5", &end), 2, 0);
+        snprintf(text, sizeof text, "%.1f", 0.5); /* the caller's locale is as it was */
+        CHECK_STR(text, "0,5");
+    }
+    locale_end();
+    graft_str_finish(&s);
 }
 
 static void str_remembers_failure(void)
@@ -152,6 +177,7 @@ static void log_lines(void)
 int main(void)
 {
     RUN(str_builds);
+    RUN(numbers_have_a_point);
     RUN(str_remembers_failure);
     RUN(map_keeps);
     RUN(map_survives_failure);

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 #include "tests/cuda/backend.h"
 #include "tests/engine/fixture.h"
 

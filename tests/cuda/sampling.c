@@ -2,7 +2,7 @@
  * that the host's way gives, and no step touches the host. */
 #include "base/alloc.h"
 #include "engine/api/sample.h"
-#include "engine/exec/device.h"
+#include "engine/exec/recordings.h"
 #include "engine/sampling/sampler.h"
 #include "tests/cuda/least.h"
 #include "tests/cuda/networks.h"

@@ -42,6 +42,8 @@ static void uniform_steps(void)
     plan_is(d, 4, "FFFF");
     d.interval = 1000;
     plan_is(d, 6, "R.....");
+    d.interval = INT64_MAX;
+    for (d.quadratic = 0; d.quadratic < 2; d.quadratic++) plan_is(d, 6, "R.....");
 }
 
 /* As many refreshes as uniform, the first step among them, densest before the middle. */

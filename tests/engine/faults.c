@@ -3,9 +3,13 @@
  * call with the same result. Something that is only nice to have (a disk cache entry, a preview)
  * may be left out instead, if the result is right.
  *
- * The first allocations of each call are tried one by one, later ones with a stride; with
- * GRAFT_TEST_FAULTS=all in the environment each one is tried. What goes wrong on such ways is
- * mostly seen by AddressSanitizer, so that a build without it tries fewer. */
+ * What is tried: of each site, which is an allocation and the calls that led to it, one allocation
+ * in the first scenario that comes there; and some of each scenario at equal distances. With
+ * GRAFT_TEST_FAULTS=all in the environment every allocation is tried, with the name of a scenario
+ * every one of that. What goes wrong on such ways is mostly seen by AddressSanitizer, so that a
+ * build without it tries fewer. */
+#include <execinfo.h>
+
 #include "base/alloc.h"
 #include "base/json.h"
 #include "tests/engine/sample.h"
@@ -14,9 +18,9 @@
 #define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { FIRST = 30 };
+enum { SPREAD = 8, CALLS = 4 };
 #else
-enum { FIRST = 10 };
+enum { SPREAD = 4, CALLS = 2 }; /* fewer calls make fewer sites */
 #endif
 
 /* All that a scenario may hold; one step of it adds something. */
@@ -272,6 +276,116 @@ static uint64_t digest(const world *w)
     return h.lo ^ h.hi;
 }
 
+/* ------------------------------------------------------------------ sites */
+
+enum { SITES = 4096, BLOCKS = 1 << 16 };
+
+/* All sites of all scenarios so far; of each that the present one came to first, its blocks. */
+static struct {
+    uint64_t name[SITES];
+    int64_t blocks[SITES]; /* 0: came up in an earlier scenario */
+    size_t n, earlier;
+    uint16_t of[BLOCKS]; /* the site of each block of the present scenario, 0 for the first block */
+    int64_t first, count;
+    bool recording;
+} sites;
+
+static int64_t total_blocks(void)
+{
+    graft_alloc_stats s;
+    graft_alloc_stats_get(&s);
+    return s.total_blocks;
+}
+
+static size_t site_of(uint64_t name)
+{
+    size_t i = 0;
+    while (i < sites.n && sites.name[i] != name) i++;
+    if (i == sites.n && sites.n < SITES) {
+        sites.name[sites.n] = name;
+        sites.blocks[sites.n++] = 0;
+    }
+    return i;
+}
+
+/* Called by the C library's functions below, which the linker puts in place of those that
+ * base/alloc.c calls. */
+static void note_block(void)
+{
+    void *call[CALLS + 3]; /* this function, its caller and graft_*alloc() lead nowhere new */
+    uint64_t name = 0;
+    if (!sites.recording) return;
+    sites.recording = false; /* backtrace() may allocate */
+    int n = backtrace(call, CALLS + 3);
+    for (int i = 3; i < n; i++) name = (name ^ (uintptr_t)call[i]) * 1099511628211u;
+    size_t site = site_of(name);
+    int64_t block = total_blocks() - sites.first;
+    CHECK(site < SITES && block == sites.count + 1 && block < BLOCKS);
+    if (site < SITES && block < BLOCKS) {
+        sites.of[block] = (uint16_t)site;
+        if (site >= sites.earlier) sites.blocks[site]++;
+        sites.count = block;
+    }
+    sites.recording = true;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+int __real_posix_memalign(void **p, size_t align, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+int __wrap_posix_memalign(void **p, size_t align, size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    note_block();
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    note_block();
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size)
+{
+    note_block();
+    return __real_realloc(p, size);
+}
+
+int __wrap_posix_memalign(void **p, size_t align, size_t size)
+{
+    note_block();
+    return __real_posix_memalign(p, align, size);
+}
+
+static void begin_recording(void)
+{
+    sites.earlier = sites.n;
+    sites.first = total_blocks();
+    sites.count = 0;
+    sites.recording = true;
+}
+
+/* Marks the blocks to try. Of a site with many it is not always the first: what was made before is
+ * to be given back as well. */
+static void choose_blocks(bool *chosen, bool all)
+{
+    int64_t seen[SITES] = {0}, stride = sites.count / SPREAD + 1;
+    memset(chosen, 0, BLOCKS * sizeof *chosen);
+    for (int64_t n = 1; n <= sites.count; n++) {
+        size_t site = sites.of[n];
+        bool turn =
+            site >= sites.earlier && seen[site]++ == (int64_t)(7 * (site + 1)) % sites.blocks[site];
+        chosen[n] = all || turn || n % stride == 0;
+    }
+}
+
+/* ------------------------------------------------------------------ faults */
+
 static int64_t live_blocks(void)
 {
     graft_alloc_stats s;
@@ -306,22 +420,20 @@ typedef struct tally {
     int64_t tried, failed, absorbed;
 } tally;
 
-/* One failure, at allocation n from the first disturbed step on. False when there is no such
- * allocation any more, or something went wrong. */
+/* One failure, at allocation n from the first disturbed step on. False when something went wrong.
+ */
 static bool fail_once(world *w, const scenario *s, int64_t n, uint64_t expected, tally *t)
 {
     graft_err e = GRAFT_ERR_INIT;
-    graft_alloc_stats before, after;
-    int64_t live = live_blocks();
+    int64_t live = live_blocks(), before;
     int failures = test_failures;
     empty_cache(w->cache_dir);
     CHECK_OK(run_steps(w, s, 0, s->first, &e), &e);
-    graft_alloc_stats_get(&before);
+    before = total_blocks();
     graft_alloc_fail_at(n);
     graft_status st = run_steps(w, s, s->first, 8, &e);
     graft_alloc_fail_at(0);
-    graft_alloc_stats_get(&after);
-    bool reached = st || after.total_blocks - before.total_blocks >= n;
+    bool reached = st || total_blocks() - before >= n;
     t->tried++;
     if (st) {
         t->failed++;
@@ -337,26 +449,28 @@ static bool fail_once(world *w, const scenario *s, int64_t n, uint64_t expected,
     if (test_failures != failures)
         fprintf(stderr, "%s, %s: allocation %lld failed: %s (%s)\n", w->backend, s->name,
                 (long long)n, graft_status_text(st), e.text);
-    return reached && test_failures == failures;
+    return test_failures == failures;
 }
 
 static void run_scenario(world *w, const scenario *s, bool all)
 {
+    static bool chosen[BLOCKS];
     graft_err e = GRAFT_ERR_INIT;
-    graft_alloc_stats before, after;
     tally t = {0};
     empty_cache(w->cache_dir);
     CHECK_OK(run_steps(w, s, 0, s->first, &e), &e);
-    graft_alloc_stats_get(&before);
+    begin_recording();
     CHECK_OK(run_steps(w, s, s->first, 8, &e), &e);
-    graft_alloc_stats_get(&after);
+    sites.recording = false;
     uint64_t expected = digest(w);
     finish(w);
-    int64_t total = after.total_blocks - before.total_blocks, stride = total / FIRST + 1;
-    for (int64_t n = 1; fail_once(w, s, n, expected, &t);) n += all || n < FIRST ? 1 : stride;
-    printf("%s, %s: %lld allocations, %lld tried, %lld refused, %lld done without\n", w->backend,
-           s->name, (long long)total, (long long)t.tried, (long long)t.failed,
-           (long long)t.absorbed);
+    choose_blocks(chosen, all);
+    for (int64_t n = 1; n <= sites.count; n++)
+        if (chosen[n] && !fail_once(w, s, n, expected, &t)) break;
+    printf("%s, %s: %lld allocations, %zu new sites, %lld tried, %lld refused, "
+           "%lld done without\n",
+           w->backend, s->name, (long long)sites.count, sites.n - sites.earlier, (long long)t.tried,
+           (long long)t.failed, (long long)t.absorbed);
     CHECK(t.failed > 0);
 }
 
@@ -365,8 +479,11 @@ static void run_all(const char *backend, const char *cache_dir)
     world w = {.backend = backend, .cache_dir = cache_dir};
     const char *which = getenv("GRAFT_TEST_FAULTS");
     bool all = which && strcmp(which, "all") == 0, ref = strcmp(backend, "ref") == 0;
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
-        if (all || !ref || !scenarios[i].large) run_scenario(&w, &scenarios[i], all);
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        const scenario *s = &scenarios[i];
+        bool named = which && strcmp(which, s->name) == 0;
+        if (named || all || (!which && !(ref && s->large))) run_scenario(&w, s, named || all);
+    }
 }
 
 static void with_ref(void)
@@ -416,7 +533,7 @@ int main(void)
     snprintf(path, sizeof path, "%s", temp_path("lora.safetensors"));
     lora_path = path;
     write_lora(path);
-    if (FIRST < 30) puts("skipped: two thirds of the allocations, which AddressSanitizer tries");
+    if (CALLS < 4) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
     unlink(path);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/fixture.h"
+#include "tests/locale.h"
 
 #define VAE GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 
@@ -108,6 +109,12 @@ static void text_survives(void)
     graft_str_finish(&s);
     graft_graph_destroy(g);
     both_ways(parse(sample));
+}
+
+static void text_survives_a_locale(void)
+{
+    if (locale_begin()) text_survives();
+    locale_end();
 }
 
 /* Cut anywhere, the text is refused or is a whole graph of the lines that are left. */
@@ -387,6 +394,7 @@ int main(void)
 {
     RUN(models_survive);
     RUN(text_survives);
+    RUN(text_survives_a_locale);
     RUN(cut_text_is_refused);
     RUN(faulty_text_is_refused);
     RUN(damage_is_found);

@@ -231,6 +231,26 @@ static void not_a_number(void)
     graft_model_release(m);
 }
 
+/* A noise schedule whose sigmas would be no numbers. */
+static void absurd_schedules(void)
+{
+    static const char *const bad[] = {"\"beta_start\": -0.001", "\"beta_start\": 0",
+                                      "\"beta_end\": 1", "\"beta_end\": 1e300",
+                                      "\"beta_start\": 2, \"beta_end\": -3"};
+    char config[4096], changed[4200];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made_file *f = copy_model(SD1, config, sizeof config);
+        CHECK(config[0] == '{');
+        snprintf(changed, sizeof changed, "{\"schedule\": {%s}, %s", bad[i], config + 1);
+        write_changed(f, changed);
+        refused(UNET_PART, "betas", bad[i]);
+    }
+    made_file *f = copy_model(SD1, config, sizeof config);
+    snprintf(changed, sizeof changed, "{\"prediction\": \"sample\", %s", config + 1);
+    write_changed(f, changed);
+    refused(UNET_PART, "\"sample\"", "a prediction that is not known");
+}
+
 static void cut_files(void)
 {
     char *data = NULL;
@@ -330,6 +350,32 @@ static void latents_that_do_not_fit(void)
     graft_model_release(m);
 }
 
+/* A share of the schedule so small that the whole one has no number. */
+static void denoise_of_nearly_nothing(void)
+{
+    static const double shares[] = {1e-3, 1e-9, 1e-300, 5e-324};
+    graft_model *m = load_model(engine, SD1);
+    graft_cond *c = NULL;
+    graft_latent *l = NULL, *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(sample_cond(m, &c, &e), &e);
+    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        graft_sample_params p = {.steps = 1000,
+                                 .cfg = 1.0,
+                                 .sampler = "dpm_2",
+                                 .scheduler = "normal",
+                                 .denoise = shares[i],
+                                 .end_at_step = 1000};
+        e.text[0] = 0;
+        CHECK_INT(graft_sample(m, &p, c, c, l, NULL, &out, &e), GRAFT_E_ARG);
+        CHECK(strstr(e.text, "steps") != NULL && out == NULL);
+    }
+    graft_cond_release(c);
+    graft_latent_release(l);
+    graft_model_release(m);
+}
+
 static void conditioning_of_another_encoder(void)
 {
     graft_model *m = load_model(engine, SD1);
@@ -360,6 +406,77 @@ static void unreadable_pictures(void)
     CHECK(i == NULL && mask == NULL);
 }
 
+/* Numbers at the ends of their types are refused, or stand for the nearest that makes sense. */
+static void numbers_at_the_ends(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, SD1), *compiled = NULL;
+    const graft_compile_options large[] = {
+        {.width = 64, .height = 64, .batch_size = INT64_MAX},
+        {.width = INT64_MAX, .height = INT64_MAX, .batch_size = 1},
+        {.width = 64, .height = INT64_MAX, .batch_size = INT64_MAX / 2 + 1}};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        CHECK_INT(graft_model_compile(m, &large[i], NULL, &compiled, &e), GRAFT_E_ARG);
+        CHECK(compiled == NULL && e.text[0]);
+    }
+    graft_model_release(m);
+    const char *file = CLIP;
+    graft_clip *c = NULL, *last = NULL;
+    CHECK_OK(graft_clip_load(engine, &file, 1, "stable_diffusion", NULL, &c, &e), &e);
+    CHECK_OK(graft_clip_set_last_layer(c, INT64_MIN, &last, &e), &e);
+    CHECK(last && last->encoder[0].layer == 1);
+    graft_clip_release(last);
+    graft_clip_release(c);
+}
+
+/* ------------------------------------------------------------------ devices */
+
+static int devices, mute; /* open devices; calls of info() that still fail */
+
+static graft_status fake_create(const graft_kernels_host *host, int32_t index, graft_device **out,
+                                char *text, uint64_t n)
+{
+    (void)host, (void)index, (void)text, (void)n;
+    devices++;
+    *out = (graft_device *)&devices;
+    return GRAFT_OK;
+}
+
+static void fake_destroy(graft_device *d)
+{
+    (void)d;
+    devices--;
+}
+
+static graft_status fake_info(graft_device *d, graft_device_info *out)
+{
+    (void)d;
+    snprintf(out->identity, sizeof out->identity, "fake");
+    return mute-- > 0 ? GRAFT_E_DEVICE : GRAFT_OK;
+}
+
+/* A device that does not say what it is has no keys in caches: it is not used, and asked again. */
+static void device_without_information(void)
+{
+    static const graft_kernels_api api = {
+        .create = fake_create, .destroy = fake_destroy, .info = fake_info};
+    static const graft_kernels lib = {.name = "fake", .version = "1", .api = &api};
+    static graft_backends all;
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    all.list[0] = (graft_backend){.lib = &lib, .api = &api, .name = "fake"};
+    all.count = 1;
+    mute = 2;
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(graft_backends_get(&all, "fake", &b, &e), GRAFT_E_DEVICE);
+        CHECK(b == NULL && devices == 0);
+    }
+    CHECK_OK(graft_backends_get(&all, "fake", &b, &e), &e);
+    CHECK(b && devices == 1 && strcmp(b->info.identity, "fake") == 0);
+    graft_backends_finish(&all);
+    CHECK_INT(devices, 0);
+}
+
 int main(void)
 {
     snprintf(path, sizeof path, "%s", temp_path("hostile.safetensors"));
@@ -370,13 +487,17 @@ int main(void)
     RUN(whole_numbers_for_weights);
     RUN(extra_tensors);
     RUN(not_a_number);
+    RUN(absurd_schedules);
     RUN(cut_files);
     RUN(other_kinds);
     RUN(swap_to_another_architecture);
     RUN(odd_sizes);
     RUN(latents_that_do_not_fit);
+    RUN(denoise_of_nearly_nothing);
     RUN(conditioning_of_another_encoder);
     RUN(unreadable_pictures);
+    RUN(numbers_at_the_ends);
+    RUN(device_without_information);
     unlink(path);
     graft_engine_destroy(engine);
     return test_end();

@@ -1,6 +1,7 @@
 /* Quantized models: plans, what they choose, and how they go with everything else. */
 #include "base/alloc.h"
 #include "tests/engine/fixture.h"
+#include "tests/locale.h"
 
 static graft_engine *engine;
 
@@ -119,6 +120,29 @@ static void joint_errors_that_were_not_sampled(void)
     CHECK(graft_quant_limits_largest(&k) == 0.2); /* of the kinds that are on */
     k.conv = true;
     CHECK(graft_quant_limits_largest(&k) == 1);
+}
+
+/* A host may have any locale; a plan's file is the same in all. */
+static void json_in_another_locale(void)
+{
+    graft_model *m = load_model(engine, DEMO);
+    graft_quant_plan *p = plan_of(m), *q = NULL;
+    graft_str here = GRAFT_STR_INIT, there = GRAFT_STR_INIT;
+    graft_err e = GRAFT_ERR_INIT;
+    p->joint_mse = 0.5;
+    CHECK_OK(graft_quant_plan_write(p, &here, &e), &e);
+    if (locale_begin()) {
+        CHECK_OK(graft_quant_plan_write(p, &there, &e), &e);
+        CHECK_STR(there.data, here.data);
+        CHECK_OK(graft_quant_plan_read(here.data, here.len, "plan", &q, &e), &e);
+        CHECK(q && q->joint_mse == 0.5);
+    }
+    locale_end();
+    graft_str_finish(&here);
+    graft_str_finish(&there);
+    graft_quant_plan_destroy(q);
+    graft_quant_plan_destroy(p);
+    graft_model_release(m);
 }
 
 static void json_there_and_back(void)
@@ -501,6 +525,7 @@ int main(void)
             RUN(thresholds);
             RUN(joint_errors_that_were_not_sampled);
             RUN(json_there_and_back);
+            RUN(json_in_another_locale);
             RUN(hostile_json);
             RUN(plans_that_contradict_themselves);
             RUN(other_architecture);

@@ -404,6 +404,46 @@ static void ahead_and_cancelled(void)
     graft_engine_destroy(g);
 }
 
+static void on_share(void *ctx, uint64_t done, uint64_t total)
+{
+    double *share = ctx, now = (double)done / (double)total;
+    CHECK(now >= *share && now <= 1);
+    *share = now;
+}
+
+/* All pictures of a batch are one task: no picture begins again at nothing. */
+static void progress_of_a_batch(void)
+{
+    graft_engine *g = make_engine("cpu");
+    graft_vae *v = load_vae(g), *tight = within(v, "f32", 30);
+    graft_image *out = NULL;
+    graft_latent *l = NULL, *back = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_tiling tiles = {64, 16};
+    CHECK_OK(graft_latent_empty(320, 320, 3, &l, &e), &e);
+    for (int strips = 0; strips < 2; strips++) {
+        double share = 0;
+        const graft_task task = {.ctx = &share, .progress = on_share},
+                         idle = {.compile_only = true};
+        const graft_tiling *tiling = strips ? NULL : &tiles;
+        CHECK_OK(graft_vae_decode(tight, l, tiling, &idle, &out, &e), &e);
+        graft_image_release(out);
+        CHECK_OK(graft_vae_decode(tight, l, tiling, &task, &out, &e), &e);
+        CHECK(share == 1);
+        share = 0;
+        CHECK_OK(graft_vae_encode(tight, out, tiling, &idle, &back, &e), &e);
+        graft_latent_release(back);
+        CHECK_OK(graft_vae_encode(tight, out, tiling, &task, &back, &e), &e);
+        CHECK(share == 1);
+        graft_latent_release(back);
+        graft_image_release(out);
+    }
+    graft_latent_release(l);
+    graft_vae_release(tight);
+    graft_vae_release(v);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     RUN(moments_of_rows);
@@ -411,5 +451,6 @@ int main(void)
     RUN(same_pictures);
     RUN(plans);
     RUN(ahead_and_cancelled);
+    RUN(progress_of_a_batch);
     return test_end();
 }

@@ -180,8 +180,7 @@ graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e)
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
     set_options(g, &v.options);
-    GRAFT_TRY(graft_vae_detect(f, "first_stage_model.", graft_safetensors_metadata(f, "config"),
-                               &v.arch, e));
+    GRAFT_TRY(graft_vae_detect(f, "first_stage_model.", &v.arch, e));
     GRAFT_TRY(graft_weights_part(file, "first_stage_model.", &v.weights, e));
     for (int k = 0; k < 1000; k++) {
         GRAFT_TRY(vae_case(g, &v, f, k, true, e));

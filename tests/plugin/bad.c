@@ -107,7 +107,11 @@ UNUSED static const graft_node the_node = {
 #ifndef BAD_CATEGORY
     .category = "test",
 #endif
+#ifdef BAD_TEXT
+    .description = "\xe0\x80\xaf", /* '/' written too long, which is no UTF-8 */
+#else
     .description = "Adds one.",
+#endif
 #ifndef BAD_INPUTS
     .inputs = inputs,
 #endif

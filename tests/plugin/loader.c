@@ -298,6 +298,7 @@ static void check_finds(void)
     checked("bad_initial", GRAFT_E_FORMAT, "outside 0 to 9");
     checked("bad_choices", GRAFT_E_FORMAT, "no choices");
     checked("bad_kind", GRAFT_E_FORMAT, "does not fit");
+    checked("bad_text", GRAFT_E_FORMAT, "description is not UTF-8");
     checked("bad_init", GRAFT_E_FORMAT, "init() failed");
     checked("bad_major", GRAFT_E_UNSUPPORTED, "ABI 2.0");
     checked("no_symbol", GRAFT_E_FORMAT, "does not export");

@@ -78,16 +78,6 @@ static void zero_terminal_snr(void)
     CHECK_NEAR(t.sigma[0], 0.0291675, 1e-4);
 }
 
-static void alphas_give_the_same_table(void)
-{
-    static float alphas[1000];
-    graft_sigma_table t, u;
-    graft_sigma_table_init(&t, 0.00085, 0.012, false, false);
-    for (int i = 0; i < 1000; i++) alphas[i] = (float)(1 / ((double)t.sigma[i] * t.sigma[i] + 1));
-    graft_sigma_table_from_alphas(&u, alphas, 1000);
-    for (int i = 0; i < 1000; i++) CHECK_NEAR(u.sigma[i], t.sigma[i], 1e-4 * t.sigma[i]);
-}
-
 static void beta_quantiles(void)
 {
     /* I_x(1, b) = 1 - (1 - x)^b; I_x(1/2, 1/2) = 2 / pi asin(sqrt(x)). */
@@ -107,7 +97,6 @@ int main(void)
     RUN(timesteps_and_back);
     RUN(percents);
     RUN(zero_terminal_snr);
-    RUN(alphas_give_the_same_table);
     RUN(beta_quantiles);
     return test_end();
 }

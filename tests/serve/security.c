@@ -108,8 +108,8 @@ static void text_is_utf8(void)
                                       "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80",
                                       "a\xff",        "\xe2\x82"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK(!graft_http_utf8(bad[i], strlen(bad[i])));
-    CHECK(graft_http_utf8("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8d\x8e", 15));
+        CHECK(!graft_str_is_utf8(bad[i], strlen(bad[i])));
+    CHECK(graft_str_is_utf8("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x8d\x8e", 15));
 }
 
 int main(void)

@@ -62,6 +62,14 @@ static const struct layer {
     {"nodes/", {"base/", "plugin/", "nodes/", "engine/engine.h"}},
     {"host/", {"base/", "plugin/", "host/"}},
 };
+/* The engine's folders, bottom first: each may include itself and those before it. */
+static const char *const engine_folders[] = {"engine/graph/",    "engine/plan/",
+                                             "engine/disk/",     "engine/text/",
+                                             "engine/sampling/", "engine/passes/",
+                                             "engine/weights/",  "engine/image/",
+                                             "engine/models/",   "engine/exec/",
+                                             "engine/quant/",    "engine/cache/",
+                                             "engine/api/",      NULL};
 static const char *const folders[] = {"base", "plugin", "kernels", "engine", "nodes",
                                       "host", "bench",  "tests",   NULL};
 static const char *const suffixes[] = {".c", ".h", ".def", NULL};
@@ -163,6 +171,15 @@ static bool may_include(const char *file, const char *header)
     return true;
 }
 
+/* The place of a file's folder within the engine; 0 for what stands above the folders or outside.
+ */
+static int engine_floor(const char *name)
+{
+    for (int i = 0; engine_folders[i]; i++)
+        if (graft_str_starts(name, engine_folders[i])) return i + 1;
+    return 0;
+}
+
 /* Ours are included by their full path, so the first part is a folder of ours. */
 static bool is_ours(const char *header)
 {
@@ -180,6 +197,8 @@ static void check_includes(const source *s)
         sscanf(p, "#include \"%255[^\"]", header);
         if (is_ours(header) && !may_include(s->name, header))
             complain(s, (size_t)(p - s->text), "this layer may not include", header);
+        if (engine_floor(s->name) && engine_floor(header) > engine_floor(s->name))
+            complain(s, (size_t)(p - s->text), "this folder of the engine may not include", header);
     }
 }
 

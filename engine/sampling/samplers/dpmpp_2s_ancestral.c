@@ -1,7 +1,7 @@
 /* DPM-Solver++(2S) (arXiv:2211.01095), ancestral; with CFG++ the guidance is added to the state and
  * the noise that is left is the unconditional one's. */
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "engine/sampling/walk.h"
 

@@ -1,7 +1,7 @@
 /* RES, the refined exponential solver (arXiv:2308.02157), second-order multistep; ancestral, and
  * with CFG++. */
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "engine/sampling/walk.h"
 

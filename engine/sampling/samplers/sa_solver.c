@@ -1,7 +1,7 @@
 /* SA-Solver (arXiv:2309.05019): stochastic Adams, predictor of order 3 and corrector of order 4,
  * with noise between two sigmas; PECE also evaluates the corrected state. */
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "engine/sampling/walk.h"
 

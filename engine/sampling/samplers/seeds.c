@@ -1,7 +1,7 @@
 /* SEEDS (arXiv:2305.14267), data prediction, eta = 1, with two and three stages. The noise of a
  * stage decays into the next, where the draw of its own segment joins it. */
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "engine/sampling/walk.h"
 

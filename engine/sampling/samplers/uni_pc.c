@@ -1,7 +1,7 @@
 /* UniPC (arXiv:2302.04867), order up to 3, predicting the denoised latent, with B(h) = h or
  * e^h - 1. */
-#include <stdbool.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "engine/sampling/walk.h"
 

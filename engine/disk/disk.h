@@ -6,8 +6,8 @@
  * It is written to a temporary and renamed. A file that is truncated, damaged, of another version
  * or another key is reported, removed and made anew; a folder that cannot be used is reported once,
  * and work goes on without. */
-#ifndef GRAFT_CACHE_DISK_H
-#define GRAFT_CACHE_DISK_H
+#ifndef GRAFT_DISK_DISK_H
+#define GRAFT_DISK_DISK_H
 #include <stdbool.h>
 #include <stddef.h>
 

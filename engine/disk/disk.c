@@ -1,4 +1,4 @@
-#include "engine/cache/disk.h"
+#include "engine/disk/disk.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -123,7 +123,7 @@ graft_status graft_disk_cache_read(graft_disk_cache *c, graft_disk_kind kind, gr
     char *path = path_of(c, kind, key), *bytes = NULL, hex[33];
     graft_err e = GRAFT_ERR_INIT;
     size_t n = 0;
-    if (!path) return GRAFT_E_NOMEM;
+    if (!path) return GRAFT_E_NOTFOUND;
     graft_hash_hex(key, hex);
     graft_status st = graft_file_read(path, ENTRY_MAX_BYTES, &bytes, &n, &e);
     if (st == GRAFT_E_LIMIT) {

@@ -1,7 +1,6 @@
-#include "engine/exec/device.h"
+#include "engine/exec/recordings.h"
 
 #include <pthread.h>
-#include <stddef.h>
 
 #include "base/alloc.h"
 
@@ -19,19 +18,6 @@ struct graft_recordings {
     pthread_mutex_t lock;
     recording *list; /* the last used first; those in use are not in it */
 };
-
-const graft_kernels_more *graft_backend_more(const graft_backend *b)
-{
-    const graft_kernels_more *more = b->lib->abi_minor >= 1 ? b->lib->more : NULL;
-    /* What came later is read only by those who ask for it. */
-    return more && more->size >= offsetof(graft_kernels_more, pack_rows) ? more : NULL;
-}
-
-bool graft_backend_wants(const graft_backend *b, uint32_t bit)
-{
-    const graft_kernels_more *more = graft_backend_more(b);
-    return GRAFT_KERNELS_HAS(more, wants) && more->wants & bit;
-}
 
 graft_recordings *graft_recordings_create(graft_backend *b)
 {

@@ -1,18 +1,14 @@
-/* Devices that can record a run's launches and repeat them as one.
+/* Recordings of runs, for devices that can record a run's launches and repeat them as one.
  *
  * A recording is good for the addresses that it was made with, whatever lies there: those of the
  * arena and of the weights. So an executable keeps a few, and going back to weights that are still
  * on the device is the choice of another recording. */
-#ifndef GRAFT_EXEC_DEVICE_H
-#define GRAFT_EXEC_DEVICE_H
+#ifndef GRAFT_EXEC_RECORDINGS_H
+#define GRAFT_EXEC_RECORDINGS_H
 #include <stdbool.h>
 
 #include "base/hash.h"
 #include "engine/exec/backend.h"
-
-/* What a library has beyond the plain table; NULL for older and simpler ones. */
-const graft_kernels_more *graft_backend_more(const graft_backend *b);
-bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_… */
 
 #define GRAFT_RECORDINGS 4 /* the longest unused goes when there are more */
 typedef struct graft_recordings graft_recordings;
