@@ -88,8 +88,9 @@ static void draw_words(graft_canvas *c, const graft_quant_plan *p)
     char line[160];
     double gain = graft_quant_plan_gain(p);
     graft_draw_text(c, 32, 22, 3, INK, "Quantization plan");
-    int n = snprintf(line, sizeof line, "%zu of %zu layers to %d bits, predicted %.2f times",
-                     graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), p->n, p->bits, gain);
+    int n = snprintf(line, sizeof line, "%zu of %zu layers to %s, predicted %.2f times",
+                     graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), p->n,
+                     graft_quant_levels_name(p->bits, p->format), gain);
     if (p->sampled_quantized > 0 && p->sampled > 0)
         snprintf(line + n, sizeof line - (size_t)n, ", measured %.2f",
                  p->sampled / p->sampled_quantized);
