@@ -32,6 +32,7 @@ static void snap(float *v, int64_t rows, int64_t n, int64_t group, int levels)
             for (int64_t i = 0; i < count; i++)
                 if (fabsf(p[i]) > most) most = fabsf(p[i]);
             float scale = most / (float)levels;
+            if (levels == 448) scale = exp2f(ceilf(log2f(scale)));
             for (int64_t i = 0; i < count && most > 0; i++)
                 p[i] = nearest(p[i] * (1.0f / scale), levels) * scale;
         }
