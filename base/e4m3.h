@@ -1,11 +1,12 @@
 /* E4M3FN of OCP OFP8 as bits of float32: sign, four bits of exponent, three of mantissa; no
- * infinity, at most 448, NaN is 0x7f and 0xff. For hosts and devices, which include it with
- * GRAFT_E4M3_INLINE as functions are declared there. */
+ * infinity, at most 448, NaN is 0x7f and 0xff. For the device kernels, too. */
 #ifndef GRAFT_BASE_E4M3_H
 #define GRAFT_BASE_E4M3_H
 #include <stdint.h>
 
-#ifndef GRAFT_E4M3_INLINE
+#if defined(__CUDACC__)
+#define GRAFT_E4M3_INLINE static __device__ __forceinline__
+#else
 #define GRAFT_E4M3_INLINE static inline
 #endif
 

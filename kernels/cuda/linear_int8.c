@@ -1,4 +1,5 @@
-/* LINEAR on int8 (kernels/quant.h): variant 0 the own product, then cuDNN's plan.
+/* LINEAR on 8 bits, integers or FP8 (kernels/quant.h): variant 0 the own product, then cuDNN's
+ * plan.
  *
  * cuBLASLt multiplies int8 on Hopper but does not scale what it gives; cuDNN does, and to it this
  * is a convolution of 1 x 1 over a picture one pixel wide, whose pixels are the rows. */
@@ -30,14 +31,16 @@ static bool library_desc(const graft_kernel *k, graft_op_desc *d)
     int64_t out = geglu ? n : graft_cuda_row_stride(&k->op.out);
     int64_t added = residual ? graft_cuda_row_stride(r) : 0;
     if (!k->d->dnn || k->t == GRAFT_F32 || out < 0 || added < 0) return false;
-    *d = (graft_op_desc){
-        .size = sizeof *d,
-        .op = GRAFT_OP_CONV2D,
-        .attrs = {
-            .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .quant = GRAFT_QUANT_INT8}};
-    d->in[GRAFT_CONV_X] = picture(GRAFT_I8, rows, w->dim[1], w->dim[1]);
+    *d = (graft_op_desc){.size = sizeof *d,
+                         .op = GRAFT_OP_CONV2D,
+                         .attrs = {.kernel_h = 1,
+                                   .kernel_w = 1,
+                                   .stride_h = 1,
+                                   .stride_w = 1,
+                                   .quant = k->op.attrs.quant}};
+    d->in[GRAFT_CONV_X] = picture(graft_cuda_level(&k->op), rows, w->dim[1], w->dim[1]);
     d->in[GRAFT_CONV_W] = (graft_tensor_desc){
-        .dtype = GRAFT_I8, .rank = 4, .dim = {n, w->dim[1], 1, 1}, .constant = 1};
+        .dtype = graft_cuda_level(&k->op), .rank = 4, .dim = {n, w->dim[1], 1, 1}, .constant = 1};
     if (graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]))
         d->in[GRAFT_CONV_BIAS] =
             (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {n}, .constant = 1};
