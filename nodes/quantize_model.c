@@ -74,9 +74,9 @@ static const graft_input *const inputs[] = {
                               "Needed once for other weights.",
                               .flags = GRAFT_INPUT_OPTIONAL),
     [FORMAT] = IN_CHOICE("format", CHOICES("int", "fp8_e4m3fn"),
-                         "What 8 bits are. int: integers. fp8_e4m3fn: floats, of weights and "
-                         "activations; fast on NVIDIA cards from 8.9 on, no faster than "
-                         "unquantized on processors.",
+                         "What 8 bits are. int: integers. fp8_e4m3fn: floats of 8 bits, "
+                         "for NVIDIA cards that multiply them; processors only save memory "
+                         "with them.",
                          .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
