@@ -132,11 +132,13 @@ typedef struct graft_cuda_wgmma {
     int32_t trial;     /* give up quietly then */
 } graft_cuda_wgmma;
 /* The product of levels, int8 or E4M3: x and w of `m` are levels, rows of both multiples of 16
- * bytes, bias is float32. A sum counts row_scale[m / rows_per_scale] * column_scale[n]. */
+ * bytes, bias is float32 or narrow. A sum counts row_scale[m / rows_per_scale] * column_scale[n].
+ */
 typedef struct graft_cuda_int8 {
     graft_cuda_matmul m;
     const float *row_scale, *column_scale;
     int32_t rows_per_scale;
+    int32_t narrow; /* the bias has the result's dtype */
 } graft_cuda_int8;
 
 /* Rows of values to levels and a scale each (kernels/quant.h); ld: bytes from row to row, zeros

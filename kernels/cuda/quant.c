@@ -33,7 +33,7 @@ void graft_cuda_int8_layout(graft_kernel *k, bool pairs)
     graft_cuda_pack_as(k, 1, weight);
     k->info.packed_bytes[1] = levels_bytes(&weight) + weight.rows * sizeof(float);
     if (!bias.rows) return;
-    bias.to = GRAFT_F32;
+    bias.to = k->lt ? k->t : GRAFT_F32; /* cuBLASLt adds it in the result's dtype */
     graft_cuda_pack_as(k, 2, bias);
 }
 
@@ -178,6 +178,7 @@ graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void
     p->m.x = ws + k->at.level;
     p->m.w = in[1];
     p->m.bias = in[2];
+    p->narrow = k->lt != NULL;
     p->m.out = out;
     p->row_scale = (const float *)(const void *)(ws + k->at.scale);
     p->column_scale = graft_cuda_int8_scales(k, in[1]);

@@ -215,6 +215,54 @@ static void quantized_sources(void)
     free(list);
 }
 
+/* 16 outputs of 16 weights, which are all the codes of E4M3; NaN is left out unless `nan`. */
+static void all_codes(uint8_t block[256 + 64], bool nan)
+{
+    const float one = 1;
+    for (int i = 0; i < 256; i++) block[i] = (uint8_t)(i * 37); /* in some order */
+    for (int i = 0; i < 256; i++)
+        if ((block[i] & 0x7f) == 0x7f && !nan) block[i] = 0;
+    for (int o = 0; o < 16; o++) memcpy(block + 256 + o * 4, &one, sizeof one);
+}
+
+/* The own product on the rows of the identity: what each code is worth, exactly. */
+static void every_code(void)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR};
+    graft_tensor_desc square = {.dtype = GRAFT_F32, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    float x[256] = {0}, out[256];
+    uint8_t block[256 + 64];
+    char text[200];
+    d.in[0] = d.in[1] = d.out = square;
+    d.in[1].constant = 1;
+    d.attrs.quant = GRAFT_QUANT_FP8;
+    for (int i = 0; i < 16; i++) x[17 * i] = 1;
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, 0, &k, &info, text, sizeof text), GRAFT_OK);
+    char *at = cuda.api->alloc(cuda.device, 4096), *ws;
+    ws = cuda.api->alloc(cuda.device, info.workspace_bytes);
+    CHECK(k && at && ws && info.packed_bytes[1] <= 1024);
+    CHECK_INT(cuda.api->upload(cuda.device, at + 1024, x, sizeof x), GRAFT_OK);
+    for (int nan = 0; nan < 2; nan++) {
+        const void *in[GRAFT_MAX_INPUTS] = {at + 1024, at};
+        all_codes(block, nan);
+        CHECK_INT(cuda.api->pack(k, 1, GRAFT_QF8, block, at), GRAFT_OK);
+        CHECK_INT(cuda.api->launch(k, in, at + 2048, ws), GRAFT_OK);
+        CHECK_INT(cuda.api->download(cuda.device, out, at + 2048, sizeof out), GRAFT_OK);
+        int wrong = 0, nans = 0;
+        for (int i = 0; i < 256; i++) {
+            wrong += out[i] != graft_f8_e4m3_to_f32(block[i % 16 * 16 + i / 16]);
+            nans += isnan(out[i]);
+        }
+        CHECK_INT(nans, nan ? 32 : 0); /* of two outputs all that is added is */
+        CHECK_INT(wrong, nans);
+    }
+    cuda.api->free(cuda.device, at);
+    cuda.api->free(cuda.device, ws);
+    cuda.api->release(k);
+}
+
 /* Bytes for other kernels are never taken for these; 8 bits are half of 16, 4 bits a quarter and
  * their scales. A quantized source is for kernels that quantize likewise only. */
 static void packings(void)
@@ -285,6 +333,7 @@ int main(void)
     RUN(library_plans);
     RUN(extreme_values);
     RUN(quantized_sources);
+    RUN(every_code);
     RUN(packings);
     RUN(refusals);
     lib_close(&cuda);

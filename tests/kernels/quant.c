@@ -143,6 +143,38 @@ static void each(void (*check)(const kernel_case *c, graft_quant quant))
     free(list);
 }
 
+/* The two roundings are one, and what is E4M3 times a power of two stays what it is. */
+static void floats_of_8_bits(void)
+{
+    float x[256], y[256];
+    for (int v = 0; v < 256; v++)
+        x[v] = (v & 127) == 127 ? 0 : graft_f8_e4m3_to_f32((uint8_t)v) * 0x1p-20f;
+    for (int n = 1; n <= 256; n++) {
+        graft_quant8_snap(GRAFT_QUANT_FP8, x, y, n, graft_quant_absmax(x, n));
+        CHECK(memcmp(x, y, (size_t)n * sizeof *x) == 0);
+    }
+    for (uint32_t u = 0; u < 0x7f800000u; u += 4999) {
+        float f;
+        memcpy(&f, &u, sizeof f);
+        CHECK(graft_quant_e4m3(f) == graft_f8_e4m3_to_f32(graft_f32_to_f8_e4m3(f)));
+        CHECK(graft_quant_e4m3(-f) == -graft_quant_e4m3(f));
+    }
+    CHECK(isnan(graft_quant_e4m3(NAN)));
+    for (int v = 0; v < 256; v++) {
+        uint8_t level = (uint8_t)v;
+        graft_quant8_values(GRAFT_QUANT_FP8, &level, 0.5f, y, 1);
+        float want = graft_f8_e4m3_to_f32(level) * 0.5f;
+        CHECK(isnan(want) ? isnan(y[0]) : memcmp(y, &want, sizeof want) == 0);
+    }
+    /* No scale has an inverse that is not finite, and rows below that are zeros. */
+    static const float tiny[] = {0, 1e-45f, 1e-38f, 0x1p-101f, 0x1p-100f, 1e-20f};
+    for (size_t i = 0; i < sizeof tiny / sizeof *tiny; i++) {
+        float row[2] = {tiny[i], 0};
+        graft_quant8_snap(GRAFT_QUANT_FP8, row, y, 2, tiny[i]);
+        CHECK(y[1] == 0 && (tiny[i] < 0x1p-100f ? y[0] == 0 : fabsf(y[0] / tiny[i] - 1) < 0.07f));
+    }
+}
+
 static void reference(void)
 {
     each(check_ref);
@@ -217,6 +249,7 @@ int main(int argc, char **argv)
     if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref)) return 1;
     have_cpu = lib_open(path, &cpu);
     if (argc > 1 && !have_cpu) return 1;
+    if (argc < 2) RUN(floats_of_8_bits);
     if (argc < 2) RUN(reference);
     RUN(other_libraries);
     RUN(packings_differ);
