@@ -180,6 +180,6 @@ out:
 }
 
 GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
-           .description = "Computes the layers that bear it in 8-bit integers, which is faster. "
+           .description = "Computes the layers that bear it in 8 bits, which is faster. "
                           "Calibration measures every layer in two or three "
                           "samplings; LoRAs, other weights and DeepCache go on working.");
