@@ -162,19 +162,17 @@ static bool small_tiles(const graft_kernel *k, const graft_cuda_matmul *p)
 
 const char *graft_cuda_int8_name(const graft_kernel *k, const graft_cuda_matmul *p)
 {
-    if (k->op.attrs.quant == GRAFT_QUANT_FP8)
-        return small_tiles(k, p) ? "own fp8 as f16 mma 64x64" : "own fp8 as f16 mma 128x128";
+    if (k->op.attrs.quant == GRAFT_QUANT_FP8) return "own fp8 as f16 mma 128x64";
     return small_tiles(k, p) ? "own int8 mma 64x64" : "own int8 mma 128x128";
 }
 
 graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void *const *in,
                                  void *out, const char *ws)
 {
-    bool small = small_tiles(k, &p->m);
-    uint32_t tile = small ? 64 : 128;
+    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8, small = !fp8 && small_tiles(k, &p->m);
+    uint32_t rows = small ? 64 : 128, columns = small || fp8 ? 64 : 128;
     graft_cuda_function f = small ? GRAFT_CUDA_FN_graft_int8_small : GRAFT_CUDA_FN_graft_int8_large;
-    if (k->op.attrs.quant == GRAFT_QUANT_FP8)
-        f = small ? GRAFT_CUDA_FN_graft_fp8_small : GRAFT_CUDA_FN_graft_fp8_large;
+    if (fp8) f = GRAFT_CUDA_FN_graft_fp8;
     p->m.x = ws + k->at.level;
     p->m.w = in[1];
     p->m.bias = in[2];
@@ -183,6 +181,6 @@ graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void
     p->row_scale = (const float *)(const void *)(ws + k->at.scale);
     p->column_scale = graft_cuda_int8_scales(k, in[1]);
     return graft_cuda_launch(k->d, graft_cuda_typed(f, k->t),
-                             graft_cuda_blocks((uint64_t)p->m.m, tile),
-                             graft_cuda_blocks((uint64_t)p->m.n, tile), 1, p);
+                             graft_cuda_blocks((uint64_t)p->m.m, rows),
+                             graft_cuda_blocks((uint64_t)p->m.n, columns), 1, p);
 }
