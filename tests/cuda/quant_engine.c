@@ -86,7 +86,6 @@ static void swapped(graft_quant quant)
 static void weights_are_swapped(void)
 {
     for (size_t i = 0; i < QUANTS; i++) swapped(quants[i]);
-    if (!SANITIZED) swapped(GRAFT_QUANT_FP8);
 }
 
 static uint64_t weight_bytes(const graft_model *m)
