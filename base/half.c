@@ -48,15 +48,6 @@ uint16_t graft_f32_to_f16(float f)
     return (uint16_t)(sign | (kept + (rest > half || (rest == half && (kept & 1)))));
 }
 
-float graft_f8_e4m3_to_f32(uint8_t v)
-{
-    uint32_t sign = (uint32_t)(v & 0x80u) << 24, exponent = v >> 3 & 0xf, mantissa = v & 7u;
-    if (exponent == 0xf && mantissa == 7) return from_bits(sign | 0x7fc00000u);
-    if (exponent) return from_bits(sign | (exponent + 120) << 23 | mantissa << 20);
-    float tiny = (float)mantissa * 0x1p-9f;
-    return sign ? -tiny : tiny;
-}
-
 float graft_f8_e5m2_to_f32(uint8_t v)
 {
     return graft_f16_to_f32((uint16_t)(v << 8));

@@ -1,12 +1,15 @@
 /* Conversions between float32 and the narrow floating-point formats, one value and whole arrays.
  *
  * f16: IEEE 754 binary16; bf16: the upper half of float32; f8: E4M3FN and E5M2 of OCP OFP8. To
- * narrower: round to nearest, ties to even; overflow gives infinity. Any thread. */
+ * narrower: round to nearest, ties to even; overflow gives infinity, which E4M3FN lacks: there it
+ * gives 448. Any thread. */
 #ifndef GRAFT_BASE_HALF_H
 #define GRAFT_BASE_HALF_H
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "base/e4m3.h"
 
 static inline float graft_bf16_to_f32(uint16_t h)
 {
@@ -24,7 +27,19 @@ static inline uint16_t graft_f32_to_bf16(float f)
 }
 float graft_f16_to_f32(uint16_t h);
 uint16_t graft_f32_to_f16(float f);
-float graft_f8_e4m3_to_f32(uint8_t v);
+static inline float graft_f8_e4m3_to_f32(uint8_t v)
+{
+    uint32_t u = graft_e4m3_to_bits(v);
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+static inline uint8_t graft_f32_to_f8_e4m3(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return graft_e4m3_from_bits(u);
+}
 float graft_f8_e5m2_to_f32(uint8_t v);
 
 /* Arrays; src and dst need not be aligned and do not overlap. Uses F16C where the CPU has it. */

@@ -196,7 +196,7 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
 }
 
 /* All layers above QuantizeModel's default density, whatever the error: time is the question. */
-static graft_model *quantized(const graft_model *m, int64_t side)
+static graft_model *quantized(const graft_model *m, int64_t side, graft_quant_format format)
 {
     const graft_quant_limits limits = {true, true, 1, 1, 300};
     graft_unet_shape shape = {2, side, side, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
@@ -204,23 +204,26 @@ static graft_model *quantized(const graft_model *m, int64_t side)
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     must(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    p->format = format;
     size_t layers = graft_quant_plan_select(p, &limits);
-    printf("in 8 bits: %zu of %zu layers\n", layers, p->n);
+    printf("to %s: %zu of %zu layers\n", graft_quant_levels_name(p->bits, p->format), layers, p->n);
     must(graft_model_with_plan(m, p, &out, &e), &e);
     graft_quant_plan_destroy(p);
     return out;
 }
 
 /* The same step with 8-bit layers; its error is that of one call with made-up inputs. */
-static void bench_int8(const bench *b, const graft_model *m, int64_t side, const network *plain)
+static void bench_levels(const bench *b, const graft_model *m, int64_t side, const network *plain,
+                         graft_quant_format format)
 {
     char name[64];
-    graft_model *q = quantized(m, side);
+    const char *what = format == GRAFT_FORMAT_FP8 ? "fp8" : "int8";
+    graft_model *q = quantized(m, side, format);
     network s;
     double error = 0, size = 1e-30, t = record_now();
     open_network(&s, bind(q, side));
     printf("  made ready in %.2f s\n", record_now() - t);
-    snprintf(name, sizeof name, "%s_int8_step_ms", b->kind);
+    snprintf(name, sizeof name, "%s_%s_step_ms", b->kind, what);
     note(b, name, time_network(b, &s), "ms");
     run_once(b, plain);
     int64_t n = s.binding->exe->output[0].bytes / 4;
@@ -229,7 +232,7 @@ static void bench_int8(const bench *b, const graft_model *m, int64_t side, const
         error += (got - want) * (got - want);
         size += want * want;
     }
-    snprintf(name, sizeof name, "%s_int8_nmse", b->kind);
+    snprintf(name, sizeof name, "%s_%s_nmse", b->kind, what);
     note(b, name, error / size, "of bf16, one call");
     if (b->operators) time_operators(b, s.binding->exe, true);
     close_network(&s);
@@ -251,7 +254,8 @@ static void bench_unet(const bench *b)
     note(b, name, step, "ms");
     if (b->operators) time_operators(b, s.binding->exe, false);
     time_swaps(b, m, side, step);
-    bench_int8(b, m, side, &s);
+    bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
+    bench_levels(b, m, side, &s, GRAFT_FORMAT_FP8);
     close_network(&s);
     graft_model_release(m);
 }

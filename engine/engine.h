@@ -124,7 +124,8 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
                                    graft_model **out, graft_err *e);
 
 typedef struct graft_quantize_options {
-    int64_t bits; /* 8: int8 weights and activations; 4: weights only */
+    int64_t bits;       /* 8: weights and activations; 4: weights only */
+    const char *format; /* of 8 bits: "int" or "fp8_e4m3fn"; NULL: "int" */
     bool conv, linear;
     double conv_mse_threshold, linear_mse_threshold; /* 0..1, of the sampled latent */
     int64_t compute_density_threshold;               /* FLOP per byte */

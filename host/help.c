@@ -52,6 +52,7 @@ static const struct {
      "\noptions of quantize (CKPT: a name in the models' checkpoints folder; plans go to\n"
      "OUTPUT/quantization, for QuantizeModel's plan_name):\n"
      "  --bits 8|4        8: faster; 4: smaller, not faster (default: 8)\n"
+     "  --format int|fp8_e4m3fn  what 8 bits hold (default: int)\n"
      "  --conv-mse X, --linear-mse X\n"
      "                    the error that one layer may cause, 0 to 1 (default: 0.1)\n"
      "  --density N       layers with less arithmetic than this stay as they are (default: 300)\n"

@@ -14,6 +14,7 @@ enum { PROMPTS_MAX = 64, PROMPTS_BYTES = 1 << 20 };
 static const struct {
     const char *option, *node, *input;
 } table[GRAFT_QUANTIZE_OPTIONS] = {{"--bits", GRAFT_QUANTIZE_NODE, "bits"},
+                                   {"--format", GRAFT_QUANTIZE_NODE, "format"},
                                    {"--conv-mse", GRAFT_QUANTIZE_NODE, "conv_mse_threshold"},
                                    {"--linear-mse", GRAFT_QUANTIZE_NODE, "linear_mse_threshold"},
                                    {"--density", GRAFT_QUANTIZE_NODE, "compute_density_threshold"},

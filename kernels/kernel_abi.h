@@ -97,9 +97,10 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
     void (*release)(graft_kernel *k); /* [any] NULL is fine */
     /* [any] dst: device buffer of packed_bytes[input]. src: host memory, dense in the desc's shape,
      * of any floating-point dtype: checkpoints store their weights as they like, so the dtype that
-     * the descriptor gives for a constant means nothing. GRAFT_Q8 and GRAFT_Q4, at any alignment,
-     * are for the weights of operators with that quant; a library may answer GRAFT_E_UNSUPPORTED,
-     * and gets floats. On the calling thread alone: the engine packs several weights at once. */
+     * the descriptor gives for a constant means nothing. GRAFT_Q8, GRAFT_QF8 and GRAFT_Q4, at any
+     * alignment, are for the weights of operators with that quant; a library may answer
+     * GRAFT_E_UNSUPPORTED, and gets floats. On the calling thread alone: the engine packs several
+     * weights at once. */
     graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when

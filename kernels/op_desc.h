@@ -29,7 +29,8 @@ enum {
     /* Weights that are quantized already, see kernels/quant.h; their elements have no bytes of
      * their own. */
     GRAFT_Q8 = 12,
-    GRAFT_Q4 = 13
+    GRAFT_Q4 = 13,
+    GRAFT_QF8 = 14
 };
 
 /* Bytes of one element; 0 for NONE and unknown numbers. */
@@ -66,7 +67,7 @@ enum {
 };
 
 typedef int32_t graft_quant; /* CONV2D and LINEAR, see kernels/quant.h */
-enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2 };
+enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2, GRAFT_QUANT_FP8 = 3 };
 
 /* Attributes of all operators; those that an operator does not use are 0. */
 typedef struct graft_attrs {

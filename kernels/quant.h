@@ -3,19 +3,25 @@
  *
  * GRAFT_QUANT_INT8: weights to -127 … 127 with a scale per output, activations likewise with a
  * scale per row (LINEAR) or per picture (CONV2D), found when they are there. Integers are
- * multiplied and summed exactly; scales, bias, residual and act come after. GRAFT_QUANT_INT4:
- * weights to -7 … 7 with a scale per 64 consecutive values of an output's row (O, I...),
- * activations as they are. In memory 4-bit weights are rows of groups, 32 bytes each, then a
- * float32 scale for every group in the same order: 4.5 bits a weight. Byte i of a group holds value
- * i in its low and value i + 32 in its high half, each with 8 added; a row's last group is filled
- * up with zeros.
+ * multiplied and summed exactly; scales, bias, residual and act come after. GRAFT_QUANT_FP8: the
+ * same with E4M3 (base/e4m3.h) for the integers, of -448 … 448, scales that are powers of two,
+ * which costs floats no precision and leaves values exact in 16 bits, and sums in float32 or as
+ * close to it as a device's instructions add. GRAFT_QUANT_INT4: weights to -7 … 7 with a scale per
+ * 64 consecutive values of an output's row (O, I...), activations as they are. In memory 4-bit
+ * weights are rows of groups, 32 bytes each, then a float32 scale for every group in the same
+ * order: 4.5 bits a weight. Byte i of a group holds value i in its low and value i + 32 in its high
+ * half, each with 8 added; a row's last group is filled up with zeros.
  *
  * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
- * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output. */
+ * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output;
+ * GRAFT_QF8 the same of E4M3. */
 #ifndef GRAFT_KERNELS_QUANT_H
 #define GRAFT_KERNELS_QUANT_H
 #include <math.h>
 #include <stdint.h>
+
+#include "base/half.h"
+#include "kernels/op_desc.h"
 
 #define GRAFT_QUANT_GROUP       64
 #define GRAFT_QUANT_GROUP_BYTES 32
@@ -53,13 +59,90 @@ static inline float graft_quant_inverse(float scale)
     return scale > 0 ? 1.0f / scale : 0.0f;
 }
 
-/* y[i]: x[i] to a multiple of the scale, which is returned; y may be x. */
-static inline float graft_quant_snap(const float *x, float *y, int64_t n, float absmax,
-                                     float levels)
+/* 8 bits, integers or floats: what a level of 1 is worth. Rows too small for a scale with an
+ * inverse become zeros, where a float's level would be no number. */
+static inline float graft_quant8_scale(graft_quant q, float absmax)
 {
-    float scale = graft_quant_scale(absmax, levels), inverse = graft_quant_inverse(scale);
-    for (int64_t i = 0; i < n; i++) y[i] = graft_quant_round(x[i], inverse, levels) * scale;
+    float scale = absmax / GRAFT_E4M3_MOST;
+    uint32_t u;
+    if (q != GRAFT_QUANT_FP8) return graft_quant_scale(absmax, 127.0f);
+    if (absmax < 0x1p-100f) return 0.0f;
+    memcpy(&u, &scale, sizeof u);
+    u = (u + 0x7fffffu) & 0x7f800000u; /* the next power of two */
+    memcpy(&scale, &u, sizeof scale);
     return scale;
+}
+
+/* x to the nearest E4M3, ties to even: graft_f32_to_f8_e4m3() and back, of which compilers make
+ * vectors. What is added has the value's last bit that is to stay for its own last. */
+static inline float graft_quant_e4m3(float x)
+{
+    float a = fabsf(x), big;
+    a = a > GRAFT_E4M3_MOST ? GRAFT_E4M3_MOST : a;
+    uint32_t u;
+    memcpy(&u, &a, sizeof u);
+    u &= 0x7f800000u;
+    u = (u > 0x3c800000u ? u : 0x3c800000u) + (20u << 23); /* not below 2^-6 */
+    memcpy(&big, &u, sizeof big);
+    return copysignf((a + big) - big, x);
+}
+
+/* y[i]: what the level of x[i] is worth; y may be x. Returns the scale. */
+static inline float graft_quant8_snap(graft_quant q, const float *x, float *y, int64_t n,
+                                      float absmax)
+{
+    float scale = graft_quant8_scale(q, absmax), inverse = graft_quant_inverse(scale);
+    if (q == GRAFT_QUANT_FP8)
+        for (int64_t i = 0; i < n; i++) y[i] = graft_quant_e4m3(x[i] * inverse) * scale;
+    else
+        for (int64_t i = 0; i < n; i++) y[i] = graft_quant_round(x[i], inverse, 127.0f) * scale;
+    return scale;
+}
+
+/* Levels in memory are bytes. */
+static inline uint8_t graft_quant8_level(graft_quant q, float x, float inverse)
+{
+    if (q == GRAFT_QUANT_FP8) return graft_f32_to_f8_e4m3(x * inverse);
+    return (uint8_t)(int8_t)graft_quant_round(x, inverse, 127.0f);
+}
+
+static inline float graft_quant8_value(graft_quant q, uint8_t level)
+{
+    return q == GRAFT_QUANT_FP8 ? graft_f8_e4m3_to_f32(level) : (float)(int8_t)level;
+}
+
+/* y[i]: what level[i] is worth. */
+static inline void graft_quant8_values(graft_quant q, const uint8_t *level, float scale, float *y,
+                                       int64_t n)
+{
+    if (q != GRAFT_QUANT_FP8) {
+        for (int64_t i = 0; i < n; i++) y[i] = (float)(int8_t)level[i] * scale;
+        return;
+    }
+    /* graft_f8_e4m3_to_f32() without branches, so that compilers make vectors of it. */
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t code = level[i] & 0x7fu, u = (code << 20) + 0x3c000000u;
+        float normal, tiny = (float)(int32_t)code * 0x1p-9f;
+        u = code == 0x7f ? 0x7fc00000u : u;
+        memcpy(&normal, &u, sizeof normal);
+        float v = code < 8 ? tiny : normal;
+        y[i] = (level[i] & 0x80 ? -v : v) * scale;
+    }
+}
+
+/* Whether activations are quantized, too; the other quantizations are of weights alone. */
+static inline int graft_quant_is_8(graft_quant q)
+{
+    return q == GRAFT_QUANT_INT8 || q == GRAFT_QUANT_FP8;
+}
+
+/* What weights are that come quantized for q. */
+static inline graft_dtype graft_quant_dtype(graft_quant q)
+{
+    return q == GRAFT_QUANT_INT8   ? GRAFT_Q8
+           : q == GRAFT_QUANT_INT4 ? GRAFT_Q4
+           : q == GRAFT_QUANT_FP8  ? GRAFT_QF8
+                                   : GRAFT_DTYPE_NONE;
 }
 
 /* Groups in a row of n values. */

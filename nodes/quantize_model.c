@@ -20,7 +20,8 @@ enum {
     CFG,
     SEED,
     PLAN_NAME,
-    RECALIBRATE
+    RECALIBRATE,
+    FORMAT
 };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to quantize."),
@@ -72,6 +73,11 @@ static const graft_input *const inputs[] = {
                               "Calibrates although there is a plan of that name, and replaces it. "
                               "Needed once for other weights.",
                               .flags = GRAFT_INPUT_OPTIONAL),
+    [FORMAT] = IN_CHOICE("format", CHOICES("int", "fp8_e4m3fn"),
+                         "What 8 bits are. int: integers. fp8_e4m3fn: floats of 8 bits, "
+                         "for NVIDIA cards that multiply them; processors only save memory "
+                         "with them.",
+                         .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model, with the chosen layers quantized."),
@@ -132,6 +138,7 @@ out:
 static graft_quantize_options options_of(const graft_call *c, const char *path)
 {
     return (graft_quantize_options){.bits = graft_arg_i64(c, BITS),
+                                    .format = graft_arg_text(c, FORMAT),
                                     .conv = graft_arg_is(c, QUANTIZE_CONV, "enable"),
                                     .linear = graft_arg_is(c, QUANTIZE_LINEAR, "enable"),
                                     .conv_mse_threshold = graft_arg_f64(c, CONV_MSE),
@@ -173,6 +180,6 @@ out:
 }
 
 GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
-           .description = "Computes the layers that bear it in 8-bit integers, which is faster. "
+           .description = "Computes the layers that bear it in 8 bits, which is faster. "
                           "Calibration measures every layer in two or three "
                           "samplings; LoRAs, other weights and DeepCache go on working.");

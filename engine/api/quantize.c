@@ -351,6 +351,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;
+    k->plan->format = c->format;
     k->error = graft_malloc_array(k->plan->n, sizeof *k->error);
     if (!k->error) return graft_fail_nomem(e, "calibration");
     return graft_quant_weights_hash(&k->base->arch, k->base->weights, &k->plan->weights, e);

@@ -11,6 +11,7 @@ typedef struct graft_calibration {
     const graft_latent *latent;
     const graft_sample_params *params;
     int32_t bits;
+    graft_quant_format format;
     graft_quant_limits limits;
 } graft_calibration;
 
@@ -28,6 +29,7 @@ typedef struct graft_quantizer {
     graft_quant_plan *plan; /* NULL until the first sampling run has calibrated; then it stays */
     graft_quant_choice choice;
     int32_t bits;
+    graft_quant_format format;
     graft_quant_limits limits;
     char *path; /* NULL: the plan is not kept */
 } graft_quantizer;

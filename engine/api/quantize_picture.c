@@ -89,8 +89,9 @@ static void draw_words(graft_canvas *c, const graft_quant_plan *p)
     double gain = graft_quant_plan_gain(p);
     graft_draw_text(c, 32, 22, 3, INK, "Quantization plan");
     bool known = p->seconds > 0 && !graft_quant_plan_disturbed(p);
-    int n = snprintf(line, sizeof line, "%zu of %zu layers to %d bits",
-                     graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), p->n, p->bits);
+    int n = snprintf(line, sizeof line, "%zu of %zu layers to %s",
+                     graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), p->n,
+                     graft_quant_levels_name(p->bits, p->format));
     if (known)
         n += snprintf(line + n, sizeof line - (size_t)n, ", predicted %.2f times as fast", gain);
     if (known && p->sampled_quantized > 0 && p->sampled > 0)

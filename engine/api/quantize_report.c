@@ -143,7 +143,7 @@ static bool unwanted(const graft_quant_plan *p, const kind_sum *k)
 }
 
 /* The threshold that holds back most of the work, and what moving it would bring at best. A kind
- * that is slower in integers gets no advice to quantize more of it. */
+ * that is slower quantized gets no advice to quantize more of it. */
 static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum kind[2])
 {
     static const char *const name[2] = {"quantize_conv", "quantize_linear"};
@@ -154,9 +154,9 @@ static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum
     for (int i = 0; i < 2; i++)
         if (unwanted(p, &kind[i]))
             graft_str_printf(s,
-                             "  more speed    these layers are slower in integers here: set "
+                             "  more speed    these layers are slower in %s here: set "
                              "%s to disable\n",
-                             name[i]);
+                             p->format ? graft_quant_format_name(p->format) : "integers", name[i]);
     if (unwanted(p, &kind[0]) && unwanted(p, &kind[1])) return;
     if (density > 0.05 * work && density >= back && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
         density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
@@ -292,8 +292,9 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
         add(&kind[!p->layer[i].conv], &p->layer[i]);
         add(&all, &p->layer[i]);
     }
-    graft_str_printf(s, "  layers        %zu of %zu, %.0f %% of the work, to %d bits\n", chosen,
-                     p->n, percent(all.chosen_flops, all.flops + p->other_flops), p->bits);
+    graft_str_printf(s, "  layers        %zu of %zu, %.0f %% of the work, to %s\n", chosen, p->n,
+                     percent(all.chosen_flops, all.flops + p->other_flops),
+                     graft_quant_levels_name(p->bits, p->format));
     graft_str_printf(s, "  thresholds    convolutions %g, linear layers %g, density %g\n",
                      p->limits.conv_mse, p->limits.linear_mse, p->limits.density);
     graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",

@@ -1,4 +1,5 @@
 /* A checkpoint with its UNet's chosen layers quantized. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,12 +8,14 @@
 #include "engine/api/quantize.h"
 #include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
+#include "kernels/quant.h"
 
 typedef struct saved {
     graft_st_tensor *tensor;
     size_t n, cap;
     void **owned; /* names and data that were made for this */
     size_t n_owned, cap_owned;
+    size_t quantized;
 } saved;
 
 static void finish(saved *s)
@@ -76,9 +79,9 @@ static graft_status quantize(const graft_st_tensor *t, graft_dtype kind, void **
     return st;
 }
 
-static graft_status add_quantized(saved *s, const graft_st_tensor *t, int32_t bits, graft_err *e)
+static graft_status add_quantized(saved *s, const graft_st_tensor *t, graft_dtype kind,
+                                  graft_err *e)
 {
-    graft_dtype kind = bits == 8 ? GRAFT_Q8 : GRAFT_Q4;
     void *block = NULL;
     int64_t n = 1;
     for (int i = 1; i < t->rank; i++) n *= t->shape[i];
@@ -92,8 +95,10 @@ static graft_status add_quantized(saved *s, const graft_st_tensor *t, int32_t bi
     uint64_t level = graft_quantized_level_bytes(kind, t->shape[0], n);
     const void *scale = (const uint8_t *)block + level;
     int64_t groups = (n + 63) / 64;
-    if (kind == GRAFT_Q8) {
-        st = add_part(s, t->name, "", GRAFT_I8, t->rank, t->shape, block, e);
+    s->quantized++;
+    if (kind != GRAFT_Q4) {
+        st = add_part(s, t->name, "", kind == GRAFT_Q8 ? GRAFT_I8 : GRAFT_F8_E4M3, t->rank,
+                      t->shape, block, e);
         return st ? st : add_part(s, t->name, "_scale", GRAFT_F32, 1, t->shape, scale, e);
     }
     st = add_part(s, t->name, "", GRAFT_U8, 2, (const int64_t[]){t->shape[0], 32 * groups}, block,
@@ -168,10 +173,12 @@ static graft_status write(const graft_model *m, const graft_quant_choice *c, con
     const graft_safetensors *f = graft_weights_file(m->weights);
     const char *key, *value;
     size_t n = 0, at = 0;
-    char hash[33];
+    char hash[33], count[24];
+    graft_quant quant = graft_quant_of(c->bits, c->format);
+    snprintf(count, sizeof count, "%zu", s->quantized);
     graft_hash_hex(graft_hash128(c, sizeof *c), hash);
     while (graft_safetensors_metadata_at(f, n, NULL)) n++;
-    const char **pairs = graft_malloc_array(2 * n + 7, sizeof *pairs);
+    const char **pairs = graft_malloc_array(2 * n + 9, sizeof *pairs);
     if (!pairs) return graft_fail_nomem(e, "a quantized file");
     for (size_t i = 0; i < n; i++) {
         key = graft_safetensors_metadata_at(f, i, &value);
@@ -181,9 +188,15 @@ static graft_status write(const graft_model *m, const graft_quant_choice *c, con
     pairs[at++] = GRAFT_QUANTIZED_KEY;
     pairs[at++] = GRAFT_QUANTIZED_VERSION;
     pairs[at++] = "graft.quantized.scheme";
-    pairs[at++] = c->bits == 8 ? "int8 per output" : "int4 per 64";
+    pairs[at++] = quant == GRAFT_QUANT_INT8   ? "int8 per output"
+                  : quant == GRAFT_QUANT_INT4 ? "int4 per 64"
+                                              : "fp8_e4m3fn per output";
     pairs[at++] = "graft.quantized.plan";
     pairs[at++] = hash;
+    if (quant == GRAFT_QUANT_FP8) {
+        pairs[at++] = GRAFT_QUANTIZED_COUNT;
+        pairs[at++] = count;
+    }
     pairs[at] = NULL;
     graft_status st = graft_safetensors_write(path, s->tensor, s->n, pairs, 1, e);
     graft_free(pairs);
@@ -196,11 +209,13 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
     const graft_safetensors *f = graft_weights_file(m->weights);
     graft_map names = GRAFT_MAP_INIT;
     graft_quant_choice choice;
+    graft_dtype kind;
     saved s = {0};
     graft_status st;
     GRAFT_TRY(find_choice(m, &choice, e));
     GRAFT_TRY(check(m, &choice, e));
     GRAFT_TRY(chosen_names(m, &choice, &names, e));
+    kind = graft_quant_dtype(graft_quant_of(choice.bits, choice.format));
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         if (graft_task_cancelled(task)) {
@@ -209,7 +224,7 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
         }
         graft_task_progress(task, i, graft_safetensors_count(f));
         if (graft_map_has(&names, t->name))
-            GRAFT_TRY(add_quantized(&s, t, choice.bits, e));
+            GRAFT_TRY(add_quantized(&s, t, kind, e));
         else
             GRAFT_TRY(add(&s, t, e));
     }

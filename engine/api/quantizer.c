@@ -32,6 +32,7 @@ static graft_status quantizer_create(const graft_quantize_options *o, graft_quan
     atomic_init(&q->refs, 1);
     pthread_mutex_init(&q->lock, NULL);
     q->bits = (int32_t)o->bits;
+    if (o->format) graft_quant_format_read(o->format, &q->format); /* was checked */
     q->limits = (graft_quant_limits){o->conv, o->linear, o->conv_mse_threshold,
                                      o->linear_mse_threshold, (double)o->compute_density_threshold};
     if (o->plan_path && *o->plan_path) {
@@ -56,8 +57,14 @@ static graft_status check_threshold(const char *name, double v, graft_err *e)
 static graft_status check_options(const graft_quantize_options *o, graft_err *e)
 {
     graft_status st = GRAFT_OK;
+    graft_quant_format format = GRAFT_FORMAT_INT;
     if (o->bits != 4 && o->bits != 8)
         return graft_fail(e, GRAFT_E_ARG, "bits must be 4 or 8, not %lld", (long long)o->bits);
+    if (o->format && !graft_quant_format_read(o->format, &format))
+        return graft_fail(e, GRAFT_E_ARG, "format must be int or fp8_e4m3fn, not %.40s", o->format);
+    if (format == GRAFT_FORMAT_FP8 && o->bits != 8)
+        return graft_fail(e, GRAFT_E_ARG, "format fp8_e4m3fn has 8 bits, not %lld",
+                          (long long)o->bits);
     GRAFT_TRY(check_threshold("conv_mse_threshold", o->conv_mse_threshold, e));
     GRAFT_TRY(check_threshold("linear_mse_threshold", o->linear_mse_threshold, e));
     if (o->plan_path && graft_dir_exists(o->plan_path))
@@ -87,10 +94,11 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
     graft_hash weights;
     if (!graft_hash_equal(p->arch, graft_hash128(&m->arch, sizeof m->arch)))
         return graft_fail(e, GRAFT_E_ARG, "%s is a plan for another architecture", q->path);
-    if (p->bits != q->bits)
+    if (p->bits != q->bits || p->format != q->format)
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s is a plan for %d bits, not %d: recalibrate, or take another name",
-                          q->path, p->bits, q->bits);
+                          "%s is a plan for %s, not %s: recalibrate, or take another name", q->path,
+                          graft_quant_levels_name(p->bits, p->format),
+                          graft_quant_levels_name(q->bits, q->format));
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;
     if (!graft_hash_equal(weights, p->weights))
@@ -159,7 +167,8 @@ static graft_status calibrate(const graft_model *m, graft_quantizer *q,
                               const graft_cond *negative, const graft_latent *latent,
                               const graft_task *task, graft_err *e)
 {
-    const graft_calibration c = {m, positive, negative, latent, params, q->bits, q->limits};
+    const graft_calibration c = {m,      positive, negative,  latent,
+                                 params, q->bits,  q->format, q->limits};
     graft_quant_plan *p = NULL;
     graft_status st = graft_calibrate(&c, task, &p, e);
     if (!st) st = save_plan(q, p, e);

@@ -8,6 +8,7 @@
 #include "engine/exec/merge.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/slot_data.h"
+#include "kernels/quant.h"
 
 #define SMALL 4096 /* bytes of a pack: below, content is found out before packing */
 
@@ -28,8 +29,7 @@ static graft_status pack(const graft_exe *x, const graft_exe_use *use, const gra
     graft_kernel *k = x->step[use->step].kernel;
     graft_quant quant = x->graph->node[use->step].attrs.quant;
     graft_status st = GRAFT_E_UNSUPPORTED;
-    if ((data->dtype != GRAFT_Q8 || quant == GRAFT_QUANT_INT8) &&
-        (data->dtype != GRAFT_Q4 || quant == GRAFT_QUANT_INT4))
+    if (!graft_is_quantized(data->dtype) || data->dtype == graft_quant_dtype(quant))
         st = x->backend->api->pack(k, use->input, data->dtype, data->data, dst);
     if (st != GRAFT_E_UNSUPPORTED || !slot || !graft_is_quantized(data->dtype)) return st;
     st = graft_slot_data_float(data, slot, NULL);

@@ -9,6 +9,32 @@
 #include "engine/graph/cost.h"
 #include "engine/weights/quantized.h"
 
+const char *graft_quant_format_name(graft_quant_format f)
+{
+    return f == GRAFT_FORMAT_FP8 ? "fp8_e4m3fn" : "int";
+}
+
+bool graft_quant_format_read(const char *name, graft_quant_format *out)
+{
+    for (graft_quant_format f = GRAFT_FORMAT_INT; f <= GRAFT_FORMAT_FP8; f++) {
+        if (strcmp(name, graft_quant_format_name(f)) != 0) continue;
+        *out = f;
+        return true;
+    }
+    return false;
+}
+
+const char *graft_quant_levels_name(int32_t bits, graft_quant_format f)
+{
+    return f == GRAFT_FORMAT_FP8 ? graft_quant_format_name(f) : bits == 8 ? "8 bits" : "4 bits";
+}
+
+graft_quant graft_quant_of(int32_t bits, graft_quant_format f)
+{
+    if (bits == 4) return GRAFT_QUANT_INT4;
+    return f == GRAFT_FORMAT_FP8 ? GRAFT_QUANT_FP8 : GRAFT_QUANT_INT8;
+}
+
 bool graft_quant_layer_name(const char *tensor, char out[128])
 {
     size_t length = strlen(tensor), suffix = strlen(".weight");
@@ -239,6 +265,7 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
     if (st) return st;
     memset(out, 0, sizeof *out);
     out->bits = p->bits;
+    out->format = p->format;
     bool same = p->n == all->n;
     bool any = false;
     for (size_t i = 0; i < all->n && same; i++) {
@@ -269,7 +296,8 @@ graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft
         /* Kept layers become floats again, whatever the file has. */
         if (!t || !graft_is_quantized(t->dtype) || graft_quant_always_kept(all->layer[i].name))
             continue;
-        out->bits = t->dtype == GRAFT_Q8 ? 8 : 4;
+        out->bits = t->dtype == GRAFT_Q4 ? 4 : 8;
+        out->format = t->dtype == GRAFT_QF8 ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
         out->set[i / 8] |= (uint8_t)(1u << i % 8);
     }
     graft_quant_plan_destroy(all);
@@ -289,7 +317,7 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_u
             st = graft_fail_nomem(e, "quantization plan");
     for (size_t i = 0; !st && i < g->n_nodes; i++)
         if (layer_of(g, &g->node[i], name) && graft_map_has(&chosen, name))
-            g->node[i].attrs.quant = c->bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
+            g->node[i].attrs.quant = graft_quant_of(c->bits, c->format);
     graft_map_finish(&chosen);
     graft_quant_plan_destroy(all);
     return st;

@@ -27,6 +27,17 @@ typedef enum graft_quant_reason {
     GRAFT_QUANT_BACKED_OFF = 6 /* went back so that the joint error held */
 } graft_quant_reason;
 
+/* What 8 bits are. */
+typedef int32_t graft_quant_format; /* numbers are stable: they go into keys */
+enum { GRAFT_FORMAT_INT = 0, GRAFT_FORMAT_FP8 = 1 };
+/* As users name it: "int", "fp8_e4m3fn". read: false for other names. */
+const char *graft_quant_format_name(graft_quant_format f);
+bool graft_quant_format_read(const char *name, graft_quant_format *out);
+/* For people: "8 bits", "4 bits", "fp8_e4m3fn". */
+const char *graft_quant_levels_name(int32_t bits, graft_quant_format f);
+/* What operators of such layers have. */
+graft_quant graft_quant_of(int32_t bits, graft_quant_format f);
+
 typedef struct graft_quant_layer {
     char name[128]; /* of the weight, without ".weight" */
     bool conv;
@@ -47,6 +58,7 @@ typedef struct graft_quant_plan {
     graft_quant_layer *layer; /* in the order of the UNet */
     size_t n;
     int32_t bits;                         /* 4 or 8 */
+    graft_quant_format format;            /* 4 bits are integers */
     int64_t batch, height, width, tokens; /* the latent's shape */
     graft_hash arch, weights;
     double joint_mse, joint_psnr, joint_ssim; /* of all chosen layers; NAN: not measured */
@@ -112,7 +124,7 @@ graft_status graft_quant_plan_read(const char *text, size_t n, const char *what,
 /* The choice alone, as plain data for keys: bit i stands for layer i. */
 typedef struct graft_quant_choice {
     int32_t bits; /* 0: nothing is quantized */
-    int32_t zero;
+    graft_quant_format format;
     uint8_t set[GRAFT_QUANT_LAYERS / 8];
 } graft_quant_choice;
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */

@@ -112,6 +112,8 @@ graft_status graft_quant_plan_write(const graft_quant_plan *p, graft_str *s, gra
 {
     graft_str_printf(s, "{\n  \"format\": \"" FORMAT "\",\n  \"version\": %d,\n", VERSION);
     graft_str_printf(s, "  \"bits\": %d,\n", p->bits);
+    if (p->format) /* plans of integers never said so */
+        graft_str_printf(s, "  \"values\": \"%s\",\n", graft_quant_format_name(p->format));
     graft_str_printf(s,
                      "  \"shape\": {\"batch\": %lld, \"height\": %lld, \"width\": %lld, "
                      "\"tokens\": %lld},\n",
@@ -259,6 +261,10 @@ static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan
     if (bits != 4 && bits != 8)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: bits must be 4 or 8", what);
     p->bits = (int32_t)bits;
+    const char *values = member(o, "values") ? graft_json_str(o, "values", "") : "int";
+    if (!graft_quant_format_read(values, &p->format) || (bits == 4 && p->format))
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: %.40s of %d bits are not known", what, values,
+                          p->bits);
     bool ok = read_size(shape, "batch", &p->batch) && read_size(shape, "height", &p->height) &&
               read_size(shape, "width", &p->width) && read_size(shape, "tokens", &p->tokens) &&
               read_hash(o, "architecture", &p->arch) && read_hash(o, "weights", &p->weights) &&

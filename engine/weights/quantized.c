@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -11,14 +12,19 @@
 
 uint64_t graft_quantized_level_bytes(graft_dtype t, int64_t outputs, int64_t n)
 {
-    return t == GRAFT_Q8 ? (uint64_t)(outputs * n)
+    return t != GRAFT_Q4 ? (uint64_t)(outputs * n)
                          : (uint64_t)(outputs * graft_quant4_groups(n)) * GRAFT_QUANT_GROUP_BYTES;
 }
 
 uint64_t graft_quantized_bytes(graft_dtype t, int64_t outputs, int64_t n)
 {
-    return t == GRAFT_Q8 ? (uint64_t)(outputs * n) + (uint64_t)outputs * sizeof(float)
+    return t != GRAFT_Q4 ? (uint64_t)(outputs * n) + (uint64_t)outputs * sizeof(float)
                          : graft_quant4_bytes(outputs, n);
+}
+
+static graft_quant quant_of(graft_dtype t)
+{
+    return t == GRAFT_Q8 ? GRAFT_QUANT_INT8 : t == GRAFT_Q4 ? GRAFT_QUANT_INT4 : GRAFT_QUANT_FP8;
 }
 
 static float scale_at(const uint8_t *p, int64_t i)
@@ -32,9 +38,9 @@ void graft_quantized_to_f32(graft_dtype t, const void *data, int64_t outputs, in
 {
     const uint8_t *level = data, *scale = level + graft_quantized_level_bytes(t, outputs, n);
     int64_t groups = graft_quant4_groups(n);
-    for (int64_t o = 0; o < outputs && t == GRAFT_Q8; o++)
+    for (int64_t o = 0; o < outputs && t != GRAFT_Q4; o++)
         for (int64_t i = 0; i < n; i++)
-            out[o * n + i] = (float)(int8_t)level[o * n + i] * scale_at(scale, o);
+            out[o * n + i] = graft_quant8_value(quant_of(t), level[o * n + i]) * scale_at(scale, o);
     for (int64_t k = 0; k < outputs * groups && t == GRAFT_Q4; k++) {
         float group[GRAFT_QUANT_GROUP];
         int64_t first = k % groups * GRAFT_QUANT_GROUP;
@@ -51,13 +57,13 @@ void graft_quantized_from_f32(graft_dtype t, const float *values, int64_t output
         graft_quant4_pack_rows(values, 0, outputs, outputs, n, out);
         return;
     }
-    int8_t *level = out;
+    graft_quant q = quant_of(t);
+    uint8_t *level = out;
     for (int64_t o = 0; o < outputs; o++) {
         const float *row = values + o * n;
-        float scale = graft_quant_scale(graft_quant_absmax(row, n), 127.0f);
+        float scale = graft_quant8_scale(q, graft_quant_absmax(row, n));
         float inverse = graft_quant_inverse(scale);
-        for (int64_t i = 0; i < n; i++)
-            level[o * n + i] = (int8_t)graft_quant_round(row[i], inverse, 127.0f);
+        for (int64_t i = 0; i < n; i++) level[o * n + i] = graft_quant8_level(q, row[i], inverse);
         memcpy(level + outputs * n + o * (int64_t)sizeof scale, &scale, sizeof scale);
     }
 }
@@ -139,7 +145,7 @@ static graft_status adopt(const graft_safetensors *f, graft_st_tensor *tensor, g
     for (int i = 1; i < rank; i++) n *= dim[i];
     st = check_scale(f, t, scale, dim[0], shape ? graft_quant4_groups(n) : 0, e);
     if (st) return st;
-    t->dtype = shape ? GRAFT_Q4 : GRAFT_Q8;
+    t->dtype = shape ? GRAFT_Q4 : t->dtype == GRAFT_I8 ? GRAFT_Q8 : GRAFT_QF8;
     t->rank = rank;
     memset(t->shape, 0, sizeof t->shape);
     memcpy(t->shape, dim, (size_t)rank * sizeof *dim);
@@ -149,11 +155,20 @@ static graft_status adopt(const graft_safetensors *f, graft_st_tensor *tensor, g
     return GRAFT_OK;
 }
 
+/* Other tensors may be E4M3, too: the checkpoint can have been of such values. */
+static bool is_e4m3(const graft_safetensors *f, const graft_st_tensor *t)
+{
+    const graft_st_tensor *scale;
+    return t->dtype == GRAFT_F8_E4M3 && find_part(f, t, "_scale", &scale, NULL) == GRAFT_OK;
+}
+
 graft_status graft_quantized_adopt(const graft_safetensors *f, graft_st_tensor *tensor, size_t n,
                                    graft_err *e)
 {
     const char *version = graft_safetensors_metadata(f, GRAFT_QUANTIZED_KEY);
+    const char *count = graft_safetensors_metadata(f, GRAFT_QUANTIZED_COUNT);
     graft_dtype kind = GRAFT_DTYPE_NONE;
+    size_t adopted = 0;
     if (!version) return GRAFT_OK;
     if (strcmp(version, GRAFT_QUANTIZED_VERSION) != 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
@@ -161,11 +176,16 @@ graft_status graft_quantized_adopt(const graft_safetensors *f, graft_st_tensor *
                           graft_safetensors_path(f), version, GRAFT_QUANTIZED_VERSION);
     for (size_t i = 0; i < n; i++) {
         graft_st_tensor *t = &tensor[i];
-        if (t->dtype != GRAFT_I8 && t->dtype != GRAFT_U8) continue;
+        if (t->dtype != GRAFT_I8 && t->dtype != GRAFT_U8 && !is_e4m3(f, t)) continue;
         graft_status st = adopt(f, tensor, t, e);
         if (st) return st;
-        if (kind && kind != t->dtype) return bad(f, t, "others have another number of bits", e);
+        if (kind && kind != t->dtype) return bad(f, t, "others are quantized otherwise", e);
         kind = t->dtype;
+        adopted++;
     }
+    if (count && strtoull(count, NULL, 10) != adopted)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: %zu quantized tensors with their scales, where %.20s should be",
+                          graft_safetensors_path(f), adopted, count);
     return GRAFT_OK;
 }

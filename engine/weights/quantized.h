@@ -1,11 +1,12 @@
 /* Quantized weights in safetensors files.
  *
  * The metadata has "graft.quantized": "1". A quantized tensor X.weight lies as
- *   8 bits: X.weight I8 in its own shape (O,...), then X.weight_scale F32 (O);
+ *   8 bits: X.weight I8 or F8_E4M3 in its own shape (O,...), then X.weight_scale F32 (O);
  *   4 bits: X.weight U8 (O, 32 G), then X.weight_scale F32 (O, G), and anywhere X.weight_shape I64
  *           with the 2 to 4 sizes of the weight; G = ceil(values of an output / 64).
  * Values are those of kernels/quant.h. The scale's data follows the weight's at once, so that both
- * are one block of GRAFT_Q8 or GRAFT_Q4. A file has one kind only. */
+ * are one block of GRAFT_Q8, GRAFT_QF8 or GRAFT_Q4. A file has one kind only. In files of
+ * F8_E4M3 "graft.quantized.tensors" counts them, since a tensor without a scale may be meant. */
 #ifndef GRAFT_WEIGHTS_QUANTIZED_H
 #define GRAFT_WEIGHTS_QUANTIZED_H
 #include <stdbool.h>
@@ -14,15 +15,16 @@
 
 #define GRAFT_QUANTIZED_KEY     "graft.quantized"
 #define GRAFT_QUANTIZED_VERSION "1"
+#define GRAFT_QUANTIZED_COUNT   "graft.quantized.tensors"
 
 static inline bool graft_is_quantized(graft_dtype t)
 {
-    return t == GRAFT_Q8 || t == GRAFT_Q4;
+    return t == GRAFT_Q8 || t == GRAFT_Q4 || t == GRAFT_QF8;
 }
 
-/* Turns a file's quantized tensors into one tensor each: the weight's own shape, GRAFT_Q8 or
- * GRAFT_Q4, all bytes. GRAFT_E_FORMAT for what does not fit together, GRAFT_E_UNSUPPORTED for other
- * versions. Files without the metadata stay as they are. */
+/* Turns a file's quantized tensors into one tensor each: the weight's own shape, GRAFT_Q8,
+ * GRAFT_QF8 or GRAFT_Q4, all bytes. GRAFT_E_FORMAT for what does not fit together,
+ * GRAFT_E_UNSUPPORTED for other versions. Files without the metadata stay as they are. */
 graft_status graft_quantized_adopt(const graft_safetensors *f, graft_st_tensor *tensor, size_t n,
                                    graft_err *e);
 /* Bytes of the values, without scales, of `outputs` rows of n. */

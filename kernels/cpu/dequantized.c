@@ -1,7 +1,7 @@
-/* LINEAR and CONV2D on weights of 4 bits, or of 8: the float operator on blocks of outputs (LINEAR)
- * or on all of them (CONV2D), whose weights are expanded into the workspace right before. With 8
- * bits the input is rounded to its levels, so that results are those of integers but for the
- * rounding of float32. */
+/* LINEAR and CONV2D on weights of 4 bits, or of 8, integers or FP8: the float operator on blocks of
+ * outputs (LINEAR) or on all of them (CONV2D), whose weights are expanded into the workspace right
+ * before. With 8 bits the input is rounded to its levels, so that results are those of integers but
+ * for the rounding of float32. */
 #include "kernels/cpu/dequantized.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int64_t per_output(const graft_tensor_desc *w)
 
 static bool of_8_bits(const graft_op_desc *op)
 {
-    return op->attrs.quant == GRAFT_QUANT_INT8;
+    return graft_quant_is_8(op->attrs.quant);
 }
 
 /* Where the scales of 8 bits begin. */
@@ -162,8 +162,14 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     k->info.packed_bytes[GRAFT_LINEAR_W] = wide
                                                ? levels_bytes(w) + (size_t)w->dim[0] * sizeof(float)
                                                : graft_quant4_bytes(w->dim[0], per_output(w));
-    k->info.packing[GRAFT_LINEAR_W] = wide ? GRAFT_CPU_PACKING_8BITS : GRAFT_CPU_PACKING_4BITS;
-    snprintf(k->info.variant, sizeof k->info.variant, "int%d as floats, %.40s", wide ? 8 : 4,
+    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8;
+    k->info.packing[GRAFT_LINEAR_W] = fp8    ? GRAFT_CPU_PACKING_FP8
+                                      : wide ? GRAFT_CPU_PACKING_8BITS
+                                             : GRAFT_CPU_PACKING_4BITS;
+    snprintf(k->info.variant, sizeof k->info.variant, "%s as floats, %.40s",
+             fp8    ? "fp8"
+             : wide ? "int8"
+                    : "int4",
              s->block.kernel.info.variant);
 out:
     return st;
@@ -205,8 +211,8 @@ static graft_status pack8(graft_kernel *k, const graft_tensor_desc *w, graft_dty
     size_t levels = (size_t)graft_cpu_elements(w), end = levels_bytes(w);
     float *scale = (float *)(void *)((char *)dst + end);
     memset((char *)dst + levels, 0, end - levels);
-    graft_status st =
-        graft_cpu_int8_levels_of(k->d, t, src, w->dim[0], per_output(w), scale, &level);
+    graft_status st = graft_cpu_int8_levels_of(k->d, k->op.attrs.quant, t, src, w->dim[0],
+                                               per_output(w), scale, &level);
     if (!st) memcpy(dst, level.level, levels);
     graft_cpu_free(k->d, level.own);
     return st;
@@ -256,17 +262,25 @@ static void round_part(void *p, int index, int parts)
     const rounding *r = p;
     const graft_cpu_simd *simd = r->k->d->simd;
     graft_dtype t = r->k->op.in[GRAFT_LINEAR_X].dtype;
+    graft_quant q = r->k->op.attrs.quant;
     int64_t end = r->rows * (index + 1) / parts;
     int8_t level[PIECE];
     float value[PIECE];
     for (int64_t i = r->rows * index / parts; i < end; i++) {
         const void *row = row_of(r, i);
         float scale = r->scale;
-        if (r->by_rows) scale = graft_quant_scale(simd->absmax(row, t, (size_t)r->length), 127.0f);
+        if (r->by_rows) scale = graft_quant8_scale(q, simd->absmax(row, t, (size_t)r->length));
         for (int64_t at = 0; at < r->length; at += PIECE) {
             size_t n = (size_t)(r->length - at < PIECE ? r->length - at : PIECE);
-            simd->to_s8(graft_cpu_at(row, t, at), t, graft_quant_inverse(scale), level, n);
-            for (size_t k = 0; k < n; k++) value[k] = (float)level[k] * scale;
+            if (q == GRAFT_QUANT_FP8) {
+                float inverse = graft_quant_inverse(scale);
+                simd->act(GRAFT_ACT_NONE, graft_cpu_at(row, t, at), t, value, GRAFT_F32, n);
+                for (size_t k = 0; k < n; k++)
+                    value[k] = graft_quant_e4m3(value[k] * inverse) * scale;
+            } else {
+                simd->to_s8(graft_cpu_at(row, t, at), t, graft_quant_inverse(scale), level, n);
+                for (size_t k = 0; k < n; k++) value[k] = (float)level[k] * scale;
+            }
             simd->act(GRAFT_ACT_NONE, value, GRAFT_F32,
                       graft_cpu_at_mut(r->y, t, i * r->length + at), t, n);
         }
@@ -289,7 +303,9 @@ static void round_input(const graft_kernel *k, const void *x, char *ws)
                       .by_rows = !pictures,
                       .rows = rows,
                       .length = length};
-        if (pictures) r.scale = graft_quant_scale(graft_cpu_int8_most(k->d, d, r.x, each), 127.0f);
+        if (pictures)
+            r.scale =
+                graft_quant8_scale(k->op.attrs.quant, graft_cpu_int8_most(k->d, d, r.x, each));
         graft_cpu_parallel(graft_cpu_threads(k->d, rows * length), round_part, &r);
     }
 }
@@ -305,7 +321,7 @@ static graft_status run_part(const graft_kernel *k, part *p, int64_t first, cons
     const void *own[GRAFT_MAX_INPUTS];
     const char *packed = in[GRAFT_LINEAR_W];
     bool wide = of_8_bits(&k->op);
-    graft_cpu_expand_rows rows = {.bits = wide ? 8 : 4,
+    graft_cpu_expand_rows rows = {.quant = k->op.attrs.quant,
                                   .level = packed,
                                   .scale =
                                       wide ? (const float *)(const void *)(packed + levels_bytes(w))

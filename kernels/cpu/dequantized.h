@@ -1,6 +1,6 @@
 /* Quantized weights (kernels/quant.h) that become floats, in the layout that oneDNN wants, just
- * ahead of a multiplication: those of 4 bits everywhere, those of 8 bits where the processor cannot
- * multiply bytes exactly. */
+ * ahead of a multiplication: those of 4 bits and of FP8 everywhere, integers of 8 bits where the
+ * processor cannot multiply bytes exactly. */
 #ifndef GRAFT_KERNELS_CPU_DEQUANTIZED_H
 #define GRAFT_KERNELS_CPU_DEQUANTIZED_H
 #include "kernels/cpu/primitive.h"
@@ -9,10 +9,11 @@
  * float32 scale for each. */
 #define GRAFT_CPU_PACKING_4BITS 0x696e7434u
 #define GRAFT_CPU_PACKING_8BITS 0x666c7438u
+#define GRAFT_CPU_PACKING_FP8   0x66703834u
 
 /* `count` rows of a packed weight from `first` on, then rows from `second` on. */
 typedef struct graft_cpu_expand_rows {
-    int bits;          /* 4 or 8 */
+    graft_quant quant;
     const void *level; /* the whole weight */
     const float *scale;
     int64_t first, count, second;

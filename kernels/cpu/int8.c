@@ -78,6 +78,7 @@ float graft_cpu_int8_most(const graft_device *d, const graft_tensor_desc *x, con
 
 typedef struct job {
     const graft_device *d;
+    graft_quant quant;
     graft_dtype from;
     const void *src;
     int8_t *level;
@@ -92,8 +93,15 @@ static void quantize_part(void *p, int part, int parts)
     int64_t end = j->outputs * (part + 1) / parts;
     for (int64_t o = j->outputs * part / parts; o < end; o++) {
         graft_cpu_to_f32(j->from, j->src, o * j->n, row, j->n);
-        float scale = graft_quant_scale(j->d->simd->absmax(row, GRAFT_F32, (size_t)j->n), 127.0f);
+        float most = j->d->simd->absmax(row, GRAFT_F32, (size_t)j->n);
+        float scale = graft_quant8_scale(j->quant, most);
         j->scale[o] = scale;
+        if (j->quant == GRAFT_QUANT_FP8) {
+            float inverse = graft_quant_inverse(scale);
+            for (int64_t i = 0; i < j->n; i++)
+                j->level[o * j->n + i] = (int8_t)graft_quant8_level(j->quant, row[i], inverse);
+            continue;
+        }
         j->d->simd->to_s8(row, GRAFT_F32, graft_quant_inverse(scale), j->level + o * j->n,
                           (size_t)j->n);
     }
@@ -144,14 +152,20 @@ static graft_status place(graft_device *d, const dnnl_memory_desc_t *md, int out
     return st;
 }
 
-graft_status graft_cpu_int8_levels_of(graft_device *d, graft_dtype from, const void *src,
-                                      int64_t outputs, int64_t n, float *scale,
+graft_status graft_cpu_int8_levels_of(graft_device *d, graft_quant quant, graft_dtype from,
+                                      const void *src, int64_t outputs, int64_t n, float *scale,
                                       graft_cpu_int8_levels *out)
 {
-    job j = {.d = d, .from = from, .src = src, .scale = scale, .outputs = outputs, .n = n};
+    job j = {.d = d,
+             .quant = quant,
+             .from = from,
+             .src = src,
+             .scale = scale,
+             .outputs = outputs,
+             .n = n};
     size_t levels = (size_t)(outputs * n);
     *out = (graft_cpu_int8_levels){NULL, NULL};
-    if (from == GRAFT_Q8) {
+    if (from == graft_quant_dtype(quant)) {
         memcpy(scale, (const char *)src + levels, (size_t)outputs * sizeof(float));
         out->level = src;
         return GRAFT_OK;
@@ -173,8 +187,8 @@ graft_status graft_cpu_int8_pack(graft_device *d, const dnnl_memory_desc_t *md, 
     for (int i = 0; i < md->ndims; i++)
         if (i != output_dim) n *= md->dims[i];
     float *scale = (float *)(void *)((char *)dst + padded(md));
-    graft_status st =
-        graft_cpu_int8_levels_of(d, from, src, md->dims[output_dim], n, scale, &level);
+    graft_status st = graft_cpu_int8_levels_of(d, GRAFT_QUANT_INT8, from, src, md->dims[output_dim],
+                                               n, scale, &level);
     if (!st) st = place(d, md, output_dim, level.level, dst);
     graft_cpu_free(d, level.own);
     return st;

@@ -16,9 +16,9 @@ typedef struct graft_cpu_int8_levels {
     const int8_t *level;
     void *own; /* NULL: they were quantized already */
 } graft_cpu_int8_levels;
-/* `outputs` rows of n values, dense; their scales are written. */
-graft_status graft_cpu_int8_levels_of(graft_device *d, graft_dtype from, const void *src,
-                                      int64_t outputs, int64_t n, float *scale,
+/* `outputs` rows of n values, dense; their scales are written. Of FP8 they are the bytes. */
+graft_status graft_cpu_int8_levels_of(graft_device *d, graft_quant quant, graft_dtype from,
+                                      const void *src, int64_t outputs, int64_t n, float *scale,
                                       graft_cpu_int8_levels *out);
 
 /* The largest |value| of a picture of x (N,H,W,C), found by all threads. each: scratch. */

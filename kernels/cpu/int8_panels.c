@@ -159,8 +159,8 @@ graft_status graft_cpu_panels_pack(graft_kernel *k, const graft_cpu_panels *p, g
     int64_t *at = graft_cpu_calloc(k->d, (size_t)p->quads * sizeof *at);
     if (!at) return GRAFT_E_NOMEM;
     char *scale = (char *)dst + weight_bytes(p) + start_bytes(p);
-    graft_status st =
-        graft_cpu_int8_levels_of(k->d, from, src, w[0], w[1], (float *)(void *)scale, &level);
+    graft_status st = graft_cpu_int8_levels_of(k->d, GRAFT_QUANT_INT8, from, src, w[0], w[1],
+                                               (float *)(void *)scale, &level);
     if (!st) {
         for (int64_t i = 0; i < p->quads; i++) at[i] = i * PANEL * 4;
         packing g = {k,  p,   level.level,

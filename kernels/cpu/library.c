@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "kernels/cpu/primitive.h"
+#include "kernels/quant.h"
 
 #define VERSION "4"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
@@ -16,7 +17,7 @@ static const graft_cpu_op *find(const graft_op_desc *d)
 {
     graft_op op = d->op;
     int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
-    if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_INT4 : GRAFT_QUANT_NONE))
+    if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
         return NULL;
     if (d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))
         return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
@@ -282,10 +283,8 @@ static graft_status pack_input(graft_kernel *k, int32_t input, graft_dtype t, co
                                void *dst)
 {
     if (input < 0 || input >= GRAFT_MAX_INPUTS || !k->info.packed_bytes[input]) return GRAFT_E_ARG;
-    graft_quant quant = t == GRAFT_Q8   ? GRAFT_QUANT_INT8
-                        : t == GRAFT_Q4 ? GRAFT_QUANT_INT4
-                                        : GRAFT_QUANT_NONE;
-    bool ready = quant && quant == k->op.attrs.quant && input == GRAFT_LINEAR_W;
+    graft_quant quant = k->op.attrs.quant;
+    bool ready = quant && t == graft_quant_dtype(quant) && input == GRAFT_LINEAR_W;
     if (!ready && !graft_cpu_is_float(t)) return GRAFT_E_UNSUPPORTED;
     const graft_tensor_desc *to = &k->op.in[input];
     if (is_packed_by_type(k, input)) return k->type->pack(k, input, t, src, dst);

@@ -59,9 +59,9 @@ static void read_row(const job *j, int64_t o, int64_t first, float *row, int64_t
 {
     const graft_cpu_expand_rows *r = &j->rows;
     int64_t g = o < r->count ? r->first + o : r->second + o - r->count;
-    if (r->bits == 8) {
-        const int8_t *level = (const int8_t *)r->level + g * j->inputs * j->taps + first;
-        for (int64_t i = 0; i < n; i++) row[i] = (float)level[i] * r->scale[g];
+    if (graft_quant_is_8(r->quant)) {
+        const uint8_t *level = (const uint8_t *)r->level + g * j->inputs * j->taps + first;
+        graft_quant8_values(r->quant, level, r->scale[g], row, n);
         return;
     }
     const uint8_t *packed = r->level;

@@ -1,6 +1,6 @@
-/* CONV2D on int8 (kernels/quant.h): variant 0 the own implicit product, then cuDNN's plan. As with
- * floats, channel_add and act are one more pass over cuDNN's result, and a doubled x is written out
- * for it. */
+/* CONV2D on 8 bits, integers or FP8 (kernels/quant.h): variant 0 the own implicit product, then
+ * cuDNN's plan. As with floats, channel_add and act are one more pass over cuDNN's result, and a
+ * doubled x is written out for it. */
 #include <stdio.h>
 
 #include "kernels/cuda/matmul.h"
@@ -25,7 +25,7 @@ static graft_op_desc library_desc(const graft_op_desc *op)
     graft_op_desc d = *op;
     graft_tensor_desc *x = &d.in[GRAFT_CONV_X], *w = &d.in[GRAFT_CONV_W];
     seen(op, x->dim + 1);
-    x->dtype = w->dtype = GRAFT_I8;
+    x->dtype = w->dtype = graft_cuda_level(op);
     x->stride[2] = x->dim[3];
     x->stride[1] = x->dim[2] * x->stride[2];
     x->stride[0] = x->dim[1] * x->stride[1];

@@ -134,7 +134,7 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
     memset(key, 0, sizeof *key);
     memcpy(key, op, sizeof *key);
     key->attrs.act = 0;
-    if (op->attrs.quant != GRAFT_QUANT_INT8) key->attrs.quant = 0;
+    if (!graft_dnn_of_levels(op)) key->attrs.quant = 0;
     if (op->op == GRAFT_OP_CONV2D) memset(&key->in[GRAFT_CONV_CHANNEL_ADD], 0, sizeof key->in[0]);
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);

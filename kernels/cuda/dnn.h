@@ -22,8 +22,9 @@ size_t graft_cuda_dnn_version(const graft_cuda_dnn *dnn);
  * Unsupported when there is none. A convolution's channel_add, act and upsample are left out. */
 graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
-/* The same of int8 levels: x and w are dense levels, out the sums times w's and x's scales, then
- * the bias and the residual. LINEAR is a convolution of 1 x 1 over a picture one pixel wide. */
+/* The same of levels, int8 or E4M3: x and w are dense levels, out the sums times w's and x's
+ * scales, then the bias and the residual. LINEAR is a convolution of 1 x 1 over a picture one pixel
+ * wide. */
 graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
 graft_status graft_cuda_dnn_attention(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,

@@ -53,11 +53,12 @@ void graft_dnn_finish(graft_dnn_builder *b)
 
 static cudnnDataType_t data_type(graft_dtype t)
 {
-    return t == GRAFT_F16    ? CUDNN_DATA_HALF
-           : t == GRAFT_BF16 ? CUDNN_DATA_BFLOAT16
-           : t == GRAFT_I8   ? CUDNN_DATA_INT8
-           : t == GRAFT_I32  ? CUDNN_DATA_INT32
-                             : CUDNN_DATA_FLOAT;
+    return t == GRAFT_F16       ? CUDNN_DATA_HALF
+           : t == GRAFT_BF16    ? CUDNN_DATA_BFLOAT16
+           : t == GRAFT_I8      ? CUDNN_DATA_INT8
+           : t == GRAFT_I32     ? CUDNN_DATA_INT32
+           : t == GRAFT_F8_E4M3 ? CUDNN_DATA_FP8_E4M3
+                                : CUDNN_DATA_FLOAT;
 }
 
 enum { VIRTUAL = 0, BY_VALUE = -1 }; /* in the place of a tensor's number */
@@ -157,7 +158,7 @@ static graft_dnn_desc addition(graft_dnn_builder *b, graft_dnn_desc x, graft_dnn
 
 /* A scale for each pixel, although a picture has one: the kernels with Hopper's instructions take
  * a tensor (N, 1, H, W) and none of (N, 1, 1, 1). */
-static graft_dnn_desc int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
+static graft_dnn_desc levels_graph(graft_dnn_builder *b, const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     const graft_tensor_desc *r = &op->in[GRAFT_CONV_RESIDUAL];
@@ -168,9 +169,11 @@ static graft_dnn_desc int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
     int64_t p_dim[4] = {y->dim[0], 1, y->dim[1], y->dim[2]};
     int64_t p_stride[4] = {y->dim[1] * y->dim[2], 1, y->dim[2], 1};
     graft_dnn_desc ops[5], to;
-    graft_dnn_desc x = picture(b, &op->in[GRAFT_CONV_X], GRAFT_I8, 1);
-    graft_dnn_desc weights = tensor(b, GRAFT_I8, w->dim, w_stride, 2);
-    graft_dnn_desc out = picture(b, y, y->dtype, 3), at = picture(b, y, GRAFT_I32, VIRTUAL);
+    bool fp8 = op->attrs.quant == GRAFT_QUANT_FP8;
+    graft_dtype level = fp8 ? GRAFT_F8_E4M3 : GRAFT_I8, sum = fp8 ? GRAFT_F32 : GRAFT_I32;
+    graft_dnn_desc x = picture(b, &op->in[GRAFT_CONV_X], level, 1);
+    graft_dnn_desc weights = tensor(b, level, w->dim, w_stride, 2);
+    graft_dnn_desc out = picture(b, y, y->dtype, 3), at = picture(b, y, sum, VIRTUAL);
     ops[n++] = convolution(b, &op->attrs, x, weights, at);
     to = picture(b, y, GRAFT_F32, VIRTUAL);
     graft_dnn_desc scale = tensor(b, GRAFT_F32, c_dim, c_stride, 6);
@@ -192,7 +195,7 @@ static graft_dnn_desc int8_graph(graft_dnn_builder *b, const graft_op_desc *op)
 /* The residual before the bias: its precompiled kernels know this order only. */
 graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op)
 {
-    if (op->attrs.quant == GRAFT_QUANT_INT8) return int8_graph(b, op);
+    if (graft_dnn_of_levels(op)) return levels_graph(b, op);
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *r = &op->in[GRAFT_CONV_RESIDUAL];
     graft_dtype t = op->out.dtype;
     bool residual = graft_cuda_present(r), bias = graft_cuda_present(&op->in[GRAFT_CONV_BIAS]);

@@ -46,6 +46,11 @@ void graft_dnn_finalize(graft_dnn_builder *b, graft_dnn_desc d, const char *what
 /* Destroys everything, whether it failed or not. */
 void graft_dnn_finish(graft_dnn_builder *b);
 
+/* Whether x and w are levels, with scales. */
+static inline bool graft_dnn_of_levels(const graft_op_desc *op)
+{
+    return op->attrs.quant == GRAFT_QUANT_INT8 || op->attrs.quant == GRAFT_QUANT_FP8;
+}
 /* The operation graphs; NULL on failure. Tensor i of run()'s data has the number i + 1. */
 graft_dnn_desc graft_dnn_conv_graph(graft_dnn_builder *b, const graft_op_desc *op);
 graft_dnn_desc graft_dnn_attention_graph(graft_dnn_builder *b, const graft_op_desc *op);

@@ -14,12 +14,12 @@ static const graft_cuda_op *find(graft_op op, graft_quant quant)
 {
     bool weighted = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
     if (weighted && quant == GRAFT_QUANT_INT4) return &graft_cuda_op_int4;
-    bool int8 = quant == GRAFT_QUANT_INT8;
+    bool of_8_bits = quant == GRAFT_QUANT_INT8 || quant == GRAFT_QUANT_FP8;
     switch (op) {
     case GRAFT_OP_CONV2D:
-        return int8 ? &graft_cuda_op_conv2d_int8 : &graft_cuda_op_conv2d;
+        return of_8_bits ? &graft_cuda_op_conv2d_int8 : &graft_cuda_op_conv2d;
     case GRAFT_OP_LINEAR:
-        return int8 ? &graft_cuda_op_linear_int8 : &graft_cuda_op_linear;
+        return of_8_bits ? &graft_cuda_op_linear_int8 : &graft_cuda_op_linear;
     case GRAFT_OP_GROUP_NORM:
         return &graft_cuda_op_group_norm;
     case GRAFT_OP_LAYER_NORM:

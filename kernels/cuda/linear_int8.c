@@ -1,9 +1,11 @@
-/* LINEAR on int8 (kernels/quant.h): variant 0 the own product, then cuDNN's plan.
+/* LINEAR on 8 bits, integers or FP8 (kernels/quant.h): variant 0 the own product, then cuBLASLt's
+ * algorithms for FP8, or cuDNN's plan where there are none.
  *
  * cuBLASLt multiplies int8 on Hopper but does not scale what it gives; cuDNN does, and to it this
  * is a convolution of 1 x 1 over a picture one pixel wide, whose pixels are the rows. */
 #include <stdio.h>
 
+#include "kernels/cuda/lt.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/quant.h"
 
@@ -30,14 +32,16 @@ static bool library_desc(const graft_kernel *k, graft_op_desc *d)
     int64_t out = geglu ? n : graft_cuda_row_stride(&k->op.out);
     int64_t added = residual ? graft_cuda_row_stride(r) : 0;
     if (!k->d->dnn || k->t == GRAFT_F32 || out < 0 || added < 0) return false;
-    *d = (graft_op_desc){
-        .size = sizeof *d,
-        .op = GRAFT_OP_CONV2D,
-        .attrs = {
-            .kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1, .quant = GRAFT_QUANT_INT8}};
-    d->in[GRAFT_CONV_X] = picture(GRAFT_I8, rows, w->dim[1], w->dim[1]);
+    *d = (graft_op_desc){.size = sizeof *d,
+                         .op = GRAFT_OP_CONV2D,
+                         .attrs = {.kernel_h = 1,
+                                   .kernel_w = 1,
+                                   .stride_h = 1,
+                                   .stride_w = 1,
+                                   .quant = k->op.attrs.quant}};
+    d->in[GRAFT_CONV_X] = picture(graft_cuda_level(&k->op), rows, w->dim[1], w->dim[1]);
     d->in[GRAFT_CONV_W] = (graft_tensor_desc){
-        .dtype = GRAFT_I8, .rank = 4, .dim = {n, w->dim[1], 1, 1}, .constant = 1};
+        .dtype = graft_cuda_level(&k->op), .rank = 4, .dim = {n, w->dim[1], 1, 1}, .constant = 1};
     if (graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]))
         d->in[GRAFT_CONV_BIAS] =
             (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {n}, .constant = 1};
@@ -46,25 +50,69 @@ static bool library_desc(const graft_kernel *k, graft_op_desc *d)
     return true;
 }
 
+/* False as above, and for integers. */
+static bool gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cuda_gemm *g)
+{
+    const graft_tensor_desc *r = &k->op.in[GRAFT_LINEAR_RESIDUAL];
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
+    int64_t padded = graft_cuda_int8_padded(p->channels);
+    *g = (graft_cuda_gemm){.dtype = k->t,
+                           .levels = graft_cuda_level(&k->op),
+                           .m = p->m,
+                           .n = p->n,
+                           .k = padded,
+                           .ldx = padded,
+                           .ldw = padded,
+                           .ldo = geglu ? p->n : graft_cuda_row_stride(&k->op.out),
+                           .ldr = graft_cuda_present(r) ? graft_cuda_row_stride(r) : 0,
+                           .bias = graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]),
+                           .residual = graft_cuda_present(r)};
+    return k->d->lt && k->t != GRAFT_F32 && g->levels == GRAFT_F8_E4M3 && g->ldo >= 0 &&
+           g->ldr >= 0;
+}
+
+/* Which of a library's choices a variant is. */
+static int32_t choice_of(int32_t variant)
+{
+    return variant < 1 ? variant < 0 ? 0 : -1 : variant - 1;
+}
+
+/* What GEGLU's product and the library need in the workspace. */
+static void reserve_library(graft_kernel *k, const graft_cuda_matmul *p, int32_t variant,
+                            uint64_t bytes, uint64_t *end)
+{
+    uint64_t value = graft_dtype_size(k->t);
+    bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
+    k->at.wide = graft_cuda_reserve(end, geglu ? (uint64_t)p->m * (uint64_t)p->n * value : 0);
+    k->part = graft_cuda_reserve(end, bytes);
+    k->info.variant_index = variant < 1 ? 1 : variant;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
     graft_op_desc d;
     int32_t count = 0;
-    uint64_t end = 0, value = graft_dtype_size(k->t);
+    graft_cuda_gemm g;
+    uint64_t end = 0;
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
     (void)e;
     graft_cuda_matmul_linear(&k->op, &p);
     k->at.level =
         graft_cuda_reserve(&end, (uint64_t)p.m * (uint64_t)graft_cuda_int8_padded(p.channels));
     k->at.scale = graft_cuda_reserve(&end, (uint64_t)p.m * sizeof(float));
-    if (library_desc(k, &d) &&
-        graft_cuda_dnn_int8(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
-                            variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
-        k->dnn) {
-        k->at.wide = graft_cuda_reserve(&end, geglu ? (uint64_t)p.m * (uint64_t)p.n * value : 0);
-        k->part = graft_cuda_reserve(&end, graft_cuda_dnn_workspace(k->dnn));
-        k->info.variant_index = variant < 1 ? 1 : variant;
+    if (gemm_of(k, &p, &g))
+        graft_cuda_lt_plan_create(k->d->lt, &g, choice_of(variant), variant == 0 ? NULL : &k->lt,
+                                  &count);
+    if (k->lt) {
+        reserve_library(k, &p, variant, graft_cuda_lt_workspace(k->lt), &end);
+        snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d",
+                 (int)k->info.variant_index - 1);
+    } else if (!count && library_desc(k, &d) &&
+               graft_cuda_dnn_int8(k->d->dnn, &d, choice_of(variant), variant == 0 ? NULL : &k->dnn,
+                                   &count, NULL) == GRAFT_OK &&
+               k->dnn) {
+        reserve_library(k, &p, variant, graft_cuda_dnn_workspace(k->dnn), &end);
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
     } else {
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_int8_name(k, &p));
@@ -84,24 +132,40 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
     return graft_cuda_int8_run(k, &p, in, out, ws);
 }
 
+static graft_status launch_lt(graft_kernel *k, const void *const *in, void *out, char *ws)
+{
+    const float *rows = (const float *)(const void *)(ws + k->at.scale);
+    graft_cuda_lt_scales(k->lt, rows, graft_cuda_int8_scales(k, in[GRAFT_LINEAR_W]));
+    return graft_cuda_lt_run(k->d, k->lt, ws + k->at.level, in[GRAFT_LINEAR_W],
+                             in[GRAFT_LINEAR_BIAS], in[GRAFT_LINEAR_RESIDUAL], out, ws + k->part);
+}
+
+static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out, char *ws)
+{
+    const void *w = in[GRAFT_LINEAR_W];
+    const void *const data[] = {ws + k->at.level,
+                                w,
+                                out,
+                                in[GRAFT_LINEAR_RESIDUAL],
+                                in[GRAFT_LINEAR_BIAS],
+                                graft_cuda_int8_scales(k, w),
+                                ws + k->at.scale};
+    return graft_cuda_dnn_run(k->d, k->dnn, data, 7, ws + k->part);
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)
 {
     graft_act act = k->op.attrs.act;
     bool geglu = act == GRAFT_ACT_GEGLU;
-    const void *w = in[GRAFT_LINEAR_W], *residual = in[GRAFT_LINEAR_RESIDUAL];
+    const void *residual = in[GRAFT_LINEAR_RESIDUAL];
+    void *to = geglu ? ws + k->at.wide : out;
     graft_status st =
         graft_cuda_quantize_rows(k, &k->op.in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_X],
                                  (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale));
     if (st) return st;
-    if (!k->dnn || !graft_cuda_aligned(&residual, 1, out)) return launch_own(k, in, out, ws);
-    const void *const data[] = {ws + k->at.level,
-                                w,
-                                geglu ? ws + k->at.wide : out,
-                                residual,
-                                in[GRAFT_LINEAR_BIAS],
-                                graft_cuda_int8_scales(k, w),
-                                ws + k->at.scale};
-    st = graft_cuda_dnn_run(k->d, k->dnn, data, 7, ws + k->part);
+    if ((!k->dnn && !k->lt) || !graft_cuda_aligned(&residual, 1, out))
+        return launch_own(k, in, out, ws);
+    st = k->lt ? launch_lt(k, in, to, ws) : launch_dnn(k, in, to, ws);
     if (st || act == GRAFT_ACT_NONE) return st;
     if (geglu) return graft_cuda_fold_pairs(k, ws + k->at.wide, out);
     return graft_cuda_finish(k, out, act, 0, NULL, 0, NULL);

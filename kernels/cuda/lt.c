@@ -30,6 +30,10 @@ typedef struct lt_table {
 #undef LT_FIELD
 } lt_table;
 
+/* CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F, which headers before CUDA 12.9 lack: a scale for each
+ * row of x and of w. */
+enum { OUTER_VECTORS = 3 };
+
 #define LT_WORKSPACE ((size_t)32 << 20)
 
 /* The algorithms for one shape, also as they are kept on disk: the library says of its own record
@@ -117,12 +121,29 @@ static cudaDataType_t data_type(graft_dtype t)
     return t == GRAFT_F16 ? CUDA_R_16F : t == GRAFT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+static cublasStatus_t set_scales(const graft_cuda_lt_plan *p, const void *x, const void *w)
+{
+    const lt_table *f = &p->lt->f;
+    cublasStatus_t s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &w, sizeof(w));
+    return s ? s : f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &x, sizeof(x));
+}
+
+static cublasStatus_t describe_levels(const graft_cuda_lt_plan *p)
+{
+    const lt_table *f = &p->lt->f;
+    const int32_t mode = OUTER_VECTORS;
+    const void *somewhere = (const void *)(uintptr_t)GRAFT_CUDA_ALIGN;
+    cublasStatus_t s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode);
+    if (!s) s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode);
+    return s ? s : set_scales(p, somewhere, somewhere);
+}
+
 /* Its matrices are stored by columns, so a row of ours is a column there: y^T = w x^T. */
 static cublasStatus_t describe(graft_cuda_lt_plan *p)
 {
     const lt_table *f = &p->lt->f;
     const graft_cuda_gemm *g = &p->g;
-    cudaDataType_t t = data_type(g->dtype);
+    cudaDataType_t t = data_type(g->dtype), factor = g->levels ? CUDA_R_8F_E4M3 : t;
     cublasOperation_t transposed = CUBLAS_OP_T;
     const uintptr_t somewhere = GRAFT_CUDA_ALIGN;
     cublasLtEpilogue_t epilogue = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -134,8 +155,9 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
      * alignment. */
     if (!s && g->bias)
         s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere);
-    if (!s) s = f->layout_create(&p->w, t, (uint64_t)g->k, (uint64_t)g->n, g->ldw);
-    if (!s) s = f->layout_create(&p->x, t, (uint64_t)g->k, (uint64_t)g->m, g->ldx);
+    if (!s && g->levels) s = describe_levels(p);
+    if (!s) s = f->layout_create(&p->w, factor, (uint64_t)g->k, (uint64_t)g->n, g->ldw);
+    if (!s) s = f->layout_create(&p->x, factor, (uint64_t)g->k, (uint64_t)g->m, g->ldx);
     if (!s) s = f->layout_create(&p->y, t, (uint64_t)g->n, (uint64_t)g->m, g->ldo);
     if (!s && g->residual) s = f->layout_create(&p->r, t, (uint64_t)g->n, (uint64_t)g->m, g->ldr);
     return s;
@@ -172,6 +194,7 @@ static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeurist
 static bool aligned(const graft_cuda_gemm *g)
 {
     int64_t n = 16 / (int64_t)graft_dtype_size(g->dtype);
+    if (g->levels && (g->ldx % 16 || g->ldw % 16 || g->k % 16 || g->n % 16)) return false;
     return g->ldx % n == 0 && g->ldo % n == 0 && g->ldr % n == 0 && g->ldw % n == 0;
 }
 
@@ -210,8 +233,16 @@ static const lt_list *find_list(const graft_cuda_lt_plan *p)
 {
     const graft_cuda_gemm *g = &p->g;
     graft_cuda_lt *lt = p->lt;
-    const int64_t numbers[KEY] = {g->dtype, g->m,   g->n,   g->k,    g->ldx,
-                                  g->ldw,   g->ldo, g->ldr, g->bias, g->residual};
+    const int64_t numbers[KEY] = {g->dtype + 256 * (int64_t)g->levels,
+                                  g->m,
+                                  g->n,
+                                  g->k,
+                                  g->ldx,
+                                  g->ldw,
+                                  g->ldo,
+                                  g->ldr,
+                                  g->bias,
+                                  g->residual};
     cublasLtMatmulHeuristicResult_t found[GRAFT_CUDA_LT_ALGORITHMS];
     int n = 0;
     for (const lt_list *l = lt->lists; l; l = l->next)
@@ -276,6 +307,11 @@ void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p)
 uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p)
 {
     return p->workspace;
+}
+
+void graft_cuda_lt_scales(graft_cuda_lt_plan *p, const float *x, const float *w)
+{
+    set_scales(p, x, w); /* a product without them fails */
 }
 
 graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const void *x, const void *w,

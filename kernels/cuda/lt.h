@@ -7,6 +7,9 @@
 /* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype. */
 typedef struct graft_cuda_gemm {
     graft_dtype dtype;
+    /* GRAFT_F8_E4M3: what x and w are instead; each row of both has a scale. Compute capability 9.0
+     * alone. */
+    graft_dtype levels;
     int64_t m, n, k, ldx, ldw, ldo, ldr;
     bool bias, residual;
 } graft_cuda_gemm;
@@ -23,6 +26,8 @@ graft_status graft_cuda_lt_plan_create(graft_cuda_lt *lt, const graft_cuda_gemm 
                                        graft_cuda_lt_plan **out, int32_t *count);
 void graft_cuda_lt_plan_destroy(graft_cuda_lt_plan *p);
 uint64_t graft_cuda_lt_workspace(const graft_cuda_lt_plan *p);
+/* Of a product of levels, before it is run: m scales of x and n of w. The device's lock is held. */
+void graft_cuda_lt_scales(graft_cuda_lt_plan *p, const float *x, const float *w);
 /* The device's lock is held. */
 graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const void *x, const void *w,
                                const void *bias, const void *residual, void *y, void *workspace);

@@ -1,6 +1,7 @@
 /* Arithmetic of the device kernels on single values; bit-equal wherever expf and its like are. */
 #ifndef GRAFT_KERNELS_CUDA_MATH_H
 #define GRAFT_KERNELS_CUDA_MATH_H
+#include "base/e4m3.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/params.h"
 #include "kernels/op_desc.h"
@@ -61,6 +62,16 @@ GRAFT_DEVICE float graft_f8_load(uint8_t v, int exponent_bits)
         return mantissa ? graft_bits_float(0x7fc00000u) : sign * graft_bits_float(0x7f800000u);
     if (exponent == 0) return sign * ldexpf((float)mantissa, 1 - bias - mantissa_bits);
     return sign * ldexpf((float)(mantissa | 1 << mantissa_bits), exponent - bias - mantissa_bits);
+}
+
+/* Two of four E4M3, the lower or the upper ones, as f16 of 2^-8 of their values: the fields move,
+ * nothing is computed, and NaN stays. */
+GRAFT_DEVICE uint32_t graft_e4m3_pair(uint32_t four, int upper)
+{
+    uint32_t v = four >> (upper ? 16 : 0), two = (v & 0xffu) | (v & 0xff00u) << 8;
+    uint32_t m = (two & 0x007f007fu) << 7;
+    m |= (m + 0x00800080u) & 0x40004000u; /* 0x7f alone carries so far */
+    return m | (two & 0x00800080u) << 8;
 }
 
 GRAFT_DEVICE float graft_gelu(float x)

@@ -50,7 +50,9 @@ graft_status graft_cuda_pack_weight(graft_kernel *k, int32_t input, graft_dtype 
 {
     const graft_cuda_layout *l = layout_of(k, input);
     if (!l || !src || !dst) return GRAFT_E_ARG;
-    bool ready = from == GRAFT_Q8 ? l->to == GRAFT_I8 : from == GRAFT_Q4 && l->int4;
+    bool ready = from == GRAFT_Q8    ? l->to == GRAFT_I8
+                 : from == GRAFT_QF8 ? l->to == GRAFT_F8_E4M3
+                                     : from == GRAFT_Q4 && l->int4;
     if (!is_float(from) && !ready) return GRAFT_E_UNSUPPORTED;
     graft_cuda_lock(k->d);
     graft_status st = pack_locked(k->d, l, from, src, dst);

@@ -131,12 +131,14 @@ typedef struct graft_cuda_wgmma {
     uint32_t patience; /* ms until a barrier counts as lost */
     int32_t trial;     /* give up quietly then */
 } graft_cuda_wgmma;
-/* The product of int8 levels: x and w of `m` are levels, rows of both multiples of 16 bytes, bias
- * is float32. A sum counts row_scale[m / rows_per_scale] * column_scale[n]. */
+/* The product of levels, int8 or E4M3: x and w of `m` are levels, rows of both multiples of 16
+ * bytes, bias is float32 or narrow. A sum counts row_scale[m / rows_per_scale] * column_scale[n].
+ */
 typedef struct graft_cuda_int8 {
     graft_cuda_matmul m;
     const float *row_scale, *column_scale;
     int32_t rows_per_scale;
+    int32_t narrow; /* the bias has the result's dtype */
 } graft_cuda_int8;
 
 /* Rows of values to levels and a scale each (kernels/quant.h); ld: bytes from row to row, zeros
@@ -149,6 +151,7 @@ typedef struct graft_cuda_quant_rows {
     uint32_t dim[4]; /* dim[3]: n */
     uint32_t rows, ld;
     int32_t vec; /* rows can be read 16 bytes at a time */
+    int32_t quant;
 } graft_cuda_quant_rows;
 
 /* Pictures to levels, (N, height, width, ld) dense; up: height and width are after doubling. `most`
@@ -159,16 +162,17 @@ typedef struct graft_cuda_quant_pictures {
     float *scale, *most;
     int64_t sx[3];
     uint32_t from_h, from_w, height, width, channels, ld, up, splits, blocks, copies;
-    int32_t vec;
+    int32_t vec, quant;
 } graft_cuda_quant_pictures;
 
 /* A weight (rows, channels, taps) to levels, rows of ldw bytes as in graft_cuda_pack but with the
- * channels of each tap padded to `padded`; behind them a scale a row. from may be GRAFT_Q8. */
+ * channels of each tap padded to `padded`; behind them a scale a row. from may be GRAFT_Q8
+ * or GRAFT_QF8, that of `quant`. */
 typedef struct graft_cuda_quant_weights {
     const void *src;
     int8_t *level;
     float *scale;
-    int32_t from, pairs;
+    int32_t from, pairs, quant;
     uint32_t rows, channels, taps, padded;
 } graft_cuda_quant_weights;
 

@@ -10,7 +10,7 @@ graft_status graft_cuda_int8_check(const graft_op_desc *op, graft_err *e)
     const int64_t *w = op->in[1].dim;
     int64_t taps = op->op == GRAFT_OP_CONV2D ? w[2] * w[3] : 1;
     int64_t k = graft_cuda_int8_padded(w[1]) * taps, most = INT32_MAX / (127 * 127);
-    if (k > most)
+    if (k > most && op->attrs.quant == GRAFT_QUANT_INT8)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "int8 sums of %lld products", (long long)k);
     if ((double)k * (double)w[0] > INT32_MAX)
         return graft_fail(e, GRAFT_E_LIMIT, "a weight of more than 2^31 levels");
@@ -28,12 +28,12 @@ void graft_cuda_int8_layout(graft_kernel *k, bool pairs)
 {
     graft_cuda_matmul_layout(k, pairs);
     graft_cuda_layout weight = k->layout[1], bias = k->layout[2];
-    weight.to = GRAFT_I8;
+    weight.to = graft_cuda_level(&k->op);
     weight.ldw = (uint32_t)graft_cuda_int8_padded(weight.channels) * weight.taps;
     graft_cuda_pack_as(k, 1, weight);
     k->info.packed_bytes[1] = levels_bytes(&weight) + weight.rows * sizeof(float);
     if (!bias.rows) return;
-    bias.to = GRAFT_F32;
+    bias.to = k->lt ? k->t : GRAFT_F32; /* cuBLASLt adds it in the result's dtype */
     graft_cuda_pack_as(k, 2, bias);
 }
 
@@ -46,7 +46,7 @@ uint64_t graft_cuda_source_bytes(const graft_cuda_layout *l, graft_dtype from)
 {
     uint64_t values = (uint64_t)l->channels * l->taps;
     if (from == GRAFT_Q4) return graft_quant4_bytes(l->rows, (int64_t)values);
-    if (from == GRAFT_Q8) return l->rows * (values + sizeof(float));
+    if (from == GRAFT_Q8 || from == GRAFT_QF8) return l->rows * (values + sizeof(float));
     return l->rows * values * graft_dtype_size(from);
 }
 
@@ -58,6 +58,7 @@ static graft_status pack8(graft_device *d, const graft_cuda_layout *l, graft_dty
                                   .scale = (float *)(void *)((char *)dst + levels_bytes(l)),
                                   .from = from,
                                   .pairs = l->pairs,
+                                  .quant = l->to == GRAFT_I8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_FP8,
                                   .rows = l->rows,
                                   .channels = l->channels,
                                   .taps = l->taps,
@@ -99,7 +100,8 @@ static bool vectors(const graft_kernel *k, const void *data, const int64_t *stri
 graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_desc *x,
                                       const void *data, int8_t *level, float *scale)
 {
-    graft_cuda_quant_rows p = {.x = data, .level = level, .scale = scale};
+    graft_cuda_quant_rows p = {
+        .x = data, .level = level, .scale = scale, .quant = k->op.attrs.quant};
     graft_cuda_shape(x, p.dim, p.sx);
     p.rows = p.dim[0] * p.dim[1] * p.dim[2];
     p.ld = (uint32_t)graft_cuda_int8_padded(p.dim[3]);
@@ -124,6 +126,7 @@ graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_ten
                                    .width = (uint32_t)(doubled ? doubled[1] : x->dim[2]),
                                    .channels = (uint32_t)x->dim[3],
                                    .up = doubled != NULL,
+                                   .quant = k->op.attrs.quant,
                                    .copies = copies};
     p.ld = (uint32_t)graft_cuda_int8_padded(x->dim[3]);
     p.vec = vectors(k, data, p.sx, 3);
@@ -159,22 +162,25 @@ static bool small_tiles(const graft_kernel *k, const graft_cuda_matmul *p)
 
 const char *graft_cuda_int8_name(const graft_kernel *k, const graft_cuda_matmul *p)
 {
+    if (k->op.attrs.quant == GRAFT_QUANT_FP8) return "own fp8 as f16 mma 128x64";
     return small_tiles(k, p) ? "own int8 mma 64x64" : "own int8 mma 128x128";
 }
 
 graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void *const *in,
                                  void *out, const char *ws)
 {
-    bool small = small_tiles(k, &p->m);
-    uint32_t tile = small ? 64 : 128;
+    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8, small = !fp8 && small_tiles(k, &p->m);
+    uint32_t rows = small ? 64 : 128, columns = small || fp8 ? 64 : 128;
     graft_cuda_function f = small ? GRAFT_CUDA_FN_graft_int8_small : GRAFT_CUDA_FN_graft_int8_large;
+    if (fp8) f = GRAFT_CUDA_FN_graft_fp8;
     p->m.x = ws + k->at.level;
     p->m.w = in[1];
     p->m.bias = in[2];
+    p->narrow = k->lt != NULL;
     p->m.out = out;
     p->row_scale = (const float *)(const void *)(ws + k->at.scale);
     p->column_scale = graft_cuda_int8_scales(k, in[1]);
     return graft_cuda_launch(k->d, graft_cuda_typed(f, k->t),
-                             graft_cuda_blocks((uint64_t)p->m.m, tile),
-                             graft_cuda_blocks((uint64_t)p->m.n, tile), 1, p);
+                             graft_cuda_blocks((uint64_t)p->m.m, rows),
+                             graft_cuda_blocks((uint64_t)p->m.n, columns), 1, p);
 }

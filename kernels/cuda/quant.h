@@ -1,5 +1,5 @@
-/* What int8 LINEAR and CONV2D share on the host, and how weights of 8 and 4 bits are packed
- * (kernels/quant.h).
+/* What LINEAR and CONV2D of 8 bits, integers or FP8, share on the host, and how weights of 8 and 4
+ * bits are packed (kernels/quant.h).
  *
  * 8 bits: rows of levels as a product reads them, each tap's channels padded to 16, then a float32
  * scale a row. 4 bits: GRAFT_Q4 as it is. */
@@ -22,16 +22,21 @@ static inline uint64_t graft_cuda_reserve(uint64_t *end, uint64_t bytes)
     return at;
 }
 
-/* Weight and bias of k: int8 levels, float32. pairs: for GEGLU. */
+/* What a level of k is: GRAFT_I8 or GRAFT_F8_E4M3. */
+static inline graft_dtype graft_cuda_level(const graft_op_desc *op)
+{
+    return op->attrs.quant == GRAFT_QUANT_FP8 ? GRAFT_F8_E4M3 : GRAFT_I8;
+}
+/* Weight and bias of k: levels, float32. pairs: for GEGLU. */
 void graft_cuda_int8_layout(graft_kernel *k, bool pairs);
 /* Whether a constant of this layout is quantized, and from what it can be packed. */
 static inline bool graft_cuda_is_quantized(const graft_cuda_layout *l)
 {
-    return l->int4 || l->to == GRAFT_I8;
+    return l->int4 || l->to == GRAFT_I8 || l->to == GRAFT_F8_E4M3;
 }
 /* Where the scales of k's packed weight are. */
 const float *graft_cuda_int8_scales(const graft_kernel *k, const void *packed);
-/* From `raw` on the device, floats or (for 8 bits) GRAFT_Q8. */
+/* From `raw` on the device, floats or (for 8 bits) GRAFT_Q8 or GRAFT_QF8. */
 graft_status graft_cuda_quant_pack(graft_device *d, const graft_cuda_layout *l, graft_dtype from,
                                    const void *raw, void *dst);
 /* Bytes of a constant in dtype `from`. */

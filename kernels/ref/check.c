@@ -77,7 +77,7 @@ graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const
     if (st) return st;
     *op = find_op(d->op);
     if (!*op) return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not known", (int)d->op);
-    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_INT4 ||
+    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_FP8 ||
         (d->attrs.quant && d->op != GRAFT_OP_CONV2D && d->op != GRAFT_OP_LINEAR))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "quant %d", (int)d->attrs.quant);
     st = check_inputs(*op, d, e);

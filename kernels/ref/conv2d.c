@@ -171,7 +171,7 @@ static uint64_t workspace_floats(const graft_op_desc *d)
     int64_t n = w[1] * w[2] * w[3];
     if (d->attrs.quant == GRAFT_QUANT_INT4)
         return (uint64_t)(w[0] * n + graft_quant4_groups(n) * GRAFT_QUANT_GROUP);
-    return d->attrs.quant == GRAFT_QUANT_INT8 ? (uint64_t)(x[1] * x[2] * x[3]) : 0;
+    return graft_quant_is_8(d->attrs.quant) ? (uint64_t)(x[1] * x[2] * x[3]) : 0;
 }
 
 /* Packed weights (O,C,kh,kw) of 4 bits in the order that reorder() gives. */
@@ -189,7 +189,7 @@ static void unpack(const graft_op_desc *d, const void *packed, float *w)
     }
 }
 
-static void quantize_picture(const graft_tensor_desc *t, const float *x, float *y)
+static void quantize_picture(graft_quant q, const graft_tensor_desc *t, const float *x, float *y)
 {
     float most = 0;
     int64_t width = t->dim[2], n = t->dim[3];
@@ -197,8 +197,8 @@ static void quantize_picture(const graft_tensor_desc *t, const float *x, float *
         most = fmaxf(
             most, graft_quant_absmax(x + i / width * t->stride[1] + i % width * t->stride[2], n));
     for (int64_t i = 0; i < t->dim[1] * width; i++)
-        graft_quant_snap(x + i / width * t->stride[1] + i % width * t->stride[2], y + i * n, n,
-                         most, 127.0f);
+        graft_quant8_snap(q, x + i / width * t->stride[1] + i % width * t->stride[2], y + i * n, n,
+                          most);
 }
 
 static void run(const graft_op_desc *given, const void *const *packed, void *out, float *workspace)
@@ -210,12 +210,12 @@ static void run(const graft_op_desc *given, const void *const *packed, void *out
         unpack(&d, packed[GRAFT_CONV_W], workspace);
         in[GRAFT_CONV_W] = workspace;
     }
-    bool quant = d.attrs.quant == GRAFT_QUANT_INT8;
+    bool quant = graft_quant_is_8(d.attrs.quant);
     if (quant) graft_ref_make_dense(&d.in[GRAFT_CONV_X]);
     for (int64_t b = 0; b < d.out.dim[0]; b++) {
         const float *x = batch_of(given, in, GRAFT_CONV_X, b);
         if (quant) {
-            quantize_picture(&given->in[GRAFT_CONV_X], x, workspace);
+            quantize_picture(d.attrs.quant, &given->in[GRAFT_CONV_X], x, workspace);
             x = workspace;
         }
         for (int64_t r = 0; r < d.out.dim[1]; r++)

@@ -143,22 +143,22 @@ static void release(graft_kernel *k)
     if (k) k->device->host.free(k);
 }
 
-/* Rows of outputs, each to the multiples that its 8-bit form could hold. */
-static void quantize_weights(const graft_tensor_desc *t, float *w)
+/* Rows of outputs, each to what its 8-bit form would be worth. */
+static void quantize_weights(graft_quant q, const graft_tensor_desc *t, float *w)
 {
     int64_t n = graft_ref_elements(t) / t->dim[0];
     for (int64_t o = 0; o < t->dim[0]; o++, w += n)
-        graft_quant_snap(w, w, n, graft_quant_absmax(w, n), 127.0f);
+        graft_quant8_snap(q, w, w, n, graft_quant_absmax(w, n));
 }
 
-/* What GRAFT_Q8 is worth. */
-static void read_int8(const graft_tensor_desc *t, const void *src, float *w)
+/* What GRAFT_Q8 or GRAFT_QF8 is worth. */
+static void read_levels(graft_quant q, const graft_tensor_desc *t, const void *src, float *w)
 {
     int64_t all = graft_ref_elements(t), n = all / t->dim[0];
     for (int64_t i = 0; i < all; i++) {
         float scale;
         memcpy(&scale, (const char *)src + all + i / n * (int64_t)sizeof scale, sizeof scale);
-        w[i] = (float)((const int8_t *)src)[i] * scale;
+        w[i] = graft_quant8_value(q, ((const uint8_t *)src)[i]) * scale;
     }
 }
 
@@ -179,10 +179,11 @@ static graft_status pack(graft_kernel *k, int32_t input, graft_dtype src_dtype, 
     float *plain = buffer_alloc(k->device, (uint64_t)n * sizeof *plain);
     if (!plain) return GRAFT_E_NOMEM;
     graft_status st = GRAFT_E_UNSUPPORTED;
-    bool int8 = k->desc.attrs.quant == GRAFT_QUANT_INT8, ready = int8 && src_dtype == GRAFT_Q8;
-    if (ready) read_int8(t, src, plain);
+    graft_quant q = k->desc.attrs.quant;
+    bool of_8_bits = graft_quant_is_8(q), ready = of_8_bits && src_dtype == graft_quant_dtype(q);
+    if (ready) read_levels(q, t, src, plain);
     if (ready || graft_ref_to_f32(src_dtype, src, plain, n)) {
-        if (int8 && !ready) quantize_weights(t, plain);
+        if (of_8_bits && !ready) quantize_weights(q, t, plain);
         if (is_int4(k, input))
             graft_quant4_pack_rows(plain, 0, t->dim[0], t->dim[0], n / t->dim[0], dst);
         else

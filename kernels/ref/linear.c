@@ -47,7 +47,7 @@ static uint64_t workspace_floats(const graft_op_desc *d)
 {
     const int64_t *w = d->in[GRAFT_LINEAR_W].dim;
     uint64_t columns = d->attrs.act == GRAFT_ACT_GEGLU ? (uint64_t)w[0] : 0, more = 0;
-    if (d->attrs.quant == GRAFT_QUANT_INT8) columns += (uint64_t)w[1];
+    if (graft_quant_is_8(d->attrs.quant)) columns += (uint64_t)w[1];
     if (d->attrs.quant == GRAFT_QUANT_INT4)
         more = (uint64_t)(BLOCK * w[1] + graft_quant4_groups(w[1]) * GRAFT_QUANT_GROUP);
     return columns * GRAFT_REF_ROW_BLOCK + more;
@@ -116,9 +116,9 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
         float *to[GRAFT_REF_ROW_BLOCK], *acc[GRAFT_REF_ROW_BLOCK];
         for (int r = 0; r < count; r++) {
             from[r] = (const float *)in[GRAFT_LINEAR_X] + graft_ref_row_at(x, first + r);
-            if (d->attrs.quant == GRAFT_QUANT_INT8) {
+            if (graft_quant_is_8(d->attrs.quant)) {
                 float *y = workspace + (geglu ? n * GRAFT_REF_ROW_BLOCK : 0) + r * k;
-                graft_quant_snap(from[r], y, k, graft_quant_absmax(from[r], k), 127.0f);
+                graft_quant8_snap(d->attrs.quant, from[r], y, k, graft_quant_absmax(from[r], k));
                 from[r] = y;
             }
             to[r] = (float *)out + graft_ref_row_at(&d->out, first + r);

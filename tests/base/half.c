@@ -101,6 +101,43 @@ static void f8_widens(void)
     CHECK_NEAR(graft_f8_e5m2_to_f32(0x7b), 57344, 0);
 }
 
+/* The nearest of all 126 positive values, by distances in double; of two the even code. */
+static uint8_t nearest_e4m3(double x)
+{
+    int best = 0;
+    for (int v = 1; v < 127; v++) {
+        double to = fabs(fabs(x) - (double)graft_f8_e4m3_to_f32((uint8_t)v));
+        double least = fabs(fabs(x) - (double)graft_f8_e4m3_to_f32((uint8_t)best));
+        if (to < least || (to == least && v % 2 == 0)) best = v;
+    }
+    return (uint8_t)(best | (signbit(x) ? 128 : 0));
+}
+
+static void f8_rounds(void)
+{
+    for (int v = 0; v < 256; v++) {
+        float f = graft_f8_e4m3_to_f32((uint8_t)v);
+        CHECK_INT(graft_f32_to_f8_e4m3(f), v); /* NaNs too */
+        if ((v & 127) >= 126) continue;
+        float half = (f + graft_f8_e4m3_to_f32((uint8_t)(v + 1))) / 2; /* exact */
+        CHECK_INT(graft_f32_to_f8_e4m3(half), v & 1 ? v + 1 : v);
+        CHECK_INT(graft_f32_to_f8_e4m3(nextafterf(half, 0)), v);
+        CHECK_INT(graft_f32_to_f8_e4m3(nextafterf(half, (float)copysign(999, half))), v + 1);
+    }
+    static const float large[] = {448.0001f, 463.9f, 464, 480, 65504, 3e38f, INFINITY};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        CHECK_INT(graft_f32_to_f8_e4m3(large[i]), 0x7e);
+        CHECK_INT(graft_f32_to_f8_e4m3(-large[i]), 0xfe);
+    }
+    CHECK_INT(graft_f32_to_f8_e4m3(NAN), 0x7f);
+    CHECK_INT(graft_f32_to_f8_e4m3(1e-45f), 0);
+    CHECK_INT(graft_f32_to_f8_e4m3(-1e-45f), 0x80);
+    for (uint32_t u = 0; u < 0x7f800000; u += 66931) {
+        CHECK_INT(graft_f32_to_f8_e4m3(value(u)), nearest_e4m3((double)value(u)));
+        CHECK_INT(graft_f32_to_f8_e4m3(-value(u)), nearest_e4m3(-(double)value(u)));
+    }
+}
+
 /* Arrays agree with single values for every length, every alignment, and all kinds of bits. */
 static void arrays_agree(void)
 {
@@ -143,6 +180,7 @@ int main(void)
     RUN(f16_rounds);
     RUN(bf16_both_ways);
     RUN(f8_widens);
+    RUN(f8_rounds);
     RUN(arrays_agree);
     return test_end();
 }

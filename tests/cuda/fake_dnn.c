@@ -311,11 +311,12 @@ static view view_of(const desc *t, const desc *pack)
     cudnnDataType_t type;
     int64_t id = number(t, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
     memcpy(&type, find(t, CUDNN_ATTR_TENSOR_DATA_TYPE)->data, sizeof type);
-    v.t = type == CUDNN_DATA_FLOAT   ? GRAFT_F32
-          : type == CUDNN_DATA_HALF  ? GRAFT_F16
-          : type == CUDNN_DATA_INT8  ? GRAFT_I8
-          : type == CUDNN_DATA_INT32 ? GRAFT_I32
-                                     : GRAFT_BF16;
+    v.t = type == CUDNN_DATA_FLOAT      ? GRAFT_F32
+          : type == CUDNN_DATA_HALF     ? GRAFT_F16
+          : type == CUDNN_DATA_INT8     ? GRAFT_I8
+          : type == CUDNN_DATA_FP8_E4M3 ? GRAFT_F8_E4M3
+          : type == CUDNN_DATA_INT32    ? GRAFT_I32
+                                        : GRAFT_BF16;
     for (int i = 0; i < 4; i++) {
         v.dim[i] = (int32_t)number(t, CUDNN_ATTR_TENSOR_DIMENSIONS, i);
         v.stride[i] = number(t, CUDNN_ATTR_TENSOR_STRIDES, i);

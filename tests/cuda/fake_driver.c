@@ -473,6 +473,7 @@ static size_t args_of(const char *name)
                  {"graft_wgmma", sizeof(graft_cuda_wgmma)},
                  {"graft_flash", sizeof(graft_cuda_attention)},
                  {"graft_int8", sizeof(graft_cuda_int8)},
+                 {"graft_fp8", sizeof(graft_cuda_int8)},
                  {"graft_quant4", sizeof(graft_cuda_quant4)},
                  {"graft_quant_rows", sizeof(graft_cuda_quant_rows)},
                  {"graft_quant_weights", sizeof(graft_cuda_quant_weights)},

@@ -23,6 +23,8 @@ typedef struct matmul {
     cublasLtEpilogue_t epilogue;
     cudaDataType_t bias_type;
     const void *bias;
+    int32_t a_mode, b_mode;
+    const float *a_scale, *b_scale; /* one for each of the product's rows and columns */
 } matmul;
 
 EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
@@ -68,12 +70,16 @@ EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                                      const void *value, size_t n)
 {
     matmul *m = (matmul *)(void *)d;
-    void *to = name == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&m->a
-               : name == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&m->b
-               : name == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&m->epilogue
-               : name == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&m->bias_type
-               : name == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&m->bias
-                                                             : NULL;
+    void *to = name == CUBLASLT_MATMUL_DESC_TRANSA            ? (void *)&m->a
+               : name == CUBLASLT_MATMUL_DESC_TRANSB          ? (void *)&m->b
+               : name == CUBLASLT_MATMUL_DESC_EPILOGUE        ? (void *)&m->epilogue
+               : name == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE  ? (void *)&m->bias_type
+               : name == CUBLASLT_MATMUL_DESC_BIAS_POINTER    ? (void *)&m->bias
+               : name == CUBLASLT_MATMUL_DESC_A_SCALE_MODE    ? (void *)&m->a_mode
+               : name == CUBLASLT_MATMUL_DESC_B_SCALE_MODE    ? (void *)&m->b_mode
+               : name == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER ? (void *)&m->a_scale
+               : name == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER ? (void *)&m->b_scale
+                                                              : NULL;
     if (!to) return CUBLAS_STATUS_NOT_SUPPORTED;
     memcpy(to, value, n);
     return CUBLAS_STATUS_SUCCESS;
@@ -158,6 +164,7 @@ typedef struct product {
 
 static graft_dtype dtype_of(cudaDataType_t t)
 {
+    if (t == CUDA_R_8F_E4M3) return GRAFT_F8_E4M3;
     return t == CUDA_R_32F ? GRAFT_F32 : t == CUDA_R_16F ? GRAFT_F16 : GRAFT_BF16;
 }
 
@@ -174,20 +181,21 @@ static void run(const void *args)
 {
     product p;
     memcpy(&p, args, sizeof p);
-    graft_dtype t = dtype_of(p.la.type);
+    graft_dtype factor = dtype_of(p.la.type), t = dtype_of(p.ld.type);
     uint64_t rows = p.ld.rows;
     float *a = fake_alloc((int64_t)(rows * p.k), sizeof *a);
     float *b = fake_alloc((int64_t)p.k, sizeof *b), *sums = fake_alloc((int64_t)rows, sizeof *sums);
     if (p.workspace_bytes) memset(p.workspace, 0x11, p.workspace_bytes);
     for (uint64_t i = 0; i < rows; i++)
         for (uint64_t k = 0; k < p.k; k++)
-            a[k * rows + i] = fake_load(t, p.a, (int64_t)k + (int64_t)i * p.la.ld);
+            a[k * rows + i] = fake_load(factor, p.a, (int64_t)k + (int64_t)i * p.la.ld);
     for (uint64_t j = 0; j < p.ld.columns; j++) {
         for (uint64_t k = 0; k < p.k; k++)
-            b[k] = fake_load(t, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
+            b[k] = fake_load(factor, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
         multiply(sums, a, b, rows, p.k);
         for (uint64_t i = 0; i < rows; i++) {
             float sum = sums[i] * p.alpha;
+            if (p.m.a_scale) sum *= p.m.a_scale[i] * p.m.b_scale[j];
             if (p.beta != 0) sum += p.beta * fake_load(t, p.c, (int64_t)i + (int64_t)j * p.lc.ld);
             if (p.m.epilogue == CUBLASLT_EPILOGUE_BIAS)
                 sum += fake_load(dtype_of(p.m.bias_type), p.m.bias, (int64_t)i);
@@ -197,6 +205,16 @@ static void run(const void *args)
     free(a);
     free(b);
     free(sums);
+}
+
+/* Levels have scales, by rows and columns, and are a multiple of 16 bytes in each direction. */
+static bool levels_fit(const product *p)
+{
+    bool levels = p->la.type == CUDA_R_8F_E4M3;
+    if (!levels) return !p->m.a_mode && !p->m.b_mode && !p->m.a_scale && !p->m.b_scale;
+    return p->lb.type == p->la.type && p->m.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
+           p->m.b_mode == p->m.a_mode && p->m.a_scale && p->m.b_scale && p->k % 16 == 0 &&
+           p->la.ld % 16 == 0 && p->lb.ld % 16 == 0 && p->ld.rows % 16 == 0;
 }
 
 /* Only what the backend asks for: the first operand transposed. */
@@ -221,7 +239,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     bool fits = p.m.a == CUBLAS_OP_T && p.m.b == CUBLAS_OP_N && p.lb.rows == p.k &&
                 p.la.columns == p.ld.rows && p.lb.columns == p.ld.columns &&
                 p.lc.rows == p.ld.rows && p.lc.columns == p.ld.columns && algo->data[0] == 77 &&
-                (!workspace_bytes || workspace);
+                (!workspace_bytes || workspace) && levels_fit(&p);
     if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
     return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                 : CUBLAS_STATUS_SUCCESS;

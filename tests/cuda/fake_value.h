@@ -10,6 +10,7 @@ static inline float fake_load(graft_dtype t, const void *p, int64_t i)
 {
     if (t == GRAFT_F32) return ((const float *)p)[i];
     if (t == GRAFT_I8) return ((const int8_t *)p)[i];
+    if (t == GRAFT_F8_E4M3) return graft_f8_e4m3_to_f32(((const uint8_t *)p)[i]);
     uint16_t v = ((const uint16_t *)p)[i];
     return t == GRAFT_F16 ? graft_f16_to_f32(v) : graft_bf16_to_f32(v);
 }

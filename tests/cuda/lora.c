@@ -236,10 +236,11 @@ static void stacked_and_swapped(void)
 }
 
 /* A run of the base and two of the LoRA; returns what came to the device for the last. */
-static uint64_t run_strengths(const made_lora *l, int32_t bits, float out[OUT], uint64_t *needed)
+static uint64_t run_strengths(const made_lora *l, graft_quant quant, float out[OUT],
+                              uint64_t *needed)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_quantized(g, l->base, bits), *n;
+    graft_model *m = open_quantized(g, l->base, quant), *n;
     graft_packs_stats stats;
     run_model(m, out);
     graft_packs_stats_get(g->packs, &stats);
@@ -259,20 +260,20 @@ static uint64_t run_strengths(const made_lora *l, int32_t bits, float out[OUT], 
 
 /* Room for the merged weights and not for those they are made from: the host merges, and the bits
  * are the same. */
-static void without_room(int32_t bits)
+static void without_room(graft_quant quant)
 {
     made_lora l;
     float out[2][OUT];
     int64_t all = fake->memory;
     uint64_t needed, unused;
     make_lora(&l, false, 1);
-    uint64_t merged = run_strengths(&l, bits, out[0], &needed);
+    uint64_t merged = run_strengths(&l, quant, out[0], &needed);
     CHECK_INT(merged, l.factor_bytes + input_bytes);
     fake->memory =
         2 * (int64_t)needed; /* half of a device's memory is for weights, less the arena */
-    uint64_t whole = run_strengths(&l, bits, out[1], &unused);
+    uint64_t whole = run_strengths(&l, quant, out[1], &unused);
     fake->memory = all;
-    printf("     %d bits: %llu bytes, %llu without room\n", (int)bits, (unsigned long long)merged,
+    printf("     quant %d: %llu bytes, %llu without room\n", (int)quant, (unsigned long long)merged,
            (unsigned long long)whole);
     CHECK(whole > merged * 3 / 2);
     CHECK(same_bits(out[0], out[1]));
@@ -281,8 +282,8 @@ static void without_room(int32_t bits)
 
 static void host_merges_without_room(void)
 {
-    without_room(0);
-    without_room(8);
+    without_room(GRAFT_QUANT_NONE);
+    without_room(GRAFT_QUANT_INT8);
 }
 
 /* What no engine asks for is refused before anything is launched. */

@@ -21,7 +21,7 @@ static inline graft_engine *engine_in(const char *backend, const char *precision
 }
 
 /* All layers that may be quantized are. */
-static inline graft_model *quantized(const graft_model *m, int32_t bits)
+static inline graft_model *quantized(const graft_model *m, graft_quant quant)
 {
     const graft_quant_limits everything = {true, true, 1, 1, 0};
     graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
@@ -29,19 +29,20 @@ static inline graft_model *quantized(const graft_model *m, int32_t bits)
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
-    p->bits = bits;
+    p->bits = quant == GRAFT_QUANT_INT4 ? 4 : 8;
+    p->format = quant == GRAFT_QUANT_FP8 ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
     graft_quant_plan_select(p, &everything);
     CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
     graft_quant_plan_destroy(p);
     return out;
 }
 
-/* bits 0: as it is. */
-static inline graft_model *open_quantized(graft_engine *g, const char *path, int32_t bits)
+/* GRAFT_QUANT_NONE: as it is. */
+static inline graft_model *open_quantized(graft_engine *g, const char *path, graft_quant quant)
 {
     graft_model *m = load_model(g, path);
-    if (!bits) return m;
-    graft_model *q = quantized(m, bits);
+    if (!quant) return m;
+    graft_model *q = quantized(m, quant);
     graft_model_release(m);
     return q;
 }

@@ -1,9 +1,9 @@
 /* cuDNN must have a plan for every convolution and attention of SD 1.5 at 512, SDXL at 1024 and
  * their VAE on an H100, which is only described: no device is needed. Convolutions precompiled
- * (they cost no time to make), attention and int8 by the engines with Hopper's matrix instructions,
- * all within a bound on workspace. Engine numbers are those of cuDNN 9.
+ * (they cost no time to make), attention and 8 bits by the engines with Hopper's matrix
+ * instructions, all within a bound on workspace. Engine numbers are those of cuDNN 9.
  *
- * int8 plans are compiled, which takes more than a second each: every eighth, or with
+ * Those of 8 bits are compiled, which takes more than a second each: every eighth, or with
  * GRAFT_PLANS=full all of them. AddressSanitizer sees nothing of cuDNN, and of Graft the same code
  * for each shape: with it there are fewer. */
 #include <pthread.h>
@@ -139,24 +139,26 @@ typedef struct conv_shape {
     int n, c, side, k, taps, stride;
 } conv_shape;
 
-static bool int8; /* plans of levels are asked for */
-static int asked; /* for how many so far */
+static graft_quant levels; /* plans of these are asked for */
+static int asked;          /* for how many so far */
 
 static bool left_out(void)
 {
     const char *all = getenv("GRAFT_PLANS");
-    return int8 && asked++ % EVERY && !(all && strcmp(all, "full") == 0);
+    int every = levels == GRAFT_QUANT_FP8 ? 4 * EVERY : EVERY;
+    return levels && asked++ % every && !(all && strcmp(all, "full") == 0);
 }
 
-/* Made, and by the engine that multiplies int8 with Hopper's instructions. */
-static void int8_plan(graft_op_desc *d, const char *what)
+/* Made, and by the engine that multiplies 8 bits with Hopper's instructions. */
+static void levels_plan(graft_op_desc *d, const char *what)
 {
     graft_cuda_dnn_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
     char name[64] = "";
     int32_t count = 0;
-    d->attrs.quant = GRAFT_QUANT_INT8;
-    d->in[GRAFT_CONV_X].dtype = d->in[GRAFT_CONV_W].dtype = GRAFT_I8;
+    d->attrs.quant = levels;
+    d->in[GRAFT_CONV_X].dtype = d->in[GRAFT_CONV_W].dtype =
+        levels == GRAFT_QUANT_FP8 ? GRAFT_F8_E4M3 : GRAFT_I8;
     graft_status st = graft_cuda_dnn_int8(dnn, d, 0, &p, &count, &e);
     report(what, st, p, count, &e);
     if (p) graft_cuda_dnn_name(p, name, sizeof name);
@@ -186,8 +188,8 @@ static void conv(const conv_shape *s, bool residual)
     d.out = tensor_of(4, s->n, side, side, s->k);
     snprintf(what, sizeof what, "conv %dx%dx%dx%d to %d, %dx%d/%d%s", s->n, s->side, s->side, s->c,
              s->k, s->taps, s->taps, s->stride, residual ? " + residual" : "");
-    if (int8) {
-        if (!left_out()) int8_plan(&d, what);
+    if (levels) {
+        if (!left_out()) levels_plan(&d, what);
         return;
     }
     graft_status st = graft_cuda_dnn_conv(dnn, &d, 0, &p, &count, &e);
@@ -231,7 +233,7 @@ static void convolutions(void)
                                      {1, 512, 512, 256, 1, 1},  {1, 256, 1024, 128, 1, 1}};
     convs_of(sdxl, sizeof sdxl / sizeof *sdxl);
     convs_of(sd15, sizeof sd15 / sizeof *sd15);
-    if (!int8) convs_of(vae, sizeof vae / sizeof *vae);
+    if (!levels) convs_of(vae, sizeof vae / sizeof *vae);
 }
 
 /* Of rows, k wide, to n: a convolution of 1 x 1, as linear_int8.c asks for it. */
@@ -245,9 +247,9 @@ static void linear(int rows, int k, int n, bool bias, bool residual)
     if (bias) d.in[GRAFT_CONV_BIAS] = tensor_of(1, n, 0, 0, 0);
     d.out = tensor_of(4, 1, rows, 1, n);
     if (residual) d.in[GRAFT_CONV_RESIDUAL] = d.out;
-    snprintf(what, sizeof what, "int8 %d rows of %d to %d%s%s", rows, k, n, bias ? " + bias" : "",
+    snprintf(what, sizeof what, "%d rows of %d to %d%s%s", rows, k, n, bias ? " + bias" : "",
              residual ? " + residual" : "");
-    if (!left_out()) int8_plan(&d, what);
+    if (!left_out()) levels_plan(&d, what);
 }
 
 /* Of a block of transformers: queries, keys and values at once, the queries of cross attention, its
@@ -262,9 +264,9 @@ static void transformer(int rows, int c, int text)
     linear(rows, 4 * c, c, true, true);
 }
 
-static void int8_plans(void)
+static void levels_plans(graft_quant quant)
 {
-    int8 = true;
+    levels = quant;
     asked = 0;
     convolutions();
     transformer(2 * 4096, 640, 2048); /* SDXL */
@@ -273,7 +275,17 @@ static void int8_plans(void)
     transformer(2 * 1024, 640, 768);
     transformer(2 * 256, 1280, 768);
     transformer(2 * 64, 1280, 768);
-    int8 = false;
+    levels = GRAFT_QUANT_NONE;
+}
+
+static void int8_plans(void)
+{
+    levels_plans(GRAFT_QUANT_INT8);
+}
+
+static void fp8_plans(void)
+{
+    levels_plans(GRAFT_QUANT_FP8);
 }
 
 typedef struct attention_shape {
@@ -360,6 +372,7 @@ static void restored(void)
     convolutions();
     attentions();
     int8_plans();
+    fp8_plans();
     t = seconds() - t;
     CHECK_INT(writes, made);
     CHECK_INT(reads, n_kept);
@@ -453,10 +466,11 @@ int main(void)
         return 0;
     }
     printf("     cuDNN %zu\n", graft_cuda_dnn_version(dnn));
-    if (SANITIZED) puts("skipped: two of three int8 plans, and most attentions: see the top");
+    if (SANITIZED) puts("skipped: two of three plans of 8 bits, and most attentions: see the top");
     RUN(convolutions);
     RUN(attentions);
     RUN(int8_plans);
+    RUN(fp8_plans);
     RUN(restored);
     RUN(not_taken);
     RUN(made_in_threads);

@@ -10,6 +10,7 @@
 
 #define MOST_PRODUCTS 2e5 /* of a case that is emulated; GRAFT_TEST_CUDA=all: 1e6 */
 #define LEAST_RUN     200
+#define SOME          3 /* FP8 shares all but two functions with int8: every third case */
 
 static double most_products(void)
 {
@@ -36,7 +37,7 @@ static int64_t to_16(int64_t n)
     return (n + 15) / 16 * 16;
 }
 
-/* With widths that cuDNN's int8 takes; rows of `gap` more. */
+/* With widths that cuDNN's 8 bits take; rows of `gap` more. */
 static kernel_case rounded(const kernel_case *given, int64_t gap)
 {
     kernel_case c = *given;
@@ -70,9 +71,11 @@ static void library_plans(void)
     for (size_t i = 0; i < cases; i++) {
         if (!weighted(&list[i])) continue;
         kernel_case c = rounded(&list[i], i % 3 * 8);
-        c.desc.attrs.quant = GRAFT_QUANT_INT8;
         if (products(&c.desc) > most_products()) continue;
-        run += compare_variants(&cuda, &ref, &c, dtypes[i % 2], i);
+        for (int fp8 = 0; fp8 < (i % SOME ? 1 : 2); fp8++) {
+            c.desc.attrs.quant = fp8 ? GRAFT_QUANT_FP8 : GRAFT_QUANT_INT8;
+            run += compare_variants(&cuda, &ref, &c, dtypes[i % 2], i);
+        }
     }
     printf("  %d cases and variants run, %d by cuDNN's plans\n", run, by_library);
     CHECK(run > LEAST_RUN / 2 && by_library > run / 3);
@@ -83,13 +86,14 @@ static void against_ref(void)
 {
     static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
     size_t cases;
-    int run[3] = {0}, large = 0;
+    int run[4] = {0}, large = 0;
     kernel_case *list = kernel_cases(&cases);
     for (size_t t = 0; t < 3; t++)
         for (size_t i = 0; i < cases; i++) {
             kernel_case c = list[i];
             if (!weighted(&c)) continue;
-            for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_INT4; q++) {
+            for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) {
+                if (q == GRAFT_QUANT_FP8 && (i + t) % SOME) continue;
                 c.desc.attrs.quant = q;
                 graft_op_desc d = case_desc(&c, dtypes[t]);
                 if (products(&d) > most_products()) {
@@ -100,9 +104,10 @@ static void against_ref(void)
                 run[q] += compare_variants(&cuda, &ref, &c, dtypes[t], i);
             }
         }
-    printf("  %d cases and variants of 8 bits run, %d of 4, %d too large to emulate\n", run[1],
-           run[2], large);
-    CHECK(run[1] > LEAST_RUN && run[2] > LEAST_RUN);
+    printf(
+        "  %d cases and variants of int8 run, %d of 4 bits, %d of FP8, %d too large to emulate\n",
+        run[1], run[2], run[3], large);
+    CHECK(run[1] > LEAST_RUN && run[2] > LEAST_RUN && run[3] > LEAST_RUN / 4);
     free(list);
 }
 
@@ -112,9 +117,9 @@ static void extreme_values(void)
     size_t cases;
     kernel_case *list = kernel_cases(&cases);
     int run = 0;
-    for (size_t i = 0; i < cases && run < 12; i++) {
+    for (size_t i = 0; i < cases && run < 24; i++) {
         kernel_case c = list[i];
-        c.desc.attrs.quant = GRAFT_QUANT_INT8;
+        c.desc.attrs.quant = run % 8 < 4 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_FP8;
         if (!weighted(&c) || products(&c.desc) > MOST_PRODUCTS / 8) continue;
         float *val[GRAFT_MAX_INPUTS];
         case_result want;
@@ -130,7 +135,7 @@ static void extreme_values(void)
         values_free(val);
         run++;
     }
-    CHECK_INT(run, 12);
+    CHECK_INT(run, 24);
     free(list);
 }
 
@@ -164,12 +169,12 @@ static void *quantized(const float *w, int64_t rows, int64_t n, graft_quant q)
         if (out) graft_quant4_pack_rows(w, 0, rows, rows, n, out);
         return out;
     }
-    int8_t *out = malloc((size_t)(rows * (n + 4)));
+    uint8_t *out = malloc((size_t)(rows * (n + 4)));
     for (int64_t r = 0; out && r < rows; r++) {
-        float scale = graft_quant_scale(graft_quant_absmax(w + r * n, n), 127.0f);
+        float scale = graft_quant8_scale(q, graft_quant_absmax(w + r * n, n));
         float inverse = graft_quant_inverse(scale);
         for (int64_t i = 0; i < n; i++)
-            out[r * n + i] = (int8_t)graft_quant_round(w[r * n + i], inverse, 127.0f);
+            out[r * n + i] = graft_quant8_level(q, w[r * n + i], inverse);
         memcpy(out + rows * n + r * 4, &scale, sizeof scale);
     }
     return out;
@@ -188,13 +193,13 @@ static void quantized_sources(void)
         float *val[GRAFT_MAX_INPUTS];
         c.source = GRAFT_F32;
         case_values(&c, GRAFT_F32, i, val);
-        for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_INT4; q++) {
+        for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) {
             uint64_t bytes, again;
             c.desc.attrs.quant = q;
             void *src = quantized(val[1], rows, n, q);
             if (!src) abort();
             char *a = packed(&c, GRAFT_F32, val[1], &bytes);
-            char *b = packed(&c, q == GRAFT_QUANT_INT8 ? GRAFT_Q8 : GRAFT_Q4, src, &again);
+            char *b = packed(&c, graft_quant_dtype(q), src, &again);
             CHECK(bytes == again && memcmp(a, b, bytes) == 0);
             if (memcmp(a, b, bytes)) fprintf(stderr, "  quant %d: %s\n", (int)q, c.name);
             free(src);
@@ -210,6 +215,54 @@ static void quantized_sources(void)
     free(list);
 }
 
+/* 16 outputs of 16 weights, which are all the codes of E4M3; NaN is left out unless `nan`. */
+static void all_codes(uint8_t block[256 + 64], bool nan)
+{
+    const float one = 1;
+    for (int i = 0; i < 256; i++) block[i] = (uint8_t)(i * 37); /* in some order */
+    for (int i = 0; i < 256; i++)
+        if ((block[i] & 0x7f) == 0x7f && !nan) block[i] = 0;
+    for (int o = 0; o < 16; o++) memcpy(block + 256 + o * 4, &one, sizeof one);
+}
+
+/* The own product on the rows of the identity: what each code is worth, exactly. */
+static void every_code(void)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR};
+    graft_tensor_desc square = {.dtype = GRAFT_F32, .rank = 2, .dim = {16, 16}, .stride = {16, 1}};
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    float x[256] = {0}, out[256];
+    uint8_t block[256 + 64];
+    char text[200];
+    d.in[0] = d.in[1] = d.out = square;
+    d.in[1].constant = 1;
+    d.attrs.quant = GRAFT_QUANT_FP8;
+    for (int i = 0; i < 16; i++) x[17 * i] = 1;
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, 0, &k, &info, text, sizeof text), GRAFT_OK);
+    char *at = cuda.api->alloc(cuda.device, 4096), *ws;
+    ws = cuda.api->alloc(cuda.device, info.workspace_bytes);
+    CHECK(k && at && ws && info.packed_bytes[1] <= 1024);
+    CHECK_INT(cuda.api->upload(cuda.device, at + 1024, x, sizeof x), GRAFT_OK);
+    for (int nan = 0; nan < 2; nan++) {
+        const void *in[GRAFT_MAX_INPUTS] = {at + 1024, at};
+        all_codes(block, nan);
+        CHECK_INT(cuda.api->pack(k, 1, GRAFT_QF8, block, at), GRAFT_OK);
+        CHECK_INT(cuda.api->launch(k, in, at + 2048, ws), GRAFT_OK);
+        CHECK_INT(cuda.api->download(cuda.device, out, at + 2048, sizeof out), GRAFT_OK);
+        int wrong = 0, nans = 0;
+        for (int i = 0; i < 256; i++) {
+            wrong += out[i] != graft_f8_e4m3_to_f32(block[i % 16 * 16 + i / 16]);
+            nans += isnan(out[i]);
+        }
+        CHECK_INT(nans, nan ? 32 : 0); /* of two outputs all that is added is */
+        CHECK_INT(wrong, nans);
+    }
+    cuda.api->free(cuda.device, at);
+    cuda.api->free(cuda.device, ws);
+    cuda.api->release(k);
+}
+
 /* Bytes for other kernels are never taken for these; 8 bits are half of 16, 4 bits a quarter and
  * their scales. A quantized source is for kernels that quantize likewise only. */
 static void packings(void)
@@ -218,8 +271,8 @@ static void packings(void)
     kernel_case *list = kernel_cases(&cases);
     for (size_t i = 0; i < cases; i++) {
         if (!weighted(&list[i])) continue;
-        graft_kernel_info info[3];
-        for (graft_quant q = 0; q < 3; q++) {
+        graft_kernel_info info[4];
+        for (graft_quant q = 0; q < 4; q++) {
             kernel_case c = list[i];
             graft_kernel *k = NULL;
             char text[200];
@@ -229,14 +282,15 @@ static void packings(void)
             info[q] = (graft_kernel_info){.size = sizeof *info};
             CHECK_INT(cuda.api->prepare(cuda.device, &d, 0, &k, &info[q], text, sizeof text),
                       GRAFT_OK);
-            if (q != GRAFT_QUANT_INT8)
-                CHECK_INT(cuda.api->pack(k, 1, GRAFT_Q8, &some, &to), GRAFT_E_UNSUPPORTED);
-            if (q != GRAFT_QUANT_INT4)
-                CHECK_INT(cuda.api->pack(k, 1, GRAFT_Q4, &some, &to), GRAFT_E_UNSUPPORTED);
+            for (graft_quant other = 1; other < 4; other++)
+                if (other != q)
+                    CHECK_INT(cuda.api->pack(k, 1, graft_quant_dtype(other), &some, &to),
+                              GRAFT_E_UNSUPPORTED);
             cuda.api->release(k);
         }
-        CHECK(info[0].packing[1] != info[1].packing[1] && info[0].packing[1] != info[2].packing[1]);
-        CHECK(info[1].packing[1] != info[2].packing[1]);
+        for (int q = 0; q < 4; q++)
+            for (int r = 0; r < q; r++) CHECK(info[q].packing[1] != info[r].packing[1]);
+        CHECK_INT(info[3].packed_bytes[1], info[1].packed_bytes[1]);
         const graft_tensor_desc *w = &list[i].desc.in[1];
         int64_t n = element_count(w) / w->dim[0];
         CHECK_INT(info[2].packed_bytes[1], graft_quant4_bytes(w->dim[0], n));
@@ -264,6 +318,8 @@ static void refusals(void)
     CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, text, sizeof text),
               GRAFT_E_UNSUPPORTED);
     CHECK(!k && strstr(text, "140000 products"));
+    d.attrs.quant = GRAFT_QUANT_FP8; /* sums of floats do not overflow */
+    CHECK(cuda.api->supports(cuda.device, &d));
     d.attrs.quant = 7;
     CHECK(!cuda.api->supports(cuda.device, &d));
 }
@@ -277,6 +333,7 @@ int main(void)
     RUN(library_plans);
     RUN(extreme_values);
     RUN(quantized_sources);
+    RUN(every_code);
     RUN(packings);
     RUN(refusals);
     lib_close(&cuda);

@@ -3,16 +3,21 @@
 #include "tests/cuda/networks.h"
 
 #if defined(__SANITIZE_ADDRESS__) /* the emulator is ten times slower under it */
-enum { LEAST_BITS = 8, SANITIZED = 1 };
+static const graft_quant quants[] = {GRAFT_QUANT_INT8};
+enum { SANITIZED = 1 };
 #else
-enum { LEAST_BITS = 4, SANITIZED = 0 };
+static const graft_quant quants[] = {GRAFT_QUANT_INT8, GRAFT_QUANT_INT4};
+enum { SANITIZED = 0 };
 #endif
+#define QUANTS (sizeof quants / sizeof *quants)
 
-static void run_file(const char *backend, const char *precision, const char *path, int32_t bits,
-                     float out[OUT])
+static const char *const names[] = {"plain", "int8", "int4", "fp8"};
+
+static void run_file(const char *backend, const char *precision, const char *path,
+                     graft_quant quant, float out[OUT])
 {
     graft_engine *g = engine_in(backend, precision);
-    graft_model *m = open_quantized(g, path, bits);
+    graft_model *m = open_quantized(g, path, quant);
     run_model(m, out);
     graft_model_release(m);
     graft_engine_destroy(g);
@@ -20,19 +25,19 @@ static void run_file(const char *backend, const char *precision, const char *pat
 
 /* A difference of one bit moves a level here and there, and then others: what quantization itself
  * changes is the measure. That single operators are right is seen in quant.c. */
-static void network(const char *path, int32_t bits)
+static void network(const char *path, graft_quant quant)
 {
     float plain[OUT], want[OUT], got[OUT];
-    run_file("ref", "f32", path, 0, plain);
-    run_file("ref", "f32", path, bits, want);
+    run_file("ref", "f32", path, GRAFT_QUANT_NONE, plain);
+    run_file("ref", "f32", path, quant, want);
     double cost = difference(want, plain, OUT);
-    run_file("cuda", "f32", path, bits, got);
+    run_file("cuda", "f32", path, quant, got);
     double f32 = difference(got, want, OUT);
-    run_file("cuda", "bf16", path, bits, got);
+    run_file("cuda", "bf16", path, quant, got);
     double bf16 = difference(got, want, OUT), whole = difference(got, plain, OUT);
-    printf("     %s, %d bits: quantization %.2g; beside ref f32 %.2g, bf16 %.2g; in all %.2g\n",
-           strrchr(path, '/') + 1, (int)bits, cost, f32, bf16, whole);
-    CHECK(f32 < (bits == 8 ? cost : 1e-4));
+    printf("     %s, %s: quantization %.2g; beside ref f32 %.2g, bf16 %.2g; in all %.2g\n",
+           strrchr(path, '/') + 1, names[quant], cost, f32, bf16, whole);
+    CHECK(f32 < (quant == GRAFT_QUANT_INT4 ? 1e-4 : cost));
     CHECK(bf16 < cost + 5e-2);
     CHECK(whole < 1.5 * cost + 5e-2);
 }
@@ -41,15 +46,16 @@ static void networks_match_ref(void)
 {
     static const char *const paths[] = {SDXL, SD1, SD2};
     for (int i = 0; i < NETWORKS; i++) {
-        network(paths[i], 8);
-        network(paths[i], 4);
+        network(paths[i], GRAFT_QUANT_INT8);
+        network(paths[i], GRAFT_QUANT_INT4);
     }
+    network(SD1, GRAFT_QUANT_FP8);
 }
 
-static void recorded(int32_t bits)
+static void recorded(graft_quant quant)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_quantized(g, SD1, bits);
+    graft_model *m = open_quantized(g, SD1, quant);
     float first[OUT];
     graft_binding_release(record_and_repeat(g, m, first));
     graft_model_release(m);
@@ -59,18 +65,18 @@ static void recorded(int32_t bits)
 
 static void runs_are_recorded(void)
 {
-    for (int32_t bits = LEAST_BITS; bits <= 8; bits += 4) recorded(bits);
+    for (size_t i = 0; i < QUANTS; i++) recorded(quants[i]);
 }
 
 /* Other weights are quantized anew with the same choice of layers, on the device. */
-static void swapped(int32_t bits)
+static void swapped(graft_quant quant)
 {
     graft_engine *g = engine_in("cuda", "bf16");
-    graft_model *m = open_quantized(g, SD1, bits);
+    graft_model *m = open_quantized(g, SD1, quant);
     float want[OUT];
     const char *path = temp_path("cuda-quant-swap.safetensors");
     write_changed(path);
-    run_file("cuda", "bf16", path, bits, want);
+    run_file("cuda", "bf16", path, quant, want);
     swap_and_back(m, path, want);
     graft_model_release(m);
     graft_engine_destroy(g);
@@ -79,7 +85,7 @@ static void swapped(int32_t bits)
 
 static void weights_are_swapped(void)
 {
-    for (int32_t bits = LEAST_BITS; bits <= 8; bits += 4) swapped(bits);
+    for (size_t i = 0; i < QUANTS; i++) swapped(quants[i]);
 }
 
 static uint64_t weight_bytes(const graft_model *m)
@@ -95,13 +101,13 @@ static uint64_t weight_bytes(const graft_model *m)
 /* A quantized file computes the bits of the model that it was saved from, and weighs as much. */
 static void quantized_files(void)
 {
-    static const double most[] = {[4] = 0.4, [8] = 0.6};
+    static const double most[] = {[GRAFT_QUANT_INT4] = 0.4, [GRAFT_QUANT_INT8] = 0.6};
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *plain = load_model(g, DEMO);
-    for (int32_t bits = LEAST_BITS; bits <= 8; bits += 4) {
+    for (size_t i = 0; i < QUANTS; i++) {
         graft_err e = GRAFT_ERR_INIT;
         const char *path = temp_path("cuda-quantized.safetensors");
-        graft_model *q = quantized(plain, bits);
+        graft_model *q = quantized(plain, quants[i]);
         CHECK_OK(graft_model_save_quantized(q, path, NULL, &e), &e);
         graft_model *loaded = load_model(g, path);
         float one[OUT], two[OUT];
@@ -110,8 +116,8 @@ static void quantized_files(void)
         CHECK(same_bits(one, two));
         CHECK_INT(weight_bytes(loaded), weight_bytes(q));
         double share = (double)weight_bytes(q) / (double)weight_bytes(plain);
-        printf("     %d bits: %.2f of the weights in bf16\n", (int)bits, share);
-        CHECK(share < most[bits]);
+        printf("     %s: %.2f of the weights in bf16\n", names[quants[i]], share);
+        CHECK(share < most[quants[i]]);
         graft_model_release(loaded);
         graft_model_release(q);
         unlink(path);

@@ -294,7 +294,7 @@ static void any_order_gives_the_same(void)
 }
 
 /* A LoRA before or behind QuantizeModel: the same bits, and the report tells. */
-static void loras_requantize_to(int32_t bits)
+static void loras_requantize_to(int32_t bits, const char *format)
 {
     static const char layer[] = "lora_unet_mid_block_attentions_0_transformer_blocks_0_attn1_to_q";
     scene s = open_scene(SD1);
@@ -316,6 +316,7 @@ static void loras_requantize_to(int32_t bits)
     write_file(f, path, NULL);
     o.conv_mse_threshold = o.linear_mse_threshold = 1; /* the same layers whatever is measured */
     o.bits = bits;
+    o.format = format;
     graft_model *q = quantize(s.model, &o);
     CHECK_OK(graft_lora_apply(q, NULL, path, 1, 0, NULL, &ql, &none, &e), &e);
     CHECK_OK(graft_lora_apply(s.model, NULL, path, 1, 0, NULL, &l, &none, &e), &e);
@@ -333,8 +334,9 @@ static void loras_requantize_to(int32_t bits)
 
 static void loras_requantize(void)
 {
-    loras_requantize_to(8);
-    loras_requantize_to(4);
+    loras_requantize_to(8, "int");
+    loras_requantize_to(8, "fp8_e4m3fn");
+    loras_requantize_to(4, NULL);
 }
 
 /* A model that waits takes what its first run finds, and gives that run's result ever after. */
@@ -421,6 +423,12 @@ static void bad_options(void)
         o.bits = bits[i];
         refused(&s, &o, "bits must be 4 or 8");
     }
+    o = good;
+    o.format = "fp8_e5m2";
+    refused(&s, &o, "format must be int or fp8_e4m3fn, not fp8_e5m2");
+    o.format = "fp8_e4m3fn";
+    o.bits = 4;
+    refused(&s, &o, "fp8_e4m3fn has 8 bits, not 4");
     static const double thresholds[] = {NAN, -0.1, 1.1, INFINITY};
     for (size_t i = 0; i < sizeof thresholds / sizeof *thresholds; i++) {
         o = good;

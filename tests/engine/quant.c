@@ -24,12 +24,13 @@ static const graft_quant_layer *find(const graft_quant_plan *p, const char *name
 
 static const graft_quant_limits everything = {true, true, 1, 1, 0};
 
-static graft_model *quantized(const graft_model *m, int32_t bits, graft_quant_limits limits)
+static graft_model *quantized(const graft_model *m, graft_quant quant, graft_quant_limits limits)
 {
     graft_quant_plan *p = plan_of(m);
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    p->bits = bits;
+    p->bits = quant == GRAFT_QUANT_INT4 ? 4 : 8;
+    p->format = quant == GRAFT_QUANT_FP8 ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
     graft_quant_plan_select(p, &limits);
     CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
     graft_quant_plan_destroy(p);
@@ -161,9 +162,16 @@ static void json_there_and_back(void)
     CHECK_OK(graft_quant_plan_read(a.data, a.len, "plan", &q, &e), &e);
     CHECK_OK(graft_quant_plan_write(q, &b, &e), &e);
     CHECK_STR(b.data, a.data);
+    CHECK(!strstr(a.data, "values") && q->format == GRAFT_FORMAT_INT);
     CHECK(graft_hash_equal(p->weights, q->weights) && graft_hash_equal(p->arch, q->arch));
     CHECK(q->understated == 3 && q->excess == 0.25);
     CHECK(p->n == q->n && q->layer[3].mse == 1.25e-7 && isnan(q->layer[4].mse));
+    graft_quant_plan_destroy(q);
+    p->format = GRAFT_FORMAT_FP8;
+    graft_str_finish(&a);
+    CHECK_OK(graft_quant_plan_write(p, &a, &e), &e);
+    CHECK_OK(graft_quant_plan_read(a.data, a.len, "plan", &q, &e), &e);
+    CHECK(strstr(a.data, "\"values\": \"fp8_e4m3fn\"") && q->format == GRAFT_FORMAT_FP8);
     graft_quant_plan_destroy(q);
     /* Cut anywhere, or with one byte changed: an error or a plan, never more. */
     for (size_t n = 0; n < a.len - 2; n += 97) {
@@ -205,6 +213,10 @@ static void hostile_json(void)
         "{\"format\": \"graft-quantization-plan\", \"version\": 1e300, \"bits\": 8}",
         "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 5}",
         "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 8, \"layers\": 7}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 8, \"values\": "
+        "\"fp9\"}",
+        "{\"format\": \"graft-quantization-plan\", \"version\": 1, \"bits\": 4, "
+        "\"values\": \"fp8_e4m3fn\"}",
         "{\"format\": 3, \"version\": 1, \"bits\": 8}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         graft_quant_plan *p = NULL;
@@ -311,23 +323,31 @@ static void results(const char *path)
     graft_model *m = load_model(engine, path);
     graft_quant_limits nothing = everything;
     nothing.conv_mse = nothing.linear_mse = 0;
-    graft_model *q8 = quantized(m, 8, everything), *q4 = quantized(m, 4, everything);
-    graft_model *q0 = quantized(m, 8, nothing);
-    float plain[OUT], with8[OUT], with4[OUT], with0[OUT];
+    graft_model *q8 = quantized(m, GRAFT_QUANT_INT8, everything);
+    graft_model *q4 = quantized(m, GRAFT_QUANT_INT4, everything);
+    graft_model *f8 = quantized(m, GRAFT_QUANT_FP8, everything);
+    graft_model *q0 = quantized(m, GRAFT_QUANT_INT8, nothing);
+    float plain[OUT], with8[OUT], with4[OUT], with_floats[OUT], with0[OUT];
     run_model(m, plain);
     run_model(q8, with8);
     run_model(q4, with4);
+    run_model(f8, with_floats);
     run_model(q0, with0);
     CHECK(same_bits(plain, with0));
     double d8 = difference(with8, plain, OUT), d4 = difference(with4, plain, OUT);
-    printf("%s: largest difference int8 %.4f, int4 %.4f\n", strrchr(path, '/') + 1, d8, d4);
+    double df = difference(with_floats, plain, OUT);
+    printf("%s: largest difference int8 %.4f, fp8 %.4f, int4 %.4f\n", strrchr(path, '/') + 1, d8,
+           df, d4);
     CHECK(d8 > 0 && d8 < 0.1);
     CHECK(d4 > 0 && d4 < 0.6);
+    CHECK(df > 0 && df < 0.3);
     CHECK(count_quantized(q8, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8) > 20);
     CHECK(count_quantized(q4, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT4) > 20);
+    CHECK_INT(count_quantized(f8, GRAFT_UNET_WHOLE, GRAFT_QUANT_FP8),
+              count_quantized(q8, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8));
     CHECK_INT(count_quantized(q0, GRAFT_UNET_WHOLE, GRAFT_QUANT_INT8), 0);
-    graft_model *all[] = {m, q8, q4, q0};
-    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+    graft_model *all[] = {m, q8, q4, q0, f8};
+    for (int i = 0; i < 5; i++) graft_model_release(all[i]);
 }
 
 static void against_plain(void)
@@ -338,16 +358,15 @@ static void against_plain(void)
 }
 
 /* CompileModel, DeepCache and SwapWeights before or after: the same bits. */
-static void any_order_of(int32_t bits)
+static void any_order_of(graft_quant quant)
 {
-    graft_quant quant = bits == 8 ? GRAFT_QUANT_INT8 : GRAFT_QUANT_INT4;
     graft_err e = GRAFT_ERR_INIT;
     graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
     const graft_deepcache_options d = {3, 0, 1, 0, 1000, "uniform", 0, false};
     graft_model *m = load_model(engine, DEMO), *a1 = NULL, *a2 = NULL, *b1 = NULL, *b2 = NULL;
     float one[OUT], two[OUT];
     CHECK_OK(graft_model_compile(m, &o, NULL, &a1, &e), &e);
-    graft_model *a = quantized(a1, bits, everything), *b = quantized(m, bits, everything);
+    graft_model *a = quantized(a1, quant, everything), *b = quantized(m, quant, everything);
     CHECK_OK(graft_model_compile(b, &o, NULL, &b1, &e), &e);
     run_model(a, one);
     run_model(b1, two);
@@ -363,8 +382,7 @@ static void any_order_of(int32_t bits)
 
 static void any_order(void)
 {
-    any_order_of(8);
-    any_order_of(4);
+    for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) any_order_of(q);
 }
 
 /* What layers weigh in memory, all but those that are never quantized. */
@@ -374,10 +392,12 @@ static void memory(void)
     graft_compile_options o = {"f32", "off", "auto", 0, false, false, 0, 0, 0};
     graft_model *plain = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    uint64_t bytes[3];
+    uint64_t bytes[4];
     CHECK_OK(graft_model_compile(m, &o, NULL, &plain, &e), &e);
-    graft_model *all[] = {plain, quantized(plain, 8, everything), quantized(plain, 4, everything)};
-    for (int i = 0; i < 3; i++) {
+    graft_model *all[] = {plain, quantized(plain, GRAFT_QUANT_INT8, everything),
+                          quantized(plain, GRAFT_QUANT_INT4, everything),
+                          quantized(plain, GRAFT_QUANT_FP8, everything)};
+    for (int i = 0; i < 4; i++) {
         graft_binding *b = NULL;
         CHECK_OK(graft_model_bind(all[i], 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
         bytes[i] = b ? b->exe->weight_bytes : 0;
@@ -387,11 +407,12 @@ static void memory(void)
     printf("weights: %.1f MB, int4 %.1f MB\n", 1e-6 * (double)bytes[0], 1e-6 * (double)bytes[2]);
     CHECK((double)bytes[2] < 0.2 * (double)bytes[0]);
     CHECK(bytes[2] < bytes[1]);
+    CHECK(bytes[1] == bytes[0] ? bytes[3] == bytes[0] : bytes[3] < bytes[0] / 3);
     graft_model_release(m);
 }
 
 /* Other weights are quantized anew with the same choice of layers. */
-static void swap_requantizes_to(int32_t bits)
+static void swap_requantizes_to(graft_quant quant)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_safetensors *f = open_file(SD1);
@@ -407,7 +428,7 @@ static void swap_requantizes_to(int32_t bits)
     write_file(made, path, graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
     graft_model *m = load_model(engine, SD1), *other = load_model(engine, path), *swapped = NULL;
-    graft_model *q = quantized(m, bits, everything), *direct = quantized(other, bits, everything);
+    graft_model *q = quantized(m, quant, everything), *direct = quantized(other, quant, everything);
     float first[OUT], one[OUT], two[OUT], again[OUT];
     run_model(q, first);
     CHECK_OK(graft_model_swap(q, path, false, NULL, &swapped, &e), &e);
@@ -424,8 +445,7 @@ static void swap_requantizes_to(int32_t bits)
 
 static void swap_requantizes(void)
 {
-    swap_requantizes_to(8);
-    swap_requantizes_to(4);
+    for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) swap_requantizes_to(q);
 }
 
 /* ------------------------------------------------------------------ quantized files */
@@ -459,22 +479,24 @@ static const char *make_lora(const graft_model *m)
 }
 
 /* What was saved computes the same bits, and is as small in memory. */
-static void saved_and_loaded(const char *from, int32_t bits)
+static void saved_and_loaded(const char *from, graft_quant quant)
 {
     graft_err e = GRAFT_ERR_INIT;
+    static const double most[] = {
+        [GRAFT_QUANT_INT8] = 0.1, [GRAFT_QUANT_INT4] = 0.6, [GRAFT_QUANT_FP8] = 0.3};
     char path[256];
     snprintf(path, sizeof path, "%s", temp_path("quantized"));
-    graft_model *m = load_model(engine, from), *q = quantized(m, bits, everything);
+    graft_model *m = load_model(engine, from), *q = quantized(m, quant, everything);
     CHECK_INT(graft_model_save_quantized(m, path, NULL, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "nothing to save"));
     CHECK_OK(graft_model_save_quantized(q, path, NULL, &e), &e);
     graft_model *loaded = load_model(engine, path), *swapped = NULL, *patched = NULL, *back = NULL;
-    CHECK_INT(loaded->quant.bits, bits);
+    CHECK_INT(graft_quant_of(loaded->quant.bits, loaded->quant.format), quant);
     CHECK(memcmp(&loaded->quant, &q->quant, sizeof q->quant) == 0);
     CHECK_INT(weight_bytes(loaded), weight_bytes(q));
     double share = (double)graft_weights_stored_bytes(loaded->weights) /
                    (double)graft_weights_stored_bytes(m->weights);
-    CHECK(share < (bits == 8 ? 0.6 : 0.4));
+    CHECK(share < (quant == GRAFT_QUANT_INT4 ? 0.4 : 0.6));
     float one[OUT], two[OUT], plain[OUT];
     run_model(m, plain);
     run_model(q, one);
@@ -486,7 +508,7 @@ static void saved_and_loaded(const char *from, int32_t bits)
      * quantized one are quantized. */
     CHECK_OK(graft_model_swap(m, path, false, NULL, &swapped, &e), &e);
     run_model(swapped, two);
-    CHECK(!same_bits(plain, two) && difference(plain, two, OUT) < (bits == 8 ? 0.1 : 0.6));
+    CHECK(!same_bits(plain, two) && difference(plain, two, OUT) < most[quant]);
     CHECK_OK(graft_model_swap(loaded, from, false, NULL, &back, &e), &e);
     run_model(back, two);
     CHECK(same_bits(one, two));
@@ -507,10 +529,10 @@ static void saved_and_loaded(const char *from, int32_t bits)
 
 static void quantized_files(void)
 {
-    for (int32_t bits = 4; bits <= 8; bits += 4) {
-        saved_and_loaded(DEMO, bits);
-        saved_and_loaded(SD1, bits);
-        saved_and_loaded(SDXL, bits);
+    for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) {
+        saved_and_loaded(DEMO, q);
+        saved_and_loaded(SD1, q);
+        saved_and_loaded(SDXL, q);
     }
 }
 

@@ -164,6 +164,10 @@ static void other_weights_are_refused(void)
     CHECK_INT(graft_model_quantize(s.model, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
     CHECK(!never && strstr(e.text, "8 bits, not 4"));
     o.bits = 8;
+    o.format = "fp8_e4m3fn";
+    CHECK_INT(graft_model_quantize(s.model, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
+    CHECK(!never && strstr(e.text, "a plan for 8 bits, not fp8_e4m3fn"));
+    o.format = "int";
     scene demo = open_scene(DEMO);
     CHECK_INT(graft_model_quantize(demo.model, &o, NULL, &never, NULL, &e), GRAFT_E_ARG);
     CHECK(!never && strstr(e.text, "architecture"));

@@ -12,6 +12,16 @@
 static kernel_lib ref, cpu;
 static bool have_cpu;
 
+/* The nearest whole number; with 448 levels the nearest that has four bits, none below 2^-9. */
+static float nearest(float x, int levels)
+{
+    int exponent;
+    if (levels != 448) return (float)lrintf(x);
+    frexp((double)x, &exponent);
+    double step = ldexp(1, exponent < -5 ? -9 : exponent - 4);
+    return (float)(rint((double)x / step) * step);
+}
+
 /* Each group of n values to multiples of its largest / levels; groups of at most `group`. */
 static void snap(float *v, int64_t rows, int64_t n, int64_t group, int levels)
 {
@@ -22,8 +32,9 @@ static void snap(float *v, int64_t rows, int64_t n, int64_t group, int levels)
             for (int64_t i = 0; i < count; i++)
                 if (fabsf(p[i]) > most) most = fabsf(p[i]);
             float scale = most / (float)levels;
+            if (levels == 448) scale = exp2f(ceilf(log2f(scale)));
             for (int64_t i = 0; i < count && most > 0; i++)
-                p[i] = (float)lrintf(p[i] * (1.0f / scale)) * scale;
+                p[i] = nearest(p[i] * (1.0f / scale), levels) * scale;
         }
 }
 
@@ -63,10 +74,11 @@ static void check_ref(const kernel_case *given, graft_quant quant)
     case_values(c, GRAFT_F32, 3, val);
     case_run(&ref, &q, GRAFT_F32, -1, val, &own);
     int64_t per_output = element_count(w) / w->dim[0];
-    bool int8 = quant == GRAFT_QUANT_INT8;
-    snap(val[1], w->dim[0], per_output, int8 ? per_output : GRAFT_QUANT_GROUP, int8 ? 127 : 7);
+    bool of_8_bits = quant != GRAFT_QUANT_INT4;
+    int most = quant == GRAFT_QUANT_FP8 ? 448 : of_8_bits ? 127 : 7;
+    snap(val[1], w->dim[0], per_output, of_8_bits ? per_output : GRAFT_QUANT_GROUP, most);
     int64_t rows = rows_of(x, c->desc.op == GRAFT_OP_CONV2D ? 1 : x->rank - 1);
-    if (int8) snap(val[0], rows, element_count(x) / rows, element_count(x), 127);
+    if (of_8_bits) snap(val[0], rows, element_count(x) / rows, element_count(x), most);
     case_run(&ref, c, GRAFT_F32, -1, val, &plain);
     if (own.fault[0]) printf("%s: %s\n", c->name, own.fault);
     CHECK(!own.fault[0] && !plain.fault[0]);
@@ -87,7 +99,7 @@ static int32_t check_variant(const kernel_case *q, graft_dtype dtype, int32_t va
     if (own.fault[0]) printf("%s: %s\n", q->name, own.fault);
     CHECK(!own.fault[0] && own.out);
     double error = own.out ? nmse(own.out, want->out, element_count(&q->desc.out)) : 1;
-    double limit = dtype == GRAFT_F32 ? 1e-9 : quant == GRAFT_QUANT_INT8 ? 1e-5 : 2e-5;
+    double limit = dtype == GRAFT_F32 ? 1e-9 : quant != GRAFT_QUANT_INT4 ? 1e-5 : 2e-5;
     if (!(error < limit)) printf("%s quant %d %s: nmse %g\n", q->name, quant, own.variant, error);
     CHECK(error < limit);
     free(own.out);
@@ -125,11 +137,44 @@ static void each(void (*check)(const kernel_case *c, graft_quant quant))
         if ((op != GRAFT_OP_CONV2D && op != GRAFT_OP_LINEAR) || heavy(&list[i])) continue;
         check(&list[i], GRAFT_QUANT_INT8);
         check(&list[i], GRAFT_QUANT_INT4);
+        if (i % 3 == 0) check(&list[i], GRAFT_QUANT_FP8); /* nearly all is int8's */
         used++;
     }
     CHECK(used > 10);
     printf("%d cases\n", used);
     free(list);
+}
+
+/* The two roundings are one, and what is E4M3 times a power of two stays what it is. */
+static void floats_of_8_bits(void)
+{
+    float x[256], y[256];
+    for (int v = 0; v < 256; v++)
+        x[v] = (v & 127) == 127 ? 0 : graft_f8_e4m3_to_f32((uint8_t)v) * 0x1p-20f;
+    for (int n = 1; n <= 256; n++) {
+        graft_quant8_snap(GRAFT_QUANT_FP8, x, y, n, graft_quant_absmax(x, n));
+        CHECK(memcmp(x, y, (size_t)n * sizeof *x) == 0);
+    }
+    for (uint32_t u = 0; u < 0x7f800000u; u += 4999) {
+        float f;
+        memcpy(&f, &u, sizeof f);
+        CHECK(graft_quant_e4m3(f) == graft_f8_e4m3_to_f32(graft_f32_to_f8_e4m3(f)));
+        CHECK(graft_quant_e4m3(-f) == -graft_quant_e4m3(f));
+    }
+    CHECK(isnan(graft_quant_e4m3(NAN)));
+    for (int v = 0; v < 256; v++) {
+        uint8_t level = (uint8_t)v;
+        graft_quant8_values(GRAFT_QUANT_FP8, &level, 0.5f, y, 1);
+        float want = graft_f8_e4m3_to_f32(level) * 0.5f;
+        CHECK(isnan(want) ? isnan(y[0]) : memcmp(y, &want, sizeof want) == 0);
+    }
+    /* No scale has an inverse that is not finite, and rows below that are zeros. */
+    static const float tiny[] = {0, 1e-45f, 1e-38f, 0x1p-101f, 0x1p-100f, 1e-20f};
+    for (size_t i = 0; i < sizeof tiny / sizeof *tiny; i++) {
+        float row[2] = {tiny[i], 0};
+        graft_quant8_snap(GRAFT_QUANT_FP8, row, y, 2, tiny[i]);
+        CHECK(y[1] == 0 && (tiny[i] < 0x1p-100f ? y[0] == 0 : fabsf(y[0] / tiny[i] - 1) < 0.07f));
+    }
 }
 
 static void reference(void)
@@ -157,9 +202,9 @@ static void packings_differ(void)
     for (int l = 0; l < 2 && libs[l]; l++)
         for (size_t i = 0; i < n; i++) {
             if (list[i].desc.op != GRAFT_OP_CONV2D && list[i].desc.op != GRAFT_OP_LINEAR) continue;
-            graft_kernel_info info[3];
+            graft_kernel_info info[4];
             int have = 0;
-            for (int q = 0; q < 3; q++) {
+            for (int q = 0; q < 4; q++) {
                 kernel_case c = quantized(&list[i], q);
                 graft_op_desc d = case_desc(&c, GRAFT_F32);
                 graft_kernel *k = NULL;
@@ -169,10 +214,9 @@ static void packings_differ(void)
                                                sizeof text);
                 libs[l]->api->release(k);
             }
-            if (have < 3) continue;
-            CHECK(info[0].packing[1] != info[1].packing[1]);
-            CHECK(info[0].packing[1] != info[2].packing[1]);
-            CHECK(info[1].packing[1] != info[2].packing[1]);
+            if (have < 4) continue;
+            for (int q = 0; q < 4; q++)
+                for (int r = 0; r < q; r++) CHECK(info[q].packing[1] != info[r].packing[1]);
             const graft_tensor_desc *w = &list[i].desc.in[1];
             int64_t groups = (element_count(w) / w->dim[0] + 63) / 64;
             CHECK_INT(info[2].packed_bytes[1], w->dim[0] * groups * 36);
@@ -191,7 +235,7 @@ static void refuses(void)
     for (int l = 0; l < 2 && libs[l]; l++)
         for (size_t i = 0; i < n; i++) {
             graft_op_desc d = case_desc(&list[i], GRAFT_F32);
-            d.attrs.quant = i & 1 ? 3 : -1;
+            d.attrs.quant = i & 1 ? 4 : -1;
             CHECK(!libs[l]->api->supports(libs[l]->device, &d));
             d.attrs.quant = GRAFT_QUANT_INT8;
             if (d.op != GRAFT_OP_CONV2D && d.op != GRAFT_OP_LINEAR)
@@ -207,6 +251,7 @@ int main(int argc, char **argv)
     if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref)) return 1;
     have_cpu = lib_open(path, &cpu);
     if (argc > 1 && !have_cpu) return 1;
+    if (argc < 2) RUN(floats_of_8_bits);
     if (argc < 2) RUN(reference);
     RUN(other_libraries);
     RUN(packings_differ);

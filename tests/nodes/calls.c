@@ -191,6 +191,10 @@ static void edit_quantize(const graft_node *n, graft_arg *in)
     set_s(n, in, "plan_name", "mine.json");
     set_s(n, in, "recalibrate", "enable");
 }
+static void edit_format(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "format", "fp8_e4m3fn");
+}
 static void quantize_passes_everything_on(void)
 {
     expect("QuantizeModel", NULL,
@@ -200,6 +204,10 @@ static void quantize_passes_everything_on(void)
     expect("QuantizeModel", edit_quantize,
            "quantize 4 conv=0,0.25 linear=1,0.5 density=77 two=1 latent=1 steps=20 cfg=8 "
            "seed=18446744073709551615 plan=mine.json again=1\n",
+           "save ");
+    expect("QuantizeModel", edit_format,
+           "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
+           "plan=none again=0\nformat=fp8_e4m3fn\n",
            "save ");
 }
 

@@ -425,6 +425,18 @@ static void quantized_tensors(void)
     CHECK(!t->part && graft_safetensors_find(f, "w_scale")->part);
     graft_safetensors_close(f);
     free(a.bytes);
+    image c =
+        make("{\"__metadata__\":{\"graft.quantized\":\"1\",\"graft.quantized.tensors\":\"1\"},"
+             "\"w\":" T("F8_E4M3", "[2,3]", "[0,6]") ",\"w_scale\":" T(
+                 "F32", "[2]", "[6,14]") ",\"x\":" T("F8_E4M3", "[2,3]", "[14,20]") "}",
+             20);
+    CHECK_OK(graft_safetensors_open_memory(c.bytes, c.size, "c", &f, &e), &e);
+    t = graft_safetensors_find(f, "w");
+    CHECK(t && t->dtype == GRAFT_QF8 && t->rank == 2 && t->shape[1] == 3 && t->bytes == 14);
+    t = graft_safetensors_find(f, "x"); /* was so before it was quantized */
+    CHECK(t && t->dtype == GRAFT_F8_E4M3 && t->bytes == 6);
+    graft_safetensors_close(f);
+    free(c.bytes);
     image b = make("{" Q("1") "\"w\":" T("U8", "[2,32]", "[0,64]") ",\"w_scale\":" T(
                        "F32", "[2,1]", "[64,72]") ",\"w_shape\":" T("I64", "[2]", "[72,88]") "}",
                    88);
@@ -471,6 +483,15 @@ static void refuses_bad_quantized_tensors(void)
     REFUSED(
         "{" Q("1") "\"w\":" T("I8", "[2,3]", "[0,6]") ",\"w_scale\":" T("F16", "[2]", "[6,10]") "}",
         10, "not F32");
+    REFUSED(
+        "{\"__metadata__\":{\"graft.quantized\":\"1\",\"graft.quantized.tensors\":\"1\"},\"w\":" T(
+            "F8_E4M3", "[2,3]", "[0,6]") "}",
+        6, "0 quantized tensors with their scales, where 1 should be");
+    REFUSED("{" Q("1") "\"v\":" T("I8", "[2,3]", "[0,6]") ",\"v_scale\":" T(
+                "F32", "[2]", "[6,14]") ",\"w\":" T("F8_E4M3", "[2,3]",
+                                                    "[14,20]") ",\"w_scale\":" T("F32", "[2]",
+                                                                                 "[20,28]") "}",
+            28, "quantized otherwise");
     REFUSED(
         "{" Q("1") "\"w_scale\":" T("F32", "[2]", "[0,8]") ",\"w\":" T("I8", "[2,3]", "[8,14]") "}",
         14, "does not lie behind it");

@@ -45,10 +45,15 @@ static void writes_a_plan_and_reads_it(void)
 
 static void bad_options(void)
 {
-    static const char *const bad[][3] = {
-        {"--bits", "5", NULL},       {"--bits", "eight", NULL}, {"--conv-mse", "nan", NULL},
-        {"--linear-mse", "2", NULL}, {"--density", "-1", NULL}, {"--prompts", "absent.txt", NULL},
-        {"--plan", "../out", NULL},  {"--plan", ".", NULL}};
+    static const char *const bad[][3] = {{"--bits", "5", NULL},
+                                         {"--format", "fp8", NULL},
+                                         {"--bits", "eight", NULL},
+                                         {"--conv-mse", "nan", NULL},
+                                         {"--linear-mse", "2", NULL},
+                                         {"--density", "-1", NULL},
+                                         {"--prompts", "absent.txt", NULL},
+                                         {"--plan", "../out", NULL},
+                                         {"--plan", ".", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
         CHECK_INT(quantize(&p, bad[i]), 1);
@@ -108,13 +113,17 @@ static void damaged_plans(void)
 
 static void saves_the_model(void)
 {
-    static const char *const bits[] = {"8", "4"};
+    static const struct {
+        const char *option, *value, *scheme;
+    } how[] = {{"--bits", "8", "int8 per output"},
+               {"--bits", "4", "int4 per 64"},
+               {"--format", "fp8_e4m3fn", "fp8_e4m3fn per output"}};
     const char *const none[] = {"--save-model",   "saved/tiny",    "--conv-mse", "0",
                                 "--linear-mse=0", "--recalibrate", NULL};
-    for (int i = 0; i < 2; i++) {
-        const char *const all[] = {"--save-model", "saved/tiny",   "--bits",
-                                   bits[i],        "--conv-mse=1", "--linear-mse=1",
-                                   "--plan",       bits[i],        NULL};
+    for (int i = 0; i < 3; i++) {
+        const char *const all[] = {"--save-model", "saved/tiny",   how[i].option,
+                                   how[i].value,   "--conv-mse=1", "--linear-mse=1",
+                                   "--plan",       how[i].value,   NULL};
         char *data = NULL;
         size_t size = 0;
         process p = {.output = "quantize-log"};
@@ -126,6 +135,7 @@ static void saves_the_model(void)
         CHECK(graft_file_read(scratch("quantize/saved/tiny_00001_.safetensors"), 1 << 28, &data,
                               &size, NULL) == GRAFT_OK);
         CHECK(data && size > 100 && strstr(data + 8, "\"graft.quantized\":\"1\""));
+        CHECK(data && size > 100 && strstr(data + 8, how[i].scheme));
         graft_free(data);
     }
     process p = {.output = "quantize-log"};
