@@ -37,6 +37,16 @@ int64_t graft_cpu_rows(const graft_tensor_desc *t)
     return n;
 }
 
+int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i)
+{
+    int64_t at = 0;
+    for (int k = t->rank - 2; k >= 0; k--) {
+        at += i % t->dim[k] * t->stride[k];
+        i /= t->dim[k];
+    }
+    return at;
+}
+
 void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype)
 {
     int64_t n = 1;

@@ -89,6 +89,8 @@ int graft_cpu_is_float(graft_dtype t);
 int64_t graft_cpu_elements(const graft_tensor_desc *t);
 /* Rows of the last dimension. */
 int64_t graft_cpu_rows(const graft_tensor_desc *t);
+/* Element offset of row i of the last dimension. */
+int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
 /* Makes the descriptor one of a dense tensor. */
 void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype);
 

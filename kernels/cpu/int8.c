@@ -27,16 +27,6 @@ const float *graft_cpu_int8_scales(const dnnl_memory_desc_t *md, const void *pac
     return (const float *)(const void *)((const char *)packed + padded(md));
 }
 
-int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i)
-{
-    int64_t at = 0;
-    for (int k = t->rank - 2; k >= 0; k--) {
-        at += i % t->dim[k] * t->stride[k];
-        i /= t->dim[k];
-    }
-    return at;
-}
-
 /* ------------------------------------------------------------------ pictures */
 
 typedef struct picture {

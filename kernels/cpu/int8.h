@@ -26,9 +26,6 @@ graft_status graft_cpu_int8_levels_of(graft_device *d, graft_quant quant, graft_
 float graft_cpu_int8_most(const graft_device *d, const graft_tensor_desc *x, const void *picture,
                           float each[GRAFT_CPU_INT8_PARTS]);
 
-/* Element offset of row i of the last dimension. */
-int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
-
 /* Rows of int32 sums to rows of the output: scales, bias, channel_add, residual, act or GEGLU. */
 typedef struct graft_cpu_int8_rows {
     const graft_kernel *k;

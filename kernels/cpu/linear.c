@@ -286,16 +286,10 @@ typedef struct rows {
     const void *residual;
 } rows;
 
-/* Element offset of a row. */
+/* Element offset of a row; t NULL: dense rows. */
 static int64_t row_offset(const graft_tensor_desc *t, int64_t row, int64_t length)
 {
-    int64_t at = 0;
-    if (!t) return row * length;
-    for (int i = t->rank - 2; i >= 0; i--) {
-        at += row % t->dim[i] * t->stride[i];
-        row /= t->dim[i];
-    }
-    return at;
+    return t ? graft_cpu_row_offset(t, row) : row * length;
 }
 
 static void copy_part(void *p, int part, int parts)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernels/cpu/int8.h"
 #include "kernels/cpu/linear.h"
 
 #define BLOCK        GRAFT_CPU_PRODUCT_BLOCK
