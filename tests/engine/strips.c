@@ -420,7 +420,7 @@ static void progress_of_a_batch(void)
     graft_latent *l = NULL, *back = NULL;
     graft_err e = GRAFT_ERR_INIT;
     const graft_tiling tiles = {64, 16};
-    CHECK_OK(graft_latent_empty(320, 320, 3, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(320, 320, 2, &l, &e), &e);
     for (int strips = 0; strips < 2; strips++) {
         double share = 0;
         const graft_task task = {.ctx = &share, .progress = on_share},
