@@ -63,11 +63,6 @@ int graft_cpu_prefers_winograd(const graft_op_desc *op)
     return y->dim[1] * y->dim[2] >= LARGE && !graft_cpu_has_matrix_unit();
 }
 
-static int64_t tiles_along(int64_t pixels, int32_t tile)
-{
-    return (pixels + tile - 1) / tile;
-}
-
 /* F(6x6) where it multiplies less, which it does unless much of its tiles lies outside, and where
  * its rounding error is nothing beside that of the tensors. */
 static const struct winograd_size *size_of(const graft_op_desc *op)
@@ -75,8 +70,8 @@ static const struct winograd_size *size_of(const graft_op_desc *op)
     int64_t products[2];
     for (int i = 0; i < 2; i++) {
         int32_t tile = sizes[i].tile;
-        products[i] = tiles_along(op->out.dim[1], tile) * tiles_along(op->out.dim[2], tile) *
-                      (tile + 2) * (tile + 2);
+        products[i] = graft_cpu_pieces(op->out.dim[1], tile) *
+                      graft_cpu_pieces(op->out.dim[2], tile) * (tile + 2) * (tile + 2);
     }
     return &sizes[op->in[GRAFT_CONV_X].dtype != GRAFT_F32 && products[1] < products[0]];
 }
@@ -90,8 +85,8 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     f->tile = size->tile;
     s->side = f->tile + 2;
     s->positions = s->side * s->side;
-    s->down = tiles_along(y->dim[1], f->tile);
-    s->across = tiles_along(y->dim[2], f->tile);
+    s->down = graft_cpu_pieces(y->dim[1], f->tile);
+    s->across = graft_cpu_pieces(y->dim[2], f->tile);
     s->total = y->dim[0] * s->down * s->across;
     f->inputs = w->dim[1];
     f->chunk = CHUNK;

@@ -119,6 +119,12 @@ static inline void *graft_cpu_at_mut(void *p, graft_dtype t, int64_t i)
     return (char *)p + i * (int64_t)graft_dtype_size(t);
 }
 
+/* How many pieces of `size` cover n. */
+static inline int64_t graft_cpu_pieces(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
 /* A place for `bytes` in a workspace of which *at bytes are given away: its offset. */
 static inline size_t graft_cpu_reserve(size_t *at, size_t bytes)
 {

@@ -2,11 +2,13 @@
 
 #include <time.h>
 
-#define MS           1000000
-#define SMALL        (4 * (int64_t)MS)
+#include "kernels/cpu/cpu.h"
+
+#define MS           ((int64_t)1000000)
+#define SMALL        (4 * MS)
 #define LATE         MS /* beyond what is usual: a thread did not run */
-#define LEAST_PAUSE  (4 * (int64_t)MS)
-#define MOST_PAUSE   (1000 * (int64_t)MS)
+#define LEAST_PAUSE  (4 * MS)
+#define MOST_PAUSE   (1000 * MS)
 #define FLOP_PER_NS  10
 #define BYTES_PER_NS 1
 
@@ -17,22 +19,16 @@ static int64_t now_ns(void)
     return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
 }
 
-static double elements(const graft_tensor_desc *t)
-{
-    double n = 1;
-    for (int i = 0; i < t->rank; i++) n *= (double)t->dim[i];
-    return n;
-}
-
+/* In double: the products may be larger than any tensor. */
 static double flop_of(const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[1], *y = &op->out; /* w: keys with ATTENTION */
     switch (op->op) {
     case GRAFT_OP_CONV2D:
     case GRAFT_OP_LINEAR:
-        return 2 * elements(y) * elements(w) / (double)w->dim[0];
+        return 2.0 * (double)graft_cpu_rows(y) * (double)graft_cpu_elements(w);
     case GRAFT_OP_ATTENTION:
-        return 4 * elements(y) * (double)w->dim[1];
+        return 4.0 * (double)graft_cpu_elements(y) * (double)w->dim[1];
     default:
         return 0;
     }
@@ -40,10 +36,10 @@ static double flop_of(const graft_op_desc *op)
 
 int64_t graft_cpu_crowd_usual(const graft_op_desc *op)
 {
-    double bytes = elements(&op->out) * 4;
+    double values = (double)graft_cpu_elements(&op->out);
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
-        if (op->in[i].rank > 0) bytes += elements(&op->in[i]) * 4;
-    double ns = flop_of(op) / FLOP_PER_NS + bytes / BYTES_PER_NS;
+        if (graft_cpu_present(&op->in[i])) values += (double)graft_cpu_elements(&op->in[i]);
+    double ns = flop_of(op) / FLOP_PER_NS + values * sizeof(float) / BYTES_PER_NS;
     return ns < (double)SMALL ? (int64_t)ns : INT64_MAX;
 }
 

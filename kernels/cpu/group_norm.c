@@ -53,7 +53,8 @@ out:
     return st;
 }
 
-/* About as many slices as a slice has fours of pixels: adding them up costs little then. */
+/* A slice has sixteen times as many pixels as there are slices: adding them up costs little then.
+ */
 static int64_t slices_of(int64_t pixels)
 {
     int64_t n = 1;

@@ -34,11 +34,6 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static int64_t parts_of(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
-
 static size_t weight_bytes(const graft_cpu_panels *p)
 {
     return (size_t)(p->panels * PANEL * 4 * p->quads);
@@ -74,14 +69,14 @@ static void divide(graft_cpu_panels *p, int64_t threads)
         p->groups = TASKS / 2 * threads;
     } else {
         int64_t blocks =
-            most(parts_of(p->tiles, room), least(p->tiles / LEAST_TILES, TASKS * threads));
-        p->blocks = least(p->tiles, parts_of(most(blocks, 1), threads) * threads);
+            most(graft_cpu_pieces(p->tiles, room), least(p->tiles / LEAST_TILES, TASKS * threads));
+        p->blocks = least(p->tiles, graft_cpu_pieces(most(blocks, 1), threads) * threads);
         p->groups = 1;
         if (p->blocks < 2 * threads)
-            p->groups =
-                most(1, least(parts_of(TASKS / 2 * threads, p->blocks), p->panels / LEAST_PANELS));
+            p->groups = most(1, least(graft_cpu_pieces(TASKS / 2 * threads, p->blocks),
+                                      p->panels / LEAST_PANELS));
     }
-    p->most = parts_of(p->tiles, p->blocks);
+    p->most = graft_cpu_pieces(p->tiles, p->blocks);
 }
 
 void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
@@ -89,9 +84,9 @@ void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
     int64_t rows = graft_cpu_rows(&k->op.in[GRAFT_LINEAR_X]);
-    p->tiles = parts_of(rows, ROWS);
-    p->panels = parts_of(geglu ? w->dim[0] / 2 : w->dim[0], geglu ? PANEL / 2 : PANEL);
-    p->quads = parts_of(w->dim[1], 4);
+    p->tiles = graft_cpu_pieces(rows, ROWS);
+    p->panels = graft_cpu_pieces(geglu ? w->dim[0] / 2 : w->dim[0], geglu ? PANEL / 2 : PANEL);
+    p->quads = graft_cpu_pieces(w->dim[1], 4);
     /* An odd number of lines: rows of a tile do not fall on the same cache sets. */
     p->stride = (p->quads * 4 / 64 | 1) * 64;
     if (p->stride < p->quads * 4) p->stride += 128;

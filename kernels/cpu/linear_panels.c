@@ -36,20 +36,15 @@ const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k)
     return &s->layout;
 }
 
-static int64_t parts_of(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
-
 /* Equal blocks, whole tiles but for the last. */
 static void divide(state *s, int64_t threads)
 {
     int64_t most = BYTES / (s->stride * 4) / TILE * TILE;
     if (most < ROWS) most = ROWS;
-    s->blocks = parts_of(s->rows, most);
-    s->block = parts_of(parts_of(s->rows, s->blocks), TILE) * TILE;
-    s->blocks = parts_of(s->rows, s->block);
-    s->groups = parts_of(TASKS * threads, s->blocks);
+    s->blocks = graft_cpu_pieces(s->rows, most);
+    s->block = graft_cpu_pieces(graft_cpu_pieces(s->rows, s->blocks), TILE) * TILE;
+    s->blocks = graft_cpu_pieces(s->rows, s->block);
+    s->groups = graft_cpu_pieces(TASKS * threads, s->blocks);
     if (s->groups > s->panels / LEAST_PANELS) s->groups = s->panels / LEAST_PANELS;
     if (s->groups < 1) s->groups = 1;
 }
@@ -84,7 +79,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->rows = graft_cpu_rows(x);
     s->panels = k->op.out.dim[k->op.out.rank - 1] / BLOCK;
     /* An odd number of lines. */
-    s->stride = (parts_of(w->dim[1], 16) | 1) * 16;
+    s->stride = (graft_cpu_pieces(w->dim[1], 16) | 1) * 16;
     divide(s, k->d->host.threads);
     size_t end = 0;
     graft_cpu_reserve(&end, (size_t)(s->block * s->stride) * sizeof(float));
@@ -142,7 +137,7 @@ static void launch_part(void *ctx, int part, int parts)
     graft_cpu_product job = {.stride = s->stride,
                              .inputs = inputs,
                              .weight = l->in[GRAFT_LINEAR_W],
-                             .block_stride = parts_of(inputs, BLOCK) * BLOCK * BLOCK,
+                             .block_stride = graft_cpu_pieces(inputs, BLOCK) * BLOCK * BLOCK,
                              .bias = l->in[GRAFT_LINEAR_BIAS],
                              .outputs = op->in[GRAFT_LINEAR_W].dim[0],
                              .act = op->attrs.act,

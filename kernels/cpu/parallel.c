@@ -26,8 +26,9 @@ bool graft_cpu_is_alone(void)
 
 void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx)
 {
-    if (n <= 1 || graft_cpu_is_alone()) {
-        for (int i = 0; i < (n < 1 ? 1 : n); i++) fn(ctx, i, n < 1 ? 1 : n);
+    if (n < 1) n = 1;
+    if (n == 1 || graft_cpu_is_alone()) {
+        for (int i = 0; i < n; i++) fn(ctx, i, n);
         return;
     }
 #ifdef __clang__

@@ -45,17 +45,19 @@ static void pauses(void)
 static void only_small_ones(void)
 {
     graft_op_desc d = {.op = GRAFT_OP_LINEAR};
-    d.in[0] = (graft_tensor_desc){.rank = 2, .dim = {64, 320}};
-    d.in[1] = (graft_tensor_desc){.rank = 2, .dim = {320, 320}};
+    d.in[0] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {64, 320}};
+    d.in[1] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {320, 320}};
     d.out = d.in[0];
     CHECK(graft_cpu_crowd_usual(&d) < 3 * MS);
     CHECK(graft_cpu_crowd_usual(&d) > MS);
     d.in[0].dim[0] = d.out.dim[0] = 4096;
     CHECK(graft_cpu_crowd_usual(&d) == INT64_MAX);
     d.op = GRAFT_OP_ATTENTION;
-    d.in[0] = d.in[1] = d.in[2] = d.out = (graft_tensor_desc){.rank = 3, .dim = {1, 64, 320}};
+    d.in[0] = d.in[1] = d.in[2] = d.out =
+        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 3, .dim = {1, 64, 320}};
     CHECK(graft_cpu_crowd_usual(&d) < 2 * MS);
-    d.in[0] = d.in[1] = d.in[2] = d.out = (graft_tensor_desc){.rank = 3, .dim = {1, 1024, 320}};
+    d.in[0] = d.in[1] = d.in[2] = d.out =
+        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 3, .dim = {1, 1024, 320}};
     CHECK(graft_cpu_crowd_usual(&d) == INT64_MAX);
 }
 

@@ -113,8 +113,7 @@ int main(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
     printf("skipped: bits are the same under sanitizers; the plain build compares them\n");
-    CHECK(true);
-    return test_end();
+    return 0;
 #endif
     setenv("OMP_NUM_THREADS", "8", 1); /* the library starts no more than that */
     if (!lib_open(GRAFT_LIB_DIR "/graft_kernels_cpu.so", &cpu)) return test_end();
