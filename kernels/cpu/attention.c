@@ -1,11 +1,16 @@
 /* ATTENTION: hands panels of queries of the heads to the threads. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/share.h"
+
+/* Keys and values are laid out for each call, which few panels do not pay for. */
+#define WORTH 4
+#define FEW   8 /* or an eighth of a head's */
 
 typedef struct attention_state {
     int64_t panels, heads; /* of one head; of all pictures */
     int32_t group, head_dim;
     int parts;
-    size_t scratch; /* bytes for one thread */
+    size_t at_threads, scratch; /* in the workspace; bytes for one thread */
 } attention_state;
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
@@ -49,7 +54,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
     s->scratch = simd->attention_scratch(q->dtype, s->head_dim, keys, s->group);
-    k->info.workspace_bytes = s->scratch * (size_t)s->parts;
+    s->at_threads = sizeof(graft_cpu_piece) * (size_t)s->parts;
+    k->info.workspace_bytes = s->at_threads + s->scratch * (size_t)s->parts;
     return GRAFT_OK;
 }
 
@@ -58,46 +64,59 @@ typedef struct job {
     const void *const *in;
     void *out;
     char *workspace;
+    graft_cpu_share share;
 } job;
 
-static void part(void *p, int i, int n)
+/* Neighbouring panels of a head. */
+static void attend(const job *j, int64_t head, int64_t first, int64_t count, char *scratch)
 {
-    const job *j = p;
     const attention_state *s = j->k->state;
     const graft_op_desc *op = &j->k->op;
     const graft_tensor_desc *q = &op->in[GRAFT_ATTENTION_Q], *k = &op->in[GRAFT_ATTENTION_K];
     const graft_tensor_desc *v = &op->in[GRAFT_ATTENTION_V], *y = &op->out;
-    int64_t total = s->heads * s->panels, at = total * i / n, end = total * (i + 1) / n;
-    while (at < end) {
-        int64_t head = at / s->panels, first = at % s->panels;
-        int64_t image = head / op->attrs.heads, column = head % op->attrs.heads * s->head_dim;
-        int64_t count = s->panels - first;
-        if (count > s->group) count = s->group;
-        if (count > end - at) count = end - at;
-        graft_cpu_attention a = {
-            graft_cpu_at(j->in[GRAFT_ATTENTION_Q], q->dtype, image * q->stride[0] + column),
-            graft_cpu_at(j->in[GRAFT_ATTENTION_K], k->dtype, image * k->stride[0] + column),
-            graft_cpu_at(j->in[GRAFT_ATTENTION_V], v->dtype, image * v->stride[0] + column),
-            graft_cpu_at_mut(j->out, y->dtype, image * y->stride[0] + column),
-            q->stride[1],
-            k->stride[1],
-            v->stride[1],
-            y->stride[1],
-            k->dim[1],
-            s->head_dim,
-            op->attrs.causal,
-            op->attrs.scale,
-            q->dtype};
-        j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count,
-                                 j->workspace + s->scratch * (size_t)i);
-        at += count;
+    int64_t image = head / op->attrs.heads, column = head % op->attrs.heads * s->head_dim;
+    graft_cpu_attention a = {
+        graft_cpu_at(j->in[GRAFT_ATTENTION_Q], q->dtype, image * q->stride[0] + column),
+        graft_cpu_at(j->in[GRAFT_ATTENTION_K], k->dtype, image * k->stride[0] + column),
+        graft_cpu_at(j->in[GRAFT_ATTENTION_V], v->dtype, image * v->stride[0] + column),
+        graft_cpu_at_mut(j->out, y->dtype, image * y->stride[0] + column),
+        q->stride[1],
+        k->stride[1],
+        v->stride[1],
+        y->stride[1],
+        k->dim[1],
+        s->head_dim,
+        op->attrs.causal,
+        op->attrs.scale,
+        q->dtype};
+    j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count, scratch);
+}
+
+static void part(void *p, int i, int n)
+{
+    job *j = p;
+    const attention_state *s = j->k->state;
+    char *scratch = j->workspace + s->at_threads + s->scratch * (size_t)i;
+    int64_t first, count;
+    (void)n;
+    while ((count = graft_cpu_share_take(&j->share, i, &first)) > 0) {
+        for (int64_t end = first + count; first < end;) {
+            int64_t panel = first % s->panels, panels = s->panels - panel;
+            if (panels > s->group) panels = s->group;
+            if (panels > end - first) panels = end - first;
+            attend(j, first / s->panels, panel, panels, scratch);
+            first += panels;
+        }
     }
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
     const attention_state *s = k->state;
-    job j = {k, in, out, workspace};
+    job j = {.k = k, .in = in, .out = out, .workspace = workspace};
+    j.share.most = s->group;
+    j.share.least = s->panels / FEW < WORTH ? s->panels / FEW : WORTH;
+    graft_cpu_share_begin(&j.share, workspace, s->panels * s->heads, s->parts);
     graft_cpu_parallel(s->parts, part, &j);
     return GRAFT_OK;
 }

@@ -7,11 +7,11 @@
  * at a time, uses them for the whole panel while they are in its second-level cache, and adds up
  * there. Threads share nothing but the way the work is cut into units of a panel and some outputs.
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
+#include "kernels/cpu/share.h"
 
 #define BLOCK       16                  /* channels of a block of weights */
 #define MOST_SIDE   8                   /* inputs of a tile, a side */
@@ -24,6 +24,7 @@
 #define LINE        64                  /* bytes */
 #define WORTH       64                  /* channels that pay for transforming a picture */
 #define LARGE       (16 * 16)           /* pixels of a picture */
+#define WORTH_UNITS 2                   /* that pay for transforming a panel again */
 #define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
 
@@ -115,6 +116,7 @@ static void lay_out(graft_kernel *k, winograd *s)
     s->at_sums = graft_cpu_reserve(&part, (size_t)(s->positions * f->sums_stride) * 4);
     s->at_input = graft_cpu_reserve(&part, (size_t)(f->inputs / f->chunk * f->chunk_stride) * 4);
     s->thread_bytes = part;
+    graft_cpu_reserve(&end, sizeof(graft_cpu_piece) * (size_t)k->d->host.threads);
     s->at_threads = graft_cpu_reserve(&end, part * (size_t)k->d->host.threads);
     if (graft_cpu_present(&k->op.in[GRAFT_CONV_CHANNEL_ADD]))
         s->at_add = graft_cpu_reserve(&end, (size_t)(k->op.out.dim[0] * k->op.out.dim[3]) * 4);
@@ -180,8 +182,7 @@ typedef struct job {
     char *threads; /* scratch of each */
     void *y;
     bool stream;
-    int64_t ranges; /* of units, taken in turn */
-    atomic_llong next;
+    graft_cpu_share share;
 } job;
 
 typedef struct place {
@@ -343,23 +344,25 @@ static void multiply(const job *j, int64_t first, int64_t tiles, int64_t channel
     put_panel(j, first, tiles, channel, sums);
 }
 
+static void run_unit(const job *j, int64_t unit, bool held, char *scratch)
+{
+    const winograd *s = j->s;
+    int64_t first = unit / s->groups * s->panel, channel = unit % s->groups * s->shape.outputs;
+    int64_t tiles = s->total - first < s->panel ? s->total - first : s->panel;
+    if (!held) transform_input(j, first, tiles, (float *)(void *)(scratch + s->at_input));
+    multiply(j, first, tiles, channel, (unit + 1) % s->groups * s->shape.outputs, scratch);
+}
+
 static void run_part(void *ctx, int part, int parts)
 {
     job *j = ctx;
-    const winograd *s = j->s;
-    char *scratch = j->threads + (size_t)part * s->thread_bytes;
-    int64_t units = s->panels * s->groups, held = -1, range;
+    char *scratch = j->threads + (size_t)part * j->s->thread_bytes;
+    int64_t panel = -1, unit, count;
     (void)parts;
-    while ((range = atomic_fetch_add(&j->next, 1)) < j->ranges) {
-        int64_t end = units * (range + 1) / j->ranges;
-        for (int64_t i = units * range / j->ranges; i < end; i++) {
-            int64_t panel = i / s->groups, channel = i % s->groups * s->shape.outputs;
-            int64_t first = panel * s->panel;
-            int64_t tiles = s->total - first < s->panel ? s->total - first : s->panel;
-            if (panel != held)
-                transform_input(j, first, tiles, (float *)(void *)(scratch + s->at_input));
-            held = panel;
-            multiply(j, first, tiles, channel, (i + 1) % s->groups * s->shape.outputs, scratch);
+    while ((count = graft_cpu_share_take(&j->share, part, &unit)) > 0) {
+        for (int64_t end = unit + count; unit < end; unit++) {
+            run_unit(j, unit, unit / j->s->groups == panel, scratch);
+            panel = unit / j->s->groups;
         }
     }
     if (j->stream) j->k->d->simd->drain();
@@ -406,9 +409,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
              .threads = ws + s->at_threads,
              .y = out,
              .stream = streams(&k->op, out)};
-    /* Many panels are taken as threads become free; few are cut so that all have the same to do. */
-    j.ranges = s->panels >= 4 * threads ? s->panels : threads;
-    atomic_init(&j.next, 0);
+    j.share.least = WORTH_UNITS;
+    graft_cpu_share_begin(&j.share, workspace, s->panels * s->groups, threads);
     graft_cpu_parallel(threads, run_part, &j);
     return GRAFT_OK;
 }

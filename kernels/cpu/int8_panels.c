@@ -1,10 +1,10 @@
 #include "kernels/cpu/int8_panels.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/int8.h"
+#include "kernels/cpu/share.h"
 #include "kernels/quant.h"
 
 #define PANEL   GRAFT_CPU_INT8_PANEL
@@ -12,12 +12,12 @@
 #define PACKING 0x70616e65u
 
 /* Bytes of levels that leave room for a panel in the second-level cache. */
-#define LEVELS (512 << 10)
-/* Fewer tiles in a block would read weights too often, fewer panels in a group would quantize rows
- * too often. */
-#define LEAST_TILES  8
-#define LEAST_PANELS 16
-#define TASKS        8 /* for each thread, where there is enough work */
+#define LEVELS       (512 << 10)
+#define LEAST_TILES  8  /* fewer in a block would read weights too often */
+#define LEAST_PANELS 16 /* fewer would quantize rows too often */
+#define WORTH        4  /* panels that are worth quantizing a block of rows again */
+#define TASKS        8  /* for each thread, where there is enough work */
+#define MOST_PANELS  8  /* taken at a time */
 
 bool graft_cpu_panels_can(const graft_device *d)
 {
@@ -61,21 +61,13 @@ static place place_of(const graft_kernel *k, int64_t panel)
     return p;
 }
 
+/* Few large blocks, since each reads all weights. Threads begin with blocks of their own, unless
+ * outputs are so many that what it takes to quantize rows twice does not count. */
 static void divide(graft_cpu_panels *p, int64_t threads)
 {
-    int64_t room = most(LEAST_TILES, LEVELS / p->stride / ROWS);
-    if (p->tiles <= room && p->panels >= TASKS / 2 * threads * LEAST_PANELS) {
-        p->blocks = 1;
-        p->groups = TASKS / 2 * threads;
-    } else {
-        int64_t blocks =
-            most(graft_cpu_pieces(p->tiles, room), least(p->tiles / LEAST_TILES, TASKS * threads));
-        p->blocks = least(p->tiles, graft_cpu_pieces(most(blocks, 1), threads) * threads);
-        p->groups = 1;
-        if (p->blocks < 2 * threads)
-            p->groups = most(1, least(graft_cpu_pieces(TASKS / 2 * threads, p->blocks),
-                                      p->panels / LEAST_PANELS));
-    }
+    p->blocks = graft_cpu_pieces(p->tiles, most(LEAST_TILES, LEVELS / p->stride / ROWS));
+    if (p->blocks > 1 || p->panels < LEAST_PANELS * threads)
+        p->blocks = least(p->tiles, graft_cpu_pieces(p->blocks, threads) * threads);
     p->most = graft_cpu_pieces(p->tiles, p->blocks);
 }
 
@@ -92,13 +84,14 @@ void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
     if (p->stride < p->quads * 4) p->stride += 128;
     divide(p, k->d->host.threads);
     int64_t block = p->most * ROWS;
-    size_t end = 0;
+    size_t end = 0, threads = (size_t)k->d->host.threads;
+    p->at_threads = threads * sizeof(graft_cpu_piece);
     graft_cpu_reserve(&end, (size_t)(block * p->stride));
     p->at_scale = graft_cpu_reserve(&end, (size_t)block * sizeof(float));
     p->at_out = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
     p->at_residual = graft_cpu_reserve(&end, (size_t)block * sizeof(void *));
     p->for_thread = end;
-    k->info.workspace_bytes = end * (size_t)k->d->host.threads;
+    k->info.workspace_bytes = p->at_threads + end * threads;
     k->info.packed_bytes[GRAFT_LINEAR_W] =
         weight_bytes(p) + start_bytes(p) + (size_t)w->dim[0] * sizeof(float);
     k->info.packing[GRAFT_LINEAR_W] = PACKING + geglu;
@@ -175,7 +168,7 @@ typedef struct launching {
     const void *const *in;
     void *out;
     char *workspace;
-    atomic_llong next;
+    graft_cpu_share share;
 } launching;
 
 /* Levels of a block's rows, and where results go. */
@@ -210,13 +203,13 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_i
 }
 
 /* The block that this thread will probably get next is fetched while it multiplies. */
-static void look_ahead(const launching *l, int64_t block, graft_cpu_int8 *job)
+static void look_ahead(const launching *l, int own, int64_t block, graft_cpu_int8 *job)
 {
     const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
     const graft_cpu_panels *p = l->p;
     int64_t n = x->dim[x->rank - 1], rows = graft_cpu_rows(x);
-    job->ahead = NULL;
-    if (p->groups > 1 || block >= p->blocks || !graft_cpu_is_dense(x)) return;
+    if (block >= p->blocks || !graft_cpu_share_goes_on(&l->share, own) || !graft_cpu_is_dense(x))
+        return;
     int64_t first = block * p->tiles / p->blocks * ROWS;
     int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, rows);
     job->ahead = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * n);
@@ -229,7 +222,7 @@ static void launch_part(void *ctx, int part, int parts)
     const graft_cpu_panels *p = l->p;
     const graft_op_desc *op = &l->k->op;
     const char *w = l->in[GRAFT_LINEAR_W];
-    char *ws = l->workspace + p->for_thread * (size_t)part;
+    char *ws = l->workspace + p->at_threads + p->for_thread * (size_t)part;
     graft_cpu_int8 job = {.stride = p->stride,
                           .quads = p->quads,
                           .weight = (const int8_t *)w,
@@ -241,12 +234,18 @@ static void launch_part(void *ctx, int part, int parts)
                           .act = op->attrs.act,
                           .out_type = op->out.dtype,
                           .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
-    int64_t tasks = p->blocks * p->groups, block = -1;
-    for (int64_t task; (task = atomic_fetch_add(&l->next, 1)) < tasks;) {
-        int64_t group = task / p->blocks, first = group * p->panels / p->groups;
-        if (block != task % p->blocks) begin_block(l, block = task % p->blocks, ws, &job);
-        look_ahead(l, task + parts, &job);
-        l->k->d->simd->int8_multiply(&job, first, (group + 1) * p->panels / p->groups - first);
+    int64_t held = -1, first, count;
+    (void)parts;
+    while ((count = graft_cpu_share_take(&l->share, part, &first)) > 0) {
+        for (int64_t end = first + count; first < end;) {
+            int64_t block = first / p->panels, from = first % p->panels;
+            int64_t panels = least(end - first, p->panels - from);
+            if (block != held) begin_block(l, held = block, ws, &job);
+            job.ahead = NULL;
+            if (from + panels == p->panels) look_ahead(l, part, block + 1, &job);
+            l->k->d->simd->int8_multiply(&job, from, panels);
+            first += panels;
+        }
     }
 }
 
@@ -255,6 +254,10 @@ void graft_cpu_panels_launch(graft_kernel *k, const graft_cpu_panels *p, const v
 {
     launching l = {.k = k, .p = p, .in = in, .out = out, .workspace = workspace};
     int64_t work = p->tiles * ROWS * p->quads * p->panels; /* as if each took 32 * 4 products */
-    atomic_init(&l.next, 0);
-    graft_cpu_parallel(graft_cpu_threads(k->d, work), launch_part, &l);
+    int64_t units = p->blocks * p->panels;
+    int threads = graft_cpu_threads(k->d, work);
+    l.share.most = least(MOST_PANELS, units / (TASKS * threads));
+    l.share.least = WORTH;
+    graft_cpu_share_begin(&l.share, workspace, units, threads);
+    graft_cpu_parallel(threads, launch_part, &l);
 }

@@ -1,16 +1,15 @@
 /* int8 LINEAR with our own products (simd.h, int8_multiply): rows are quantized a block at a time,
- * multiplied while they are in the cache, and results go to memory once, finished. Blocks of rows
- * by groups of panels are handed out to threads one by one; every result is computed alone, so
- * that it does not depend on their number. */
+ * multiplied while they are in the cache, and results go to memory once, finished. Every result is
+ * computed alone, so that it does not depend on how the work is shared. */
 #ifndef GRAFT_KERNELS_CPU_INT8_PANELS_H
 #define GRAFT_KERNELS_CPU_INT8_PANELS_H
 #include "kernels/cpu/cpu.h"
 
 typedef struct graft_cpu_panels {
     int64_t tiles, blocks, most; /* of rows; most: tiles of the largest block */
-    int64_t panels, groups;
-    int64_t quads, stride;                            /* see simd.h */
-    size_t at_scale, at_out, at_residual, for_thread; /* in the workspace */
+    int64_t panels;
+    int64_t quads, stride;                                        /* see simd.h */
+    size_t at_threads, at_scale, at_out, at_residual, for_thread; /* in the workspace */
 } graft_cpu_panels;
 
 bool graft_cpu_panels_can(const graft_device *d);

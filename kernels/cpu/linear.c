@@ -11,7 +11,6 @@ typedef enum variant_kind { VARIANT_PANELS, VARIANT_MATMUL, VARIANT_INNER_PRODUC
 
 typedef struct linear_state {
     graft_cpu_primitive primitive, tail; /* blocks of rows, and the rest of them */
-    graft_cpu_primitive lone;            /* the first one for one thread, if there is need */
     int64_t rows, block, rest;
     variant_kind variant;
     int bias, geglu, own_residual, copy_input, copy_output;
@@ -157,27 +156,6 @@ static void lay_out(graft_kernel *k, linear_state *s, size_t scratchpad)
     k->info.workspace_bytes = end;
 }
 
-/* A twin of the first primitive for one thread, with the same weights and workspace. In bfloat16 it
- * gives the same bits; elsewhere, or where there is none, the operator always gets all threads. */
-static graft_status compile_lone(graft_kernel *k, linear_state *s, size_t scratchpad,
-                                 const int *arg, int args, graft_err *e)
-{
-    const dnnl_memory_desc_t *w = &s->primitive.md[1];
-    dnnl_primitive_desc_t pd = NULL;
-    graft_status st = GRAFT_OK;
-    bool can = k->d->host.threads > 1 && !s->rest && k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16;
-    int before = graft_cpu_threads_set(1);
-    if (can && describe(k->d, &k->op, s, s->block, w, &pd, NULL)) can = false;
-    graft_cpu_threads_set(before);
-    if (can && scratchpad_bytes(pd) <= scratchpad) {
-        st = graft_cpu_primitive_init(&s->lone, k->d->engine, pd, arg, args, e);
-    } else {
-        k->usual = INT64_MAX;
-    }
-    if (pd) dnnl_primitive_desc_destroy(pd);
-    return st;
-}
-
 /* Compiles all primitives with the arguments in the same places. */
 static graft_status compile(graft_kernel *k, linear_state *s, graft_err *e)
 {
@@ -203,7 +181,6 @@ static graft_status compile(graft_kernel *k, linear_state *s, graft_err *e)
     snprintf(k->info.variant, sizeof k->info.variant, "dnnl %s", graft_cpu_primitive_name(pd));
     GRAFT_TRY(graft_cpu_primitive_init(&s->primitive, k->d->engine, pd, arg, args, e));
     if (tail) GRAFT_TRY(graft_cpu_primitive_init(&s->tail, k->d->engine, tail, arg, args, e));
-    if (k->usual < INT64_MAX) GRAFT_TRY(compile_lone(k, s, scratchpad, arg, args, e));
 out:
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (tail) dnnl_primitive_desc_destroy(tail);
@@ -239,6 +216,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     linear_state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a linear operator");
     s->variant = kind;
+    k->usual = INT64_MAX; /* needs the threads that it is made for */
     k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     choose(&k->op, s);
@@ -256,7 +234,6 @@ static void finish(graft_kernel *k)
     if (!s) return;
     graft_cpu_primitive_finish(&s->primitive);
     graft_cpu_primitive_finish(&s->tail);
-    graft_cpu_primitive_finish(&s->lone);
 }
 
 const dnnl_memory_desc_t *graft_cpu_linear_layout(const graft_kernel *k, int *output_dim)
@@ -343,7 +320,6 @@ static graft_status run_block(graft_kernel *k, int64_t first, int64_t count, con
         arg[s->post_op] = graft_cpu_at(in[GRAFT_LINEAR_RESIDUAL], r->dtype,
                                        first * k->op.out.dim[k->op.out.rank - 1]);
     memcpy(handle, arg, sizeof handle); /* oneDNN takes inputs as void* too */
-    if (graft_cpu_is_alone() && s->lone.primitive) return graft_cpu_primitive_run(&s->lone, handle);
     return graft_cpu_primitive_run(count == s->block ? &s->primitive : &s->tail, handle);
 }
 

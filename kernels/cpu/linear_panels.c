@@ -1,33 +1,40 @@
-/* float32 LINEAR with our own products (simd.h, product): a block of rows is copied to where no two
- * of its rows share a set of a cache, multiplied by some panels of outputs, and results go to
- * memory once, finished. Blocks of rows by groups of panels are handed out to threads one by one;
- * every result is computed alone, so that it does not depend on their number. */
-#include <stdatomic.h>
+/* LINEAR in float32 and bfloat16 with our own products (simd.h, product): a block of rows is copied
+ * to where no two of its rows share a set of a cache, multiplied by some panels of outputs, and
+ * results go to memory once, finished. Every result is computed alone, so that it does not depend
+ * on how the work is shared. */
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/share.h"
 
-#define BLOCK        GRAFT_CPU_PRODUCT_BLOCK
-#define ROWS         252         /* of a block: enough for weights that are read anew for each */
-#define BYTES        (384 << 10) /* or more, as many as leave room for weights in the cache */
-#define TILE         12
-#define TASKS        8 /* for each thread, where there is enough work */
-#define LEAST_PANELS 4 /* of a group */
+#define BLOCK       GRAFT_CPU_PRODUCT_BLOCK
+#define TILE        GRAFT_CPU_PRODUCT_ROWS
+#define WORD        4           /* bytes */
+#define ROWS        252         /* of a block: enough for weights that are read anew for each */
+#define BYTES       (384 << 10) /* or more, as many as leave room for weights in the cache */
+#define TASKS       8           /* for each thread, where there is enough work */
+#define MOST_UNITS  8           /* taken at a time */
+#define LEAST_UNITS 2           /* worth fetching a block of rows for */
+#define SETS        4096        /* bytes after which lines share a set of the first-level cache */
 
 typedef struct state {
     dnnl_memory_desc_t layout; /* of the weights */
     int64_t rows, block, blocks;
-    int64_t panels, groups;
-    int64_t stride;                         /* floats from row to row of a block */
-    size_t at_out, at_residual, for_thread; /* in the workspace */
+    bool in_place;               /* rows are multiplied where they are */
+    int64_t row, in_word;        /* then: elements from row to row; elements of a word */
+    int64_t words, stride;       /* of a row; words from row to row of a copied block */
+    int64_t panels, wide, units; /* panels; of a unit; units of a block of rows */
+    size_t at_threads, at_out, at_residual, for_thread; /* in the workspace */
 } state;
 
 bool graft_cpu_has_panels(const graft_device *d, const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_LINEAR_W];
+    graft_dtype t = op->in[GRAFT_LINEAR_X].dtype;
     int64_t block = op->attrs.act == GRAFT_ACT_GEGLU ? 2 * BLOCK : BLOCK;
-    return d->simd->product && op->in[GRAFT_LINEAR_X].dtype == GRAFT_F32 && w->dim[0] % block == 0;
+    bool can = d->simd->product && (t == GRAFT_F32 || d->simd->product_bf16);
+    return can && w->dim[0] % block == 0;
 }
 
 const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k)
@@ -37,16 +44,13 @@ const dnnl_memory_desc_t *graft_cpu_panels_layout(const graft_kernel *k)
 }
 
 /* Equal blocks, whole tiles but for the last. */
-static void divide(state *s, int64_t threads)
+static void divide(state *s)
 {
-    int64_t most = BYTES / (s->stride * 4) / TILE * TILE;
+    int64_t most = BYTES / (s->stride * WORD) / TILE * TILE;
     if (most < ROWS) most = ROWS;
     s->blocks = graft_cpu_pieces(s->rows, most);
     s->block = graft_cpu_pieces(graft_cpu_pieces(s->rows, s->blocks), TILE) * TILE;
     s->blocks = graft_cpu_pieces(s->rows, s->block);
-    s->groups = graft_cpu_pieces(TASKS * threads, s->blocks);
-    if (s->groups > s->panels / LEAST_PANELS) s->groups = s->panels / LEAST_PANELS;
-    if (s->groups < 1) s->groups = 1;
 }
 
 static graft_status pack(graft_kernel *k, int32_t input, graft_dtype t, const void *src, void *dst)
@@ -63,30 +67,59 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       rows);
 }
 
+/* Elements from each row of x to the next; 0: that differs. */
+static int64_t row_stride(const graft_tensor_desc *x)
+{
+    for (int i = x->rank - 3; i >= 0; i--)
+        if (x->dim[i] > 1 && x->stride[i] != x->dim[i + 1] * x->stride[i + 1]) return 0;
+    return x->rank > 1 ? x->stride[x->rank - 2] : x->dim[0];
+}
+
+static void choose_rows(const graft_tensor_desc *x, state *s)
+{
+    int64_t size = (int64_t)graft_dtype_size(x->dtype);
+    s->in_word = WORD / size;
+    s->words = s->layout.padded_dims[1] / s->in_word;
+    s->row = row_stride(x);
+    s->in_place = s->row > 0 && s->row % s->in_word == 0 && s->row * size % SETS != 0 &&
+                  s->words * s->in_word == x->dim[x->rank - 1];
+    /* An odd number of lines. */
+    s->stride = (s->words / BLOCK | 1) * BLOCK;
+}
+
+static void lay_out(graft_kernel *k, state *s)
+{
+    size_t end = 0, threads = (size_t)k->d->host.threads;
+    s->at_threads = threads * sizeof(graft_cpu_piece);
+    graft_cpu_reserve(&end, (size_t)((s->in_place ? TILE : s->block) * s->stride) * WORD);
+    s->at_out = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
+    s->at_residual = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
+    s->for_thread = end;
+    k->info.workspace_bytes = s->at_threads + end * threads;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X], *w = &k->op.in[GRAFT_LINEAR_W];
     const dnnl_dims_t dims = {w->dim[0], w->dim[1]};
+    bool pairs = x->dtype == GRAFT_BF16;
     state *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     (void)variant; /* linear.c chose it */
     if (!s) return graft_fail_nomem(e, "a linear operator");
     k->pack_rows = pack_rows;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
-    graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, GRAFT_F32);
-    graft_status st = graft_cpu_dnnl_fail(
-        dnnl_memory_desc_init_by_tag(&s->layout, 2, dims, dnnl_f32, dnnl_AB16b16a), "weights", e);
+    graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
+    dnnl_status_t ds = dnnl_memory_desc_init_by_tag(
+        &s->layout, 2, dims, pairs ? dnnl_bf16 : dnnl_f32, pairs ? dnnl_AB16b16a2b : dnnl_AB16b16a);
+    graft_status st = graft_cpu_dnnl_fail(ds, "weights", e);
     if (st) return st;
     s->rows = graft_cpu_rows(x);
     s->panels = k->op.out.dim[k->op.out.rank - 1] / BLOCK;
-    /* An odd number of lines. */
-    s->stride = (graft_cpu_pieces(w->dim[1], 16) | 1) * 16;
-    divide(s, k->d->host.threads);
-    size_t end = 0;
-    graft_cpu_reserve(&end, (size_t)(s->block * s->stride) * sizeof(float));
-    s->at_out = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
-    s->at_residual = graft_cpu_reserve(&end, (size_t)s->block * sizeof(void *));
-    s->for_thread = end;
-    k->info.workspace_bytes = end * (size_t)k->d->host.threads;
+    s->wide = k->op.attrs.act == GRAFT_ACT_GEGLU ? 1 : 2;
+    s->units = graft_cpu_pieces(s->panels, s->wide);
+    choose_rows(x, s);
+    divide(s);
+    lay_out(k, s);
     k->info.packed_bytes[GRAFT_LINEAR_W] = dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_LINEAR_W] = graft_cpu_packing_weights(&s->layout);
     snprintf(k->info.variant, sizeof k->info.variant, "panels %s", k->d->simd->name);
@@ -99,10 +132,23 @@ typedef struct launching {
     const void *const *in;
     void *out;
     char *workspace;
-    atomic_llong next;
+    graft_cpu_share share;
 } launching;
 
-/* Copies a block's rows, and finds where results go. */
+/* Copies rows of x, and fills the last word. */
+static void copy_rows(const launching *l, int64_t first, int64_t rows, char *to)
+{
+    const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
+    int64_t bytes = x->dim[x->rank - 1] * (int64_t)graft_dtype_size(x->dtype);
+    for (int64_t i = 0; i < rows; i++, to += l->s->stride * WORD) {
+        memcpy(to,
+               graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i)),
+               (size_t)bytes);
+        memset(to + bytes, 0, (size_t)(l->s->words * WORD - bytes));
+    }
+}
+
+/* Where a block's rows are, and where results go. */
 static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_product *job)
 {
     const graft_op_desc *op = &l->k->op;
@@ -110,16 +156,17 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_p
     const graft_tensor_desc *residual = &op->in[GRAFT_LINEAR_RESIDUAL];
     const state *s = l->s;
     int64_t first = block * s->block, left = s->rows - first;
-    float *to = (float *)(void *)ws, **out = (float **)(void *)(ws + s->at_out);
+    void **out = (void **)(void *)(ws + s->at_out);
     const void **add = (const void **)(void *)(ws + s->at_residual);
     job->rows = left < s->block ? left : s->block;
-    job->x = to;
     job->out = out;
     job->residual = l->in[GRAFT_LINEAR_RESIDUAL] ? add : NULL;
+    int64_t whole = s->in_place ? job->rows / TILE * TILE : 0;
+    copy_rows(l, first + whole, job->rows - whole, ws);
+    job->x = (const float *)(const void *)ws;
+    job->rest = job->x + (s->in_place ? 0 : job->rows / TILE * TILE * s->stride);
+    if (s->in_place) job->x = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * s->row);
     for (int64_t i = 0; i < job->rows; i++) {
-        memcpy(to + i * s->stride,
-               graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, graft_cpu_row_offset(x, first + i)),
-               (size_t)job->inputs * sizeof(float));
         out[i] = graft_cpu_at_mut(l->out, y->dtype, graft_cpu_row_offset(y, first + i));
         if (job->residual)
             add[i] = graft_cpu_at(l->in[GRAFT_LINEAR_RESIDUAL], residual->dtype,
@@ -127,37 +174,62 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_p
     }
 }
 
+/* The block that this thread will probably get next is fetched while it multiplies. */
+static void look_ahead(const launching *l, int own, int64_t block, graft_cpu_product *job)
+{
+    const graft_tensor_desc *x = &l->k->op.in[GRAFT_LINEAR_X];
+    const state *s = l->s;
+    int64_t n = x->dim[x->rank - 1], first = block * s->block, left = s->rows - first;
+    if (left <= 0 || !graft_cpu_share_goes_on(&l->share, own) || !graft_cpu_is_dense(x)) return;
+    job->ahead = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * n);
+    job->ahead_bytes =
+        (left < s->block ? left : s->block) * n * (int64_t)graft_dtype_size(x->dtype);
+}
+
+/* A unit is a block of rows by so many panels. */
 static void launch_part(void *ctx, int part, int parts)
 {
     launching *l = ctx;
     const state *s = l->s;
     const graft_op_desc *op = &l->k->op;
-    char *ws = l->workspace + s->for_thread * (size_t)part;
-    int64_t inputs = op->in[GRAFT_LINEAR_W].dim[1], held = -1;
-    graft_cpu_product job = {.stride = s->stride,
-                             .inputs = inputs,
+    char *ws = l->workspace + s->at_threads + s->for_thread * (size_t)part;
+    int64_t held = -1, first, count;
+    graft_cpu_product job = {.dtype = op->in[GRAFT_LINEAR_X].dtype,
+                             .stride = s->in_place ? s->row / s->in_word : s->stride,
+                             .rest_stride = s->stride,
+                             .words = s->words,
                              .weight = l->in[GRAFT_LINEAR_W],
-                             .block_stride = graft_cpu_pieces(inputs, BLOCK) * BLOCK * BLOCK,
+                             .block_stride = s->words * BLOCK,
                              .bias = l->in[GRAFT_LINEAR_BIAS],
                              .outputs = op->in[GRAFT_LINEAR_W].dim[0],
                              .act = op->attrs.act,
+                             .out_type = op->out.dtype,
                              .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
     (void)parts;
-    for (int64_t task; (task = atomic_fetch_add(&l->next, 1)) < s->blocks * s->groups;) {
-        int64_t block = task / s->groups, group = task % s->groups;
-        int64_t first = group * s->panels / s->groups, end = (group + 1) * s->panels / s->groups;
-        if (block != held) begin_block(l, held = block, ws, &job);
-        l->k->d->simd->product(&job, first, end - first);
+    while ((count = graft_cpu_share_take(&l->share, part, &first)) > 0) {
+        for (int64_t end = first + count; first < end;) {
+            int64_t block = first / s->units, from = first % s->units, to = from + end - first;
+            if (to > s->units) to = s->units;
+            if (block != held) begin_block(l, held = block, ws, &job);
+            first += to - from;
+            job.ahead = NULL;
+            if (to == s->units) look_ahead(l, part, block + 1, &job);
+            int64_t panel = from * s->wide, last = to * s->wide;
+            l->k->d->simd->product(&job, panel, (last < s->panels ? last : s->panels) - panel);
+        }
     }
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
     const state *s = k->state;
+    int64_t units = s->blocks * s->units, work = s->rows * s->panels * s->words;
+    int threads = graft_cpu_threads(k->d, work);
     launching l = {.k = k, .s = s, .in = in, .out = out, .workspace = workspace};
-    int64_t work = s->rows * s->panels * k->op.in[GRAFT_LINEAR_W].dim[1];
-    atomic_init(&l.next, 0);
-    graft_cpu_parallel(graft_cpu_threads(k->d, work), launch_part, &l);
+    l.share.most = units / (TASKS * threads) < MOST_UNITS ? units / (TASKS * threads) : MOST_UNITS;
+    l.share.least = LEAST_UNITS;
+    graft_cpu_share_begin(&l.share, workspace, units, threads);
+    graft_cpu_parallel(threads, launch_part, &l);
     return GRAFT_OK;
 }
 

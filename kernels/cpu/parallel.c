@@ -6,18 +6,20 @@
 #ifdef __clang__
 /* clang's own OpenMP would bring a second pool; libgomp's entry is a stable interface. */
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned num_threads, unsigned flags);
+#endif
 
 typedef struct job {
     void (*fn)(void *ctx, int i, int n);
     void *ctx;
+    int n;
 } job;
 
+/* There may be fewer threads than were asked for. */
 static void run_job(void *p)
 {
     const job *j = p;
-    j->fn(j->ctx, omp_get_thread_num(), omp_get_num_threads());
+    for (int i = omp_get_thread_num(); i < j->n; i += omp_get_num_threads()) j->fn(j->ctx, i, j->n);
 }
-#endif
 
 bool graft_cpu_is_alone(void)
 {
@@ -31,12 +33,12 @@ void graft_cpu_parallel(int n, void (*fn)(void *ctx, int i, int n), void *ctx)
         for (int i = 0; i < n; i++) fn(ctx, i, n);
         return;
     }
+    job j = {fn, ctx, n};
 #ifdef __clang__
-    job j = {fn, ctx};
     GOMP_parallel(run_job, &j, (unsigned)n, 0);
 #else
 #pragma omp parallel num_threads(n)
-    fn(ctx, omp_get_thread_num(), omp_get_num_threads());
+    run_job(&j);
 #endif
 }
 

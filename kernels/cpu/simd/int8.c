@@ -4,12 +4,13 @@
  * under way. */
 #include <float.h>
 
-#include "kernels/cpu/simd/functions.h"
+#include "kernels/cpu/simd/tile.h"
 
 #if GRAFT_ISA_LEVEL >= 3
 
-#define ROWS GRAFT_CPU_INT8_ROWS
-#define PV   2 /* vectors of outputs in a panel */
+#define ROWS  GRAFT_CPU_INT8_ROWS
+#define PV    2 /* vectors of outputs in a panel */
+#define STEPS 3 /* in which a tile is computed; each ends with a jump that nobody foresees */
 _Static_assert(PV *VL == GRAFT_CPU_INT8_PANEL, "the layout of packed weights");
 
 /* What a panel's outputs are scaled by and what is added; twice, since the tile that is finished
@@ -29,13 +30,6 @@ typedef struct waiting {
 /* A macro, since compilers copy sums to and fro when the instruction is a function. */
 #define DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 
-/* In halves: many whole stores in a row hold up the products that follow them. */
-INLINE void store_halves(int32_t *p, __m512i v)
-{
-    _mm256_store_si256((void *)p, _mm512_castsi512_si256(v));
-    _mm256_store_si256((void *)(p + VL / 2), _mm512_extracti32x8_epi32(v, 1));
-}
-
 INLINE vf value_of(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v)
 {
     vf sum = (vf)_mm512_cvtepi32_ps(_mm512_load_si512(t->sum + (r * PV + v) * VL));
@@ -49,23 +43,6 @@ INLINE void put(void *out, graft_dtype t, int64_t at, int64_t left, vf x)
         vf_put(out, t, (size_t)at, x);
     else if (left > 0)
         vf_put_tail(out, t, (size_t)at, (size_t)left, x);
-}
-
-/* gelu(x) = max(x, 0) - |x| Q(|x|), where Q is the tail of the normal distribution and log2 Q
- * nearly a parabola. For results in bf16: the error is below 2e-5, and below a thousandth of the
- * result for |x| < 4. Of the products' pipe it takes ten cycles for sixteen values. The second
- * polynomial is 2^(r + 3.68) for r of [0, 1), scaled so that its first coefficient is 1. */
-INLINE vf gelu_bf16(vf x)
-{
-    vf t = vf_min(vf_set(6.0f), vf_abs(x));
-    vf p = t * vf_set(-0.000292793299f) + vf_set(0.00564058586f);
-    p = p * t + vf_set(-0.0478618253f);
-    p = p * t + vf_set(-0.464568362f);
-    p = p * t + vf_set(-1.14865667f);
-    p = p * t + vf_set(-1.00033436f - 3.67992856f);
-    vf r = (vf)_mm512_reduce_ps((__m512)p, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-    vf z = (r + vf_set(2.89738595f)) * (r * r + vf_set(8.91813903f)) + vf_set(-13.0237657f);
-    return vf_max(vf_set(0), x) - t * (vf)_mm512_scalef_ps((__m512)z, (__m512)p);
 }
 
 /* What follows the products: nothing but the residual; GEGLU to bf16; or anything. */
@@ -112,32 +89,13 @@ INLINE void finish(const waiting *t, const graft_cpu_int8 *job, int64_t r, endin
     }
 }
 
-/* A piece of memory that is needed soon, a few lines with each row of a tile. */
-typedef struct stream {
-    const char *at, *end;
-    int64_t lines;
-} stream;
-
-INLINE void fetch(stream *s)
-{
-    for (int64_t i = 0; i < s->lines && s->at < s->end; i++, s->at += 64)
-        _mm_prefetch(s->at, _MM_HINT_T1);
-}
-
-static stream stream_of(const void *p, int64_t bytes, int64_t steps)
-{
-    return (stream){p, p ? (const char *)p + bytes : NULL, bytes / 64 / steps + 1};
-}
-
-/* Where a row's results go and its residual: rows are apart, which no processor foresees. */
+/* Rows are apart, which no processor foresees. */
 INLINE void fetch_row(const waiting *now, const graft_cpu_int8 *job, int64_t r)
 {
-    if (r >= now->rows) return;
-    int64_t i = now->row + r, at = now->panel->first;
-    _mm_prefetch((char *)job->out[i] + at * graft_dtype_size(job->out_type), _MM_HINT_T0);
-    if (job->residual)
-        _mm_prefetch((const char *)job->residual[i] + at * graft_dtype_size(job->residual_type),
-                     _MM_HINT_T0);
+    if (!job->residual || r >= now->rows) return;
+    _mm_prefetch((const char *)job->residual[now->row + r] +
+                     now->panel->first * graft_dtype_size(job->residual_type),
+                 _MM_HINT_T0);
 }
 
 INLINE __m512i quad(const uint8_t *p)
@@ -162,9 +120,10 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
         for (int v = 0; v < PV; v++) sum[r][v] = _mm512_load_si512(start + v * VL);
     int64_t i = 0, quads = job->quads;
 #pragma GCC unroll 1
-    for (int64_t row = 0; row < ROWS; row++) {
+    for (int row = 0; row < ROWS; row += ROWS / STEPS) {
 #pragma GCC unroll 1
-        for (int64_t until = quads * (row + 1) / ROWS; i < until; i++, w += 4 * PV * VL) {
+        for (int64_t until = quads * (row + ROWS / STEPS) / ROWS; i < until;
+             i++, w += 4 * PV * VL) {
             __m512i b[PV];
 #pragma GCC unroll 2
             for (int v = 0; v < PV; v++) b[v] = _mm512_load_si512(w + 4 * v * VL);
@@ -175,15 +134,18 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
                 for (int v = 0; v < PV; v++) DOT(sum[r][v], a, b[v]);
             }
         }
-        fetch_row(now, job, row);
         fetch(&soon[0]);
         fetch(&soon[1]);
-        if (before) finish(before, job, row, how);
+        for (int r = row; r < row + ROWS / STEPS; r++) {
+            fetch_row(now, job, r);
+            if (before) finish(before, job, r, how);
+        }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < PV; v++) store_halves(now->sum + (r * PV + v) * VL, sum[r][v]);
+        for (int v = 0; v < PV; v++)
+            store_halves((float *)now->sum + (r * PV + v) * VL, (vf)sum[r][v]);
 }
 
 static void finish_all(const waiting *t, const graft_cpu_int8 *job, ending how)
@@ -223,7 +185,7 @@ void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panel
     waiting t[2];
     const waiting *before = NULL;
     ending how = ending_of(job);
-    int64_t steps = (job->rows + ROWS - 1) / ROWS * ROWS, size = PV * VL * 4 * job->quads;
+    int64_t steps = (job->rows + ROWS - 1) / ROWS * STEPS, size = PV * VL * 4 * job->quads;
     stream soon[2] = {stream_of(job->ahead, job->ahead_bytes, steps * panels)};
     int turn = 0;
     for (int64_t p = first; p < first + panels; p++) {

@@ -1,96 +1,253 @@
-/* float32 LINEAR. A tile is ROWS rows by two vectors of outputs, whose sums stay in registers over
- * all inputs; what follows the products is done on them right there. */
-#include "kernels/cpu/simd/functions.h"
+/* LINEAR in float32, and in bfloat16 where there are instructions for it. A tile is ROWS rows by
+ * two vectors of outputs, whose sums stay in registers over all inputs; what becomes of them is
+ * computed while the products of the next tile are under way. Inputs come in words of four bytes: a
+ * float32, or two bfloat16 whose products an instruction adds up. */
+#include "kernels/cpu/simd/tile.h"
 
 #if GRAFT_ISA_LEVEL >= 1
 
 #define BLOCK GRAFT_CPU_PRODUCT_BLOCK
-#define ROWS  (VL == 16 ? 12 : 6) /* what registers hold */
+#define ROWS  (VL == 16 ? GRAFT_CPU_PRODUCT_ROWS : 6) /* what registers hold */
+#define FEW   (ROWS / 3)
+#define STEPS 3 /* in which a tile is computed; each ends with a jump that nobody foresees */
+_Static_assert(GRAFT_CPU_PRODUCT_ROWS % ROWS == 0, "rows that may be read");
 
-/* Two vectors of outputs, or one. */
+/* Two vectors of outputs; the second may be none, and is then the first one again. */
 typedef struct column {
-    const float *w[2]; /* of the first input; the next one's are BLOCK floats on */
-    int64_t at[2];     /* of the results */
     vf bias[2];
+    const float *w[2]; /* of the first word; the next one's are BLOCK words on */
+    int64_t at[2];     /* of the results */
+    int vectors;       /* of results */
 } column;
 
-/* Sums of `rows` rows from `row` on. */
-INLINE void tile(const graft_cpu_product *job, int rows, int vectors, const column *c, int64_t row,
-                 vf sum[ROWS][2])
+/* A tile whose sums wait. */
+typedef struct waiting {
+    float sum[ROWS * 2 * VL];
+    const column *column;
+    int64_t row, rows;
+} __attribute__((aligned(64))) waiting;
+
+/* Nothing but the residual; GEGLU in the precision of the products; or anything. */
+typedef enum ending { PLAIN, GEGLU, GENERAL } ending;
+
+static ending ending_of(const graft_cpu_product *job)
 {
-    const float *x[4], *w = c->w[0], *v = c->w[1];
-    int64_t s = job->stride;
+    if (job->act == GRAFT_ACT_NONE) return PLAIN;
+    return job->act == GRAFT_ACT_GEGLU && job->out_type == job->dtype ? GEGLU : GENERAL;
+}
+
+INLINE vf value_of(const waiting *t, int64_t r, int v)
+{
+    return vf_load(t->sum + (r * 2 + v) * VL) + t->column->bias[v];
+}
+
+INLINE vf gelu(vf x, bool pairs)
+{
+#if GRAFT_ISA_LEVEL >= 3
+    if (pairs) return gelu_bf16(x);
+#endif
+    (void)pairs;
+    return vf_gelu(x);
+}
+
+INLINE void finish_vector(const waiting *t, const graft_cpu_product *job, int64_t r, int v,
+                          bool any)
+{
+    int64_t row = t->row + r;
+    size_t at = (size_t)t->column->at[v];
+    vf x = value_of(t, r, v);
+    if (job->residual) x = x + vf_get(job->residual[row], job->residual_type, at);
+    vf_put(job->out[row], job->out_type, at, any ? vf_act(job->act, x) : x);
+}
+
+/* One row of a waiting tile. */
+INLINE void finish(const waiting *t, const graft_cpu_product *job, int64_t r, ending how,
+                   bool pairs)
+{
+    if (r >= t->rows) return;
+    if (how == GEGLU || (how == GENERAL && job->act == GRAFT_ACT_GEGLU)) {
+        vf x = value_of(t, r, 0) * gelu(value_of(t, r, 1), how == GEGLU && pairs);
+        vf_put(job->out[t->row + r], job->out_type, (size_t)t->column->at[0], x);
+        return;
+    }
+    finish_vector(t, job, r, 0, how == GENERAL);
+    if (t->column->vectors > 1) finish_vector(t, job, r, 1, how == GENERAL);
+}
+
+static void finish_all(const waiting *t, const graft_cpu_product *job, ending how, bool pairs)
+{
+    for (int64_t r = 0; r < t->rows; r++) {
+        if (how == PLAIN)
+            finish(t, job, r, PLAIN, false);
+        else if (how == GEGLU && pairs)
+            finish(t, job, r, GEGLU, true);
+        else
+            finish(t, job, r, GENERAL, false);
+    }
+}
+
+/* Rows are apart, which no processor foresees. */
+INLINE void fetch_row(const waiting *now, const graft_cpu_product *job, int64_t r)
+{
+    if (!job->residual || r >= now->rows) return;
+    __builtin_prefetch((const char *)job->residual[now->row + r] +
+                       now->column->at[0] * (int64_t)graft_dtype_size(job->residual_type));
+}
+
+/* A macro, since compilers copy sums to and fro when the instruction is a function. */
+#if GRAFT_ISA_LEVEL >= 3
+#define DOT(sum, a, b, pairs)                                                                      \
+    do {                                                                                           \
+        if (pairs)                                                                                 \
+            __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));                          \
+        else                                                                                       \
+            (sum) = (sum) + (a) * (b);                                                             \
+    } while (0)
+#else
+#define DOT(sum, a, b, pairs) ((sum) = (sum) + (a) * (b))
+#endif
+
+INLINE vf word(const float *p)
+{
+    float x; /* rows of bfloat16 may begin anywhere */
+    memcpy(&x, p, sizeof x);
+    return vf_set(x);
+}
+
+/* The next streams of memory: weights of the next column, rows of the next block. */
+typedef struct streams {
+    stream w[2], rows;
+} streams;
+
+/* Sums of up to `rows` rows to `now`; meanwhile `before`, if any, is finished. */
+INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *now,
+                 const waiting *before, ending how, streams *soon)
+{
+    vf sum[ROWS][2];
+    const float *x[ROWS / 3], *w = now->column->w[0], *v = now->column->w[1];
+    bool whole = job->rows - now->row >= GRAFT_CPU_PRODUCT_ROWS - now->row % GRAFT_CPU_PRODUCT_ROWS;
+    int64_t s = whole ? job->stride : job->rest_stride, i = 0;
+    const float *from =
+        whole ? job->x + now->row * s : job->rest + now->row % GRAFT_CPU_PRODUCT_ROWS * s;
+    (void)pairs; /* where there are no such instructions */
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) x[i] = job->x + (row + (3 * i < rows ? 3 * i : 0)) * s;
+    for (int g = 0; g < ROWS / 3; g++) x[g] = from + (3 * g < rows ? 3 * g : 0) * s;
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = (vf){0};
 #pragma GCC unroll 1
-    for (int64_t i = 0; i < job->inputs; i++, w += BLOCK, v += BLOCK) {
-        vf b[2] = {vf_load(w), vectors > 1 ? vf_load(v) : (vf){0}};
+    for (int row = 0; row < ROWS; row += ROWS / STEPS) {
+#pragma GCC unroll 1
+        for (int64_t until = job->words * (row + ROWS / STEPS) / ROWS; i < until;
+             i++, w += BLOCK, v += BLOCK) {
+            vf b[2] = {vf_load(w), vf_load(v)};
 #pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            vf a = vf_set(x[r / 3][r % 3 * s + i]);
-            sum[r][0] = sum[r][0] + a * b[0];
-            if (vectors > 1) sum[r][1] = sum[r][1] + a * b[1];
+            for (int r = 0; r < rows; r++) {
+                vf a = word(x[r / 3] + r % 3 * s + i);
+                DOT(sum[r][0], a, b[0], pairs);
+                DOT(sum[r][1], a, b[1], pairs);
+            }
+        }
+        fetch(&soon->w[0]);
+        fetch(&soon->w[1]);
+        fetch(&soon->rows);
+        for (int r = row; r < row + ROWS / STEPS; r++) {
+            fetch_row(now, job, r);
+            if (before) finish(before, job, r, how, pairs);
         }
     }
-}
-
-/* What follows the products for one vector of results. */
-INLINE void finish(const graft_cpu_product *job, int64_t row, int64_t at, vf x)
-{
-    if (job->residual) x = x + vf_get(job->residual[row], job->residual_type, (size_t)at);
-    vf_store(job->out[row] + at, job->act == GRAFT_ACT_GEGLU ? x : vf_act(job->act, x));
-}
-
-INLINE void rows_of(const graft_cpu_product *job, int rows, int vectors, const column *c,
-                    int64_t row)
-{
-    vf sum[ROWS][2];
-    tile(job, rows, vectors, c, row, sum);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-        vf x = sum[r][0] + c->bias[0], y = sum[r][1] + c->bias[1];
-        if (job->act == GRAFT_ACT_GEGLU) {
-            finish(job, row + r, c->at[0], x * vf_gelu(y));
-            continue;
-        }
-        finish(job, row + r, c->at[0], x);
-        if (vectors > 1) finish(job, row + r, c->at[1], y);
+        store_halves(now->sum + r * 2 * VL, sum[r][0]);
+        store_halves(now->sum + (r * 2 + 1) * VL, sum[r][1]);
     }
 }
 
-INLINE void all_rows(const graft_cpu_product *job, int vectors, const column *c)
+/* `before` NULL: nothing to finish. */
+INLINE void next_tile(const graft_cpu_product *job, int rows, bool pairs, waiting *now,
+                      const waiting *before, ending how, streams *soon)
 {
-    int64_t row = 0;
-    for (; row + ROWS <= job->rows; row += ROWS) rows_of(job, ROWS, vectors, c, row);
-    for (; row + 4 <= job->rows; row += 4) rows_of(job, 4, vectors, c, row);
-    for (; row + 2 <= job->rows; row += 2) rows_of(job, 2, vectors, c, row);
-    for (; row < job->rows; row++) rows_of(job, 1, vectors, c, row);
+    if (!before)
+        tile(job, rows, pairs, now, NULL, PLAIN, soon);
+    else if (how == PLAIN)
+        tile(job, rows, pairs, now, before, PLAIN, soon);
+    else
+        tile(job, rows, pairs, now, before, GEGLU, soon);
+}
+
+INLINE const float *weights_of(const graft_cpu_product *job, int64_t output)
+{
+    return job->weight + output / BLOCK * job->block_stride + output % BLOCK;
 }
 
 /* Vector v of the column: the outputs from `output` on, whose results go to `at`. */
 INLINE void set_vector(const graft_cpu_product *job, column *c, int v, int64_t output, int64_t at)
 {
-    c->w[v] = job->weight + output / BLOCK * job->block_stride + output % BLOCK;
+    c->w[v] = weights_of(job, output);
     c->at[v] = at;
     c->bias[v] = job->bias ? vf_load(job->bias + output) : (vf){0};
 }
 
+/* The output of the second vector of the column whose first is of `at`. */
+INLINE int64_t second_of(const graft_cpu_product *job, int64_t at, int64_t end)
+{
+    if (job->act == GRAFT_ACT_GEGLU) return job->outputs / 2 + at;
+    return end - at < 2 * VL ? at : at + VL;
+}
+
+/* The column of the results from `at` on; returns where the next one begins. */
+INLINE int64_t open_column(const graft_cpu_product *job, int64_t at, int64_t end, column *c)
+{
+    int64_t second = second_of(job, at, end);
+    c->vectors = second == at + VL ? 2 : 1;
+    set_vector(job, c, 0, at, at);
+    set_vector(job, c, 1, second, at + VL);
+    return at + c->vectors * VL;
+}
+
+/* Results first ... end - 1 of all rows. */
+INLINE void all_columns(const graft_cpu_product *job, int64_t first, int64_t end, bool pairs)
+{
+    ending how = ending_of(job);
+    column both[2];
+    waiting t[2];
+    const waiting *before = NULL;
+    int64_t steps = (job->rows + ROWS - 1) / ROWS * STEPS, bytes = job->words * BLOCK * 4;
+    streams soon = {.rows = stream_of(job->ahead, job->ahead_bytes, steps * ((end - first) / VL))};
+    int turn = 0, side = 0;
+    for (int64_t at = first; at < end; side ^= 1) {
+        column *own = &both[side];
+        at = open_column(job, at, end, own);
+        int64_t next = at < end ? at : first;
+        soon.w[0] = stream_of(weights_of(job, next), bytes, steps);
+        soon.w[1] = stream_of(weights_of(job, second_of(job, next, end)), bytes, steps);
+        for (int64_t row = 0; row < job->rows; row += ROWS, turn ^= 1) {
+            waiting *now = &t[turn];
+            now->column = own;
+            now->row = row;
+            now->rows = job->rows - row < ROWS ? job->rows - row : ROWS;
+            if (before && how == GENERAL) {
+                finish_all(before, job, how, pairs);
+                before = NULL;
+            }
+            if (now->rows > FEW)
+                next_tile(job, ROWS, pairs, now, before, how, &soon);
+            else
+                next_tile(job, FEW, pairs, now, before, how, &soon);
+            before = now;
+        }
+    }
+    if (before) finish_all(before, job, how, pairs);
+}
+
 void SIMD(product)(const graft_cpu_product *job, int64_t first, int64_t panels)
 {
-    bool geglu = job->act == GRAFT_ACT_GEGLU;
     int64_t at = first * BLOCK, end = at + panels * BLOCK;
-    column c;
-    while (at < end) {
-        bool pair = !geglu && end - at >= 2 * VL;
-        set_vector(job, &c, 0, at, at);
-        set_vector(job, &c, 1, geglu ? job->outputs / 2 + at : pair ? at + VL : at, at + VL);
-        if (geglu || pair)
-            all_rows(job, 2, &c);
-        else
-            all_rows(job, 1, &c);
-        at += pair ? 2 * VL : VL;
+#if GRAFT_ISA_LEVEL >= 3
+    if (job->dtype == GRAFT_BF16) {
+        all_columns(job, at, end, true);
+        return;
     }
+#endif
+    all_columns(job, at, end, false);
 }
 #endif

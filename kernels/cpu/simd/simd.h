@@ -72,22 +72,32 @@ typedef struct graft_cpu_int8 {
     int64_t ahead_bytes;
 } graft_cpu_int8;
 
-/* float32 LINEAR. Weights lie in blocks of outputs: for every input, one value of each output of
- * the block. A panel is a block of results: one block of weights, or with GEGLU two, that of the
- * values and that of their gates. */
+/* LINEAR in float32 or bfloat16, whose inputs come in words of four bytes: one float32, or two
+ * bfloat16. Weights lie in blocks of outputs: for every word, one of each output of the block. A
+ * panel is a block of results: one block of weights, or with GEGLU two, that of the values and that
+ * of their gates. */
 #define GRAFT_CPU_PRODUCT_BLOCK 16
+#define GRAFT_CPU_PRODUCT_ROWS  12 /* at most, worked on together */
 typedef struct graft_cpu_product {
+    graft_dtype dtype;    /* of x and weights; bfloat16 where product_bf16 says so */
     const float *x;
-    int64_t rows, stride; /* floats from one row of x to the next */
-    int64_t inputs;
+    int64_t rows, stride; /* words from one row of x to the next */
+    /* The rows beyond the last multiple of GRAFT_CPU_PRODUCT_ROWS once more, of which so many are
+     * read, words apart. */
+    const float *rest;
+    int64_t rest_stride;
+    int64_t words;        /* of a row */
     const float *weight;  /* aligned to 64 bytes */
-    int64_t block_stride; /* floats from one block to the next */
+    int64_t block_stride; /* words from one block to the next */
     const float *bias;    /* one an output in its own order, or NULL */
     int64_t outputs; /* of the weights: twice the results with GEGLU; these fill whole blocks */
     graft_act act;
-    float *const *out;           /* one a row */
+    void *const *out; /* one a row */
+    graft_dtype out_type;
     const void *const *residual; /* one a row; NULL: none */
     graft_dtype residual_type;
+    const char *ahead; /* what is read next: fetched meanwhile; NULL: nothing */
+    int64_t ahead_bytes;
 } graft_cpu_product;
 
 typedef struct graft_cpu_simd {
@@ -139,6 +149,7 @@ typedef struct graft_cpu_simd {
     /* Results of all rows for so many panels from `first` on. Every sum is over the inputs in their
      * order. NULL: the library's own product is better. */
     void (*product)(const graft_cpu_product *job, int64_t first, int64_t panels);
+    bool product_bf16; /* product() takes bfloat16 */
 
     /* n values of float16 or float32 at any address to bfloat16, rounded as base/half.h does. */
     void (*narrow)(const void *x, graft_dtype xt, uint16_t *y, size_t n);

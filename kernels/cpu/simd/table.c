@@ -21,6 +21,7 @@ const graft_cpu_simd SIMD(table) = {
 #if GRAFT_ISA_LEVEL >= 3
     .int8_levels = SIMD(int8_levels),
     .int8_multiply = SIMD(int8_multiply),
+    .product_bf16 = true,
 #endif
 #if GRAFT_ISA_LEVEL >= 1
     .product = SIMD(product),
