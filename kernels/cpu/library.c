@@ -131,6 +131,7 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
     }
     memset(d, 0, sizeof *d);
     d->host = *host;
+    if (d->host.threads > omp_get_thread_limit()) d->host.threads = omp_get_thread_limit();
     if (d->host.threads < 1) d->host.threads = 1;
     d->simd = graft_cpu_simd_best(getenv("GRAFT_CPU_ISA")); /* for tests and comparisons */
     if (dnnl_engine_create(&d->engine, dnnl_cpu, 0) != dnnl_success) {

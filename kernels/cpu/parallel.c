@@ -53,6 +53,8 @@ int graft_cpu_threads(const graft_device *d, int64_t work)
 int graft_cpu_threads_set(int n)
 {
     int before = omp_get_max_threads();
+    /* oneDNN leaves out what it gave to threads that it does not get. */
+    if (omp_get_dynamic()) omp_set_dynamic(0);
     if (before != n) omp_set_num_threads(n);
     return before;
 }
