@@ -9,7 +9,7 @@
 #define BLOCK GRAFT_CPU_PRODUCT_BLOCK
 #define ROWS  (VL == 16 ? GRAFT_CPU_PRODUCT_ROWS : 6) /* what registers hold */
 #define FEW   (ROWS / 3)
-#define STEPS 3 /* in which a tile is computed; each ends with a jump that nobody foresees */
+#define STEPS (VL == 16 ? 3 : 2) /* of a tile; each ends with a jump that nobody foresees */
 _Static_assert(GRAFT_CPU_PRODUCT_ROWS % ROWS == 0, "rows that may be read");
 
 /* Two vectors of outputs; the second may be none, and is then the first one again. */
