@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
@@ -263,13 +263,6 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static graft_status tell(const graft_guided *g, const size_t *which, size_t count,
                          graft_unet_variant variant, const void *const *in, double start,
                          graft_err *e)
@@ -283,7 +276,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
                                     .tokens = g->active[which[0]].entry->tokens,
                                     .entries = count,
                                     .negative = negative,
-                                    .seconds = now() - start};
+                                    .seconds = graft_clock_now() - start};
     return g->c.tap->call(g->c.tap->ctx, &call, e);
 }
 
@@ -304,7 +297,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                graft_features_get(g->features, g->active[which[i]].slot), g->feature_bytes);
     const void *in[5] = {g->batch_x, g->timesteps, g->context, adm ? (void *)g->y : g->feature,
                          g->feature};
-    double start = now();
+    double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
     if (!st) st = tell(g, which, count, variant, in, start, e);
