@@ -6,7 +6,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/api/quantize.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 #include "engine/weights/quantized.h"
 #include "kernels/quant.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "engine/api/objects.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 #include "engine/weights/safetensors.h"
 #include "tests/test.h"
 
