@@ -41,12 +41,26 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
+/* A window of one step has nothing to reuse, though its name promises speed. A run of one step is
+ * nobody's mistake. */
+static void warn_idle(const graft_guided_config *c)
+{
+    const graft_deepcache *d = &c->model->deepcache;
+    int64_t steps = (int64_t)c->steps, end = d->end < steps ? d->end : steps;
+    if (c->task && steps > 1 && end - d->start < 2)
+        graft_log_printf(&c->task->log, GRAFT_LOG_WARN,
+                         "DeepCache reuses nothing in these %lld steps: its start_step is %lld, "
+                         "its end_step %lld",
+                         (long long)steps, (long long)d->start, (long long)d->end);
+}
+
 /* DeepCache, unless its interval says that every step is whole. */
 static graft_status make_features(graft_guided *g, graft_err *e)
 {
     const graft_model *m = g->c.model;
     if (m->deepcache.interval <= 1) return GRAFT_OK;
     graft_backend *backend;
+    warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
     graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],   0,
