@@ -350,6 +350,7 @@ static void quantized_file(const bench *b, const graft_model *m, const char *pat
     snprintf(small, sizeof small, "%s/graft-bench-quantized.safetensors",
              folder && *folder ? folder : "/tmp");
     graft_model *q = all_quantized(m);
+    remove(small); /* of a bench that was broken off */
     must(graft_model_save_quantized(q, small, NULL, &e), &e);
     graft_model_release(q);
     double before = load_seconds(m->engine, path, true),
