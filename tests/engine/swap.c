@@ -322,8 +322,9 @@ static void written_in_place(void)
 
 /* ------------------------------------------------------------------ many, and at one time */
 
-static void thousand_swaps(void)
+static void many_swaps(void)
 {
+    const int swaps = many_rounds();
     const char *const path[3] = {path_a, path_b, path_c};
     float want[3][OUT], out[OUT];
     bool same = true;
@@ -335,7 +336,7 @@ static void thousand_swaps(void)
     }
     uint64_t built = compiled().built;
     size_t before = 0;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < swaps; i++) {
         graft_model *next = swap(m, path[i % 3], i % 7 != 0);
         graft_model_release(m);
         m = next;
@@ -346,7 +347,7 @@ static void thousand_swaps(void)
     size_t after = resident_bytes();
     CHECK(same);
     CHECK_INT(compiled().built, built);
-    printf("     1000 swaps: resident %.1f MB after 100, %.1f MB at the end\n",
+    printf("     %d swaps: resident %.1f MB after 100, %.1f MB at the end\n", swaps,
            (double)before / 1e6, (double)after / 1e6);
     CHECK_FLAT(before, after);
     graft_model_release(m);
@@ -421,7 +422,7 @@ int main(void)
         RUN(written_in_place);
         if (i == 1) {
             RUN(two_threads);
-            RUN(thousand_swaps);
+            RUN(many_swaps);
         }
         graft_engine_destroy(engine);
     }
