@@ -346,6 +346,49 @@ static void plans(void)
     graft_engine_destroy(g);
 }
 
+static void count_entry(void *ctx, const char *name, uint64_t bytes, int64_t modified, bool good)
+{
+    (void)name, (void)bytes, (void)modified, (void)good;
+    ++*(int *)ctx;
+}
+
+/* A search leaves nothing on the disk, where reading would take as long as searching again, but the
+ * decoder in one piece, which was tried first. */
+static void no_part_is_kept(void)
+{
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", temp_path("strips-cache"));
+    const graft_engine_config c = {
+        .kernel_dir = GRAFT_LIB_DIR, .backend = "cpu", .threads = 1, .cache_dir = folder};
+    const graft_compile_options o = {
+        .precision = "f32", .tuning = "off", .max_memory_mb = 30, .tile = true, .cache = true};
+    const graft_task idle = {.compile_only = true};
+    graft_engine *g = NULL;
+    graft_vae *tight = NULL;
+    graft_latent *l = NULL;
+    graft_image *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_compiled_stats stats;
+    int entries = 0;
+    uint64_t cleared;
+    CHECK_OK(graft_engine_create(&c, &g, &e), &e);
+    graft_vae *v = load_vae(g);
+    CHECK_OK(graft_vae_compile(v, &o, NULL, &tight, &e), &e);
+    CHECK_OK(graft_latent_empty(320, 320, 1, &l, &e), &e);
+    CHECK_OK(graft_vae_decode(tight, l, NULL, &idle, &out, &e), &e);
+    graft_compiled_stats_get(g->compiled, &stats);
+    CHECK_OK(graft_cache_list(g, false, count_entry, &entries, &e), &e);
+    CHECK(stats.built > 10);
+    CHECK_INT(entries, 1);
+    CHECK_OK(graft_cache_clear(g, &cleared, &e), &e);
+    graft_image_release(out);
+    graft_latent_release(l);
+    graft_vae_release(tight);
+    graft_vae_release(v);
+    graft_engine_destroy(g);
+    rmdir(folder);
+}
+
 typedef struct watch {
     uint64_t done, total, runs, cancel_at;
     bool fell;
@@ -450,6 +493,7 @@ int main(void)
     RUN(budget_of_the_process);
     RUN(same_pictures);
     RUN(plans);
+    RUN(no_part_is_kept);
     RUN(ahead_and_cancelled);
     RUN(progress_of_a_batch);
     return test_end();
