@@ -229,6 +229,21 @@ static inline bool same_bits(const float *a, const float *b)
     return memcmp(a, b, OUT * sizeof *a) == 0;
 }
 
+static inline graft_packs_stats packs_of(graft_engine *g)
+{
+    graft_packs_stats s;
+    graft_packs_stats_get(g->packs, &s);
+    return s;
+}
+
+static inline graft_model *swap_weights(const graft_model *m, const char *path, bool keep)
+{
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_swap(m, path, keep, NULL, &out, &e), &e);
+    return out;
+}
+
 /* Resident memory stays flat; not asked of builds whose allocator keeps freed memory. */
 #define MEASURES_MEMORY (!UNDER_SANITIZER)
 #define CHECK_FLAT(before, after)                                                                  \
