@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "bench/record.h"
 #include "engine/api/objects.h"
 #include "engine/graph/cost.h"
@@ -60,9 +61,9 @@ static graft_status gemm_once(graft_backend *k, graft_dtype dtype, int64_t size,
     memset(in, 0, n * 4);
     double best = 1e30;
     for (int i = 0; i < 12; i++) {
-        double t = record_now();
+        double t = graft_clock_now();
         k->api->launch(kernel, (const void *[GRAFT_MAX_INPUTS]){in, packed}, out, work);
-        t = record_now() - t;
+        t = graft_clock_now() - t;
         if (i > 1 && t < best) best = t;
     }
     *gflops = 2.0 * (double)(size * size * size) / best * 1e-9;
@@ -152,10 +153,10 @@ static void subject_finish(subject *s)
 
 static graft_status subject_run(bench *b, subject *s, bool profiled, double *seconds, graft_err *e)
 {
-    double t = record_now();
+    double t = graft_clock_now();
     graft_status st = graft_exe_run(s->binding, b->engine->arenas, (const void *const *)s->in,
                                     s->out, NULL, profiled ? &s->profile : NULL, e);
-    *seconds = record_now() - t;
+    *seconds = graft_clock_now() - t;
     return st;
 }
 
@@ -346,17 +347,17 @@ static graft_status picture_once(graft_model *m, graft_clip *c, graft_vae *v, do
                              .scheduler = "normal",
                              .denoise = 1,
                              .end_at_step = PICTURE_STEPS};
-    double t = record_now();
+    double t = graft_clock_now();
     GRAFT_TRY(graft_clip_encode(c, "a photograph of an astronaut", NULL, &positive, e));
-    seconds[0] = record_now() - t;
+    seconds[0] = graft_clock_now() - t;
     GRAFT_TRY(graft_clip_encode(c, "", NULL, &negative, e));
     GRAFT_TRY(graft_latent_empty(512, 512, 1, &empty, e));
-    t = record_now();
+    t = graft_clock_now();
     GRAFT_TRY(graft_sample(m, &p, positive, negative, empty, NULL, &latent, e));
-    seconds[1] = record_now() - t;
-    t = record_now();
+    seconds[1] = graft_clock_now() - t;
+    t = graft_clock_now();
     GRAFT_TRY(graft_vae_decode(v, latent, NULL, NULL, &image, e));
-    seconds[2] = record_now() - t;
+    seconds[2] = graft_clock_now() - t;
 out:
     graft_cond_release(positive);
     graft_cond_release(negative);

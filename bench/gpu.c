@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
 #include "engine/exec/trial.h"
@@ -72,11 +73,11 @@ static void close_network(network *s)
 static double run_once(const bench *b, const network *s)
 {
     graft_err e = GRAFT_ERR_INIT;
-    double t = record_now();
+    double t = graft_clock_now();
     must(graft_exe_run(s->binding, b->engine->arenas, (const void *const *)s->in, s->out, NULL,
                        NULL, &e),
          &e);
-    return record_now() - t;
+    return graft_clock_now() - t;
 }
 
 /* The median, in ms. The first runs are ordinary ones and the recording. */
@@ -182,10 +183,10 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
     }
     for (int resident = 0; resident < 2; resident++) {
         network s;
-        double t = record_now();
+        double t = graft_clock_now();
         if (!resident) must(graft_model_swap(m, path, true, NULL, &other, &e), &e);
         graft_binding *binding = bind(resident ? m : other, side);
-        t = record_now() - t;
+        t = graft_clock_now() - t;
         open_network(&s, binding);
         double first = run_once(b, &s) * 1e3;
         snprintf(name, sizeof name, "swap_%s_%s_ms", b->kind, resident ? "resident" : "file");
@@ -220,9 +221,9 @@ static void bench_levels(const bench *b, const graft_model *m, int64_t side, con
     const char *what = format == GRAFT_FORMAT_FP8 ? "fp8" : "int8";
     graft_model *q = quantized(m, side, format);
     network s;
-    double error = 0, size = 1e-30, t = record_now();
+    double error = 0, size = 1e-30, t = graft_clock_now();
     open_network(&s, bind(q, side));
-    printf("  made ready in %.2f s\n", record_now() - t);
+    printf("  made ready in %.2f s\n", graft_clock_now() - t);
     snprintf(name, sizeof name, "%s_%s_step_ms", b->kind, what);
     note(b, name, time_network(b, &s), "ms");
     run_once(b, plain);
@@ -244,11 +245,11 @@ static void bench_unet(const bench *b)
     char name[64];
     int64_t side = strcmp(b->kind, "sdxl") == 0 ? 128 : 64;
     graft_model *m = load(b);
-    double t = record_now();
+    double t = graft_clock_now();
     network s;
     open_network(&s, bind(m, side));
     printf("%s UNet, batch 2, latents of %d x %d, bf16: made ready in %.2f s\n", b->kind, (int)side,
-           (int)side, record_now() - t);
+           (int)side, graft_clock_now() - t);
     double step = time_network(b, &s);
     snprintf(name, sizeof name, "%s_step_ms", b->kind);
     note(b, name, step, "ms");
@@ -273,9 +274,9 @@ static void bench_start(const bench *b)
     graft_err e = GRAFT_ERR_INIT;
     must(graft_cache_list(b->engine, false, count_entry, &entries, &e), &e);
     graft_model *m = load(b);
-    double t = record_now();
+    double t = graft_clock_now();
     graft_binding *binding = bind(m, strcmp(b->kind, "sdxl") == 0 ? 128 : 64);
-    t = record_now() - t;
+    t = graft_clock_now() - t;
     printf("%s UNet with %d entries in %s\n", b->kind, entries, b->cache);
     snprintf(name, sizeof name, "%s_ready_%s_s", b->kind, entries ? "again" : "first");
     note(b, name, t, "s, weights from the page cache");

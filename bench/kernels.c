@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/half.h"
 #include "kernels/kernel_abi.h"
 
@@ -37,13 +37,6 @@ typedef struct problem {
     graft_op_desc op;
     double flop, bytes; /* of one launch; flop 0: memory-bound */
 } problem;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void fatal(const char *what, const char *text)
 {
@@ -238,9 +231,9 @@ static int start(running *r, const library *l, const graft_op_desc *op, int vari
         float *v = values(elements(t), (uint64_t)i + 1, scale * 2.0f);
         if (t->constant) {
             r->buffer[i] = need(api->alloc(l->device, r->info.packed_bytes[i]));
-            double t0 = now();
+            double t0 = graft_clock_now();
             if (api->pack(r->kernel, i, GRAFT_F32, v, r->buffer[i])) fatal(l->entry->name, "pack");
-            r->pack_seconds += now() - t0;
+            r->pack_seconds += graft_clock_now() - t0;
         } else {
             r->buffer[i] = to_device(l, t, v);
         }
@@ -266,11 +259,11 @@ static double launch(running *r)
 {
     char text[256] = "";
     const graft_kernels_api *api = r->l->entry->api;
-    double t = now();
+    double t = graft_clock_now();
     if (api->launch(r->kernel, (const void *const *)r->buffer, r->out, r->workspace) ||
         api->wait(r->l->device, text, sizeof text))
         fatal("launch", text);
-    return now() - t;
+    return graft_clock_now() - t;
 }
 
 static int by_value(const void *a, const void *b)

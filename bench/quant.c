@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "bench/quantized.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
@@ -116,9 +117,9 @@ static double sampling_seconds(const demo *d, const graft_model *m)
     double best = INFINITY;
     graft_latent_release(sample(d, m, d->positive, 1));
     for (int i = 0; i < 5; i++) {
-        double start = record_now();
+        double start = graft_clock_now();
         graft_latent_release(sample(d, m, d->positive, 1));
-        best = fmin(best, record_now() - start);
+        best = fmin(best, graft_clock_now() - start);
     }
     return best;
 }
@@ -144,9 +145,9 @@ static graft_model *calibrated(const demo *d, double *seconds, char **report)
     graft_quantize_options o = options(d);
     graft_model *q = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_quantize(d->model, &o, NULL, &q, report, &e), &e);
-    *seconds = record_now() - start;
+    *seconds = graft_clock_now() - start;
     return q;
 }
 
@@ -162,9 +163,9 @@ static double calibration_samplings(const bench *b)
         demo_open(b, &d);
         graft_latent_release(sample(&d, d.model, d.positive, 1));
         for (int k = 0; k < 5; k++) {
-            double start = record_now();
+            double start = graft_clock_now();
             graft_latent_release(sample(&d, d.model, d.positive, 1));
-            seconds[k] = record_now() - start;
+            seconds[k] = graft_clock_now() - start;
         }
         graft_model_release(calibrated(&d, &own, &report));
         graft_text_free(report);
@@ -326,11 +327,13 @@ static double load_seconds(graft_engine *g, const char *path, bool quantize)
         graft_binding *x = NULL;
         graft_err e = GRAFT_ERR_INIT;
         graft_packs_trim(g->packs, 0);
-        double start = record_now();
+        double start = graft_clock_now();
         must(graft_model_load(g, path, NULL, &m, &e), &e);
         if (quantize) q = all_quantized(m);
         must(graft_model_bind(q ? q : m, 2, SIDE, SIDE, TOKENS, NULL, &x, &e), &e);
-        if (i) best = fmin(best, record_now() - start); /* the first compiles and reads the disk */
+        if (i)
+            best =
+                fmin(best, graft_clock_now() - start); /* the first compiles and reads the disk */
         graft_binding_release(x);
         graft_model_release(q);
         graft_model_release(m);
@@ -347,6 +350,7 @@ static void quantized_file(const bench *b, const graft_model *m, const char *pat
     snprintf(small, sizeof small, "%s/graft-bench-quantized.safetensors",
              folder && *folder ? folder : "/tmp");
     graft_model *q = all_quantized(m);
+    remove(small); /* of a bench that was broken off */
     must(graft_model_save_quantized(q, small, NULL, &e), &e);
     graft_model_release(q);
     double before = load_seconds(m->engine, path, true),
@@ -409,9 +413,9 @@ static step_time step(const graft_model *m, graft_unet_variant variant, int repe
     for (size_t i = 0; i < g->n_outputs && i < 2; i++)
         out[i] = graft_calloc((size_t)graft_gvalue_count(&g->value[g->output[i]]), 4);
     for (int i = 0; i <= repeats; i++) {
-        double start = record_now();
+        double start = graft_clock_now();
         must(graft_exe_run(b, m->engine->arenas, (const void *const *)in, out, NULL, NULL, &e), &e);
-        if (i) t.seconds = fmin(t.seconds, record_now() - start);
+        if (i) t.seconds = fmin(t.seconds, graft_clock_now() - start);
     }
     t.weight_bytes = b->exe->weight_bytes;
     for (int i = 0; i < 8; i++) graft_free(in[i]);
@@ -476,9 +480,9 @@ static void requantize(const bench *b, const graft_model *m)
     must(graft_model_bind(q, 2, SIDE, SIDE, TOKENS, NULL, &x, &e), &e); /* compiles, reads */
     graft_binding_release(x);
     graft_packs_trim(m->engine->packs, 0);
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_bind(q, 2, SIDE, SIDE, TOKENS, NULL, &x, &e), &e);
-    double seconds = record_now() - start;
+    double seconds = graft_clock_now() - start;
     note(b, "requantize_s_per_gb",
          seconds / (1e-9 * (double)graft_weights_stored_bytes(m->weights)), "s/GB");
     graft_binding_release(x);
@@ -507,9 +511,9 @@ static void calibration_time(const bench *b, const graft_model *m)
                                       .latent = l,
                                       .steps = 4,
                                       .cfg = 8.0};
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_quantize(m, &o, NULL, &q, NULL, &e), &e);
-    note(b, "calibration_sd15_s", record_now() - start, "s");
+    note(b, "calibration_sd15_s", graft_clock_now() - start, "s");
     graft_model_release(q);
     graft_latent_release(l);
     graft_cond_release(c);

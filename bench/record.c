@@ -75,13 +75,6 @@ void record(const char *file, const char *name, double value, const char *unit, 
     graft_free(text);
 }
 
-double record_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double status_mib(const char *field)
 {
     char line[256];

@@ -13,8 +13,6 @@ void record(const char *file, const char *name, double value, const char *unit, 
 void must(graft_status st, const graft_err *e);
 /* Ends the program when there is no such file, before it has measured for minutes. */
 void must_exist(const char *path);
-/* Monotonic seconds. */
-double record_now(void);
 /* Sorts n values, the least first. */
 void record_sort(double *v, int n);
 /* Of n values, which are sorted meanwhile; n at least 1. */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "bench/quantized.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
@@ -80,11 +81,11 @@ static graft_model *all_quantized(const graft_model *m)
 static void subject_run(subject *s, double *seconds)
 {
     graft_err e = GRAFT_ERR_INIT;
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_exe_run(s->binding, s->engine->arenas, (const void *const *)s->in, s->out, NULL,
                        &s->profile, &e),
          &e);
-    *seconds = record_now() - start;
+    *seconds = graft_clock_now() - start;
     for (size_t i = 0; i < s->profile.n; i++) {
         double *t = &s->profile.seconds[i];
         if (s->least[i] <= 0 || *t < s->least[i]) s->least[i] = *t;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "bench/record.h"
 #include "engine/image/latent.h"
@@ -93,9 +94,9 @@ static graft_binding *bind(const graft_model *m, int64_t height, int64_t width, 
 {
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_bind(m, batch, height, width, TOKENS, NULL, &b, &e), &e);
-    if (seconds) *seconds = record_now() - start;
+    if (seconds) *seconds = graft_clock_now() - start;
     return b;
 }
 
@@ -103,9 +104,9 @@ static graft_model *load(graft_engine *g, const char *path, double *seconds)
 {
     graft_model *m = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_load(g, path, NULL, &m, &e), &e);
-    if (seconds) *seconds = record_now() - start;
+    if (seconds) *seconds = graft_clock_now() - start;
     return m;
 }
 
@@ -121,9 +122,9 @@ static double step(const graft_model *m, graft_binding *b, int64_t height, int64
     for (size_t i = 0; i < n; i++) x[i] = (float)(i % 31) / 16 - 1;
     for (size_t i = 0; i < n_context; i++) context[i] = (float)(i % 29) / 16 - 1;
     const void *in[] = {x, t, context, NULL};
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_exe_run(b, m->engine->arenas, in, (void *[]){out}, NULL, NULL, &e), &e);
-    double seconds = record_now() - start;
+    double seconds = graft_clock_now() - start;
     graft_free(x);
     graft_free(out);
     graft_free(context);
@@ -168,14 +169,14 @@ static double copy_speed(int threads)
     memset(from, 1, bytes);
     memset(to, 2, bytes);
     for (int k = 0; k < 5; k++) {
-        double start = record_now();
+        double start = graft_clock_now();
         for (int i = 0; i < threads; i++) {
             size_t each = bytes / (size_t)threads;
             part[i] = (copier){from + (size_t)i * each, to + (size_t)i * each, each};
             if (pthread_create(&thread[i], NULL, copy_part, &part[i])) return 1;
         }
         for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
-        double t = record_now() - start;
+        double t = graft_clock_now() - start;
         if (t < best) best = t;
     }
     graft_free(from);
@@ -256,9 +257,9 @@ static double swap_from_file(const bench *b, double *seconds)
     double bound;
     graft_binding_release(bind(first, SIDE, SIDE, BATCH, NULL));
     graft_packs_stats_get(g->packs, &packs);
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_model_swap(first, b->second, false, NULL, &second, &e), &e);
-    double swap = record_now() - start;
+    double swap = graft_clock_now() - start;
     graft_binding_release(bind(second, SIDE, SIDE, BATCH, &bound));
     double copied = copy_speed(g->backends.threads);
     note(b, "memory_copy_gbs", copied * 1e-9, "GB/s");
@@ -329,9 +330,9 @@ static double compile(const bench *b, const graft_unet_arch *arch, graft_tuning 
     graft_exe *x = NULL;
     graft_err e = GRAFT_ERR_INIT;
     record_reset_peak();
-    double base = record_rss_mib(), start = record_now();
+    double base = record_rss_mib(), start = graft_clock_now();
     must(graft_compiled_get(g->compiled, &job, NULL, &x, &e), &e);
-    double seconds = record_now() - start;
+    double seconds = graft_clock_now() - start;
     if (peak_mib) *peak_mib = record_peak_mib() - base;
     graft_exe_release(x);
     graft_engine_destroy(g);
@@ -497,9 +498,9 @@ static double decode_once(const graft_vae *v, const graft_latent *l)
 {
     graft_image *image = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    double start = record_now();
+    double start = graft_clock_now();
     must(graft_vae_decode(v, l, NULL, NULL, &image, &e), &e);
-    double seconds = record_now() - start;
+    double seconds = graft_clock_now() - start;
     graft_image_release(image);
     return seconds;
 }
@@ -566,13 +567,13 @@ static void plugin_load(const bench *b)
         int status = 0;
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", 1 /* O_WRONLY */, 0);
-        double start = record_now();
+        double start = graft_clock_now();
         if (posix_spawn(&pid, GRAFT_PROGRAM, &actions, NULL, argv, environ)) {
             perror(GRAFT_PROGRAM);
             exit(1);
         }
         waitpid(pid, &status, 0);
-        t[i] = record_now() - start;
+        t[i] = graft_clock_now() - start;
         posix_spawn_file_actions_destroy(&actions);
         if (status) fprintf(stderr, "%s nodes: status %d\n", GRAFT_PROGRAM, status);
     }

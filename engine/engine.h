@@ -147,7 +147,7 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
                                   graft_err *e);
 /* Writes the model's file with the chosen layers quantized, so that it loads without quantizing
  * (layout: engine/weights/quantized.h). The whole file is made in memory. GRAFT_E_ARG for a model
- * without a quantized layer, with LoRAs, or from such a file. */
+ * without a quantized layer, with LoRAs, or from such a file, and when `path` exists. */
 graft_status graft_model_save_quantized(const graft_model *m, const char *path,
                                         const graft_task *task, graft_err *e);
 /* The plan of a quantized model as JSON (graft_text_free) and as a picture of its layers. Both NULL

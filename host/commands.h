@@ -5,6 +5,9 @@
 
 enum { GRAFT_EXIT_OK = 0, GRAFT_EXIT_FAILED = 1, GRAFT_EXIT_USAGE = 2, GRAFT_EXIT_CANCEL = 130 };
 
+/* A path as it is shown: ./NAME is NAME. */
+const char *graft_path_shown(const char *path); /* run.c */
+
 int graft_command_run(const graft_options *o);     /* run.c; also compile, quantize */
 int graft_command_compare(const graft_options *o); /* compare.c */
 int graft_command_cache(const graft_options *o);   /* kept.c */

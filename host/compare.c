@@ -331,7 +331,8 @@ static graft_status write_picture(const comparison *c, graft_err *e)
     }
     if (!st) st = graft_png_encode(pixels, width, height, 3, PNG_LEVEL, NULL, 0, &png, &size, e);
     if (!st) st = graft_file_write(path, png, size, e);
-    if (!st) printf("wrote %s: A, B, and %d times their difference\n", path, ENLARGED);
+    if (!st)
+        printf("wrote %s: A, B, and %d times their difference\n", graft_path_shown(path), ENLARGED);
     graft_free(png);
     graft_free(pixels);
     graft_free(path);

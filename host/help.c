@@ -39,7 +39,8 @@ static const struct {
     {WORKFLOWS,
      "  --models DIR    model folders (default: $GRAFT_MODELS, else ./models)\n"
      "  --input DIR     pictures to load (default: ./input)\n"
-     "  --output DIR    where files are written (default: ./output)\n"
+     "  --output DIR    where files are written, previews into DIR/temp (default: ./output\n"
+     "                  and ./temp)\n"
      "  --device NAME   what to compute on: cuda, cpu, ref (default: the best that runs here)\n"
      "  --threads N     processors to use (default: all that this process may)\n"
      "  --plugins DIR   node plugins and kernel libraries, for all commands\n"

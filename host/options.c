@@ -60,8 +60,11 @@ static graft_status defaults(graft_options *o, graft_err *e)
     if (!st && !o->plugins) o->plugins = beside_program("../lib/graft");
     if (!st) st = fill(&o->plugins, "./plugins", e);
     if (!st) st = fill(&o->input, "./input", e);
-    if (!st) st = fill(&o->output, "./output", e);
+    /* Who names a folder for what is written means previews and plans, too. */
+    if (!st && o->output && !o->temp && !(o->temp = graft_path_join(o->output, "temp")))
+        st = graft_fail_nomem(e, "the options");
     if (!st) st = fill(&o->temp, "./temp", e);
+    if (!st) st = fill(&o->output, "./output", e);
     return st;
 }
 

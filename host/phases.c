@@ -2,15 +2,9 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "base/clock.h"
 
 /* A "VmHWM:  1234 kB" line of /proc/self/status; 0 where there is none. */
 static int64_t status_kb(const char *name)
@@ -47,7 +41,7 @@ void graft_phases_init(graft_phases *p)
     memset(p, 0, sizeof *p);
     pthread_mutex_init(&p->lock, NULL);
     p->current = -1;
-    p->started = now();
+    p->started = graft_clock_now();
     p->resets = reset_peak();
 }
 
@@ -61,7 +55,7 @@ static void end(graft_phases *p)
     if (p->current < 0) return;
     graft_phase_row *row = &p->row[p->current];
     sample(p);
-    row->seconds += now() - p->begun;
+    row->seconds += graft_clock_now() - p->begun;
     if (p->peak_kb > row->peak_kb) row->peak_kb = p->peak_kb;
     p->current = -1;
 }
@@ -83,7 +77,7 @@ void graft_phases_begin(graft_phases *p, const char *name)
     pthread_mutex_lock(&p->lock);
     end(p);
     p->current = find_row(p, name);
-    p->begun = now();
+    p->begun = graft_clock_now();
     p->peak_kb = 0;
     if (p->resets) p->resets = reset_peak();
     sample(p);
@@ -121,6 +115,6 @@ void graft_phases_print(graft_phases *p, FILE *out)
         if (strcmp(row->name, "other") == 0 && row->seconds < 0.005) continue;
         print_row(out, row->name, row->seconds, row->peak_kb);
     }
-    print_row(out, "total", now() - p->started, p->all_peak_kb);
+    print_row(out, "total", graft_clock_now() - p->started, p->all_peak_kb);
     pthread_mutex_unlock(&p->lock);
 }

@@ -1,18 +1,12 @@
 #include "host/progress.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 #define REDRAW_SECONDS 0.1
 #define BAR_WIDTH      20
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void graft_progress_init(graft_progress *p, FILE *out, bool quiet)
 {
@@ -75,7 +69,7 @@ static void put_label(graft_progress *p)
 
 static void draw(graft_progress *p, bool force)
 {
-    double t = now();
+    double t = graft_clock_now();
     if (p->quiet || (!force && t - p->drawn < REDRAW_SECONDS)) return;
     p->drawn = t;
     clear(p);
@@ -99,7 +93,7 @@ static void line(graft_progress *p, bool with_step)
     if (with_step) {
         fputc(' ', p->out);
         put_count(p);
-        put_rate(p, now());
+        put_rate(p, graft_clock_now());
     }
     fputc('\n', p->out);
     fflush(p->out);
@@ -115,7 +109,7 @@ void graft_progress_nodes(graft_progress *p, size_t total)
 static void restart(graft_progress *p)
 {
     p->done = p->total = p->base = 0;
-    p->begun = now();
+    p->begun = graft_clock_now();
     p->last_tenth = 0;
     p->drawn = p->begun;
 }
@@ -162,7 +156,7 @@ void graft_progress_step(graft_progress *p, uint64_t done, uint64_t total)
         /* A log wants few lines: at most ten a count, a second apart, and the end of sampling. */
         int tenth = (int)((double)done / (double)total * 10);
         bool ended = done == total && strcmp(p->phase, "sample") == 0;
-        double t = now();
+        double t = graft_clock_now();
         if (tenth > p->last_tenth && (ended || t - p->drawn >= 1.0)) {
             line(p, true);
             p->last_tenth = tenth;

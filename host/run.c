@@ -109,6 +109,11 @@ static graft_status apply_set(cJSON *prompt, const graft_registry *r, const char
     return st;
 }
 
+const char *graft_path_shown(const char *path)
+{
+    return strncmp(path, "./", 2) == 0 ? path + 2 : path;
+}
+
 static void print_file(const graft_options *o, const cJSON *item)
 {
     const char *name = graft_json_str(item, "filename", NULL);
@@ -116,8 +121,8 @@ static void print_file(const graft_options *o, const cJSON *item)
     const char *type = graft_json_str(item, "type", "output");
     const char *root = strcmp(type, "temp") == 0 ? o->temp : o->output;
     if (!name || strcmp(type, "input") == 0) return;
-    if (strncmp(root, "./", 2) == 0) root += 2;
-    printf("%s%s/%s%s%s\n", o->quiet ? "" : "wrote ", root, sub, *sub ? "/" : "", name);
+    printf("%s%s/%s%s%s\n", o->quiet ? "" : "wrote ", graft_path_shown(root), sub, *sub ? "/" : "",
+           name);
 }
 
 /* Written files, and the texts that nodes show; of quantize not its report, which is there twice.

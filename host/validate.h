@@ -2,14 +2,7 @@
  * ComfyUI's POST /prompt know. */
 #ifndef GRAFT_HOST_VALIDATE_H
 #define GRAFT_HOST_VALIDATE_H
-#include "base/str.h"
-#include "host/prompt.h"
-
-typedef struct graft_validation {
-    graft_prompt *prompt; /* NULL when nothing can run */
-    cJSON *error;         /* {type, message, details, extra_info}; NULL when something can run */
-    cJSON *node_errors;   /* an object: id -> {errors, dependent_outputs, class_type} */
-} graft_validation;
+#include "host/validation.h"
 
 /* Takes `json` in any case. `target` (NULL: all) restricts the output nodes. GRAFT_OK also for a
  * faulty prompt; other codes are our own failures. Any thread. */
@@ -29,7 +22,4 @@ typedef struct graft_outer {
 graft_status graft_validate_part(const graft_registry *r, const graft_host *host, cJSON *json,
                                  const char *const *wanted, size_t n_wanted,
                                  const graft_outer *outer, graft_prompt **out, graft_err *e);
-void graft_validation_finish(graft_validation *v);
-/* One readable line a fault: "FILE: node 3 (KSampler), input steps: …". */
-void graft_validation_text(const graft_validation *v, const char *file, graft_str *out);
 #endif

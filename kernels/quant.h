@@ -145,6 +145,15 @@ static inline graft_dtype graft_quant_dtype(graft_quant q)
                                    : GRAFT_DTYPE_NONE;
 }
 
+/* The other way; GRAFT_QUANT_NONE for what is not quantized. */
+static inline graft_quant graft_quant_of_dtype(graft_dtype t)
+{
+    return t == GRAFT_Q8    ? GRAFT_QUANT_INT8
+           : t == GRAFT_Q4  ? GRAFT_QUANT_INT4
+           : t == GRAFT_QF8 ? GRAFT_QUANT_FP8
+                            : GRAFT_QUANT_NONE;
+}
+
 /* Groups in a row of n values. */
 static inline int64_t graft_quant4_groups(int64_t n)
 {

@@ -1,6 +1,7 @@
 /* QuantizeModel: which layers compute in integers. */
 #include "base/alloc.h"
 #include "base/str.h"
+#include "nodes/files.h"
 #include "nodes/node.h"
 #include "nodes/output.h"
 #include "nodes/pictures.h"
@@ -100,37 +101,44 @@ static graft_status show(graft_call *c, const char *key, const char *text, bool 
     return GRAFT_OK;
 }
 
-/* The path for plan `name`: beside the numbered name that the host would reserve, which checks the
+/* Plans lie in their own folder of the output. The name below that without its ending; false: it is
+ * no name for a file. */
+static bool plan_stem(const char *name, graft_str *out)
+{
+    size_t n = strlen(name) - (graft_str_ends(name, ".json") ? strlen(".json") : 0);
+    if (strchr(name, '%') || strspn(name, ". ") >= n || n > 200 || strchr(name, '/')) return false;
+    graft_str_puts(out, "quantization/");
+    graft_str_append(out, name, n);
+    return true;
+}
+
+/* The path for the plan: beside the numbered name that the host would reserve, which checks the
  * name and makes the folder. NULL without a name. */
 static graft_status plan_path(graft_call *c, char **path)
 {
     const char *name = graft_arg_text(c, PLAN_NAME);
     graft_output_file file = {NULL, NULL, NULL};
-    graft_str s = GRAFT_STR_INIT;
+    graft_str stem = GRAFT_STR_INIT, s = GRAFT_STR_INIT;
     graft_status st;
     if (!*name) return GRAFT_OK;
-    size_t n = strlen(name) - (graft_str_ends(name, ".json") ? strlen(".json") : 0);
-    if (strchr(name, '%') || strspn(name, ". ") >= n || n > 200 || strchr(name, '/'))
+    if (!plan_stem(name, &stem))
         return graft_call_fail(c, PLAN_NAME, GRAFT_E_ARG, "plan_name %s is no name for a file",
                                name);
-    graft_str_puts(&s, "quantization/");
-    graft_str_append(&s, name, n);
-    if (s.failed) {
+    if (stem.failed) {
         st = graft_fail_nomem(&c->err, "a file's name");
         goto out;
     }
     graft_call_blame(c, PLAN_NAME);
-    GRAFT_TRY(graft_output_reserve(c, "output", s.data, ".json", 0, 0, &file));
+    GRAFT_TRY(graft_output_reserve(c, "output", stem.data, ".json", 0, 0, &file));
     graft_call_blame(c, -1);
-    size_t folder = strlen(file.path) - strlen(file.name);
-    graft_str_finish(&s);
-    graft_str_append(&s, file.path, folder);
-    graft_str_append(&s, name, n);
+    graft_str_append(&s, file.path, strlen(file.path) - strlen(file.name));
+    graft_str_puts(&s, strchr(stem.data, '/') + 1);
     graft_str_puts(&s, ".json");
     *path = graft_str_take(&s);
     if (!*path) st = graft_fail_nomem(&c->err, "a file's name");
 out:
     graft_output_finish(c, &file);
+    graft_str_finish(&stem);
     graft_str_finish(&s);
     return st;
 }
@@ -179,7 +187,33 @@ out:
     return st;
 }
 
+/* Another plan file is another result. Who calibrates anyway reads none, and would be made to do so
+ * again by what it wrote itself. */
+static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text, uint64_t n)
+{
+    bool named = in[PLAN_NAME].kind == GRAFT_STRING && *in[PLAN_NAME].u.s;
+    bool reads = in[RECALIBRATE].kind != GRAFT_CHOICE || strcmp(in[RECALIBRATE].u.s, "enable") != 0;
+    graft_str file = GRAFT_STR_INIT;
+    graft_status st = GRAFT_OK;
+    if (n) *text = 0;
+    if (named && reads && plan_stem(in[PLAN_NAME].u.s, &file)) {
+        graft_str_puts(&file, ".json");
+        const graft_arg name = {.kind = GRAFT_STRING, .u.s = file.data};
+        st = file.failed ? GRAFT_E_NOMEM : graft_files_fingerprint(h, "output", &name, text, n);
+        if (st == GRAFT_E_NOTFOUND) st = GRAFT_OK; /* it is still to be written */
+    }
+    graft_str_finish(&file);
+    return st;
+}
+
+static const void *query(const char *id)
+{
+    static const graft_fingerprint_api fingerprints = {fingerprint};
+    return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;
+}
+
 GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
            .description = "Computes the layers that bear it in 8 bits, which is faster. "
                           "Calibration measures every layer in two or three "
-                          "samplings; LoRAs, other weights and DeepCache go on working.");
+                          "samplings; LoRAs, other weights and DeepCache go on working.",
+           .query = query);

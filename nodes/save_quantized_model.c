@@ -12,19 +12,25 @@ static const graft_input *const inputs[] = {
     NULL};
 static const graft_output *const outputs[] = {NULL};
 
+typedef struct saved_model {
+    const graft_model *model;
+    const graft_task *task;
+} saved_model;
+
+static graft_status write_model(const void *what, const char *path, graft_err *e)
+{
+    const saved_model *s = what;
+    return graft_model_save_quantized(s->model, path, s->task, e);
+}
+
 static graft_status run(graft_call *c)
 {
-    graft_output_file file = {NULL, NULL, NULL};
-    graft_status st;
+    const saved_model model = {graft_arg_model(c, MODEL), &c->task};
+    const graft_output_place place = {"output", graft_arg_text(c, FILENAME_PREFIX), ".safetensors",
+                                      0, 0};
     if (c->task.compile_only) return GRAFT_OK;
     graft_call_phase(c, "save");
-    GRAFT_TRY(graft_output_reserve(c, "output", graft_arg_text(c, FILENAME_PREFIX), ".safetensors",
-                                   0, 0, &file));
-    GRAFT_TRY(graft_model_save_quantized(graft_arg_model(c, MODEL), file.path, &c->task, &c->err));
-    GRAFT_TRY(graft_output_show(c, "models", "output", &file));
-out:
-    graft_output_finish(c, &file);
-    return st;
+    return graft_output_write(c, &place, "models", write_model, &model);
 }
 
 QUERY_PREFIX()

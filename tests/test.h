@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static int test_failures, test_checks;
 
@@ -59,11 +60,16 @@ static int test_failures, test_checks;
                     test_b);                                                                       \
         }                                                                                          \
     } while (0)
+/* What takes long says so: seconds of processor time, other processes not counted. */
 #define RUN(test)                                                                                  \
     do {                                                                                           \
         int test_before = test_failures;                                                           \
+        clock_t test_began = clock();                                                              \
         test();                                                                                    \
-        printf("%s %s\n", test_failures == test_before ? "ok  " : "FAIL", #test);                  \
+        double test_seconds = (double)(clock() - test_began) / CLOCKS_PER_SEC;                     \
+        printf("%s %s", test_failures == test_before ? "ok  " : "FAIL", #test);                    \
+        if (test_seconds >= 1) printf(" (%.1f s)", test_seconds);                                  \
+        printf("\n");                                                                              \
     } while (0)
 
 static inline int test_end(void)

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/objects.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 static void encoders_release(graft_clip *c)
 {

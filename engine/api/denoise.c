@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
@@ -41,12 +41,26 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
+/* A window of one step has nothing to reuse, though its name promises speed. A run of one step is
+ * nobody's mistake. */
+static void warn_idle(const graft_guided_config *c)
+{
+    const graft_deepcache *d = &c->model->deepcache;
+    int64_t steps = (int64_t)c->steps, end = d->end < steps ? d->end : steps;
+    if (c->task && steps > 1 && end - d->start < 2)
+        graft_log_printf(&c->task->log, GRAFT_LOG_WARN,
+                         "DeepCache reuses nothing in these %lld steps: its start_step is %lld, "
+                         "its end_step %lld",
+                         (long long)steps, (long long)d->start, (long long)d->end);
+}
+
 /* DeepCache, unless its interval says that every step is whole. */
 static graft_status make_features(graft_guided *g, graft_err *e)
 {
     const graft_model *m = g->c.model;
     if (m->deepcache.interval <= 1) return GRAFT_OK;
     graft_backend *backend;
+    warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
     graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],   0,
@@ -117,87 +131,6 @@ void graft_guided_destroy(graft_guided *g)
 
 /* ------------------------------------------------------------------ the UNet */
 
-/* What a compiled UNet depends on besides the architecture; the whole is a key. */
-typedef struct unet_job {
-    graft_unet_shape shape;
-    int64_t pictures; /* rows after which x and timesteps repeat */
-    graft_quant_choice quant;
-} unet_job;
-
-static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
-{
-    const unet_job *job = of;
-    graft_status st = graft_unet_build_guided(arch, &job->shape, job->pictures, out, e);
-    if (st) return st;
-    st = graft_quant_choice_apply(&job->quant, arch, *out, e);
-    if (st) {
-        graft_graph_destroy(*out);
-        *out = NULL;
-    }
-    return st;
-}
-
-graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
-                                     int64_t pictures, int64_t entries, int64_t height,
-                                     int64_t width, int64_t tokens, const graft_task *task,
-                                     graft_binding **out, graft_err *e)
-{
-    unet_job unet;
-    memset(&unet, 0, sizeof unet);
-    graft_compile_job job = {.kind = "unet",
-                             .arch = &m->arch,
-                             .arch_bytes = sizeof m->arch,
-                             .shape = &unet,
-                             .shape_bytes = sizeof unet,
-                             .build = build_graph};
-    if (pictures < 1 || entries < 1 || __builtin_mul_overflow(pictures, entries, &unet.shape.batch))
-        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
-                          (long long)pictures, (long long)entries);
-    unet.pictures = m->arch.adm_channels ? unet.shape.batch : pictures; /* as unet.c has it */
-    unet.shape.height = height;
-    unet.shape.width = width;
-    unet.shape.tokens = tokens;
-    unet.shape.variant = (int32_t)variant;
-    unet.shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
-    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    graft_status st =
-        graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
-    if (st) return st;
-    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
-}
-
-graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
-                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
-                                      const graft_task *task, graft_binding **out, graft_err *e)
-{
-    return graft_model_bind_guided(m, variant, batch, 1, height, width, tokens, task, out, e);
-}
-
-graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
-                              int64_t tokens, const graft_task *task, graft_binding **out,
-                              graft_err *e)
-{
-    return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
-                                    e);
-}
-
-graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
-                                 int64_t height, int64_t width, int64_t tokens,
-                                 const graft_task *task, graft_err *e)
-{
-    static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
-                                    cached[] = {GRAFT_UNET_STORE, GRAFT_UNET_FAST};
-    bool two = m->deepcache.interval > 1;
-    graft_status st = GRAFT_OK;
-    for (int i = 0; i <= two && !st; i++) {
-        graft_binding *b = NULL;
-        st = graft_model_bind_guided(m, two ? cached[i] : plain[i], pictures, entries, height,
-                                     width, tokens, task, &b, e);
-        graft_binding_release(b);
-    }
-    return st;
-}
-
 graft_status graft_guided_bind(graft_guided *g, graft_unet_variant variant, int64_t entries,
                                int64_t tokens, graft_binding **out, graft_err *e)
 {
@@ -263,13 +196,6 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static graft_status tell(const graft_guided *g, const size_t *which, size_t count,
                          graft_unet_variant variant, const void *const *in, double start,
                          graft_err *e)
@@ -283,7 +209,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
                                     .tokens = g->active[which[0]].entry->tokens,
                                     .entries = count,
                                     .negative = negative,
-                                    .seconds = now() - start};
+                                    .seconds = graft_clock_now() - start};
     return g->c.tap->call(g->c.tap->ctx, &call, e);
 }
 
@@ -304,7 +230,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                graft_features_get(g->features, g->active[which[i]].slot), g->feature_bytes);
     const void *in[5] = {g->batch_x, g->timesteps, g->context, adm ? (void *)g->y : g->feature,
                          g->feature};
-    double start = now();
+    double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
     if (!st) st = tell(g, which, count, variant, in, start, e);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 typedef struct feature {
     void *data; /* NULL: no feature yet */

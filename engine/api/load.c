@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "engine/api/objects.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 #define SD_SCALE   0.18215
 #define SDXL_SCALE 0.13025

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/str.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 typedef enum lora_role { ROLE_NONE, ROLE_UP, ROLE_DOWN, ROLE_MID, ROLE_ALPHA } lora_role;
 

@@ -6,8 +6,8 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/api/quantize.h"
-#include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
+#include "engine/weights/values.h"
 #include "kernels/quant.h"
 
 typedef struct saved {
@@ -198,7 +198,7 @@ static graft_status write(const graft_model *m, const graft_quant_choice *c, con
         pairs[at++] = count;
     }
     pairs[at] = NULL;
-    graft_status st = graft_safetensors_write(path, s->tensor, s->n, pairs, 1, e);
+    graft_status st = graft_safetensors_write(path, s->tensor, s->n, pairs, 0, e);
     graft_free(pairs);
     return st;
 }

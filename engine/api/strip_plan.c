@@ -432,6 +432,13 @@ static graft_status build_part(const void *arch, const void *shape, graft_graph 
     return graft_vae_part_build(arch, shape, out, e);
 }
 
+/* Where compiling a part takes no longer than reading it, the disk is spared what a search looked
+ * at. Devices keep with it what their libraries took seconds to make. */
+static bool worth_keeping(const graft_backend *b)
+{
+    return !b->info.host_memory;
+}
+
 static graft_compile_job job_of(const graft_vae *v, const graft_vae_part *part)
 {
     return (graft_compile_job){.kind = "vae_part",
@@ -449,7 +456,7 @@ graft_status graft_strip_compile(const graft_vae *v, const graft_vae_part *part,
     graft_dtype act_dtype;
     graft_status st = graft_options_resolve(v->engine, &v->options, &job.backend, &act_dtype, e);
     if (st) return st;
-    job.use_disk = !v->options.no_disk;
+    job.use_disk = !v->options.no_disk && worth_keeping(job.backend);
     return graft_compiled_get(v->engine->compiled, &job, task, out, e);
 }
 
@@ -462,5 +469,7 @@ graft_status graft_strip_bind(const graft_vae *v, const graft_vae_part *part,
     o.tuning = GRAFT_TUNING_OFF;
     o.max_bytes = 0; /* the plan has kept it */
     graft_status st = graft_options_resolve(v->engine, &o, &job.backend, &act_dtype, e);
-    return st ? st : graft_engine_bind(v->engine, &o, &job, v->weights, task, out, e);
+    if (st) return st;
+    o.no_disk = o.no_disk || !worth_keeping(job.backend);
+    return graft_engine_bind(v->engine, &o, &job, v->weights, task, out, e);
 }

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/size.h"
 #include "compile_version.h"
-#include "engine/exec/trial.h"
 #include "engine/passes/passes.h"
 
 #define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
@@ -263,7 +263,7 @@ static void tell(const graft_task *task, const graft_exe *x, bool from_disk, dou
 static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_hash key,
                          const graft_task *task, graft_exe **out, bool *from_disk, graft_err *e)
 {
-    double start = graft_trial_now();
+    double start = graft_clock_now();
     graft_status st = GRAFT_OK;
     if (!job->use_disk) atomic_fetch_add(&job->backend->no_disk, 1);
     graft_exe *x = revive(c, job, key, task);
@@ -283,7 +283,7 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);
     snprintf(x->kind, sizeof(x->kind), "%s", job->kind);
-    tell(task, x, *from_disk, graft_trial_now() - start);
+    tell(task, x, *from_disk, graft_clock_now() - start);
     *out = x;
     return GRAFT_OK;
 }
@@ -367,11 +367,11 @@ graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
     graft_status st = claim(c, key, task, &k, &mine, e);
     if (mine) {
         graft_exe *x = NULL;
-        double seconds = graft_trial_now();
+        double seconds = graft_clock_now();
         pthread_mutex_unlock(&c->lock);
         st = make(c, job, key, task, &x, &from_disk, e);
         pthread_mutex_lock(&c->lock);
-        c->stats.build_seconds += graft_trial_now() - seconds;
+        c->stats.build_seconds += graft_clock_now() - seconds;
         if (st) {
             unlink_entry(c, k);
             graft_free(k);

@@ -30,7 +30,8 @@ typedef struct graft_pack_name {
  * asked for by its sample, it gives the content too; `content` is NULL otherwise. */
 typedef graft_status graft_pack_fill(void *ctx, void *dst, graft_hash *content, graft_err *e);
 /* The pack with this name, filled by `fill` when it is not there; another thread that asks for the
- * same one waits for it, which takes no longer than filling it. slab: where it may lie; NULL:
+ * same one waits for it, which takes no longer than filling it, and like filling it is not broken
+ * off when the task is cancelled: that is asked between packs. slab: where it may lie; NULL:
  * anywhere. Release with graft_packs_put(). */
 graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_name name,
                              uint64_t bytes, graft_slab *slab, graft_pack_fill *fill, void *ctx,

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "engine/exec/exe.h"
 
 typedef struct arena {
@@ -122,13 +122,6 @@ static void give_back(graft_arenas *a, arena *k)
     pthread_mutex_unlock(&a->lock);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static graft_status launch(const graft_binding *b, size_t i, uint8_t *base)
 {
     const graft_exe_step *s = &b->exe->step[i];
@@ -177,7 +170,8 @@ static graft_status launch_steps(const graft_binding *b, uint8_t *base, const gr
                                  graft_exe_profile *profile, graft_err *e)
 {
     graft_exe *x = b->exe;
-    uint64_t ns[GRAFT_OP_END] = {0}, before = now_ns();
+    uint64_t ns[GRAFT_OP_END] = {0};
+    int64_t before = graft_clock_ns();
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
@@ -191,8 +185,8 @@ static graft_status launch_steps(const graft_binding *b, uint8_t *base, const gr
         graft_op op = x->graph->node[i].op;
         graft_status st = launch(b, i, base);
         if (st) return failed(x, st, "operator", i, graft_op_name(op), e);
-        uint64_t after = now_ns();
-        ns[op] += after - before;
+        int64_t after = graft_clock_ns();
+        ns[op] += (uint64_t)(after - before);
         if (profile && i < profile->n) profile->seconds[i] += 1e-9 * (double)(after - before);
         before = after;
     }

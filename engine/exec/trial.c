@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "engine/exec/exe.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 /* How far a variant's result may be from that of the library's own choice, as a share of the
  * largest value. float32: Winograd and split sums reorder additions and stay near 1e-5; a wrong

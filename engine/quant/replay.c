@@ -1,9 +1,9 @@
 #include "engine/quant/replay.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/half.h"
 #include "base/metrics.h"
 #include "base/size.h"
@@ -24,13 +24,6 @@ struct graft_replay {
     float *values;    /* host memory for the largest value, twice */
     size_t largest;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static const graft_graph *graph_of(const graft_replay *r)
 {
@@ -237,10 +230,10 @@ static graft_status launch(graft_replay *r, size_t i, const graft_binding *b, si
 /* The same, timed; *shortest is what earlier turns took. */
 static graft_status launch_timed(graft_replay *r, size_t i, bool twin, int turn, graft_err *e)
 {
-    double *shortest = &r->seconds[twin ? graph_of(r)->n_nodes + i : i], start = now();
+    double *shortest = &r->seconds[twin ? graph_of(r)->n_nodes + i : i], start = graft_clock_now();
     graft_status st =
         launch(r, i, twin ? r->quantized : r->binding, twin ? r->twin[i] : i, twin, e);
-    double seconds = now() - start;
+    double seconds = graft_clock_now() - start;
     if (!turn || seconds < *shortest) *shortest = seconds;
     return st;
 }
@@ -264,7 +257,7 @@ graft_status graft_replay_run(graft_replay *r, const void *const *in, const graf
         if (st) return graft_fail(e, st, "backend %s: %s", k->name, graft_status_text(st));
     }
     for (int turn = 0; turn < TURNS; turn++) {
-        double begun = now();
+        double begun = graft_clock_now();
         for (size_t i = 0; i < g->n_nodes; i++) {
             if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
             /* Who runs second finds the inputs in the caches: they take turns. */
@@ -273,7 +266,7 @@ graft_status graft_replay_run(graft_replay *r, const void *const *in, const graf
             if (!st && has) st = launch_timed(r, i, !first, turn, e);
             if (st) return st;
         }
-        if (turn && now() - begun > RUN_SECONDS) break;
+        if (turn && graft_clock_now() - begun > RUN_SECONDS) break;
     }
     return GRAFT_OK;
 }

@@ -3,9 +3,6 @@
 #define GRAFT_WEIGHTS_PATCH_H
 #include "engine/weights/weights.h"
 
-/* n values of any floating-point dtype as float32. src need not be aligned. */
-void graft_to_f32(graft_dtype dtype, const void *src, float *dst, size_t n);
-
 /* Reads the factors to name their content in p->hash; p->strength is 0. `alpha` NAN: none, the
  * scale is 1. rows 0: the whole tensor. */
 graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *down,

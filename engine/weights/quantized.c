@@ -22,11 +22,6 @@ uint64_t graft_quantized_bytes(graft_dtype t, int64_t outputs, int64_t n)
                          : graft_quant4_bytes(outputs, n);
 }
 
-static graft_quant quant_of(graft_dtype t)
-{
-    return t == GRAFT_Q8 ? GRAFT_QUANT_INT8 : t == GRAFT_Q4 ? GRAFT_QUANT_INT4 : GRAFT_QUANT_FP8;
-}
-
 static float scale_at(const uint8_t *p, int64_t i)
 {
     float v;
@@ -38,9 +33,9 @@ void graft_quantized_to_f32(graft_dtype t, const void *data, int64_t outputs, in
 {
     const uint8_t *level = data, *scale = level + graft_quantized_level_bytes(t, outputs, n);
     int64_t groups = graft_quant4_groups(n);
+    graft_quant q = graft_quant_of_dtype(t);
     for (int64_t o = 0; o < outputs && t != GRAFT_Q4; o++)
-        for (int64_t i = 0; i < n; i++)
-            out[o * n + i] = graft_quant8_value(quant_of(t), level[o * n + i]) * scale_at(scale, o);
+        graft_quant8_values(q, level + o * n, scale_at(scale, o), out + o * n, n);
     for (int64_t k = 0; k < outputs * groups && t == GRAFT_Q4; k++) {
         float group[GRAFT_QUANT_GROUP];
         int64_t first = k % groups * GRAFT_QUANT_GROUP;
@@ -57,7 +52,7 @@ void graft_quantized_from_f32(graft_dtype t, const float *values, int64_t output
         graft_quant4_pack_rows(values, 0, outputs, outputs, n, out);
         return;
     }
-    graft_quant q = quant_of(t);
+    graft_quant q = graft_quant_of_dtype(t);
     uint8_t *level = out;
     for (int64_t o = 0; o < outputs; o++) {
         const float *row = values + o * n;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
+#include "engine/weights/values.h"
 
 #define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
 

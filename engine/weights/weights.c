@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
 
 /* The file and what was learned of it: shared by a set and all sets patched from it. */

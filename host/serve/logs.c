@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 
 void graft_logs_init(graft_logs *l, graft_hub *hub, bool quiet)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "host/serve/clock.h"
+#include "base/clock.h"
 
 void graft_queue_init(graft_queue *q, graft_store *store, graft_hub *hub)
 {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/object_info.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/routes.h"
 #include "host/tree.h"
 

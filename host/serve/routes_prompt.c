@@ -4,7 +4,7 @@
 #include <sys/random.h>
 
 #include "base/alloc.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/routes.h"
 #include "host/tree.h"
 #include "host/validate.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/picture.h"
 
 #define STATE_NODES  200  /* newest nodes that a progress_state lists */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/transport_conn.h"
 
 #define KEEP_ALIVE_US (4 * LWS_US_PER_SEC) /* clients take 10 s of silence for a dead server */

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/transport_conn.h"
 
 #define BODY_TIME 20.0 /* seconds after which a body must have come this quickly: */

@@ -1,7 +1,7 @@
 /* Events for a client whose socket is not there: it posted a prompt before its handshake was done,
  * or its connection broke. They wait a while, so that a run's end is not missed. */
 #include "base/alloc.h"
-#include "host/serve/clock.h"
+#include "base/clock.h"
 #include "host/serve/transport_conn.h"
 
 #define MAIL_SECONDS 10.0

@@ -1,7 +1,6 @@
 #include "kernels/cpu/crowd.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "kernels/cpu/cpu.h"
 
 #define MS           ((int64_t)1000000)
@@ -11,13 +10,6 @@
 #define MOST_PAUSE   (1000 * MS)
 #define FLOP_PER_NS  10
 #define BYTES_PER_NS 1
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
-}
 
 /* In double: the products may be larger than any tensor. */
 static double flop_of(const graft_op_desc *op)
@@ -45,13 +37,13 @@ int64_t graft_cpu_crowd_usual(const graft_op_desc *op)
 
 bool graft_cpu_crowd_alone(graft_cpu_crowd *c, int64_t *now)
 {
-    *now = now_ns();
+    *now = graft_clock_ns();
     return *now < atomic_load_explicit(&c->until, memory_order_relaxed);
 }
 
 void graft_cpu_crowd_ended(graft_cpu_crowd *c, int64_t usual, int64_t since)
 {
-    int64_t now = now_ns();
+    int64_t now = graft_clock_ns();
     if (now - since < usual + LATE) return;
     int64_t pause = atomic_load_explicit(&c->pause, memory_order_relaxed);
     int64_t until = atomic_load_explicit(&c->until, memory_order_relaxed);

@@ -193,6 +193,8 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType typ
     return r;
 }
 
+enum { PIECE = 8 }; /* 16-bit values that the swizzle leaves together */
+
 /* Rows of the box lie one below the other; of an address, bits 7 to 9 are added, without carry, to
  * bits 4 to 6. */
 static uint32_t swizzled(uint32_t address)
@@ -214,19 +216,26 @@ void hopper_tile_load(uint32_t to, const graft_cuda_map *from, int32_t x, int32_
     h.events++;
 }
 
+/* PIECE elements, which stay side by side: a row of the box is 128 bytes, of 16-bit values. */
+static void copy_piece(const map *m, int64_t x, int64_t y, uint8_t *to)
+{
+    bool row = y >= 0 && y < (int64_t)m->dim[1];
+    const uint8_t *from = m->base + (row ? (uint64_t)y * m->pitch : 0);
+    if (row && x >= 0 && x + PIECE <= (int64_t)m->dim[0]) {
+        memcpy(to, from + 2 * x, 2 * PIECE);
+        return;
+    }
+    memset(to, 0, 2 * PIECE);
+    for (int64_t i = 0; i < PIECE && row; i++)
+        if (x + i >= 0 && x + i < (int64_t)m->dim[0]) memcpy(to + 2 * i, from + 2 * (x + i), 2);
+}
+
 static void copy_tile(const tile *t)
 {
-    const map *m = &t->from;
-    for (uint32_t r = 0; r < m->box[1]; r++)
-        for (uint32_t c = 0; c < m->box[0]; c++) {
-            int64_t x = (int64_t)t->x + c, y = (int64_t)t->y + r;
-            bool inside = x >= 0 && y >= 0 && x < (int64_t)m->dim[0] && y < (int64_t)m->dim[1];
-            uint8_t *to = at(swizzled(t->to + r * m->box[0] * m->size + c * m->size), m->size, 2);
-            if (inside)
-                memcpy(to, m->base + (uint64_t)y * m->pitch + (uint64_t)x * m->size, m->size);
-            else
-                memset(to, 0, m->size);
-        }
+    for (uint32_t r = 0; r < t->from.box[1]; r++)
+        for (uint32_t c = 0; c < t->from.box[0]; c += PIECE)
+            copy_piece(&t->from, (int64_t)t->x + c, (int64_t)t->y + r,
+                       at(swizzled(t->to + r * 128 + 2 * c), 2 * PIECE, 2 * PIECE));
 }
 
 bool hopper_deliver(void)
@@ -306,11 +315,11 @@ static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), f
     if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
     if (start % 128 + 32 > 128) emulator_fail("an operand across the swizzle's rows");
     for (int r = 0; r < rows; r++)
-        for (int k = 0; k < 16; k++) {
+        for (int k = 0; k < 16; k += PIECE) {
             uint32_t address = start + (uint32_t)(r / 8) * stride + (uint32_t)(r % 8) * 128;
-            uint16_t v;
-            memcpy(&v, at(swizzled(address + (uint32_t)k * 2), 2, 2), sizeof v);
-            out[r * 16 + k] = to_float(v);
+            uint16_t v[PIECE];
+            memcpy(v, at(swizzled(address + (uint32_t)k * 2), sizeof v, sizeof v), sizeof v);
+            for (int i = 0; i < PIECE; i++) out[r * 16 + k + i] = to_float(v[i]);
         }
 }
 
@@ -331,21 +340,30 @@ multiply(const float *a, const float *b, int n, float (*d)[MOST_COLUMNS])
     }
 }
 
+/* What thread t has of d, n values: pairs of rows 8 apart. Not checked likewise; held values and d
+ * have room for what compute() looks at first. */
+__attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
+sum_up(float (*d)[MOST_COLUMNS], int t, int n, int add, float *value)
+{
+    int row = t / 32 * 16 + t % 32 / 4;
+    for (int i = 0; i < n; i += 4) {
+        const float *high = &d[row][i * 2 + t % 4 * 2], *low = &d[row + 8][i * 2 + t % 4 * 2];
+        const float v[4] = {high[0], high[1], low[0], low[1]};
+        for (int k = 0; k < 4; k++) value[i + k] = add ? value[i + k] + v[k] : v[k];
+    }
+}
+
 static void compute(warpgroup *g, product *p)
 {
     static float a[ROWS * DEPTH], b[MOST_COLUMNS * DEPTH],
         d[ROWS][MOST_COLUMNS]; /* stacks are small */
-    if (p->n < 1 || p->n > MOST_COLUMNS) emulator_fail("a product's width");
+    if (p->n < 8 || p->n > MOST_COLUMNS || p->n % 8) emulator_fail("a product's width");
     read_operand(p->a, ROWS, p->to_float, a);
     read_operand(p->b, p->n, p->to_float, b);
     multiply(a, b, p->n, d);
     for (int t = 0; t < GROUP; t++) {
         held *sums = held_of(g, (uint32_t)t, p->d[t]);
-        for (int i = 0; i < sums->n; i++) {
-            int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8;
-            float v = d[row][i / 4 * 8 + t % 4 * 2 + i % 2];
-            sums->value[i] = p->add ? sums->value[i] + v : v;
-        }
+        sum_up(d, t, sums->n, p->add, sums->value);
         if (--sums->open == 0) memcpy(sums->d, sums->value, (size_t)sums->n * sizeof *sums->value);
     }
     p->done = true;

@@ -2,6 +2,7 @@
  * to the device for them. */
 #include "base/alloc.h"
 #include "base/half.h"
+#include "engine/weights/patch.h"
 #include "tests/cuda/networks.h"
 
 #if defined(__SANITIZE_ADDRESS__)

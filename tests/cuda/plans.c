@@ -8,9 +8,9 @@
  * for each shape: with it there are fewer. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "kernels/cuda/dnn.h"
 #include "tests/cuda/backend.h"
 #include "tests/test.h"
@@ -352,13 +352,6 @@ static void open_again(void)
     CHECK_OK(graft_cuda_dnn_open_deviceless(&device, h100, &dnn, &e), &e);
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* What was kept is all that is needed: nothing is made, and the plans are the same ones. */
 static void restored(void)
 {
@@ -368,12 +361,12 @@ static void restored(void)
     CHECK(made > 60 && made == n_kept);
     open_again();
     reads = 0;
-    double t = seconds();
+    double t = graft_clock_now();
     convolutions();
     attentions();
     int8_plans();
     fp8_plans();
-    t = seconds() - t;
+    t = graft_clock_now() - t;
     CHECK_INT(writes, made);
     CHECK_INT(reads, n_kept);
     CHECK_INT(complaints, 0);
@@ -433,14 +426,14 @@ static void made_in_threads(void)
     device.host.kept_read = NULL;
     device.host.kept_write = NULL;
     open_again();
-    double t = seconds();
+    double t = graft_clock_now();
     for (int i = 0; i < THREADS; i++)
         CHECK_INT(pthread_create(&thread[i], NULL, make_some, &w[i]), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < THREADS * EACH; i++) CHECK(w[i / EACH].plan[i % EACH] != NULL);
     for (int i = 0; i < EACH; i++) CHECK(w[3].plan[i] == w[4].plan[i]);
     printf("     %d attentions compiled in %d threads: %.2f s\n", (THREADS - 1) * EACH, THREADS,
-           seconds() - t);
+           graft_clock_now() - t);
 }
 
 /* NVIDIA's libraries keep what they made until the process ends; ours give everything back. */

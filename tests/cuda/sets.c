@@ -2,21 +2,6 @@
  * nothing, sets that take each other's places, and what is freed when. */
 #include "tests/cuda/networks.h"
 
-static graft_packs_stats packs_of(graft_engine *g)
-{
-    graft_packs_stats s;
-    graft_packs_stats_get(g->packs, &s);
-    return s;
-}
-
-static graft_model *swapped(const graft_model *m, const char *path, bool keep)
-{
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_swap(m, path, keep, NULL, &out, &e), &e);
-    return out;
-}
-
 static void one_allocation_a_set(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
@@ -57,7 +42,7 @@ static void resident_swaps_choose(void)
     graft_engine *g = engine_in("cuda", "bf16");
     const char *path = temp_path("cuda-sets.safetensors");
     write_changed(path);
-    graft_model *a = load_model(g, SD1), *b = swapped(a, path, true);
+    graft_model *a = load_model(g, SD1), *b = swap_weights(a, path, true);
     float first[2][OUT], out[OUT];
     for (int i = 0; i < 2; i++) { /* the second run of each is recorded */
         run_model(a, first[0]);
@@ -97,14 +82,14 @@ static void dropped_sets_are_replaced_in_place(void)
     for (int i = 0; i < 2; i++) run_model(a, out);
     graft_packs_stats before = packs_of(g);
     uint64_t allocs = fake->allocs, frees = fake->frees;
-    graft_model *b = swapped(a, path, false);
+    graft_model *b = swap_weights(a, path, false);
     run_model(b, again);
     CHECK(same_bits(again, want));
     CHECK_INT(fake->allocs, allocs);
     CHECK_INT(fake->frees, frees);
     CHECK_INT(packs_of(g).slabs, before.slabs);
     CHECK_INT(packs_of(g).bytes, before.bytes);
-    graft_model *c = swapped(b, SD1, false);
+    graft_model *c = swap_weights(b, SD1, false);
     run_model(c, again);
     CHECK(same_bits(again, out));
     CHECK_INT(fake->allocs, allocs);
@@ -138,7 +123,7 @@ static void shared_tensors_stay_shared(void)
     float out[OUT], back[OUT], other[OUT];
     run_model(a, out);
     graft_packs_stats before = packs_of(g);
-    graft_model *b = swapped(a, path, true);
+    graft_model *b = swap_weights(a, path, true);
     run_model(b, other);
     graft_packs_stats both = packs_of(g);
     CHECK(both.bytes < before.bytes + before.bytes / 2);

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "engine/exec/trial.h"
+#include "base/clock.h"
 #include "tests/engine/arches.h"
 #include "tests/engine/fixture.h"
 
@@ -317,10 +317,10 @@ static void compile_once(const char *name, const graft_unet_arch *a, const char 
                              .use_disk = true,
                              .build = arch_build_unet};
     CHECK_OK(graft_backends_get(&g->backends, "cpu", &job.backend, &e), &e);
-    double wall = graft_trial_now(), cpu = cpu_seconds();
+    double wall = graft_clock_now(), cpu = cpu_seconds();
     CHECK_OK(graft_compiled_get(g->compiled, &job, NULL, &x, &e), &e);
     cpu = cpu_seconds() - cpu;
-    wall = graft_trial_now() - wall;
+    wall = graft_clock_now() - wall;
     graft_compiled_stats stats;
     graft_compiled_stats_get(g->compiled, &stats);
     entry_bytes = 0;

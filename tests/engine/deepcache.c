@@ -329,7 +329,8 @@ static float *sample_watched(const graft_model *m, sampling s, watch *w, graft_s
 {
     graft_latent *l = start_latent(s.batch ? s.batch : 1), *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    graft_task task = {.ctx = w, .progress = count_step, .cancelled = stop};
+    graft_task task = {
+        .ctx = w, .progress = count_step, .cancelled = stop, .log = {NULL, keep_line}};
     graft_sample_params p = {.seed = 7,
                              .add_noise = true,
                              .steps = s.steps,
@@ -435,6 +436,35 @@ static void window_and_interval(void)
         CHECK(difference(own, plain, N) < (k->o.cache_interval < 10 ? 1.0 : 3.0));
         free(plain);
         free(own);
+        graft_model_release(c);
+    }
+    graft_model_release(m);
+}
+
+static void window_without_steps_is_said(void)
+{
+    static const struct {
+        int64_t interval, start, end, steps;
+        const char *said;
+    } cases[] = {
+        {3, 3, 3, 4,
+         "DeepCache reuses nothing in these 4 steps: its start_step is 3, its end_step 3"},
+        {3, 3, 9, 4,
+         "DeepCache reuses nothing in these 4 steps: its start_step is 3, its end_step 9"},
+        {3, 2, 9, 4, ""},
+        {3, 0, 9, 1, ""},
+        {1, 3, 3, 4, ""}, /* turned off by who asked for it */
+    };
+    graft_model *m = load_model(engine, DEMO);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graft_model *c = cached(m, (graft_deepcache_options){.cache_interval = cases[i].interval,
+                                                             .cache_block_id = 1,
+                                                             .start_step = cases[i].start,
+                                                             .end_step = cases[i].end});
+        watch w = {0};
+        last_log[0] = '\0';
+        free(sample_watched(c, (sampling){.steps = cases[i].steps}, &w, GRAFT_OK));
+        CHECK_STR(last_log, cases[i].said);
         graft_model_release(c);
     }
     graft_model_release(m);
@@ -731,6 +761,7 @@ int main(void)
     RUN(cuts_where_it_says);
     RUN(bad_options);
     RUN(window_and_interval);
+    RUN(window_without_steps_is_said);
     RUN(drift_limit);
     RUN(prompts_keep_their_features);
     RUN(split_equals_batched);

@@ -67,7 +67,8 @@ static int32_t below(int32_t n)
 static void random_intervals(void)
 {
     double worst = 1, sum = 0;
-    enum { ROUNDS = 300, MOST = 120 };
+    enum { ROUNDS = UNDER_SANITIZER ? 100 : 300, MOST = 120 };
+    if (UNDER_SANITIZER) puts("skipped: 200 of 300 random plans; the plain build makes all");
     for (int round = 0; round < ROUNDS; round++) {
         graft_interval v[MOST];
         size_t n = 1 + (size_t)below(MOST);

@@ -490,6 +490,8 @@ static void saved_and_loaded(const char *from, graft_quant quant)
     CHECK_INT(graft_model_save_quantized(m, path, NULL, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "nothing to save"));
     CHECK_OK(graft_model_save_quantized(q, path, NULL, &e), &e);
+    CHECK_INT(graft_model_save_quantized(q, path, NULL, &e), GRAFT_E_ARG); /* nothing is replaced */
+    CHECK(strstr(e.text, "exists"));
     graft_model *loaded = load_model(engine, path), *swapped = NULL, *patched = NULL, *back = NULL;
     CHECK_INT(graft_quant_of(loaded->quant.bits, loaded->quant.format), quant);
     CHECK(memcmp(&loaded->quant, &q->quant, sizeof q->quant) == 0);

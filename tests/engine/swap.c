@@ -28,21 +28,6 @@ static void make_checkpoint(char *path, size_t size, const char *name, size_t ch
     graft_safetensors_close(f);
 }
 
-static graft_model *swap(const graft_model *m, const char *path, bool keep)
-{
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_swap(m, path, keep, NULL, &out, &e), &e);
-    return out;
-}
-
-static graft_packs_stats packs(void)
-{
-    graft_packs_stats s;
-    graft_packs_stats_get(engine->packs, &s);
-    return s;
-}
-
 static graft_compiled_stats compiled(void)
 {
     graft_compiled_stats s;
@@ -58,18 +43,18 @@ static void there_and_back(void)
     graft_model *a = load_model(engine, path_a);
     run_model(a, first);
     graft_compiled_stats before = compiled();
-    graft_model *b = swap(a, path_b, true);
+    graft_model *b = swap_weights(a, path_b, true);
     run_model(b, other);
-    graft_model *a2 = swap(b, path_a, true);
-    uint64_t made = packs().made;
+    graft_model *a2 = swap_weights(b, path_a, true);
+    uint64_t made = packs_of(engine).made;
     run_model(a2, back);
-    CHECK_INT(packs().made, made);
+    CHECK_INT(packs_of(engine).made, made);
     CHECK(same_bits(first, back));
     CHECK(!same_bits(first, other));
     graft_model *loaded = load_model(engine, path_b);
     run_model(loaded, direct);
     CHECK(same_bits(direct, other));
-    CHECK_INT(packs().made, made);
+    CHECK_INT(packs_of(engine).made, made);
     CHECK_INT(compiled().built, before.built);
     CHECK_INT(compiled().in_memory, before.in_memory);
     run_model(a, back);
@@ -82,12 +67,12 @@ static void there_and_back(void)
 static void common_tensors_are_packed_once(void)
 {
     float out[OUT];
-    graft_model *a = load_model(engine, path_a), *c = swap(a, path_c, true);
+    graft_model *a = load_model(engine, path_a), *c = swap_weights(a, path_c, true);
     run_model(a, out);
-    uint64_t made = packs().made;
+    uint64_t made = packs_of(engine).made;
     run_model(c, out);
-    CHECK(packs().made > made);
-    CHECK(packs().made - made <= 3);
+    CHECK(packs_of(engine).made > made);
+    CHECK(packs_of(engine).made - made <= 3);
     graft_model_release(a);
     graft_model_release(c);
 }
@@ -97,18 +82,18 @@ static void not_kept(void)
     float first[OUT], out[OUT];
     graft_model *a = load_model(engine, path_a);
     graft_packs_trim(engine->packs, 0);
-    CHECK_INT(packs().count, 0);
+    CHECK_INT(packs_of(engine).count, 0);
     run_model(a, first);
-    graft_packs_stats full = packs();
-    graft_model *c = swap(a, path_c, false);
-    CHECK(packs().count >= full.count - 3);
-    CHECK(packs().count < full.count); /* the three that differ */
+    graft_packs_stats full = packs_of(engine);
+    graft_model *c = swap_weights(a, path_c, false);
+    CHECK(packs_of(engine).count >= full.count - 3);
+    CHECK(packs_of(engine).count < full.count); /* the three that differ */
     run_model(c, out);
-    CHECK_INT(packs().bytes, full.bytes);
-    CHECK_INT(packs().count, full.count);
-    graft_model *a2 = swap(c, path_a, false);
+    CHECK_INT(packs_of(engine).bytes, full.bytes);
+    CHECK_INT(packs_of(engine).count, full.count);
+    graft_model *a2 = swap_weights(c, path_a, false);
     run_model(a2, out);
-    CHECK_INT(packs().bytes, full.bytes);
+    CHECK_INT(packs_of(engine).bytes, full.bytes);
     CHECK(same_bits(first, out));
     graft_model_release(a);
     graft_model_release(c);
@@ -143,21 +128,21 @@ static void alike_at_a_glance(void)
     graft_packs_trim(engine->packs, 0);
     graft_model *a = load_model(engine, path_a);
     run_model(a, first);
-    graft_packs_stats full = packs();
-    d = swap(a, path_d, true);
+    graft_packs_stats full = packs_of(engine);
+    d = swap_weights(a, path_d, true);
     run_model(d, out);
     CHECK(same_bits(direct, out) && !same_bits(direct, first));
-    CHECK(packs().count > full.count);
+    CHECK(packs_of(engine).count > full.count);
     run_model(a, out);
     CHECK(same_bits(first, out));
     graft_model_release(d);
     graft_packs_trim(engine->packs, 0);
     run_model(a, out);
-    d = swap(a, path_d, false);
+    d = swap_weights(a, path_d, false);
     run_model(d, out);
     CHECK(same_bits(direct, out));
-    CHECK_INT(packs().count, full.count);
-    CHECK_INT(packs().bytes, full.bytes);
+    CHECK_INT(packs_of(engine).count, full.count);
+    CHECK_INT(packs_of(engine).bytes, full.bytes);
     graft_model_release(a);
     graft_model_release(d);
     unlink(path_d);
@@ -171,19 +156,19 @@ static void packed_by_three(void)
     graft_model *a = load_model(engine, path_a), *b = load_model(engine, path_b);
     graft_packs_trim(engine->packs, 0);
     run_model(a, alone);
-    uint64_t count = packs().count;
+    uint64_t count = packs_of(engine).count;
     run_model(b, alone);
     graft_model_release(a);
     graft_model_release(b);
     engine = make_engine_threads(backend, 3);
     a = load_model(engine, path_a);
     run_model(a, together);
-    CHECK_INT(packs().count, count);
-    CHECK_INT(packs().made, count);
-    b = swap(a, path_b, false);
+    CHECK_INT(packs_of(engine).count, count);
+    CHECK_INT(packs_of(engine).made, count);
+    b = swap_weights(a, path_b, false);
     run_model(b, together);
     for (int i = 0; i < OUT; i++) CHECK(fabsf(alone[i] - together[i]) < 1e-4f);
-    CHECK_INT(packs().count, count);
+    CHECK_INT(packs_of(engine).count, count);
     graft_model_release(a);
     graft_model_release(b);
     graft_engine_destroy(engine);
@@ -199,12 +184,12 @@ static void not_kept_during_a_run(void)
     graft_model *a = load_model(engine, path_a);
     graft_packs_trim(engine->packs, 0);
     run_model(a, out);
-    graft_packs_stats full = packs();
+    graft_packs_stats full = packs_of(engine);
     CHECK_OK(graft_model_bind(a, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
-    graft_model *other = swap(a, path_b, false);
-    CHECK_INT(packs().count, full.count);
+    graft_model *other = swap_weights(a, path_b, false);
+    CHECK_INT(packs_of(engine).count, full.count);
     graft_binding_release(b);
-    CHECK(packs().count < full.count);
+    CHECK(packs_of(engine).count < full.count);
     graft_model_release(a);
     graft_model_release(other);
 }
@@ -222,12 +207,12 @@ static void lora_stays(void)
     snprintf(name, sizeof name, "%s.lora_down.weight", stem);
     add_tensor(f, name, 2, down, NULL, 0.5f);
     write_file(f, path, NULL);
-    graft_model *a = load_model(engine, path_a), *b = swap(a, path_b, true);
+    graft_model *a = load_model(engine, path_a), *b = swap_weights(a, path_b, true);
     graft_model *a_l = NULL, *b_l = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_lora_apply(a, NULL, path, 1.5, 0, NULL, &a_l, NULL, &e), &e);
     CHECK_OK(graft_lora_apply(b, NULL, path, 1.5, 0, NULL, &b_l, NULL, &e), &e);
-    graft_model *l_b = swap(a_l, path_b, true);
+    graft_model *l_b = swap_weights(a_l, path_b, true);
     run_model(b, none);
     run_model(b_l, one);
     run_model(l_b, two);
@@ -243,7 +228,7 @@ static void options_stay(void)
     graft_model *a = load_model(engine, path_a), *v = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_sampling(a, "v_prediction", true, &v, &e), &e);
-    graft_model *b = swap(v, path_b, true), *plain = swap(a, path_b, true);
+    graft_model *b = swap_weights(v, path_b, true), *plain = swap_weights(a, path_b, true);
     CHECK(b && b->prediction == GRAFT_PREDICT_V && b->zsnr);
     CHECK(plain && plain->prediction == GRAFT_PREDICT_EPS && !plain->zsnr);
     graft_model *all[] = {a, v, b, plain};
@@ -322,21 +307,22 @@ static void written_in_place(void)
 
 /* ------------------------------------------------------------------ many, and at one time */
 
-static void thousand_swaps(void)
+static void many_swaps(void)
 {
+    const int swaps = many_rounds();
     const char *const path[3] = {path_a, path_b, path_c};
     float want[3][OUT], out[OUT];
     bool same = true;
     graft_model *m = load_model(engine, path_a);
     for (int i = 0; i < 3; i++) {
-        graft_model *k = swap(m, path[i], true);
+        graft_model *k = swap_weights(m, path[i], true);
         run_model(k, want[i]);
         graft_model_release(k);
     }
     uint64_t built = compiled().built;
     size_t before = 0;
-    for (int i = 0; i < 1000; i++) {
-        graft_model *next = swap(m, path[i % 3], i % 7 != 0);
+    for (int i = 0; i < swaps; i++) {
+        graft_model *next = swap_weights(m, path[i % 3], i % 7 != 0);
         graft_model_release(m);
         m = next;
         run_model(m, out);
@@ -346,7 +332,7 @@ static void thousand_swaps(void)
     size_t after = resident_bytes();
     CHECK(same);
     CHECK_INT(compiled().built, built);
-    printf("     1000 swaps: resident %.1f MB after 100, %.1f MB at the end\n",
+    printf("     %d swaps: resident %.1f MB after 100, %.1f MB at the end\n", swaps,
            (double)before / 1e6, (double)after / 1e6);
     CHECK_FLAT(before, after);
     graft_model_release(m);
@@ -421,7 +407,7 @@ int main(void)
         RUN(written_in_place);
         if (i == 1) {
             RUN(two_threads);
-            RUN(thousand_swaps);
+            RUN(many_swaps);
         }
         graft_engine_destroy(engine);
     }

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/weights/patch.h"
+#include "engine/weights/values.h"
 
 void golden_note(golden *g, const char *what, double error, double tolerance)
 {

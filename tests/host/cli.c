@@ -163,6 +163,7 @@ static void folder_options(void)
     unsetenv("GRAFT_MODELS");
     CHECK_OK(graft_options_parse(3, plain, &o, &e), &e);
     CHECK_STR(o.output, "./output");
+    CHECK_STR(o.temp, "./temp");
     CHECK_STR(o.input, "./input");
     CHECK(graft_str_ends(o.plugins, "/../lib/graft"));
     graft_options_finish(&o);
@@ -175,6 +176,7 @@ static void folder_options(void)
     CHECK_STR(o.models, "m");
     CHECK_STR(o.input, "i");
     CHECK_STR(o.output, "o");
+    CHECK_STR(o.temp, "o/temp");
     CHECK_STR(o.file, "x");
     graft_options_finish(&o);
     unsetenv("GRAFT_MODELS");

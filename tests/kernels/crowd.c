@@ -2,8 +2,8 @@
  * Linked with the objects of the library, whose device it looks into. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "kernels/cpu/cpu.h"
 #include "tests/kernels/harness.h"
 #include "tests/test.h"
@@ -12,13 +12,6 @@
 
 extern const graft_kernels graft_kernels_entry;
 
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
-}
-
 /* After an operator that took too long there is a pause; after another one soon behind it, one of
  * twice that length, up to a second; later the first one again. */
 static void pauses(void)
@@ -26,20 +19,20 @@ static void pauses(void)
     graft_cpu_crowd c = {0};
     int64_t now, last = 0;
     CHECK(!graft_cpu_crowd_alone(&c, &now));
-    graft_cpu_crowd_ended(&c, MS, now_ns());              /* in time */
-    graft_cpu_crowd_ended(&c, 5 * MS, now_ns() - 3 * MS); /* within what is usual */
+    graft_cpu_crowd_ended(&c, MS, graft_clock_ns());              /* in time */
+    graft_cpu_crowd_ended(&c, 5 * MS, graft_clock_ns() - 3 * MS); /* within what is usual */
     CHECK(!graft_cpu_crowd_alone(&c, &now));
     for (int i = 0; i < 12; i++) {
-        graft_cpu_crowd_ended(&c, MS / 10, now_ns() - 3 * MS);
+        graft_cpu_crowd_ended(&c, MS / 10, graft_clock_ns() - 3 * MS);
         CHECK(graft_cpu_crowd_alone(&c, &now));
         CHECK_INT(c.pause, !i ? 4 * MS : last < 500 * MS ? 2 * last : 1000 * MS);
         last = c.pause;
-        c.until = now_ns(); /* it is over */
+        c.until = graft_clock_ns(); /* it is over */
     }
-    c.until = now_ns() - 5000 * MS; /* long ago */
-    graft_cpu_crowd_ended(&c, MS / 10, now_ns() - 3 * MS);
+    c.until = graft_clock_ns() - 5000 * MS; /* long ago */
+    graft_cpu_crowd_ended(&c, MS / 10, graft_clock_ns() - 3 * MS);
     CHECK_INT(c.pause, 4 * MS);
-    CHECK(c.until > now_ns() - MS && c.until < now_ns() + 5 * MS);
+    CHECK(c.until > graft_clock_ns() - MS && c.until < graft_clock_ns() + 5 * MS);
 }
 
 static void only_small_ones(void)

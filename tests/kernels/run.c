@@ -145,11 +145,39 @@ void element_put(graft_dtype dtype, void *p, int64_t i, double v)
     }
 }
 
-static double round_to(graft_dtype dtype, double v)
+/* n neighbours: what most of a test's elements are. */
+static void elements_put(graft_dtype dtype, void *p, int64_t n, const float *v)
 {
-    uint64_t cell;
-    element_put(dtype, &cell, 0, v);
-    return element_get(dtype, &cell, 0);
+    if (dtype == GRAFT_F32)
+        memcpy(p, v, (size_t)n * sizeof *v);
+    else if (dtype == GRAFT_F16)
+        graft_f32_to_f16_array(v, p, (size_t)n);
+    else if (dtype == GRAFT_BF16)
+        graft_f32_to_bf16_array(v, p, (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) element_put(dtype, p, i, (double)v[i]);
+}
+
+static void elements_get(graft_dtype dtype, const void *p, int64_t n, float *v)
+{
+    if (dtype == GRAFT_F32)
+        memcpy(v, p, (size_t)n * sizeof *v);
+    else if (dtype == GRAFT_F16)
+        graft_f16_to_f32_array(p, v, (size_t)n);
+    else if (dtype == GRAFT_BF16)
+        graft_bf16_to_f32_array(p, v, (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) v[i] = (float)element_get(dtype, p, i);
+}
+
+/* To what the dtype holds of them. */
+static void round_to(graft_dtype dtype, float *v, int64_t n)
+{
+    if (dtype == GRAFT_F32) return;
+    void *cells = must(malloc((size_t)n * sizeof(uint64_t)));
+    elements_put(dtype, cells, n, v);
+    elements_get(dtype, cells, n, v);
+    free(cells);
 }
 
 static bool is_activation(const graft_op_desc *d, int input)
@@ -206,15 +234,9 @@ void case_values(const kernel_case *c, graft_dtype dtype, uint64_t seed,
         int64_t n = element_count(&d.in[i]);
         uint64_t state = seed * 1000003 + (uint64_t)i;
         val[i] = must(malloc((size_t)n * sizeof(float)));
-        for (int64_t j = 0; j < n; j++) {
-            double v = value_of(c, i, &state);
-            if (!d.in[i].constant)
-                v = round_to(d.in[i].dtype, v);
-            else if (dtype != GRAFT_F32)
-                v = round_to(dtype, v);
-            if (d.in[i].constant && c->source != GRAFT_F32) v = round_to(c->source, v);
-            val[i][j] = (float)v;
-        }
+        for (int64_t j = 0; j < n; j++) val[i][j] = (float)value_of(c, i, &state);
+        round_to(d.in[i].constant ? dtype : d.in[i].dtype, val[i], n);
+        if (d.in[i].constant) round_to(c->source, val[i], n);
     }
 }
 
@@ -285,31 +307,41 @@ static int64_t offset_of(const graft_tensor_desc *t, int64_t i)
     return at;
 }
 
+/* How many elements, in logical order, lie side by side from each multiple of it on. */
+static int64_t neighbours(const graft_tensor_desc *t)
+{
+    int64_t n = 1;
+    for (int d = t->rank - 1; d >= 0 && (t->stride[d] == n || t->dim[d] == 1); d--) n *= t->dim[d];
+    return n;
+}
+
 static guarded place(const kernel_lib *lib, const graft_tensor_desc *t, const float *val)
 {
     size_t bytes = (size_t)extent(t) * graft_dtype_size(t->dtype);
     guarded g = guarded_make(lib, bytes, POISON);
-    int64_t n = element_count(t);
-    for (int64_t i = 0; i < n; i++)
-        element_put(t->dtype, g.mirror + GUARD, offset_of(t, i), (double)val[i]);
+    int64_t n = element_count(t), row = neighbours(t), size = graft_dtype_size(t->dtype);
+    for (int64_t i = 0; i < n; i += row)
+        elements_put(t->dtype, g.mirror + GUARD + offset_of(t, i) * size, row, val + i);
     lib->api->upload(lib->device, g.device, g.mirror, bytes + 2 * GUARD);
     return g;
 }
 
 static void take(const graft_tensor_desc *t, const guarded *g, float *out)
 {
-    int64_t n = element_count(t);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (float)element_get(t->dtype, g->mirror + GUARD, offset_of(t, i));
+    int64_t n = element_count(t), row = neighbours(t), size = graft_dtype_size(t->dtype);
+    for (int64_t i = 0; i < n; i += row)
+        elements_get(t->dtype, g->mirror + GUARD + offset_of(t, i) * size, row, out + i);
 }
 
 /* Bytes of a strided output that belong to no element keep the poison. */
 static bool gaps_untouched(const graft_tensor_desc *t, const guarded *g, int poison)
 {
+    int64_t n = element_count(t), row = neighbours(t);
     size_t size = graft_dtype_size(t->dtype);
+    if ((size_t)n * size == g->bytes) return true; /* there are none */
     unsigned char *owned = must(calloc(g->bytes ? g->bytes : 1, 1));
-    int64_t n = element_count(t);
-    for (int64_t i = 0; i < n; i++) memset(owned + (size_t)offset_of(t, i) * size, 1, size);
+    for (int64_t i = 0; i < n; i += row)
+        memset(owned + (size_t)offset_of(t, i) * size, 1, (size_t)row * size);
     bool clean = true;
     for (size_t i = 0; i < g->bytes && clean; i++)
         clean = owned[i] || g->mirror[GUARD + i] == (unsigned char)poison;
@@ -339,7 +371,7 @@ static bool pack_constant(session *s, int i, graft_dtype source, const float *va
     const graft_kernels_api *api = s->lib->api;
     int64_t n = element_count(t);
     void *host = must(malloc((size_t)n * graft_dtype_size(source)));
-    for (int64_t j = 0; j < n; j++) element_put(source, host, j, (double)val[j]);
+    elements_put(source, host, n, val);
     size_t bytes = (size_t)s->info.packed_bytes[i];
     guarded first = guarded_make(s->lib, bytes, 0);
     s->in[i] = guarded_make(s->lib, bytes, POISON);

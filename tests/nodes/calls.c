@@ -136,6 +136,8 @@ static void loaders_pass_files_on(void)
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
+    host.reserve_races = 2; /* other processes were first to write under these names */
+    expect("SaveQuantizedModel", edit_save, "save_quantized small_00003_.safetensors\n", "save ");
     expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
     expect("DeepCache", edit_cut, "deepcache 3 0.1 [0,1000) uniform 0 outermost\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 char fake_trace[4096];
 int fake_live, fake_engines;
@@ -262,6 +263,7 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
 {
     (void)m, (void)task;
     const char *slash = strrchr(path, '/');
+    if (graft_file_exists(path)) return graft_fail(e, GRAFT_E_ARG, "%s: exists", path);
     trace("save_quantized %s\n", slash ? slash + 1 : path);
     return due(e);
 }

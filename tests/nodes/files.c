@@ -460,6 +460,32 @@ static void fingerprints_follow_model_files(void)
     }
 }
 
+static void fingerprints_follow_the_plan(void)
+{
+    const graft_node *node = fake_host_node("QuantizeModel");
+    const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+    graft_arg in[24];
+    char nameless[64] = "x", absent[64] = "x", one[64] = "", two[64] = "", again[64] = "x";
+    fake_host_defaults(node, in);
+    graft_arg *name = &in[fake_host_input(node, "plan_name")],
+              *recalibrate = &in[fake_host_input(node, "recalibrate")];
+    CHECK_INT(api->get(&host.host, in, nameless, sizeof nameless), GRAFT_OK);
+    name->u.s = "mine";
+    CHECK_INT(api->get(&host.host, in, absent, sizeof absent), GRAFT_OK);
+    CHECK(!*nameless && !*absent);
+    fake_host_put(&host, "output", "quantization/mine.json", "one", 3);
+    CHECK_INT(api->get(&host.host, in, one, sizeof one), GRAFT_OK);
+    fake_host_put(&host, "output", "quantization/mine.json", "two", 3);
+    name->u.s = "mine.json"; /* the same file */
+    CHECK_INT(api->get(&host.host, in, two, sizeof two), GRAFT_OK);
+    CHECK(*one && *two && strcmp(one, two) != 0);
+    *recalibrate = choice("enable");
+    CHECK_INT(api->get(&host.host, in, again, sizeof again), GRAFT_OK);
+    CHECK_STR(again, "");
+    *name = (graft_arg){.kind = GRAFT_NONE};
+    CHECK_INT(api->get(&host.host, in, again, sizeof again), GRAFT_OK);
+}
+
 static void missing_files_are_found_before_a_run(void)
 {
     const char *const ids[] = {"LoadImage", "LoadImageMask", "LoadLatent"};
@@ -560,6 +586,7 @@ int main(void)
     RUN(only_readable_files_are_offered);
     RUN(fingerprints_follow_the_content);
     RUN(fingerprints_follow_model_files);
+    RUN(fingerprints_follow_the_plan);
     RUN(missing_files_are_found_before_a_run);
     RUN(metadata_is_ascii);
     RUN(memory_may_end_anywhere);

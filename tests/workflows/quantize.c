@@ -36,6 +36,7 @@ static void writes_a_plan_and_reads_it(void)
     CHECK(strstr(p.text, "calibrate ") && strstr(p.text, "layers  "));
     CHECK(graft_file_exists(scratch(PLAN)));
     CHECK(strstr(p.text, "/quantization/tiny-sd1.json\n")); /* where the plan is */
+    CHECK(strstr(p.text, "/quantize/temp/ComfyUI_temp_"));  /* its picture, likewise */
     process_finish(&p);
     p = (process){.output = "quantize-log"};
     CHECK_INT(quantize(&p, zero), 0);

@@ -1,0 +1,85 @@
+/* A model's UNet, compiled for a shape and bound to its weights. */
+#include <string.h>
+
+#include "engine/api/objects.h"
+
+/* What a compiled UNet depends on besides the architecture; the whole is a key. */
+typedef struct unet_job {
+    graft_unet_shape shape;
+    int64_t pictures; /* rows after which x and timesteps repeat */
+    graft_quant_choice quant;
+} unet_job;
+
+static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    const unet_job *job = of;
+    graft_status st = graft_unet_build_guided(arch, &job->shape, job->pictures, out, e);
+    if (st) return st;
+    st = graft_quant_choice_apply(&job->quant, arch, *out, e);
+    if (st) {
+        graft_graph_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
+                                     int64_t pictures, int64_t entries, int64_t height,
+                                     int64_t width, int64_t tokens, const graft_task *task,
+                                     graft_binding **out, graft_err *e)
+{
+    unet_job unet;
+    memset(&unet, 0, sizeof unet);
+    graft_compile_job job = {.kind = "unet",
+                             .arch = &m->arch,
+                             .arch_bytes = sizeof m->arch,
+                             .shape = &unet,
+                             .shape_bytes = sizeof unet,
+                             .build = build_graph};
+    if (pictures < 1 || entries < 1 || __builtin_mul_overflow(pictures, entries, &unet.shape.batch))
+        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
+                          (long long)pictures, (long long)entries);
+    unet.pictures = m->arch.adm_channels ? unet.shape.batch : pictures; /* as unet.c has it */
+    unet.shape.height = height;
+    unet.shape.width = width;
+    unet.shape.tokens = tokens;
+    unet.shape.variant = (int32_t)variant;
+    unet.shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
+    graft_status st =
+        graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+}
+
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e)
+{
+    return graft_model_bind_guided(m, variant, batch, 1, height, width, tokens, task, out, e);
+}
+
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e)
+{
+    return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
+                                    e);
+}
+
+graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
+                                 int64_t height, int64_t width, int64_t tokens,
+                                 const graft_task *task, graft_err *e)
+{
+    static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
+                                    cached[] = {GRAFT_UNET_STORE, GRAFT_UNET_FAST};
+    bool two = m->deepcache.interval > 1;
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i <= two && !st; i++) {
+        graft_binding *b = NULL;
+        st = graft_model_bind_guided(m, two ? cached[i] : plain[i], pictures, entries, height,
+                                     width, tokens, task, &b, e);
+        graft_binding_release(b);
+    }
+    return st;
+}

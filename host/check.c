@@ -1,0 +1,214 @@
+#include "host/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "host/object_info.h"
+#include "host/tree.h"
+
+size_t graft_check_find(const graft_check *c, const char *id)
+{
+    return (size_t)(uintptr_t)graft_map_get(&c->index, id);
+}
+
+cJSON *graft_check_error(const char *type, const char *message, const char *details, cJSON *extra)
+{
+    cJSON *error = cJSON_CreateObject();
+    bool ok = graft_tree_text(error, "type", type) && graft_tree_text(error, "message", message) &&
+              graft_tree_text(error, "details", details);
+    if (graft_tree_put(error, "extra_info", extra) && ok) return error;
+    cJSON_Delete(error);
+    return NULL;
+}
+
+graft_status graft_check_fault(graft_check *c, size_t node, const char *type, const char *message,
+                               const char *details, cJSON *extra)
+{
+    if (!c->faults[node]) c->faults[node] = cJSON_CreateArray();
+    if (graft_tree_push(c->faults[node], graft_check_error(type, message, details, extra)))
+        return GRAFT_OK;
+    return graft_fail_nomem(c->e, "the list of faults");
+}
+
+/* {input_name, input_config, received_value}; `config` false: null in its place. */
+static cJSON *extra_for(graft_check *c, size_t node, const graft_input *in, bool config,
+                        const cJSON *received)
+{
+    const graft_node *schema = c->p->node[node].entry->node;
+    cJSON *extra = cJSON_CreateObject(), *description = NULL;
+    bool ok = graft_tree_text(extra, "input_name", in->name);
+    if (!config)
+        description = cJSON_CreateNull();
+    else if (graft_object_info_input(c->host, schema, in, &description, NULL))
+        ok = false;
+    ok = graft_tree_put(extra, "input_config", description) && ok;
+    if (received) ok = graft_tree_put(extra, "received_value", cJSON_Duplicate(received, 1)) && ok;
+    if (ok) return extra;
+    cJSON_Delete(extra);
+    return NULL;
+}
+
+static graft_status link_fault(graft_check *c, size_t node, const graft_input *in,
+                               const cJSON *link, const char *reason, const char *kind)
+{
+    bool outer = c->p->node[node].output;
+    cJSON *extra = extra_for(c, node, in, true, NULL);
+    bool ok = graft_tree_text(extra, "exception_message", reason) &&
+              graft_tree_text(extra, "exception_type", kind) &&
+              graft_tree_put(extra, "traceback", cJSON_CreateArray()) &&
+              graft_tree_put(extra, "linked_node", cJSON_Duplicate(link, 1));
+    if (!ok) {
+        cJSON_Delete(extra);
+        return graft_fail_nomem(c->e, "the list of faults");
+    }
+    return graft_check_fault(
+        c, node, outer ? "exception_during_validation" : "exception_during_inner_validation",
+        outer ? "Exception when validating node" : "Exception when validating inner node", reason,
+        extra);
+}
+
+static graft_status type_fault(graft_check *c, size_t node, const graft_input *in,
+                               const cJSON *link, const char *received)
+{
+    char details[400];
+    snprintf(details, sizeof details, "%s, received_type(%s) mismatch input_type(%s)", in->name,
+             received, in->type);
+    cJSON *extra = extra_for(c, node, in, true, NULL);
+    bool ok = graft_tree_text(extra, "received_type", received) &&
+              graft_tree_put(extra, "linked_node", cJSON_Duplicate(link, 1));
+    if (!ok) {
+        cJSON_Delete(extra);
+        return graft_fail_nomem(c->e, "the list of faults");
+    }
+    return graft_check_fault(c, node, "return_type_mismatch",
+                             "Return type mismatch between linked nodes", details, extra);
+}
+
+static graft_status check_link(graft_check *c, size_t node, const graft_input *in,
+                               const cJSON *value, graft_prompt_input *out)
+{
+    const cJSON *id = cJSON_GetArrayItem(value, 0), *slot = cJSON_GetArrayItem(value, 1);
+    int64_t at;
+    if (cJSON_GetArraySize(value) != 2 || !cJSON_IsString(id) || !graft_json_i64(slot, &at))
+        return graft_check_fault(
+            c, node, "bad_linked_input",
+            "Bad linked input, must be a length-2 list of [node_id, slot_index]", in->name,
+            extra_for(c, node, in, true, value));
+    size_t origin = graft_check_find(c, id->valuestring), number = origin - 1;
+    const graft_prompt_node *from = origin ? &c->p->node[number] : NULL;
+    if (!from && c->outer) {
+        from = c->outer->find(c->outer->ctx, id->valuestring, &number);
+        out->outer = from;
+    }
+    if (!from) {
+        char reason[300];
+        snprintf(reason, sizeof reason, "'%s'", id->valuestring);
+        return link_fault(c, node, in, value, reason, "KeyError");
+    }
+    if (at < 0 || (uint64_t)at >= from->n_out)
+        return link_fault(c, node, in, value, "tuple index out of range", "IndexError");
+    out->linked = true;
+    out->node = number;
+    out->slot = (uint32_t)at;
+    const char *received = from->entry->node->outputs[at]->type;
+    if (graft_schema_match(received, in->type)) return GRAFT_OK;
+    return type_fault(c, node, in, value, received);
+}
+
+static graft_status literal_fault(graft_check *c, size_t node, const graft_input *in,
+                                  const cJSON *received, const graft_literal_fault *fault)
+{
+    cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
+    if (fault->exception && !graft_tree_text(extra, "exception_message", fault->exception)) {
+        cJSON_Delete(extra);
+        return graft_fail_nomem(c->e, "the list of faults");
+    }
+    return graft_check_fault(c, node, fault->type, fault->message, fault->details, extra);
+}
+
+/* `inputs` holds the member that is checked; the converted value takes its place. */
+static graft_status check_literal(graft_check *c, size_t node, const graft_input *in, cJSON *inputs,
+                                  const cJSON *item, graft_prompt_input *out)
+{
+    const graft_node *schema = c->p->node[node].entry->node;
+    /* A node that checks uploaded names itself also knows names that are not in the list. */
+    bool any =
+        (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && graft_schema_table(schema, GRAFT_VALIDATE_ID);
+    graft_literal_fault fault;
+    graft_status st =
+        graft_literal_read(c->host, schema, in, item, any, &out->literal, &fault, c->e);
+    if (!st && out->literal.value.kind != GRAFT_NONE) {
+        cJSON *converted = graft_literal_json(in, &out->literal.value);
+        if (!graft_tree_set(inputs, in->name, converted)) st = graft_fail_nomem(c->e, "an input");
+        item = graft_tree_get(inputs, in->name);
+    }
+    if (!st && fault.type) st = literal_fault(c, node, in, item, &fault);
+    graft_literal_fault_finish(&fault);
+    return st;
+}
+
+static graft_status check_input(graft_check *c, size_t node, const graft_input *in, cJSON *inputs,
+                                graft_prompt_input *out)
+{
+    bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
+    const cJSON *item = graft_tree_get(inputs, in->name);
+    if (!item || (cJSON_IsNull(item) && optional)) {
+        if (optional) return graft_literal_initial(in, &out->literal, c->e);
+        cJSON *extra = cJSON_CreateObject();
+        if (!graft_tree_text(extra, "input_name", in->name)) {
+            cJSON_Delete(extra);
+            return graft_fail_nomem(c->e, "the list of faults");
+        }
+        return graft_check_fault(c, node, "required_input_missing", "Required input is missing",
+                                 in->name, extra);
+    }
+    if (cJSON_IsArray(item)) return check_link(c, node, in, item, out);
+    const cJSON *wrapped = graft_tree_get(item, "__value__");
+    return check_literal(c, node, in, inputs, wrapped ? wrapped : item, out);
+}
+
+/* The node's own check of its literals, when all of them are fine by themselves. */
+static graft_status check_custom(graft_check *c, size_t node)
+{
+    graft_prompt_node *n = &c->p->node[node];
+    const graft_validate_api *api = graft_schema_table(n->entry->node, GRAFT_VALIDATE_ID);
+    if (!api || c->faults[node]) return GRAFT_OK;
+    graft_arg *args = graft_calloc(n->n_in, sizeof *args);
+    if (!args) return graft_fail_nomem(c->e, "a node's inputs");
+    for (size_t i = 0; i < n->n_in; i++)
+        if (!n->in[i].linked) args[i] = n->in[i].literal.value;
+    char text[512] = "", details[800];
+    const char *input = NULL;
+    graft_status st = api->check(c->host, args, &input, text, sizeof text);
+    graft_free(args);
+    if (st == GRAFT_OK) return GRAFT_OK;
+    if (st == GRAFT_E_NOMEM) return graft_fail_nomem(c->e, "a check");
+    snprintf(details, sizeof details, "%s%s%s", input ? input : "", input && *text ? " - " : "",
+             text);
+    cJSON *extra = cJSON_CreateObject();
+    if (!extra || (input && !graft_tree_text(extra, "input_name", input))) {
+        cJSON_Delete(extra);
+        return graft_fail_nomem(c->e, "the list of faults");
+    }
+    return graft_check_fault(c, node, "custom_validation_failed",
+                             "Custom validation failed for node", details, extra);
+}
+
+graft_status graft_check_node(graft_check *c, size_t node)
+{
+    graft_prompt_node *n = &c->p->node[node];
+    cJSON *inputs = graft_tree_get(n->json, "inputs");
+    if (!cJSON_IsObject(inputs)) {
+        inputs = cJSON_CreateObject();
+        if (!graft_tree_set(n->json, "inputs", inputs))
+            return graft_fail_nomem(c->e, "a node's inputs");
+    }
+    n->in = graft_calloc(n->n_in, sizeof *n->in);
+    if (!n->in) return graft_fail_nomem(c->e, "a node's inputs");
+    for (size_t i = 0; i < n->n_in; i++) {
+        graft_status st = check_input(c, node, n->inputs[i], inputs, &n->in[i]);
+        if (st) return st;
+    }
+    return check_custom(c, node);
+}

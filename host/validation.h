@@ -1,0 +1,16 @@
+/* What a check of a prompt came to. */
+#ifndef GRAFT_HOST_VALIDATION_H
+#define GRAFT_HOST_VALIDATION_H
+#include "base/str.h"
+#include "host/prompt.h"
+
+typedef struct graft_validation {
+    graft_prompt *prompt; /* NULL when nothing can run */
+    cJSON *error;         /* {type, message, details, extra_info}; NULL when something can run */
+    cJSON *node_errors;   /* an object: id -> {errors, dependent_outputs, class_type} */
+} graft_validation;
+
+void graft_validation_finish(graft_validation *v);
+/* One readable line a fault: "FILE: node 3 (KSampler), input steps: …". */
+void graft_validation_text(const graft_validation *v, const char *file, graft_str *out);
+#endif
