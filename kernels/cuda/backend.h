@@ -107,9 +107,10 @@ void graft_cuda_device_close(graft_device *d);
 /* The lock, with the device's context made current. */
 void graft_cuda_lock(graft_device *d);
 void graft_cuda_unlock(graft_device *d);
-/* The status of a driver call; what is no lack of memory loses the device. The lock is held. */
+/* The status of a driver call; what is no lack of memory loses the device, or the capture that goes
+ * on. The lock is held. */
 graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what);
-/* A library's call failed. */
+/* A library's call failed; likewise. */
 graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why);
 graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t x, uint32_t y,
                                uint32_t z, const void *params);

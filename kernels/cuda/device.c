@@ -43,12 +43,27 @@ void graft_cuda_unlock(graft_device *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+/* What a capture refuses, a library's call that allocates for instance, harms the capture alone:
+ * the same launches can still run one by one. Of a device that is really lost the next call says
+ * so. */
+static void lose(graft_device *d, const char *text)
 {
-    if (!d->lost[0]) {
-        snprintf(d->lost, sizeof d->lost, "%s: %s", what, why);
+    char warning[320];
+    if (d->capturing) {
+        snprintf(warning, sizeof warning, "a run is not recorded: %s", text);
+        if (!d->capture_failed) graft_cuda_log(d, GRAFT_LOG_WARN, warning);
+        d->capture_failed = true;
+    } else if (!d->lost[0]) {
+        snprintf(d->lost, sizeof d->lost, "%.250s", text);
         graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
     }
+}
+
+graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s: %s", what, why);
+    lose(d, text);
     return GRAFT_E_DEVICE;
 }
 
@@ -61,10 +76,7 @@ graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what)
         graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
         return st;
     }
-    if (!d->lost[0]) {
-        snprintf(d->lost, sizeof d->lost, "%.250s", e.text);
-        graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
-    }
+    lose(d, e.text);
     return st;
 }
 
