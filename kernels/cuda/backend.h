@@ -54,6 +54,7 @@ struct graft_device {
     uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
+    bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool capturing, capture_failed;
     char lost[256]; /* why the device is not used again; empty: it works */
     graft_cuda_lt *lt;
@@ -131,6 +132,8 @@ void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 
 /* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
+/* Whether the FP8 instructions do; sets d->fp8. For devices that have them. */
+void graft_cuda_fp8_open(graft_device *d);
 
 /* ------------------------------------------------------------------ pack.c */
 
