@@ -171,6 +171,12 @@ static inline uint32_t graft_cuda_blocks(uint64_t count, uint32_t size)
     return (uint32_t)((count + size - 1) / size);
 }
 
+/* ------------------------------------------------------------------ move.c */
+
+/* Launches graft_move; `size` and, where pieces of 16 bytes can be moved, the shape are set here.
+ * The lock is held. */
+graft_status graft_cuda_move_run(graft_device *d, graft_cuda_move *p);
+
 /* ------------------------------------------------------------------ elementwise.c */
 
 /* out = act(out + b + c), over the shape of the result; b, c may be NULL. */

@@ -14,10 +14,12 @@
 /* One that rather has registers than a fourth block beside it. */
 #define GRAFT_KERNEL_WIDE(name, threads, params)                                                   \
     extern "C" __global__ void __launch_bounds__(threads, 3) name(const params p)
-#define GRAFT_SHARED   __shared__
-#define GRAFT_THREAD   ((uint32_t)threadIdx.x)
-#define GRAFT_BLOCK(d) ((uint32_t)blockIdx.d)
-#define GRAFT_UNROLL   _Pragma("unroll")
+#define GRAFT_SHARED            __shared__
+#define GRAFT_THREAD            ((uint32_t)threadIdx.x)
+#define GRAFT_BLOCK(d)          ((uint32_t)blockIdx.d)
+#define GRAFT_UNROLL            _Pragma("unroll")
+#define GRAFT_UNROLL_BY(n)      _Pragma(GRAFT_PRAGMA_TEXT(unroll n))
+#define GRAFT_PRAGMA_TEXT(text) #text
 
 GRAFT_DEVICE void graft_sync(void)
 {

@@ -16,6 +16,7 @@
 #define GRAFT_DEVICE static inline __attribute__((unused))
 #define GRAFT_SHARED static
 #define GRAFT_UNROLL
+#define GRAFT_UNROLL_BY(n)
 #define GRAFT_THREAD                        emulator_thread()
 #define GRAFT_BLOCK(d)                      emulator_block_##d()
 #define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params)

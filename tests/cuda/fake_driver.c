@@ -503,6 +503,7 @@ static size_t args_of(const char *name)
                  {"graft_rescale", sizeof(graft_rescale)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
+                 {"graft_pairs", sizeof(graft_cuda_pairs)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
                  {"graft_group", sizeof(graft_cuda_group_norm)},
