@@ -1,12 +1,15 @@
 /* graft-bench-gpu: whole networks and their operators on a device, for bench/gpu.sh.
  *
- *   graft-bench-gpu [--json FILE] [--backend cuda] [--repeats N] [--operators] [--cache FOLDER]
- *                   KIND MODEL.safetensors
+ *   graft-bench-gpu [--json FILE] [--backend cuda] [--repeats N] [--operators] [--against cpu]
+ *                   [--cache FOLDER] KIND MODEL.safetensors
  *
  * KIND: sd15 or sdxl (the UNet at 512x512 or 1024x1024 with guidance, as one batch of two; then the
  * swap to a second set of weights, and the UNet with 8-bit layers), vae (the decoder at 1024x1024),
  * or device, without a model, which only says what would be measured. A step's time includes the
  * copies of its inputs and outputs. Ceilings are measured in the same run.
+ *
+ * With --against the UNet is run once more by that backend in float32, and a result that is further
+ * from it than rounding explains is a failure.
  *
  * With --cache a UNet is only made ready, tuning included, with what the folder keeps from earlier
  * processes: once with an empty folder and once more is what a first and a second start take. */
@@ -26,8 +29,8 @@ enum { REPEATS = 64 };
 typedef struct bench {
     graft_engine *engine;
     graft_backend *device;
-    const char *json, *backend, *kind, *model, *cache;
-    int repeats, operators;
+    const char *json, *backend, *kind, *model, *cache, *against;
+    int repeats, operators, wrong;
     char how[200];
 } bench;
 
@@ -150,6 +153,19 @@ static void time_operators(const bench *b, const graft_exe *x, bool quantized_on
     free(times);
 }
 
+/* The squared distance of two results over the size of the second. */
+static double error_of(const network *got, const network *want)
+{
+    double error = 0, size = 1e-30;
+    int64_t n = want->binding->exe->output[0].bytes / 4;
+    for (int64_t i = 0; i < n; i++) {
+        double a = ((const float *)got->out[0])[i], b = ((const float *)want->out[0])[i];
+        error += (a - b) * (a - b);
+        size += b * b;
+    }
+    return error / size;
+}
+
 static graft_model *load(const bench *b)
 {
     graft_model *m = NULL;
@@ -221,26 +237,55 @@ static void bench_levels(const bench *b, const graft_model *m, int64_t side, con
     const char *what = format == GRAFT_FORMAT_FP8 ? "fp8" : "int8";
     graft_model *q = quantized(m, side, format);
     network s;
-    double error = 0, size = 1e-30, t = graft_clock_now();
+    double t = graft_clock_now();
     open_network(&s, bind(q, side));
     printf("  made ready in %.2f s\n", graft_clock_now() - t);
     snprintf(name, sizeof name, "%s_%s_step_ms", b->kind, what);
     note(b, name, time_network(b, &s), "ms");
     run_once(b, plain);
-    int64_t n = s.binding->exe->output[0].bytes / 4;
-    for (int64_t i = 0; i < n; i++) {
-        double want = ((const float *)plain->out[0])[i], got = ((const float *)s.out[0])[i];
-        error += (got - want) * (got - want);
-        size += want * want;
-    }
     snprintf(name, sizeof name, "%s_%s_nmse", b->kind, what);
-    note(b, name, error / size, "of bf16, one call");
+    note(b, name, error_of(&s, plain), "of bf16, one call");
     if (b->operators) time_operators(b, s.binding->exe, true);
     close_network(&s);
     graft_model_release(q);
 }
 
-static void bench_unet(const bench *b)
+/* Networks of random weights in bfloat16 come within a thousandth of float32. */
+#define ERROR_MOST 1e-2
+
+/* The same network with the same inputs on another backend. */
+static void compare(bench *b, int64_t side, const network *s)
+{
+    graft_engine *engine = NULL;
+    graft_model *m = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    network other;
+    char name[64];
+    graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .backend = b->against};
+    double t = graft_clock_now();
+    must(graft_engine_create(&config, &engine, &e), &e);
+    must(graft_model_load(engine, b->model, NULL, &m, &e), &e);
+    snprintf(m->options.precision, sizeof m->options.precision, "f32");
+    m->options.no_disk = true;
+    m->options.tuning = GRAFT_TUNING_OFF;
+    open_network(&other, bind(m, side));
+    must(graft_exe_run(other.binding, engine->arenas, (const void *const *)other.in, other.out,
+                       NULL, NULL, &e),
+         &e);
+    double error = error_of(s, &other);
+    snprintf(name, sizeof name, "%s_nmse", b->kind);
+    note(b, name, error, "of float32 on the processor, one call");
+    printf("  compared with %s in %.1f s\n", b->against, graft_clock_now() - t);
+    if (!(error < ERROR_MOST)) {
+        fprintf(stderr, "graft-bench-gpu: the result is wrong: an error of %g\n", error);
+        b->wrong = 1;
+    }
+    close_network(&other);
+    graft_model_release(m);
+    graft_engine_destroy(engine);
+}
+
+static void bench_unet(bench *b)
 {
     char name[64];
     int64_t side = strcmp(b->kind, "sdxl") == 0 ? 128 : 64;
@@ -253,6 +298,7 @@ static void bench_unet(const bench *b)
     double step = time_network(b, &s);
     snprintf(name, sizeof name, "%s_step_ms", b->kind);
     note(b, name, step, "ms");
+    if (b->against) compare(b, side, &s);
     if (b->operators) time_operators(b, s.binding->exe, false);
     time_swaps(b, m, side, step);
     bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
@@ -349,7 +395,7 @@ static void log_line(void *ctx, int32_t level, const char *text)
 static int usage(void)
 {
     fputs("usage: graft-bench-gpu [--json FILE] [--backend NAME] [--repeats N] [--operators] "
-          "[--cache FOLDER] device | sd15|sdxl|vae MODEL.safetensors\n",
+          "[--against NAME] [--cache FOLDER] device | sd15|sdxl|vae MODEL.safetensors\n",
           stderr);
     return 2;
 }
@@ -364,6 +410,8 @@ static int parse(int argc, char **argv, bench *b)
             b->backend = argv[++i];
         else if (more && strcmp(argv[i], "--repeats") == 0)
             b->repeats = atoi(argv[++i]);
+        else if (more && strcmp(argv[i], "--against") == 0)
+            b->against = argv[++i];
         else if (more && strcmp(argv[i], "--cache") == 0)
             b->cache = argv[++i];
         else if (strcmp(argv[i], "--operators") == 0)
@@ -385,6 +433,7 @@ int main(int argc, char **argv)
     bench b = {.backend = "cuda", .repeats = 30};
     graft_err e = GRAFT_ERR_INIT;
     if (!parse(argc, argv, &b)) return usage();
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is cut short has said what it did */
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR,
                                   .backend = b.backend,
                                   .cache_dir = b.cache,
@@ -399,5 +448,5 @@ int main(int argc, char **argv)
     if (b.kind[0] == 's' && b.cache) bench_start(&b);
     if (b.kind[0] == 's' && !b.cache) bench_unet(&b);
     graft_engine_destroy(b.engine);
-    return 0;
+    return b.wrong;
 }

@@ -2,14 +2,16 @@
 # Checks and times the CUDA backend on a machine with an NVIDIA GPU: bench/gpu.sh BUILD [OUT].
 #
 # In this order, so that a run that is cut short still says the most important: versions, every
-# operator against ref, compute-sanitizer on small shapes, pictures of the demo model, then timings
-# with their ceilings, and PyTorch beside them where it is installed. Figures go to OUT/bench.json,
-# everything that is printed to OUT/gpu.log. Nothing on the card is changed.
+# operator against ref, pictures of the demo model, then timings of whole networks with their
+# ceilings, each held against the processor's result, PyTorch beside them where it is installed, and
+# compute-sanitizer. Figures go to OUT/bench.json, everything that is printed to OUT/gpu.log.
+# Nothing on the card is changed.
 #
 #   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540)
 #   GRAFT_PYTHON       the Python that has PyTorch (default: python3)
-#   GRAFT_GPU_SKIP     parts to leave out: versions ops sanitizer demo int8 sd15 sdxl start vae
-#                      torch
+#   GRAFT_GPU_PARTS    the parts to run, instead of all: versions ops quant demo sd15 sdxl vae start
+#                      int8 torch sanitizer
+#   GRAFT_GPU_SKIP     parts to leave out
 set -u
 [ $# -ge 1 ] || { echo "usage: bench/gpu.sh BUILD [OUT]" >&2; exit 2; }
 build=$(cd "$1" && pwd) || exit 2
@@ -31,9 +33,17 @@ versions() {
     "$build/tests/test_cuda_library" || true
 }
 
+# Line by line, so that what runs out of time has said how far it came.
+lines() {
+    if command -v stdbuf > /dev/null; then stdbuf -oL "$@"; else "$@"; fi
+}
+
 ops() {
-    "$build/tests/test_kernels_ops" graft_kernels_cuda &&
-        "$build/tests/test_kernels_quant" graft_kernels_cuda
+    lines "$build/tests/test_kernels_ops" graft_kernels_cuda
+}
+
+quant() {
+    lines "$build/tests/test_kernels_quant" graft_kernels_cuda
 }
 
 sanitizer() {
@@ -71,7 +81,7 @@ sd15() {
     model sd15 2 unet "$models/sd15-b.safetensors" &
     wait
     GRAFT_BENCH_SECOND="$models/sd15-b.safetensors" "$build/bin/graft-bench-gpu" --json "$json" \
-        --operators sd15 "$models/sd15.safetensors"
+        --operators --against cpu sd15 "$models/sd15.safetensors"
 }
 
 sdxl() {
@@ -79,7 +89,7 @@ sdxl() {
     model sdxl 2 unet "$models/sdxl-b.safetensors" &
     wait
     GRAFT_BENCH_SECOND="$models/sdxl-b.safetensors" "$build/bin/graft-bench-gpu" --json "$json" \
-        --operators sdxl "$models/sdxl.safetensors"
+        --operators --against cpu sdxl "$models/sdxl.safetensors"
 }
 
 # What a first and a second process take until the UNet can run.
@@ -109,7 +119,7 @@ if [ "${GRAFT_GPU_PART:-}" ]; then
     exit
 fi
 
-: > "$log"
+[ "${GRAFT_GPU_PARTS:-}" ] || : > "$log"
 
 say() { echo "$*" | tee -a "$log"; }
 
@@ -134,6 +144,7 @@ say "$device"
 part() {
     name=$1 most=$2
     shift 2
+    case " ${GRAFT_GPU_PARTS:-$name} " in *" $name "*) ;; *) return 0 ;; esac
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
     used=$(($(date +%s) - begun))
     left=$((limit - used))
@@ -150,8 +161,8 @@ part() {
     fi
 }
 
-for p in versions:30 ops:240 sanitizer:90 demo:60 int8:120 sd15:180 sdxl:300 start:100 vae:90 \
-    torch:200; do
+for p in versions:30 ops:180 quant:180 demo:60 sd15:180 sdxl:300 vae:90 start:100 int8:120 \
+    torch:200 sanitizer:120; do
     part "${p%:*}" "${p#*:}" env "GRAFT_GPU_PART=${p%:*}" sh "$0" "$build" "$out"
 done
 say "== figures"

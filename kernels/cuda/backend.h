@@ -54,6 +54,7 @@ struct graft_device {
     uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
+    bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool capturing, capture_failed;
     char lost[256]; /* why the device is not used again; empty: it works */
     graft_cuda_lt *lt;
@@ -107,9 +108,10 @@ void graft_cuda_device_close(graft_device *d);
 /* The lock, with the device's context made current. */
 void graft_cuda_lock(graft_device *d);
 void graft_cuda_unlock(graft_device *d);
-/* The status of a driver call; what is no lack of memory loses the device. The lock is held. */
+/* The status of a driver call; what is no lack of memory loses the device, or the capture that goes
+ * on. The lock is held. */
 graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what);
-/* A library's call failed. */
+/* A library's call failed; likewise. */
 graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why);
 graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t x, uint32_t y,
                                uint32_t z, const void *params);
@@ -130,6 +132,8 @@ void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
 
 /* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
+/* Whether the FP8 instructions do; sets d->fp8. For devices that have them. */
+void graft_cuda_fp8_open(graft_device *d);
 
 /* ------------------------------------------------------------------ pack.c */
 
@@ -166,6 +170,12 @@ static inline uint32_t graft_cuda_blocks(uint64_t count, uint32_t size)
 {
     return (uint32_t)((count + size - 1) / size);
 }
+
+/* ------------------------------------------------------------------ move.c */
+
+/* Launches graft_move; `size` and, where pieces of 16 bytes can be moved, the shape are set here.
+ * The lock is held. */
+graft_status graft_cuda_move_run(graft_device *d, graft_cuda_move *p);
 
 /* ------------------------------------------------------------------ elementwise.c */
 

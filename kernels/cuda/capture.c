@@ -16,14 +16,17 @@ graft_status graft_cuda_capture_begin(graft_device *d)
 {
     graft_cuda_lock(d);
     graft_status st = d->lost[0] || d->capturing ? GRAFT_E_DEVICE : GRAFT_OK;
-    if (!st)
-        st = graft_cuda_done(
-            d, d->drv.capture_begin(d->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "a capture");
     if (st) {
         graft_cuda_unlock(d);
-    } else {
-        d->capturing = true;
-        d->capture_failed = false;
+        return st;
+    }
+    d->capturing = true;
+    d->capture_failed = false;
+    st = graft_cuda_done(d, d->drv.capture_begin(d->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                         "a capture");
+    if (st) {
+        d->capturing = false;
+        graft_cuda_unlock(d);
     }
     return st;
 }
@@ -62,13 +65,13 @@ graft_status graft_cuda_capture_end(graft_device *d, graft_captured **out)
     CUresult r = d->drv.capture_end(d->stream, &graph);
     graft_status st = d->lost[0] || d->capture_failed ? GRAFT_E_DEVICE : GRAFT_OK;
     graft_captured *c = NULL;
-    d->capturing = false;
     if (!st) st = graft_cuda_done(d, r, "the end of a capture");
     if (!st && !(c = d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *c))) st = GRAFT_E_NOMEM;
     if (!st) {
         *c = (graft_captured){.d = d};
         st = instantiate(d, graph, c);
     }
+    d->capturing = false; /* up to here a failure costs the recording only */
     if (graph) d->drv.graph_destroy(graph);
     if (st && c) d->host.free(c);
     if (!st) *out = c;

@@ -94,8 +94,7 @@ static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
     graft_cuda_shape(from, NULL, p.ss);
     p.in_h = p.in_w = GRAFT_CUDA_HALF;
     p.count = (uint32_t)graft_ref_elements(t);
-    return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_move,
-                             graft_cuda_blocks(p.count, GRAFT_CUDA_THREADS), 1, 1, &p);
+    return graft_cuda_move_run(k->d, &p);
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)

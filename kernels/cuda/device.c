@@ -43,12 +43,27 @@ void graft_cuda_unlock(graft_device *d)
     pthread_mutex_unlock(&d->lock);
 }
 
-graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+/* What a capture refuses, a library's call that allocates for instance, harms the capture alone:
+ * the same launches can still run one by one. Of a device that is really lost the next call says
+ * so. */
+static void lose(graft_device *d, const char *text)
 {
-    if (!d->lost[0]) {
-        snprintf(d->lost, sizeof d->lost, "%s: %s", what, why);
+    char warning[320];
+    if (d->capturing) {
+        snprintf(warning, sizeof warning, "a run is not recorded: %s", text);
+        if (!d->capture_failed) graft_cuda_log(d, GRAFT_LOG_WARN, warning);
+        d->capture_failed = true;
+    } else if (!d->lost[0]) {
+        snprintf(d->lost, sizeof d->lost, "%.250s", text);
         graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
     }
+}
+
+graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s: %s", what, why);
+    lose(d, text);
     return GRAFT_E_DEVICE;
 }
 
@@ -61,10 +76,7 @@ graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what)
         graft_cuda_log(d, GRAFT_LOG_WARN, e.text);
         return st;
     }
-    if (!d->lost[0]) {
-        snprintf(d->lost, sizeof d->lost, "%.250s", e.text);
-        graft_cuda_log(d, GRAFT_LOG_ERROR, d->lost);
-    }
+    lose(d, e.text);
     return st;
 }
 
@@ -147,7 +159,7 @@ graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, 
         if (r_) return graft_cuda_driver_fail(&d->drv, r_, what, e);                               \
     } while (0)
 
-enum { HOPPER = 90 };
+enum { ADA = 89, HOPPER = 90, BLACKWELL = 120 }; /* the last: those with FP8 for mma.sync */
 
 static graft_status find_capability(graft_device *d, graft_err *e)
 {
@@ -215,9 +227,10 @@ static graft_status describe(graft_device *d, graft_err *e)
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.48s %d.%d%s processors %d driver %d lt %zu dnn %zu", name, d->capability / 10,
-             d->capability % 10, d->wgmma ? " wgmma" : "", d->processors, driver,
-             d->lt ? graft_cuda_lt_version(d->lt) : 0, d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
+             "cuda %.48s %d.%d%s%s processors %d driver %d lt %zu dnn %zu", name,
+             d->capability / 10, d->capability % 10, d->wgmma ? " wgmma" : "", d->fp8 ? " fp8" : "",
+             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
+             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
     return GRAFT_OK;
 }
 
@@ -231,11 +244,13 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
     if (!st) st = graft_cuda_selftest(d, e);
     if (st) return st;
     if (d->capability == HOPPER) graft_cuda_wgmma_open(d);
+    if (d->capability == ADA || d->capability >= BLACKWELL) graft_cuda_fp8_open(d);
     if (d->lost[0])
-        return graft_fail(e, GRAFT_E_DEVICE,
-                          "the device fails its self-test: %s; with GRAFT_CUDA_WGMMA=off Hopper's "
-                          "kernels are left out",
-                          d->lost);
+        return graft_fail(
+            e, GRAFT_E_DEVICE,
+            "the device fails its self-test: %s; with GRAFT_CUDA_%s=off these kernels "
+            "are left out",
+            d->lost, d->capability == HOPPER ? "WGMMA" : "FP8");
     open_libraries(d);
     return describe(d, e);
 }

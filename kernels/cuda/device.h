@@ -11,10 +11,15 @@
 #define GRAFT_DEVICE static __device__ __forceinline__
 #define GRAFT_KERNEL(name, threads, params)                                                        \
     extern "C" __global__ void __launch_bounds__(threads) name(const params p)
-#define GRAFT_SHARED   __shared__
-#define GRAFT_THREAD   ((uint32_t)threadIdx.x)
-#define GRAFT_BLOCK(d) ((uint32_t)blockIdx.d)
-#define GRAFT_UNROLL   _Pragma("unroll")
+/* One that rather has registers than a fourth block beside it. */
+#define GRAFT_KERNEL_WIDE(name, threads, params)                                                   \
+    extern "C" __global__ void __launch_bounds__(threads, 3) name(const params p)
+#define GRAFT_SHARED            __shared__
+#define GRAFT_THREAD            ((uint32_t)threadIdx.x)
+#define GRAFT_BLOCK(d)          ((uint32_t)blockIdx.d)
+#define GRAFT_UNROLL            _Pragma("unroll")
+#define GRAFT_UNROLL_BY(n)      _Pragma(GRAFT_PRAGMA_TEXT(unroll n))
+#define GRAFT_PRAGMA_TEXT(text) #text
 
 GRAFT_DEVICE void graft_sync(void)
 {
@@ -81,6 +86,23 @@ GRAFT_DEVICE void graft_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* FP8 on tensor cores: 8.9, and 12.0 on. Compilers turn the instruction into f16 for 9.0 and 10.0,
+ * whose devices lack it; the code for 8.0 cannot have it. There kernels that use it are empty. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define GRAFT_FP8 1
+
+/* The same as graft_mma_s8() of E4M3, sums in float32 of which not all bits need be kept. */
+GRAFT_DEVICE void graft_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+#define GRAFT_FP8 0
+#endif
+
 /* Four 8 x 16 byte matrices from shared memory: lane l gives the address of row l % 8 of matrix
  * l / 8, and gets bytes 4 (l % 4) ... of row l / 4 of each. */
 GRAFT_DEVICE void graft_load_matrices(uint32_t *to, const void *row)
@@ -112,6 +134,7 @@ GRAFT_DEVICE void graft_async_wait_1(void)
     asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 #else
+#define GRAFT_FP8 1
 #include GRAFT_CUDA_EMULATOR
 #endif
 

@@ -6,7 +6,12 @@
 #include "kernels/cuda/dnn_plans.h"
 #include "kernels/cuda/open.h"
 
-enum { SPARE_HANDLES = 8 };
+/* For threads that make plans: of one thread at a time. It stays until the end, since graphs and
+ * plans may refer to it. */
+typedef struct spare_handle {
+    cudnnHandle_t handle;
+    struct spare_handle *next;
+} spare_handle;
 
 struct graft_cuda_dnn {
     graft_device *d;
@@ -16,8 +21,7 @@ struct graft_cuda_dnn {
     pthread_mutex_t lock;      /* guards what follows; nothing is made under it */
     pthread_cond_t changed;    /* a set became ready */
     graft_dnn_plans *sets;
-    cudnnHandle_t spare[SPARE_HANDLES]; /* for threads that make plans */
-    int n_spare;
+    spare_handle *spare;
     bool told; /* that plans on disk were no good */
 };
 
@@ -114,7 +118,12 @@ void graft_cuda_dnn_close(graft_device *d, graft_cuda_dnn *dnn)
         d->host.free(s);
     }
     if (dnn->properties) dnn->f.drop(dnn->properties);
-    while (dnn->n_spare) dnn->f.destroy(dnn->spare[--dnn->n_spare]);
+    while (dnn->spare) {
+        spare_handle *h = dnn->spare;
+        dnn->spare = h->next;
+        dnn->f.destroy(h->handle);
+        d->host.free(h);
+    }
     if (dnn->handle) dnn->f.destroy(dnn->handle);
     pthread_cond_destroy(&dnn->changed);
     pthread_mutex_destroy(&dnn->lock);
@@ -140,28 +149,31 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);
 }
 
-/* A handle belongs to one thread at a time. */
-static graft_status take_handle(graft_cuda_dnn *dnn, cudnnHandle_t *out, graft_err *e)
+static graft_status take_handle(graft_cuda_dnn *dnn, spare_handle **out, graft_err *e)
 {
-    *out = NULL;
-    if (dnn->properties) return GRAFT_OK;
     pthread_mutex_lock(&dnn->lock);
-    if (dnn->n_spare) *out = dnn->spare[--dnn->n_spare];
+    spare_handle *h = dnn->spare;
+    if (h) dnn->spare = h->next;
     pthread_mutex_unlock(&dnn->lock);
-    cudnnStatus_t s = *out ? CUDNN_STATUS_SUCCESS : dnn->f.create(out);
-    if (!s) return GRAFT_OK;
-    *out = NULL;
+    *out = h;
+    if (h) return GRAFT_OK;
+    h = dnn->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *h);
+    if (!h) return graft_fail_nomem(e, "a handle of cuDNN");
+    cudnnStatus_t s = dnn->f.create(&h->handle);
+    if (!s) {
+        *out = h;
+        return GRAFT_OK;
+    }
+    dnn->d->host.free(h);
     return graft_fail(e, GRAFT_E_DEVICE, "cuDNN: a handle: %s", dnn->f.status_text(s));
 }
 
-static void give_handle(graft_cuda_dnn *dnn, cudnnHandle_t handle)
+static void give_handle(graft_cuda_dnn *dnn, spare_handle *h)
 {
-    if (!handle) return;
     pthread_mutex_lock(&dnn->lock);
-    bool room = dnn->n_spare < SPARE_HANDLES;
-    if (room) dnn->spare[dnn->n_spare++] = handle;
+    h->next = dnn->spare;
+    dnn->spare = h;
     pthread_mutex_unlock(&dnn->lock);
-    if (!room) dnn->f.destroy(handle);
 }
 
 /* From disk where it is there, else made and kept. No lock is held. */
@@ -170,7 +182,9 @@ static void fill_set(graft_cuda_dnn *dnn, graft_dnn_plans *set, graft_err *e)
     graft_dnn_maker m = {dnn->d, dnn, &dnn->f, NULL, dnn->properties};
     graft_cuda_lock(dnn->d); /* for the context, which this thread has from now on */
     graft_cuda_unlock(dnn->d);
-    if (take_handle(dnn, &m.handle, e)) return;
+    spare_handle *own = NULL;
+    if (!dnn->properties && take_handle(dnn, &own, e)) return;
+    if (own) m.handle = own->handle;
     graft_status st = graft_dnn_plans_restore(&m, set);
     if (st == GRAFT_E_FORMAT) {
         pthread_mutex_lock(&dnn->lock);
@@ -185,7 +199,7 @@ static void fill_set(graft_cuda_dnn *dnn, graft_dnn_plans *set, graft_err *e)
         graft_dnn_plans_make(&m, set, e);
         graft_dnn_plans_keep(&m, set);
     }
-    give_handle(dnn, m.handle);
+    if (own) give_handle(dnn, own);
 }
 
 /* The set of this shape, filled by the first that asks while others wait; NULL without memory. */

@@ -98,6 +98,9 @@ static graft_dnn_desc graph_of(graft_dnn_builder *b, int64_t n, const graft_dnn_
 {
     graft_dnn_desc g = graft_dnn_make(b, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     graft_dnn_set(b, g, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, ops);
+    /* Newer versions find the device without it, older ones insist. */
+    if (b->handle)
+        graft_dnn_set(b, g, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &b->handle);
     graft_dnn_finalize(b, g, "the operation graph");
     return b->status ? NULL : g;
 }

@@ -31,6 +31,7 @@ typedef cudnnBackendDescriptor_t graft_dnn_desc;
  * what it was. */
 typedef struct graft_dnn_builder {
     const graft_dnn_table *f;
+    cudnnHandle_t handle; /* whose device graphs are for; NULL: of one that is only described */
     graft_dnn_desc made[96];
     int n;
     cudnnStatus_t status;

@@ -116,6 +116,7 @@ void graft_dnn_plans_make(const graft_dnn_maker *m, graft_dnn_plans *set, graft_
 {
     graft_dnn_builder *b = &set->graph;
     b->f = m->f;
+    b->handle = m->handle;
     graft_dnn_desc graph = set->key.op == GRAFT_OP_ATTENTION
                                ? graft_dnn_attention_graph(b, &set->key)
                                : graft_dnn_conv_graph(b, &set->key);

@@ -26,7 +26,7 @@ typedef struct graft_dnn_maker {
     graft_device *d;
     graft_cuda_dnn *dnn;
     const graft_dnn_table *f;
-    cudnnHandle_t handle;      /* of this thread; NULL when deviceless */
+    cudnnHandle_t handle;      /* of this thread, and lives as long as its plans; or NULL */
     graft_dnn_desc properties; /* of the described device; NULL for a real one */
 } graft_dnn_maker;
 

@@ -109,6 +109,16 @@ graft_status graft_cuda_finish(const graft_kernel *k, void *out, graft_act act, 
 
 graft_status graft_cuda_fold_pairs(const graft_kernel *k, const void *wide, void *out)
 {
+    int64_t n = k->op.out.dim[k->op.out.rank - 1], rows = graft_ref_elements(&k->op.out) / n;
+    graft_cuda_pairs eight = {.wide = wide, .out = out, .so = graft_cuda_row_stride(&k->op.out)};
+    const void *const both[] = {wide, out};
+    int64_t step = 16 / (int64_t)graft_dtype_size(k->t);
+    if (n % 8 == 0 && eight.so >= 0 && eight.so % step == 0 && graft_cuda_aligned(both, 2, out)) {
+        eight.eights = (uint32_t)(n / 8);
+        eight.count = (uint32_t)(rows * (n / 8));
+        return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_pairs, k->t),
+                                 graft_cuda_blocks(eight.count, GRAFT_CUDA_THREADS), 1, 1, &eight);
+    }
     graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_GEGLU, out);
     p.a = wide;
     p.b = (const char *)wide + graft_dtype_size(k->t);

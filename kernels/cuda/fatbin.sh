@@ -1,9 +1,9 @@
 #!/bin/sh
 # fatbin.sh FOLDER OTHER NVCC OPTION...: compiles the device kernels into FOLDER: kernels.fatbin, what
-# it was made from (kernels.fatbin.d), ptxas.log and kernels.sm_90a.cubin.
+# it was made from (kernels.fatbin.d), ptxas.log, kernels.sm_89.cubin and kernels.sm_90a.cubin.
 #
 # They are copied from OTHER, the same folder of another build, if that made them with the same
-# compiler and options of sources that have not changed since: nvcc takes most of a minute.
+# compiler and options of sources that have not changed since: nvcc takes two minutes.
 set -eu
 folder=$1
 other=$2
@@ -21,7 +21,9 @@ same() {
 }
 
 if same; then
-    cp "$other/ptxas.log" "$other/kernels.sm_90a.cubin" "$other/kernels.fatbin" "$folder"
+    for made in ptxas.log kernels.sm_89.cubin kernels.sm_90a.cubin kernels.fatbin; do
+        cp "$other/$made" "$folder"
+    done
     sed "1s|^[^ ]* :|$fatbin :|" "$other/kernels.fatbin.d" > "$fatbin.d"
 else
     rm -f "$folder/kernels.command"
@@ -30,7 +32,9 @@ else
         cat "$folder/ptxas.log"
         exit 1
     }
-    mv "$steps/kernels.compute_90a.cubin" "$folder/kernels.sm_90a.cubin"
+    for arch in 89 90a; do
+        mv "$steps/kernels.compute_$arch.cubin" "$folder/kernels.sm_$arch.cubin"
+    done
     rm -r "$steps"
 fi
 echo "$command" > "$folder/kernels.command"

@@ -10,6 +10,7 @@
 #include "kernels/cuda/sampler.inc"
 #include "kernels/cuda/quant_pack.inc"
 #include "kernels/cuda/int8_row.inc"
+#include "kernels/cuda/norm_join.inc"
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -18,8 +19,10 @@
 #define T       float
 #define LOAD    graft_f32_load
 #define STORE   graft_f32_store
+#include "kernels/cuda/take8.inc"
 #include "kernels/cuda/elementwise.inc"
 #include "kernels/cuda/norm.inc"
+#include "kernels/cuda/norm8.inc"
 #include "kernels/cuda/gather.inc"
 #include "kernels/cuda/matmul_f32.inc"
 #include "kernels/cuda/attention.inc"

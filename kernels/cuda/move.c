@@ -7,10 +7,35 @@ static void shape_to_32(const graft_tensor_desc *t, graft_cuda_move *p)
     p->count = (uint32_t)graft_ref_elements(t);
 }
 
-static graft_status launch_move(const graft_kernel *k, const graft_cuda_move *p)
+/* Rows of values that are not converted, as rows of pieces of 16 bytes where they allow it. */
+static void widen_pieces(graft_cuda_move *p)
 {
-    return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_move,
+    int64_t step = 16 / p->size;
+    bool fits = ((uintptr_t)p->src | (uintptr_t)p->dst) % 16 == 0 && p->dim[3] % step == 0 &&
+                p->ss[3] == 1 && p->sd[3] == 1;
+    for (int i = 0; i < 3; i++)
+        fits = fits && (p->dim[i] == 1 || (p->ss[i] % step == 0 && p->sd[i] % step == 0));
+    if (!fits) return;
+    for (int i = 0; i < 3; i++) {
+        p->ss[i] /= step;
+        p->sd[i] /= step;
+    }
+    p->dim[3] /= (uint32_t)step;
+    p->count /= (uint32_t)step;
+    p->size = 16;
+}
+
+graft_status graft_cuda_move_run(graft_device *d, graft_cuda_move *p)
+{
+    p->size = (int32_t)graft_dtype_size(p->to);
+    if (p->from == p->to) widen_pieces(p);
+    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_move,
                              graft_cuda_blocks(p->count, GRAFT_CUDA_THREADS), 1, 1, p);
+}
+
+static graft_status launch_move(const graft_kernel *k, graft_cuda_move *p)
+{
+    return graft_cuda_move_run(k->d, p);
 }
 
 /* Constants come in the result's dtype. */

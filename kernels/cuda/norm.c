@@ -1,6 +1,15 @@
 /* LAYER_NORM and GROUP_NORM. */
 #include "kernels/cuda/backend.h"
 
+/* Rows that can be read eight values at a time: addresses and strides are multiples of 16 bytes. */
+static bool by_eights(const graft_kernel *k, const graft_tensor_desc *t, const void *data)
+{
+    int64_t step = 16 / (int64_t)graft_dtype_size(k->t);
+    bool yes = (uintptr_t)data % 16 == 0 && t->dim[t->rank - 1] % 8 == 0;
+    for (int i = 0; i < t->rank - 1; i++) yes = yes && (t->stride[i] % step == 0 || t->dim[i] == 1);
+    return yes;
+}
+
 static graft_status init_layer(graft_kernel *k, int32_t variant, graft_err *e)
 {
     (void)variant, (void)e;
@@ -27,9 +36,13 @@ static graft_status launch_layer(graft_kernel *k, const void *const *in, void *o
                                .eps = k->op.attrs.eps};
     graft_cuda_shape(&k->op.in[0], p.dim, p.sx);
     graft_cuda_shape(&k->op.out, NULL, p.so);
-    uint32_t rows = (uint32_t)(graft_ref_elements(&k->op.out) / p.dim[3]);
-    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), rows, 1,
-                             1, &p);
+    p.rows = (uint32_t)(graft_ref_elements(&k->op.out) / p.dim[3]);
+    if (p.dim[3] <= GRAFT_CUDA_NORM_ROW && by_eights(k, &k->op.in[0], p.x) &&
+        by_eights(k, &k->op.out, out))
+        return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm8, k->t),
+                                 graft_cuda_blocks(p.rows, GRAFT_CUDA_NORM_THREADS / 32), 1, 1, &p);
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), p.rows,
+                             1, 1, &p);
 }
 
 static graft_status check_group(const graft_op_desc *op, graft_err *e)
@@ -45,20 +58,48 @@ static graft_status check_group(const graft_op_desc *op, graft_err *e)
     return check_constants(op, e);
 }
 
-/* Pixels that one block reads for statistics. */
-enum { STAT_PIXELS = 512 };
+/* Pixels of one group, and values of all channels, that one block reads for statistics. */
+enum { STAT_PIXELS = 512, STAT_VALUES = 16384 };
 
-static uint32_t splits_of(const graft_op_desc *op)
+static uint32_t splits_of(const graft_op_desc *op, bool eights)
 {
-    int64_t n = op->out.dim[1] * op->out.dim[2] / STAT_PIXELS;
-    return n < 1 ? 1 : n > GRAFT_CUDA_STAT_SPLITS ? GRAFT_CUDA_STAT_SPLITS : (uint32_t)n;
+    int64_t pixels = op->out.dim[1] * op->out.dim[2];
+    int64_t n = eights ? pixels * op->out.dim[3] / STAT_VALUES : pixels / STAT_PIXELS;
+    int64_t most = eights ? GRAFT_CUDA_STAT_MORE : GRAFT_CUDA_STAT_SPLITS;
+    if (n > pixels) n = pixels; /* none of them is empty */
+    return n < 1 ? 1 : n > most ? (uint32_t)most : (uint32_t)n;
 }
 
+/* Addresses are not known here: room for both ways. */
 static graft_status init_group(graft_kernel *k, int32_t variant, graft_err *e)
 {
-    k->info.workspace_bytes = (uint64_t)k->op.out.dim[0] * (uint64_t)k->op.attrs.groups *
-                              splits_of(&k->op) * sizeof(graft_cuda_stat);
+    uint64_t groups = (uint64_t)k->op.out.dim[0] * (uint64_t)k->op.attrs.groups;
+    uint32_t few = splits_of(&k->op, false), many = splits_of(&k->op, true);
+    k->part = groups * 2 * sizeof(float);
+    k->info.workspace_bytes =
+        k->part + groups * (few > many ? few : many) * sizeof(graft_cuda_stat);
     return init_layer(k, variant, e);
+}
+
+/* Statistics of parts, those put together, and the norm. */
+static graft_status launch_eights(graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
+{
+    graft_status st = GRAFT_OK;
+    p->splits = splits_of(&k->op, true);
+    p->chunk = STAT_VALUES / p->channels + 1;
+    if (!p->moments) {
+        st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_stat8, k->t),
+                               p->splits, batch, 1, p);
+        if (!st)
+            st = graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_group_join,
+                                   graft_cuda_blocks(p->groups, GRAFT_CUDA_NORM_THREADS / 8), batch,
+                                   1, p);
+        p->moments = p->joined;
+    }
+    if (st) return st;
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_norm8, k->t),
+                             graft_cuda_blocks((uint64_t)p->height * p->width, p->chunk), batch, 1,
+                             p);
 }
 
 static graft_status launch_group(graft_kernel *k, const void *const *in, void *out, char *workspace)
@@ -71,12 +112,13 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
                                .moments = in[GRAFT_NORM_MOMENTS],
                                .add = in[GRAFT_NORM_CHANNEL_ADD],
                                .sadd = k->op.in[GRAFT_NORM_CHANNEL_ADD].stride[0],
-                               .stat = (graft_cuda_stat *)(void *)workspace,
+                               .stat = (graft_cuda_stat *)(void *)(workspace + k->part),
+                               .joined = (float *)(void *)workspace,
                                .height = (uint32_t)x->dim[1],
                                .width = (uint32_t)x->dim[2],
                                .channels = (uint32_t)x->dim[3],
                                .groups = (uint32_t)k->op.attrs.groups,
-                               .splits = splits_of(&k->op),
+                               .splits = splits_of(&k->op, false),
                                .act = k->op.attrs.act,
                                .eps = k->op.attrs.eps};
     uint32_t pixels = p.height * p.width, batch = (uint32_t)x->dim[0];
@@ -85,6 +127,9 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
         p.sx[i] = x->stride[i];
         p.so[i] = k->op.out.stride[i];
     }
+    if (p.channels <= GRAFT_CUDA_NORM_CHANNELS && by_eights(k, x, p.x) &&
+        by_eights(k, &k->op.out, out))
+        return launch_eights(k, &p, batch);
     graft_status st = GRAFT_OK;
     if (!p.moments)
         st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_stat, k->t),

@@ -75,8 +75,7 @@ static graft_status widen(graft_device *d, const graft_weight_part *part, uint32
                          .count = rows * columns,
                          .from = part->dtype,
                          .to = GRAFT_F32};
-    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_move,
-                             graft_cuda_blocks(p.count, GRAFT_CUDA_THREADS), 1, 1, &p);
+    return graft_cuda_move_run(d, &p);
 }
 
 static graft_status add_term(graft_device *d, const graft_low_rank *t, uint32_t columns, float *sum)

@@ -12,7 +12,10 @@ enum { /* threads of a block */
        GRAFT_CUDA_WGMMA_THREADS = 288,      /* two warpgroups that multiply, a warp that fetches */
        GRAFT_CUDA_WGMMA_MORE_THREADS = 384, /* a warpgroup that fetches */
        GRAFT_CUDA_MAX_GROUPS = 1024,
-       GRAFT_CUDA_STAT_SPLITS = 64,  /* at most, of the pixels of one group */
+       GRAFT_CUDA_STAT_SPLITS = 64,     /* at most, of the pixels of one group */
+       GRAFT_CUDA_STAT_MORE = 256,      /* likewise, where they are read eight channels at a time */
+       GRAFT_CUDA_NORM_CHANNELS = 4096, /* so read at most */
+       GRAFT_CUDA_NORM_ROW = 2048,
        GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MERGE_ROWS = 8,
        GRAFT_CUDA_MAX_HEAD = 512,
@@ -39,6 +42,14 @@ typedef struct graft_cuda_elementwise {
     int32_t flat; /* all four tensors are dense and of one shape */
 } graft_cuda_elementwise;
 
+/* Rows of pairs, dense, to rows of a * gelu(b); eights: of results in a row. */
+typedef struct graft_cuda_pairs {
+    const void *wide;
+    void *out;
+    int64_t so;
+    uint32_t eights, count; /* count: eights of all rows */
+} graft_cuda_pairs;
+
 /* Elements moved, converted when from and to differ, enlarged when in_h is not 0. */
 typedef struct graft_cuda_move {
     const void *src;
@@ -48,6 +59,7 @@ typedef struct graft_cuda_move {
     uint32_t count;
     int32_t from, to;    /* graft_dtype */
     uint32_t in_h, in_w; /* GRAFT_CUDA_HALF: place i reads i / 2 */
+    int32_t size;        /* bytes of an element that is not converted */
 } graft_cuda_move;
 
 /* dst[i,j,k,c] = row number id of src; zeros where the id is outside. */
@@ -75,6 +87,7 @@ typedef struct graft_cuda_layer_norm {
     void *out;
     int64_t sx[4], so[4];
     uint32_t dim[4];
+    uint32_t rows;
     float eps;
 } graft_cuda_layer_norm;
 
@@ -91,6 +104,7 @@ typedef struct graft_cuda_group_norm {
     const void *add;      /* to x: [batch][channel], rows sadd apart; may be NULL */
     int64_t sadd;
     graft_cuda_stat *stat; /* [batch][group][split] */
+    float *joined;         /* [batch][group]: mean and variance, made of stat */
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;
     uint32_t chunk; /* pixels of an apply block */

@@ -160,19 +160,37 @@ static bool small_tiles(const graft_kernel *k, const graft_cuda_matmul *p)
     return large < (uint64_t)k->d->processors;
 }
 
+/* FP8 by instructions of its own keeps fewer bits of a sum than float32 has: too few for a result
+ * in float32. */
+static bool fp8_mma(const graft_kernel *k)
+{
+    return k->d->fp8 && k->t != GRAFT_F32;
+}
+
+static graft_cuda_function fp8_kernel(const graft_kernel *k, bool small)
+{
+    bool f16 = k->t == GRAFT_F16;
+    if (small) return f16 ? GRAFT_CUDA_FN_graft_fp8_small_f16 : GRAFT_CUDA_FN_graft_fp8_small_bf16;
+    return f16 ? GRAFT_CUDA_FN_graft_fp8_large_f16 : GRAFT_CUDA_FN_graft_fp8_large_bf16;
+}
+
 const char *graft_cuda_int8_name(const graft_kernel *k, const graft_cuda_matmul *p)
 {
-    if (k->op.attrs.quant == GRAFT_QUANT_FP8) return "own fp8 as f16 mma 128x64";
+    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8;
+    if (fp8 && !fp8_mma(k)) return "own fp8 as f16 mma 128x64";
+    if (fp8) return small_tiles(k, p) ? "own fp8 mma 64x64" : "own fp8 mma 128x128";
     return small_tiles(k, p) ? "own int8 mma 64x64" : "own int8 mma 128x128";
 }
 
 graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void *const *in,
                                  void *out, const char *ws)
 {
-    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8, small = !fp8 && small_tiles(k, &p->m);
-    uint32_t rows = small ? 64 : 128, columns = small || fp8 ? 64 : 128;
+    bool fp8 = k->op.attrs.quant == GRAFT_QUANT_FP8, as_f16 = fp8 && !fp8_mma(k);
+    bool small = !as_f16 && small_tiles(k, &p->m);
+    uint32_t rows = small ? 64 : 128, columns = small || as_f16 ? 64 : 128;
     graft_cuda_function f = small ? GRAFT_CUDA_FN_graft_int8_small : GRAFT_CUDA_FN_graft_int8_large;
-    if (fp8) f = GRAFT_CUDA_FN_graft_fp8;
+    if (as_f16) f = GRAFT_CUDA_FN_graft_fp8;
+    f = fp8 && !as_f16 ? fp8_kernel(k, small) : graft_cuda_typed(f, k->t);
     p->m.x = ws + k->at.level;
     p->m.w = in[1];
     p->m.bias = in[2];
@@ -180,7 +198,6 @@ graft_status graft_cuda_int8_run(graft_kernel *k, graft_cuda_int8 *p, const void
     p->m.out = out;
     p->row_scale = (const float *)(const void *)(ws + k->at.scale);
     p->column_scale = graft_cuda_int8_scales(k, in[1]);
-    return graft_cuda_launch(k->d, graft_cuda_typed(f, k->t),
-                             graft_cuda_blocks((uint64_t)p->m.m, rows),
+    return graft_cuda_launch(k->d, f, graft_cuda_blocks((uint64_t)p->m.m, rows),
                              graft_cuda_blocks((uint64_t)p->m.n, columns), 1, p);
 }

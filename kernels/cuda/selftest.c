@@ -1,5 +1,8 @@
 /* A device whose kernels compute something else is not used: one product on tensor cores, exact in
- * every step, is held against the host's when the device is opened, in bfloat16 and in int8. */
+ * every step, is held against the host's when the device is opened, in bfloat16 and in int8. One of
+ * FP8, where the device has that, decides only whether it is used. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -56,13 +59,20 @@ static graft_status multiply(graft_device *d, char *on_device, uint16_t *out)
     return st ? st : graft_cuda_download(d, out, on_device + 2 * BYTES, BYTES);
 }
 
-/* The same of levels whose scales are 1. */
-static graft_status multiply_levels(graft_device *d, char *on_device, uint16_t *out)
+/* A whole number from -2 to 2 as a level. */
+static uint8_t level(int v, bool fp8)
 {
-    int8_t given[2][SIDE * SIDE];
+    static const uint8_t e4m3[3] = {0, 0x38, 0x40}; /* 0, 1, 2 */
+    return !fp8 ? (uint8_t)(int8_t)v : v < 0 ? e4m3[-v] | 0x80 : e4m3[v];
+}
+
+/* The same of levels whose scales are 1. */
+static graft_status multiply_levels(graft_device *d, bool fp8, char *on_device, uint16_t *out)
+{
+    uint8_t given[2][SIDE * SIDE];
     float one[SIDE];
     for (int i = 0; i < SIDE * SIDE; i++)
-        for (int m = 0; m < 2; m++) given[m][i] = (int8_t)factor(i / SIDE, i % SIDE, m);
+        for (int m = 0; m < 2; m++) given[m][i] = level(factor(i / SIDE, i % SIDE, m), fp8);
     for (int i = 0; i < SIDE; i++) one[i] = 1;
     memset(out, 0xff, BYTES);
     graft_status st = graft_cuda_upload(d, on_device, given, sizeof given);
@@ -72,7 +82,9 @@ static graft_status multiply_levels(graft_device *d, char *on_device, uint16_t *
                          .row_scale = (const float *)(const void *)(on_device + BYTES),
                          .column_scale = (const float *)(const void *)(on_device + BYTES),
                          .rows_per_scale = 1};
-    if (!st) st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_int8_small_bf16, 1, 1, 1, &p);
+    graft_cuda_function f =
+        fp8 ? GRAFT_CUDA_FN_graft_fp8_small_bf16 : GRAFT_CUDA_FN_graft_int8_small_bf16;
+    if (!st) st = graft_cuda_launch(d, f, 1, 1, 1, &p);
     return st ? st : graft_cuda_download(d, out, on_device + 2 * BYTES, BYTES);
 }
 
@@ -98,10 +110,30 @@ graft_status graft_cuda_selftest(graft_device *d, graft_err *e)
     graft_status st = multiply(d, on_device, out);
     if (!st) st = compare("bfloat16", out, e);
     if (!st) {
-        st = multiply_levels(d, on_device, out);
+        st = multiply_levels(d, false, on_device, out);
         if (!st) st = compare("int8", out, e);
     }
     d->drv.memory_free(memory);
     if (st && d->lost[0]) return graft_fail(e, st, "the device fails its self-test: %s", d->lost);
     return st;
+}
+
+void graft_cuda_fp8_open(graft_device *d)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    uint16_t out[SIDE * SIDE];
+    char text[320];
+    CUdeviceptr memory = 0;
+    const char *wanted = getenv("GRAFT_CUDA_FP8");
+    if (wanted && strcmp(wanted, "off") == 0) return;
+    CUresult r = d->drv.memory_alloc(&memory, 3 * BYTES);
+    graft_status st = r ? graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e)
+                        : multiply_levels(d, true, (char *)(uintptr_t)memory, out);
+    if (!st) st = compare("FP8", out, &e);
+    if (memory) d->drv.memory_free(memory);
+    d->fp8 = st == GRAFT_OK;
+    if (!st) return;
+    snprintf(text, sizeof text, "kernels with FP8 instructions are not used: %.200s",
+             d->lost[0] ? d->lost : e.text);
+    graft_cuda_log(d, GRAFT_LOG_WARN, text);
 }

@@ -243,6 +243,17 @@ void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
             d[i] += a8_at(w, lane / 4 + i / 2 * 8, k) * b8_at(w, k, lane % 4 * 2 + i % 2);
 }
 
+void emulator_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
+{
+    lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
+    const lane_values *w = exchange(&mine);
+    int lane = (int)(e.now % 32);
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 32; k++)
+            d[i] += graft_f8_e4m3_to_f32((uint8_t)a8_at(w, lane / 4 + i / 2 * 8, k)) *
+                    graft_f8_e4m3_to_f32((uint8_t)b8_at(w, k, lane % 4 * 2 + i % 2));
+}
+
 void emulator_load_matrices(uint32_t *to, const void *row)
 {
     lane_values mine = {.row = row};

@@ -16,9 +16,11 @@
 #define GRAFT_DEVICE static inline __attribute__((unused))
 #define GRAFT_SHARED static
 #define GRAFT_UNROLL
+#define GRAFT_UNROLL_BY(n)
 #define GRAFT_THREAD                        emulator_thread()
 #define GRAFT_BLOCK(d)                      emulator_block_##d()
 #define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params)
+#define GRAFT_KERNEL_WIDE                   GRAFT_KERNEL
 #define GRAFT_KERNEL_(name, params)                                                                \
     static void name##_body(const params p);                                                       \
     void name(const void *args);                                                                   \
@@ -47,9 +49,10 @@ void emulator_fail(const char *what) __attribute__((noreturn));
 float emulator_shuffle_xor(float v, int mask);
 /* The fragments of graft_mma_*() in device.h; to_float: of one 16-bit value. */
 void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_float)(uint16_t));
-/* graft_mma_s8(), graft_load_matrices() and the asynchronous copies of device.h. A copy is done
- * when it is waited for and no sooner, so that a missing wait shows. */
+/* graft_mma_s8(), graft_mma_fp8(), graft_load_matrices() and the asynchronous copies of device.h. A
+ * copy is done when it is waited for and no sooner, so that a missing wait shows. */
 void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b);
+void emulator_mma_fp8(float *d, const uint32_t *a, const uint32_t *b);
 void emulator_load_matrices(uint32_t *to, const void *row);
 void emulator_async16(void *to, const void *from, int there);
 void emulator_async_commit(void);
@@ -111,6 +114,11 @@ GRAFT_DEVICE void graft_mma_f16(float *d, const uint32_t *a, const uint32_t *b)
 GRAFT_DEVICE void graft_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
 {
     emulator_mma_s8(d, a, b);
+}
+
+GRAFT_DEVICE void graft_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
+{
+    emulator_mma_fp8(d, a, b);
 }
 
 GRAFT_DEVICE void graft_load_matrices(uint32_t *to, const void *row)

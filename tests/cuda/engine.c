@@ -69,6 +69,34 @@ static void runs_are_recorded(void)
     CHECK_INT(fake->misuse, 0);
 }
 
+/* A capture that the driver or a library refuses is no fault of the device: runs stay ordinary. */
+static void refused_recording(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float first[OUT], again[OUT];
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    uint64_t captures = fake->captures, replays = fake->replays;
+    int64_t objects = fake->live_objects;
+    one_run(b, g, first, NULL);
+    fake->fail_record = 20;
+    for (int i = 0; i < 3; i++) {
+        one_run(b, g, again, NULL);
+        CHECK(same_bits(first, again));
+        if (i == 0) CHECK(strstr(last_log, "a run is not recorded") != NULL);
+    }
+    CHECK_INT(fake->fail_record, 0);
+    CHECK_INT(fake->captures - captures, 1); /* it is not tried again */
+    CHECK_INT(fake->replays, replays);
+    CHECK_INT(fake->live_objects, objects);
+    graft_binding_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+    CHECK_INT(fake->misuse, 0);
+}
+
 static void weights_are_swapped(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
@@ -142,6 +170,7 @@ int main(void)
     if (!open_fake()) return test_end();
     RUN(networks_match_ref);
     RUN(runs_are_recorded);
+    RUN(refused_recording);
     RUN(weights_are_swapped);
     RUN(memory_runs_out);
     RUN(launch_fails);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/cuda/fake_driver.h"
 #include "tests/cuda/fake_value.h"
@@ -48,22 +49,37 @@ EXPORT void cudnnGetLastErrorString(char *text, size_t n)
     snprintf(text, n, "made up");
 }
 
+/* Handles are numbers that are not used again, so that one which was destroyed shows. */
+enum { HANDLES = 1 << 16 };
+static unsigned char alive[HANDLES];
+static unsigned made;
+
+static bool is_alive(uint64_t handle)
+{
+    return handle && handle < HANDLES && __atomic_load_n(&alive[handle], __ATOMIC_RELAXED);
+}
+
 EXPORT cudnnStatus_t cudnnCreate(cudnnHandle_t *h)
 {
-    *h = malloc(1);
+    unsigned number = __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED);
+    if (number >= HANDLES) abort();
+    if (!fake_cuda_context()) return CUDNN_STATUS_NOT_INITIALIZED;
+    __atomic_store_n(&alive[number], 1, __ATOMIC_RELAXED);
+    *h = (cudnnHandle_t)(uintptr_t)number;
     return CUDNN_STATUS_SUCCESS;
 }
 
 EXPORT cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
 {
-    free(h);
+    if (!is_alive((uintptr_t)h)) abort();
+    __atomic_store_n(&alive[(uintptr_t)h], 0, __ATOMIC_RELAXED);
     return CUDNN_STATUS_SUCCESS;
 }
 
 EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 {
-    (void)h, (void)s;
-    return CUDNN_STATUS_SUCCESS;
+    (void)s;
+    return is_alive((uintptr_t)h) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
 EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
@@ -241,6 +257,9 @@ EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t p)
     cudnnStatus_t s = CUDNN_STATUS_SUCCESS;
     d->final = true;
     if (d->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return s;
+    if (!fake_cuda_context() || !is_alive((uint64_t)number(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0)))
+        return CUDNN_STATUS_BAD_PARAM;
+    if (fake_cuda.slow_plans) usleep((useconds_t)fake_cuda.slow_plans);
     if (d->text) s = restore_plan(d);
     if (!s)
         __atomic_fetch_add(d->text ? &fake_cuda.plans_restored : &fake_cuda.plans_made, 1,
@@ -258,10 +277,12 @@ EXPORT cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t p,
     (void)type;
     *count = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-        *count = most < 2 ? most : 2;
+        const desc *graph = link_of(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
+        /* For a graph of no device nothing is proposed. */
+        bool device = is_alive((uint64_t)number(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 0));
+        *count = !device ? 0 : most < 2 ? most : 2;
         for (int64_t i = 0; i < *count; i++) {
             desc *config = ((desc **)out)[i];
-            const desc *graph = link_of(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
             attribute *a = &config->attribute[config->n++];
             a->name = CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH;
             a->type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
@@ -325,6 +346,9 @@ static view view_of(const desc *t, const desc *pack)
     for (int i = 0; i < n; i++)
         if (number(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, i) == id)
             v.data = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
+    /* What was promised of the address; plans are made for it. */
+    if ((int64_t)((uintptr_t)v.data % 1024) % number(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0))
+        v.data = NULL;
     return v;
 }
 
@@ -478,7 +502,10 @@ EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor
     const desc *op = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0);
     bool attention = op->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR;
     job j = {.workspace_bytes = config->number ? WORKSPACE : 0};
-    (void)h;
+    if (!is_alive((uintptr_t)h) || !fake_cuda_context() || !((const desc *)plan)->final ||
+        !is_alive((uint64_t)number(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0)) ||
+        !((const desc *)pack)->final)
+        return CUDNN_STATUS_BAD_PARAM;
     j.workspace = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0);
     bool good = attention ? fill_attention(op, pack, &j) : fill_conv(graph, pack, &j);
     if (!good || !j.x.data || !j.w.data || !j.y.data || (j.workspace_bytes && !j.workspace))

@@ -34,8 +34,10 @@ typedef struct block {
 } block;
 
 static block *blocks;
-static graph *recording; /* one stream records at a time */
-static int sticky;       /* as a real context: after an error nothing works any more */
+static graph *recording;           /* one stream records at a time */
+static int sticky;                 /* as a real context: after an error nothing works any more */
+static bool broken;                /* what is recorded: something that cannot be was tried */
+static __thread CUcontext current; /* each thread has its own */
 
 /* Big enough for all structs of arguments; the kernels copy what they need from it. */
 static const size_t args_bytes = sizeof((node *)0)->args;
@@ -74,11 +76,25 @@ static void hand_over(const node *n)
     queued++;
 }
 
+EXPORT int fake_cuda_context(void)
+{
+    if (current) return 1;
+    __atomic_fetch_add(&fake_cuda.misuse, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static CUresult with_context(void)
+{
+    return fake_cuda_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 static CUresult not_while_recording(void)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return (CUresult)sticky;
     if (!recording) return CUDA_SUCCESS;
     fake_cuda.misuse++;
+    broken = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
@@ -161,13 +177,16 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice d)
 
 EXPORT CUresult cuCtxSetCurrent(CUcontext c)
 {
-    return c == (CUcontext)&fake_cuda ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+    if (c != (CUcontext)&fake_cuda) return CUDA_ERROR_INVALID_CONTEXT;
+    current = c;
+    return CUDA_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ memory */
 
 EXPORT CUresult cuMemGetInfo(size_t *free_bytes, size_t *total)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     *total = (size_t)fake_cuda.memory;
     *free_bytes = (size_t)(fake_cuda.memory - fake_cuda.live_bytes);
     return sticky ? (CUresult)sticky : CUDA_SUCCESS;
@@ -198,7 +217,9 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *p, size_t bytes)
 
 EXPORT CUresult cuMemFree(CUdeviceptr p)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     CUresult r = CUDA_ERROR_INVALID_VALUE;
+    if (recording) fake_cuda.misuse++;
     if (queue && !sticky) fake_cuda.misuse++; /* the driver would wait; nobody should rely on it */
     work_until(UINT64_MAX);
     fake_cuda.frees++;
@@ -220,6 +241,8 @@ EXPORT CUresult cuMemFree(CUdeviceptr p)
 
 EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 {
+    CUresult r = not_while_recording();
+    if (r) return r;
     (void)flags;
     *p = malloc(bytes);
     fake_cuda.live_objects++;
@@ -228,6 +251,8 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t bytes, unsigned flags)
 
 EXPORT CUresult cuMemFreeHost(void *p)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (recording) fake_cuda.misuse++;
     free(p);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
@@ -282,6 +307,7 @@ EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t n, CU
 
 EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)flags;
     *s = (CUstream)malloc(1);
     fake_cuda.live_objects++;
@@ -290,6 +316,7 @@ EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
 
 EXPORT CUresult cuStreamDestroy(CUstream s)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     work_until(UINT64_MAX);
     free(s);
     fake_cuda.live_objects--;
@@ -309,6 +336,7 @@ EXPORT CUresult cuStreamSynchronize(CUstream s)
 
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)flags;
     *e = (CUevent)calloc(1, sizeof(uint64_t)); /* how much work there was before it */
     fake_cuda.live_objects++;
@@ -317,6 +345,7 @@ EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
 
 EXPORT CUresult cuEventDestroy(CUevent e)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     free(e);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
@@ -351,6 +380,8 @@ EXPORT CUresult cuEventQuery(CUevent e)
 
 EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
 {
+    CUresult r = not_while_recording();
+    if (r) return r;
     uint32_t magic;
     memcpy(&magic, image, sizeof magic);
     if (magic != 0xba55ed50u) return CUDA_ERROR_INVALID_IMAGE; /* of a fat binary */
@@ -361,6 +392,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *m, const void *image)
 
 EXPORT CUresult cuModuleUnload(CUmodule m)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     free(m);
     fake_cuda.live_objects--;
     return CUDA_SUCCESS;
@@ -368,6 +400,7 @@ EXPORT CUresult cuModuleUnload(CUmodule m)
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)m;
     for (const emulated_kernel *k = emulated_kernels; k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
@@ -382,6 +415,7 @@ enum { USUAL_SHARED = 48 << 10 };
 
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
     if (a != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         value > (fake_cuda.capability >= 90 ? 227 << 10 : 163 << 10))
@@ -404,6 +438,8 @@ static size_t args_of(const char *name);
 
 static CUresult enqueue(const node *n)
 {
+    if (recording && fake_cuda.fail_record && --fake_cuda.fail_record == 0) broken = true;
+    if (recording && broken) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (recording) {
         node *copy = malloc(sizeof *copy);
         if (!copy) abort();
@@ -421,6 +457,7 @@ static CUresult enqueue(const node *n)
 EXPORT int fake_cuda_enqueue(void (*f)(const void *), const void *args, unsigned long bytes)
 {
     node n = {.run = f};
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return sticky;
     if (bytes > args_bytes) abort();
     memcpy(n.args, args, bytes);
@@ -434,6 +471,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
     node n = {.run = kernel->run, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
     (void)s;
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return (CUresult)sticky;
     if (by != 1 || bz != 1 ||
         (shared > USUAL_SHARED && shared > shared_limit[kernel - emulated_kernels]) || extra ||
@@ -465,6 +503,7 @@ static size_t args_of(const char *name)
                  {"graft_rescale", sizeof(graft_rescale)},
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
+                 {"graft_pairs", sizeof(graft_cuda_pairs)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
                  {"graft_group", sizeof(graft_cuda_group_norm)},
@@ -495,24 +534,43 @@ EXPORT CUresult cuStreamBeginCapture(CUstream s, CUstreamCaptureMode mode)
     recording->first = NULL;
     recording->end = &recording->first;
     recording->bytes = 0;
+    broken = false;
     fake_cuda.live_objects++;
     fake_cuda.captures++;
     return CUDA_SUCCESS;
 }
 
+static CUresult graph_free(graph *g)
+{
+    while (g->first) {
+        node *n = g->first;
+        g->first = n->next;
+        free(n);
+    }
+    fake_cuda.live_bytes -= g->bytes;
+    free(g);
+    fake_cuda.live_objects--;
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *out)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)s;
     if (!recording) return CUDA_ERROR_ILLEGAL_STATE;
-    *recording->end = NULL;
-    *out = (CUgraph)recording;
+    graph *g = recording;
+    *g->end = NULL;
     recording = NULL;
-    return CUDA_SUCCESS;
+    *out = broken ? NULL : (CUgraph)g;
+    if (!broken) return CUDA_SUCCESS;
+    graph_free(g);
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph from,
                                             unsigned long long flags)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     (void)flags;
     graph *g = malloc(sizeof *g), *source = (graph *)from;
     if (!g) abort();
@@ -541,32 +599,22 @@ EXPORT CUresult cuGraphUpload(CUgraphExec g, CUstream s)
 
 EXPORT CUresult cuGraphGetNodes(CUgraph g, CUgraphNode *nodes, size_t *count)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (nodes) return CUDA_ERROR_INVALID_VALUE;
     *count = 0;
     for (const node *n = ((graph *)g)->first; n; n = n->next) ++*count;
     return CUDA_SUCCESS;
 }
 
-static CUresult graph_free(graph *g)
-{
-    while (g->first) {
-        node *n = g->first;
-        g->first = n->next;
-        free(n);
-    }
-    fake_cuda.live_bytes -= g->bytes;
-    free(g);
-    fake_cuda.live_objects--;
-    return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuGraphDestroy(CUgraph g)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     return graph_free((graph *)g);
 }
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec g)
 {
+    if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     return graph_free((graph *)g);
 }
 

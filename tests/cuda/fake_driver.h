@@ -13,6 +13,8 @@ extern const emulated_kernel emulated_kernels[];
 /* For other made-up libraries: `run` with a copy of `bytes` of args takes its place among the
  * launches, now or when the recording that goes on is repeated. */
 int fake_cuda_enqueue(void (*run)(const void *), const void *args, unsigned long bytes);
+/* Whether this thread has a context; it is noted as a misuse if not. */
+int fake_cuda_context(void);
 
 /* What a test can see and set; found by the symbol fake_cuda. */
 typedef struct fake_cuda_state {
@@ -26,9 +28,12 @@ typedef struct fake_cuda_state {
     int lazy;        /* work is done when someone waits for it, and not before */
     int fail_launch; /* the n-th launch from now fails; 0: none */
     int fail_wait, fail_event;
+    int fail_record; /* the n-th launch into a capture from now is refused, and the capture with it
+                      */
     int skip_launch; /* the n-th launch from now does nothing */
-    int misuse;      /* calls that are not allowed while a capture goes on */
+    int misuse;      /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
+    int slow_plans; /* microseconds that the made-up cuDNN takes to make a plan */
     int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */
 } fake_cuda_state;
 extern fake_cuda_state fake_cuda;

@@ -18,6 +18,11 @@ typedef struct layout {
     int64_t ld;
 } layout;
 
+typedef struct preference {
+    size_t workspace;
+    uint32_t align[4]; /* that a, b, c and d have at least */
+} preference;
+
 typedef struct matmul {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
@@ -29,6 +34,7 @@ typedef struct matmul {
 
 EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
+    if (!fake_cuda_context()) return CUBLAS_STATUS_NOT_INITIALIZED;
     *h = malloc(1);
     return *h ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
@@ -54,6 +60,7 @@ EXPORT cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasCo
 {
     matmul *m = calloc(1, sizeof *m);
     if (!m || compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) abort();
+    m->bias_type = (cudaDataType_t)-1;
     m->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     *d = (cublasLtMatmulDesc_t)(void *)m;
     return CUBLAS_STATUS_SUCCESS;
@@ -70,18 +77,24 @@ EXPORT cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                                      const void *value, size_t n)
 {
     matmul *m = (matmul *)(void *)d;
-    void *to = name == CUBLASLT_MATMUL_DESC_TRANSA            ? (void *)&m->a
-               : name == CUBLASLT_MATMUL_DESC_TRANSB          ? (void *)&m->b
-               : name == CUBLASLT_MATMUL_DESC_EPILOGUE        ? (void *)&m->epilogue
-               : name == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE  ? (void *)&m->bias_type
-               : name == CUBLASLT_MATMUL_DESC_BIAS_POINTER    ? (void *)&m->bias
-               : name == CUBLASLT_MATMUL_DESC_A_SCALE_MODE    ? (void *)&m->a_mode
-               : name == CUBLASLT_MATMUL_DESC_B_SCALE_MODE    ? (void *)&m->b_mode
-               : name == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER ? (void *)&m->a_scale
-               : name == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER ? (void *)&m->b_scale
-                                                              : NULL;
-    if (!to) return CUBLAS_STATUS_NOT_SUPPORTED;
-    memcpy(to, value, n);
+    struct {
+        cublasLtMatmulDescAttributes_t name;
+        void *to;
+        size_t bytes; /* as the header says */
+    } known[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &m->a, sizeof(int32_t)},
+                 {CUBLASLT_MATMUL_DESC_TRANSB, &m->b, sizeof(int32_t)},
+                 {CUBLASLT_MATMUL_DESC_EPILOGUE, &m->epilogue, sizeof(uint32_t)},
+                 {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &m->bias_type, sizeof(int32_t)},
+                 {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &m->bias, sizeof(void *)},
+                 {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &m->a_mode, sizeof(int32_t)},
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &m->b_mode, sizeof(int32_t)},
+                 {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &m->a_scale, sizeof(void *)},
+                 {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &m->b_scale, sizeof(void *)}};
+    size_t i = 0;
+    while (i < sizeof known / sizeof *known && known[i].name != name) i++;
+    if (i == sizeof known / sizeof *known) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (n != known[i].bytes) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(known[i].to, value, n);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -103,7 +116,10 @@ EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 
 EXPORT cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-    *p = malloc(1);
+    preference *to = malloc(sizeof *to);
+    if (!to) abort();
+    *to = (preference){.align = {256, 256, 256, 256}}; /* as the header says */
+    *p = (cublasLtMatmulPreference_t)(void *)to;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -117,8 +133,41 @@ EXPORT cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
     cublasLtMatmulPreference_t p, cublasLtMatmulPreferenceAttributes_t name, const void *value,
     size_t n)
 {
-    (void)p, (void)name, (void)value, (void)n;
+    preference *to = (preference *)(void *)p;
+    if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+        if (n != sizeof(uint64_t)) return CUBLAS_STATUS_INVALID_VALUE;
+        memcpy(&to->workspace, value, n);
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    int which = (int)name - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+    if (which < 0 || which > 3) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (n != sizeof(uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(&to->align[which], value, n);
     return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Levels have scales, by rows and columns, and are a multiple of 16 bytes in each direction. Only
+ * compute capability 9.0 has them, and their results are of 16 bits, as is the bias. */
+static bool levels_fit(const matmul *m, const layout *a, const layout *b, const layout *y)
+{
+    if (a->type != CUDA_R_8F_E4M3) return !m->a_mode && !m->b_mode && !m->a_scale && !m->b_scale;
+    return fake_cuda.capability == 90 && b->type == a->type && y->type != CUDA_R_32F &&
+           m->a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F && m->b_mode == m->a_mode &&
+           m->a_scale && m->b_scale && (uintptr_t)m->a_scale % 16 == 0 &&
+           (uintptr_t)m->b_scale % 16 == 0 && a->rows % 16 == 0 && a->ld % 16 == 0 &&
+           b->ld % 16 == 0 && y->rows % 16 == 0;
+}
+
+/* Only what the backend asks for: the first operand transposed. */
+static bool fits(const matmul *m, const layout *a, const layout *b, const layout *c,
+                 const layout *y)
+{
+    bool bias = m->epilogue == CUBLASLT_EPILOGUE_BIAS;
+    return m->a == CUBLAS_OP_T && m->b == CUBLAS_OP_N && b->rows == a->rows &&
+           a->columns == y->rows && b->columns == y->columns && c->rows == y->rows &&
+           c->columns == y->columns && c->type == y->type &&
+           (bias ? m->bias && m->bias_type == y->type : m->epilogue == CUBLASLT_EPILOGUE_DEFAULT) &&
+           levels_fit(m, a, b, y);
 }
 
 EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
@@ -126,13 +175,21 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t y, cublasLtMatmulPreference_t p, int most,
     cublasLtMatmulHeuristicResult_t *list, int *count)
 {
-    (void)h, (void)d, (void)a, (void)b, (void)c, (void)y, (void)p;
+    const preference *want = (const preference *)(const void *)p;
+    (void)h;
     __atomic_fetch_add(&fake_cuda.heuristics, 1, __ATOMIC_RELAXED);
-    *count = most < 2 ? most : 2;
+    *count = 0;
+    if (!fake_cuda_context()) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!fits((const matmul *)(const void *)d, (const layout *)(const void *)a,
+              (const layout *)(const void *)b, (const layout *)(const void *)c,
+              (const layout *)(const void *)y))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    *count = most < 2 || want->workspace < WORKSPACE ? 1 : 2;
     for (int i = 0; i < *count; i++) {
         memset(&list[i], 0, sizeof list[i]);
         list[i].algo.data[0] = 77;
         list[i].algo.data[1] = (uint64_t)i;
+        for (int k = 0; k < 4; k++) list[i].algo.data[2] |= (uint64_t)want->align[k] << 16 * k;
         list[i].workspaceSize = i ? WORKSPACE : 0;
         list[i].state = CUBLAS_STATUS_SUCCESS;
     }
@@ -145,8 +202,12 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t h, cublasLtMatmul
                                               const cublasLtMatmulAlgo_t *algo,
                                               cublasLtMatmulHeuristicResult_t *out)
 {
-    (void)h, (void)d, (void)a, (void)b, (void)c, (void)y;
-    if (algo->data[0] != 77) return CUBLAS_STATUS_NOT_SUPPORTED;
+    (void)h;
+    if (algo->data[0] != 77 ||
+        !fits((const matmul *)(const void *)d, (const layout *)(const void *)a,
+              (const layout *)(const void *)b, (const layout *)(const void *)c,
+              (const layout *)(const void *)y))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(out, 0, sizeof *out);
     out->algo = *algo;
     out->workspaceSize = algo->data[1] ? WORKSPACE : 0;
@@ -207,17 +268,15 @@ static void run(const void *args)
     free(sums);
 }
 
-/* Levels have scales, by rows and columns, and are a multiple of 16 bytes in each direction. */
-static bool levels_fit(const product *p)
+/* All begin where the preference said, and the workspace at a multiple of 256. */
+static bool aligned(const product *p, const cublasLtMatmulAlgo_t *algo)
 {
-    bool levels = p->la.type == CUDA_R_8F_E4M3;
-    if (!levels) return !p->m.a_mode && !p->m.b_mode && !p->m.a_scale && !p->m.b_scale;
-    return p->lb.type == p->la.type && p->m.a_mode == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F &&
-           p->m.b_mode == p->m.a_mode && p->m.a_scale && p->m.b_scale && p->k % 16 == 0 &&
-           p->la.ld % 16 == 0 && p->lb.ld % 16 == 0 && p->ld.rows % 16 == 0;
+    const void *const pointer[4] = {p->a, p->b, p->c, p->d};
+    for (int i = 0; i < 4; i++)
+        if ((uintptr_t)pointer[i] % (algo->data[2] >> 16 * i & 0xffff)) return false;
+    return (uintptr_t)p->workspace % 256 == 0;
 }
 
-/* Only what the backend asks for: the first operand transposed. */
 EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d, const void *alpha,
                                      const void *a, cublasLtMatrixLayout_t la, const void *b,
                                      cublasLtMatrixLayout_t lb, const void *beta, const void *c,
@@ -236,11 +295,9 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     memcpy(&p.beta, beta, sizeof p.beta);
     p.k = p.la.rows;
     p.workspace_bytes = workspace_bytes;
-    bool fits = p.m.a == CUBLAS_OP_T && p.m.b == CUBLAS_OP_N && p.lb.rows == p.k &&
-                p.la.columns == p.ld.rows && p.lb.columns == p.ld.columns &&
-                p.lc.rows == p.ld.rows && p.lc.columns == p.ld.columns && algo->data[0] == 77 &&
-                (!workspace_bytes || workspace) && levels_fit(&p);
-    if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
+    bool good = fits(&p.m, &p.la, &p.lb, &p.lc, &p.ld) && algo->data[0] == 77 &&
+                (!workspace_bytes || workspace) && fake_cuda_context() && aligned(&p, algo);
+    if (!good) return CUBLAS_STATUS_INVALID_VALUE;
     return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                 : CUBLAS_STATUS_SUCCESS;
 }

@@ -59,10 +59,54 @@ static void cuda_against_ref(void)
     lib_close(&ref);
 }
 
+/* Sums of squares of values far from zero would cancel: 300 in float32 is no closer than 2e-5 to
+ * what it should be, which here is a part of the spread. */
+#define FAR_MOST 2e-9
+
+static void norms_far_from_zero(void)
+{
+    kernel_lib cuda, ref;
+    size_t cases;
+    int run = 0;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device || !ref.device) return;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t i = 0; i < cases; i++) {
+        const kernel_case *c = &list[i];
+        float *val[GRAFT_MAX_INPUTS];
+        case_result want, got;
+        double error = 0, size = 1e-30;
+        if (c->desc.op != GRAFT_OP_GROUP_NORM && c->desc.op != GRAFT_OP_LAYER_NORM) continue;
+        if (c->desc.in[GRAFT_NORM_MOMENTS].dtype || products(&c->desc) > MOST_PRODUCTS) continue;
+        int64_t n = element_count(&c->desc.in[0]);
+        if (n < 100) continue; /* a spread of few values may be small */
+        case_values(c, GRAFT_F32, i, val);
+        for (int64_t k = 0; k < n; k++) val[0][k] += 300;
+        case_run(&ref, c, GRAFT_F32, -1, val, &want);
+        case_run(&cuda, c, GRAFT_F32, -1, val, &got);
+        for (int64_t k = 0; k < element_count(&c->desc.out); k++) {
+            error += pow((double)got.out[k] - (double)want.out[k], 2);
+            size += pow((double)want.out[k], 2);
+        }
+        CHECK(error < FAR_MOST * size);
+        if (!(error < FAR_MOST * size)) fprintf(stderr, "  %s: %g\n", c->name, error / size);
+        free(got.out);
+        free(want.out);
+        values_free(val);
+        run++;
+    }
+    CHECK(run > 10);
+    free(list);
+    lib_close(&cuda);
+    lib_close(&ref);
+}
+
 int main(void)
 {
     use_fake_driver();
     RUN(cuda_against_ref);
+    RUN(norms_far_from_zero);
     fake_cuda_state *fake = fake_driver_state();
     CHECK_INT(fake->live_blocks, 0);
     CHECK_INT(fake->live_objects, 0);

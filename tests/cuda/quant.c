@@ -3,10 +3,13 @@
  * give the bytes that they give as floats. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kernels/quant.h"
 #include "tests/cuda/backend.h"
 #include "tests/cuda/compare.h"
+#include "tests/cuda/machine_code.h"
 
 #define MOST_PRODUCTS 2e5 /* of a case that is emulated; GRAFT_TEST_CUDA=all: 1e6 */
 #define LEAST_RUN     200
@@ -137,6 +140,110 @@ static void extreme_values(void)
     }
     CHECK_INT(run, 24);
     free(list);
+}
+
+/* ------------------------------------------------------------------ FP8 by its own instructions */
+
+static char noted[300];
+
+static void note(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx, (void)level;
+    snprintf(noted, sizeof noted, "%s", text);
+}
+
+static void fp8_cases(void)
+{
+    static const graft_dtype dtypes[] = {GRAFT_BF16, GRAFT_F16, GRAFT_F32};
+    size_t cases;
+    int run[3] = {0};
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t i = 0; i < cases; i++) {
+        kernel_case c = list[i];
+        if (!weighted(&c)) continue;
+        c.desc.attrs.quant = GRAFT_QUANT_FP8;
+        graft_op_desc d = case_desc(&c, dtypes[i % 3]);
+        if (products(&d) > most_products()) continue;
+        graft_kernel_info info = {.size = sizeof info};
+        graft_kernel *k = NULL;
+        CHECK_INT(cuda.api->prepare(cuda.device, &d, 0, &k, &info, NULL, 0), GRAFT_OK);
+        cuda.api->release(k);
+        bool large = strcmp(info.variant, "own fp8 mma 128x128") == 0;
+        /* A result in float32 is for sums in float32. */
+        if (i % 3 == 2)
+            CHECK_STR(info.variant, "own fp8 as f16 mma 128x64");
+        else
+            CHECK(large || strcmp(info.variant, "own fp8 mma 64x64") == 0);
+        run[i % 3 == 2 ? 2 : large] += compare_variants(&cuda, &ref, &c, dtypes[i % 3], i);
+    }
+    printf("  %d cases with small tiles, %d with large ones, %d in float32\n", run[0], run[1],
+           run[2]);
+    CHECK(run[0] > 20 && run[1] > 5 && run[2] > 10);
+    free(list);
+}
+
+/* In a process of its own, since the driver's state is the process's. */
+static void fp8_on(const char *capability, bool expected, int skip)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        graft_kernels_host host = *lib_host();
+        graft_device_info info = {.size = sizeof info};
+        graft_device *d = NULL;
+        setenv("FAKE_CUDA_CAPABILITY", capability, 1);
+        fake_driver_state()->skip_launch = skip;
+        host.log = note;
+        bool good = cuda.api->create(&host, 0, &d, NULL, 0) == GRAFT_OK &&
+                    cuda.api->info(d, &info) == GRAFT_OK &&
+                    (strstr(info.identity, " fp8 ") != NULL) == expected &&
+                    (strstr(noted, "FP8") != NULL) == (skip != 0);
+        if (!good) fprintf(stderr, "  %s: %s; %s\n", capability, info.identity, noted);
+        cuda.device = d;
+        if (good && strcmp(capability, "89") == 0 && expected) fp8_cases();
+        if (d) cuda.api->destroy(d);
+        _exit(good && !test_failures && fake_driver_state()->misuse == 0 ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_INT(status, 0);
+}
+
+/* Ada has the instructions, Hopper has others for them, and where their test fails all is as if
+ * there were none. */
+static void fp8_instructions(void)
+{
+    fp8_on("80", false, 0);
+    fp8_on("86", false, 0);
+    fp8_on("89", true, 0);
+    fp8_on("90", false, 0);
+    fp8_on("100", false, 0);
+    fp8_on("120", true, 0);
+    fp8_on("89", false, 3); /* bfloat16, int8, FP8 */
+    setenv("GRAFT_CUDA_FP8", "off", 1);
+    fp8_on("89", false, 0);
+    unsetenv("GRAFT_CUDA_FP8");
+}
+
+static int fp8_kernels;
+
+static void look_at_ada(const char *name, const char *code, uint64_t bytes)
+{
+    int fp8 = count_opcode(code, bytes, OPCODE_QMMA);
+    bool own =
+        strncmp(name, "graft_fp8_large", 15) == 0 || strncmp(name, "graft_fp8_small", 15) == 0;
+    if (own) CHECK_INT(count_opcode(code, bytes, OPCODE_HMMA), 0);
+    if (own)
+        CHECK(fp8 >= 8);
+    else
+        CHECK_INT(fp8, 0);
+    fp8_kernels += own;
+}
+
+static void fp8_in_machine_code(void)
+{
+    each_kernel("sm_89", look_at_ada);
+    CHECK_INT(fp8_kernels, 4);
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -331,6 +438,8 @@ int main(void)
         return 1;
     RUN(against_ref);
     RUN(library_plans);
+    RUN(fp8_instructions);
+    RUN(fp8_in_machine_code);
     RUN(extreme_values);
     RUN(quantized_sources);
     RUN(every_code);

@@ -1,7 +1,6 @@
 /* The own kernels for Hopper: that they are offered on Hopper alone and only where the device
  * passes its test, that they compute what ref does, and that the compiler made of them what was
  * meant. */
-#include <elf.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/log.h"
 #include "kernels/cuda/params.h"
 #include "tests/cuda/backend.h"
+#include "tests/cuda/machine_code.h"
 #include "tests/kernels/harness.h"
 #include "tests/kernels/limits.h"
 #include "tests/test.h"
@@ -230,50 +230,27 @@ static void not_where_the_test_fails(void)
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
-enum { OPCODE_HGMMA = 0x9f0, OPCODE_HMMA = 0x23c };
+static int wgmma_kernels;
 
-static int count_opcode(const char *code, uint64_t bytes, uint32_t opcode)
+static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
 {
-    int n = 0;
-    for (uint64_t i = 0; i + 16 <= bytes; i += 16) {
-        uint64_t word;
-        memcpy(&word, code + i, sizeof word);
-        n += (word & 0xfff) == opcode;
+    int wgmma = count_opcode(code, bytes, OPCODE_HGMMA);
+    int mma = count_opcode(code, bytes, OPCODE_HMMA);
+    if (strncmp(name, "graft_wgmma", 11) == 0) {
+        printf("     %-28s %d warpgroup products, %d instructions\n", name, wgmma,
+               (int)(bytes / 16));
+        CHECK(wgmma >= 4 && mma == 0);
+        wgmma_kernels++;
+    } else {
+        CHECK_INT(wgmma, 0);
     }
-    return n;
+    if (strncmp(name, "graft_matmul_large", 18) == 0) CHECK(mma >= 16); /* the count works */
 }
 
 static void kernels_have_their_instructions(void)
 {
-    char *data = NULL;
-    size_t size = 0;
-    int kernels = 0;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/kernels.sm_90a.cubin", 1 << 28, &data,
-                             &size, &e),
-             &e);
-    if (!data) return;
-    const Elf64_Ehdr *h = (const void *)data;
-    const Elf64_Shdr *s = (const void *)(data + h->e_shoff);
-    const char *names = data + s[h->e_shstrndx].sh_offset;
-    for (int i = 0; i < h->e_shnum; i++) {
-        const char *name = names + s[i].sh_name;
-        if (strncmp(name, ".text.", 6) != 0) continue;
-        int wgmma = count_opcode(data + s[i].sh_offset, s[i].sh_size, OPCODE_HGMMA);
-        int mma = count_opcode(data + s[i].sh_offset, s[i].sh_size, OPCODE_HMMA);
-        if (strncmp(name + 6, "graft_wgmma", 11) == 0) {
-            printf("     %-28s %d warpgroup products, %d instructions\n", name + 6, wgmma,
-                   (int)(s[i].sh_size / 16));
-            CHECK(wgmma >= 4 && mma == 0);
-            kernels++;
-        } else {
-            CHECK_INT(wgmma, 0);
-        }
-        if (strncmp(name + 6, "graft_matmul_large", 18) == 0)
-            CHECK(mma >= 16); /* the count works */
-    }
-    CHECK_INT(kernels, 2 * KERNELS);
-    graft_free(data);
+    each_kernel("sm_90a", look_at_hopper);
+    CHECK_INT(wgmma_kernels, 2 * KERNELS);
 }
 
 /* ptxas makes products wait for each other where it cannot follow their sums, and says so. */

@@ -548,6 +548,19 @@ static void copies(case_list *l)
     copy(l, act_of(2, 64, 320, 0), act_of(2, 64, 320, 0), GRAFT_BF16, GRAFT_F32);
 }
 
+/* Rows about as wide as some kernels keep at once. */
+static void wide_norms(case_list *l)
+{
+    group_norm(l, act_of(2, 12, 16, 2560), 32, GRAFT_ACT_SILU, 1e-5f, 8);
+    group_norm(l, act_of(1, 7, 9, 4104), 27, 0, 1e-5f, 0);
+    group_norm_add(l, act_of(2, 23, 25, 320), 32, GRAFT_ACT_SILU, 8);
+    group_norm_add(l, act_of(1, 11, 5, 1920), 64, GRAFT_ACT_SILU, 0);
+    layer_norm(l, act_of(2, 9, 2048, 0), 1e-5f, 8, GRAFT_BF16);
+    layer_norm(l, act_of(3, 2056, 0, 0), 1e-5f, 0, GRAFT_F32);
+    layer_norm(l, act_of(9, 8, 0, 0), 1e-5f, 8, GRAFT_F32);
+}
+
+/* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
     case_list l = {0};
@@ -560,6 +573,7 @@ kernel_case *kernel_cases(size_t *count)
     elementwise(&l);
     moves(&l);
     copies(&l);
+    wide_norms(&l);
     *count = l.count;
     return l.item;
 }
