@@ -30,6 +30,17 @@ export function fits(spec: NodeSpec, end: LinkEnd): boolean {
     : spec.outputs.some((output) => compatible(output.type, end.type))
 }
 
+// What people look for most comes first when nothing else decides.
+const FIRST = ["loaders", "conditioning", "sampling", "latent", "image", "graft"]
+const LAST = ["advanced", "api", "onediff"]
+function rank({ category, deprecated }: NodeSpec): number {
+  const top = category.toLowerCase().split("/")[0]
+  if (deprecated || top.startsWith("_")) return FIRST.length + 1 + LAST.length
+  if (LAST.includes(top)) return FIRST.length + 1 + LAST.indexOf(top)
+  const place = FIRST.indexOf(top)
+  return place < 0 ? FIRST.length : place
+}
+
 export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
   const found = [...specs.values()]
     .filter((spec) => !end || fits(spec, end))
@@ -48,7 +59,7 @@ export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
       (a, b) =>
         b.points - a.points ||
         exact(b.spec) - exact(a.spec) ||
-        Number(a.spec.category.startsWith("_")) - Number(b.spec.category.startsWith("_")) ||
+        rank(a.spec) - rank(b.spec) ||
         a.spec.category.localeCompare(b.spec.category) ||
         a.spec.title.localeCompare(b.spec.title),
     )

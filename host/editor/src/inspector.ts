@@ -27,6 +27,7 @@ export class Inspector {
           node.inputs?.map((i) => i.link),
           node.faults,
           node.widgets?.length,
+          node.result,
         ])
       : String(this.editor.nodes.map((n) => [n.id, n.title]))
     if (!force && node === this.shown && version === this.version) return this.follow()
@@ -105,6 +106,11 @@ export class Inspector {
     const widgets = (node.widgets ?? []).filter((w) => w.serialize !== false && w.type !== "button")
     if (widgets.length)
       parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
+    if (node.result)
+      parts.push(
+        h("h3", {}, "Result"),
+        h("pre", { class: "result", tabindex: "0", "aria-label": "Result" }, node.result),
+      )
     parts.push(
       h("h3", {}, "When the workflow runs, this node"),
       h(

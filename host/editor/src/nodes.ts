@@ -11,6 +11,7 @@ export interface GraftNode extends LGraphNode {
   spec?: NodeSpec
   faults?: { input: string; text: string }[]
   run?: { state: string; value: number; max: number }
+  result?: string // the text it gave when it last ran
 }
 
 const HEX_DIM = "66"

@@ -17,6 +17,7 @@ export class ProfilePanel {
   private run: Run | null = null
   private titles = new Map<string, string>()
   private samples: Sample[] = []
+  private ended = false // something of an earlier run is shown
   private timer = 0
 
   constructor() {
@@ -49,12 +50,14 @@ export class ProfilePanel {
 
   finish() {
     clearInterval(this.timer)
+    this.ended = true
     this.render()
     if (this.run) void this.sample(this.run).then(() => this.render())
   }
 
   render() {
     const { run } = this
+    if (run?.state === "running" && this.ended) return // what the last run took stays until then
     if (!run || run.state === "running") {
       this.element.replaceChildren(
         h(
@@ -175,13 +178,15 @@ export class ProfilePanel {
         h(
           "figcaption",
           {},
-          `${label}: ${bytes(high)} at most, ${bytes(high - low)} more than at the least`,
+          high - low < 1 << 20
+            ? `${label}: ${bytes(high)}`
+            : `${label}: ${bytes(low)} to ${bytes(high)}`,
         ),
       )
     }
     return [
-      h("h3", {}, "Memory"),
-      ...[curve("ram", "Memory in use"), curve("vram", "Device memory")].filter((c) => c !== null),
+      h("h3", {}, "Memory in use"),
+      ...[curve("ram", "This machine"), curve("vram", "Its device")].filter((c) => c !== null),
     ]
   }
 }

@@ -120,6 +120,7 @@ test("text to picture, built by hand", async () => {
   await draw(ids.decode, 0, ids.save, 0)
   assert.equal(await links(), 4)
   // …and the others are chosen in the Node panel.
+  await page.locator("#tab-node").click()
   const pick = async (node, input, source) => {
     const title = await page.mouse.click(...Object.values(await pointOf(page, node, "title")))
     const option = await page.evaluate(([id, slot]) => `${id}/${slot}`, source)
@@ -610,8 +611,12 @@ test("the view and the panel go with the window, unless somebody moved the view"
     await page.waitForTimeout(200)
     return view()
   }
+  const first = await view()
+  assert.ok(first.all && !first.panel) // the canvas has the whole width until a panel is opened
+  await page.locator("#tab-node").click()
+  await page.waitForTimeout(200)
   const wide = await view()
-  assert.ok(wide.all && wide.panel)
+  assert.ok(wide.all && wide.panel && wide.scale < first.scale)
   const narrow = await resize(768, 1024)
   assert.ok(narrow.all && !narrow.panel && narrow.scale < wide.scale, JSON.stringify(narrow))
   const again = await resize(1280, 800)

@@ -217,6 +217,7 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       output = { images: [{ filename, subfolder: "", type: "output" }] }
     }
     if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(planOf())] }
+    if (node.class_type === "ModelReport") output = { text: ["UNet\n  compiled  1 graph"] }
     if (output) {
       job.outputs[id] = output
       say(client, "executed", { node: id, display_node: id, output, prompt_id })
