@@ -1,6 +1,6 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
-import type { GraftNode } from "./nodes"
+import { drawFaults, type GraftNode } from "./nodes"
 import { theme } from "./theme"
 
 export const MUTED = 2
@@ -66,6 +66,7 @@ export function installDrawing(canvas: LGraphCanvas) {
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
     drawNode(node, ctx)
+    drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)
   }
   LGraphGroup.prototype.draw = function (graphCanvas, ctx) {

@@ -1,7 +1,7 @@
 // The selected node as a form: everything about it can be read and set from the keyboard.
 import { h, icon } from "./dom"
 import type { Editor } from "./graph"
-import type { GraftNode } from "./nodes"
+import { isMissing, type GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
 import { clampNumber, showNumber } from "./values"
 
@@ -213,12 +213,17 @@ export class Inspector {
     const field = this.control(widget, input, set)
     field.setAttribute("data-widget", widget.name)
     if (linked) field.setAttribute("disabled", "")
-    const tip = linked ? "Comes from the link." : widget.tooltip
+    const missing = !linked && isMissing(widget)
+    const tip = linked
+      ? "Comes from the link."
+      : missing
+        ? `This server has no ${String(widget.value) || "file for it"}. Choose another.`
+        : widget.tooltip
     return h(
       "label",
       {
         class:
-          this.fieldClass(node, widget.name) +
+          (missing ? "field bad" : this.fieldClass(node, widget.name)) +
           (field instanceof HTMLInputElement && field.type === "checkbox" ? " check" : ""),
       },
       h("span", {}, widget.label ?? widget.name),

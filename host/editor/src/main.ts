@@ -2,7 +2,7 @@
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
 import { installContextMenus } from "./context"
-import { byId, download, h, icon, iconButton, toast } from "./dom"
+import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
 import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
@@ -86,6 +86,7 @@ function changed() {
   settled = window.setTimeout(settle, 120)
 }
 function settle() {
+  showHint()
   inspector.render()
   quantize.render()
   if (restoring || editor.canvas.isDragging) return
@@ -112,6 +113,9 @@ function showName() {
     run?.state === "running" ? `${Math.round(100 * fraction(run, runner.total))} % · ` : ""
   document.title = `${done}${editor.name} · Graft`
 }
+function showHint() {
+  byId("hint").hidden = editor.nodes.length > 0
+}
 function paintUndo() {
   byId<HTMLButtonElement>("undo").disabled = !undo.canUndo
   byId<HTMLButtonElement>("redo").disabled = !undo.canRedo
@@ -130,6 +134,7 @@ function step(state: string | null) {
   }
   clearTimeout(settled)
   restoring = false
+  showHint()
   saveWorkflow(editor.name, editor.graph.serialize())
   inspector.render(true)
   quantize.render(true)
@@ -398,6 +403,7 @@ function showFaults(faults: Fault[], title?: string) {
   document.querySelector(".faults")?.remove()
   inspector.render(true)
   if (!faults.length) return
+  hideToast()
   const go = (fault: Fault) => {
     const node = editor.node(fault.node)
     if (!node) return
@@ -480,7 +486,8 @@ function wire() {
     onclick: () => editor.leaveSubgraph(),
   })
   back.append("← Whole workflow")
-  byId("stage").append(back)
+  const hint = "Double-click here to add a node, or drop a workflow or a picture that carries one."
+  byId("stage").append(back, h("p", { class: "stage-hint", id: "hint", hidden: true }, hint))
   canvas.addEventListener("litegraph:set-graph", () => {
     back.hidden = !editor.inSubgraph
   })

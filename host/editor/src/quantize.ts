@@ -6,6 +6,7 @@ import {
   fate,
   parsePlan,
   predict,
+  unmeasured,
   type Plan,
   type PlanLayer,
   type Thresholds,
@@ -13,6 +14,7 @@ import {
 import { Axes, decades, HEIGHT, logPlace, logValue, PAD, WIDTH } from "./plot"
 import { beforeOf, QUANTIZE, type Picture } from "./subject"
 import type { Editor } from "./graph"
+import { insertQuantize } from "./insert"
 import type { GraftNode } from "./nodes"
 
 interface Control {
@@ -88,7 +90,7 @@ export class QuantizePanel {
     const nodes = this.editor.nodes.filter((node) => node.type === QUANTIZE)
     this.node = this.editor.selected.find((node) => nodes.includes(node)) ?? nodes[0] ?? null
     const plan = this.plan()
-    const key = `${this.node?.id}/${plan?.layers.length}`
+    const key = `${this.node?.id}/${plan?.layers.length}/${this.prompted()}`
     if (force || key !== this.drawn) {
       this.drawn = key
       this.element.replaceChildren(...this.content(plan), this.comparison)
@@ -105,7 +107,7 @@ export class QuantizePanel {
     const parts: Node[] = []
     if (!this.node) parts.push(this.invitation())
     if (this.node) parts.push(this.sliders())
-    if (plan) parts.push(this.plot(plan), this.cards())
+    if (this.node && plan) parts.push(this.plot(plan), this.cards())
     else if (this.node)
       parts.push(
         h(
@@ -114,7 +116,9 @@ export class QuantizePanel {
           h(
             "p",
             {},
-            "Connect a prompt to the node's “positive” input and run once: QuantizeModel measures every layer and shows its plan here.",
+            this.prompted()
+              ? "Run once: QuantizeModel measures every layer and shows its plan here."
+              : "Connect a prompt to the node's “positive” input and run once: QuantizeModel measures every layer and shows its plan here.",
           ),
           h(
             "p",
@@ -124,6 +128,10 @@ export class QuantizePanel {
         ),
       )
     return parts
+  }
+
+  private prompted(): boolean {
+    return !!this.node?.inputs?.some((slot) => slot.name === "positive" && slot.link != null)
   }
 
   private invitation(): Node {
@@ -136,7 +144,7 @@ export class QuantizePanel {
         "p",
         { class: "muted" },
         offered
-          ? "Put QuantizeModel between a checkpoint and a sampler, run once, and tune its thresholds here."
+          ? "QuantizeModel stands between a checkpoint and a sampler. Run once, then tune its thresholds here."
           : "This server has no QuantizeModel node.",
       ),
       offered
@@ -146,7 +154,7 @@ export class QuantizePanel {
               type: "button",
               class: "button",
               onclick: () => {
-                this.editor.add(QUANTIZE, this.editor.middle())
+                insertQuantize(this.editor)
                 this.render(true)
               },
             },
@@ -248,7 +256,8 @@ export class QuantizePanel {
   private plot(plan: Plan): Node {
     const axes = this.axes(plan)
     const most = Math.max(1, ...plan.layers.map((layer) => layer.flops))
-    const points = plan.layers.map((layer) =>
+    const measured = plan.layers.filter((layer) => !Number.isNaN(layer.mse))
+    const points = measured.map((layer) =>
       this.point(layer, axes.px(layer.density), axes.py(layer.mse), most),
     )
     const lines = CONTROLS.map((control) => this.line(control, axes))
@@ -386,10 +395,12 @@ export class QuantizePanel {
       const element = this.element.querySelector(`[data-card=${id}]`)
       if (element) element.textContent = text
     }
-    put("speedup", `${p.speedup.toFixed(2)}×`)
-    put("size", p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
-    put("count", `${p.count} of ${plan.layers.length}`)
-    put("error", p.count ? p.error.toPrecision(2) : "0")
+    const nothing = unmeasured(plan, t)
+    put("speedup", nothing ? "–" : `${p.speedup.toFixed(2)}×`)
+    put("size", nothing || p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
+    put("count", nothing ? "–" : `${p.count} of ${plan.layers.length}`)
+    put("error", nothing ? "–" : p.count ? p.error.toPrecision(2) : "0")
+    if (nothing) return put("advice", nothing)
     const assumption = plan.gain.measured
       ? ""
       : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`

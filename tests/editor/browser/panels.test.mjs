@@ -201,6 +201,53 @@ test("thresholds are set finely: sliders by decades, and fields that show the wh
   assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 1)
 })
 
+test("QuantizeModel is put between the sampler and its model, ready to calibrate", async () => {
+  await set("KSampler", "steps", 12)
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  await page.locator(".quantize .empty", { hasText: "Run once" }).waitFor()
+  const overlaps = await page.evaluate(() => {
+    const { nodes } = graft.editor
+    const box = ({ pos, size }) => [pos[0], pos[1] - 30, pos[0] + size[0], pos[1] + size[1]]
+    const meet = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
+    return nodes.flatMap((a, i) =>
+      nodes
+        .slice(i + 1)
+        .filter((b) => meet(box(a), box(b)))
+        .map((b) => `${a.title} ${b.title}`),
+    )
+  })
+  assert.deepEqual(overlaps, [])
+  await queue()
+  const { prompt } = mock.state.prompts.at(-1)
+  const [id, node] = Object.entries(prompt).find(([, n]) => n.class_type === "QuantizeModel")
+  assert.deepEqual(prompt["5"].inputs.model, [id, 0])
+  const { model, positive, negative, latent_image, steps, cfg } = node.inputs
+  assert.deepEqual(
+    [model, positive, negative, latent_image, steps, cfg],
+    [["1", 0], ["2", 0], ["3", 0], ["4", 0], 12, 4],
+  )
+  await page.locator(".plot").waitFor()
+})
+
+test("a file that the server lacks is marked before anything runs", async () => {
+  await set("CheckpointLoaderSimple", "ckpt_name", "gone.safetensors")
+  await page.mouse.click(
+    ...Object.values(await pointOf(page, await idOf("CheckpointLoaderSimple"), "title")),
+  )
+  await open("node")
+  await page.locator(".field.bad", { hasText: "This server has no gone.safetensors." }).waitFor()
+})
+
+test("an empty canvas says what to do", async () => {
+  assert.ok(!(await page.locator("#hint").isVisible()))
+  await page.getByRole("button", { name: "Workflow" }).click()
+  await page.getByRole("menuitem", { name: "New" }).click()
+  await page.locator("#hint", { hasText: "add a node" }).waitFor()
+  await page.locator("#undo").click()
+  await page.waitForFunction(() => document.getElementById("hint").hidden)
+})
+
 test("the window's title tells how far a run is; the last profile stays meanwhile", async () => {
   assert.equal(await page.title(), "text to picture · Graft")
   await queue()

@@ -6,7 +6,7 @@ import { find, score } from "../../../host/editor/src/find"
 import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
 import { layout } from "../../../host/editor/src/layout"
-import { advice, fate, parsePlan, predict } from "../../../host/editor/src/plan"
+import { advice, fate, parsePlan, predict, unmeasured } from "../../../host/editor/src/plan"
 import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, fraction } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
@@ -380,6 +380,27 @@ test("plans: what thresholds choose and what that brings", () => {
   assert.equal(predict(plan, { ...all, useConv: false, useLinear: false }).speedup, 1)
   assert.match(advice(predict(plan, { ...all, useConv: false })), /switched off/)
   assert.ok(plan.gain.measured)
+})
+
+test("layers that were not measured are neither chosen nor without error", () => {
+  const plan = parsePlan({
+    layers: [
+      layer("a", "conv", 105.4, null as any, 100, { chosen: false, reason: "density" }),
+      layer("b", "linear", 50, null as any, 100, { chosen: false, reason: "density" }),
+    ],
+  })!
+  assert.match(unmeasured(plan, all), /no layer has a density of 300.* densest has 105\./)
+  const low = { ...all, density: 0 }
+  assert.match(unmeasured(plan, low), /Run again/)
+  assert.deepEqual(
+    plan.layers.map((l) => fate(l, low)),
+    ["unmeasured", "unmeasured"],
+  )
+  const p = predict(plan, low)
+  assert.deepEqual([p.count, p.speedup, p.error], [0, 1, 0])
+  assert.match(advice(p), /100 % of the work is in layers that were not measured/)
+  plan.layers[0].mse = 0.01
+  assert.equal(unmeasured(plan, low), "")
 })
 
 test("plans that are none", () => {
