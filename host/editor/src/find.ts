@@ -10,7 +10,7 @@ export interface LinkEnd {
 export function score(spec: NodeSpec, query: string): number {
   const title = spec.title.toLowerCase()
   const name = spec.name.toLowerCase()
-  let total = spec.deprecated ? 0.5 : 1
+  let total = 1
   for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
     if (title === word || name === word) total += 100
     else if (title.startsWith(word) || name.startsWith(word)) total += 50
@@ -21,7 +21,7 @@ export function score(spec: NodeSpec, query: string): number {
     else if (spec.description.toLowerCase().includes(word)) total += 3
     else return 0
   }
-  return total
+  return spec.deprecated ? total / 8 : total // after all that one would rather have
 }
 
 export function fits(spec: NodeSpec, end: LinkEnd): boolean {

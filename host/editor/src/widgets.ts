@@ -265,8 +265,10 @@ function drawPictures(
     const tall = picture.naturalHeight * scale
     const left = x + (i % columns) * cell.width + (cell.width - w) / 2
     const top = y + Math.floor(i / columns) * cell.height + (cell.height - tall) / 2
-    // Small pictures grow by whole pixels: a 64-pixel picture should look crisp, not smeared.
-    ctx.imageSmoothingEnabled = scale < 2
+    // Small pictures grow by whole pixels: a 64-pixel picture should look crisp, not smeared. Not so
+    // a preview, whose few pixels are the latent's: it is a sketch of what comes.
+    ctx.imageSmoothingEnabled = scale < 2 || picture.src.startsWith("blob:")
+    ctx.imageSmoothingQuality = "high"
     ctx.save()
     ctx.beginPath()
     ctx.roundRect(left, top, w, tall, 5)

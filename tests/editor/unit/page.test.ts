@@ -471,8 +471,16 @@ test("without a query the nodes that people look for first are first", () => {
   assert.equal(found[0].category, "loaders")
   const place = (name: string) => found.findIndex((spec) => spec.name === name)
   assert.ok(place("KSampler") < place("DualCLIPLoader"), "advanced nodes come later")
-  const deprecated = found.findIndex((spec) => spec.deprecated)
-  if (deprecated >= 0) assert.ok(found.slice(deprecated).every((spec) => spec.deprecated))
+  // What is deprecated is found, after everything else that has the word.
+  const old = parseObjectInfo({
+    ModelSpeedup: { ...info.KSampler, display_name: "Model Speedup", deprecated: true },
+    CompileModel: { ...info.KSampler, display_name: "Compile Model" },
+  })
+  for (const query of ["model", ""])
+    assert.deepEqual(
+      find(old, query).map((spec) => spec.deprecated),
+      [false, true],
+    )
 })
 
 test("rates and remaining times in few characters", () => {
