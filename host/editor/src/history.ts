@@ -125,7 +125,7 @@ export class HistoryPanel {
     const note = [
       state,
       clock(started),
-      ms === undefined ? "" : ms < 1 ? "from the cache" : duration(ms),
+      ms === undefined ? "" : ms < 1 && !state ? "from the cache" : duration(ms),
     ]
     return h(
       "article",

@@ -102,7 +102,7 @@ export class ProfilePanel {
         "p",
         { class: "profile-total" },
         h("strong", {}, duration(total)),
-        ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`,
+        ` in all · ${ran.length} ${ran.length === 1 ? "node" : "nodes"} ran${cached ? ` · ${cached} from the cache` : ""}`,
       ),
       ...(rows.length ? [h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows)] : []),
       ...this.phases(run, total),
@@ -143,8 +143,8 @@ export class ProfilePanel {
 
   private memory(run: Run): Node[] {
     const { samples } = this
-    if (samples.length < 2) return []
-    const end = run.ended ?? samples.at(-1)!.at
+    const end = run.ended ?? samples.at(-1)?.at ?? 0
+    if (samples.length < 2 || end - run.started < EVERY) return [] // nothing to see yet
     const curve = (key: "ram" | "vram", label: string) => {
       const values = samples.map((s) => s[key])
       const [low, high] = [Math.min(...values), Math.max(...values)]

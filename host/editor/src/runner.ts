@@ -48,7 +48,9 @@ export class Runner implements api.Listener {
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))
         this.titles.set(answer.prompt_id, titles)
         this.totals.set(answer.prompt_id, Object.keys(prompt).length)
-        this.showFaults(nodeFaults(answer.node_errors), HELD_UP)
+        // A run may have failed by now; its faults stay when the answer has none.
+        const faults = nodeFaults(answer.node_errors)
+        if (faults.length) this.showFaults(faults, HELD_UP)
         this.editor.advanceSeeds()
       } catch (error) {
         if (!(error instanceof api.Refused)) {

@@ -111,6 +111,15 @@ test("nodes that do not run look so", async () => {
   assert.equal(await colour(), plain)
 })
 
+test("a run that fails before its answer has come still says why", async () => {
+  await set("KSampler", "cfg", 98)
+  const answered = page.waitForResponse((response) => response.url().endsWith("/prompt"))
+  await page.locator("#queue").click()
+  await answered
+  await page.waitForTimeout(300)
+  assert.match(await page.locator(".faults").textContent(), /Sampler.*cfg is out of range/)
+})
+
 test("what was wrong with a workflow is forgotten when another is opened", async () => {
   await set("KSampler", "scheduler", "zzz")
   await page.locator("#queue").click()
