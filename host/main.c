@@ -40,8 +40,7 @@ int main(int argc, char **argv)
     if (st) {
         fprintf(stderr, "graft: %s\n", e.text);
         if (st == GRAFT_E_ARG && argc < 2) graft_options_help(GRAFT_COMMAND_HELP, stderr);
-        if (st == GRAFT_E_ARG && argc >= 2)
-            fputs("graft: \"graft help\" lists commands and options\n", stderr);
+        if (st == GRAFT_E_ARG && argc >= 2) graft_options_hint(argv[1], stderr);
         graft_options_finish(&o);
         return st == GRAFT_E_ARG ? GRAFT_EXIT_USAGE : GRAFT_EXIT_FAILED;
     }

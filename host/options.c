@@ -224,7 +224,9 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
     }
     if (o->command == GRAFT_COMMAND_COMPARE && !o->second)
         return graft_fail(e, GRAFT_E_ARG, "compare needs two files");
-    if (wants && !o->file) return graft_fail(e, GRAFT_E_ARG, "%s needs a file", argv[1]);
+    if (wants && !o->file)
+        return graft_fail(e, GRAFT_E_ARG, "%s needs a %s", argv[1],
+                          o->command == GRAFT_COMMAND_QUANTIZE ? "checkpoint" : "file");
     st = o->command == GRAFT_COMMAND_SERVE ? graft_options__serve_defaults(&o->serve, e) : GRAFT_OK;
     return st ? st : defaults(o, e);
 }

@@ -39,7 +39,7 @@ typedef struct graft_quantize_cli {
 
 typedef struct graft_options {
     graft_command command;
-    graft_command topic; /* of help: the command that it is about; GRAFT_COMMAND_HELP: all */
+    graft_command topic; /* of help: the command that it is about; GRAFT_COMMAND_HELP: the list */
     /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
      * checkpoint's name. */
     const char *file, *second; /* second: of compare */
@@ -57,8 +57,10 @@ typedef struct graft_options {
 graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_err *e);
 void graft_options_finish(graft_options *o);
 
-/* The options of one command, in help.c; of all with GRAFT_COMMAND_HELP. */
+/* What one command takes, in help.c; the list of commands with GRAFT_COMMAND_HELP. */
 void graft_options_help(graft_command topic, FILE *out);
+/* After a wrong command line: where to read on about `command`, which may be unknown. */
+void graft_options_hint(const char *command, FILE *out);
 
 /* Options of serve, in options_serve.c. GRAFT_E_NOTFOUND when argv[*i] is none of them; *i moves to
  * the last argument that was used. */

@@ -197,7 +197,7 @@ static graft_status print_worst(graft_str *s, const graft_quant_plan *p, graft_e
     for (size_t i = 0; i < p->n; i++) list[i] = &p->layer[i];
     qsort(list, p->n, sizeof *list, by_error);
     for (size_t i = 0; i < p->n && i < WORST && isfinite(list[i]->mse); i++)
-        graft_str_printf(s, "  %s %.3g  density %.0f, %s: %s\n",
+        graft_str_printf(s, "  %s %-8.3g  density %4.0f, %s: %s\n",
                          i ? "              " : "largest errors", list[i]->mse, list[i]->density,
                          list[i]->reason == GRAFT_QUANT_CHOSEN ? "chosen" : "left", list[i]->name);
     graft_free(list);

@@ -69,13 +69,38 @@ static void help_of_one(void)
                 {"compare --help", "--seeds", "--density"},
                 {"serve --help", "--port", "--density"},
                 {"nodes --help", "--plugins", "--models"},
-                {"help", "--density", "options of nodes"}};
+                {"help run", "--set NODE", "\nusage"},
+                {"nodes --help", "--json", "--set"},
+                {"help", "graft help COMMAND", "--density"}};
     for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
         CHECK_INT(graft(help[i].args), 0);
         bool ok = strstr(out_text, help[i].has) && !strstr(out_text, help[i].lacks);
         CHECK(ok && strstr(out_text, "exit status") && !*err_text);
         if (!ok) fprintf(stderr, "graft %s:\n%s\n", help[i].args, out_text);
     }
+}
+
+/* All of help fits a terminal of 80 columns, and the list of commands 24 lines. */
+static void help_fits(void)
+{
+    static const char *const topics[] = {"help",         "help run",      "help serve",
+                                         "help nodes",   "help quantize", "help compare",
+                                         "help compile", "help cache",    "help check"};
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+        CHECK_INT(graft(topics[i]), 0);
+        int lines = 0;
+        for (const char *p = out_text; *p; lines++) {
+            size_t length = strcspn(p, "\n");
+            CHECK(length < 80);
+            if (length >= 80) fprintf(stderr, "graft %s: %.*s\n", topics[i], (int)length, p);
+            p += length + (p[length] == '\n');
+        }
+        CHECK(i || lines < 24);
+    }
+    CHECK_INT(graft("run --what"), 2);
+    CHECK(strstr(err_text, "\"graft help run\""));
+    CHECK_INT(graft("quantize"), 2);
+    CHECK(strstr(err_text, "needs a checkpoint"));
 }
 
 static void run(void)
@@ -264,6 +289,7 @@ int main(void)
     fixture_open();
     RUN(usage);
     RUN(help_of_one);
+    RUN(help_fits);
     RUN(run);
     RUN(failures);
     RUN(nodes);

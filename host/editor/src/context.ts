@@ -1,7 +1,9 @@
 // What a right click offers.
 import { LGraphCanvas, LiteGraph } from "@comfyorg/litegraph"
 import type { Editor } from "./graph"
+import { openPictures, savePicture } from "./lightbox"
 import type { GraftNode } from "./nodes"
+import { pictureAt, picturesOf } from "./widgets"
 
 interface Entry {
   content: string
@@ -44,6 +46,16 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
       content: "Make a sub-graph",
       callback: act(() => editor.graph.convertToSubgraph(canvas.selectedItems)),
     })
+  const pictures = picturesOf(node)
+  if (pictures.length) {
+    const [x, y] = canvas.graph_mouse
+    const at = Math.max(0, pictureAt(node, x, y))
+    entries.unshift(
+      { content: "Open the picture", callback: () => openPictures(pictures, at) },
+      { content: "Save the picture", callback: () => savePicture(pictures[at]) },
+      null,
+    )
+  }
   return entries
 }
 

@@ -66,13 +66,13 @@ export function defaultPrompt(specs: Specs): Prompt {
 
 // Where the demo's nodes stand, and how large they are.
 const PLACES: Record<number, [number, number, number, number]> = {
-  1: [0, 60, 250, 100],
-  4: [0, 230, 250, 110],
-  2: [290, 60, 320, 150],
-  3: [290, 270, 320, 150],
-  5: [650, 60, 260, 270],
-  6: [950, 60, 300, 50],
-  7: [950, 170, 300, 330],
+  1: [0, 60, 290, 100],
+  4: [0, 230, 290, 110],
+  2: [330, 60, 300, 150],
+  3: [330, 270, 300, 150],
+  5: [690, 60, 260, 270],
+  6: [990, 60, 280, 50],
+  7: [990, 170, 280, 330],
 }
 
 export function placeDemo(

@@ -128,6 +128,8 @@ export function download(name: string, text: string) {
 
 let toastTimer = 0
 
+export const hideToast = () => byId("toast").classList.remove("show")
+
 // A line that goes away by itself; errors stay longer and are announced at once.
 export function toast(text: string, kind: "info" | "error" = "info") {
   const box = byId("toast")
@@ -135,5 +137,5 @@ export function toast(text: string, kind: "info" | "error" = "info") {
   box.className = `toast show ${kind}`
   box.setAttribute("role", kind === "error" ? "alert" : "status")
   clearTimeout(toastTimer)
-  toastTimer = window.setTimeout(() => box.classList.remove("show"), kind === "error" ? 8000 : 3500)
+  toastTimer = window.setTimeout(hideToast, kind === "error" ? 8000 : 3500)
 }

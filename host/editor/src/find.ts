@@ -10,7 +10,7 @@ export interface LinkEnd {
 export function score(spec: NodeSpec, query: string): number {
   const title = spec.title.toLowerCase()
   const name = spec.name.toLowerCase()
-  let total = spec.deprecated ? 0.5 : 1
+  let total = 1
   for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
     if (title === word || name === word) total += 100
     else if (title.startsWith(word) || name.startsWith(word)) total += 50
@@ -21,13 +21,24 @@ export function score(spec: NodeSpec, query: string): number {
     else if (spec.description.toLowerCase().includes(word)) total += 3
     else return 0
   }
-  return total
+  return spec.deprecated ? total / 8 : total // after all that one would rather have
 }
 
 export function fits(spec: NodeSpec, end: LinkEnd): boolean {
   return end.from === "output"
     ? spec.inputs.some((input) => compatible(end.type, input.type))
     : spec.outputs.some((output) => compatible(output.type, end.type))
+}
+
+// What people look for most comes first when nothing else decides.
+const FIRST = ["loaders", "conditioning", "sampling", "latent", "image", "graft"]
+const LAST = ["advanced", "api", "onediff"]
+function rank({ category, deprecated }: NodeSpec): number {
+  const top = category.toLowerCase().split("/")[0]
+  if (deprecated || top.startsWith("_")) return FIRST.length + 1 + LAST.length
+  if (LAST.includes(top)) return FIRST.length + 1 + LAST.indexOf(top)
+  const place = FIRST.indexOf(top)
+  return place < 0 ? FIRST.length : place
 }
 
 export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
@@ -48,7 +59,7 @@ export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
       (a, b) =>
         b.points - a.points ||
         exact(b.spec) - exact(a.spec) ||
-        Number(a.spec.category.startsWith("_")) - Number(b.spec.category.startsWith("_")) ||
+        rank(a.spec) - rank(b.spec) ||
         a.spec.category.localeCompare(b.spec.category) ||
         a.spec.title.localeCompare(b.spec.title),
     )

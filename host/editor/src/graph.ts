@@ -2,6 +2,7 @@
 import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
 import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "./convert"
 import { fromPrompt } from "./import"
+import { installDrawing } from "./draw"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
 import { dress, type GraftNode } from "./nodes"
@@ -20,6 +21,7 @@ export class Editor {
   onChange = () => {}
   onSelection = () => {}
   onView = () => {}
+  onLoad = () => {} // other nodes are there: what was said about those before is void
 
   constructor(element: HTMLCanvasElement) {
     this.setOptions()
@@ -50,6 +52,7 @@ export class Editor {
     )
     this.graph.onNodeAdded = () => this.onChange()
     this.graph.onNodeRemoved = () => this.onChange()
+    installDrawing(canvas)
     element.tabIndex = 0
   }
 
@@ -208,6 +211,7 @@ export class Editor {
     closeEditor(false)
     this.graph.clear()
     this.canvas.deselectAll()
+    this.onLoad()
     this.onChange()
   }
 
@@ -242,6 +246,7 @@ export class Editor {
     if (workflow.version === undefined) workflow.version = 0.4
     this.graph.configure(structuredClone(workflow) as any)
     const missing = this.markUnknown()
+    this.onLoad()
     if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()
     const ds: any = (workflow.extra as any)?.ds
     if (keepView) {
@@ -276,6 +281,8 @@ export class Editor {
       missing.add(String(node.last_serialization.type))
       node.type = String(node.last_serialization.type)
       node.title ||= node.type
+      const [width, height] = node.computeSize() // its name is all that is known of it: whole, then
+      node.setSize([Math.max(node.size[0], width), Math.max(node.size[1], height)])
       dress(node)
     }
     return [...missing]

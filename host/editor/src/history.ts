@@ -3,9 +3,8 @@ import * as api from "./api"
 import type { FileRef, HistoryEntry } from "./api"
 import { duration, h, icon, iconButton, toast } from "./dom"
 import { showPicture } from "./lightbox"
-import type { Picture } from "./quantize"
-import { QUANTIZE } from "./quantize"
 import { promptTitle } from "./queue"
+import { QUANTIZE, subjectOf, type Picture } from "./subject"
 
 const SHOWN = 64
 
@@ -23,6 +22,11 @@ export function timesOf(entry: HistoryEntry): { started?: number; ms?: number } 
   const started = at(/^execution_start$/)
   const ended = at(/^execution_(success|error|interrupted)$/)
   return { started, ms: started !== undefined && ended !== undefined ? ended - started : undefined }
+}
+
+function clock(at?: number): string {
+  if (!at) return ""
+  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })
 }
 
 const MOST = 4 // pictures of one run that are shown at once
@@ -72,17 +76,26 @@ export class HistoryPanel {
     this.onEntries()
   }
 
+  // Newest first; a run that took its picture from the cache names one that is there already.
   pictures(): Picture[] {
-    return this.entries.flatMap(([, entry]) => {
-      const quantized = Object.values(entry.prompt?.[2] ?? {}).some(
-        (node) => node.class_type === QUANTIZE,
-      )
-      return picturesOf(entry).map((file) => ({
-        label: `${file.filename}${quantized ? " (quantized)" : ""}`,
-        url: api.viewUrl(file),
-        quantized,
-      }))
-    })
+    const found = new Map<string, Picture>()
+    for (const [, entry] of this.entries) {
+      const nodes = Object.values(entry.prompt?.[2] ?? {})
+      const quantized = nodes.some((node) => node.class_type === QUANTIZE)
+      const { started } = timesOf(entry)
+      for (const file of picturesOf(entry)) {
+        const url = api.viewUrl(file)
+        const label = [clock(started), quantized ? "quantized" : "", file.filename]
+        if (!found.has(url))
+          found.set(url, {
+            label: label.filter(Boolean).join(" · "),
+            url,
+            quantized,
+            subject: subjectOf(entry.prompt?.[2] ?? {}),
+          })
+      }
+    }
+    return [...found.values()]
   }
 
   private async act(what: Promise<void>) {
@@ -111,14 +124,8 @@ export class HistoryPanel {
     const pictures = thumbs(files, title)
     const note = [
       state,
-      started
-        ? new Date(started).toLocaleTimeString([], {
-            hour: "2-digit",
-            minute: "2-digit",
-            hour12: false,
-          })
-        : "",
-      ms !== undefined ? duration(ms) : "",
+      clock(started),
+      ms === undefined ? "" : ms < 1 && !state ? "from the cache" : duration(ms),
     ]
     return h(
       "article",
@@ -161,11 +168,22 @@ export class HistoryPanel {
     }
     this.element.replaceChildren(
       h("div", { class: "history" }, ...this.entries.map(([id, entry]) => this.card(id, entry))),
-      h(
-        "button",
-        { type: "button", class: "button quiet", onclick: () => void this.act(api.clearHistory()) },
-        "Clear the history",
-      ),
+      this.clearButton(),
     )
+  }
+
+  // Asks once more: what is cleared does not come back.
+  private clearButton(): Node {
+    const button = h("button", { type: "button", class: "button quiet" }, "Clear the history")
+    button.onclick = () => {
+      if (button.classList.contains("danger")) return void this.act(api.clearHistory())
+      button.className = "button danger"
+      button.textContent = "Clear it for good? The pictures stay in their folder"
+      setTimeout(() => {
+        button.className = "button quiet"
+        button.textContent = "Clear the history"
+      }, 5000)
+    }
+    return button
   }
 }

@@ -12,6 +12,7 @@ let open: Open | null = null
 export interface EditorOptions {
   multiline?: boolean
   value?: string
+  at?: { clientX: number; clientY: number } // where the pointer was: the cursor goes there
   done?(text: string): void
 }
 
@@ -24,6 +25,12 @@ export function placeEditor() {
 
 export function closeEditor(keep = true) {
   open?.close(keep)
+}
+
+function caretAt(field: Open["field"], at: EditorOptions["at"]): [number, number] {
+  const found = at && (document as any).caretPositionFromPoint?.(at.clientX, at.clientY)
+  const place = found?.offsetNode === field ? found.offset : field.value.length
+  return [place, place]
 }
 
 export function openEditor(
@@ -86,6 +93,8 @@ export function openEditor(
   open = { field, place, close }
   place()
   field.focus()
-  field.select()
+  // A click into a long text must not select all of it: the next key would replace the text.
+  if (multiline) field.setSelectionRange(...caretAt(field, options.at))
+  else field.select()
   canvas.setDirty(true, true)
 }

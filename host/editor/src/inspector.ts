@@ -1,7 +1,7 @@
 // The selected node as a form: everything about it can be read and set from the keyboard.
 import { h, icon } from "./dom"
 import type { Editor } from "./graph"
-import type { GraftNode } from "./nodes"
+import { isMissing, type GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
 import { clampNumber, showNumber } from "./values"
 
@@ -27,6 +27,7 @@ export class Inspector {
           node.inputs?.map((i) => i.link),
           node.faults,
           node.widgets?.length,
+          node.result,
         ])
       : String(this.editor.nodes.map((n) => [n.id, n.title]))
     if (!force && node === this.shown && version === this.version) return this.follow()
@@ -105,6 +106,11 @@ export class Inspector {
     const widgets = (node.widgets ?? []).filter((w) => w.serialize !== false && w.type !== "button")
     if (widgets.length)
       parts.push(h("h3", {}, "Settings"), ...widgets.map((widget) => this.setting(node, widget)))
+    if (node.result)
+      parts.push(
+        h("h3", {}, "Result"),
+        h("pre", { class: "result", tabindex: "0", "aria-label": "Result" }, node.result),
+      )
     parts.push(
       h("h3", {}, "When the workflow runs, this node"),
       h(
@@ -207,12 +213,17 @@ export class Inspector {
     const field = this.control(widget, input, set)
     field.setAttribute("data-widget", widget.name)
     if (linked) field.setAttribute("disabled", "")
-    const tip = linked ? "Comes from the link." : widget.tooltip
+    const missing = !linked && isMissing(widget)
+    const tip = linked
+      ? "Comes from the link."
+      : missing
+        ? `This server has no ${String(widget.value) || "file for it"}. Choose another.`
+        : widget.tooltip
     return h(
       "label",
       {
         class:
-          this.fieldClass(node, widget.name) +
+          (missing ? "field bad" : this.fieldClass(node, widget.name)) +
           (field instanceof HTMLInputElement && field.type === "checkbox" ? " check" : ""),
       },
       h("span", {}, widget.label ?? widget.name),

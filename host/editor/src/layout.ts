@@ -7,7 +7,7 @@ export interface LayoutNode {
   from: (string | number)[] // ids that feed it
 }
 
-const GAP_X = 64
+const GAP_X = 48
 const GAP_Y = 56 // room for a title bar too
 
 function columnsOf(nodes: LayoutNode[]): Map<LayoutNode, number> {

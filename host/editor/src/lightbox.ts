@@ -2,6 +2,19 @@
 import type { FileRef } from "./api"
 import { h, iconButton } from "./dom"
 
+const nameOf = (url: string) =>
+  new URL(url, location.href).searchParams.get("filename") ?? "preview.png"
+
+export function savePicture(url: string) {
+  h("a", { href: url, download: nameOf(url) }).click()
+}
+
+// Pictures whose addresses are all that is known, as a node has them.
+export function openPictures(urls: string[], start = 0) {
+  const files = urls.map((url) => ({ filename: nameOf(url), subfolder: "", type: "output" }))
+  showPicture(files, urls, start)
+}
+
 export function showPicture(files: FileRef[], urls: string[], start = 0) {
   let at = start
   const picture = h("img", { alt: "" })

@@ -2,7 +2,7 @@
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
 import { installContextMenus } from "./context"
-import { byId, download, h, icon, iconButton, toast } from "./dom"
+import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
 import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
@@ -10,8 +10,10 @@ import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
 import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
+import { openPictures } from "./lightbox"
 import { registerNodes, type GraftNode } from "./nodes"
 import { ProfilePanel } from "./profile"
+import { fraction } from "./progress"
 import { QuantizePanel } from "./quantize"
 import { QueuePanel } from "./queue"
 import { Runner } from "./runner"
@@ -22,9 +24,10 @@ import { StatusBar } from "./status"
 import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
+import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
-import { setHooks, showPictures, uploadTo } from "./widgets"
+import { pictureAt, picturesOf, setHooks, showPictures, uploadTo } from "./widgets"
 
 applyTheme(preferredTheme())
 const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
@@ -83,6 +86,7 @@ function changed() {
   settled = window.setTimeout(settle, 120)
 }
 function settle() {
+  showHint()
   inspector.render()
   quantize.render()
   if (restoring || editor.canvas.isDragging) return
@@ -95,11 +99,22 @@ function settle() {
   if (ran && now === shape) undo.amend(state)
   else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
-    byId("name").textContent = editor.name
+    showName()
   }
   shape = now
   ran = runner.run?.state === "running"
   paintUndo()
+}
+// The name in the bar, and in the window's title how far the run is: it is read from other windows.
+function showName() {
+  byId("name").textContent = editor.name
+  const { run } = runner
+  const done =
+    run?.state === "running" ? `${Math.round(100 * fraction(run, runner.total))} % · ` : ""
+  document.title = `${done}${editor.name} · Graft`
+}
+function showHint() {
+  byId("hint").hidden = editor.nodes.length > 0
 }
 function paintUndo() {
   byId<HTMLButtonElement>("undo").disabled = !undo.canUndo
@@ -107,21 +122,19 @@ function paintUndo() {
 }
 function step(state: string | null) {
   if (state === null) return
-  const pictures = new Map(
-    editor.nodes.map((node) => [node.id, node.widgets?.find((w) => w.name === "$pictures") as any]),
-  )
+  const pictures = new Map(editor.nodes.map((node) => [node.id, picturesOf(node)]))
+  const results = new Map(editor.nodes.map((node) => [node.id, node.result]))
   restoring = true
   editor.load(JSON.parse(state), undefined, true)
   for (const node of editor.nodes) {
-    const had = pictures.get(node.id)?.pictures
-    if (had?.length)
-      showPictures(
-        node,
-        had.map((picture: HTMLImageElement) => picture.src),
-      )
+    const had = pictures.get(node.id) ?? []
+    if (had.length) showPictures(node, had)
+    const text = results.get(node.id)
+    if (text) showText(node, text, !had.length)
   }
   clearTimeout(settled)
   restoring = false
+  showHint()
   saveWorkflow(editor.name, editor.graph.serialize())
   inspector.render(true)
   quantize.render(true)
@@ -175,7 +188,7 @@ function rename() {
         method: "dialog",
         onsubmit: () => {
           editor.name = field.value.trim() || "workflow"
-          byId("name").textContent = editor.name
+          showName()
           saveWorkflow(editor.name, editor.graph.serialize())
         },
       },
@@ -383,13 +396,14 @@ function buildBar() {
     h("span", { class: "divider" }),
     ...runButtons(),
   )
-  byId("name").textContent = editor.name
+  showName()
 }
 
 function showFaults(faults: Fault[], title?: string) {
   document.querySelector(".faults")?.remove()
   inspector.render(true)
   if (!faults.length) return
+  hideToast()
   const go = (fault: Fault) => {
     const node = editor.node(fault.node)
     if (!node) return
@@ -440,6 +454,7 @@ function showFaults(faults: Fault[], title?: string) {
 function wire() {
   setHooks({ changed })
   editor.onChange = changed
+  editor.onLoad = () => runner.clearFaults()
   editor.onSelection = () => {
     inspector.render()
     quantize.render()
@@ -457,7 +472,10 @@ function wire() {
       else addNode([canvasX, canvasY])
     }
     if (detail.subType === "node-double-click") {
+      const { canvasX, canvasY } = detail.originalEvent
+      const picture = pictureAt(detail.node, canvasX, canvasY)
       if (detail.node.subgraph) editor.openSubgraph(detail.node)
+      else if (picture >= 0) openPictures(picturesOf(detail.node), picture)
       else sidebar.show("node")
     }
   })
@@ -468,7 +486,8 @@ function wire() {
     onclick: () => editor.leaveSubgraph(),
   })
   back.append("← Whole workflow")
-  byId("stage").append(back)
+  const hint = "Double-click here to add a node, or drop a workflow or a picture that carries one."
+  byId("stage").append(back, h("p", { class: "stage-hint", id: "hint", hidden: true }, hint))
   canvas.addEventListener("litegraph:set-graph", () => {
     back.hidden = !editor.inSubgraph
   })
@@ -535,9 +554,10 @@ function wireRunner() {
   let frame = 0
   runner.onProgress = () => {
     cancelAnimationFrame(frame)
-    frame = requestAnimationFrame(() =>
-      status.show(runner.run, (id) => runner.titleOf(id), runner.total),
-    )
+    frame = requestAnimationFrame(() => {
+      status.show(runner.run, (id) => runner.titleOf(id), runner.total)
+      showName()
+    })
   }
   runner.onEnd = () => {
     byId("interrupt").hidden = true
@@ -578,12 +598,12 @@ function keepOnLeaving() {
   document.addEventListener("visibilitychange", () => document.hidden && keep())
 }
 
-// In a narrow window an open panel covers the canvas, so it opens there only when asked for. The
-// colours are the system's until somebody chooses.
+// In a narrow window an open panel covers the canvas, so it opens there only when asked for; in a
+// wide one the panel that was open last is. The colours are the system's until somebody chooses.
 function followWindow() {
   const narrow = matchMedia("(max-width: 1100px)") // as in frame.css
   const arrange = () =>
-    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? "node"), false)
+    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? ""), false)
   narrow.addEventListener("change", arrange)
   arrange()
   matchMedia("(prefers-color-scheme: light)").addEventListener("change", () =>

@@ -11,6 +11,7 @@ export interface GraftNode extends LGraphNode {
   spec?: NodeSpec
   faults?: { input: string; text: string }[]
   run?: { state: string; value: number; max: number }
+  result?: string // the text it gave when it last ran
 }
 
 const HEX_DIM = "66"
@@ -26,15 +27,15 @@ export function drawRunState(node: GraftNode, ctx: CanvasRenderingContext2D) {
   ctx.fillRect(0, 0, node.size[0] * part, 3)
 }
 
-// The widgets that an error points to get a red frame; sockets have a mark of their own.
+// The widgets that an error points to, or whose value is not there, get a red frame; sockets have a
+// mark of their own.
 export function drawFaults(node: GraftNode, ctx: CanvasRenderingContext2D) {
-  if (!node.faults?.length || node.flags.collapsed) return
+  if (node.flags.collapsed) return
   const t = theme()
   ctx.strokeStyle = t.danger
   ctx.lineWidth = 1.5
-  for (const { input } of node.faults) {
-    const widget = node.widgets?.find((w) => w.name === input)
-    if (!widget) continue
+  for (const widget of node.widgets ?? []) {
+    if (!isMissing(widget) && !node.faults?.some(({ input }) => input === widget.name)) continue
     const height = (widget.computedHeight ?? 24) - 4
     ctx.beginPath()
     ctx.roundRect(13, widget.y - 1, node.size[0] - 26, height + 1, height < 30 ? height / 2 : 7)
@@ -61,10 +62,26 @@ function strokes(node: GraftNode) {
 
 export function dress(node: GraftNode) {
   strokes(node)
-  node.onDrawForeground = (ctx: CanvasRenderingContext2D) => {
-    drawRunState(node, ctx)
-    drawFaults(node, ctx)
-  }
+  node.onDrawForeground = (ctx: CanvasRenderingContext2D) => drawRunState(node, ctx)
+}
+
+// As wide as the longest name of a widget and its value need, within reason.
+function roomFor(node: GraftNode): number {
+  const lengths = (node.widgets ?? [])
+    .filter((widget) => /^(combo|number|text)$/.test(widget.type))
+    .map((widget) => widget.name.length + String(widget.value ?? "").length)
+  return Math.min(340, 76 + 6.6 * Math.max(0, ...lengths))
+}
+
+// A value that its list does not have: a model that this server lacks, say.
+export function isMissing(widget: any): boolean {
+  const values = widget.options?.values
+  return (
+    widget.type === "combo" &&
+    !widget.computedDisabled &&
+    Array.isArray(values) &&
+    !values.includes(widget.value)
+  )
 }
 
 function build(node: GraftNode, spec: NodeSpec) {
@@ -90,7 +107,7 @@ function build(node: GraftNode, spec: NodeSpec) {
   dress(node)
   const [width, height] = node.computeSize()
   const texts = spec.inputs.filter((input) => input.widget && input.options.multiline).length
-  node.setSize([Math.max(width, texts ? 320 : 240), height + (texts ? 40 : 0)])
+  node.setSize([Math.max(width, texts ? 320 : 240, roomFor(node)), height + (texts ? 40 : 0)])
 }
 
 // A node that loads a picture shows the one chosen.

@@ -4,7 +4,7 @@ export interface PlanLayer {
   name: string
   kind: "conv" | "linear"
   density: number // FLOP a byte at the calibrated shape
-  mse: number // of the latent, caused by quantizing this layer alone
+  mse: number // of the latent, caused by quantizing this layer alone; NaN when not measured
   flops: number
   bytes: number // of its weights as they are; 0 when the plan does not say
   seconds: number // a step, as it is and quantized; 0 when it was not timed
@@ -36,7 +36,7 @@ export interface Prediction {
   speedup: number
   size: number | null // of the weights, as a part of what they were; null when sizes are unknown
   error: number // the largest that a chosen layer causes alone
-  lost: { error: number; density: number; off: number }
+  lost: { error: number; density: number; off: number; unmeasured: number }
 }
 
 // Used until a plan brings times of its own: what 8-bit kernels gain over 16-bit ones in a layer that
@@ -74,7 +74,7 @@ export function parsePlan(source: unknown): Plan | null {
       name: String(layer.name),
       kind: layer.kind === "conv" ? "conv" : "linear",
       density: Math.max(0, number(layer.density)),
-      mse: Math.max(0, number(layer.mse)),
+      mse: layer.mse == null ? NaN : Math.max(0, number(layer.mse, NaN)),
       flops: Math.max(0, number(layer.flops)),
       bytes: weightBytes(layer),
       seconds: Math.max(0, number(layer.seconds)),
@@ -111,12 +111,13 @@ export function parsePlan(source: unknown): Plan | null {
 const pinned = (layer: PlanLayer) =>
   !layer.chosen && /first|last|embed|input|output|kept|pinned|never|unsupported/i.test(layer.reason)
 
-export type Fate = "chosen" | "error" | "density" | "off" | "kept"
+export type Fate = "chosen" | "error" | "density" | "off" | "unmeasured" | "kept"
 
 export function fate(layer: PlanLayer, t: Thresholds): Fate {
   if (layer.kind === "conv" ? !t.useConv : !t.useLinear) return "off"
   if (pinned(layer)) return "kept"
   if (layer.density < t.density) return "density"
+  if (Number.isNaN(layer.mse)) return "unmeasured"
   return layer.mse > (layer.kind === "conv" ? t.conv : t.linear) ? "error" : "chosen"
 }
 
@@ -130,7 +131,7 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
     0,
     0,
   ]
-  const lost = { error: 0, density: 0, off: 0 }
+  const lost = { error: 0, density: 0, off: 0, unmeasured: 0 }
   let [seconds, secondsAfter] = [plan.otherSeconds, plan.otherSeconds]
   const timed = plan.layers.some((layer) => layer.secondsQuantized > 0)
   const shrink = plan.bits / 16
@@ -162,15 +163,31 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
         : 1,
     size: plan.layers.some((layer) => layer.bytes > 0) && before > 0 ? after / before : null,
     error,
-    lost: { error: part(lost.error), density: part(lost.density), off: part(lost.off) },
+    lost: {
+      error: part(lost.error),
+      density: part(lost.density),
+      off: part(lost.off),
+      unmeasured: part(lost.unmeasured),
+    },
   }
+}
+
+// Why a plan says nothing: none of its layers was worth measuring. "" when it does say something.
+export function unmeasured({ layers }: Plan, { density }: Thresholds): string {
+  if (!layers.length || layers.some((layer) => !Number.isNaN(layer.mse))) return ""
+  const densest = Math.floor(Math.max(...layers.map((layer) => layer.density)))
+  return density > densest
+    ? `Nothing was measured: no layer has a density of ${density} at this size, the densest has ${densest}. Lower it and run again.`
+    : "Nothing was measured yet. Run again: layers reach the density now."
 }
 
 // Which threshold holds back most of the work, in a sentence; "" when nothing much is left.
 export function advice({ lost }: Prediction): string {
-  const most = Math.max(lost.error, lost.density, lost.off)
+  const most = Math.max(...Object.values(lost))
   if (most < 0.05) return ""
   const share = `${Math.round(most * 100)} % of the work`
+  if (most === lost.unmeasured)
+    return `${share} is in layers that were not measured: run again, with “recalibrate”.`
   if (most === lost.off) return `${share} is in layers whose kind is switched off.`
   if (most === lost.error)
     return `${share} is in layers above their error threshold: raise it for more speed.`

@@ -17,6 +17,7 @@ export class ProfilePanel {
   private run: Run | null = null
   private titles = new Map<string, string>()
   private samples: Sample[] = []
+  private ended = false // something of an earlier run is shown
   private timer = 0
 
   constructor() {
@@ -49,12 +50,14 @@ export class ProfilePanel {
 
   finish() {
     clearInterval(this.timer)
+    this.ended = true
     this.render()
     if (this.run) void this.sample(this.run).then(() => this.render())
   }
 
   render() {
     const { run } = this
+    if (run?.state === "running" && this.ended) return // what the last run took stays until then
     if (!run || run.state === "running") {
       this.element.replaceChildren(
         h(
@@ -99,7 +102,7 @@ export class ProfilePanel {
         "p",
         { class: "profile-total" },
         h("strong", {}, duration(total)),
-        ` in all · ${ran.length} nodes ran${cached ? ` · ${cached} from the cache` : ""}`,
+        ` in all · ${ran.length} ${ran.length === 1 ? "node" : "nodes"} ran${cached ? ` · ${cached} from the cache` : ""}`,
       ),
       ...(rows.length ? [h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows)] : []),
       ...this.phases(run, total),
@@ -140,8 +143,8 @@ export class ProfilePanel {
 
   private memory(run: Run): Node[] {
     const { samples } = this
-    if (samples.length < 2) return []
-    const end = run.ended ?? samples.at(-1)!.at
+    const end = run.ended ?? samples.at(-1)?.at ?? 0
+    if (samples.length < 2 || end - run.started < EVERY) return [] // nothing to see yet
     const curve = (key: "ram" | "vram", label: string) => {
       const values = samples.map((s) => s[key])
       const [low, high] = [Math.min(...values), Math.max(...values)]
@@ -175,13 +178,15 @@ export class ProfilePanel {
         h(
           "figcaption",
           {},
-          `${label}: ${bytes(high)} at most, ${bytes(high - low)} more than at the least`,
+          high - low < 1 << 20
+            ? `${label}: ${bytes(high)}`
+            : `${label}: ${bytes(low)} to ${bytes(high)}`,
         ),
       )
     }
     return [
-      h("h3", {}, "Memory"),
-      ...[curve("ram", "Memory in use"), curve("vram", "Device memory")].filter((c) => c !== null),
+      h("h3", {}, "Memory in use"),
+      ...[curve("ram", "This machine"), curve("vram", "Its device")].filter((c) => c !== null),
     ]
   }
 }

@@ -6,51 +6,49 @@ import {
   fate,
   parsePlan,
   predict,
+  unmeasured,
   type Plan,
   type PlanLayer,
   type Thresholds,
 } from "./plan"
-import { Axes, decades, HEIGHT, PAD, WIDTH } from "./plot"
+import { Axes, decades, HEIGHT, logPlace, logValue, PAD, WIDTH } from "./plot"
+import { beforeOf, QUANTIZE, type Picture } from "./subject"
 import type { Editor } from "./graph"
+import { insertQuantize } from "./insert"
 import type { GraftNode } from "./nodes"
-
-export const QUANTIZE = "QuantizeModel"
-export interface Picture {
-  label: string
-  url: string
-  quantized: boolean
-}
 
 interface Control {
   key: "conv" | "linear" | "density"
   widget: string
   label: string
+  least: number // where its slider leaves zero; from there on it is logarithmic
   max: number
-  step: number
 }
 const CONTROLS: Control[] = [
   {
     key: "conv",
     widget: "conv_mse_threshold",
     label: "Error limit, convolutions",
+    least: 1e-8,
     max: 1,
-    step: 0.01,
   },
   {
     key: "linear",
     widget: "linear_mse_threshold",
     label: "Error limit, linear layers",
+    least: 1e-8,
     max: 1,
-    step: 0.01,
   },
   {
     key: "density",
     widget: "compute_density_threshold",
     label: "Least compute density",
+    least: 1,
     max: 2000,
-    step: 10,
   },
 ]
+
+const SLIDER = 1000 // places of a slider
 
 export class QuantizePanel {
   readonly element = h("section", { class: "panel-body quantize" })
@@ -92,7 +90,7 @@ export class QuantizePanel {
     const nodes = this.editor.nodes.filter((node) => node.type === QUANTIZE)
     this.node = this.editor.selected.find((node) => nodes.includes(node)) ?? nodes[0] ?? null
     const plan = this.plan()
-    const key = `${this.node?.id}/${plan?.layers.length}`
+    const key = `${this.node?.id}/${plan?.layers.length}/${this.prompted()}`
     if (force || key !== this.drawn) {
       this.drawn = key
       this.element.replaceChildren(...this.content(plan), this.comparison)
@@ -109,7 +107,7 @@ export class QuantizePanel {
     const parts: Node[] = []
     if (!this.node) parts.push(this.invitation())
     if (this.node) parts.push(this.sliders())
-    if (plan) parts.push(this.plot(plan), this.cards())
+    if (this.node && plan) parts.push(this.plot(plan), this.cards())
     else if (this.node)
       parts.push(
         h(
@@ -118,7 +116,9 @@ export class QuantizePanel {
           h(
             "p",
             {},
-            "Connect a prompt to the node's “positive” input and run once: QuantizeModel measures every layer and shows its plan here.",
+            this.prompted()
+              ? "Run once: QuantizeModel measures every layer and shows its plan here."
+              : "Connect a prompt to the node's “positive” input and run once: QuantizeModel measures every layer and shows its plan here.",
           ),
           h(
             "p",
@@ -128,6 +128,10 @@ export class QuantizePanel {
         ),
       )
     return parts
+  }
+
+  private prompted(): boolean {
+    return !!this.node?.inputs?.some((slot) => slot.name === "positive" && slot.link != null)
   }
 
   private invitation(): Node {
@@ -140,7 +144,7 @@ export class QuantizePanel {
         "p",
         { class: "muted" },
         offered
-          ? "Put QuantizeModel between a checkpoint and a sampler, run once, and tune its thresholds here."
+          ? "QuantizeModel stands between a checkpoint and a sampler. Run once, then tune its thresholds here."
           : "This server has no QuantizeModel node.",
       ),
       offered
@@ -150,7 +154,7 @@ export class QuantizePanel {
               type: "button",
               class: "button",
               onclick: () => {
-                this.editor.add(QUANTIZE, this.editor.middle())
+                insertQuantize(this.editor)
                 this.render(true)
               },
             },
@@ -179,12 +183,29 @@ export class QuantizePanel {
     }
   }
 
-  private set(control: Control, value: number) {
+  // Arrow keys: five per cent up or down, with Shift half as much again.
+  private nudge(control: Control, event: KeyboardEvent) {
+    const up = event.key === "ArrowUp" || event.key === "ArrowRight"
+    if (!up && event.key !== "ArrowDown" && event.key !== "ArrowLeft") return
+    if (event.target instanceof HTMLInputElement && /Left|Right/.test(event.key)) return
+    event.preventDefault()
+    const low = control.key === "density" ? 1 : 1e-5
+    const now = Math.max(low, this.thresholds()[control.key])
+    const factor = event.shiftKey ? 1.5 : 1.05
+    this.set(control, up ? now * factor : now / factor)
+  }
+
+  private set(control: Control, value: number, typed = false) {
     const widget = this.widget(control.widget)
     if (!widget) return
-    const digits = control.key === "density" ? 0 : value < 0.001 ? 6 : value < 0.1 ? 4 : 3
+    const tidy =
+      typed || !value
+        ? value
+        : control.key === "density"
+          ? Math.round(value)
+          : Number(value.toPrecision(2))
     const max = widget.options.max ?? control.max
-    widget.value = Math.min(max, Math.max(0, Number(value.toFixed(digits))))
+    widget.value = Math.min(max, Math.max(0, tidy))
     this.editor.canvas.setDirty(true)
     this.editor.onChange()
     this.update()
@@ -192,29 +213,34 @@ export class QuantizePanel {
 
   private sliders(): Node {
     const rows = CONTROLS.map((control) => {
-      const field = (type: string) =>
+      const field = (type: string, more: Record<string, unknown>) =>
         h("input", {
           type,
           min: "0",
-          max: String(
-            type === "range"
-              ? control.max
-              : (this.widget(control.widget)?.options.max ?? control.max),
-          ),
-          step: type === "range" ? "any" : String(control.step),
           "data-control": control.key,
           "aria-label": control.label,
-          oninput: (event: Event) => {
-            const text = (event.target as HTMLInputElement).value
-            if (text !== "") this.set(control, Number(text))
-          },
+          ...more,
         })
+      const slider = field("range", {
+        max: String(SLIDER),
+        step: "1",
+        oninput: () => {
+          const place = Number(slider.value) / SLIDER
+          this.set(control, place ? logValue(place, control.least, control.max) : 0)
+        },
+      })
+      const exact = field("number", {
+        max: String(this.widget(control.widget)?.options.max ?? control.max),
+        step: "any",
+        oninput: () => exact.value !== "" && this.set(control, Number(exact.value), true),
+        onkeydown: (event: KeyboardEvent) => this.nudge(control, event),
+      })
       return h(
         "div",
         { class: `threshold ${control.key}` },
         h("span", { class: "threshold-label" }, control.label),
-        field("range"),
-        field("number"),
+        slider,
+        exact,
       )
     })
     return h("div", { class: "thresholds" }, ...rows)
@@ -230,7 +256,8 @@ export class QuantizePanel {
   private plot(plan: Plan): Node {
     const axes = this.axes(plan)
     const most = Math.max(1, ...plan.layers.map((layer) => layer.flops))
-    const points = plan.layers.map((layer) =>
+    const measured = plan.layers.filter((layer) => !Number.isNaN(layer.mse))
+    const points = measured.map((layer) =>
       this.point(layer, axes.px(layer.density), axes.py(layer.mse), most),
     )
     const lines = CONTROLS.map((control) => this.line(control, axes))
@@ -304,15 +331,7 @@ export class QuantizePanel {
       knob.setAttribute(vertical ? "cx" : "cy", String(at))
       group.setAttribute("aria-valuenow", String(value))
     }
-    const value = () => this.thresholds()[control.key]
-    group.addEventListener("keydown", (event) => {
-      const up = event.key === "ArrowUp" || event.key === "ArrowRight"
-      if (!up && event.key !== "ArrowDown" && event.key !== "ArrowLeft") return
-      event.preventDefault()
-      const factor = event.shiftKey ? 1.5 : 1.05
-      const low = vertical ? 1 : 1e-5
-      this.set(control, Math.max(low, value()) * (up ? factor : 1 / factor))
-    })
+    group.addEventListener("keydown", (event) => this.nudge(control, event))
     group.addEventListener("pointerdown", (event) => {
       event.preventDefault()
       ;(group as unknown as HTMLElement).focus()
@@ -355,7 +374,11 @@ export class QuantizePanel {
       for (const input of this.element.querySelectorAll<HTMLInputElement>(
         `input[data-control=${control.key}]`,
       ))
-        if (input !== document.activeElement || input.type === "range")
+        if (input.type === "range") {
+          const place = logPlace(t[control.key], control.least, control.max)
+          input.value = String(Math.round(place * SLIDER))
+          input.setAttribute("aria-valuetext", String(t[control.key]))
+        } else if (Number(input.value) !== t[control.key] || input.value === "")
           input.value = String(t[control.key])
       const line: any = this.element.querySelector(`[data-line=${control.key}]`)
       line?.place(t[control.key])
@@ -372,10 +395,12 @@ export class QuantizePanel {
       const element = this.element.querySelector(`[data-card=${id}]`)
       if (element) element.textContent = text
     }
-    put("speedup", `${p.speedup.toFixed(2)}×`)
-    put("size", p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
-    put("count", `${p.count} of ${plan.layers.length}`)
-    put("error", p.count ? p.error.toPrecision(2) : "0")
+    const nothing = unmeasured(plan, t)
+    put("speedup", nothing ? "–" : `${p.speedup.toFixed(2)}×`)
+    put("size", nothing || p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
+    put("count", nothing ? "–" : `${p.count} of ${plan.layers.length}`)
+    put("error", nothing ? "–" : p.count ? p.error.toPrecision(2) : "0")
+    if (nothing) return put("advice", nothing)
     const assumption = plan.gain.measured
       ? ""
       : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
@@ -402,8 +427,7 @@ export class QuantizePanel {
         title,
         h("p", { class: "muted" }, "Two pictures in the history can be compared here."),
       ]
-    const before =
-      this.pictures.find((p) => !p.quantized && p !== this.pictures[0]) ?? this.pictures[1]
+    const before = beforeOf(this.pictures)!
     const after = this.pictures[0]
     const choice = (label: string, chosen: Picture, change: () => void) =>
       h(

@@ -6,6 +6,7 @@ import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import type { Preview } from "./frames"
 import { apply, createRun, type Run } from "./progress"
+import { showText } from "./results"
 import { showPictures } from "./widgets"
 
 const HELD_UP = "Parts of the workflow were held up"
@@ -47,7 +48,9 @@ export class Runner implements api.Listener {
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))
         this.titles.set(answer.prompt_id, titles)
         this.totals.set(answer.prompt_id, Object.keys(prompt).length)
-        this.showFaults(nodeFaults(answer.node_errors), HELD_UP)
+        // A run may have failed by now; its faults stay when the answer has none.
+        const faults = nodeFaults(answer.node_errors)
+        if (faults.length) this.showFaults(faults, HELD_UP)
         this.editor.advanceSeeds()
       } catch (error) {
         if (!(error instanceof api.Refused)) {
@@ -158,6 +161,8 @@ export class Runner implements api.Listener {
         node,
         files.map((file: api.FileRef) => api.viewUrl(file)),
       )
+    const texts = [output.text ?? []].flat().filter((text: unknown) => typeof text === "string")
+    if (texts.length) showText(node, texts.join("\n"), !files.length)
   }
 
   preview({ node, prompt, image }: Preview) {

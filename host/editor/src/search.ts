@@ -73,6 +73,7 @@ export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: L
         return row
       }),
     )
+    list.hidden = !shown.length
     mark()
   }
   field.addEventListener("input", update)

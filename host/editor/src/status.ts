@@ -2,10 +2,26 @@
 import { byId, duration, h } from "./dom"
 import { fraction, SAMPLING, type Run } from "./progress"
 
+const READY =
+  "Queue runs the workflow. Double-click the canvas to add a node. Press ? for all keys."
+
+export function showRate(rate: number): string {
+  if (!rate) return ""
+  if (rate >= 1000) return `${Math.round(rate)} it/s`
+  return rate >= 1 ? `${rate.toPrecision(3)} it/s` : `${(1 / rate).toPrecision(3)} s/it`
+}
+// How long a node's steps will take yet; "" when that is a moment.
+export function showLeft(steps: number, rate: number): string {
+  const seconds = rate > 0 ? steps / rate : 0
+  if (seconds < 3) return ""
+  return seconds < 90 ? `${Math.round(seconds)} s left` : `${Math.round(seconds / 60)} min left`
+}
+
 export class StatusBar {
-  private readonly text = h("span", { class: "status-text", role: "status" }, "Ready")
+  private readonly text = h("span", { class: "status-text", role: "status" }, READY)
   private readonly steps = h("span", { class: "status-steps" })
   private readonly server = h("span", { class: "status-server" })
+  private was = false
   private readonly fill = h("i", {})
   private readonly track = h(
     "div",
@@ -24,7 +40,12 @@ export class StatusBar {
   }
 
   connected(up: boolean) {
-    this.server.textContent = up ? "connected" : "connecting…"
+    this.server.textContent = up
+      ? "connected"
+      : this.was
+        ? "no connection, trying again"
+        : "connecting…"
+    this.was ||= up
     this.server.classList.toggle("down", !up)
   }
 
@@ -41,13 +62,9 @@ export class StatusBar {
         run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · ")
       const sampling = !run.phase || run.phase === SAMPLING
       const steps = node && node.max > 1 && sampling ? `${node.value} of ${node.max}` : ""
-      const rate =
-        !run.rate || !sampling
-          ? ""
-          : run.rate >= 1
-            ? `${run.rate.toPrecision(3)} it/s`
-            : `${(1 / run.rate).toPrecision(3)} s/it`
-      this.steps.textContent = [steps, rate].filter(Boolean).join(" · ")
+      const rate = sampling ? showRate(run.rate) : ""
+      const left = node && steps && rate ? showLeft(node.max - node.value, run.rate) : ""
+      this.steps.textContent = [steps, rate, left].filter(Boolean).join(" · ")
       return
     }
     this.steps.textContent = ""

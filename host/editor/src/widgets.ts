@@ -128,7 +128,8 @@ function addText(node: LGraphNode, input: InputSpec) {
       drawText(ctx, this, width, y, hint)
     },
     onPointerDown(pointer: any, on: LGraphNode, canvas: LGraphCanvas) {
-      pointer.onClick = () => openEditor(canvas, on, widget, { multiline: true, done: changed })
+      pointer.onClick = (event: PointerEvent) =>
+        openEditor(canvas, on, widget, { multiline: true, done: changed, at: event })
       return true
     },
   }
@@ -211,10 +212,33 @@ export function pictureWidget(node: LGraphNode): any {
     draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
       drawPictures(ctx, this.pictures, 10, y + 4, width - 20, this.computedHeight - 12)
     },
-    onPointerDown: () => false,
+    disabled: true, // takes no clicks: the node is moved by its pictures, too
   }
   node.addCustomWidget(widget)
   return widget
+}
+
+const columnsOf = (count: number, width: number, height: number) =>
+  Math.min(count, Math.ceil(Math.sqrt(count * (width / height))))
+
+// The addresses of what a node shows.
+export function picturesOf(node: LGraphNode): string[] {
+  const widget: any = node.widgets?.find((w) => w.name === "$pictures")
+  return (widget?.pictures ?? []).map((picture: HTMLImageElement) => picture.src)
+}
+
+// Which of them is at a point of the canvas; -1 when none is.
+export function pictureAt(node: LGraphNode, x: number, y: number): number {
+  const widget: any = node.widgets?.find((w) => w.name === "$pictures")
+  const count = widget?.pictures.length ?? 0
+  const [width, height] = [node.size[0] - 20, (widget?.computedHeight ?? 0) - 12]
+  const [right, down] = [x - node.pos[0] - 10, y - node.pos[1] - (widget?.y ?? 0) - 4]
+  if (!count || node.flags.collapsed || right < 0 || down < 0 || right >= width || down >= height)
+    return -1
+  const columns = columnsOf(count, width, height)
+  const rows = Math.ceil(count / columns)
+  const at = Math.floor((down / height) * rows) * columns + Math.floor((right / width) * columns)
+  return at < count ? at : -1
 }
 
 function drawPictures(
@@ -227,7 +251,8 @@ function drawPictures(
 ) {
   const ready = pictures.filter((picture) => picture.complete && picture.naturalWidth)
   if (!ready.length || height < 8) return
-  const columns = Math.min(ready.length, Math.ceil(Math.sqrt(ready.length * (width / height))))
+  ctx.globalAlpha = 1 // the library draws what takes no clicks paler
+  const columns = columnsOf(ready.length, width, height)
   const rows = Math.ceil(ready.length / columns)
   const cell = { width: width / columns, height: height / rows }
   ready.forEach((picture, i) => {
@@ -240,8 +265,10 @@ function drawPictures(
     const tall = picture.naturalHeight * scale
     const left = x + (i % columns) * cell.width + (cell.width - w) / 2
     const top = y + Math.floor(i / columns) * cell.height + (cell.height - tall) / 2
-    // Small pictures grow by whole pixels: a 64-pixel picture should look crisp, not smeared.
-    ctx.imageSmoothingEnabled = scale < 2
+    // Small pictures grow by whole pixels: a 64-pixel picture should look crisp, not smeared. Not so
+    // a preview, whose few pixels are the latent's: it is a sketch of what comes.
+    ctx.imageSmoothingEnabled = scale < 2 || picture.src.startsWith("blob:")
+    ctx.imageSmoothingQuality = "high"
     ctx.save()
     ctx.beginPath()
     ctx.roundRect(left, top, w, tall, 5)

@@ -217,6 +217,7 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       output = { images: [{ filename, subfolder: "", type: "output" }] }
     }
     if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(planOf())] }
+    if (node.class_type === "ModelReport") output = { text: ["UNet\n  compiled  1 graph"] }
     if (output) {
       job.outputs[id] = output
       say(client, "executed", { node: id, display_node: id, output, prompt_id })
@@ -306,6 +307,15 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
         client: body.client_id,
         outputs: {},
       }
+      // A run may fail before who queued it has the answer.
+      const hasty = Object.entries(body.prompt).find(([, node]) => node.inputs.cfg === 98)
+      if (hasty) {
+        const [node_id, { class_type: node_type }] = hasty
+        const exception_message = "cfg is out of range"
+        say(job.client, "execution_start", { prompt_id })
+        say(job.client, "execution_error", { prompt_id, node_id, node_type, exception_message })
+        return sleep(300).then(() => ({ prompt_id, number: job.number, node_errors: {} }))
+      }
       if (body.front) state.pending.unshift(job)
       else state.pending.push(job)
       status()
@@ -336,7 +346,7 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
     }
     const route = routes[`${request.method} ${path}`]
     if (route) {
-      const answer = route(raw.length ? JSON.parse(raw.toString()) : {})
+      const answer = await route(raw.length ? JSON.parse(raw.toString()) : {})
       if (Array.isArray(answer)) return reply(answer[0], JSON.stringify(answer[1]))
       return reply(200, answer === undefined ? "" : JSON.stringify(answer))
     }

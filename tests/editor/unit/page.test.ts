@@ -6,10 +6,12 @@ import { find, score } from "../../../host/editor/src/find"
 import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
 import { layout } from "../../../host/editor/src/layout"
-import { advice, fate, parsePlan, predict } from "../../../host/editor/src/plan"
+import { advice, fate, parsePlan, predict, unmeasured } from "../../../host/editor/src/plan"
 import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, fraction } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
+import { showLeft, showRate } from "../../../host/editor/src/status"
+import { beforeOf, subjectOf } from "../../../host/editor/src/subject"
 import { Undo } from "../../../host/editor/src/undo"
 import {
   clampNumber,
@@ -380,6 +382,27 @@ test("plans: what thresholds choose and what that brings", () => {
   assert.ok(plan.gain.measured)
 })
 
+test("layers that were not measured are neither chosen nor without error", () => {
+  const plan = parsePlan({
+    layers: [
+      layer("a", "conv", 105.4, null as any, 100, { chosen: false, reason: "density" }),
+      layer("b", "linear", 50, null as any, 100, { chosen: false, reason: "density" }),
+    ],
+  })!
+  assert.match(unmeasured(plan, all), /no layer has a density of 300.* densest has 105\./)
+  const low = { ...all, density: 0 }
+  assert.match(unmeasured(plan, low), /Run again/)
+  assert.deepEqual(
+    plan.layers.map((l) => fate(l, low)),
+    ["unmeasured", "unmeasured"],
+  )
+  const p = predict(plan, low)
+  assert.deepEqual([p.count, p.speedup, p.error], [0, 1, 0])
+  assert.match(advice(p), /100 % of the work is in layers that were not measured/)
+  plan.layers[0].mse = 0.01
+  assert.equal(unmeasured(plan, low), "")
+})
+
 test("plans that are none", () => {
   for (const bad of [undefined, null, "", "{", "[]", {}, { layers: 3 }, 7])
     assert.equal(parsePlan(bad), null)
@@ -400,4 +423,99 @@ test("plans that are none", () => {
     [predict(empty, all).speedup, predict(empty, all).size, advice(predict(empty, all))],
     [1, null, ""],
   )
+})
+
+// WCAG 2.1: the contrast of two colours.
+function luminance(colour: string): number {
+  const [r, g, b] = [1, 3, 5]
+    .map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
+    .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b
+}
+function contrast(a: string, b: string): number {
+  const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y)
+  return (high + 0.05) / (low + 0.05)
+}
+const over = (top: number[], alpha: number, ground: string) =>
+  "#" +
+  top
+    .map((v, i) => v * alpha + parseInt(ground.slice(1 + 2 * i, 3 + 2 * i), 16) * (1 - alpha))
+    .map((v) => Math.round(v).toString(16).padStart(2, "0"))
+    .join("")
+
+test("texts can be read on every ground, light and dark", () => {
+  const css = readFileSync(`${process.env.GRAFT_SOURCE_DIR}/host/editor/src/app.css`, "utf8")
+  for (const name of ["dark", "light"]) {
+    const block = css.split(`:root[data-theme="${name}"]`)[1].split("}")[0]
+    const colour = (key: string): string => {
+      const found = new RegExp(`--${key}: (#\\w+|rgb[^;]+);`).exec(block)![1]
+      return found.length === 4 ? "#" + [...found.slice(1)].map((c) => c + c).join("") : found
+    }
+    const grounds = ["canvas", "panel", "raised", "hover"].map(colour)
+    const [r, g, b, alpha] = colour("accent-soft").match(/\d+/g)!.map(Number)
+    grounds.push(over([r, g, b], alpha / 100, colour("panel")))
+    for (const key of ["text", "soft", "muted", "accent", "danger"])
+      for (const ground of grounds) {
+        const ratio = contrast(colour(key), ground)
+        assert.ok(ratio >= 4.5, `${name}: ${key} on ${ground} has ${ratio.toFixed(2)}`)
+      }
+    for (const key of ["conv", "linear"])
+      // points of the plot
+      assert.ok(contrast(colour(key), colour("panel")) >= 3, `${name}: ${key}`)
+    assert.ok(contrast(colour("accent-ink"), colour("accent")) >= 4.5)
+  }
+})
+
+test("without a query the nodes that people look for first are first", () => {
+  const found = find(specs, "")
+  assert.equal(found[0].category, "loaders")
+  const place = (name: string) => found.findIndex((spec) => spec.name === name)
+  assert.ok(place("KSampler") < place("DualCLIPLoader"), "advanced nodes come later")
+  // What is deprecated is found, after everything else that has the word.
+  const old = parseObjectInfo({
+    ModelSpeedup: { ...info.KSampler, display_name: "Model Speedup", deprecated: true },
+    CompileModel: { ...info.KSampler, display_name: "Compile Model" },
+  })
+  for (const query of ["model", ""])
+    assert.deepEqual(
+      find(old, query).map((spec) => spec.deprecated),
+      [false, true],
+    )
+})
+
+test("rates and remaining times in few characters", () => {
+  assert.deepEqual([0, 8050.4, 11.52, 0.5].map(showRate), [
+    "",
+    "8050 it/s",
+    "11.5 it/s",
+    "2.00 s/it",
+  ])
+  assert.deepEqual(
+    [showLeft(10, 10), showLeft(100, 10), showLeft(1200, 2), showLeft(5, 0)],
+    ["", "10 s left", "10 min left", ""],
+  )
+})
+
+test("what a picture is held against: the same subject, not quantized, if there is one", () => {
+  const picture = (label: string, quantized: boolean, subject: string) => ({
+    label,
+    url: label,
+    quantized,
+    subject,
+  })
+  const after = picture("after", true, "apple")
+  const other = picture("other", false, "whale")
+  const alike = picture("alike", true, "apple")
+  const plain = picture("plain", false, "apple")
+  assert.equal(beforeOf([after, other, alike, plain])?.label, "plain")
+  assert.equal(beforeOf([after, other, alike])?.label, "alike")
+  assert.equal(beforeOf([after, alike, other].slice(0, 1)), undefined)
+  assert.equal(beforeOf([after, picture("q", true, "x"), other])?.label, "other")
+  const prompt = (seed: number, more = {}) => ({
+    "1": { class_type: "KSampler", inputs: { seed, steps: 20, model: ["2", 0] } },
+    ...more,
+  })
+  const quantize = { "9": { class_type: "QuantizeModel", inputs: { seed: 5 } } }
+  assert.equal(subjectOf(prompt(1)), subjectOf(prompt(1, quantize)))
+  assert.notEqual(subjectOf(prompt(1)), subjectOf(prompt(2)))
 })

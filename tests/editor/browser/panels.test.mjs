@@ -1,0 +1,288 @@
+// What people read on the page beside the workflow, and what they do to what a run gave.
+import assert from "node:assert/strict"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { after, before, beforeEach, test } from "node:test"
+import { createMock } from "../mock/server.mjs"
+import { drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
+
+const objectInfo = JSON.parse(
+  readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
+)
+let mock, url, browser, page
+
+before(async () => {
+  mock = createMock({ root: process.env.GRAFT_EDITOR_DIR, objectInfo, stepMs: 10 })
+  url = `http://127.0.0.1:${await mock.listen()}/`
+  browser = await openBrowser({ width: 1440, height: 900 })
+  page = browser.page
+})
+after(async () => {
+  await browser?.close()
+  await mock?.close()
+})
+beforeEach(async () => {
+  await page.goto(`${url}app.css`)
+  await page.evaluate(() => localStorage.clear())
+  await browser.open(url)
+})
+
+const set = (type, name, value) =>
+  page.evaluate(
+    ([type, name, value]) => {
+      const node = graft.editor.nodes.find((n) => n.type === type)
+      node.widgets.find((w) => w.name === name).value = value
+      graft.editor.onChange()
+    },
+    [type, name, value],
+  )
+const value = (type, name) =>
+  page.evaluate(
+    ([type, name]) =>
+      graft.editor.nodes.find((n) => n.type === type).widgets.find((w) => w.name === name).value,
+    [type, name],
+  )
+const idOf = (type) =>
+  page.evaluate((type) => graft.editor.nodes.find((n) => n.type === type).id, type)
+const queue = async () => {
+  await page.locator("#queue").click()
+  await runEnded(page)
+}
+const open = (tab) => page.locator(`#tab-${tab}`).click()
+
+test("a prompt that is too long for its row leaves the row's button in sight", async () => {
+  await set("CLIPTextEncode", "text", "a very long prompt, with much detail, ".repeat(8))
+  await set("KSampler", "steps", 300)
+  await open("queue")
+  await page.locator(".queue-group input").fill("3")
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => document.querySelectorAll(".row").length === 3)
+  const edges = await page.evaluate(() => ({
+    panel: document.getElementById("side-body").getBoundingClientRect().right,
+    buttons: [...document.querySelectorAll(".row button")].map(
+      (button) => button.getBoundingClientRect().right,
+    ),
+    badge: document.querySelector(".badge").getBoundingClientRect().left,
+    icon: document.querySelector("#tab-queue .icon").getBoundingClientRect(),
+  }))
+  for (const right of edges.buttons) assert.ok(right <= edges.panel, `${right} ${edges.panel}`)
+  assert.ok(edges.badge > edges.icon.left + edges.icon.width / 2, "the number covers the symbol")
+  await page.locator("button", { hasText: "Remove all" }).click()
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+})
+
+test("a click into a prompt sets the cursor, and what is typed does not replace it", async () => {
+  const id = await idOf("CLIPTextEncode")
+  const at = await pointOf(page, id, "widget", "text")
+  await page.mouse.click(at.x, at.y + 30) // below its only line: at the end
+  await page.keyboard.type(" x")
+  await page.keyboard.press("Control+Enter")
+  const text = await page.evaluate((id) => graft.editor.node(id).widgets[0].value, id)
+  assert.equal(text, "red apple, 3d x")
+  await runEnded(page)
+})
+
+test("nodes that do not run look so", async () => {
+  // The middle of the title bar of a node, as it is drawn.
+  const colour = async () => {
+    await page.waitForTimeout(100)
+    const { x, y } = await pointOf(page, await idOf("KSampler"), "title")
+    return page.evaluate(
+      ([x, y]) => {
+        const { canvas } = graft.editor.canvas
+        const box = canvas.getBoundingClientRect()
+        const ctx = canvas.getContext("2d")
+        return [...ctx.getImageData(x - box.left, y - box.top, 1, 1).data].join()
+      },
+      [x, y],
+    )
+  }
+  const plain = await colour()
+  const seen = new Set([plain])
+  await page.mouse.click(...Object.values(await pointOf(page, await idOf("KSampler"), "title")))
+  for (const key of ["Control+m", "Control+b"]) {
+    await page.keyboard.press(key)
+    const now = await colour()
+    assert.notEqual(now, plain, key)
+    seen.add(now)
+  }
+  await page.keyboard.press("Control+b")
+  assert.equal(await colour(), plain)
+})
+
+test("a run that fails before its answer has come still says why", async () => {
+  await set("KSampler", "cfg", 98)
+  const answered = page.waitForResponse((response) => response.url().endsWith("/prompt"))
+  await page.locator("#queue").click()
+  await answered
+  await page.waitForTimeout(300)
+  assert.match(await page.locator(".faults").textContent(), /Sampler.*cfg is out of range/)
+})
+
+test("what was wrong with a workflow is forgotten when another is opened", async () => {
+  await set("KSampler", "scheduler", "zzz")
+  await page.locator("#queue").click()
+  await page.locator(".faults").waitFor()
+  await page.getByRole("button", { name: "Workflow" }).click()
+  await page.getByRole("menuitem", { name: "Demo: text to picture" }).click()
+  await page.waitForFunction(() => !document.querySelector(".faults"))
+})
+
+test("a text that a node gave stands on it and in its panel", async () => {
+  await page.evaluate(() => {
+    const { editor } = graft
+    const report = editor.add("ModelReport", [330, 620])
+    editor.nodes.find((n) => n.type === "CheckpointLoaderSimple").connect(0, report, 0)
+    editor.fit()
+  })
+  await queue()
+  await open("node")
+  await page.locator("pre.result", { hasText: "compiled 1 graph" }).waitFor()
+  const shown = () =>
+    page.evaluate(() => {
+      const node = graft.editor.nodes.find((n) => n.type === "ModelReport")
+      return [node.result, node.widgets.some((w) => w.name === "$text")]
+    })
+  const first = await shown()
+  assert.deepEqual(first, ["UNet\n  compiled  1 graph", true])
+  await set("KSampler", "steps", 21)
+  await page.waitForTimeout(300)
+  await page.locator("#undo").click()
+  assert.deepEqual(await shown(), first)
+  const { prompt } = mock.state.prompts.at(-1)
+  const sent = Object.values(prompt).find((node) => node.class_type === "ModelReport")
+  assert.deepEqual(Object.keys(sent.inputs), ["model"]) // the text is no input
+})
+
+test("a node's picture: opened, saved, and the node is moved by it", async () => {
+  await queue()
+  const id = await idOf("SaveImage")
+  await page.waitForFunction(() =>
+    graft.editor.nodes
+      .find((n) => n.type === "SaveImage")
+      .widgets.at(-1)
+      .pictures?.some((p) => p.naturalWidth),
+  )
+  await page.waitForTimeout(200)
+  const name = await page.evaluate(
+    (id) => graft.editor.node(id).widgets.find((w) => w.name === "$pictures").name,
+    id,
+  )
+  const at = await pointOf(page, id, "widget", name)
+  at.y += 60
+  // Two clicks are a double click only when the machine has time for both at once.
+  const shown = page.locator(".lightbox-name", { hasText: "64 × 64" })
+  for (let i = 0; i < 10 && !(await shown.count()); i++) {
+    await page.mouse.dblclick(at.x, at.y)
+    await page.waitForTimeout(500)
+  }
+  await shown.waitFor()
+  await page.keyboard.press("Escape")
+  await page.waitForTimeout(400)
+  await page.mouse.click(at.x, at.y, { button: "right" })
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.locator(".litemenu-entry", { hasText: "Save the picture" }).click(),
+  ])
+  assert.match(download.suggestedFilename(), /^picture_\d+_\.png$/)
+  const place = () => page.evaluate((id) => [...graft.editor.node(id).pos], id)
+  const before = await place()
+  await drag(page, at, { x: at.x - 60, y: at.y + 40 })
+  assert.notDeepEqual(await place(), before)
+})
+
+test("thresholds are set finely: sliders by decades, and fields that show the whole value", async () => {
+  await page.evaluate(() => graft.editor.add("QuantizeModel", [330, 620]))
+  await open("quantize")
+  const field = (type, control) => page.locator(`input[type=${type}][data-control=${control}]`)
+  await field("number", "conv").fill("0.000053")
+  assert.equal(await value("QuantizeModel", "conv_mse_threshold"), 0.000053)
+  const place = Number(await field("range", "conv").inputValue())
+  assert.ok(place > 300 && place < 700, String(place)) // of 1000
+  assert.ok(await field("number", "conv").evaluate((e) => e.scrollWidth <= e.clientWidth))
+  await field("range", "linear").fill("500")
+  const middle = await value("QuantizeModel", "linear_mse_threshold")
+  assert.ok(middle > 1e-5 && middle < 1e-3, String(middle))
+  await field("range", "linear").fill("0")
+  assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 0)
+  await field("range", "linear").fill("1000")
+  assert.equal(await value("QuantizeModel", "linear_mse_threshold"), 1)
+})
+
+test("QuantizeModel is put between the sampler and its model, ready to calibrate", async () => {
+  await set("KSampler", "steps", 12)
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  await page.locator(".quantize .empty", { hasText: "Run once" }).waitFor()
+  const overlaps = await page.evaluate(() => {
+    const { nodes } = graft.editor
+    const box = ({ pos, size }) => [pos[0], pos[1] - 30, pos[0] + size[0], pos[1] + size[1]]
+    const meet = (a, b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]
+    return nodes.flatMap((a, i) =>
+      nodes
+        .slice(i + 1)
+        .filter((b) => meet(box(a), box(b)))
+        .map((b) => `${a.title} ${b.title}`),
+    )
+  })
+  assert.deepEqual(overlaps, [])
+  await queue()
+  const { prompt } = mock.state.prompts.at(-1)
+  const [id, node] = Object.entries(prompt).find(([, n]) => n.class_type === "QuantizeModel")
+  assert.deepEqual(prompt["5"].inputs.model, [id, 0])
+  const { model, positive, negative, latent_image, steps, cfg } = node.inputs
+  assert.deepEqual(
+    [model, positive, negative, latent_image, steps, cfg],
+    [["1", 0], ["2", 0], ["3", 0], ["4", 0], 12, 4],
+  )
+  await page.locator(".plot").waitFor()
+})
+
+test("a file that the server lacks is marked before anything runs", async () => {
+  await set("CheckpointLoaderSimple", "ckpt_name", "gone.safetensors")
+  await page.mouse.click(
+    ...Object.values(await pointOf(page, await idOf("CheckpointLoaderSimple"), "title")),
+  )
+  await open("node")
+  await page.locator(".field.bad", { hasText: "This server has no gone.safetensors." }).waitFor()
+})
+
+test("an empty canvas says what to do", async () => {
+  assert.ok(!(await page.locator("#hint").isVisible()))
+  await page.getByRole("button", { name: "Workflow" }).click()
+  await page.getByRole("menuitem", { name: "New" }).click()
+  await page.locator("#hint", { hasText: "add a node" }).waitFor()
+  await page.locator("#undo").click()
+  await page.waitForFunction(() => document.getElementById("hint").hidden)
+})
+
+test("the window's title tells how far a run is; the last profile stays meanwhile", async () => {
+  assert.equal(await page.title(), "text to picture · Graft")
+  await queue()
+  await open("profile")
+  await page.locator(".profile-total").waitFor()
+  await set("KSampler", "steps", 300)
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => /^\d+ % · text to picture · Graft$/.test(document.title))
+  assert.ok(await page.locator(".profile-total").isVisible())
+  await page.waitForFunction(() =>
+    / s left/.test(document.querySelector(".status-steps").textContent),
+  )
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+  await page.waitForFunction(() => document.title === "text to picture · Graft")
+})
+
+test("the history is cleared at the second press", async () => {
+  await queue()
+  await open("history")
+  await page.locator(".history-card").first().waitFor()
+  await page.getByRole("button", { name: "Clear the history" }).click()
+  assert.notDeepEqual(mock.state.history, {})
+  await page.getByRole("button", { name: /^Clear it for good/ }).click()
+  await page.locator(".empty", { hasText: "No runs yet" }).waitFor()
+  assert.deepEqual(mock.state.history, {})
+})
+
+test("no error reached the page", () => assert.deepEqual(browser.faults, []))
