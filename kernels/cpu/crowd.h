@@ -4,10 +4,10 @@
  * wait for as long as the scheduler lets it wait, some milliseconds, a hundred times what a small
  * operator takes. So small operators are timed; after one that took far too long they run on the
  * caller's thread alone for a while, which is made longer as long as that goes on. Large ones lose
- * little by waiting and always get all threads. Results do not depend on it: our own work is cut up
- * when a kernel is made, not when it runs, and so are oneDNN's convolutions. Its matrix products
- * need the threads that they were made for: small ones have a twin for one thread (linear.c), and
- * where that could differ in a bit they are never small. */
+ * little by waiting and always get all threads. Results do not depend on it: each of our own is
+ * computed by one thread, in an order that shapes decide, and oneDNN's convolutions are cut up when
+ * a kernel is made. Its matrix products need the threads that they were made for, so what it
+ * computes of LINEAR (linear.c) is never small. */
 #ifndef GRAFT_KERNELS_CPU_CROWD_H
 #define GRAFT_KERNELS_CPU_CROWD_H
 #include <stdatomic.h>
