@@ -40,9 +40,10 @@ const char *output_file(const process *p, size_t i)
     char **names = NULL, *out = NULL;
     size_t n = 0;
     if (graft_dir_list(output_folder(p), NULL, &names, &n, NULL)) return NULL;
-    if (i < n) {
+    for (size_t k = 0; k < n && !out; k++) {
+        if (strncmp(names[k], "temp/", 5) == 0 || i-- > 0) continue;
         out = path[next++ % 8];
-        snprintf(out, sizeof path[0], "%s/%s", output_folder(p), names[i]);
+        snprintf(out, sizeof path[0], "%s/%s", output_folder(p), names[k]);
     }
     graft_names_free(names, n);
     return out;

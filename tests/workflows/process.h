@@ -29,7 +29,7 @@ void process_finish(process *p);
 /* Path of `name` in the scratch folder; one of a few rotating buffers. */
 const char *scratch(const char *name);
 bool scratch_write(const char *name, const char *text);
-/* How many files lie in p's output folder, in all depths. */
+/* How many files lie in p's output folder, in all depths but for previews. */
 size_t output_count(const process *p);
 /* Path of output number i in byte order; NULL when there are fewer (rotating buffers). */
 const char *output_file(const process *p, size_t i);
