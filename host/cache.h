@@ -8,6 +8,7 @@
 
 typedef struct graft_cache {
     graft_map map;
+    uint64_t clock; /* counts uses */
 } graft_cache;
 
 typedef struct graft_cache_key {
@@ -28,7 +29,10 @@ graft_result *graft_cache_get(const graft_cache *c, const graft_cache_key *key);
 /* Takes a reference of its own; a failure only means that nothing is kept. */
 void graft_cache_put(graft_cache *c, const graft_cache_key *key, graft_result *r);
 /* Copies an entry, and those of the nodes that it expanded into, to another cache: the way to keep
- * some and drop the rest. */
+ * some and drop the rest. Counts as a use. */
 void graft_cache_keep(graft_cache *from, graft_cache *to, const graft_cache_key *key);
+/* Copies those `n` entries that the other cache lacks and that were used last. When memory is short
+ * they are lost. */
+void graft_cache_keep_recent(const graft_cache *from, graft_cache *to, size_t n);
 void graft_cache_finish(graft_cache *c);
 #endif
