@@ -52,6 +52,7 @@ graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_no
     const graft_node *node = n->entry->node;
     graft_cache_key key = {{0, 0}, !(node->flags & GRAFT_NODE_NOT_IDEMPOTENT)};
     graft_hash h = mix_text(key.hash, node->id);
+    if (node->flags & GRAFT_NODE_OWN_ID) h = mix_text(h, n->id);
     for (size_t k = 0; k < n->n_in; k++) {
         const graft_prompt_input *in = &n->in[k];
         h = mix_text(h, n->inputs[k]->name);

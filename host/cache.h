@@ -18,8 +18,9 @@ typedef struct graft_cache_key {
 
 /* The key of a node whose origins have theirs. It covers the class, the literals, the fingerprint
  * and, through the links, everything upstream. Node ids are no part of it, except those that a
- * GRAFT_INPUT_RAW_LINK tells the node. A node that is not idempotent, or whose fingerprint fails,
- * has no usable key, nor has anything that depends on it. */
+ * GRAFT_INPUT_RAW_LINK tells the node, and its own if it is a GRAFT_NODE_OWN_ID. A node that is not
+ * idempotent, or whose fingerprint fails, has no usable key, nor has anything that depends on it.
+ */
 graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_node *n,
                                    const graft_cache_key *(*origin_key)(const void *ctx,
                                                                         size_t node),

@@ -269,7 +269,9 @@ enum { /* graft_node.flags */
        GRAFT_NODE_EXPANDS = 32, /* may give nodes in place of values: see "graft.expand/1" */
        /* Mostly waits: may run beside other nodes, in a thread of its own. So may its calls over a
         * list, each on an instance that makes no other call meanwhile. */
-       GRAFT_NODE_ASYNC = 64
+       GRAFT_NODE_ASYNC = 64,
+       /* Uses its own id (graft_prompt_api.node_id): what it gave is kept for that id only. */
+       GRAFT_NODE_OWN_ID = 128
 };
 typedef struct graft_node {
     uint32_t size, flags;
