@@ -532,7 +532,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestUnsaid", 0, ins_expand, o_anys, run_expand, NULL),
         NODE("TestDescend", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
-        NODE("TestOwnCheck", 0, ins_own, o_text, run_own, own_query),
+        NODE("TestChecks", 0, ins_own, o_text, run_own, own_query),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };
     return i < sizeof nodes / sizeof *nodes ? &nodes[i] : NULL;

@@ -276,23 +276,23 @@ static void targets_and_custom(void)
 /* What a node's own check takes is left to it: ranges, choices, literals at sockets, types. */
 static void own_checks(void)
 {
-    EXPECT("TestOwnCheck", "{'value':13,'mode':'a','either':1.0,'text':''}",
+    EXPECT("TestChecks", "{'value':13,'mode':'a','either':1.0,'text':''}",
            OWN_ALL(" - 13 is unlucky"));
-    EXPECT("TestOwnCheck", "{'value':1,'mode':'a','either':1,'text':''}", OWN_ALL(""));
-    EXPECT("TestOwnCheck", "{'value':1,'mode':'a','either':'x','text':''}", OWN_ALL(""));
-    EXPECT("TestOwnCheck", "{'value':1,'mode':'a','either':true,'text':''}", OWN_ALL(""));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':1,'text':''}", OWN_ALL(""));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':'x','text':''}", OWN_ALL(""));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':true,'text':''}", OWN_ALL(""));
     EXPECT(
-        "TestOwnCheck", "{'value':1,'mode':'a','either':['3',0],'text':''}",
+        "TestChecks", "{'value':1,'mode':'a','either':['3',0],'text':''}",
         "[{'type':'exception_during_inner_validation','message':'Exception when validating inner "
         "node','details':'\\u00273\\u0027','extra_info':{'input_name':'either','input_config':["
         "'THING,FLOAT',{'tooltip':'tip'}],'exception_message':'\\u00273\\u0027',"
         "'exception_type':'KeyError','traceback':[],'linked_node':['3',0]}}]");
-    EXPECT("TestOwnCheck", "{'value':1,'mode':'a','either':null,'text':''}",
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':null,'text':''}",
            "[{'type':'bad_linked_input','message':'Bad linked input, must be a length-2 list of "
            "[node_id, slot_index]','details':'either','extra_info':{'input_name':'either',"
            "'input_config':['THING,FLOAT',{'tooltip':'tip'}],'received_value':null}}]");
     EXPECT(
-        "TestOwnCheck", "{'value':9223372036854775808,'mode':5,'either':1.0,'text':''}",
+        "TestChecks", "{'value':9223372036854775808,'mode':5,'either':1.0,'text':''}",
         "[{'type':'value_bigger_than_max','message':'Value 9223372036854775808 bigger than max "
         "of 100','details':'value','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
         ",'received_value':9223372036854775808}},{'type':'value_not_in_list',"
@@ -300,16 +300,16 @@ static void own_checks(void)
         "\\u0027b\\u0027, \\\"it\\u0027s\\\"]','extra_info':{'input_name':'mode',"
         "'input_config':[['a','b','it\\u0027s'],{'tooltip':'tip','default':'a'}],"
         "'received_value':5}}]");
-    graft_validation v = check("{'1':{'class_type':'TestOwnCheck','inputs':{'value':5000,"
+    graft_validation v = check("{'1':{'class_type':'TestChecks','inputs':{'value':5000,"
                                "'mode':'none of them','either':2.0,'text':5.0}},"
                                "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
                                "'3':{'class_type':'TestThing','inputs':{'n':1}},"
-                               "'4':{'class_type':'TestOwnCheck','inputs':{'value':1,'mode':'a',"
+                               "'4':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
                                "'either':['3',0],'text':''}},"
                                "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}},"
-                               "'6':{'class_type':'TestOwnCheck','inputs':{'value':1,'mode':'a',"
+                               "'6':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
                                "'either':['2',0],'text':''}},"
-                               "'7':{'class_type':'TestOwnCheck','inputs':{'value':1,'mode':'a',"
+                               "'7':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
                                "'either':['1',0],'text':''}},"
                                "'8':{'class_type':'TestShow','inputs':{'any':['7',0]}}}");
     CHECK(v.prompt && v.prompt->n_output == 2);
