@@ -464,7 +464,10 @@ static void put_exception(const graft_sink *s, graft_str *d, const graft_run_err
     graft_str_printf(d, ",\"exception_type\":\"%s\",\"traceback\":[", exception_of(x->code));
     put_line(s, d, x->text);
     graft_str_puts(d, "],\"current_inputs\":");
-    put_json(d, x->inputs, "{}");
+    /* A text that came along a link may be a path. */
+    char *inputs = x->inputs ? graft_json_print(x->inputs) : NULL;
+    graft_roots_hide(s->logs->roots, inputs ? inputs : "{}", d);
+    graft_free(inputs);
     graft_str_puts(d, ",\"current_outputs\":");
     put_json(d, x->executed, "[]");
 }
