@@ -39,7 +39,7 @@ ln -s "$build"/lib/graft/*.so "$build/tests/comfy_plugins/comfy_testnodes.so" "$
 # The stand-in. Whatever is not main.py goes to the interpreter.
 cat > "$dir/bin/python" <<EOF
 #!/bin/sh
-dir='$dir'
+dir='$dir' graft='$graft'
 case \${1-} in
     main.py | */main.py) ;;
     *) exec '$python' "\$@" ;;
@@ -63,11 +63,20 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+# The server before this one was killed just now, and may have the port for a moment yet.
+tries=0
+for pid in $(cat "$dir/pids" 2> /dev/null); do
+    while stat=$(cat "/proc/$pid/stat" 2> /dev/null) && [ "${stat##*) Z }" = "$stat" ] &&
+        [ $tries -lt 100 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+done
 echo $$ >> "$dir/pids"
 state=$(mktemp -d "$dir/state.XXXXXX")
 EOF
 cat >> "$dir/bin/python" <<EOF
-exec '$graft' serve --listen "\$listen" --port "\$port" --cache "\$cache" --state "\$state" \\
+exec "\$graft" serve --listen "\$listen" --port "\$port" --cache "\$cache" --state "\$state" \\
     --plugins "\$dir/plugins" --models "\$dir/models" --input "\$dir/input" --output "\$dir/output" \\
     --quiet >> "\$dir/log" 2>&1
 EOF
