@@ -12,8 +12,9 @@
 /* cJSON is lenient and keeps numbers as doubles, so the text is read twice: `scan` is strict about
  * JSON's grammar (RFC 8259) and copies it with each big integer turned into a string that begins
  * with MARK, a byte that UTF-8 cannot hold; cJSON then builds the tree and `unmark` turns those
- * strings into raw items. */
-#define MARK '\xff'
+ * strings into raw items. Likewise POINT marks whole numbers that are written as fractions. */
+#define MARK  '\xff'
+#define POINT '\xfe'
 
 static bool parse_double(const char *text, double *out)
 {
@@ -62,6 +63,16 @@ static bool digits(scan *s)
     return true;
 }
 
+/* True for a number of at most 60 characters that has no fraction, however it is written. */
+static bool is_whole(const char *from, size_t n)
+{
+    char text[64];
+    double v;
+    memcpy(text, from, n);
+    text[n] = 0;
+    return parse_double(text, &v) && isfinite(v) && v == floor(v);
+}
+
 static bool scan_number(scan *s)
 {
     const char *from = s->p;
@@ -85,14 +96,15 @@ static bool scan_number(scan *s)
     /* 2^53 has 16 digits; shorter ones are exact as doubles. cJSON cuts numbers at 63 characters,
      * so long ones of any form are kept as text, too. */
     bool big = (whole && n_digits >= 16) || s->p - from > 60;
-    char mark = MARK;
-    if (big) {
+    bool point = !big && !whole && is_whole(from, (size_t)(s->p - from));
+    char mark = big ? MARK : POINT;
+    if (big || point) {
         s->marked = true;
         graft_str_puts(&s->out, "\"");
         graft_str_append(&s->out, &mark, 1);
     }
     graft_str_append(&s->out, from, (size_t)(s->p - from));
-    if (big) graft_str_puts(&s->out, "\"");
+    if (big || point) graft_str_puts(&s->out, "\"");
     return true;
 }
 
@@ -216,15 +228,21 @@ static bool scan_value(scan *s, int depth)
     return good;
 }
 
-/* Strings of the marked form become raw items in place: the digits move to the front. Depth is
+/* Strings of the marked forms become numbers in place: the digits move to the front. Depth is
  * bounded by `scan`. */
 static void unmark(cJSON *item)
 {
     for (; item; item = item->next) {
-        if (cJSON_IsString(item) && item->valuestring[0] == MARK) {
+        char mark = cJSON_IsString(item) ? item->valuestring[0] : 0;
+        if (mark == MARK || mark == POINT) {
+            double v = 0;
             memmove(item->valuestring, item->valuestring + 1, strlen(item->valuestring));
-            item->type = (item->type & ~0xff) | cJSON_Raw;
-            (void)parse_double(item->valuestring, &item->valuedouble);
+            (void)parse_double(item->valuestring, &v);
+            item->type = (item->type & ~0xff) | (mark == MARK ? cJSON_Raw : cJSON_Number);
+            if (mark == POINT)
+                cJSON_SetNumberHelper(item, v);
+            else
+                item->valuedouble = v;
         }
         if (item->child) unmark(item->child);
     }
@@ -348,6 +366,33 @@ bool graft_json_is_number(const cJSON *item)
     return cJSON_IsNumber(item) || raw_number(item);
 }
 
+bool graft_json_is_fraction(const cJSON *item)
+{
+    const char *raw = raw_number(item);
+    if (raw) return strpbrk(raw, ".eE");
+    return cJSON_IsNumber(item) &&
+           (item->valuestring || item->valuedouble != floor(item->valuedouble));
+}
+
+cJSON *graft_json_new_fraction(double v)
+{
+    char text[40];
+    cJSON *item = cJSON_CreateNumber(v);
+    if (!item || v != floor(v)) return item;
+    /* A string's own text becomes the number's, so that cJSON frees it as it was made. */
+    snprintf(text, sizeof text, "%.17e", v);
+    cJSON *holder = cJSON_CreateString(text);
+    if (holder) {
+        item->valuestring = holder->valuestring;
+        holder->valuestring = NULL;
+    } else {
+        cJSON_Delete(item);
+        item = NULL;
+    }
+    cJSON_Delete(holder);
+    return item;
+}
+
 /* The shortest of the precisions that give the same double back. JSON has no NaN or infinity. */
 static void print_double(graft_str *s, double v)
 {
@@ -364,6 +409,13 @@ static void print_double(graft_str *s, double v)
     }
 }
 
+static void print_number(graft_str *s, const cJSON *item)
+{
+    const size_t at = s->len;
+    print_double(s, item->valuedouble);
+    if (item->valuestring && !s->failed && !strpbrk(s->data + at, ".e")) graft_str_puts(s, ".0");
+}
+
 static void print_item(graft_str *s, const cJSON *item)
 {
     const char *close = cJSON_IsObject(item) ? "}" : "]";
@@ -375,7 +427,7 @@ static void print_item(graft_str *s, const cJSON *item)
         graft_str_puts(s, "true");
         break;
     case cJSON_Number:
-        print_double(s, item->valuedouble);
+        print_number(s, item);
         break;
     case cJSON_String:
         graft_str_json(s, item->valuestring ? item->valuestring : "");

@@ -3,7 +3,10 @@
  * cJSON reads every number as a double, so a 64-bit seed loses its low bits. graft_json_parse()
  * returns an ordinary cJSON tree in which integers beyond 2^53 are cJSON_Raw items holding their
  * digits; printing gives the same digits back. Read integers with graft_json_i64/u64, which know
- * both forms. Trees are freed with cJSON_Delete(). One thread at a time per tree. */
+ * both forms. A whole number that was written with a point or an exponent (5.0, 1e3) is a number
+ * item like any other, whose valuestring has that text; copies made by cJSON_Duplicate() keep it,
+ * and it is printed with a point. Trees are freed with cJSON_Delete(). One thread at a time per
+ * tree. */
 #ifndef GRAFT_BASE_JSON_H
 #define GRAFT_BASE_JSON_H
 #include <cjson/cJSON.h>
@@ -30,6 +33,11 @@ bool graft_json_f64(const cJSON *item, double *out);
 cJSON *graft_json_new_i64(int64_t v);
 cJSON *graft_json_new_u64(uint64_t v);
 bool graft_json_is_number(const cJSON *item);
+/* True for a number that is not whole, or was written as one that need not be (5.0, 1e3). */
+bool graft_json_is_fraction(const cJSON *item);
+/* A finite number that stays one with a fraction when it is printed and parsed; NULL when out of
+ * memory. */
+cJSON *graft_json_new_fraction(double v);
 /* Compact text (graft_free); NULL when out of memory. */
 char *graft_json_print(const cJSON *item);
 /* Members of an object; 0/NULL/fallback when absent or of another type. */

@@ -1,5 +1,6 @@
 #include "host/cache.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -51,6 +52,7 @@ graft_cache_key graft_cache_key_of(const graft_host *host, const graft_prompt_no
     const graft_node *node = n->entry->node;
     graft_cache_key key = {{0, 0}, !(node->flags & GRAFT_NODE_NOT_IDEMPOTENT)};
     graft_hash h = mix_text(key.hash, node->id);
+    if (node->flags & GRAFT_NODE_OWN_ID) h = mix_text(h, n->id);
     for (size_t k = 0; k < n->n_in; k++) {
         const graft_prompt_input *in = &n->in[k];
         h = mix_text(h, n->inputs[k]->name);
@@ -95,10 +97,33 @@ void graft_cache_keep(graft_cache *from, graft_cache *to, const graft_cache_key 
     graft_result *r = graft_cache_get(from, key);
     if (!r || graft_cache_get(to, key)) return;
     graft_cache_put(to, key, r);
+    r->used = ++to->clock;
     for (size_t i = 0; i < r->n_inner; i++) {
         const graft_cache_key inner = {r->inner[i], true};
         graft_cache_keep(from, to, &inner);
     }
+}
+
+static int later_first(const void *a, const void *b)
+{
+    const graft_result *x = (*(const graft_map_entry *const *)a)->value;
+    const graft_result *y = (*(const graft_map_entry *const *)b)->value;
+    return (x->used < y->used) - (x->used > y->used);
+}
+
+void graft_cache_keep_recent(const graft_cache *from, graft_cache *to, size_t n)
+{
+    size_t pos = 0, count = 0;
+    const graft_map_entry *entry;
+    if (!n || !from->map.count) return;
+    const graft_map_entry **old = graft_malloc_array(from->map.count, sizeof *old);
+    while (old && (entry = graft_map_next(&from->map, &pos)))
+        if (!graft_map_has(&to->map, entry->key)) old[count++] = entry;
+    if (count) qsort(old, count, sizeof *old, later_first);
+    for (size_t i = 0; i < count && i < n; i++)
+        if (!graft_map_put(&to->map, old[i]->key, old[i]->value))
+            graft_result_retain(old[i]->value);
+    graft_free(old);
 }
 
 void graft_cache_finish(graft_cache *c)

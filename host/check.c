@@ -85,6 +85,21 @@ static graft_status type_fault(graft_check *c, size_t node, const graft_input *i
                              "Return type mismatch between linked nodes", details, extra);
 }
 
+/* What the node's own check says that it takes; NULL when it says nothing. */
+static const graft_validate2_api *own_check(const graft_check *c, size_t node)
+{
+    return graft_schema_table(c->p->node[node].entry->node, GRAFT_VALIDATE2_ID);
+}
+
+static bool is_taken(const graft_validate2_api *api, const char *name)
+{
+    if (!api) return false;
+    if (api->flags & GRAFT_VALIDATE_ALL) return true;
+    for (size_t i = 0; api->inputs && api->inputs[i]; i++)
+        if (strcmp(api->inputs[i], name) == 0) return true;
+    return false;
+}
+
 static graft_status check_link(graft_check *c, size_t node, const graft_input *in,
                                const cJSON *value, graft_prompt_input *out)
 {
@@ -112,6 +127,9 @@ static graft_status check_link(graft_check *c, size_t node, const graft_input *i
     out->node = number;
     out->slot = (uint32_t)at;
     const char *received = from->entry->node->outputs[at]->type;
+    const graft_validate2_api *own = own_check(c, node);
+    out->type = received;
+    if (own && own->flags & GRAFT_VALIDATE_TYPES) return GRAFT_OK;
     if (graft_schema_match(received, in->type)) return GRAFT_OK;
     return type_fault(c, node, in, value, received);
 }
@@ -133,11 +151,12 @@ static graft_status check_literal(graft_check *c, size_t node, const graft_input
 {
     const graft_node *schema = c->p->node[node].entry->node;
     /* A node that checks uploaded names itself also knows names that are not in the list. */
-    bool any =
+    bool uploaded =
         (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && graft_schema_table(schema, GRAFT_VALIDATE_ID);
+    bool left = uploaded || is_taken(own_check(c, node), in->name);
     graft_literal_fault fault;
     graft_status st =
-        graft_literal_read(c->host, schema, in, item, any, &out->literal, &fault, c->e);
+        graft_literal_read(c->host, schema, in, item, left, &out->literal, &fault, c->e);
     if (!st && out->literal.value.kind != GRAFT_NONE) {
         cJSON *converted = graft_literal_json(in, &out->literal.value);
         if (!graft_tree_set(inputs, in->name, converted)) st = graft_fail_nomem(c->e, "an input");
@@ -168,22 +187,10 @@ static graft_status check_input(graft_check *c, size_t node, const graft_input *
     return check_literal(c, node, in, inputs, wrapped ? wrapped : item, out);
 }
 
-/* The node's own check of its literals, when all of them are fine by themselves. */
-static graft_status check_custom(graft_check *c, size_t node)
+/* "NAME - reason", or the name alone; `input` NULL: no input is at fault. */
+static graft_status custom_fault(graft_check *c, size_t node, const char *input, const char *text)
 {
-    graft_prompt_node *n = &c->p->node[node];
-    const graft_validate_api *api = graft_schema_table(n->entry->node, GRAFT_VALIDATE_ID);
-    if (!api || c->faults[node]) return GRAFT_OK;
-    graft_arg *args = graft_calloc(n->n_in, sizeof *args);
-    if (!args) return graft_fail_nomem(c->e, "a node's inputs");
-    for (size_t i = 0; i < n->n_in; i++)
-        if (!n->in[i].linked) args[i] = n->in[i].literal.value;
-    char text[512] = "", details[800];
-    const char *input = NULL;
-    graft_status st = api->check(c->host, args, &input, text, sizeof text);
-    graft_free(args);
-    if (st == GRAFT_OK) return GRAFT_OK;
-    if (st == GRAFT_E_NOMEM) return graft_fail_nomem(c->e, "a check");
+    char details[800];
     snprintf(details, sizeof details, "%s%s%s", input ? input : "", input && *text ? " - " : "",
              text);
     cJSON *extra = cJSON_CreateObject();
@@ -193,6 +200,53 @@ static graft_status check_custom(graft_check *c, size_t node)
     }
     return graft_check_fault(c, node, "custom_validation_failed",
                              "Custom validation failed for node", details, extra);
+}
+
+/* A check that says what it takes is at fault with each of these inputs. */
+static graft_status own_faults(graft_check *c, size_t node, const graft_validate2_api *api,
+                               const char *text)
+{
+    const graft_prompt_node *n = &c->p->node[node];
+    const cJSON *inputs = graft_tree_get(n->json, "inputs");
+    size_t told = 0;
+    for (size_t i = 0; i < n->n_in; i++) {
+        const char *name = n->inputs[i]->name;
+        if (!is_taken(api, name) || !graft_tree_get(inputs, name)) continue;
+        graft_status st = custom_fault(c, node, name, text);
+        if (st) return st;
+        told++;
+    }
+    /* The name that ComfyUI has for the types of all links. */
+    return told ? GRAFT_OK : custom_fault(c, node, "input_types", text);
+}
+
+/* The node's own check, when all literals and links are fine by themselves. */
+static graft_status check_custom(graft_check *c, size_t node)
+{
+    graft_prompt_node *n = &c->p->node[node];
+    const graft_validate_api *first = graft_schema_table(n->entry->node, GRAFT_VALIDATE_ID);
+    const graft_validate2_api *second = own_check(c, node);
+    if ((!first && !second) || c->faults[node]) return GRAFT_OK;
+    char text[512] = "";
+    const char *input = NULL;
+    graft_status st = GRAFT_E_NOMEM;
+    graft_arg *args = graft_calloc(n->n_in, sizeof *args);
+    const char **types = graft_calloc(n->n_in, sizeof *types);
+    for (size_t i = 0; args && types && i < n->n_in; i++) {
+        if (!n->in[i].linked) args[i] = n->in[i].literal.value;
+        types[i] = n->in[i].type;
+    }
+    if (args && types && second)
+        st = second->check(c->host, args, second->flags & GRAFT_VALIDATE_TYPES ? types : NULL, text,
+                           sizeof text);
+    else if (args && types)
+        st = first->check(c->host, args, &input, text, sizeof text);
+    graft_free(args);
+    graft_free(types);
+    if (st == GRAFT_OK) return GRAFT_OK;
+    if (st == GRAFT_E_NOMEM) return graft_fail_nomem(c->e, "a check");
+    text[sizeof text - 1] = 0;
+    return second ? own_faults(c, node, second, text) : custom_fault(c, node, input, text);
 }
 
 graft_status graft_check_node(graft_check *c, size_t node)

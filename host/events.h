@@ -21,16 +21,19 @@ typedef struct graft_run_error {
     const char *input;     /* "" when no input is at fault */
     const char *text;      /* the sentence alone, without node and input */
     const cJSON *executed; /* array of the ids that had finished */
-    const cJSON *inputs;   /* object: name -> array of printed values; may be NULL */
+    const cJSON *inputs;   /* object: name -> array of values, objects by their type; may be NULL */
 } graft_run_error;
 
-/* Every function may be NULL. Arguments live for the call. start, cached, node_start, node_done,
- * end and error: the thread that runs; progress, phase, log, preview, picture and latent: any
- * thread, several at once. Several nodes may have started and not be done: see GRAFT_NODE_ASYNC. */
+/* Every function may be NULL. Arguments live for the call. start, cached, node_asked, node_start,
+ * node_done, error, blocked and success: the thread that runs; progress, phase, log, preview,
+ * picture and latent: any thread, several at once. Several nodes may have started and not be done:
+ * see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
     void (*cached)(void *ctx, const char *const *ids, size_t n); /* always, n may be 0 */
+    /* It has said which lazy inputs it needs, and waits for them; node_start follows. */
+    void (*node_asked)(void *ctx, const graft_where *at);
     void (*node_start)(void *ctx, const graft_where *at, const graft_node *node, const char *title);
     void (*progress)(void *ctx, const graft_where *at, uint64_t done, uint64_t total);
     void (*phase)(void *ctx, const graft_where *at, const char *phase);

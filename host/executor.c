@@ -7,6 +7,8 @@
 #include "host/async.h"
 #include "host/tree.h"
 
+#define SHOWN_VALUES 1000 /* of an input of a node that failed */
+
 struct instance {
     char *id; /* of the node in the prompt */
     const graft_node *node;
@@ -17,6 +19,7 @@ struct instance {
 struct graft_executor {
     const graft_host *host;
     bool keep;
+    size_t recent; /* results beyond those of the last run */
     graft_cache cache;
     struct instance *instance;
     size_t n_instance, cap_instance;
@@ -43,6 +46,11 @@ graft_status graft_executor_create(const graft_host *host, bool keep, graft_exec
     (*out)->host = host;
     (*out)->keep = keep;
     return GRAFT_OK;
+}
+
+void graft_executor_keep_recent(graft_executor *x, size_t n)
+{
+    x->recent = n;
 }
 
 static void drop_instances(graft_executor *x, bool all)
@@ -138,17 +146,34 @@ static graft_status show(struct run *r, size_t node, const cJSON *ui, bool cache
     return GRAFT_OK;
 }
 
+/* An object is shown by its type. */
+static cJSON *shown_value(const graft_input *in, const graft_arg *a)
+{
+    if (a->kind == GRAFT_OBJECT) return cJSON_CreateString(a->u.v->ops->type);
+    return graft_literal_json(in, a);
+}
+
+/* The values of an input: of a link all that came along it, up to a limit. */
+static cJSON *values_of(const graft_agenda *a, const graft_prompt_node *n, size_t input)
+{
+    const graft_prompt_input *in = &n->in[input];
+    const graft_result *from = in->linked ? a->node[in->node].result : NULL;
+    cJSON *list = cJSON_CreateArray();
+    bool ok = list;
+    if (!in->linked) ok = graft_tree_push(list, shown_value(n->inputs[input], &in->literal.value));
+    for (size_t i = 0; ok && from && i < from->slot[in->slot].count && i < SHOWN_VALUES; i++)
+        ok = graft_tree_push(list, shown_value(n->inputs[input], &from->slot[in->slot].item[i]));
+    if (ok) return list;
+    cJSON_Delete(list);
+    return NULL;
+}
+
 /* The inputs that a failed node had, for clients that show them. NULL when memory is short. */
-static cJSON *inputs_of(const graft_prompt_node *n)
+static cJSON *inputs_of(const graft_agenda *a, const graft_prompt_node *n)
 {
     cJSON *all = cJSON_CreateObject();
     for (size_t i = 0; i < n->n_in; i++) {
-        const graft_input *in = n->inputs[i];
-        cJSON *list = cJSON_CreateArray();
-        bool ok = graft_tree_push(list, n->in[i].linked
-                                            ? cJSON_CreateString(in->type)
-                                            : graft_literal_json(in, &n->in[i].literal.value));
-        if (graft_tree_put(all, in->name, list) && ok) continue;
+        if (graft_tree_put(all, n->inputs[i]->name, values_of(a, n, i))) continue;
         cJSON_Delete(all);
         return NULL;
     }
@@ -165,7 +190,7 @@ static graft_status report(struct run *r, size_t node, const char *input, graft_
     const graft_prompt_node *n = at ? at->n : NULL, *real = n;
     if (at && at->parent != GRAFT_AGENDA_NONE)
         real = r->agenda.node[graft_agenda_find(&r->agenda, at->where.real)].n;
-    cJSON *inputs = n ? inputs_of(n) : NULL;
+    cJSON *inputs = n ? inputs_of(&r->agenda, n) : NULL;
     graft_run_error error = {st,    real ? real->id : "", real ? real->entry->node->id : "",
                              input, plain.text,           r->executed,
                              inputs};
@@ -186,14 +211,12 @@ static graft_status report(struct run *r, size_t node, const char *input, graft_
 static void tell_blocked(struct run *r, const graft_task *t)
 {
     const graft_prompt_node *n = t->call.node;
-    cJSON *inputs = inputs_of(n);
     const graft_run_error why = {GRAFT_OK,    t->where.real, n->entry->node->id, "", t->call.block,
-                                 r->executed, inputs};
+                                 r->executed, NULL};
     if (r->ev->blocked)
         r->ev->blocked(r->ev->ctx, &why);
     else if (r->ev->log)
         r->ev->log(r->ev->ctx, &t->where, GRAFT_LOG_WARN, t->call.block);
-    cJSON_Delete(inputs);
 }
 
 /* ---- results of earlier runs */
@@ -243,12 +266,14 @@ static graft_status begin_cached(struct run *r, graft_err *e)
     return show_cached(r, 0, e);
 }
 
-/* Keeps what this run had or made, and what its nodes expanded into when they were computed. */
+/* Keeps what this run had or made, what its nodes expanded into when they were computed, and as
+ * much of earlier runs as is wanted. */
 static void keep_used(struct run *r)
 {
-    graft_cache kept = {GRAFT_MAP_INIT};
+    graft_cache kept = {GRAFT_MAP_INIT, r->x->cache.clock};
     for (size_t i = 0; i < r->agenda.n_order; i++)
         graft_cache_keep(&r->x->cache, &kept, &r->agenda.node[r->agenda.order[i]].key);
+    graft_cache_keep_recent(&r->x->cache, &kept, r->x->recent);
     graft_cache_finish(&r->x->cache);
     r->x->cache = kept;
 }
@@ -395,6 +420,7 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
     st = instance_of(r->x, n, &t->call.self, e);
     if (!st) st = ask_lazy(r, &t->call, node, &waits, e);
     if (st || waits) {
+        if (!st && r->ev->node_asked) r->ev->node_asked(r->ev->ctx, &t->where);
         if (st) st = report(r, node, t->call.input, st, e);
         graft_task_destroy(t);
         return st;

@@ -14,6 +14,9 @@ typedef struct graft_executor graft_executor;
  * soon as its last consumer has run. `host` must outlive the executor. */
 graft_status graft_executor_create(const graft_host *host, bool keep, graft_executor **out,
                                    graft_err *e);
+/* Besides what the last run used or made, the `n` results that were used last are kept; 0 at first.
+ * Of an executor that keeps, and not during a run. */
+void graft_executor_keep_recent(graft_executor *x, size_t n);
 /* Before the registry goes. NULL is fine. */
 void graft_executor_destroy(graft_executor *x);
 /* Forgets all kept results and instances. Not during a run. */

@@ -49,7 +49,8 @@ static const graft_graph_node *find_named(const graft_graph_scope *s, const char
     return NULL;
 }
 
-/* Appends a value as text that cannot add a folder; false when the value is a link or absent. */
+/* Appends a value as text that cannot add a folder; false when the value is a link or absent. 8.0
+ * is 8 here, as in a browser. */
 static bool put_value(graft_str *out, const cJSON *value)
 {
     if (!cJSON_IsString(value) && !graft_json_is_number(value)) return false;
@@ -58,6 +59,7 @@ static bool put_value(graft_str *out, const cJSON *value)
         out->failed = true;
         return true;
     }
+    if (graft_json_is_number(value) && graft_str_ends(text, ".0")) text[strlen(text) - 2] = 0;
     for (char *p = text; *p; p++)
         if (strchr("/?<>\\:*|\"", *p) || (unsigned char)*p < 0x20 || *p == 0x7f) *p = '_';
     graft_str_puts(out, text);

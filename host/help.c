@@ -57,6 +57,9 @@ static const struct {
     {OF(SERVE), "--web-root DIR", "another editor page"},
     {OF(SERVE), "--max-upload-mb N", "longest request body, MiB (default: 100)"},
     {OF(SERVE), "--preview none|latent", "pictures while sampling (default: latent)"},
+    {OF(SERVE), "--cache none|classic|lru=N",
+     "which results later prompts find: none, those of the last\nprompt, and N more (default: "
+     "classic)"},
     {WORKFLOWS, "--models DIR", "model folders (default: $GRAFT_MODELS, else ./models)"},
     {WORKFLOWS, "--input DIR", "pictures to load (default: ./input)"},
     {WORKFLOWS, "--output DIR",

@@ -203,8 +203,8 @@ void graft_literal_int_range(const graft_input *in, long double *min, long doubl
     }
 }
 
-static graft_status read_int(const graft_input *in, const cJSON *item, graft_literal *out,
-                             graft_literal_fault *fault, graft_err *e)
+static graft_status read_int(const graft_input *in, const cJSON *item, bool left,
+                             graft_literal *out, graft_literal_fault *fault, graft_err *e)
 {
     struct wide w;
     graft_str reason = GRAFT_STR_INIT;
@@ -218,6 +218,7 @@ static graft_status read_int(const graft_input *in, const cJSON *item, graft_lit
         out->value.u.i = (int64_t)(w.negative ? 0 - w.size : w.size);
     }
     if (v >= min && v <= max) return GRAFT_OK;
+    if (left && out->value.kind == GRAFT_INT) return GRAFT_OK;
     char value[64], end[64];
     if (w.over && graft_json_is_number(item) && !cJSON_IsRaw(item))
         snprintf(value, sizeof value, "%.0f", item->valuedouble);
@@ -242,8 +243,8 @@ static bool float_from_text(const char *s, double *out)
     return !*end;
 }
 
-static graft_status read_float(const graft_input *in, const cJSON *item, graft_literal *out,
-                               graft_literal_fault *fault, graft_err *e)
+static graft_status read_float(const graft_input *in, const cJSON *item, bool left,
+                               graft_literal *out, graft_literal_fault *fault, graft_err *e)
 {
     double v = 0;
     graft_str reason = GRAFT_STR_INIT;
@@ -268,7 +269,7 @@ static graft_status read_float(const graft_input *in, const cJSON *item, graft_l
     if (!ok) return cannot_convert(in, item, &reason, fault, e);
     out->value.kind = GRAFT_FLOAT;
     out->value.u.f = v;
-    if (!(in->min < in->max) || (v >= in->min && v <= in->max)) return GRAFT_OK;
+    if (left || !(in->min < in->max) || (v >= in->min && v <= in->max)) return GRAFT_OK;
     graft_str value = GRAFT_STR_INIT, end = GRAFT_STR_INIT;
     put_float(&value, v);
     put_float(&end, v < in->min ? in->min : in->max);
@@ -314,13 +315,13 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
 }
 
 static graft_status read_choice(const graft_host *host, const graft_node *node,
-                                const graft_input *in, const cJSON *item, bool any_choice,
+                                const graft_input *in, const cJSON *item, bool left,
                                 graft_literal *out, graft_literal_fault *fault, graft_err *e)
 {
     graft_choices c;
     graft_status st = graft_choices_init(&c, host, node, in, e);
     if (st) return st;
-    if (cJSON_IsString(item) && (any_choice || graft_choices_has(&c, item->valuestring))) {
+    if (cJSON_IsString(item) && (left || graft_choices_has(&c, item->valuestring))) {
         char *text = graft_strdup(item->valuestring);
         if (text)
             put_text(out, GRAFT_CHOICE, text);
@@ -343,23 +344,32 @@ static graft_status read_string(const cJSON *item, graft_literal *out, graft_err
     return GRAFT_OK;
 }
 
-/* The type that a literal has by the way it is written, among those that the socket takes; NULL
- * when there is none. */
-static const char *written_as(const graft_input *in, const cJSON *item)
+/* The type that a literal has by the way it is written; NULL when no socket takes it. */
+static const char *written_as(const cJSON *item)
 {
     int64_t whole;
-    if (cJSON_IsString(item)) return graft_schema_match("STRING", in->type) ? "STRING" : NULL;
-    if (cJSON_IsBool(item)) return graft_schema_match("BOOLEAN", in->type) ? "BOOLEAN" : NULL;
+    if (cJSON_IsString(item)) return "STRING";
+    if (cJSON_IsBool(item)) return "BOOLEAN";
     if (!graft_json_is_number(item)) return NULL;
-    if (graft_json_i64(item, &whole) && graft_schema_match("INT", in->type)) return "INT";
-    return graft_schema_match("FLOAT", in->type) ? "FLOAT" : NULL;
+    return !graft_json_is_fraction(item) && graft_json_i64(item, &whole) ? "INT" : "FLOAT";
+}
+
+/* The same, among those that the socket takes: one kind of number stands in for the other. */
+static const char *taken_as(const graft_input *in, const cJSON *item)
+{
+    int64_t whole;
+    const char *type = written_as(item);
+    if (!type || graft_schema_match(type, in->type)) return type;
+    if (strcmp(type, "INT") == 0 && graft_schema_match("FLOAT", in->type)) return "FLOAT";
+    bool may = strcmp(type, "FLOAT") == 0 && graft_schema_match("INT", in->type);
+    return may && graft_json_i64(item, &whole) ? "INT" : NULL;
 }
 
 /* A literal on a socket that takes any type, or one of several, becomes what its form suggests. */
-static graft_status read_any(const graft_input *in, const cJSON *item, graft_literal *out,
-                             graft_literal_fault *fault, graft_err *e)
+static graft_status read_any(const graft_input *in, const cJSON *item, bool left,
+                             graft_literal *out, graft_literal_fault *fault, graft_err *e)
 {
-    const char *type = written_as(in, item);
+    const char *type = left ? written_as(item) : taken_as(in, item);
     if (!type) {
         fault->type = "bad_linked_input";
         snprintf(fault->message, sizeof fault->message,
@@ -380,21 +390,21 @@ static graft_status read_any(const graft_input *in, const cJSON *item, graft_lit
 }
 
 graft_status graft_literal_read(const graft_host *host, const graft_node *node,
-                                const graft_input *in, const cJSON *item, bool any_choice,
+                                const graft_input *in, const cJSON *item, bool left,
                                 graft_literal *out, graft_literal_fault *fault, graft_err *e)
 {
     memset(out, 0, sizeof *out);
     memset(fault, 0, sizeof *fault);
-    if (strcmp(in->type, "INT") == 0) return read_int(in, item, out, fault, e);
-    if (strcmp(in->type, "FLOAT") == 0) return read_float(in, item, out, fault, e);
+    if (strcmp(in->type, "INT") == 0) return read_int(in, item, left, out, fault, e);
+    if (strcmp(in->type, "FLOAT") == 0) return read_float(in, item, left, out, fault, e);
     if (strcmp(in->type, "STRING") == 0) return read_string(item, out, e);
-    if (graft_schema_combo(in)) return read_choice(host, node, in, item, any_choice, out, fault, e);
+    if (graft_schema_combo(in)) return read_choice(host, node, in, item, left, out, fault, e);
     if (strcmp(in->type, "BOOLEAN") == 0) {
         out->value.kind = GRAFT_BOOL;
         out->value.u.i = truth(item);
         return GRAFT_OK;
     }
-    return read_any(in, item, out, fault, e);
+    return read_any(in, item, left, out, fault, e);
 }
 
 cJSON *graft_literal_json(const graft_input *in, const graft_arg *value)
@@ -403,8 +413,9 @@ cJSON *graft_literal_json(const graft_input *in, const graft_arg *value)
     case GRAFT_INT:
         return in->flags & GRAFT_INPUT_U64 ? graft_json_new_u64((uint64_t)value->u.i)
                                            : graft_json_new_i64(value->u.i);
-    case GRAFT_FLOAT:
-        return cJSON_CreateNumber(value->u.f);
+    case GRAFT_FLOAT: /* elsewhere its form is all that tells it from an INT */
+        return strcmp(in->type, "FLOAT") == 0 ? cJSON_CreateNumber(value->u.f)
+                                              : graft_json_new_fraction(value->u.f);
     case GRAFT_BOOL:
         return cJSON_CreateBool(value->u.i != 0);
     case GRAFT_STRING:

@@ -26,6 +26,7 @@ typedef struct graft_serve_options {
     const char *state; /* folder of queue, history, settings and the user's files */
     int port;          /* 0: any free one */
     int max_upload_mb;
+    int recent; /* results kept beyond those of the last prompt; -1: none are kept at all */
     bool insecure, no_previews;
 } graft_serve_options;
 

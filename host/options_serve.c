@@ -4,6 +4,7 @@
 #include "host/options.h"
 
 #define MAX_UPLOAD_MB 4096
+#define MAX_RECENT    100000
 
 static graft_status number(const char *name, const char *text, int low, int high, int *out,
                            graft_err *e)
@@ -15,6 +16,16 @@ static graft_status number(const char *name, const char *text, int low, int high
                           high, text);
     *out = (int)v;
     return GRAFT_OK;
+}
+
+/* none, classic, lru=N */
+static graft_status cache(const char *text, int *recent, graft_err *e)
+{
+    if (strncmp(text, "lru=", 4) == 0)
+        return number("--cache lru=", text + 4, 0, MAX_RECENT, recent, e);
+    *recent = strcmp(text, "none") == 0 ? -1 : 0;
+    if (*recent || strcmp(text, "classic") == 0) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "--cache wants none, classic or lru=N, not \"%s\"", text);
 }
 
 static graft_status apply(const char *name, const char *value, graft_serve_options *o, graft_err *e)
@@ -39,6 +50,7 @@ static graft_status apply(const char *name, const char *value, graft_serve_optio
     }
     if (strcmp(name, "--max-upload-mb") == 0)
         return number(name, value, 1, MAX_UPLOAD_MB, &o->max_upload_mb, e);
+    if (strcmp(name, "--cache") == 0) return cache(value, &o->recent, e);
     /* --preview */
     o->no_previews = strcmp(value, "none") == 0;
     if (!o->no_previews && strcmp(value, "latent") != 0)
@@ -51,7 +63,7 @@ graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_opt
 {
     static const char *const names[] = {
         "--listen",      "--token",      "--tls-cert", "--tls-key",       "--web-root", "--state",
-        "--cors-origin", "--allow-host", "--port",     "--max-upload-mb", "--preview"};
+        "--cors-origin", "--allow-host", "--port",     "--max-upload-mb", "--preview",  "--cache"};
     const char *arg = argv[*i];
     if (strcmp(arg, "--insecure") == 0) {
         o->insecure = true;

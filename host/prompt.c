@@ -14,22 +14,10 @@ static bool declared(const graft_node *node, const char *name)
     return false;
 }
 
-/* The type that a value has by the way it is written; a link brings its own. */
-static void describe(graft_input *in, const cJSON *item)
+/* Links only: who wants literals declares them. */
+static bool is_extra(const graft_node *node, const cJSON *item)
 {
-    int64_t whole;
-    in->size = sizeof *in;
-    in->flags = GRAFT_INPUT_OPTIONAL;
-    if (cJSON_IsString(item))
-        in->type = "STRING", in->kind = GRAFT_STRING;
-    else if (cJSON_IsBool(item))
-        in->type = "BOOLEAN", in->kind = GRAFT_BOOL;
-    else if (graft_json_i64(item, &whole))
-        in->type = "INT", in->kind = GRAFT_INT;
-    else if (cJSON_IsNumber(item))
-        in->type = "FLOAT", in->kind = GRAFT_FLOAT;
-    else
-        in->type = "*", in->kind = GRAFT_OBJECT;
+    return cJSON_IsArray(item) && !declared(node, item->string);
 }
 
 graft_status graft_prompt_node_inputs(graft_prompt_node *n, const cJSON *inputs, graft_err *e)
@@ -40,7 +28,7 @@ graft_status graft_prompt_node_inputs(graft_prompt_node *n, const cJSON *inputs,
     n->inputs = node->inputs;
     n->n_in = n->n_declared = graft_schema_inputs(node);
     if (!(node->flags & GRAFT_NODE_DYNAMIC) || !cJSON_IsObject(inputs)) return GRAFT_OK;
-    cJSON_ArrayForEach(item, inputs) more += !declared(node, item->string);
+    cJSON_ArrayForEach(item, inputs) more += is_extra(node, item);
     if (!more) return GRAFT_OK;
     if (more > MAX_EXTRA)
         return graft_fail(e, GRAFT_E_LIMIT, "node %s has more than %d inputs", n->id, MAX_EXTRA);
@@ -54,9 +42,12 @@ graft_status graft_prompt_node_inputs(graft_prompt_node *n, const cJSON *inputs,
     n->inputs = all;
     cJSON_ArrayForEach(item, inputs)
     {
-        if (declared(node, item->string)) continue;
+        if (!is_extra(node, item)) continue;
         graft_input *in = &n->extra[n->n_in - n->n_declared];
-        describe(in, item);
+        in->size = sizeof *in;
+        in->flags = GRAFT_INPUT_OPTIONAL;
+        in->type = "*";
+        in->kind = GRAFT_OBJECT;
         in->name = graft_strdup(item->string);
         if (!in->name) return graft_fail_nomem(e, "a prompt");
         all[n->n_in++] = in;

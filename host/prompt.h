@@ -13,6 +13,7 @@ typedef struct graft_prompt_input {
     graft_literal literal; /* unless linked */
     size_t node;           /* linked: number of the origin */
     uint32_t slot;
+    const char *type; /* linked: of the origin's output; borrowed from its record */
 } graft_prompt_input;
 
 typedef struct graft_prompt_node {
@@ -37,7 +38,7 @@ typedef struct graft_prompt {
     size_t n_output;
 } graft_prompt;
 
-/* Sets inputs, n_in and n_declared from the schema and, for a dynamic node, from the members of
+/* Sets inputs, n_in and n_declared from the schema and, for a dynamic node, from the links among
  * `inputs` (NULL: none) that the schema does not name. */
 graft_status graft_prompt_node_inputs(graft_prompt_node *n, const cJSON *inputs, graft_err *e);
 void graft_prompt_destroy(graft_prompt *p); /* NULL is fine */

@@ -7,6 +7,8 @@
 #include "host/check.h"
 #include "host/tree.h"
 
+#define LONG_CYCLE 1000 /* characters */
+
 /* The node of this prompt to which an input is linked. */
 static bool inner(const graft_prompt_input *in)
 {
@@ -71,13 +73,60 @@ static void trim(const graft_prompt *p, bool *kept, size_t *degree, size_t *stac
     }
 }
 
+/* The origin of a node's first input that leads on to a cycle. */
+static size_t onward(const graft_prompt *p, const bool *kept, size_t at)
+{
+    for (size_t k = 0; k < p->node[at].n_in; k++)
+        if (inner(&p->node[at].in[k]) && kept[p->node[at].in[k].node])
+            return p->node[at].in[k].node;
+    return at;
+}
+
+/* Tells every node of a cycle. Each is told all of it, so what is told of a long one is cut. */
+static graft_status cycle_faults(graft_check *c, const bool *kept, size_t first)
+{
+    const graft_prompt_node *node = c->p->node;
+    graft_status st = GRAFT_OK;
+    graft_str path = GRAFT_STR_INIT;
+    cJSON *ids = cJSON_CreateArray();
+    bool ok = ids, cut = false;
+    size_t at = first;
+    do {
+        cut = path.len > LONG_CYCLE;
+        if (!cut) {
+            graft_str_printf(&path, "%s (%s) -> ", node[at].id, node[at].entry->node->id);
+            ok = ok && graft_tree_push(ids, cJSON_CreateString(node[at].id));
+        }
+        at = onward(c->p, kept, at);
+    } while (at != first);
+    graft_str_printf(&path, "%s%s (%s)", cut ? "... -> " : "", node[first].id,
+                     node[first].entry->node->id);
+    ok = ok && !path.failed;
+    do {
+        cJSON *extra = cJSON_CreateObject();
+        ok = ok && graft_tree_text(extra, "node_id", node[at].id) &&
+             graft_tree_put(extra, "cycle_nodes", cJSON_Duplicate(ids, 1));
+        if (!ok) {
+            cJSON_Delete(extra);
+            st = graft_fail_nomem(c->e, "the faults");
+            goto out;
+        }
+        GRAFT_TRY(graft_check_fault(c, at, "dependency_cycle", "Dependency cycle detected",
+                                    path.data, extra));
+        at = onward(c->p, kept, at);
+    } while (at != first);
+out:
+    graft_str_finish(&path);
+    cJSON_Delete(ids);
+    return st;
+}
+
 static graft_status check_cycles(graft_check *c)
 {
     graft_prompt *p = c->p;
     graft_status st = GRAFT_OK;
     bool *kept = graft_calloc(p->count, sizeof *kept);
-    size_t *work = graft_calloc(2 * p->count, sizeof *work);
-    graft_str names = GRAFT_STR_INIT;
+    size_t *work = graft_calloc(2 * p->count, sizeof *work), *walk = work;
     if (!kept || !work) {
         st = graft_fail_nomem(c->e, "a prompt");
         goto out;
@@ -85,20 +134,16 @@ static graft_status check_cycles(graft_check *c)
     for (size_t i = 0; i < p->count; i++) kept[i] = p->node[i].in;
     trim(p, kept, work, work + p->count, false);
     trim(p, kept, work, work + p->count, true);
-    for (size_t i = 0; i < p->count; i++)
-        if (kept[i]) graft_str_printf(&names, "%s%s", names.len ? ", " : "", p->node[i].id);
-    if (names.failed) {
-        st = graft_fail_nomem(c->e, "a message");
-        goto out;
+    memset(walk, 0, p->count * sizeof *walk); /* the number of the walk that came by, from 1 */
+    for (size_t i = 0; i < p->count; i++) {
+        size_t at = i;
+        if (!kept[i] || walk[i]) continue;
+        for (; !walk[at]; at = onward(p, kept, at)) walk[at] = i + 1;
+        if (walk[at] == i + 1) GRAFT_TRY(cycle_faults(c, kept, at));
     }
-    for (size_t i = 0; i < p->count; i++)
-        if (kept[i])
-            GRAFT_TRY(graft_check_fault(c, i, "dependency_cycle", "Dependency cycle detected",
-                                        names.data, cJSON_CreateObject()));
 out:
     graft_free(kept);
     graft_free(work);
-    graft_str_finish(&names);
     return st;
 }
 

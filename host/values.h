@@ -29,6 +29,7 @@ typedef struct graft_result {
     cJSON *ui;         /* object of arrays, or NULL */
     graft_hash *inner; /* owned: keys under which the cache has what an expansion computed */
     size_t n_inner;
+    uint64_t used; /* by a cache: larger is later */
     graft_slot slot[];
 } graft_result;
 graft_result *graft_result_create(size_t n_out); /* NULL when out of memory */

@@ -164,8 +164,8 @@ typedef struct graft_prompt_api {
     const char *(*extra_pnginfo)(graft_job *j); /* [any] an object: name -> any value */
 } graft_prompt_api;
 
-/* Inputs of a GRAFT_NODE_DYNAMIC node that it does not declare. Their values follow those of the
- * declared inputs in `in`, in this order; numbers, strings and booleans as they are written. */
+/* Links to a GRAFT_NODE_DYNAMIC node at inputs that it does not declare. Their values follow those
+ * of the declared inputs in `in`, in this order. Literals that it does not declare are left out. */
 #define GRAFT_DYNAMIC_ID "graft.dynamic/1"
 typedef struct graft_dynamic_api {
     uint64_t (*count)(graft_job *j); /* [any] */
@@ -269,7 +269,9 @@ enum { /* graft_node.flags */
        GRAFT_NODE_EXPANDS = 32, /* may give nodes in place of values: see "graft.expand/1" */
        /* Mostly waits: may run beside other nodes, in a thread of its own. So may its calls over a
         * list, each on an instance that makes no other call meanwhile. */
-       GRAFT_NODE_ASYNC = 64
+       GRAFT_NODE_ASYNC = 64,
+       /* Uses its own id (graft_prompt_api.node_id): what it gave is kept for that id only. */
+       GRAFT_NODE_OWN_ID = 128
 };
 typedef struct graft_node {
     uint32_t size, flags;
@@ -312,6 +314,25 @@ typedef struct graft_validate_api {
     graft_status (*check)(const graft_host *h, const graft_arg *in, const char **input, char *text,
                           uint64_t n); /* [any] */
 } graft_validate_api;
+
+/* "graft.validate/2", where a node has both, goes before the first: a check that says what it
+ * takes. Range and choices of the inputs that it takes are left to it, and at sockets it also gets
+ * literals of types that they do not name, as they are written: 5 is INT, 5.0 FLOAT. Those that it
+ * lets pass come to execute(). A failure counts at each input that it takes and that the prompt
+ * has. */
+#define GRAFT_VALIDATE2_ID "graft.validate/2"
+enum {                          /* graft_validate2_api.flags */
+       GRAFT_VALIDATE_ALL = 1,  /* takes every input; `inputs` is not looked at */
+       GRAFT_VALIDATE_TYPES = 2 /* and the types of links, which the host then does not compare */
+};
+typedef struct graft_validate2_api {
+    uint32_t flags, zero;
+    const char *const *inputs; /* names of declared ones, NULL-terminated; NULL: none */
+    /* [any] `in` as for the first. `types`: by input, what the linked output says that it is; NULL
+     * where there is no link. With TYPES only, else NULL. */
+    graft_status (*check)(const graft_host *h, const graft_arg *in, const char *const *types,
+                          char *text, uint64_t n);
+} graft_validate2_api;
 
 /* "graft.lazy/1": which unset lazy inputs are still needed; bit i of *needed is input i, so
  * lazy inputs are among the first 64. */

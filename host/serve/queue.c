@@ -89,13 +89,15 @@ graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out)
     return work;
 }
 
-graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, graft_err *e)
+graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, void (*told)(void *ctx),
+                             void *ctx, graft_err *e)
 {
     pthread_mutex_lock(&q->lock);
     graft_status st = graft_store_finish(q->store, end, e);
     q->running[0] = 0;
     atomic_store(&q->cancel, 0);
     atomic_store(&q->busy, false);
+    told(ctx);
     broadcast(q);
     pthread_mutex_unlock(&q->lock);
     return st;

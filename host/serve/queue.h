@@ -34,8 +34,10 @@ typedef enum graft_queue_work {
 } graft_queue_work;
 /* Waits for something to do. The worker only. */
 graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out);
-/* Writes the history entry, frees the place and tells everybody, in one step. The worker only. */
-graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, graft_err *e);
+/* Writes the history entry, frees the place and tells everybody, in one step; calls `told` between
+ * the entry and the telling. The worker only. */
+graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, void (*told)(void *ctx),
+                             void *ctx, graft_err *e);
 
 /* True while a job runs. Takes no lock. */
 bool graft_queue_busy(const graft_queue *q);

@@ -52,22 +52,25 @@ static void put_text(graft_str *t, const char *name, const char *value)
     graft_str_json(t, value);
 }
 
-/* How many things the outputs show, and the first picture: outputs before previews. */
+/* How many things the outputs show, texts only where there is nothing else, and the first picture:
+ * outputs before previews. */
 static void put_outputs(graft_str *t, const char *text)
 {
     cJSON *outputs = parse(text);
     const cJSON *node, *list, *item, *best = NULL, *best_node = NULL;
-    size_t n = 0;
+    size_t n = 0, texts = 0;
     cJSON_ArrayForEach(node, outputs) cJSON_ArrayForEach(list, node) cJSON_ArrayForEach(item, list)
     {
-        n++;
+        bool text_only = strcmp(list->string, "text") == 0;
+        n += !text_only;
+        texts += text_only;
         if (!graft_json_str(item, "filename", NULL)) continue;
         bool kept = strcmp(graft_json_str(item, "type", ""), "output") == 0;
         if (best && (!kept || strcmp(graft_json_str(best, "type", ""), "output") == 0)) continue;
         best = item;
         best_node = node;
     }
-    graft_str_printf(t, ",\"outputs_count\":%zu,\"preview_output\":", n);
+    graft_str_printf(t, ",\"outputs_count\":%zu,\"preview_output\":", n ? n : texts);
     if (best) {
         graft_str_puts(t, "{\"filename\":");
         graft_str_json(t, graft_json_str(best, "filename", ""));

@@ -213,7 +213,8 @@ static graft_status start(struct command *c, graft_err *e)
     GRAFT_TRY(graft_session_init(&s->session, &c->options, &log, e));
     GRAFT_TRY(graft_roots_init(&s->roots, &s->session.folders, c->state, e));
     s->logs.roots = &s->roots;
-    GRAFT_TRY(graft_executor_create(&s->session.services.host, true, &s->executor, e));
+    GRAFT_TRY(graft_executor_create(&s->session.services.host, o->recent >= 0, &s->executor, e));
+    if (o->recent > 0) graft_executor_keep_recent(s->executor, (size_t)o->recent);
     GRAFT_TRY(graft_transport_create(s, &c->transport, e));
     st = start_threads(c, e);
 out:

@@ -37,6 +37,7 @@ static void forget(graft_sink *s)
     graft_free(s->current);
     s->id = s->client = s->current = NULL;
     graft_str_finish(&s->messages);
+    graft_str_finish(&s->held);
     s->end[0] = 0;
     s->progress_at = s->preview_at = 0;
 }
@@ -84,8 +85,8 @@ static void put_id(graft_sink *s, graft_str *m)
     graft_str_json(m, s->id);
 }
 
-/* Sends a message that the history keeps, too; `data` is its members with a comma behind, or "". */
-static void record(graft_sink *s, const char *type, graft_str *data, bool everybody)
+/* Makes a message that the history keeps, too; `data` is its members with a comma behind, or "". */
+static graft_str record(graft_sink *s, const char *type, graft_str *data)
 {
     graft_str m = begin_message(type);
     graft_str_append(&m, data->data ? data->data : "", data->len);
@@ -98,8 +99,23 @@ static void record(graft_sink *s, const char *type, graft_str *data, bool everyb
         graft_str_append(&s->messages, m.data + skip, m.len - skip);
         graft_str_puts(&s->messages, "}]");
     }
-    send_message(s, &m, everybody);
     graft_str_finish(data);
+    return m;
+}
+
+static void tell_held(graft_sink *s)
+{
+    if (s->held.len) send_message(s, &s->held, s->held_for_all);
+    graft_str_finish(&s->held);
+    s->held = (graft_str)GRAFT_STR_INIT;
+}
+
+/* Records a message that ends the run; graft_sink_tell() sends it. */
+static void hold(graft_sink *s, const char *type, graft_str *data, bool everybody)
+{
+    tell_held(s);
+    s->held = record(s, type, data);
+    s->held_for_all = everybody;
 }
 
 static graft_sink_node *find_node(graft_sink *s, const char *id)
@@ -212,7 +228,8 @@ static void on_start(void *ctx, size_t nodes)
     graft_str none = GRAFT_STR_INIT;
     (void)nodes;
     pthread_mutex_lock(&s->lock);
-    record(s, "execution_start", &none, false);
+    graft_str m = record(s, "execution_start", &none);
+    send_message(s, &m, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -227,7 +244,8 @@ static void on_cached(void *ctx, const char *const *ids, size_t n)
     }
     graft_str_puts(&data, "],");
     pthread_mutex_lock(&s->lock);
-    record(s, "execution_cached", &data, false);
+    graft_str m = record(s, "execution_cached", &data);
+    send_message(s, &m, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -246,6 +264,18 @@ static void on_node(void *ctx, const graft_where *at, const graft_node *node, co
         put_executing(s, &m);
         send_message(s, &m, false);
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_asked(void *ctx, const graft_where *at)
+{
+    graft_sink *s = ctx;
+    graft_str m = begin_message("executing");
+    put_text(&m, "node", at->id);
+    put_text(&m, "display_node", at->display);
+    pthread_mutex_lock(&s->lock);
+    put_id(s, &m);
+    send_message(s, &m, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -427,30 +457,38 @@ static void put_where(graft_str *d, const graft_run_error *x)
     put_json(d, x->executed, "[]");
 }
 
-/* `trace`: whether the message stands in the traceback, too. */
-static void put_exception(const graft_sink *s, graft_str *d, const graft_run_error *x,
-                          const char *type, bool trace)
+static void put_exception(const graft_sink *s, graft_str *d, const graft_run_error *x)
 {
     graft_str_puts(d, ",\"exception_message\":");
     put_line(s, d, x->text);
-    graft_str_printf(d, ",\"exception_type\":\"%s\",\"traceback\":[", type);
-    if (trace) put_line(s, d, x->text);
+    graft_str_printf(d, ",\"exception_type\":\"%s\",\"traceback\":[", exception_of(x->code));
+    put_line(s, d, x->text);
     graft_str_puts(d, "],\"current_inputs\":");
-    put_json(d, x->inputs, "{}");
+    /* A text that came along a link may be a path. */
+    char *inputs = x->inputs ? graft_json_print(x->inputs) : NULL;
+    graft_roots_hide(s->logs->roots, inputs ? inputs : "{}", d);
+    graft_free(inputs);
     graft_str_puts(d, ",\"current_outputs\":");
     put_json(d, x->executed, "[]");
 }
 
-/* An error event, although the run goes on and ends with success: so it is with ComfyUI. */
+/* An error event, although the run goes on and ends with success, and nothing for the history: so
+ * it is with ComfyUI. */
 static void on_blocked(void *ctx, const graft_run_error *x)
 {
     graft_sink *s = ctx;
-    graft_str d = GRAFT_STR_INIT;
-    put_where(&d, x);
-    put_exception(s, &d, x, "ExecutionBlocked", false);
-    graft_str_puts(&d, ",");
+    graft_str m = begin_message("execution_error"), text = GRAFT_STR_INIT;
+    graft_str_puts(&text, "Execution Blocked: ");
+    graft_roots_hide(s->logs->roots, x->text, &text);
+    put_where(&m, x);
+    graft_str_puts(&m, ",\"exception_message\":");
+    graft_str_json(&m, text.data ? text.data : "");
+    graft_str_puts(&m, ",\"exception_type\":\"ExecutionBlocked\",\"traceback\":[],"
+                       "\"current_inputs\":[],\"current_outputs\":[],");
+    graft_str_finish(&text);
     pthread_mutex_lock(&s->lock);
-    record(s, "execution_error", &d, false);
+    put_id(s, &m);
+    send_message(s, &m, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -463,7 +501,7 @@ static void on_error(void *ctx, const graft_run_error *x)
     snprintf(s->end, sizeof s->end, "%s", stopped ? "interrupted" : "error");
     put_where(&d, x);
     if (!stopped) {
-        put_exception(s, &d, x, exception_of(x->code), true);
+        put_exception(s, &d, x);
         if (*x->input) {
             graft_str_puts(&d, ",\"input_name\":");
             graft_str_json(&d, x->input);
@@ -472,7 +510,7 @@ static void on_error(void *ctx, const graft_run_error *x)
     graft_str_puts(&d, ",");
     graft_sink_node *n = find_node(s, x->node_id);
     if (n) n->state = GRAFT_SINK_ERROR;
-    record(s, stopped ? "execution_interrupted" : "execution_error", &d, stopped);
+    hold(s, stopped ? "execution_interrupted" : "execution_error", &d, stopped);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -482,7 +520,7 @@ static void on_success(void *ctx)
     graft_str none = GRAFT_STR_INIT;
     pthread_mutex_lock(&s->lock);
     snprintf(s->end, sizeof s->end, "success");
-    record(s, "execution_success", &none, false);
+    hold(s, "execution_success", &none, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -491,6 +529,7 @@ graft_events graft_sink_events(graft_sink *s)
     const graft_events events = {.ctx = s,
                                  .start = on_start,
                                  .cached = on_cached,
+                                 .node_asked = on_asked,
                                  .node_start = on_node,
                                  .progress = on_progress,
                                  .phase = on_phase,
@@ -524,6 +563,14 @@ char *graft_sink_take_messages(graft_sink *s)
     char *text = graft_str_take(&all);
     graft_str_finish(&all);
     return text;
+}
+
+void graft_sink_tell(void *sink)
+{
+    graft_sink *s = sink;
+    pthread_mutex_lock(&s->lock);
+    tell_held(s);
+    pthread_mutex_unlock(&s->lock);
 }
 
 void graft_sink_close(graft_sink *s)

@@ -32,20 +32,26 @@ typedef struct graft_sink {
     graft_sink_node *node;
     size_t n_node, cap_node;
     graft_str messages; /* history: ["type",{…}],… */
-    char end[16];       /* "", then "success", "error" or "interrupted" */
+    graft_str held;     /* the message that ends the run, until graft_sink_tell() */
+    bool held_for_all;
+    char end[16]; /* "", then "success", "error" or "interrupted" */
     double progress_at, preview_at;
 } graft_sink;
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews);
 void graft_sink_finish(graft_sink *s);
 
-/* The worker: begin, run with the events, take the record, store it, close. */
+/* The worker: begin, run with the events, take the record, store it, tell, close. */
 graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, graft_err *e);
 graft_events graft_sink_events(graft_sink *s);
 /* A job that could not be run at all. */
 void graft_sink_fail(graft_sink *s, const graft_err *why);
 /* The messages as a JSON array (graft_free; NULL when out of memory). */
 char *graft_sink_take_messages(graft_sink *s);
+/* Sends the event that ended the run. It is held back until here, because a client may ask for the
+ * history as soon as it has it: after the entry is stored, before anything else is said. Takes a
+ * sink. */
+void graft_sink_tell(void *sink);
 /* Sends the last "executing" and forgets the job. */
 void graft_sink_close(graft_sink *s);
 

@@ -104,7 +104,8 @@ static void store(graft_serve *s, const graft_store_job *job, const graft_run_re
                                  outputs ? outputs : "{}",
                                  meta ? meta : "{}",
                                  graft_clock_ms()};
-    if (graft_queue_end(&s->queue, &end, &e)) graft_logs_line(&s->logs, GRAFT_LOG_ERROR, e.text);
+    if (graft_queue_end(&s->queue, &end, graft_sink_tell, &s->sink, &e))
+        graft_logs_line(&s->logs, GRAFT_LOG_ERROR, e.text);
     graft_free(messages);
     graft_free(outputs);
     graft_free(meta);

@@ -91,12 +91,51 @@ static void new_integers_print(void)
     }
 }
 
+/* Whether a number was written with a point or an exponent is known, however often it is copied. */
+static void fractions_survive(void)
+{
+    static const struct {
+        const char *text, *prints;
+        bool fraction;
+    } c[] = {{"5", "5", false},
+             {"5.0", "5.0", true},
+             {"-5.00", "-5.0", true},
+             {"5.5", "5.5", true},
+             {"1e3", "1000.0", true},
+             {"1E+30", "1e+30", true},
+             {"0.0", "0.0", true},
+             {"1e-400", "0.0", true},
+             {"9007199254740993", "9007199254740993", false},
+             {"9007199254740993.0", "9007199254740992.0", true},
+             {"1.00000000000000000000000000000000000000000000000000000000000000",
+              "1.00000000000000000000000000000000000000000000000000000000000000", true},
+             {"\"5.0\"", "\"5.0\"", false}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        prints(c[i].text, c[i].prints);
+        cJSON *item = parse(c[i].text), *copy = cJSON_Duplicate(item, 1);
+        double v, w;
+        CHECK(graft_json_is_fraction(item) == c[i].fraction);
+        CHECK(graft_json_is_fraction(copy) == c[i].fraction);
+        if (graft_json_f64(item, &v)) CHECK(graft_json_f64(copy, &w) && v == w);
+        cJSON_Delete(item), cJSON_Delete(copy);
+    }
+    static const double made[] = {0, -0.0, 5, 0.5, -1e300, 0x1p53};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        cJSON *item = graft_json_new_fraction(made[i]);
+        char *text = graft_json_print(item);
+        cJSON *back = parse(text);
+        CHECK(graft_json_is_fraction(item) && graft_json_is_fraction(back));
+        CHECK(back && back->valuedouble == made[i]);
+        graft_free(text), cJSON_Delete(item), cJSON_Delete(back);
+    }
+}
+
 static void round_trips(void)
 {
     prints("  {\"a\" : [ ] , \"b\":{ },\"c\":[true,false,null]}\r\n\t",
            "{\"a\":[],\"b\":{},\"c\":[true,false,null]}");
     prints("[0.1,0.30000000000000004,-0.0,1e-7,1E+30,2.5e2,5e-324,1.7976931348623157e308]",
-           "[0.1,0.30000000000000004,-0,1e-07,1e+30,250,4.94065645841247e-324,"
+           "[0.1,0.30000000000000004,-0.0,1e-07,1e+30,250.0,4.94065645841247e-324,"
            "1.7976931348623157e+308]");
     prints("\"\\u00e9\\ud83d\\ude00\\/\\b\\f\\n\\r\\t\\\"\\\\\"",
            "\"\xc3\xa9\xf0\x9f\x98\x80/\\u0008\\u000c\\n\\u000d\\u0009\\\"\\\\\"");
@@ -260,6 +299,7 @@ int main(void)
 {
     RUN(integers_survive);
     RUN(new_integers_print);
+    RUN(fractions_survive);
     RUN(round_trips);
     RUN(refuses_garbage);
     RUN(limits_depth);

@@ -67,12 +67,12 @@ static void lazy(void)
     without_cache();
     snprintf(filled, sizeof filled, text, "true");
     EXPECT(filled, "{'5':{'text':['1']}}");
-    CHECK_STR(events, "start cached() run(1) done(1) run(2) done(2) run(4) done(4) run(5) done(5!) "
-                      "success");
+    CHECK_STR(events, "start cached() asked(4) run(1) done(1) run(2) done(2) run(4) done(4) run(5) "
+                      "done(5!) success");
     snprintf(filled, sizeof filled, text, "false");
     CHECK_INT(run(filled, NULL, &e), GRAFT_E_ARG);
     CHECK_STR(e.text, "node 3 (TestFail), input code: this never works");
-    CHECK_STR(events, "start cached() run(3) error(3 TestFail code: this never works)");
+    CHECK_STR(events, "start cached() asked(4) run(3) error(3 TestFail code: this never works)");
     close_executor();
 }
 
@@ -134,6 +134,42 @@ static void caching(void)
     CHECK_STR(events, "start cached(1,2) run(3) done(3) run(4) done(4!) success");
     EXPECT("{'9':{'class_type':'TestShow','inputs':{'any':1}}}", "{'9':{'text':['1']}}");
     CHECK_INT(count_of(0), 0);
+    close_executor();
+}
+
+/* Some of what earlier prompts left is kept, what was used last first. */
+static void recent(void)
+{
+    char text[3][300];
+    for (int i = 0; i < 3; i++)
+        snprintf(text[i], sizeof text[i],
+                 "{'1':{'class_type':'TestThing','inputs':{'n':%d}},"
+                 "'2':{'class_type':'TestMeasure','inputs':{'thing':['1',0]}},"
+                 "'3':{'class_type':'TestShow','inputs':{'any':['2',0]}}}",
+                 i + 1);
+    with_cache();
+    graft_executor_keep_recent(executor, 3);
+    EXPECT(text[0], "{'3':{'text':['1']}}");
+    EXPECT(text[1], "{'3':{'text':['2']}}");
+    CHECK_INT(count_of(0), 2);
+    EXPECT(text[0], "{'3':{'text':['1']}}");
+    CHECK_STR(events, "start cached(1,2,3) kept(3!) success");
+    EXPECT(text[2], "{'3':{'text':['3']}}");
+    CHECK_INT(count_of(0), 2); /* three results of the first prompt, none of the second */
+    EXPECT(text[0], "{'3':{'text':['1']}}");
+    CHECK_STR(events, "start cached(1,2,3) kept(3!) success");
+    EXPECT(text[1], "{'3':{'text':['2']}}");
+    CHECK_STR(events, "start cached() run(1) done(1) run(2) done(2) run(3) done(3!) success");
+    /* Room for two: the last of a prompt are the last that were used. */
+    graft_executor_keep_recent(executor, 2);
+    EXPECT(text[2], "{'3':{'text':['3']}}");
+    CHECK_INT(count_of(0), 1);
+    EXPECT(text[1], "{'3':{'text':['2']}}");
+    CHECK_STR(events, "start cached(2,3) kept(3!) success");
+    graft_executor_clear(executor);
+    CHECK_INT(count_of(0), 0);
+    EXPECT(text[1], "{'3':{'text':['2']}}");
+    CHECK(strstr(events, "cached()"));
     close_executor();
 }
 
@@ -206,6 +242,7 @@ int main(void)
     RUN(lazy);
     RUN(failures);
     RUN(caching);
+    RUN(recent);
     RUN(never_cached);
     RUN(fingerprints);
     RUN(cancelling);

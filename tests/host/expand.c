@@ -154,7 +154,7 @@ static void faults(void)
               "`b`:{`class_type`:`TestAdd`,`inputs`:{`a`:[`a`,0],`b`:1}}}",
               "[[`a`,0],null]"),
           "node 1 (TestExpand): the expansion: node 1.0.0.a (TestAdd): Dependency cycle detected "
-          "(1.0.0.a, 1.0.0.b)");
+          "(1.0.0.a (TestAdd) -> 1.0.0.b (TestAdd) -> 1.0.0.a (TestAdd))");
     /* A circle through the node itself is only met when nothing else is left to do. */
     FAILS(ONE("TestExpand", "{`a`:{`class_type`:`TestAdd`,`inputs`:{`a`:[`1`,0],`b`:1}}}",
               "[[`a`,0],null]"),

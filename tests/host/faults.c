@@ -13,6 +13,8 @@ static const char api[] =
     "'6':{'class_type':'TestShow','inputs':{'any':['5',0]}},"
     "'7':{'class_type':'TestSwitch','inputs':{'on':true,'on_true':['4',0],'on_false':['5',0]}},"
     "'8':{'class_type':'TestShow','inputs':{'any':['7',0]}},"
+    "'10':{'class_type':'TestChecks','inputs':{'value':500,'mode':'x','either':2.0,'text':''}},"
+    "'11':{'class_type':'TestShow','inputs':{'any':['10',0]}},"
     "'9':{'class_type':'TestSave','inputs':{'text':['5',0],'filename_prefix':'a/b'}}}";
 static const char expanding[] =
     "{'1':{'class_type':'TestRange','inputs':{'n':3}},"
@@ -37,6 +39,8 @@ static const char faulty[] =
     "'6':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
     "'7':{'class_type':'TestShow','inputs':{'any':['3',0]}},"
     "'8':{'class_type':'TestShow','inputs':{'any':['4',0]}},"
+    "'10':{'class_type':'TestChecks','inputs':{'value':13,'mode':'x','either':2.0,'text':''}},"
+    "'11':{'class_type':'TestShow','inputs':{'any':['10',0]}},"
     "'9':{'class_type':'TestShow','inputs':{'any':['9']}}}";
 static const char graph[] =
     "{'version':0.4,'nodes':["

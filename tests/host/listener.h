@@ -35,6 +35,11 @@ static void on_cached(void *ctx, const char *const *ids, size_t n)
     for (size_t i = 0; i < n; i++) note("%s%s", i ? "," : "", ids[i]);
     note(")", "", "");
 }
+static void on_asked(void *ctx, const graft_where *at)
+{
+    (void)ctx;
+    note(" asked(%s)%s", at->id, "");
+}
 static void on_node(void *ctx, const graft_where *at, const graft_node *node, const char *title)
 {
     (void)ctx, (void)node, (void)title;
@@ -59,6 +64,7 @@ static void on_success(void *ctx)
 }
 static const graft_events listener = {.start = on_start,
                                       .cached = on_cached,
+                                      .node_asked = on_asked,
                                       .node_start = on_node,
                                       .node_done = on_done,
                                       .error = on_error,

@@ -296,6 +296,34 @@ static const void *file_query(const char *id)
     if (strcmp(id, GRAFT_FINGERPRINT_ID) == 0) return &fingerprint;
     return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validate : NULL;
 }
+/* ---- a check that says what it takes: everything but the text */
+static graft_status own_check(const graft_host *h, const graft_arg *in, const char *const *types,
+                              char *text, uint64_t n)
+{
+    (void)h;
+    if (in[0].kind == GRAFT_INT && in[0].u.i == 13)
+        snprintf(text, n, "13 is unlucky");
+    else if (types[2] && strcmp(types[2], "THING") != 0)
+        snprintf(text, n, "a link of %s", types[2]);
+    else if (in[2].kind != GRAFT_NONE && in[2].kind != GRAFT_FLOAT)
+        return GRAFT_E_ARG;
+    return *text ? GRAFT_E_ARG : GRAFT_OK;
+}
+static const void *own_query(const char *id)
+{
+    static const char *const taken[] = {"value", "mode", "either", NULL};
+    static const graft_validate2_api api = {GRAFT_VALIDATE_TYPES, 0, taken, own_check};
+    return strcmp(id, GRAFT_VALIDATE2_ID) == 0 ? &api : NULL;
+}
+/* The number, how the choice is called, and what kind came along the last input. */
+static graft_status run_own(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    (void)j;
+    snprintf(self, 64, "%lld %.30s %d", (long long)in[0].u.i, in[1].u.s, in[2].kind);
+    give_text(out, self);
+    return GRAFT_OK;
+}
+
 static graft_status run_save(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
     char *path, *name, *sub, why[300] = "", json[600];
@@ -448,6 +476,7 @@ IN(in_part, "part", "STRING", .kind = GRAFT_STRING, .initial.s = "");
 IN(in_results, "results", "STRING", .kind = GRAFT_STRING, .initial.s = "[]");
 IN(in_twice, "twice", "BOOLEAN", .kind = GRAFT_BOOL, .flags = GRAFT_INPUT_OPTIONAL);
 IN(in_raw, "raw", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_RAW_LINK);
+IN(in_either, "either", "THING,FLOAT", .kind = GRAFT_OBJECT);
 OUT(out_int, "INT", 0);
 OUT(out_ints, "INT", GRAFT_OUTPUT_LIST);
 OUT(out_text, "STRING", 0);
@@ -472,7 +501,8 @@ static const graft_node *node(uint32_t i)
  *const ins_all[] = {&in_all, NULL}, *const ins_switch[] = {&in_on, &in_true, &in_false, NULL},
  *const ins_file[] = {&in_file, NULL}, *const ins_save[] = {&in_text, &in_prefix, NULL},
  *const ins_expand[] = {&in_part, &in_results, &in_twice, NULL},
- *const ins_look[] = {&in_text, &in_raw, NULL}, *const ins_each[] = {&in_n, &in_ms, NULL};
+ *const ins_look[] = {&in_text, &in_raw, NULL}, *const ins_each[] = {&in_n, &in_ms, NULL},
+ *const ins_own[] = {&in_value, &in_mode, &in_either, &in_text, NULL};
     static const graft_output
         *const o_int[] = {&out_int, NULL},
                *const o_ints[] = {&out_ints, NULL}, *const o_text[] = {&out_text, NULL},
@@ -502,6 +532,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestUnsaid", 0, ins_expand, o_anys, run_expand, NULL),
         NODE("TestDescend", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
+        NODE("TestChecks", 0, ins_own, o_text, run_own, own_query),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),
     };
     return i < sizeof nodes / sizeof *nodes ? &nodes[i] : NULL;

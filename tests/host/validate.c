@@ -180,8 +180,30 @@ static void cycles(void)
     CHECK(graft_tree_get(v.node_errors, "1") && graft_tree_get(v.node_errors, "2") &&
           graft_tree_get(v.node_errors, "5"));
     CHECK(!graft_tree_get(v.node_errors, "3") && !graft_tree_get(v.node_errors, "4"));
-    const cJSON *errors = graft_tree_get(graft_tree_get(v.node_errors, "5"), "errors");
-    CHECK_STR(graft_json_str(cJSON_GetArrayItem(errors, 0), "type", ""), "dependency_cycle");
+    static const struct {
+        const char *id, *wanted;
+    } c[] = {{"5", "'5 (TestAdd) -> 5 (TestAdd)','extra_info':{'node_id':'5','cycle_nodes':['5']"},
+             {"2", "'1 (TestAdd) -> 2 (TestAdd) -> 1 (TestAdd)','extra_info':{'node_id':'2',"
+                   "'cycle_nodes':['1','2']"}};
+    for (size_t i = 0; i < 2; i++) {
+        char wanted[300];
+        snprintf(
+            wanted, sizeof wanted,
+            "[{'type':'dependency_cycle','message':'Dependency cycle detected','details':%s}}]",
+            c[i].wanted);
+        CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, c[i].id), "errors"), wanted);
+    }
+    graft_validation_finish(&v);
+    /* Between two circles, and behind one, is none; what depends on them does not run. */
+    v = check("{'1':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':1}},"
+              "'2':{'class_type':'TestAdd','inputs':{'a':['1',0],'b':1}},"
+              "'3':{'class_type':'TestAdd','inputs':{'a':['4',0],'b':['2',0]}},"
+              "'4':{'class_type':'TestAdd','inputs':{'a':['3',0],'b':1}},"
+              "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}},"
+              "'6':{'class_type':'TestShow','inputs':{'any':['2',0]}}}");
+    CHECK(v.error && cJSON_GetArraySize(v.node_errors) == 3 && !graft_tree_get(v.node_errors, "2"));
+    CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "dependent_outputs"),
+               "['5','6']");
     graft_validation_finish(&v);
 }
 
@@ -243,6 +265,89 @@ static void targets_and_custom(void)
     CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt\n");
     graft_str_finish(&line);
     graft_validation_finish(&v);
+}
+
+#define OWN(name, reason)                                                                          \
+    "{'type':'custom_validation_failed','message':'Custom validation failed for node',"            \
+    "'details':'" name reason "','extra_info':{'input_name':'" name "'}}"
+#define OWN_ALL(reason)                                                                            \
+    "[" OWN("value", reason) "," OWN("mode", reason) "," OWN("either", reason) "]"
+
+/* What a node's own check takes is left to it: ranges, choices, literals at sockets, types. */
+static void own_checks(void)
+{
+    EXPECT("TestChecks", "{'value':13,'mode':'a','either':1.0,'text':''}",
+           OWN_ALL(" - 13 is unlucky"));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':1,'text':''}", OWN_ALL(""));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':'x','text':''}", OWN_ALL(""));
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':true,'text':''}", OWN_ALL(""));
+    EXPECT(
+        "TestChecks", "{'value':1,'mode':'a','either':['3',0],'text':''}",
+        "[{'type':'exception_during_inner_validation','message':'Exception when validating inner "
+        "node','details':'\\u00273\\u0027','extra_info':{'input_name':'either','input_config':["
+        "'THING,FLOAT',{'tooltip':'tip'}],'exception_message':'\\u00273\\u0027',"
+        "'exception_type':'KeyError','traceback':[],'linked_node':['3',0]}}]");
+    EXPECT("TestChecks", "{'value':1,'mode':'a','either':null,'text':''}",
+           "[{'type':'bad_linked_input','message':'Bad linked input, must be a length-2 list of "
+           "[node_id, slot_index]','details':'either','extra_info':{'input_name':'either',"
+           "'input_config':['THING,FLOAT',{'tooltip':'tip'}],'received_value':null}}]");
+    EXPECT(
+        "TestChecks", "{'value':9223372036854775808,'mode':5,'either':1.0,'text':''}",
+        "[{'type':'value_bigger_than_max','message':'Value 9223372036854775808 bigger than max "
+        "of 100','details':'value','extra_info':{'input_name':'value','input_config':" VALUE_CONFIG
+        ",'received_value':9223372036854775808}},{'type':'value_not_in_list',"
+        "'message':'Value not in list','details':'mode: 5 not in [\\u0027a\\u0027, "
+        "\\u0027b\\u0027, \\\"it\\u0027s\\\"]','extra_info':{'input_name':'mode',"
+        "'input_config':[['a','b','it\\u0027s'],{'tooltip':'tip','default':'a'}],"
+        "'received_value':5}}]");
+    graft_validation v = check("{'1':{'class_type':'TestChecks','inputs':{'value':5000,"
+                               "'mode':'none of them','either':2.0,'text':5.0}},"
+                               "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+                               "'3':{'class_type':'TestThing','inputs':{'n':1}},"
+                               "'4':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
+                               "'either':['3',0],'text':''}},"
+                               "'5':{'class_type':'TestShow','inputs':{'any':['4',0]}},"
+                               "'6':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
+                               "'either':['2',0],'text':''}},"
+                               "'7':{'class_type':'TestChecks','inputs':{'value':1,'mode':'a',"
+                               "'either':['1',0],'text':''}},"
+                               "'8':{'class_type':'TestShow','inputs':{'any':['7',0]}}}");
+    CHECK(v.prompt && v.prompt->n_output == 2);
+    if (v.prompt) {
+        const cJSON *inputs = graft_tree_get(graft_tree_get(v.prompt->json, "1"), "inputs");
+        CHECK_JSON(inputs, "{'value':5000,'mode':'none of them','either':2.0,'text':'5.0'}");
+        CHECK(v.prompt->node[0].in[2].literal.value.kind == GRAFT_FLOAT);
+    }
+    const cJSON *errors = graft_tree_get(graft_tree_get(v.node_errors, "7"), "errors");
+    CHECK_JSON(errors, OWN_ALL(" - a link of STRING"));
+    graft_validation_finish(&v);
+}
+
+/* On a socket of any type a literal is what its form says, and stays it in the queue. */
+static void written_forms(void)
+{
+    static const struct {
+        const char *written, *printed;
+        graft_kind kind;
+    } c[] = {{"5", "5", GRAFT_INT},
+             {"5.0", "5.0", GRAFT_FLOAT},
+             {"5e0", "5.0", GRAFT_FLOAT},
+             {"-0.5", "-0.5", GRAFT_FLOAT},
+             {"1e300", "1e+300", GRAFT_FLOAT},
+             {"18446744073709551616", "18446744073709551616.0", GRAFT_FLOAT},
+             {"true", "true", GRAFT_BOOL},
+             {"'x'", "'x'", GRAFT_STRING}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        char text[200], wanted[100];
+        snprintf(text, sizeof text, "{'1':{'class_type':'TestShow','inputs':{'any':%s}}}",
+                 c[i].written);
+        snprintf(wanted, sizeof wanted, "{'any':%s}", c[i].printed);
+        graft_validation v = check(text);
+        CHECK(v.prompt && v.prompt->node[0].in[0].literal.value.kind == c[i].kind);
+        if (v.prompt)
+            CHECK_JSON(graft_tree_get(graft_tree_get(v.prompt->json, "1"), "inputs"), wanted);
+        graft_validation_finish(&v);
+    }
 }
 
 /* Whatever JSON is sent, the answer is a verdict. */
@@ -332,6 +437,8 @@ int main(void)
     RUN(cycles);
     RUN(coercion);
     RUN(targets_and_custom);
+    RUN(own_checks);
+    RUN(written_forms);
     RUN(hostile);
     RUN(large);
     fixture_close();

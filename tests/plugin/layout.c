@@ -84,6 +84,9 @@ static char *nodes_and_plugin(void)
     MEMBER(graft_fingerprint_api, get);
     RECORD(graft_validate_api);
     MEMBER(graft_validate_api, check);
+    RECORD(graft_validate2_api);
+    MEMBER(graft_validate2_api, flags), MEMBER(graft_validate2_api, zero);
+    MEMBER(graft_validate2_api, inputs), MEMBER(graft_validate2_api, check);
     RECORD(graft_lazy_api);
     MEMBER(graft_lazy_api, needed);
     RECORD(graft_plugin);

@@ -27,7 +27,7 @@ typedef struct picture {
     float data[];
 } picture;
 extern const graft_value_ops image_ops, mask_ops;
-/* Sizes are at most 4096 each and the batch 64, so the product fits. NULL: no memory. */
+/* Sizes are at most 4096 each and the batch 1024, so the product fits. NULL: no memory. */
 picture *picture_create(const graft_value_ops *ops, int32_t ndim, const int64_t *shape);
 const graft_tensor *tensor_of(const graft_arg *a); /* NULL: no tensor */
 size_t count_of(const graft_tensor *t);
@@ -65,8 +65,9 @@ graft_status run_same(void *self, graft_job *j, const graft_arg *in, graft_arg *
 /* A picture of one value, in an output. */
 graft_status give_image(graft_job *j, graft_arg *out, float value, int64_t batch, int64_t height,
                         int64_t width);
-/* Sleeps, with progress in hundredths of a second; fails when cancelled. */
-graft_status nap(graft_job *j, double seconds);
+/* Sleeps, and fails when cancelled. Progress, from 0 to `max`, each time that another whole number
+ * of it is reached; 0: none is shown. */
+graft_status nap(graft_job *j, double seconds, uint64_t max);
 
 /* ---- records */
 #define IN(var, nm, ty, ...)                                                                       \

@@ -1,4 +1,5 @@
 /* Nodes that check their inputs themselves, before anything runs. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,70 +26,89 @@ static graft_status run_product(void *self, graft_job *j, const graft_arg *in, g
     return GRAFT_OK;
 }
 
-/* Literals must be numbers with a fraction. */
-static graft_status check_numbers(const graft_host *h, const graft_arg *in, const char **input,
-                                  char *text, uint64_t n)
+static const char *const name[] = {"input1", "input2", NULL};
+
+/* Literals must be numbers with a fraction; where types of links come along, those must fit. */
+static graft_status check_inputs(const graft_arg *in, const char *const *types, char *text,
+                                 uint64_t n)
 {
-    static const char *const name[] = {"input1", "input2"};
-    (void)h;
     for (int i = 0; i < 2; i++) {
-        if (in[i].kind == GRAFT_NONE || in[i].kind == GRAFT_FLOAT) continue;
-        *input = name[i];
+        bool good = in[i].kind == GRAFT_NONE || in[i].kind == GRAFT_FLOAT;
+        if (types && types[i])
+            good = strcmp(types[i], "IMAGE") == 0 || strcmp(types[i], "FLOAT") == 0;
+        if (good) continue;
         snprintf(text, n, "Invalid type of %s", name[i]);
         return GRAFT_E_ARG;
     }
     return GRAFT_OK;
 }
-static const void *numbers_query(const char *id)
+static graft_status check_literals(const graft_host *h, const graft_arg *in,
+                                   const char *const *types, char *text, uint64_t n)
 {
-    static const graft_validate_api api = {check_numbers};
-    return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &api : NULL;
+    (void)h, (void)types;
+    return check_inputs(in, NULL, text, n);
 }
-/* Says no, and nothing more. */
-static graft_status check_negative(const graft_host *h, const graft_arg *in, const char **input,
-                                   char *text, uint64_t n)
-{
-    (void)h, (void)text, (void)n;
-    if (in[0].kind != GRAFT_FLOAT || in[0].u.f >= 0) return GRAFT_OK;
-    *input = "input1";
-    return GRAFT_E_ARG;
-}
-static const void *negative_query(const char *id)
-{
-    static const graft_validate_api api = {check_negative};
-    return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &api : NULL;
-}
-/* Has an opinion about one value of all that it gets. */
-static graft_status check_seven(const graft_host *h, const graft_arg *in, const char **input,
-                                char *text, uint64_t n)
+static graft_status check_both(const graft_host *h, const graft_arg *in, const char *const *types,
+                               char *text, uint64_t n)
 {
     (void)h;
+    return check_inputs(in, types, text, n);
+}
+static graft_status check_types(const graft_host *h, const graft_arg *in, const char *const *types,
+                                char *text, uint64_t n)
+{
+    static const graft_arg none[2];
+    (void)h, (void)in;
+    return check_inputs(none, types, text, n);
+}
+/* Says no, and nothing more. */
+static graft_status check_floats(const graft_host *h, const graft_arg *in, const char *const *types,
+                                 char *text, uint64_t n)
+{
+    char unsaid[100];
+    (void)h, (void)types, (void)text, (void)n;
+    return check_inputs(in, NULL, unsaid, sizeof unsaid);
+}
+/* Has an opinion about one value of all that it gets. */
+static graft_status check_seven(const graft_host *h, const graft_arg *in, const char *const *types,
+                                char *text, uint64_t n)
+{
+    (void)h, (void)types;
     if (in[1].kind != GRAFT_FLOAT || in[1].u.f != 7) return GRAFT_OK;
-    *input = "input2";
     snprintf(text, n, "7 is not a number to multiply with");
     return GRAFT_E_ARG;
 }
-static const void *seven_query(const char *id)
-{
-    static const graft_validate_api api = {check_seven};
-    return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &api : NULL;
-}
+#define QUERY(check, flags, taken)                                                                 \
+    static const void *check##_query(const char *id)                                               \
+    {                                                                                              \
+        static const graft_validate2_api api = {flags, 0, taken, check};                           \
+        return strcmp(id, GRAFT_VALIDATE2_ID) == 0 ? &api : NULL;                                  \
+    }
+QUERY(check_literals, 0, name)
+QUERY(check_both, GRAFT_VALIDATE_TYPES, name)
+QUERY(check_types, GRAFT_VALIDATE_TYPES, NULL)
+QUERY(check_floats, 0, name)
+QUERY(check_seven, GRAFT_VALIDATE_ALL, NULL)
 
+#define SHARE .kind = GRAFT_FLOAT, .min = 0, .max = 1
 IN(in_1, "input1", "IMAGE,FLOAT", .kind = GRAFT_OBJECT);
 IN(in_2, "input2", "IMAGE,FLOAT", .kind = GRAFT_OBJECT);
 IN(in_f1, "input1", "FLOAT", .kind = GRAFT_FLOAT);
 IN(in_f2, "input2", "FLOAT", .kind = GRAFT_FLOAT);
+IN(in_share1, "input1", "FLOAT", SHARE);
+IN(in_share2, "input2", "FLOAT", SHARE);
 OUT(out_image, "IMAGE", 0);
 
 static const graft_node nodes[] = {
     NODE("TestCustomValidation1", 0, INS(&in_1, &in_2), OUTS(&out_image), run_product,
-         numbers_query),
+         check_literals_query),
     NODE("TestCustomValidation2", 0, INS(&in_1, &in_2), OUTS(&out_image), run_product,
-         numbers_query),
-    NODE("TestCustomValidation3", 0, INS(&in_1, &in_2), OUTS(&out_image), run_product, NULL),
+         check_both_query),
+    NODE("TestCustomValidation3", 0, INS(&in_1, &in_2), OUTS(&out_image), run_product,
+         check_types_query),
     NODE("TestCustomValidation4", 0, INS(&in_f1, &in_f2), OUTS(&out_image), run_product,
-         negative_query),
-    NODE("TestCustomValidation5", 0, INS(&in_f1, &in_f2), OUTS(&out_image), run_product,
-         seven_query),
+         check_floats_query),
+    NODE("TestCustomValidation5", 0, INS(&in_share1, &in_share2), OUTS(&out_image), run_product,
+         check_seven_query),
 };
 NODE_LIST(check_nodes, nodes)

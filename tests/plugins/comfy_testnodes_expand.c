@@ -306,12 +306,26 @@ static graft_status run_while_close(void *self, graft_job *j, const graft_arg *i
     return GRAFT_OK;
 }
 
-/* A loop that counts down is a while loop whose first value is what remains. */
+/* A loop that counts down is a while loop whose first value is what remains: from the second round
+ * on an input that the node does not declare. The beginning of that loop is a node of its own,
+ * which nothing needs. */
 static graft_status run_for_open(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
-    (void)self, (void)j;
+    (void)self;
+    const graft_arg *remaining = &in[0];
+    for (uint64_t k = 0; k < dynamic_api->count(j); k++)
+        if (strcmp(dynamic_api->name(j, k), value_name[0]) == 0) remaining = &in[VALUES + k];
+    if (remaining->kind != GRAFT_INT) return fail(j, "what remains is no whole number");
+    cJSON *part = cJSON_CreateObject(), *results = cJSON_CreateArray(), *own = own_node(j);
+    cJSON *open = add_node(part, "~open", "TestWhileLoopOpen");
+    cJSON_AddBoolToObject(open, "condition", remaining->u.i != 0);
+    cJSON_AddNumberToObject(open, value_name[0], (double)remaining->u.i);
+    for (int i = 1; i < VALUES; i++) hand_on(open, value_name[i], own, value_name[i]);
+    for (int i = 0; i < VALUES + 1; i++) cJSON_AddItemToArray(results, cJSON_CreateNull());
+    graft_status st = expand(j, part, results, own);
+    if (st) return st;
     give_constant(&out[0], &flow_control);
-    pass(&out[1], in[VALUES].kind == GRAFT_NONE ? &in[0] : &in[VALUES]);
+    pass(&out[1], remaining);
     for (int i = 1; i < VALUES; i++) pass(&out[1 + i], &in[i]);
     return GRAFT_OK;
 }
@@ -346,7 +360,7 @@ static graft_status run_for_close(void *self, graft_job *j, const graft_arg *in,
 }
 
 #define FLAGS_RAW (GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_RAW_LINK)
-#define SECONDS   .kind = GRAFT_FLOAT, .initial.f = 0.2, .min = 0, .max = 60
+#define SECONDS   .kind = GRAFT_FLOAT, .initial.f = 0.5, .min = 0, .max = 10
 IN(in_float, "input1", "FLOAT", .kind = GRAFT_FLOAT, .initial.f = 0.5);
 IN(in_1, "input1", "IMAGE", .kind = GRAFT_OBJECT);
 IN(in_2, "input2", "IMAGE", .kind = GRAFT_OBJECT);
@@ -357,7 +371,8 @@ IN(in_sleep1, "sleep1", "FLOAT", SECONDS);
 IN(in_sleep2, "sleep2", "FLOAT", SECONDS);
 IN(in_sleep3, "sleep3", "FLOAT", SECONDS);
 IN(in_count, "num_async_nodes", "INT", .kind = GRAFT_INT, .initial.i = 3, .min = 1, .max = 10);
-IN(in_duration, "sleep_duration", "FLOAT", SECONDS);
+IN(in_duration, "sleep_duration", "FLOAT", .kind = GRAFT_FLOAT, .initial.f = 0.2, .min = 0.1,
+   .max = 1);
 IN(in_model, "model", "MODEL", .kind = GRAFT_OBJECT);
 IN(in_clip, "clip", "CLIP", .kind = GRAFT_OBJECT);
 IN(in_vae, "vae", "VAE", .kind = GRAFT_OBJECT);
@@ -391,10 +406,10 @@ static const graft_node nodes[] = {
          run_mixed, NULL),
     NODE("TestDynamicDependencyCycle", EXPANDS, INS(&in_1, &in_2), OUTS(&out_image), run_cycle,
          NULL),
-    NODE("TestParallelSleep", EXPANDS,
+    NODE("TestParallelSleep", EXPANDS | GRAFT_NODE_OUTPUT,
          INS(&in_image1, &in_image2, &in_image3, &in_sleep1, &in_sleep2, &in_sleep3),
          OUTS(&out_image), run_parallel, NULL),
-    NODE("TestDynamicAsyncGeneration", EXPANDS | GRAFT_NODE_ASYNC,
+    NODE("TestDynamicAsyncGeneration", EXPANDS,
          INS(&in_image1, &in_image2, &in_count, &in_duration), OUTS(&out_image), run_generate,
          NULL),
     NODE("TestSamplingInExpansion", EXPANDS,
@@ -405,8 +420,9 @@ static const graft_node nodes[] = {
     NODE("TestWhileLoopClose", EXPANDS,
          INS(&in_flow, &in_go_on, &in_v0, &in_v1, &in_v2, &in_v3, &in_v4), OUTS(&out_any, FOUR),
          run_while_close, NULL),
-    NODE("TestForLoopOpen", 0, INS(&in_remaining, &in_v1, &in_v2, &in_v3, &in_v4, &in_v0),
-         OUTS(&out_flow, &out_int, FOUR), run_for_open, NULL),
+    NODE("TestForLoopOpen", EXPANDS | GRAFT_NODE_DYNAMIC,
+         INS(&in_remaining, &in_v1, &in_v2, &in_v3, &in_v4), OUTS(&out_flow, &out_int, FOUR),
+         run_for_open, NULL),
     NODE("TestForLoopClose", EXPANDS, INS(&in_flow, &in_raw1, &in_raw2, &in_raw3, &in_raw4),
          OUTS(FOUR), run_for_close, NULL),
 };

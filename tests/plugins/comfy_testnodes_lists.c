@@ -20,13 +20,13 @@ static list *copy_of(const graft_value_ops *ops, const list *old, uint64_t from,
     return l;
 }
 
+#define LIST_INPUTS 9
 static graft_status run_list(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
-    uint64_t n = 1 + dynamic_api->count(j);
     (void)self;
-    list *l = list_create(&list_ops, n);
-    for (uint64_t i = 0; l && i < n; i++) {
-        if (list_push(l, &in[i])) continue;
+    list *l = list_create(&list_ops, LIST_INPUTS);
+    for (uint64_t i = 0; l && i < LIST_INPUTS; i++) {
+        if (in[i].kind == GRAFT_NONE || list_push(l, &in[i])) continue;
         list_release(&l->value);
         l = NULL;
     }
@@ -44,11 +44,9 @@ static graft_status run_add(void *self, graft_job *j, const graft_arg *in, graft
     }
     return give_list(j, out, l);
 }
-/* The rest, and the value at one end. */
-static graft_status split(graft_job *j, const graft_arg *in, graft_arg *out, int head)
+/* What is left, and the value at one end. Of an empty one: see run_head() and run_tail(). */
+static graft_status split(graft_job *j, const list *old, graft_arg *out, int head)
 {
-    const list *old = accumulation_of(&in[0]);
-    if (!old || !old->n) return fail(j, "the accumulation is empty");
     list *l = head ? copy_of(&accumulation_ops, old, 1, old->n, 0)
                    : copy_of(&accumulation_ops, old, 0, old->n - 1, 0);
     graft_status st = give_list(j, &out[0], l);
@@ -57,13 +55,21 @@ static graft_status split(graft_job *j, const graft_arg *in, graft_arg *out, int
 }
 static graft_status run_head(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
+    const list *old = accumulation_of(&in[0]);
     (void)self;
-    return split(j, in, out, 1);
+    if (!old) return fail(j, "no accumulation");
+    if (old->n) return split(j, old, out, 1);
+    pass(&out[0], &in[0]); /* and nothing */
+    return GRAFT_OK;
 }
 static graft_status run_tail(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
+    const list *old = accumulation_of(&in[0]);
     (void)self;
-    return split(j, in, out, 0);
+    if (!old) return fail(j, "no accumulation");
+    if (old->n) return split(j, old, out, 0);
+    pass(&out[1], &in[0]); /* nothing in the place of what is left */
+    return GRAFT_OK;
 }
 static graft_status run_to_list(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
@@ -94,22 +100,28 @@ static graft_status run_length(void *self, graft_job *j, const graft_arg *in, gr
     out->u.i = old ? (int64_t)old->n : 0;
     return GRAFT_OK;
 }
+/* A place in the list, counted from its end when negative; its length: there is no such place. */
+static uint64_t place(const list *l, int64_t index)
+{
+    if (index < 0) index += (int64_t)l->n;
+    return index >= 0 && (uint64_t)index < l->n ? (uint64_t)index : l->n;
+}
 static graft_status run_item(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
     const list *old = accumulation_of(&in[0]);
     (void)self;
-    if (!old || in[1].u.i < 0 || (uint64_t)in[1].u.i >= old->n) return fail(j, "no such item");
-    pass(out, &old->item[in[1].u.i]);
+    if (!old || place(old, in[1].u.i) == old->n) return fail(j, "no such item");
+    pass(out, &old->item[place(old, in[1].u.i)]);
     return GRAFT_OK;
 }
 static graft_status run_replace(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
 {
     const list *old = accumulation_of(&in[0]);
     (void)self;
-    if (!old || in[1].u.i < 0 || (uint64_t)in[1].u.i >= old->n) return fail(j, "no such item");
+    if (!old || place(old, in[1].u.i) == old->n) return fail(j, "no such item");
     list *l = list_create(&accumulation_ops, old->n);
     for (uint64_t i = 0; l && i < old->n; i++) {
-        if (list_push(l, i == (uint64_t)in[1].u.i ? &in[2] : &old->item[i])) continue;
+        if (list_push(l, i == place(old, in[1].u.i) ? &in[2] : &old->item[i])) continue;
         list_release(&l->value);
         l = NULL;
     }
@@ -179,6 +191,16 @@ IN(in_images, "images", "IMAGE", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_LIST
 IN(in_size, "batch_size", "INT", .kind = GRAFT_INT, .initial.i = 1, .min = 1, .max = 4096);
 OUT(out_images, "IMAGE", GRAFT_OUTPUT_LIST);
 IN(in_value1, "value1", "*", .kind = GRAFT_OBJECT);
+#define MORE(i)                                                                                    \
+    IN(in_value##i, "value" #i, "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_OPTIONAL)
+MORE(2);
+MORE(3);
+MORE(4);
+MORE(5);
+MORE(6);
+MORE(7);
+MORE(8);
+MORE(9);
 IN(in_to_add, "to_add", "*", .kind = GRAFT_OBJECT);
 IN(in_old, "accumulation", "ACCUMULATION", .kind = GRAFT_OBJECT);
 IN(in_maybe, "accumulation", "ACCUMULATION", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_OPTIONAL);
@@ -191,7 +213,10 @@ OUT(out_int, "INT", 0);
 OUT(out_new, "ACCUMULATION", 0);
 
 static const graft_node nodes[] = {
-    NODE("TestMakeListNode", GRAFT_NODE_DYNAMIC, INS(&in_value1), OUTS(&out_list), run_list, NULL),
+    NODE("TestMakeListNode", 0,
+         INS(&in_value1, &in_value2, &in_value3, &in_value4, &in_value5, &in_value6, &in_value7,
+             &in_value8, &in_value9),
+         OUTS(&out_list), run_list, NULL),
     NODE("RebatchImages", 0, INS(&in_images, &in_size), OUTS(&out_images), run_rebatch, NULL),
     NODE("TestAccumulateNode", 0, INS(&in_to_add, &in_maybe), OUTS(&out_new), run_add, NULL),
     NODE("TestAccumulationHeadNode", 0, INS(&in_old), OUTS(&out_new, &out_any), run_head, NULL),

@@ -178,10 +178,11 @@ void destroy(void *self)
 {
     (void)self;
 }
+/* Clients see a RuntimeError. */
 graft_status fail(graft_job *j, const char *text)
 {
-    job_api->fail(j, GRAFT_E_ARG, NULL, text);
-    return GRAFT_E_ARG;
+    job_api->fail(j, GRAFT_E_INTERNAL, NULL, text);
+    return GRAFT_E_INTERNAL;
 }
 graft_status no_memory(graft_job *j)
 {
@@ -219,13 +220,16 @@ graft_status give_image(graft_job *j, graft_arg *out, float value, int64_t batch
     give(out, &p->value);
     return GRAFT_OK;
 }
-graft_status nap(graft_job *j, double seconds)
+graft_status nap(graft_job *j, double seconds, uint64_t max)
 {
-    uint64_t steps = (uint64_t)(seconds * 100);
+    uint64_t steps = (uint64_t)(seconds * 100), told = 0;
+    if (max) job_api->progress(j, 0, max);
     for (uint64_t i = 0; i < steps; i++) {
         struct timespec t = {0, 10000000};
         nanosleep(&t, NULL);
-        job_api->progress(j, i + 1, steps);
+        uint64_t now = (uint64_t)((double)max * (double)(i + 1) / (double)steps);
+        if (now > told) job_api->progress(j, now, max);
+        told = now;
         if (!job_api->cancelled(j)) continue;
         job_api->fail(j, GRAFT_E_CANCEL, NULL, "interrupted");
         return GRAFT_E_CANCEL;

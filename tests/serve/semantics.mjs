@@ -3,44 +3,18 @@
 // tests/plugins, joined to the real ones.
 import fs from 'node:fs';
 import net from 'node:net';
-import path from 'node:path';
-import { Socket, check, end, ended, equal, folder, get, post, sleep, source, start, timed, until } from './server.mjs';
+import { Socket, check, end, ended, equal, get, post, sleep, timed, until } from './server.mjs';
+import { image, mask, node, output, save, show, startNodes } from './testnodes.mjs';
 
-const dir = folder();
-const plugins = path.join(dir, 'plugins');
-fs.mkdirSync(plugins);
-for (const from of [process.env.GRAFT_PLUGINS, process.env.GRAFT_COMFY_PLUGINS])
-  for (const f of fs.readdirSync(from).filter((x) => x.endsWith('.so'))) fs.symlinkSync(path.join(from, f), path.join(plugins, f));
-const s = await start({ dir, plugins, models: path.join(source, 'models'), args: ['--quiet'] });
-const w = new Socket(s, '?clientId=one');
-equal(await w.opened, 101, 'handshake');
-
+const { s, w, run } = await startNodes();
 const slow = Number(process.env.GRAFT_SLOW ?? 1); // how much slower this build is, e.g. sanitizers
-const node = (class_type, inputs) => ({ class_type, inputs });
-const image = (content, more = {}) => node('StubImage', { content, height: 8, width: 8, batch_size: 1, ...more });
-const mask = (value) => node('StubMask', { value, height: 8, width: 8, batch_size: 1 });
-const save = (from, slot = 0) => node('SaveImage', { images: [from, slot], filename_prefix: 'semantics' });
-const show = (from) => node('TestOutputNodeWithSocketOutput', { image: [from, 0], value: 1 });
-
-// {ran, cached, outputs, status, errors} of a prompt.
-async function run(prompt, more = {}) {
-  w.got.length = 0;
-  const r = await post(s, '/prompt', { prompt, client_id: 'one', ...more });
-  if (r.status !== 200) return { refused: r.json() };
-  const id = r.json().prompt_id;
-  check(await w.finished(id), 'the run ends');
-  const of = (type) => w.got.filter((m) => m.type === type).map((m) => m.data);
-  const entry = (await get(s, `/history/${id}`)).json()[id];
-  return { ran: of('executing').map((d) => d.node).filter((x) => x !== null), cached: of('execution_cached')[0].nodes.sort(),
-    outputs: entry.outputs, status: entry.status.status_str, errors: of('execution_error'), messages: entry.status.messages };
-}
 const sorted = (list) => [...list].sort();
 
 async function lazy() {
   const graph = (value) => ({ 1: image('BLACK'), 2: image('WHITE'), 3: mask(value), 4: node('TestLazyMixImages',
     { image1: ['1', 0], image2: ['2', 0], mask: ['3', 0] }), 5: show('4') });
   let r = await run(graph(0));
-  equal([sorted(r.ran), r.outputs[5].text], [['1', '3', '4', '5'], ['0.0000']], 'only the first picture is made');
+  equal([sorted(r.ran), r.outputs[5].text], [['1', '3', '4', '4', '5'], ['0.0000']], 'only the first picture is made; the node is asked, and runs');
   r = await run(graph(1));
   equal([sorted(r.ran).includes('1'), r.outputs[5].text], [false, ['1.0000']], 'only the second picture is made');
   r = await run(graph(0.25));
@@ -60,7 +34,10 @@ async function undeclared() {
   equal(r.refused.node_errors['4'].errors.length, 1, 'their links are checked, too');
   graph[4].inputs.input6 = 'text';
   r = await run(graph);
-  equal([r.status, r.errors[0].node_id], ['error', '4'], 'the node is told what it gets');
+  equal([r.ran, r.outputs[5].text], [[], ['0.6000']], 'literals that nobody declares are not there');
+  graph[4].inputs = { input1: ['1', 0], input3: ['2', 0], input4: ['2', 0], input2: ['2', 0], input6: ['1', 0] };
+  r = await run(graph);
+  equal(r.outputs[5].text, ['0.7500'], 'by number, up to the first that is missing');
 }
 
 async function lists() {
@@ -87,8 +64,11 @@ async function blocked() {
   equal([r.status, Object.keys(r.outputs), r.errors.length], ['success', ['4'], 0], 'blocked silently');
   r = await run(graph(true, true));
   equal([r.status, Object.keys(r.outputs), sorted(r.errors.map((e) => e.node_id))], ['success', ['4'], ['3', '5']], 'blocked with a message');
-  equal([r.errors[0].exception_type, r.errors[0].exception_message, r.errors[0].traceback], ['ExecutionBlocked', 'Blocked Execution\n', []], 'the event');
-  equal(r.messages.at(-1)[0], 'execution_success', 'and the prompt succeeds');
+  const { prompt_id, executed, ...event } = r.errors.find((e) => e.node_id === '3');
+  equal(event, { node_id: '3', node_type: 'SaveImage', exception_message: 'Execution Blocked: Blocked Execution', exception_type: 'ExecutionBlocked',
+    traceback: [], current_inputs: [], current_outputs: [] }, 'the event');
+  check(prompt_id && Array.isArray(executed), 'with the prompt and what had run');
+  equal(r.messages.map((m) => m[0]), ['execution_start', 'execution_cached', 'execution_success'], 'which the history does not keep: the prompt succeeds');
   const chain = { ...graph(true, true), 1: image('WHITE', { width: 9 }), 6: node('TestVariadicAverage', { input1: ['2', 0] }), 7: show('6') };
   r = await run(chain);
   equal(sorted(r.errors.map((e) => e.node_id)), ['3', '5', '6'], 'what is behind a blocked node is blocked silently');
@@ -112,9 +92,10 @@ async function changing() {
 async function rest() {
   let r = await run({ 1: image('WHITE'), 2: node('TestSyncError', { value: ['1', 0] }), 3: save('2'), 4: show('1') });
   equal([r.status, r.errors[0].node_id, r.errors[0].exception_message], ['error', '2', 'Sync error from the test node\n'], 'an error');
-  r = await run({ 1: image('WHITE'), 2: show('1'), 3: show('2'), 4: save('3') });
-  equal([r.status, Object.keys(r.outputs)], ['success', ['2', '3', '4']], 'an output that feeds others');
-  r = await run({ 1: image('WHITE'), 2: show('1'), 3: save('2'), 4: show('1') }, { partial_execution_targets: ['4'] });
+  r = await run({ 1: image('WHITE'), 2: output('1'), 3: show('2'), 4: save('2') });
+  equal([r.status, Object.keys(r.outputs)], ['success', ['3', '4']], 'an output that feeds others, and shows nothing');
+  equal((await run({ 1: image('WHITE', { width: 11 }), 2: output('1') })).ran, ['1', '2'], 'is run for its own sake');
+  r = await run({ 1: image('WHITE'), 2: output('1'), 3: save('2'), 4: show('1') }, { partial_execution_targets: ['4'] });
   equal([r.status, Object.keys(r.outputs)], ['success', ['4']], 'only the outputs that are wanted');
   r = await run({ 1: node('TestVariadicAverage', { input1: ['2', 0] }), 2: node('TestVariadicAverage', { input1: ['1', 0] }), 3: save('1') });
   check(r.refused, 'a cycle is refused');
@@ -135,36 +116,21 @@ async function accumulating() {
   r = await run(graph(2));
   equal([r.status, r.errors[0].node_id], ['error', '7'], 'no third one');
   r = await run({ 1: node('TestMakeListNode', { value1: ['2', 0], value2: ['3', 0] }), 2: image('BLACK'), 3: image('WHITE'),
-    4: node('TestListToAccumulationNode', { list: ['1', 0] }), 5: node('TestAccumulationTailNode', { accumulation: ['4', 0] }), 6: show2('5', 1),
-    7: node('TestAccumulationHeadNode', { accumulation: ['4', 0] }), 8: show2('7', 1),
+    4: node('TestListToAccumulationNode', { list: ['1', 0] }), 5: node('TestAccumulationTailNode', { accumulation: ['4', 0] }), 6: show('5', 1),
+    7: node('TestAccumulationHeadNode', { accumulation: ['4', 0] }), 8: show('7', 1),
     9: node('TestAccumulationSetItemNode', { accumulation: ['4', 0], index: 0, value: ['3', 0] }), 10: node('TestAccumulationToListNode', { accumulation: ['9', 0] }), 11: show('10') });
   equal([r.outputs[6].text, r.outputs[8].text, r.outputs[11].text], [['1.0000'], ['0.0000'], ['1.0000', '1.0000']], 'ends, and one replaced');
 }
-const show2 = (from, slot) => node('TestOutputNodeWithSocketOutput', { image: [from, slot], value: 1 });
-
-async function validation() {
-  const graph = (type, input1, input2) => ({ 1: node(`TestCustomValidation${type}`, { input1, input2 }), 2: show('1') });
-  const refused = async (prompt) => (await run(prompt)).refused?.node_errors['1']?.errors[0] ?? {};
-  equal((await run(graph(1, 0.5, 0.5))).outputs[2].text, ['0.2500'], 'numbers');
-  equal((await run({ ...graph(1, ['3', 0], 0.5), 3: image('WHITE') })).outputs[2].text, ['0.5000'], 'a picture and a number');
-  equal((await refused(graph(1, 'text', 0.5))).type, 'bad_linked_input', 'a text in place of a number');
-  equal((await refused(graph(2, 0.5, true))).extra_info.input_name, 'input2', 'the input at fault');
-  equal((await run(graph(3, 1, 1))).status, 'success', 'no opinion');
-  equal((await refused({ ...graph(2, ['3', 0], 0.5), 3: node('StubInt', { value: 5 }) })).type, 'return_type_mismatch', 'a whole number along a link');
-  equal((await refused(graph(4, -1, 0.5))).details, 'input1', 'refused without a word');
-  equal((await refused(graph(5, 0.1, 7))).details, 'input2 - 7 is not a number to multiply with', 'refused with words');
-  equal((await run(graph(5, 0.1, 5))).outputs[2].text, ['0.5000'], 'and not refused');
-}
 
 async function expansion() {
-  const graph = (input1) => ({ 1: node('TestMixedExpansionReturns', { input1 }), 2: show2('1', 0), 3: show2('1', 1) });
+  const graph = (input1) => ({ 1: node('TestMixedExpansionReturns', { input1 }), 2: show('1', 0), 3: show('1', 1) });
   for (const [v, text] of [[0.05, '0.1000'], [0.15, '0.2000'], [0.5, '0.3000']]) {
     const r = await run(graph(v));
     equal([r.status, r.outputs[2].text, r.outputs[3].text], ['success', [text], ['1.0000']], `values and nodes: ${v}`);
     if (v < 0.5) continue;
     check(r.ran.includes('1.0.0.mix') && r.ran.includes('1.0.0.mask'), `nodes by their parent: ${r.ran}`);
     const shown = w.got.filter((m) => m.type === 'executing' && m.data.node?.startsWith('1.0')).map((m) => m.data.display_node);
-    equal([shown.length, ...new Set(shown)], [4, '1'], 'shown under their parent');
+    equal([shown.length, ...new Set(shown)], [5, '1'], 'shown under their parent, the mixture also when it is asked');
     const state = w.got.filter((m) => m.type === 'progress_state').at(-1).data.nodes['1.0.0.mix'];
     equal([state.display_node_id, state.parent_node_id, state.real_node_id, state.state], ['1', '1', '1', 'finished'], 'in the progress, too');
   }
@@ -239,8 +205,8 @@ async function together() {
   let ms = await timed(s, async () => { r = await run({ 1: image('BLACK'), 2: node('TestAsyncError', { value: ['1', 0], error_after: 0.1 }), 3: node('TestSleep', { value: ['1', 0], seconds: 30 }), 4: show('2'), 5: show('3'), 6: show('1') }); });
   equal([r.status, r.errors[0].node_id, Object.keys(r.outputs)], ['error', '2', ['6']], 'one of them fails');
   check(ms < 5000 * slow, 'and nobody waits for the other');
-  r = await run({ 1: image('BLACK'), 2: node('TestAsyncTimeout', { value: ['1', 0], timeout: 0.05, operation_time: 0.5 }), 3: show('2') });
-  equal(r.errors[0].exception_message, 'Operation timed out after 0.05 seconds\n', 'a time-out');
+  r = await run({ 1: image('BLACK'), 2: node('TestAsyncTimeout', { value: ['1', 0], timeout: 0.1, operation_time: 0.5 }), 3: show('2') });
+  equal(r.errors[0].exception_message, 'Operation timed out after 0.1 seconds\n', 'a time-out');
   r = await run({ 1: node('TestAsyncValidation', { value: 12, threshold: 10 }), 2: show('1') });
   equal(r.refused.node_errors['1'].errors[0].details, 'value - Value 12 exceeds 10', 'checked before it runs');
   r = await run({ 1: image('BLACK'), 2: node('TestAsyncLazyCheck', { input1: ['1', 0], input2: ['3', 0], condition: true }), 3: node('TestSyncError', { value: ['1', 0] }), 4: show('2') });
@@ -276,7 +242,7 @@ async function faults() {
     ['no such slot', save(['1', 7], { 1: image('WHITE') }), '2', 'exception_during_validation', 'tuple index out of range'],
     ['no slot', save(['1', -1], { 1: image('WHITE') }), '2', 'exception_during_validation', 'tuple index out of range'],
     ['another type', save(['1', 0], { 1: node('StubInt', { value: 1 }) }), '2', 'return_type_mismatch', 'images, received_type(INT) mismatch input_type(IMAGE)'],
-    ['a circle', save(['1', 0], { 1: node('TestVariadicAverage', { input1: ['1', 0] }) }), '1', 'dependency_cycle', '1'],
+    ['a circle', save(['1', 0], { 1: node('TestVariadicAverage', { input1: ['1', 0] }) }), '1', 'dependency_cycle', '1 (TestVariadicAverage) -> 1 (TestVariadicAverage)'],
     ['not in the list', save(['1', 0], { 1: image('RED') }), '1', 'value_not_in_list', "content: 'RED' not in ['WHITE', 'BLACK', 'NOISE']"],
     ['three numbers', save(['1', 0], { 1: image('WHITE', { width: [1, 2, 3] }) }), '1', 'bad_linked_input', 'width'],
     ['an object', save(['1', 0], { 1: image('WHITE', { width: { a: [1, null, true, 0.5, "it's"] } }) }), '1', 'invalid_input_type',
@@ -344,7 +310,7 @@ async function deaf() {
   c.destroy();
 }
 
-for (const test of [lazy, undeclared, lists, accumulating, validation, blocked, changing, expansion, loops, sampling, together, rest, faults, line, deaf]) await test();
+for (const test of [lazy, undeclared, lists, accumulating, blocked, changing, expansion, loops, sampling, together, rest, faults, line, deaf]) await test();
 w.close();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(s.dir, { recursive: true });

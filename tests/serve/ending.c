@@ -1,0 +1,144 @@
+/* The order in which the end of a prompt is told: the history has it before any client hears of it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "host/serve/queue.h"
+#include "host/serve/sink.h"
+#include "tests/test.h"
+
+static const graft_store_limits roomy = {100, 1 << 20, 100, 1 << 20};
+static char path[64];
+
+static void remove_store(void)
+{
+    static const char *const tail[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) {
+        char name[80];
+        snprintf(name, sizeof name, "%s%s", path, tail[i]);
+        unlink(name);
+    }
+}
+
+/* The types of the messages that wait for the transport, each with a blank behind. */
+static void sent(graft_hub *h, char *text, size_t n)
+{
+    graft_hub_message *m = graft_hub_take(h), *next;
+    *text = 0;
+    for (; m; m = next) {
+        char type[40] = "";
+        next = m->next;
+        sscanf((const char *)m->plain + GRAFT_HUB_HEADROOM, "{\"type\":\"%39[a-z_]", type);
+        size_t used = strlen(text);
+        snprintf(text + used, n - used, "%s ", type);
+        graft_hub_release(m);
+    }
+}
+
+struct fixture {
+    graft_hub hub;
+    graft_logs logs;
+    graft_store *store;
+    graft_queue queue;
+    graft_sink sink;
+};
+
+/* Called between the entry and the telling. */
+static void on_told(void *ctx)
+{
+    struct fixture *f = ctx;
+    char types[200];
+    sent(&f->hub, types, sizeof types);
+    CHECK_STR(types, "");
+    CHECK_INT(graft_store_find(f->store, "job"), GRAFT_STORE_DONE);
+    graft_sink_tell(&f->sink);
+}
+
+static void begin(struct fixture *f)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t interrupted;
+    char id[] = "job", prompt[] = "{}", outputs[] = "[]";
+    graft_store_job job = {
+        .number = 1, .id = id, .prompt = prompt, .extra = prompt, .outputs = outputs};
+    memset(f, 0, sizeof *f);
+    remove_store();
+    graft_hub_init(&f->hub);
+    graft_logs_init(&f->logs, &f->hub, true);
+    graft_sink_init(&f->sink, &f->hub, &f->logs, false);
+    CHECK_OK(graft_store_open(path, &roomy, &f->store, &interrupted, &e), &e);
+    graft_queue_init(&f->queue, f->store, &f->hub);
+    CHECK_OK(graft_queue_add(&f->queue, &job, &e), &e);
+    CHECK(graft_queue_wait(&f->queue, &job) == GRAFT_QUEUE_JOB);
+    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", &e), &e);
+    graft_store_job_finish(&job);
+}
+
+static void finish(struct fixture *f)
+{
+    graft_sink_finish(&f->sink);
+    graft_queue_finish(&f->queue);
+    graft_store_close(f->store);
+    graft_logs_finish(&f->logs);
+    graft_hub_finish(&f->hub);
+    remove_store();
+}
+
+/* `code` GRAFT_OK: success. */
+static void ends(graft_status code, const char *status, const char *event)
+{
+    struct fixture f;
+    graft_err e = GRAFT_ERR_INIT;
+    char types[200], wanted[80];
+    begin(&f);
+    const graft_events events = graft_sink_events(&f.sink);
+    const graft_run_error error = {code, "1", "Node", "", "it failed", NULL, NULL};
+    events.start(events.ctx, 1);
+    sent(&f.hub, types, sizeof types);
+    CHECK_STR(types, "status status execution_start ");
+    if (code)
+        events.error(events.ctx, &error);
+    else
+        events.success(events.ctx);
+    char *messages = graft_sink_take_messages(&f.sink);
+    CHECK(messages && strstr(messages, event));
+    CHECK_STR(f.sink.end, status);
+    const graft_store_end end = {"job", f.sink.end, messages, "{}", "{}", 9};
+    CHECK_OK(graft_queue_end(&f.queue, &end, on_told, &f, &e), &e);
+    graft_sink_close(&f.sink);
+    sent(&f.hub, types, sizeof types);
+    snprintf(wanted, sizeof wanted, "%s status executing ", event);
+    CHECK_STR(types, wanted);
+    graft_free(messages);
+    finish(&f);
+}
+
+static void after_the_entry(void)
+{
+    ends(GRAFT_OK, "success", "execution_success");
+    ends(GRAFT_E_ARG, "error", "execution_error");
+    ends(GRAFT_E_CANCEL, "interrupted", "execution_interrupted");
+}
+
+/* An end that is never told, because the server stops, is not lost memory. */
+static void never_told(void)
+{
+    struct fixture f;
+    begin(&f);
+    const graft_events events = graft_sink_events(&f.sink);
+    events.success(events.ctx);
+    finish(&f);
+}
+
+int main(void)
+{
+    char dir[] = "/tmp/graft-ending-XXXXXX";
+    if (!mkdtemp(dir)) return 1;
+    snprintf(path, sizeof path, "%s/jobs.sqlite", dir);
+    RUN(after_the_entry);
+    RUN(never_told);
+    rmdir(dir);
+    return test_end();
+}
