@@ -12,12 +12,25 @@ export interface Sample {
   vram: number
 }
 
+// What is known of a run.
+interface Measured {
+  run: Run
+  titles: Map<string, string>
+  samples: Sample[]
+}
+
+// It found everything in the cache.
+function didNothing(run: Run): boolean {
+  return run.state === "success" && [...run.nodes.values()].every((n) => n.state === "cached")
+}
+
 export class ProfilePanel {
   readonly element = h("section", { class: "panel-body profile" })
   private run: Run | null = null
   private titles = new Map<string, string>()
   private samples: Sample[] = []
   private ended = false // something of an earlier run is shown
+  private before: Measured | null = null // that run
   private timer = 0
 
   constructor() {
@@ -25,6 +38,8 @@ export class ProfilePanel {
   }
 
   start(run: Run, titles: Map<string, string>) {
+    if (this.ended && this.run && this.run.state !== "running")
+      this.before = { run: this.run, titles: this.titles, samples: this.samples }
     this.run = run
     this.titles = titles
     this.samples = []
@@ -50,6 +65,10 @@ export class ProfilePanel {
 
   finish() {
     clearInterval(this.timer)
+    if (this.before && this.run && didNothing(this.run)) {
+      Object.assign(this, this.before) // which says more
+      return
+    }
     this.ended = true
     this.render()
     if (this.run) void this.sample(this.run).then(() => this.render())
