@@ -1,12 +1,11 @@
-/* LINEAR by oneDNN over all rows at once. GEGLU runs on blocks of rows whose wide result stays in
- * the cache until the pass that halves it. */
+/* LINEAR: by our own products (linear_panels.c) or by oneDNN over all rows at once. GEGLU runs on
+ * blocks of rows whose wide result stays in the cache until the pass that halves it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "kernels/cpu/dequantized.h"
 #include "kernels/cpu/linear.h"
 
-/* linear_panels.c has the first. */
 typedef enum variant_kind { VARIANT_PANELS, VARIANT_MATMUL, VARIANT_INNER_PRODUCT } variant_kind;
 
 typedef struct linear_state {
@@ -196,13 +195,21 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       src, dst, first, rows);
 }
 
-/* Counts the variants and finds the one asked for. */
+/* Counts the variants and finds the one asked for. oneDNN knows how to use a unit for matrices of
+ * bfloat16, so there its products come first. */
 static variant_kind find_variant(graft_kernel *k, int32_t variant)
 {
-    int32_t without = graft_cpu_has_panels(k->d, &k->op) ? 0 : 1;
-    k->info.variant_count = 3 - without;
-    k->info.variant_index = variant < 0 || variant >= k->info.variant_count ? 0 : variant;
-    return (variant_kind)(k->info.variant_index + without);
+    variant_kind kind[3];
+    bool panels = graft_cpu_has_panels(k->d, &k->op);
+    bool late = k->op.in[GRAFT_LINEAR_X].dtype == GRAFT_BF16 && graft_cpu_has_matrix_unit();
+    int32_t n = 0;
+    if (panels && !late) kind[n++] = VARIANT_PANELS;
+    kind[n++] = VARIANT_MATMUL;
+    kind[n++] = VARIANT_INNER_PRODUCT;
+    if (panels && late) kind[n++] = VARIANT_PANELS;
+    k->info.variant_count = n;
+    k->info.variant_index = variant < 0 || variant >= n ? 0 : variant;
+    return kind[k->info.variant_index];
 }
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
