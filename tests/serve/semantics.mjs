@@ -266,19 +266,23 @@ async function faults() {
 
 // Which prompt comes next; and whom the client is told of.
 async function line() {
-  const names = {}, send = async (name, width, more) => {
-    const r = await post(s, '/prompt', { prompt: { 1: image('WHITE', { width }), 2: node('TestSleep', { value: ['1', 0], seconds: 0.2 }), 3: show('2') }, client_id: 'one', ...more });
+  const names = {}, send = async (name, width, more, seconds = 0) => {
+    const r = await post(s, '/prompt', { prompt: { 1: image('WHITE', { width }), 2: node('TestSleep', { value: ['1', 0], seconds }), 3: show('2') }, client_id: 'one', ...more });
     names[r.json().prompt_id] = name;
     return r.json().prompt_id;
   };
   w.got.length = 0;
-  for (const [i, [name, more]] of [['a', {}], ['b', {}], ['late', { number: 1e6 }], ['front', { front: true }], ['first', { number: -1e6 }], ['later', { number: 1e6 }]].entries())
+  // One that runs until all others wait.
+  const a = await send('a', 39, {}, 60);
+  await w.until((m) => m.type === 'execution_start' && m.data.prompt_id === a);
+  for (const [i, [name, more]] of [['b', {}], ['late', { number: 1e6 }], ['front', { front: true }], ['first', { number: -1e6 }], ['later', { number: 1e6 }]].entries())
     await send(name, 40 + i, more);
   const q = (await get(s, '/queue')).json();
   check(q.queue_running.every((x) => x.length === 5) && q.queue_pending.every((x) => x.length === 5), 'five members each');
   equal(q.queue_pending.map((x) => names[x[1]]), ['first', 'front', 'b', 'late', 'later'], 'by number, then as they came');
   const last = q.queue_pending.at(-1)[1];
   equal((await post(s, '/interrupt', { prompt_id: last })).status, 200, 'an interrupt for one that waits');
+  await post(s, '/interrupt', { prompt_id: a });
   check(await w.finished(last), 'all run');
   equal(w.got.filter((m) => m.type === 'execution_start').map((m) => names[m.data.prompt_id]), ['a', 'first', 'front', 'b', 'late', 'later'], 'in this order');
   equal((await get(s, `/history/${last}`)).json()[last].status.status_str, 'success', 'and did not stop it');
