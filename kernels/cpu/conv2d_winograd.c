@@ -255,7 +255,7 @@ static graft_cpu_winograd_place target_of(const job *j, place at, int64_t channe
 }
 
 /* Asks for what a tile will touch: rows this short are beyond what processors foresee. */
-static void expect_tile(const job *j, int64_t tile, int64_t channel)
+static inline __attribute__((always_inline)) void expect_tile(const job *j, int64_t tile, int64_t channel)
 {
     const graft_cpu_winograd_place p = target_of(j, place_of(j->s, tile), channel);
     const int64_t size = (int64_t)graft_dtype_size(p.dtype), n = j->s->shape.outputs;
@@ -273,7 +273,7 @@ static void expect_tile(const job *j, int64_t tile, int64_t channel)
 
 /* Asks for a part of the weights that transform_weights() will read, so that memory works while the
  * processor multiplies. */
-static void expect_weights(const job *j, int64_t channel, int64_t input, int64_t part)
+static inline __attribute__((always_inline)) void expect_weights(const job *j, int64_t channel, int64_t input, int64_t part)
 {
     const graft_cpu_winograd *f = &j->s->shape;
     graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;
@@ -283,7 +283,7 @@ static void expect_weights(const job *j, int64_t channel, int64_t input, int64_t
         int64_t block = (channel + o) / BLOCK * (f->inputs / BLOCK) + input / BLOCK;
         const char *from = graft_cpu_at(j->w, t, block * WEIGHTS);
         for (int64_t b = begin / LINE * LINE; b < end; b += LINE)
-            __builtin_prefetch(from + b, 0, 2);
+            __builtin_prefetch(from + b);
     }
 }
 
