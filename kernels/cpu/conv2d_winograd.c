@@ -1,7 +1,8 @@
-/* CONV2D 3x3 by Winograd's F(4x4, 3x3) and F(6x6, 3x3): a fourth or a fifth of the multiplications,
- * in float32 whatever the tensors are (simd/winograd.c has the arithmetic).
+/* CONV2D 3x3 by Winograd's F(4x4, 3x3), F(6x6, 3x3), F(8x4, 3x3) and F(8x8, 3x3): a fourth to a
+ * sixth of the multiplications, in float32 whatever the tensors are (simd/winograd.c has the
+ * arithmetic).
  *
- * Weights stay as they are and are transformed in every launch: four to seven times their size
+ * Weights stay as they are and are transformed in every launch: four to eleven times their size
  * would otherwise be resident, and slow to swap. A thread takes a panel of tiles, transforms their
  * pixels once, and then some outputs after the other: it transforms their weights for a few inputs
  * at a time, uses them for the whole panel while they are in its second-level cache, and adds up
@@ -14,7 +15,7 @@
 #include "kernels/cpu/share.h"
 
 #define BLOCK       16                  /* channels of a block of weights */
-#define MOST_SIDE   8                   /* inputs of a tile, a side */
+#define MOST_SIDE   10                  /* inputs of a tile, a side */
 #define CHUNK       32                  /* inputs worked on at a time, at most */
 #define OUTPUTS     32                  /* likewise */
 #define INPUT_BYTES ((int64_t)10 << 20) /* a panel's transformed pixels */
@@ -23,22 +24,27 @@
 #define APART       16                  /* floats between rows, lest all share a set of a cache */
 #define LINE        64                  /* bytes */
 #define WORTH       64                  /* channels that pay for transforming a picture */
-#define LARGE       (16 * 16)           /* pixels of a picture */
+#define LARGE       (8 * 8)             /* pixels of a picture */
+#define WEIGHTS_AS  4                   /* tiles of products that transforming weights is worth */
 #define WORTH_UNITS 2                   /* that pay for transforming a panel again */
 #define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
 
 /* Weights and sums of a panel fill the second-level cache to two thirds or so. */
-static const struct winograd_size {
-    int32_t tile;
-    int64_t panel; /* tiles that share transformed weights, at most */
-} sizes[] = {{4, 96}, {6, 64}};
+typedef struct winograd_size {
+    int32_t down, across; /* outputs of a tile */
+    int64_t panel;        /* tiles that share transformed weights, at most */
+    bool precise;         /* enough for float32 */
+} winograd_size;
+static const winograd_size sizes[] = {
+    {4, 4, 96, true}, {6, 6, 64, true}, {8, 8, 32, false}, {8, 4, 64, true}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct winograd {
     graft_cpu_winograd shape;
     dnnl_memory_desc_t layout;               /* of the weights */
     int64_t height, width;                   /* of the input, doubled */
-    int64_t side, positions;                 /* inputs of a tile */
+    int64_t positions;                       /* inputs of a tile */
     int64_t down, across;                    /* tiles of a picture */
     int64_t total, panel;                    /* tiles of all pictures, and of a panel */
     int64_t panels, groups;                  /* of tiles, of outputs */
@@ -64,30 +70,39 @@ int graft_cpu_prefers_winograd(const graft_op_desc *op)
     return y->dim[1] * y->dim[2] >= LARGE && !graft_cpu_has_matrix_unit();
 }
 
-/* F(6x6) where it multiplies less, which it does unless much of its tiles lies outside, and where
- * its rounding error is nothing beside that of the tensors. */
-static const struct winograd_size *size_of(const graft_op_desc *op)
+/* The one that takes least, much of whose tiles may lie outside: its products, and its weights,
+ * whose transformation takes as long as multiplying them with a few tiles. The larger a tile, the
+ * larger its rounding error: F(8x8)'s is nothing beside bfloat16's own, and those of F(6x6) and
+ * F(8x4) are that of F(4x4) at its usual points, which float32 is content with elsewhere. */
+static const winograd_size *size_of(const graft_op_desc *op)
 {
-    int64_t products[2];
-    for (int i = 0; i < 2; i++) {
-        int32_t tile = sizes[i].tile;
-        products[i] = graft_cpu_pieces(op->out.dim[1], tile) *
-                      graft_cpu_pieces(op->out.dim[2], tile) * (tile + 2) * (tile + 2);
+    const bool precise = op->in[GRAFT_CONV_X].dtype == GRAFT_F32;
+    const winograd_size *best = NULL;
+    int64_t least = 0;
+    for (int i = 0; i < SIZES; i++) {
+        int32_t down = sizes[i].down, across = sizes[i].across;
+        int64_t tiles = op->out.dim[0] * graft_cpu_pieces(op->out.dim[1], down) *
+                        graft_cpu_pieces(op->out.dim[2], across);
+        int64_t weights = graft_cpu_pieces(tiles, sizes[i].panel) * WEIGHTS_AS;
+        int64_t products = (graft_cpu_pieces(tiles, 4) * 4 + weights) * (down + 2) * (across + 2);
+        if ((precise && !sizes[i].precise) || (best && products >= least)) continue;
+        best = &sizes[i];
+        least = products;
     }
-    return &sizes[op->in[GRAFT_CONV_X].dtype != GRAFT_F32 && products[1] < products[0]];
+    return best;
 }
 
 static void plan(const graft_op_desc *op, int threads, winograd *s)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
-    const struct winograd_size *size = size_of(op);
+    const winograd_size *size = size_of(op);
     graft_cpu_winograd *f = &s->shape;
     graft_cpu_conv2d_input_size(op, &s->height, &s->width);
-    f->tile = size->tile;
-    s->side = f->tile + 2;
-    s->positions = s->side * s->side;
-    s->down = graft_cpu_pieces(y->dim[1], f->tile);
-    s->across = graft_cpu_pieces(y->dim[2], f->tile);
+    f->down = size->down;
+    f->across = size->across;
+    s->positions = (f->down + 2) * (f->across + 2);
+    s->down = graft_cpu_pieces(y->dim[1], f->down);
+    s->across = graft_cpu_pieces(y->dim[2], f->across);
     s->total = y->dim[0] * s->down * s->across;
     f->inputs = w->dim[1];
     f->chunk = CHUNK;
@@ -160,8 +175,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (st) return st;
     plan(&k->op, k->d->host.threads, s);
     lay_out(k, s);
-    snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d, %d panels", s->shape.tile,
-             s->shape.tile, (int)s->panels);
+    snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d, %d panels", s->shape.down,
+             s->shape.across, (int)s->panels);
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout);
     return GRAFT_OK;
@@ -192,8 +207,8 @@ typedef struct place {
 static place place_of(const winograd *s, int64_t tile)
 {
     int64_t in_image = tile % (s->down * s->across);
-    return (place){tile / (s->down * s->across), in_image / s->across * s->shape.tile,
-                   in_image % s->across * s->shape.tile};
+    return (place){tile / (s->down * s->across), in_image / s->across * s->shape.down,
+                   in_image % s->across * s->shape.across};
 }
 
 /* The pixels that a tile reads; NULL beyond the picture. */
@@ -202,11 +217,11 @@ static void pixels_of(const job *j, int64_t tile, const void **pixel)
     const graft_op_desc *op = &j->k->op;
     const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
     const winograd *s = j->s;
-    int shift = op->attrs.upsample == 2;
+    int shift = op->attrs.upsample == 2, columns = s->shape.across + 2;
     place at = place_of(s, tile);
     for (int64_t i = 0; i < s->positions; i++) {
-        int64_t r = at.row + i / s->side - op->attrs.pad_top;
-        int64_t c = at.column + i % s->side - op->attrs.pad_left;
+        int64_t r = at.row + i / columns - op->attrs.pad_top;
+        int64_t c = at.column + i % columns - op->attrs.pad_left;
         bool inside = r >= 0 && r < s->height && c >= 0 && c < s->width;
         pixel[i] = !inside ? NULL
                            : graft_cpu_at(j->x, x->dtype,
@@ -235,14 +250,15 @@ static int64_t offset_of(const graft_tensor_desc *t, place at, int64_t channel)
 static graft_cpu_winograd_place target_of(const job *j, place at, int64_t channel)
 {
     const graft_tensor_desc *y = &j->k->op.out, *r = &j->k->op.in[GRAFT_CONV_RESIDUAL];
-    int64_t rows = y->dim[1] - at.row, columns = y->dim[2] - at.column, tile = j->s->shape.tile;
+    int64_t rows = y->dim[1] - at.row, columns = y->dim[2] - at.column;
+    int64_t down = j->s->shape.down, across = j->s->shape.across;
     graft_cpu_winograd_place p = {
         .y = graft_cpu_at_mut(j->y, y->dtype, offset_of(y, at, channel)),
         .dtype = y->dtype,
         .row = y->stride[1],
         .column = y->stride[2],
-        .rows = (int32_t)(rows < tile ? rows : tile),
-        .columns = (int32_t)(columns < tile ? columns : tile),
+        .rows = (int32_t)(rows < down ? rows : down),
+        .columns = (int32_t)(columns < across ? columns : across),
         .act = j->k->op.attrs.act,
         .stream = j->stream,
     };
@@ -255,7 +271,8 @@ static graft_cpu_winograd_place target_of(const job *j, place at, int64_t channe
 }
 
 /* Asks for what a tile will touch: rows this short are beyond what processors foresee. */
-static inline __attribute__((always_inline)) void expect_tile(const job *j, int64_t tile, int64_t channel)
+static inline __attribute__((always_inline)) void expect_tile(const job *j, int64_t tile,
+                                                              int64_t channel)
 {
     const graft_cpu_winograd_place p = target_of(j, place_of(j->s, tile), channel);
     const int64_t size = (int64_t)graft_dtype_size(p.dtype), n = j->s->shape.outputs;
@@ -273,7 +290,8 @@ static inline __attribute__((always_inline)) void expect_tile(const job *j, int6
 
 /* Asks for a part of the weights that transform_weights() will read, so that memory works while the
  * processor multiplies. */
-static inline __attribute__((always_inline)) void expect_weights(const job *j, int64_t channel, int64_t input, int64_t part)
+static inline __attribute__((always_inline)) void expect_weights(const job *j, int64_t channel,
+                                                                 int64_t input, int64_t part)
 {
     const graft_cpu_winograd *f = &j->s->shape;
     graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;
@@ -282,8 +300,7 @@ static inline __attribute__((always_inline)) void expect_weights(const job *j, i
     for (int64_t o = 0; o < f->outputs; o += BLOCK) {
         int64_t block = (channel + o) / BLOCK * (f->inputs / BLOCK) + input / BLOCK;
         const char *from = graft_cpu_at(j->w, t, block * WEIGHTS);
-        for (int64_t b = begin / LINE * LINE; b < end; b += LINE)
-            __builtin_prefetch(from + b);
+        for (int64_t b = begin / LINE * LINE; b < end; b += LINE) __builtin_prefetch(from + b);
     }
 }
 

@@ -10,7 +10,7 @@
 #include "kernels/cpu/primitive.h"
 #include "kernels/quant.h"
 
-#define VERSION "5"
+#define VERSION "6"
 _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place");
 
 static const graft_cpu_op *find(const graft_op_desc *d)

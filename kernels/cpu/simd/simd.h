@@ -26,7 +26,7 @@ typedef struct graft_cpu_attention {
 /* How Winograd's F(tile x tile, 3x3) is cut into pieces; floats. A tile has tile x tile outputs and
  * positions(tile) = (tile + 2) x (tile + 2) inputs. */
 typedef struct graft_cpu_winograd {
-    int32_t tile;            /* 4 or 6 */
+    int32_t down, across;    /* outputs of a tile: 4x4, 6x6, 8x4 or 8x8 */
     int64_t inputs;          /* channels of a pixel, a multiple of 16 */
     int64_t chunk;           /* of them worked on at a time, a multiple of 16 that divides them */
     int64_t outputs;         /* channels worked on at a time, a multiple of 16 */
