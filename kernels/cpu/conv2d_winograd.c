@@ -18,7 +18,7 @@
 #define MOST_SIDE   10                  /* inputs of a tile, a side */
 #define CHUNK       32                  /* inputs worked on at a time, at most */
 #define OUTPUTS     32                  /* likewise */
-#define INPUT_BYTES ((int64_t)10 << 20) /* a panel's transformed pixels */
+#define INPUT_BYTES ((int64_t)16 << 20) /* a panel's transformed pixels */
 #define ALL_BYTES   ((int64_t)64 << 20) /* those of all threads */
 #define ROUND       8                   /* tiles that are multiplied at a time */
 #define APART       16                  /* floats between rows, lest all share a set of a cache */
