@@ -426,7 +426,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
              .threads = ws + s->at_threads,
              .y = out,
              .stream = streams(&k->op, out)};
-    j.share.least = WORTH_UNITS;
+    j.share.least = s->panels > 1 ? WORTH_UNITS : 1;
     graft_cpu_share_begin(&j.share, workspace, s->panels * s->groups, threads);
     graft_cpu_parallel(threads, run_part, &j);
     return GRAFT_OK;

@@ -8,13 +8,18 @@
 
 #include "base/half.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/share.h"
 
-#define SLICES 64 /* of a picture, at most */
+#define SLICES     64   /* of a picture, at most */
+#define UNIT       8192 /* elements of a unit of the second pass, or a pixel */
+#define MOST_UNITS 8    /* of either pass, taken at a time */
 
 typedef struct norm_state {
     int threads, sum_threads; /* of the second pass, of the first */
     int64_t slices;           /* of the pixels, with sums of their own */
     int64_t pixels, channels, images;
+    int64_t unit; /* pixels */
+    size_t at_sums;
 } norm_state;
 
 static graft_status check_moments(const graft_op_desc *op, graft_err *e)
@@ -79,7 +84,9 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->sum_threads = s->threads > s->slices ? (int)s->slices : s->threads;
     /* Two sums a channel of each slice, two floats of each thread; once: shift, mean, factor. */
     size_t c = (size_t)s->channels;
-    k->info.workspace_bytes = (size_t)s->slices * c * 2 * sizeof(double) +
+    s->unit = graft_cpu_pieces(UNIT, s->channels);
+    s->at_sums = sizeof(graft_cpu_piece) * (size_t)s->threads;
+    k->info.workspace_bytes = s->at_sums + (size_t)s->slices * c * 2 * sizeof(double) +
                               (size_t)s->sum_threads * c * 2 * sizeof(float) +
                               3 * c * sizeof(float);
     return GRAFT_OK;
@@ -93,6 +100,7 @@ typedef struct job {
     const float *beta;
     double *sums; /* of each slice: sum, square */
     float *partial, *shift, *mean, *factor;
+    graft_cpu_share share;
 } job;
 
 /* Element offset of a pixel. */
@@ -129,23 +137,35 @@ static void sums_of_slice(const job *j, int64_t slice, float *partial)
 
 static void sums_part(void *p, int part, int parts)
 {
-    const job *j = p;
-    int64_t slices = j->s->slices, end = slices * (part + 1) / parts;
-    for (int64_t i = slices * part / parts; i < end; i++)
-        sums_of_slice(j, i, j->partial + 2 * j->s->channels * part);
+    job *j = p;
+    int64_t first, count;
+    (void)parts;
+    while ((count = graft_cpu_share_take(&j->share, part, &first)) > 0)
+        for (int64_t end = first + count; first < end; first++)
+            sums_of_slice(j, first, j->partial + 2 * j->s->channels * part);
 }
 
-static void affine_part(void *p, int part, int parts)
+static void affine(const job *j, int64_t at, int64_t end)
 {
-    const job *j = p;
     const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
-    int64_t at = j->s->pixels * part / parts, end = j->s->pixels * (part + 1) / parts;
     for (int64_t n; at < end; at += n) {
         n = run_of(j, at, end);
         j->k->d->simd->channel_affine(
             j->k->op.attrs.act, graft_cpu_at(j->x, x->dtype, pixel_offset(x, at)), x->dtype,
             x->stride[2], graft_cpu_at_mut(j->y, y->dtype, pixel_offset(y, at)), y->dtype,
             y->stride[2], n, j->s->channels, j->mean, j->factor, j->beta);
+    }
+}
+
+static void affine_part(void *p, int part, int parts)
+{
+    job *j = p;
+    const norm_state *s = j->s;
+    int64_t first, count;
+    (void)parts;
+    while ((count = graft_cpu_share_take(&j->share, part, &first)) > 0) {
+        int64_t end = (first + count) * s->unit;
+        affine(j, first * s->unit, end < s->pixels ? end : s->pixels);
     }
 }
 
@@ -195,7 +215,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X], *y = &k->op.out;
     const float *moments = in[GRAFT_NORM_MOMENTS];
     size_t c = (size_t)s->channels;
-    job j = {k, s, NULL, NULL, in[GRAFT_NORM_BETA], workspace, NULL, NULL, NULL, NULL};
+    job j = {.k = k, .s = s, .beta = in[GRAFT_NORM_BETA], .share.most = MOST_UNITS};
+    j.sums = (double *)(void *)((char *)workspace + s->at_sums);
     j.partial = (float *)(j.sums + 2 * c * (size_t)s->slices);
     j.shift = j.partial + 2 * c * (size_t)s->sum_threads;
     j.mean = j.shift + c;
@@ -207,9 +228,12 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
             take_moments(&j, moments + i * k->op.attrs.groups * 2, in[GRAFT_NORM_GAMMA]);
         } else {
             k->d->simd->act(GRAFT_ACT_NONE, j.x, x->dtype, j.shift, GRAFT_F32, c);
+            graft_cpu_share_begin(&j.share, workspace, s->slices, s->sum_threads);
             graft_cpu_parallel(s->sum_threads, sums_part, &j);
             finish_sums(&j, in[GRAFT_NORM_GAMMA]);
         }
+        graft_cpu_share_begin(&j.share, workspace, graft_cpu_pieces(s->pixels, s->unit),
+                              s->threads);
         graft_cpu_parallel(s->threads, affine_part, &j);
     }
     return GRAFT_OK;

@@ -1,5 +1,9 @@
 /* LAYER_NORM over the last dimension. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/share.h"
+
+#define UNIT       8192 /* elements of a unit of work, or a row */
+#define MOST_UNITS 8    /* taken at a time */
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
@@ -24,6 +28,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)e;
     graft_cpu_pack_as(k, GRAFT_NORM_GAMMA, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_NORM_BETA, GRAFT_F32);
+    k->info.workspace_bytes = sizeof(graft_cpu_piece) * (size_t)k->d->host.threads;
     return GRAFT_OK;
 }
 
@@ -31,6 +36,8 @@ typedef struct job {
     const graft_kernel *k;
     const void *const *in;
     void *out;
+    int64_t unit; /* rows */
+    graft_cpu_share share;
 } job;
 
 static int64_t offset(const graft_tensor_desc *t, int64_t row)
@@ -43,23 +50,31 @@ static int64_t offset(const graft_tensor_desc *t, int64_t row)
     return at;
 }
 
-static void part(void *p, int i, int n)
+static void part(void *p, int part, int parts)
 {
-    const job *j = p;
+    job *j = p;
     const graft_tensor_desc *x = &j->k->op.in[GRAFT_NORM_X], *y = &j->k->op.out;
-    int64_t rows = graft_cpu_rows(x), end = rows * (i + 1) / n;
-    for (int64_t r = rows * i / n; r < end; r++)
-        j->k->d->simd->layer_norm(graft_cpu_at(j->in[GRAFT_NORM_X], x->dtype, offset(x, r)),
-                                  x->dtype, j->in[GRAFT_NORM_GAMMA], j->in[GRAFT_NORM_BETA],
-                                  graft_cpu_at_mut(j->out, y->dtype, offset(y, r)), y->dtype,
-                                  (size_t)x->dim[x->rank - 1], j->k->op.attrs.eps);
+    int64_t rows = graft_cpu_rows(x), first, count;
+    (void)parts;
+    while ((count = graft_cpu_share_take(&j->share, part, &first)) > 0) {
+        int64_t end = (first + count) * j->unit < rows ? (first + count) * j->unit : rows;
+        for (int64_t r = first * j->unit; r < end; r++)
+            j->k->d->simd->layer_norm(graft_cpu_at(j->in[GRAFT_NORM_X], x->dtype, offset(x, r)),
+                                      x->dtype, j->in[GRAFT_NORM_GAMMA], j->in[GRAFT_NORM_BETA],
+                                      graft_cpu_at_mut(j->out, y->dtype, offset(y, r)), y->dtype,
+                                      (size_t)x->dim[x->rank - 1], j->k->op.attrs.eps);
+    }
 }
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
 {
-    job j = {k, in, out};
-    (void)workspace;
-    graft_cpu_parallel(graft_cpu_threads(k->d, 2 * graft_cpu_elements(&k->op.out)), part, &j);
+    const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X];
+    int threads = graft_cpu_threads(k->d, 2 * graft_cpu_elements(x));
+    job j = {.k = k, .in = in, .out = out, .share.most = MOST_UNITS};
+    j.unit = graft_cpu_pieces(UNIT, x->dim[x->rank - 1]);
+    graft_cpu_share_begin(&j.share, workspace, graft_cpu_pieces(graft_cpu_rows(x), j.unit),
+                          threads);
+    graft_cpu_parallel(threads, part, &j);
     return GRAFT_OK;
 }
 
