@@ -270,9 +270,12 @@ static graft_cpu_winograd_place target_of(const job *j, place at, int64_t channe
     return p;
 }
 
+/* gcc takes a function that only asks for memory for one without effect and drops calls of it, if
+ * they are still calls when it looks. */
+#define EXPECT static inline __attribute__((always_inline))
+
 /* Asks for what a tile will touch: rows this short are beyond what processors foresee. */
-static inline __attribute__((always_inline)) void expect_tile(const job *j, int64_t tile,
-                                                              int64_t channel)
+EXPECT void expect_tile(const job *j, int64_t tile, int64_t channel)
 {
     const graft_cpu_winograd_place p = target_of(j, place_of(j->s, tile), channel);
     const int64_t size = (int64_t)graft_dtype_size(p.dtype), n = j->s->shape.outputs;
@@ -290,8 +293,7 @@ static inline __attribute__((always_inline)) void expect_tile(const job *j, int6
 
 /* Asks for a part of the weights that transform_weights() will read, so that memory works while the
  * processor multiplies. */
-static inline __attribute__((always_inline)) void expect_weights(const job *j, int64_t channel,
-                                                                 int64_t input, int64_t part)
+EXPECT void expect_weights(const job *j, int64_t channel, int64_t input, int64_t part)
 {
     const graft_cpu_winograd *f = &j->s->shape;
     graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;

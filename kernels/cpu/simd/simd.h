@@ -23,10 +23,10 @@ typedef struct graft_cpu_attention {
     graft_dtype dtype; /* of q, k, v and out */
 } graft_cpu_attention;
 
-/* How Winograd's F(tile x tile, 3x3) is cut into pieces; floats. A tile has tile x tile outputs and
- * positions(tile) = (tile + 2) x (tile + 2) inputs. */
+/* How Winograd's F(down x across, 3x3) is cut into pieces; floats. A tile has down x across outputs
+ * and (down + 2) x (across + 2) positions, its inputs. */
 typedef struct graft_cpu_winograd {
-    int32_t down, across;    /* outputs of a tile: 4x4, 6x6, 8x4 or 8x8 */
+    int32_t down, across;    /* 4x4, 6x6, 8x4 or 8x8 */
     int64_t inputs;          /* channels of a pixel, a multiple of 16 */
     int64_t chunk;           /* of them worked on at a time, a multiple of 16 that divides them */
     int64_t outputs;         /* channels worked on at a time, a multiple of 16 */
@@ -79,7 +79,7 @@ typedef struct graft_cpu_int8 {
 #define GRAFT_CPU_PRODUCT_BLOCK 16
 #define GRAFT_CPU_PRODUCT_ROWS  12 /* at most, worked on together */
 typedef struct graft_cpu_product {
-    graft_dtype dtype;    /* of x and weights; bfloat16 where product_bf16 says so */
+    graft_dtype dtype; /* of x and weights; bfloat16 where product_bf16 says so */
     const float *x;
     int64_t rows, stride; /* words from one row of x to the next */
     /* The rows beyond the last multiple of GRAFT_CPU_PRODUCT_ROWS once more, of which so many are
