@@ -34,9 +34,23 @@ double golden_error(const float *a, const float *b, size_t n)
     return top > 0 ? diff / top : diff;
 }
 
-double golden_tolerance(const golden *g)
+static bool is_float32(const golden *g)
 {
-    return strcmp(g->dtype, "f32") == 0 ? 2e-5 : 2e-2;
+    return strcmp(g->dtype, "f32") == 0;
+}
+
+void golden_note_model(golden *g, const char *what, double error)
+{
+    golden_note(g, what, error, is_float32(g) ? 2e-5 : 3e-2);
+    g->models++;
+    g->sum += error;
+}
+
+void golden_note_mean(golden *g)
+{
+    if (g->models && !is_float32(g)) golden_note(g, "mean", g->sum / g->models, 2e-2);
+    g->models = 0;
+    g->sum = 0;
 }
 
 float *golden_read(const graft_safetensors *f, const char *name, size_t *n)
@@ -100,7 +114,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                             NULL, e));
     char what[64];
     snprintf(what, sizeof what, "unet case%d", k);
-    golden_note(g, what, golden_error(out, expected, count(want)), golden_tolerance(g));
+    golden_note_model(g, what, golden_error(out, expected, count(want)));
 out:
     graft_binding_release(b);
     for (int i = 0; i < 4; i++) graft_free(in[i]);
@@ -161,8 +175,7 @@ static graft_status vae_case(golden *g, const graft_vae *v, const graft_safetens
     if (decoder) move_channels(out, y, want->shape, false);
     char what[64];
     snprintf(what, sizeof what, "vae case%d %s", k, decoder ? "decode" : "encode");
-    golden_note(g, what, golden_error(decoder ? y : out, expected, count(want)),
-                golden_tolerance(g));
+    golden_note_model(g, what, golden_error(decoder ? y : out, expected, count(want)));
 out:
     graft_binding_release(b);
     graft_free(in);

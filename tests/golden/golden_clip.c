@@ -51,9 +51,8 @@ static graft_status plain_result(golden *g, graft_clip *c, const graft_safetenso
                                         pooled ? pool + i * each : pool, e));
     }
     snprintf(full, sizeof full, "clip case%d %s", k, name);
-    golden_note(g, full,
-                n == rows * each ? golden_error(pooled ? pool : hidden, want, n) : HUGE_VAL,
-                golden_tolerance(g));
+    golden_note_model(g, full,
+                      n == rows * each ? golden_error(pooled ? pool : hidden, want, n) : HUGE_VAL);
 out:
     graft_free(want);
     graft_free(tokens);
@@ -101,8 +100,8 @@ static graft_status weighted_case(golden *g, graft_clip *c, const graft_safetens
     graft_status st = graft_clip_run_chunks(c, 0, &chunks, NULL, hidden, pooled, e);
     snprintf(full, sizeof full, "clip case%d weighted conditioning", k);
     if (!st)
-        golden_note(g, full, n == count(t) * width ? golden_error(hidden, want, n) : HUGE_VAL,
-                    golden_tolerance(g));
+        golden_note_model(g, full,
+                          n == count(t) * width ? golden_error(hidden, want, n) : HUGE_VAL);
     graft_chunks_finish(&chunks);
     graft_free(want);
     graft_free(hidden);

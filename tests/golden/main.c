@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     for (; i < argc; i++) {
         int before = g.cases;
         graft_status st = run_file(&g, argv[i], &e);
+        golden_note_mean(&g);
         if (!st && g.cases == before)
             st = graft_fail(&e, GRAFT_E_FORMAT, "%s: holds no reference case", argv[i]);
         if (st) {
