@@ -11,6 +11,7 @@ import { Inspector } from "./inspector"
 import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
 import { openPictures } from "./lightbox"
+import { installMenuKeys, openMenu } from "./menukeys"
 import { registerNodes, type GraftNode } from "./nodes"
 import { ProfilePanel } from "./profile"
 import { fraction } from "./progress"
@@ -320,6 +321,12 @@ const shortcuts: Shortcut[] = [
     run: () => editor.move([-10, 10, 0, 0][i], [0, 0, -10, 10][i]),
   })),
   { keys: "Arrows", text: "Move the selected nodes, or the view" },
+  {
+    keys: "Shift+F10 or ContextMenu",
+    text: "Menu of the selected nodes, or of the canvas",
+    on: "canvas",
+    run: () => openMenu(editor),
+  },
   { keys: "Alt+= or Alt+-", text: "Zoom in or out" },
   { keys: "Alt+=", text: "", run: () => editor.zoom(1.2) },
   { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
@@ -492,6 +499,7 @@ function wire() {
     back.hidden = !editor.inSubgraph
   })
   installTouch(editor.canvas, changed)
+  installMenuKeys(editor)
   installContextMenus(editor, {
     add: (at) => addNode(at),
     group: () => editor.addGroup(),

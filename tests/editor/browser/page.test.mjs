@@ -295,6 +295,51 @@ test("a finger that rests opens the menu, two taps the search, and neither close
   assert.equal(await page.locator(".litecontextmenu").count(), 0, "two fingers rest")
 })
 
+test("menus of nodes and of the canvas go by keyboard", async () => {
+  await fresh()
+  const menus = () => page.locator(".litecontextmenu").count()
+  const focused = () => page.evaluate(() => document.activeElement.textContent)
+  const press = async (...keys) => {
+    for (const key of keys) await page.keyboard.press(key)
+  }
+  const id = await addNode(page, "EmptyLatentImage")
+  const node = (what) => page.evaluate(([id, what]) => graft.editor.node(id)[what], [id, what])
+  await page.locator("#canvas").focus()
+  await press("Shift+F10")
+  assert.equal(await focused(), "Settings")
+  await press("ArrowDown")
+  assert.equal(await focused(), "Collapse")
+  await press("ArrowUp", "ArrowUp") // from the first to the last
+  assert.equal(await focused(), "Delete")
+  await press("Home", "ArrowDown", "ArrowDown", "ArrowDown")
+  assert.equal(await focused(), "Colour")
+  await press("ArrowRight")
+  assert.equal(await menus(), 2)
+  const inside = await page.evaluate(() => {
+    const { left, top } = document.activeElement.closest(".litecontextmenu").getBoundingClientRect()
+    return left > 0 && top > 0
+  })
+  assert.ok(inside)
+  await press("ArrowDown", "ArrowLeft")
+  assert.deepEqual([await menus(), await focused()], [1, "Colour"])
+  await press("Enter", "ArrowDown", "Enter")
+  assert.equal(await menus(), 0)
+  assert.ok(await node("bgcolor"), "the node has a colour")
+  assert.equal(await page.evaluate(() => document.activeElement.id), "canvas")
+  await press("ContextMenu", "ArrowDown", "ArrowDown", "Enter")
+  assert.equal(await node("pinned"), true)
+  await press("ContextMenu", "Escape")
+  assert.equal(await menus(), 0)
+  const before = await count()
+  await page.evaluate(() => graft.editor.canvas.deselectAll())
+  await press("ContextMenu")
+  assert.equal(await focused(), "Add a node…")
+  await press("Enter")
+  await page.locator("dialog.search input").fill("VAEDecode")
+  await press("Enter")
+  assert.equal(await count(), before + 1)
+})
+
 test("faults are shown at the node and input, and go away", async () => {
   await fresh()
   await page.evaluate(() => {
