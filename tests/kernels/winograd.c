@@ -24,6 +24,7 @@ static const row rows[] = {
     {1, 9, 80, 704, 32, 0, ADD, 0, 0},                /* chunks of inputs */
     {2, 16, 16, 352, 32, 0, BOTH, 0, 0},              /* tiles that fit */
     {1, 8, 24, 64, 48, 0, RESIDUAL, 0, 3},            /* a few of them */
+    {1, 24, 20, 64, 32, 0, ADD, GRAFT_ACT_SILU, 0},   /* longer than wide, also in bfloat16 */
 };
 /* Results of 32 MiB and more, in float32 and in bfloat16; whole lines. */
 static const row large[] = {{1, 523, 517, 16, 64, 0, RESIDUAL, 0, 0},
