@@ -24,7 +24,7 @@
 #define APART       16                  /* floats between rows, lest all share a set of a cache */
 #define LINE        64                  /* bytes */
 #define WORTH       64                  /* channels that pay for transforming a picture */
-#define LARGE       (8 * 8)             /* pixels of a picture */
+#define PIXELS      (8 * 8)             /* of a picture, that do so in bfloat16 */
 #define WEIGHTS_AS  4                   /* tiles of products that transforming weights is worth */
 #define WORTH_UNITS 2                   /* that pay for transforming a panel again */
 #define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
@@ -60,14 +60,14 @@ int graft_cpu_has_winograd(const graft_op_desc *op)
 }
 
 /* float32: whatever the picture's size, so that all sizes share one layout of the weights; only the
- * smallest pictures lose a little. bfloat16: where pictures are large and the processor has no
- * matrix unit for it. */
+ * smallest pictures lose a little. bfloat16: unless pictures are very small, and where the
+ * processor has no matrix unit for it. */
 int graft_cpu_prefers_winograd(const graft_op_desc *op)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
     if (!graft_cpu_has_winograd(op) || w->dim[0] < WORTH || w->dim[1] < WORTH) return 0;
     if (op->in[GRAFT_CONV_X].dtype == GRAFT_F32) return 1;
-    return y->dim[1] * y->dim[2] >= LARGE && !graft_cpu_has_matrix_unit();
+    return y->dim[1] * y->dim[2] >= PIXELS && !graft_cpu_has_matrix_unit();
 }
 
 /* The one that takes least, much of whose tiles may lie outside: its products, and its weights,

@@ -39,13 +39,6 @@ typedef struct weigher {
 #define DP(acc, a, b)                                                                              \
     (vf) _mm512_dpbf16_ps((__m512)(acc), (__m512bh)_mm512_set1_epi32(a), (__m512bh)(b))
 
-/* In halves: many whole stores in a row hold up the products that follow them. */
-INLINE void store_halves(float *p, vf v)
-{
-    _mm256_store_ps(p, _mm512_castps512_ps256((__m512)v));
-    _mm256_store_ps(p + VL / 2, _mm512_extractf32x8_ps((__m512)v, 1));
-}
-
 INLINE int32_t word(const float *p)
 {
     int32_t w;
@@ -196,7 +189,7 @@ INLINE void value_tile(int rows, const float *v, const float *p, int words, floa
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
-        for (int j = 0; j < NV; j++) store_halves(o + r * QB + j * VL, acc[r][j]);
+        for (int j = 0; j < NV; j++) vf_store_halves(o + r * QB + j * VL, acc[r][j]);
 }
 
 static void value_block(const float *v, const float *p, int dim, int words, float *o)

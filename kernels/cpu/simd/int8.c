@@ -145,7 +145,7 @@ INLINE void tile(const graft_cpu_int8 *job, const int8_t *w, const int32_t *star
     for (int r = 0; r < ROWS; r++)
 #pragma GCC unroll 2
         for (int v = 0; v < PV; v++)
-            store_halves((float *)now->sum + (r * PV + v) * VL, (vf)sum[r][v]);
+            vf_store_halves((float *)now->sum + (r * PV + v) * VL, (vf)sum[r][v]);
 }
 
 static void finish_all(const waiting *t, const graft_cpu_int8 *job, ending how)

@@ -167,8 +167,8 @@ INLINE void tile(const graft_cpu_product *job, int rows, bool pairs, waiting *no
     }
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
-        store_halves(now->sum + r * 2 * VL, sum[r][0]);
-        store_halves(now->sum + (r * 2 + 1) * VL, sum[r][1]);
+        vf_store_halves(now->sum + r * 2 * VL, sum[r][0]);
+        vf_store_halves(now->sum + (r * 2 + 1) * VL, sum[r][1]);
     }
 }
 

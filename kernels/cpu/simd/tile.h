@@ -4,17 +4,6 @@
 #define GRAFT_KERNELS_CPU_SIMD_TILE_H
 #include "kernels/cpu/simd/functions.h"
 
-/* In halves: many whole stores in a row hold up the products that follow them. */
-INLINE void store_halves(float *p, vf v)
-{
-#if GRAFT_ISA_LEVEL >= 2
-    _mm256_store_ps(p, _mm512_castps512_ps256((__m512)v));
-    _mm256_store_ps(p + VL / 2, _mm512_extractf32x8_ps((__m512)v, 1));
-#else
-    vf_store(p, v);
-#endif
-}
-
 /* A piece of memory that is needed soon, a few lines at each of some steps. It may be asked for a
  * little more than there is. */
 typedef struct stream {

@@ -56,6 +56,17 @@ INLINE void vf_store(float *p, vf v)
     memcpy(p, &v, sizeof v);
 }
 
+/* In halves: many whole stores in a row hold up the products that follow them. */
+INLINE void vf_store_halves(float *p, vf v)
+{
+#if GRAFT_ISA_LEVEL >= 2
+    _mm256_store_ps(p, _mm512_castps512_ps256((__m512)v));
+    _mm256_store_ps(p + VL / 2, _mm512_extractf32x8_ps((__m512)v, 1));
+#else
+    vf_store(p, v);
+#endif
+}
+
 /* The larger one; b when either is not a number. */
 INLINE vf vf_max(vf a, vf b)
 {
@@ -189,7 +200,7 @@ INLINE vf vf_exp(vf x)
     return (vf)((vi)p + ((vi)t << 23));
 }
 
-/* 2^x for x <= 0, as a softmax needs it: arguments below -126 give about 1e-38. */
+/* 2^x for x <= 0, as a softmax needs it: arguments below -126 give 1e-38 at most. */
 INLINE vf vf_exp2_neg(vf x)
 {
 #if GRAFT_ISA_LEVEL >= 2
