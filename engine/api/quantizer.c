@@ -67,6 +67,7 @@ static graft_status check_options(const graft_quantize_options *o, graft_err *e)
                           (long long)o->bits);
     GRAFT_TRY(check_threshold("conv_mse_threshold", o->conv_mse_threshold, e));
     GRAFT_TRY(check_threshold("linear_mse_threshold", o->linear_mse_threshold, e));
+    GRAFT_TRY(check_threshold("attention_mse_threshold", o->attention_mse_threshold, e));
     if (o->plan_path && graft_dir_exists(o->plan_path))
         return graft_fail(e, GRAFT_E_ARG, "%s is a folder: the plan needs another name",
                           o->plan_path);

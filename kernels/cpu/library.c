@@ -16,14 +16,15 @@ _Static_assert(GRAFT_LINEAR_W == 1 && GRAFT_CONV_W == 1, "weights share a place"
 static const graft_cpu_op *find(const graft_op_desc *d)
 {
     graft_op op = d->op;
-    bool weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
-    graft_quant most = weights                    ? GRAFT_QUANT_FP8
-                       : op == GRAFT_OP_ATTENTION ? GRAFT_QUANT_INT8
-                                                  : GRAFT_QUANT_NONE;
-    if (d->attrs.quant < 0 || d->attrs.quant > most) return NULL;
-    if (weights && d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))
+    int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
+    /* Integers are a permission for attention. */
+    if (op == GRAFT_OP_ATTENTION && d->attrs.quant == GRAFT_QUANT_INT8)
+        return &graft_cpu_op_attention;
+    if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
+        return NULL;
+    if (d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))
         return op == GRAFT_OP_LINEAR ? &graft_cpu_op_linear_int8 : &graft_cpu_op_conv2d_int8;
-    if (weights && d->attrs.quant != GRAFT_QUANT_NONE) return &graft_cpu_op_dequantized;
+    if (d->attrs.quant != GRAFT_QUANT_NONE) return &graft_cpu_op_dequantized;
     switch (op) {
     case GRAFT_OP_CONV2D:
         return &graft_cpu_op_conv2d;
