@@ -12,11 +12,11 @@ static const struct {
     int64_t n, queries, keys, heads, head_dim;
     int merged; /* 3: q, k and v are slices of one tensor; 2: k and v; 1: none */
 } shapes[] = {
-    {2, 64, 64, 8, 40, 3},    {1, 200, 200, 8, 64, 3},  {1, 64, 77, 8, 80, 2},
-    {2, 16, 77, 8, 160, 2},   {1, 33, 77, 8, 64, 1},    {1, 100, 1, 8, 40, 1},
-    {1, 70, 7, 8, 40, 2},     {1, 1, 1, 2, 64, 1},      {1, 65, 200, 2, 41, 2},
-    {1, 100, 1024, 8, 40, 2}, {1, 64, 1024, 2, 160, 1}, {3, 9, 5, 1, 3, 1},
-    {1, 256, 256, 8, 64, 3},
+    {2, 64, 64, 8, 40, 3},    {1, 200, 200, 8, 64, 3},   {1, 64, 77, 8, 80, 2},
+    {2, 16, 77, 8, 160, 2},   {1, 33, 77, 8, 64, 1},     {1, 100, 1, 8, 40, 1},
+    {1, 70, 7, 8, 40, 2},     {1, 1, 1, 2, 64, 1},       {1, 65, 200, 2, 41, 2},
+    {1, 100, 1024, 8, 40, 2}, {1, 64, 1024, 2, 160, 1},  {3, 9, 5, 1, 3, 1},
+    {1, 256, 256, 8, 64, 3},  {1, 130, 5000, 1, 160, 1},
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
@@ -226,6 +226,66 @@ static void other_library(void)
     }
 }
 
+static float *fill(float *const *val, int input, const kernel_case *c,
+                   float (*value)(int64_t token, int64_t column))
+{
+    int64_t width = c->desc.in[input].dim[2], all = element_count(&c->desc.in[input]);
+    for (int64_t i = 0; i < all; i++) val[input][i] = value(i / width, i % width);
+    return val[input];
+}
+
+static float zero(int64_t token, int64_t column)
+{
+    return 0 * (float)(token + column);
+}
+
+static float one(int64_t token, int64_t column)
+{
+    return 1 + zero(token, column);
+}
+
+static float growing(int64_t token, int64_t column)
+{
+    return (float)(token * (column % 7 + 1));
+}
+
+/* Queries of zeros see all keys alike, and none that is not there: 77 fill no whole tile. */
+static void every_key_counts_once(void)
+{
+    kernel_case c = case_of(2);
+    float *val[GRAFT_MAX_INPUTS];
+    values_of(&c, GRAFT_F32, val);
+    fill(val, 0, &c, zero);
+    fill(val, 2, &c, one);
+    float *own = run(&other, &c, GRAFT_F32, val), most = 0;
+    for (int64_t i = 0; i < element_count(&c.desc.out); i++) most = fmaxf(most, fabsf(own[i] - 1));
+    CHECK(most < 1e-5f);
+    free(own);
+    values_free(val);
+}
+
+/* Scores that rise from one block of keys to the next by more than floats have room for: what came
+ * before must vanish beside them. All keys less their mean point the same way, so they have the
+ * same levels and rounding does not matter. */
+static void scores_rise_far(void)
+{
+    kernel_case c = case_of(9); /* 1024 keys */
+    float *val[GRAFT_MAX_INPUTS];
+    for (int steep = 0; steep < 3; steep++) {
+        c.desc.attrs.scale = (float[]){1e-3f, 0.1f, 10.0f}[steep];
+        values_of(&c, GRAFT_F32, val);
+        fill(val, 0, &c, one);
+        fill(val, 1, &c, growing);
+        float *own = run(&other, &c, GRAFT_F32, val), *want = run(&ref, &c, GRAFT_F32, val);
+        double error = nmse(own, want, element_count(&c.desc.out));
+        if (!(error < 1e-3)) printf("scale %g: nmse %g\n", (double)c.desc.attrs.scale, error);
+        CHECK(error < 1e-3);
+        free(own);
+        free(want);
+        values_free(val);
+    }
+}
+
 int main(int argc, char **argv)
 {
     char path[1024];
@@ -236,6 +296,8 @@ int main(int argc, char **argv)
     if (argc < 2) RUN(reference_rounds_as_written);
     RUN(causal_stays);
     RUN(other_library);
+    if (have_other) RUN(every_key_counts_once);
+    if (have_other) RUN(scores_rise_far);
     if (have_other) lib_close(&other);
     lib_close(&ref);
     return test_end();
