@@ -6,8 +6,9 @@
  * Each line: least and median time, the rate, and the rate as a part of the library's own large
  * matrix product of the same dtype, measured in the same run: machines differ and are noisy, so
  * only such ratios mean something. Memory-bound operators show GB/s. --int8 quantizes linears,
- * convolutions and attention (not that product). --against runs a second library on the same values and prints
- * the largest difference over the largest value. */
+ * convolutions and attention (not that product). --against runs a second library on the same values
+ * and prints the largest difference over the largest value.
+ */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
