@@ -14,7 +14,10 @@ enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 5
 #define GROOVE 0xe9ebedu
 #define BLUE   0x3a78b8u
 #define AMBER  0xd08a2eu
+#define GREEN  0x4f9a63u
 #define GREY   0xb4bbc2u
+
+static const uint32_t colours[GRAFT_LAYER_KINDS] = {BLUE, AMBER, GREEN};
 
 /* Decades along one axis. */
 typedef struct axis {
@@ -63,7 +66,7 @@ static void draw_layer(graft_canvas *c, const graft_quant_layer *l, const axis *
 {
     int64_t size = 7 + (int64_t)lround(9 * sqrt(most > 0 ? l->flops / most : 0));
     int64_t px = place(x, l->density) - size / 2, py = place(y, l->mse) - size / 2;
-    uint32_t colour = l->conv ? BLUE : AMBER;
+    uint32_t colour = colours[l->kind];
     bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
     graft_draw_box(c, px - 1, py - 1, size + 2, size + 2, PAPER);
     graft_draw_box(c, px, py, size, size, colour);
@@ -75,11 +78,11 @@ static void draw_limits(graft_canvas *c, const graft_quant_limits *k, const axis
     if (k->density > 0)
         for (int64_t at = TOP; at < BOTTOM; at += 10)
             graft_draw_box(c, place(x, k->density), at, 1, 5, INK);
-    for (int i = 0; i < 2; i++) {
-        double limit = i ? k->linear_mse : k->conv_mse;
-        if (!(limit > 0)) continue;
-        for (int64_t at = LEFT + 5 * i; at < RIGHT; at += 20)
-            graft_draw_box(c, at, place(y, limit), 10, 2, i ? AMBER : BLUE);
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        if (!k->on[i] || !(k->mse[i] > 0)) continue;
+        for (int64_t at = LEFT + 7 * i; at < RIGHT;
+             at += 21) /* side by side where they are equal */
+            graft_draw_box(c, at, place(y, k->mse[i]), 7, 2, colours[i]);
     }
 }
 
@@ -99,10 +102,11 @@ static void draw_words(graft_canvas *c, const graft_quant_plan *p)
                  p->sampled / p->sampled_quantized);
     graft_draw_text(c, 32, 56, 2, FAINT, line);
     int64_t y = HEIGHT - 30, x = LEFT;
-    graft_draw_box(c, x, y, 12, 12, BLUE);
-    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "convolution") + 28;
-    graft_draw_box(c, x, y, 12, 12, AMBER);
-    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "linear") + 28;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        static const char *const kinds[GRAFT_LAYER_KINDS] = {"convolution", "linear", "attention"};
+        graft_draw_box(c, x, y, 12, 12, colours[i]);
+        x = graft_draw_text(c, x + 20, y - 1, 2, INK, kinds[i]) + 28;
+    }
     graft_draw_box(c, x, y, 12, 12, GREY);
     graft_draw_box(c, x + 2, y + 2, 8, 8, PAPER);
     x = graft_draw_text(c, x + 20, y - 1, 2, INK, "left as it is") + 28;

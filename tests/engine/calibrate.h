@@ -36,6 +36,8 @@ static inline graft_quantize_options options(const scene *s)
                                     .linear = true,
                                     .conv_mse_threshold = 0.1,
                                     .linear_mse_threshold = 0.1,
+                                    .attention = true,
+                                    .attention_mse_threshold = 0.1,
                                     .positive = s->cond,
                                     .negative = s->cond,
                                     .latent = s->latent,
