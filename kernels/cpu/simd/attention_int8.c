@@ -133,7 +133,7 @@ INLINE void score_tile(const int32_t *word, const int32_t *start, const float *s
         for (int c = 0; c < TV; c++) {
             vf x = (vf)_mm512_cvtepi32_ps(acc[r][c]) * worth;
             if (r >= valid) x = vf_set(LOWEST);
-            vf_store_halves(t + r * LANES + c * VL, x);
+            vf_store(t + r * LANES + c * VL, x);
             col[c].max = vf_max(col[c].max, x);
         }
     }
@@ -203,7 +203,7 @@ INLINE void value_tile(int rows, const int32_t *v, const int32_t *p, int words, 
 #pragma GCC unroll 8
         for (int c = 0; c < TV; c++) {
             float *at = o + r * QB + c * VL;
-            vf_store_halves(at, vf_load(at) + (vf)_mm512_cvtepi32_ps(acc[r][c]) * factor[c]);
+            vf_store(at, vf_load(at) + (vf)_mm512_cvtepi32_ps(acc[r][c]) * factor[c]);
         }
 }
 
