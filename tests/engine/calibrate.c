@@ -4,8 +4,6 @@
 #include "base/metrics.h"
 #include "tests/engine/calibrate.h"
 
-static bool on_ref;
-
 /* ------------------------------------------------------------------ calibration */
 
 /* All that is not kept was measured, but attention only where it is quantized: to integers of 8
