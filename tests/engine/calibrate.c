@@ -243,6 +243,9 @@ static void reports_tell_of_attention(void)
     o.attention_mse_threshold = 1;
     graft_model *q = quantize(s.model, &o);
     graft_quant_plan *p = q->quantizer->plan;
+    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *d = NULL;
     size_t attentions = 0;
     char line[80];
     for (size_t i = 0; i < p->n; i++) {
@@ -264,6 +267,10 @@ static void reports_tell_of_attention(void)
         if (p->layer[i].kind != GRAFT_LAYER_ATTENTION) p->layer[i].flops = 0;
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "more speed    raise attention_mse_threshold"));
+    /* What DeepCache's fast steps run of it counts among their work. */
+    CHECK_OK(graft_model_deepcache(q, &cache, &d, &e), &e);
+    CHECK(report_has(d, "DeepCache     2 of 3 steps run ") && !report_has(d, "run 0 % of"));
+    graft_model_release(d);
     tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_BACKED_OFF);
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "raise the threshold of attention, which limits"));

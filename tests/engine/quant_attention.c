@@ -107,6 +107,12 @@ static void the_chosen_one_is_marked(void)
 /* ------------------------------------------------------------------ plans of before */
 
 static size_t calibrations;
+static bool thrice; /* there was a third sampling */
+static void on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    (void)ctx;
+    thrice = thrice || (total == 1000 && done > 900 && done < 1000);
+}
 static void on_phase(void *ctx, const char *name)
 {
     (void)ctx;
@@ -115,10 +121,11 @@ static void on_phase(void *ctx, const char *name)
 
 static graft_model *quantize_counted(const scene *s, const graft_quantize_options *o)
 {
-    const graft_task task = {.phase = on_phase};
+    const graft_task task = {.phase = on_phase, .progress = on_progress};
     graft_model *q = NULL;
     graft_err e = GRAFT_ERR_INIT;
     calibrations = 0;
+    thrice = false;
     CHECK_OK(graft_model_quantize(s->model, o, &task, &q, NULL, &e), &e);
     return q;
 }
@@ -378,6 +385,7 @@ static void libraries_may_leave_it(void)
     graft_quantize_options o = options(&s);
     float plain[LATENT], with[LATENT];
     o.plan_path = temp_path("left.json");
+    o.conv_mse_threshold = o.linear_mse_threshold = 0.9;
     for (int weights = 0; weights < 2; weights++) {
         o.conv = o.linear = weights == 1;
         unlink(o.plan_path);
@@ -385,6 +393,7 @@ static void libraries_may_leave_it(void)
             graft_model *q = quantize_counted(&s, &o);
             const graft_quant_plan *p = q->quantizer->plan;
             CHECK_INT(calibrations, turn == 0);
+            CHECK(!thrice); /* it was no candidate, so no choice has changed */
             CHECK((graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN) > 0) == (weights == 1));
             for (size_t i = 0; i < p->n; i++) {
                 if (p->layer[i].kind != GRAFT_LAYER_ATTENTION) continue;
