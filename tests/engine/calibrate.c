@@ -315,16 +315,27 @@ static void four_bits(void)
 
 /* ------------------------------------------------------------------ orders */
 
+static size_t chosen_attentions(const graft_model *m)
+{
+    const graft_quant_plan *p = m->quantizer->plan;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += p->layer[i].kind == GRAFT_LAYER_ATTENTION && p->layer[i].reason == GRAFT_QUANT_CHOSEN;
+    return n;
+}
+
 static void any_order_gives_the_same(void)
 {
+    const char *path = on_ref ? SD1 : DEMO;
     graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
-    scene s = open_scene(DEMO);
+    scene s = open_scene(path);
     graft_quantize_options o = options(&s);
     graft_err e = GRAFT_ERR_INIT;
     graft_model *c = NULL, *d = NULL, *qc = NULL, *qd = NULL, *sw = NULL;
     float one[LATENT], two[LATENT];
     graft_model *q = quantize(s.model, &o);
+    CHECK(!on_ref || chosen_attentions(q) > 0);
     bool other = graft_model_compile(s.model, &compile, NULL, &c, &e) != GRAFT_E_UNSUPPORTED;
     if (!other) { /* than the default precision */
         printf("skipped, compiled in float32: %s\n", e.text);
@@ -337,7 +348,7 @@ static void any_order_gives_the_same(void)
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
-    CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
+    CHECK_OK(graft_model_swap(qc, path, true, NULL, &sw, &e), &e);
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
     sampled(q, &s, one);
@@ -638,6 +649,7 @@ int main(void)
             RUN(two_first_runs_calibrate_once);
             RUN(reports_advise_what_helps);
             RUN(reports_tell_of_attention);
+            RUN(any_order_gives_the_same);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);

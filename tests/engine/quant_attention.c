@@ -236,23 +236,26 @@ static void completing(void)
 {
     graft_model *m = load_model(engine, SD1);
     graft_err e = GRAFT_ERR_INIT;
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 5; how++) {
         graft_quant_plan *p = plan_of(m);
         size_t n = 0, all = p->n;
+        bool fits = how == 0 || how == 4;
         for (size_t i = 0; i < p->n; i++)
             if (p->layer[i].kind != GRAFT_LAYER_ATTENTION) p->layer[n++] = p->layer[i];
         p->n = n;
         if (how == 1) p->layer[n - 1].name[0]++;
         if (how == 2) p->n--;
         if (how == 3) p->layer[2].dim[0]++;
+        if (how == 4)
+            p->batch = p->height = p->width = p->tokens = 65536; /* the most there may be */
         for (int64_t at = 1; at < 200; at += 13) {
             graft_alloc_fail_at(at);
             graft_status st = graft_quant_plan_complete(p, &m->arch, &e);
             graft_alloc_fail_at(0);
-            CHECK(st == GRAFT_E_NOMEM || st == (how ? GRAFT_E_ARG : GRAFT_OK));
+            CHECK(st == GRAFT_E_NOMEM || st == (fits ? GRAFT_OK : GRAFT_E_ARG));
         }
-        CHECK_INT(graft_quant_plan_complete(p, &m->arch, &e), how ? GRAFT_E_ARG : GRAFT_OK);
-        CHECK_INT(p->n, how == 0 ? all : n - (how == 2));
+        CHECK_INT(graft_quant_plan_complete(p, &m->arch, &e), fits ? GRAFT_OK : GRAFT_E_ARG);
+        CHECK_INT(p->n, fits ? all : n - (how == 2));
         graft_quant_plan_destroy(p);
     }
     graft_model_release(m);
