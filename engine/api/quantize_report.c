@@ -291,8 +291,13 @@ static void print_nothing(graft_str *s, const graft_quant_plan *p)
         graft_str_puts(s, "  nothing is quantized: layers are below their thresholds alone, but "
                           "even a few of them together are above the larger one; raise it, or "
                           "calibrate with more steps or less guidance\n");
+    else if (!graft_quant_plan_count(p, GRAFT_QUANT_ERROR))
+        graft_str_puts(s, "  nothing is quantized: the layers that could be were not measured. "
+                          "Recalibrate; devices may compute attention as it is\n");
     else
-        graft_str_puts(s, "  nothing is quantized: every layer's error is above its threshold\n");
+        graft_str_printf(
+            s, "  nothing is quantized: every layer's error is above its threshold%s\n",
+            graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ? ", and some were not measured" : "");
 }
 
 static graft_status print_plan(graft_str *s, const graft_model *m, const graft_quant_plan *p,

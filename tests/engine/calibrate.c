@@ -4,8 +4,6 @@
 #include "base/metrics.h"
 #include "tests/engine/calibrate.h"
 
-static bool on_ref;
-
 /* ------------------------------------------------------------------ calibration */
 
 /* All that is not kept was measured, but attention only where it is quantized: to integers of 8
@@ -245,6 +243,9 @@ static void reports_tell_of_attention(void)
     o.attention_mse_threshold = 1;
     graft_model *q = quantize(s.model, &o);
     graft_quant_plan *p = q->quantizer->plan;
+    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *d = NULL;
     size_t attentions = 0;
     char line[80];
     for (size_t i = 0; i < p->n; i++) {
@@ -266,6 +267,10 @@ static void reports_tell_of_attention(void)
         if (p->layer[i].kind != GRAFT_LAYER_ATTENTION) p->layer[i].flops = 0;
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "more speed    raise attention_mse_threshold"));
+    /* What DeepCache's fast steps run of it counts among their work. */
+    CHECK_OK(graft_model_deepcache(q, &cache, &d, &e), &e);
+    CHECK(report_has(d, "DeepCache     2 of 3 steps run ") && !report_has(d, "run 0 % of"));
+    graft_model_release(d);
     tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_BACKED_OFF);
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "raise the threshold of attention, which limits"));
@@ -310,16 +315,27 @@ static void four_bits(void)
 
 /* ------------------------------------------------------------------ orders */
 
+static size_t chosen_attentions(const graft_model *m)
+{
+    const graft_quant_plan *p = m->quantizer->plan;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += p->layer[i].kind == GRAFT_LAYER_ATTENTION && p->layer[i].reason == GRAFT_QUANT_CHOSEN;
+    return n;
+}
+
 static void any_order_gives_the_same(void)
 {
+    const char *path = on_ref ? SD1 : DEMO;
     graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
-    scene s = open_scene(DEMO);
+    scene s = open_scene(path);
     graft_quantize_options o = options(&s);
     graft_err e = GRAFT_ERR_INIT;
     graft_model *c = NULL, *d = NULL, *qc = NULL, *qd = NULL, *sw = NULL;
     float one[LATENT], two[LATENT];
     graft_model *q = quantize(s.model, &o);
+    CHECK(!on_ref || chosen_attentions(q) > 0);
     bool other = graft_model_compile(s.model, &compile, NULL, &c, &e) != GRAFT_E_UNSUPPORTED;
     if (!other) { /* than the default precision */
         printf("skipped, compiled in float32: %s\n", e.text);
@@ -332,7 +348,7 @@ static void any_order_gives_the_same(void)
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
-    CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
+    CHECK_OK(graft_model_swap(qc, path, true, NULL, &sw, &e), &e);
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
     sampled(q, &s, one);
@@ -633,6 +649,7 @@ int main(void)
             RUN(two_first_runs_calibrate_once);
             RUN(reports_advise_what_helps);
             RUN(reports_tell_of_attention);
+            RUN(any_order_gives_the_same);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);

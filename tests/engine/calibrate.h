@@ -5,6 +5,7 @@
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;
+static bool on_ref; /* which quantizes attention, where others need not */
 enum { CALIBRATION_STEPS = 4, LATENT = 4 * 8 * 8 };
 
 typedef struct scene {

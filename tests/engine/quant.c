@@ -312,6 +312,10 @@ static void plans_that_contradict_themselves(void)
     senseless(&s, "\"shape\"", "\"height\": ", "\"height\": 2147483647, \"was\": ");
     senseless(&s, "\"joint\"", "\"excess\": ", "\"excess\": -1, \"was\": ");
     senseless(&s, "\"time\"", "\"step\": ", "\"step\": 1e19, \"was\": ");
+    senseless(&s, "\"limits\"", "\"attention\": true", "\"attention\": 1");
+    senseless(&s, "\"limits\"", "\"attention_mse\": 1, ", "");
+    senseless(&s, "blocks.0.attn1\"", "\"kind\": \"attention\"", "\"kind\": \"linear\"");
+    senseless(&s, "\"bits\"", "8", "4"); /* in which no attention is chosen */
     graft_str_finish(&s);
     graft_quant_plan_destroy(p);
     graft_model_release(m);

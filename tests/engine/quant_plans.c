@@ -218,6 +218,7 @@ int main(void)
     static const char *const backends[] = {"ref", "cpu"};
     for (int i = 0; i < 2; i++) {
         engine = make_engine(backends[i]);
+        on_ref = i == 0;
         if (!engine) return test_end();
         printf("backend %s\n", backends[i]);
         if (i == 1)
