@@ -273,7 +273,9 @@ export class QuantizePanel {
         },
         ...axes.draw(),
         svg("g", {}, ...points),
-        ...lines,
+        // Knobs lie above all grips, so that lines of the same value can be told apart.
+        ...lines.map(({ grip }) => grip),
+        ...lines.map(({ line }) => line),
       ),
       h(
         "figcaption",
@@ -298,9 +300,9 @@ export class QuantizePanel {
   }
 
   // A threshold in the plot: dragged, or moved with the arrow keys.
-  private line(control: Control, axes: Axes): SVGElement {
+  private line(control: Control, axes: Axes): { grip: SVGElement; line: SVGElement } {
     const vertical = control.key === "density"
-    const group = svg("g", {
+    const line = svg("g", {
       class: `line ${control.key}`,
       tabindex: "0",
       role: "slider",
@@ -315,38 +317,47 @@ export class QuantizePanel {
       vertical ? { y1: PAD.top, y2: HEIGHT - PAD.bottom } : { x1: PAD.left, x2: WIDTH - PAD.right },
     )
     const grip = shape.cloneNode() as SVGElement
-    grip.classList.add("grip")
+    grip.setAttribute("class", `grip ${control.key}`)
     const knob = svg("circle", {
       r: 4.5,
+      class: "knob",
       ...(vertical
         ? { cy: PAD.top + 4 }
         : { cx: control.key === "conv" ? WIDTH - PAD.right - 4 : PAD.left + 8 }),
     })
-    group.append(shape, grip, knob)
-    ;(group as any).place = (value: number) => {
-      const at = vertical ? axes.px(value) : axes.py(value)
+    line.append(shape, knob)
+    ;(line as any).place = (value: number) => {
+      const place = vertical ? axes.px(value) : axes.py(value)
       for (const element of [shape, grip])
         for (const end of vertical ? ["x1", "x2"] : ["y1", "y2"])
-          element.setAttribute(end, String(at))
-      knob.setAttribute(vertical ? "cx" : "cy", String(at))
-      group.setAttribute("aria-valuenow", String(value))
+          element.setAttribute(end, String(place))
+      knob.setAttribute(vertical ? "cx" : "cy", String(place))
+      line.setAttribute("aria-valuenow", String(value))
     }
-    group.addEventListener("keydown", (event) => this.nudge(control, event))
-    group.addEventListener("pointerdown", (event) => {
-      event.preventDefault()
-      ;(group as unknown as HTMLElement).focus()
-      group.setPointerCapture(event.pointerId)
-      const box = group.ownerSVGElement!.getBoundingClientRect()
-      const move = (e: PointerEvent) => {
-        const x = ((e.clientX - box.left) / box.width) * WIDTH
-        const y = ((e.clientY - box.top) / box.height) * HEIGHT
-        this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y))
-      }
-      group.addEventListener("pointermove", move)
-      const end = () => group.removeEventListener("pointermove", move)
-      group.addEventListener("lostpointercapture", end, { once: true })
-    })
-    return group
+    line.addEventListener("keydown", (event) => this.nudge(control, event))
+    for (const handle of [grip, knob])
+      handle.addEventListener("pointerdown", (event) => {
+        event.preventDefault()
+        ;(line as unknown as HTMLElement).focus()
+        this.follow(handle, event.pointerId, (x, y) =>
+          this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y)),
+        )
+      })
+    return { grip, line }
+  }
+
+  // Tells where in the plot the pointer is, until it lets go.
+  private follow(handle: SVGElement, pointer: number, moved: (x: number, y: number) => void) {
+    handle.setPointerCapture(pointer)
+    const box = handle.ownerSVGElement!.getBoundingClientRect()
+    const move = (e: PointerEvent) =>
+      moved(
+        ((e.clientX - box.left) / box.width) * WIDTH,
+        ((e.clientY - box.top) / box.height) * HEIGHT,
+      )
+    handle.addEventListener("pointermove", move)
+    const end = () => handle.removeEventListener("pointermove", move)
+    handle.addEventListener("lostpointercapture", end, { once: true })
   }
 
   private cards(): Node {
