@@ -116,13 +116,11 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
 }
 
 /* Whether these limits could choose layers of a plan that measured none, as one does that was made
- * with a density that no layer reaches: it has to be made anew. Not so where there was a sampling,
- * which measures all that can be. */
+ * with a density that no layer reaches: it has to be made anew. */
 static bool too_little(const graft_quant_plan *p)
 {
-    return !graft_quant_plan_measured(p) && isnan(p->sampled) &&
-           (graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ||
-            graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN));
+    return !graft_quant_plan_measured(p) && (graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ||
+                                             graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN));
 }
 
 /* Leaves *out alone when there is no such file, or too little in it. */

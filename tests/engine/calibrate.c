@@ -514,6 +514,9 @@ static void bad_options(void)
         o = good;
         o.linear_mse_threshold = thresholds[i];
         refused(&s, &o, "linear_mse_threshold");
+        o = good;
+        o.attention_mse_threshold = thresholds[i];
+        refused(&s, &o, "attention_mse_threshold");
     }
     o = good;
     o.compute_density_threshold = -1;

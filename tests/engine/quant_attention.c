@@ -137,8 +137,10 @@ static void cut_out(char *text, const char *from, const char *to)
     if (begin && end) memmove(begin, end, strlen(end) + 1);
 }
 
-/* Takes out of a plan's file what earlier releases did not write. */
-static void make_older(const char *path)
+/* Takes out of a plan's file what earlier releases did not write, to which attention was other
+ * work.
+ */
+static void make_older(const char *path, double flops)
 {
     char *text = NULL, *out = NULL;
     size_t n = 0, length = 0;
@@ -147,17 +149,20 @@ static void make_older(const char *path)
     cut_out(text, ", \"attention\": false", ", \"conv_mse\"");
     cut_out(text, ", \"attention_mse\"", ", \"density\"");
     cut_out(text, ", \"attention\": ", "},\n  \"other_flops\"");
-    out = calloc(n + 1, 1);
+    out = calloc(n + 40, 1);
     for (char *line = text, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         end += *end == '\n';
-        if (strstr(line, "\"kind\": \"attention\"") &&
-            strstr(line, "\"kind\": \"attention\"") < end)
+        const char *attention = strstr(line, "\"kind\": \"attention\"");
+        if (attention && attention < end) continue;
+        if (strncmp(line, "  \"other_flops\": 0,", 19) == 0) {
+            length += (size_t)sprintf(out + length, "  \"other_flops\": %.0f,\n", flops);
             continue;
+        }
         memcpy(out + length, line, (size_t)(end - line));
         length += (size_t)(end - line);
     }
-    CHECK(!strstr(out, "attention\""));
+    CHECK(!strstr(out, "attention\"") && !strstr(out, "\"other_flops\": 0"));
     CHECK_OK(graft_file_write(path, out, length, &e), &e);
     free(out);
     graft_free(text);
@@ -194,11 +199,15 @@ static void plans_of_before(void)
     graft_model *first = quantize_counted(&s, &o), *q;
     const graft_quant_plan *before = first->quantizer->plan;
     CHECK(calibrations == 1 && graft_quant_plan_count(before, GRAFT_QUANT_BACKED_OFF) > 0);
-    make_older(o.plan_path);
+    double flops = 0;
+    for (size_t i = 0; i < before->n; i++)
+        if (before->layer[i].kind == GRAFT_LAYER_ATTENTION) flops += before->layer[i].flops;
+    make_older(o.plan_path, flops);
     /* What was sampled holds, whether attention is asked for or not. */
     sampled(first, &s, one);
-    for (int on = 0; on < 2; on++) {
-        o.attention = on == 1;
+    for (int i = 0; i < 3; i++) {
+        bool on = o.attention = i == 2;
+        o.attention_mse_threshold = i ? 0.1 : 0;
         q = quantize_counted(&s, &o);
         CHECK_INT(calibrations, 0);
         check_before(q->quantizer->plan, before, on ? GRAFT_QUANT_UNKNOWN : GRAFT_QUANT_KIND);
