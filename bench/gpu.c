@@ -215,7 +215,7 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
 /* All layers above QuantizeModel's default density, whatever the error: time is the question. */
 static graft_model *quantized(const graft_model *m, int64_t side, graft_quant_format format)
 {
-    const graft_quant_limits limits = {true, true, 1, 1, 300};
+    const graft_quant_limits limits = {{true, true, true}, {1, 1, 1}, 300};
     graft_unet_shape shape = {2, side, side, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
     graft_quant_plan *p = NULL;
     graft_model *out = NULL;

@@ -5,9 +5,10 @@
  *
  * Each line: least and median time, the rate, and the rate as a part of the library's own large
  * matrix product of the same dtype, measured in the same run: machines differ and are noisy, so
- * only such ratios mean something. Memory-bound operators show GB/s. --int8 quantizes linears and
- * convolutions (not that product). --against runs a second library on the same values and prints
- * the largest difference over the largest value. */
+ * only such ratios mean something. Memory-bound operators show GB/s. --int8 quantizes linears,
+ * convolutions and attention (not that product). --against runs a second library on the same values
+ * and prints the largest difference over the largest value.
+ */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -495,7 +496,8 @@ static int may_run(problem *p, const options *o)
     if (o->only && !strstr(p->name, o->only)) return 0;
     if (!o->int8) return 1;
     p->op.attrs.quant = GRAFT_QUANT_INT8;
-    return p->op.op == GRAFT_OP_LINEAR || p->op.op == GRAFT_OP_CONV2D;
+    return p->op.op == GRAFT_OP_LINEAR || p->op.op == GRAFT_OP_CONV2D ||
+           p->op.op == GRAFT_OP_ATTENTION;
 }
 
 int main(int argc, char **argv)

@@ -139,6 +139,9 @@ typedef struct graft_quantize_options {
      * weights; without one, or to recalibrate, it is written. NULL or "": no file. */
     const char *plan_path;
     bool recalibrate;
+    /* The products of attention, in 8-bit integers; other bits and formats leave them alone. */
+    bool attention;
+    double attention_mse_threshold; /* 0..1, likewise */
 } graft_quantize_options;
 /* The model computes with the layers that the plan chose in integers. *report is freed with
  * graft_text_free(); NULL: not wanted. */

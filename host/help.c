@@ -30,7 +30,7 @@ static const struct {
     {OF(NODES), "--json", "describe them as ComfyUI's object_info does"},
     {OF(QUANTIZE), "--bits 8|4", "8: faster; 4: smaller, not faster (default: 8)"},
     {OF(QUANTIZE), "--format int|fp8_e4m3fn", "what 8 bits hold (default: int)"},
-    {OF(QUANTIZE), "--conv-mse X, --linear-mse X",
+    {OF(QUANTIZE), "--conv-mse X, --linear-mse X, --attention-mse X",
      "the error that one layer may cause, 0 to 1 (default: 0.1)"},
     {OF(QUANTIZE), "--density N",
      "layers with less arithmetic than this stay as they are\n(default: 300)"},

@@ -30,7 +30,7 @@ typedef struct graft_serve_options {
     bool insecure, no_previews;
 } graft_serve_options;
 
-enum { GRAFT_QUANTIZE_OPTIONS = 12 };
+enum { GRAFT_QUANTIZE_OPTIONS = 13 };
 typedef struct graft_quantize_cli {
     const char *value[GRAFT_QUANTIZE_OPTIONS]; /* of the options in quantize.c; NULL: not given */
     const char *prompts;                       /* a file, one prompt a line */

@@ -13,18 +13,20 @@ enum { PROMPTS_MAX = 64, PROMPTS_BYTES = 1 << 20 };
 /* Options that are inputs of a node. */
 static const struct {
     const char *option, *node, *input;
-} table[GRAFT_QUANTIZE_OPTIONS] = {{"--bits", GRAFT_QUANTIZE_NODE, "bits"},
-                                   {"--format", GRAFT_QUANTIZE_NODE, "format"},
-                                   {"--conv-mse", GRAFT_QUANTIZE_NODE, "conv_mse_threshold"},
-                                   {"--linear-mse", GRAFT_QUANTIZE_NODE, "linear_mse_threshold"},
-                                   {"--density", GRAFT_QUANTIZE_NODE, "compute_density_threshold"},
-                                   {"--steps", GRAFT_QUANTIZE_NODE, "steps"},
-                                   {"--cfg", GRAFT_QUANTIZE_NODE, "cfg"},
-                                   {"--seed", GRAFT_QUANTIZE_NODE, "seed"},
-                                   {"--plan", GRAFT_QUANTIZE_NODE, "plan_name"},
-                                   {"--negative", "negative", "text"},
-                                   {"--width", "latent", "width"},
-                                   {"--height", "latent", "height"}};
+} table[GRAFT_QUANTIZE_OPTIONS] = {
+    {"--bits", GRAFT_QUANTIZE_NODE, "bits"},
+    {"--format", GRAFT_QUANTIZE_NODE, "format"},
+    {"--conv-mse", GRAFT_QUANTIZE_NODE, "conv_mse_threshold"},
+    {"--linear-mse", GRAFT_QUANTIZE_NODE, "linear_mse_threshold"},
+    {"--attention-mse", GRAFT_QUANTIZE_NODE, "attention_mse_threshold"},
+    {"--density", GRAFT_QUANTIZE_NODE, "compute_density_threshold"},
+    {"--steps", GRAFT_QUANTIZE_NODE, "steps"},
+    {"--cfg", GRAFT_QUANTIZE_NODE, "cfg"},
+    {"--seed", GRAFT_QUANTIZE_NODE, "seed"},
+    {"--plan", GRAFT_QUANTIZE_NODE, "plan_name"},
+    {"--negative", "negative", "text"},
+    {"--width", "latent", "width"},
+    {"--height", "latent", "height"}};
 
 static bool is(const char *arg, const char *name)
 {

@@ -66,7 +66,7 @@ enum {
     GRAFT_ACT_GEGLU = 4       /* LINEAR only, see ops.def */
 };
 
-typedef int32_t graft_quant; /* CONV2D and LINEAR, see kernels/quant.h */
+typedef int32_t graft_quant; /* CONV2D, LINEAR, ATTENTION: see kernels/quant.h */
 enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2, GRAFT_QUANT_FP8 = 3 };
 
 /* Attributes of all operators; those that an operator does not use are 0. */

@@ -1,5 +1,5 @@
-/* How CONV2D and LINEAR quantize, in one place for all kernel libraries: symmetric, round to
- * nearest even, no zero points.
+/* How CONV2D, LINEAR and ATTENTION quantize, in one place for all kernel libraries: symmetric,
+ * round to nearest even, no zero points.
  *
  * GRAFT_QUANT_INT8: weights to -127 … 127 with a scale per output, activations likewise with a
  * scale per row (LINEAR) or per picture (CONV2D), found when they are there. Integers are
@@ -14,7 +14,15 @@
  *
  * Weights may come quantized, at any alignment: GRAFT_Q4 is what 4-bit weights are in memory,
  * GRAFT_Q8 is one signed byte a value in the weight's order, then a float32 scale per output;
- * GRAFT_QF8 the same of E4M3. */
+ * GRAFT_QF8 the same of E4M3.
+ *
+ * ATTENTION knows GRAFT_QUANT_INT8 alone, and as a permission: a library without such a kernel, and
+ * every library where attention is causal, computes it as it is. Each query's row in a head, and
+ * each key's row in a head less the mean of all keys of that head, which softmax does not see,
+ * become -127 … 127 with a scale of their own. Values become -127 … 127 with a scale per column of
+ * the head; a library may find it for each block of neighbouring keys. Softmax's weights, relative
+ * to the largest of the query (or the largest in a block of neighbouring keys), become multiples of
+ * 1/255, and are divided by the sum of what they became. */
 #ifndef GRAFT_KERNELS_QUANT_H
 #define GRAFT_KERNELS_QUANT_H
 #include <math.h>
@@ -23,8 +31,9 @@
 #include "base/half.h"
 #include "kernels/op_desc.h"
 
-#define GRAFT_QUANT_GROUP       64
-#define GRAFT_QUANT_GROUP_BYTES 32
+#define GRAFT_QUANT_GROUP         64
+#define GRAFT_QUANT_GROUP_BYTES   32
+#define GRAFT_QUANT_WEIGHT_LEVELS 255.0f /* of softmax's weights, from 0 */
 
 static inline float graft_quant_absmax(const float *x, int64_t n)
 {

@@ -22,7 +22,9 @@ enum {
     SEED,
     PLAN_NAME,
     RECALIBRATE,
-    FORMAT
+    FORMAT,
+    QUANTIZE_ATTENTION,
+    ATTENTION_MSE
 };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to quantize."),
@@ -79,6 +81,16 @@ static const graft_input *const inputs[] = {
                          "for NVIDIA cards that multiply them; processors only save memory "
                          "with them.",
                          .flags = GRAFT_INPUT_OPTIONAL),
+    [QUANTIZE_ATTENTION] =
+        IN_CHOICE("quantize_attention", CHOICES("enable", "disable"),
+                  "Whether the products of attention may be computed in 8-bit integers; other bits "
+                  "and formats leave them as they are. Disable it when the report says that they "
+                  "gain nothing.",
+                  .flags = GRAFT_INPUT_OPTIONAL),
+    [ATTENTION_MSE] = IN_FLOAT("attention_mse_threshold", 0.1, 0, 1, 0.01,
+                               "Largest error that quantized attention may cause alone in one "
+                               "place, like the other thresholds.",
+                               .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model, with the chosen layers quantized."),
@@ -159,7 +171,9 @@ static graft_quantize_options options_of(const graft_call *c, const char *path)
                                     .cfg = graft_arg_f64(c, CFG),
                                     .seed = graft_arg_u64(c, SEED),
                                     .plan_path = path,
-                                    .recalibrate = graft_arg_is(c, RECALIBRATE, "enable")};
+                                    .recalibrate = graft_arg_is(c, RECALIBRATE, "enable"),
+                                    .attention = graft_arg_is(c, QUANTIZE_ATTENTION, "enable"),
+                                    .attention_mse_threshold = graft_arg_f64(c, ATTENTION_MSE)};
 }
 
 static graft_status run(graft_call *c)

@@ -237,7 +237,7 @@ static void judge_estimates(graft_quant_plan *p)
 static graft_status settle(calibration *k, size_t candidates, graft_err *e)
 {
     graft_quant_plan *p = k->plan;
-    double limit = graft_quant_limits_largest(&k->c->limits);
+    double limit = graft_quant_limits_joint(&k->c->limits);
     size_t chosen = graft_quant_plan_select(p, &k->c->limits);
     if (limit < 1) chosen -= graft_quant_plan_back_off(p, limit);
     for (int i = 0; chosen; i++) {
@@ -266,7 +266,7 @@ static graft_status bind(calibration *k, const graft_model *m, graft_binding **o
 /* Binds the model with every layer quantized, so that other thresholds can choose from all. */
 static graft_status bind_quantized(calibration *k, graft_binding **out, graft_err *e)
 {
-    static const graft_quant_limits every = {true, true, 1, 1, 0};
+    static const graft_quant_limits every = {{true, true, true}, {1, 1, 1}, 0};
     graft_quant_limits own = k->plan->limits;
     graft_model *m = NULL;
     graft_quant_plan_select(k->plan, &every);
@@ -290,10 +290,25 @@ static graft_status measure(calibration *k, graft_err *e)
     return st;
 }
 
+/* Attention that this library does not quantize is no candidate. Returns how many there were. */
+static size_t leave_as_it_is(calibration *k)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < k->plan->n; i++) {
+        graft_quant_layer *l = &k->plan->layer[i];
+        if (l->kind != GRAFT_LAYER_ATTENTION || l->reason != GRAFT_QUANT_CHOSEN ||
+            isfinite(k->error[i]))
+            continue;
+        l->reason = GRAFT_QUANT_UNKNOWN;
+        left++;
+    }
+    return left;
+}
+
 static graft_status run(calibration *k, graft_err *e)
 {
     graft_quant_limits all = k->c->limits;
-    all.conv_mse = all.linear_mse = 1;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) all.mse[i] = 1;
     size_t candidates = graft_quant_plan_select(k->plan, &all);
     if (!candidates) {
         graft_quant_plan_select(k->plan, &k->c->limits);
@@ -309,8 +324,9 @@ static graft_status run(calibration *k, graft_err *e)
     }
     begin_part(k, AT_MEASURE, AT_JOINT);
     GRAFT_TRY(measure(k, e));
+    candidates -= leave_as_it_is(k);
     begin_part(k, AT_JOINT, AT_BACK_OFF);
-    GRAFT_TRY(sample_chosen(k, e));
+    if (candidates) GRAFT_TRY(sample_chosen(k, e));
     scale_errors(k);
     GRAFT_TRY(settle(k, candidates, e));
     graft_task_progress(k->outer, AT_END, AT_END);

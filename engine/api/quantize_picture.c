@@ -6,7 +6,7 @@
 #include "engine/image/draw.h"
 #include "engine/image/image.h"
 
-enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 540 };
+enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 540, GAP = 20 };
 
 #define PAPER  0xfcfcfau
 #define INK    0x22282fu
@@ -14,7 +14,10 @@ enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 5
 #define GROOVE 0xe9ebedu
 #define BLUE   0x3a78b8u
 #define AMBER  0xd08a2eu
+#define GREEN  0x4f9a63u
 #define GREY   0xb4bbc2u
+
+static const uint32_t colours[GRAFT_LAYER_KINDS] = {BLUE, AMBER, GREEN};
 
 /* Decades along one axis. */
 typedef struct axis {
@@ -57,17 +60,33 @@ static void draw_axes(graft_canvas *c, const axis *x, const axis *y)
     graft_draw_text(c, 12, TOP - 26, 2, INK, "MSE of the latent by this layer alone");
 }
 
-/* A square, filled for chosen layers and hollow for others; larger for more work. */
+/* A square in a box at x, y; for attention one that stands on a corner. */
+static void draw_mark(graft_canvas *c, int64_t x, int64_t y, int64_t size, uint32_t colour,
+                      graft_layer_kind kind)
+{
+    if (kind != GRAFT_LAYER_ATTENTION) {
+        graft_draw_box(c, x, y, size, size, colour);
+        return;
+    }
+    for (int64_t i = 0; i < size; i++) {
+        int64_t cut = i < size / 2 ? size / 2 - i : i - size / 2;
+        graft_draw_box(c, x + cut, y + i, size / 2 * 2 + 1 - 2 * cut, 1, colour);
+    }
+}
+
+/* Filled for chosen layers and hollow for others; larger for more work. */
 static void draw_layer(graft_canvas *c, const graft_quant_layer *l, const axis *x, const axis *y,
                        double most)
 {
     int64_t size = 7 + (int64_t)lround(9 * sqrt(most > 0 ? l->flops / most : 0));
-    int64_t px = place(x, l->density) - size / 2, py = place(y, l->mse) - size / 2;
-    uint32_t colour = l->conv ? BLUE : AMBER;
+    bool diamond = l->kind == GRAFT_LAYER_ATTENTION;
     bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
-    graft_draw_box(c, px - 1, py - 1, size + 2, size + 2, PAPER);
-    graft_draw_box(c, px, py, size, size, colour);
-    if (!chosen) graft_draw_box(c, px + 2, py + 2, size - 4, size - 4, PAPER);
+    if (diamond) size = (size * 7 / 5) | 1; /* about the same area */
+    int64_t px = place(x, l->density) - size / 2, py = place(y, l->mse) - size / 2;
+    draw_mark(c, px - 1, py - 1, size + 2, PAPER, l->kind);
+    draw_mark(c, px, py, size, colours[l->kind], l->kind);
+    if (!chosen)
+        draw_mark(c, px + 2 + diamond, py + 2 + diamond, size - 4 - 2 * diamond, PAPER, l->kind);
 }
 
 static void draw_limits(graft_canvas *c, const graft_quant_limits *k, const axis *x, const axis *y)
@@ -75,11 +94,10 @@ static void draw_limits(graft_canvas *c, const graft_quant_limits *k, const axis
     if (k->density > 0)
         for (int64_t at = TOP; at < BOTTOM; at += 10)
             graft_draw_box(c, place(x, k->density), at, 1, 5, INK);
-    for (int i = 0; i < 2; i++) {
-        double limit = i ? k->linear_mse : k->conv_mse;
-        if (!(limit > 0)) continue;
-        for (int64_t at = LEFT + 5 * i; at < RIGHT; at += 20)
-            graft_draw_box(c, at, place(y, limit), 10, 2, i ? AMBER : BLUE);
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        if (!k->on[i] || !(k->mse[i] > 0)) continue;
+        for (int64_t at = LEFT + 7 * i; at < RIGHT - 7; at += 21) /* equal ones lie side by side */
+            graft_draw_box(c, at, place(y, k->mse[i]), 7, 2, colours[i]);
     }
 }
 
@@ -99,13 +117,15 @@ static void draw_words(graft_canvas *c, const graft_quant_plan *p)
                  p->sampled / p->sampled_quantized);
     graft_draw_text(c, 32, 56, 2, FAINT, line);
     int64_t y = HEIGHT - 30, x = LEFT;
-    graft_draw_box(c, x, y, 12, 12, BLUE);
-    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "convolution") + 28;
-    graft_draw_box(c, x, y, 12, 12, AMBER);
-    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "linear") + 28;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        static const char *const kinds[GRAFT_LAYER_KINDS] = {"convolution", "linear", "attention"};
+        bool diamond = i == GRAFT_LAYER_ATTENTION;
+        draw_mark(c, x, y - diamond, diamond ? 15 : 12, colours[i], i);
+        x = graft_draw_text(c, x + 20, y - 1, 2, INK, kinds[i]) + GAP;
+    }
     graft_draw_box(c, x, y, 12, 12, GREY);
     graft_draw_box(c, x + 2, y + 2, 8, 8, PAPER);
-    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "left as it is") + 28;
+    x = graft_draw_text(c, x + 20, y - 1, 2, INK, "left as it is") + GAP;
     graft_draw_text(c, x, y - 1, 2, FAINT, "dashed: thresholds");
 }
 

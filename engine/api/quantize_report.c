@@ -101,14 +101,15 @@ static graft_status print_memory(graft_str *s, const graft_model *m, const graft
     if (st) return st;
     for (size_t i = 0; i < p->n; i++) {
         const graft_quant_layer *l = &p->layer[i];
-        if (l->reason != GRAFT_QUANT_CHOSEN) continue;
-        int64_t n = l->dim[1] * (l->conv ? l->dim[2] * l->dim[3] : 1);
+        if (l->reason != GRAFT_QUANT_CHOSEN || l->kind == GRAFT_LAYER_ATTENTION) continue;
+        int64_t n = l->dim[1] * (l->kind == GRAFT_LAYER_CONV ? l->dim[2] * l->dim[3] : 1);
         plain += (uint64_t)(l->dim[0] * n) * graft_dtype_size(dtype);
         packed += p->bits == 4 ? graft_quant4_bytes(l->dim[0], n)
                                : (uint64_t)l->dim[0] * ((uint64_t)n + sizeof(float));
     }
     /* Libraries for devices of their own may keep 4 bits as floats. */
     if (p->bits == 4 && !b->info.host_memory) packed = plain;
+    if (!plain) return GRAFT_OK; /* attention has none */
     graft_report_bytes(plain, before);
     graft_report_bytes(packed, after);
     graft_str_printf(s, "  memory        their weights take %s instead of %s\n", after, before);
@@ -142,27 +143,40 @@ static bool unwanted(const graft_quant_plan *p, const kind_sum *k)
     return p->bits == 8 && k->chosen && k->quantized > k->chosen_seconds;
 }
 
+/* The threshold that graft_quant_limits_joint() gives. */
+static const char *joint_threshold(const graft_quant_limits *k)
+{
+    bool others = (k->on[GRAFT_LAYER_CONV] && k->mse[GRAFT_LAYER_CONV] > 0) ||
+                  (k->on[GRAFT_LAYER_LINEAR] && k->mse[GRAFT_LAYER_LINEAR] > 0);
+    return others ? "larger threshold of convolutions and linear layers" : "threshold of attention";
+}
+
 /* The threshold that holds back most of the work, and what moving it would bring at best. A kind
  * that is slower quantized gets no advice to quantize more of it. */
-static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum kind[2])
+static void print_advice(graft_str *s, const graft_quant_plan *p,
+                         const kind_sum kind[GRAFT_LAYER_KINDS])
 {
-    static const char *const name[2] = {"quantize_conv", "quantize_linear"};
-    double work = kind[0].flops + kind[1].flops + p->other_flops;
-    double density = kind[0].lost[GRAFT_QUANT_DENSITY] + kind[1].lost[GRAFT_QUANT_DENSITY];
-    double back = kind[0].lost[GRAFT_QUANT_BACKED_OFF] + kind[1].lost[GRAFT_QUANT_BACKED_OFF];
+    double work = p->other_flops, density = 0, back = 0, error = 0;
     const char *gain = p->bits == 4 ? "less memory" : "more speed";
-    for (int i = 0; i < 2; i++)
-        if (unwanted(p, &kind[i]))
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        work += kind[i].flops;
+        if (!unwanted(p, &kind[i])) {
+            density += kind[i].lost[GRAFT_QUANT_DENSITY];
+            back += kind[i].lost[GRAFT_QUANT_BACKED_OFF];
+            error = fmax(error, kind[i].lost[GRAFT_QUANT_ERROR]);
+        } else {
             graft_str_printf(s,
                              "  more speed    these layers are slower in %s here: set "
-                             "%s to disable\n",
-                             p->format ? graft_quant_format_name(p->format) : "integers", name[i]);
-    if (unwanted(p, &kind[0]) && unwanted(p, &kind[1])) return;
-    if (density > 0.05 * work && density >= back && density >= kind[0].lost[GRAFT_QUANT_ERROR] &&
-        density >= kind[1].lost[GRAFT_QUANT_ERROR]) {
+                             "quantize_%s to disable\n",
+                             p->format ? graft_quant_format_name(p->format) : "integers",
+                             graft_layer_kind_name(i));
+        }
+    }
+    if (density > 0.05 * work && density >= back && density >= error) {
         double most = 0;
         for (size_t i = 0; i < p->n; i++)
-            if (p->layer[i].reason == GRAFT_QUANT_DENSITY && p->layer[i].density > most)
+            if (p->layer[i].reason == GRAFT_QUANT_DENSITY &&
+                !unwanted(p, &kind[p->layer[i].kind]) && p->layer[i].density > most)
                 most = p->layer[i].density;
         graft_str_printf(s,
                          "  %-13s lower compute_density_threshold: the densest layer below it "
@@ -171,15 +185,14 @@ static void print_advice(graft_str *s, const graft_quant_plan *p, const kind_sum
         return;
     }
     bool advised = false;
-    for (int i = 0; i < 2; i++)
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++)
         if (!unwanted(p, &kind[i]) && kind[i].lost[GRAFT_QUANT_ERROR] > 0.05 * work) {
-            graft_str_printf(s, "  %-13s raise %s\n", gain,
-                             i ? "linear_mse_threshold" : "conv_mse_threshold");
+            graft_str_printf(s, "  %-13s raise %s_mse_threshold\n", gain, graft_layer_kind_name(i));
             advised = true;
         }
     if (!advised && back > 0.05 * work)
-        graft_str_printf(
-            s, "  %-13s raise the larger threshold, which limits all layers together\n", gain);
+        graft_str_printf(s, "  %-13s raise the %s, which limits all layers together\n", gain,
+                         joint_threshold(&p->limits));
 }
 
 static int by_error(const void *a, const void *b)
@@ -219,9 +232,9 @@ static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, d
     double work = p->other_flops, fast = 0;
     for (size_t i = 0; i < p->n; i++) work += p->layer[i].flops;
     *before = *after = 0;
-    for (size_t i = 0; i < g->n_slots; i++) {
+    for (size_t i = 0; i < g->n_nodes; i++) {
         char name[128];
-        size_t k = graft_quant_layer_name(g->slot[i].source[0], name)
+        size_t k = graft_quant_node_layers(g, i) && graft_quant_node_layer(g, i, 0, name)
                        ? graft_quant_plan_find(p, name)
                        : p->n;
         if (k == p->n) continue;
@@ -262,13 +275,13 @@ static void print_nothing(graft_str *s, const graft_quant_plan *p)
     size_t dense = 0;
     for (size_t i = 0; i < p->n; i++) {
         const graft_quant_layer *l = &p->layer[i];
-        bool on = l->conv ? p->limits.conv : p->limits.linear;
-        if (l->reason == GRAFT_QUANT_KEPT || !on) continue;
+        if (l->reason == GRAFT_QUANT_KEPT || !p->limits.on[l->kind]) continue;
         if (l->density > most) most = l->density;
         dense += l->density >= p->limits.density;
     }
-    if (!p->limits.conv && !p->limits.linear)
-        graft_str_puts(s, "  nothing is quantized: both kinds are turned off\n");
+    if (!p->limits.on[GRAFT_LAYER_CONV] && !p->limits.on[GRAFT_LAYER_LINEAR] &&
+        !p->limits.on[GRAFT_LAYER_ATTENTION])
+        graft_str_puts(s, "  nothing is quantized: all kinds are turned off\n");
     else if (!dense)
         graft_str_printf(s,
                          "  nothing is quantized: no layer reaches the density %.0f at this size; "
@@ -278,25 +291,32 @@ static void print_nothing(graft_str *s, const graft_quant_plan *p)
         graft_str_puts(s, "  nothing is quantized: layers are below their thresholds alone, but "
                           "even a few of them together are above the larger one; raise it, or "
                           "calibrate with more steps or less guidance\n");
+    else if (!graft_quant_plan_count(p, GRAFT_QUANT_ERROR))
+        graft_str_puts(s, "  nothing is quantized: the layers that could be were not measured. "
+                          "Recalibrate; devices may compute attention as it is\n");
     else
-        graft_str_puts(s, "  nothing is quantized: every layer's error is above its threshold\n");
+        graft_str_printf(
+            s, "  nothing is quantized: every layer's error is above its threshold%s\n",
+            graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ? ", and some were not measured" : "");
 }
 
 static graft_status print_plan(graft_str *s, const graft_model *m, const graft_quant_plan *p,
                                graft_err *e)
 {
-    kind_sum kind[2] = {{0}}, all = {0};
+    kind_sum kind[GRAFT_LAYER_KINDS] = {{0}}, all = {0};
     graft_hash weights;
     size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN), patches, tensors;
     for (size_t i = 0; i < p->n; i++) {
-        add(&kind[!p->layer[i].conv], &p->layer[i]);
+        add(&kind[p->layer[i].kind], &p->layer[i]);
         add(&all, &p->layer[i]);
     }
     graft_str_printf(s, "  layers        %zu of %zu, %.0f %% of the work, to %s\n", chosen, p->n,
                      percent(all.chosen_flops, all.flops + p->other_flops),
                      graft_quant_levels_name(p->bits, p->format));
-    graft_str_printf(s, "  thresholds    convolutions %g, linear layers %g, density %g\n",
-                     p->limits.conv_mse, p->limits.linear_mse, p->limits.density);
+    graft_str_printf(
+        s, "  thresholds    convolutions %g, linear layers %g, attention %g, density %g\n",
+        p->limits.mse[GRAFT_LAYER_CONV], p->limits.mse[GRAFT_LAYER_LINEAR],
+        p->limits.mse[GRAFT_LAYER_ATTENTION], p->limits.density);
     graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",
                      (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
     if (m->quantizer->path) graft_str_printf(s, "  plan          %s\n", m->quantizer->path);
@@ -315,8 +335,9 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
     if (st) return st;
     print_joint(s, p);
     print_speed(s, p);
-    print_kind(s, p, "convolutions", &kind[0]);
-    print_kind(s, p, "linear layers", &kind[1]);
+    print_kind(s, p, "convolutions", &kind[GRAFT_LAYER_CONV]);
+    print_kind(s, p, "linear layers", &kind[GRAFT_LAYER_LINEAR]);
+    print_kind(s, p, "attention", &kind[GRAFT_LAYER_ATTENTION]);
     st = print_deepcache(s, m, p, e);
     print_left(s, p, &all);
     if (!graft_quant_plan_disturbed(p)) print_advice(s, p, kind);

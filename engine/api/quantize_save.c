@@ -119,7 +119,7 @@ static graft_status chosen_names(const graft_model *m, const graft_quant_choice 
     graft_str name = GRAFT_STR_INIT;
     graft_status st = graft_quant_layers(&m->arch, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
-        if (!(c->set[i / 8] >> i % 8 & 1)) continue;
+        if (!(c->set[i / 8] >> i % 8 & 1) || all->layer[i].kind == GRAFT_LAYER_ATTENTION) continue;
         graft_str_finish(&name);
         graft_str_printf(&name, "%s%s.weight", graft_weights_prefix(m->weights),
                          all->layer[i].name);
@@ -127,6 +127,20 @@ static graft_status chosen_names(const graft_model *m, const graft_quant_choice 
             st = graft_fail_nomem(e, "a quantized file");
     }
     graft_str_finish(&name);
+    graft_quant_plan_destroy(all);
+    return st;
+}
+
+/* The names of the chosen attentions, joined by commas. */
+static graft_status attention_names(const graft_model *m, const graft_quant_choice *c,
+                                    graft_str *names, graft_err *e)
+{
+    graft_quant_plan *all = NULL;
+    graft_status st = graft_quant_layers(&m->arch, &all, e);
+    for (size_t i = 0; !st && i < all->n; i++)
+        if (c->set[i / 8] >> i % 8 & 1 && all->layer[i].kind == GRAFT_LAYER_ATTENTION)
+            graft_str_printf(names, "%s%s", names->len ? "," : "", all->layer[i].name);
+    if (!st && names->failed) st = graft_fail_nomem(e, "a quantized file");
     graft_quant_plan_destroy(all);
     return st;
 }
@@ -168,7 +182,7 @@ static graft_status check(const graft_model *m, const graft_quant_choice *c, gra
 
 /* The file's own pairs, and what this layout and choice are. */
 static graft_status write(const graft_model *m, const graft_quant_choice *c, const saved *s,
-                          const char *path, graft_err *e)
+                          const char *attention, const char *path, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(m->weights);
     const char *key, *value;
@@ -178,7 +192,7 @@ static graft_status write(const graft_model *m, const graft_quant_choice *c, con
     snprintf(count, sizeof count, "%zu", s->quantized);
     graft_hash_hex(graft_hash128(c, sizeof *c), hash);
     while (graft_safetensors_metadata_at(f, n, NULL)) n++;
-    const char **pairs = graft_malloc_array(2 * n + 9, sizeof *pairs);
+    const char **pairs = graft_malloc_array(2 * n + 11, sizeof *pairs);
     if (!pairs) return graft_fail_nomem(e, "a quantized file");
     for (size_t i = 0; i < n; i++) {
         key = graft_safetensors_metadata_at(f, i, &value);
@@ -193,6 +207,10 @@ static graft_status write(const graft_model *m, const graft_quant_choice *c, con
                                               : "fp8_e4m3fn per output";
     pairs[at++] = "graft.quantized.plan";
     pairs[at++] = hash;
+    if (attention) {
+        pairs[at++] = GRAFT_QUANTIZED_ATTENTION;
+        pairs[at++] = attention;
+    }
     if (quant == GRAFT_QUANT_FP8) {
         pairs[at++] = GRAFT_QUANTIZED_COUNT;
         pairs[at++] = count;
@@ -208,6 +226,7 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
 {
     const graft_safetensors *f = graft_weights_file(m->weights);
     graft_map names = GRAFT_MAP_INIT;
+    graft_str attention = GRAFT_STR_INIT;
     graft_quant_choice choice;
     graft_dtype kind;
     saved s = {0};
@@ -215,6 +234,7 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
     GRAFT_TRY(find_choice(m, &choice, e));
     GRAFT_TRY(check(m, &choice, e));
     GRAFT_TRY(chosen_names(m, &choice, &names, e));
+    GRAFT_TRY(attention_names(m, &choice, &attention, e));
     kind = graft_quant_dtype(graft_quant_of(choice.bits, choice.format));
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
@@ -228,8 +248,9 @@ graft_status graft_model_save_quantized(const graft_model *m, const char *path,
         else
             GRAFT_TRY(add(&s, t, e));
     }
-    GRAFT_TRY(write(m, &choice, &s, path, e));
+    GRAFT_TRY(write(m, &choice, &s, attention.len ? attention.data : NULL, path, e));
 out:
+    graft_str_finish(&attention);
     graft_map_finish(&names);
     finish(&s);
     return st;

@@ -33,8 +33,11 @@ static graft_status quantizer_create(const graft_quantize_options *o, graft_quan
     pthread_mutex_init(&q->lock, NULL);
     q->bits = (int32_t)o->bits;
     if (o->format) graft_quant_format_read(o->format, &q->format); /* was checked */
-    q->limits = (graft_quant_limits){o->conv, o->linear, o->conv_mse_threshold,
-                                     o->linear_mse_threshold, (double)o->compute_density_threshold};
+    q->limits = (graft_quant_limits){
+        {o->conv, o->linear,
+         o->attention && graft_layer_kind_takes(GRAFT_LAYER_ATTENTION, q->bits, q->format)},
+        {o->conv_mse_threshold, o->linear_mse_threshold, o->attention_mse_threshold},
+        (double)o->compute_density_threshold};
     if (o->plan_path && *o->plan_path) {
         q->path = graft_strdup(o->plan_path);
         if (!q->path) {
@@ -67,6 +70,7 @@ static graft_status check_options(const graft_quantize_options *o, graft_err *e)
                           (long long)o->bits);
     GRAFT_TRY(check_threshold("conv_mse_threshold", o->conv_mse_threshold, e));
     GRAFT_TRY(check_threshold("linear_mse_threshold", o->linear_mse_threshold, e));
+    GRAFT_TRY(check_threshold("attention_mse_threshold", o->attention_mse_threshold, e));
     if (o->plan_path && graft_dir_exists(o->plan_path))
         return graft_fail(e, GRAFT_E_ARG, "%s is a folder: the plan needs another name",
                           o->plan_path);
@@ -105,10 +109,9 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
         return graft_fail(e, GRAFT_E_ARG,
                           "%s was made for other weights: recalibrate, or take another name",
                           q->path);
-    if (graft_quant_limits_equal(&p->limits, &q->limits)) return GRAFT_OK;
-    double most = graft_quant_limits_largest(&q->limits);
-    graft_quant_plan_select(p, &q->limits);
-    if (most < 1) graft_quant_plan_back_off(p, graft_quant_plan_budget(p, most));
+    st = graft_quant_plan_complete(p, &m->arch, e);
+    if (st) return graft_err_prefix(e, st, "%s", q->path);
+    graft_quant_plan_adopt(p, &q->limits);
     return GRAFT_OK;
 }
 

@@ -113,22 +113,11 @@ static void choose_hubs(measure *m)
 
 /* ------------------------------------------------------------------ layers */
 
-static const graft_gslot *slot_of(const graft_graph *g, size_t node)
-{
-    const graft_gnode *n = &g->node[node];
-    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
-    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
-    return w->kind == GRAFT_VALUE_WEIGHT ? &g->slot[w->index] : NULL;
-}
-
-/* The plan's layer behind source k of the node; p->n when it is none that may be quantized. */
+/* The plan's layer that is the node's k-th; p->n when it is none that may be quantized. */
 static size_t layer_at(const measure *m, size_t node, size_t k)
 {
-    const graft_gslot *s = slot_of(m->g, node);
     char name[128];
-    if (!s || k >= s->n_sources || s->kind == GRAFT_SLOT_TRANSPOSE ||
-        !graft_quant_layer_name(s->source[k], name))
-        return m->plan->n;
+    if (!graft_quant_node_layer(m->g, node, k, name)) return m->plan->n;
     size_t i = graft_quant_plan_find(m->plan, name);
     bool kept = i < m->plan->n && m->plan->layer[i].reason == GRAFT_QUANT_KEPT;
     return kept ? m->plan->n : i;
@@ -189,23 +178,34 @@ static graft_status follow(measure *m, size_t node, size_t layer, graft_err *e)
 static void note_seconds(measure *m, size_t node, size_t layer)
 {
     graft_quant_layer *l = &m->plan->layer[layer];
-    const graft_gslot *s = slot_of(m->g, node);
-    double share = (double)l->dim[0] / (double)s->dim[0];
+    const graft_gslot *s = graft_quant_weight(m->g, node);
+    double share = s ? (double)l->dim[0] / (double)s->dim[0] : 1;
     l->seconds = share * graft_replay_seconds(m->replay, node);
     l->seconds_quantized = share * graft_replay_twin_seconds(m->replay, node);
 }
 
+/* Libraries may compute attention as it is although integers are allowed. */
+static bool is_as_it_is(const measure *m, size_t node)
+{
+    size_t n = (size_t)graft_replay_count(m->replay, node), i = 0;
+    if (m->g->node[node].op != GRAFT_OP_ATTENTION) return false;
+    while (i < n && m->error[i] == 0) i++;
+    return i == n;
+}
+
 static graft_status measure_node(measure *m, size_t node, graft_err *e)
 {
-    const graft_gslot *s = slot_of(m->g, node);
+    const graft_gslot *s = graft_quant_weight(m->g, node);
+    size_t layers = graft_quant_node_layers(m->g, node);
     int64_t first = 0;
     if (!graft_replay_has_twin(m->replay, node)) return GRAFT_OK;
     graft_status st = graft_replay_difference(m->replay, node, m->error, e);
-    for (size_t k = 0; k < s->n_sources && !st; k++) {
+    if (st || is_as_it_is(m, node)) return st;
+    for (size_t k = 0; k < layers && !st; k++) {
         size_t layer = layer_at(m, node, k);
-        int64_t rows = s->kind == GRAFT_SLOT_ROWS ? s->rows[k] : s->dim[0];
+        int64_t rows = layers > 1 ? s->rows[k] : 0;
         if (layer < m->plan->n) {
-            if (s->n_sources == 1)
+            if (layers == 1)
                 memcpy(m->part, m->error,
                        (size_t)graft_replay_count(m->replay, node) * sizeof(float));
             else
@@ -290,9 +290,8 @@ static graft_status allocate(measure *m, graft_err *e)
     if (!ok) return graft_fail_nomem(e, "calibration");
     for (size_t i = 0; i < layers; i++) m->at[i] = NO_NODE;
     for (size_t i = 0; i < n; i++) {
-        const graft_gslot *s = slot_of(m->g, i);
         m->hub[i] = NO_NODE;
-        for (size_t k = 0; s && k < s->n_sources; k++)
+        for (size_t k = 0; k < graft_quant_node_layers(m->g, i); k++)
             if (layer_at(m, i, k) < layers) m->hub[i] = i;
     }
     return GRAFT_OK;

@@ -18,7 +18,8 @@ typedef struct graft_quant_record {
     const float *weight; /* the guided output is the sum of weight[r] times row r of the batch */
 } graft_quant_record;
 
-/* Layers that the backend cannot quantize stay unmeasured.
+/* Layers that the backend cannot quantize stay unmeasured; so does attention whose twin gives the
+ * same bits, as libraries may compute it as it is although integers are allowed.
  *
  * Sets error[i] for layer i of the plan to the mean squared error of the guided output, NAN where
  * it could not be measured; adds the layers' seconds and the whole run's to the plan. `advance` is

@@ -35,23 +35,26 @@ graft_quant graft_quant_of(int32_t bits, graft_quant_format f)
     return f == GRAFT_FORMAT_FP8 ? GRAFT_QUANT_FP8 : GRAFT_QUANT_INT8;
 }
 
-bool graft_quant_layer_name(const char *tensor, char out[128])
+const char *graft_layer_kind_name(graft_layer_kind kind)
 {
-    size_t length = strlen(tensor), suffix = strlen(".weight");
-    if (length <= suffix || length - suffix >= 128) return false;
-    if (strcmp(tensor + length - suffix, ".weight") != 0) return false;
-    memcpy(out, tensor, length - suffix);
-    out[length - suffix] = '\0';
-    return true;
+    static const char *const name[GRAFT_LAYER_KINDS] = {"conv", "linear", "attention"};
+    return name[kind];
 }
 
-/* False for nodes that cannot be quantized. */
-static bool layer_of(const graft_graph *g, const graft_gnode *n, char out[128])
+int graft_layer_kind_rank(graft_layer_kind kind)
 {
-    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return false;
-    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
-    return w->kind == GRAFT_VALUE_WEIGHT && g->slot[w->index].n_sources == 1 &&
-           graft_quant_layer_name(g->slot[w->index].source[0], out);
+    return kind == GRAFT_LAYER_LINEAR ? 2 : 4;
+}
+
+bool graft_layer_kind_takes(graft_layer_kind kind, int32_t bits, graft_quant_format f)
+{
+    return kind != GRAFT_LAYER_ATTENTION || graft_quant_of(bits, f) == GRAFT_QUANT_INT8;
+}
+
+/* Before passes run a node is one layer. False for nodes that cannot be quantized. */
+static bool layer_of(const graft_graph *g, size_t i, char out[128])
+{
+    return graft_quant_node_layers(g, i) == 1 && graft_quant_node_layer(g, i, 0, out);
 }
 
 bool graft_quant_always_kept(const char *name)
@@ -63,11 +66,23 @@ bool graft_quant_always_kept(const char *name)
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
 {
     const graft_gnode *n = &g->node[i];
-    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
-    double elements = (double)graft_gvalue_count(&g->value[n->in[0]]) +
-                      (double)graft_gvalue_count(w) + (double)graft_gvalue_count(&g->value[n->out]);
-    l->conv = n->op == GRAFT_OP_CONV2D;
-    memcpy(l->dim, w->dim, sizeof l->dim);
+    const graft_gvalue *in[3], *out = &g->value[n->out];
+    double elements = (double)graft_gvalue_count(out);
+    l->kind = n->op == GRAFT_OP_CONV2D   ? GRAFT_LAYER_CONV
+              : n->op == GRAFT_OP_LINEAR ? GRAFT_LAYER_LINEAR
+                                         : GRAFT_LAYER_ATTENTION;
+    bool attention = l->kind == GRAFT_LAYER_ATTENTION;
+    for (int k = 0; k < (attention ? 3 : 2); k++) {
+        in[k] = &g->value[n->in[k]];
+        elements += (double)graft_gvalue_count(in[k]);
+    }
+    if (attention) {
+        const int64_t dim[4] = {n->attrs.heads, out->dim[2] / n->attrs.heads,
+                                in[GRAFT_ATTENTION_Q]->dim[1], in[GRAFT_ATTENTION_K]->dim[1]};
+        memcpy(l->dim, dim, sizeof dim);
+    } else {
+        memcpy(l->dim, in[GRAFT_LINEAR_W]->dim, sizeof l->dim);
+    }
     l->flops = graft_cost_flops(g, i);
     l->density = l->flops / (2.0 * elements);
     l->mse = l->seconds = l->seconds_quantized = NAN;
@@ -92,7 +107,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
         goto out;
     }
     for (size_t i = 0; i < g->n_nodes; i++) {
-        if (!layer_of(g, &g->node[i], name)) {
+        if (!layer_of(g, i, name)) {
             p->other_flops += graft_cost_flops(g, i);
             continue;
         }
@@ -129,11 +144,13 @@ void graft_quant_plan_destroy(graft_quant_plan *p)
     graft_free(p);
 }
 
-static graft_quant_reason decide(const graft_quant_layer *l, const graft_quant_limits *k)
+static graft_quant_reason decide(const graft_quant_plan *p, const graft_quant_layer *l,
+                                 const graft_quant_limits *k)
 {
-    double limit = l->conv ? k->conv_mse : k->linear_mse;
+    double limit = k->mse[l->kind];
     if (graft_quant_always_kept(l->name)) return GRAFT_QUANT_KEPT;
-    if (!(l->conv ? k->conv : k->linear)) return GRAFT_QUANT_KIND;
+    if (!k->on[l->kind] || !graft_layer_kind_takes(l->kind, p->bits, p->format))
+        return GRAFT_QUANT_KIND;
     if (l->density < k->density) return GRAFT_QUANT_DENSITY;
     if (limit >= 1) return GRAFT_QUANT_CHOSEN;
     if (!(limit > 0)) return GRAFT_QUANT_ERROR;
@@ -141,16 +158,74 @@ static graft_quant_reason decide(const graft_quant_layer *l, const graft_quant_l
     return l->mse <= limit ? GRAFT_QUANT_CHOSEN : GRAFT_QUANT_ERROR;
 }
 
-bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b)
+/* Whether these are one layer. How many queries and keys there are depends on the picture. */
+static bool same_layer(const graft_quant_layer *a, const graft_quant_layer *b)
 {
-    return a->conv == b->conv && a->linear == b->linear && a->conv_mse == b->conv_mse &&
-           a->linear_mse == b->linear_mse && a->density == b->density;
+    size_t dims = a->kind == GRAFT_LAYER_ATTENTION ? 2 : 4;
+    return strcmp(a->name, b->name) == 0 && a->kind == b->kind &&
+           memcmp(a->dim, b->dim, dims * sizeof *a->dim) == 0;
 }
 
-double graft_quant_limits_largest(const graft_quant_limits *k)
+/* all[i] becomes the plan's own where it has that layer. False: it has others. */
+static bool take_layers(const graft_quant_plan *p, graft_quant_plan *all)
 {
-    double conv = k->conv ? k->conv_mse : 0, linear = k->linear ? k->linear_mse : 0;
-    return conv > linear ? conv : linear;
+    size_t at = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        if (at < p->n && same_layer(&p->layer[at], &all->layer[i]))
+            memcpy(&all->layer[i], &p->layer[at++], sizeof *all->layer);
+        else if (all->layer[i].kind != GRAFT_LAYER_ATTENTION)
+            return false;
+    }
+    return at == p->n;
+}
+
+graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_unet_arch *a, graft_err *e)
+{
+    graft_unet_shape shape;
+    graft_quant_plan *all = NULL;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].kind == GRAFT_LAYER_ATTENTION) return GRAFT_OK;
+    memset(&shape, 0, sizeof shape);
+    shape.batch = p->batch;
+    shape.height = p->height;
+    shape.width = p->width;
+    shape.tokens = p->tokens;
+    shape.act_dtype = GRAFT_F32;
+    graft_status st = graft_quant_plan_create(a, &shape, &all, e);
+    if (st) return st;
+    if (take_layers(p, all)) {
+        graft_quant_layer *old = p->layer;
+        for (size_t i = 0; i < all->n; i++)
+            if (all->layer[i].kind == GRAFT_LAYER_ATTENTION)
+                all->layer[i].reason = decide(p, &all->layer[i], &p->limits);
+        p->layer = all->layer;
+        p->n = all->n;
+        p->other_flops = all->other_flops;
+        all->layer = old;
+    } else {
+        st = graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
+    }
+    graft_quant_plan_destroy(all);
+    return st;
+}
+
+bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b)
+{
+    bool equal = a->density == b->density;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++)
+        equal = equal && a->on[i] == b->on[i] && a->mse[i] == b->mse[i];
+    return equal;
+}
+
+static double threshold(const graft_quant_limits *k, graft_layer_kind kind)
+{
+    return k->on[kind] ? k->mse[kind] : 0;
+}
+
+double graft_quant_limits_joint(const graft_quant_limits *k)
+{
+    double most = fmax(threshold(k, GRAFT_LAYER_CONV), threshold(k, GRAFT_LAYER_LINEAR));
+    return most > 0 ? most : threshold(k, GRAFT_LAYER_ATTENTION);
 }
 
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits)
@@ -158,13 +233,43 @@ size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *li
     bool changed = false;
     for (size_t i = 0; i < p->n; i++) {
         graft_quant_reason was = p->layer[i].reason;
-        p->layer[i].reason = decide(&p->layer[i], limits);
+        p->layer[i].reason = decide(p, &p->layer[i], limits);
         changed =
             changed || (was == GRAFT_QUANT_CHOSEN) != (p->layer[i].reason == GRAFT_QUANT_CHOSEN);
     }
     p->limits = *limits;
     if (changed) p->joint_mse = p->joint_psnr = p->joint_ssim = p->sampled_quantized = NAN;
     return graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
+}
+
+/* Whether the plan is as before these limits but for attention, of which it measured nothing. */
+static bool keeps_choice(const graft_quant_plan *p, const graft_quant_limits *limits)
+{
+    const int kind = GRAFT_LAYER_ATTENTION;
+    graft_quant_limits same = p->limits;
+    same.on[kind] = limits->on[kind];
+    same.mse[kind] = limits->mse[kind];
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].kind == GRAFT_LAYER_ATTENTION &&
+            (p->layer[i].reason == GRAFT_QUANT_CHOSEN || !isnan(p->layer[i].mse) ||
+             decide(p, &p->layer[i], limits) == GRAFT_QUANT_CHOSEN))
+            return false;
+    return graft_quant_limits_equal(&same, limits);
+}
+
+void graft_quant_plan_adopt(graft_quant_plan *p, const graft_quant_limits *limits)
+{
+    double most = graft_quant_limits_joint(limits);
+    if (graft_quant_limits_equal(&p->limits, limits)) return;
+    if (!keeps_choice(p, limits)) {
+        graft_quant_plan_select(p, limits);
+        if (most < 1) graft_quant_plan_back_off(p, graft_quant_plan_budget(p, most));
+        return;
+    }
+    p->limits = *limits;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].kind == GRAFT_LAYER_ATTENTION)
+            p->layer[i].reason = decide(p, &p->layer[i], limits);
 }
 
 size_t graft_quant_plan_count(const graft_quant_plan *p, graft_quant_reason reason)
@@ -269,10 +374,8 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
     bool same = p->n == all->n;
     bool any = false;
     for (size_t i = 0; i < all->n && same; i++) {
-        const graft_quant_layer *k = &p->layer[i], *l = &all->layer[i];
-        same = strcmp(k->name, l->name) == 0 && k->conv == l->conv &&
-               memcmp(k->dim, l->dim, sizeof k->dim) == 0;
-        if (k->reason != GRAFT_QUANT_CHOSEN) continue;
+        same = same_layer(&p->layer[i], &all->layer[i]);
+        if (p->layer[i].reason != GRAFT_QUANT_CHOSEN) continue;
         out->set[i / 8] |= (uint8_t)(1u << i % 8);
         any = true;
     }
@@ -282,13 +385,38 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
                 : graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
 }
 
+/* Adds the attention layers that a file's metadata name, joined by commas. */
+static graft_status choose_attention(const graft_quant_plan *all, const char *names,
+                                     const char *path, graft_quant_choice *c, graft_err *e)
+{
+    if (c->bits && graft_quant_of(c->bits, c->format) != GRAFT_QUANT_INT8)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: attention in integers beside weights of %s", path,
+                          graft_quant_levels_name(c->bits, c->format));
+    while (*names) {
+        size_t n = strcspn(names, ","), i = 0;
+        while (i < all->n && (all->layer[i].kind != GRAFT_LAYER_ATTENTION ||
+                              strncmp(all->layer[i].name, names, n) != 0 || all->layer[i].name[n]))
+            i++;
+        if (i == all->n)
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: no attention of this model is called %.*s",
+                              path, n < 100 ? (int)n : 100, names);
+        c->bits = 8;
+        c->set[i / 8] |= (uint8_t)(1u << i % 8);
+        names += n;
+        names += *names == ',';
+    }
+    return GRAFT_OK;
+}
+
 graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
                                            graft_quant_choice *out, graft_err *e)
 {
     graft_quant_plan *all = NULL;
     char name[160];
+    const graft_safetensors *f = graft_weights_file(w);
+    const char *attention = graft_safetensors_metadata(f, GRAFT_QUANTIZED_ATTENTION);
     memset(out, 0, sizeof *out);
-    if (!graft_safetensors_metadata(graft_weights_file(w), GRAFT_QUANTIZED_KEY)) return GRAFT_OK;
+    if (!graft_safetensors_metadata(f, GRAFT_QUANTIZED_KEY)) return GRAFT_OK;
     graft_status st = graft_quant_layers(a, &all, e);
     for (size_t i = 0; !st && i < all->n; i++) {
         snprintf(name, sizeof name, "%s.weight", all->layer[i].name);
@@ -300,6 +428,7 @@ graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft
         out->format = t->dtype == GRAFT_QF8 ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
         out->set[i / 8] |= (uint8_t)(1u << i % 8);
     }
+    if (!st && attention) st = choose_attention(all, attention, graft_safetensors_path(f), out, e);
     graft_quant_plan_destroy(all);
     return st;
 }
@@ -316,7 +445,7 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_u
         if (c->set[i / 8] >> i % 8 & 1 && graft_map_put(&chosen, all->layer[i].name, all))
             st = graft_fail_nomem(e, "quantization plan");
     for (size_t i = 0; !st && i < g->n_nodes; i++)
-        if (layer_of(g, &g->node[i], name) && graft_map_has(&chosen, name))
+        if (layer_of(g, i, name) && graft_map_has(&chosen, name))
             g->node[i].attrs.quant = graft_quant_of(c->bits, c->format);
     graft_map_finish(&chosen);
     graft_quant_plan_destroy(all);

@@ -3,7 +3,8 @@
  *
  * Compute density is FLOP per byte of a layer at the shape of the calibration, counting each input,
  * weight and output element once at two bytes: 2 M K N / (2 (M K + K N + M N)) for a linear of M
- * rows. Layers below a density gain nothing from integers and stay as they are.
+ * rows, T S / (T + S) for an attention of T queries on S keys. Layers below a density gain nothing
+ * from integers and stay as they are.
  *
  * A plan is changed by one thread, then only read. */
 #ifndef GRAFT_QUANT_PLAN_H
@@ -13,6 +14,7 @@
 #include "base/str.h"
 #include "engine/graph/graph.h"
 #include "engine/models/unet.h"
+#include "engine/quant/layers.h"
 #include "engine/weights/weights.h"
 
 #define GRAFT_QUANT_LAYERS 2048 /* no UNet has more */
@@ -33,24 +35,39 @@ enum { GRAFT_FORMAT_INT = 0, GRAFT_FORMAT_FP8 = 1 };
 /* As users name it: "int", "fp8_e4m3fn". read: false for other names. */
 const char *graft_quant_format_name(graft_quant_format f);
 bool graft_quant_format_read(const char *name, graft_quant_format *out);
+/* What a layer is. Attention stands for its two products, which have no weights. */
+typedef enum graft_layer_kind {
+    GRAFT_LAYER_CONV = 0,
+    GRAFT_LAYER_LINEAR = 1,
+    GRAFT_LAYER_ATTENTION = 2,
+    GRAFT_LAYER_KINDS
+} graft_layer_kind;
+/* "conv", "linear", "attention". */
+const char *graft_layer_kind_name(graft_layer_kind kind);
+/* How many numbers a layer's shape has. */
+int graft_layer_kind_rank(graft_layer_kind kind);
+/* Whether layers of the kind can be quantized to this: attention to integers of 8 bits alone. */
+bool graft_layer_kind_takes(graft_layer_kind kind, int32_t bits, graft_quant_format f);
 /* For people: "8 bits", "4 bits", "fp8_e4m3fn". */
 const char *graft_quant_levels_name(int32_t bits, graft_quant_format f);
 /* What operators of such layers have. */
 graft_quant graft_quant_of(int32_t bits, graft_quant_format f);
 
 typedef struct graft_quant_layer {
-    char name[128]; /* of the weight, without ".weight" */
-    bool conv;
-    int64_t dim[4];                    /* of the weight; a linear has two */
+    char name[128]; /* see layers.h */
+    graft_layer_kind kind;
+    /* Of the weight; a linear has two. Attention: heads, elements of a head, queries, keys. */
+    int64_t dim[4];
     double flops, density;             /* at the plan's shape */
     double mse;                        /* estimated, of the latent; NAN: not measured */
     double seconds, seconds_quantized; /* of one run, either way; NAN: not measured */
     graft_quant_reason reason;
 } graft_quant_layer;
 
+/* Of each kind, by graft_layer_kind. */
 typedef struct graft_quant_limits {
-    bool conv, linear;
-    double conv_mse, linear_mse; /* 0: nothing; 1: everything, measured or not */
+    bool on[GRAFT_LAYER_KINDS];
+    double mse[GRAFT_LAYER_KINDS]; /* 0: nothing; 1: everything, measured or not */
     double density;
 } graft_quant_limits;
 
@@ -79,9 +96,17 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
 /* The same for names alone, at some shape: bit i of a choice is its layer i. */
 graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e);
 void graft_quant_plan_destroy(graft_quant_plan *p);
+/* Gives a plan that knew no attention, as of earlier releases, the architecture's attention layers
+ * at the plan's shape, not measured; changes no other. GRAFT_E_ARG when its other layers are not
+ * those of the architecture. */
+graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_unet_arch *a, graft_err *e);
 /* Decides for every layer anew; a joint result that no longer holds is dropped. Returns how many
  * were chosen. */
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits);
+/* Makes these the plan's limits. A choice that was found for the same limits stays as it is, where
+ * they only differ in those of attention and none was measured; else all is decided anew, and the
+ * worst of the chosen layers are given back as far as the limit on all together asks for. */
+void graft_quant_plan_adopt(graft_quant_plan *p, const graft_quant_limits *limits);
 /* What the estimates of the chosen layers add up to. */
 double graft_quant_plan_estimate(const graft_quant_plan *p);
 /* The joint error of a choice whose estimates add up to `sum`, by what was sampled of others. Where
@@ -103,13 +128,13 @@ double graft_quant_plan_gain(const graft_quant_plan *p);
 /* Whether the times are no use: prediction and measurement are too far apart. */
 bool graft_quant_plan_disturbed(const graft_quant_plan *p);
 bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_limits *b);
-/* What all layers together may cause: the larger threshold of the kinds that are turned on. */
-double graft_quant_limits_largest(const graft_quant_limits *k);
+/* What all layers together may cause: the larger threshold of convolutions and linear layers, as
+ * far as they are turned on, and that of attention where they have none. So attention does not
+ * loosen what was set for all others. */
+double graft_quant_limits_joint(const graft_quant_limits *k);
 /* Names the stored weights of all layers; patches do not count. */
 graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
                                       graft_err *e);
-/* The layer that a graph's tensor name belongs to: the name without ".weight". False for others. */
-bool graft_quant_layer_name(const char *tensor, char out[128]);
 /* Whether the layer of this name is never quantized: the first, the last and the embeddings. */
 bool graft_quant_always_kept(const char *name);
 /* Index of the layer with this name; p->n when there is none. */
@@ -130,7 +155,9 @@ typedef struct graft_quant_choice {
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
 graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet_arch *a,
                                      graft_quant_choice *out, graft_err *e);
-/* The layers whose weights are quantized in their file; none in most. */
+/* The layers that are quantized in their file, attention by what its metadata name; none in most.
+ * GRAFT_E_FORMAT for names of attention that the architecture does not have, or that does not go
+ * with the file's weights. */
 graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
                                            graft_quant_choice *out, graft_err *e);
 /* Marks the chosen layers in a graph of the architecture, of any variant, before passes run. */

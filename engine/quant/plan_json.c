@@ -1,5 +1,6 @@
 /* Plans as JSON text. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,36 +33,44 @@ static void put_hash(graft_str *s, const char *name, graft_hash h)
 
 static double weights_of(const graft_quant_layer *l)
 {
-    double n = 1;
-    for (int i = 0; i < (l->conv ? 4 : 2); i++) n *= (double)l->dim[i];
+    double n = l->kind != GRAFT_LAYER_ATTENTION;
+    for (int i = 0; i < graft_layer_kind_rank(l->kind); i++) n *= (double)l->dim[i];
     return n;
 }
 
 /* How much faster layers of one kind are, for whoever predicts other choices. */
-static void put_gain(graft_str *s, const graft_quant_plan *p, const char *name, bool conv)
+static void put_gain(graft_str *s, const graft_quant_plan *p, graft_layer_kind kind)
 {
     double before = 0, after = 0;
     for (size_t i = 0; i < p->n; i++) {
         const graft_quant_layer *l = &p->layer[i];
-        if (l->conv != conv || isnan(l->seconds) || isnan(l->seconds_quantized)) continue;
+        if (l->kind != kind || isnan(l->seconds) || isnan(l->seconds_quantized)) continue;
         before += l->seconds;
         after += l->seconds_quantized;
     }
-    put_number(s, name, after > 0 ? before / after : NAN);
+    put_number(s, graft_layer_kind_name(kind), after > 0 ? before / after : NAN);
+}
+
+static void put_limits(graft_str *s, const graft_quant_limits *k)
+{
+    char name[32];
+    graft_str_puts(s, "  \"limits\": {");
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++)
+        graft_str_printf(s, "\"%s\": %s, ", graft_layer_kind_name(i), k->on[i] ? "true" : "false");
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        snprintf(name, sizeof name, "%s_mse", graft_layer_kind_name(i));
+        put_number(s, name, k->mse[i]);
+        graft_str_puts(s, ", ");
+    }
+    put_number(s, "density", k->density);
+    graft_str_puts(s, "}");
 }
 
 /* What the layers were chosen by, and what the choice costs and brings. */
 static void put_result(graft_str *s, const graft_quant_plan *p)
 {
-    const graft_quant_limits *k = &p->limits;
-    graft_str_printf(s, "  \"limits\": {\"conv\": %s, \"linear\": %s, ", k->conv ? "true" : "false",
-                     k->linear ? "true" : "false");
-    put_number(s, "conv_mse", k->conv_mse);
-    graft_str_puts(s, ", ");
-    put_number(s, "linear_mse", k->linear_mse);
-    graft_str_puts(s, ", ");
-    put_number(s, "density", k->density);
-    graft_str_puts(s, "},\n  \"joint\": {");
+    put_limits(s, &p->limits);
+    graft_str_puts(s, ",\n  \"joint\": {");
     put_number(s, "mse", p->joint_mse);
     graft_str_puts(s, ", ");
     put_number(s, "psnr", p->joint_psnr);
@@ -78,9 +87,10 @@ static void put_result(graft_str *s, const graft_quant_plan *p)
     graft_str_puts(s, ", ");
     put_number(s, "sampled_quantized", p->sampled_quantized);
     graft_str_puts(s, "},\n  \"gain\": {");
-    put_gain(s, p, "conv", true);
-    graft_str_puts(s, ", ");
-    put_gain(s, p, "linear", false);
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        if (i) graft_str_puts(s, ", ");
+        put_gain(s, p, i);
+    }
     graft_str_puts(s, "},\n  ");
     put_number(s, "other_flops", p->other_flops);
     graft_str_puts(s, ",\n  \"layers\": [\n");
@@ -90,8 +100,8 @@ static void put_layer(graft_str *s, const graft_quant_layer *l)
 {
     graft_str_puts(s, "    {\"name\": ");
     graft_str_json(s, l->name);
-    graft_str_printf(s, ", \"kind\": \"%s\", \"shape\": [", l->conv ? "conv" : "linear");
-    for (int i = 0; i < (l->conv ? 4 : 2); i++)
+    graft_str_printf(s, ", \"kind\": \"%s\", \"shape\": [", graft_layer_kind_name(l->kind));
+    for (int i = 0; i < graft_layer_kind_rank(l->kind); i++)
         graft_str_printf(s, "%s%lld", i ? ", " : "", (long long)l->dim[i]);
     graft_str_puts(s, "], ");
     put_number(s, "flops", l->flops);
@@ -173,16 +183,25 @@ static bool read_hash(const cJSON *o, const char *name, graft_hash *out)
     return strlen(hex) == 32 && read_half(hex, &out->hi) && read_half(hex + 16, &out->lo);
 }
 
-static bool read_layer(const cJSON *o, graft_quant_layer *l)
+static bool read_kind(const cJSON *o, graft_layer_kind *out)
 {
-    const char *name = graft_json_str(o, "name", ""), *kind = graft_json_str(o, "kind", "");
-    const char *reason = graft_json_str(o, "reason", "");
+    const char *kind = graft_json_str(o, "kind", "");
+    graft_layer_kind i = 0;
+    while (i < GRAFT_LAYER_KINDS && strcmp(kind, graft_layer_kind_name(i)) != 0) i++;
+    *out = i;
+    return i < GRAFT_LAYER_KINDS;
+}
+
+/* Of a plan whose bits and format are known. */
+static bool read_layer(const cJSON *o, const graft_quant_plan *p, graft_quant_layer *l)
+{
+    const char *name = graft_json_str(o, "name", ""), *reason = graft_json_str(o, "reason", "");
     const cJSON *shape = member(o, "shape");
     size_t length = strlen(name), r = 0;
-    l->conv = strcmp(kind, "conv") == 0;
-    int rank = l->conv ? 4 : 2;
-    if (length < 1 || length >= sizeof l->name || (!l->conv && strcmp(kind, "linear") != 0) ||
-        !cJSON_IsArray(shape) || cJSON_GetArraySize(shape) != rank)
+    if (!read_kind(o, &l->kind)) return false;
+    int rank = graft_layer_kind_rank(l->kind);
+    if (length < 1 || length >= sizeof l->name || !cJSON_IsArray(shape) ||
+        cJSON_GetArraySize(shape) != rank)
         return false;
     memcpy(l->name, name, length + 1);
     for (int i = 0; i < rank; i++)
@@ -193,7 +212,9 @@ static bool read_layer(const cJSON *o, graft_quant_layer *l)
     l->reason = (graft_quant_reason)r;
     bool chosen = l->reason == GRAFT_QUANT_CHOSEN;
     if (cJSON_IsTrue(member(o, "chosen")) != chosen) return false;
-    if (chosen && graft_quant_always_kept(l->name)) return false;
+    if (chosen &&
+        (graft_quant_always_kept(l->name) || !graft_layer_kind_takes(l->kind, p->bits, p->format)))
+        return false;
     return read_number(o, "flops", 0, false, &l->flops) &&
            read_number(o, "density", 0, false, &l->density) &&
            read_number(o, "mse", 0, true, &l->mse) &&
@@ -203,13 +224,16 @@ static bool read_layer(const cJSON *o, graft_quant_layer *l)
 
 static bool read_limits(const cJSON *o, graft_quant_limits *k)
 {
-    const cJSON *conv = member(o, "conv"), *linear = member(o, "linear");
-    k->conv = cJSON_IsTrue(conv);
-    k->linear = cJSON_IsTrue(linear);
-    return cJSON_IsBool(conv) && cJSON_IsBool(linear) &&
-           read_number(o, "conv_mse", 0, false, &k->conv_mse) &&
-           read_number(o, "linear_mse", 0, false, &k->linear_mse) &&
-           read_number(o, "density", 0, false, &k->density);
+    char name[32];
+    for (graft_layer_kind i = 0; i < GRAFT_LAYER_KINDS; i++) {
+        const cJSON *on = member(o, graft_layer_kind_name(i));
+        snprintf(name, sizeof name, "%s_mse", graft_layer_kind_name(i));
+        if (i == GRAFT_LAYER_ATTENTION && !on && !member(o, name))
+            continue; /* of earlier releases */
+        k->on[i] = cJSON_IsTrue(on);
+        if (!cJSON_IsBool(on) || !read_number(o, name, 0, false, &k->mse[i])) return false;
+    }
+    return read_number(o, "density", 0, false, &k->density);
 }
 
 static graft_status read_layers(const cJSON *list, const char *what, graft_quant_plan *p,
@@ -224,7 +248,7 @@ static graft_status read_layers(const cJSON *list, const char *what, graft_quant
     if (!p->layer) return graft_fail_nomem(e, "quantization plan");
     cJSON_ArrayForEach(item, list)
     {
-        if (!read_layer(item, &p->layer[p->n]))
+        if (!read_layer(item, p, &p->layer[p->n]))
             return graft_fail(e, GRAFT_E_FORMAT, "%s: layer %zu is damaged", what, p->n);
         p->n++;
     }

@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "base/metrics.h"
 #include "base/size.h"
+#include "engine/quant/layers.h"
 
 /* What is short is timed more often: the first turns wake threads and fill caches. */
 enum { TURNS = 2 };
@@ -99,17 +100,25 @@ static graft_status allocate(graft_replay *r, graft_err *e)
 
 /* ------------------------------------------------------------------ twins */
 
-static const graft_gslot *weight_of(const graft_graph *g, const graft_gnode *n)
-{
-    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
-    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
-    return w->kind == GRAFT_VALUE_WEIGHT ? &g->slot[w->index] : NULL;
-}
-
+/* Strides, too: a twin reads what the node reads. */
 static bool same_value(const graft_gvalue *a, const graft_gvalue *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+           memcmp(a->dim, b->dim, sizeof a->dim) == 0 &&
+           memcmp(a->stride, b->stride, (size_t)a->rank * sizeof *a->stride) == 0;
+}
+
+/* Whether the nodes are the same layers, at least one. */
+static bool same_layers(const graft_graph *g, size_t i, const graft_graph *q, size_t j)
+{
+    char one[128], other[128];
+    size_t n = graft_quant_node_layers(g, i);
+    if (!n || n != graft_quant_node_layers(q, j)) return false;
+    for (size_t k = 0; k < n; k++)
+        if (!graft_quant_node_layer(g, i, k, one) || !graft_quant_node_layer(q, j, k, other) ||
+            strcmp(one, other) != 0)
+            return false;
+    return true;
 }
 
 /* Whether node j of the quantized graph computes what node i computes, on the same weights. */
@@ -117,17 +126,14 @@ static bool is_twin(const graft_graph *g, size_t i, const graft_graph *q, size_t
 {
     const graft_gnode *a = &g->node[i], *b = &q->node[j];
     graft_attrs attrs = b->attrs;
-    const graft_gslot *s = weight_of(g, a), *t = weight_of(q, b);
-    if (!s || !t || a->op != b->op || !attrs.quant || s->n_sources != t->n_sources) return false;
+    if (a->op != b->op || !attrs.quant) return false;
     attrs.quant = a->attrs.quant;
     if (memcmp(&attrs, &a->attrs, sizeof attrs) != 0) return false;
-    for (size_t k = 0; k < s->n_sources; k++)
-        if (strcmp(s->source[k], t->source[k]) != 0) return false;
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
         if ((a->in[k] < 0) != (b->in[k] < 0)) return false;
         if (a->in[k] >= 0 && !same_value(&g->value[a->in[k]], &q->value[b->in[k]])) return false;
     }
-    return same_value(&g->value[a->out], &q->value[b->out]);
+    return same_value(&g->value[a->out], &q->value[b->out]) && same_layers(g, i, q, j);
 }
 
 /* The graphs are alike node by node but for passes that quantization disturbs. */
@@ -136,7 +142,7 @@ static void find_twins(graft_replay *r)
     const graft_graph *g = r->binding->exe->graph, *q = r->quantized->exe->graph;
     for (size_t i = 0; i < g->n_nodes; i++) {
         size_t j = i;
-        if (!weight_of(g, &g->node[i]))
+        if (!graft_quant_node_layers(g, i))
             j = q->n_nodes;
         else if (i >= q->n_nodes || !is_twin(g, i, q, i))
             for (j = 0; j < q->n_nodes && !is_twin(g, i, q, j); j++) continue;

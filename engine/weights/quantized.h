@@ -6,16 +6,19 @@
  *           with the 2 to 4 sizes of the weight; G = ceil(values of an output / 64).
  * Values are those of kernels/quant.h. The scale's data follows the weight's at once, so that both
  * are one block of GRAFT_Q8, GRAFT_QF8 or GRAFT_Q4. A file has one kind only. In files of
- * F8_E4M3 "graft.quantized.tensors" counts them, since a tensor without a scale may be meant. */
+ * F8_E4M3 "graft.quantized.tensors" counts them, since a tensor without a scale may be meant.
+ * "graft.quantized.attention" names the UNet's attentions that are quantized
+ * (engine/quant/layers.h), joined by commas; without it none is. */
 #ifndef GRAFT_WEIGHTS_QUANTIZED_H
 #define GRAFT_WEIGHTS_QUANTIZED_H
 #include <stdbool.h>
 
 #include "engine/weights/safetensors.h"
 
-#define GRAFT_QUANTIZED_KEY     "graft.quantized"
-#define GRAFT_QUANTIZED_VERSION "1"
-#define GRAFT_QUANTIZED_COUNT   "graft.quantized.tensors"
+#define GRAFT_QUANTIZED_KEY       "graft.quantized"
+#define GRAFT_QUANTIZED_VERSION   "1"
+#define GRAFT_QUANTIZED_COUNT     "graft.quantized.tensors"
+#define GRAFT_QUANTIZED_ATTENTION "graft.quantized.attention"
 
 static inline bool graft_is_quantized(graft_dtype t)
 {

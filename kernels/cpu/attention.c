@@ -10,6 +10,7 @@ typedef struct attention_state {
     int64_t panels, heads; /* of one head; of all pictures */
     int32_t group, head_dim;
     int parts;
+    bool int8;
     size_t at_threads, scratch; /* in the workspace; bytes for one thread */
 } attention_state;
 
@@ -49,11 +50,15 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
     s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
     s->heads = q->dim[0] * k->op.attrs.heads;
-    s->group = simd->attention_group(q->dtype, s->head_dim, keys);
+    s->int8 = k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8 &&
+              !k->op.attrs.causal && k->op.attrs.scale > 0;
+    s->group = s->int8 ? simd->attention_int8_group(s->head_dim, keys)
+                       : simd->attention_group(q->dtype, s->head_dim, keys);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
     s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
-    s->scratch = simd->attention_scratch(q->dtype, s->head_dim, keys, s->group);
+    s->scratch = s->int8 ? simd->attention_int8_scratch(s->head_dim, keys, s->group)
+                         : simd->attention_scratch(q->dtype, s->head_dim, keys, s->group);
     s->at_threads = sizeof(graft_cpu_piece) * (size_t)s->parts;
     k->info.workspace_bytes = s->at_threads + s->scratch * (size_t)s->parts;
     return GRAFT_OK;
@@ -89,7 +94,10 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
         op->attrs.causal,
         op->attrs.scale,
         q->dtype};
-    j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count, scratch);
+    if (s->int8)
+        j->k->d->simd->attention_int8(&a, q->dim[1], first, (int32_t)count, scratch);
+    else
+        j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count, scratch);
 }
 
 static void part(void *p, int i, int n)

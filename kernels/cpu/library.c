@@ -17,6 +17,9 @@ static const graft_cpu_op *find(const graft_op_desc *d)
 {
     graft_op op = d->op;
     int weights = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
+    /* Integers are a permission for attention. */
+    if (op == GRAFT_OP_ATTENTION && d->attrs.quant == GRAFT_QUANT_INT8)
+        return &graft_cpu_op_attention;
     if (d->attrs.quant < 0 || d->attrs.quant > (weights ? GRAFT_QUANT_FP8 : GRAFT_QUANT_NONE))
         return NULL;
     if (d->attrs.quant == GRAFT_QUANT_INT8 && graft_cpu_multiplies_bytes(op))

@@ -175,6 +175,9 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
         if (((const unsigned char *)op)[i])
             return graft_fail(e, GRAFT_E_UNSUPPORTED,
                               "operator record has fields that this library does not know");
+    /* Integers are a permission there, of which no kernel here makes use. */
+    if (given.op == GRAFT_OP_ATTENTION && given.attrs.quant == GRAFT_QUANT_INT8)
+        given.attrs.quant = GRAFT_QUANT_NONE;
     *d = given;
     graft_dtype t = given.out.dtype;
     if (given.op != GRAFT_OP_COPY && (t == GRAFT_F16 || t == GRAFT_BF16)) {

@@ -1,3 +1,6 @@
+#include <string.h>
+
+#include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
 static graft_status check(const graft_op_desc *d, graft_err *e)
@@ -23,16 +26,58 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     return st;
 }
 
-/* The transposed keys of one head, and the scores of a block of queries. */
+/* Attention that is causal is computed as it is. */
+static bool is_quantized(const graft_op_desc *d)
+{
+    return d->attrs.quant != GRAFT_QUANT_NONE && !d->attrs.causal;
+}
+
+/* The transposed keys of one head, and the scores of a block of queries; quantized: then values, a
+ * block of queries, and a row or a column. */
 static uint64_t workspace_floats(const graft_op_desc *d)
 {
     uint64_t keys = (uint64_t)d->in[GRAFT_ATTENTION_K].dim[1];
-    uint64_t head_dim = (uint64_t)(d->out.dim[2] / d->attrs.heads);
-    return keys * (head_dim + GRAFT_REF_ROW_BLOCK);
+    uint64_t head_dim = (uint64_t)(d->out.dim[2] / d->attrs.heads), more = 0;
+    if (is_quantized(d))
+        more = (keys + GRAFT_REF_ROW_BLOCK) * head_dim + (keys > head_dim ? keys : head_dim);
+    return keys * (head_dim + GRAFT_REF_ROW_BLOCK) + more;
 }
 
-/* In place; scores past `n` (the future, when causal) become 0. */
-static void softmax(float *score, int64_t n, int64_t total, float scale)
+static void snap(float *x, int64_t n)
+{
+    graft_quant8_snap(GRAFT_QUANT_INT8, x, x, n, graft_quant_absmax(x, n));
+}
+
+/* Keys (head_dim, keys) less their mean, every key to what its integers are worth. */
+static void snap_keys(float *transposed, int64_t keys, int64_t head_dim, float *line)
+{
+    for (int64_t c = 0; c < head_dim; c++) {
+        float *x = transposed + c * keys;
+        double sum = 0;
+        for (int64_t i = 0; i < keys; i++) sum += (double)x[i];
+        for (int64_t i = 0; i < keys; i++) x[i] -= (float)(sum / (double)keys);
+    }
+    for (int64_t i = 0; i < keys; i++) {
+        for (int64_t c = 0; c < head_dim; c++) line[c] = transposed[c * keys + i];
+        snap(line, head_dim);
+        for (int64_t c = 0; c < head_dim; c++) transposed[c * keys + i] = line[c];
+    }
+}
+
+/* Values, every column to what its integers are worth, into dense rows. */
+static void snap_values(const float *v, int64_t stride, int64_t keys, int64_t head_dim, float *line,
+                        float *out)
+{
+    for (int64_t c = 0; c < head_dim; c++) {
+        for (int64_t i = 0; i < keys; i++) line[i] = v[i * stride + c];
+        snap(line, keys);
+        for (int64_t i = 0; i < keys; i++) out[i * head_dim + c] = line[i];
+    }
+}
+
+/* In place; scores past `n` (the future, when causal) become 0. `levels`: what weights are rounded
+ * to parts of, 0 when they are not. */
+static void softmax(float *score, int64_t n, int64_t total, float scale, float levels)
 {
     float top = -INFINITY;
     double sum = 0;
@@ -42,6 +87,7 @@ static void softmax(float *score, int64_t n, int64_t total, float scale)
     }
     for (int64_t i = 0; i < n; i++) {
         score[i] = expf(score[i] - top);
+        if (levels > 0) score[i] = rintf(score[i] * levels) / levels;
         sum += (double)score[i];
     }
     for (int64_t i = 0; i < n; i++) score[i] = (float)((double)score[i] / sum);
@@ -54,8 +100,18 @@ static void run_head(const graft_op_desc *d, const float *q, const float *k, con
 {
     const graft_tensor_desc *dk = &d->in[GRAFT_ATTENTION_K];
     int64_t queries = d->out.dim[1], keys = dk->dim[1], head_dim = d->out.dim[2] / d->attrs.heads;
+    int64_t v_stride = d->in[GRAFT_ATTENTION_V].stride[1];
+    bool quantized = is_quantized(d);
     float *transposed = workspace, *scores = workspace + keys * head_dim;
+    float *values = scores + GRAFT_REF_ROW_BLOCK * keys, *rows = values + keys * head_dim;
     graft_ref_transpose(k, dk->stride[1], keys, head_dim, transposed);
+    if (quantized) {
+        float *line = rows + GRAFT_REF_ROW_BLOCK * head_dim;
+        snap_keys(transposed, keys, head_dim, line);
+        snap_values(v, v_stride, keys, head_dim, line, values);
+        v = values;
+        v_stride = head_dim;
+    }
     for (int64_t first = 0; first < queries; first += GRAFT_REF_ROW_BLOCK) {
         int64_t left = queries - first;
         int count = (int)(left < GRAFT_REF_ROW_BLOCK ? left : GRAFT_REF_ROW_BLOCK);
@@ -63,6 +119,11 @@ static void run_head(const graft_op_desc *d, const float *q, const float *k, con
         float *score[GRAFT_REF_ROW_BLOCK], *to[GRAFT_REF_ROW_BLOCK];
         for (int r = 0; r < count; r++) {
             from[r] = q + (first + r) * d->in[GRAFT_ATTENTION_Q].stride[1];
+            if (quantized) {
+                memcpy(rows + r * head_dim, from[r], (size_t)head_dim * sizeof *rows);
+                snap(rows + r * head_dim, head_dim);
+                from[r] = rows + r * head_dim;
+            }
             to[r] = y + (first + r) * d->out.stride[1];
             weight[r] = score[r] = scores + r * keys;
             for (int64_t i = 0; i < keys; i++) score[r][i] = 0;
@@ -70,9 +131,9 @@ static void run_head(const graft_op_desc *d, const float *q, const float *k, con
         }
         graft_ref_multiply_add(score, from, count, head_dim, transposed, keys, keys);
         for (int r = 0; r < count; r++)
-            softmax(score[r], d->attrs.causal ? first + r + 1 : keys, keys, d->attrs.scale);
-        graft_ref_multiply_add(to, weight, count, keys, v, d->in[GRAFT_ATTENTION_V].stride[1],
-                               head_dim);
+            softmax(score[r], d->attrs.causal ? first + r + 1 : keys, keys, d->attrs.scale,
+                    quantized ? GRAFT_QUANT_WEIGHT_LEVELS : 0);
+        graft_ref_multiply_add(to, weight, count, keys, v, v_stride, head_dim);
     }
 }
 

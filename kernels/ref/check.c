@@ -44,6 +44,15 @@ static graft_status read_desc(const graft_op_desc *op, graft_op_desc *out, graft
     return GRAFT_OK;
 }
 
+/* Attention may be quantized to integers alone. */
+static bool is_known_quant(const graft_op_desc *d)
+{
+    graft_quant most = d->op == GRAFT_OP_CONV2D || d->op == GRAFT_OP_LINEAR ? GRAFT_QUANT_FP8
+                       : d->op == GRAFT_OP_ATTENTION                        ? GRAFT_QUANT_INT8
+                                                                            : GRAFT_QUANT_NONE;
+    return d->attrs.quant >= GRAFT_QUANT_NONE && d->attrs.quant <= most;
+}
+
 static graft_status check_inputs(const graft_ref_op *op, graft_op_desc *d, graft_err *e)
 {
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
@@ -77,8 +86,7 @@ graft_status graft_ref_check(const graft_op_desc *given, graft_op_desc *d, const
     if (st) return st;
     *op = find_op(d->op);
     if (!*op) return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not known", (int)d->op);
-    if (d->attrs.quant < GRAFT_QUANT_NONE || d->attrs.quant > GRAFT_QUANT_FP8 ||
-        (d->attrs.quant && d->op != GRAFT_OP_CONV2D && d->op != GRAFT_OP_LINEAR))
+    if (!is_known_quant(d))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "quant %d", (int)d->attrs.quant);
     st = check_inputs(*op, d, e);
     if (!st) st = (*op)->check(d, e);

@@ -20,10 +20,11 @@ static inline graft_engine *engine_in(const char *backend, const char *precision
     return g;
 }
 
-/* All layers that may be quantized are. */
-static inline graft_model *quantized(const graft_model *m, graft_quant quant)
+/* All layers with weights that may be quantized are, and attention, which this library may compute
+ * as it is. */
+static inline graft_model *quantized_with(const graft_model *m, graft_quant quant, bool attention)
 {
-    const graft_quant_limits everything = {true, true, 1, 1, 0};
+    const graft_quant_limits everything = {{true, true, attention}, {1, 1, 1}, 0};
     graft_unet_shape shape = {2, SIDE, SIDE, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
     graft_quant_plan *p = NULL;
     graft_model *out = NULL;
@@ -35,6 +36,12 @@ static inline graft_model *quantized(const graft_model *m, graft_quant quant)
     CHECK_OK(graft_model_with_plan(m, p, &out, &e), &e);
     graft_quant_plan_destroy(p);
     return out;
+}
+
+/* Without attention, which ref would round. */
+static inline graft_model *quantized(const graft_model *m, graft_quant quant)
+{
+    return quantized_with(m, quant, false);
 }
 
 /* GRAFT_QUANT_NONE: as it is. */

@@ -126,6 +126,24 @@ static void quantized_files(void)
     graft_engine_destroy(g);
 }
 
+/* Allowing integers for attention changes nothing here. */
+static void attention_stays(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *plain = load_model(g, SD1);
+    graft_model *without = quantized(plain, GRAFT_QUANT_INT8);
+    graft_model *with = quantized_with(plain, GRAFT_QUANT_INT8, true);
+    float one[OUT], two[OUT];
+    CHECK(memcmp(&with->quant, &without->quant, sizeof with->quant) != 0);
+    run_model(without, one);
+    run_model(with, two);
+    CHECK(same_bits(one, two));
+    graft_model_release(with);
+    graft_model_release(without);
+    graft_model_release(plain);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -138,5 +156,6 @@ int main(void)
     }
     RUN(runs_are_recorded);
     RUN(weights_are_swapped);
+    RUN(attention_stays);
     return close_fake();
 }

@@ -6,6 +6,38 @@
 
 /* ------------------------------------------------------------------ calibration */
 
+/* All that is not kept was measured, but attention only where it is quantized: to integers of 8
+ * bits, if the library does that, as ref does. */
+static void check_measured(const graft_quant_plan *p)
+{
+    size_t attentions = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        bool measured = l->mse >= 0 && l->seconds > 0 && l->seconds_quantized > 0;
+        bool missing = isnan(l->mse) && isnan(l->seconds) && isnan(l->seconds_quantized);
+        attentions += l->kind == GRAFT_LAYER_ATTENTION;
+        if (l->reason == GRAFT_QUANT_KEPT || (l->kind == GRAFT_LAYER_ATTENTION && p->bits == 4))
+            CHECK(missing);
+        else if (l->kind == GRAFT_LAYER_ATTENTION && !on_ref)
+            CHECK(measured || missing);
+        else
+            CHECK(measured);
+    }
+    CHECK(attentions >= 8);
+}
+
+/* The same was measured for every layer. */
+static void same_errors(const graft_model *a, const graft_model *b)
+{
+    const graft_quant_plan *p = a->quantizer->plan, *q = b->quantizer->plan;
+    size_t differ = p->n != q->n;
+    for (size_t i = 0; i < p->n && i < q->n; i++) {
+        double x = p->layer[i].mse, y = q->layer[i].mse;
+        differ += !(x == y || (isnan(x) && isnan(y)));
+    }
+    CHECK_INT(differ, 0);
+}
+
 static void measures_every_layer(void)
 {
     scene s = open_scene(DEMO);
@@ -13,13 +45,8 @@ static void measures_every_layer(void)
     graft_model *q = quantize(s.model, &o), *again = quantize(s.model, &o);
     const graft_quant_plan *p = q->quantizer->plan, *r = again->quantizer->plan;
     CHECK(p && r && p->n == r->n);
-    for (size_t i = 0; i < p->n; i++) {
-        const graft_quant_layer *l = &p->layer[i];
-        CHECK((l->reason == GRAFT_QUANT_KEPT) == isnan(l->mse));
-        if (l->reason == GRAFT_QUANT_KEPT) continue;
-        CHECK(l->mse >= 0 && l->seconds > 0 && l->seconds_quantized > 0);
-        CHECK(l->mse == r->layer[i].mse);
-    }
+    check_measured(p);
+    same_errors(q, again);
     CHECK(p->joint_mse > 0 && p->joint_mse < 0.1 && p->joint_psnr > 20);
     CHECK(p->seconds > 0 && p->sampled > 0 && p->sampled_quantized > 0);
     CHECK(graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN) > 100);
@@ -69,12 +96,12 @@ static void thresholds_are_limits(void)
     graft_quantize_options o = options(&s);
     float plain[LATENT], with[LATENT];
     sampled(s.model, &s, plain);
-    o.conv_mse_threshold = o.linear_mse_threshold = 0;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 0;
     graft_model *none = quantize(s.model, &o);
     CHECK_INT(graft_quant_plan_count(none->quantizer->plan, GRAFT_QUANT_CHOSEN), 0);
     sampled(none, &s, with);
     CHECK(same_latent(plain, with));
-    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1;
     o.compute_density_threshold = 40;
     graft_model *all = quantize(s.model, &o);
     const graft_quant_plan *p = all->quantizer->plan;
@@ -82,7 +109,7 @@ static void thresholds_are_limits(void)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT)
             CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (p->layer[i].density >= 40));
     o.compute_density_threshold = 0;
-    o.conv_mse_threshold = o.linear_mse_threshold = 1e-4;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1e-4;
     graft_model *few = quantize(s.model, &o);
     p = few->quantizer->plan;
     size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
@@ -101,7 +128,7 @@ static void joint_error_stays_below(void)
     scene s = open_scene(SD1);
     graft_quantize_options o = options(&s);
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        o.conv_mse_threshold = o.linear_mse_threshold = limits[i];
+        o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = limits[i];
         graft_model *q = quantize(s.model, &o);
         const graft_quant_plan *p = q->quantizer->plan;
         size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
@@ -124,7 +151,7 @@ static void stricter_never_chooses_more(void)
     o.plan_path = path;
     size_t most = SIZE_MAX;
     for (double limit = 3e-3; limit > 1e-7; limit /= 3) {
-        o.conv_mse_threshold = o.linear_mse_threshold = limit;
+        o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = limit;
         graft_model *q = quantize(s.model, &o);
         const graft_quant_plan *p = q->quantizer->plan;
         size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
@@ -147,11 +174,12 @@ static void tell_sampled(graft_quant_plan *p, double times)
     p->sampled = p->seconds;
 }
 
-static void tell_seconds(graft_quant_plan *p, bool conv, double quantized, graft_quant_reason other)
+static void tell_seconds(graft_quant_plan *p, graft_layer_kind kind, double quantized,
+                         graft_quant_reason other)
 {
     for (size_t i = 0; i < p->n; i++) {
         graft_quant_layer *l = &p->layer[i];
-        if (l->reason == GRAFT_QUANT_KEPT || l->conv != conv) continue;
+        if (l->reason == GRAFT_QUANT_KEPT || l->kind != kind) continue;
         l->seconds = 1e-3;
         l->seconds_quantized = quantized;
         l->reason = i % 2 ? GRAFT_QUANT_CHOSEN : other;
@@ -163,11 +191,12 @@ static void reports_advise_what_helps(void)
 {
     scene s = open_scene(SD1);
     graft_quantize_options o = options(&s);
-    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1;
     graft_model *q = quantize(s.model, &o);
     graft_quant_plan *p = q->quantizer->plan;
-    tell_seconds(p, true, 5e-4, GRAFT_QUANT_ERROR);
-    tell_seconds(p, false, 2e-3, GRAFT_QUANT_ERROR);
+    tell_seconds(p, GRAFT_LAYER_CONV, 5e-4, GRAFT_QUANT_ERROR);
+    tell_seconds(p, GRAFT_LAYER_LINEAR, 2e-3, GRAFT_QUANT_ERROR);
+    tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_CHOSEN);
     tell_sampled(p, 1.0);
     CHECK(!report_has(q, "do not trust them"));
     CHECK(report_has(q, "raise conv_mse_threshold") && report_has(q, "set quantize_linear to"));
@@ -176,20 +205,21 @@ static void reports_advise_what_helps(void)
         tell_sampled(p, i ? 1.7 : 0.6);
         CHECK(report_has(q, "do not trust them") && !report_has(q, "more speed"));
     }
-    tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_seconds(p, GRAFT_LAYER_CONV, 2e-3, GRAFT_QUANT_DENSITY);
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "set quantize_conv to") && !report_has(q, "raise conv_mse_threshold"));
     CHECK(!report_has(q, "lower compute_density_threshold"));
     for (size_t i = 0; i < p->n; i++)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_ERROR;
     CHECK(report_has(q, "every layer's error is above"));
-    tell_seconds(p, true, 5e-4, GRAFT_QUANT_BACKED_OFF);
-    tell_seconds(p, false, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_seconds(p, GRAFT_LAYER_CONV, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_seconds(p, GRAFT_LAYER_LINEAR, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_CHOSEN);
     tell_sampled(p, 1.0);
-    CHECK(report_has(q, "more speed    raise the larger threshold"));
+    CHECK(report_has(q, "more speed    raise the larger threshold of conv"));
     p->bits = 4; /* which nobody takes for their speed */
-    tell_seconds(p, true, 2e-3, GRAFT_QUANT_DENSITY);
-    tell_seconds(p, false, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_seconds(p, GRAFT_LAYER_CONV, 2e-3, GRAFT_QUANT_DENSITY);
+    tell_seconds(p, GRAFT_LAYER_LINEAR, 2e-3, GRAFT_QUANT_DENSITY);
     tell_sampled(p, 1.0);
     CHECK(report_has(q, "less memory   lower compute_density_threshold"));
     CHECK(!report_has(q, "to disable"));
@@ -200,6 +230,53 @@ static void reports_advise_what_helps(void)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT) p->layer[i].reason = GRAFT_QUANT_BACKED_OFF;
     CHECK(report_has(q, "even a few of them together are above"));
     CHECK(!report_has(q, "every layer's error"));
+    graft_model_release(q);
+    close_scene(&s);
+}
+
+/* The same for attention, which has its own threshold and takes no memory. */
+static void reports_tell_of_attention(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    o.conv = o.linear = false;
+    o.attention_mse_threshold = 1;
+    graft_model *q = quantize(s.model, &o);
+    graft_quant_plan *p = q->quantizer->plan;
+    static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *d = NULL;
+    size_t attentions = 0;
+    char line[80];
+    for (size_t i = 0; i < p->n; i++) {
+        bool is = p->layer[i].kind == GRAFT_LAYER_ATTENTION;
+        attentions += is;
+        CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == is);
+    }
+    snprintf(line, sizeof line, "  attention     %4zu of %-4zu", attentions, attentions);
+    CHECK(report_has(q, line));
+    CHECK(report_has(q, "linear layers 0.1, attention 1, density 0"));
+    CHECK(!report_has(q, "their weights take"));
+    tell_seconds(p, GRAFT_LAYER_ATTENTION, 2e-3, GRAFT_QUANT_ERROR);
+    tell_sampled(p, 1.0);
+    CHECK(report_has(q, "slower in integers here: set quantize_attention to disable"));
+    CHECK(!report_has(q, "raise attention_mse_threshold"));
+    tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_ERROR);
+    p->other_flops = 0;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->layer[i].kind != GRAFT_LAYER_ATTENTION) p->layer[i].flops = 0;
+    tell_sampled(p, 1.0);
+    CHECK(report_has(q, "more speed    raise attention_mse_threshold"));
+    /* What DeepCache's fast steps run of it counts among their work. */
+    CHECK_OK(graft_model_deepcache(q, &cache, &d, &e), &e);
+    CHECK(report_has(d, "DeepCache     2 of 3 steps run ") && !report_has(d, "run 0 % of"));
+    graft_model_release(d);
+    tell_seconds(p, GRAFT_LAYER_ATTENTION, 5e-4, GRAFT_QUANT_BACKED_OFF);
+    tell_sampled(p, 1.0);
+    CHECK(report_has(q, "raise the threshold of attention, which limits"));
+    p->limits.on[GRAFT_LAYER_ATTENTION] = false;
+    for (size_t i = 0; i < p->n; i++) p->layer[i].reason = GRAFT_QUANT_KIND;
+    CHECK(report_has(q, "all kinds are turned off"));
     graft_model_release(q);
     close_scene(&s);
 }
@@ -226,7 +303,7 @@ static void four_bits(void)
     graft_quantize_options o = options(&s);
     float plain[LATENT], with[LATENT];
     o.bits = 4;
-    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1;
     graft_model *q = quantize(s.model, &o);
     CHECK_INT(q->quant.bits, 4);
     sampled(s.model, &s, plain);
@@ -238,28 +315,27 @@ static void four_bits(void)
 
 /* ------------------------------------------------------------------ orders */
 
-/* The same was measured for every layer. */
-static void same_errors(const graft_model *a, const graft_model *b)
+static size_t chosen_attentions(const graft_model *m)
 {
-    const graft_quant_plan *p = a->quantizer->plan, *q = b->quantizer->plan;
-    size_t differ = p->n != q->n;
-    for (size_t i = 0; i < p->n && i < q->n; i++) {
-        double x = p->layer[i].mse, y = q->layer[i].mse;
-        differ += !(x == y || (isnan(x) && isnan(y)));
-    }
-    CHECK_INT(differ, 0);
+    const graft_quant_plan *p = m->quantizer->plan;
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += p->layer[i].kind == GRAFT_LAYER_ATTENTION && p->layer[i].reason == GRAFT_QUANT_CHOSEN;
+    return n;
 }
 
 static void any_order_gives_the_same(void)
 {
+    const char *path = on_ref ? SD1 : DEMO;
     graft_compile_options compile = {"bf16", "off", "auto", 0, false, false, 0, 0, 0};
     static const graft_deepcache_options cache = {3, 0, 1, 0, 1000, "uniform", 0, false};
-    scene s = open_scene(DEMO);
+    scene s = open_scene(path);
     graft_quantize_options o = options(&s);
     graft_err e = GRAFT_ERR_INIT;
     graft_model *c = NULL, *d = NULL, *qc = NULL, *qd = NULL, *sw = NULL;
     float one[LATENT], two[LATENT];
     graft_model *q = quantize(s.model, &o);
+    CHECK(!on_ref || chosen_attentions(q) > 0);
     bool other = graft_model_compile(s.model, &compile, NULL, &c, &e) != GRAFT_E_UNSUPPORTED;
     if (!other) { /* than the default precision */
         printf("skipped, compiled in float32: %s\n", e.text);
@@ -272,7 +348,7 @@ static void any_order_gives_the_same(void)
     sampled(cq, &s, one);
     sampled(qc, &s, two);
     CHECK(same_latent(one, two));
-    CHECK_OK(graft_model_swap(qc, DEMO, true, NULL, &sw, &e), &e);
+    CHECK_OK(graft_model_swap(qc, path, true, NULL, &sw, &e), &e);
     sampled(sw, &s, two);
     CHECK(same_latent(one, two));
     sampled(q, &s, one);
@@ -314,7 +390,8 @@ static void loras_requantize_to(int32_t bits, const char *format)
     add_tensor(f, name, 2, (const int64_t[]){2, t->shape[1]}, NULL, 1.0f);
     const char *path = temp_path("lora");
     write_file(f, path, NULL);
-    o.conv_mse_threshold = o.linear_mse_threshold = 1; /* the same layers whatever is measured */
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold =
+        1; /* the same layers whatever is measured */
     o.bits = bits;
     o.format = format;
     graft_model *q = quantize(s.model, &o);
@@ -349,7 +426,7 @@ static void first_run_calibrates(void)
     graft_err e = GRAFT_ERR_INIT;
     o.positive = o.negative = NULL;
     o.latent = NULL;
-    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1;
     graft_model *q = quantize(s.model, &o);
     CHECK_OK(graft_model_quantization(q, &json, NULL, &e), &e);
     CHECK(!json && !q->quantizer->plan);
@@ -437,6 +514,9 @@ static void bad_options(void)
         o = good;
         o.linear_mse_threshold = thresholds[i];
         refused(&s, &o, "linear_mse_threshold");
+        o = good;
+        o.attention_mse_threshold = thresholds[i];
+        refused(&s, &o, "attention_mse_threshold");
     }
     o = good;
     o.compute_density_threshold = -1;
@@ -505,16 +585,16 @@ static void sdxl(void)
     float plain[LATENT], with[LATENT];
     for (int bits = 8; bits >= 4; bits -= 4) {
         o.bits = bits;
-        o.conv_mse_threshold = o.linear_mse_threshold = 1;
+        o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 1;
         graft_model *q = quantize(s.model, &o);
         const graft_quant_plan *p = q->quantizer->plan;
         size_t measured = 0;
         for (size_t i = 0; i < p->n; i++) {
             const graft_quant_layer *l = &p->layer[i];
-            CHECK((l->reason == GRAFT_QUANT_KEPT) == isnan(l->mse));
             measured += l->mse > 0;
             if (strncmp(l->name, "label_emb", 9) == 0) CHECK_INT(l->reason, GRAFT_QUANT_KEPT);
         }
+        check_measured(p);
         CHECK(measured > 30 && p->joint_mse > 0);
         sampled(s.model, &s, plain);
         sampled(q, &s, with);
@@ -558,6 +638,7 @@ int main(void)
         engine = make_engine(backends[i]);
         if (!engine) return test_end();
         printf("backend %s\n", backends[i]);
+        on_ref = i == 0;
         if (i == 1) {
             RUN(measures_every_layer);
             RUN(estimates_rank_as_samplings_do);
@@ -570,6 +651,8 @@ int main(void)
             RUN(memory_may_end_anywhere);
             RUN(two_first_runs_calibrate_once);
             RUN(reports_advise_what_helps);
+            RUN(reports_tell_of_attention);
+            RUN(any_order_gives_the_same);
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);

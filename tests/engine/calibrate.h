@@ -5,6 +5,7 @@
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;
+static bool on_ref; /* which quantizes attention, where others need not */
 enum { CALIBRATION_STEPS = 4, LATENT = 4 * 8 * 8 };
 
 typedef struct scene {
@@ -36,6 +37,8 @@ static inline graft_quantize_options options(const scene *s)
                                     .linear = true,
                                     .conv_mse_threshold = 0.1,
                                     .linear_mse_threshold = 0.1,
+                                    .attention = true,
+                                    .attention_mse_threshold = 0.1,
                                     .positive = s->cond,
                                     .negative = s->cond,
                                     .latent = s->latent,

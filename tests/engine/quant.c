@@ -22,7 +22,7 @@ static const graft_quant_layer *find(const graft_quant_plan *p, const char *name
     abort();
 }
 
-static const graft_quant_limits everything = {true, true, 1, 1, 0};
+static const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
 
 static graft_model *quantized(const graft_model *m, graft_quant quant, graft_quant_limits limits)
 {
@@ -46,13 +46,23 @@ static void density_by_hand(void)
     /* Batch 2, 8x8 latent, 64 channels: 128 rows of 64 into 64, and a 3x3 convolution. */
     const graft_quant_layer *l = find(p, "input_blocks.1.1.transformer_blocks.0.attn1.to_q");
     double rows = 128, k = 64, n = 64;
-    CHECK(!l->conv);
+    CHECK_INT(l->kind, GRAFT_LAYER_LINEAR);
     CHECK_NEAR(l->density, 2 * rows * k * n / (2 * (rows * k + k * n + rows * n)), 1e-9);
     CHECK_NEAR(l->flops, 2 * rows * k * n, 1e-9);
     const graft_quant_layer *c = find(p, "input_blocks.1.0.in_layers.2");
-    CHECK(c->conv);
+    CHECK_INT(c->kind, GRAFT_LAYER_CONV);
     CHECK_NEAR(c->flops, 2.0 * 128 * 64 * 64 * 9, 1e-6);
     CHECK_NEAR(c->density, c->flops / (2 * (128 * 64 + 64 * 64 * 9 + 128 * 64)), 1e-9);
+    /* 64 queries on as many keys, or on those of the context. */
+    const graft_quant_layer *t = find(p, "input_blocks.1.1.transformer_blocks.0.attn1");
+    CHECK(t->kind == GRAFT_LAYER_ATTENTION && t->dim[0] * t->dim[1] == 64);
+    CHECK(t->dim[2] == 64 && t->dim[3] == 64);
+    CHECK_NEAR(t->flops, 4.0 * 2 * 64 * 64 * 64, 1e-6);
+    CHECK_NEAR(t->density, 64.0 * 64 / (64 + 64), 1e-9);
+    t = find(p, "input_blocks.1.1.transformer_blocks.0.attn2");
+    CHECK(t->dim[2] == 64 && t->dim[3] == TOKENS && t->reason == GRAFT_QUANT_UNKNOWN);
+    CHECK_NEAR(t->density, 64.0 * TOKENS / (64 + TOKENS), 1e-9);
+    CHECK_NEAR(p->other_flops, 0, 1e-9);
     CHECK_INT(find(p, "input_blocks.0.0")->reason, GRAFT_QUANT_KEPT);
     CHECK_INT(find(p, "out.2")->reason, GRAFT_QUANT_KEPT);
     CHECK_INT(find(p, "time_embed.0")->reason, GRAFT_QUANT_KEPT);
@@ -65,23 +75,34 @@ static void thresholds(void)
 {
     graft_model *m = load_model(engine, DEMO);
     graft_quant_plan *p = plan_of(m);
-    size_t kept = 0, convs = 0;
+    size_t kept = 0, convs = 0, attentions = 0;
     for (size_t i = 0; i < p->n; i++) kept += p->layer[i].reason == GRAFT_QUANT_KEPT;
     for (size_t i = 0; i < p->n; i++) {
         p->layer[i].mse = (double)i / (double)p->n;
-        convs += p->layer[i].conv && p->layer[i].reason != GRAFT_QUANT_KEPT;
+        attentions += p->layer[i].kind == GRAFT_LAYER_ATTENTION;
+        convs += p->layer[i].kind == GRAFT_LAYER_CONV && p->layer[i].reason != GRAFT_QUANT_KEPT;
     }
     CHECK_INT(graft_quant_plan_select(p, &everything), p->n - kept);
     graft_quant_limits k = everything;
-    k.conv_mse = k.linear_mse = 0;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) k.mse[i] = 0;
     p->layer[p->n / 2].mse = 0; /* not even what costs nothing */
     CHECK_INT(graft_quant_plan_select(p, &k), 0);
     CHECK_INT(p->layer[p->n / 2].reason, GRAFT_QUANT_ERROR);
     p->layer[p->n / 2].mse = 0.5;
-    k.conv_mse = 1;
+    k.mse[GRAFT_LAYER_CONV] = 1;
     CHECK_INT(graft_quant_plan_select(p, &k), convs);
-    k.conv = false;
+    k.on[GRAFT_LAYER_CONV] = false;
     CHECK_INT(graft_quant_plan_select(p, &k), 0);
+    k = everything;
+    for (int i = 0; i < 2; i++) { /* what attention cannot be quantized to */
+        p->bits = i ? 8 : 4;
+        p->format = i ? GRAFT_FORMAT_FP8 : GRAFT_FORMAT_INT;
+        CHECK_INT(graft_quant_plan_select(p, &k), p->n - kept - attentions);
+        CHECK_INT(graft_quant_plan_count(p, GRAFT_QUANT_KIND), attentions);
+    }
+    p->format = GRAFT_FORMAT_INT;
+    k.on[GRAFT_LAYER_CONV] = k.on[GRAFT_LAYER_LINEAR] = false;
+    CHECK_INT(graft_quant_plan_select(p, &k), attentions);
     k = everything;
     k.density = 1e9;
     CHECK_INT(graft_quant_plan_select(p, &k), 0);
@@ -91,7 +112,7 @@ static void thresholds(void)
         if (p->layer[i].reason != GRAFT_QUANT_KEPT)
             CHECK((p->layer[i].reason == GRAFT_QUANT_CHOSEN) == (p->layer[i].density >= 30));
     k = everything;
-    k.conv_mse = k.linear_mse = 0.5;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) k.mse[i] = 0.5;
     p->layer[p->n / 4].mse = NAN;
     graft_quant_plan_select(p, &k);
     for (size_t i = 0; i < p->n; i++) {
@@ -117,10 +138,14 @@ static void joint_errors_that_were_not_sampled(void)
     p.excess = INFINITY; /* plans of earlier releases */
     CHECK(fabs(graft_quant_plan_budget(&p, 0.1) - 1e-7) < 1e-15);
     CHECK(fabs(graft_quant_plan_predict(&p, 1e-7) - 0.1) < 1e-9);
-    graft_quant_limits k = {false, true, 1, 0.2, 0};
-    CHECK(graft_quant_limits_largest(&k) == 0.2); /* of the kinds that are on */
-    k.conv = true;
-    CHECK(graft_quant_limits_largest(&k) == 1);
+    graft_quant_limits k = {{false, true, true}, {1, 0.2, 0.5}, 0};
+    CHECK(graft_quant_limits_joint(&k) ==
+          0.2); /* of the kinds that are on; attention adds nothing */
+    k.on[GRAFT_LAYER_CONV] = true;
+    CHECK(graft_quant_limits_joint(&k) == 1);
+    k.on[GRAFT_LAYER_CONV] = false;
+    k.mse[GRAFT_LAYER_LINEAR] = 0;
+    CHECK(graft_quant_limits_joint(&k) == 0.5); /* unless it is alone */
 }
 
 /* A host may have any locale; a plan's file is the same in all. */
@@ -168,6 +193,7 @@ static void json_there_and_back(void)
     CHECK(p->n == q->n && q->layer[3].mse == 1.25e-7 && isnan(q->layer[4].mse));
     graft_quant_plan_destroy(q);
     p->format = GRAFT_FORMAT_FP8;
+    graft_quant_plan_select(p, &everything);
     graft_str_finish(&a);
     CHECK_OK(graft_quant_plan_write(p, &a, &e), &e);
     CHECK_OK(graft_quant_plan_read(a.data, a.len, "plan", &q, &e), &e);
@@ -286,6 +312,10 @@ static void plans_that_contradict_themselves(void)
     senseless(&s, "\"shape\"", "\"height\": ", "\"height\": 2147483647, \"was\": ");
     senseless(&s, "\"joint\"", "\"excess\": ", "\"excess\": -1, \"was\": ");
     senseless(&s, "\"time\"", "\"step\": ", "\"step\": 1e19, \"was\": ");
+    senseless(&s, "\"limits\"", "\"attention\": true", "\"attention\": 1");
+    senseless(&s, "\"limits\"", "\"attention_mse\": 1, ", "");
+    senseless(&s, "blocks.0.attn1\"", "\"kind\": \"attention\"", "\"kind\": \"linear\"");
+    senseless(&s, "\"bits\"", "8", "4"); /* in which no attention is chosen */
     graft_str_finish(&s);
     graft_quant_plan_destroy(p);
     graft_model_release(m);
@@ -306,6 +336,7 @@ static void other_architecture(void)
 
 /* ------------------------------------------------------------------ models */
 
+/* Layers with weights. */
 static size_t count_quantized(const graft_model *m, graft_unet_variant variant, graft_quant quant)
 {
     graft_binding *b = NULL;
@@ -313,7 +344,8 @@ static size_t count_quantized(const graft_model *m, graft_unet_variant variant, 
     size_t n = 0;
     CHECK_OK(graft_model_bind_variant(m, variant, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
     for (size_t i = 0; b && i < b->exe->graph->n_nodes; i++)
-        n += b->exe->graph->node[i].attrs.quant == quant;
+        n += b->exe->graph->node[i].attrs.quant == quant &&
+             b->exe->graph->node[i].op != GRAFT_OP_ATTENTION;
     graft_binding_release(b);
     return n;
 }
@@ -322,7 +354,7 @@ static void results(const char *path)
 {
     graft_model *m = load_model(engine, path);
     graft_quant_limits nothing = everything;
-    nothing.conv_mse = nothing.linear_mse = 0;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) nothing.mse[i] = 0;
     graft_model *q8 = quantized(m, GRAFT_QUANT_INT8, everything);
     graft_model *q4 = quantized(m, GRAFT_QUANT_INT4, everything);
     graft_model *f8 = quantized(m, GRAFT_QUANT_FP8, everything);

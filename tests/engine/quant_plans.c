@@ -54,7 +54,7 @@ static void plans_are_kept(void)
     CHECK(report_has(second, "of the sampled latent"));
     graft_model_release(second);
     /* Other thresholds choose anew from what was measured; without conditioning, too. */
-    o.conv_mse_threshold = o.linear_mse_threshold = 0;
+    o.conv_mse_threshold = o.linear_mse_threshold = o.attention_mse_threshold = 0;
     o.positive = o.negative = NULL;
     CHECK_OK(with_plan(&s, &o, &watch, &third, &e), &e);
     CHECK_INT(watch.phases, 0);
@@ -110,7 +110,7 @@ static void strict_plans_serve_loose_thresholds(void)
     graft_model *first = quantize(s.model, &o);
     graft_quant_plan *p = first->quantizer->plan;
     size_t chosen = graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN);
-    p->limits.conv_mse = p->limits.linear_mse = 1e-6;
+    for (int i = 0; i < GRAFT_LAYER_KINDS; i++) p->limits.mse[i] = 1e-6;
     graft_quant_plan_select(p, &p->limits);
     p->understated = 1e6;
     p->excess = 1e-3;
@@ -218,6 +218,7 @@ int main(void)
     static const char *const backends[] = {"ref", "cpu"};
     for (int i = 0; i < 2; i++) {
         engine = make_engine(backends[i]);
+        on_ref = i == 0;
         if (!engine) return test_end();
         printf("backend %s\n", backends[i]);
         if (i == 1)

@@ -237,9 +237,13 @@ static void refuses(void)
             graft_op_desc d = case_desc(&list[i], GRAFT_F32);
             d.attrs.quant = i & 1 ? 4 : -1;
             CHECK(!libs[l]->api->supports(libs[l]->device, &d));
-            d.attrs.quant = GRAFT_QUANT_INT8;
-            if (d.op != GRAFT_OP_CONV2D && d.op != GRAFT_OP_LINEAR)
-                CHECK(!libs[l]->api->supports(libs[l]->device, &d));
+            if (d.op == GRAFT_OP_CONV2D || d.op == GRAFT_OP_LINEAR) continue;
+            /* Attention may be quantized to integers alone. */
+            for (graft_quant q = GRAFT_QUANT_INT8; q <= GRAFT_QUANT_FP8; q++) {
+                d.attrs.quant = q;
+                if (d.op != GRAFT_OP_ATTENTION || q != GRAFT_QUANT_INT8)
+                    CHECK(!libs[l]->api->supports(libs[l]->device, &d));
+            }
         }
     free(list);
 }

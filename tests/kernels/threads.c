@@ -46,7 +46,9 @@ static void compare(const kernel_case *c, graft_dtype t, bool always)
 static void in_both(kernel_case *c, bool always)
 {
     bool weights = c->desc.op == GRAFT_OP_CONV2D || c->desc.op == GRAFT_OP_LINEAR;
-    for (int quant = 0; quant <= (weights ? GRAFT_QUANT_INT4 : 0); quant++) {
+    bool attention = c->desc.op == GRAFT_OP_ATTENTION;
+    int most = weights ? GRAFT_QUANT_INT4 : attention ? GRAFT_QUANT_INT8 : GRAFT_QUANT_NONE;
+    for (int quant = 0; quant <= most; quant++) {
         c->desc.attrs.quant = (graft_quant)quant;
         compare(c, GRAFT_F32, always);
         if (!c->fixed && cpu.info.fast_bf16) compare(c, GRAFT_BF16, always);

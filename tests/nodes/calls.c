@@ -188,6 +188,7 @@ static void edit_quantize(const graft_node *n, graft_arg *in)
     set_s(n, in, "quantize_conv", "disable");
     set_f(n, in, "conv_mse_threshold", 0.25);
     set_f(n, in, "linear_mse_threshold", 0.5);
+    set_s(n, in, "quantize_attention", "disable");
     set_i(n, in, "compute_density_threshold", 77);
     set_i(n, in, "seed", -1);
     set_s(n, in, "plan_name", "mine.json");
@@ -196,12 +197,13 @@ static void edit_quantize(const graft_node *n, graft_arg *in)
 static void edit_format(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "format", "fp8_e4m3fn");
+    set_f(n, in, "attention_mse_threshold", 0.75);
 }
 static void quantize_passes_everything_on(void)
 {
     expect("QuantizeModel", NULL,
            "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
-           "plan=none again=0\n",
+           "plan=none again=0\nattention=0.1\n",
            "save ");
     expect("QuantizeModel", edit_quantize,
            "quantize 4 conv=0,0.25 linear=1,0.5 density=77 two=1 latent=1 steps=20 cfg=8 "
@@ -209,7 +211,7 @@ static void quantize_passes_everything_on(void)
            "save ");
     expect("QuantizeModel", edit_format,
            "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
-           "plan=none again=0\nformat=fp8_e4m3fn\n",
+           "plan=none again=0\nformat=fp8_e4m3fn\nattention=0.75\n",
            "save ");
 }
 

@@ -246,6 +246,7 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
           (long long)o->steps, o->cfg, (unsigned long long)o->seed, slash ? slash + 1 : "none",
           o->recalibrate);
     if (o->format && strcmp(o->format, "int") != 0) trace("format=%s\n", o->format);
+    if (o->attention) trace("attention=%g\n", o->attention_mse_threshold);
     graft_model *q = NULL;
     graft_status st = make_model(&q, e);
     if (st != GRAFT_OK) return st;

@@ -30,7 +30,8 @@ static int quantize(process *p, const char *const *more)
 static void writes_a_plan_and_reads_it(void)
 {
     process p = {.output = "quantize"};
-    const char *const none[] = {NULL}, *const zero[] = {"--conv-mse", "0", "--linear-mse=0", NULL};
+    const char *const none[] = {NULL}, *const zero[] = {"--conv-mse", "0", "--linear-mse=0",
+                                                        "--attention-mse=0", NULL};
     unlink(scratch(PLAN));
     CHECK_INT(quantize(&p, none), 0);
     CHECK(strstr(p.text, "calibrate ") && strstr(p.text, "layers  "));
@@ -46,15 +47,12 @@ static void writes_a_plan_and_reads_it(void)
 
 static void bad_options(void)
 {
-    static const char *const bad[][3] = {{"--bits", "5", NULL},
-                                         {"--format", "fp8", NULL},
-                                         {"--bits", "eight", NULL},
-                                         {"--conv-mse", "nan", NULL},
-                                         {"--linear-mse", "2", NULL},
-                                         {"--density", "-1", NULL},
-                                         {"--prompts", "absent.txt", NULL},
-                                         {"--plan", "../out", NULL},
-                                         {"--plan", ".", NULL}};
+    static const char *const bad[][3] = {
+        {"--bits", "5", NULL},       {"--format", "fp8", NULL},
+        {"--bits", "eight", NULL},   {"--conv-mse", "nan", NULL},
+        {"--linear-mse", "2", NULL}, {"--attention-mse", "-1", NULL},
+        {"--density", "-1", NULL},   {"--prompts", "absent.txt", NULL},
+        {"--plan", "../out", NULL},  {"--plan", ".", NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
         CHECK_INT(quantize(&p, bad[i]), 1);
@@ -119,12 +117,12 @@ static void saves_the_model(void)
     } how[] = {{"--bits", "8", "int8 per output"},
                {"--bits", "4", "int4 per 64"},
                {"--format", "fp8_e4m3fn", "fp8_e4m3fn per output"}};
-    const char *const none[] = {"--save-model",   "saved/tiny",    "--conv-mse", "0",
-                                "--linear-mse=0", "--recalibrate", NULL};
+    const char *const none[] = {"--save-model",   "saved/tiny",        "--conv-mse",    "0",
+                                "--linear-mse=0", "--attention-mse=0", "--recalibrate", NULL};
     for (int i = 0; i < 3; i++) {
-        const char *const all[] = {"--save-model", "saved/tiny",   how[i].option,
-                                   how[i].value,   "--conv-mse=1", "--linear-mse=1",
-                                   "--plan",       how[i].value,   NULL};
+        const char *const all[] = {
+            "--save-model",   "saved/tiny",        how[i].option, how[i].value, "--conv-mse=1",
+            "--linear-mse=1", "--attention-mse=1", "--plan",      how[i].value, NULL};
         char *data = NULL;
         size_t size = 0;
         process p = {.output = "quantize-log"};
@@ -137,6 +135,7 @@ static void saves_the_model(void)
                               &size, NULL) == GRAFT_OK);
         CHECK(data && size > 100 && strstr(data + 8, "\"graft.quantized\":\"1\""));
         CHECK(data && size > 100 && strstr(data + 8, how[i].scheme));
+        CHECK(data && !strstr(data + 8, ".attn1,") == (i > 0)); /* integers of 8 bits alone */
         graft_free(data);
     }
     process p = {.output = "quantize-log"};

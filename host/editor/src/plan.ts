@@ -1,15 +1,19 @@
 // What a quantization plan says about its layers, and what other thresholds would choose.
 
+export type Kind = "conv" | "linear" | "attention"
+
 export interface PlanLayer {
   name: string
-  kind: "conv" | "linear"
+  kind: Kind
+  shape: number[] // of attention: heads, elements of a head, queries, keys
   density: number // FLOP a byte at the calibrated shape
   mse: number // of the latent, caused by quantizing this layer alone; NaN when not measured
   flops: number
-  bytes: number // of its weights as they are; 0 when the plan does not say
+  bytes: number // of its weights as they are; 0 when the plan does not say, and of attention
   seconds: number // a step, as it is and quantized; 0 when it was not timed
   secondsQuantized: number
   chosen: boolean
+  kept: boolean // it stays as it is whatever the thresholds are
   reason: string
 }
 export interface Plan {
@@ -19,7 +23,9 @@ export interface Plan {
   otherFlops: number // work that no layer of the plan does
   otherBytes: number
   otherSeconds: number // of a step, outside of the layers that were timed
-  gain: { conv: number; linear: number; measured: boolean }
+  timed: boolean // layers have times, so that gains are not needed
+  gain: Record<Kind, number>
+  assumed: Kind[] // whose gain the plan does not say
   joint?: { mse?: number; psnr?: number; ssim?: number }
   measured: number // times as fast, as it was calibrated; 0 when that was not timed
 }
@@ -29,6 +35,8 @@ export interface Thresholds {
   density: number
   useConv: boolean
   useLinear: boolean
+  attention?: number // absent: the node cannot quantize attention
+  useAttention?: boolean
 }
 export interface Prediction {
   count: number
@@ -36,12 +44,14 @@ export interface Prediction {
   speedup: number
   size: number | null // of the weights, as a part of what they were; null when sizes are unknown
   error: number // the largest that a chosen layer causes alone
+  blind: boolean // attention could be chosen, but none of it was measured
   lost: { error: number; density: number; off: number; unmeasured: number }
 }
 
 // Used until a plan brings times of its own: what 8-bit kernels gain over 16-bit ones in a layer that
 // is limited by arithmetic. The page says that it is an assumption.
-const ASSUMED = { conv: 1.6, linear: 1.7 }
+const ASSUMED: Record<Kind, number> = { conv: 1.6, linear: 1.7, attention: 1.7 }
+const KINDS = Object.keys(ASSUMED) as Kind[]
 
 const number = (value: unknown, fallback = 0): number => {
   const n = Number(value)
@@ -49,12 +59,39 @@ const number = (value: unknown, fallback = 0): number => {
 }
 
 function weightBytes(raw: any): number {
+  if (raw.kind === "attention") return 0
   const given = number(raw.weight_bytes ?? raw.bytes)
   if (given > 0) return given
   const params = number(raw.params ?? raw.weights)
   if (params > 0) return params * 2
   if (!Array.isArray(raw.weight_shape)) return 0
   return raw.weight_shape.reduce((a: number, b: unknown) => a * number(b, 1), 2)
+}
+
+// Some layers stay as they are: the plan's own reason says so, and attention is quantized to 8-bit
+// integers or not at all.
+function isKept(layer: any, plan: any): boolean {
+  const integers = number(plan.bits, 8) === 8 && (plan.values ?? "int") === "int"
+  if (layer.kind === "attention" && !integers) return true
+  const telling = /first|last|embed|input|output|kept|pinned|never|unsupported/i
+  return !layer.chosen && telling.test(String(layer.reason ?? ""))
+}
+
+function parseLayer(raw: any, plan: any): PlanLayer {
+  return {
+    name: String(raw.name),
+    kind: raw.kind === "conv" || raw.kind === "attention" ? raw.kind : "linear",
+    shape: Array.isArray(raw.shape) ? raw.shape.map((n: unknown) => number(n)) : [],
+    density: Math.max(0, number(raw.density)),
+    mse: raw.mse == null ? NaN : Math.max(0, number(raw.mse, NaN)),
+    flops: Math.max(0, number(raw.flops)),
+    bytes: weightBytes(raw),
+    seconds: Math.max(0, number(raw.seconds)),
+    secondsQuantized: Math.max(0, number(raw.seconds_quantized)),
+    chosen: !!raw.chosen,
+    kept: isKept(raw, plan),
+    reason: String(raw.reason ?? ""),
+  }
 }
 
 // Reads a plan that came from a node, as JSON text or as an object; null when it is none.
@@ -70,20 +107,8 @@ export function parsePlan(source: unknown): Plan | null {
   if (!raw || typeof raw !== "object" || !Array.isArray(raw.layers)) return null
   const layers: PlanLayer[] = raw.layers
     .filter((layer: any) => layer && typeof layer === "object" && layer.name !== undefined)
-    .map((layer: any) => ({
-      name: String(layer.name),
-      kind: layer.kind === "conv" ? "conv" : "linear",
-      density: Math.max(0, number(layer.density)),
-      mse: layer.mse == null ? NaN : Math.max(0, number(layer.mse, NaN)),
-      flops: Math.max(0, number(layer.flops)),
-      bytes: weightBytes(layer),
-      seconds: Math.max(0, number(layer.seconds)),
-      secondsQuantized: Math.max(0, number(layer.seconds_quantized)),
-      chosen: !!layer.chosen,
-      reason: String(layer.reason ?? ""),
-    }))
+    .map((layer: any) => parseLayer(layer, raw))
   const gain = raw.gain ?? raw.speedup
-  const measured = number(gain?.conv) > 0 || number(gain?.linear) > 0
   return {
     version: number(raw.version, 1),
     bits: number(raw.bits, 8),
@@ -94,11 +119,11 @@ export function parsePlan(source: unknown): Plan | null {
       0,
       number(raw.time?.step) - layers.reduce((sum, layer) => sum + layer.seconds, 0),
     ),
-    gain: {
-      conv: number(gain?.conv) || ASSUMED.conv,
-      linear: number(gain?.linear) || ASSUMED.linear,
-      measured,
-    },
+    timed: layers.some((layer) => layer.secondsQuantized > 0),
+    gain: Object.fromEntries(
+      KINDS.map((kind) => [kind, number(gain?.[kind]) || ASSUMED[kind]]),
+    ) as Record<Kind, number>,
+    assumed: KINDS.filter((kind) => !(number(gain?.[kind]) > 0)),
     measured:
       number(raw.time?.sampled_quantized) > 0
         ? number(raw.time.sampled) / number(raw.time.sampled_quantized)
@@ -107,18 +132,37 @@ export function parsePlan(source: unknown): Plan | null {
   }
 }
 
-// Some layers stay as they are whatever the thresholds are: the plan's own reason says so.
-const pinned = (layer: PlanLayer) =>
-  !layer.chosen && /first|last|embed|input|output|kept|pinned|never|unsupported/i.test(layer.reason)
-
 export type Fate = "chosen" | "error" | "density" | "off" | "unmeasured" | "kept"
 
+// Attention may be out of reach of all thresholds: for a plan of other bits, or a node without such
+// inputs. The page then shows two kinds of layers, as for plans that name no attention.
+const reachable = (layer: PlanLayer, t: Thresholds) =>
+  layer.kind !== "attention" || (!layer.kept && t.attention !== undefined)
+
+export const hasAttention = (plan: Plan, t: Thresholds) =>
+  plan.layers.some((layer) => layer.kind === "attention" && reachable(layer, t))
+
+// Plans of before list attention without having measured it, and so do those of devices that
+// compute it as it is: then there is nothing to plot or to predict, only something to say.
+export const seesAttention = (plan: Plan, t: Thresholds) =>
+  plan.layers.some(
+    (layer) => layer.kind === "attention" && reachable(layer, t) && !Number.isNaN(layer.mse),
+  )
+
 export function fate(layer: PlanLayer, t: Thresholds): Fate {
-  if (layer.kind === "conv" ? !t.useConv : !t.useLinear) return "off"
-  if (pinned(layer)) return "kept"
+  if (!reachable(layer, t)) return "kept"
+  const used = { conv: t.useConv, linear: t.useLinear, attention: t.useAttention }
+  if (!used[layer.kind]) return "off"
+  if (layer.kept) return "kept"
   if (layer.density < t.density) return "density"
   if (Number.isNaN(layer.mse)) return "unmeasured"
-  return layer.mse > (layer.kind === "conv" ? t.conv : t.linear) ? "error" : "chosen"
+  return layer.mse > (t[layer.kind] ?? 0) ? "error" : "chosen"
+}
+
+// Attention has no weights: that it has no bytes leaves nothing open.
+function sizesKnown({ layers }: Plan): boolean {
+  const weighted = layers.filter((layer) => layer.kind !== "attention")
+  return weighted.length ? weighted.some((layer) => layer.bytes > 0) : layers.length > 0
 }
 
 export function predict(plan: Plan, t: Thresholds): Prediction {
@@ -133,8 +177,9 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
   ]
   const lost = { error: 0, density: 0, off: 0, unmeasured: 0 }
   let [seconds, secondsAfter] = [plan.otherSeconds, plan.otherSeconds]
-  const timed = plan.layers.some((layer) => layer.secondsQuantized > 0)
   const shrink = plan.bits / 16
+  const seen = seesAttention(plan, t)
+  let blind = false
   for (const layer of plan.layers) {
     const what = fate(layer, t)
     const chosen = what === "chosen"
@@ -148,21 +193,23 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
       count++
       chosenWork += layer.flops
       error = Math.max(error, layer.mse)
-    } else if (what !== "kept") lost[what] += layer.flops
+    } else if (what === "unmeasured" && layer.kind === "attention" && !seen) blind = true
+    else if (what !== "kept") lost[what] += layer.flops
   }
   const part = (n: number) => (work > 0 ? n / work : 0)
   return {
     count,
     share: part(chosenWork),
-    speedup: timed
+    speedup: plan.timed
       ? seconds > 0 && secondsAfter > 0
         ? seconds / secondsAfter
         : 1
       : time > 0
         ? work / time
         : 1,
-    size: plan.layers.some((layer) => layer.bytes > 0) && before > 0 ? after / before : null,
+    size: sizesKnown(plan) ? (before > 0 ? after / before : 1) : null,
     error,
+    blind,
     lost: {
       error: part(lost.error),
       density: part(lost.density),
@@ -173,7 +220,10 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
 }
 
 // Why a plan says nothing: none of its layers was worth measuring. "" when it does say something.
-export function unmeasured({ layers }: Plan, { density }: Thresholds): string {
+export function unmeasured(plan: Plan, t: Thresholds): string {
+  const { density } = t
+  if (seesAttention(plan, t)) return ""
+  const layers = plan.layers.filter((layer) => layer.kind !== "attention")
   if (!layers.length || layers.some((layer) => !Number.isNaN(layer.mse))) return ""
   const densest = Math.floor(Math.max(...layers.map((layer) => layer.density)))
   return density > densest
@@ -181,10 +231,21 @@ export function unmeasured({ layers }: Plan, { density }: Thresholds): string {
     : "Nothing was measured yet. Run again: layers reach the density now."
 }
 
-// Which threshold holds back most of the work, in a sentence; "" when nothing much is left.
-export function advice({ lost }: Prediction): string {
-  const most = Math.max(...Object.values(lost))
-  if (most < 0.05) return ""
+// What the prediction of speed takes for granted, in a sentence; "" when all of it was measured.
+export function assumption(plan: Plan, t: Thresholds): string {
+  const { conv, linear, attention } = plan.gain
+  const assumed = (kind: Kind) => plan.assumed.includes(kind)
+  const more = seesAttention(plan, t) && assumed("attention")
+  if (assumed("conv") && assumed("linear"))
+    return more
+      ? `The speed assumes that an 8-bit layer is ${conv}× (convolution), ${linear}× (linear) or ${attention}× (attention) as fast.`
+      : `The speed assumes that an 8-bit layer is ${conv}× (convolution) or ${linear}× (linear) as fast.`
+  if (!more || plan.timed) return ""
+  return `The speed assumes that 8-bit attention is ${attention}× as fast.`
+}
+
+// Which threshold holds back most of the work, in a sentence.
+function hindrance(lost: Prediction["lost"], most: number): string {
   const share = `${Math.round(most * 100)} % of the work`
   if (most === lost.unmeasured)
     return `${share} is in layers that were not measured: run again, with “recalibrate”.`
@@ -192,4 +253,12 @@ export function advice({ lost }: Prediction): string {
   if (most === lost.error)
     return `${share} is in layers above their error threshold: raise it for more speed.`
   return `${share} is in layers below the density threshold: lower it to try them.`
+}
+
+// What to do for more speed; "" when nothing much is left.
+export function advice({ lost, blind }: Prediction): string {
+  const most = Math.max(...Object.values(lost))
+  const told = most < 0.05 ? "" : hindrance(lost, most)
+  if (!blind) return told
+  return `${told} Attention was not measured: try “recalibrate”; not every device has it in 8 bits.`.trim()
 }

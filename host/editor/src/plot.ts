@@ -1,5 +1,6 @@
 // Two logarithmic axes: compute density to the right, error upwards.
 import { svg } from "./dom"
+import type { Kind } from "./plan"
 
 export const WIDTH = 340
 export const HEIGHT = 240
@@ -14,6 +15,20 @@ export function logPlace(value: number, low: number, high: number): number {
 export function logValue(place: number, low: number, high: number): number {
   return low * Math.pow(high / low, Math.min(1, Math.max(0, place)))
 }
+
+// What stands for a layer, and on a threshold's line for all of its kind. Attention is a diamond, of
+// the area of the circles, so that it is told from them without its colour.
+export function mark(
+  kind: Kind | "density",
+  r: number,
+  more: Record<string, unknown>,
+  ...children: SVGElement[]
+): SVGElement {
+  if (kind !== "attention") return svg("circle", { r: r.toFixed(2), ...more }, ...children)
+  const half = (r * Math.sqrt(Math.PI / 2)).toFixed(2)
+  return svg("path", { d: `M0-${half} ${half} 0 0 ${half}-${half} 0z`, ...more }, ...children)
+}
+export const translate = (x: number, y: number) => `translate(${x} ${y})`
 
 // Whole decades that hold all values.
 export function decades(values: number[], low: number, high: number): [number, number] {

@@ -3,24 +3,30 @@ import { Compare } from "./compare"
 import { h, svg } from "./dom"
 import {
   advice,
+  assumption,
   fate,
+  hasAttention,
   parsePlan,
   predict,
+  seesAttention,
   unmeasured,
   type Plan,
   type PlanLayer,
   type Thresholds,
 } from "./plan"
-import { Axes, decades, HEIGHT, logPlace, logValue, PAD, WIDTH } from "./plot"
+import { Axes, decades, HEIGHT, logPlace, logValue, mark, PAD, translate, WIDTH } from "./plot"
 import { beforeOf, QUANTIZE, type Picture } from "./subject"
 import type { Editor } from "./graph"
 import { insertQuantize } from "./insert"
 import type { GraftNode } from "./nodes"
 
 interface Control {
-  key: "conv" | "linear" | "density"
+  key: "conv" | "linear" | "attention" | "density"
   widget: string
   label: string
+  use?: string // the widget that switches its kind on and off
+  kind?: string // what that is, in words
+  knob: number // where on its line
   least: number // where its slider leaves zero; from there on it is logarithmic
   max: number
 }
@@ -29,6 +35,9 @@ const CONTROLS: Control[] = [
     key: "conv",
     widget: "conv_mse_threshold",
     label: "Error limit, convolutions",
+    use: "quantize_conv",
+    kind: "convolutions",
+    knob: WIDTH - PAD.right - 4,
     least: 1e-8,
     max: 1,
   },
@@ -36,6 +45,19 @@ const CONTROLS: Control[] = [
     key: "linear",
     widget: "linear_mse_threshold",
     label: "Error limit, linear layers",
+    use: "quantize_linear",
+    kind: "linear layers",
+    knob: PAD.left + 8,
+    least: 1e-8,
+    max: 1,
+  },
+  {
+    key: "attention",
+    widget: "attention_mse_threshold",
+    label: "Error limit, attention",
+    use: "quantize_attention",
+    kind: "attention",
+    knob: PAD.left + 60,
     least: 1e-8,
     max: 1,
   },
@@ -43,6 +65,7 @@ const CONTROLS: Control[] = [
     key: "density",
     widget: "compute_density_threshold",
     label: "Least compute density",
+    knob: PAD.top + 4,
     least: 1,
     max: 2000,
   },
@@ -90,7 +113,7 @@ export class QuantizePanel {
     const nodes = this.editor.nodes.filter((node) => node.type === QUANTIZE)
     this.node = this.editor.selected.find((node) => nodes.includes(node)) ?? nodes[0] ?? null
     const plan = this.plan()
-    const key = `${this.node?.id}/${plan?.layers.length}/${this.prompted()}`
+    const key = `${this.node?.id}/${plan?.layers.length}/${this.prompted()}/${this.attention(plan)}`
     if (force || key !== this.drawn) {
       this.drawn = key
       this.element.replaceChildren(...this.content(plan), this.comparison)
@@ -106,7 +129,7 @@ export class QuantizePanel {
   private content(plan: Plan | null): Node[] {
     const parts: Node[] = []
     if (!this.node) parts.push(this.invitation())
-    if (this.node) parts.push(this.sliders())
+    if (this.node) parts.push(this.sliders(plan))
     if (this.node && plan) parts.push(this.plot(plan), this.cards())
     else if (this.node)
       parts.push(
@@ -168,18 +191,27 @@ export class QuantizePanel {
     return this.node?.widgets?.find((w) => w.name === name)
   }
 
+  // Whether the node can quantize attention and the plan, if there is one, has some to quantize.
+  private attention(plan: Plan | null): boolean {
+    const t = this.thresholds()
+    return plan ? hasAttention(plan, t) : t.attention !== undefined
+  }
+
+  private on(name: string): boolean {
+    const value = this.widget(name)?.value
+    return value === undefined || value === true || value === "enable"
+  }
+
   private thresholds(): Thresholds {
     const value = (name: string, fallback: number) => Number(this.widget(name)?.value ?? fallback)
-    const on = (name: string) => {
-      const v = this.widget(name)?.value
-      return v === undefined || v === true || v === "enable"
-    }
     return {
       conv: value("conv_mse_threshold", 0.1),
       linear: value("linear_mse_threshold", 0.1),
+      attention: this.widget("attention_mse_threshold") && value("attention_mse_threshold", 0.1),
       density: value("compute_density_threshold", 300),
-      useConv: on("quantize_conv"),
-      useLinear: on("quantize_linear"),
+      useConv: this.on("quantize_conv"),
+      useLinear: this.on("quantize_linear"),
+      useAttention: this.on("quantize_attention"),
     }
   }
 
@@ -190,7 +222,7 @@ export class QuantizePanel {
     if (event.target instanceof HTMLInputElement && /Left|Right/.test(event.key)) return
     event.preventDefault()
     const low = control.key === "density" ? 1 : 1e-5
-    const now = Math.max(low, this.thresholds()[control.key])
+    const now = Math.max(low, this.thresholds()[control.key] ?? 0)
     const factor = event.shiftKey ? 1.5 : 1.05
     this.set(control, up ? now * factor : now / factor)
   }
@@ -206,13 +238,40 @@ export class QuantizePanel {
           : Number(value.toPrecision(2))
     const max = widget.options.max ?? control.max
     widget.value = Math.min(max, Math.max(0, tidy))
+    this.changed()
+  }
+
+  private turn(name: string, on: boolean) {
+    const widget = this.widget(name)
+    if (!widget) return
+    widget.value = typeof widget.value === "boolean" ? on : on ? "enable" : "disable"
+    this.changed()
+  }
+
+  private changed() {
     this.editor.canvas.setDirty(true)
     this.editor.onChange()
     this.update()
   }
 
-  private sliders(): Node {
-    const rows = CONTROLS.map((control) => {
+  // Where there are three kinds, each has a switch of its own.
+  private toggle({ use, kind }: Control): Node {
+    const box = h("input", {
+      type: "checkbox",
+      role: "switch",
+      class: "switch",
+      "data-switch": use,
+      "aria-label": `Quantize ${kind}`,
+      title: `Quantize ${kind}`,
+      onchange: () => this.turn(use!, box.checked),
+    })
+    return box
+  }
+
+  private sliders(plan: Plan | null): Node {
+    const switches = this.attention(plan)
+    const shown = CONTROLS.filter(({ key }) => key !== "attention" || switches)
+    const rows = shown.map((control) => {
       const field = (type: string, more: Record<string, unknown>) =>
         h("input", {
           type,
@@ -239,6 +298,7 @@ export class QuantizePanel {
         "div",
         { class: `threshold ${control.key}` },
         h("span", { class: "threshold-label" }, control.label),
+        switches && control.use ? this.toggle(control) : null,
         slider,
         exact,
       )
@@ -256,11 +316,17 @@ export class QuantizePanel {
   private plot(plan: Plan): Node {
     const axes = this.axes(plan)
     const most = Math.max(1, ...plan.layers.map((layer) => layer.flops))
-    const measured = plan.layers.filter((layer) => !Number.isNaN(layer.mse))
+    const last = (layer: PlanLayer) => Number(layer.kind === "attention") // few among many: on top
+    const measured = plan.layers
+      .filter((layer) => !Number.isNaN(layer.mse))
+      .sort((a, b) => last(a) - last(b))
     const points = measured.map((layer) =>
       this.point(layer, axes.px(layer.density), axes.py(layer.mse), most),
     )
-    const lines = CONTROLS.map((control) => this.line(control, axes))
+    const attention = seesAttention(plan, this.thresholds())
+    const lines = CONTROLS.filter(({ key }) => key !== "attention" || attention).map((control) =>
+      this.line(control, axes),
+    )
     return h(
       "figure",
       { class: "plot" },
@@ -273,13 +339,16 @@ export class QuantizePanel {
         },
         ...axes.draw(),
         svg("g", {}, ...points),
-        ...lines,
+        // Knobs lie above all grips, so that lines of the same value can be told apart.
+        ...lines.map(({ grip }) => grip),
+        ...lines.map(({ line }) => line),
       ),
       h(
         "figcaption",
         { class: "legend" },
         h("span", { class: "key conv" }, "convolution"),
         h("span", { class: "key linear" }, "linear"),
+        attention ? h("span", { class: "key attention" }, "attention") : null,
         h("span", { class: "key off" }, "left as it is"),
       ),
     )
@@ -287,10 +356,13 @@ export class QuantizePanel {
 
   private point(layer: PlanLayer, x: number, y: number, most: number): SVGElement {
     const r = 2.2 + 4 * Math.sqrt(layer.flops / most)
-    const title = `${layer.name}\n${layer.kind}, density ${layer.density.toPrecision(3)}, error ${layer.mse.toPrecision(2)}${layer.reason ? `\n${layer.reason}` : ""}`
-    const dot = svg(
-      "circle",
-      { cx: x, cy: y, r: r.toFixed(2), class: `point ${layer.kind}` },
+    const [heads, size, queries, keys] = layer.kind === "attention" ? layer.shape : []
+    const shape = keys ? `, ${heads} heads of ${size}, ${queries} queries by ${keys} keys` : ""
+    const title = `${layer.name}\n${layer.kind}${shape}, density ${layer.density.toPrecision(3)}, error ${layer.mse.toPrecision(2)}${layer.reason ? `\n${layer.reason}` : ""}`
+    const dot = mark(
+      layer.kind,
+      r,
+      { transform: translate(x, y), class: `point ${layer.kind}` },
       svg("title", {}, title),
     )
     dot.dataset.layer = layer.name
@@ -298,9 +370,9 @@ export class QuantizePanel {
   }
 
   // A threshold in the plot: dragged, or moved with the arrow keys.
-  private line(control: Control, axes: Axes): SVGElement {
+  private line(control: Control, axes: Axes): { grip: SVGElement; line: SVGElement } {
     const vertical = control.key === "density"
-    const group = svg("g", {
+    const line = svg("g", {
       class: `line ${control.key}`,
       tabindex: "0",
       role: "slider",
@@ -315,38 +387,42 @@ export class QuantizePanel {
       vertical ? { y1: PAD.top, y2: HEIGHT - PAD.bottom } : { x1: PAD.left, x2: WIDTH - PAD.right },
     )
     const grip = shape.cloneNode() as SVGElement
-    grip.classList.add("grip")
-    const knob = svg("circle", {
-      r: 4.5,
-      ...(vertical
-        ? { cy: PAD.top + 4 }
-        : { cx: control.key === "conv" ? WIDTH - PAD.right - 4 : PAD.left + 8 }),
-    })
-    group.append(shape, grip, knob)
-    ;(group as any).place = (value: number) => {
-      const at = vertical ? axes.px(value) : axes.py(value)
+    grip.setAttribute("class", `grip ${control.key}`)
+    const knob = mark(control.key, 4.5, { class: "knob" })
+    line.append(shape, knob)
+    ;(line as any).place = (value: number) => {
+      const place = vertical ? axes.px(value) : axes.py(value)
       for (const element of [shape, grip])
         for (const end of vertical ? ["x1", "x2"] : ["y1", "y2"])
-          element.setAttribute(end, String(at))
-      knob.setAttribute(vertical ? "cx" : "cy", String(at))
-      group.setAttribute("aria-valuenow", String(value))
+          element.setAttribute(end, String(place))
+      const [x, y] = vertical ? [place, control.knob] : [control.knob, place]
+      knob.setAttribute("transform", translate(x, y))
+      line.setAttribute("aria-valuenow", String(value))
     }
-    group.addEventListener("keydown", (event) => this.nudge(control, event))
-    group.addEventListener("pointerdown", (event) => {
-      event.preventDefault()
-      ;(group as unknown as HTMLElement).focus()
-      group.setPointerCapture(event.pointerId)
-      const box = group.ownerSVGElement!.getBoundingClientRect()
-      const move = (e: PointerEvent) => {
-        const x = ((e.clientX - box.left) / box.width) * WIDTH
-        const y = ((e.clientY - box.top) / box.height) * HEIGHT
-        this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y))
-      }
-      group.addEventListener("pointermove", move)
-      const end = () => group.removeEventListener("pointermove", move)
-      group.addEventListener("lostpointercapture", end, { once: true })
-    })
-    return group
+    line.addEventListener("keydown", (event) => this.nudge(control, event))
+    for (const handle of [grip, knob])
+      handle.addEventListener("pointerdown", (event) => {
+        event.preventDefault()
+        ;(line as unknown as HTMLElement).focus()
+        this.follow(handle, event.pointerId, (x, y) =>
+          this.set(control, vertical ? axes.densityAt(x) : axes.errorAt(y)),
+        )
+      })
+    return { grip, line }
+  }
+
+  // Tells where in the plot the pointer is, until it lets go.
+  private follow(handle: SVGElement, pointer: number, moved: (x: number, y: number) => void) {
+    handle.setPointerCapture(pointer)
+    const box = handle.ownerSVGElement!.getBoundingClientRect()
+    const move = (e: PointerEvent) =>
+      moved(
+        ((e.clientX - box.left) / box.width) * WIDTH,
+        ((e.clientY - box.top) / box.height) * HEIGHT,
+      )
+    handle.addEventListener("pointermove", move)
+    const end = () => handle.removeEventListener("pointermove", move)
+    handle.addEventListener("lostpointercapture", end, { once: true })
   }
 
   private cards(): Node {
@@ -367,22 +443,30 @@ export class QuantizePanel {
     )
   }
 
+  // What shows the thresholds follows their values.
+  private updateControls(t: Thresholds) {
+    for (const { key, use, least, max } of CONTROLS) {
+      const value = t[key] ?? 0
+      for (const input of this.element.querySelectorAll<HTMLInputElement>(
+        `input[data-control=${key}]`,
+      ))
+        if (input.type === "range") {
+          input.value = String(Math.round(logPlace(value, least, max) * SLIDER))
+          input.setAttribute("aria-valuetext", String(value))
+        } else if (Number(input.value) !== value || input.value === "") input.value = String(value)
+      const line: any = this.element.querySelector(`[data-line=${key}]`)
+      line?.place(value)
+      const box = this.element.querySelector<HTMLInputElement>(`[data-switch=${use}]`)
+      if (!use || !box) continue
+      box.checked = this.on(use)
+      for (const part of [box.parentElement, line]) part?.classList.toggle("idle", !box.checked)
+    }
+  }
+
   // Everything that follows from the thresholds, without building anything anew.
   private update() {
     const t = this.thresholds()
-    for (const control of CONTROLS) {
-      for (const input of this.element.querySelectorAll<HTMLInputElement>(
-        `input[data-control=${control.key}]`,
-      ))
-        if (input.type === "range") {
-          const place = logPlace(t[control.key], control.least, control.max)
-          input.value = String(Math.round(place * SLIDER))
-          input.setAttribute("aria-valuetext", String(t[control.key]))
-        } else if (Number(input.value) !== t[control.key] || input.value === "")
-          input.value = String(t[control.key])
-      const line: any = this.element.querySelector(`[data-line=${control.key}]`)
-      line?.place(t[control.key])
-    }
+    this.updateControls(t)
     const plan = this.plan()
     if (!plan) return
     const byName = new Map(plan.layers.map((layer) => [layer.name, layer]))
@@ -401,9 +485,6 @@ export class QuantizePanel {
     put("count", nothing ? "–" : `${p.count} of ${plan.layers.length}`)
     put("error", nothing ? "–" : p.count ? p.error.toPrecision(2) : "0")
     if (nothing) return put("advice", nothing)
-    const assumption = plan.gain.measured
-      ? ""
-      : ` The speed assumes that an 8-bit layer is ${plan.gain.conv}× (convolution) or ${plan.gain.linear}× (linear) as fast.`
     const together = Number(plan.joint?.mse ?? 0)
     // Eight bits cannot be that much faster or slower.
     const disturbed = plan.measured > 0 && (plan.measured > 8 || plan.measured < 1 / 8)
@@ -411,13 +492,15 @@ export class QuantizePanel {
       plan.measured > 0 && !disturbed ? `${plan.measured.toFixed(2)}× as fast` : "",
       together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
     ].filter(Boolean)
-    const calibrated = last.length
-      ? ` Measured with the plan as it was made: ${last.join(", ")}.`
-      : ""
-    const busy = disturbed
-      ? " Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
-      : ""
-    put("advice", `${advice(p)}${assumption}${calibrated}${busy}`.trim())
+    const sentences = [
+      advice(p),
+      assumption(plan, t),
+      last.length ? `Measured with the plan as it was made: ${last.join(", ")}.` : "",
+      disturbed
+        ? "Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
+        : "",
+    ]
+    put("advice", sentences.filter(Boolean).join(" "))
   }
 
   private comparisonParts(): Node[] {

@@ -46,6 +46,10 @@ int32_t SIMD(attention_group)(graft_dtype dtype, int32_t head_dim, int64_t keys)
 size_t SIMD(attention_scratch)(graft_dtype dtype, int32_t head_dim, int64_t keys, int32_t panels);
 void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
                      void *scratch);
+int32_t SIMD(attention_int8_group)(int32_t head_dim, int64_t keys);
+size_t SIMD(attention_int8_scratch)(int32_t head_dim, int64_t keys, int32_t panels);
+void SIMD(attention_int8)(const graft_cpu_attention *a, int64_t queries, int64_t first,
+                          int32_t panels, void *scratch);
 
 extern const graft_cpu_simd SIMD(table);
 #endif

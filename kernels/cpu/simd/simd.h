@@ -190,6 +190,12 @@ typedef struct graft_cpu_simd {
      * 64 bytes and used by no other call meanwhile. */
     void (*attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
                       void *scratch);
+    /* The same in integers (kernels/quant.h), for a scale above 0 and all keys: causal is not
+     * looked at. Panels are as large. NULL: no such instructions. */
+    int32_t (*attention_int8_group)(int32_t head_dim, int64_t keys);
+    size_t (*attention_int8_scratch)(int32_t head_dim, int64_t keys, int32_t panels);
+    void (*attention_int8)(const graft_cpu_attention *a, int64_t queries, int64_t first,
+                           int32_t panels, void *scratch);
 } graft_cpu_simd;
 
 /* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs

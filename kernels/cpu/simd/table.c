@@ -22,6 +22,9 @@ const graft_cpu_simd SIMD(table) = {
     .int8_levels = SIMD(int8_levels),
     .int8_multiply = SIMD(int8_multiply),
     .product_bf16 = true,
+    .attention_int8_group = SIMD(attention_int8_group),
+    .attention_int8_scratch = SIMD(attention_int8_scratch),
+    .attention_int8 = SIMD(attention_int8),
 #endif
 #if GRAFT_ISA_LEVEL >= 1
     .product = SIMD(product),

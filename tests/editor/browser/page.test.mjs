@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { after, before, test } from "node:test"
 import { gzipSync } from "node:zlib"
-import { createMock, picture } from "../mock/server.mjs"
+import { createMock, picture, planOf } from "../mock/server.mjs"
 import { addNode, drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
 
 const root = process.env.GRAFT_EDITOR_DIR
@@ -553,7 +553,7 @@ test("moving a threshold changes the prediction at once", async () => {
   await page.locator("#queue").click()
   await runEnded(page)
   await page.locator(".plot").waitFor()
-  assert.equal(await page.locator(".point").count(), 120)
+  assert.equal(await page.locator(".point").count(), planOf().layers.length)
   const speed = () => page.locator("[data-card=speedup]").textContent()
   const first = await speed()
   // The line in the plot, with the mouse.

@@ -239,6 +239,24 @@ test("QuantizeModel is put between the sampler and its model, ready to calibrate
   await page.locator(".plot").waitFor()
 })
 
+test("thresholds of the same value are each dragged by their own knob", async () => {
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  await queue()
+  await page.locator(".plot").waitFor()
+  for (const [key, other] of [
+    ["conv", "linear"],
+    ["linear", "conv"],
+  ]) {
+    for (const name of [key, other]) await set("QuantizeModel", `${name}_mse_threshold`, 0.1)
+    await page.waitForTimeout(300)
+    const { x, y } = await page.locator(`[data-line=${key}] circle`).boundingBox()
+    await drag(page, { x: x + 4, y: y + 4 }, { x: x + 4, y: y + 64 })
+    assert.ok((await value("QuantizeModel", `${key}_mse_threshold`)) < 0.05, key)
+    assert.equal(await value("QuantizeModel", `${other}_mse_threshold`), 0.1)
+  }
+})
+
 test("a file that the server lacks is marked before anything runs", async () => {
   await set("CheckpointLoaderSimple", "ckpt_name", "gone.safetensors")
   await page.mouse.click(

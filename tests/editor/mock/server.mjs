@@ -57,7 +57,26 @@ export function picture(size, hue, clear = 1, texts = {}) {
   ])
 }
 
-export function planOf(count = 120) {
+// Attention as a server names it that can quantize it: self and cross by turns, without weights.
+function attentionOf(random, i) {
+  const [side, heads, size] = [64 >> (i % 3), 8, 40 << (i % 3)]
+  const keys = i % 2 ? 77 : side * side
+  const density = (keys * side * side) / (keys + side * side)
+  const mse = 10 ** (-4 + 3.6 * random())
+  return {
+    name: `input_blocks.${i}.1.transformer_blocks.0.attn${1 + (i % 2)}`,
+    kind: "attention",
+    shape: [heads, size, side * side, keys],
+    density,
+    mse,
+    flops: 1e9 * density * (0.3 + random()),
+    weights: 0,
+    chosen: mse < 0.1 && density > 300,
+    reason: "",
+  }
+}
+
+export function planOf(count = 120, attention = 12) {
   let state = 7
   const random = () => (state = (state * 16807) % 2147483647) / 2147483647
   const layers = Array.from({ length: count }, (_, i) => {
@@ -76,10 +95,11 @@ export function planOf(count = 120) {
       reason: first ? "first layer is kept" : "",
     }
   })
+  for (let i = 0; i < attention; i++) layers.splice(i * 9 + 8, 0, attentionOf(random, i))
   return { version: 1, bits: 8, layers, other_flops: 2e12 }
 }
 
-export function createMock({ root, objectInfo, stepMs = 40 }) {
+export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
   const sockets = new Map()
   const state = {
     history: {},
@@ -89,6 +109,7 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
     prompts: [],
     counter: 0,
     uploads: [],
+    plan, // what QuantizeModel gives
   }
   const say = (client, type, data) => {
     for (const [id, socket] of sockets)
@@ -216,7 +237,7 @@ export function createMock({ root, objectInfo, stepMs = 40 }) {
       )
       output = { images: [{ filename, subfolder: "", type: "output" }] }
     }
-    if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(planOf())] }
+    if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(state.plan)] }
     if (node.class_type === "ModelReport") output = { text: ["UNet\n  compiled  1 graph"] }
     if (output) {
       job.outputs[id] = output

@@ -6,7 +6,16 @@ import { find, score } from "../../../host/editor/src/find"
 import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
 import { layout } from "../../../host/editor/src/layout"
-import { advice, fate, parsePlan, predict, unmeasured } from "../../../host/editor/src/plan"
+import {
+  advice,
+  assumption,
+  fate,
+  hasAttention,
+  parsePlan,
+  predict,
+  seesAttention,
+  unmeasured,
+} from "../../../host/editor/src/plan"
 import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, fraction } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
@@ -379,7 +388,104 @@ test("plans: what thresholds choose and what that brings", () => {
   assert.equal(more.error, 0.2)
   assert.equal(predict(plan, { ...all, useConv: false, useLinear: false }).speedup, 1)
   assert.match(advice(predict(plan, { ...all, useConv: false })), /switched off/)
-  assert.ok(plan.gain.measured)
+  assert.deepEqual(plan.assumed, ["attention"])
+  assert.equal(assumption(plan, all), "") // there is no attention in it
+})
+
+// A layer as the engine writes it: half of the work of the plans below.
+const attention = (mse: number | null, more = {}) => ({
+  name: "input_blocks.1.1.transformer_blocks.0.attn1",
+  kind: "attention",
+  shape: [8, 40, 4096, 77],
+  density: 400,
+  mse,
+  flops: 100,
+  weights: 0,
+  chosen: mse !== null,
+  reason: "",
+  ...more,
+})
+const three = { ...all, attention: 0.1, useAttention: true }
+
+test("attention is a kind of its own: limit, switch and gain, and no weights", () => {
+  const plan = parsePlan({ layers: [layer("a", "conv", 500, 0.01, 100), attention(0.05)] })!
+  assert.deepEqual(
+    [plan.layers[1].kind, plan.layers[1].bytes, plan.layers[1].shape],
+    ["attention", 0, [8, 40, 4096, 77]],
+  )
+  assert.ok(hasAttention(plan, three))
+  const fates = (t: typeof three) => plan.layers.map((l) => fate(l, t))
+  assert.deepEqual(fates(three), ["chosen", "chosen"])
+  assert.deepEqual(fates({ ...three, attention: 0.04 }), ["chosen", "error"])
+  assert.deepEqual(fates({ ...three, conv: 0, linear: 0 }), ["error", "chosen"])
+  assert.deepEqual(fates({ ...three, useAttention: false }), ["chosen", "off"])
+  assert.deepEqual(fates({ ...three, density: 450 }), ["chosen", "density"])
+  const [both, one] = [predict(plan, three), predict(plan, { ...three, useAttention: false })]
+  assert.deepEqual([both.count, both.share, both.error], [2, 1, 0.05])
+  assert.deepEqual([one.count, one.share, one.lost.off], [1, 0.5, 0.5])
+  assert.equal(both.speedup, 200 / (100 / 1.6 + 100 / 1.7))
+  assert.deepEqual([both.size, one.size], [0.5, 0.5]) // only the convolution has weights
+  assert.match(advice(one), /50 % of the work is in layers whose kind is switched off/)
+  assert.match(
+    assumption(plan, three),
+    /1\.6× \(convolution\), 1\.7× \(linear\) or 1\.7× \(attention\)/,
+  )
+})
+
+test("attention alone: its size is known, and an assumed gain is said", () => {
+  const plan = parsePlan({ gain: { conv: 2, linear: 3 }, layers: [attention(0.05)] })!
+  assert.equal(predict(plan, three).size, 1)
+  assert.equal(assumption(plan, three), "The speed assumes that 8-bit attention is 1.7× as fast.")
+  const known = parsePlan({ gain: { conv: 2, linear: 3, attention: 4 }, layers: [attention(0)] })!
+  assert.deepEqual([predict(known, three).speedup, assumption(known, three)], [4, ""])
+  const times = { seconds: 3, seconds_quantized: 1 }
+  const timed = parsePlan({ layers: [attention(0, times)], gain: { conv: 2 }, time: { step: 5 } })!
+  assert.deepEqual([predict(timed, three).speedup, assumption(timed, three)], [5 / 3, ""])
+})
+
+test("attention that was not measured, and that no limit can choose", () => {
+  const before = [layer("a", "conv", 500, 0.01, 100), layer("b", "linear", 100, 0.01, 50)]
+  // A plan of before as a server shows it that knows of attention, or one of a device without it.
+  const old = parsePlan({ layers: [...before, attention(null, { reason: "unknown" })] })!
+  assert.equal(fate(old.layers[2], three), "unmeasured")
+  assert.ok(hasAttention(old, three) && !seesAttention(old, three))
+  assert.deepEqual([predict(old, three).count, predict(old, three).lost.unmeasured], [1, 0])
+  assert.ok(!/attention/.test(assumption(old, three)))
+  const said = (t: typeof three) => advice(predict(old, t))
+  assert.match(
+    said(three),
+    /^20 % .* density threshold: .*\. Attention was not measured: try “recal/,
+  )
+  assert.match(said({ ...three, density: 0 }), /^Attention was not measured/)
+  for (const more of [{ density: 450 }, { useAttention: false }])
+    assert.ok(!/measured/.test(said({ ...three, ...more })), said({ ...three, ...more }))
+  for (const one of old.layers) one.mse = NaN
+  assert.match(unmeasured(old, { ...three, density: 501 }), /the densest has 500\./)
+  old.layers[2].mse = 0.01
+  assert.equal(unmeasured(old, three), "")
+  // Other bits leave it as it is, whatever its switch says; a density that it has leads nowhere.
+  for (const more of [{ bits: 4 }, { bits: 8, values: "fp8_e4m3fn" }]) {
+    const layers = [...before, attention(null, { density: 2000, reason: "kind off" })]
+    const plan = parsePlan({ ...more, layers })!
+    assert.ok(!hasAttention(plan, three))
+    assert.equal(fate(plan.layers[2], { ...three, useAttention: false }), "kept")
+    assert.deepEqual(predict(plan, three).lost.off, 0)
+    for (const one of plan.layers) one.mse = NaN
+    assert.match(unmeasured(plan, { ...three, density: 1000 }), /the densest has 500\./)
+  }
+  assert.ok(hasAttention(parsePlan({ bits: 8, values: "int", layers: [attention(0)] })!, three))
+})
+
+test("plans and nodes of before know of no attention", () => {
+  const layers = [layer("a", "conv", 500, 0.01, 100), layer("b", "linear", 400, 0.2, 100)]
+  const plan = parsePlan({ layers })!
+  assert.ok(!hasAttention(plan, three))
+  assert.deepEqual(predict(plan, three), predict(plan, all))
+  assert.match(assumption(plan, three), /is 1\.6× \(convolution\) or 1\.7× \(linear\) as fast\.$/)
+  const more = parsePlan({ layers: [...layers, attention(0)] })!
+  assert.equal(fate(more.layers[2], all), "kept")
+  assert.ok(!hasAttention(more, all))
+  assert.equal(assumption(more, all), assumption(plan, all))
 })
 
 test("layers that were not measured are neither chosen nor without error", () => {
@@ -459,7 +565,7 @@ test("texts can be read on every ground, light and dark", () => {
         const ratio = contrast(colour(key), ground)
         assert.ok(ratio >= 4.5, `${name}: ${key} on ${ground} has ${ratio.toFixed(2)}`)
       }
-    for (const key of ["conv", "linear"])
+    for (const key of ["conv", "linear", "attention"])
       // points of the plot
       assert.ok(contrast(colour(key), colour("panel")) >= 3, `${name}: ${key}`)
     assert.ok(contrast(colour("accent-ink"), colour("accent")) >= 4.5)

@@ -1,0 +1,54 @@
+#include "engine/quant/layers.h"
+
+#include <string.h>
+
+static bool without(const char *tensor, const char *ending, char out[128])
+{
+    size_t length = strlen(tensor), suffix = strlen(ending);
+    if (length <= suffix || length - suffix >= 128) return false;
+    if (strcmp(tensor + length - suffix, ending) != 0) return false;
+    memcpy(out, tensor, length - suffix);
+    out[length - suffix] = '\0';
+    return true;
+}
+
+bool graft_quant_layer_name(const char *tensor, char out[128])
+{
+    return without(tensor, ".weight", out);
+}
+
+const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
+{
+    const graft_gnode *n = &g->node[node];
+    if (n->op != GRAFT_OP_CONV2D && n->op != GRAFT_OP_LINEAR) return NULL;
+    const graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+    return w->kind == GRAFT_VALUE_WEIGHT ? &g->slot[w->index] : NULL;
+}
+
+/* The weight of the linear layer that makes the attention's queries. Where it was merged with those
+ * of keys and values it comes first. */
+static const graft_gslot *query_weight(const graft_graph *g, size_t node)
+{
+    graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
+    for (size_t i = node; i-- > 0;)
+        if (g->value[g->node[i].out].root == q)
+            return g->node[i].op == GRAFT_OP_LINEAR ? graft_quant_weight(g, i) : NULL;
+    return NULL;
+}
+
+size_t graft_quant_node_layers(const graft_graph *g, size_t node)
+{
+    const graft_gslot *s = graft_quant_weight(g, node);
+    if (s) return s->n_sources;
+    return g->node[node].op == GRAFT_OP_ATTENTION ? 1 : 0;
+}
+
+bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char out[128])
+{
+    if (g->node[node].op == GRAFT_OP_ATTENTION) {
+        const graft_gslot *s = query_weight(g, node);
+        return s && without(s->source[0], ".to_q.weight", out);
+    }
+    const graft_gslot *s = graft_quant_weight(g, node);
+    return s && s->kind != GRAFT_SLOT_TRANSPOSE && graft_quant_layer_name(s->source[k], out);
+}
