@@ -98,7 +98,7 @@ start() {
     rm -rf "$out/cache"
     for turn in first again; do
         echo "$turn:"
-        "$build/bin/graft-bench-gpu" --json "$json" --cache "$out/cache" sdxl \
+        "$build/bin/graft-bench-gpu" --json "$json" --tuning fast --cache "$out/cache" sdxl \
             "$models/sdxl.safetensors" || return 1
     done
 }
@@ -112,6 +112,14 @@ torch() {
     "$python" -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
     "$python" "$here/bench/gpu_torch.py" --json "$json" --models "$models" sd15 sdxl
 }
+
+# NVIDIA's libraries as Python packages, which PyTorch brings, where the loader knows none.
+if [ -z "${GRAFT_CUDA_LIBS:-}" ] && ! ldconfig -p 2> /dev/null | grep -q 'libcudnn\.so\.9'; then
+    GRAFT_CUDA_LIBS=$("$python" -c 'import glob, importlib.util as u
+p = u.find_spec("nvidia")
+print(":".join(sorted(d for f in p.submodule_search_locations for d in glob.glob(f + "/*/lib"))))' \
+        2> /dev/null) && export GRAFT_CUDA_LIBS
+fi
 
 # timeout runs programs, not functions: the parts run in a shell of their own.
 if [ "${GRAFT_GPU_PART:-}" ]; then
