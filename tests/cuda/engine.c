@@ -165,6 +165,61 @@ static void wait_fails(void)
     device_is_lost(&fake->fail_wait);
 }
 
+static graft_binding *bind_small(const graft_model *m)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    return b;
+}
+
+/* What a library refuses to run own kernels compute, in recorded runs, too. With levels a bit's
+ * difference grows to what quantization itself changes. */
+static void plans_are_refused(void)
+{
+    float out[2][OUT], plain[OUT], again[OUT];
+    graft_quant last = NETWORKS > 1 ? GRAFT_QUANT_FP8 : GRAFT_QUANT_INT8;
+    for (graft_quant quant = GRAFT_QUANT_NONE; quant <= last; quant++) {
+        for (int refused = 0; refused < 2; refused++) {
+            graft_engine *g = engine_in("cuda", "bf16");
+            graft_model *m = open_quantized(g, SD1, quant);
+            last_log[0] = 0;
+            fake->refuse_plans = refused;
+            graft_binding *b = bind_small(m);
+            one_run(b, g, out[refused], NULL);
+            memcpy(again, out[refused], sizeof again);
+            one_run(b, g, out[refused], NULL);
+            CHECK(same_bits(again, out[refused]));
+            graft_binding_release(b);
+            fake->refuse_plans = 0;
+            CHECK_INT(strstr(last_log, "own kernels do it instead") != NULL, refused);
+            graft_model_release(m);
+            graft_engine_destroy(g);
+        }
+        if (!quant) memcpy(plain, out[0], sizeof plain);
+        double off = difference(out[1], out[0], OUT), cost = difference(out[0], plain, OUT);
+        printf("     quant %d: %.2g, quantization %.2g\n", (int)quant, off, cost);
+        CHECK(off > 0 && off < cost + 5e-2);
+    }
+}
+
+/* It is the device that failed: own kernels cannot help. */
+static void refused_for_the_device(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_err e = GRAFT_ERR_INIT;
+    float out[OUT];
+    fake->refuse_plans = 2;
+    CHECK_INT(try_model(m, out, &e), GRAFT_E_DEVICE);
+    fake->refuse_plans = 0;
+    uint64_t launches = fake->launches;
+    CHECK_INT(try_model(m, out, &e), GRAFT_E_DEVICE);
+    CHECK_INT(fake->launches, launches);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -173,6 +228,8 @@ int main(void)
     RUN(refused_recording);
     RUN(weights_are_swapped);
     RUN(memory_runs_out);
+    RUN(plans_are_refused);
+    RUN(refused_for_the_device);
     RUN(launch_fails);
     RUN(wait_fails);
     return close_fake();
