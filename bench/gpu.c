@@ -1,15 +1,17 @@
 /* graft-bench-gpu: whole networks and their operators on a device, for bench/gpu.sh.
  *
- *   graft-bench-gpu [--json FILE] [--backend cuda] [--repeats N] [--operators] [--against cpu]
- *                   [--cache FOLDER] KIND MODEL.safetensors
+ *   graft-bench-gpu [--json FILE] [--backend cuda] [--repeats N] [--tuning off|fast|full]
+ *                   [--operators] [--against cpu] [--cache FOLDER] KIND MODEL.safetensors
  *
  * KIND: sd15 or sdxl (the UNet at 512x512 or 1024x1024 with guidance, as one batch of two; then the
  * swap to a second set of weights, and the UNet with 8-bit layers), vae (the decoder at 1024x1024),
  * or device, without a model, which only says what would be measured. A step's time includes the
- * copies of its inputs and outputs. Ceilings are measured in the same run.
+ * copies of its inputs and outputs. Ceilings are measured in the same run. Networks are tuned
+ * first, in full unless --tuning says otherwise.
  *
  * With --against the UNet is run once more by that backend in float32, and a result that is further
- * from it than rounding explains is a failure.
+ * from it than rounding explains is a failure. It is one, too, when that backend cannot run, but
+ * everything else is measured all the same.
  *
  * With --cache a UNet is only made ready, tuning included, with what the folder keeps from earlier
  * processes: once with an empty folder and once more is what a first and a second start take. */
@@ -31,7 +33,8 @@ typedef struct bench {
     graft_backend *device;
     const char *json, *backend, *kind, *model, *cache, *against;
     int repeats, operators, wrong;
-    char how[200];
+    graft_tuning tuning;
+    char how[240];
 } bench;
 
 static void note(const bench *b, const char *name, double value, const char *unit)
@@ -173,6 +176,7 @@ static graft_model *load(const bench *b)
     must(graft_model_load(b->engine, b->model, NULL, &m, &e), &e);
     snprintf(m->options.precision, sizeof m->options.precision, "bf16");
     snprintf(m->options.device, sizeof m->options.device, "%s", b->backend);
+    m->options.tuning = b->tuning;
     m->options.no_disk = !b->cache;
     return m;
 }
@@ -253,26 +257,45 @@ static void bench_levels(const bench *b, const graft_model *m, int64_t side, con
 /* Networks of random weights in bfloat16 come within a thousandth of float32. */
 #define ERROR_MOST 1e-2
 
+/* The error of the network's result beside the same in float32 by the engine's own backend. */
+static graft_status error_beside(const bench *b, graft_engine *engine, int64_t side,
+                                 const network *s, double *error, graft_err *e)
+{
+    graft_model *m = NULL;
+    graft_binding *binding = NULL;
+    network other;
+    graft_status st = graft_model_load(engine, b->model, NULL, &m, e);
+    if (st) return st;
+    snprintf(m->options.precision, sizeof m->options.precision, "f32");
+    m->options.no_disk = true;
+    m->options.tuning = GRAFT_TUNING_OFF;
+    st = graft_model_bind(m, 2, side, side, 77, NULL, &binding, e);
+    graft_model_release(m);
+    if (st) return st;
+    open_network(&other, binding);
+    st = graft_exe_run(other.binding, engine->arenas, (const void *const *)other.in, other.out,
+                       NULL, NULL, e);
+    if (!st) *error = error_of(s, &other);
+    close_network(&other);
+    return st;
+}
+
 /* The same network with the same inputs on another backend. */
 static void compare(bench *b, int64_t side, const network *s)
 {
     graft_engine *engine = NULL;
-    graft_model *m = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    network other;
     char name[64];
+    double error = 0, t = graft_clock_now();
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .backend = b->against};
-    double t = graft_clock_now();
-    must(graft_engine_create(&config, &engine, &e), &e);
-    must(graft_model_load(engine, b->model, NULL, &m, &e), &e);
-    snprintf(m->options.precision, sizeof m->options.precision, "f32");
-    m->options.no_disk = true;
-    m->options.tuning = GRAFT_TUNING_OFF;
-    open_network(&other, bind(m, side));
-    must(graft_exe_run(other.binding, engine->arenas, (const void *const *)other.in, other.out,
-                       NULL, NULL, &e),
-         &e);
-    double error = error_of(s, &other);
+    graft_status st = graft_engine_create(&config, &engine, &e);
+    if (!st) st = error_beside(b, engine, side, s, &error, &e);
+    graft_engine_destroy(engine);
+    if (st) {
+        fprintf(stderr, "graft-bench-gpu: not compared with %s: %s\n", b->against, e.text);
+        b->wrong = 1;
+        return;
+    }
     snprintf(name, sizeof name, "%s_nmse", b->kind);
     note(b, name, error, "of float32 on the processor, one call");
     printf("  compared with %s in %.1f s\n", b->against, graft_clock_now() - t);
@@ -280,9 +303,6 @@ static void compare(bench *b, int64_t side, const network *s)
         fprintf(stderr, "graft-bench-gpu: the result is wrong: an error of %g\n", error);
         b->wrong = 1;
     }
-    close_network(&other);
-    graft_model_release(m);
-    graft_engine_destroy(engine);
 }
 
 static void bench_unet(bench *b)
@@ -299,10 +319,10 @@ static void bench_unet(bench *b)
     snprintf(name, sizeof name, "%s_step_ms", b->kind);
     note(b, name, step, "ms");
     if (b->against) compare(b, side, &s);
-    if (b->operators) time_operators(b, s.binding->exe, false);
     time_swaps(b, m, side, step);
     bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
     bench_levels(b, m, side, &s, GRAFT_FORMAT_FP8);
+    if (b->operators) time_operators(b, s.binding->exe, false); /* last: it takes the longest */
     close_network(&s);
     graft_model_release(m);
 }
@@ -339,6 +359,7 @@ static void bench_vae(const bench *b)
     must(graft_vae_load(b->engine, b->model, NULL, &v, &e), &e);
     snprintf(v->options.precision, sizeof v->options.precision, "bf16");
     snprintf(v->options.device, sizeof v->options.device, "%s", b->backend);
+    v->options.tuning = b->tuning;
     v->options.no_disk = true;
     must(graft_vae_bind(v, true, 128, 128, NULL, &binding, &e), &e);
     open_network(&s, binding);
@@ -394,10 +415,23 @@ static void log_line(void *ctx, int32_t level, const char *text)
 
 static int usage(void)
 {
-    fputs("usage: graft-bench-gpu [--json FILE] [--backend NAME] [--repeats N] [--operators] "
-          "[--against NAME] [--cache FOLDER] device | sd15|sdxl|vae MODEL.safetensors\n",
+    fputs("usage: graft-bench-gpu [--json FILE] [--backend NAME] [--repeats N] "
+          "[--tuning off|fast|full] [--operators] [--against NAME] [--cache FOLDER] "
+          "device | sd15|sdxl|vae MODEL.safetensors\n",
           stderr);
     return 2;
+}
+
+static const char *const tunings[] = {"off", "fast", "full"}; /* graft_tuning */
+
+static int tuning_of(const char *text, graft_tuning *out)
+{
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, tunings[i]) != 0) continue;
+        *out = (graft_tuning)i;
+        return 1;
+    }
+    return 0;
 }
 
 static int parse(int argc, char **argv, bench *b)
@@ -410,6 +444,8 @@ static int parse(int argc, char **argv, bench *b)
             b->backend = argv[++i];
         else if (more && strcmp(argv[i], "--repeats") == 0)
             b->repeats = atoi(argv[++i]);
+        else if (more && strcmp(argv[i], "--tuning") == 0 && tuning_of(argv[i + 1], &b->tuning))
+            i++;
         else if (more && strcmp(argv[i], "--against") == 0)
             b->against = argv[++i];
         else if (more && strcmp(argv[i], "--cache") == 0)
@@ -430,7 +466,7 @@ static int parse(int argc, char **argv, bench *b)
 
 int main(int argc, char **argv)
 {
-    bench b = {.backend = "cuda", .repeats = 30};
+    bench b = {.backend = "cuda", .repeats = 30, .tuning = GRAFT_TUNING_FULL};
     graft_err e = GRAFT_ERR_INIT;
     if (!parse(argc, argv, &b)) return usage();
     setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is cut short has said what it did */
@@ -442,7 +478,8 @@ int main(int argc, char **argv)
     must(graft_backends_get(&b.engine->backends, b.backend, &b.device, &e), &e);
     printf("%s: %s\n", b.device->name, b.device->info.name);
     printf("  %s\n", b.device->info.identity);
-    snprintf(b.how, sizeof b.how, "bench/gpu.sh on %s", b.device->info.name);
+    snprintf(b.how, sizeof b.how, "bench/gpu.sh on %s, tuning %s", b.device->info.name,
+             tunings[b.tuning]);
     if (strcmp(b.kind, "device") != 0 && !b.cache) ceilings(&b);
     if (strcmp(b.kind, "vae") == 0) bench_vae(&b);
     if (b.kind[0] == 's' && b.cache) bench_start(&b);

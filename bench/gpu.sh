@@ -20,6 +20,10 @@ out=${2:-$build/gpu}
 models=$out/models
 mkdir -p "$models" || exit 2
 PATH=$PATH:/usr/local/cuda/bin # compute-sanitizer
+# What bench/gpu-pack.sh brought is not for Python, which has libraries of its own.
+given=${GRAFT_GPU_GIVEN-${LD_LIBRARY_PATH:-}}
+[ ! -d "$build/deps" ] ||
+    export GRAFT_GPU_GIVEN="$given" LD_LIBRARY_PATH="$build/deps${given:+:$given}"
 python=${GRAFT_PYTHON:-python3}
 log=$out/gpu.log
 json=$out/bench.json
@@ -98,7 +102,7 @@ start() {
     rm -rf "$out/cache"
     for turn in first again; do
         echo "$turn:"
-        "$build/bin/graft-bench-gpu" --json "$json" --cache "$out/cache" sdxl \
+        "$build/bin/graft-bench-gpu" --json "$json" --tuning fast --cache "$out/cache" sdxl \
             "$models/sdxl.safetensors" || return 1
     done
 }
@@ -109,9 +113,18 @@ vae() {
 }
 
 torch() {
+    export LD_LIBRARY_PATH="$given"
     "$python" -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
     "$python" "$here/bench/gpu_torch.py" --json "$json" --models "$models" sd15 sdxl
 }
+
+# NVIDIA's libraries as Python packages, which PyTorch brings, where the loader knows none.
+if [ -z "${GRAFT_CUDA_LIBS:-}" ] && ! ldconfig -p 2> /dev/null | grep -q 'libcudnn\.so\.9'; then
+    GRAFT_CUDA_LIBS=$(LD_LIBRARY_PATH=$given "$python" -c 'import glob, importlib.util as u
+p = u.find_spec("nvidia")
+print(":".join(sorted(d for f in p.submodule_search_locations for d in glob.glob(f + "/*/lib"))))' \
+        2> /dev/null) && export GRAFT_CUDA_LIBS
+fi
 
 # timeout runs programs, not functions: the parts run in a shell of their own.
 if [ "${GRAFT_GPU_PART:-}" ]; then
@@ -127,13 +140,19 @@ say() { echo "$*" | tee -a "$log"; }
     echo "bench/gpu.sh: $build has no graft_kernels_cuda.so: build it where nvcc is" >&2
     exit 2
 }
-# Programs look for libraries, and tests for files, where they were built.
-made=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$build/CMakeCache.txt" 2> /dev/null)
-source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt" 2> /dev/null)
-[ -z "$made" ] || [ -e "$made/lib/graft" ] ||
-    say "warning: built as $made, which is not here: ln -s $build $made"
-[ -z "$source" ] || [ -e "$source/golden" ] ||
-    say "warning: built from $source, which is not here: ln -s $here $source"
+# Programs look for libraries, and tests for files, where they were built. moved WAS FILE IS: whether
+# WAS/FILE is there; an unpacked build (gpu-pack.sh) gets a link.
+moved() {
+    [ "$1" ] && [ ! -e "$1/$2" ] || return 0
+    if [ -d "$build/deps" ] && mkdir -p "$(dirname "$1")" && ln -s "$3" "$1"; then
+        say "linked: $1 is $3"
+    else
+        say "warning: built with $1, which is not here: ln -s $3 $1"
+    fi
+}
+cached() { sed -n "s/^$1:INTERNAL=//p" "$build/CMakeCache.txt" 2> /dev/null; }
+moved "$(cached CMAKE_CACHEFILE_DIR)" lib/graft "$build"
+moved "$(cached CMAKE_HOME_DIRECTORY)" golden "$here"
 if ! device=$("$build/bin/graft-bench-gpu" device 2>&1); then
     say "bench/gpu.sh: refused: $device"
     exit 3

@@ -100,12 +100,14 @@ def main():
     if not torch.cuda.is_available():
         print("gpu_torch.py: PyTorch sees no CUDA device", file=sys.stderr)
         return 3
+    failed = 0
     for kind in args.kinds:
         try:
             bench(kind, args)
         except Exception as e:  # one kind must not cost the other
             print(f"{kind}: {type(e).__name__}: {e}", file=sys.stderr)
-    return 0
+            failed = 1
+    return failed
 
 
 if __name__ == "__main__":

@@ -86,9 +86,11 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
-    if (!k->dnn || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
+    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
     const void *const data[] = {in[0], in[1], in[2], out};
-    return graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);
+    graft_status st = graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);
+    k->refused = st == GRAFT_E_UNSUPPORTED;
+    return k->refused ? launch_own(k, in, out) : st;
 }
 
 const graft_cuda_op graft_cuda_op_attention = {.check = check, .init = init, .launch = launch};

@@ -79,6 +79,7 @@ struct graft_kernel {
     graft_cuda_lt_plan *lt; /* NULL: own kernels */
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
+    bool refused;  /* the library's plan failed in a launch: own kernels from then on */
     uint64_t part; /* where in the workspace the second half begins */
     struct {       /* likewise, of quantized kernels */
         uint64_t level, scale, most, wide, weight;
@@ -111,8 +112,9 @@ void graft_cuda_unlock(graft_device *d);
 /* The status of a driver call; what is no lack of memory loses the device, or the capture that goes
  * on. The lock is held. */
 graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what);
-/* A library's call failed; likewise. */
-graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why);
+/* A library's call failed. GRAFT_E_UNSUPPORTED where the device still works, so that own kernels
+ * can do the same; else likewise. */
+graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why);
 graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t x, uint32_t y,
                                uint32_t z, const void *params);
 /* The version of a typed kernel for dtype t. */

@@ -99,7 +99,7 @@ static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
-    if (!k->dnn || !graft_cuda_aligned(in, 5, out)) return launch_own(k, in, out);
+    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 5, out)) return launch_own(k, in, out);
     const void *x = in[GRAFT_CONV_X], *add = in[GRAFT_CONV_CHANNEL_ADD];
     graft_status st = GRAFT_OK;
     if (doubled(&k->op)) {
@@ -110,6 +110,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     const void *const data[] = {x, in[GRAFT_CONV_W], out, in[GRAFT_CONV_RESIDUAL],
                                 in[GRAFT_CONV_BIAS]};
     st = graft_cuda_dnn_run(k->d, k->dnn, data, 5, workspace ? workspace + k->part : NULL);
+    k->refused = st == GRAFT_E_UNSUPPORTED;
+    if (k->refused) return launch_own(k, in, out);
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }

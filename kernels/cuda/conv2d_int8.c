@@ -92,13 +92,16 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
 {
     const void *w = in[GRAFT_CONV_W], *add = in[GRAFT_CONV_CHANNEL_ADD];
     const void *residual = in[GRAFT_CONV_RESIDUAL];
-    if (!k->dnn || !graft_cuda_aligned(&residual, 1, out)) return launch_own(k, in, out, ws);
+    if (!k->dnn || k->refused || !graft_cuda_aligned(&residual, 1, out))
+        return launch_own(k, in, out, ws);
     graft_status st = quantize(k, in[GRAFT_CONV_X], true, ws);
     if (st) return st;
     const void *const data[] = {
         ws + k->at.level, w, out, residual, in[GRAFT_CONV_BIAS], graft_cuda_int8_scales(k, w),
         ws + k->at.scale};
     st = graft_cuda_dnn_run(k->d, k->dnn, data, 7, ws + k->part);
+    k->refused = st == GRAFT_E_UNSUPPORTED;
+    if (k->refused) return launch_own(k, in, out, ws);
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }

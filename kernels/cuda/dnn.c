@@ -321,7 +321,8 @@ graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const v
     graft_dnn_finalize(&b, pack, "the pointers of a plan");
     cudnnStatus_t s = b.status ? b.status : f->execute(p->dnn->handle, p->plan, pack);
     graft_status st =
-        s ? graft_cuda_lose(d, "cuDNN: a plan", b.status ? b.failed : f->status_text(s)) : GRAFT_OK;
+        s ? graft_cuda_refused(d, "cuDNN: a plan", b.status ? b.failed : f->status_text(s))
+          : GRAFT_OK;
     graft_dnn_finish(&b);
     return st;
 }

@@ -105,12 +105,14 @@ static graft_status launch_wgmma(graft_kernel *k, const void *const *in, void *o
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     if (k->wgmma && graft_cuda_aligned(in, 4, out)) return launch_wgmma(k, in, out);
-    if (!k->lt || !graft_cuda_aligned(in, 4, out)) return launch_own(k, in, out);
+    if (!k->lt || k->refused || !graft_cuda_aligned(in, 4, out)) return launch_own(k, in, out);
     graft_act act = k->op.attrs.act;
     bool geglu = act == GRAFT_ACT_GEGLU;
     graft_status st = graft_cuda_lt_run(k->d, k->lt, in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_W],
                                         in[GRAFT_LINEAR_BIAS], in[GRAFT_LINEAR_RESIDUAL],
                                         geglu ? workspace : out, workspace + k->part);
+    k->refused = st == GRAFT_E_UNSUPPORTED;
+    if (k->refused) return launch_own(k, in, out);
     if (st || act == GRAFT_ACT_NONE) return st;
     if (geglu) return graft_cuda_fold_pairs(k, workspace, out);
     return graft_cuda_finish(k, out, act, 0, NULL, 0, NULL);

@@ -163,9 +163,11 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
         graft_cuda_quantize_rows(k, &k->op.in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_X],
                                  (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale));
     if (st) return st;
-    if ((!k->dnn && !k->lt) || !graft_cuda_aligned(&residual, 1, out))
+    if ((!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(&residual, 1, out))
         return launch_own(k, in, out, ws);
     st = k->lt ? launch_lt(k, in, to, ws) : launch_dnn(k, in, to, ws);
+    k->refused = st == GRAFT_E_UNSUPPORTED;
+    if (k->refused) return launch_own(k, in, out, ws);
     if (st || act == GRAFT_ACT_NONE) return st;
     if (geglu) return graft_cuda_fold_pairs(k, ws + k->at.wide, out);
     return graft_cuda_finish(k, out, act, 0, NULL, 0, NULL);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char usual_folders[] =
-    "/usr/local/cuda/lib64:/usr/local/cuda/lib:/usr/lib/x86_64-linux-gnu:/usr/lib64";
+    "/usr/local/cuda/lib64:/usr/local/cuda/lib:/usr/local/nvidia/lib64:/usr/lib/x86_64-linux-gnu:"
+    "/usr/lib64";
 
 /* Tries the name in each folder of a colon-separated list. */
 static bool open_in(const char *folders, const char *name, graft_dl *out)

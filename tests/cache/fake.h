@@ -23,21 +23,29 @@ struct graft_device {
 static struct fake_state {
     int variants, own;
     int us[FAKE_VARIANTS];        /* of a launch, on the library's own clock */
+    int first_us[FAKE_VARIANTS];  /* more, of its kernel's first one */
+    int host_us[FAKE_VARIANTS];   /* of handing it over, which a recorded one is not */
     int workspace[FAKE_VARIANTS]; /* bytes */
     int weights[FAKE_VARIANTS];   /* packed bytes for each byte of the weight */
     int packing[FAKE_VARIANTS];
-    float error[FAKE_VARIANTS]; /* added to the result */
-    bool broken[FAKE_VARIANTS], unmade[FAKE_VARIANTS];
+    float error[FAKE_VARIANTS]; /* added to the result, from here to there; 0: everywhere */
+    int64_t error_from, error_to;
+    bool broken[FAKE_VARIANTS], unmade[FAKE_VARIANTS], unrecorded[FAKE_VARIANTS];
+    struct graft_captured *recorded; /* that is being made */
     int prepare_us;
     void (*meanwhile)(void); /* called once, at the next preparation */
-    _Atomic int prepares, launches, kernels;
+    _Atomic int prepares, launches, kernels, copies, recordings;
     _Atomic int64_t clock_us;    /* spent in launches */
     _Atomic int64_t bytes, most; /* device memory now, and at the worst */
 } fake;
 
 struct graft_kernel {
     graft_op_desc op;
-    int variant;
+    int variant, launches;
+};
+
+struct graft_captured {
+    int us; /* of all its launches */
 };
 
 static inline void fake_reset(void)
@@ -88,6 +96,7 @@ static inline graft_status fake_copy(graft_device *d, void *dst, const void *src
 {
     (void)d;
     memcpy(dst, src, n);
+    atomic_fetch_add(&fake.copies, 1);
     return GRAFT_OK;
 }
 
@@ -117,7 +126,7 @@ static inline graft_status fake_prepare(graft_device *d, const graft_op_desc *op
     }
     graft_kernel *k = graft_malloc(sizeof *k);
     if (!k) return GRAFT_E_NOMEM;
-    *k = (graft_kernel){*op, v};
+    *k = (graft_kernel){*op, v, 0};
     info->workspace_bytes = (uint64_t)fake.workspace[v];
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
         if (!op->in[i].constant || !op->in[i].dtype) continue;
@@ -151,10 +160,17 @@ static inline graft_status fake_launch(graft_kernel *k, const void *const *in, v
     float *y = out;
     int64_t n = fake_bytes(&k->op.out) / (int64_t)sizeof *y;
     atomic_fetch_add(&fake.launches, 1);
-    atomic_fetch_add(&fake.clock_us, fake.us[k->variant] + 1);
+    if (fake.recorded) {
+        fake.recorded->us += fake.us[k->variant] + 1;
+        return fake.unrecorded[k->variant] ? GRAFT_E_DEVICE : GRAFT_OK;
+    }
+    atomic_fetch_add(&fake.clock_us, fake.us[k->variant] + fake.host_us[k->variant] + 1);
+    if (!k->launches++) atomic_fetch_add(&fake.clock_us, fake.first_us[k->variant]);
     if (fake.broken[k->variant]) return GRAFT_E_DEVICE;
     if (ws) memset(ws, 7, (size_t)fake.workspace[k->variant]);
-    for (int64_t i = 0; i < n; i++) y[i] = (float)(i % 7) - 3.0f + fake.error[k->variant];
+    for (int64_t i = 0; i < n; i++) y[i] = (float)(i % 7) - 3.0f;
+    int64_t to = fake.error_to && fake.error_to < n ? fake.error_to : n;
+    for (int64_t i = fake.error_from; i < to; i++) y[i] += fake.error[k->variant];
     return GRAFT_OK;
 }
 
@@ -174,14 +190,58 @@ static const graft_kernels_api fake_api = {
     NULL,          NULL,         NULL,         fake_alloc, fake_free,   fake_copy,    fake_copy,
     fake_supports, fake_prepare, fake_release, fake_pack,  fake_launch, fake_inplace, fake_sync};
 
+static inline graft_status fake_capture_begin(graft_device *d)
+{
+    (void)d;
+    fake.recorded = graft_calloc(1, sizeof *fake.recorded);
+    return fake.recorded ? GRAFT_OK : GRAFT_E_NOMEM;
+}
+
+static inline graft_status fake_capture_end(graft_device *d, graft_captured **out)
+{
+    (void)d;
+    *out = fake.recorded;
+    fake.recorded = NULL;
+    atomic_fetch_add(&fake.recordings, 1);
+    return GRAFT_OK;
+}
+
+static inline graft_status fake_replay(graft_captured *c)
+{
+    atomic_fetch_add(&fake.clock_us, c->us);
+    return GRAFT_OK;
+}
+
+static inline void fake_captured_free(graft_captured *c)
+{
+    if (c) atomic_fetch_sub(&fake.recordings, 1);
+    graft_free(c);
+}
+
 static inline graft_backend fake_backend(const char *identity)
 {
     static const graft_kernels lib = {.abi_minor = 0}; /* nothing beyond the plain table */
     static graft_device device;
     graft_backend b = {.lib = &lib, .api = &fake_api, .device = &device, .threads = 2};
     b.info.alignment = 64;
+    b.info.host_memory = 1;
     b.identity = graft_hash128(identity, strlen(identity));
     snprintf(b.name, sizeof b.name, "fake");
+    return b;
+}
+
+/* The same as a device, whose launches can be recorded. */
+static inline graft_backend fake_recorder(const char *identity)
+{
+    static const graft_kernels_more more = {.size = sizeof more,
+                                            .capture_begin = fake_capture_begin,
+                                            .capture_end = fake_capture_end,
+                                            .replay = fake_replay,
+                                            .captured_free = fake_captured_free};
+    static const graft_kernels lib = {.abi_minor = 1, .more = &more};
+    graft_backend b = fake_backend(identity);
+    b.lib = &lib;
+    b.info.host_memory = 0;
     return b;
 }
 

@@ -145,6 +145,81 @@ static void wrong_and_broken_ones_lose(void)
     CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
 }
 
+/* Runs are recorded where that is possible, so what handing over costs does not count there. */
+static void recorded_launches_are_timed(void)
+{
+    int32_t v[8];
+    graft_backend b = fake_recorder("t13"), plain = fake_backend("t14");
+    fake_reset();
+    fake.variants = 3;
+    fake.us[0] = 60, fake.us[1] = 30, fake.us[2] = 30;
+    fake.host_us[1] = 80, fake.host_us[2] = 80;
+    fake.unrecorded[2] = true; /* it is timed as it can be */
+    graft_exe *x = make_exe(&b, 1, 32), *y = make_exe(&plain, 1, 32);
+    graft_tuner *t = make_tuner(NULL), *u = make_tuner(NULL);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == 1);
+    choose(u, y, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == -1);
+    CHECK(atomic_load(&fake.recordings) == 0); /* all freed */
+    graft_tuner_destroy(t);
+    graft_tuner_destroy(u);
+    graft_exe_release(x);
+    graft_exe_release(y);
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
+/* On a device the first launch of a kernel loads its code, which may take longer than all others.
+ */
+static void first_launches_do_not_count(void)
+{
+    int32_t v[8];
+    graft_backend b = fake_recorder("t16");
+    fake_reset();
+    fake.variants = 2;
+    graft_exe *x = make_exe(&b, 1, 32);
+    for (int best = 0; best < 2; best++) {
+        graft_tuner *t = make_tuner(NULL);
+        fake.us[best] = 100, fake.us[!best] = 300;
+        fake.first_us[best] = 80000, fake.first_us[!best] = 0;
+        choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+        CHECK(v[0] == (best ? 1 : -1));
+        graft_tuner_destroy(t);
+    }
+    graft_exe_release(x);
+}
+
+/* A device is waited for at every copy, so there are few, however large the tensors. Of a large
+ * result parts are compared, both ends among them. */
+static void large_tensors_in_few_copies(void)
+{
+    enum { ROWS = 110000, N = ROWS * 80 };
+    static const int64_t wrong[][2] = {{0, 1}, {N - 1, N}, {N / 2, N / 2 + N / 100}};
+    int32_t v[8];
+    graft_backend b = fake_backend("t15");
+    fake_reset();
+    fake.variants = 2;
+    fake.us[0] = SLOW;
+    graft_exe *x = make_exe(&b, 1, ROWS); /* of 28 to 35 MB */
+    graft_tuner *t = make_tuner(NULL);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == 1);
+    int copies = atomic_load(&fake.copies);
+    CHECK(copies > 2 && copies < 400);
+    graft_tuner_destroy(t);
+    fake.error[1] = 1;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fake.error_from = wrong[i][0];
+        fake.error_to = wrong[i][1];
+        t = make_tuner(NULL);
+        choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+        CHECK(v[0] == -1);
+        graft_tuner_destroy(t);
+    }
+    graft_exe_release(x);
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
 /* ------------------------------------------------------------------ memory */
 
 static void trials_keep_their_limit(void)
@@ -427,6 +502,9 @@ int main(void)
     RUN(one_variant_is_no_question);
     RUN(margins);
     RUN(wrong_and_broken_ones_lose);
+    RUN(recorded_launches_are_timed);
+    RUN(first_launches_do_not_count);
+    RUN(large_tensors_in_few_copies);
     RUN(trials_keep_their_limit);
     RUN(winners_keep_the_peak);
     RUN(kept_on_disk);

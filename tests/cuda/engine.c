@@ -1,6 +1,14 @@
 /* Whole networks on the CUDA library with the fake driver: small UNets against ref, runs that are
  * recorded and repeated, weights that are swapped, memory that runs out, a device that is lost. */
+#include "engine/exec/trial.h"
 #include "tests/cuda/networks.h"
+
+/* In place of the machine's clock, on which the emulator would be too slow to be recorded. */
+double graft_trial_now(void)
+{
+    static atomic_int turn;
+    return 1e-5 * atomic_fetch_add(&turn, 1);
+}
 
 static void run_file(const char *backend, const char *precision, const char *path, float out[OUT])
 {
@@ -165,6 +173,86 @@ static void wait_fails(void)
     device_is_lost(&fake->fail_wait);
 }
 
+/* Variants are timed as runs are: recorded. */
+static void trials_are_recorded(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_backend *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_trial t;
+    const graft_trial_limits limits = {.max_bytes = 1 << 20};
+    const graft_tensor_desc square = {
+        .dtype = GRAFT_BF16, .rank = 2, .dim = {64, 64}, .stride = {64, 1}};
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR, .out = square};
+    d.in[GRAFT_LINEAR_X] = d.in[GRAFT_LINEAR_W] = square;
+    d.in[GRAFT_LINEAR_W].constant = 1;
+    CHECK_OK(graft_backends_get(&g->backends, "cuda", &b, &e), &e);
+    uint64_t captures = fake->captures, replays = fake->replays;
+    int64_t objects = fake->live_objects;
+    CHECK_OK(graft_trial_run(b, &d, &limits, NULL, &t, &e), &e);
+    CHECK(t.count > 4);
+    for (int v = 0; v < t.count; v++) CHECK(t.ns[v] > 0);
+    CHECK(fake->captures > captures && fake->replays > replays);
+    CHECK_INT(fake->live_objects, objects);
+    CHECK_INT(fake->misuse, 0);
+    graft_engine_destroy(g);
+}
+
+static graft_binding *bind_small(const graft_model *m)
+{
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    return b;
+}
+
+/* What a library refuses to run own kernels compute, in recorded runs, too. With levels a bit's
+ * difference grows to what quantization itself changes. */
+static void plans_are_refused(void)
+{
+    float out[2][OUT], plain[OUT], again[OUT];
+    graft_quant last = NETWORKS > 1 ? GRAFT_QUANT_FP8 : GRAFT_QUANT_INT8;
+    for (graft_quant quant = GRAFT_QUANT_NONE; quant <= last; quant++) {
+        for (int refused = 0; refused < 2; refused++) {
+            graft_engine *g = engine_in("cuda", "bf16");
+            graft_model *m = open_quantized(g, SD1, quant);
+            last_log[0] = 0;
+            fake->refuse_plans = refused;
+            graft_binding *b = bind_small(m);
+            one_run(b, g, out[refused], NULL);
+            memcpy(again, out[refused], sizeof again);
+            one_run(b, g, out[refused], NULL);
+            CHECK(same_bits(again, out[refused]));
+            graft_binding_release(b);
+            fake->refuse_plans = 0;
+            CHECK_INT(strstr(last_log, "own kernels do it instead") != NULL, refused);
+            graft_model_release(m);
+            graft_engine_destroy(g);
+        }
+        if (!quant) memcpy(plain, out[0], sizeof plain);
+        double off = difference(out[1], out[0], OUT), cost = difference(out[0], plain, OUT);
+        printf("     quant %d: %.2g, quantization %.2g\n", (int)quant, off, cost);
+        CHECK(off > 0 && off < cost + 5e-2);
+    }
+}
+
+/* It is the device that failed: own kernels cannot help. */
+static void refused_for_the_device(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_err e = GRAFT_ERR_INIT;
+    float out[OUT];
+    fake->refuse_plans = 2;
+    CHECK_INT(try_model(m, out, &e), GRAFT_E_DEVICE);
+    fake->refuse_plans = 0;
+    uint64_t launches = fake->launches;
+    CHECK_INT(try_model(m, out, &e), GRAFT_E_DEVICE);
+    CHECK_INT(fake->launches, launches);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -173,6 +261,9 @@ int main(void)
     RUN(refused_recording);
     RUN(weights_are_swapped);
     RUN(memory_runs_out);
+    RUN(trials_are_recorded);
+    RUN(plans_are_refused);
+    RUN(refused_for_the_device);
     RUN(launch_fails);
     RUN(wait_fails);
     return close_fake();

@@ -508,6 +508,7 @@ EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor
         return CUDNN_STATUS_BAD_PARAM;
     j.workspace = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0);
     bool good = attention ? fill_attention(op, pack, &j) : fill_conv(graph, pack, &j);
+    if (fake_cuda_refuses()) return CUDNN_STATUS_NOT_SUPPORTED;
     if (!good || !j.x.data || !j.w.data || !j.y.data || (j.workspace_bytes && !j.workspace))
         return CUDNN_STATUS_BAD_PARAM;
     return fake_cuda_enqueue(attention ? run_attention : run_conv, &j, sizeof j)

@@ -76,6 +76,12 @@ static void hand_over(const node *n)
     queued++;
 }
 
+EXPORT int fake_cuda_refuses(void)
+{
+    if (fake_cuda.refuse_plans > 1) sticky = CUDA_ERROR_LAUNCH_FAILED;
+    return fake_cuda.refuse_plans != 0;
+}
+
 EXPORT int fake_cuda_context(void)
 {
     if (current) return 1;

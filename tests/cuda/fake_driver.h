@@ -13,6 +13,8 @@ extern const emulated_kernel emulated_kernels[];
 /* For other made-up libraries: `run` with a copy of `bytes` of args takes its place among the
  * launches, now or when the recording that goes on is repeated. */
 int fake_cuda_enqueue(void (*run)(const void *), const void *args, unsigned long bytes);
+/* Whether they refuse what they are asked to run. */
+int fake_cuda_refuses(void);
 /* Whether this thread has a context; it is noted as a misuse if not. */
 int fake_cuda_context(void);
 
@@ -33,7 +35,8 @@ typedef struct fake_cuda_state {
     int skip_launch; /* the n-th launch from now does nothing */
     int misuse;      /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
-    int slow_plans; /* microseconds that the made-up cuDNN takes to make a plan */
+    int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
+    int slow_plans;   /* microseconds that the made-up cuDNN takes to make a plan */
     int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */
 } fake_cuda_state;
 extern fake_cuda_state fake_cuda;

@@ -105,7 +105,7 @@ void graft_cuda_log(const graft_device *d, int32_t level, const char *text)
     fprintf(stderr, "  %s\n", text);
 }
 
-graft_status graft_cuda_lose(graft_device *d, const char *what, const char *why)
+graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why)
 {
     (void)d, (void)what, (void)why;
     return GRAFT_E_DEVICE;

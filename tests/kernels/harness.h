@@ -43,8 +43,10 @@ typedef struct kernel_lib {
 bool lib_open(const char *path, kernel_lib *out);
 /* Destroys the device; the library stays loaded. */
 void lib_close(kernel_lib *lib);
-/* The host record that lib_open() lends. */
+/* The host record that lib_open() lends. What libraries warn of goes to standard error. */
 const graft_kernels_host *lib_host(void);
+/* How many warnings there were. */
+int lib_warnings(void);
 
 /* The case's descriptor with its activations in `dtype`. */
 graft_op_desc case_desc(const kernel_case *c, graft_dtype dtype);

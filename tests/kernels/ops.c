@@ -135,6 +135,8 @@ static void print_variants(const char *library, const variant_list *l)
     printf("\n");
 }
 
+static const char *only; /* a part of the name of the library to look at */
+
 /* All variants of one case against one run of ref. */
 static void compare_case(const kernel_lib *lib, const kernel_lib *ref, const kernel_case *c,
                          graft_dtype dtype, uint64_t seed, op_count *count, variant_list *ran)
@@ -173,7 +175,10 @@ static void compare_library(const char *path, const kernel_lib *ref)
     kernel_lib lib;
     size_t cases;
     variant_list ran = {.n = 0};
-    if (!lib_open(path, &lib)) return;
+    if (!lib_open(path, &lib)) {
+        CHECK(!only); /* asked for by name it has to run */
+        return;
+    }
     printf("  %s: %s\n", lib.kernels->name, lib.info.name);
     kernel_case *list = kernel_cases(&cases);
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++) {
@@ -190,11 +195,10 @@ static void compare_library(const char *path, const kernel_lib *ref)
         print_counts(lib.kernels->name, dtypes[t].name, count);
     }
     print_variants(lib.kernels->name, &ran);
+    CHECK(!only || !lib_warnings()); /* no variant was another one's stand-in */
     free(list);
     lib_close(&lib);
 }
-
-static const char *only; /* a part of the name of the library to look at */
 
 static void others_against_ref(void)
 {
@@ -211,6 +215,7 @@ static void others_against_ref(void)
         }
         globfree(&found);
     }
+    CHECK(others || !only);
     if (!others) printf("skipped: no other kernel library in %s\n", GRAFT_LIB_DIR);
     lib_close(&ref);
 }

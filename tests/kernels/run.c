@@ -1,11 +1,13 @@
 #include <dlfcn.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "base/log.h"
 #include "tests/kernels/harness.h"
 
 enum { GUARD = 256, GUARD_BYTE = 0xa7, POISON = 0xff /* NaN in every float format */ };
@@ -25,10 +27,28 @@ static void *must(void *p)
     return p;
 }
 
+static atomic_int warnings;
+
+static void show_warning(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    if (level < GRAFT_LOG_WARN) return;
+    fprintf(stderr, "  %s\n", text);
+    atomic_fetch_add(&warnings, 1);
+}
+
+int lib_warnings(void)
+{
+    return atomic_load(&warnings);
+}
+
 const graft_kernels_host *lib_host(void)
 {
-    static const graft_kernels_host host = {
-        .size = sizeof host, .threads = 2, .alloc = graft_malloc_aligned, .free = graft_free};
+    static const graft_kernels_host host = {.size = sizeof host,
+                                            .threads = 2,
+                                            .alloc = graft_malloc_aligned,
+                                            .free = graft_free,
+                                            .log = show_warning};
     return &host;
 }
 
