@@ -62,14 +62,14 @@ static void lose(graft_device *d, const char *text)
 /* A capture must not wait; of a device that is lost waiting fails, too, and says why. */
 graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why)
 {
-    char text[320];
-    snprintf(text, sizeof text, "%s: %.200s", what, why);
+    char text[256];
+    snprintf(text, sizeof text, "%s: %.150s", what, why);
     CUresult r = d->capturing ? CUDA_SUCCESS : d->drv.stream_wait(d->stream);
     if (d->capturing || r) {
         lose(d, text);
         return GRAFT_E_DEVICE;
     }
-    snprintf(text, sizeof text, "%s: %.200s; own kernels do it instead", what, why);
+    snprintf(text, sizeof text, "%s: %.150s; own kernels do it instead", what, why);
     graft_cuda_log(d, GRAFT_LOG_WARN, text);
     return GRAFT_E_UNSUPPORTED;
 }
