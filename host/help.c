@@ -33,7 +33,7 @@ static const struct {
     {OF(QUANTIZE), "--conv-mse X, --linear-mse X, --attention-mse X",
      "the error that one layer may cause, 0 to 1 (default: 0.1)"},
     {OF(QUANTIZE), "--density N",
-     "layers with less arithmetic than this stay as they are\n(default: 300)"},
+     "layers with less arithmetic than this stay as they are\n(default: 100)"},
     {OF(QUANTIZE), "--prompts FILE",
      "one prompt a line to calibrate on (default: a photograph\nof a landscape)"},
     {OF(QUANTIZE), "--negative TEXT", "the negative prompt (default: none)"},

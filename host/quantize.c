@@ -127,7 +127,7 @@ static void put_all(const graft_options *o, const char *const *prompt, size_t n,
     graft_str_puts(&name, inputs);
     graft_str_puts(&name, ",\"bits\":8,\"quantize_conv\":\"enable\",\"quantize_linear\":\"enable\","
                           "\"conv_mse_threshold\":0.1,\"linear_mse_threshold\":0.1,"
-                          "\"compute_density_threshold\":300,\"plan_name\":");
+                          "\"compute_density_threshold\":100,\"plan_name\":");
     graft_str_json(&name, plan);
     put_node(s, GRAFT_QUANTIZE_NODE, "QuantizeModel", name.data ? name.data : "");
     s->failed = s->failed || name.failed;

@@ -46,7 +46,7 @@ static const graft_input *const inputs[] = {
                             "The same for linear layers. The error of all layers together is held "
                             "below the larger of the two."),
     [DENSITY] =
-        IN_INT("compute_density_threshold", 300, 0, 100000, 1,
+        IN_INT("compute_density_threshold", 100, 0, 100000, 1,
                "Layers with less arithmetic than this, in FLOP a byte, stay as they are. "
                "Lower it for more speed and less memory; small pictures need lower values."),
     [POSITIVE] = IN_OBJECT("positive", "CONDITIONING",

@@ -14,10 +14,10 @@ enum { WIDTH = 960, HEIGHT = 640, LEFT = 110, RIGHT = 930, TOP = 116, BOTTOM = 5
 #define GROOVE 0xe9ebedu
 #define BLUE   0x3a78b8u
 #define AMBER  0xd08a2eu
-#define GREEN  0x4f9a63u
+#define VIOLET 0x9440b8u
 #define GREY   0xb4bbc2u
 
-static const uint32_t colours[GRAFT_LAYER_KINDS] = {BLUE, AMBER, GREEN};
+static const uint32_t colours[GRAFT_LAYER_KINDS] = {BLUE, AMBER, VIOLET};
 
 /* Decades along one axis. */
 typedef struct axis {

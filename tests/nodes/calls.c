@@ -202,7 +202,7 @@ static void edit_format(const graft_node *n, graft_arg *in)
 static void quantize_passes_everything_on(void)
 {
     expect("QuantizeModel", NULL,
-           "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
+           "quantize 8 conv=1,0.1 linear=1,0.1 density=100 two=1 latent=1 steps=20 cfg=8 seed=0 "
            "plan=none again=0\nattention=0.1\n",
            "save ");
     expect("QuantizeModel", edit_quantize,
@@ -210,7 +210,7 @@ static void quantize_passes_everything_on(void)
            "seed=18446744073709551615 plan=mine.json again=1\n",
            "save ");
     expect("QuantizeModel", edit_format,
-           "quantize 8 conv=1,0.1 linear=1,0.1 density=300 two=1 latent=1 steps=20 cfg=8 seed=0 "
+           "quantize 8 conv=1,0.1 linear=1,0.1 density=100 two=1 latent=1 steps=20 cfg=8 seed=0 "
            "plan=none again=0\nformat=fp8_e4m3fn\nattention=0.75\n",
            "save ");
 }

@@ -208,7 +208,7 @@ export class QuantizePanel {
       conv: value("conv_mse_threshold", 0.1),
       linear: value("linear_mse_threshold", 0.1),
       attention: this.widget("attention_mse_threshold") && value("attention_mse_threshold", 0.1),
-      density: value("compute_density_threshold", 300),
+      density: value("compute_density_threshold", 100),
       useConv: this.on("quantize_conv"),
       useLinear: this.on("quantize_linear"),
       useAttention: this.on("quantize_attention"),
