@@ -71,11 +71,17 @@ typedef struct column {
 
 /* ------------------------------------------------------------------ products */
 
-/* Scores of four keys to a vector of words of weights. */
-INLINE void weigh(column *c, const float *t, int32_t *p)
+/* The bytes of four vectors, packed, to words: one byte of each. */
+INLINE __m512i to_words(__m512i packed)
 {
     const __m512i order =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    return _mm512_shuffle_epi8(packed, order);
+}
+
+/* Scores of four keys to a vector of words of weights. */
+INLINE void weigh(column *c, const float *t, int32_t *p)
+{
     __m512i n[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
@@ -84,9 +90,8 @@ INLINE void weigh(column *c, const float *t, int32_t *p)
         vf z = (r + vf_set(WEIGHT_A)) * r + vf_set(WEIGHT_B);
         n[i] = _mm512_cvtps_epi32(_mm512_scalef_ps((__m512)z, (__m512)x));
     }
-    __m512i bytes =
-        _mm512_packus_epi16(_mm512_packus_epi32(n[0], n[1]), _mm512_packus_epi32(n[2], n[3]));
-    bytes = _mm512_shuffle_epi8(bytes, order);
+    __m512i bytes = to_words(
+        _mm512_packus_epi16(_mm512_packus_epi32(n[0], n[1]), _mm512_packus_epi32(n[2], n[3])));
     DOT(c->sum, bytes, _mm512_set1_epi8(1));
     vf_store((float *)p, (vf)bytes);
 }
@@ -207,8 +212,8 @@ INLINE void value_tile(int rows, const int32_t *v, const int32_t *p, int words, 
         }
 }
 
-__attribute__((noinline)) static void value_block(const int32_t *v, const int32_t *p, int dim,
-                                                  int words, const vf *factor, float *o)
+static void value_block(const int32_t *v, const int32_t *p, int dim, int words, const vf *factor,
+                        float *o)
 {
     for (int r = 0, n; r < dim; r += n, v += n * words, o += n * QB) {
         n = strip(dim, r);
@@ -265,17 +270,15 @@ static void survey(const graft_cpu_attention *a, const scratch *m)
     }
 }
 
-/* Four vectors of levels of -128 … 127 to one of words, the first one's in the lowest bytes. */
+/* Four vectors of values of -127 … 127 to one of words of levels, the first one's in the lowest
+ * bytes. */
 INLINE __m512i join(const vf x[4])
 {
-    const __m512i order =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     __m512i n[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) n[i] = _mm512_cvtps_epi32((__m512)x[i]);
-    __m512i bytes =
-        _mm512_packs_epi16(_mm512_packs_epi32(n[0], n[1]), _mm512_packs_epi32(n[2], n[3]));
-    return _mm512_shuffle_epi8(bytes, order);
+    return to_words(
+        _mm512_packs_epi16(_mm512_packs_epi32(n[0], n[1]), _mm512_packs_epi32(n[2], n[3])));
 }
 
 /* VL rows of queries or keys, less what is to be taken off, to words of levels, each vector one
@@ -352,8 +355,8 @@ INLINE __m512i value_words(const graft_cpu_attention *a, const scratch *m, int64
 }
 
 /* A block of values as words along the keys, strip by strip. */
-__attribute__((noinline)) static void load_values(const graft_cpu_attention *a, const scratch *m,
-                                                  int64_t first, int rows, int words, int32_t *out)
+static void load_values(const graft_cpu_attention *a, const scratch *m, int64_t first, int rows,
+                        int words, int32_t *out)
 {
     int32_t w[VL] __attribute__((aligned(64)));
     for (int i = 0; i < words; i++)
@@ -432,14 +435,11 @@ static void attend(const scratch *m, const half *h, int count, int dim)
     scores s[2] = {{.t = m->score[0]}, {.t = m->score[1]}};
     score_block(&m->k, 0, count < KB ? count : KB, h->q, words, &s[0], &w, NULL);
     for (int key = 0, n = 0; key < count; key += KB, n ^= 1) {
-        int left = count - key - KB;
+        int left = count - key - KB, next = left < 0 ? 0 : left;
         vf factor[TV];
+        if (next > KB) next = KB;
         open_block(&w, h, &s[n], dim, factor);
-        score_block(&m->k, key + KB,
-                    left < 0    ? 0
-                    : left < KB ? left
-                                : KB,
-                    h->q, words, &s[n ^ 1], &w, &s[n]);
+        score_block(&m->k, key + KB, next, h->q, words, &s[n ^ 1], &w, &s[n]);
         value_block(m->v + (size_t)key / 4 * (size_t)dim, w.p, dim, s[n].tiles * ROWS / 4, factor,
                     h->o);
         for (int c = 0; c < TV; c++)
