@@ -216,9 +216,11 @@ static double chosen_error(const calibration *k, const double *error)
 }
 
 /* The joint error of all candidates says what a unit of error on the recorded step's output means
- * in the latent: errors of different layers hardly correlate, so they add up. */
+ * in the latent: errors of different layers hardly correlate, so they add up. Where no candidate
+ * was sampled, nothing says so. */
 static void scale_errors(calibration *k)
 {
+    if (isnan(k->plan->joint_mse)) return;
     double sum = chosen_error(k, k->error);
     double factor = sum > 0 ? k->plan->joint_mse / sum : 0;
     for (size_t i = 0; i < k->plan->n; i++) k->plan->layer[i].mse = k->error[i] * factor;

@@ -46,7 +46,9 @@ static void print_kind(graft_str *s, const graft_quant_plan *p, const char *name
 {
     char before[16], after[16];
     graft_str_printf(s, "  %-13s %4zu of %-4zu", name, k->chosen, k->layers);
-    if (p->seconds > 0 && k->chosen) {
+    if (k->chosen && !(k->chosen_seconds > 0)) {
+        graft_str_puts(s, "   not measured");
+    } else if (p->seconds > 0 && k->chosen) {
         graft_report_time(k->chosen_seconds, before);
         graft_report_time(k->quantized, after);
         graft_str_printf(s, " %3.0f %% of a step, %s become %s: %.2f times as fast",

@@ -116,11 +116,18 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
 }
 
 /* Whether these limits could choose layers of a plan that measured none, as one does that was made
- * with a density that no layer reaches: it has to be made anew. */
+ * with a density that no layer reaches: it has to be made anew. Not so for attention that was tried
+ * and is computed as it is, which would end the same way every time. */
 static bool too_little(const graft_quant_plan *p)
 {
-    return !graft_quant_plan_measured(p) && (graft_quant_plan_count(p, GRAFT_QUANT_UNKNOWN) ||
-                                             graft_quant_plan_count(p, GRAFT_QUANT_CHOSEN));
+    if (graft_quant_plan_measured(p)) return false;
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        bool tried = l->kind == GRAFT_LAYER_ATTENTION && !isnan(p->seconds);
+        if (!tried && (l->reason == GRAFT_QUANT_UNKNOWN || l->reason == GRAFT_QUANT_CHOSEN))
+            return true;
+    }
+    return false;
 }
 
 /* Leaves *out alone when there is no such file, or too little in it. */

@@ -223,6 +223,7 @@ static void plans_of_before(void)
     size_t attentions = graft_quant_plan_count(before, GRAFT_QUANT_KIND);
     CHECK(calibrations == 0 && isnan(q->quantizer->plan->joint_mse));
     CHECK(graft_quant_plan_count(q->quantizer->plan, GRAFT_QUANT_UNKNOWN) == 0 && attentions >= 8);
+    CHECK(report_has(q, "not measured"));
     graft_model_release(q);
     o.attention_mse_threshold = 0.1;
     o.conv_mse_threshold = o.linear_mse_threshold = 0;
@@ -416,8 +417,21 @@ static void libraries_may_leave_it(void)
             graft_model_release(q);
         }
     }
+    /* Where attention was all there was to measure, nothing is known of other layers. */
+    o.conv = o.linear = false;
+    o.recalibrate = true;
+    graft_model *q = quantize_counted(&s, &o);
+    CHECK(!graft_quant_plan_measured(q->quantizer->plan));
+    graft_model_release(q);
+    o.conv = o.linear = true;
+    o.recalibrate = false;
+    o.conv_mse_threshold = o.linear_mse_threshold = 1e-12;
+    q = quantize_counted(&s, &o);
+    CHECK(calibrations == 1 && !q->quant.bits);
+    CHECK(graft_quant_plan_count(q->quantizer->plan, GRAFT_QUANT_ERROR) > 0);
+    graft_model_release(q);
     /* Chosen all the same, it changes nothing. */
-    graft_model *q = choose(s.model, FIRST, NULL, false);
+    q = choose(s.model, FIRST, NULL, false);
     sampled(s.model, &s, plain);
     sampled(q, &s, with);
     CHECK(q->quant.bits == 8 && same_latent(plain, with));

@@ -264,6 +264,23 @@ static void every_key_counts_once(void)
     values_free(val);
 }
 
+/* The scores of small queries on large keys are those of others. */
+static void small_queries_count(void)
+{
+    kernel_case c = case_of(9);
+    float *val[GRAFT_MAX_INPUTS];
+    values_of(&c, GRAFT_F32, val);
+    for (int64_t i = 0; i < element_count(&c.desc.in[0]); i++) val[0][i] *= 1e-15f;
+    for (int64_t i = 0; i < element_count(&c.desc.in[1]); i++) val[1][i] *= 1e15f;
+    float *own = run(&other, &c, GRAFT_F32, val), *want = run(&ref, &c, GRAFT_F32, val);
+    double error = nmse(own, want, element_count(&c.desc.out));
+    if (!(error < 1e-3)) printf("nmse %g\n", error);
+    CHECK(error < 1e-3);
+    free(own);
+    free(want);
+    values_free(val);
+}
+
 /* Scores that rise from one block of keys to the next by more than floats have room for: what came
  * before must vanish beside them. All keys less their mean point the same way, so they have the
  * same levels and rounding does not matter. */
@@ -271,8 +288,8 @@ static void scores_rise_far(void)
 {
     kernel_case c = case_of(9); /* 1024 keys */
     float *val[GRAFT_MAX_INPUTS];
-    for (int steep = 0; steep < 3; steep++) {
-        c.desc.attrs.scale = (float[]){1e-3f, 0.1f, 10.0f}[steep];
+    for (int steep = 0; steep < 5; steep++) {
+        c.desc.attrs.scale = (float[]){1e-3f, 0.1f, 10.0f, 1e4f, 1e8f}[steep];
         values_of(&c, GRAFT_F32, val);
         fill(val, 0, &c, one);
         fill(val, 1, &c, growing);
@@ -297,6 +314,7 @@ int main(int argc, char **argv)
     RUN(causal_stays);
     RUN(other_library);
     if (have_other) RUN(every_key_counts_once);
+    if (have_other) RUN(small_queries_count);
     if (have_other) RUN(scores_rise_far);
     if (have_other) lib_close(&other);
     lib_close(&ref);

@@ -16,7 +16,8 @@
 #define ITEMS (ROWS / 4 * TV)
 #define KB    256 /* keys of a block; a multiple of ROWS */
 #define LIMIT 60.0f
-#define LEAST 1e-10f /* of a query's scale: keys that are not there must stay far below others */
+#define STEEP 0x1p14f /* scores from which on a block's largest one is taken off first */
+#define LEAST 1e-24f  /* of a query's scale: keys that are not there must stay far below others */
 /* Bytes of a section of keys and values, which stay in the second-level cache while all panels pass
  * over them; bytes of panels that wait for the next section. */
 #define SECTION (1 << 19)
@@ -412,18 +413,32 @@ static void raise(const half *h, const vf *most, int dim)
     }
 }
 
+/* Takes the largest scores off. A product is rounded in proportion to itself: of steep scores no
+ * weight would be left, or all of them. */
+__attribute__((noinline)) static void level_off(weigher *w, const scores *s)
+{
+    for (int r = 0; r < s->tiles * ROWS; r++)
+        for (int c = 0; c < TV; c++) {
+            float *t = s->t + r * LANES + c * VL;
+            vf_store(t, vf_load(t) - s->max[c]);
+        }
+    for (int c = 0; c < TV; c++) w->ref[c] = vf_set(LARGEST);
+}
+
 /* Makes ready to weigh a block's scores; factor: what its weights are worth in the results. */
 static void open_block(weigher *w, const half *h, const scores *s, int dim, vf *factor)
 {
     vf most[TV];
-    __mmask16 over = 0;
+    __mmask16 over = 0, steep = 0;
     for (int c = 0; c < TV; c++) {
         w->scale[c] = vf_load(h->scale + c * VL);
         most[c] = s->max[c] * w->scale[c];
         w->ref[c] = vf_set(LARGEST) - most[c];
         over |= _mm512_cmp_ps_mask((__m512)most[c], (__m512)vf_load(h->ref + c * VL), _CMP_GT_OQ);
+        steep |= _mm512_cmp_ps_mask((__m512)vf_abs(most[c]), (__m512)vf_set(STEEP), _CMP_GT_OQ);
     }
     if (over) raise(h, most, dim);
+    if (steep) level_off(w, s);
     for (int c = 0; c < TV; c++) factor[c] = vf_exp2_neg(most[c] - vf_load(h->ref + c * VL));
 }
 
