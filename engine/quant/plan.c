@@ -203,7 +203,8 @@ graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_unet_arc
         p->other_flops = all->other_flops;
         all->layer = old;
     } else {
-        st = graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
+        st = graft_fail(e, GRAFT_E_ARG,
+                        "the quantization plan's layers are not those of this model");
     }
     graft_quant_plan_destroy(all);
     return st;
@@ -382,7 +383,8 @@ graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet
     if (!any) memset(out, 0, sizeof *out);
     graft_quant_plan_destroy(all);
     return same ? GRAFT_OK
-                : graft_fail(e, GRAFT_E_ARG, "the quantization plan is for another architecture");
+                : graft_fail(e, GRAFT_E_ARG,
+                             "the quantization plan's layers are not those of this model");
 }
 
 /* Adds the attention layers that a file's metadata name, joined by commas. */

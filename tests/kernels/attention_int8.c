@@ -303,6 +303,27 @@ static void scores_rise_far(void)
     }
 }
 
+static float tiny(int64_t token, int64_t column)
+{
+    return 1e-30f * (one(token, column) + (float)(column % 3));
+}
+
+/* Values far below what a block's weights are kept at come out as they are. */
+static void tiny_values_stay(void)
+{
+    kernel_case c = case_of(1);
+    float *val[GRAFT_MAX_INPUTS], most = 0;
+    values_of(&c, GRAFT_F32, val);
+    fill(val, 2, &c, tiny);
+    float *own = run(&other, &c, GRAFT_F32, val);
+    int64_t width = c.desc.out.dim[2];
+    for (int64_t i = 0; i < element_count(&c.desc.out); i++)
+        most = fmaxf(most, fabsf(own[i] / tiny(0, i % width) - 1));
+    CHECK(most < 1e-5f);
+    free(own);
+    values_free(val);
+}
+
 int main(int argc, char **argv)
 {
     char path[1024];
@@ -316,6 +337,7 @@ int main(int argc, char **argv)
     if (have_other) RUN(every_key_counts_once);
     if (have_other) RUN(small_queries_count);
     if (have_other) RUN(scores_rise_far);
+    if (have_other) RUN(tiny_values_stay);
     if (have_other) lib_close(&other);
     lib_close(&ref);
     return test_end();

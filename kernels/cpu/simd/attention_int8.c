@@ -505,13 +505,19 @@ size_t SIMD(attention_int8_scratch)(int32_t head_dim, int64_t keys, int32_t pane
     return lay_out(head_dim, keys, panels, NULL, &m);
 }
 
-/* The panel's results so far, with what a value's level is worth. */
+/* The panel's results, with what a value's level is worth. Their sums go first: both may be as
+ * small as 2^-LIMIT. */
 static void store(const graft_cpu_attention *a, const scratch *m, int64_t query, int n, float *o,
-                  const float *total)
+                  float *total)
 {
-    for (int i = 0; i < a->head_dim; i++)
-        for (int j = 0; j < QB; j += VL)
-            vf_store(o + i * QB + j, vf_load(o + i * QB + j) * vf_set(m->v_scale[i]));
+    for (int j = 0; j < QB; j += VL) {
+        vf inverse = 1.0f / vf_load(total + j);
+        for (int i = 0; i < a->head_dim; i++) {
+            vf x = vf_load(o + i * QB + j) * inverse;
+            vf_store(o + i * QB + j, x * vf_set(m->v_scale[i]));
+        }
+        vf_store(total + j, vf_set(1.0f));
+    }
     attention_store(a, query, n, o, total);
 }
 
