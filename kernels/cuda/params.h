@@ -127,8 +127,9 @@ typedef struct graft_cuda_matmul {
     int32_t vec; /* rows of x can be read 16 bytes at a time */
 } graft_cuda_matmul;
 
-/* A matrix and the boxes in which it is read; the driver's CUtensorMap. */
-typedef struct __attribute__((aligned(64))) graft_cuda_map {
+/* A matrix and the boxes in which it is read; the driver's CUtensorMap, aligned as CUDA 13 has it.
+ */
+typedef struct __attribute__((aligned(128))) graft_cuda_map {
     uint64_t opaque[16];
 } graft_cuda_map;
 
