@@ -148,9 +148,11 @@ static bool unwanted(const graft_quant_plan *p, const kind_sum *k)
 /* The threshold that graft_quant_limits_joint() gives. */
 static const char *joint_threshold(const graft_quant_limits *k)
 {
-    bool others = (k->on[GRAFT_LAYER_CONV] && k->mse[GRAFT_LAYER_CONV] > 0) ||
-                  (k->on[GRAFT_LAYER_LINEAR] && k->mse[GRAFT_LAYER_LINEAR] > 0);
-    return others ? "larger threshold of convolutions and linear layers" : "threshold of attention";
+    graft_quant_limits others = *k;
+    others.on[GRAFT_LAYER_ATTENTION] = false;
+    return graft_quant_limits_joint(&others) > 0
+               ? "larger threshold of convolutions and linear layers"
+               : "threshold of attention";
 }
 
 /* The threshold that holds back most of the work, and what moving it would bring at best. A kind
@@ -236,9 +238,8 @@ static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, d
     *before = *after = 0;
     for (size_t i = 0; i < g->n_nodes; i++) {
         char name[128];
-        size_t k = graft_quant_node_layers(g, i) && graft_quant_node_layer(g, i, 0, name)
-                       ? graft_quant_plan_find(p, name)
-                       : p->n;
+        if (!graft_quant_node_layer(g, i, 0, name)) continue;
+        size_t k = graft_quant_plan_find(p, name);
         if (k == p->n) continue;
         const graft_quant_layer *l = &p->layer[k];
         fast += l->flops;

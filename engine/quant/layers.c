@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+/* The name without its ending; false where it has another or is too long. */
 static bool without(const char *tensor, const char *ending, char out[128])
 {
     size_t length = strlen(tensor), suffix = strlen(ending);
@@ -10,11 +11,6 @@ static bool without(const char *tensor, const char *ending, char out[128])
     memcpy(out, tensor, length - suffix);
     out[length - suffix] = '\0';
     return true;
-}
-
-bool graft_quant_layer_name(const char *tensor, char out[128])
-{
-    return without(tensor, ".weight", out);
 }
 
 const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
@@ -50,5 +46,5 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
         return s && without(s->source[0], ".to_q.weight", out);
     }
     const graft_gslot *s = graft_quant_weight(g, node);
-    return s && s->kind != GRAFT_SLOT_TRANSPOSE && graft_quant_layer_name(s->source[k], out);
+    return s && s->kind != GRAFT_SLOT_TRANSPOSE && without(s->source[k], ".weight", out);
 }

@@ -1,14 +1,13 @@
 /* Which layers the nodes of a UNet's graph are, as it was built or after passes.
  *
- * CONV2D and LINEAR are the layers whose weights they read, several where passes merged them.
+ * CONV2D and LINEAR are the layers whose weights they read, called like those without ".weight";
+ * several where passes merged them.
  * ATTENTION is the layer that its queries are projected for: q's projection is called
  * "NAME.to_q.weight", the attention NAME. */
 #ifndef GRAFT_QUANT_LAYERS_H
 #define GRAFT_QUANT_LAYERS_H
 #include "engine/graph/graph.h"
 
-/* The layer that a tensor's name belongs to: the name without ".weight". False for others. */
-bool graft_quant_layer_name(const char *tensor, char out[128]);
 /* The slot of the weight that a CONV2D or LINEAR reads; NULL for other nodes. */
 const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node);
 /* How many layers the node may be, and the name of the k-th of them, k below that number. False:

@@ -226,22 +226,23 @@ static void other_library(void)
     }
 }
 
-static float *fill(float *const *val, int input, const kernel_case *c,
-                   float (*value)(int64_t token, int64_t column))
+static void fill(float *const *val, int input, const kernel_case *c,
+                 float (*value)(int64_t token, int64_t column))
 {
     int64_t width = c->desc.in[input].dim[2], all = element_count(&c->desc.in[input]);
     for (int64_t i = 0; i < all; i++) val[input][i] = value(i / width, i % width);
-    return val[input];
 }
 
 static float zero(int64_t token, int64_t column)
 {
-    return 0 * (float)(token + column);
+    (void)token, (void)column;
+    return 0;
 }
 
 static float one(int64_t token, int64_t column)
 {
-    return 1 + zero(token, column);
+    (void)token, (void)column;
+    return 1;
 }
 
 static float growing(int64_t token, int64_t column)
@@ -305,7 +306,8 @@ static void scores_rise_far(void)
 
 static float tiny(int64_t token, int64_t column)
 {
-    return 1e-30f * (one(token, column) + (float)(column % 3));
+    (void)token;
+    return 1e-30f * (float)(1 + column % 3);
 }
 
 /* Values far below what a block's weights are kept at come out as they are. */

@@ -86,13 +86,21 @@ static void finish_all(const waiting *t, const graft_cpu_product *job, ending ho
     }
 }
 
-/* Two vectors of a row. A macro, since the builtin takes nothing but a literal for `write`. */
-#define FETCH_VECTORS(row, t, at, write)                                                           \
-    do {                                                                                           \
-        const char *p_ = (const char *)(row) + (at) * (int64_t)graft_dtype_size(t);                \
-        __builtin_prefetch(p_, write);                                                             \
-        if ((t) == GRAFT_F32) __builtin_prefetch(p_ + VL * sizeof(float), write);                  \
-    } while (0)
+INLINE void fetch_line(const char *p, bool write)
+{
+    if (write)
+        __builtin_prefetch(p, 1);
+    else
+        __builtin_prefetch(p, 0);
+}
+
+/* Two vectors of a row. */
+INLINE void fetch_vectors(const void *row, graft_dtype t, int64_t at, bool write)
+{
+    const char *p = (const char *)row + at * (int64_t)graft_dtype_size(t);
+    fetch_line(p, write);
+    if (t == GRAFT_F32) fetch_line(p + VL * sizeof(float), write);
+}
 
 /* Rows are apart, which no processor foresees. Short lines of results wait for no memory. */
 INLINE void fetch_row(const waiting *now, const graft_cpu_product *job, int64_t r)
@@ -100,8 +108,8 @@ INLINE void fetch_row(const waiting *now, const graft_cpu_product *job, int64_t 
     int64_t row = now->row + r, at = now->column->at[0];
     if (r >= now->rows) return;
     if (job->out_type == GRAFT_F32 || job->act == GRAFT_ACT_GEGLU)
-        FETCH_VECTORS(job->out[row], job->out_type, at, 1);
-    if (job->residual) FETCH_VECTORS(job->residual[row], job->residual_type, at, 0);
+        fetch_vectors(job->out[row], job->out_type, at, true);
+    if (job->residual) fetch_vectors(job->residual[row], job->residual_type, at, false);
 }
 
 /* A macro, since compilers copy sums to and fro when the instruction is a function. */
