@@ -402,7 +402,9 @@ static step_time step(const graft_model *m, graft_unet_variant variant, int repe
     step_time t = {INFINITY, 0};
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    must(graft_model_bind_guided(m, variant, 1, 2, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    must(graft_model_bind_guided(m, &(graft_unet_use){variant, false, 1, 2, SIDE, SIDE, TOKENS, 0},
+                                 NULL, &b, &e),
+         &e);
     const graft_graph *g = b->exe->graph;
     void *in[8] = {NULL}, *out[2] = {NULL};
     for (size_t i = 0; i < g->n_inputs && i < 8; i++) {

@@ -98,7 +98,9 @@ static void subject_init(subject *s, const graft_model *m, graft_unet_variant va
     graft_err e = GRAFT_ERR_INIT;
     double warm;
     s->engine = m->engine;
-    must(graft_model_bind_guided(m, variant, 1, 2, SIDE, SIDE, TOKENS, NULL, &s->binding, &e), &e);
+    must(graft_model_bind_guided(m, &(graft_unet_use){variant, false, 1, 2, SIDE, SIDE, TOKENS, 0},
+                                 NULL, &s->binding, &e),
+         &e);
     const graft_graph *g = s->binding->exe->graph;
     for (size_t i = 0; i < g->n_inputs && i < 8; i++) {
         const graft_gvalue *v = &g->value[g->input[i]];

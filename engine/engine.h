@@ -22,6 +22,7 @@ typedef struct graft_model graft_model; /* a diffusion model: architecture + wei
 typedef struct graft_clip graft_clip;   /* one or two text encoders and their tokenizer */
 typedef struct graft_vae graft_vae;
 typedef struct graft_cond graft_cond; /* a list of encoded prompts with their options */
+typedef struct graft_controlnet graft_controlnet;
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
 
@@ -77,12 +78,19 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
 
+/* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
+ * input_blocks.) or in diffusers' names. */
+graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_controlnet **out, graft_err *e);
+
 graft_model *graft_model_retain(graft_model *m);
 void graft_model_release(graft_model *m);
 graft_clip *graft_clip_retain(graft_clip *c);
 void graft_clip_release(graft_clip *c);
 graft_vae *graft_vae_retain(graft_vae *v);
 void graft_vae_release(graft_vae *v);
+graft_controlnet *graft_controlnet_retain(graft_controlnet *n);
+void graft_controlnet_release(graft_controlnet *n);
 
 /* ------------------------------------------------------------------ model options */
 
@@ -216,6 +224,22 @@ graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, do
 graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
                                        graft_cond **out, graft_err *e);
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e);
+
+/* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
+typedef struct graft_control_options {
+    const graft_controlnet *net;
+    const graft_image *hint; /* what the ControlNet was trained to follow; scaled and cut to the
+                                latent's size when sampling. Pictures repeat over a batch. */
+    double strength;         /* factor of the residuals; 0: no change */
+    double start, end;       /* from share start to share end of the schedule, as above */
+    bool everywhere;         /* also on negative prompts, unless one has a ControlNet of its own */
+} graft_control_options;
+/* Added to what the prompts have already. Strength, start and end are run-time values: nothing is
+ * compiled for another one. negative and out_negative: both NULL, or none. Fails with GRAFT_E_ARG
+ * when sampling if the ControlNet is not for the model. */
+graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
+                                const graft_control_options *options, graft_cond **out_positive,
+                                graft_cond **out_negative, graft_err *e);
 
 /* ------------------------------------------------------------------ latents */
 

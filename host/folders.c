@@ -23,13 +23,15 @@ static const struct model_folder {
     {"text_encoders", "clip", {"text_encoders", "clip"}},
     {"diffusion_models", "unet", {"diffusion_models", "unet"}},
     {"embeddings", NULL, {"embeddings", NULL}},
+    {"controlnet", NULL, {"controlnet", "t2i_adapter"}},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
 const char *const *graft_folders_keys(void)
 {
-    static const char *const keys[] = {"checkpoints",      "loras",      "vae", "text_encoders",
-                                       "diffusion_models", "embeddings", NULL};
+    static const char *const keys[] = {
+        "checkpoints",      "loras",      "vae",        "text_encoders",
+        "diffusion_models", "embeddings", "controlnet", NULL};
     return keys;
 }
 

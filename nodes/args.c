@@ -71,6 +71,11 @@ graft_cond *graft_arg_cond(const graft_call *c, int i)
     return object(c, i, GRAFT_VALUE_CONDITIONING);
 }
 
+graft_controlnet *graft_arg_controlnet(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_CONTROL_NET);
+}
+
 graft_latent *graft_arg_latent(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_LATENT);

@@ -116,6 +116,11 @@ graft_status graft_call_out_cond(graft_call *c, int slot, graft_cond *v)
     return out_object(c, slot, GRAFT_VALUE_CONDITIONING, v);
 }
 
+graft_status graft_call_out_controlnet(graft_call *c, int slot, graft_controlnet *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_CONTROL_NET, v);
+}
+
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v)
 {
     return out_object(c, slot, GRAFT_VALUE_LATENT, v);

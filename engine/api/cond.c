@@ -1,13 +1,14 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/api/objects.h"
+#include "engine/api/control.h"
 
 static void entry_release(graft_cond_entry *k)
 {
     if (!k || atomic_fetch_sub(&k->refs, 1) != 1) return;
     graft_free(k->data);
     graft_free(k->pooled);
+    graft_control_release(k->control);
     graft_free(k);
 }
 
@@ -80,6 +81,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     if (!k) return NULL;
     memcpy(k, from, sizeof *k);
     atomic_init(&k->refs, 1);
+    graft_control_retain(k->control);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -209,4 +211,23 @@ static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ct
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     return change_all(c, zero_entry, NULL, out, e);
+}
+
+graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,
+                                      graft_cond **out, graft_err *e)
+{
+    graft_cond *n = list_create(c->n);
+    if (!n) return graft_fail_nomem(e, "conditioning");
+    for (; n->n < c->n; n->n++) {
+        graft_cond_entry *k = entry_copy(c->entry[n->n], c->entry[n->n]->tokens);
+        if (!k) {
+            graft_cond_release(n);
+            return graft_fail_nomem(e, "conditioning");
+        }
+        graft_control_release(k->control);
+        k->control = graft_control_retain(chain[n->n]);
+        n->entry[n->n] = k;
+    }
+    *out = n;
+    return GRAFT_OK;
 }

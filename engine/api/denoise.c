@@ -9,6 +9,8 @@
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
 
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 5)
+
 static size_t max_entries(const graft_guided_config *c)
 {
     return c->positive->n + c->negative->n;
@@ -63,8 +65,8 @@ static graft_status make_features(graft_guided *g, graft_err *e)
     warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
-    graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],   0,
-                              g->feature_dtype, GRAFT_UNET_STORE, m->deepcache.cut};
+    graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],    0,
+                              g->feature_dtype, GRAFT_UNET_STORE, m->deepcache.cut, 0};
     int64_t dim[4], values;
     size_t entries = max_entries(&g->c);
     graft_unet_feature_shape(&m->arch, &shape, dim);
@@ -103,6 +105,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
+    if (!st) st = graft_controls_create(&g->c, &g->controls, e);
     if (st)
         graft_guided_destroy(g);
     else
@@ -125,29 +128,45 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->context);
     graft_free(g->y);
     graft_features_destroy(g->features);
+    graft_controls_destroy(g->controls);
     graft_free(g->feature);
     graft_free(g);
 }
 
 /* ------------------------------------------------------------------ the UNet */
 
-graft_status graft_guided_bind(graft_guided *g, graft_unet_variant variant, int64_t entries,
-                               int64_t tokens, graft_binding **out, graft_err *e)
+graft_unet_use graft_guided_use(const graft_guided *g, const active *first, size_t entries)
 {
-    for (size_t i = 0; i < g->n_bound; i++)
-        if (g->bound[i].variant == variant && g->bound[i].entries == entries &&
-            g->bound[i].tokens == tokens) {
-            *out = g->bound[i].binding;
-            return GRAFT_OK;
-        }
+    return (graft_unet_use){.variant = graft_guided_variant(g, first->fast),
+                            .control = first->control != NULL,
+                            .pictures = g->c.shape[0],
+                            .entries = (int64_t)entries,
+                            .height = g->c.shape[2],
+                            .width = g->c.shape[3],
+                            .tokens = first->entry->tokens};
+}
+
+graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
+                               graft_err *e)
+{
+    graft_unet_use all = *use;
+    for (size_t i = 0; i < g->n_bound; i++) {
+        const bound_shape *b = &g->bound[i];
+        if (b->variant != use->variant || b->control != use->control ||
+            b->entries != use->entries || b->tokens != use->tokens)
+            continue;
+        *out = b->binding;
+        return GRAFT_OK;
+    }
     if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
-    graft_status st =
-        graft_model_bind_guided(g->c.model, variant, g->c.shape[0], entries, g->c.shape[2],
-                                g->c.shape[3], tokens, g->c.task, out, e);
+    if (g->controls) all.beside = graft_controls_bytes(g->controls);
+    graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
     if (st) return st;
-    g->bound[g->n_bound++] = (bound_shape){variant, entries, tokens, *out};
+    g->bound[g->n_bound++] =
+        (bound_shape){use->variant, use->control, use->entries, use->tokens, *out};
+    if (g->controls) st = graft_controls_room(g->controls, (*out)->exe, e);
     graft_task_phase(g->c.task, "sample");
-    return GRAFT_OK;
+    return st;
 }
 
 /* cos and sin of v at falling frequencies: what SDXL makes of each size number. */
@@ -213,34 +232,54 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     return g->c.tap->call(g->c.tap->ctx, &call, e);
 }
 
-/* Runs the active entries `which`, which have equally many tokens and are all fast or all not, as
- * one batch. */
-static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float timestep,
-                              graft_err *e)
+/* What fast steps reuse of the entries' last whole step, for a batch of them. */
+static void restore(graft_guided *g, const size_t *which, size_t count)
 {
-    bool fast = g->active[which[0]].fast, adm = g->c.model->arch.adm_channels > 0;
-    graft_unet_variant variant = graft_guided_variant(g, fast);
+    for (size_t i = 0; i < count; i++) {
+        const active *a = &g->active[which[i]];
+        memcpy(g->feature + i * g->feature_bytes, graft_features_get(g->features, a->slot),
+               g->feature_bytes);
+        if (a->control) graft_controls_restore(g->controls, a->slot, i);
+    }
+}
+
+static graft_status keep(graft_guided *g, const active *a, size_t i, graft_err *e)
+{
+    graft_status st = graft_features_store(g->features, a->slot, g->feature_dtype,
+                                           g->feature + i * g->feature_bytes, g->feature_bytes, e);
+    return st || !g->controls ? st : graft_controls_keep(g->controls, a->slot, a->control, i, e);
+}
+
+/* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
+static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float sigma,
+                              float timestep, graft_err *e)
+{
+    const active *first = &g->active[which[0]];
+    const graft_unet_use use = graft_guided_use(g, first, count);
+    const void *in[INPUTS_MAX] = {g->batch_x, g->timesteps, g->context};
+    size_t n = 3;
     graft_binding *b;
-    graft_status st =
-        graft_guided_bind(g, variant, (int64_t)count, g->active[which[0]].entry->tokens, &b, e);
-    if (st) return st;
+    graft_status st = GRAFT_OK;
     fill_batch(g, which, count, timestep);
-    for (size_t i = 0; i < count && fast; i++)
-        memcpy(g->feature + i * g->feature_bytes,
-               graft_features_get(g->features, g->active[which[i]].slot), g->feature_bytes);
-    const void *in[5] = {g->batch_x, g->timesteps, g->context, adm ? (void *)g->y : g->feature,
-                         g->feature};
+    if (g->c.model->arch.adm_channels) in[n++] = g->y;
+    if (first->fast)
+        restore(g, which, count);
+    else if (first->control)
+        st = graft_controls_run(g->controls, first->control, sigma, &use, in, e);
+    if (!st) st = graft_guided_bind(g, &use, &b, e);
+    if (st) return st;
+    if (first->fast) in[n++] = g->feature;
+    if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
     double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
-    if (!st) st = tell(g, which, count, variant, in, start, e);
+    if (!st) st = tell(g, which, count, use.variant, in, start, e);
     for (size_t i = 0; i < count && !st; i++) {
-        float *sum = g->sum[g->active[which[i]].negative];
+        const active *a = &g->active[which[i]];
+        float *sum = g->sum[a->negative];
         const float *out = g->batch_out + i * (size_t)g->n;
         for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
-        if (variant == GRAFT_UNET_STORE)
-            st = graft_features_store(g->features, g->active[which[i]].slot, g->feature_dtype,
-                                      g->feature + i * g->feature_bytes, g->feature_bytes, e);
+        if (use.variant == GRAFT_UNET_STORE) st = keep(g, a, i, e);
     }
     return st;
 }
@@ -260,7 +299,10 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
     for (size_t i = 0; i < list->n; i++)
         if (graft_guided_active(g->c.table, list->entry[i], sigma))
             g->active[g->n_active++] =
-                (active){.entry = list->entry[i], .negative = negative, .slot = first + i};
+                (active){.entry = list->entry[i],
+                         .negative = negative,
+                         .slot = first + i,
+                         .control = graft_controls_active(g->controls, first + i, sigma)};
 }
 
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
@@ -279,8 +321,11 @@ graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast)
 void graft_guided_settle(graft_guided *g, const float *scaled)
 {
     if (g->features) graft_features_call(g->features, scaled);
-    for (size_t i = 0; i < g->n_active; i++)
-        g->active[i].fast = g->features && graft_features_fast(g->features, g->active[i].slot);
+    for (size_t i = 0; i < g->n_active; i++) {
+        active *a = &g->active[i];
+        a->fast = g->features && graft_features_fast(g->features, a->slot);
+        if (a->fast) a->control = graft_controls_kept(g->controls, a->slot);
+    }
 }
 
 size_t graft_guided_group(graft_guided *g, size_t *which)
@@ -291,7 +336,9 @@ size_t graft_guided_group(graft_guided *g, size_t *which)
         active *a = &g->active[k];
         if (a->done) continue;
         if (!first) first = a;
-        if (a->fast != first->fast || a->entry->tokens != first->entry->tokens) continue;
+        if (a->fast != first->fast || a->entry->tokens != first->entry->tokens ||
+            a->control != first->control)
+            continue;
         a->done = true;
         which[count++] = k;
     }
@@ -299,13 +346,13 @@ size_t graft_guided_group(graft_guided *g, size_t *which)
 }
 
 /* Runs every active entry, in batches. */
-static graft_status run_all(graft_guided *g, float timestep, graft_err *e)
+static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_err *e)
 {
     size_t which[GROUP_MAX], count;
     graft_status st = GRAFT_OK;
     graft_guided_settle(g, g->scaled);
     while (!st && (count = graft_guided_group(g, which)))
-        st = run_group(g, which, count, timestep, e);
+        st = run_group(g, which, count, sigma, timestep, e);
     return st;
 }
 
@@ -414,7 +461,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
     memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
     graft_guided_collect(g, sigma, unconditional != NULL);
-    graft_status st = run_all(g, timestep, e);
+    graft_status st = run_all(g, sigma, timestep, e);
     if (st) return st;
     combine(g, sigma, out);
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "engine/api/objects.h"
+#include "engine/api/control.h"
 #include "engine/weights/values.h"
 
 #define SD_SCALE   0.18215
@@ -53,17 +53,18 @@ static graft_status open_weights(const char *path, const graft_task *task, graft
 /* Tensors below the prefix that the graph does not read are told, not refused: fine-tunes carry
  * leftovers. */
 static graft_status report_unused(const graft_log *log, const graft_weights *w,
-                                  const graft_graph *g, graft_err *e)
+                                  const graft_graph *const *graph, size_t n_graphs, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(w);
     const char *prefix = graft_weights_prefix(w), *first = NULL;
     graft_map used = GRAFT_MAP_INIT;
     size_t unused = 0;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < g->n_slots && !st; i++)
-        for (size_t k = 0; k < g->slot[i].n_sources && !st; k++)
-            if (graft_map_put(&used, g->slot[i].source[k], &used))
-                st = graft_fail_nomem(e, "tensor names");
+    for (size_t n = 0; n < n_graphs && !st; n++)
+        for (size_t i = 0; i < graph[n]->n_slots && !st; i++)
+            for (size_t k = 0; k < graph[n]->slot[i].n_sources && !st; k++)
+                if (graft_map_put(&used, graph[n]->slot[i].source[k], &used))
+                    st = graft_fail_nomem(e, "tensor names");
     for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
         const char *name = graft_safetensors_at(f, i)->name;
         if (graft_safetensors_at(f, i)->part || strncmp(name, prefix, strlen(prefix)) != 0)
@@ -80,11 +81,12 @@ static graft_status report_unused(const graft_log *log, const graft_weights *w,
     return st;
 }
 
-static graft_status check_part(const graft_log *log, const graft_weights *w, const graft_graph *g,
-                               graft_err *e)
+static graft_status check_part(const graft_log *log, const graft_weights *w,
+                               const graft_graph *const *graph, size_t n_graphs, graft_err *e)
 {
-    graft_status st = graft_weights_check(w, g, e);
-    return st ? st : report_unused(log, w, g, e);
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < n_graphs && !st; i++) st = graft_weights_check(w, graph[i], e);
+    return st ? st : report_unused(log, w, graph, n_graphs, e);
 }
 
 /* A graph that the tensors' shapes do not add up to is the file's fault. */
@@ -152,9 +154,10 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, const 
     GRAFT_TRY(graft_unet_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
-    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0};
+    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
     GRAFT_TRY(blame_file(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
-    GRAFT_TRY(check_part(task ? &task->log : &engine->log, m->weights, g, e));
+    GRAFT_TRY(check_part(task ? &task->log : &engine->log, m->weights,
+                         (const graft_graph *const[]){g}, 1, e));
     GRAFT_TRY(graft_quant_choice_of_weights(&m->arch, m->weights, &m->quant, e));
     *out = m;
     m = NULL;
@@ -200,6 +203,67 @@ static graft_status make_vae(graft_engine *engine, graft_weights *file, graft_va
     v = NULL;
 out:
     graft_vae_release(v);
+    return st;
+}
+
+/* ------------------------------------------------------------------ ControlNet */
+
+/* Relatives of ControlNets that steer a UNet in other ways. */
+static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    if (has(f, "", "lora_controlnet"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a Control-LoRA, which is made of parts of the model; only whole "
+                          "ControlNets are supported",
+                          path);
+    if (has(f, "", "body.0.resnets.0.block1.weight") || has(f, "", "adapter.body.0.in_conv.weight"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a T2I adapter; only ControlNets are supported", path);
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: no ControlNet in it (tensor control_model.input_hint_block.0.weight is "
+                      "missing)",
+                      path);
+}
+
+static graft_status make_controlnet(graft_engine *engine, graft_weights *file,
+                                    const graft_task *task, graft_controlnet **out, graft_err *e)
+{
+    static const char *const prefixes[] = {"control_model.", "", NULL};
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix = find_prefix(f, prefixes, "input_hint_block.0.weight");
+    const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
+    graft_graph *g[2] = {NULL, NULL};
+    graft_status st;
+    if (!prefix) return no_controlnet(f, e);
+    graft_controlnet *n = graft_calloc(1, sizeof *n);
+    if (!n) return graft_fail_nomem(e, "ControlNet");
+    atomic_init(&n->refs, 1);
+    n->engine = engine;
+    GRAFT_TRY(
+        graft_control_detect(f, prefix, graft_safetensors_metadata(f, "config"), &n->arch, e));
+    GRAFT_TRY(graft_weights_part(file, prefix, &n->weights, e));
+    GRAFT_TRY(blame_file(n->weights, graft_control_build(&n->arch, &shape, &g[0], e), e));
+    GRAFT_TRY(blame_file(n->weights,
+                         graft_control_hint_build(&n->arch, 1, 64, 64, GRAFT_F32, &g[1], e), e));
+    GRAFT_TRY(check_part(task ? &task->log : &engine->log, n->weights,
+                         (const graft_graph *const *)g, 2, e));
+    *out = n;
+    n = NULL;
+out:
+    graft_graph_destroy(g[0]);
+    graft_graph_destroy(g[1]);
+    graft_controlnet_release(n);
+    return st;
+}
+
+graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_controlnet **out, graft_err *e)
+{
+    graft_weights *file = NULL;
+    graft_status st = open_weights(path, task, &file, e);
+    if (!st) st = make_controlnet(engine, file, task, out, e);
+    graft_weights_release(file);
     return st;
 }
 

@@ -114,8 +114,12 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
-        st = graft_model_prepare(n, batch, 2, options->height / 8, options->width / 8,
-                                 GRAFT_TEXT_CHUNK, task, e);
+        const graft_unet_use use = {.pictures = batch,
+                                    .entries = 2,
+                                    .height = options->height / 8,
+                                    .width = options->width / 8,
+                                    .tokens = GRAFT_TEXT_CHUNK};
+        st = graft_model_prepare(n, &use, task, e);
     }
     if (st)
         graft_model_release(n);

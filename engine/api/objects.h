@@ -84,15 +84,23 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
-/* The same for `entries` conditionings of each of `pictures` latents: x and timesteps hold the
- * latents once for each entry. */
-graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
-                                     int64_t pictures, int64_t entries, int64_t height,
-                                     int64_t width, int64_t tokens, const graft_task *task,
-                                     graft_binding **out, graft_err *e);
-/* Compiles and packs all that sampling such latents runs. */
-graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
-                                 int64_t height, int64_t width, int64_t tokens,
+/* How sampling uses a UNet. */
+typedef struct graft_unet_use {
+    graft_unet_variant variant;
+    bool control; /* with ControlNets */
+    /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
+     * for each entry. */
+    int64_t pictures, entries;
+    int64_t height, width; /* of the latent */
+    int64_t tokens;
+    int64_t beside; /* bytes of the model's limit of memory that are others' */
+} graft_unet_use;
+/* pictures * entries; GRAFT_E_ARG when that is no batch. */
+graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
+graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e);
+/* Compiles and packs all that sampling such latents runs; use->variant is not looked at. */
+graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e);
 /* The model with the plan's chosen layers quantized; a plan without any changes nothing.
  * GRAFT_E_ARG when the plan is for another architecture. */
@@ -155,6 +163,7 @@ typedef struct graft_cond_entry {
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
+    struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

@@ -5,6 +5,7 @@
 
 typedef struct need {
     int64_t entries, tokens;
+    const graft_control *control;
 } need;
 
 typedef struct needs {
@@ -14,24 +15,29 @@ typedef struct needs {
     size_t n_now;
 } needs;
 
-static void collect(const graft_prepare_request *rq, const graft_cond *list, float sigma, needs *v)
+static void collect(const graft_prepare_request *rq, bool negative, float sigma, needs *v)
 {
+    const graft_cond *list = negative ? rq->negative : rq->positive;
     for (size_t i = 0; i < list->n; i++) {
         const graft_cond_entry *k = list->entry[i];
         size_t at = 0;
         if (!graft_guided_active(rq->table, k, sigma)) continue;
-        while (at < v->n_now && v->now[at].tokens != k->tokens) at++;
-        if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens};
+        const graft_control *c = graft_control_any(
+            rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
+        while (at < v->n_now && (v->now[at].tokens != k->tokens || v->now[at].control != c)) at++;
+        if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens, c};
         v->now[at].entries++;
     }
 }
 
-static bool add(needs *v, int64_t entries, int64_t tokens)
+static bool add(needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
-        if (v->list[i].entries == entries && v->list[i].tokens == tokens) return true;
+        if (v->list[i].entries == one.entries && v->list[i].tokens == one.tokens &&
+            v->list[i].control == one.control)
+            return true;
     if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;
-    v->list[v->n++] = (need){entries, tokens};
+    v->list[v->n++] = one;
     return true;
 }
 
@@ -39,11 +45,27 @@ static bool add_all(needs *v)
 {
     bool ok = true;
     for (size_t i = 0; i < v->n_now && ok; i++) {
-        int64_t full = v->now[i].entries / GROUP_MAX, rest = v->now[i].entries % GROUP_MAX;
-        if (full) ok = add(v, GROUP_MAX, v->now[i].tokens);
-        if (rest && ok) ok = add(v, rest, v->now[i].tokens);
+        need one = v->now[i];
+        int64_t full = one.entries / GROUP_MAX, rest = one.entries % GROUP_MAX;
+        one.entries = GROUP_MAX;
+        if (full) ok = add(v, one);
+        one.entries = rest;
+        if (rest && ok) ok = add(v, one);
     }
     return ok;
+}
+
+static graft_status prepare(const graft_prepare_request *rq, const need *one,
+                            const graft_task *task, graft_err *e)
+{
+    graft_unet_use use = {.control = one->control != NULL,
+                          .pictures = rq->shape[0],
+                          .entries = one->entries,
+                          .height = rq->shape[2],
+                          .width = rq->shape[3],
+                          .tokens = one->tokens};
+    graft_status st = graft_control_prepare(rq->model, one->control, &use, task, &use.beside, e);
+    return st ? st : graft_model_prepare(rq->model, &use, task, e);
 }
 
 graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
@@ -55,13 +77,11 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
     if (!v.now) return graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++) {
         v.n_now = 0;
-        collect(rq, rq->positive, rq->sigmas[i], &v);
-        if (rq->guided) collect(rq, rq->negative, rq->sigmas[i], &v);
+        collect(rq, false, rq->sigmas[i], &v);
+        if (rq->guided) collect(rq, true, rq->sigmas[i], &v);
         if (!add_all(&v)) st = graft_fail_nomem(e, "sampling");
     }
-    for (size_t i = 0; i < v.n && !st; i++)
-        st = graft_model_prepare(rq->model, rq->shape[0], v.list[i].entries, rq->shape[2],
-                                 rq->shape[3], v.list[i].tokens, task, e);
+    for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v.list[i], task, e);
     graft_free(v.list);
     graft_free(v.now);
     return st;

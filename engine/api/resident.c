@@ -61,12 +61,13 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
     return i < n ? g->c.positive->entry[i] : g->c.negative->entry[i - n];
 }
 
-/* Nobody looks into the arrays of a run: no sampler, no onlooker, no limit of DeepCache's error. */
+/* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no limit of
+ * DeepCache's error. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = entries_of(g);
-    return !g->c.tap && !(t && t->latent) &&
+    return !g->c.tap && !(t && t->latent) && !g->controls &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler);
 }
@@ -400,8 +401,8 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
         for (size_t i = 0; i < r->call.count; i++)
             r->call.negative |= (uint64_t)g->active[r->call.which[i]].negative
                                 << (r->call.done + i);
-        st = graft_guided_bind(g, graft_guided_variant(g, first->fast), (int64_t)r->call.count,
-                               first->entry->tokens, &b, e);
+        const graft_unet_use use = graft_guided_use(g, first, r->call.count);
+        st = graft_guided_bind(g, &use, &b, e);
         if (!st)
             st = graft_exe_run_there(b, g->c.model->engine->arenas, write_inputs, read_outputs, r,
                                      g->c.task, e);

@@ -23,12 +23,11 @@ static graft_status build_graph(const void *arch, const void *of, graft_graph **
     return st;
 }
 
-graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant variant,
-                                     int64_t pictures, int64_t entries, int64_t height,
-                                     int64_t width, int64_t tokens, const graft_task *task,
-                                     graft_binding **out, graft_err *e)
+graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e)
 {
     unet_job unet;
+    graft_build_options options = m->options;
     memset(&unet, 0, sizeof unet);
     graft_compile_job job = {.kind = "unet",
                              .arch = &m->arch,
@@ -36,27 +35,38 @@ graft_status graft_model_bind_guided(const graft_model *m, graft_unet_variant va
                              .shape = &unet,
                              .shape_bytes = sizeof unet,
                              .build = build_graph};
-    if (pictures < 1 || entries < 1 || __builtin_mul_overflow(pictures, entries, &unet.shape.batch))
-        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
-                          (long long)pictures, (long long)entries);
-    unet.pictures = m->arch.adm_channels ? unet.shape.batch : pictures; /* as unet.c has it */
-    unet.shape.height = height;
-    unet.shape.width = width;
-    unet.shape.tokens = tokens;
-    unet.shape.variant = (int32_t)variant;
-    unet.shape.cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
-    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    graft_status st =
-        graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
+    graft_status st = graft_unet_use_batch(use, &unet.shape.batch, e);
     if (st) return st;
-    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+    unet.pictures = m->arch.adm_channels ? unet.shape.batch : use->pictures; /* as unet.c has it */
+    unet.shape.height = use->height;
+    unet.shape.width = use->width;
+    unet.shape.tokens = use->tokens;
+    unet.shape.variant = (int32_t)use->variant;
+    unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    unet.shape.control = use->control;
+    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
+    if (options.max_bytes) /* 1: no limit would be 0 */
+        options.max_bytes = use->beside < options.max_bytes ? options.max_bytes - use->beside : 1;
+    st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(m->engine, &options, &job, m->weights, task, out, e);
+}
+
+graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)
+{
+    if (use->pictures < 1 || use->entries < 1 ||
+        __builtin_mul_overflow(use->pictures, use->entries, batch))
+        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
+                          (long long)use->pictures, (long long)use->entries);
+    return GRAFT_OK;
 }
 
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e)
 {
-    return graft_model_bind_guided(m, variant, batch, 1, height, width, tokens, task, out, e);
+    const graft_unet_use use = {variant, false, batch, 1, height, width, tokens, 0};
+    return graft_model_bind_guided(m, &use, task, out, e);
 }
 
 graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
@@ -67,8 +77,7 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                                     e);
 }
 
-graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t entries,
-                                 int64_t height, int64_t width, int64_t tokens,
+graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e)
 {
     static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
@@ -76,9 +85,10 @@ graft_status graft_model_prepare(const graft_model *m, int64_t pictures, int64_t
     bool two = m->deepcache.interval > 1;
     graft_status st = GRAFT_OK;
     for (int i = 0; i <= two && !st; i++) {
+        graft_unet_use one = *use;
         graft_binding *b = NULL;
-        st = graft_model_bind_guided(m, two ? cached[i] : plain[i], pictures, entries, height,
-                                     width, tokens, task, &b, e);
+        one.variant = two ? cached[i] : plain[i];
+        st = graft_model_bind_guided(m, &one, task, &b, e);
         graft_binding_release(b);
     }
     return st;

@@ -32,6 +32,14 @@ typedef struct graft_unet_arch {
     graft_unet_block input[GRAFT_MAX_BLOCKS], output[GRAFT_MAX_BLOCKS];
 } graft_unet_arch;
 
+#define GRAFT_MAX_HINT 16
+/* A ControlNet: the first half of a UNet, and the convolutions that its hint goes through. */
+typedef struct graft_control_arch {
+    graft_unet_arch half; /* without output blocks and out_channels */
+    int32_t hint_channels, n_hint;
+    int32_t hint[GRAFT_MAX_HINT]; /* channels that each convolution gives */
+} graft_control_arch;
+
 typedef struct graft_vae_arch {
     int32_t in_channels, out_channels, z_channels, embed_dim, levels;
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
@@ -66,6 +74,8 @@ typedef enum graft_family {
  * shapes cannot. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
+graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_control_arch *out, graft_err *e);
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,

@@ -174,6 +174,18 @@ static graft_status detect_context(const graft_safetensors *f, const char *prefi
     return GRAFT_OK;
 }
 
+/* What a UNet and a ControlNet's copy of its first half have in common, but for the heads. */
+static graft_status detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
+                                graft_err *e)
+{
+    const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
+    a->middle_transformer = transformer_depth(f, prefix, "middle_block");
+    if (!dim_of(time, 0)) return missing(f, prefix, "time_embed.0.weight", e);
+    a->time_dim = dim_of(time, 0);
+    a->adm_channels = dim_of(find(f, prefix, "label_emb.0.0.weight"), 1);
+    return detect_context(f, prefix, a, e);
+}
+
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e)
 {
@@ -181,16 +193,40 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     graft_status st = detect_input_blocks(f, prefix, out, e);
     if (!st) st = detect_output_blocks(f, prefix, out, e);
     if (st) return st;
-    out->middle_transformer = transformer_depth(f, prefix, "middle_block");
-    const graft_st_tensor *last = find(f, prefix, "out.2.weight");
-    const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
-    if (!dim_of(last, 0)) return missing(f, prefix, "out.2.weight", e);
-    if (!dim_of(time, 0)) return missing(f, prefix, "time_embed.0.weight", e);
-    out->out_channels = dim_of(last, 0);
-    out->time_dim = dim_of(time, 0);
-    out->adm_channels = dim_of(find(f, prefix, "label_emb.0.0.weight"), 1);
-    st = detect_context(f, prefix, out, e);
+    out->out_channels = dim_of(find(f, prefix, "out.2.weight"), 0);
+    if (!out->out_channels) return missing(f, prefix, "out.2.weight", e);
+    st = detect_half(f, prefix, out, e);
     return st ? st : detect_heads(f, config, out, e);
+}
+
+static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
+                                graft_control_arch *a, graft_err *e)
+{
+    char name[64];
+    a->hint_channels = dim_of(find(f, prefix, "input_hint_block.0.weight"), 1);
+    while (a->n_hint < GRAFT_MAX_HINT) {
+        snprintf(name, sizeof name, "input_hint_block.%d.weight", 2 * a->n_hint);
+        int32_t channels = dim_of(find(f, prefix, "%s", name), 0);
+        if (!channels) break;
+        a->hint[a->n_hint++] = channels;
+    }
+    if (a->n_hint == 8 && a->hint_channels == 3 && a->hint[7] == a->half.model_channels)
+        return GRAFT_OK;
+    if (!a->n_hint) return missing(f, prefix, "input_hint_block.0.weight", e);
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: its hint has %d channels and goes through %d convolutions; known are 3 "
+                      "and 8, the last as wide as the UNet",
+                      graft_safetensors_path(f), a->hint_channels, a->n_hint);
+}
+
+graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_control_arch *out, graft_err *e)
+{
+    memset(out, 0, sizeof *out);
+    graft_status st = detect_input_blocks(f, prefix, &out->half, e);
+    if (!st) st = detect_half(f, prefix, &out->half, e);
+    if (!st) st = detect_heads(f, config, &out->half, e);
+    return st ? st : detect_hint(f, prefix, out, e);
 }
 
 graft_family graft_unet_family(const graft_unet_arch *a)

@@ -18,11 +18,14 @@ typedef struct graft_unet_shape {
     int64_t tokens;               /* of the context */
     graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
     int32_t variant, cut;         /* cut: 0 with WHOLE */
+    int32_t control;              /* 1: takes the residuals of ControlNets */
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
- * one, the feature if FAST. Output: (N,out,h,w), the feature if STORE. The feature is (N,H,W,C) of
- * act_dtype. */
+ * one, the feature if FAST, the residuals if control. Output: (N,out,h,w), the feature if STORE.
+ * Feature and residuals are (N,H,W,C) of act_dtype. Residual i is added to what input block i gives
+ * to the output blocks, the last to the middle block's output (controlnet.h); a FAST graph takes
+ * those of its own input blocks only. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
 /* The same where x and timesteps repeat after so many rows, as they do when one latent is denoised
@@ -34,6 +37,12 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
 /* The feature's shape, its batch included. */
 void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *shape,
                               int64_t dim[4]);
+/* How many residuals a graph of this shape takes: 0 without control, else at most n_input + 1. */
+#define GRAFT_UNET_RESIDUALS (GRAFT_MAX_BLOCKS + 1)
+int graft_unet_residuals(const graft_unet_arch *a, const graft_unet_shape *shape);
+/* Residual i's shape, its batch included. */
+void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape *shape, int i,
+                               int64_t dim[4]);
 /* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
  * is the last of its level, the first convolution (cut 0) belongs to none. GRAFT_E_ARG states the
  * range. */

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "tests/engine/control.h"
 #include "tests/engine/sample.h"
 
 #define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
@@ -30,7 +31,8 @@ typedef struct world {
     graft_model *model, *changed;
     graft_clip *clip, *changed_clip;
     graft_vae *vae;
-    graft_cond *cond;
+    graft_controlnet *net;
+    graft_cond *cond, *steered[2];
     graft_latent *latent, *sampled;
     graft_image *image;
     char *text;
@@ -45,7 +47,10 @@ static void finish(world *w)
     graft_clip_release(w->clip);
     graft_clip_release(w->changed_clip);
     graft_vae_release(w->vae);
+    graft_controlnet_release(w->net);
     graft_cond_release(w->cond);
+    graft_cond_release(w->steered[0]);
+    graft_cond_release(w->steered[1]);
     graft_latent_release(w->latent);
     graft_latent_release(w->sampled);
     graft_image_release(w->image);
@@ -192,9 +197,51 @@ static graft_status apply_lora(world *w, graft_err *e)
     return graft_lora_apply(w->model, NULL, lora_path, 0.75, 0, NULL, &w->changed, NULL, e);
 }
 
+static const char *control_path;
+static graft_status load_net(world *w, graft_err *e)
+{
+    return graft_controlnet_load(w->engine, control_path, NULL, &w->net, e);
+}
+
+/* Two ControlNets, one behind the other, and a model with DeepCache, which keeps residuals. */
+static graft_status steer(world *w, graft_err *e)
+{
+    const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
+    graft_control_options o = {.net = w->net, .hint = w->image, .strength = 0.5, .end = 1};
+    graft_cond *once[2] = {NULL, NULL};
+    graft_status st = graft_cond_control(w->cond, w->cond, &o, &once[0], &once[1], e);
+    if (!st) st = graft_cond_control(once[0], once[1], &o, &w->steered[0], &w->steered[1], e);
+    graft_cond_release(once[0]);
+    graft_cond_release(once[1]);
+    return st ? st : graft_model_deepcache(w->model, &cache, &w->changed, e);
+}
+
+static graft_status sample_steered(world *w, graft_err *e)
+{
+    const graft_sample_params p = {.seed = 7,
+                                   .add_noise = true,
+                                   .steps = 2,
+                                   .cfg = 4.0,
+                                   .sampler = "euler",
+                                   .scheduler = "normal",
+                                   .denoise = 1.0,
+                                   .end_at_step = 10000};
+    return graft_sample(w->changed, &p, w->steered[0], w->steered[1], w->latent, NULL, &w->sampled,
+                        e);
+}
+
 static graft_status report(world *w, graft_err *e)
 {
     return graft_model_report(w->model, NULL, NULL, &w->text, &w->image, e);
+}
+
+static void write_control(const char *path)
+{
+    graft_engine *g = make_engine("ref");
+    graft_model *m = load_model(g, SD1);
+    write_file(make_control(m, 1), path, control_config(m));
+    graft_model_release(m);
+    graft_engine_destroy(g);
 }
 
 /* ------------------------------------------------------------------ scenarios */
@@ -238,6 +285,12 @@ static const scenario scenarios[] = {
      4,
      false,
      false},
+    {"ControlNet",
+     {engine_step, load_unet, plain_cond, empty_latent, grey_image, load_net, steer,
+      sample_steered},
+     5,
+     false,
+     true},
     {"report",
      {engine_step, load_unet, plain_cond, empty_latent, sample_euler, report},
      5,
@@ -525,7 +578,7 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256];
+    char path[256], net[256];
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -533,9 +586,13 @@ int main(void)
     snprintf(path, sizeof path, "%s", temp_path("lora.safetensors"));
     lora_path = path;
     write_lora(path);
+    snprintf(net, sizeof net, "%s", temp_path("control.safetensors"));
+    control_path = net;
+    write_control(net);
     if (CALLS < 4) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
     unlink(path);
+    unlink(net);
     return test_end();
 }

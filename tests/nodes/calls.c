@@ -10,7 +10,7 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
+static graft_arg model[4], controlnet[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
@@ -30,6 +30,7 @@ static void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "MODEL") == 0) in[i] = model[0];
         if (strcmp(t, "CLIP") == 0) in[i] = model[1];
         if (strcmp(t, "VAE") == 0) in[i] = model[2];
+        if (strcmp(t, "CONTROL_NET") == 0) in[i] = controlnet[0];
         if (strcmp(t, "CONDITIONING") == 0) in[i] = prompts++ ? prompt_b[0] : prompt_a[0];
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
@@ -60,6 +61,8 @@ static void make_inputs(void)
     CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
     CHECK_STR(host.phases, "load ");
     CHECK(strstr(fake_trace, "checkpoint file.safetensors\n") != NULL);
+    fake_host_defaults(fake_host_node("ControlNetLoader"), in);
+    CHECK_INT(run_with("ControlNetLoader", in, controlnet), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
@@ -133,6 +136,9 @@ static void loaders_pass_files_on(void)
     expect("CLIPLoader", NULL, "clip stable_diffusion file.safetensors\n", "load ");
     expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
+    expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
+    expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
+    expect("ControlnetSpeedup", NULL, "", "");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
@@ -251,6 +257,12 @@ static void edit_layer(const graft_node *n, graft_arg *in)
 {
     set_i(n, in, "stop_at_clip_layer", -2);
 }
+static void edit_control(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "strength", 0.75);
+    if (fake_host_input(n, "end_percent") < 0) return;
+    set_f(n, in, "start_percent", 0.125), set_f(n, in, "end_percent", 0.5);
+}
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -261,6 +273,10 @@ static void prompts_pass_arguments_on(void)
     expect("ConditioningAverage", edit_average, "average 1 0.25\n", "");
     expect("ConditioningSetTimestepRange", edit_range, "range 0.125 0.5\n", "");
     expect("ConditioningZeroOut", NULL, "zero_out\n", "");
+    expect("ControlNetApplyAdvanced", edit_control,
+           "control 0.75 [0.125,0.5] hint=32 pair=1 everywhere=0 net=1\n", "");
+    expect("ControlNetApply", edit_control,
+           "control 0.75 [0,1] hint=32 pair=0 everywhere=1 net=1\n", "");
 }
 
 static void edit_sampler(const graft_node *n, graft_arg *in)
@@ -430,6 +446,7 @@ static void failures_name_the_input(void)
                                              {"CLIPLoader", "clip_name"},
                                              {"DualCLIPLoader", "clip_name1"},
                                              {"VAELoader", "vae_name"},
+                                             {"ControlNetLoader", "control_net_name"},
                                              {"LoraLoader", "lora_name"},
                                              {"LoraLoaderModelOnly", "lora_name"},
                                              {"SwapWeights", "ckpt_name"}};
@@ -614,7 +631,7 @@ int main(void)
     fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
-    fake_host_release(booster, 4);
+    fake_host_release(booster, 4), fake_host_release(controlnet, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

@@ -71,6 +71,7 @@ OBJECT(model)
 OBJECT(clip)
 OBJECT(vae)
 OBJECT(cond)
+OBJECT(controlnet)
 
 /* ------------------------------------------------------------------ engine and loading */
 
@@ -180,6 +181,33 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
     (void)engine, (void)task;
     trace("vae %s\n", base_name(path));
     return make_vae(out, e);
+}
+
+graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_controlnet **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("controlnet %s\n", base_name(path));
+    return make_controlnet(out, e);
+}
+
+graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
+                                const graft_control_options *o, graft_cond **out_positive,
+                                graft_cond **out_negative, graft_err *e)
+{
+    int64_t shape[4];
+    graft_cond *p = NULL;
+    (void)positive;
+    graft_image_data(o->hint, shape);
+    trace("control %g [%g,%g] hint=%lld pair=%d everywhere=%d net=%d\n", o->strength, o->start,
+          o->end, (long long)shape[2], negative != NULL, o->everywhere, o->net != NULL);
+    graft_status st = make_cond(&p, e);
+    if (st == GRAFT_OK && negative) st = make_cond(out_negative, e);
+    if (st != GRAFT_OK)
+        graft_cond_release(p);
+    else
+        *out_positive = p;
+    return st;
 }
 
 /* ------------------------------------------------------------------ options */

@@ -201,8 +201,9 @@ static const void *query(const graft_host *host, const char *id)
 
 int fake_host_init(fake_host *h)
 {
-    static const char *const folders[] = {"input", "output", "temp",          "checkpoints",
-                                          "loras", "vae",    "text_encoders", "diffusion_models"};
+    static const char *const folders[] = {
+        "input",         "output",           "temp",      "checkpoints", "loras", "vae",
+        "text_encoders", "diffusion_models", "controlnet"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
@@ -225,6 +226,7 @@ int fake_host_init(fake_host *h)
     fake_host_put(h, "vae", "file.safetensors", "x", 1);
     fake_host_put(h, "text_encoders", "file.safetensors", "x", 1);
     fake_host_put(h, "diffusion_models", "file.safetensors", "x", 1);
+    fake_host_put(h, "controlnet", "file.safetensors", "x", 1);
     return 0;
 }
 

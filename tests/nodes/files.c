@@ -429,6 +429,8 @@ static void fingerprints_follow_model_files(void)
                  {"DualCLIPLoader", "text_encoders", "clip_name1"},
                  {"DualCLIPLoader", "text_encoders", "clip_name2"},
                  {"VAELoader", "vae", "vae_name"},
+                 {"ControlNetLoader", "controlnet", "control_net_name"},
+                 {"OneDiffControlNetLoader", "controlnet", "control_net_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"SwapWeights", "checkpoints", "ckpt_name"},

@@ -1,0 +1,337 @@
+#include "engine/api/controls.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+
+#define BOUND_MAX  16 /* different ControlNets and batches within one run */
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
+
+/* A link whose hint has gone through its convolutions. */
+typedef struct seen_hint {
+    const graft_control *link;
+    uint8_t *features; /* of all pictures */
+} seen_hint;
+
+typedef struct bound_net {
+    const graft_controlnet *net;
+    bool more;
+    int64_t entries, tokens;
+    graft_binding *binding;
+} bound_net;
+
+typedef struct kept {
+    const graft_control *chain; /* NULL: nothing is kept */
+    uint8_t *data;
+} kept;
+
+struct graft_controls {
+    const graft_guided_config *c;
+    size_t slots;
+    const graft_control **chain; /* of each slot */
+    int n_residuals;
+    size_t bytes[GRAFT_UNET_RESIDUALS];      /* of one entry: all pictures */
+    uint8_t *residual[GRAFT_UNET_RESIDUALS]; /* of one batch */
+    size_t feature_bytes;                    /* of one picture's hint */
+    seen_hint *hint;
+    size_t n_hints, cap_hints;
+    bound_net bound[BOUND_MAX];
+    size_t n_bound;
+    int64_t weight_bytes, arena_bytes; /* of the ControlNets that were bound */
+    kept *kept;                        /* of each slot */
+};
+
+/* ------------------------------------------------------------------ making */
+
+static graft_status find_chains(graft_controls *k, graft_err *e)
+{
+    const graft_cond *positive = k->c->positive, *negative = k->c->negative;
+    for (size_t i = 0; i < k->slots; i++) {
+        bool is_negative = i >= positive->n;
+        k->chain[i] =
+            graft_control_of(positive, negative, is_negative, is_negative ? i - positive->n : i);
+        for (const graft_control *l = k->chain[i]; l; l = l->before) {
+            graft_status st = graft_control_fits(&l->net->arch, &k->c->model->arch, e);
+            if (st) return st;
+        }
+    }
+    return GRAFT_OK;
+}
+
+static graft_status allocate(graft_controls *k, graft_err *e)
+{
+    const graft_guided_config *c = k->c;
+    const graft_unet_arch *a = &c->model->arch;
+    graft_backend *backend;
+    graft_unet_shape shape = {.batch = c->shape[0],
+                              .height = c->shape[2],
+                              .width = c->shape[3],
+                              .variant = GRAFT_UNET_WHOLE,
+                              .control = 1};
+    graft_status st =
+        graft_options_resolve(c->model->engine, &c->model->options, &backend, &shape.act_dtype, e);
+    if (st) return st;
+    k->n_residuals = graft_unet_residuals(a, &shape);
+    for (int i = 0; i < k->n_residuals; i++) {
+        int64_t dim[4], values;
+        graft_unet_residual_shape(a, &shape, i, dim);
+        if (!graft_size_product(dim, 4, &values) ||
+            !graft_size_mul((size_t)values, graft_dtype_size(shape.act_dtype), &k->bytes[i]))
+            return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+        k->residual[i] = graft_malloc_array(k->slots, k->bytes[i]);
+        if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
+    }
+    k->feature_bytes = k->bytes[0] / (size_t)c->shape[0]; /* as the first block's output */
+    return GRAFT_OK;
+}
+
+graft_status graft_controls_create(const graft_guided_config *c, graft_controls **out, graft_err *e)
+{
+    size_t n = c->positive->n + c->negative->n;
+    bool any = false;
+    *out = NULL;
+    for (size_t i = 0; i < n && !any; i++)
+        any = (i < c->positive->n ? c->positive->entry[i] : c->negative->entry[i - c->positive->n])
+                  ->control != NULL;
+    if (!any) return GRAFT_OK;
+    graft_controls *k = graft_calloc(1, sizeof *k);
+    if (!k) return graft_fail_nomem(e, "ControlNet");
+    k->c = c;
+    k->slots = n;
+    k->chain = graft_calloc(n, sizeof *k->chain);
+    k->kept = graft_calloc(n, sizeof *k->kept);
+    graft_status st = k->chain && k->kept ? GRAFT_OK : graft_fail_nomem(e, "ControlNet");
+    if (!st) st = find_chains(k, e);
+    if (!st) st = allocate(k, e);
+    if (st)
+        graft_controls_destroy(k);
+    else
+        *out = k;
+    return st;
+}
+
+void graft_controls_destroy(graft_controls *k)
+{
+    if (!k) return;
+    for (size_t i = 0; i < k->n_bound; i++) graft_binding_release(k->bound[i].binding);
+    for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
+    for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
+    for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    graft_free(k->hint);
+    graft_free(k->kept);
+    graft_free(k->chain);
+    graft_free(k);
+}
+
+const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma)
+{
+    return k ? graft_control_any(k->c->table, k->chain[slot], sigma) : NULL;
+}
+
+/* ------------------------------------------------------------------ hints */
+
+/* The hint's picture `row` as (height,width,3). */
+static void take_colours(const float *from, int64_t channels, int64_t pixels, float *to)
+{
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t c = 0; c < 3; c++)
+            to[i * 3 + c] = from[i * channels + (channels >= 3 ? c : 0)];
+}
+
+static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_unet_use *use,
+                             int64_t rows, uint8_t *features, graft_err *e)
+{
+    const graft_guided_config *c = k->c;
+    int64_t height = use->height * GRAFT_CONTROL_FACTOR, width = use->width * GRAFT_CONTROL_FACTOR;
+    int64_t shape[4], pixels = rows * height * width;
+    graft_image *scaled = NULL;
+    graft_binding *b = NULL;
+    float *rgb = NULL;
+    graft_status st;
+    GRAFT_TRY(graft_image_scale(l->hint, "nearest-exact", width, height, true, &scaled, e));
+    const float *data = graft_image_data(scaled, shape);
+    rgb = graft_malloc_array((size_t)pixels, 3 * sizeof *rgb);
+    if (!rgb) {
+        st = graft_fail_nomem(e, "ControlNet's picture");
+        goto out;
+    }
+    take_colours(data, shape[3], pixels, rgb);
+    GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
+    st = graft_exe_run(b, c->model->engine->arenas, (const void *[]){rgb}, (void *[]){features},
+                       c->task, NULL, e);
+out:
+    graft_binding_release(b);
+    graft_image_release(scaled);
+    graft_free(rgb);
+    return st;
+}
+
+/* Pictures of a hint repeat in turn, surplus ones are left out. */
+static graft_status features_of(graft_controls *k, const graft_control *l,
+                                const graft_unet_use *use, const uint8_t **out, graft_err *e)
+{
+    int64_t shape[4], pictures = use->pictures;
+    for (size_t i = 0; i < k->n_hints; i++)
+        if (k->hint[i].link == l) {
+            *out = k->hint[i].features;
+            return GRAFT_OK;
+        }
+    if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
+        return graft_fail_nomem(e, "ControlNet");
+    graft_image_data(l->hint, shape);
+    int64_t rows = shape[0] < pictures ? shape[0] : pictures;
+    uint8_t *features = graft_malloc_array((size_t)pictures, k->feature_bytes);
+    if (!features) return graft_fail_nomem(e, "ControlNet");
+    graft_status st = run_hint(k, l, use, rows, features, e);
+    if (st) {
+        graft_free(features);
+        return st;
+    }
+    for (int64_t i = rows; i < pictures; i++)
+        memcpy(features + (size_t)i * k->feature_bytes,
+               features + (size_t)(i % rows) * k->feature_bytes, k->feature_bytes);
+    k->hint[k->n_hints++] = (seen_hint){l, features};
+    *out = features;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ residuals */
+
+static void count(graft_controls *k, const graft_controlnet *net, const graft_exe *x)
+{
+    if (x->arena_bytes > k->arena_bytes) k->arena_bytes = x->arena_bytes;
+    for (size_t i = 0; i < k->n_bound; i++)
+        if (k->bound[i].net == net) return;
+    k->weight_bytes += (int64_t)x->weight_bytes;
+}
+
+static graft_status bind_net(graft_controls *k, const graft_controlnet *net, bool more,
+                             const graft_unet_use *use, graft_binding **out, graft_err *e)
+{
+    for (size_t i = 0; i < k->n_bound; i++) {
+        const bound_net *b = &k->bound[i];
+        if (b->net != net || b->more != more || b->entries != use->entries ||
+            b->tokens != use->tokens)
+            continue;
+        *out = b->binding;
+        return GRAFT_OK;
+    }
+    if (k->n_bound == BOUND_MAX) graft_binding_release(k->bound[--k->n_bound].binding);
+    graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
+    if (st) return st;
+    count(k, net, (*out)->exe);
+    k->bound[k->n_bound++] = (bound_net){net, more, use->entries, use->tokens, *out};
+    graft_task_phase(k->c->task, "sample");
+    return GRAFT_OK;
+}
+
+static graft_status run_link(graft_controls *k, const graft_control *l, bool more,
+                             const graft_unet_use *use, const void *const *in, graft_err *e)
+{
+    const void *all[INPUTS_MAX];
+    void *out[GRAFT_UNET_RESIDUALS];
+    const uint8_t *features = NULL;
+    graft_binding *b = NULL;
+    float strength = (float)l->strength;
+    size_t n = k->c->model->arch.adm_channels ? 4 : 3;
+    graft_status st = features_of(k, l, use, &features, e);
+    if (!st) st = bind_net(k, l->net, more, use, &b, e);
+    if (st) return st;
+    memcpy(all, in, n * sizeof *all);
+    all[n++] = features;
+    all[n++] = &strength;
+    for (int i = 0; i < k->n_residuals; i++) {
+        out[i] = k->residual[i];
+        if (more) all[n++] = k->residual[i];
+    }
+    return graft_exe_run(b, k->c->model->engine->arenas, all, out, k->c->task, NULL, e);
+}
+
+/* Those that were put on first come first. */
+static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, bool *any,
+                              const graft_unet_use *use, const void *const *in, graft_err *e)
+{
+    if (!l) return GRAFT_OK;
+    graft_status st = run_chain(k, l->before, sigma, any, use, in, e);
+    if (st || !graft_control_active(k->c->table, l, sigma)) return st;
+    st = run_link(k, l, *any, use, in, e);
+    *any = true;
+    return st;
+}
+
+graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
+                                const graft_unet_use *use, const void *const *in, graft_err *e)
+{
+    bool any = false;
+    return run_chain(k, chain, sigma, &any, use, in, e);
+}
+
+void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+                           size_t *n)
+{
+    const graft_unet_shape shape = {
+        .variant = (int32_t)variant, .cut = k->c->model->deepcache.cut, .control = 1};
+    int count = graft_unet_residuals(&k->c->model->arch, &shape);
+    for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
+}
+
+graft_status graft_controls_room(const graft_controls *k, const graft_exe *unet, graft_err *e)
+{
+    int64_t limit = k->c->model->options.max_bytes;
+    int64_t arena = unet->arena_bytes > k->arena_bytes ? unet->arena_bytes : k->arena_bytes;
+    int64_t need = arena + (int64_t)unet->weight_bytes + k->weight_bytes;
+    if (!limit || need <= limit) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_LIMIT,
+                      "max_memory_mb %lld is too small: with its ControlNets the model needs %llu",
+                      (long long)(limit >> 20), (unsigned long long)graft_size_mib((uint64_t)need));
+}
+
+int64_t graft_controls_bytes(const graft_controls *k)
+{
+    return k->weight_bytes;
+}
+
+/* ------------------------------------------------------------------ DeepCache */
+
+static int fast_residuals(const graft_controls *k)
+{
+    const graft_unet_shape shape = {
+        .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
+    return graft_unet_residuals(&k->c->model->arch, &shape);
+}
+
+graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
+                                 size_t i, graft_err *e)
+{
+    kept *s = &k->kept[slot];
+    size_t at = 0;
+    int n = fast_residuals(k);
+    s->chain = NULL;
+    if (!chain) return GRAFT_OK;
+    for (int r = 0; r < n; r++) at += k->bytes[r];
+    if (!s->data) s->data = graft_malloc(at);
+    if (!s->data) return graft_fail_nomem(e, "ControlNet");
+    at = 0;
+    for (int r = 0; r < n; r++) {
+        memcpy(s->data + at, k->residual[r] + i * k->bytes[r], k->bytes[r]);
+        at += k->bytes[r];
+    }
+    s->chain = chain;
+    return GRAFT_OK;
+}
+
+const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
+{
+    return k ? k->kept[slot].chain : NULL;
+}
+
+void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
+{
+    size_t at = 0;
+    int n = fast_residuals(k);
+    for (int r = 0; r < n; r++) {
+        memcpy(k->residual[r] + i * k->bytes[r], k->kept[slot].data + at, k->bytes[r]);
+        at += k->bytes[r];
+    }
+}

@@ -1,0 +1,154 @@
+#include "engine/models/unet_blocks.h"
+
+#include <string.h>
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+
+graft_vid graft_unet_wide(const graft_unet_blocks *u, graft_vid v)
+{
+    const graft_build *b = &u->b;
+    int64_t rows = graft_build_dim(b, v, 0), dim[GRAFT_MAX_RANK];
+    if (v < 0 || rows == u->batch) return v;
+    int rank = b->g->value[v].rank;
+    memcpy(dim, b->g->value[v].dim, sizeof dim);
+    graft_vid once =
+        graft_graph_reshape(b->g, v, 2, (int64_t[]){1, graft_gvalue_count(&b->g->value[v])});
+    graft_vid all = once;
+    for (int64_t i = rows; i < u->batch; i += rows) all = graft_build_concat(b, all, once);
+    dim[0] = u->batch;
+    return all < 0 ? all : graft_graph_reshape(b->g, all, rank, dim);
+}
+
+graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y)
+{
+    const graft_build *b = &u->b;
+    graft_attrs a = {.up_w = u->a->model_channels};
+    graft_vid t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &a, &timesteps, 1, GRAFT_F32);
+    t = graft_build_cast(b, t, b->act_dtype);
+    t = graft_build_linear(b, NAME("time_embed.0"), t, u->a->time_dim, true);
+    t = graft_build_act(b, t, GRAFT_ACT_SILU);
+    t = graft_build_linear(b, NAME("time_embed.2"), t, u->a->time_dim, true);
+    if (y >= 0) {
+        graft_vid l = graft_build_cast(b, y, b->act_dtype);
+        l = graft_build_linear(b, NAME("label_emb.0.0"), l, u->a->time_dim, true);
+        l = graft_build_act(b, l, GRAFT_ACT_SILU);
+        l = graft_build_linear(b, NAME("label_emb.0.2"), l, u->a->time_dim, true);
+        t = graft_build_add(b, t, l);
+    }
+    return graft_build_act(b, t, GRAFT_ACT_SILU);
+}
+
+static graft_vid res_block(graft_unet_blocks *u, graft_name name, graft_vid x, int32_t channels)
+{
+    const graft_build *b = &u->b;
+    int64_t in_channels = graft_build_dim(b, x, 3);
+    graft_vid h = graft_build_group_norm(b, NAME("%s.in_layers.0", name.text), x, 1e-5f);
+    h = graft_build_act(b, h, GRAFT_ACT_SILU);
+    h = graft_build_conv3(b, NAME("%s.in_layers.2", name.text), h, channels);
+    graft_vid t = u->emb;
+    if (x >= 0 && graft_build_dim(b, x, 0) < u->batch)
+        t = graft_graph_slice_rows(b->g, t, 0, graft_build_dim(b, x, 0));
+    t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), t, channels, true);
+    int64_t pixel[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
+    h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, pixel));
+    h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);
+    h = graft_build_act(b, h, GRAFT_ACT_SILU);
+    h = graft_build_conv3(b, NAME("%s.out_layers.3", name.text), h, channels);
+    if (in_channels != channels)
+        x = graft_build_conv(b, NAME("%s.skip_connection", name.text), x,
+                             (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
+    return graft_build_add(b, h, x);
+}
+
+static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, graft_vid context,
+                           int32_t heads)
+{
+    const graft_build *b = &u->b;
+    int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), x, width, false);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
+    graft_vid o = graft_build_attention(b, q, k, v, heads, false);
+    return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
+}
+
+static graft_vid transformer_block(graft_unet_blocks *u, graft_name name, graft_vid x,
+                                   int32_t heads)
+{
+    const graft_build *b = &u->b;
+    int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
+    x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads), x);
+    x = graft_unet_wide(u, x); /* from here on rows depend on their context */
+    h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
+    x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads), x);
+    h = graft_build_layer_norm(b, NAME("%s.norm3", name.text), x);
+    h = graft_build_linear(b, NAME("%s.ff.net.0.proj", name.text), h, width * 8, true);
+    if (h >= 0) h = graft_graph_node(b->g, GRAFT_OP_GEGLU, NULL, &h, 1, GRAFT_DTYPE_NONE);
+    h = graft_build_linear(b, NAME("%s.ff.net.2", name.text), h, width, true);
+    return graft_build_add(b, h, x);
+}
+
+static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,
+                                     int32_t depth)
+{
+    const graft_build *b = &u->b;
+    int32_t channels = (int32_t)graft_build_dim(b, x, 3);
+    int32_t heads = u->a->num_heads ? u->a->num_heads : channels / u->a->head_dim;
+    if (heads < 1 || channels % heads)
+        return graft_graph_fail(b->g, GRAFT_E_FORMAT, "%s: %d channels do not split into heads",
+                                name.text, channels);
+    int64_t spatial[4] = {graft_build_dim(b, x, 0), graft_build_dim(b, x, 1),
+                          graft_build_dim(b, x, 2), channels};
+    int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
+    graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
+    h = graft_graph_reshape(b->g, h, 3, tokens);
+    h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
+    for (int32_t i = 0; i < depth; i++)
+        h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads);
+    h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
+    spatial[0] = graft_build_dim(b, h, 0);
+    h = graft_graph_reshape(b->g, h, 4, spatial);
+    return graft_build_add(b, h, graft_unet_wide(u, x));
+}
+
+graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h)
+{
+    const graft_unet_block *k = &u->a->input[i];
+    const graft_build *b = &u->b;
+    if (i == 0) return graft_build_conv3(b, NAME("input_blocks.0.0"), h, k->channels);
+    if (k->down) {
+        graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 3, 2, {1, 1, 1, 1}};
+        return graft_build_conv(b, NAME("input_blocks.%d.0.op", i), h, spec);
+    }
+    h = res_block(u, NAME("input_blocks.%d.0", i), h, k->channels);
+    if (k->transformer) h = spatial_transformer(u, NAME("input_blocks.%d.1", i), h, k->transformer);
+    return h;
+}
+
+graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vid size_of)
+{
+    const graft_unet_block *k = &u->a->output[i];
+    const graft_build *b = &u->b;
+    h = res_block(u, NAME("output_blocks.%d.0", i), h, k->channels);
+    if (k->transformer)
+        h = spatial_transformer(u, NAME("output_blocks.%d.1", i), h, k->transformer);
+    if (!k->up) return h;
+    int64_t height = graft_build_dim(b, h, 1) * 2, width = graft_build_dim(b, h, 2) * 2;
+    if (size_of >= 0) {
+        height = graft_build_dim(b, size_of, 1);
+        width = graft_build_dim(b, size_of, 2);
+    }
+    h = graft_build_upsample(b, h, height, width);
+    return graft_build_conv3(b, NAME("output_blocks.%d.%d.conv", i, k->transformer ? 2 : 1), h,
+                             k->channels);
+}
+
+graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
+{
+    int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3);
+    h = res_block(u, NAME("middle_block.0"), h, channels);
+    if (u->a->middle_transformer)
+        h = spatial_transformer(u, NAME("middle_block.1"), h, u->a->middle_transformer);
+    return res_block(u, NAME("middle_block.%d", u->a->middle_transformer ? 2 : 1), h, channels);
+}

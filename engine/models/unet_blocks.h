@@ -1,0 +1,26 @@
+/* The UNet's blocks, for the graphs that are put together from them: the UNet itself and
+ * ControlNets, which are copies of its first half. One thread at a time per graph; failures stay in
+ * the graph (graph.h). */
+#ifndef GRAFT_MODELS_UNET_BLOCKS_H
+#define GRAFT_MODELS_UNET_BLOCKS_H
+#include "engine/models/arch.h"
+#include "engine/models/build.h"
+
+typedef struct graft_unet_blocks {
+    graft_build b;
+    const graft_unet_arch *a;
+    graft_vid emb;     /* (N,time_dim), SiLU applied */
+    graft_vid context; /* (N,tokens,context_dim) */
+    int64_t batch;     /* N */
+} graft_unet_blocks;
+
+/* All N rows of a value that has only the first of what repeats. */
+graft_vid graft_unet_wide(const graft_unet_blocks *u, graft_vid v);
+/* timesteps (N), y (N,adm) or GRAFT_NO_VALUE -> what u->emb holds. */
+graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y);
+/* h (rows,H,W,C), rows N or fewer until the first cross-attention. */
+graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h);
+graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h);
+/* `size_of`: the value whose height and width the block must end with when it doubles its size. */
+graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vid size_of);
+#endif

@@ -1,0 +1,34 @@
+#include "nodes/controlnet.h"
+
+#include "base/alloc.h"
+#include "nodes/node.h"
+#include "nodes/plugin.h"
+
+const graft_input graft_controlnet_name =
+    INPUT_CHOICE("control_net_name", NULL,
+                 "The ControlNet's file. Put .safetensors files into models/controlnet.");
+const graft_output graft_controlnet_out =
+    OUTPUT("CONTROL_NET", "CONTROL_NET", "Steers sampling by a picture; for Apply ControlNet.");
+
+QUERY_MODEL_FILE("controlnet", GRAFT_CONTROLNET_NAME)
+
+const void *graft_controlnet_query(const char *id)
+{
+    return query(id);
+}
+
+graft_status graft_controlnet_run(graft_call *c)
+{
+    graft_engine *engine;
+    graft_controlnet *net = NULL;
+    char *path = NULL;
+    graft_status st;
+    graft_call_phase(c, "load");
+    GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
+    GRAFT_TRY(graft_files_of_input(c, GRAFT_CONTROLNET_NAME, "controlnet", &path));
+    GRAFT_TRY(graft_controlnet_load(engine, path, &c->task, &net, &c->err));
+    GRAFT_TRY(graft_call_out_controlnet(c, 0, net));
+out:
+    graft_free(path);
+    return st;
+}

@@ -1,0 +1,96 @@
+/* A ControlNet's file made of a small UNet: its first half, random zero convolutions, and random
+ * convolutions for the hint. */
+#ifndef GRAFT_TESTS_ENGINE_CONTROL_H
+#define GRAFT_TESTS_ENGINE_CONTROL_H
+#include <math.h>
+
+#include "engine/api/control.h"
+#include "tests/engine/fixture.h"
+
+static inline void add_conv(made_file *f, const char *name, int64_t out, int64_t in, int64_t kernel,
+                            float scale)
+{
+    char full[600];
+    snprintf(full, sizeof full, "control_model.%s.weight", name);
+    add_tensor(f, full, 4, (int64_t[]){out, in, kernel, kernel}, NULL,
+               scale / sqrtf((float)(in * kernel * kernel)));
+    snprintf(full, sizeof full, "control_model.%s.bias", name);
+    add_tensor(f, full, 1, &out, NULL, 0.1f * scale);
+}
+
+static inline bool of_first_half(const char *name)
+{
+    static const char *const parts[] = {"input_blocks.", "middle_block.", "time_embed.",
+                                        "label_emb."};
+    for (size_t i = 0; i < 4; i++)
+        if (strncmp(name, parts[i], strlen(parts[i])) == 0) return true;
+    return false;
+}
+
+/* `scale`: of the zero convolutions; 0 as in a ControlNet that has learnt nothing. */
+static inline made_file *make_control(const graft_model *m, float scale)
+{
+    static const int64_t hint[9] = {3, 4, 4, 8, 8, 8, 8, 16, 0};
+    const char *prefix = graft_weights_prefix(m->weights);
+    made_file *all = copy_file(graft_weights_file(m->weights), prefix);
+    made_file *f = calloc(1, sizeof *f);
+    char name[512];
+    int64_t channels = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const graft_st_tensor *t = &all->tensor[i];
+        const char *below = t->name + strlen(prefix);
+        if (!of_first_half(below)) continue;
+        snprintf(name, sizeof name, "control_model.%s", below);
+        add_tensor(f, name, t->rank, t->shape, t->data, 0);
+    }
+    for (int i = 0; i < m->arch.n_input; i++) {
+        if (!m->arch.input[i].down) channels = m->arch.input[i].channels;
+        snprintf(name, sizeof name, "zero_convs.%d.0", i);
+        add_conv(f, name, channels, channels, 1, scale);
+    }
+    add_conv(f, "middle_block_out.0", channels, channels, 1, scale);
+    for (int i = 0; i < 8; i++) {
+        snprintf(name, sizeof name, "input_hint_block.%d", 2 * i);
+        add_conv(f, name, i < 7 ? hint[i + 1] : m->arch.model_channels, hint[i], 3, 2.0f);
+    }
+    finish_file(all);
+    return f;
+}
+
+/* The config tells a small UNet's heads, as its own file does. */
+static inline const char *control_config(const graft_model *m)
+{
+    return graft_safetensors_metadata(graft_weights_file(m->weights), "config");
+}
+
+static inline graft_controlnet *load_control(graft_engine *g, const char *path)
+{
+    graft_controlnet *n = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_controlnet_load(g, path, NULL, &n, &e), &e);
+    return n;
+}
+
+static inline graft_controlnet *made_control(const graft_model *m, float scale)
+{
+    const char *path = temp_path("control.safetensors");
+    write_file(make_control(m, scale), path, control_config(m));
+    graft_controlnet *n = load_control(m->engine, path);
+    unlink(path);
+    return n;
+}
+
+/* Pictures of coloured noise, different ones. */
+static inline graft_image *control_hint(int64_t n, int64_t side, uint64_t seed)
+{
+    int64_t shape[4] = {n, side, side, 3}, values = n * side * side * 3;
+    float *v = calloc((size_t)values, sizeof *v);
+    for (int64_t i = 0; i < values; i++)
+        v[i] = 0.5f + 0.5f * fixed_value(seed * 100000 + (uint64_t)i);
+    graft_image *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_image_from_data(v, shape, false, &out, &e), &e);
+    free(v);
+    return out;
+}
+#endif
