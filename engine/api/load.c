@@ -232,6 +232,7 @@ static graft_status make_controlnet(graft_engine *engine, graft_weights *file,
     static const char *const prefixes[] = {"control_model.", "", NULL};
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = find_prefix(f, prefixes, "input_hint_block.0.weight");
+    if (!prefix) prefix = find_prefix(f, prefixes, "controlnet_cond_embedding.conv_in.weight");
     const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
     graft_graph *g[2] = {NULL, NULL};
     graft_status st;

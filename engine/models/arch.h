@@ -36,6 +36,7 @@ typedef struct graft_unet_arch {
 /* A ControlNet: the first half of a UNet, and the convolutions that its hint goes through. */
 typedef struct graft_control_arch {
     graft_unet_arch half; /* without output blocks and out_channels */
+    int32_t diffusers;    /* 1: tensors have diffusers' names */
     int32_t hint_channels, n_hint;
     int32_t hint[GRAFT_MAX_HINT]; /* channels that each convolution gives */
 } graft_control_arch;

@@ -1,14 +1,41 @@
 #include "engine/models/controlnet.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "base/alloc.h"
+#include "engine/models/diffusers.h"
 #include "engine/models/unet_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
-static graft_status take(graft_graph *g, graft_graph **out, graft_err *e)
+/* Weights by diffusers' names, with their endings (".weight") as they are. */
+static graft_status rename_slots(const graft_control_arch *a, graft_graph *g, graft_err *e)
+{
+    for (size_t i = 0; i < g->n_slots; i++)
+        for (size_t k = 0; k < g->slot[i].n_sources; k++) {
+            char *old = g->slot[i].source[k], layer[256], name[300];
+            const char *end = strrchr(old, '.');
+            int length = end ? (int)(end - old) : 0;
+            assert(end && (size_t)length < sizeof layer);
+            snprintf(layer, sizeof layer, "%.*s", length, old);
+            if (!graft_diffusers_control_name(&a->half, layer, name, sizeof name - 32))
+                return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s has no name in diffusers", layer);
+            size_t n = strlen(name);
+            snprintf(name + n, sizeof name - n, "%s", end);
+            g->slot[i].source[k] = graft_strdup(name);
+            graft_free(old);
+            if (!g->slot[i].source[k]) return graft_fail_nomem(e, "ControlNet graph");
+        }
+    return GRAFT_OK;
+}
+
+static graft_status take(const graft_control_arch *a, graft_graph *g, graft_graph **out,
+                         graft_err *e)
 {
     graft_status st = graft_graph_status(g, e);
+    if (!st && a->diffusers) st = rename_slots(a, g, e);
     if (st)
         graft_graph_destroy(g);
     else
@@ -37,7 +64,7 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         if (i + 1 < a->n_hint) h = graft_build_act(&b, h, GRAFT_ACT_SILU);
     }
     graft_graph_output(g, h);
-    return take(g, out, e);
+    return take(a, g, out, e);
 }
 
 /* What block i gives, through its own 1x1 convolution, times strength, to what is there already. */
@@ -97,7 +124,7 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
     u.emb = graft_unet_time_embedding(&u, t, y);
     if (!adm && s->pictures < n) x = graft_graph_slice_rows(g, x, 0, s->pictures);
     residuals(&u, graft_build_to_nhwc(&u.b, x, s->act_dtype), hint, strength, before);
-    return take(g, out, e);
+    return take(a, g, out, e);
 }
 
 graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_arch *unet,

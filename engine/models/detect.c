@@ -1,32 +1,9 @@
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "engine/models/arch.h"
+#include "engine/models/detect.h"
 #include "kernels/op_desc.h"
-
-/* One look-up: prefix + printf. `found` is NULL when the tensor is absent. */
-static const graft_st_tensor *find(const graft_safetensors *f, const char *prefix, const char *fmt,
-                                   ...) __attribute__((format(printf, 3, 4)));
-static const graft_st_tensor *find(const graft_safetensors *f, const char *prefix, const char *fmt,
-                                   ...)
-{
-    char name[512];
-    int n = snprintf(name, sizeof name, "%s", prefix);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(name + n, sizeof name - (size_t)n, fmt, ap);
-    va_end(ap);
-    return graft_safetensors_find(f, name);
-}
-
-static graft_status missing(const graft_safetensors *f, const char *prefix, const char *name,
-                            graft_err *e)
-{
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing or has an unexpected shape",
-                      graft_safetensors_path(f), prefix, name);
-}
 
 static graft_status parse_config(const char *config, const char *part, cJSON **root,
                                  const cJSON **out, graft_err *e)
@@ -39,12 +16,6 @@ static graft_status parse_config(const char *config, const char *part, cJSON **r
     const cJSON *sub = cJSON_GetObjectItemCaseSensitive(*root, part);
     *out = cJSON_IsObject(sub) ? sub : *root;
     return GRAFT_OK;
-}
-
-static int32_t dim_of(const graft_st_tensor *t, int i)
-{
-    return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]
-                                                                          : 0;
 }
 
 /* ------------------------------------------------------------------ UNet */
@@ -75,8 +46,8 @@ static graft_status broken_block(const graft_safetensors *f, const char *prefix,
     return missing(f, prefix, name, e);
 }
 
-static graft_status detect_input_blocks(const graft_safetensors *f, const char *prefix,
-                                        graft_unet_arch *a, graft_err *e)
+graft_status graft_detect_input_blocks(const graft_safetensors *f, const char *prefix,
+                                       graft_unet_arch *a, graft_err *e)
 {
     for (int i = 0; i < GRAFT_MAX_BLOCKS; i++) {
         char name[64];
@@ -129,8 +100,8 @@ static graft_status detect_output_blocks(const graft_safetensors *f, const char 
                       graft_safetensors_path(f), a->n_input, a->n_output);
 }
 
-static graft_status detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
-                                 graft_err *e)
+graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
+                                graft_err *e)
 {
     cJSON *root;
     const cJSON *c;
@@ -174,9 +145,8 @@ static graft_status detect_context(const graft_safetensors *f, const char *prefi
     return GRAFT_OK;
 }
 
-/* What a UNet and a ControlNet's copy of its first half have in common, but for the heads. */
-static graft_status detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
-                                graft_err *e)
+graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
+                               graft_err *e)
 {
     const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
     a->middle_transformer = transformer_depth(f, prefix, "middle_block");
@@ -190,43 +160,13 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
                                graft_unet_arch *out, graft_err *e)
 {
     memset(out, 0, sizeof *out);
-    graft_status st = detect_input_blocks(f, prefix, out, e);
+    graft_status st = graft_detect_input_blocks(f, prefix, out, e);
     if (!st) st = detect_output_blocks(f, prefix, out, e);
     if (st) return st;
     out->out_channels = dim_of(find(f, prefix, "out.2.weight"), 0);
     if (!out->out_channels) return missing(f, prefix, "out.2.weight", e);
-    st = detect_half(f, prefix, out, e);
-    return st ? st : detect_heads(f, config, out, e);
-}
-
-static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
-                                graft_control_arch *a, graft_err *e)
-{
-    char name[64];
-    a->hint_channels = dim_of(find(f, prefix, "input_hint_block.0.weight"), 1);
-    while (a->n_hint < GRAFT_MAX_HINT) {
-        snprintf(name, sizeof name, "input_hint_block.%d.weight", 2 * a->n_hint);
-        int32_t channels = dim_of(find(f, prefix, "%s", name), 0);
-        if (!channels) break;
-        a->hint[a->n_hint++] = channels;
-    }
-    if (a->n_hint == 8 && a->hint_channels == 3 && a->hint[7] == a->half.model_channels)
-        return GRAFT_OK;
-    if (!a->n_hint) return missing(f, prefix, "input_hint_block.0.weight", e);
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: its hint has %d channels and goes through %d convolutions; known are 3 "
-                      "and 8, the last as wide as the UNet",
-                      graft_safetensors_path(f), a->hint_channels, a->n_hint);
-}
-
-graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
-                                  const char *config, graft_control_arch *out, graft_err *e)
-{
-    memset(out, 0, sizeof *out);
-    graft_status st = detect_input_blocks(f, prefix, &out->half, e);
-    if (!st) st = detect_half(f, prefix, &out->half, e);
-    if (!st) st = detect_heads(f, config, &out->half, e);
-    return st ? st : detect_hint(f, prefix, out, e);
+    st = graft_detect_half(f, prefix, out, e);
+    return st ? st : graft_detect_heads(f, config, out, e);
 }
 
 graft_family graft_unet_family(const graft_unet_arch *a)

@@ -127,6 +127,22 @@ bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char 
     return false;
 }
 
+bool graft_diffusers_control_name(const graft_unet_arch *a, const char *name, char *out,
+                                  size_t size)
+{
+    int i, n = 0;
+    if (sscanf(name, "zero_convs.%d.0%n", &i, &n) == 1 && n && !name[n])
+        return fits(snprintf(out, size, "controlnet_down_blocks.%d", i), size);
+    if (strcmp(name, "middle_block_out.0") == 0)
+        return fits(snprintf(out, size, "controlnet_mid_block"), size);
+    if (sscanf(name, "input_hint_block.%d%n", &i, &n) != 1 || !n || name[n])
+        return graft_diffusers_unet_name(a, name, out, size);
+    if (i % 2 || i < 0 || i > 14) return false;
+    if (i == 0) return fits(snprintf(out, size, "controlnet_cond_embedding.conv_in"), size);
+    if (i == 14) return fits(snprintf(out, size, "controlnet_cond_embedding.conv_out"), size);
+    return fits(snprintf(out, size, "controlnet_cond_embedding.blocks.%d", i / 2 - 1), size);
+}
+
 bool graft_diffusers_text_name(const char *name, char *out, size_t size)
 {
     int i, n = 0;

@@ -10,6 +10,10 @@
 /* "input_blocks.4.1.proj_in" -> "down_blocks.1.attentions.0.proj_in". Levels end where the
  * architecture's blocks change their size, so any block list will do. */
 bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char *out, size_t size);
+/* The same for a ControlNet, `a` the half of a UNet that it has: also "zero_convs.3.0" ->
+ * "controlnet_down_blocks.3". */
+bool graft_diffusers_control_name(const graft_unet_arch *a, const char *name, char *out,
+                                  size_t size);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
 bool graft_diffusers_text_name(const char *name, char *out, size_t size);
 #endif

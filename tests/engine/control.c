@@ -4,6 +4,7 @@
 #include "tests/engine/control.h"
 
 #include "engine/api/denoise.h"
+#include "engine/models/diffusers.h"
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;
@@ -449,6 +450,9 @@ static void wrong_files(void)
     made_find(f, "control_model.zero_convs.2.0.bias")->shape[0] -= 1;
     made_find(f, "control_model.zero_convs.2.0.bias")->bytes -= sizeof(float);
     expect_refusal(f, GRAFT_E_FORMAT, "zero_convs.2.0.bias");
+    f = make_control(model, 1);
+    add_tensor(f, "control_model.task_embedding", 1, (int64_t[]){1}, NULL, 1);
+    expect_refusal(f, GRAFT_E_UNSUPPORTED, "union");
     f = calloc(1, sizeof *f);
     add_tensor(f, "lora_controlnet", 1, (int64_t[]){1}, NULL, 1);
     expect_refusal(f, GRAFT_E_UNSUPPORTED, "Control-LoRA");
@@ -456,6 +460,88 @@ static void wrong_files(void)
     graft_err e = GRAFT_ERR_INIT;
     CHECK_INT(graft_controlnet_load(engine, SD1, NULL, &n, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_controlnet_load(engine, "/nowhere", NULL, &n, &e), GRAFT_E_NOTFOUND);
+}
+
+/* The same file by diffusers' names. */
+static made_file *in_diffusers(const graft_model *m)
+{
+    made_file *f = make_control(m, 1);
+    for (size_t i = 0; i < f->n; i++) {
+        char layer[256], name[300];
+        const char *below = f->tensor[i].name + strlen("control_model."),
+                   *end = strrchr(below, '.');
+        snprintf(layer, sizeof layer, "%.*s", (int)(end - below), below);
+        CHECK(graft_diffusers_control_name(&m->arch, layer, name, 256));
+        snprintf(name + strlen(name), sizeof name - strlen(name), "%s", end);
+        free((char *)f->tensor[i].name);
+        f->tensor[i].name = strdup(name);
+    }
+    return f;
+}
+
+static void diffusers_names(void)
+{
+    static const char *const some[] = {"conv_in.weight",
+                                       "time_embedding.linear_2.bias",
+                                       "controlnet_cond_embedding.conv_in.weight",
+                                       "controlnet_cond_embedding.blocks.5.weight",
+                                       "controlnet_cond_embedding.conv_out.bias",
+                                       "down_blocks.0.resnets.0.conv1.weight",
+                                       "down_blocks.0.downsamplers.0.conv.weight",
+                                       "down_blocks.1.resnets.0.conv_shortcut.weight",
+                                       "down_blocks.1.attentions.0.proj_in.weight",
+                                       "mid_block.resnets.1.norm2.weight",
+                                       "controlnet_down_blocks.0.weight",
+                                       "controlnet_mid_block.bias"};
+    float ours[SMALL], theirs[SMALL];
+    for (int i = 0; i < 2; i++) {
+        graft_model *m = load_model(engine, i ? SDXL : SD1);
+        const char *path = temp_path("diffusers.safetensors");
+        random_state = 1; /* the same values in both */
+        graft_controlnet *a = made_control(m, 1), *b;
+        random_state = 1;
+        made_file *f = in_diffusers(m);
+        for (size_t k = 0; k < sizeof some / sizeof *some && !i; k++) made_find(f, some[k]);
+        write_file(f, path, control_config(m));
+        last_log[0] = 0;
+        b = load_control(engine, path);
+        CHECK_STR(last_log, ""); /* every tensor is read */
+        unlink(path);
+        CHECK_INT(a->arch.half.n_input, b->arch.half.n_input);
+        CHECK(memcmp(&a->arch.half, &b->arch.half, sizeof a->arch.half) == 0);
+        pair p = {prompt(m, 1), prompt(m, 2)}, q;
+        graft_control_options o = options(1);
+        o.net = a;
+        q = steer(p, &o);
+        sample(m, q, &usual, ours);
+        drop(q);
+        o.net = b;
+        q = steer(p, &o);
+        sample(m, q, &usual, theirs);
+        drop(q);
+        CHECK(memcmp(ours, theirs, sizeof ours) == 0);
+        drop(p);
+        graft_controlnet_release(a);
+        graft_controlnet_release(b);
+        graft_model_release(m);
+    }
+}
+
+/* Any tensor may be missing: an error, which names a tensor of the file. */
+static void any_tensor_missing(void)
+{
+    for (int theirs = 0; theirs < 2; theirs++)
+        for (size_t i = 0, n = 1; i < n; i++) {
+            made_file *f = theirs ? in_diffusers(model) : make_control(model, 1);
+            graft_err e = GRAFT_ERR_INIT;
+            n = f->n;
+            char name[256];
+            snprintf(name, sizeof name, "%s", f->tensor[i].name);
+            remove_tensor(f, f->tensor[i].name);
+            graft_status st = load(f, control_config(model), &e);
+            CHECK(st == GRAFT_E_FORMAT || st == GRAFT_E_UNSUPPORTED);
+            if (!strstr(e.text, "broken.safetensors")) CHECK_STR(e.text, name);
+        }
 }
 
 /* A tensor that nothing reads is told and no obstacle. */
@@ -569,6 +655,8 @@ int main(void)
     RUN(deepcache);
     RUN(other_samplers);
     RUN(wrong_files);
+    RUN(any_tensor_missing);
+    RUN(diffusers_names);
     RUN(leftovers);
     RUN(wrong_model);
     RUN(sdxl);
