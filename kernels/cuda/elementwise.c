@@ -52,6 +52,7 @@ static graft_status launch_binary(graft_kernel *k, const void *const *in, void *
     p.b = in[1];
     graft_cuda_broadcast(&a, &k->op.out, p.sa);
     graft_cuda_broadcast(&b, &k->op.out, p.sb);
+    p.b_is_f32 = !b.constant && b.dtype == GRAFT_F32;
     p.flat = graft_ref_is_dense(&k->op.out) && as_dense(&a, &k->op.out) && as_dense(&b, &k->op.out);
     return launch(k, &p);
 }

@@ -161,6 +161,21 @@ static graft_status download(graft_device *d, void *dst, const void *src, uint64
 
 /* ------------------------------------------------------------------ kernels */
 
+/* Inputs that are float32 also where the kernel computes with 16 bits. */
+static bool stays_f32(const graft_op_desc *op, int i)
+{
+    switch (op->op) {
+    case GRAFT_OP_GROUP_NORM:
+        return i == GRAFT_NORM_MOMENTS;
+    case GRAFT_OP_MUL:
+        return i == 1 && graft_ref_elements(&op->in[i]) == 1;
+    case GRAFT_OP_TIMESTEP:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* The checks of the ref library see float32 in place of the dtype that this kernel computes with.
  */
 static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *e)
@@ -181,9 +196,12 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     *d = given;
     graft_dtype t = given.out.dtype;
     if (given.op != GRAFT_OP_COPY && (t == GRAFT_F16 || t == GRAFT_BF16)) {
-        int always_f32 = given.op == GRAFT_OP_GROUP_NORM ? GRAFT_NORM_MOMENTS : -1;
-        for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
-            if (given.in[i].dtype == t && i != always_f32) given.in[i].dtype = GRAFT_F32;
+        for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+            bool moments = given.op == GRAFT_OP_GROUP_NORM && i == GRAFT_NORM_MOMENTS;
+            if (given.in[i].dtype == GRAFT_F32 && !given.in[i].constant && !stays_f32(&given, i))
+                return graft_fail(e, GRAFT_E_UNSUPPORTED, "input %d is float32, the result not", i);
+            if (given.in[i].dtype == t && !moments) given.in[i].dtype = GRAFT_F32;
+        }
         given.out.dtype = GRAFT_F32;
     }
     const graft_cuda_op *type = find(given.op, given.attrs.quant);

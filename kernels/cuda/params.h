@@ -39,7 +39,8 @@ typedef struct graft_cuda_elementwise {
     uint32_t count;
     int32_t op, act;
     float scale, shift;
-    int32_t flat; /* all four tensors are dense and of one shape */
+    int32_t flat;     /* all four tensors are dense and of one shape */
+    int32_t b_is_f32; /* whatever the others are */
 } graft_cuda_elementwise;
 
 /* Rows of pairs, dense, to rows of a * gelu(b); eights: of results in a row. */

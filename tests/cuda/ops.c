@@ -102,10 +102,39 @@ static void norms_far_from_zero(void)
     lib_close(&ref);
 }
 
+/* An input that is float32 beside results of 16 bits is refused where the kernel would take it for
+ * 16 bits; a factor of MUL may be. */
+static void inputs_of_another_dtype(void)
+{
+    kernel_lib cuda;
+    size_t cases, factors = 0;
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device) return;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t i = 0; i < cases; i++) {
+        graft_op_desc d = case_desc(&list[i], GRAFT_BF16);
+        if (list[i].fixed || !cuda.api->supports(cuda.device, &d)) continue;
+        factors += d.op == GRAFT_OP_MUL && d.in[1].dtype == GRAFT_F32 && !d.in[1].constant;
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+            if (d.in[k].dtype != GRAFT_BF16) continue;
+            d.in[k].dtype = GRAFT_F32;
+            bool factor = d.op == GRAFT_OP_MUL && k == 1 && element_count(&d.in[k]) == 1;
+            bool taken = cuda.api->supports(cuda.device, &d);
+            CHECK(taken == factor);
+            if (taken != factor) fprintf(stderr, "  %s: input %d\n", list[i].name, k);
+            d.in[k].dtype = GRAFT_BF16;
+        }
+    }
+    CHECK(factors >= 3);
+    free(list);
+    lib_close(&cuda);
+}
+
 int main(void)
 {
     use_fake_driver();
     RUN(cuda_against_ref);
+    RUN(inputs_of_another_dtype);
     RUN(norms_far_from_zero);
     fake_cuda_state *fake = fake_driver_state();
     CHECK_INT(fake->live_blocks, 0);

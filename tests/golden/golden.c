@@ -71,21 +71,21 @@ const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char
     return graft_safetensors_find(f, full);
 }
 
-static size_t count(const graft_st_tensor *t)
+size_t golden_count(const graft_st_tensor *t)
 {
     size_t n = 1;
     for (int i = 0; i < t->rank; i++) n *= (size_t)t->shape[i];
     return n;
 }
 
-static float *copy(const graft_st_tensor *t)
+float *golden_copy(const graft_st_tensor *t)
 {
-    float *p = graft_malloc_array(count(t), sizeof *p);
-    if (p) graft_to_f32(t->dtype, t->data, p, count(t));
+    float *p = graft_malloc_array(golden_count(t), sizeof *p);
+    if (p) graft_to_f32(t->dtype, t->data, p, golden_count(t));
     return p;
 }
 
-static void set_options(const golden *g, graft_build_options *o)
+void golden_options(const golden *g, graft_build_options *o)
 {
     memset(o, 0, sizeof *o);
     snprintf(o->precision, sizeof o->precision, "%s", g->dtype);
@@ -100,13 +100,13 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
 {
     static const char *const names[4] = {"x", "timesteps", "context", "y"};
     const graft_st_tensor *t[4], *want = golden_case(f, k, "output");
-    float *in[4] = {0}, *expected = copy(want);
-    float *out = graft_malloc_array(count(want), sizeof *out);
+    float *in[4] = {0}, *expected = golden_copy(want);
+    float *out = graft_malloc_array(golden_count(want), sizeof *out);
     graft_binding *b = NULL;
     graft_status st = GRAFT_OK;
     for (int i = 0; i < 4; i++) {
         t[i] = golden_case(f, k, names[i]);
-        if (t[i]) in[i] = copy(t[i]);
+        if (t[i]) in[i] = golden_copy(t[i]);
     }
     GRAFT_TRY(graft_model_bind(m, t[0]->shape[0], t[0]->shape[2], t[0]->shape[3], t[2]->shape[1],
                                NULL, &b, e));
@@ -114,7 +114,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                             NULL, e));
     char what[64];
     snprintf(what, sizeof what, "unet case%d", k);
-    golden_note_model(g, what, golden_error(out, expected, count(want)));
+    golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
     for (int i = 0; i < 4; i++) graft_free(in[i]);
@@ -129,7 +129,7 @@ graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e)
     graft_weights *file = NULL;
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
-    set_options(g, &m.options);
+    golden_options(g, &m.options);
     GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.",
                                 graft_safetensors_metadata(f, "config"), &m.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
@@ -143,8 +143,7 @@ out:
 
 /* ------------------------------------------------------------------ VAE */
 
-/* (N,C,H,W) and (N,H,W,C), either way. */
-static void move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last)
+void golden_move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last)
 {
     int64_t c = nchw[1], area = nchw[2] * nchw[3];
     for (int64_t n = 0; n < nchw[0]; n++)
@@ -161,21 +160,22 @@ static graft_status vae_case(golden *g, const graft_vae *v, const graft_safetens
     const graft_st_tensor *t = golden_case(f, k, decoder ? "latent" : "image");
     const graft_st_tensor *want = golden_case(f, k, decoder ? "decoded" : "moments");
     if (!t || !want) return GRAFT_OK;
-    float *in = copy(t), *expected = copy(want), *x = copy(t);
-    float *out = graft_malloc_array(count(want), sizeof *out);
-    float *y = graft_malloc_array(count(want), sizeof *y);
-    size_t per_in = count(t) / (size_t)t->shape[0], per_out = count(want) / (size_t)t->shape[0];
+    float *in = golden_copy(t), *expected = golden_copy(want), *x = golden_copy(t);
+    float *out = graft_malloc_array(golden_count(want), sizeof *out);
+    float *y = graft_malloc_array(golden_count(want), sizeof *y);
+    size_t per_in = golden_count(t) / (size_t)t->shape[0],
+           per_out = golden_count(want) / (size_t)t->shape[0];
     graft_binding *b = NULL;
     graft_status st = GRAFT_OK;
-    if (!decoder) move_channels(x, in, t->shape, true);
+    if (!decoder) golden_move_channels(x, in, t->shape, true);
     GRAFT_TRY(graft_vae_bind(v, decoder, t->shape[2], t->shape[3], NULL, &b, e));
     for (int64_t i = 0; i < t->shape[0]; i++)
         GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *[]){in + (size_t)i * per_in},
                                 (void *[]){out + (size_t)i * per_out}, NULL, NULL, e));
-    if (decoder) move_channels(out, y, want->shape, false);
+    if (decoder) golden_move_channels(out, y, want->shape, false);
     char what[64];
     snprintf(what, sizeof what, "vae case%d %s", k, decoder ? "decode" : "encode");
-    golden_note_model(g, what, golden_error(decoder ? y : out, expected, count(want)));
+    golden_note_model(g, what, golden_error(decoder ? y : out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
     graft_free(in);
@@ -192,7 +192,7 @@ graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e)
     graft_weights *file = NULL;
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
-    set_options(g, &v.options);
+    golden_options(g, &v.options);
     GRAFT_TRY(graft_vae_detect(f, "first_stage_model.", &v.arch, e));
     GRAFT_TRY(graft_weights_part(file, "first_stage_model.", &v.weights, e));
     for (int k = 0; k < 1000; k++) {

@@ -32,9 +32,19 @@ float *golden_read(const graft_safetensors *f, const char *name, size_t *n);
 /* caseK.NAME; NULL when absent. */
 const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char *name);
 
+/* Values of a tensor, and the same as float32 (graft_free). */
+size_t golden_count(const graft_st_tensor *t);
+float *golden_copy(const graft_st_tensor *t);
+/* (N,C,H,W) and (N,H,W,C), either way. */
+void golden_move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last);
+/* Backend and precision of this run. */
+void golden_options(const golden *g, graft_build_options *o);
+
 /* Each runs all cases of its kind in the file; GRAFT_OK also when cases are outside their
  * tolerance. They take over `f`. */
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
+/* A UNet and a ControlNet: what it adds, and what the UNet then gives. */
+graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);

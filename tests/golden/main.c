@@ -44,6 +44,7 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (graft_str_ends(path, ".json")) return golden_prompts(g, path, e);
     graft_status st = graft_safetensors_open(path, &f, e);
     if (st) return st;
+    if (has(f, "control_model.")) return golden_control(g, f, e);
     if (has(f, "model.diffusion_model.")) return golden_unet(g, f, e);
     if (has(f, "first_stage_model.")) return golden_vae(g, f, e);
     if (has(f, "text_model.") || has(f, "cond_stage_model.")) return golden_clip(g, f, e);

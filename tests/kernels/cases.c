@@ -414,6 +414,10 @@ static void binaries(case_list *l)
         binary(l, op, act_of(1001, 0, 0, 0), act_of(1001, 0, 0, 0), 0);
         binary(l, op, act_of(1, 0, 0, 0), act_of(1, 0, 0, 0), 0);
     }
+    /* A factor, float32 beside any dtype. */
+    binary(l, GRAFT_OP_MUL, act_of(2, 5, 7, 24), act_of(1, 1, 1, 1), 0);
+    binary(l, GRAFT_OP_MUL, act_of(2, 5, 7, 24), act_of(1, 1, 1, 1), 8);
+    binary(l, GRAFT_OP_MUL, act_of(3, 16, 16, 320), act_of(1, 1, 1, 1), 0);
 }
 
 static void unary(case_list *l, graft_op op, graft_attrs attrs, graft_tensor_desc x,

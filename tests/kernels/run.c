@@ -204,7 +204,9 @@ static bool is_activation(const graft_op_desc *d, int input)
 {
     const graft_tensor_desc *t = &d->in[input];
     bool moments = d->op == GRAFT_OP_GROUP_NORM && input == GRAFT_NORM_MOMENTS;
-    return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments;
+    bool factor = d->op == GRAFT_OP_MUL && input == 1 && element_count(t) == 1;
+    return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments &&
+           !factor;
 }
 
 graft_op_desc case_desc(const kernel_case *c, graft_dtype dtype)

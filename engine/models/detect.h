@@ -1,0 +1,48 @@
+/* What finding out architectures shares (detect.c, detect_control.c). */
+#ifndef GRAFT_MODELS_DETECT_H
+#define GRAFT_MODELS_DETECT_H
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "engine/models/arch.h"
+
+/* One look-up: prefix + printf. `found` is NULL when the tensor is absent. */
+static inline const graft_st_tensor *find(const graft_safetensors *f, const char *prefix,
+                                          const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static inline const graft_st_tensor *find(const graft_safetensors *f, const char *prefix,
+                                          const char *fmt, ...)
+{
+    char name[512];
+    int n = snprintf(name, sizeof name, "%s", prefix);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(name + n, sizeof name - (size_t)n, fmt, ap);
+    va_end(ap);
+    return graft_safetensors_find(f, name);
+}
+
+static inline graft_status missing(const graft_safetensors *f, const char *prefix, const char *name,
+                                   graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing or has an unexpected shape",
+                      graft_safetensors_path(f), prefix, name);
+}
+
+static inline int32_t dim_of(const graft_st_tensor *t, int i)
+{
+    return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]
+                                                                          : 0;
+}
+
+/* input and in_channels, n_input, model_channels. */
+graft_status graft_detect_input_blocks(const graft_safetensors *f, const char *prefix,
+                                       graft_unet_arch *a, graft_err *e);
+/* Behind that: what a UNet and a ControlNet's copy of its first half have in common, but for the
+ * heads. */
+graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
+                               graft_err *e);
+/* From the config, or as the known families have them. */
+graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
+                                graft_err *e);
+#endif

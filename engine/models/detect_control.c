@@ -1,0 +1,132 @@
+/* ControlNets, in their authors' names and in diffusers'. */
+#include <string.h>
+
+#include "engine/models/controlnet.h"
+#include "engine/models/detect.h"
+#include "engine/models/diffusers.h"
+
+static int32_t depth_of(const graft_safetensors *f, const char *prefix, const char *block)
+{
+    /* Two names, so that a file that lacks one of them is refused by that name. */
+    int32_t n = 0;
+    while (n < 64 && (find(f, prefix, "%s.transformer_blocks.%d.norm1.weight", block, n) ||
+                      find(f, prefix, "%s.transformer_blocks.%d.attn1.to_q.weight", block, n)))
+        n++;
+    return n;
+}
+
+static graft_status add_block(graft_unet_arch *a, graft_unet_block block,
+                              const graft_safetensors *f, graft_err *e)
+{
+    if (a->n_input == GRAFT_MAX_BLOCKS)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than %d blocks",
+                          graft_safetensors_path(f), GRAFT_MAX_BLOCKS);
+    a->input[a->n_input++] = block;
+    return GRAFT_OK;
+}
+
+static graft_status diffusers_blocks(const graft_safetensors *f, const char *prefix,
+                                     graft_unet_arch *a, graft_err *e)
+{
+    const graft_st_tensor *first = find(f, prefix, "conv_in.weight");
+    graft_status st = add_block(a, (graft_unet_block){.channels = dim_of(first, 0)}, f, e);
+    a->in_channels = dim_of(first, 1);
+    a->model_channels = dim_of(first, 0);
+    for (int level = 0; level < GRAFT_MAX_LEVELS && !st; level++) {
+        int k = 0;
+        for (; k < GRAFT_MAX_BLOCKS && !st; k++) {
+            char name[64];
+            const graft_st_tensor *conv =
+                find(f, prefix, "down_blocks.%d.resnets.%d.conv1.weight", level, k);
+            if (!conv) break;
+            snprintf(name, sizeof name, "down_blocks.%d.attentions.%d", level, k);
+            st = add_block(a,
+                           (graft_unet_block){.channels = dim_of(conv, 0),
+                                              .transformer = depth_of(f, prefix, name)},
+                           f, e);
+        }
+        if (!k) break;
+        if (!st && find(f, prefix, "down_blocks.%d.downsamplers.0.conv.weight", level))
+            st = add_block(a, (graft_unet_block){.down = 1}, f, e);
+    }
+    if (st) return st;
+    return a->model_channels && a->n_input > 1
+               ? GRAFT_OK
+               : missing(f, prefix, "down_blocks.0.resnets.0.conv1.weight", e);
+}
+
+/* The first transformer's attention to the prompt tells its width. */
+static graft_status diffusers_context(const graft_safetensors *f, const char *prefix,
+                                      graft_unet_arch *a, graft_err *e)
+{
+    char block[96] = "mid_block.attentions.0", name[128], ours[64];
+    for (int i = 0; i < a->n_input; i++) {
+        if (!a->input[i].transformer) continue;
+        snprintf(ours, sizeof ours, "input_blocks.%d.1.proj_in", i);
+        if (graft_diffusers_unet_name(a, ours, name, sizeof name))
+            snprintf(block, sizeof block, "%.*s", (int)(strlen(name) - strlen(".proj_in")), name);
+        break;
+    }
+    const graft_st_tensor *proj = find(f, prefix, "%s.proj_in.weight", block);
+    a->context_dim = dim_of(find(f, prefix, "%s.transformer_blocks.0.attn2.to_k.weight", block), 1);
+    if (!proj || !a->context_dim)
+        return missing(f, prefix, "…transformer_blocks.0.attn2.to_k.weight", e);
+    a->linear_proj = proj->rank == 2;
+    return GRAFT_OK;
+}
+
+static graft_status diffusers_half(const graft_safetensors *f, const char *prefix,
+                                   graft_unet_arch *a, graft_err *e)
+{
+    graft_status st = diffusers_blocks(f, prefix, a, e);
+    if (st) return st;
+    a->middle_transformer = depth_of(f, prefix, "mid_block.attentions.0");
+    a->time_dim = dim_of(find(f, prefix, "time_embedding.linear_1.weight"), 0);
+    if (!a->time_dim) return missing(f, prefix, "time_embedding.linear_1.weight", e);
+    a->adm_channels = dim_of(find(f, prefix, "add_embedding.linear_1.weight"), 1);
+    return diffusers_context(f, prefix, a, e);
+}
+
+static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
+                                graft_control_arch *a, graft_err *e)
+{
+    char name[64], theirs[64];
+    const graft_st_tensor *t = NULL;
+    for (; a->n_hint < GRAFT_MAX_HINT; a->n_hint++) {
+        snprintf(name, sizeof name, "input_hint_block.%d", 2 * a->n_hint);
+        if (a->diffusers && !graft_diffusers_control_name(&a->half, name, theirs, sizeof theirs))
+            break;
+        t = find(f, prefix, "%s.weight", a->diffusers ? theirs : name);
+        if (!dim_of(t, 0)) break;
+        if (!a->n_hint) a->hint_channels = dim_of(t, 1);
+        a->hint[a->n_hint] = dim_of(t, 0);
+    }
+    if (a->n_hint == 8 && a->hint_channels == 3 && a->hint[7] == a->half.model_channels)
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: its hint has %d channels and goes through %d convolutions; known are 3 "
+                      "and 8, the last as wide as the UNet",
+                      graft_safetensors_path(f), a->hint_channels, a->n_hint);
+}
+
+graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
+                                  const char *config, graft_control_arch *out, graft_err *e)
+{
+    graft_status st;
+    memset(out, 0, sizeof *out);
+    out->diffusers = find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
+    if (find(f, prefix, "task_embedding") ||
+        find(f, prefix, "control_add_embedding.linear_1.weight"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a ControlNet for several kinds of pictures at once (union); only "
+                          "those for one kind are supported",
+                          graft_safetensors_path(f));
+    if (out->diffusers) {
+        st = diffusers_half(f, prefix, &out->half, e);
+    } else {
+        st = graft_detect_input_blocks(f, prefix, &out->half, e);
+        if (!st) st = graft_detect_half(f, prefix, &out->half, e);
+    }
+    if (!st) st = graft_detect_heads(f, config, &out->half, e);
+    return st ? st : detect_hint(f, prefix, out, e);
+}
