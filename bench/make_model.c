@@ -1,7 +1,7 @@
 /* Makes a checkpoint of random weights with the names and shapes of a real one.
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
- *                    [--parts unet,vae,clip | --parts lora]
+ *                    [--parts unet,vae,clip | --parts lora | --parts controlnet]
  *
  * KIND: sd15, sd21, sdxl, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to run whole
  * workflows in tests. The names come from the same graph builders that read them. Weights are
@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/str.h"
+#include "engine/models/controlnet.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
@@ -134,6 +135,8 @@ static bool is_conv1(const char *name, bool linear_proj)
                                          "attn_1.k.weight",        "attn_1.v.weight",
                                          "attn_1.proj_out.weight", NULL};
     static const char *const sometimes[] = {".1.proj_in.weight", ".1.proj_out.weight", NULL};
+    if (graft_str_starts(name, "zero_convs.") || graft_str_starts(name, "middle_block_out."))
+        return true;
     return ends_with_any(name, always) || (!linear_proj && ends_with_any(name, sometimes));
 }
 
@@ -229,6 +232,26 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
     graft_status st = graft_unet_build(&a, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, k->linear_proj, e);
     graft_graph_destroy(g);
+    return st;
+}
+
+/* For this kind's UNet. */
+static graft_status add_control(const kind *k, list *l, graft_err *e)
+{
+    static const int32_t hint[7] = {16, 16, 32, 32, 96, 96, 256};
+    const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
+    graft_control_arch a = {.hint_channels = 3, .n_hint = 8};
+    graft_graph *net = NULL, *first = NULL;
+    fill_unet(k, &a.half);
+    a.half.n_output = 0;
+    memcpy(a.hint, hint, sizeof hint);
+    a.hint[7] = a.half.model_channels;
+    graft_status st = graft_control_build(&a, &shape, &net, e);
+    if (!st) st = graft_control_hint_build(&a, 1, 64, 64, GRAFT_F32, &first, e);
+    if (!st) st = add_slots(l, "control_model.", net, k->linear_proj, e);
+    if (!st) st = add_slots(l, "control_model.", first, false, e);
+    graft_graph_destroy(net);
+    graft_graph_destroy(first);
     return st;
 }
 
@@ -332,6 +355,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     if (strcmp(o->parts, "lora") == 0) return add_lora(o, l, e);
+    if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -481,7 +505,8 @@ static graft_status write_file(const options *o, const list *l, graft_err *e)
 static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
-          "                        [--parts unet,vae,clip | --parts lora]\nkinds:",
+          "                        [--parts unet,vae,clip | --parts lora | --parts "
+          "controlnet]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

@@ -401,6 +401,39 @@ static void other_samplers(void)
     drop(p);
 }
 
+/* Quantizing calibrates on steered prompts, and what it gives is steered. */
+static void quantized(void)
+{
+    float now[SMALL], bare[SMALL];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_control_options o = options(1);
+    pair p = steered(&o), q = {positive, negative};
+    graft_latent *latent = NULL;
+    graft_model *m = NULL;
+    CHECK_OK(graft_latent_empty(64, 64, 1, &latent, &e), &e);
+    const graft_quantize_options quantize = {.bits = 8,
+                                             .conv = true,
+                                             .linear = true,
+                                             .conv_mse_threshold = 1,
+                                             .linear_mse_threshold = 1,
+                                             .positive = p.positive,
+                                             .negative = p.negative,
+                                             .latent = latent,
+                                             .steps = 4,
+                                             .cfg = 4,
+                                             .seed = 5};
+    CHECK_OK(graft_model_quantize(model, &quantize, NULL, &m, NULL, &e), &e);
+    if (!m) return;
+    sample(m, p, &usual, now);
+    sample(m, q, &usual, bare);
+    CHECK(memcmp(now, with, sizeof now) != 0);
+    CHECK(difference(now, with, SMALL) < 0.5);
+    CHECK(difference(now, bare, SMALL) > 1e-3);
+    graft_model_release(m);
+    graft_latent_release(latent);
+    drop(p);
+}
+
 /* ------------------------------------------------------------------ refusals */
 
 static graft_status load(made_file *f, const char *config, graft_err *e)
@@ -654,6 +687,7 @@ int main(void)
     RUN(batches);
     RUN(deepcache);
     RUN(other_samplers);
+    RUN(quantized);
     RUN(wrong_files);
     RUN(any_tensor_missing);
     RUN(diffusers_names);
