@@ -65,21 +65,23 @@ typedef struct stamps {
     graft_str text;
 } stamps;
 
-static graft_status add_file(stamps *s, const char *path)
+/* The file that was found, or not: one that cannot be reached is one more state of the folder.
+ * Takes the path over. */
+static graft_status add(stamps *s, graft_status st, char *path)
 {
-    graft_status st = graft_files_put_identity(path, &s->text);
-    return st == GRAFT_E_NOTFOUND ? GRAFT_OK : st; /* gone since it was listed */
+    if (st == GRAFT_OK) st = graft_files_put_identity(path, &s->text);
+    if (st != GRAFT_OK) graft_str_puts(&s->text, "none ");
+    graft_free(path);
+    return st == GRAFT_E_NOMEM ? st : GRAFT_OK;
 }
 
 static graft_status add_named(void *ctx, const char *name)
 {
     stamps *s = ctx;
     char *path = NULL;
-    graft_status st = graft_embedding_files_find(&s->files, name, &path, NULL);
-    if (st == GRAFT_OK) st = add_file(s, path);
-    if (st == GRAFT_E_NOTFOUND) graft_str_puts(&s->text, "none ");
-    graft_free(path);
-    return st;
+    graft_status found = graft_embedding_files_find(&s->files, name, &path, NULL);
+    graft_status st = add(s, found, path);
+    return st == GRAFT_OK && found != GRAFT_OK ? GRAFT_E_NOTFOUND : st;
 }
 
 static graft_status add_all(stamps *s)
@@ -87,11 +89,9 @@ static graft_status add_all(stamps *s)
     graft_status st = list(&s->files, NULL);
     for (size_t i = 0; st == GRAFT_OK && s->files.names[i]; i++) {
         char *path = NULL;
-        graft_str_puts(&s->text, s->files.names[i]);
+        graft_str_printf(&s->text, "%s ", s->files.names[i]);
         st = graft_files_resolve(s->files.host, FOLDER, s->files.names[i], &path, NULL);
-        if (st == GRAFT_OK) st = add_file(s, path);
-        if (st == GRAFT_E_NOTFOUND) st = GRAFT_OK;
-        graft_free(path);
+        st = add(s, st, path);
     }
     return st == GRAFT_E_NOTFOUND ? GRAFT_OK : st;
 }
