@@ -189,6 +189,20 @@ static void put_good(const pair *p)
     for (int64_t i = 0; i < w; i++) half[i] = graft_f32_to_f16(v[2 * w + i]);
     put("c", &(tensor){"clip_l", GRAFT_F16, 2, {1, w}, half}, 1);
     free(half);
+    /* Of several that fit, the one with a name that says what it is for. */
+    put("named",
+        (const tensor[]){{"a", GRAFT_F32, 2, {1, w}, v + w},
+                         {"emb_params", GRAFT_F32, 2, {1, w}, v}},
+        2);
+    put("own",
+        (const tensor[]){{"emb_params", GRAFT_F32, 2, {1, w}, v + w},
+                         {"clip_l", GRAFT_F32, 2, {1, w}, v}},
+        2);
+    put("rest",
+        (const tensor[]){{"count", GRAFT_F32, 1, {1}, v},
+                         {"vectors", GRAFT_F32, 2, {1, w}, v},
+                         {"more", GRAFT_F32, 2, {1, w}, v + w}},
+        3);
 }
 
 static void as_in_the_table(const pair *p)
@@ -197,6 +211,9 @@ static void as_in_the_table(const pair *p)
     compare(p->plain, "cat", p->other, "cat", false);
     compare(p->plain, "a red apple", p->other, "a red apple", true);
     compare(p->plain, "embedding:a", p->other, "cat", true);
+    compare(p->plain, "embedding:named", p->other, "cat", true);
+    compare(p->plain, "embedding:own", p->other, "cat", true);
+    compare(p->plain, "embedding:rest", p->other, "cat", true);
     compare(p->plain, "a embedding:v on a red apple", p->other, "a cat dog bird on a red apple",
             true);
     compare(p->plain, "embedding:a, embedding:b red embedding:c", p->other, "cat, dog red bird",
