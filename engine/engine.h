@@ -26,8 +26,8 @@ typedef struct graft_controlnet graft_controlnet;
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
 
-/* How a long call reports and learns that it should stop. Any pointer may be NULL. Called on the
- * calling thread only. */
+/* How a long call reports, learns that it should stop, and asks for what only its caller knows. Any
+ * pointer may be NULL. Called on the calling thread only. */
 typedef struct graft_task {
     void *ctx;
     void (*phase)(void *ctx, const char *name); /* "load", "compile", "encode", "sample", … */
@@ -41,6 +41,9 @@ typedef struct graft_task {
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
     void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;
+    /* The file (safetensors) of the embedding that a prompt names: a path for graft_free(), or
+     * GRAFT_E_NOTFOUND. NULL: "embedding:NAME" in a prompt is words. */
+    graft_status (*embedding)(void *ctx, const char *name, char **path, graft_err *e);
 } graft_task;
 
 /* ------------------------------------------------------------------ engine */
@@ -197,7 +200,9 @@ void graft_text_free(char *text);
 
 /* ------------------------------------------------------------------ conditioning */
 
-/* ComfyUI's prompt syntax: (word:1.2), (word), nesting, \( \), chunks of 75 tokens. */
+/* ComfyUI's prompt syntax: (word:1.2), (word), nesting, \( \), chunks of 75 tokens, and
+ * "embedding:NAME" for the vectors in a file that task->embedding finds. An embedding that is
+ * missing, damaged or for another text encoder is left out with a warning in the task's log. */
 graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
                                graft_cond **out, graft_err *e);
 typedef struct graft_sdxl_size {
@@ -206,6 +211,11 @@ typedef struct graft_sdxl_size {
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
+/* Calls `look` with the names of a prompt's embeddings, as encoding looks for them: a name that
+ * ends with commas is tried without them after GRAFT_E_NOTFOUND. Other failures end the call. */
+graft_status graft_prompt_embeddings(const char *text,
+                                     graft_status (*look)(void *ctx, const char *name), void *ctx,
+                                     graft_err *e);
 /* -1: the last layer; -2: the one before, … */
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e);

@@ -64,7 +64,7 @@ graft_status graft_call_run(void *self, graft_job *job, const graft_input *const
                             const graft_arg *in, graft_arg *out, graft_call_fn *run)
 {
     graft_call c = {.self = self, .job = job, .inputs = inputs, .in = in, .blamed = -1};
-    c.where = (graft_task_job){self, job};
+    c.where = (graft_task_job){.self = self, .job = job};
     graft_task_init(&c.task, &c.where);
     graft_status st = GRAFT_OK;
     for (int i = 0; inputs[i] && st == GRAFT_OK; i++) {
@@ -82,6 +82,7 @@ graft_status graft_call_run(void *self, graft_job *job, const graft_input *const
     }
     for (int i = 0; i < GRAFT_CALL_MAX_INPUTS; i++)
         if (c.value[i]) c.value[i]->ops->release(c.value[i]);
+    graft_task_finish(&c.where);
     if (st != GRAFT_OK) report(&c, st);
     return st;
 }

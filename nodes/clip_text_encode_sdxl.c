@@ -42,7 +42,10 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_cond(c, 0, cond);
 }
 
+QUERY_PROMPTS(TEXT_G, 2)
+
 GRAFT_NODE(clip_text_encode_sdxl, .id = "CLIPTextEncodeSDXL", .title = "CLIPTextEncodeSDXL",
            .category = "advanced/conditioning",
            .description = "Encodes a prompt for SDXL, with a text for each encoder and the sizes "
-                          "that SDXL takes as a hint.");
+                          "that SDXL takes as a hint.",
+           .query = query);

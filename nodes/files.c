@@ -139,19 +139,25 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
+graft_status graft_files_put_identity(const char *path, graft_str *out)
+{
+    graft_file_id id = {0};
+    graft_status st = graft_file_identify(path, &id) ? GRAFT_OK : GRAFT_E_NOTFOUND;
+    graft_str_printf(out, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " ",
+                     id.device, id.inode, id.size, id.changed_s, id.changed_ns);
+    return st;
+}
+
 static graft_status put_stamp(const graft_host *h, const char *folder, const graft_arg *name,
                               graft_str *out)
 {
     char *path = NULL;
-    graft_file_id id = {0};
     if (is_linked(name)) {
         graft_str_puts(out, "linked ");
         return GRAFT_OK;
     }
     graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
-    if (st == GRAFT_OK && !graft_file_identify(path, &id)) st = GRAFT_E_NOTFOUND;
-    graft_str_printf(out, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " ",
-                     id.device, id.inode, id.size, id.changed_s, id.changed_ns);
+    if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
     graft_free(path);
     return st;
 }

@@ -1,6 +1,7 @@
 /* Files and choices that nodes offer, through the host's "graft.folders/1". Any thread. */
 #ifndef GRAFT_NODES_FILES_H
 #define GRAFT_NODES_FILES_H
+#include "base/str.h"
 #include "nodes/call.h"
 
 /* Absolute path of an existing file in a folder (graft_free). A name may end in " [input]",
@@ -26,6 +27,8 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
  * last changes. */
 graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
                                size_t count, char *text, uint64_t n);
+/* Appends which file this is, its size and its last change. GRAFT_E_NOTFOUND: there is none. */
+graft_status graft_files_put_identity(const char *path, graft_str *out);
 /* For "graft.validate/1": does the file exist? A missing one is told as "<what>: <name>". */
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
                                   const char *what, char *text, uint64_t n);

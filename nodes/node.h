@@ -16,6 +16,7 @@
 
 #include "nodes/args.h"
 #include "nodes/call.h"
+#include "nodes/embeddings.h"
 #include "nodes/files.h"
 #include "nodes/instance.h"
 
@@ -91,6 +92,20 @@
         return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;                       \
     }
 #define QUERY_MODEL_FILE(folder, index) QUERY_MODEL_FILES(folder, index, 1)
+
+/* A query() for a node that encodes `count` prompts, from input number `first` on: encodes again
+ * when the file of an embedding in them is another or was written to. */
+#define QUERY_PROMPTS(first, count)                                                                \
+    static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text,          \
+                                    uint64_t n)                                                    \
+    {                                                                                              \
+        return graft_embeddings_stamp(h, &in[first], count, text, n);                              \
+    }                                                                                              \
+    static const void *query(const char *id)                                                       \
+    {                                                                                              \
+        static const graft_fingerprint_api fingerprints = {fingerprint};                           \
+        return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;                       \
+    }
 
 /* A query() with `check` only. */
 #define QUERY_CHECK()                                                                              \

@@ -56,8 +56,15 @@ static void line(void *ctx, int32_t level, const char *text)
     w->self->job->log(w->job, level, text);
 }
 
+static graft_status embedding(void *ctx, const char *name, char **path, graft_err *e)
+{
+    graft_task_job *w = ctx;
+    return graft_embedding_files_find(&w->embeddings, name, path, e);
+}
+
 void graft_task_init(graft_task *task, graft_task_job *where)
 {
+    where->embeddings.host = where->self->host;
     *task = (graft_task){
         .ctx = where,
         .phase = phase,
@@ -67,5 +74,11 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .latent = where->self->trace ? latent : NULL,
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},
+        .embedding = embedding,
     };
+}
+
+void graft_task_finish(graft_task_job *where)
+{
+    graft_embedding_files_finish(&where->embeddings);
 }

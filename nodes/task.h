@@ -2,13 +2,16 @@
 #ifndef GRAFT_NODES_TASK_H
 #define GRAFT_NODES_TASK_H
 #include "engine/engine.h"
+#include "nodes/embeddings.h"
 #include "nodes/instance.h"
 
 typedef struct graft_task_job { /* what a task's callbacks get */
     const graft_instance *self;
     graft_job *job;
+    graft_embedding_files embeddings;
 } graft_task_job;
 
-/* Both arguments must outlive the task. */
+/* `where`: self and job are set. Both arguments must outlive the task. */
 void graft_task_init(graft_task *task, graft_task_job *where);
+void graft_task_finish(graft_task_job *where);
 #endif

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/api/embedding.h"
 #include "engine/api/objects.h"
 #include "engine/weights/values.h"
 
@@ -54,24 +55,42 @@ int64_t graft_encoder_pooled_width(const graft_encoder *n)
 
 /* ------------------------------------------------------------------ one encoder */
 
-/* Rows of the token table for n tokens, straight from the mapped file. */
-static graft_status look_up(const graft_encoder *k, const int32_t *tokens, size_t n, float *out,
-                            graft_err *e)
+/* The row of one token: of the table, straight from the mapped file, or one of the vectors. */
+static graft_status look_up(const graft_encoder *k, const graft_st_tensor *table,
+                            const graft_chunks *c, int32_t token, float *out, graft_err *e)
 {
+    size_t width = (size_t)k->arch.width;
+    if (token < 0) {
+        size_t row = (size_t)(-1 - (int64_t)token);
+        if (row >= c->n_vectors)
+            return graft_fail(e, GRAFT_E_ARG, "token %d is outside of %zu vectors", token,
+                              c->n_vectors);
+        memcpy(out, c->vectors + row * width, width * sizeof *out);
+        return GRAFT_OK;
+    }
+    if (token >= k->arch.vocab)
+        return graft_fail(e, GRAFT_E_ARG, "token %d is outside the table of %d", token,
+                          k->arch.vocab);
+    size_t row = width * graft_dtype_size(table->dtype);
+    graft_to_f32(table->dtype, (const uint8_t *)table->data + (size_t)token * row, out, width);
+    return GRAFT_OK;
+}
+
+static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, float *out,
+                                graft_err *e)
+{
+    graft_status st = GRAFT_OK;
     char name[256];
     graft_textenc_table_name(&k->arch, name, sizeof name);
     const graft_st_tensor *t = graft_weights_find(k->weights, name);
-    size_t width = (size_t)k->arch.width, row = width * graft_dtype_size(t ? t->dtype : 0);
-    if (!t || !row || t->rank != 2 || t->shape[0] != k->arch.vocab || t->shape[1] != k->arch.width)
+    size_t width = (size_t)k->arch.width;
+    if (!t || !graft_dtype_size(t->dtype) || t->rank != 2 || t->shape[0] != k->arch.vocab ||
+        t->shape[1] != k->arch.width)
         return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
-    for (size_t i = 0; i < n; i++) {
-        if (tokens[i] < 0 || tokens[i] >= k->arch.vocab)
-            return graft_fail(e, GRAFT_E_ARG, "token %d is outside the table of %d", tokens[i],
-                              k->arch.vocab);
-        graft_to_f32(t->dtype, (const uint8_t *)t->data + (size_t)tokens[i] * row, out + i * width,
-                     width);
-    }
-    return GRAFT_OK;
+    for (size_t i = 0; i < c->count * GRAFT_TEXT_CHUNK; i++)
+        GRAFT_TRY(look_up(k, t, c, c->tokens[i], out + i * width, e));
+out:
+    return st;
 }
 
 static graft_status build_graph(const void *arch, const void *shape, graft_graph **out,
@@ -104,13 +123,13 @@ static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t ba
     return graft_engine_bind(c->engine, &c->options, &job, k->weights, task, out, e);
 }
 
-/* tokens (n,77) -> hidden (n,77,width), pooled (n,pooled_width). */
-static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, const int32_t *tokens,
-                               size_t n, const graft_task *task, float *hidden, float *pooled,
-                               graft_err *e)
+/* Weights aside: hidden (n,77,width), pooled (n,pooled_width) of n chunks. */
+static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, const graft_chunks *in,
+                               const graft_task *task, float *hidden, float *pooled, graft_err *e)
 {
     graft_binding *b = NULL;
-    size_t width = (size_t)k->arch.width;
+    const int32_t *tokens = in->tokens;
+    size_t n = in->count, width = (size_t)k->arch.width;
     float *x = graft_malloc_array(n * GRAFT_TEXT_CHUNK, width * sizeof *x);
     int32_t *row = graft_calloc(n, sizeof *row);
     graft_status st = GRAFT_OK;
@@ -121,7 +140,7 @@ static graft_status run_tokens(const graft_clip *c, const graft_encoder *k, cons
     for (size_t i = 0; i < n; i++)
         for (int32_t t = GRAFT_TEXT_CHUNK - 1; t >= 0; t--)
             if (tokens[i * GRAFT_TEXT_CHUNK + (size_t)t] == k->arch.eos) row[i] = t;
-    GRAFT_TRY(look_up(k, tokens, n * GRAFT_TEXT_CHUNK, x, e));
+    GRAFT_TRY(look_up_all(k, in, x, e));
     GRAFT_TRY(bind(c, k, (int64_t)n, task, &b, e));
     if (task && task->compile_only) {
         memset(hidden, 0, n * GRAFT_TEXT_CHUNK * width * sizeof *hidden);
@@ -178,7 +197,9 @@ graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_ch
     }
     memcpy(tokens, chunks->tokens, n * GRAFT_TEXT_CHUNK * sizeof *tokens);
     if (all > n) empty_chunk(k, tokens + n * GRAFT_TEXT_CHUNK);
-    GRAFT_TRY(run_tokens(c, k, tokens, all, task, h, p, e));
+    graft_chunks in = {
+        .count = all, .tokens = tokens, .n_vectors = chunks->n_vectors, .vectors = chunks->vectors};
+    GRAFT_TRY(run_tokens(c, k, &in, task, h, p, e));
     if (all > n) apply_weights(chunks, width, h + n * chunk, h);
     memcpy(hidden, h, n * chunk * sizeof *h);
     memcpy(pooled, p, pw * sizeof *p);
@@ -196,13 +217,32 @@ typedef struct encoded {
     float *hidden, *pooled;
 } encoded;
 
+static graft_status read_prompt(const graft_clip *c, size_t i, const char *text,
+                                const graft_task *task, graft_chunks *out, graft_err *e)
+{
+    const graft_tokenizer *t;
+    graft_embeddings x;
+    const graft_text_embeddings named = {.ctx = &x, .find = graft_embeddings_find};
+    bool wanted = task && task->embedding;
+    graft_embeddings_init(&x, c, i, task);
+    graft_status st = graft_engine_tokenizer(c->engine, &t, e);
+    if (!st)
+        st = graft_prompt_chunks_with(t, text, c->encoder[i].pad_token, wanted ? &named : NULL, out,
+                                      e);
+    if (!st) {
+        out->n_vectors = x.n_vectors;
+        out->vectors = x.vectors;
+        x.vectors = NULL;
+    }
+    graft_embeddings_finish(&x);
+    return st;
+}
+
 static graft_status encode_one(const graft_clip *c, size_t i, const char *text,
                                const graft_task *task, encoded *out, graft_err *e)
 {
     const graft_encoder *k = &c->encoder[i];
-    const graft_tokenizer *t;
-    graft_status st = graft_engine_tokenizer(c->engine, &t, e);
-    if (!st) st = graft_prompt_chunks(t, text, k->pad_token, &out->chunks, e);
+    graft_status st = read_prompt(c, i, text, task, &out->chunks, e);
     if (st) return st;
     size_t n = out->chunks.count * GRAFT_TEXT_CHUNK;
     out->hidden = graft_malloc_array(n, (size_t)k->arch.width * sizeof *out->hidden);

@@ -146,8 +146,8 @@ struct graft_clip {
 };
 graft_clip *graft_clip_copy(const graft_clip *c);
 /* The encoder `i` on ready-made chunks: out[0] hidden (1,77*chunks,width), out[1] pooled of the
- * first chunk (1,width or projection), with ComfyUI's weighting. For nodes through
- * graft_clip_encode; for tests directly. */
+ * first chunk (1,width or projection), with ComfyUI's weighting. Vectors take the place of rows of
+ * the token table. For nodes through graft_clip_encode; for tests directly. */
 graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_chunks *chunks,
                                    const graft_task *task, float *hidden, float *pooled,
                                    graft_err *e);

@@ -1,9 +1,11 @@
-/* Any bytes as a prompt, or, behind a first byte of zero, as a list of merges: chunks are whole,
- * start and end where they should, and hold tokens that exist. */
+/* Any bytes as a prompt, with and without embeddings, or, behind a first byte of zero, as a list of
+ * merges: chunks are whole, start and end where they should, and hold tokens that exist. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "engine/text/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -12,10 +14,49 @@ static void require(int cond)
     if (!cond) abort();
 }
 
-static void check_chunks(const graft_tokenizer *t, const char *text)
+enum { VECTORS = 100 }; /* that the source below has */
+
+typedef struct questions {
+    graft_hash hash;
+    size_t n;
+    bool pending;    /* the last name is to be asked for again, */
+    graft_hash bare; /* without its commas */
+} questions;
+
+/* What an embedding has depends on its name alone: 0 to 19 vectors, of use or not, or nothing. */
+static graft_status find(void *ctx, const char *name, bool last, size_t *first, size_t *count,
+                         graft_err *e)
+{
+    questions *q = ctx;
+    size_t n = strlen(name);
+    graft_hash h = graft_hash128(name, n);
+    (void)e;
+    require(last || (n > 1 && name[n - 1] == ','));
+    require(!q->pending || (last && graft_hash_equal(h, q->bare)));
+    q->hash = graft_hash_mix(q->hash, name, n + 1);
+    q->n++;
+    q->pending = h.lo % 4 == 0 && !last;
+    while (n > 0 && name[n - 1] == ',') n--;
+    q->bare = graft_hash128(name, n);
+    if (h.lo % 4 == 0) return GRAFT_E_NOTFOUND;
+    *count = h.lo / 4 % 20;
+    *first = h.lo % 4 == 1 ? GRAFT_TEXT_NO_VECTOR : h.hi % (VECTORS - *count);
+    return GRAFT_OK;
+}
+
+static void check_chunks(const graft_tokenizer *t, const char *text, bool embeddings)
 {
     graft_chunks c;
-    if (graft_prompt_chunks(t, text, 0, &c, NULL) != GRAFT_OK) {
+    questions asked = {0}, named = {0};
+    const graft_text_embeddings with = {.ctx = &asked, .find = find};
+    const graft_text_embeddings names = {.ctx = &named, .find = find};
+    graft_status st = graft_prompt_chunks_with(t, text, 0, embeddings ? &with : NULL, &c, NULL);
+    if (embeddings) {
+        require(graft_prompt_names(text, &names, NULL) == st || st == GRAFT_E_NOMEM);
+        require(st != GRAFT_OK || (asked.n == named.n && asked.hash.lo == named.hash.lo));
+        require(!asked.pending);
+    }
+    if (st != GRAFT_OK) {
         require(c.count == 0 && !c.tokens && !c.weights);
         return;
     }
@@ -25,7 +66,7 @@ static void check_chunks(const graft_tokenizer *t, const char *text)
         int ends = 0;
         require(row[0] == 49406 && c.weights[i * GRAFT_TEXT_CHUNK] == 1.0f);
         for (int k = 0; k < GRAFT_TEXT_CHUNK; k++) {
-            require(row[k] >= 0 && row[k] < 49408);
+            require(row[k] >= (embeddings ? -VECTORS : 0) && row[k] < 49408);
             ends += row[k] == 49407;
         }
         require(ends >= 1);
@@ -58,7 +99,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) memcpy(text, data, size);
     text[size] = '\0';
     check_tokens(builtin, text, size);
-    check_chunks(builtin, text);
+    check_chunks(builtin, text, false);
+    check_chunks(builtin, text, true);
     graft_free(text);
     return 0;
 }

@@ -46,7 +46,8 @@ static graft_status plain_result(golden *g, graft_clip *c, const graft_safetenso
     graft_status st = GRAFT_OK;
     for (int i = 0; i < GRAFT_TEXT_CHUNK; i++) weights[i] = 1.0f;
     for (size_t i = 0; i < rows; i++) {
-        graft_chunks one = {1, tokens + i * GRAFT_TEXT_CHUNK, weights};
+        graft_chunks one = {
+            .count = 1, .tokens = tokens + i * GRAFT_TEXT_CHUNK, .weights = weights};
         GRAFT_TRY(graft_clip_run_chunks(c, 0, &one, NULL, hidden + i * GRAFT_TEXT_CHUNK * width,
                                         pooled ? pool + i * each : pool, e));
     }
@@ -88,8 +89,9 @@ static graft_status weighted_case(golden *g, graft_clip *c, const graft_safetens
     char full[64];
     size_t n_weights = 0, n = 0, width = (size_t)c->encoder[0].arch.width;
     snprintf(full, sizeof full, "case%d.weights", k);
-    graft_chunks chunks = {count(t) / GRAFT_TEXT_CHUNK, tokens_of(t),
-                           golden_read(f, full, &n_weights)};
+    graft_chunks chunks = {.count = count(t) / GRAFT_TEXT_CHUNK,
+                           .tokens = tokens_of(t),
+                           .weights = golden_read(f, full, &n_weights)};
     snprintf(full, sizeof full, "case%d.conditioning", k);
     float *want = golden_read(f, full, &n);
     float *hidden = graft_malloc_array(chunks.count, GRAFT_TEXT_CHUNK * width * sizeof *hidden);

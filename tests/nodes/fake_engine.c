@@ -355,11 +355,32 @@ void graft_text_free(char *text)
 
 /* ------------------------------------------------------------------ prompts */
 
+typedef struct finder {
+    const graft_task *task;
+    graft_err *e;
+} finder;
+
+static graft_status find(void *ctx, const char *name)
+{
+    const finder *f = ctx;
+    char *path = NULL;
+    graft_status st = f->task->embedding(f->task->ctx, name, &path, f->e);
+    if (st == GRAFT_OK)
+        trace("embedding '%s': %s\n", name, path);
+    else if (st != GRAFT_E_NOMEM)
+        trace("embedding '%s' %s: %s\n", name, graft_status_text(st), f->e->text);
+    graft_free(path);
+    return st == GRAFT_E_NOMEM || st == GRAFT_E_NOTFOUND ? st : GRAFT_OK;
+}
+
 graft_status graft_clip_encode(const graft_clip *c, const char *text, const graft_task *task,
                                graft_cond **out, graft_err *e)
 {
-    (void)c, (void)task;
+    (void)c;
     trace("encode '%s'\n", text);
+    finder f = {task, e};
+    graft_status st = graft_prompt_embeddings(text, find, &f, e);
+    if (st != GRAFT_OK) return st;
     return make_cond(out, e);
 }
 
