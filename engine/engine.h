@@ -25,6 +25,8 @@ typedef struct graft_cond graft_cond; /* a list of encoded prompts with their op
 typedef struct graft_controlnet graft_controlnet;
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
+typedef struct graft_sigmas
+    graft_sigmas; /* how much noise is left before each step, and at the end */
 
 /* How a long call reports, learns that it should stop, and asks for what only its caller knows. Any
  * pointer may be NULL. Called on the calling thread only. */
@@ -303,6 +305,61 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *param
                           const graft_cond *positive, const graft_cond *negative,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e);
+
+/* Sigmas: finite, at least 0, in any order, possibly none; between two neighbours is a step of the
+ * sampler. What would hold anything else is GRAFT_E_ARG. */
+#define GRAFT_SIGMAS_MAX 100001 /* in one list: more steps than anyone waits for */
+graft_sigmas *graft_sigmas_retain(graft_sigmas *s);
+void graft_sigmas_release(graft_sigmas *s);
+/* Lives as long as the object; not NULL when *n is 0. */
+const float *graft_sigmas_data(const graft_sigmas *s, size_t *n);
+graft_status graft_sigmas_from_data(const float *values, size_t n, graft_sigmas **out,
+                                    graft_err *e);
+/* The last steps + 1 sigmas of a scheduler's schedule of int(steps / denoise) steps, as ComfyUI's
+ * BasicScheduler takes them; denoise 0: none. graft_sample() differs: where the sampler asks for
+ * it, it drops the second-last sigma, and with denoise 1 it takes all that the scheduler gives. */
+graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler, int64_t steps,
+                                     double denoise, graft_sigmas **out, graft_err *e);
+/* SD Turbo's: timesteps 999, 899, … 99 without the first 10 - int(10 denoise), `steps` of them at
+ * most, then 0. */
+graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
+                                graft_sigmas **out, graft_err *e);
+/* Formulas without a model, see engine/sampling/schedule.h; steps + 1 sigmas, the last 0. */
+graft_status graft_sigmas_karras(int64_t steps, double sigma_max, double sigma_min, double rho,
+                                 graft_sigmas **out, graft_err *e);
+graft_status graft_sigmas_exponential(int64_t steps, double sigma_max, double sigma_min,
+                                      graft_sigmas **out, graft_err *e);
+graft_status graft_sigmas_polyexponential(int64_t steps, double sigma_max, double sigma_min,
+                                          double rho, graft_sigmas **out, graft_err *e);
+graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, double eps_s,
+                             graft_sigmas **out, graft_err *e);
+/* *high: the first `step` steps, *low: the others; the sigma between them is in both. A step beyond
+ * the end: all, and none. */
+graft_status graft_sigmas_split(const graft_sigmas *s, int64_t step, graft_sigmas **high,
+                                graft_sigmas **low, graft_err *e);
+/* The same where *low has that share of the steps; half a step is rounded to the even number. */
+graft_status graft_sigmas_split_denoise(const graft_sigmas *s, double denoise, graft_sigmas **high,
+                                        graft_sigmas **low, graft_err *e);
+/* The last one first; a 0 that comes first becomes 0.0001. */
+graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_err *e);
+
+/* Sampling put together from its parts; all borrowed. */
+typedef struct graft_sampling {
+    const graft_model *model;
+    const graft_cond *positive;
+    const graft_cond *negative; /* NULL: the positive prediction alone, whatever cfg is */
+    double cfg;
+    const char *sampler;
+    const graft_sigmas *sigmas;
+    bool add_noise; /* false: the latent is noisy already */
+    uint64_t seed;  /* of the noise, and of what the sampler draws */
+} graft_sampling;
+/* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two
+ * sigmas nothing is done, and no noise added. *denoised (may be NULL): what the model predicted in
+ * the last step; where no step was taken, *out once more. */
+graft_status graft_sample_custom(const graft_sampling *sampling, const graft_latent *latent,
+                                 const graft_task *task, graft_latent **out,
+                                 graft_latent **denoised, graft_err *e);
 
 /* ------------------------------------------------------------------ VAE */
 

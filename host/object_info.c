@@ -43,7 +43,10 @@ static bool float_options(cJSON *options, const graft_input *in)
         ok = ok && graft_tree_put(options, "min", cJSON_CreateNumber(in->min)) &&
              graft_tree_put(options, "max", cJSON_CreateNumber(in->max));
     if (in->step > 0) ok = ok && graft_tree_put(options, "step", cJSON_CreateNumber(in->step));
-    if (in->round > 0) ok = ok && graft_tree_put(options, "round", cJSON_CreateNumber(in->round));
+    if (in->flags & GRAFT_INPUT_EXACT)
+        ok = ok && graft_tree_put(options, "round", cJSON_CreateFalse());
+    else if (in->round > 0)
+        ok = ok && graft_tree_put(options, "round", cJSON_CreateNumber(in->round));
     return ok;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "nodes/booster.h"
+#include "nodes/part.h"
 #include "nodes/value.h"
 
 static graft_payload payload(const graft_call *c, int i, graft_kind kind)
@@ -89,6 +90,16 @@ graft_image *graft_arg_image(const graft_call *c, int i)
 graft_image *graft_arg_mask(const graft_call *c, int i)
 {
     return object(c, i, GRAFT_VALUE_MASK);
+}
+
+graft_sigmas *graft_arg_sigmas(const graft_call *c, int i)
+{
+    return object(c, i, GRAFT_VALUE_SIGMAS);
+}
+
+const graft_sampling *graft_arg_part(const graft_call *c, int i)
+{
+    return graft_part_known(object(c, i, graft_value_kind_of(c->inputs[i]->type)));
 }
 
 graft_booster *graft_arg_booster(const graft_call *c, int i)

@@ -20,4 +20,5 @@ graft_controlnet *graft_arg_controlnet(const graft_call *c, int i);
 graft_latent *graft_arg_latent(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);
 graft_image *graft_arg_mask(const graft_call *c, int i);
+graft_sigmas *graft_arg_sigmas(const graft_call *c, int i);
 #endif

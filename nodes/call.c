@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "nodes/booster.h"
+#include "nodes/part.h"
 #include "nodes/value.h"
 
 void graft_call_phase(graft_call *c, const char *name)
@@ -135,6 +136,27 @@ graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v)
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v)
 {
     return out_object(c, slot, GRAFT_VALUE_MASK, v);
+}
+
+graft_status graft_call_out_sigmas(graft_call *c, int slot, graft_sigmas *v)
+{
+    return out_object(c, slot, GRAFT_VALUE_SIGMAS, v);
+}
+
+graft_status graft_call_out_two_sigmas(graft_call *c, graft_sigmas *a, graft_sigmas *b)
+{
+    graft_status st = graft_call_out_sigmas(c, 0, a);
+    if (st == GRAFT_OK) return graft_call_out_sigmas(c, 1, b);
+    graft_sigmas_release(b);
+    return st;
+}
+
+graft_status graft_call_out_part(graft_call *c, int slot, const char *type,
+                                 const graft_sampling *known)
+{
+    graft_part *part = NULL;
+    graft_status st = graft_part_create(known, &part, &c->err);
+    return st != GRAFT_OK ? st : out_object(c, slot, graft_value_kind_of(type), part);
 }
 
 graft_status graft_call_out_booster(graft_call *c, int slot, const char *type, graft_booster *b)

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "nodes/booster.h"
+#include "nodes/part.h"
 
 /* Compared by address, so that even another build of the same version is a stranger to us. */
 static const char private_id[] = "graft.nodes/" GRAFT_VERSION;
@@ -16,7 +17,7 @@ typedef struct object {
     atomic_size_t refs;
     graft_value_kind kind;
     void *inner;
-    graft_tensor tensor; /* LATENT, IMAGE and MASK */
+    graft_tensor tensor; /* LATENT, IMAGE, MASK and SIGMAS */
 } object;
 
 #define RELEASE(type)                                                                              \
@@ -31,6 +32,8 @@ RELEASE(cond)
 RELEASE(controlnet)
 RELEASE(latent)
 RELEASE(image)
+RELEASE(sigmas)
+RELEASE(part)
 RELEASE(booster)
 #undef RELEASE
 
@@ -43,6 +46,10 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_LATENT] = release_latent,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
+    [GRAFT_VALUE_SIGMAS] = release_sigmas,
+    [GRAFT_VALUE_SAMPLER] = release_part,
+    [GRAFT_VALUE_NOISE] = release_part,
+    [GRAFT_VALUE_GUIDER] = release_part,
     [GRAFT_VALUE_QUANTIZATION_BOOSTER] = release_booster,
     [GRAFT_VALUE_DEEPCACHE_BOOSTER] = release_booster,
     [GRAFT_VALUE_TORCHCOMPILE_BOOSTER] = release_booster,
@@ -79,6 +86,10 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},
+    [GRAFT_VALUE_SIGMAS] = {"SIGMAS", retain, release, query},
+    [GRAFT_VALUE_SAMPLER] = {"SAMPLER", retain, release, query},
+    [GRAFT_VALUE_NOISE] = {"NOISE", retain, release, query},
+    [GRAFT_VALUE_GUIDER] = {"GUIDER", retain, release, query},
     [GRAFT_VALUE_QUANTIZATION_BOOSTER] = {"QuantizationBooster", retain, release, query},
     [GRAFT_VALUE_DEEPCACHE_BOOSTER] = {"DeepCacheBooster", retain, release, query},
     [GRAFT_VALUE_TORCHCOMPILE_BOOSTER] = {"TorchCompileBooster", retain, release, query},
@@ -98,12 +109,19 @@ static void describe(object *o)
     graft_tensor *t = &o->tensor;
     const float *data = NULL;
     int64_t shape[4];
+    int ndim = o->kind == GRAFT_VALUE_MASK ? 3 : 4;
     if (o->kind == GRAFT_VALUE_LATENT) data = graft_latent_data(o->inner, shape);
     if (o->kind == GRAFT_VALUE_IMAGE || o->kind == GRAFT_VALUE_MASK)
         data = graft_image_data(o->inner, shape);
+    if (o->kind == GRAFT_VALUE_SIGMAS) {
+        size_t n;
+        data = graft_sigmas_data(o->inner, &n);
+        shape[0] = (int64_t)n;
+        ndim = 1;
+    }
     if (!data) return;
     t->data = (void *)(uintptr_t)data; /* readers only: the header says that nobody writes */
-    t->ndim = o->kind == GRAFT_VALUE_MASK ? 3 : 4;
+    t->ndim = ndim;
     t->dtype_code = 2;
     t->dtype_bits = 32;
     t->dtype_lanes = 1;
@@ -133,14 +151,19 @@ graft_status graft_value_wrap(graft_value_kind kind, void *inner, graft_value **
     return GRAFT_OK;
 }
 
+static graft_status check_place(const graft_tensor *t, graft_value_kind kind, graft_err *e)
+{
+    if (t->device_type == 1 && t->dtype_code == 2 && t->dtype_bits == 32 && t->dtype_lanes == 1)
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "this %s of another plugin is not float32 in host memory", ops[kind].type);
+}
+
 /* Brings the shape to four dimensions and checks that the tensor is one that we can read. */
-static graft_status check_tensor(const graft_tensor *t, graft_value_kind kind, int64_t shape[4],
-                                 int64_t stride[4], graft_err *e)
+static graft_status check_shape(const graft_tensor *t, graft_value_kind kind, int64_t shape[4],
+                                int64_t stride[4], graft_err *e)
 {
     const char *type = ops[kind].type;
-    if (t->device_type != 1 || t->dtype_code != 2 || t->dtype_bits != 32 || t->dtype_lanes != 1)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "this %s of another plugin is not float32 in host memory", type);
     int first = 0, want = 4;
     shape[0] = 1, stride[0] = 0;
     if (kind == GRAFT_VALUE_MASK) {
@@ -163,6 +186,25 @@ static graft_status check_tensor(const graft_tensor *t, graft_value_kind kind, i
     return GRAFT_OK;
 }
 
+static graft_status copy_sigmas(const graft_tensor *t, graft_sigmas **out, graft_err *e)
+{
+    int64_t n = t->shape[0];
+    if (t->ndim == 1 && n > GRAFT_SIGMAS_MAX)
+        return graft_fail(e, GRAFT_E_LIMIT, "these SIGMAS of another plugin are too many: %lld",
+                          (long long)n);
+    if (t->ndim != 1 || n < 0)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "these SIGMAS of another plugin are no list: %d dimensions",
+                          (int)t->ndim);
+    float *values = graft_malloc_array((size_t)n, sizeof *values);
+    if (!values) return graft_fail_nomem(e, "a copy of another plugin's tensor");
+    const float *from = t->data;
+    for (int64_t i = 0; i < n; i++) values[i] = from[i * t->stride[0]];
+    graft_status st = graft_sigmas_from_data(values, (size_t)n, out, e);
+    graft_free(values);
+    return st;
+}
+
 static void gather(float *dst, const float *src, const int64_t shape[4], const int64_t stride[4])
 {
     for (int64_t n = 0; n < shape[0]; n++)
@@ -172,12 +214,11 @@ static void gather(float *dst, const float *src, const int64_t shape[4], const i
                     *dst++ = src[n * stride[0] + y * stride[1] + x * stride[2] + c * stride[3]];
 }
 
-static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_value **out,
-                            graft_err *e)
+static graft_status copy_pictures(const graft_tensor *t, graft_value_kind kind, void **out,
+                                  graft_err *e)
 {
     int64_t shape[4], stride[4], count;
-    void *inner = NULL;
-    graft_status st = check_tensor(t, kind, shape, stride, e);
+    graft_status st = check_shape(t, kind, shape, stride, e);
     if (st != GRAFT_OK) return st;
     if (!graft_size_product(shape, 4, &count))
         return graft_fail(e, GRAFT_E_LIMIT, "this %s is too large", ops[kind].type);
@@ -187,13 +228,28 @@ static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_
     if (kind == GRAFT_VALUE_LATENT) {
         graft_latent *latent = NULL;
         st = graft_latent_from_data(data, shape, &latent, e);
-        inner = latent;
+        *out = latent;
     } else {
         graft_image *image = NULL;
         st = graft_image_from_data(data, shape, kind == GRAFT_VALUE_MASK, &image, e);
-        inner = image;
+        *out = image;
     }
     graft_free(data);
+    return st;
+}
+
+static graft_status copy_in(const graft_tensor *t, graft_value_kind kind, graft_value **out,
+                            graft_err *e)
+{
+    void *inner = NULL;
+    graft_status st = check_place(t, kind, e);
+    if (st == GRAFT_OK && kind == GRAFT_VALUE_SIGMAS) {
+        graft_sigmas *sigmas = NULL;
+        st = copy_sigmas(t, &sigmas, e);
+        inner = sigmas;
+    } else if (st == GRAFT_OK) {
+        st = copy_pictures(t, kind, &inner, e);
+    }
     return st != GRAFT_OK ? st : graft_value_wrap(kind, inner, out, e);
 }
 
@@ -207,8 +263,8 @@ graft_status graft_value_adopt(graft_value *v, graft_value_kind kind, graft_valu
         return GRAFT_OK;
     }
     const graft_tensor *t = NULL;
-    bool tensor_kind =
-        kind == GRAFT_VALUE_LATENT || kind == GRAFT_VALUE_IMAGE || kind == GRAFT_VALUE_MASK;
+    bool tensor_kind = kind == GRAFT_VALUE_LATENT || kind == GRAFT_VALUE_IMAGE ||
+                       kind == GRAFT_VALUE_MASK || kind == GRAFT_VALUE_SIGMAS;
     if (tensor_kind && !o && strcmp(v->ops->type, ops[kind].type) == 0)
         t = v->ops->query(v, GRAFT_TENSOR_ID);
     if (t && t->data) return copy_in(t, kind, out, e);

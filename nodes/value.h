@@ -1,8 +1,8 @@
 /* Engine objects as values of the plugin ABI, and back.
  *
  * A value holds one reference to its engine object and counts its own references atomically. Values
- * of this very library are recognised by a private id; an IMAGE, MASK or LATENT of another plugin
- * is copied in when it answers "graft.tensor/1" with float32 in host memory. Any thread. */
+ * of this very library are recognised by a private id; an IMAGE, MASK, LATENT or SIGMAS of another
+ * plugin is copied in when it answers "graft.tensor/1" with float32 in host memory. Any thread. */
 #ifndef GRAFT_NODES_VALUE_H
 #define GRAFT_NODES_VALUE_H
 #include "engine/engine.h"
@@ -17,6 +17,10 @@ typedef enum graft_value_kind {
     GRAFT_VALUE_LATENT,
     GRAFT_VALUE_IMAGE,
     GRAFT_VALUE_MASK,
+    GRAFT_VALUE_SIGMAS,
+    GRAFT_VALUE_SAMPLER, /* these three hold a graft_part */
+    GRAFT_VALUE_NOISE,
+    GRAFT_VALUE_GUIDER,
     GRAFT_VALUE_QUANTIZATION_BOOSTER, /* these four hold a graft_booster */
     GRAFT_VALUE_DEEPCACHE_BOOSTER,
     GRAFT_VALUE_TORCHCOMPILE_BOOSTER,

@@ -239,7 +239,8 @@ enum { /* graft_input.flags */
        GRAFT_INPUT_LIST = 2048,     /* wants the whole LIST, not its elements */
        /* Wants to know where the link comes from, not what comes along it: a string, JSON,
         * ["id", slot]. The origin runs before the node all the same. */
-       GRAFT_INPUT_RAW_LINK = 4096
+       GRAFT_INPUT_RAW_LINK = 4096,
+       GRAFT_INPUT_EXACT = 8192 /* a FLOAT that editors must not round, not to its step either */
 };
 typedef struct graft_input {
     uint32_t size, flags;

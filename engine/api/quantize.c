@@ -18,7 +18,7 @@ enum {
     AT_BACK_OFF = 900,
     AT_END = 1000
 };
-#define RECORD_AT 0.4 /* share of the schedule where the step is recorded */
+#define RECORD_AT 0.4 /* share of the run where the step is recorded */
 
 typedef struct calibration {
     const graft_calibration *c;
@@ -125,7 +125,7 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
         for (size_t i = 0; i < call->entries; i++)
             if (call->negative[i] == (sign == 1)) {
                 row[n] = (int64_t)i * call->pictures;
-                k->weight[n++] = (float)(sign ? 1.0 - k->c->params->cfg : k->c->params->cfg);
+                k->weight[n++] = (float)(sign ? 1.0 - k->c->sampling->cfg : k->c->sampling->cfg);
                 break;
             }
     if (n == 1) k->weight[0] = 1.0f;
@@ -156,10 +156,10 @@ static graft_status on_call(void *ctx, const graft_guided_call *call, graft_err 
 
 static graft_status sample(calibration *k, const graft_model *m, graft_latent **out, graft_err *e)
 {
-    const graft_calibration *c = k->c;
     const graft_guided_tap tap = {k, on_call};
-    return graft_sample_tapped(m, c->params, c->positive, c->negative, c->latent, &k->task, &tap,
-                               out, e);
+    graft_sampling s = *k->c->sampling;
+    s.model = m;
+    return graft_sample_tapped(&s, k->c->latent, &k->task, &tap, out, NULL, e);
 }
 
 static double mean_ssim(const float *a, const float *b, const int64_t shape[4], double range)
@@ -340,7 +340,7 @@ out:
 
 static graft_status make_base(calibration *k, graft_err *e)
 {
-    graft_model *b = graft_model_copy(k->c->model);
+    graft_model *b = graft_model_copy(k->c->sampling->model);
     if (!b) return graft_fail_nomem(e, "calibration");
     k->base = b;
     memset(&b->quant, 0, sizeof b->quant);
@@ -356,15 +356,16 @@ static graft_status make_base(calibration *k, graft_err *e)
 static graft_status make_plan(calibration *k, graft_err *e)
 {
     const graft_calibration *c = k->c;
+    const graft_sampling *s = c->sampling;
     graft_unet_shape shape;
     int64_t dim[4];
-    if (!c->positive->n) return graft_fail(e, GRAFT_E_ARG, "the positive conditioning is empty");
+    if (!s->positive->n) return graft_fail(e, GRAFT_E_ARG, "the positive conditioning is empty");
     graft_latent_data(c->latent, dim);
     memset(&shape, 0, sizeof shape);
-    shape.batch = dim[0] * (fabs(c->params->cfg - 1.0) > 1e-9 ? 2 : 1);
+    shape.batch = dim[0] * (fabs(s->cfg - 1.0) > 1e-9 ? 2 : 1);
     shape.height = dim[2];
     shape.width = dim[3];
-    shape.tokens = c->positive->entry[0]->tokens;
+    shape.tokens = s->positive->entry[0]->tokens;
     shape.act_dtype = GRAFT_F32;
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
@@ -379,6 +380,7 @@ graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
                              graft_quant_plan **out, graft_err *e)
 {
     graft_status st;
+    size_t sigmas;
     calibration *k = graft_calloc(1, sizeof *k);
     if (!k) return graft_fail_nomem(e, "calibration");
     k->c = c;
@@ -386,7 +388,8 @@ graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
     k->task = (graft_task){
         .ctx = k, .phase = on_phase, .progress = on_progress, .cancelled = on_cancelled};
     if (task) k->task.log = task->log;
-    k->record_call = (size_t)(RECORD_AT * (double)c->params->steps);
+    graft_sigmas_data(c->sampling->sigmas, &sigmas);
+    k->record_call = sigmas > 1 ? (size_t)(RECORD_AT * (double)(sigmas - 1)) : 0;
     graft_task_phase(task, "calibrate");
     GRAFT_TRY(make_base(k, e));
     GRAFT_TRY(make_plan(k, e));

@@ -6,10 +6,8 @@
 
 /* What to calibrate on. */
 typedef struct graft_calibration {
-    const graft_model *model;
-    const graft_cond *positive, *negative;
+    const graft_sampling *sampling; /* of the model, with `negative` given */
     const graft_latent *latent;
-    const graft_sample_params *params;
     int32_t bits;
     graft_quant_format format;
     graft_quant_limits limits;
@@ -35,12 +33,10 @@ typedef struct graft_quantizer {
 } graft_quantizer;
 graft_quantizer *graft_quantizer_retain(graft_quantizer *q); /* NULL is fine */
 void graft_quantizer_release(graft_quantizer *q);
-/* Before a sampling run: *out is the model to run when `m` waits for a calibration or got one since
- * it was made, else NULL. The first run calibrates. */
-graft_status graft_quantizer_settle(const graft_model *m, const graft_sample_params *p,
-                                    const graft_cond *positive, const graft_cond *negative,
-                                    const graft_latent *latent, const graft_task *task,
-                                    graft_model **out, graft_err *e);
+/* Before a sampling run, `negative` given: *out is the model to run when the sampling's waits for a
+ * calibration or got one since it was made, else NULL. The first run calibrates. */
+graft_status graft_quantizer_settle(const graft_sampling *s, const graft_latent *latent,
+                                    const graft_task *task, graft_model **out, graft_err *e);
 
 /* What was chosen, what it brings and costs, and what would bring more. */
 graft_status graft_quantizer_report(const graft_model *m, graft_str *s, graft_err *e);

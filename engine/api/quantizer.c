@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "engine/api/quantize.h"
+#include "engine/api/sample.h"
 
 #define PLAN_BYTES ((size_t)16 << 20) /* of a file; 2048 layers are below one megabyte */
 
@@ -172,18 +173,39 @@ static graft_status take_plan(const graft_model *m, graft_quantizer *q, graft_qu
     return st;
 }
 
-static graft_status calibrate(const graft_model *m, graft_quantizer *q,
-                              const graft_sample_params *params, const graft_cond *positive,
-                              const graft_cond *negative, const graft_latent *latent,
-                              const graft_task *task, graft_err *e)
+static graft_status calibrate(graft_quantizer *q, const graft_sampling *s,
+                              const graft_latent *latent, const graft_task *task, graft_err *e)
 {
-    const graft_calibration c = {m,      positive, negative,  latent,
-                                 params, q->bits,  q->format, q->limits};
+    const graft_calibration c = {s, latent, q->bits, q->format, q->limits};
     graft_quant_plan *p = NULL;
     graft_status st = graft_calibrate(&c, task, &p, e);
     if (!st) st = save_plan(q, p, e);
-    if (!st) return take_plan(m, q, p, e);
+    if (!st) return take_plan(s->model, q, p, e);
     graft_quant_plan_destroy(p);
+    return st;
+}
+
+/* On what the node that quantizes was given. */
+static graft_status calibrate_given(const graft_model *m, const graft_quantize_options *o,
+                                    graft_quantizer *q, const graft_task *task, graft_err *e)
+{
+    const graft_sample_params params = {.steps = o->steps,
+                                        .sampler = "euler",
+                                        .scheduler = "normal",
+                                        .denoise = 1.0,
+                                        .end_at_step = INT64_MAX};
+    graft_sigmas *sigmas = NULL;
+    graft_status st = graft_sigmas_for_ksampler(m, &params, &sigmas, e);
+    const graft_sampling s = {.model = m,
+                              .positive = o->positive,
+                              .negative = o->negative,
+                              .cfg = o->cfg,
+                              .sampler = params.sampler,
+                              .sigmas = sigmas,
+                              .add_noise = true,
+                              .seed = o->seed};
+    if (!st) st = calibrate(q, &s, o->latent, task, e);
+    graft_sigmas_release(sigmas);
     return st;
 }
 
@@ -206,14 +228,6 @@ static void note_size(const graft_quantizer *q, const graft_quant_plan *p, const
 static graft_status find_plan(const graft_model *m, const graft_quantize_options *o,
                               graft_quantizer *q, const graft_task *task, graft_err *e)
 {
-    const graft_sample_params params = {.seed = o->seed,
-                                        .add_noise = true,
-                                        .steps = o->steps,
-                                        .cfg = o->cfg,
-                                        .sampler = "euler",
-                                        .scheduler = "normal",
-                                        .denoise = 1.0,
-                                        .end_at_step = INT64_MAX};
     graft_quant_plan *p = NULL;
     graft_status st = o->recalibrate ? GRAFT_OK : load_plan(m, q, &p, e);
     if (st) return st;
@@ -223,7 +237,7 @@ static graft_status find_plan(const graft_model *m, const graft_quantize_options
         return st == GRAFT_E_ARG ? graft_err_prefix(e, st, "%s", q->path) : st;
     }
     if (!o->positive || (task && task->compile_only)) return GRAFT_OK;
-    return calibrate(m, q, &params, o->positive, o->negative, o->latent, task, e);
+    return calibrate_given(m, o, q, task, e);
 }
 
 graft_status graft_model_quantize(const graft_model *m, const graft_quantize_options *o,
@@ -261,22 +275,22 @@ out:
 }
 
 /* Whether the run has a step to calibrate on. */
-static bool samples(const graft_sample_params *p)
+static bool samples(const graft_sampling *s)
 {
-    return p->denoise > 0 && p->steps > 0 && p->end_at_step > p->start_at_step &&
-           p->start_at_step < p->steps;
+    size_t n;
+    graft_sigmas_data(s->sigmas, &n);
+    return n >= 2;
 }
 
-graft_status graft_quantizer_settle(const graft_model *m, const graft_sample_params *p,
-                                    const graft_cond *positive, const graft_cond *negative,
-                                    const graft_latent *latent, const graft_task *task,
-                                    graft_model **out, graft_err *e)
+graft_status graft_quantizer_settle(const graft_sampling *s, const graft_latent *latent,
+                                    const graft_task *task, graft_model **out, graft_err *e)
 {
+    const graft_model *m = s->model;
     graft_quantizer *q = m->quantizer;
     graft_status st = GRAFT_OK;
-    if (!q || m->quant.bits || !samples(p) || (task && task->compile_only)) return GRAFT_OK;
+    if (!q || m->quant.bits || !samples(s) || (task && task->compile_only)) return GRAFT_OK;
     pthread_mutex_lock(&q->lock);
-    if (!q->plan) st = calibrate(m, q, p, positive, negative, latent, task, e);
+    if (!q->plan) st = calibrate(q, s, latent, task, e);
     graft_quant_choice choice = q->choice;
     pthread_mutex_unlock(&q->lock);
     if (st || !choice.bits) return st;

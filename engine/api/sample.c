@@ -1,4 +1,4 @@
-/* Sampling: noise, sigmas, sampler and denoiser put together as ComfyUI's KSampler does. */
+/* Sampling: noise, sigmas, sampler and denoiser put together as ComfyUI does. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +12,14 @@
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 
-#define STEPS_MAX 100000
-
 typedef struct run_state {
+    const graft_sampling *s;
     graft_sigma_table table;
-    float *sigmas; /* those to use */
+    const float *sigmas;
     size_t n_sigmas;
-    float *sigmas_all;
     float *noise, *start, *latent, *mask;
+    float *denoised; /* of the last step; NULL: not wanted */
+    bool stepped;
     graft_image *mask_image;
     int64_t shape[4], n;
     graft_brownian *brownian;
@@ -27,59 +27,22 @@ typedef struct run_state {
     graft_noise_source source;
     graft_guided *guided;
     graft_resident *resident; /* NULL: latents are in the host's memory */
+    float *denoised_there;    /* `denoised` meanwhile, on the device */
     const graft_task *task;
     const graft_guided_tap *tap;
 } run_state;
 
 static void finish(run_state *r)
 {
-    graft_free(r->sigmas_all);
     graft_free(r->noise);
     graft_free(r->start);
     graft_free(r->latent);
     graft_free(r->mask);
+    graft_free(r->denoised);
     graft_image_release(r->mask_image);
     graft_brownian_destroy(r->brownian);
     graft_resident_destroy(r->resident);
     graft_guided_destroy(r->guided);
-}
-
-/* ------------------------------------------------------------------ sigmas */
-
-static graft_status make_sigmas(run_state *r, const graft_sample_params *p, graft_err *e)
-{
-    bool drop = graft_sampler_discards_penultimate(p->sampler);
-    double all = (double)p->steps; /* of the schedule whose last `steps` are taken */
-    if (p->denoise <= 0.9999) all = p->denoise > 0 ? all / p->denoise : 0;
-    if (p->steps < 1 || all > STEPS_MAX) return graft_fail(e, GRAFT_E_ARG, "steps out of range");
-    int64_t asked = (int64_t)all;
-    if (asked == 0) return GRAFT_OK; /* denoise 0: nothing to do */
-    size_t cap = (size_t)(asked > GRAFT_SCHEDULE_STEPS ? asked : GRAFT_SCHEDULE_STEPS) + 3;
-    r->sigmas_all = graft_malloc_array(cap, sizeof(float));
-    if (!r->sigmas_all) return graft_fail_nomem(e, "sigmas");
-    graft_status st = graft_schedule_make(&r->table, p->scheduler, (int)asked + drop, r->sigmas_all,
-                                          cap, &r->n_sigmas, e);
-    if (st) return st;
-    float *s = r->sigmas_all;
-    if (drop && r->n_sigmas >= 2) {
-        s[r->n_sigmas - 2] = s[r->n_sigmas - 1];
-        r->n_sigmas--;
-    }
-    if (p->denoise <= 0.9999 && r->n_sigmas > (size_t)p->steps + 1) {
-        s += r->n_sigmas - (size_t)p->steps - 1;
-        r->n_sigmas = (size_t)p->steps + 1;
-    }
-    if (p->end_at_step >= 0 && (size_t)p->end_at_step + 1 < r->n_sigmas) {
-        r->n_sigmas = (size_t)p->end_at_step + 1;
-        if (p->force_full_denoise) s[r->n_sigmas - 1] = 0.0f;
-    }
-    if (p->start_at_step > 0) {
-        bool any = (size_t)p->start_at_step + 1 < r->n_sigmas;
-        s += any ? p->start_at_step : 0;
-        r->n_sigmas = any ? r->n_sigmas - (size_t)p->start_at_step : 0;
-    }
-    r->sigmas = s;
-    return GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ latents and noise */
@@ -92,9 +55,9 @@ static bool any_value(const float *v, int64_t n)
 }
 
 /* The latent in the UNet's space. A latent of zeros with other channels is widened. */
-static graft_status take_latent(run_state *r, const graft_model *m, const graft_latent *l,
-                                graft_err *e)
+static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *e)
 {
+    const graft_model *m = r->s->model;
     const float *data = graft_latent_data(l, r->shape);
     int64_t given = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     bool empty = !any_value(data, given);
@@ -132,10 +95,10 @@ static graft_status take_mask(run_state *r, const graft_latent *l, graft_err *e)
 
 /* SDE samplers follow one Brownian path; the others draw with the next seed, so that their noise is
  * not that of the start. */
-static graft_status make_source(run_state *r, const graft_sample_params *p, graft_err *e)
+static graft_status make_source(run_state *r, graft_err *e)
 {
-    if (!graft_sampler_is_sde(p->sampler)) {
-        graft_rng_seed(&r->rng, p->seed + 1);
+    if (!graft_sampler_is_sde(r->s->sampler)) {
+        graft_rng_seed(&r->rng, r->s->seed + 1);
         r->source = graft_noise_plain(&r->rng);
         return GRAFT_OK;
     }
@@ -144,7 +107,7 @@ static graft_status make_source(run_state *r, const graft_sample_params *p, graf
         if (r->sigmas[i] > 0 && r->sigmas[i] < low) low = r->sigmas[i];
         if (r->sigmas[i] > high) high = r->sigmas[i];
     }
-    graft_status st = graft_brownian_create(low, high, p->seed, (size_t)r->n, &r->brownian, e);
+    graft_status st = graft_brownian_create(low, high, r->s->seed, (size_t)r->n, &r->brownian, e);
     if (!st) r->source = graft_brownian_source(r->brownian);
     return st;
 }
@@ -174,7 +137,8 @@ static void preview(const run_state *r, const float *denoised)
             float v = 0;
             for (int c = 0; c < 4; c++) v += denoised[c * area + i] * factor[c][k];
             v = (v + 1.0f) * 127.5f;
-            rgb[i * 3 + k] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+            /* Written so that no number at all is black. */
+            rgb[i * 3 + k] = (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
         }
     t->preview(t->ctx, rgb, (int)r->shape[3], (int)r->shape[2]);
     graft_free(rgb);
@@ -188,10 +152,24 @@ static void step_arrived(void *ctx, size_t i, size_t total, const float *denoise
     if (denoised) preview(r, denoised);
 }
 
+/* Any step may be the last one: some samplers take fewer than they count. */
+static void keep_denoised(run_state *r, const float *denoised)
+{
+    if (!r->denoised || !denoised) return;
+    r->stepped = true;
+    if (r->resident) {
+        const graft_arrays *a = graft_resident_arrays(r->resident);
+        a->mix(a->ctx, r->denoised_there, (size_t)r->n, 1, (const double[]){1}, &denoised);
+    } else {
+        memcpy(r->denoised, denoised, (size_t)r->n * sizeof *denoised);
+    }
+}
+
 static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
 {
-    const run_state *r = ctx;
+    run_state *r = ctx;
     graft_guided_step(r->guided, i + 1);
+    keep_denoised(r, denoised);
     if (r->resident) {
         bool wanted = denoised && wants_preview(r);
         graft_resident_step(r->resident, i, total, denoised, wanted, step_arrived, ctx);
@@ -202,24 +180,33 @@ static void step_done(void *ctx, size_t i, size_t total, const float *x, const f
     if (denoised) preview(r, denoised);
 }
 
-static graft_status integrate_there(run_state *r, const char *sampler, graft_sampler_run *run,
-                                    graft_err *e)
+static graft_status integrate_there(run_state *r, graft_sampler_run *run, graft_err *e)
 {
-    run->arrays = graft_resident_arrays(r->resident);
+    const graft_arrays *a = graft_resident_arrays(r->resident);
+    run->arrays = a;
+    if (r->denoised && !(r->denoised_there = a->alloc(a->ctx, (size_t)r->n)))
+        return graft_fail_nomem(e, "the denoised latent on the device");
     graft_status st = graft_resident_begin(r->resident, r->start, &run->x, e);
-    if (!st) st = graft_sampler_run_named(sampler, run, e);
+    if (!st) st = graft_sampler_run_named(r->s->sampler, run, e);
     if (!st) graft_resident_last(r->resident, step_arrived, r);
-    return st ? st : graft_resident_end(r->resident, r->start, e);
+    if (!st) st = graft_resident_end(r->resident, r->start, e);
+    if (!st && r->stepped) { /* the state has arrived, so its place is free */
+        a->mix(a->ctx, run->x, (size_t)r->n, 1, (const double[]){1},
+               (const float *const[]){r->denoised_there});
+        st = graft_resident_end(r->resident, r->denoised, e);
+    }
+    a->free(a->ctx, r->denoised_there);
+    return st;
 }
 
-static graft_status integrate(run_state *r, const graft_model *m, const graft_sample_params *p,
-                              const graft_cond *positive, const graft_cond *negative, graft_err *e)
+static graft_status integrate(run_state *r, graft_err *e)
 {
-    graft_guided_config c = {.model = m,
+    const graft_sampling *s = r->s;
+    graft_guided_config c = {.model = s->model,
                              .table = &r->table,
-                             .positive = positive,
-                             .negative = negative,
-                             .cfg = p->cfg,
+                             .positive = s->positive,
+                             .negative = s->negative,
+                             .cfg = s->cfg,
                              .steps = r->n_sigmas - 1,
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
@@ -229,15 +216,15 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
     memcpy(c.shape, r->shape, sizeof c.shape);
     memcpy(r->start, r->noise, (size_t)r->n * sizeof(float));
     graft_guided_start(&c, r->sigmas[0], r->latent, r->start);
-    if (r->mask && strcmp(p->sampler, "ddim") == 0) {
+    if (r->mask && strcmp(s->sampler, "ddim") == 0) {
         /* What is kept gets noise of its own, not that of the start. */
         graft_rng own;
-        graft_rng_seed(&own, p->seed + 1);
+        graft_rng_seed(&own, s->seed + 1);
         graft_rng_randn(&own, r->noise, (size_t)r->n);
     }
     graft_status st = graft_guided_create(&c, &r->guided, e);
     if (st) return st;
-    st = graft_resident_create(r->guided, p->sampler, &r->resident, e);
+    st = graft_resident_create(r->guided, s->sampler, &r->resident, e);
     if (st) return st;
     graft_denoiser d =
         r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
@@ -254,36 +241,56 @@ static graft_status integrate(run_state *r, const graft_model *m, const graft_sa
                              .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
                              .step_ctx = r,
                              .step = step_done};
-    return r->resident ? integrate_there(r, p->sampler, &run, e)
-                       : graft_sampler_run_named(p->sampler, &run, e);
+    return r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);
 }
 
-static graft_status prepare_only(const run_state *r, const graft_model *m,
-                                 const graft_sample_params *p, const graft_cond *positive,
-                                 const graft_cond *negative, graft_err *e)
+static graft_status prepare_only(const run_state *r, graft_err *e)
 {
-    graft_prepare_request rq = {.model = m,
+    const graft_sampling *s = r->s;
+    graft_prepare_request rq = {.model = s->model,
                                 .table = &r->table,
-                                .positive = positive,
-                                .negative = negative,
-                                .guided = graft_sampler_needs_unconditional(p->sampler) ||
-                                          fabs(p->cfg - 1.0) > 1e-9,
+                                .positive = s->positive,
+                                .negative = s->negative,
+                                .guided = graft_sampler_needs_unconditional(s->sampler) ||
+                                          fabs(s->cfg - 1.0) > 1e-9,
                                 .sigmas = r->sigmas,
                                 .n_sigmas = r->n_sigmas};
     memcpy(rq.shape, r->shape, sizeof rq.shape);
     return graft_prepare_run(&rq, r->task, e);
 }
 
-/* The result in the latent's own scale, with the mask and the batch indices it came with. */
-static graft_status result(const run_state *r, const graft_model *m, const graft_latent *from,
-                           graft_latent **out, graft_err *e)
+/* In the latent's own scale, with the mask and the batch indices it came with. */
+static graft_status make_result(const run_state *r, const float *data, const graft_latent *from,
+                                graft_latent **out, graft_err *e)
 {
     graft_latent *l;
     graft_status st = graft_latent_create_like(from, r->shape, &l, e);
     if (st) return st;
-    float *x = graft_latent_writable(l), scale = (float)m->scale_factor;
-    for (int64_t i = 0; i < r->n; i++) x[i] = r->start[i] / scale;
+    float *x = graft_latent_writable(l), scale = (float)r->s->model->scale_factor;
+    for (int64_t i = 0; i < r->n; i++) x[i] = data[i] / scale;
     *out = l;
+    return GRAFT_OK;
+}
+
+static void unchanged(const graft_latent *latent, graft_latent **out, graft_latent **denoised)
+{
+    *out = graft_latent_retain((graft_latent *)latent);
+    if (denoised) *denoised = graft_latent_retain(*out);
+}
+
+static graft_status results(const run_state *r, const graft_latent *from, graft_latent **out,
+                            graft_latent **denoised, graft_err *e)
+{
+    graft_latent *last = NULL, *x = NULL;
+    graft_status st = GRAFT_OK;
+    if (r->stepped) st = make_result(r, r->denoised, from, &last, e);
+    if (!st) st = make_result(r, r->start, from, &x, e);
+    if (st) {
+        graft_latent_release(last);
+        return st;
+    }
+    if (denoised) *denoised = last ? last : graft_latent_retain(x);
+    *out = x;
     return GRAFT_OK;
 }
 
@@ -302,47 +309,76 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e)
 {
+    graft_sigmas *sigmas = NULL;
+    graft_status st = graft_sigmas_for_ksampler(m, p, &sigmas, e);
+    const graft_sampling s = {.model = m,
+                              .positive = positive,
+                              .negative = negative,
+                              .cfg = p->cfg,
+                              .sampler = p->sampler,
+                              .sigmas = sigmas,
+                              .add_noise = p->add_noise,
+                              .seed = p->seed};
+    if (!st) st = graft_sample_custom(&s, latent, task, out, NULL, e);
+    graft_sigmas_release(sigmas);
+    return st;
+}
+
+graft_status graft_sample_custom(const graft_sampling *sampling, const graft_latent *latent,
+                                 const graft_task *task, graft_latent **out,
+                                 graft_latent **denoised, graft_err *e)
+{
+    graft_sampling s = *sampling;
     graft_model *now = NULL;
-    graft_status st = graft_quantizer_settle(m, p, positive, negative, latent, task, &now, e);
-    if (!st)
-        st = graft_sample_tapped(now ? now : m, p, positive, negative, latent, task, NULL, out, e);
+    if (!s.negative) {
+        /* Guidance of 1 leaves the negative prediction out; samplers that ask for it all the same
+         * get that of the same prompt. */
+        s.negative = s.positive;
+        s.cfg = 1.0;
+    }
+    graft_status st = graft_quantizer_settle(&s, latent, task, &now, e);
+    if (now) s.model = now;
+    if (!st) st = graft_sample_tapped(&s, latent, task, NULL, out, denoised, e);
     graft_model_release(now);
     return st;
 }
 
-graft_status graft_sample_tapped(const graft_model *m, const graft_sample_params *p,
-                                 const graft_cond *positive, const graft_cond *negative,
-                                 const graft_latent *latent, const graft_task *task,
-                                 const graft_guided_tap *tap, graft_latent **out, graft_err *e)
+graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *latent,
+                                 const graft_task *task, const graft_guided_tap *tap,
+                                 graft_latent **out, graft_latent **denoised, graft_err *e)
 {
-    if (!graft_sampler_known(p->sampler))
-        return graft_fail(e, GRAFT_E_ARG, "unknown sampler %s", p->sampler);
+    if (!graft_sampler_known(s->sampler))
+        return graft_fail(e, GRAFT_E_ARG, "unknown sampler %s", s->sampler);
     run_state *r = graft_calloc(1, sizeof *r);
     graft_status st = GRAFT_OK;
     if (!r) return graft_fail_nomem(e, "sampling");
+    r->s = s;
     r->task = task;
     r->tap = tap;
+    r->sigmas = graft_sigmas_data(s->sigmas, &r->n_sigmas);
     graft_task_phase(task, "sample");
-    graft_sigma_table_init(&r->table, m->beta_start, m->beta_end, m->zsnr,
-                           m->prediction == GRAFT_PREDICT_LCM);
-    GRAFT_TRY(take_latent(r, m, latent, e));
-    GRAFT_TRY(make_sigmas(r, p, e));
+    graft_model_sigma_table(s->model, &r->table);
+    GRAFT_TRY(take_latent(r, latent, e));
     if (r->n_sigmas < 2) {
-        *out = graft_latent_retain((graft_latent *)latent);
+        unchanged(latent, out, denoised);
         goto out;
     }
     GRAFT_TRY(take_mask(r, latent, e));
     if (task && task->compile_only) {
-        GRAFT_TRY(prepare_only(r, m, p, positive, negative, e));
-        *out = graft_latent_retain((graft_latent *)latent);
+        GRAFT_TRY(prepare_only(r, e));
+        unchanged(latent, out, denoised);
         goto out;
     }
-    if (p->add_noise)
+    if (denoised && !(r->denoised = graft_malloc_array((size_t)r->n, sizeof(float)))) {
+        st = graft_fail_nomem(e, "the denoised latent");
+        goto out;
+    }
+    if (s->add_noise)
         GRAFT_TRY(
-            graft_noise_latent(p->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));
-    GRAFT_TRY(make_source(r, p, e));
-    GRAFT_TRY(integrate(r, m, p, positive, negative, e));
-    GRAFT_TRY(result(r, m, latent, out, e));
+            graft_noise_latent(s->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));
+    GRAFT_TRY(make_source(r, e));
+    GRAFT_TRY(integrate(r, e));
+    GRAFT_TRY(results(r, latent, out, denoised, e));
 out:
     finish(r);
     graft_free(r);

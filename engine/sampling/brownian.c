@@ -16,6 +16,7 @@
 /* Halvings until two points are 1e-6 apart, the resolution of the path: for any pair of float32
  * sigmas that a schedule holds. */
 #define MAX_LEVELS 52
+#define WIDEST     5e8 /* what so many halvings bring down to that */
 
 typedef struct level {
     float *increment; /* of the node that `key` names, at this depth */
@@ -124,7 +125,7 @@ graft_status graft_brownian_create(double sigma_min, double sigma_max, uint64_t 
 {
     *out = NULL;
     double low = fmin(sigma_min, sigma_max), high = fmax(sigma_min, sigma_max);
-    if (!isfinite(sigma_min) || !isfinite(sigma_max) || high > 1e9 || low < -1e9)
+    if (!isfinite(sigma_min) || !isfinite(sigma_max) || high > WIDEST || high - low > WIDEST)
         return graft_fail(e, GRAFT_E_ARG, "no Brownian path between sigma %g and %g", sigma_min,
                           sigma_max);
     graft_brownian *b = graft_calloc(1, sizeof *b);

@@ -143,22 +143,31 @@ static void make_normal(const graft_sigma_table *t, int steps, sigma_list *l)
     if (!has_zero) put(l, 0);
 }
 
-/* Karras et al. 2022, eq. 5, rho = 7. */
-static void make_karras(const graft_sigma_table *t, int steps, sigma_list *l)
+static void put_karras(int steps, double high, double low, double rho, sigma_list *l)
 {
-    double low = pow(t->sigma[0], 1 / 7.0), high = pow(t->sigma[t->count - 1], 1 / 7.0);
+    double from = pow(high, 1 / rho), to = pow(low, 1 / rho);
     for (int i = 0; i < steps; i++) {
-        float root = (float)high + linspace(0, 1, steps, i) * (float)(low - high);
-        put(l, (float)pow(root, 7));
+        float root = (float)from + linspace(0, 1, steps, i) * (float)(to - from);
+        put(l, (float)pow(root, rho));
     }
     put(l, 0);
 }
 
+static void put_exponential(int steps, double high, double low, sigma_list *l)
+{
+    float from = (float)log(high), to = (float)log(low);
+    for (int i = 0; i < steps; i++) put(l, (float)exp(linspace(from, to, steps, i)));
+    put(l, 0);
+}
+
+static void make_karras(const graft_sigma_table *t, int steps, sigma_list *l)
+{
+    put_karras(steps, t->sigma[t->count - 1], t->sigma[0], 7, l);
+}
+
 static void make_exponential(const graft_sigma_table *t, int steps, sigma_list *l)
 {
-    float high = (float)log(t->sigma[t->count - 1]), low = (float)log(t->sigma[0]);
-    for (int i = 0; i < steps; i++) put(l, (float)exp(linspace(high, low, steps, i)));
-    put(l, 0);
+    put_exponential(steps, t->sigma[t->count - 1], t->sigma[0], l);
 }
 
 static void make_ddim_uniform(const graft_sigma_table *t, int steps, sigma_list *l)
@@ -260,4 +269,34 @@ graft_status graft_schedule_make(const graft_sigma_table *t, const char *schedul
         return GRAFT_OK;
     }
     return graft_fail(e, GRAFT_E_NOTFOUND, "unknown scheduler \"%s\"", scheduler);
+}
+
+void graft_schedule_karras(int steps, double high, double low, double rho, float *out)
+{
+    put_karras(steps, high, low, rho, &(sigma_list){out, (size_t)steps + 1, 0});
+}
+
+void graft_schedule_exponential(int steps, double high, double low, float *out)
+{
+    put_exponential(steps, high, low, &(sigma_list){out, (size_t)steps + 1, 0});
+}
+
+void graft_schedule_polyexponential(int steps, double high, double low, double rho, float *out)
+{
+    float span = (float)(log(high) - log(low)), base = (float)log(low);
+    for (int i = 0; i < steps; i++) {
+        float share = (float)pow(linspace(1, 0, steps, i), rho);
+        out[i] = (float)exp(share * span + base);
+    }
+    out[steps] = 0;
+}
+
+void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, float *out)
+{
+    for (int i = 0; i < steps; i++) {
+        float t = linspace(1, (float)eps_s, steps, i);
+        float grown = (float)beta_d * (t * t) / 2 + (float)beta_min * t;
+        out[i] = sqrtf((float)exp(grown) - 1);
+    }
+    out[steps] = 0;
 }

@@ -36,4 +36,16 @@ const char *const *graft_schedule_names(void);
  * + 2 is always enough; where `cap` is too small, GRAFT_E_LIMIT. */
 graft_status graft_schedule_make(const graft_sigma_table *t, const char *scheduler, int steps,
                                  float *out, size_t cap, size_t *count, graft_err *e);
+
+/* The same from the formulas themselves, without a model: `steps` sigmas (at least 1) and a 0 into
+ * out[steps + 1], rounded as k-diffusion's float32 gives them. From `high` to `low`, or upwards
+ * where high is less. What a formula cannot say comes out as infinity or NaN. */
+/* Karras et al. 2022, eq. 5. */
+void graft_schedule_karras(int steps, double high, double low, double rho, float *out);
+/* Equal steps of log sigma. */
+void graft_schedule_exponential(int steps, double high, double low, float *out);
+/* log sigma falls as the power rho of a share that falls evenly; rho = 1 is exponential. */
+void graft_schedule_polyexponential(int steps, double high, double low, double rho, float *out);
+/* The variance-preserving SDE of Song et al. 2021 (arXiv:2011.13456), at times from 1 to eps_s. */
+void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, float *out);
 #endif

@@ -183,38 +183,65 @@ static job job_of(const graft_model *m, const graft_cond *positive, const graft_
                   .end_at_step = 10000}};
 }
 
-/* tapped: someone looks on, so the latents come to the host. Returns the values in `out`. */
-static size_t sample(const job *j, const graft_task *task, bool tapped, float *out)
+static size_t values_of_latent(const graft_latent *l, float *out)
 {
-    graft_latent *from = NULL, *to = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    int calls = 0;
     int64_t shape[4] = {0, 0, 0, 0};
-    const graft_guided_tap tap = {&calls, look_on};
-    CHECK_OK(graft_latent_empty(8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
-    CHECK_OK(graft_sample_tapped(j->m, &j->p, j->positive, j->negative,
-                                 j->latent ? j->latent : from, task, tapped ? &tap : NULL, &to, &e),
-             &e);
-    CHECK(!tapped || calls > 0);
-    const float *data = to ? graft_latent_data(to, shape) : NULL;
+    const float *data = l ? graft_latent_data(l, shape) : NULL;
     size_t n = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
     CHECK(n > 0 && n <= PICTURES * N);
     if (data) memcpy(out, data, n * sizeof *out);
-    graft_latent_release(from);
-    graft_latent_release(to);
     return n;
 }
 
-/* Both ways have the same bits; the device's brings nothing but the result to the host. */
+/* tapped: someone looks on, so the latents come to the host. Returns the values in `out`, and in
+ * `denoised` where that is not NULL. */
+static size_t sample_both(const job *j, const graft_task *task, bool tapped, float *out,
+                          float *denoised)
+{
+    graft_latent *from = NULL, *to = NULL, *last = NULL;
+    graft_sigmas *sigmas = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    int calls = 0;
+    const graft_guided_tap tap = {&calls, look_on};
+    CHECK_OK(graft_latent_empty(8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
+    CHECK_OK(graft_sigmas_for_ksampler(j->m, &j->p, &sigmas, &e), &e);
+    const graft_sampling s = {.model = j->m,
+                              .positive = j->positive,
+                              .negative = j->negative,
+                              .cfg = j->p.cfg,
+                              .sampler = j->p.sampler,
+                              .sigmas = sigmas,
+                              .add_noise = true,
+                              .seed = j->p.seed};
+    CHECK_OK(graft_sample_tapped(&s, j->latent ? j->latent : from, task, tapped ? &tap : NULL, &to,
+                                 denoised ? &last : NULL, &e),
+             &e);
+    CHECK(!tapped || calls > 0);
+    size_t n = values_of_latent(to, out);
+    if (denoised) CHECK_INT(values_of_latent(last, denoised), n);
+    graft_sigmas_release(sigmas);
+    graft_latent_release(from);
+    graft_latent_release(to);
+    graft_latent_release(last);
+    return n;
+}
+
+static size_t sample(const job *j, const graft_task *task, bool tapped, float *out)
+{
+    return sample_both(j, task, tapped, out, NULL);
+}
+
+/* Both ways have the same bits; the device's brings nothing but the two results to the host. */
 static void both_ways(const job *j)
 {
-    float host[PICTURES * N], device[PICTURES * N];
+    float host[PICTURES * N], device[PICTURES * N], host_last[PICTURES * N], last[PICTURES * N];
     int failures = test_failures;
-    size_t n = sample(j, NULL, true, host);
+    size_t n = sample_both(j, NULL, true, host, host_last);
     uint64_t before = fake->download_bytes;
-    CHECK_INT(sample(j, NULL, false, device), n);
-    CHECK_INT(fake->download_bytes - before, n * sizeof(float));
+    CHECK_INT(sample_both(j, NULL, false, device, last), n);
+    CHECK_INT(fake->download_bytes - before, 2 * n * sizeof(float));
     CHECK(memcmp(host, device, n * sizeof *host) == 0);
+    CHECK(memcmp(host_last, last, n * sizeof *last) == 0);
     CHECK(host[0] == host[0]);
     if (test_failures != failures) fprintf(stderr, "  with %s\n", j->p.sampler);
 }
@@ -230,6 +257,11 @@ static void bits_of_the_host(void)
         const job j = job_of(m, a, b, few[i], 2);
         both_ways(&j);
     }
+    float out[N];
+    const job j = job_of(m, a, b, few[0], 2);
+    uint64_t before = fake->download_bytes;
+    CHECK_INT(sample(&j, NULL, false, out), N);
+    CHECK_INT(fake->download_bytes - before, N * sizeof(float)); /* who wants one result has one */
     graft_cond_release(a);
     graft_cond_release(b);
     graft_model_release(m);

@@ -33,7 +33,7 @@ typedef struct world {
     graft_vae *vae;
     graft_controlnet *net;
     graft_cond *cond, *steered[2];
-    graft_latent *latent, *sampled;
+    graft_latent *latent, *sampled, *denoised;
     graft_image *image;
     char *text;
 } world;
@@ -53,6 +53,7 @@ static void finish(world *w)
     graft_cond_release(w->steered[1]);
     graft_latent_release(w->latent);
     graft_latent_release(w->sampled);
+    graft_latent_release(w->denoised);
     graft_image_release(w->image);
     graft_text_free(w->text);
     graft_engine_destroy(w->engine);
@@ -125,6 +126,24 @@ static graft_status sample_euler(world *w, graft_err *e)
 static graft_status sample_sde(world *w, graft_err *e)
 {
     return sample_with(w, w->model, "dpmpp_2m_sde", 2, e);
+}
+
+static graft_status sample_parts(world *w, graft_err *e)
+{
+    graft_sigmas *all = NULL, *high = NULL, *low = NULL;
+    graft_status st = graft_sigmas_from_model(w->model, "karras", 2, 1, &all, e);
+    if (!st) st = graft_sigmas_split(all, 1, &high, &low, e);
+    const graft_sampling s = {.model = w->model,
+                              .positive = w->cond,
+                              .sampler = "euler_ancestral",
+                              .sigmas = high,
+                              .add_noise = true,
+                              .seed = 3};
+    if (!st) st = graft_sample_custom(&s, w->latent, NULL, &w->sampled, &w->denoised, e);
+    graft_sigmas_release(all);
+    graft_sigmas_release(high);
+    graft_sigmas_release(low);
+    return st;
 }
 
 static graft_status sample_changed(world *w, graft_err *e)
@@ -261,6 +280,11 @@ static const scenario scenarios[] = {
     {"encode a prompt", {engine_step, load_demo, encode_text}, 2, false, true},
     {"sample", {engine_step, load_unet, plain_cond, empty_latent, sample_euler}, 1, false, false},
     {"sample SDXL", {engine_step, load_xl, plain_cond, empty_latent, sample_sde}, 4, false, false},
+    {"sample from parts",
+     {engine_step, load_unet, plain_cond, empty_latent, sample_parts},
+     4,
+     false,
+     false},
     {"decode", {engine_step, load_vae, empty_latent, decode}, 1, false, false},
     {"decode in tiles", {engine_step, load_vae, large_latent, decode_tiled}, 3, false, false},
     {"decode in strips", {engine_step, load_vae, large_latent, decode_strips}, 3, false, true},
@@ -320,6 +344,10 @@ static uint64_t digest(const world *w)
     }
     if (w->sampled) {
         const float *x = graft_latent_data(w->sampled, shape);
+        h = graft_hash_mix(h, x, (size_t)shape_count(shape, 4) * sizeof *x);
+    }
+    if (w->denoised) {
+        const float *x = graft_latent_data(w->denoised, shape);
         h = graft_hash_mix(h, x, (size_t)shape_count(shape, 4) * sizeof *x);
     }
     if (w->image) {

@@ -459,7 +459,7 @@ IN(in_seed, "seed", "INT", .kind = GRAFT_INT, .flags = GRAFT_INPUT_SEED | GRAFT_
    .max = 0x1p64);
 IN(in_mode, "mode", "COMBO", .kind = GRAFT_CHOICE, .initial.s = "a", .choices = modes);
 IN(in_strength, "strength", "FLOAT", .kind = GRAFT_FLOAT, .initial.f = 0.5, .min = 0, .max = 1,
-   .step = 0.01, .flags = GRAFT_INPUT_OPTIONAL);
+   .step = 0.01, .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_EXACT);
 IN(in_on, "on", "BOOLEAN", .kind = GRAFT_BOOL, .initial.i = 1);
 IN(in_true, "on_true", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_LAZY);
 IN(in_false, "on_false", "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_LAZY);

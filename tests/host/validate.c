@@ -114,7 +114,8 @@ static void seeds_and_choices(void)
            "'tip','default':'a'}],'received_value':'zzz'}},"
            "{'type':'value_bigger_than_max','message':'Value 1.5 bigger than max of 1.0',"
            "'details':'strength','extra_info':{'input_name':'strength','input_config':['FLOAT',"
-           "{'tooltip':'tip','default':0.5,'min':0,'max':1,'step':0.01}],'received_value':1.5}}]");
+           "{'tooltip':'tip','default':0.5,'min':0,'max':1,'step':0.01,'round':false}],'received_"
+           "value':1.5}}]");
     EXPECT("TestSeed", "{'seed':-1,'mode':1}",
            "[{'type':'value_smaller_than_min','message':'Value -1 smaller than min of 0',"
            "'details':'seed','extra_info':{'input_name':'seed','input_config':" SEED_CONFIG

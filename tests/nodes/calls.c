@@ -12,6 +12,7 @@
 static fake_host host;
 static graft_arg model[4], controlnet[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
+static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 
 static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -35,6 +36,10 @@ static void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
         if (strcmp(t, "MASK") == 0) in[i] = mask[0];
+        if (strcmp(t, "SIGMAS") == 0) in[i] = sigmas[0];
+        if (strcmp(t, "SAMPLER") == 0) in[i] = sampler[0];
+        if (strcmp(t, "NOISE") == 0) in[i] = noise[0];
+        if (strcmp(t, "GUIDER") == 0) in[i] = guider[0];
         if (strcmp(t, "DeepCacheBooster") == 0) in[i] = deepcache[0];
         if (strcmp(t, "QuantizationBooster") == 0) in[i] = quantizer[0];
         if (strcmp(t, "CUSTOM_BOOSTER") == 0) in[i] = booster[0];
@@ -52,6 +57,28 @@ static void set_f(const graft_node *n, graft_arg *in, const char *name, double v
 static void set_s(const graft_node *n, graft_arg *in, const char *name, const char *v)
 {
     in[fake_host_input(n, name)].u.s = v;
+}
+
+/* The parts of custom sampling. */
+static void make_parts(void)
+{
+    graft_arg in[24];
+    const graft_node *n = fake_host_node("KSamplerSelect");
+    fake_host_defaults(n, in);
+    set_s(n, in, "sampler_name", "heun");
+    CHECK_INT(run_with("KSamplerSelect", in, sampler), GRAFT_OK);
+    n = fake_host_node("RandomNoise");
+    fake_host_defaults(n, in);
+    set_i(n, in, "noise_seed", 21);
+    CHECK_INT(run_with("RandomNoise", in, noise), GRAFT_OK);
+    n = fake_host_node("ExponentialScheduler");
+    fake_host_defaults(n, in);
+    set_i(n, in, "steps", 3), set_f(n, in, "sigma_max", 16), set_f(n, in, "sigma_min", 1);
+    CHECK_INT(run_with("ExponentialScheduler", in, sigmas), GRAFT_OK);
+    n = fake_host_node("CFGGuider");
+    connect(n, in);
+    set_f(n, in, "cfg", 5.5);
+    CHECK_INT(run_with("CFGGuider", in, guider), GRAFT_OK);
 }
 
 static void make_inputs(void)
@@ -89,6 +116,7 @@ static void make_inputs(void)
     CHECK_INT(run_with("OneDiffModelBooster", in, booster), GRAFT_OK);
     m = mask[0];
     CHECK(m.kind == GRAFT_OBJECT && strcmp(m.u.v->ops->type, "MASK") == 0);
+    make_parts();
 }
 
 /* Runs a connected node after `edit` and compares what the engine was asked. */
@@ -319,6 +347,90 @@ static void samplers_pass_arguments_on(void)
            "sample ");
 }
 
+static void edit_custom(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "add_noise", 0), set_i(n, in, "noise_seed", -1), set_f(n, in, "cfg", 3);
+}
+static void edit_schedule(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "scheduler", "karras");
+    set_i(n, in, "steps", 9), set_f(n, in, "denoise", 0.25);
+}
+static void edit_select(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "sampler_name", "euler");
+}
+static void custom_samplers_pass_parts_on(void)
+{
+    expect("SamplerCustom", NULL,
+           "custom model=1 seed=0 noise=1 cfg=8 heun two=1 sigmas=4: 16 4 1 0\n", "sample ");
+    CHECK_INT(host.done, 2);
+    expect("SamplerCustom", edit_custom,
+           "custom model=1 seed=18446744073709551615 noise=0 cfg=3 heun two=1 sigmas=4: 16 4 1 0\n",
+           "sample ");
+    expect("SamplerCustomAdvanced", NULL,
+           "custom model=1 seed=21 noise=1 cfg=5.5 heun two=1 sigmas=4: 16 4 1 0\n", "sample ");
+    expect("BasicScheduler", edit_schedule, "schedule karras steps=9 denoise=0.25\n", "");
+    expect("SDTurboScheduler", NULL, "schedule turbo steps=1 denoise=1\n", "");
+    expect("KSamplerSelect", edit_select, "", "");
+    expect("KarrasScheduler", NULL, "", "");
+    expect("PolyexponentialScheduler", NULL, "", "");
+    expect("VPScheduler", NULL, "", "");
+    expect("DisableNoise", NULL, "", "");
+}
+
+/* The results of a node in place of the parts that every test has. */
+static void advanced_with(const char *id, graft_arg *part, const char *want)
+{
+    graft_arg in[24], made[4], saved = part[0];
+    connect(fake_host_node(id), in);
+    CHECK_INT(run_with(id, in, made), GRAFT_OK);
+    part[0] = made[0];
+    expect("SamplerCustomAdvanced", NULL, want, "sample ");
+    part[0] = saved;
+    fake_host_release(made, 4);
+}
+
+static void parts_may_be_others(void)
+{
+    advanced_with("BasicGuider", guider,
+                  "custom model=1 seed=21 noise=1 cfg=1 heun two=0 sigmas=4: 16 4 1 0\n");
+    advanced_with("DisableNoise", noise,
+                  "custom model=1 seed=0 noise=0 cfg=5.5 heun two=1 sigmas=4: 16 4 1 0\n");
+    advanced_with("FlipSigmas", sigmas,
+                  "custom model=1 seed=21 noise=1 cfg=5.5 heun two=1 sigmas=4: 0.0001 1 4 16\n");
+    advanced_with("SplitSigmas", sigmas,
+                  "custom model=1 seed=21 noise=1 cfg=5.5 heun two=1 sigmas=1: 16\n");
+    advanced_with("SplitSigmasDenoise", sigmas,
+                  "custom model=1 seed=21 noise=1 cfg=5.5 heun two=1 sigmas=1: 16\n");
+}
+
+/* What SplitSigmas gives first and second. */
+static void split_into(const char *id, const char *input, double at, size_t n_high, size_t n_low)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], out[4];
+    connect(n, in);
+    if (strcmp(input, "step") == 0)
+        set_i(n, in, input, (int64_t)at);
+    else
+        set_f(n, in, input, at);
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    const graft_tensor *high = out[0].u.v->ops->query(out[0].u.v, GRAFT_TENSOR_ID);
+    const graft_tensor *low = out[1].u.v->ops->query(out[1].u.v, GRAFT_TENSOR_ID);
+    CHECK(high && low && high->ndim == 1 && low->ndim == 1);
+    CHECK_INT(high->shape[0], n_high);
+    CHECK_INT(low->shape[0], n_low);
+    fake_host_release(out, 4);
+}
+
+static void splits_give_both_parts(void)
+{
+    split_into("SplitSigmas", "step", 1, 2, 3);
+    split_into("SplitSigmas", "step", 10000, 4, 0);
+    split_into("SplitSigmasDenoise", "denoise", 0.34, 3, 2);
+}
+
 static void edit_sampling(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "sampling", "v_prediction");
@@ -421,6 +533,14 @@ static void edit_img_to_img(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "sampling", "img_to_img");
 }
+static void edit_no_rho(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "rho", 0);
+}
+static void edit_much(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "beta_d", 5000);
+}
 static void edit_missing(const graft_node *n, graft_arg *in)
 {
     (void)n;
@@ -437,6 +557,14 @@ static void edit_null_text(const graft_node *n, graft_arg *in)
 static void edit_wrong_object(const graft_node *n, graft_arg *in)
 {
     in[fake_host_input(n, "vae")] = model[0];
+}
+static void edit_wrong_part(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "guider")] = noise[0];
+}
+static void edit_no_sigmas(const graft_node *n, graft_arg *in)
+{
+    in[fake_host_input(n, "sigmas")] = (graft_arg){.kind = GRAFT_NONE};
 }
 
 static void failures_name_the_input(void)
@@ -464,6 +592,11 @@ static void failures_name_the_input(void)
                    "at least one");
     fake_fail = GRAFT_E_DEVICE;
     expect_failure("KSampler", NULL, GRAFT_E_DEVICE, "", "planned failure");
+    fake_fail = GRAFT_E_DEVICE;
+    expect_failure("SamplerCustomAdvanced", NULL, GRAFT_E_DEVICE, "", "planned failure");
+    expect_failure("KarrasScheduler", edit_no_rho, GRAFT_E_ARG, "", "rho must be above 0");
+    expect_failure("VPScheduler", edit_much, GRAFT_E_ARG, "", "finite");
+    expect_failure("KSamplerSelect", NULL, GRAFT_E_ARG, "sampler_name", "unknown sampler");
 }
 
 static void bad_arguments_are_refused(void)
@@ -472,6 +605,8 @@ static void bad_arguments_are_refused(void)
     expect_failure("KSampler", edit_wrong_kind, GRAFT_E_ARG, "steps", "INT");
     expect_failure("CLIPTextEncode", edit_null_text, GRAFT_E_ARG, "text", "STRING");
     expect_failure("VAEDecode", edit_wrong_object, GRAFT_E_ARG, "vae", "VAE");
+    expect_failure("SamplerCustomAdvanced", edit_wrong_part, GRAFT_E_ARG, "guider", "NOISE");
+    expect_failure("SamplerCustom", edit_no_sigmas, GRAFT_E_ARG, "sigmas", "missing");
 }
 
 static void sampling_stops_when_cancelled(void)
@@ -504,6 +639,7 @@ static void memory_may_end_anywhere(void)
             set_i(n, in, "width", 64), set_i(n, in, "height", 64);
         if (strcmp(n->id, "EmptyLatentImage") == 0 || strcmp(n->id, "EmptyImage") == 0)
             set_i(n, in, "width", 16), set_i(n, in, "height", 16);
+        if (strcmp(n->id, "KSamplerSelect") == 0) edit_select(n, in);
         graft_alloc_stats_get(&before);
         for (int fail_at = 1; st != GRAFT_OK && fail_at < 500; fail_at++) {
             fake_host_clear(&host), fake_engine_reset();
@@ -618,6 +754,9 @@ int main(void)
         RUN(plan_names_are_checked);
         RUN(prompts_pass_arguments_on);
         RUN(samplers_pass_arguments_on);
+        RUN(custom_samplers_pass_parts_on);
+        RUN(parts_may_be_others);
+        RUN(splits_give_both_parts);
         RUN(options_pass_arguments_on);
         RUN(vae_nodes_pass_arguments_on);
         RUN(reports_as_text_and_picture);
@@ -632,6 +771,8 @@ int main(void)
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
     fake_host_release(booster, 4), fake_host_release(controlnet, 4);
+    fake_host_release(sigmas, 4), fake_host_release(sampler, 4);
+    fake_host_release(noise, 4), fake_host_release(guider, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

@@ -477,6 +477,42 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
     return st != GRAFT_OK ? st : graft_latent_repeat(latent, 1, out, e);
 }
 
+graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler, int64_t steps,
+                                     double denoise, graft_sigmas **out, graft_err *e)
+{
+    static const float values[] = {2, 1, 0};
+    (void)m;
+    trace("schedule %s steps=%lld denoise=%g\n", scheduler, (long long)steps, denoise);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_sigmas_from_data(values, 3, out, e);
+}
+
+graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
+                                graft_sigmas **out, graft_err *e)
+{
+    return graft_sigmas_from_model(m, "turbo", steps, denoise, out, e);
+}
+
+graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *latent,
+                                 const graft_task *task, graft_latent **out,
+                                 graft_latent **denoised, graft_err *e)
+{
+    size_t n;
+    const float *sigma = graft_sigmas_data(s->sigmas, &n);
+    trace("custom model=%d seed=%llu noise=%d cfg=%g %s two=%d sigmas=%zu:", s->model != NULL,
+          (unsigned long long)s->seed, s->add_noise, s->cfg, s->sampler,
+          s->negative && s->positive != s->negative, n);
+    for (size_t i = 0; i < n; i++) trace(" %g", (double)sigma[i]);
+    trace("\n");
+    task->progress(task->ctx, 2, 2);
+    graft_status st = due(e);
+    if (st == GRAFT_OK) st = graft_latent_repeat(latent, 1, out, e);
+    if (st != GRAFT_OK) return st;
+    st = graft_latent_repeat(latent, 2, denoised, e);
+    if (st != GRAFT_OK) graft_latent_release(*out);
+    return st;
+}
+
 static void trace_tiling(const char *what, const graft_tiling *t)
 {
     if (t)

@@ -54,6 +54,8 @@ static void check_number(const cJSON *want, const graft_input *in)
     EXPECT((is_int ? (double)in->initial.i : in->initial.f) == value);
     EXPECT(in->step == graft_json_num(want, "step", 0));
     EXPECT(in->round == graft_json_num(want, "round", 0));
+    EXPECT(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(want, "round")) ==
+           ((in->flags & GRAFT_INPUT_EXACT) != 0));
     EXPECT((hi > 1e19) == ((in->flags & GRAFT_INPUT_U64) != 0));
 }
 

@@ -36,6 +36,9 @@ static const graft_value_ops latent_ops = {"LATENT", foreign_retain, foreign_rel
                                            foreign_query};
 static const graft_value_ops model_ops = {"MODEL", foreign_retain, foreign_release, foreign_query};
 
+static const graft_value_ops sigmas_ops = {"SIGMAS", foreign_retain, foreign_release,
+                                           foreign_query};
+
 static foreign make_foreign(const graft_value_ops *ops, float *data, int ndim, const int64_t *shape)
 {
     foreign f = {.value.ops = ops, .refs = 1};
@@ -170,6 +173,27 @@ static void foreign_masks_and_latents_are_copied(void)
     v->ops->release(v);
 }
 
+static void foreign_sigmas_are_copied(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    float data[] = {8, -1, 2, -1, 0, -1};
+    graft_value *v = NULL;
+    size_t n = 0;
+    foreign f = make_foreign(&sigmas_ops, data, 1, (const int64_t[]){3});
+    f.tensor.stride[0] = 2;
+    CHECK_OK(graft_value_adopt(&f.value, GRAFT_VALUE_SIGMAS, &v, &e), &e);
+    const float *got = graft_sigmas_data(graft_value_object(v, GRAFT_VALUE_SIGMAS), &n);
+    CHECK(n == 3 && got[0] == 8 && got[1] == 2 && got[2] == 0);
+    const graft_tensor *t = v->ops->query(v, GRAFT_TENSOR_ID);
+    CHECK(t && t->ndim == 1 && t->shape[0] == 3 && t->stride[0] == 1 && t->data == got);
+    v->ops->release(v);
+    f.tensor.shape[0] = 0;
+    CHECK_OK(graft_value_adopt(&f.value, GRAFT_VALUE_SIGMAS, &v, &e), &e);
+    graft_sigmas_data(graft_value_object(v, GRAFT_VALUE_SIGMAS), &n);
+    CHECK_INT(n, 0);
+    v->ops->release(v);
+}
+
 static void refuse(foreign f, graft_value_kind kind, graft_status want)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -208,6 +232,21 @@ static void unreadable_foreign_values_are_refused(void)
     refuse(f, GRAFT_VALUE_IMAGE, GRAFT_E_ARG);
     f = good, f.value.ops = &model_ops;
     refuse(f, GRAFT_VALUE_MODEL, GRAFT_E_ARG);
+    good = make_foreign(&sigmas_ops, data, 1, (const int64_t[]){4});
+    f = good, f.tensor.ndim = 2;
+    refuse(f, GRAFT_VALUE_SIGMAS, GRAFT_E_UNSUPPORTED);
+    f = good, f.tensor.shape[0] = -1;
+    refuse(f, GRAFT_VALUE_SIGMAS, GRAFT_E_UNSUPPORTED);
+    f = good, f.tensor.dtype_bits = 64;
+    refuse(f, GRAFT_VALUE_SIGMAS, GRAFT_E_UNSUPPORTED);
+    f = good, f.tensor.shape[0] = GRAFT_SIGMAS_MAX + 1;
+    refuse(f, GRAFT_VALUE_SIGMAS, GRAFT_E_LIMIT);
+    f = good, f.tensor.shape[0] = INT64_MAX / 2;
+    refuse(f, GRAFT_VALUE_SIGMAS, GRAFT_E_LIMIT);
+    data[3] = NAN;
+    refuse(good, GRAFT_VALUE_SIGMAS, GRAFT_E_ARG);
+    data[3] = -1;
+    refuse(good, GRAFT_VALUE_SIGMAS, GRAFT_E_ARG);
 }
 
 static void *hold_and_let_go(void *arg)
@@ -261,6 +300,7 @@ int main(void)
     RUN(own_values_are_taken_as_they_are);
     RUN(foreign_pictures_are_copied);
     RUN(foreign_masks_and_latents_are_copied);
+    RUN(foreign_sigmas_are_copied);
     RUN(unreadable_foreign_values_are_refused);
     RUN(references_are_counted_across_threads);
     RUN(memory_may_end_anywhere);

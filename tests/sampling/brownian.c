@@ -98,6 +98,12 @@ static void edges(void)
     CHECK_INT(s.draw(s.ctx, NAN, 1, v, N, NULL), GRAFT_E_ARG);
     graft_brownian_destroy(b);
     CHECK_INT(graft_brownian_create(0, INFINITY, 1, N, &b, NULL), GRAFT_E_ARG);
+    CHECK_INT(graft_brownian_create(0, 6e8, 1, N, &b, NULL), GRAFT_E_ARG);
+    CHECK_INT(graft_brownian_create(-3e8, 3e8, 1, N, &b, NULL), GRAFT_E_ARG);
+    CHECK_OK(graft_brownian_create(0, 5e8, 1, N, &b, NULL), (&(graft_err){0, ""}));
+    draw(b, 5e8, 1, v);
+    CHECK(isfinite(v[0]));
+    graft_brownian_destroy(b);
     CHECK_OK(graft_brownian_create(2, 2, 1, N, &b, NULL), (&(graft_err){0, ""}));
     draw(b, 2, 1, v);
     CHECK_NEAR(v[0], 0, 0);

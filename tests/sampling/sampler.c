@@ -207,6 +207,25 @@ static void noise_has_the_right_size(void)
     }
 }
 
+/* Whatever the sigmas are, a run ends, with success or with a message. */
+static void any_sigmas_end(void)
+{
+    static const float lists[][5] = {
+        {0.0001f, 0.1f, 1, 5, 14}, {3, 3, 3, 3, 3},          {0, 0, 0, 0, 0},
+        {5, 0, 3, 0, 1},           {1e30f, 1e20f, 10, 1, 0}, {3e38f, 3e38f, 1e-38f, 1e-45f, 0},
+        {INFINITY, 10, 5, 1, 0},   {10, INFINITY, 5, 1, 0},  {10, 5, 1, 1, INFINITY},
+        {NAN, 3, 2, 1, 0},         {3, NAN, 2, 1, 0},        {3, 2, 1, NAN, NAN},
+        {-3, -2, -1, 0, 1}};
+    for (const char *const *name = graft_sampler_list(); *name; name++)
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+            for (size_t n = 2; n <= 5; n++) {
+                float x[N] = {3, -1};
+                model m = {.gaussian = true};
+                graft_status st = run(*name, &m, lists[k], n, x, NULL, false);
+                CHECK(st == GRAFT_OK || st == GRAFT_E_ARG);
+            }
+}
+
 static void short_runs_and_failures(void)
 {
     float sigma[6];
@@ -243,6 +262,7 @@ int main(void)
     RUN(a_constant_is_reached);
     RUN(more_steps_are_closer);
     RUN(noise_has_the_right_size);
+    RUN(any_sigmas_end);
     RUN(short_runs_and_failures);
     return test_end();
 }

@@ -16,6 +16,7 @@ static const struct workflow {
     {"txt2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"txt2img.json", 1, 72, 48, {TINY("sd2"), "5.steps=2", "4.width=72", "4.height=48"}},
     {"txt2img.editor.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"custom-sampling.json", 1, 64, 64, {TINY("sd1"), "11.steps=2"}},
     {"img2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=3"}},
     {"inpaint.json", 1, 64, 64, {TINY("sd1"), "5.steps=3"}},
     {"hires-fix.json", 1, 96, 96, {TINY("sd1"), "5.steps=2", "9.steps=3"}},
@@ -78,6 +79,28 @@ static void both_formats_give_the_same_picture(void)
     CHECK_NEAR(picture_psnr(output_file(&api, 0), output_file(&editor, 0)), 999, 0);
     process_finish(&api);
     process_finish(&editor);
+}
+
+/* Sampling put together from nodes is what KSampler does. */
+static void custom_sampling_gives_ksamplers_picture(void)
+{
+    static const char *const sampler[][2] = {
+        {"5.sampler_name=euler", "10.sampler_name=euler"},
+        {"5.sampler_name=dpmpp_2m_sde", "10.sampler_name=dpmpp_2m_sde"}};
+    for (int i = 0; i < 2; i++) {
+        const char *const plain[] = {TINY("sd1"), "5.steps=3",   "5.scheduler=karras",
+                                     "5.seed=9",  sampler[i][0], NULL};
+        const char *const custom[] = {TINY("sd1"),      "11.steps=3",  "11.scheduler=karras",
+                                      "8.noise_seed=9", sampler[i][1], NULL};
+        process a = {.output = "shipped/plain"}, b = {.output = "shipped/custom"};
+        process_workflow(&a, "workflows/txt2img.json", plain);
+        process_workflow(&b, "workflows/custom-sampling.json", custom);
+        CHECK_INT(a.status, 0);
+        CHECK_INT(b.status, 0);
+        CHECK_NEAR(picture_psnr(output_file(&a, 0), output_file(&b, 0)), 999, 0);
+        process_finish(&a);
+        process_finish(&b);
+    }
 }
 
 /* Workflows with OneDiff's names run, and give what Graft's own nodes give. */
@@ -173,6 +196,7 @@ static void swapped_weights_are_the_other_checkpoint(void)
 int main(void)
 {
     RUN(each_runs_and_repeats);
+    RUN(custom_sampling_gives_ksamplers_picture);
     RUN(onediff_names_work);
     RUN(both_formats_give_the_same_picture);
     RUN(seeds_prompts_and_weights_matter);

@@ -49,8 +49,8 @@ static graft_status ends(const graft_walk *w, double *from, double *to, graft_er
 {
     float low = w->sigma[w->steps];
     if (low == 0) low = w->sigma[w->steps - 1];
-    if (!(low > 0) || !(w->sigma[0] > 0))
-        return graft_fail(e, GRAFT_E_ARG, "DPM-Solver needs sigmas above 0, not %g to %g",
+    if (!(low > 0 && isfinite(low)) || !(w->sigma[0] > 0 && isfinite(w->sigma[0])))
+        return graft_fail(e, GRAFT_E_ARG, "DPM-Solver needs finite sigmas above 0, not %g to %g",
                           w->sigma[0], low);
     *from = -log(w->sigma[0]);
     *to = -log(low);

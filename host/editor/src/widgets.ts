@@ -43,9 +43,10 @@ function addNumber(node: LGraphNode, input: InputSpec) {
   widget.setValue = (value: any, where: any) => {
     const clean = clampNumber(value, input)
     if (clean === null) return
-    const round = input.options.round
+    const { round } = options
+    const grain = round === false ? 1e-9 : round || step // false: every digit counts
     const tidy =
-      typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, round || step) : clean
+      typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, grain) : clean
     set(tidy as number, where)
   }
   return widget

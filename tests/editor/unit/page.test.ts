@@ -110,6 +110,7 @@ test("values of widgets", () => {
   assert.equal(showNumber(20, int), "20")
   assert.equal(tidyFloat(0.1 + 0.2, 0.1), 0.3)
   assert.equal(tidyFloat(0.0005, 0.0001), 0.0005)
+  assert.equal(tidyFloat(0.0291675 + 0.01, 1e-9), 0.0391675)
 })
 
 test("seeds move on", () => {

@@ -1,0 +1,189 @@
+/* Sigmas as an object: made from formulas or values, split and turned round. */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "engine/engine.h"
+#include "engine/sampling/schedule.h"
+
+struct graft_sigmas {
+    atomic_int refs;
+    size_t n;
+    float value[];
+};
+
+graft_sigmas *graft_sigmas_retain(graft_sigmas *s)
+{
+    if (s) atomic_fetch_add(&s->refs, 1);
+    return s;
+}
+
+void graft_sigmas_release(graft_sigmas *s)
+{
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1) graft_free(s);
+}
+
+const float *graft_sigmas_data(const graft_sigmas *s, size_t *n)
+{
+    *n = s->n;
+    return s->value;
+}
+
+/* n sigmas that are not set yet. */
+static graft_status create(size_t n, graft_sigmas **out, graft_err *e)
+{
+    size_t bytes;
+    graft_sigmas *s = NULL;
+    *out = NULL;
+    if (graft_size_mul(n, sizeof *s->value, &bytes) && graft_size_add(bytes, sizeof *s, &bytes))
+        s = graft_malloc(bytes);
+    if (!s) return graft_fail_nomem(e, "sigmas");
+    atomic_init(&s->refs, 1);
+    s->n = n;
+    *out = s;
+    return GRAFT_OK;
+}
+
+/* Lets nobody have what is no sigma. */
+static graft_status finish(graft_sigmas *s, graft_sigmas **out, graft_err *e)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (isfinite(s->value[i]) && s->value[i] >= 0) continue;
+        graft_status st = graft_fail(
+            e, GRAFT_E_ARG, "sigma %zu of %zu would be %g: sigmas are finite and at least 0", i + 1,
+            s->n, (double)s->value[i]);
+        graft_sigmas_release(s);
+        return st;
+    }
+    *out = s;
+    return GRAFT_OK;
+}
+
+graft_status graft_sigmas_from_data(const float *values, size_t n, graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s;
+    *out = NULL;
+    if (n > GRAFT_SIGMAS_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%zu sigmas are too many", n);
+    graft_status st = create(n, &s, e);
+    if (st) return st;
+    if (n) memcpy(s->value, values, n * sizeof *values);
+    return finish(s, out, e);
+}
+
+/* ------------------------------------------------------------------ formulas */
+
+/* Room for so many steps. */
+static graft_status begin(int64_t steps, graft_sigmas **out, graft_err *e)
+{
+    *out = NULL;
+    if (steps < 1 || steps >= GRAFT_SIGMAS_MAX)
+        return graft_fail(e, GRAFT_E_ARG, "%lld steps: not between 1 and %d", (long long)steps,
+                          GRAFT_SIGMAS_MAX - 1);
+    return create((size_t)steps + 1, out, e);
+}
+
+/* What a logarithm is taken of, or what divides. */
+static graft_status above_zero(const char *name, double v, graft_err *e)
+{
+    if (v > 0) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "%s must be above 0, not %g", name, v);
+}
+
+graft_status graft_sigmas_karras(int64_t steps, double sigma_max, double sigma_min, double rho,
+                                 graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s = NULL;
+    graft_status st = above_zero("rho", rho, e);
+    *out = NULL;
+    if (!st) st = begin(steps, &s, e);
+    if (st) return st;
+    graft_schedule_karras((int)steps, sigma_max, sigma_min, rho, s->value);
+    return finish(s, out, e);
+}
+
+graft_status graft_sigmas_exponential(int64_t steps, double sigma_max, double sigma_min,
+                                      graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s = NULL;
+    graft_status st = above_zero("sigma_max", sigma_max, e);
+    *out = NULL;
+    if (!st) st = above_zero("sigma_min", sigma_min, e);
+    if (!st) st = begin(steps, &s, e);
+    if (st) return st;
+    graft_schedule_exponential((int)steps, sigma_max, sigma_min, s->value);
+    return finish(s, out, e);
+}
+
+graft_status graft_sigmas_polyexponential(int64_t steps, double sigma_max, double sigma_min,
+                                          double rho, graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s = NULL;
+    graft_status st = above_zero("sigma_max", sigma_max, e);
+    *out = NULL;
+    if (!st) st = above_zero("sigma_min", sigma_min, e);
+    if (!st) st = begin(steps, &s, e);
+    if (st) return st;
+    graft_schedule_polyexponential((int)steps, sigma_max, sigma_min, rho, s->value);
+    return finish(s, out, e);
+}
+
+graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, double eps_s,
+                             graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *s;
+    graft_status st = begin(steps, &s, e);
+    *out = NULL;
+    if (st) return st;
+    graft_schedule_vp((int)steps, beta_d, beta_min, eps_s, s->value);
+    return finish(s, out, e);
+}
+
+/* ------------------------------------------------------------------ parts */
+
+/* The first n_high sigmas, and the last n_low. */
+static graft_status cut(const graft_sigmas *s, size_t n_high, size_t n_low, graft_sigmas **high,
+                        graft_sigmas **low, graft_err *e)
+{
+    *low = NULL;
+    graft_status st = graft_sigmas_from_data(s->value, n_high, high, e);
+    if (!st) st = graft_sigmas_from_data(s->value + s->n - n_low, n_low, low, e);
+    if (st) {
+        graft_sigmas_release(*high);
+        *high = NULL;
+    }
+    return st;
+}
+
+graft_status graft_sigmas_split(const graft_sigmas *s, int64_t step, graft_sigmas **high,
+                                graft_sigmas **low, graft_err *e)
+{
+    *high = *low = NULL;
+    if (step < 0) return graft_fail(e, GRAFT_E_ARG, "step %lld is negative", (long long)step);
+    size_t at = (uint64_t)step < s->n ? (size_t)step : s->n;
+    return cut(s, at < s->n ? at + 1 : s->n, s->n - at, high, low, e);
+}
+
+graft_status graft_sigmas_split_denoise(const graft_sigmas *s, double denoise, graft_sigmas **high,
+                                        graft_sigmas **low, graft_err *e)
+{
+    *high = *low = NULL;
+    if (!(denoise >= 0 && denoise <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "denoise %g is not between 0 and 1", denoise);
+    size_t steps = s->n ? s->n - 1 : 0;
+    return graft_sigmas_split(s, (int64_t)(steps - (size_t)rint((double)steps * denoise)), high,
+                              low, e);
+}
+
+graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_err *e)
+{
+    graft_sigmas *f;
+    graft_status st = create(s->n, &f, e);
+    *out = NULL;
+    if (st) return st;
+    for (size_t i = 0; i < s->n; i++) f->value[i] = s->value[s->n - 1 - i];
+    if (f->n && f->value[0] == 0) f->value[0] = 0.0001f; /* samplers divide by it */
+    *out = f;
+    return GRAFT_OK;
+}
