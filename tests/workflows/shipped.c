@@ -4,8 +4,9 @@
 #include "tests/workflows/pictures.h"
 #include "tests/workflows/process.h"
 
-#define TINY(kind) "1.ckpt_name=tiny-" kind ".safetensors"
-#define LORA       "8.lora_name=tiny-sd1-lora.safetensors"
+#define TINY(kind)    "1.ckpt_name=tiny-" kind ".safetensors"
+#define CONTROL(kind) "9.control_net_name=tiny-" kind "-control.safetensors"
+#define LORA          "8.lora_name=tiny-sd1-lora.safetensors"
 
 static const struct workflow {
     const char *file;
@@ -27,6 +28,8 @@ static const struct workflow {
     {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},
     {"quantize-deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4", "9.steps=3"}},
     {"lora.json", 1, 64, 64, {TINY("sd1"), LORA, "5.steps=2"}},
+    {"controlnet.json", 1, 64, 64, {TINY("sd1"), CONTROL("sd1"), "5.steps=2"}},
+    {"controlnet.json", 1, 64, 64, {TINY("sdxl"), CONTROL("sdxl"), "5.steps=2"}},
     {"report.json", 2, 0, 0, {TINY("sd1"), "5.steps=2"}},
     {"swap-weights.json",
      1,
@@ -127,6 +130,32 @@ static void onediff_names_work(void)
     process_finish(&own);
 }
 
+/* OneDiff's two nodes for ControlNets change nothing; the ControlNet itself does. */
+static void controlnets_steer(void)
+{
+    static const char *const sets[][5] = {
+        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", NULL},
+        {TINY("sd1"), CONTROL("sd1"), "5.steps=2", "10.strength=0.0", NULL}};
+    static const char *const bare[] = {TINY("sd1"), "5.steps=2", "2.text=panda, 3d", NULL};
+    process on = {.output = "shipped/steered"}, off = {.output = "shipped/off"};
+    process theirs = {.output = "shipped/theirs"}, plain = {.output = "shipped/unsteered"};
+    process_workflow(&on, "workflows/controlnet.json", sets[0]);
+    process_workflow(&off, "workflows/controlnet.json", sets[1]);
+    process_workflow(&theirs, "tests/workflows/onediff/controlnet.json", sets[0]);
+    process_workflow(&plain, "workflows/txt2img.json", bare);
+    CHECK(!on.status && !off.status && !theirs.status && !plain.status);
+    if (theirs.status) fprintf(stderr, "%s\n", theirs.text);
+    if (!on.status && !off.status && !theirs.status && !plain.status) {
+        CHECK(picture_psnr(output_file(&on, 0), output_file(&theirs, 0)) == 999);
+        CHECK(picture_psnr(output_file(&off, 0), output_file(&plain, 0)) == 999);
+        CHECK(picture_psnr(output_file(&on, 0), output_file(&off, 0)) < 900);
+    }
+    process_finish(&on);
+    process_finish(&off);
+    process_finish(&theirs);
+    process_finish(&plain);
+}
+
 static void seeds_prompts_and_weights_matter(void)
 {
     static const char *const change[] = {"5.seed=2",
@@ -198,6 +227,7 @@ int main(void)
     RUN(each_runs_and_repeats);
     RUN(custom_sampling_gives_ksamplers_picture);
     RUN(onediff_names_work);
+    RUN(controlnets_steer);
     RUN(both_formats_give_the_same_picture);
     RUN(seeds_prompts_and_weights_matter);
     RUN(swapped_weights_are_the_other_checkpoint);
