@@ -11,7 +11,6 @@ import copy
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 
 import train_demo as td
 
@@ -130,12 +129,14 @@ class ControlNet(nn.Module):
             *parts, td.zero(nn.Conv2d(HINT[-1][1], mc, 3, padding=1)))
 
     def forward(self, x, t, context, hint, y=None):
-        """The residuals at strength 1: one for each input block, the middle's last."""
+        """The residuals at strength 1: one for each input block, the middle's last. There may be
+        fewer hints than latents; latent k then sees hint k modulo their number."""
         emb, h, out = embed(self, t, y), x, []
         for i, (block, conv) in enumerate(zip(self.input_blocks, self.zero_convs)):
             h = block(h, emb, context)
             if i == 0:
-                h = h + self.input_hint_block(hint)
+                seen = self.input_hint_block(hint)
+                h = h + seen.repeat(len(h) // len(seen), 1, 1, 1)
             out.append(conv(h))
         return out + [self.middle_block_out(self.middle_block(h, emb, context))]
 
