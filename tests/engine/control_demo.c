@@ -104,7 +104,7 @@ static void sampling_matches(void)
     graft_sigma_table table;
     graft_model_sigma_table(model, &table);
     graft_image *hint = hint_picture();
-    graft_cond *prompt = encode("panda, 3d"), *none = encode(""), *p = NULL, *n = NULL;
+    graft_cond *prompt = encode("pear, 3d"), *none = encode(""), *p = NULL, *n = NULL;
     const graft_control_options o = {.net = net, .hint = hint, .strength = 1, .end = 1};
     CHECK_OK(graft_cond_control(prompt, none, &o, &p, &n, &e), &e);
     graft_sigmas *sigmas = steps(&table);
