@@ -1,5 +1,5 @@
 /* SamplerCustom: KSampler with sigmas of one's own. */
-#include "nodes/part.h"
+#include "nodes/custom_inputs.h"
 #include "nodes/sampler_inputs.h"
 
 enum { MODEL, ADD_NOISE, NOISE_SEED, CFG, POSITIVE, NEGATIVE, SAMPLER, SIGMAS, LATENT_IMAGE };
@@ -13,20 +13,11 @@ static const graft_input *const inputs[] = {
     [CFG] = IN_CFG(),
     [POSITIVE] = IN_POSITIVE(),
     [NEGATIVE] = IN_NEGATIVE(),
-    [SAMPLER] = IN_OBJECT("sampler", "SAMPLER", "The method, from KSamplerSelect."),
-    [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS",
-                         "The steps, from a scheduler node. With fewer than two sigmas the latents "
-                         "stay as they are."),
-    [LATENT_IMAGE] = IN_OBJECT("latent_image", "LATENT",
-                               "Where to start: an empty latent, an encoded picture, or the result "
-                               "of another sampler."),
+    [SAMPLER] = IN_SAMPLER(),
+    [SIGMAS] = IN_SIGMAS(),
+    [LATENT_IMAGE] = IN_START(),
     NULL};
-static const graft_output *const outputs[] = {
-    OUT("output", "LATENT", "The latents after the last step, with the noise of the last sigma."),
-    OUT("denoised_output", "LATENT",
-        "What the model took the finished picture for in the last step: without noise, also when "
-        "the sigmas do not end at 0."),
-    NULL};
+static const graft_output *const outputs[] = {OUT_SAMPLED(), OUT_DENOISED(), NULL};
 
 static graft_status run(graft_call *c)
 {

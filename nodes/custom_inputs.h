@@ -1,0 +1,22 @@
+/* What the two custom samplers have in common. */
+#ifndef GRAFT_NODES_CUSTOM_INPUTS_H
+#define GRAFT_NODES_CUSTOM_INPUTS_H
+#include "nodes/node.h"
+#include "nodes/part.h"
+
+#define IN_SAMPLER() IN_OBJECT("sampler", "SAMPLER", "The method, from KSamplerSelect.")
+#define IN_SIGMAS()                                                                                \
+    IN_OBJECT("sigmas", "SIGMAS",                                                                  \
+              "The steps, from a scheduler node. With fewer than two sigmas the latents "          \
+              "stay as they are.")
+#define IN_START()                                                                                 \
+    IN_OBJECT("latent_image", "LATENT",                                                            \
+              "Where to start: an empty latent, an encoded picture, or the result "                \
+              "of another sampler.")
+#define OUT_SAMPLED()                                                                              \
+    OUT("output", "LATENT", "The latents after the last step, with the noise of the last sigma.")
+#define OUT_DENOISED()                                                                             \
+    OUT("denoised_output", "LATENT",                                                               \
+        "What the model took the finished picture for in the last step: without noise, also when " \
+        "the sigmas do not end at 0.")
+#endif
