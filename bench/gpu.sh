@@ -58,7 +58,9 @@ sanitizer() {
 }
 
 demo() {
-    GRAFT_TEST_BACKEND=cuda "$build/tests/test_engine_demo" || return 1
+    for test in engine_demo engine_control_demo; do
+        GRAFT_TEST_BACKEND=cuda "$build/tests/test_$test" || return 1
+    done
     for backend in ref cuda; do
         GRAFT_BACKEND=$backend GRAFT_PRECISION=f32 "$build/bin/graft" run \
             "$here/workflows/txt2img.json" --models "$here/models" --output "$out/demo-$backend" \
