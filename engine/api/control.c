@@ -152,6 +152,13 @@ static graft_status build_net(const void *arch, const void *of, graft_graph **ou
     return graft_control_build(arch, of, out, e);
 }
 
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e)
+{
+    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
+    if (!st) return st;
+    return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
+}
+
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
                          const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -168,7 +175,7 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
     graft_compile_job job = {
         .kind = "controlnet", .shape = &shape, .shape_bytes = sizeof shape, .build = build_net};
     memset(&shape, 0, sizeof shape);
-    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
+    graft_status st = graft_control_check(m, net, e);
     if (!st) st = graft_unet_use_batch(use, &shape.batch, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;

@@ -42,6 +42,8 @@ bool graft_control_active(const graft_sigma_table *t, const graft_control *k, fl
 const graft_control *graft_control_any(const graft_sigma_table *t, const graft_control *chain,
                                        float sigma);
 
+/* GRAFT_E_ARG, with the ControlNet's file, when it is for another kind of model. */
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e);
 /* The ControlNet for such a use of the model's UNet, compiled with the model's options and bound.
  * more: it adds to the residuals of another. */
 graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,

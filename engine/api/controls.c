@@ -52,7 +52,7 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
         k->chain[i] =
             graft_control_of(positive, negative, is_negative, is_negative ? i - positive->n : i);
         for (const graft_control *l = k->chain[i]; l; l = l->before) {
-            graft_status st = graft_control_fits(&l->net->arch, &k->c->model->arch, e);
+            graft_status st = graft_control_check(k->c->model, l->net, e);
             if (st) return st;
         }
     }

@@ -491,6 +491,7 @@ static void wrong_files(void)
     expect_refusal(f, GRAFT_E_UNSUPPORTED, "Control-LoRA");
     graft_controlnet *n = NULL;
     graft_err e = GRAFT_ERR_INIT;
+    CHECK(load(make_control(model, 1), "nonsense", &e) && strstr(e.text, "broken.safetensors"));
     CHECK_INT(graft_controlnet_load(engine, SD1, NULL, &n, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_controlnet_load(engine, "/nowhere", NULL, &n, &e), GRAFT_E_NOTFOUND);
 }
@@ -600,6 +601,7 @@ static void wrong_model(void)
     pair p = {prompt(xl, 1), prompt(xl, 2)}, q = steer(p, &o);
     CHECK_INT(try_sample(xl, q, &usual, now, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "belongs to another kind of model") != NULL);
+    CHECK(strstr(e.text, "control.safetensors") != NULL); /* which one of several */
     drop(p);
     drop(q);
     graft_model_release(xl);
