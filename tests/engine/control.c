@@ -637,6 +637,13 @@ static void sdxl(void)
     graft_model_release(xl);
 }
 
+/* The number that a message about max_memory_mb ends with. */
+static int64_t promised(const char *text)
+{
+    const char *at = strstr(text, "would do is ");
+    return at ? atoll(at + strlen("would do is ")) : 0;
+}
+
 /* max_memory_mb counts the ControlNets, too. */
 static void memory(void)
 {
@@ -644,7 +651,7 @@ static void memory(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_control_options o = options(1);
     pair bare = {positive, negative}, p = steered(&o);
-    int64_t least = 0, most = 0;
+    int64_t least = 0, most = 0, told = 0;
     for (int64_t mib = 1; mib < 200 && !most; mib++) {
         graft_model *m = NULL;
         graft_compile_options c = {.precision = "f32", .tuning = "off", .max_memory_mb = mib};
@@ -657,12 +664,53 @@ static void memory(void)
             most = mib;
             CHECK(memcmp(now, with, sizeof now) == 0);
         } else if (!alone) {
-            CHECK(strstr(e.text, "max_memory_mb") != NULL);
+            told = promised(e.text);
+            CHECK(strstr(e.text, "of ControlNets), more than the") != NULL);
+            CHECK(told > mib);
         }
         graft_model_release(m);
     }
     CHECK(least > 0 && most > least);
+    CHECK_INT(most, told);
     drop(p);
+}
+
+/* Each ControlNet of a long chain counts once, also when the UNet without them is bound last. */
+static void long_chains(void)
+{
+    enum { NETS = 20 };
+    float now[SMALL];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_controlnet *each[NETS];
+    graft_model *m = NULL;
+    pair p = {graft_cond_retain(positive), graft_cond_retain(negative)}, next;
+    for (int i = 0; i < NETS; i++) {
+        graft_control_options o = options(0.05);
+        o.end = 0.9;
+        o.net = each[i] = made_control(model, 1);
+        next = steer(p, &o);
+        drop(p);
+        p = next;
+    }
+    sampling s = usual;
+    s.steps = 2;
+    int64_t told = 1;
+    for (int tries = 0; tries < 5; tries++) {
+        graft_compile_options c = {.precision = "f32", .tuning = "off", .max_memory_mb = told};
+        CHECK_OK(graft_model_compile(model, &c, NULL, &m, &e), &e);
+        graft_status st = try_sample(m, p, &s, now, &e);
+        if (!st) break;
+        CHECK_INT(st, GRAFT_E_LIMIT);
+        told = promised(e.text);
+        graft_model_release(m);
+        m = NULL;
+    }
+    CHECK(m != NULL);
+    s.steps = 30;
+    if (m) sample(m, p, &s, now);
+    graft_model_release(m);
+    drop(p);
+    for (int i = 0; i < NETS; i++) graft_controlnet_release(each[i]);
 }
 
 int main(void)
@@ -697,6 +745,7 @@ int main(void)
     RUN(wrong_model);
     RUN(sdxl);
     RUN(memory);
+    RUN(long_chains);
     graft_cond_release(positive);
     graft_cond_release(negative);
     graft_image_release(hint);
