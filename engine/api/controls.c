@@ -22,6 +22,7 @@ typedef struct bound_net {
 
 typedef struct kept {
     const graft_control *chain; /* NULL: nothing is kept */
+    float sigma;                /* of the whole step */
     uint8_t *data;
 } kept;
 
@@ -302,13 +303,19 @@ static int fast_residuals(const graft_controls *k)
     return graft_unet_residuals(&k->c->model->arch, &shape);
 }
 
+bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma)
+{
+    return !k || graft_control_alike(k->c->table, k->chain[slot], k->kept[slot].sigma, sigma);
+}
+
 graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
-                                 size_t i, graft_err *e)
+                                 float sigma, size_t i, graft_err *e)
 {
     kept *s = &k->kept[slot];
     size_t at = 0;
     int n = fast_residuals(k);
     s->chain = NULL;
+    s->sigma = sigma;
     if (!chain) return GRAFT_OK;
     for (int r = 0; r < n; r++) at += k->bytes[r];
     if (!s->data) s->data = graft_malloc(at);

@@ -393,6 +393,28 @@ static void deepcache(void)
     drop(q);
 }
 
+/* However rarely DeepCache computes everything: what begins is seen, and what ends is over. */
+static void deepcache_ranges(void)
+{
+    float now[SMALL], other[SMALL];
+    graft_model *once = with_cache(1000, true);
+    graft_control_options early = options(1), late = options(1), always = options(1);
+    early.end = 0.4, late.start = 0.6;
+    sampling s = usual;
+    s.steps = 6;
+    pair p = steered(&late), q = steered(&early), r = steered(&always);
+    sample(once, (pair){positive, negative}, &s, other);
+    sample(once, p, &s, now);
+    CHECK(difference(now, other, SMALL) > 1e-4);
+    sample(once, r, &s, other);
+    sample(once, q, &s, now);
+    CHECK(difference(now, other, SMALL) > 1e-4);
+    graft_model_release(once);
+    drop(p);
+    drop(q);
+    drop(r);
+}
+
 /* Samplers that look at the prediction without the prompt, and guidance of 1. */
 static void other_samplers(void)
 {
@@ -744,6 +766,7 @@ int main(void)
     RUN(ahead_of_time);
     RUN(batches);
     RUN(deepcache);
+    RUN(deepcache_ranges);
     RUN(other_samplers);
     RUN(quantized);
     RUN(wrong_files);
