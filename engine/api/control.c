@@ -125,6 +125,13 @@ bool graft_control_active(const graft_sigma_table *t, const graft_control *k, fl
            sigma >= graft_percent_to_sigma(t, k->end);
 }
 
+bool graft_control_alike(const graft_sigma_table *t, const graft_control *chain, float a, float b)
+{
+    for (const graft_control *k = chain; k; k = k->before)
+        if (graft_control_active(t, k, a) != graft_control_active(t, k, b)) return false;
+    return true;
+}
+
 const graft_control *graft_control_any(const graft_sigma_table *t, const graft_control *chain,
                                        float sigma)
 {
@@ -152,6 +159,13 @@ static graft_status build_net(const void *arch, const void *of, graft_graph **ou
     return graft_control_build(arch, of, out, e);
 }
 
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e)
+{
+    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
+    if (!st) return st;
+    return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
+}
+
 static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
                          const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -168,7 +182,7 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
     graft_compile_job job = {
         .kind = "controlnet", .shape = &shape, .shape_bytes = sizeof shape, .build = build_net};
     memset(&shape, 0, sizeof shape);
-    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
+    graft_status st = graft_control_check(m, net, e);
     if (!st) st = graft_unet_use_batch(use, &shape.batch, e);
     if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;
@@ -194,7 +208,17 @@ graft_status graft_control_bind_hint(const graft_model *m, const graft_controlne
     return bind(m, net, &job, task, out, e);
 }
 
+/* Whether a link behind `k` has the same weights and is active as well. */
+static bool comes_again(const graft_control *chain, const graft_control *k,
+                        const graft_sigma_table *t, float sigma)
+{
+    for (; chain != k; chain = chain->before)
+        if (chain->net == k->net && graft_control_active(t, chain, sigma)) return true;
+    return false;
+}
+
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
+                                   const graft_sigma_table *t, float sigma,
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e)
 {
@@ -203,11 +227,13 @@ graft_status graft_control_prepare(const graft_model *m, const graft_control *ch
     for (const graft_control *k = chain; k && !st; k = k->before) {
         graft_binding *b = NULL, *hint = NULL;
         int64_t shape[4];
+        if (!graft_control_active(t, k, sigma)) continue;
+        bool more = graft_control_any(t, k->before, sigma) != NULL;
         graft_image_data(k->hint, shape);
         int64_t rows = shape[0] < use->pictures ? shape[0] : use->pictures;
         st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
-        if (!st) st = graft_control_bind(m, k->net, k->before != NULL, use, task, &b, e);
-        if (!st) *bytes += (int64_t)b->exe->weight_bytes;
+        if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
+        if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
         graft_binding_release(hint);
         graft_binding_release(b);
     }

@@ -38,10 +38,14 @@ const graft_control *graft_control_of(const graft_cond *positive, const graft_co
                                       bool is_negative, size_t i);
 /* Whether this one counts at this sigma; the others of its chain are not looked at. */
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma);
+/* Whether the same ones of the chain, which may be NULL, are active at both sigmas. */
+bool graft_control_alike(const graft_sigma_table *t, const graft_control *chain, float a, float b);
 /* The chain where any of it is active, else NULL. */
 const graft_control *graft_control_any(const graft_sigma_table *t, const graft_control *chain,
                                        float sigma);
 
+/* GRAFT_E_ARG, with the ControlNet's file, when it is for another kind of model. */
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e);
 /* The ControlNet for such a use of the model's UNet, compiled with the model's options and bound.
  * more: it adds to the residuals of another. */
 graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
@@ -51,8 +55,9 @@ graft_status graft_control_bind(const graft_model *m, const graft_controlnet *ne
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
-/* Compiles and packs the chain for this use; *bytes: of its packed weights. */
+/* Compiles and packs what of the chain is active at this sigma; *bytes: of its packed weights. */
 graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
+                                   const graft_sigma_table *t, float sigma,
                                    const graft_unet_use *use, const graft_task *task,
                                    int64_t *bytes, graft_err *e);
 #endif

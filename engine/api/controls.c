@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/size.h"
 
-#define BOUND_MAX  16 /* different ControlNets and batches within one run */
 #define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
 /* A link whose hint has gone through its convolutions. */
@@ -23,6 +22,7 @@ typedef struct bound_net {
 
 typedef struct kept {
     const graft_control *chain; /* NULL: nothing is kept */
+    float sigma;                /* of the whole step */
     uint8_t *data;
 } kept;
 
@@ -36,8 +36,8 @@ struct graft_controls {
     size_t feature_bytes;                    /* of one picture's hint */
     seen_hint *hint;
     size_t n_hints, cap_hints;
-    bound_net bound[BOUND_MAX];
-    size_t n_bound;
+    bound_net *bound; /* all of the run: what is let go of would be counted again */
+    size_t n_bound, cap_bound;
     int64_t weight_bytes, arena_bytes; /* of the ControlNets that were bound */
     kept *kept;                        /* of each slot */
 };
@@ -52,7 +52,7 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
         k->chain[i] =
             graft_control_of(positive, negative, is_negative, is_negative ? i - positive->n : i);
         for (const graft_control *l = k->chain[i]; l; l = l->before) {
-            graft_status st = graft_control_fits(&l->net->arch, &k->c->model->arch, e);
+            graft_status st = graft_control_check(k->c->model, l->net, e);
             if (st) return st;
         }
     }
@@ -118,6 +118,7 @@ void graft_controls_destroy(graft_controls *k)
     for (size_t i = 0; i < k->n_hints; i++) graft_free(k->hint[i].features);
     for (size_t i = 0; k->kept && i < k->slots; i++) graft_free(k->kept[i].data);
     for (int i = 0; i < k->n_residuals; i++) graft_free(k->residual[i]);
+    graft_free(k->bound);
     graft_free(k->hint);
     graft_free(k->kept);
     graft_free(k->chain);
@@ -217,7 +218,8 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
         *out = b->binding;
         return GRAFT_OK;
     }
-    if (k->n_bound == BOUND_MAX) graft_binding_release(k->bound[--k->n_bound].binding);
+    if (graft_grow(&k->bound, &k->cap_bound, k->n_bound + 1, sizeof *k->bound))
+        return graft_fail_nomem(e, "ControlNet");
     graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
     if (st) return st;
     count(k, net, (*out)->exe);
@@ -301,13 +303,19 @@ static int fast_residuals(const graft_controls *k)
     return graft_unet_residuals(&k->c->model->arch, &shape);
 }
 
+bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma)
+{
+    return !k || graft_control_alike(k->c->table, k->chain[slot], k->kept[slot].sigma, sigma);
+}
+
 graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
-                                 size_t i, graft_err *e)
+                                 float sigma, size_t i, graft_err *e)
 {
     kept *s = &k->kept[slot];
     size_t at = 0;
     int n = fast_residuals(k);
     s->chain = NULL;
+    s->sigma = sigma;
     if (!chain) return GRAFT_OK;
     for (int r = 0; r < n; r++) at += k->bytes[r];
     if (!s->data) s->data = graft_malloc(at);

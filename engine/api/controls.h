@@ -25,7 +25,10 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
 /* DeepCache: keeps those that a fast step takes, for entry i of the batch, and puts them back as
  * entry i of a fast batch. */
 graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
-                                 size_t i, graft_err *e);
+                                 float sigma, size_t i, graft_err *e);
+/* Whether the same ControlNets are active for this slot now as when its residuals were kept; what
+ * began or ended since must be seen at once, however rarely DeepCache looks. */
+bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma);
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
 /* Appends them to the UNet's inputs, as many as the variant takes; in has room. */
 void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,

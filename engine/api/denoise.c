@@ -243,11 +243,12 @@ static void restore(graft_guided *g, const size_t *which, size_t count)
     }
 }
 
-static graft_status keep(graft_guided *g, const active *a, size_t i, graft_err *e)
+static graft_status keep(graft_guided *g, const active *a, float sigma, size_t i, graft_err *e)
 {
     graft_status st = graft_features_store(g->features, a->slot, g->feature_dtype,
                                            g->feature + i * g->feature_bytes, g->feature_bytes, e);
-    return st || !g->controls ? st : graft_controls_keep(g->controls, a->slot, a->control, i, e);
+    return st || !g->controls ? st
+                              : graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
 }
 
 /* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
@@ -279,7 +280,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
         float *sum = g->sum[a->negative];
         const float *out = g->batch_out + i * (size_t)g->n;
         for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
-        if (use.variant == GRAFT_UNET_STORE) st = keep(g, a, i, e);
+        if (use.variant == GRAFT_UNET_STORE) st = keep(g, a, sigma, i, e);
     }
     return st;
 }
@@ -302,7 +303,8 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
                 (active){.entry = list->entry[i],
                          .negative = negative,
                          .slot = first + i,
-                         .control = graft_controls_active(g->controls, first + i, sigma)};
+                         .control = graft_controls_active(g->controls, first + i, sigma),
+                         .alike = graft_controls_alike(g->controls, first + i, sigma)};
 }
 
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
@@ -323,7 +325,7 @@ void graft_guided_settle(graft_guided *g, const float *scaled)
     if (g->features) graft_features_call(g->features, scaled);
     for (size_t i = 0; i < g->n_active; i++) {
         active *a = &g->active[i];
-        a->fast = g->features && graft_features_fast(g->features, a->slot);
+        a->fast = g->features && a->alike && graft_features_fast(g->features, a->slot);
         if (a->fast) a->control = graft_controls_kept(g->controls, a->slot);
     }
 }

@@ -24,6 +24,7 @@ typedef struct active {
     bool fast, done; /* of the present call */
     size_t slot;     /* its place in the positive list, or behind that in the negative one */
     const graft_control *control; /* what steers it in the present call; NULL: nothing */
+    bool alike;                   /* by what steered its last whole step */
 } active;
 
 struct graft_guided {

@@ -6,6 +6,7 @@
 typedef struct need {
     int64_t entries, tokens;
     const graft_control *control;
+    float sigma; /* one at which this comes up */
 } need;
 
 typedef struct needs {
@@ -25,32 +26,33 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
         const graft_control *c = graft_control_any(
             rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
         while (at < v->n_now && (v->now[at].tokens != k->tokens || v->now[at].control != c)) at++;
-        if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens, c};
+        if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens, c, sigma};
         v->now[at].entries++;
     }
 }
 
-static bool add(needs *v, need one)
+static bool add(const graft_prepare_request *rq, needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
         if (v->list[i].entries == one.entries && v->list[i].tokens == one.tokens &&
-            v->list[i].control == one.control)
+            v->list[i].control == one.control &&
+            graft_control_alike(rq->table, one.control, v->list[i].sigma, one.sigma))
             return true;
     if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;
     v->list[v->n++] = one;
     return true;
 }
 
-static bool add_all(needs *v)
+static bool add_all(const graft_prepare_request *rq, needs *v)
 {
     bool ok = true;
     for (size_t i = 0; i < v->n_now && ok; i++) {
         need one = v->now[i];
         int64_t full = one.entries / GROUP_MAX, rest = one.entries % GROUP_MAX;
         one.entries = GROUP_MAX;
-        if (full) ok = add(v, one);
+        if (full) ok = add(rq, v, one);
         one.entries = rest;
-        if (rest && ok) ok = add(v, one);
+        if (rest && ok) ok = add(rq, v, one);
     }
     return ok;
 }
@@ -64,7 +66,8 @@ static graft_status prepare(const graft_prepare_request *rq, const need *one,
                           .height = rq->shape[2],
                           .width = rq->shape[3],
                           .tokens = one->tokens};
-    graft_status st = graft_control_prepare(rq->model, one->control, &use, task, &use.beside, e);
+    graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
+                                            task, &use.beside, e);
     return st ? st : graft_model_prepare(rq->model, &use, task, e);
 }
 
@@ -79,7 +82,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
         v.n_now = 0;
         collect(rq, false, rq->sigmas[i], &v);
         if (rq->guided) collect(rq, true, rq->sigmas[i], &v);
-        if (!add_all(&v)) st = graft_fail_nomem(e, "sampling");
+        if (!add_all(rq, &v)) st = graft_fail_nomem(e, "sampling");
     }
     for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v.list[i], task, e);
     graft_free(v.list);

@@ -27,7 +27,6 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
     unet_job unet;
-    graft_build_options options = m->options;
     memset(&unet, 0, sizeof unet);
     graft_compile_job job = {.kind = "unet",
                              .arch = &m->arch,
@@ -45,11 +44,10 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    if (options.max_bytes) /* 1: no limit would be 0 */
-        options.max_bytes = use->beside < options.max_bytes ? options.max_bytes - use->beside : 1;
+    if (m->options.max_bytes) job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
-    return graft_engine_bind(m->engine, &options, &job, m->weights, task, out, e);
+    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }
 
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)

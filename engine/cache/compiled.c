@@ -72,6 +72,7 @@ graft_hash graft_compile_key(const graft_compile_job *job)
     h = graft_hash_mix(h, job->shape, job->shape_bytes);
     h = graft_hash_mix(h, numbers, sizeof numbers);
     h = graft_hash_mix(h, &job->max_bytes, sizeof job->max_bytes);
+    h = graft_hash_mix(h, &job->beside_bytes, sizeof job->beside_bytes);
     return graft_hash_mix(h, &job->backend->identity, sizeof job->backend->identity);
 }
 
@@ -175,13 +176,17 @@ static long long mib(int64_t bytes)
 
 static graft_status check_budget(const graft_compile_job *job, const graft_exe *x, graft_err *e)
 {
-    if (!job->max_bytes || total_bytes(x) <= job->max_bytes) return GRAFT_OK;
+    int64_t need = total_bytes(x) + job->beside_bytes;
+    char beside[64] = "";
+    if (!job->max_bytes || need <= job->max_bytes) return GRAFT_OK;
+    if (job->beside_bytes)
+        snprintf(beside, sizeof beside, ", %lld of ControlNets", mib(job->beside_bytes));
     return graft_fail(
         e, GRAFT_E_LIMIT,
-        "%s needs %lld MiB here (%lld of weights, %lld of activations), more than the "
+        "%s needs %lld MiB here (%lld of weights, %lld of activations%s), more than the "
         "%lld MiB allowed; the smallest max_memory_mb that would do is %lld",
-        job->kind, mib(total_bytes(x)), mib((int64_t)x->weight_bytes), mib(x->arena_bytes),
-        mib(job->max_bytes), mib(total_bytes(x)));
+        job->kind, mib(need), mib((int64_t)x->weight_bytes), mib(x->arena_bytes), beside,
+        mib(job->max_bytes), mib(need));
 }
 
 #define MORE_WEIGHTS 128 /* tuning may add one part in this many, for layouts padded otherwise */

@@ -5,14 +5,14 @@
 #include "engine/models/detect.h"
 #include "kernels/op_desc.h"
 
-static graft_status parse_config(const char *config, const char *part, cJSON **root,
-                                 const cJSON **out, graft_err *e)
+static graft_status parse_config(const graft_safetensors *f, const char *config, const char *part,
+                                 cJSON **root, const cJSON **out, graft_err *e)
 {
     *root = NULL;
     *out = NULL;
     if (!config) return GRAFT_OK;
     graft_status st = graft_json_parse(config, strlen(config), "__metadata__.config", root, e);
-    if (st) return st;
+    if (st) return graft_err_prefix(e, st, "%s", graft_safetensors_path(f));
     const cJSON *sub = cJSON_GetObjectItemCaseSensitive(*root, part);
     *out = cJSON_IsObject(sub) ? sub : *root;
     return GRAFT_OK;
@@ -105,7 +105,7 @@ graft_status graft_detect_heads(const graft_safetensors *f, const char *config, 
 {
     cJSON *root;
     const cJSON *c;
-    graft_status st = parse_config(config, "unet", &root, &c, e);
+    graft_status st = parse_config(f, config, "unet", &root, &c, e);
     if (st) return st;
     int64_t heads = graft_json_int(c, "num_heads", 0);
     int64_t head_dim = graft_json_int(c, "num_head_channels", 0);
@@ -276,7 +276,7 @@ graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, c
     if (st) return st;
     cJSON *root;
     const cJSON *c;
-    if ((st = parse_config(config, "text", &root, &c, e))) return st;
+    if ((st = parse_config(f, config, "text", &root, &c, e))) return st;
     int64_t heads = graft_json_int(c, "num_attention_heads", graft_json_int(c, "heads", 0));
     int64_t eos = graft_json_int(c, "eos_token_id", graft_json_int(c, "eos", 49407));
     out->act = act_of(c, out);
@@ -299,7 +299,7 @@ graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_chec
     cJSON *root;
     const cJSON *c;
     *out = (graft_checkpoint_config){0, 0.00085, 0.012, false, false, false};
-    graft_status st = parse_config(text, "", &root, &c, e);
+    graft_status st = parse_config(f, text, "", &root, &c, e);
     if (st) return st;
     out->scale_factor = graft_json_num(c, "scale_factor", 0);
     const cJSON *schedule = cJSON_GetObjectItemCaseSensitive(c, "schedule");

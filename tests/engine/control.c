@@ -301,7 +301,7 @@ static void nothing_is_compiled_again(void)
 }
 
 /* compile_only compiles all that the run then needs. */
-static void ahead_of_time(void)
+static void ahead_of_time_with(bool overlap, uint64_t want)
 {
     graft_compiled_stats before, after;
     graft_task task = {.compile_only = true};
@@ -310,8 +310,10 @@ static void ahead_of_time(void)
     graft_controlnet *n = made_control(m, 1);
     graft_control_options o = options(1);
     float now[SMALL];
-    o.net = n, o.end = 0.6;
-    pair p = steered(&o), q = steer(p, &o);
+    o.net = n, o.end = overlap ? 0.6 : 0.3;
+    graft_control_options late = o;
+    if (!overlap) late.start = 0.6, late.end = 1;
+    pair p = steered(&o), q = steer(p, &late);
     sampling s = usual;
     s.task = &task;
     sample(m, q, &s, now);
@@ -319,13 +321,19 @@ static void ahead_of_time(void)
     s.task = NULL;
     sample(m, q, &s, now);
     graft_compiled_stats_get(fresh->compiled, &after);
-    CHECK(before.built >= 4); /* hint, net, net on top of another, UNets */
+    CHECK_INT(before.built, want);
     CHECK_INT(after.built, before.built);
     drop(p);
     drop(q);
     graft_controlnet_release(n);
     graft_model_release(m);
     graft_engine_destroy(fresh);
+}
+
+static void ahead_of_time(void)
+{
+    ahead_of_time_with(true, 5);  /* hint, net, net on top of another, UNet with and without */
+    ahead_of_time_with(false, 4); /* never on top of another */
 }
 
 /* Pictures of a hint repeat over a batch: the third picture of two hints has the first. */
@@ -383,6 +391,28 @@ static void deepcache(void)
     }
     drop(p);
     drop(q);
+}
+
+/* However rarely DeepCache computes everything: what begins is seen, and what ends is over. */
+static void deepcache_ranges(void)
+{
+    float now[SMALL], other[SMALL];
+    graft_model *once = with_cache(1000, true);
+    graft_control_options early = options(1), late = options(1), always = options(1);
+    early.end = 0.4, late.start = 0.6;
+    sampling s = usual;
+    s.steps = 6;
+    pair p = steered(&late), q = steered(&early), r = steered(&always);
+    sample(once, (pair){positive, negative}, &s, other);
+    sample(once, p, &s, now);
+    CHECK(difference(now, other, SMALL) > 1e-4);
+    sample(once, r, &s, other);
+    sample(once, q, &s, now);
+    CHECK(difference(now, other, SMALL) > 1e-4);
+    graft_model_release(once);
+    drop(p);
+    drop(q);
+    drop(r);
 }
 
 /* Samplers that look at the prediction without the prompt, and guidance of 1. */
@@ -491,6 +521,7 @@ static void wrong_files(void)
     expect_refusal(f, GRAFT_E_UNSUPPORTED, "Control-LoRA");
     graft_controlnet *n = NULL;
     graft_err e = GRAFT_ERR_INIT;
+    CHECK(load(make_control(model, 1), "nonsense", &e) && strstr(e.text, "broken.safetensors"));
     CHECK_INT(graft_controlnet_load(engine, SD1, NULL, &n, &e), GRAFT_E_UNSUPPORTED);
     CHECK_INT(graft_controlnet_load(engine, "/nowhere", NULL, &n, &e), GRAFT_E_NOTFOUND);
 }
@@ -600,6 +631,7 @@ static void wrong_model(void)
     pair p = {prompt(xl, 1), prompt(xl, 2)}, q = steer(p, &o);
     CHECK_INT(try_sample(xl, q, &usual, now, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "belongs to another kind of model") != NULL);
+    CHECK(strstr(e.text, "control.safetensors") != NULL); /* which one of several */
     drop(p);
     drop(q);
     graft_model_release(xl);
@@ -635,6 +667,13 @@ static void sdxl(void)
     graft_model_release(xl);
 }
 
+/* The number that a message about max_memory_mb ends with. */
+static int64_t promised(const char *text)
+{
+    const char *at = strstr(text, "would do is ");
+    return at ? atoll(at + strlen("would do is ")) : 0;
+}
+
 /* max_memory_mb counts the ControlNets, too. */
 static void memory(void)
 {
@@ -642,7 +681,7 @@ static void memory(void)
     graft_err e = GRAFT_ERR_INIT;
     graft_control_options o = options(1);
     pair bare = {positive, negative}, p = steered(&o);
-    int64_t least = 0, most = 0;
+    int64_t least = 0, most = 0, told = 0;
     for (int64_t mib = 1; mib < 200 && !most; mib++) {
         graft_model *m = NULL;
         graft_compile_options c = {.precision = "f32", .tuning = "off", .max_memory_mb = mib};
@@ -655,12 +694,53 @@ static void memory(void)
             most = mib;
             CHECK(memcmp(now, with, sizeof now) == 0);
         } else if (!alone) {
-            CHECK(strstr(e.text, "max_memory_mb") != NULL);
+            told = promised(e.text);
+            CHECK(strstr(e.text, "of ControlNets), more than the") != NULL);
+            CHECK(told > mib);
         }
         graft_model_release(m);
     }
     CHECK(least > 0 && most > least);
+    CHECK_INT(most, told);
     drop(p);
+}
+
+/* Each ControlNet of a long chain counts once, also when the UNet without them is bound last. */
+static void long_chains(void)
+{
+    enum { NETS = 20 };
+    float now[SMALL];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_controlnet *each[NETS];
+    graft_model *m = NULL;
+    pair p = {graft_cond_retain(positive), graft_cond_retain(negative)}, next;
+    for (int i = 0; i < NETS; i++) {
+        graft_control_options o = options(0.05);
+        o.end = 0.9;
+        o.net = each[i] = made_control(model, 1);
+        next = steer(p, &o);
+        drop(p);
+        p = next;
+    }
+    sampling s = usual;
+    s.steps = 2;
+    int64_t told = 1;
+    for (int tries = 0; tries < 5; tries++) {
+        graft_compile_options c = {.precision = "f32", .tuning = "off", .max_memory_mb = told};
+        CHECK_OK(graft_model_compile(model, &c, NULL, &m, &e), &e);
+        graft_status st = try_sample(m, p, &s, now, &e);
+        if (!st) break;
+        CHECK_INT(st, GRAFT_E_LIMIT);
+        told = promised(e.text);
+        graft_model_release(m);
+        m = NULL;
+    }
+    CHECK(m != NULL);
+    s.steps = 30;
+    if (m) sample(m, p, &s, now);
+    graft_model_release(m);
+    drop(p);
+    for (int i = 0; i < NETS; i++) graft_controlnet_release(each[i]);
 }
 
 int main(void)
@@ -686,6 +766,7 @@ int main(void)
     RUN(ahead_of_time);
     RUN(batches);
     RUN(deepcache);
+    RUN(deepcache_ranges);
     RUN(other_samplers);
     RUN(quantized);
     RUN(wrong_files);
@@ -695,6 +776,7 @@ int main(void)
     RUN(wrong_model);
     RUN(sdxl);
     RUN(memory);
+    RUN(long_chains);
     graft_cond_release(positive);
     graft_cond_release(negative);
     graft_image_release(hint);
