@@ -93,7 +93,7 @@ typedef struct graft_unet_use {
     int64_t pictures, entries;
     int64_t height, width; /* of the latent */
     int64_t tokens;
-    int64_t beside; /* bytes of the model's limit of memory that are others' */
+    int64_t beside; /* bytes of packed weights that others need at the same time */
 } graft_unet_use;
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);

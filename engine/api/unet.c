@@ -44,7 +44,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
-    if (m->options.max_bytes) job.beside_bytes = use->beside;
+    job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;
     return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);

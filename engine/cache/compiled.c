@@ -72,7 +72,7 @@ graft_hash graft_compile_key(const graft_compile_job *job)
     h = graft_hash_mix(h, job->shape, job->shape_bytes);
     h = graft_hash_mix(h, numbers, sizeof numbers);
     h = graft_hash_mix(h, &job->max_bytes, sizeof job->max_bytes);
-    h = graft_hash_mix(h, &job->beside_bytes, sizeof job->beside_bytes);
+    if (job->max_bytes) h = graft_hash_mix(h, &job->beside_bytes, sizeof job->beside_bytes);
     return graft_hash_mix(h, &job->backend->identity, sizeof job->backend->identity);
 }
 

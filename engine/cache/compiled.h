@@ -27,7 +27,7 @@ typedef struct graft_compile_job {
     graft_tuning tuning;
     bool use_disk;
     int64_t max_bytes;      /* of arena, workspace and packed weights; 0: no limit */
-    int64_t beside_bytes;   /* of max_bytes, which others have; 0 without a limit */
+    int64_t beside_bytes;   /* of packed weights that others need at the same time */
     int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
     /* Builds the graph as model code describes it; passes run afterwards. */
     graft_status (*build)(const void *arch, const void *shape, graft_graph **out, graft_err *e);

@@ -705,6 +705,42 @@ static void memory(void)
     drop(p);
 }
 
+/* GRAFT_MEMORY_MB does, for all of an engine: what it then has in memory is no more. */
+static void memory_of_the_engine(void)
+{
+    float now[SMALL];
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t most = 0, told = 0;
+    for (int64_t mib = 1; mib < 200 && !most; mib++) {
+        char text[16];
+        snprintf(text, sizeof text, "%lld", (long long)mib);
+        setenv("GRAFT_MEMORY_MB", text, 1);
+        graft_engine *tight = make_engine("cpu");
+        graft_model *m = load_model(tight, SD1);
+        random_state = 1;
+        graft_controlnet *n = made_control(m, 1);
+        graft_control_options o = options(1);
+        o.net = n;
+        pair p = steered(&o);
+        graft_status st = try_sample(m, p, &usual, now, &e);
+        CHECK(st == GRAFT_OK || st == GRAFT_E_LIMIT);
+        CHECK(packs_of(tight).bytes + graft_arenas_bytes(tight->arenas) <= (uint64_t)mib << 20);
+        if (!st) {
+            most = mib;
+        } else if (strstr(e.text, "unet with its ControlNets")) {
+            const char *number = strstr(e.text, "would do is ");
+            told = number ? strtoll(number + strlen("would do is "), NULL, 10) : 0;
+        }
+        drop(p);
+        graft_controlnet_release(n);
+        graft_model_release(m);
+        graft_engine_destroy(tight);
+    }
+    unsetenv("GRAFT_MEMORY_MB");
+    CHECK(most > 1);
+    CHECK_INT(told, most);
+}
+
 /* Each ControlNet of a long chain counts once, also when the UNet without them is bound last. */
 static void long_chains(void)
 {
@@ -776,6 +812,7 @@ int main(void)
     RUN(wrong_model);
     RUN(sdxl);
     RUN(memory);
+    RUN(memory_of_the_engine);
     RUN(long_chains);
     graft_cond_release(positive);
     graft_cond_release(negative);
