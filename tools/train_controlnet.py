@@ -367,6 +367,8 @@ def golden(a):
 
 
 def outline(a):
+    if len(a.paths) != 2:
+        sys.exit("outline takes two paths: the picture to read, the one to write")
     source, target = a.paths
     rgb = np.asarray(Image.open(source).convert("RGB"))[None]
     Image.fromarray(np.repeat(hint(rgb)[0, :, :, None] * np.uint8(255), 3, -1)).save(target)

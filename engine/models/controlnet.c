@@ -134,7 +134,8 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_ar
     if (h->context_dim != unet->context_dim || h->adm_channels != unet->adm_channels)
         return graft_fail(e, GRAFT_E_ARG,
                           "this ControlNet belongs to another kind of model: it takes prompts of "
-                          "width %d and %d further values, the model %d and %d",
+                          "width %d and %d further values, the model %d and %d (SD 1.x: 768 and 0, "
+                          "SD 2.x: 1024 and 0, SDXL: 2048 and 2816)",
                           h->context_dim, h->adm_channels, unet->context_dim, unet->adm_channels);
     bool same = h->n_input == unet->n_input && h->in_channels == unet->in_channels;
     for (int i = 0; same && i < h->n_input; i++)
