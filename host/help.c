@@ -67,7 +67,7 @@ static const struct {
     {WORKFLOWS, "--device NAME",
      "what to compute on: cuda, cpu, ref (default: the best that\nruns here)"},
     {WORKFLOWS, "--threads N", "processors to use (default: all that this process may)"},
-    {WORKFLOWS, "--quiet, -q", "print the written files only"},
+    {WORKFLOWS, "--quiet, -q", "print the written files and warnings only"},
     {WORKFLOWS | OF(NODES) | OF(CHECK) | OF(CACHE), "--plugins DIR",
      "node plugins and kernel libraries (default: beside the\nprogram)"},
 };

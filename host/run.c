@@ -83,7 +83,7 @@ static void on_line(void *ctx, int32_t level, const char *text)
     static const char *const name[] = {"debug", "info", "warning", "error"};
     struct view *v = ctx;
     char line[1200];
-    if (level < GRAFT_LOG_INFO || (v->quiet && level < GRAFT_LOG_ERROR)) return;
+    if (level < GRAFT_LOG_INFO || (v->quiet && level < GRAFT_LOG_WARN)) return;
     if (level > GRAFT_LOG_ERROR) level = GRAFT_LOG_ERROR;
     snprintf(line, sizeof line, "%s: %s", name[level], text);
     graft_progress_say(&v->progress, level == GRAFT_LOG_INFO ? text : line);

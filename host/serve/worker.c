@@ -115,12 +115,12 @@ static void run_and_store(graft_serve *s, const graft_store_job *job)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_run_result result = {0};
-    char line[300];
+    char line[sizeof e.text + 160]; /* the whole message: its end says why */
     double began = graft_clock_now();
     graft_status st = run(s, job, &result, &e);
     if (st && !s->sink.end[0]) graft_sink_fail(&s->sink, &e);
     if (st)
-        snprintf(line, sizeof line, "prompt %.128s: %.150s", job->id, e.text);
+        snprintf(line, sizeof line, "prompt %.128s: %s", job->id, e.text);
     else
         snprintf(line, sizeof line, "prompt %.128s: done in %.2f s, %zu nodes ran, %zu cached",
                  job->id, graft_clock_now() - began, result.ran, result.cached);

@@ -124,6 +124,18 @@ static void a_full_disk_leaves_nothing(void)
     expect(&p, 1, "SaveImage");
 }
 
+/* --quiet leaves out progress, not that the picture is another one than was asked for. */
+static void quiet_runs_warn(void)
+{
+    const char *const set[] = {TINY, "5.steps=1", "2.text=embedding:nobody, red", NULL};
+    process p = {.output = "trouble/quiet", .quiet = true};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "Sampler") == NULL);
+    CHECK(strstr(p.text, "warning: embedding \"nobody\" is left out") != NULL);
+    process_finish(&p);
+}
+
 static void sleep_ms(long ms)
 {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -175,6 +187,7 @@ int main(void)
     RUN(damaged_checkpoints_are_refused);
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
+    RUN(quiet_runs_warn);
     RUN(ctrl_c_stops_soon);
     return test_end();
 }
