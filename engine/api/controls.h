@@ -19,7 +19,7 @@ const graft_control *graft_controls_active(const graft_controls *k, size_t slot,
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
 
 /* The residuals of a batch, from what the UNet takes: in[0 … 2], and in[3] where the model has y.
- * Afterwards graft_controls_residuals() has them. */
+ * graft_controls_append() hands them on. */
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
                                 const graft_unet_use *use, const void *const *in, graft_err *e);
 /* DeepCache: keeps those that a fast step takes, for entry i of the batch, and puts them back as
