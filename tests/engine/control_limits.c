@@ -228,7 +228,7 @@ static void memory_of_the_engine(void)
     graft_err e = GRAFT_ERR_INIT;
     int64_t most = 0, told = 0;
     for (int64_t mib = 1; mib < 200 && !most; mib++) {
-        char text[16];
+        char text[24];
         snprintf(text, sizeof text, "%lld", (long long)mib);
         setenv("GRAFT_MEMORY_MB", text, 1);
         graft_engine *tight = make_engine("cpu");
