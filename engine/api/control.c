@@ -121,8 +121,7 @@ const graft_control *graft_control_of(const graft_cond *positive, const graft_co
 
 bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma)
 {
-    return sigma <= graft_percent_to_sigma(t, k->start) &&
-           sigma >= graft_percent_to_sigma(t, k->end);
+    return graft_sigma_in_range(t, k->start, k->end, sigma);
 }
 
 bool graft_control_alike(const graft_sigma_table *t, const graft_control *chain, float a, float b)
@@ -208,6 +207,13 @@ graft_status graft_control_bind_hint(const graft_model *m, const graft_controlne
     return bind(m, net, &job, task, out, e);
 }
 
+int64_t graft_control_rows(const graft_control *k, int64_t pictures)
+{
+    int64_t shape[4];
+    graft_image_data(k->hint, shape);
+    return shape[0] < pictures ? shape[0] : pictures;
+}
+
 /* Whether a link behind `k` has the same weights and is active as well. */
 static bool comes_again(const graft_control *chain, const graft_control *k,
                         const graft_sigma_table *t, float sigma)
@@ -226,11 +232,9 @@ graft_status graft_control_prepare(const graft_model *m, const graft_control *ch
     *bytes = 0;
     for (const graft_control *k = chain; k && !st; k = k->before) {
         graft_binding *b = NULL, *hint = NULL;
-        int64_t shape[4];
         if (!graft_control_active(t, k, sigma)) continue;
         bool more = graft_control_any(t, k->before, sigma) != NULL;
-        graft_image_data(k->hint, shape);
-        int64_t rows = shape[0] < use->pictures ? shape[0] : use->pictures;
+        int64_t rows = graft_control_rows(k, use->pictures);
         st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
         if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
         if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;

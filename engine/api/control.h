@@ -51,6 +51,8 @@ graft_status graft_control_check(const graft_model *m, const graft_controlnet *n
 graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
                                 const graft_unet_use *use, const graft_task *task,
                                 graft_binding **out, graft_err *e);
+/* How many pictures of the hint a batch needs: what there is, at most one for each picture. */
+int64_t graft_control_rows(const graft_control *k, int64_t pictures);
 /* Its hint's convolutions for `rows` pictures. */
 graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
                                      int64_t rows, const graft_unet_use *use,

@@ -86,15 +86,18 @@ static graft_status allocate(graft_controls *k, graft_err *e)
     return GRAFT_OK;
 }
 
+static bool any_of(const graft_cond *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->entry[i]->control) return true;
+    return false;
+}
+
 graft_status graft_controls_create(const graft_guided_config *c, graft_controls **out, graft_err *e)
 {
     size_t n = c->positive->n + c->negative->n;
-    bool any = false;
     *out = NULL;
-    for (size_t i = 0; i < n && !any; i++)
-        any = (i < c->positive->n ? c->positive->entry[i] : c->negative->entry[i - c->positive->n])
-                  ->control != NULL;
-    if (!any) return GRAFT_OK;
+    if (!any_of(c->positive) && !any_of(c->negative)) return GRAFT_OK;
     graft_controls *k = graft_calloc(1, sizeof *k);
     if (!k) return graft_fail_nomem(e, "ControlNet");
     k->c = c;
@@ -132,7 +135,7 @@ const graft_control *graft_controls_active(const graft_controls *k, size_t slot,
 
 /* ------------------------------------------------------------------ hints */
 
-/* The hint's picture `row` as (height,width,3). */
+/* Brightness alone counts for all three colours; what is behind them is left out. */
 static void take_colours(const float *from, int64_t channels, int64_t pixels, float *to)
 {
     for (int64_t i = 0; i < pixels; i++)
@@ -159,6 +162,7 @@ static graft_status run_hint(graft_controls *k, const graft_control *l, const gr
     }
     take_colours(data, shape[3], pixels, rgb);
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
+    graft_task_phase(c->task, "sample");
     st = graft_exe_run(b, c->model->engine->arenas, (const void *[]){rgb}, (void *[]){features},
                        c->task, NULL, e);
 out:
@@ -172,7 +176,7 @@ out:
 static graft_status features_of(graft_controls *k, const graft_control *l,
                                 const graft_unet_use *use, const uint8_t **out, graft_err *e)
 {
-    int64_t shape[4], pictures = use->pictures;
+    int64_t pictures = use->pictures, rows = graft_control_rows(l, pictures);
     for (size_t i = 0; i < k->n_hints; i++)
         if (k->hint[i].link == l) {
             *out = k->hint[i].features;
@@ -180,8 +184,6 @@ static graft_status features_of(graft_controls *k, const graft_control *l,
         }
     if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
         return graft_fail_nomem(e, "ControlNet");
-    graft_image_data(l->hint, shape);
-    int64_t rows = shape[0] < pictures ? shape[0] : pictures;
     uint8_t *features = graft_malloc_array((size_t)pictures, k->feature_bytes);
     if (!features) return graft_fail_nomem(e, "ControlNet");
     graft_status st = run_hint(k, l, use, rows, features, e);
@@ -269,12 +271,18 @@ graft_status graft_controls_run(graft_controls *k, const graft_control *chain, f
     return run_chain(k, chain, sigma, &any, use, in, e);
 }
 
-void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
-                           size_t *n)
+/* How many of them this variant of the UNet takes. */
+static int residuals_of(const graft_controls *k, graft_unet_variant variant)
 {
     const graft_unet_shape shape = {
         .variant = (int32_t)variant, .cut = k->c->model->deepcache.cut, .control = 1};
-    int count = graft_unet_residuals(&k->c->model->arch, &shape);
+    return graft_unet_residuals(&k->c->model->arch, &shape);
+}
+
+void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+                           size_t *n)
+{
+    int count = residuals_of(k, variant);
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
 }
 
@@ -296,13 +304,6 @@ int64_t graft_controls_bytes(const graft_controls *k)
 
 /* ------------------------------------------------------------------ DeepCache */
 
-static int fast_residuals(const graft_controls *k)
-{
-    const graft_unet_shape shape = {
-        .variant = GRAFT_UNET_FAST, .cut = k->c->model->deepcache.cut, .control = 1};
-    return graft_unet_residuals(&k->c->model->arch, &shape);
-}
-
 bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma)
 {
     return !k || graft_control_alike(k->c->table, k->chain[slot], k->kept[slot].sigma, sigma);
@@ -313,7 +314,7 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
 {
     kept *s = &k->kept[slot];
     size_t at = 0;
-    int n = fast_residuals(k);
+    int n = residuals_of(k, GRAFT_UNET_FAST);
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
@@ -337,7 +338,7 @@ const graft_control *graft_controls_kept(const graft_controls *k, size_t slot)
 void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
 {
     size_t at = 0;
-    int n = fast_residuals(k);
+    int n = residuals_of(k, GRAFT_UNET_FAST);
     for (int r = 0; r < n; r++) {
         memcpy(k->residual[r] + i * k->bytes[r], k->kept[slot].data + at, k->bytes[r]);
         at += k->bytes[r];

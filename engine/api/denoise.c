@@ -289,9 +289,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 
 bool graft_guided_active(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
 {
-    if (!k->has_range) return true;
-    return sigma <= graft_percent_to_sigma(t, k->start) &&
-           sigma >= graft_percent_to_sigma(t, k->end);
+    return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
 }
 
 static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)

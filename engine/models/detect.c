@@ -20,14 +20,22 @@ static graft_status parse_config(const graft_safetensors *f, const char *config,
 
 /* ------------------------------------------------------------------ UNet */
 
-static int32_t transformer_depth(const graft_safetensors *f, const char *prefix, const char *block)
+int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const char *transformer)
 {
     /* Two names, so that a file that lacks one of them is refused by that name. */
     int32_t n = 0;
-    while (n < 64 && (find(f, prefix, "%s.1.transformer_blocks.%d.norm1.weight", block, n) ||
-                      find(f, prefix, "%s.1.transformer_blocks.%d.attn1.to_q.weight", block, n)))
+    while (n < 64 &&
+           (find(f, prefix, "%s.transformer_blocks.%d.norm1.weight", transformer, n) ||
+            find(f, prefix, "%s.transformer_blocks.%d.attn1.to_q.weight", transformer, n)))
         n++;
     return n;
+}
+
+static int32_t transformer_depth(const graft_safetensors *f, const char *prefix, const char *block)
+{
+    char name[80];
+    snprintf(name, sizeof name, "%s.1", block);
+    return graft_detect_depth(f, prefix, name);
 }
 
 /* A block whose kind cannot be told as the tensor that tells it is gone, while others are there. */
@@ -126,23 +134,28 @@ graft_status graft_detect_heads(const graft_safetensors *f, const char *config, 
     return GRAFT_OK;
 }
 
-/* The first cross-attention's key projection tells the context width, its proj_in the storage. */
+graft_status graft_detect_context(const graft_safetensors *f, const char *prefix,
+                                  const char *transformer, graft_unet_arch *a, graft_err *e)
+{
+    const graft_st_tensor *proj = find(f, prefix, "%s.proj_in.weight", transformer);
+    a->context_dim =
+        dim_of(find(f, prefix, "%s.transformer_blocks.0.attn2.to_k.weight", transformer), 1);
+    if (!proj || !a->context_dim)
+        return missing(f, prefix, "…transformer_blocks.0.attn2.to_k.weight", e);
+    a->linear_proj = proj->rank == 2;
+    return GRAFT_OK;
+}
+
 static graft_status detect_context(const graft_safetensors *f, const char *prefix,
                                    graft_unet_arch *a, graft_err *e)
 {
-    char name[64] = "middle_block";
+    char name[64] = "middle_block.1";
     for (int i = 0; i < a->n_input; i++)
         if (a->input[i].transformer) {
-            snprintf(name, sizeof name, "input_blocks.%d", i);
+            snprintf(name, sizeof name, "input_blocks.%d.1", i);
             break;
         }
-    const graft_st_tensor *k = find(f, prefix, "%s.1.transformer_blocks.0.attn2.to_k.weight", name);
-    const graft_st_tensor *proj = find(f, prefix, "%s.1.proj_in.weight", name);
-    if (!k || !proj || !dim_of(k, 1))
-        return missing(f, prefix, "…1.transformer_blocks.0.attn2.to_k.weight", e);
-    a->context_dim = dim_of(k, 1);
-    a->linear_proj = proj->rank == 2;
-    return GRAFT_OK;
+    return graft_detect_context(f, prefix, name, a, e);
 }
 
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,

@@ -42,6 +42,11 @@ graft_status graft_detect_input_blocks(const graft_safetensors *f, const char *p
  * heads. */
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
                                graft_err *e);
+/* How many blocks the transformer of this name has ("input_blocks.1.1"). */
+int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const char *transformer);
+/* context_dim and linear_proj, from its first cross-attention's keys and from its proj_in. */
+graft_status graft_detect_context(const graft_safetensors *f, const char *prefix,
+                                  const char *transformer, graft_unet_arch *a, graft_err *e);
 /* From the config, or as the known families have them. */
 graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
                                 graft_err *e);

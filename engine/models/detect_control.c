@@ -5,16 +5,6 @@
 #include "engine/models/detect.h"
 #include "engine/models/diffusers.h"
 
-static int32_t depth_of(const graft_safetensors *f, const char *prefix, const char *block)
-{
-    /* Two names, so that a file that lacks one of them is refused by that name. */
-    int32_t n = 0;
-    while (n < 64 && (find(f, prefix, "%s.transformer_blocks.%d.norm1.weight", block, n) ||
-                      find(f, prefix, "%s.transformer_blocks.%d.attn1.to_q.weight", block, n)))
-        n++;
-    return n;
-}
-
 static graft_status add_block(graft_unet_arch *a, graft_unet_block block,
                               const graft_safetensors *f, graft_err *e)
 {
@@ -42,7 +32,7 @@ static graft_status diffusers_blocks(const graft_safetensors *f, const char *pre
             snprintf(name, sizeof name, "down_blocks.%d.attentions.%d", level, k);
             st = add_block(a,
                            (graft_unet_block){.channels = dim_of(conv, 0),
-                                              .transformer = depth_of(f, prefix, name)},
+                                              .transformer = graft_detect_depth(f, prefix, name)},
                            f, e);
         }
         if (!k) break;
@@ -67,12 +57,7 @@ static graft_status diffusers_context(const graft_safetensors *f, const char *pr
             snprintf(block, sizeof block, "%.*s", (int)(strlen(name) - strlen(".proj_in")), name);
         break;
     }
-    const graft_st_tensor *proj = find(f, prefix, "%s.proj_in.weight", block);
-    a->context_dim = dim_of(find(f, prefix, "%s.transformer_blocks.0.attn2.to_k.weight", block), 1);
-    if (!proj || !a->context_dim)
-        return missing(f, prefix, "…transformer_blocks.0.attn2.to_k.weight", e);
-    a->linear_proj = proj->rank == 2;
-    return GRAFT_OK;
+    return graft_detect_context(f, prefix, block, a, e);
 }
 
 static graft_status diffusers_half(const graft_safetensors *f, const char *prefix,
@@ -80,7 +65,7 @@ static graft_status diffusers_half(const graft_safetensors *f, const char *prefi
 {
     graft_status st = diffusers_blocks(f, prefix, a, e);
     if (st) return st;
-    a->middle_transformer = depth_of(f, prefix, "mid_block.attentions.0");
+    a->middle_transformer = graft_detect_depth(f, prefix, "mid_block.attentions.0");
     a->time_dim = dim_of(find(f, prefix, "time_embedding.linear_1.weight"), 0);
     if (!a->time_dim) return missing(f, prefix, "time_embedding.linear_1.weight", e);
     a->adm_channels = dim_of(find(f, prefix, "add_embedding.linear_1.weight"), 1);

@@ -87,6 +87,11 @@ float graft_percent_to_sigma(const graft_sigma_table *t, double percent)
     return graft_timestep_to_sigma(t, (float)((1 - percent) * (GRAFT_SCHEDULE_STEPS - 1)));
 }
 
+bool graft_sigma_in_range(const graft_sigma_table *t, double start, double end, float sigma)
+{
+    return sigma <= graft_percent_to_sigma(t, start) && sigma >= graft_percent_to_sigma(t, end);
+}
+
 /* Where a scheduler puts its sigmas; too many only count, so that one check at the end does. */
 typedef struct sigma_list {
     float *data;

@@ -26,6 +26,8 @@ float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma);
 float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep);
 /* Share of the schedule (0: most noise … 1: none) to sigma, as conditioning ranges use it. */
 float graft_percent_to_sigma(const graft_sigma_table *t, double percent);
+/* Whether sigma lies between two such shares, both included. */
+bool graft_sigma_in_range(const graft_sigma_table *t, double start, double end, float sigma);
 
 /* NULL-terminated: simple, sgm_uniform, karras, exponential, ddim_uniform, beta, normal,
  * linear_quadratic, kl_optimal. */
