@@ -185,6 +185,17 @@ graft_status graft_cache_clear(graft_engine *engine, uint64_t *count, graft_err 
 /* NULL when there is no cache folder. */
 const char *graft_cache_folder(const graft_engine *engine);
 
+/* Writes the weights of a file that PyTorch's torch.save() made (.ckpt, .pt, .pth, .bin) as `to`, a
+ * safetensors file, which must not exist yet. Nothing in the file is run (weights/pytorch.h). Names
+ * and element types stay as they are. [any] */
+typedef struct graft_convert_info {
+    uint64_t tensors, bytes; /* that were written */
+    uint64_t left_out;       /* tensors of kinds that are not read */
+    char part[32];           /* the entry that had the weights, beside others; "": all were taken */
+} graft_convert_info;
+graft_status graft_checkpoint_convert(const char *from, const char *to, graft_convert_info *info,
+                                      graft_err *e);
+
 /* The same model and compiled graphs with the weights of another checkpoint. GRAFT_E_ARG when its
  * architecture differs, naming the first tensor that does. keep: both sets stay resident. */
 graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,

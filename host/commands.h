@@ -11,6 +11,7 @@ const char *graft_path_shown(const char *path); /* run.c */
 int graft_command_run(const graft_options *o);     /* run.c; also compile, quantize */
 int graft_command_compare(const graft_options *o); /* compare.c */
 int graft_command_cache(const graft_options *o);   /* kept.c */
+int graft_command_convert(const graft_options *o); /* convert.c */
 int graft_command_nodes(const graft_options *o);   /* nodes.c */
 int graft_command_check(const graft_options *o);   /* main.c */
 int graft_command_serve(const graft_options *o);   /* serve/serve.c */

@@ -15,6 +15,9 @@ static const struct {
     {GRAFT_COMMAND_NODES, "nodes", "", "list the nodes"},
     {GRAFT_COMMAND_QUANTIZE, "quantize", "CKPT", "find the layers that bear 8 or 4 bits"},
     {GRAFT_COMMAND_COMPARE, "compare", "A B", "how alike two workflows' pictures are"},
+    {GRAFT_COMMAND_CONVERT, "convert", "FILE [TO]",
+     "make a .safetensors of a PyTorch file (.ckpt, .pt, .pth,\n.bin), without running what is in "
+     "it"},
     {GRAFT_COMMAND_COMPILE, "compile", "FILE",
      "fill the caches for a workflow, and compute nothing"},
     {GRAFT_COMMAND_CACHE, "cache", "[list|verify|clear]", "what is kept between runs"},
@@ -68,7 +71,7 @@ static const struct {
      "what to compute on: cuda, cpu, ref (default: the best that\nruns here)"},
     {WORKFLOWS, "--threads N", "processors to use (default: all that this process may)"},
     {WORKFLOWS, "--quiet, -q", "print the written files and warnings only"},
-    {WORKFLOWS | OF(NODES) | OF(CHECK) | OF(CACHE), "--plugins DIR",
+    {WORKFLOWS | OF(NODES) | OF(CHECK) | OF(CACHE) | OF(CONVERT), "--plugins DIR",
      "node plugins and kernel libraries (default: beside the\nprogram)"},
 };
 

@@ -68,6 +68,9 @@ int main(int argc, char **argv)
     case GRAFT_COMMAND_CACHE:
         status = graft_command_cache(&o);
         break;
+    case GRAFT_COMMAND_CONVERT:
+        status = graft_command_convert(&o);
+        break;
     case GRAFT_COMMAND_NODES:
         status = graft_command_nodes(&o);
         break;

@@ -174,9 +174,9 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
                  {"cache", GRAFT_COMMAND_CACHE},       {"nodes", GRAFT_COMMAND_NODES},
                  {"check", GRAFT_COMMAND_CHECK},       {"serve", GRAFT_COMMAND_SERVE},
                  {"quantize", GRAFT_COMMAND_QUANTIZE}, {"compare", GRAFT_COMMAND_COMPARE},
-                 {"help", GRAFT_COMMAND_HELP},         {"--help", GRAFT_COMMAND_HELP},
-                 {"-h", GRAFT_COMMAND_HELP},           {"--version", GRAFT_COMMAND_VERSION},
-                 {"version", GRAFT_COMMAND_VERSION}};
+                 {"convert", GRAFT_COMMAND_CONVERT},   {"help", GRAFT_COMMAND_HELP},
+                 {"--help", GRAFT_COMMAND_HELP},       {"-h", GRAFT_COMMAND_HELP},
+                 {"--version", GRAFT_COMMAND_VERSION}, {"version", GRAFT_COMMAND_VERSION}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i].name) == 0) {
             o->command = known[i].command;
@@ -201,7 +201,8 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
     graft_status st = command_of(argv[1], o, e);
     if (st) return st;
     if (o->command == GRAFT_COMMAND_HELP && argc == 3) return topic_of(argv[2], o, e);
-    bool wants = takes_workflow(o) || o->command == GRAFT_COMMAND_CHECK;
+    bool two = o->command == GRAFT_COMMAND_COMPARE || o->command == GRAFT_COMMAND_CONVERT;
+    bool wants = takes_workflow(o) || two || o->command == GRAFT_COMMAND_CHECK;
     o->set = graft_calloc((size_t)argc, sizeof *o->set);
     if (!o->set) return graft_fail_nomem(e, "the options");
     for (int i = 2; i < argc; i++) {
@@ -214,7 +215,7 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
         if (arg[0] == '-' && arg[1]) {
             st = option(argc, argv, &i, o, e);
             if (st) return st;
-        } else if (o->command == GRAFT_COMMAND_COMPARE && o->file && !o->second) {
+        } else if (two && o->file && !o->second) {
             o->second = arg;
         } else if (o->file || !(wants || o->command == GRAFT_COMMAND_CACHE)) {
             return graft_fail(e, GRAFT_E_ARG, "unexpected argument %s", arg);

@@ -17,6 +17,7 @@ typedef enum graft_command {
     GRAFT_COMMAND_CHECK,
     GRAFT_COMMAND_QUANTIZE,
     GRAFT_COMMAND_COMPARE,
+    GRAFT_COMMAND_CONVERT,
     GRAFT_COMMAND_SERVE
 } graft_command;
 
@@ -43,7 +44,7 @@ typedef struct graft_options {
     graft_command topic; /* of help: the command that it is about; GRAFT_COMMAND_HELP: the list */
     /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
      * checkpoint's name. */
-    const char *file, *second; /* second: of compare */
+    const char *file, *second; /* second: of compare and convert */
     int seeds;                 /* of compare; 0: the workflows' own */
     const char **set;          /* "NODE.INPUT=VALUE" */
     size_t n_set;

@@ -1,6 +1,7 @@
 #include "nodes/plugin.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,10 +128,35 @@ static graft_status cache_clear(uint64_t *count)
     return st ? st : graft_cache_clear(engine, count, NULL);
 }
 
+/* ------------------------------------------------------------------ graft.convert/1 */
+
+static graft_status convert(const char *from, const char *to, char *text, uint64_t n)
+{
+    graft_convert_info info;
+    graft_err e = GRAFT_ERR_INIT;
+    char part[64] = "", rest[96] = "";
+    graft_status st = graft_checkpoint_convert(from, to, &info, &e);
+    if (st) {
+        snprintf(text, n, "%s", e.text);
+        return st;
+    }
+    if (*info.part) snprintf(part, sizeof part, " of \"%s\"", info.part);
+    if (info.left_out)
+        snprintf(rest, sizeof rest, "; %llu left out, of kinds that are not read",
+                 (unsigned long long)info.left_out);
+    bool small = info.bytes < 1000000;
+    snprintf(text, n, "%llu tensor%s%s, %.1f %s%s", (unsigned long long)info.tensors,
+             info.tensors == 1 ? "" : "s", part, (double)info.bytes / (small ? 1e3 : 1e6),
+             small ? "kB" : "MB", rest);
+    return GRAFT_OK;
+}
+
 static const void *query(const char *id)
 {
-    static const graft_cache_api cache = {cache_folder, cache_list, cache_clear};
-    return strcmp(id, GRAFT_CACHE_ID) == 0 ? &cache : NULL;
+    static const graft_cache_api cache_api = {cache_folder, cache_list, cache_clear};
+    static const graft_convert_api convert_api = {convert};
+    if (strcmp(id, GRAFT_CACHE_ID) == 0) return &cache_api;
+    return strcmp(id, GRAFT_CONVERT_ID) == 0 ? &convert_api : NULL;
 }
 
 const graft_plugin graft_plugin_entry = {

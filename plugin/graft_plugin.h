@@ -370,6 +370,15 @@ typedef struct graft_cache_api {
     graft_status (*clear)(uint64_t *count);
 } graft_cache_api;
 
+/* "graft.convert/1", from graft_plugin.query: weights from files of other formats. */
+#define GRAFT_CONVERT_ID "graft.convert/1"
+typedef struct graft_convert_api {
+    /* [any] Reads the weights in `from` and writes them as the safetensors file `to`, which must
+     * not exist. Puts a sentence into text[0..n): what was written and what was left out, or what
+     * is wrong. GRAFT_E_FORMAT: none of the formats that it reads. */
+    graft_status (*convert)(const char *from, const char *to, char *text, uint64_t n);
+} graft_convert_api;
+
 #if defined(__GNUC__)
 #define GRAFT_EXPORT __attribute__((visibility("default")))
 #else

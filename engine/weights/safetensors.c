@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "engine/weights/pytorch.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/safetensors_dtype.h"
 
@@ -451,6 +452,10 @@ static graft_status index_names(reader *r)
 
 static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t size, graft_err *e)
 {
+    if (graft_pytorch_looks_like(bytes, size))
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file of it",
+                          f->what, f->what);
     if (size < LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: too short for a safetensors file (%zu bytes)",
                           f->what, size);

@@ -1,0 +1,65 @@
+/* `graft convert`: a PyTorch file beside its safetensors, and what is refused. */
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "tests/workflows/process.h"
+
+#define GOLDEN GRAFT_SOURCE_DIR "/golden/small/pytorch/"
+
+/* Runs it, and expects this status and these words. */
+static void convert(const char *from, const char *to, int status, const char *words)
+{
+    process p = {.output = "convert/out"};
+    process_run(&p, (const char *[]){"convert", from, to, NULL});
+    CHECK_INT(p.status, status);
+    CHECK(strstr(p.text, words) != NULL);
+    if (p.status != status || !strstr(p.text, words))
+        fprintf(stderr, "wanted \"%s\" in:\n%s\n", words, p.text);
+    process_finish(&p);
+}
+
+static void converts(void)
+{
+    char from[512], to[512], dotted[512], *data;
+    size_t size;
+    graft_err e = GRAFT_ERR_INIT;
+    snprintf(dotted, sizeof dotted, "%s", scratch("convert/in.v2"));
+    CHECK_OK(graft_dir_make(dotted, &e), &e);
+    snprintf(from, sizeof from, "%s", scratch("convert/in.v2/model.ckpt"));
+    snprintf(to, sizeof to, "%s", scratch("convert/in.v2/model.safetensors"));
+    CHECK_OK(graft_file_read(GOLDEN "checkpoint.ckpt", 1 << 20, &data, &size, &e), &e);
+    CHECK_OK(graft_file_write(from, data, size, &e), &e);
+    unlink(to);
+    convert(from, NULL, 0, "17 tensors of \"state_dict\", 0.8 kB; 3 left out");
+    CHECK(graft_file_exists(to));
+    convert(from, NULL, 1, "exists");
+    unlink(to);
+    convert(from, to, 0, to);
+    /* Without a suffix the new one is added, and a point in a folder's name is no suffix. */
+    snprintf(from, sizeof from, "%s", scratch("convert/in.v2/model"));
+    CHECK_OK(graft_file_write(from, data, size, &e), &e);
+    unlink(to);
+    convert(from, NULL, 0, "model.safetensors");
+    CHECK(graft_file_exists(to));
+    graft_free(data);
+}
+
+static void refuses(void)
+{
+    convert(GOLDEN "none.ckpt", NULL, 1, "none.ckpt");
+    convert(GOLDEN "script.pt", scratch("convert/x"), 1, "TorchScript");
+    convert(GOLDEN "../noise.safetensors", scratch("convert/x"), 1, "torch.save");
+    CHECK(!graft_file_exists(scratch("convert/x")));
+    convert(GOLDEN "zip64.pt", scratch("convert/none/x"), 1, "convert/none/x");
+}
+
+int main(void)
+{
+    RUN(converts);
+    RUN(refuses);
+    return test_end();
+}
