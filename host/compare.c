@@ -49,8 +49,8 @@ typedef struct comparison {
     size_t n_mse[STEPS_MAX];
     size_t uneven[2]; /* steps of a pair of runs whose steps are no counterparts; else 0 */
     double psnr, ssim, seconds[2];
-    size_t pairs, runs;
-    picture row[ROWS][2]; /* for the picture */
+    size_t pairs, equal, runs; /* psnr: the sum of those pairs that are not equal */
+    picture row[ROWS][2];      /* for the picture */
     size_t rows;
     graft_progress progress; /* on a terminal only: the table is what a log wants */
 } comparison;
@@ -206,6 +206,16 @@ static float *as_floats(const uint8_t *v, size_t n)
     return f;
 }
 
+/* Ends a line of the table; psnr: INFINITY for equal pictures. */
+static void print_likeness(double psnr, double ssim)
+{
+    if (isinf(psnr))
+        printf(" %9s", "equal");
+    else
+        printf(" %9.2f", psnr);
+    printf(" %8.4f\n", ssim);
+}
+
 static graft_status compare_pair(comparison *c, int seed, size_t number, const picture *a,
                                  const picture *b, graft_err *e)
 {
@@ -218,14 +228,18 @@ static graft_status compare_pair(comparison *c, int seed, size_t number, const p
     graft_status st = x && y ? GRAFT_OK : graft_fail_nomem(e, "a picture");
     if (!st) st = graft_metric_ssim(x, y, a->height, a->width, 3, 1.0, &ssim, e);
     if (!st) {
-        psnr = fmin(graft_metric_psnr(x, y, n, 1.0), 99.99); /* 99.99: equal */
+        psnr = graft_metric_psnr(x, y, n, 1.0);
         if (!c->pairs) printf("%6s %8s %9s %8s\n", "seed", "picture", "PSNR dB", "SSIM");
         if (seed)
             printf("%6d", seed);
         else
             printf("%6s", "own");
-        printf(" %8zu %9.2f %8.4f\n", number + 1, psnr, ssim);
-        c->psnr += psnr;
+        printf(" %8zu", number + 1);
+        print_likeness(psnr, ssim);
+        if (isinf(psnr))
+            c->equal++;
+        else
+            c->psnr += psnr;
         c->ssim += ssim;
         c->pairs++;
     }
@@ -282,7 +296,10 @@ static graft_status compare_seed(comparison *c, int seed, graft_err *e)
 static void print_results(const comparison *c)
 {
     double n = (double)c->pairs, runs = (double)c->runs, most = 0;
-    printf("%6s %8s %9.2f %8.4f\n", "mean", "", c->psnr / n, c->ssim / n);
+    size_t differ = c->pairs - c->equal;
+    printf("%6s %8s", "mean", "");
+    print_likeness(differ ? c->psnr / (double)differ : (double)INFINITY, c->ssim / n);
+    if (differ && c->equal) printf("%zu equal pairs are not in the mean of PSNR\n", c->equal);
     printf("sampling %.3f s in A, %.3f s in B", c->seconds[0] / runs, c->seconds[1] / runs);
     if (c->seconds[0] > 0 && c->seconds[1] > 0)
         printf(": B is %.2f times as fast", c->seconds[0] / c->seconds[1]);

@@ -36,7 +36,7 @@ static void equal_pictures(void)
 {
     process p = {.output = "compare"};
     CHECK_INT(compare(&p, PLAIN, PLAIN, NULL), 0);
-    CHECK(strstr(p.text, "   own        1     99.99   1.0000\n"));
+    CHECK(strstr(p.text, "   own        1     equal   1.0000\n"));
     CHECK(strstr(p.text, "\nwrote compare/compare.png: "));
     picture_facts f = picture_read(scratch("compare/compare.png"));
     CHECK_INT(f.width, 3 * 64);
