@@ -371,51 +371,51 @@ static graft_status op_tuple3(machine *m)
     return push_tuple(m, 3);
 }
 
-static graft_status op_append(machine *m)
+typedef graft_status put(machine *m, value *v, value *const *item, size_t n);
+
+/* Puts the n values on top, at most 2, into the one below them. */
+static graft_status put_top(machine *m, put *into, size_t n)
 {
-    value *item = NULL, *v = NULL;
-    graft_status st;
-    GRAFT_TRY(pop(m, &item));
+    value *item[2] = {0}, *v = NULL;
+    graft_status st = GRAFT_OK;
+    for (size_t i = n; i--;) GRAFT_TRY(pop(m, &item[i]));
     GRAFT_TRY(top(m, &v));
-    GRAFT_TRY(put_elements(m, v, &item, 1));
+    GRAFT_TRY(into(m, v, item, n));
 out:
     return st;
+}
+
+/* Puts the values above the mark into the one below it. */
+static graft_status put_marked(machine *m, put *into)
+{
+    value **item = NULL, *v = NULL;
+    size_t n = 0;
+    graft_status st;
+    GRAFT_TRY(pop_to_mark(m, &item, &n));
+    GRAFT_TRY(top(m, &v));
+    GRAFT_TRY(into(m, v, item, n));
+out:
+    return st;
+}
+
+static graft_status op_append(machine *m)
+{
+    return put_top(m, put_elements, 1);
 }
 
 static graft_status op_appends(machine *m)
 {
-    value **item = NULL, *v = NULL;
-    size_t n = 0;
-    graft_status st;
-    GRAFT_TRY(pop_to_mark(m, &item, &n));
-    GRAFT_TRY(top(m, &v));
-    GRAFT_TRY(put_elements(m, v, item, n));
-out:
-    return st;
+    return put_marked(m, put_elements);
 }
 
 static graft_status op_set_item(machine *m)
 {
-    value *pair[2] = {0}, *v = NULL;
-    graft_status st;
-    GRAFT_TRY(pop(m, &pair[1]));
-    GRAFT_TRY(pop(m, &pair[0]));
-    GRAFT_TRY(top(m, &v));
-    GRAFT_TRY(put_pairs(m, v, pair, 2));
-out:
-    return st;
+    return put_top(m, put_pairs, 2);
 }
 
 static graft_status op_set_items(machine *m)
 {
-    value **item = NULL, *v = NULL;
-    size_t n = 0;
-    graft_status st;
-    GRAFT_TRY(pop_to_mark(m, &item, &n));
-    GRAFT_TRY(top(m, &v));
-    GRAFT_TRY(put_pairs(m, v, item, n));
-out:
-    return st;
+    return put_marked(m, put_pairs);
 }
 
 static graft_status op_pop(machine *m)

@@ -539,7 +539,8 @@ out:
 
 /* ------------------------------------------------------------------ open */
 
-bool graft_pytorch_looks_like(const void *data, size_t size)
+/* Whether bytes begin as such a file does. */
+static bool looks_like(const void *data, size_t size)
 {
     return (size >= 4 && memcmp(data, "PK\3\4", 4) == 0) ||
            (size >= sizeof legacy_begin && memcmp(data, legacy_begin, sizeof legacy_begin) == 0);
@@ -561,7 +562,7 @@ static graft_status parse(graft_pytorch *f, const void *data, size_t size, graft
 {
     f->data = data;
     f->size = size;
-    if (!graft_pytorch_looks_like(data, size))
+    if (!looks_like(data, size))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: no file that torch.save() wrote", f->path);
     graft_status st = f->data[0] == 'P' ? open_zip(f, e) : open_legacy(f, e);
     return st ? st : choose_part(f, e);

@@ -9,8 +9,6 @@
  * that repeat elements (expanded ones). */
 #ifndef GRAFT_WEIGHTS_PYTORCH_H
 #define GRAFT_WEIGHTS_PYTORCH_H
-#include <stdbool.h>
-
 #include "engine/weights/safetensors.h"
 
 /* Immutable once open; any thread. The file must not be written to meanwhile. */
@@ -30,6 +28,4 @@ const graft_st_tensor *graft_pytorch_tensors(const graft_pytorch *f, size_t *n);
 /* NULL: the whole file. */
 const char *graft_pytorch_part(const graft_pytorch *f);
 size_t graft_pytorch_left_out(const graft_pytorch *f);
-/* Whether bytes begin as such a file does. */
-bool graft_pytorch_looks_like(const void *data, size_t size);
 #endif

@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/str.h"
-#include "engine/weights/pytorch.h"
 #include "engine/weights/quantized.h"
 #include "engine/weights/safetensors_dtype.h"
 
@@ -452,15 +451,18 @@ static graft_status index_names(reader *r)
 
 static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t size, graft_err *e)
 {
-    if (graft_pytorch_looks_like(bytes, size))
-        return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file of it",
-                          f->what, f->what);
     if (size < LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: too short for a safetensors file (%zu bytes)",
                           f->what, size);
     uint64_t length = 0;
     for (int i = 0; i < LENGTH_BYTES; i++) length |= (uint64_t)bytes[i] << (8 * i);
+    /* Read as a length, the beginnings of zip archives and of what came before them are too large.
+     */
+    if (length > MAX_HEADER &&
+        (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02\x8a", 3) == 0))
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file of it",
+                          f->what, f->what);
     if (length > MAX_HEADER)
         return graft_fail(e, GRAFT_E_FORMAT,
                           "%s: no safetensors file: header of %" PRIu64 " bytes (at most %u)",
