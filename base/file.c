@@ -163,7 +163,6 @@ static graft_status write_all(int fd, const char *path, const void *data, size_t
         p += n;
         size -= (size_t)n;
     }
-    if (fsync(fd)) return fail_errno(e, path, "flush", errno);
     return GRAFT_OK;
 }
 
@@ -201,27 +200,73 @@ static graft_status put_in_place(const char *temp, const char *path, bool replac
     return failed ? fail_errno(e, path, "create", failed) : GRAFT_OK;
 }
 
+struct graft_file_writer {
+    char *path, *temp; /* temp NULL: it has its name */
+    int fd;            /* -1: closed */
+};
+
+graft_status graft_file_writer_open(const char *path, graft_file_writer **out, graft_err *e)
+{
+    graft_file_writer *w = graft_calloc(1, sizeof *w);
+    if (!w) return graft_fail_nomem(e, path);
+    w->fd = -1;
+    w->path = graft_strdup(path);
+    graft_status st =
+        w->path ? open_temporary(path, &w->temp, &w->fd, e) : graft_fail_nomem(e, path);
+    if (st)
+        graft_file_writer_close(w);
+    else
+        *out = w;
+    return st;
+}
+
+graft_status graft_file_writer_add(graft_file_writer *w, const void *data, size_t size,
+                                   graft_err *e)
+{
+    return write_all(w->fd, w->path, data, size, e);
+}
+
+const char *graft_file_writer_name(const graft_file_writer *w)
+{
+    return w->temp ? w->temp : w->path;
+}
+
+static graft_status commit(graft_file_writer *w, bool replace, graft_err *e)
+{
+    if (fsync(w->fd)) return fail_errno(e, w->path, "flush", errno);
+    int failed = close(w->fd) ? errno : 0;
+    w->fd = -1;
+    if (failed && failed != EINTR) return fail_errno(e, w->path, "write", failed);
+    graft_status st = put_in_place(w->temp, w->path, replace, e);
+    if (st) return st;
+    graft_free(w->temp);
+    w->temp = NULL;
+    return GRAFT_OK;
+}
+
+graft_status graft_file_writer_commit(graft_file_writer *w, graft_err *e)
+{
+    return commit(w, false, e);
+}
+
+void graft_file_writer_close(graft_file_writer *w)
+{
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    if (w->temp) unlink(w->temp);
+    graft_free(w->temp);
+    graft_free(w->path);
+    graft_free(w);
+}
+
 static graft_status write_file(const char *path, const void *data, size_t size, bool replace,
                                graft_err *e)
 {
-    char *temp = NULL;
-    int fd = -1;
-    graft_status st;
-    GRAFT_TRY(open_temporary(path, &temp, &fd, e));
-    GRAFT_TRY(write_all(fd, path, data, size, e));
-    int failed = close(fd) ? errno : 0;
-    fd = -1;
-    if (failed && failed != EINTR) {
-        st = fail_errno(e, path, "write", failed);
-        goto out;
-    }
-    GRAFT_TRY(put_in_place(temp, path, replace, e));
-    graft_free(temp);
-    return GRAFT_OK;
-out:
-    if (fd >= 0) close(fd);
-    if (temp) unlink(temp);
-    graft_free(temp);
+    graft_file_writer *w = NULL;
+    graft_status st = graft_file_writer_open(path, &w, e);
+    if (!st) st = graft_file_writer_add(w, data, size, e);
+    if (!st) st = commit(w, replace, e);
+    graft_file_writer_close(w);
     return st;
 }
 

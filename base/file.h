@@ -41,6 +41,20 @@ graft_status graft_file_read(const char *path, size_t limit, char **out, size_t 
 graft_status graft_file_write(const char *path, const void *data, size_t size, graft_err *e);
 /* As graft_file_write, but fails with GRAFT_E_ARG ("exists") instead of replacing a file. */
 graft_status graft_file_write_new(const char *path, const void *data, size_t size, graft_err *e);
+
+/* A new file that is written piece by piece, under another name beside `path` until it is whole.
+ * One thread at a time. */
+typedef struct graft_file_writer graft_file_writer;
+graft_status graft_file_writer_open(const char *path, graft_file_writer **out, graft_err *e);
+graft_status graft_file_writer_add(graft_file_writer *w, const void *data, size_t size,
+                                   graft_err *e);
+/* The name that it has until then. */
+const char *graft_file_writer_name(const graft_file_writer *w);
+/* Flushes, and gives it its name: GRAFT_E_ARG ("exists") when there is one by then. */
+graft_status graft_file_writer_commit(graft_file_writer *w, graft_err *e);
+/* Removes what was not committed. NULL is fine. */
+void graft_file_writer_close(graft_file_writer *w);
+
 bool graft_file_exists(const char *path);
 bool graft_dir_exists(const char *path);
 /* Creates the folder and its parents; fine if it is there. */

@@ -12,6 +12,7 @@
  * file by a rename is fine. */
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -48,6 +49,8 @@ const char *graft_safetensors_metadata_at(const graft_safetensors *f, size_t i, 
 const char *graft_safetensors_path(const graft_safetensors *f);
 /* GRAFT_E_IO when somebody wrote into the file since it was opened. A system call. */
 graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e);
+/* Whether both are the same file on disk in the same state. */
+bool graft_safetensors_same(const graft_safetensors *a, const graft_safetensors *b);
 /* "(320,4,3,3)", cut if `out` is too small for it; returns `out`. */
 const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out, size_t size);
 /* Lets the system drop the pages of this tensor from memory. */
@@ -59,4 +62,13 @@ void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor 
  * whole file is built in memory. */
 graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
                                      const char *const *metadata, int replace, graft_err *e);
+
+/* Sets *data to the bytes of tensor i, which live until the next call. */
+typedef graft_status graft_safetensors_source(void *ctx, size_t i, const void **data, graft_err *e);
+/* The same of a new file whose tensors come one after the other: their `data` is not looked at.
+ * GRAFT_E_ARG when `path` exists. When it fails, also in `source`, nothing is left behind. */
+graft_status graft_safetensors_write_from(const char *path, const graft_st_tensor *tensors,
+                                          size_t n, const char *const *metadata,
+                                          graft_safetensors_source *source, void *ctx,
+                                          graft_err *e);
 #endif

@@ -64,6 +64,19 @@ static graft_status make_header(graft_str *s, const graft_st_tensor *tensors, si
     return s->failed ? graft_fail_nomem(e, "the header of a safetensors file") : GRAFT_OK;
 }
 
+static void put_length(size_t length, uint8_t out[8])
+{
+    for (int i = 0; i < 8; i++) out[i] = (uint8_t)((uint64_t)length >> (8 * i));
+}
+
+/* The reader's rules are the rules for what is written: unique names, UTF-8, sizes that fit. */
+static graft_status blame_caller(graft_status st, graft_err *e)
+{
+    if (st == GRAFT_E_FORMAT || st == GRAFT_E_UNSUPPORTED) st = GRAFT_E_ARG;
+    if (st && e) e->code = st;
+    return st;
+}
+
 graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
                                      const char *const *metadata, int replace, graft_err *e)
 {
@@ -83,23 +96,49 @@ graft_status graft_safetensors_write(const char *path, const graft_st_tensor *te
         st = graft_fail_nomem(e, "a safetensors file");
         goto out;
     }
-    for (int i = 0; i < 8; i++) file[i] = (uint8_t)((uint64_t)header.len >> (8 * i));
+    put_length(header.len, file);
     memcpy(file + 8, header.data, header.len);
     uint8_t *at = file + 8 + header.len;
     for (size_t i = 0; i < n; i++) {
         if (tensors[i].bytes) memcpy(at, tensors[i].data, (size_t)tensors[i].bytes);
         at += tensors[i].bytes;
     }
-    /* The reader's rules are the rules for what is written: unique names, UTF-8, sizes that fit. */
-    st = graft_safetensors_open_memory(file, size, path, &check, e);
-    if (st == GRAFT_E_FORMAT || st == GRAFT_E_UNSUPPORTED) st = GRAFT_E_ARG;
-    if (st && e) e->code = st;
-    GRAFT_TRY(st);
+    GRAFT_TRY(blame_caller(graft_safetensors_open_memory(file, size, path, &check, e), e));
     GRAFT_TRY(replace ? graft_file_write(path, file, size, e)
                       : graft_file_write_new(path, file, size, e));
 out:
     graft_safetensors_close(check);
     graft_free(file);
+    graft_str_finish(&header);
+    return st;
+}
+
+graft_status graft_safetensors_write_from(const char *path, const graft_st_tensor *tensors,
+                                          size_t n, const char *const *metadata,
+                                          graft_safetensors_source *source, void *ctx, graft_err *e)
+{
+    graft_str header = GRAFT_STR_INIT;
+    graft_file_writer *w = NULL;
+    graft_safetensors *check = NULL;
+    uint8_t length[8];
+    uint64_t data_size;
+    graft_status st;
+    GRAFT_TRY(make_header(&header, tensors, n, metadata, &data_size, e));
+    GRAFT_TRY(graft_file_writer_open(path, &w, e));
+    put_length(header.len, length);
+    GRAFT_TRY(graft_file_writer_add(w, length, sizeof length, e));
+    GRAFT_TRY(graft_file_writer_add(w, header.data, header.len, e));
+    for (size_t i = 0; i < n; i++) {
+        const void *data = NULL;
+        if (!tensors[i].bytes) continue;
+        GRAFT_TRY(source(ctx, i, &data, e));
+        GRAFT_TRY(graft_file_writer_add(w, data, (size_t)tensors[i].bytes, e));
+    }
+    GRAFT_TRY(blame_caller(graft_safetensors_open(graft_file_writer_name(w), &check, e), e));
+    GRAFT_TRY(graft_file_writer_commit(w, e));
+out:
+    graft_safetensors_close(check);
+    graft_file_writer_close(w);
     graft_str_finish(&header);
     return st;
 }
