@@ -231,7 +231,7 @@ const char *graft_file_writer_name(const graft_file_writer *w)
     return w->temp ? w->temp : w->path;
 }
 
-static graft_status commit(graft_file_writer *w, bool replace, graft_err *e)
+graft_status graft_file_writer_commit(graft_file_writer *w, bool replace, graft_err *e)
 {
     if (fsync(w->fd)) return fail_errno(e, w->path, "flush", errno);
     int failed = close(w->fd) ? errno : 0;
@@ -242,11 +242,6 @@ static graft_status commit(graft_file_writer *w, bool replace, graft_err *e)
     graft_free(w->temp);
     w->temp = NULL;
     return GRAFT_OK;
-}
-
-graft_status graft_file_writer_commit(graft_file_writer *w, graft_err *e)
-{
-    return commit(w, false, e);
 }
 
 void graft_file_writer_close(graft_file_writer *w)
@@ -265,7 +260,7 @@ static graft_status write_file(const char *path, const void *data, size_t size, 
     graft_file_writer *w = NULL;
     graft_status st = graft_file_writer_open(path, &w, e);
     if (!st) st = graft_file_writer_add(w, data, size, e);
-    if (!st) st = commit(w, replace, e);
+    if (!st) st = graft_file_writer_commit(w, replace, e);
     graft_file_writer_close(w);
     return st;
 }

@@ -50,8 +50,9 @@ graft_status graft_file_writer_add(graft_file_writer *w, const void *data, size_
                                    graft_err *e);
 /* The name that it has until then. */
 const char *graft_file_writer_name(const graft_file_writer *w);
-/* Flushes, and gives it its name: GRAFT_E_ARG ("exists") when there is one by then. */
-graft_status graft_file_writer_commit(graft_file_writer *w, graft_err *e);
+/* Flushes, and gives it its name: once, with nothing but closing after it. Without `replace`:
+ * GRAFT_E_ARG ("exists") when there is one by then. */
+graft_status graft_file_writer_commit(graft_file_writer *w, bool replace, graft_err *e);
 /* Removes what was not committed. NULL is fine. */
 void graft_file_writer_close(graft_file_writer *w);
 

@@ -13,6 +13,7 @@
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,19 +57,18 @@ const char *graft_safetensors_shape_text(const int64_t *dim, int rank, char *out
 /* Lets the system drop the pages of this tensor from memory. */
 void graft_safetensors_forget(const graft_safetensors *f, const graft_st_tensor *t);
 
-/* Writes a file, atomically (see graft_file_write_new when `replace` is 0). metadata: pairs key,
- * value, …, NULL; or NULL. Tensors lie in the given order; their data starts at a multiple of 8
- * bytes and has no gaps, as the format wants. GRAFT_E_ARG for what the reader would refuse. The
- * whole file is built in memory. */
+/* Writes a file that has its name once it is whole (see graft_file_writer); without `replace`,
+ * GRAFT_E_ARG when there is one. metadata: pairs key, value, …, NULL; or NULL. Tensors lie in the
+ * given order; their data starts at a multiple of 8 bytes and has no gaps, as the format wants.
+ * GRAFT_E_ARG for what the reader would refuse. */
 graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
-                                     const char *const *metadata, int replace, graft_err *e);
+                                     const char *const *metadata, bool replace, graft_err *e);
 
 /* Sets *data to the bytes of tensor i, which live until the next call. */
 typedef graft_status graft_safetensors_source(void *ctx, size_t i, const void **data, graft_err *e);
-/* The same of a new file whose tensors come one after the other: their `data` is not looked at.
- * GRAFT_E_ARG when `path` exists. When it fails, also in `source`, nothing is left behind. */
+/* The same of tensors that come one after the other: their `data` is not looked at. */
 graft_status graft_safetensors_write_from(const char *path, const graft_st_tensor *tensors,
-                                          size_t n, const char *const *metadata,
+                                          size_t n, const char *const *metadata, bool replace,
                                           graft_safetensors_source *source, void *ctx,
                                           graft_err *e);
 #endif

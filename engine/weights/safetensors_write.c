@@ -1,9 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/file.h"
-#include "base/size.h"
 #include "base/str.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_dtype.h"
@@ -64,81 +62,63 @@ static graft_status make_header(graft_str *s, const graft_st_tensor *tensors, si
     return s->failed ? graft_fail_nomem(e, "the header of a safetensors file") : GRAFT_OK;
 }
 
-static void put_length(size_t length, uint8_t out[8])
-{
-    for (int i = 0; i < 8; i++) out[i] = (uint8_t)((uint64_t)length >> (8 * i));
-}
-
 /* The reader's rules are the rules for what is written: unique names, UTF-8, sizes that fit. */
-static graft_status blame_caller(graft_status st, graft_err *e)
+static graft_status check(const graft_file_writer *w, const char *path, graft_err *e)
 {
+    graft_mapping map = {0};
+    graft_safetensors *f = NULL;
+    graft_status st = graft_file_map(graft_file_writer_name(w), &map, e);
+    if (!st) st = graft_safetensors_open_memory(map.data, map.size, path, &f, e);
+    graft_safetensors_close(f);
+    graft_file_unmap(&map);
     if (st == GRAFT_E_FORMAT || st == GRAFT_E_UNSUPPORTED) st = GRAFT_E_ARG;
     if (st && e) e->code = st;
     return st;
 }
 
-graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
-                                     const char *const *metadata, int replace, graft_err *e)
+static graft_status add_header(graft_file_writer *w, const graft_str *header, graft_err *e)
 {
-    graft_str header = GRAFT_STR_INIT;
-    graft_safetensors *check = NULL;
-    uint8_t *file = NULL;
-    uint64_t data_size;
-    size_t size;
-    graft_status st = GRAFT_OK;
-    GRAFT_TRY(make_header(&header, tensors, n, metadata, &data_size, e));
-    if (!graft_size_add(8 + header.len, (size_t)data_size, &size)) {
-        st = graft_fail(e, GRAFT_E_LIMIT, "%s: too much data", path);
-        goto out;
-    }
-    file = graft_malloc(size);
-    if (!file) {
-        st = graft_fail_nomem(e, "a safetensors file");
-        goto out;
-    }
-    put_length(header.len, file);
-    memcpy(file + 8, header.data, header.len);
-    uint8_t *at = file + 8 + header.len;
-    for (size_t i = 0; i < n; i++) {
-        if (tensors[i].bytes) memcpy(at, tensors[i].data, (size_t)tensors[i].bytes);
-        at += tensors[i].bytes;
-    }
-    GRAFT_TRY(blame_caller(graft_safetensors_open_memory(file, size, path, &check, e), e));
-    GRAFT_TRY(replace ? graft_file_write(path, file, size, e)
-                      : graft_file_write_new(path, file, size, e));
-out:
-    graft_safetensors_close(check);
-    graft_free(file);
-    graft_str_finish(&header);
-    return st;
+    uint8_t length[8];
+    for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)header->len >> (8 * i));
+    graft_status st = graft_file_writer_add(w, length, sizeof length, e);
+    return st ? st : graft_file_writer_add(w, header->data, header->len, e);
 }
 
 graft_status graft_safetensors_write_from(const char *path, const graft_st_tensor *tensors,
-                                          size_t n, const char *const *metadata,
+                                          size_t n, const char *const *metadata, bool replace,
                                           graft_safetensors_source *source, void *ctx, graft_err *e)
 {
     graft_str header = GRAFT_STR_INIT;
     graft_file_writer *w = NULL;
-    graft_safetensors *check = NULL;
-    uint8_t length[8];
     uint64_t data_size;
     graft_status st;
     GRAFT_TRY(make_header(&header, tensors, n, metadata, &data_size, e));
     GRAFT_TRY(graft_file_writer_open(path, &w, e));
-    put_length(header.len, length);
-    GRAFT_TRY(graft_file_writer_add(w, length, sizeof length, e));
-    GRAFT_TRY(graft_file_writer_add(w, header.data, header.len, e));
+    GRAFT_TRY(add_header(w, &header, e));
     for (size_t i = 0; i < n; i++) {
         const void *data = NULL;
         if (!tensors[i].bytes) continue;
         GRAFT_TRY(source(ctx, i, &data, e));
         GRAFT_TRY(graft_file_writer_add(w, data, (size_t)tensors[i].bytes, e));
     }
-    GRAFT_TRY(blame_caller(graft_safetensors_open(graft_file_writer_name(w), &check, e), e));
-    GRAFT_TRY(graft_file_writer_commit(w, e));
+    GRAFT_TRY(check(w, path, e));
+    GRAFT_TRY(graft_file_writer_commit(w, replace, e));
 out:
-    graft_safetensors_close(check);
     graft_file_writer_close(w);
     graft_str_finish(&header);
     return st;
+}
+
+static graft_status own_data(void *ctx, size_t i, const void **data, graft_err *e)
+{
+    (void)e;
+    *data = ((const graft_st_tensor *)ctx)[i].data;
+    return GRAFT_OK;
+}
+
+graft_status graft_safetensors_write(const char *path, const graft_st_tensor *tensors, size_t n,
+                                     const char *const *metadata, bool replace, graft_err *e)
+{
+    return graft_safetensors_write_from(path, tensors, n, metadata, replace, own_data,
+                                        (void *)tensors, e);
 }

@@ -155,9 +155,8 @@ static void other_forms(void)
 /* ------------------------------------------------------------------ by hand */
 
 /* A file of the older layout whose tensors' pickle is given; storage "0", if that speaks of it, has
- * ten floats. */
-static graft_status open_pickle(const char *pickle, size_t n, graft_pytorch **out, char **bytes,
-                                graft_err *e)
+ * ten floats. It is freed with free(). */
+static char *pickle_file(const char *pickle, size_t n, size_t *size)
 {
     static const char head[] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
                                "\x80\x02M\xe9\x03."
@@ -168,20 +167,21 @@ static graft_status open_pickle(const char *pickle, size_t n, graft_pytorch **ou
     static const char none[] = "\x80\x02].";
     bool some = memmem(pickle, n, "FloatStorage", 12) != NULL;
     size_t n_tail = some ? sizeof tail - 1 : sizeof none - 1;
-    size_t size = sizeof head - 1 + n + n_tail + (some ? 40 : 0);
-    char *p = *bytes = calloc(1, size); /* exactly: sanitizers see what is read beyond */
+    *size = sizeof head - 1 + n + n_tail + (some ? 40 : 0);
+    char *p = calloc(1, *size); /* exactly: sanitizers see what is read beyond */
     memcpy(p, head, sizeof head - 1);
     memcpy(p + sizeof head - 1, pickle, n);
     memcpy(p + sizeof head - 1 + n, some ? tail : none, n_tail);
-    return graft_pytorch_open_memory(p, size, "test.ckpt", out, e);
+    return p;
 }
 
 static void given_as(int line, graft_status code, const char *words, const char *pickle, size_t n)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_pytorch *f;
-    char *bytes;
-    graft_status st = open_pickle(pickle, n, &f, &bytes, &e);
+    size_t size;
+    char *bytes = pickle_file(pickle, n, &size);
+    graft_status st = graft_pytorch_open_memory(bytes, size, "test.ckpt", &f, &e);
     CHECK_INT(st, code);
     CHECK((f == NULL) == (st != GRAFT_OK));
     CHECK(!st || (strstr(e.text, words) && strstr(e.text, "test.ckpt")));
@@ -380,6 +380,29 @@ static void converts(void)
     unlink(to);
 }
 
+/* Two ways to one name, which a safetensors file cannot have twice: nothing is written. */
+static void names_once(void)
+{
+    static const char twice[] =
+        "\x80\x02}(X\x03\0\0\0"
+        "a.b" TENSOR("K\0", "K\1\x85", "K\1\x85") "X\x01\0\0\0"
+                                                  "a}X\x01\0\0\0"
+                                                  "b" TENSOR("K\0", "K\1\x85", "K\1\x85") "su.";
+    char from[256], to[256];
+    size_t size;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_convert_info info;
+    char *bytes = pickle_file(twice, sizeof twice - 1, &size);
+    snprintf(from, sizeof from, "%s/twice-%ld.ckpt", GRAFT_BINARY_DIR, (long)getpid());
+    snprintf(to, sizeof to, "%s/twice-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
+    CHECK_OK(graft_file_write(from, bytes, size, &e), &e);
+    CHECK_INT(graft_checkpoint_convert(from, to, &info, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, to) && strstr(e.text, "\"a.b\" occurs twice"));
+    CHECK(!graft_file_exists(to));
+    unlink(from);
+    free(bytes);
+}
+
 int main(void)
 {
     RUN(checkpoints);
@@ -390,5 +413,6 @@ int main(void)
     RUN(survives_damage);
     RUN(other_files);
     RUN(converts);
+    RUN(names_once);
     return test_end();
 }
