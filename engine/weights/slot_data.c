@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 
 #define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
 
@@ -67,7 +65,7 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
     graft_slot_source from = {0};
     *done = false;
     out->dtype = GRAFT_DTYPE_NONE;
-    if (graft_weights_slot_patched(w, s)) return GRAFT_OK;
+    if (graft_weights_slot_derived(w, s)) return GRAFT_OK;
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
@@ -94,22 +92,6 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
     return GRAFT_OK;
 }
 
-/* n float32 values of a source, patches applied, into dst. */
-static graft_status load_f32(const graft_slot_source *from, int64_t n, float *dst, graft_err *e)
-{
-    const graft_st_tensor *t = from->tensor;
-    if (graft_is_quantized(t->dtype))
-        graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], dst);
-    else
-        graft_to_f32(t->dtype, t->data, dst, (size_t)n);
-    for (size_t i = 0; i < from->n_patches; i++) {
-        if (from->patch[i].strength == 0.0f) continue;
-        graft_status st = graft_patch_apply(&from->patch[i], t, dst, e);
-        if (st) return st;
-    }
-    return GRAFT_OK;
-}
-
 static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                                 graft_err *e)
 {
@@ -120,7 +102,9 @@ static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, gr
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_slot_source from;
         graft_status st = find(w, s, k, &from, e);
-        if (!st) st = load_f32(&from, source_count(s, &from), p, e);
+        if (!st)
+            st = graft_weights_patched_values(w, s->source[k], from.tensor, source_count(s, &from),
+                                              p, e);
         if (st) return st;
         p += source_count(s, &from);
     }
@@ -187,7 +171,7 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
                              graft_err *e)
 {
     graft_slot_source from;
-    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0 && !graft_weights_slot_patched(w, s);
+    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0 && !graft_weights_slot_derived(w, s);
     for (size_t k = 0; k < s->n_sources && *yes; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
