@@ -10,8 +10,7 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4], other[4], controlnet[4], prompt_a[4], prompt_b[4], latent[4], image[4],
-    mask[4];
+static graft_arg model[4], controlnet[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 
@@ -89,8 +88,6 @@ static void make_inputs(void)
     CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
     CHECK_STR(host.phases, "load ");
     CHECK(strstr(fake_trace, "checkpoint file.safetensors\n") != NULL);
-    fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
-    CHECK_INT(run_with("CheckpointLoaderSimple", in, other), GRAFT_OK);
     fake_host_defaults(fake_host_node("ControlNetLoader"), in);
     CHECK_INT(run_with("ControlNetLoader", in, controlnet), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
@@ -178,44 +175,6 @@ static void loaders_pass_files_on(void)
     expect("DeepCache", NULL, "deepcache 3 0.1 [0,1000) uniform 0\n", "");
     expect("DeepCache", edit_cut, "deepcache 3 0.1 [0,1000) uniform 0 outermost\n", "");
     expect("SwapWeights", NULL, "swap file.safetensors keep=1\n", "load ");
-}
-
-static void edit_merge(const graft_node *n, graft_arg *in)
-{
-    in[1] = strcmp(n->inputs[1]->type, "CLIP") == 0 ? other[1] : other[0];
-    for (int i = 2; n->inputs[i]; i++) in[i].u.f = 0.25 * (i - 1);
-}
-static void edit_checkpoint(const graft_node *n, graft_arg *in)
-{
-    set_s(n, in, "filename_prefix", "sub/merged");
-}
-static void merges_pass_numbers_on(void)
-{
-    expect("ModelMergeSimple", NULL, "merge two=0 1 1 1\n", "");
-    expect("ModelMergeSimple", edit_merge, "merge two=1 0.25 0.25 0.25\n", "");
-    expect("ModelMergeBlocks", edit_merge, "merge two=1 0.25 0.5 0.75\n", "");
-    expect("ModelMergeAdd", edit_merge, "merge_add two=1\n", "");
-    expect("ModelMergeSubtract", NULL, "merge_subtract two=0 1\n", "");
-    expect("ModelMergeSubtract", edit_merge, "merge_subtract two=1 0.25\n", "");
-    expect("CLIPMergeSimple", edit_merge, "merge_clip two=1 0.25\n", "");
-    expect("CLIPMergeAdd", edit_merge, "merge_clip_add two=1\n", "");
-    expect("CLIPMergeSubtract", edit_merge, "merge_clip_subtract two=1 0.25\n", "");
-}
-
-static void checkpoints_are_saved(void)
-{
-    expect("CheckpointSave", edit_checkpoint,
-           "checkpoint_save merged_00001_.safetensors model clip vae metadata=0\n", "save ");
-    host.reserve_races = 2; /* other processes were first to write under these names */
-    host.prompt = "{\"1\": {}}";
-    host.extra_pnginfo = "{\"workflow\": {}}";
-    expect("CheckpointSave", edit_checkpoint,
-           "checkpoint_save merged_00003_.safetensors model clip vae metadata=2\n", "save ");
-    host.prompt = host.extra_pnginfo = NULL;
-    expect("ModelSave", NULL, "checkpoint_save ComfyUI_00001_.safetensors model metadata=0\n",
-           "save ");
-    expect("VAESave", NULL, "checkpoint_save ComfyUI_vae_00001_.safetensors vae metadata=0\n",
-           "save ");
 }
 
 #define USUAL " auto fast auto memory=0 cache=1 tile=1 0x0x0\n"
@@ -625,17 +584,6 @@ static void failures_name_the_input(void)
         fake_fail = GRAFT_E_FORMAT;
         expect_failure(loaders[i][0], NULL, GRAFT_E_FORMAT, loaders[i][1], "planned failure");
     }
-    static const char *const merges[][2] = {
-        {"ModelMergeSimple", "model2"}, {"ModelMergeBlocks", "model2"},
-        {"ModelMergeAdd", "model2"},    {"ModelMergeSubtract", "model2"},
-        {"CLIPMergeSimple", "clip2"},   {"CLIPMergeAdd", "clip2"},
-        {"CLIPMergeSubtract", "clip2"}};
-    for (size_t i = 0; i < sizeof merges / sizeof *merges; i++) {
-        fake_fail = GRAFT_E_ARG;
-        expect_failure(merges[i][0], NULL, GRAFT_E_ARG, merges[i][1], "planned failure");
-    }
-    fake_fail = GRAFT_E_IO;
-    expect_failure("CheckpointSave", NULL, GRAFT_E_IO, "", "planned failure");
     expect_failure("CLIPLoader", edit_sd3, GRAFT_E_UNSUPPORTED, "type", "sd3");
     expect_failure("DualCLIPLoader", edit_sd3, GRAFT_E_UNSUPPORTED, "type", "sd3");
     expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",
@@ -801,8 +749,6 @@ int main(void)
     RUN(make_inputs);
     if (test_failures == 0) {
         RUN(loaders_pass_files_on);
-        RUN(merges_pass_numbers_on);
-        RUN(checkpoints_are_saved);
         RUN(onediff_names_do_what_ours_do);
         RUN(quantize_passes_everything_on);
         RUN(plan_names_are_checked);
@@ -821,8 +767,7 @@ int main(void)
         RUN(choices_depend_on_the_machine);
         RUN(a_bare_host_is_enough);
     }
-    fake_host_release(model, 4), fake_host_release(other, 4), fake_host_release(prompt_a, 4),
-        fake_host_release(prompt_b, 4);
+    fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
     fake_host_release(booster, 4), fake_host_release(controlnet, 4);
