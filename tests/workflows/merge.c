@@ -152,6 +152,46 @@ static void saved_and_loaded(void)
     process_finish(&full);
 }
 
+/* The names of each family's text encoders: what nothing changed comes back bit by bit. */
+static void each_family(void)
+{
+    static const char *const kinds[] = {"tiny-sd2", "tiny-sdxl"};
+    char models[1100], to[1200], begin[1024], name[64];
+    graft_err e = GRAFT_ERR_INIT;
+    snprintf(models, sizeof models, "%s", scratch("merge-models"));
+    snprintf(to, sizeof to, "%s/checkpoints", models);
+    CHECK_OK(graft_dir_make(to, &e), &e);
+    snprintf(to, sizeof to, "%s/checkpoints/merged.safetensors", models);
+    for (int i = 0; i < 2; i++) {
+        process own = {.output = "merge/own"}, again = {.output = "merge/family"};
+        snprintf(begin, sizeof begin,
+                 "{\"1\":{\"class_type\":\"CheckpointLoaderSimple\",\"inputs\":"
+                 "{\"ckpt_name\":\"%s.safetensors\"}},"
+                 "\"10\":{\"class_type\":\"CLIPMergeSimple\",\"inputs\":"
+                 "{\"clip1\":[\"1\",1],\"clip2\":[\"1\",1],\"ratio\":0.4}},"
+                 "\"12\":{\"class_type\":\"CheckpointSave\",\"inputs\":{\"model\":[\"1\",0],"
+                 "\"clip\":[\"10\",0],\"vae\":[\"1\",2],\"filename_prefix\":\"merged\"}},",
+                 kinds[i]);
+        snprintf(name, sizeof name, "merge-%s.json", kinds[i]);
+        CHECK(write_prompt(name, begin, "1", "10", 0, "1"));
+        process_workflow(&own, scratch(name), NULL);
+        CHECK_INT(own.status, 0);
+        if (own.status) fprintf(stderr, "%s\n", own.text);
+        const char *saved = output_file(&own, 0);
+        CHECK(saved && rename(saved, to) == 0);
+        CHECK(write_prompt("merge-load.json", loading, "20", "20", 1, "20"));
+        again.models = models;
+        process_workflow(&again, scratch("merge-load.json"), NULL);
+        CHECK_INT(again.status, 0);
+        if (again.status) fprintf(stderr, "%s\n", again.text);
+        CHECK_NEAR(compared(&own, &again), 999, 0);
+        CHECK(strstr(again.text, "ignored") == NULL);
+        remove(to);
+        process_finish(&own);
+        process_finish(&again);
+    }
+}
+
 static void other_architectures_are_refused(void)
 {
     const char *const set[] = {A, "8.ckpt_name=tiny-sd2.safetensors", STEPS, NULL};
@@ -167,6 +207,7 @@ int main(void)
 {
     RUN(ratios);
     RUN(saved_and_loaded);
+    RUN(each_family);
     RUN(other_architectures_are_refused);
     return test_end();
 }
