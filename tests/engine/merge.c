@@ -169,9 +169,9 @@ static void subtracted_and_added(void)
         graft_model_release(steps);
         steps = next;
     }
+    same_model(steps, b);
     run_model(steps, out);
     CHECK(difference(out, first, OUT) > 1e-3);
-    same_model(steps, b);
     RELEASE_ALL(a, b, l, d, back, e, whole, third, steps);
 }
 
