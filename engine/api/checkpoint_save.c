@@ -249,6 +249,15 @@ static graft_status make_room(save_job *j, graft_err *e)
     return j->values && j->narrow ? GRAFT_OK : graft_fail_nomem(e, "a checkpoint");
 }
 
+/* What the parts' shapes do not tell, as the first part's file has it. */
+static const char *config_of(const graft_checkpoint *c)
+{
+    const graft_weights *w = c->model  ? c->model->weights
+                             : c->clip ? c->clip->encoder[0].weights
+                                       : c->vae->weights;
+    return graft_safetensors_metadata(graft_weights_file(w), "config");
+}
+
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e)
@@ -267,8 +276,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
         goto out;
     }
     for (size_t i = 0; i < n; i++) pairs[i] = metadata[i];
-    if (c->model)
-        config = graft_safetensors_metadata(graft_weights_file(c->model->weights), "config");
+    config = config_of(c);
     pairs[n] = config ? "config" : NULL;
     pairs[n + 1] = config;
     pairs[n + 2] = NULL;
