@@ -245,7 +245,11 @@ typedef struct graft_checkpoint {
     const graft_model *model;
     const graft_clip *clip;
     const graft_vae *vae;
+    int64_t encoder; /* 1 or 2: of the clip this text encoder alone, without a prefix; 0: all */
 } graft_checkpoint;
+/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g" or "clip_h"; NULL
+ * past the last. */
+const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
 /* Writes safetensors with the names of Stable Diffusion's own files (model.diffusion_model.…,
  * cond_stage_model.… or conditioner.embedders.…, first_stage_model.…), a VAE alone without its
  * prefix. LoRAs and merges are in the weights. What is stored already is copied as it is, quantized

@@ -17,8 +17,9 @@ static const graft_output *const outputs[] = {NULL};
 
 static graft_status run(graft_call *c)
 {
-    const graft_checkpoint what = {graft_arg_model(c, MODEL), graft_arg_clip(c, CLIP),
-                                   graft_arg_vae(c, VAE)};
+    const graft_checkpoint what = {.model = graft_arg_model(c, MODEL),
+                                   .clip = graft_arg_clip(c, CLIP),
+                                   .vae = graft_arg_vae(c, VAE)};
     return graft_checkpoint_file_write(c, &what, graft_arg_text(c, FILENAME_PREFIX));
 }
 

@@ -171,6 +171,9 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     const char *prefix;
     bool alone = !c->model && !c->clip;
     graft_status st = GRAFT_OK;
+    if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
+        return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
+    if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
     if (c->model) {
         GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
         if (c->model->prediction == GRAFT_PREDICT_V) GRAFT_TRY(add_mark(j, "v_pred", e));
@@ -253,7 +256,7 @@ static graft_status make_room(save_job *j, graft_err *e)
 static const char *config_of(const graft_checkpoint *c)
 {
     const graft_weights *w = c->model  ? c->model->weights
-                             : c->clip ? c->clip->encoder[0].weights
+                             : c->clip ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
                                        : c->vae->weights;
     return graft_safetensors_metadata(graft_weights_file(w), "config");
 }

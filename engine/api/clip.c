@@ -47,6 +47,13 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
     return GRAFT_OK;
 }
 
+const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
+{
+    if (i >= c->n_encoders) return NULL;
+    int32_t width = c->encoder[i].arch.width;
+    return width == 1280 || i == 1 ? "clip_g" : width == 1024 ? "clip_h" : "clip_l";
+}
+
 int64_t graft_encoder_pooled_width(const graft_encoder *n)
 {
     return n->arch.projection ? n->arch.projection : n->arch.width;

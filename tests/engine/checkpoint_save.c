@@ -272,7 +272,7 @@ static void all_of_a_checkpoint(void)
     CHECK_OK(graft_clip_merge(a.clip, b.clip, 0.4, &w.clip, &e), &e);
     w.vae = graft_vae_retain(b.vae);
     CHECK_OK(
-        graft_checkpoint_save(&(graft_checkpoint){w.model, w.clip, w.vae}, path, NULL, NULL, &e),
+        graft_checkpoint_save(&(graft_checkpoint){w.model, w.clip, w.vae, 0}, path, NULL, NULL, &e),
         &e);
     whole saved = load_whole(path);
     float *one = picture(&w, &n), *two = picture(&saved, &m), *plain = picture(&a, &m);
@@ -290,6 +290,27 @@ static void all_of_a_checkpoint(void)
     graft_safetensors_close(f);
     CHECK_OK(graft_vae_load(engine, path, NULL, &vae, &e), &e);
     graft_vae_release(vae);
+    unlink(path);
+    /* So has a text encoder; the merged one computes what it did. */
+    const graft_checkpoint first = {.clip = w.clip, .encoder = 1};
+    const graft_checkpoint third = {.clip = w.clip, .encoder = 3};
+    const char *paths[1] = {path};
+    CHECK_STR(graft_clip_encoder_name(w.clip, 0), "clip_l");
+    CHECK(graft_clip_encoder_name(w.clip, 1) == NULL);
+    CHECK_INT(graft_checkpoint_save(&third, path, NULL, NULL, &e), GRAFT_E_ARG);
+    CHECK_OK(graft_checkpoint_save(&first, path, NULL, NULL, &e), &e);
+    f = open_file(path);
+    CHECK(f && graft_safetensors_find(f, "text_model.embeddings.token_embedding.weight"));
+    graft_safetensors_close(f);
+    graft_clip *clip = w.clip;
+    one = picture(&w, &n);
+    w.clip = NULL;
+    CHECK_OK(graft_clip_load(engine, paths, 1, "stable_diffusion", NULL, &w.clip, &e), &e);
+    two = picture(&w, &m);
+    CHECK(n == m && memcmp(one, two, n * sizeof *one) == 0);
+    free(one);
+    free(two);
+    graft_clip_release(clip);
     unlink(path);
     unlink(second);
     release_whole(&a);

@@ -360,6 +360,12 @@ graft_status graft_clip_merge_subtract(const graft_clip *a, const graft_clip *b,
     return make_clip(out, e);
 }
 
+const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
+{
+    (void)c;
+    return i == 0 ? "clip_l" : i == 1 ? "clip_g" : NULL;
+}
+
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e)
@@ -369,7 +375,11 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     while (metadata && metadata[n]) n += 2;
     if (graft_file_exists(path)) return graft_fail(e, GRAFT_E_ARG, "%s: exists", path);
     trace("checkpoint_save %s%s%s%s metadata=%zu\n", base_name(path), c->model ? " model" : "",
-          c->clip ? " clip" : "", c->vae ? " vae" : "", n / 2);
+          c->encoder == 1   ? " first"
+          : c->encoder == 2 ? " second"
+          : c->clip         ? " clip"
+                            : "",
+          c->vae ? " vae" : "", n / 2);
     return due(e);
 }
 

@@ -83,14 +83,16 @@ static void checkpoints_are_saved(void)
     host.extra_pnginfo = "{\"workflow\": {}}";
     expect("CheckpointSave", SAVED("CheckpointSave_00003_", " model clip vae", "2"));
     host.prompt = host.extra_pnginfo = NULL;
+    expect("CLIPSave", SAVED("CLIPSave_clip_l_00001_", " first", "0")
+                           SAVED("CLIPSave_clip_g_00001_", " second", "0"));
     expect("ModelSave", SAVED("ModelSave_00001_", " model", "0"));
     expect("VAESave", SAVED("VAESave_00001_", " vae", "0"));
 }
 
 static void names_stay_in_the_folder(void)
 {
-    static const char *const ids[] = {"CheckpointSave", "ModelSave", "VAESave"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const ids[] = {"CheckpointSave", "CLIPSave", "ModelSave", "VAESave"};
+    for (int i = 0; i < 4; i++) {
         const graft_node *n = fake_host_node(ids[i]);
         const graft_validate_api *api = n->query(GRAFT_VALIDATE_ID);
         graft_arg in[24];
@@ -116,6 +118,7 @@ static void failures_name_the_input(void)
                                             {"CLIPMergeAdd", "clip2"},
                                             {"CLIPMergeSubtract", "clip2"},
                                             {"CheckpointSave", ""},
+                                            {"CLIPSave", ""},
                                             {"ModelSave", ""},
                                             {"VAESave", ""}};
     for (size_t i = 0; i < sizeof merges / sizeof *merges; i++)
@@ -124,8 +127,9 @@ static void failures_name_the_input(void)
 
 static void memory_may_end_anywhere(void)
 {
-    static const char *const ids[] = {"ModelMergeBlocks", "CLIPMergeSubtract", "CheckpointSave"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const ids[] = {"ModelMergeBlocks", "CLIPMergeSubtract", "CheckpointSave",
+                                      "CLIPSave"};
+    for (int i = 0; i < 4; i++) {
         graft_status st = GRAFT_E_NOMEM;
         graft_arg in[24], out[4];
         int live = fake_live, n = 0;
