@@ -163,7 +163,8 @@ graft_status graft_model_quantize(const graft_model *m, const graft_quantize_opt
                                   graft_err *e);
 /* Writes the model's file with the chosen layers quantized, so that it loads without quantizing
  * (layout: engine/weights/quantized.h). The whole file is made in memory. GRAFT_E_ARG for a model
- * without a quantized layer, with LoRAs, or from such a file, and when `path` exists. */
+ * without a quantized layer, with LoRAs, of a merge, or from such a file, and when `path` exists.
+ */
 graft_status graft_model_save_quantized(const graft_model *m, const char *path,
                                         const graft_task *task, graft_err *e);
 /* The plan of a quantized model as JSON (graft_text_free) and as a picture of its layers. Both NULL
@@ -205,6 +206,64 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
 graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const char *path,
                               double strength_model, double strength_clip, const graft_task *task,
                               graft_model **out_m, graft_clip **out_c, graft_err *e);
+
+/* Merges: a model whose weights are sums of two models' weights, tensor by tensor, each with its
+ * LoRAs; all else (options, prediction, quantized layers) is a's. Nothing is computed by the call
+ * and nothing compiled for the result: a tensor is summed up in float32 when it is first packed,
+ * one at a time for each packing thread, so memory holds the result and not the parts. Merges of
+ * merges are one sum of files: what cancels out is not read, and what is left of one file with a
+ * factor of 1 has its very bits. LoRAs, swaps and options apply to the result as to any model; a
+ * swap replaces all files of a merge and keeps the LoRAs, at the strengths that they have in it.
+ * GRAFT_E_ARG when the architectures differ, naming the first tensor that does, and for factors
+ * that are not finite or above 1e6. */
+
+/* How much of `a` each part of the UNet has: `input` is for input_blocks and all that is in no
+ * block (the embeddings of time and label), `middle` for middle_block, `out` for output_blocks and
+ * out. */
+typedef struct graft_merge_ratio {
+    double input, middle, out;
+} graft_merge_ratio;
+/* ratio * a + (1 - ratio) * b */
+graft_status graft_model_merge(const graft_model *a, const graft_model *b,
+                               const graft_merge_ratio *ratio, graft_model **out, graft_err *e);
+/* a + b */
+graft_status graft_model_merge_add(const graft_model *a, const graft_model *b, graft_model **out,
+                                   graft_err *e);
+/* multiplier * (a - b) */
+graft_status graft_model_merge_subtract(const graft_model *a, const graft_model *b,
+                                        double multiplier, graft_model **out, graft_err *e);
+/* The same for text encoders, each of a with that of b. */
+graft_status graft_clip_merge(const graft_clip *a, const graft_clip *b, double ratio,
+                              graft_clip **out, graft_err *e);
+graft_status graft_clip_merge_add(const graft_clip *a, const graft_clip *b, graft_clip **out,
+                                  graft_err *e);
+graft_status graft_clip_merge_subtract(const graft_clip *a, const graft_clip *b, double multiplier,
+                                       graft_clip **out, graft_err *e);
+
+/* What to save; NULL: not in the file, but one must be. */
+typedef struct graft_checkpoint {
+    const graft_model *model;
+    const graft_clip *clip;
+    const graft_vae *vae;
+    int64_t encoder; /* 1 or 2: of the clip this text encoder alone, without a prefix; 0: all */
+} graft_checkpoint;
+/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g" or "clip_h"; NULL
+ * past the last. */
+const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
+/* Writes safetensors with the names of Stable Diffusion's own files (model.diffusion_model.…,
+ * cond_stage_model.… or conditioner.embedders.…, first_stage_model.…), a VAE alone without its
+ * prefix. LoRAs and merges are in the weights. What is stored already is copied as it is, quantized
+ * weights as float16; what is computed is written in the type in which all its parts are stored,
+ * else in float32, or float16 for types of 8 bits. From the first part's file comes "config" in the
+ * metadata; a v prediction and zero terminal SNR are noted as tensors "v_pred" and "ztsnr", other
+ * options are not. `metadata`: NULL, or pairs key, value, …, NULL. One tensor at a time is in
+ * memory; progress counts tensors. The file has its name once it is whole: nothing is left of one
+ * that failed or was cancelled. GRAFT_E_ARG when `path` exists; GRAFT_E_LIMIT for values beyond
+ * their type; GRAFT_E_UNSUPPORTED for text encoders that such files have no names for. */
+graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
+                                   const char *const *metadata, const graft_task *task,
+                                   graft_err *e);
+
 /* What is compiled, cached, resident, and where time and memory went. *text is freed with
  * graft_text_free(); *picture shows the same as an IMAGE. vae and clip may be NULL. */
 graft_status graft_model_report(const graft_model *m, const graft_vae *v, const graft_clip *c,

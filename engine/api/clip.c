@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "engine/api/embedding.h"
 #include "engine/api/objects.h"
-#include "engine/weights/values.h"
 
 static void encoders_release(graft_clip *c)
 {
@@ -48,6 +47,13 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
     return GRAFT_OK;
 }
 
+const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
+{
+    if (i >= c->n_encoders) return NULL;
+    int32_t width = c->encoder[i].arch.width;
+    return width == 1280 || i == 1 ? "clip_g" : width == 1024 ? "clip_h" : "clip_l";
+}
+
 int64_t graft_encoder_pooled_width(const graft_encoder *n)
 {
     return n->arch.projection ? n->arch.projection : n->arch.width;
@@ -55,9 +61,9 @@ int64_t graft_encoder_pooled_width(const graft_encoder *n)
 
 /* ------------------------------------------------------------------ one encoder */
 
-/* The row of one token: of the table, straight from the mapped file, or one of the vectors. */
-static graft_status look_up(const graft_encoder *k, const graft_st_tensor *table,
-                            const graft_chunks *c, int32_t token, float *out, graft_err *e)
+/* The row of one token: of the table, straight from the mapped files, or one of the vectors. */
+static graft_status look_up(const graft_encoder *k, const char *table, const graft_chunks *c,
+                            int32_t token, float *out, graft_err *e)
 {
     size_t width = (size_t)k->arch.width;
     if (token < 0) {
@@ -71,9 +77,8 @@ static graft_status look_up(const graft_encoder *k, const graft_st_tensor *table
     if (token >= k->arch.vocab)
         return graft_fail(e, GRAFT_E_ARG, "token %d is outside the table of %d", token,
                           k->arch.vocab);
-    size_t row = width * graft_dtype_size(table->dtype);
-    graft_to_f32(table->dtype, (const uint8_t *)table->data + (size_t)token * row, out, width);
-    return GRAFT_OK;
+    return graft_weights_values(k->weights, table, (int64_t)token * k->arch.width, k->arch.width,
+                                out, e);
 }
 
 static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, float *out,
@@ -81,14 +86,15 @@ static graft_status look_up_all(const graft_encoder *k, const graft_chunks *c, f
 {
     graft_status st = GRAFT_OK;
     char name[256];
-    graft_textenc_table_name(&k->arch, name, sizeof name);
-    const graft_st_tensor *t = graft_weights_find(k->weights, name);
+    graft_weight_term t;
     size_t width = (size_t)k->arch.width;
-    if (!t || !graft_dtype_size(t->dtype) || t->rank != 2 || t->shape[0] != k->arch.vocab ||
-        t->shape[1] != k->arch.width)
-        return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
+    graft_textenc_table_name(&k->arch, name, sizeof name);
+    for (size_t at = 0; graft_weights_next_term(k->weights, name, &at, &t);)
+        if (!t.tensor || !graft_dtype_size(t.tensor->dtype) || t.tensor->rank != 2 ||
+            t.tensor->shape[0] != k->arch.vocab || t.tensor->shape[1] != k->arch.width)
+            return graft_fail(e, GRAFT_E_FORMAT, "token table %s is missing", name);
     for (size_t i = 0; i < c->count * GRAFT_TEXT_CHUNK; i++)
-        GRAFT_TRY(look_up(k, t, c, c->tokens[i], out + i * width, e));
+        GRAFT_TRY(look_up(k, name, c, c->tokens[i], out + i * width, e));
 out:
     return st;
 }

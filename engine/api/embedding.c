@@ -16,10 +16,8 @@ typedef struct graft_embedding {
 void graft_embeddings_init(graft_embeddings *x, const graft_clip *c, size_t i,
                            const graft_task *task)
 {
-    const graft_encoder *k = &c->encoder[i];
-    *x = (graft_embeddings){.encoder = k, .task = task, .key = "clip_l"};
-    if (k->arch.width == 1024) x->key = "clip_h";
-    if (k->arch.width == 1280 || i == 1) x->key = "clip_g";
+    *x = (graft_embeddings){
+        .encoder = &c->encoder[i], .task = task, .key = graft_clip_encoder_name(c, i)};
 }
 
 void graft_embeddings_finish(graft_embeddings *x)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/api/alike.h"
 #include "engine/api/objects.h"
 #include "engine/api/quantize.h"
 
@@ -150,47 +151,6 @@ static bool same_arch(const graft_unet_arch *a, const graft_unet_arch *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* The first tensor of `old` that `other` lacks or has in another shape. */
-static const graft_st_tensor *first_difference(const graft_model *old, const graft_model *other,
-                                               const graft_st_tensor **there)
-{
-    const graft_safetensors *f = graft_weights_file(old->weights);
-    const char *prefix = graft_weights_prefix(old->weights);
-    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
-        const graft_st_tensor *t = graft_safetensors_at(f, i);
-        if (strncmp(t->name, prefix, strlen(prefix)) != 0) continue;
-        const graft_st_tensor *o = graft_weights_find(other->weights, t->name + strlen(prefix));
-        *there = o;
-        if (!o || o->rank != t->rank ||
-            memcmp(o->shape, t->shape, (size_t)t->rank * sizeof *t->shape) != 0)
-            return t;
-    }
-    return NULL;
-}
-
-static graft_status other_arch(const graft_model *old, const graft_model *other, const char *path,
-                               graft_err *e)
-{
-    const graft_st_tensor *o;
-    const graft_st_tensor *t = first_difference(old, other, &o);
-    if (t && o) {
-        char there[160], wanted[160];
-        return graft_fail(
-            e, GRAFT_E_ARG, "%s is of another architecture: %s has the shape %s where %s belongs",
-            path, t->name, graft_safetensors_shape_text(o->shape, o->rank, there, sizeof there),
-            graft_safetensors_shape_text(t->shape, t->rank, wanted, sizeof wanted));
-    }
-    if (t)
-        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s is missing", path,
-                          t->name);
-    t = first_difference(other, old, &o);
-    if (t)
-        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has %s in addition",
-                          path, t->name);
-    return graft_fail(e, GRAFT_E_ARG,
-                      "%s is of another architecture: its attention has other heads", path);
-}
-
 /* Lets go of what only the old weights need. A run that still uses them keeps them until its end.
  */
 static graft_status drop_old(const graft_model *old, const graft_model *other, graft_err *e)
@@ -214,7 +174,7 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     graft_status st = graft_model_load(m->engine, path, task, &other, e);
     if (st) return st;
     if (!same_arch(&m->arch, &other->arch)) {
-        st = other_arch(m, other, path, e);
+        st = graft_alike_fail(m->weights, other->weights, path, "its attention has other heads", e);
         goto out;
     }
     n = graft_model_copy(m);

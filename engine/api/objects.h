@@ -109,8 +109,8 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
 /* A copy that shares the weights, with one reference; NULL when out of memory. */
 graft_model *graft_model_copy(const graft_model *m);
 
-/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs changed: an
- * abandoned strength is of no use to anyone. `weights` may be NULL. */
+/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs or a merge
+ * made: an abandoned strength or ratio is of no use to anyone. `weights` may be NULL. */
 void graft_engine_release_weights(graft_engine *engine, graft_weights *weights);
 
 struct graft_vae {

@@ -174,6 +174,10 @@ static graft_status check(const graft_model *m, const graft_quant_choice *c, gra
         return graft_fail(e, GRAFT_E_ARG,
                           "the model has LoRAs, which a quantized file cannot hold: save it "
                           "without them");
+    if (graft_weights_is_sum(m->weights))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "the model is a merge, which a quantized file is not made of: save it "
+                          "with CheckpointSave, and quantize that file");
     if (graft_safetensors_metadata(graft_weights_file(m->weights), GRAFT_QUANTIZED_KEY))
         return graft_fail(e, GRAFT_E_ARG, "%s is a quantized file already",
                           graft_safetensors_path(graft_weights_file(m->weights)));

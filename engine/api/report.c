@@ -178,11 +178,15 @@ out:
 
 /* ------------------------------------------------------------------ text */
 
-static const char *file_name(const graft_weights *w)
+static const char *base_name(const char *path)
 {
-    const char *path = graft_safetensors_path(graft_weights_file(w));
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+static const char *file_name(const graft_weights *w)
+{
+    return base_name(graft_safetensors_path(graft_weights_file(w)));
 }
 
 static const char *plural(uint64_t n)
@@ -240,18 +244,47 @@ static void print_strips(graft_str *s, const graft_report *r, const graft_report
                      plural(runs), time);
 }
 
+/* One number where the three are the same, else input, middle and output blocks. */
+static void print_regions(graft_str *s, const double v[GRAFT_REGIONS])
+{
+    bool one = v[0] == v[1] && v[1] == v[2];
+    for (int r = 0; r < (one ? 1 : GRAFT_REGIONS); r++)
+        graft_str_printf(s, "%s%.4g", r ? "/" : "", v[r]);
+}
+
 static void print_loras(graft_str *s, const graft_weights *w)
 {
-    size_t tensors, patches;
-    float strength;
+    size_t tensors, patches, shown = 0;
+    float strength[GRAFT_REGIONS];
     const graft_weights *owner;
     graft_weights_patch_count(w, &tensors, &patches);
     if (!patches) return;
     graft_str_puts(s, "  LoRAs        ");
-    for (size_t i = 0; (owner = graft_weights_owner(w, i, &strength)); i++)
-        graft_str_printf(s, "%s%s at %.4g", i ? ", " : "", file_name(owner), (double)strength);
+    for (size_t i = 0; (owner = graft_weights_owner(w, i, strength)); i++) {
+        const double v[GRAFT_REGIONS] = {strength[0], strength[1], strength[2]};
+        if (v[0] == 0 && v[1] == 0 && v[2] == 0) continue; /* two that a merge made cancel out */
+        graft_str_printf(s, "%s%s at ", shown++ ? ", " : "", file_name(owner));
+        print_regions(s, v);
+    }
     graft_str_printf(s, ": %zu patch%s on %zu tensor%s\n", patches, patches == 1 ? "" : "es",
                      tensors, plural(tensors));
+}
+
+static void print_files(graft_str *s, const graft_weights *w, const char *stored)
+{
+    double factor[GRAFT_REGIONS];
+    const graft_safetensors *f;
+    if (!graft_weights_is_sum(w)) {
+        graft_str_printf(s, "  file         %s, %s of weights\n", file_name(w), stored);
+        return;
+    }
+    graft_str_puts(s, "  merged from  ");
+    for (size_t i = 0; (f = graft_weights_summand(w, i, factor)); i++) {
+        graft_str_printf(s, "%s%s times ", i ? ", " : "", base_name(graft_safetensors_path(f)));
+        print_regions(s, factor);
+    }
+    graft_str_printf(s, "%s, %s of weights\n",
+                     graft_weights_summand(w, 0, factor) ? "" : "nothing that is left", stored);
 }
 
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
@@ -270,7 +303,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
                          a->num_heads ? "heads" : "head size",
                          a->num_heads ? a->num_heads : a->head_dim);
     }
-    graft_str_printf(s, "  file         %s, %s of weights\n", file_name(p->weights), stored);
+    print_files(s, p->weights, stored);
     graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);
     graft_str_printf(s, "  resident     %s of packed weights\n", resident);
     print_loras(s, p->weights);

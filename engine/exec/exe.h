@@ -100,7 +100,7 @@ graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weigh
 graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
                                   const graft_weights *keep, graft_packs *packs, graft_err *e);
 
-/* Drops the packs that LoRAs changed for this weight set. */
+/* Drops the packs that LoRAs and merges made for this weight set. */
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together

@@ -17,8 +17,10 @@ bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w)
         slot->kind == GRAFT_SLOT_TRANSPOSE || !graft_weights_slot_patched(w, slot))
         return false;
     for (size_t k = 0; k < slot->n_sources; k++) {
-        const graft_st_tensor *t = graft_weights_find(w, slot->source[k]);
-        if (!t || graft_is_quantized(t->dtype)) return false;
+        graft_slot_source s;
+        if (graft_weights_source(w, slot, k, false, &s, NULL) || s.sum ||
+            graft_is_quantized(s.tensor->dtype))
+            return false;
     }
     return true;
 }

@@ -467,7 +467,7 @@ graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w
     shape.height = shape.width = 64;
     shape.act_dtype = GRAFT_F32;
     GRAFT_TRY(graft_unet_build(a, &shape, &g, e));
-    GRAFT_TRY(graft_weights_part(w, graft_weights_prefix(w), &plain, e));
+    GRAFT_TRY(graft_weights_plain(w, &plain, e));
     for (size_t i = 0; i < g->n_slots; i++) {
         GRAFT_TRY(graft_weights_slot_hash(plain, &g->slot[i], &part, e));
         h = graft_hash_mix(h, &part, sizeof part);

@@ -559,6 +559,14 @@ graft_status graft_safetensors_check(const graft_safetensors *f, graft_err *e)
                       f->what);
 }
 
+bool graft_safetensors_same(const graft_safetensors *a, const graft_safetensors *b)
+{
+    const graft_file_id *x = &a->id, *y = &b->id;
+    if (a == b) return true;
+    return a->map.data && b->map.data && x->device == y->device && x->inode == y->inode &&
+           x->size == y->size && x->changed_s == y->changed_s && x->changed_ns == y->changed_ns;
+}
+
 size_t graft_safetensors_count(const graft_safetensors *f)
 {
     return f->n_tensors;

@@ -13,7 +13,6 @@
 #ifndef GRAFT_WEIGHTS_SAFETENSORS_H
 #define GRAFT_WEIGHTS_SAFETENSORS_H
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/weights/patch.h"
 #include "engine/weights/quantized.h"
-#include "engine/weights/values.h"
 
 #define ROWS ((size_t)512 << 10) /* bytes; read again by packing while they are in the cache */
 
@@ -67,7 +65,7 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
     graft_slot_source from = {0};
     *done = false;
     out->dtype = GRAFT_DTYPE_NONE;
-    if (graft_weights_slot_patched(w, s)) return GRAFT_OK;
+    if (graft_weights_slot_derived(w, s)) return GRAFT_OK;
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
@@ -94,22 +92,6 @@ static graft_status load_joined(const graft_weights *w, const graft_gslot *s, gr
     return GRAFT_OK;
 }
 
-/* n float32 values of a source, patches applied, into dst. */
-static graft_status load_f32(const graft_slot_source *from, int64_t n, float *dst, graft_err *e)
-{
-    const graft_st_tensor *t = from->tensor;
-    if (graft_is_quantized(t->dtype))
-        graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], dst);
-    else
-        graft_to_f32(t->dtype, t->data, dst, (size_t)n);
-    for (size_t i = 0; i < from->n_patches; i++) {
-        if (from->patch[i].strength == 0.0f) continue;
-        graft_status st = graft_patch_apply(&from->patch[i], t, dst, e);
-        if (st) return st;
-    }
-    return GRAFT_OK;
-}
-
 static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
                                 graft_err *e)
 {
@@ -120,7 +102,9 @@ static graft_status load_as_f32(const graft_weights *w, const graft_gslot *s, gr
     for (size_t k = 0; k < s->n_sources; k++) {
         graft_slot_source from;
         graft_status st = find(w, s, k, &from, e);
-        if (!st) st = load_f32(&from, source_count(s, &from), p, e);
+        if (!st)
+            st = graft_weights_patched_values(w, s->source[k], from.tensor, source_count(s, &from),
+                                              p, e);
         if (st) return st;
         p += source_count(s, &from);
     }
@@ -179,12 +163,36 @@ struct graft_slot_reader {
     const graft_gslot *slot;
     size_t source;
     int64_t row; /* of the source */
+    float *sum;  /* rows that are computed; NULL: all are stored */
     graft_tensor_scan scan;
 };
 
-/* Whether the sources' bytes are the slot's, and begin where the caller may ask for a row. */
+/* The number of rows that are read together. */
+static int64_t rows_of(size_t row_bytes, int64_t step, int64_t left)
+{
+    int64_t n = (int64_t)(ROWS / (row_bytes * (size_t)step + 1) + 1) * step;
+    return n < left ? n : left;
+}
+
+/* Bytes of a row of float32. */
+static size_t row_as_f32(const graft_gslot *s)
+{
+    return (size_t)(count_of(s) / s->dim[0]) * sizeof(float);
+}
+
+/* Whether each term's values can be had from any row on. */
+static bool has_rows(const graft_weights *w, const char *name)
+{
+    graft_weight_term t;
+    for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
+        if (graft_is_quantized(t.tensor->dtype)) return false;
+    return true;
+}
+
+/* Whether the sources' bytes are the slot's, or sums of such, and begin where the caller may ask
+ * for a row. */
 static graft_status readable(const graft_weights *w, const graft_gslot *s, int64_t step, bool *yes,
-                             graft_err *e)
+                             bool *sums, graft_err *e)
 {
     graft_slot_source from;
     *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0 && !graft_weights_slot_patched(w, s);
@@ -192,9 +200,11 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;
         const graft_st_tensor *t = from.tensor;
-        *yes = !graft_is_quantized(t->dtype) &&
-               (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0 &&
+        *yes = (from.sum ? has_rows(w, s->source[k])
+                         : !graft_is_quantized(t->dtype) &&
+                               (uintptr_t)t->data % graft_dtype_size(t->dtype) == 0) &&
                (k + 1 == s->n_sources || s->rows[k] % step == 0);
+        *sums |= from.sum;
     }
     return GRAFT_OK;
 }
@@ -202,9 +212,9 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
 graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
                                       graft_slot_reader **out, graft_err *e)
 {
-    bool yes;
+    bool yes, sums = false;
     *out = NULL;
-    graft_status st = readable(w, slot, step, &yes, e);
+    graft_status st = readable(w, slot, step, &yes, &sums, e);
     if (st || !yes) return st;
     graft_slot_reader *r = graft_malloc_aligned(64, sizeof *r);
     if (!r) return graft_fail_nomem(e, "reading weights");
@@ -212,8 +222,26 @@ graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot 
     r->slot = slot;
     r->source = 0;
     r->row = 0;
+    r->sum = NULL;
+    if (sums) {
+        size_t row = row_as_f32(slot);
+        r->sum = graft_malloc_aligned(64, row * (size_t)rows_of(row, step, slot->dim[0]));
+        if (!r->sum) {
+            graft_slot_reader_destroy(r);
+            return graft_fail_nomem(e, "merging weights");
+        }
+    }
     *out = r;
     return GRAFT_OK;
+}
+
+/* The next n rows of source k, which is a sum. */
+static const void *sum_rows(graft_slot_reader *r, int64_t n)
+{
+    int64_t values = count_of(r->slot) / r->slot->dim[0];
+    graft_weights_values(r->w, r->slot->source[r->source], r->row * values, n * values, r->sum,
+                         NULL); /* takes memory for quantized tensors only */
+    return r->sum;
 }
 
 int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *dtype,
@@ -225,16 +253,21 @@ int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *
     find(r->w, s, r->source, &from, NULL); /* create() saw all of them */
     const graft_st_tensor *t = from.tensor;
     int64_t all = from.rows;
-    size_t row_bytes = (size_t)t->bytes / (size_t)all;
-    if (!r->row) graft_tensor_scan_begin(&r->scan, from.state, t);
-    int64_t n = (int64_t)(ROWS / (row_bytes * (size_t)step + 1) + 1) * step;
-    if (n > all - r->row) n = all - r->row;
-    *dtype = t->dtype;
-    *data = (const uint8_t *)t->data + (size_t)r->row * row_bytes;
-    r->row += n;
-    graft_tensor_scan_to(&r->scan, (size_t)r->row * row_bytes);
+    size_t row_bytes = from.sum ? row_as_f32(s) : (size_t)t->bytes / (size_t)all;
+    int64_t n = rows_of(row_bytes, step, all - r->row);
+    if (from.sum) {
+        *dtype = GRAFT_F32;
+        *data = sum_rows(r, n);
+        r->row += n;
+    } else {
+        if (!r->row) graft_tensor_scan_begin(&r->scan, from.state, t);
+        *dtype = t->dtype;
+        *data = (const uint8_t *)t->data + (size_t)r->row * row_bytes;
+        r->row += n;
+        graft_tensor_scan_to(&r->scan, (size_t)r->row * row_bytes);
+        if (r->row == all) graft_tensor_scan_end(&r->scan);
+    }
     if (r->row == all) {
-        graft_tensor_scan_end(&r->scan);
         r->source++;
         r->row = 0;
     }
@@ -243,5 +276,6 @@ int64_t graft_slot_reader_next(graft_slot_reader *r, int64_t step, graft_dtype *
 
 void graft_slot_reader_destroy(graft_slot_reader *r)
 {
+    if (r) graft_free(r->sum);
     graft_free(r);
 }

@@ -18,9 +18,10 @@ graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slo
 graft_status graft_slot_data_float(graft_slot_data *d, const graft_gslot *s, graft_err *e);
 void graft_slot_data_finish(graft_slot_data *d);
 
-/* A slot's rows piece by piece, each of which is hashed on the way and then lies in the cache; when
- * all were read the hash is known. *out NULL: the slot's values do not lie in the file as they are,
- * or a tensor's rows are no multiple of `step`; graft_slot_data_load() has them. */
+/* A slot's rows piece by piece, which then lie in the cache. Stored tensors are hashed on the way:
+ * when all rows were read the hash is known. Those of sums are summed up. *out NULL: the slot's
+ * values do not lie in files as they are, or a tensor's rows are no multiple of `step`;
+ * graft_slot_data_load() has them. */
 typedef struct graft_slot_reader graft_slot_reader;
 graft_status graft_slot_reader_create(const graft_weights *w, const graft_gslot *slot, int64_t step,
                                       graft_slot_reader **out, graft_err *e);

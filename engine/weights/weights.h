@@ -2,8 +2,9 @@
  *
  * A set names tensors of one or more mapped files; nothing is read until a slot is loaded
  * (slot_data.h). Content is identified by a 128-bit hash of its bytes, dtype and patches, so that
- * equal tensors of two checkpoints are one for everything that is derived from them. Immutable once
- * shared; any thread. */
+ * equal tensors of two checkpoints are one for everything that is derived from them. A set may be a
+ * sum of others: its tensors are computed when they are loaded. Immutable once shared; any thread.
+ */
 #ifndef GRAFT_WEIGHTS_WEIGHTS_H
 #define GRAFT_WEIGHTS_WEIGHTS_H
 #include "base/hash.h"
@@ -24,6 +25,17 @@ graft_weights *graft_weights_retain(graft_weights *w);
 void graft_weights_release(graft_weights *w);
 const graft_safetensors *graft_weights_file(const graft_weights *w);
 
+/* A UNet's regions, which a sum may weigh apart: FIRST has input_blocks and what is in no block
+ * (the embeddings of time and label), LAST has output_blocks and out. Other networks are all FIRST.
+ */
+typedef enum graft_region {
+    GRAFT_REGION_FIRST = 0,
+    GRAFT_REGION_MIDDLE = 1,
+    GRAFT_REGION_LAST = 2
+} graft_region;
+#define GRAFT_REGIONS 3
+graft_region graft_region_of(const char *name);
+
 /* A change to one tensor: W += strength * scale * (up x down), as a LoRA has it. Made by
  * graft_patch_make (patch.h). */
 typedef struct graft_patch {
@@ -39,12 +51,21 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
                                  const graft_patch *patch, size_t n, graft_weights *owner,
                                  graft_weights **out, graft_err *e);
 
+/* A new set: fa * a + fb * b, tensor by tensor, each with its patches; factors by region. Both have
+ * the same tensors in the same shapes; names, and what is no weight, are a's. Sums of sums become
+ * one sum, in which a file occurs once: what cancels out is not read, and what remains alone with a
+ * factor of 1 is the file's tensor, bit by bit. */
+graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
+                               const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e);
+/* A new set: without patches. */
+graft_status graft_weights_plain(const graft_weights *w, graft_weights **out, graft_err *e);
+
 /* A new set: `base` with the patches that `from` has, for a base whose tensors have the same
  * shapes. */
 graft_status graft_weights_rebase(graft_weights *base, const graft_weights *from,
                                   graft_weights **out, graft_err *e);
 
-/* The stored tensor, without patches; NULL when absent. */
+/* The stored tensor, without patches, of a sum that of its first set; NULL when absent. */
 const graft_st_tensor *graft_weights_find(const graft_weights *w, const char *name);
 /* Whether every slot of the graph has a source of the right size; names the first that has not. */
 graft_status graft_weights_check(const graft_weights *w, const graft_graph *g, graft_err *e);
@@ -63,19 +84,53 @@ void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const
 bool graft_weights_slot_hashed(const graft_weights *w, const graft_gslot *slot);
 /* Whether a patch whose strength is not 0 changes the slot. */
 bool graft_weights_slot_patched(const graft_weights *w, const graft_gslot *slot);
+/* Whether its values are none that a file stores: patched, or a sum. */
+bool graft_weights_slot_derived(const graft_weights *w, const graft_gslot *slot);
 /* Whether more than one reference is held at this moment. */
 bool graft_weights_shared(const graft_weights *w);
 /* The i-th set whose file holds patches of this one, in the order of adding, and the strength of
- * those patches; NULL past the end. */
-const graft_weights *graft_weights_owner(const graft_weights *w, size_t i, float *strength);
-/* Bytes that the file stores for this part, patches not counted. */
+ * those patches by region; NULL past the end. */
+const graft_weights *graft_weights_owner(const graft_weights *w, size_t i,
+                                         float strength[GRAFT_REGIONS]);
+/* The i-th file that the set is a sum of, and its factors; NULL past the end, and where the set is
+ * no sum. */
+const graft_safetensors *graft_weights_summand(const graft_weights *w, size_t i,
+                                               double factor[GRAFT_REGIONS]);
+bool graft_weights_is_sum(const graft_weights *w);
+/* Bytes that the files store for this part, patches not counted. */
 uint64_t graft_weights_stored_bytes(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);
 
+/* Whether values of this type can be weights. */
+bool graft_weights_computes_with(graft_dtype dtype);
+/* One stored tensor of those whose sum a tensor is. */
+typedef struct graft_weight_term {
+    const graft_st_tensor *tensor; /* NULL: its file lacks it */
+    graft_tensor_state *state;
+    const graft_safetensors *file;
+    const char *prefix;
+    float factor; /* not 0 */
+} graft_weight_term;
+/* The next one of tensor `name`, from number *at on, which is 0 at first; false at the end. A set
+ * that is no sum has one term. */
+bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *at,
+                             graft_weight_term *out);
+/* Whether the tensor is one that a file stores, unchanged; *out is its only term then. */
+bool graft_weights_stored(const graft_weights *w, const char *name, graft_weight_term *out);
+/* Values first .. first + n of tensor `name` as float32, patches not counted. Of quantized tensors
+ * all values must be asked for. All terms must be there and hold so many. */
+graft_status graft_weights_values(const graft_weights *w, const char *name, int64_t first,
+                                  int64_t n, float *out, graft_err *e);
+/* All n values of it, with its patches; `target` has its shape. */
+graft_status graft_weights_patched_values(const graft_weights *w, const char *name,
+                                          const graft_st_tensor *target, int64_t n, float *out,
+                                          graft_err *e);
+
 /* What source k of the slot is made of: a tensor as it is stored, and its patches. */
 typedef struct graft_slot_source {
-    const graft_st_tensor *tensor;
+    const graft_st_tensor *tensor; /* of a sum: one of them, for its shape */
+    bool sum; /* the values are those of graft_weights_values(); hashes and state are nothing */
     const graft_patch *patch; /* n_patches; those of strength 0 do nothing */
     size_t n_patches;
     int64_t rows;       /* of the slot, that it gives */

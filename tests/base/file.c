@@ -192,6 +192,37 @@ static void accepted(const char *folder, const char *name)
     graft_free(path), graft_free(wanted);
 }
 
+/* Piece by piece: no name before the end, no trace without one. */
+static void written_in_pieces(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_file_writer *w = NULL;
+    char *text;
+    size_t n, before = files_in(".");
+    CHECK_OK(graft_file_writer_open(at("pieces"), &w, &e), &e);
+    CHECK_OK(graft_file_writer_add(w, "one, ", 5, &e), &e);
+    CHECK_OK(graft_file_writer_add(w, "two", 3, &e), &e);
+    CHECK(!graft_file_exists(at("pieces")) && graft_file_exists(graft_file_writer_name(w)));
+    CHECK_OK(graft_file_writer_commit(w, false, &e), &e);
+    CHECK_STR(graft_file_writer_name(w), at("pieces"));
+    graft_file_writer_close(w);
+    CHECK_OK(graft_file_read(at("pieces"), 100, &text, &n, &e), &e);
+    CHECK_STR(text, "one, two");
+    graft_free(text);
+    CHECK_OK(graft_file_writer_open(at("pieces"), &w, &e), &e);
+    CHECK_OK(graft_file_writer_add(w, "three", 5, &e), &e);
+    CHECK_INT(graft_file_writer_commit(w, false, &e), GRAFT_E_ARG); /* nothing is replaced */
+    CHECK(strstr(e.text, "exists") != NULL);
+    graft_file_writer_close(w);
+    CHECK_OK(graft_file_writer_open(at("other"), &w, &e), &e);
+    graft_file_writer_close(w);
+    graft_file_writer_close(NULL);
+    CHECK_INT(files_in("."), before + 1);
+    CHECK_OK(graft_file_read(at("pieces"), 100, &text, &n, &e), &e);
+    CHECK_STR(text, "one, two");
+    graft_free(text);
+}
+
 static void paths_stay_inside(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -324,6 +355,7 @@ int main(void)
     RUN(write_new_never_replaces);
     RUN(failed_write_leaves_nothing);
     RUN(writes_are_atomic);
+    RUN(written_in_pieces);
     RUN(paths_stay_inside);
     RUN(lists_files);
     RUN(makes_folders);

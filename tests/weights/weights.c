@@ -145,10 +145,81 @@ static void not_finite(void)
         }
 }
 
+/* A sum of a float16 and a bfloat16 set: rows are what is loaded at once, and that is the sum; its
+ * name is of the parts and the factors. */
+static void sums(void)
+{
+    const double some[3] = {0.375, 1, 1}, rest[3] = {0.625, 1, 1}, other[3] = {0.5, 1, 1};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *a = make_set(GRAFT_F16, -1, 0), *b = make_set(GRAFT_BF16, 100, 3);
+    graft_weights *w[3];
+    graft_hash hash[3], sample[3];
+    graft_slot_data x, y, z;
+    graft_slot_reader *r = NULL;
+    graft_dtype t;
+    const void *data;
+    CHECK_OK(graft_weights_sum(a, some, b, rest, &w[0], &e), &e);
+    CHECK_OK(graft_weights_sum(a, some, b, rest, &w[1], &e), &e);
+    CHECK_OK(graft_weights_sum(a, some, b, other, &w[2], &e), &e);
+    for (int i = 0; i < 3; i++) {
+        CHECK(graft_weights_is_sum(w[i]) && graft_weights_slot_derived(w[i], &joined));
+        CHECK(!graft_weights_slot_patched(w[i], &joined));
+        CHECK_OK(graft_weights_slot_sample(w[i], &joined, &sample[i], &e), &e);
+        CHECK_OK(graft_weights_slot_hash(w[i], &joined, &hash[i], &e), &e);
+        CHECK(graft_weights_slot_hashed(w[i], &joined));
+    }
+    CHECK(graft_hash_equal(hash[0], hash[1]) && graft_hash_equal(sample[0], sample[1]));
+    CHECK(!graft_hash_equal(hash[0], hash[2]) && !graft_hash_equal(sample[0], sample[2]));
+    CHECK_OK(graft_slot_data_load(a, &one, &x, &e), &e);
+    CHECK_OK(graft_slot_data_load(b, &one, &y, &e), &e);
+    CHECK_OK(graft_slot_data_load(w[0], &joined, &z, &e), &e);
+    CHECK_INT(z.dtype, GRAFT_F32);
+    const float *sum = z.data;
+    int64_t wrong = 0, row = 0;
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
+        float p = graft_f16_to_f32(((const uint16_t *)x.data)[i]);
+        float q = graft_bf16_to_f32(((const uint16_t *)y.data)[i]);
+        wrong += fabs((double)sum[i] - (0.375 * (double)p + 0.625 * (double)q)) >
+                 1e-6 * fabs((double)sum[i]) + 1e-6;
+    }
+    CHECK_INT(wrong, 0);
+    CHECK_OK(graft_slot_reader_create(w[0], &joined, 16, &r, &e), &e);
+    for (int64_t n; r && (n = graft_slot_reader_next(r, 16, &t, &data)) > 0; row += n) {
+        CHECK(row % 16 == 0 && t == GRAFT_F32 && row + n <= joined.dim[0]);
+        wrong += memcmp(data, sum + row * COLUMNS, (size_t)(n * COLUMNS) * sizeof *sum) != 0;
+    }
+    CHECK_INT(row, joined.dim[0]);
+    CHECK_INT(wrong, 0);
+    graft_slot_reader_destroy(r);
+    graft_slot_data_finish(&x), graft_slot_data_finish(&y), graft_slot_data_finish(&z);
+    graft_weights_release(a), graft_weights_release(b); /* sums keep their files */
+    CHECK_OK(graft_slot_data_load(w[1], &one, &z, &e), &e);
+    graft_slot_data_finish(&z);
+    for (int i = 0; i < 3; i++) graft_weights_release(w[i]);
+}
+
+static void regions(void)
+{
+    static const struct {
+        const char *name;
+        graft_region region;
+    } cases[] = {{"input_blocks.0.0.weight", GRAFT_REGION_FIRST},
+                 {"time_embed.2.bias", GRAFT_REGION_FIRST},
+                 {"label_emb.0.0.weight", GRAFT_REGION_FIRST},
+                 {"middle_block.1.proj_in.weight", GRAFT_REGION_MIDDLE},
+                 {"output_blocks.11.0.in_layers.2.weight", GRAFT_REGION_LAST},
+                 {"out.2.weight", GRAFT_REGION_LAST},
+                 {"outer.weight", GRAFT_REGION_FIRST}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_INT(graft_region_of(cases[i].name), cases[i].region);
+}
+
 int main(void)
 {
     RUN(read_by_rows);
     RUN(not_by_rows);
+    RUN(sums);
+    RUN(regions);
     RUN(names_of_content);
     RUN(not_finite);
     graft_alloc_stats stats;

@@ -36,6 +36,7 @@ static const struct workflow {
      64,
      64,
      {TINY("sd1"), "9.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2"}},
+    {"merge.json", 1, 64, 64, {TINY("sd1"), "8.ckpt_name=tiny-sd1-b.safetensors", "5.steps=2"}},
     {"ab-test.json",
      2,
      64,

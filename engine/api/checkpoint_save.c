@@ -1,0 +1,292 @@
+/* Checkpoints from models, text encoders and VAEs: one tensor after the other, with what LoRAs and
+ * merges make of it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/half.h"
+#include "base/str.h"
+#include "engine/api/objects.h"
+#include "engine/weights/quantized.h"
+
+/* Where a tensor of the file comes from. */
+typedef struct saved_tensor {
+    graft_weights *set; /* NULL: a mark without values */
+    const char *name;   /* in the set */
+    const graft_st_tensor *base;
+    bool stored; /* base's bytes as they are */
+} saved_tensor;
+
+typedef struct save_job {
+    const graft_task *task;
+    graft_st_tensor *tensor; /* n; names are owned */
+    saved_tensor *from;      /* n */
+    size_t n, cap, cap_from;
+    float *values; /* of the tensor on its way */
+    void *narrow;  /* the same in its type */
+} save_job;
+
+static void finish(save_job *j)
+{
+    for (size_t i = 0; i < j->n; i++) graft_free((char *)j->tensor[i].name);
+    graft_free(j->tensor);
+    graft_free(j->from);
+    graft_free(j->values);
+    graft_free(j->narrow);
+}
+
+static int64_t count(const graft_st_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    return n;
+}
+
+/* ------------------------------------------------------------------ what is written */
+
+/* Numbers that are no weights: the first set's stay. */
+static bool is_fixed(const char *name)
+{
+    return graft_str_ends(name, "position_ids") || graft_str_ends(name, "logit_scale");
+}
+
+/* Whether all files of the sum have the tensor; one that the network does not read may be missing,
+ * and is copied from the first. */
+static bool is_summed(const graft_weights *w, const char *name, const graft_st_tensor *base)
+{
+    graft_weight_term t;
+    if (!graft_weights_computes_with(base->dtype) || is_fixed(name)) return false;
+    for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
+        if (!t.tensor || !graft_weights_computes_with(t.tensor->dtype) ||
+            count(t.tensor) != count(base))
+            return false;
+    return true;
+}
+
+/* The type in which all parts of the tensor are stored. Where they differ float32 has the values of
+ * all; for the types of 8 bits, in which a sum would lose most of what it is, float16 has. */
+static graft_dtype type_of(const graft_weights *w, const char *name, const graft_st_tensor *base)
+{
+    graft_weight_term t;
+    graft_dtype all = GRAFT_DTYPE_NONE;
+    for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);) {
+        graft_dtype own = t.tensor->dtype;
+        if (own == GRAFT_F8_E4M3 || own == GRAFT_F8_E5M2 || graft_is_quantized(own))
+            own = GRAFT_F16;
+        if (all && own != all) return GRAFT_F32;
+        all = own;
+    }
+    if (!all) all = base->dtype;
+    return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_F32;
+}
+
+static graft_status add(save_job *j, const char *prefix, const saved_tensor *from,
+                        const graft_st_tensor *shape, graft_dtype dtype, graft_err *e)
+{
+    graft_str name = GRAFT_STR_INIT;
+    if (graft_grow(&j->tensor, &j->cap, j->n + 1, sizeof *j->tensor) ||
+        graft_grow(&j->from, &j->cap_from, j->n + 1, sizeof *j->from))
+        return graft_fail_nomem(e, "a checkpoint");
+    graft_str_printf(&name, "%s%s", prefix, from->name);
+    graft_st_tensor t = {.name = graft_str_take(&name), .dtype = dtype, .rank = shape->rank};
+    graft_str_finish(&name);
+    if (!t.name) return graft_fail_nomem(e, "a checkpoint");
+    memcpy(t.shape, shape->shape, sizeof t.shape);
+    t.bytes = from->stored ? shape->bytes : (uint64_t)count(shape) * graft_dtype_size(dtype);
+    j->from[j->n] = *from;
+    j->tensor[j->n++] = t;
+    return GRAFT_OK;
+}
+
+/* One tensor of the set's first file. */
+static graft_status add_tensor(save_job *j, graft_weights *w, const char *prefix,
+                               const graft_st_tensor *t, graft_err *e)
+{
+    saved_tensor from = {.set = w, .name = t->name + strlen(graft_weights_prefix(w)), .base = t};
+    graft_weight_term term;
+    graft_dtype dtype = t->dtype;
+    if (!is_summed(w, from.name, t)) {
+        from.stored = true;
+    } else if (graft_weights_stored(w, from.name, &term) &&
+               !graft_is_quantized(term.tensor->dtype)) {
+        from.stored = true;
+        from.base = term.tensor;
+        dtype = term.tensor->dtype;
+    } else {
+        dtype = type_of(w, from.name, t);
+    }
+    return add(j, prefix, &from, from.base, dtype, e);
+}
+
+/* What CLIP's authors keep in one file with its text encoder. */
+static bool is_vision(const char *name)
+{
+    return graft_str_starts(name, "vision_model.") || graft_str_starts(name, "visual");
+}
+
+/* All tensors below the set's prefix. */
+static graft_status add_part(save_job *j, graft_weights *w, const char *prefix, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(w);
+    const char *own = graft_weights_prefix(w);
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (!t->part && graft_str_starts(t->name, own) && !is_vision(t->name + strlen(own)))
+            st = add_tensor(j, w, prefix, t, e);
+    }
+    return st;
+}
+
+static graft_status add_mark(save_job *j, const char *name, graft_err *e)
+{
+    const graft_st_tensor nothing = {.rank = 1};
+    const saved_tensor mark = {.name = name, .stored = true};
+    return add(j, "", &mark, &nothing, GRAFT_F32, e);
+}
+
+/* Below which prefix encoder i is found again. */
+static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **out, graft_err *e)
+{
+    bool openclip = c->encoder[i].arch.layout == GRAFT_TEXT_OPENCLIP;
+    const char *own = graft_weights_prefix(c->encoder[i].weights);
+    if (c->n_encoders == 1) {
+        *out = own[0]     ? own
+               : openclip ? "cond_stage_model.model."
+                          : "cond_stage_model.transformer.";
+        return GRAFT_OK;
+    }
+    *out = i ? "conditioner.embedders.1.model." : "conditioner.embedders.0.transformer.";
+    if (openclip == (i == 1)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "text encoder %zu (%s) has the names of %s, which checkpoints of SDXL do not "
+                      "have in its place",
+                      i + 1, graft_safetensors_path(graft_weights_file(c->encoder[i].weights)),
+                      openclip ? "OpenCLIP" : "transformers");
+}
+
+static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e)
+{
+    const char *prefix;
+    bool alone = !c->model && !c->clip;
+    graft_status st = GRAFT_OK;
+    if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
+        return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
+    if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
+    if (c->model) {
+        GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
+        if (c->model->prediction == GRAFT_PREDICT_V) GRAFT_TRY(add_mark(j, "v_pred", e));
+        if (c->model->zsnr) GRAFT_TRY(add_mark(j, "ztsnr", e));
+    }
+    for (size_t i = 0; c->clip && i < c->clip->n_encoders; i++) {
+        GRAFT_TRY(encoder_prefix(c->clip, i, &prefix, e));
+        GRAFT_TRY(add_part(j, c->clip->encoder[i].weights, prefix, e));
+    }
+    if (c->vae) GRAFT_TRY(add_part(j, c->vae->weights, alone ? "" : "first_stage_model.", e));
+    if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
+out:
+    return st;
+}
+
+/* ------------------------------------------------------------------ values */
+
+static bool fits(const float *x, int64_t n, graft_dtype dtype)
+{
+    float most = dtype == GRAFT_F16 ? 65519.9f : 3.3895e38f; /* what rounds to the largest number */
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(x[i]) && fabsf(x[i]) > most) return false;
+    return true;
+}
+
+static graft_status narrow(save_job *j, const graft_st_tensor *t, int64_t n, graft_err *e)
+{
+    if (!fits(j->values, n, t->dtype))
+        return graft_fail(e, GRAFT_E_LIMIT,
+                          "tensor %s has a value beyond the range of %s, in which its parts are "
+                          "stored",
+                          t->name, t->dtype == GRAFT_F16 ? "float16" : "bfloat16");
+    if (t->dtype == GRAFT_F16)
+        graft_f32_to_f16_array(j->values, j->narrow, (size_t)n);
+    else
+        graft_f32_to_bf16_array(j->values, j->narrow, (size_t)n);
+    return GRAFT_OK;
+}
+
+static graft_status compute(save_job *j, const saved_tensor *from, const graft_st_tensor *t,
+                            const void **data, graft_err *e)
+{
+    int64_t n = count(t);
+    graft_status st =
+        graft_weights_patched_values(from->set, from->name, from->base, n, j->values, e);
+    *data = j->values;
+    if (st || t->dtype == GRAFT_F32) return st;
+    *data = j->narrow;
+    return narrow(j, t, n, e);
+}
+
+static graft_status give(void *ctx, size_t i, const void **data, graft_err *e)
+{
+    save_job *j = ctx;
+    const saved_tensor *from = &j->from[i];
+    graft_weight_term t;
+    if (graft_task_cancelled(j->task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+    graft_task_progress(j->task, i, j->n);
+    graft_status st = graft_weights_unchanged(from->set, e);
+    if (st) return st;
+    *data = from->base->data;
+    if (!from->stored) st = compute(j, from, &j->tensor[i], data, e);
+    for (size_t at = 0; !from->stored && graft_weights_next_term(from->set, from->name, &at, &t);)
+        graft_safetensors_forget(t.file, t.tensor);
+    return st;
+}
+
+/* Room for the largest tensor that is computed. */
+static graft_status make_room(save_job *j, graft_err *e)
+{
+    int64_t most = 1;
+    for (size_t i = 0; i < j->n; i++)
+        if (!j->from[i].stored && count(&j->tensor[i]) > most) most = count(&j->tensor[i]);
+    j->values = graft_malloc_aligned(64, (size_t)most * sizeof *j->values);
+    j->narrow = graft_malloc_aligned(64, (size_t)most * sizeof(uint16_t));
+    return j->values && j->narrow ? GRAFT_OK : graft_fail_nomem(e, "a checkpoint");
+}
+
+/* What the parts' shapes do not tell, as the first part's file has it. */
+static const char *config_of(const graft_checkpoint *c)
+{
+    const graft_weights *w = c->model  ? c->model->weights
+                             : c->clip ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
+                                       : c->vae->weights;
+    return graft_safetensors_metadata(graft_weights_file(w), "config");
+}
+
+graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
+                                   const char *const *metadata, const graft_task *task,
+                                   graft_err *e)
+{
+    save_job j = {.task = task};
+    const char **pairs = NULL;
+    const char *config = NULL;
+    size_t n = 0;
+    graft_status st;
+    GRAFT_TRY(collect(&j, c, e));
+    GRAFT_TRY(make_room(&j, e));
+    while (metadata && metadata[n]) n++;
+    pairs = graft_malloc_array(n + 5, sizeof *pairs);
+    if (!pairs) {
+        st = graft_fail_nomem(e, "a checkpoint");
+        goto out;
+    }
+    for (size_t i = 0; i < n; i++) pairs[i] = metadata[i];
+    config = config_of(c);
+    pairs[n] = config ? "config" : NULL;
+    pairs[n + 1] = config;
+    pairs[n + 2] = NULL;
+    GRAFT_TRY(graft_safetensors_write_from(path, j.tensor, j.n, pairs, false, give, &j, e));
+    graft_task_progress(task, j.n, j.n);
+out:
+    graft_free(pairs);
+    finish(&j);
+    return st;
+}

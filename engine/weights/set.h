@@ -1,0 +1,54 @@
+/* The inside of a weight set, for the files that make and read one (weights.c, sum.c). */
+#ifndef GRAFT_WEIGHTS_SET_H
+#define GRAFT_WEIGHTS_SET_H
+#include <stdatomic.h>
+
+#include "base/map.h"
+#include "engine/weights/weights.h"
+
+/* The file and what was learned of it: shared by a set and all sets made from it. */
+typedef struct graft_set_file {
+    _Atomic int refs;
+    graft_safetensors *file;
+    graft_tensor_state *state; /* of each tensor, as in graft_safetensors_at() */
+} graft_set_file;
+
+typedef struct graft_set_place {
+    graft_set_file *file;
+    char prefix[128];
+} graft_set_place;
+
+typedef struct graft_set_term {
+    graft_set_place place;
+    double factor[GRAFT_REGIONS];
+} graft_set_term;
+
+typedef struct graft_set_patches {
+    graft_patch *patch;
+    size_t n;
+} graft_set_patches;
+
+typedef struct graft_set_owner {
+    graft_weights *set;
+    float strength[GRAFT_REGIONS]; /* of all its patches */
+} graft_set_owner;
+
+struct graft_weights {
+    _Atomic int refs;
+    graft_set_place place; /* of a sum: the first set's, which has the names */
+    graft_map patches;     /* tensor name without prefix -> graft_set_patches */
+    graft_set_owner *owners;
+    size_t n_owners;
+    graft_set_term *term; /* NULL: the place's tensors as they are; else n_terms, which may be 0 */
+    size_t n_terms;
+};
+
+/* A set on the same file with the same prefix: no patches, owners and terms. NULL: no memory. */
+graft_weights *graft_set_create(const graft_set_place *place);
+void graft_set_file_release(graft_set_file *f);
+const graft_st_tensor *graft_set_find(const graft_set_place *p, const char *name);
+graft_status graft_set_add_patch(graft_weights *w, const char *name, const graft_patch *patch,
+                                 graft_err *e);
+/* The terms of `from` in `to`, which has none. */
+graft_status graft_set_copy_terms(graft_weights *to, const graft_weights *from, graft_err *e);
+#endif
