@@ -10,7 +10,8 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
+static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
+    image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 
