@@ -214,7 +214,7 @@ static void extend(const float *p, const int64_t from[4], int64_t height, int64_
         }
 }
 
-/* The first rows and columns of a picture as wide as `stride`, cut to 0..1. */
+/* The first rows and columns of a picture as wide as `stride`, cut to 0..1. `out` may be `p`. */
 static void finish(const float *p, int64_t stride, const int64_t shape[4], float *out)
 {
     for (int64_t y = 0; y < shape[1]; y++)
@@ -228,7 +228,7 @@ typedef struct upscaling {
     const graft_upscaler *u;
     int64_t from[4], to[4];
     int64_t height, width; /* what goes in: whole units */
-    float *in, *out;       /* one picture each */
+    float *in, *out;       /* one picture each; NULL where it can stay where it is */
 } upscaling;
 
 static graft_status run_batch(const upscaling *s, const float *p, float *out,
@@ -240,11 +240,13 @@ static graft_status run_batch(const upscaling *s, const float *p, float *out,
     for (int64_t i = 0; i < (idle ? 1 : s->from[0]) && !st; i++) {
         graft_batch_task batch = {task, (uint64_t)i, (uint64_t)s->from[0]};
         const graft_task one = graft_batch_task_of(&batch);
+        const float *from = s->in ? s->in : p + i * area;
+        float *to = s->out ? s->out : out + i * large;
         graft_task_progress(&one, 0, 1);
-        extend(p + i * area, s->from, s->height, s->width, s->in);
-        st = run_picture(s->u, s->in, s->height, s->width, s->out, &one, e);
+        if (s->in) extend(p + i * area, s->from, s->height, s->width, s->in);
+        st = run_picture(s->u, from, s->height, s->width, to, &one, e);
         if (!st && !idle)
-            finish(s->out, s->width * graft_upscaler_factor(s->u), s->to, out + i * large);
+            finish(to, s->width * graft_upscaler_factor(s->u), s->to, out + i * large);
     }
     if (idle) memset(out, 0, (size_t)(s->to[0] * large) * sizeof *out);
     return st;
@@ -267,12 +269,15 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
     memcpy(s.to, to, sizeof to);
     s.height = (s.from[1] + unit - 1) / unit * unit;
     s.width = (s.from[2] + unit - 1) / unit * unit;
+    bool extends = s.height != s.from[1] || s.width != s.from[2];
+    bool copies = extends || s.from[3] != GRAFT_UPSCALER_CHANNELS;
     size_t pixels = (size_t)(s.height * s.width);
     GRAFT_TRY(graft_image_create(s.to, false, &large, e));
-    s.in = graft_malloc_array(pixels, sizeof *s.in * GRAFT_UPSCALER_CHANNELS);
-    s.out = graft_malloc_array(pixels * (size_t)(scale * scale),
-                               sizeof *s.out * GRAFT_UPSCALER_CHANNELS);
-    if (!s.in || !s.out) {
+    if (copies) s.in = graft_malloc_array(pixels, sizeof *s.in * GRAFT_UPSCALER_CHANNELS);
+    if (extends)
+        s.out = graft_malloc_array(pixels * (size_t)(scale * scale),
+                                   sizeof *s.out * GRAFT_UPSCALER_CHANNELS);
+    if ((copies && !s.in) || (extends && !s.out)) {
         st = graft_fail_nomem(e, "upscaling");
         goto out;
     }
