@@ -110,7 +110,7 @@ graft_status graft_upscaler_load(graft_engine *engine, const char *path, const g
 /* ------------------------------------------------------------------ tiles */
 
 /* What a tile's features may take where they are largest, counted as float32 so that a picture does
- * not depend on the precision's width. More makes nothing faster. */
+ * not depend on the precision's width. About twice as much is in use at a time. */
 #define TILE_BYTES ((int64_t)512 << 20)
 #define TILE_MOST  2048 /* units, as below */
 #define TILE_LEAST 16

@@ -44,7 +44,8 @@ static bool is_conv3(const graft_st_tensor *t)
 
 /* What the last convolution gives. Sets how often the picture is doubled. In a sequence the last
  * one's number tells that: an up-sampling is three layers, behind it come one convolution, its
- * activation and the last one. */
+ * activation and the last one. A single up-sampling is one by 2: that there have been ESRGANs for 3
+ * times, nothing in a file would tell. */
 static int32_t rrdb_end(const graft_safetensors *f, const char *prefix, const naming *n,
                         graft_upscaler_arch *a)
 {
