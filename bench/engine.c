@@ -270,6 +270,19 @@ static graft_status bind_vae(bench *b, const char *precision, graft_binding **ou
     return st;
 }
 
+/* A picture of 128x128; only where the file is an upscale model. */
+static graft_status bind_upscaler(bench *b, const char *precision, graft_binding **out,
+                                  graft_err *e)
+{
+    graft_upscaler *u;
+    graft_status st = graft_upscaler_load(b->engine, b->model, NULL, &u, e);
+    if (st) return st;
+    choose(b, precision, &u->options);
+    st = graft_upscaler_bind(u, 128, 128, NULL, out, e);
+    graft_upscaler_release(u);
+    return st;
+}
+
 /* ------------------------------------------------------------------ a step when told to */
 
 /* Fills the buffer from the file, or the file from the buffer. */
@@ -436,7 +449,7 @@ static int usage(void)
 {
     fputs(
         "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--tuning off|fast|full] "
-        "[--dtype f32|bf16] [--only unet|vae|picture] [--name PREFIX] "
+        "[--dtype f32|bf16] [--only unet|vae|picture|upscaler] [--name PREFIX] "
         "[--on-demand unet|vae] MODEL.safetensors\n",
         stderr);
     return 2;
@@ -448,6 +461,7 @@ static graft_status measure_all(bench *b, const char *only, graft_err *e)
     if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(b, "unet", bind_unet, e);
     if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(b, "vae", bind_vae, e);
     if (!st && (!*only || strcmp(only, "picture") == 0)) st = measure_pictures(b, e);
+    if (!st && strcmp(only, "upscaler") == 0) st = measure(b, "upscaler", bind_upscaler, e);
     return st;
 }
 

@@ -1,7 +1,8 @@
 /* Makes a checkpoint of random weights with the names and shapes of a real one.
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
- *                    [--parts unet,vae,clip | --parts lora | --parts controlnet]
+ *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
+ *                     --parts upscaler]
  *
  * KIND: sd15, sd21, sdxl, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to run whole
  * workflows in tests. The names come from the same graph builders that read them. Weights are
@@ -20,6 +21,7 @@
 #include "engine/models/controlnet.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
+#include "engine/models/upscaler.h"
 #include "engine/models/vae.h"
 
 #define TABLE 65536
@@ -255,6 +257,21 @@ static graft_status add_control(const kind *k, list *l, graft_err *e)
     return st;
 }
 
+/* An RRDBNet for four times the size: ESRGAN's own, or a small one. */
+static graft_status add_upscaler(const kind *k, list *l, graft_err *e)
+{
+    bool small = graft_str_starts(k->name, "tiny");
+    graft_upscaler_arch a = {.kind = GRAFT_UPSCALER_RRDB, .unshuffle = 1, .doublings = 2};
+    graft_graph *g = NULL;
+    a.features = small ? 8 : 64;
+    a.growth = small ? 4 : 32;
+    a.blocks = small ? 1 : 23;
+    graft_status st = graft_upscaler_build(&a, 8, 8, GRAFT_F32, &g, e);
+    if (!st) st = add_slots(l, "", g, false, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
     graft_vae_arch a = {.in_channels = 3,
@@ -356,6 +373,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     graft_status st = GRAFT_OK;
     if (strcmp(o->parts, "lora") == 0) return add_lora(o, l, e);
     if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, l, e);
+    if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -505,8 +523,8 @@ static graft_status write_file(const options *o, const list *l, graft_err *e)
 static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
-          "                        [--parts unet,vae,clip | --parts lora | --parts "
-          "controlnet]\nkinds:",
+          "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
+          "                         --parts upscaler]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

@@ -23,6 +23,7 @@ typedef struct graft_clip graft_clip;   /* one or two text encoders and their to
 typedef struct graft_vae graft_vae;
 typedef struct graft_cond graft_cond; /* a list of encoded prompts with their options */
 typedef struct graft_controlnet graft_controlnet;
+typedef struct graft_upscaler graft_upscaler; /* a model that enlarges pictures */
 typedef struct graft_latent graft_latent;
 typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
 typedef struct graft_sigmas
@@ -88,6 +89,11 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
 
+/* A model that enlarges pictures: RRDBNet (ESRGAN, Real-ESRGAN) or the compact SRVGGNet, in the
+ * names of their authors' files. */
+graft_status graft_upscaler_load(graft_engine *engine, const char *path, const graft_task *task,
+                                 graft_upscaler **out, graft_err *e);
+
 graft_model *graft_model_retain(graft_model *m);
 void graft_model_release(graft_model *m);
 graft_clip *graft_clip_retain(graft_clip *c);
@@ -96,6 +102,8 @@ graft_vae *graft_vae_retain(graft_vae *v);
 void graft_vae_release(graft_vae *v);
 graft_controlnet *graft_controlnet_retain(graft_controlnet *n);
 void graft_controlnet_release(graft_controlnet *n);
+graft_upscaler *graft_upscaler_retain(graft_upscaler *u);
+void graft_upscaler_release(graft_upscaler *u);
 
 /* ------------------------------------------------------------------ model options */
 
@@ -445,6 +453,17 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
 graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
                                       const graft_image *mask, int64_t grow_mask_by,
                                       const graft_task *task, graft_latent **out, graft_err *e);
+
+/* ------------------------------------------------------------------ upscale models */
+
+/* How many times as high and wide pictures become. */
+int64_t graft_upscaler_factor(const graft_upscaler *u);
+/* Each picture enlarged, cut to 0..1. RGB; grey (one channel) counts as RGB, anything else is
+ * GRAFT_E_ARG. Large pictures, and those that GRAFT_MEMORY_MB is too small for, are computed in
+ * overlapping tiles, of which progress is told. Only compiling: black pictures of the right size.
+ */
+graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *image,
+                                 const graft_task *task, graft_image **out, graft_err *e);
 
 /* ------------------------------------------------------------------ pictures */
 

@@ -24,6 +24,7 @@ static const struct model_folder {
     {"diffusion_models", "unet", {"diffusion_models", "unet"}},
     {"embeddings", NULL, {"embeddings", NULL}},
     {"controlnet", NULL, {"controlnet", "t2i_adapter"}},
+    {"upscale_models", NULL, {"upscale_models", NULL}},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
@@ -31,7 +32,7 @@ const char *const *graft_folders_keys(void)
 {
     static const char *const keys[] = {
         "checkpoints",      "loras",      "vae",        "text_encoders",
-        "diffusion_models", "embeddings", "controlnet", NULL};
+        "diffusion_models", "embeddings", "controlnet", "upscale_models", NULL};
     return keys;
 }
 

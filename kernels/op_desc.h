@@ -63,8 +63,15 @@ enum {
     GRAFT_ACT_SILU = 1,       /* x * sigmoid(x) */
     GRAFT_ACT_GELU = 2,       /* exact: x * 0.5 * (1 + erf(x / sqrt 2)) */
     GRAFT_ACT_QUICK_GELU = 3, /* x * sigmoid(1.702 x) */
-    GRAFT_ACT_GEGLU = 4       /* LINEAR only, see ops.def */
+    GRAFT_ACT_GEGLU = 4,      /* LINEAR only, see ops.def */
+    GRAFT_ACT_LEAKY = 5       /* max(x, 0.2 x), as super-resolution networks have it */
 };
+
+/* Of one value at a time, so that any operator with an act can end with it. */
+static inline int graft_act_is_pointwise(graft_act a)
+{
+    return (a >= GRAFT_ACT_NONE && a <= GRAFT_ACT_QUICK_GELU) || a == GRAFT_ACT_LEAKY;
+}
 
 typedef int32_t graft_quant; /* CONV2D, LINEAR, ATTENTION: see kernels/quant.h */
 enum { GRAFT_QUANT_NONE = 0, GRAFT_QUANT_INT8 = 1, GRAFT_QUANT_INT4 = 2, GRAFT_QUANT_FP8 = 3 };
@@ -109,6 +116,8 @@ enum { /* the places of inputs, by operator */
        GRAFT_ATTENTION_Q = 0,
        GRAFT_ATTENTION_K,
        GRAFT_ATTENTION_V,
+       GRAFT_PRELU_X = 0,
+       GRAFT_PRELU_SLOPE,
        GRAFT_MAX_INPUTS = 6
 };
 

@@ -17,6 +17,7 @@ graft_clip *graft_arg_clip(const graft_call *c, int i);
 graft_vae *graft_arg_vae(const graft_call *c, int i);
 graft_cond *graft_arg_cond(const graft_call *c, int i);
 graft_controlnet *graft_arg_controlnet(const graft_call *c, int i);
+graft_upscaler *graft_arg_upscaler(const graft_call *c, int i);
 graft_latent *graft_arg_latent(const graft_call *c, int i);
 graft_image *graft_arg_image(const graft_call *c, int i);
 graft_image *graft_arg_mask(const graft_call *c, int i);

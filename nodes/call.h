@@ -40,6 +40,7 @@ graft_status graft_call_out_clip(graft_call *c, int slot, graft_clip *v);
 graft_status graft_call_out_vae(graft_call *c, int slot, graft_vae *v);
 graft_status graft_call_out_cond(graft_call *c, int slot, graft_cond *v);
 graft_status graft_call_out_controlnet(graft_call *c, int slot, graft_controlnet *v);
+graft_status graft_call_out_upscaler(graft_call *c, int slot, graft_upscaler *v);
 graft_status graft_call_out_latent(graft_call *c, int slot, graft_latent *v);
 graft_status graft_call_out_image(graft_call *c, int slot, graft_image *v);
 graft_status graft_call_out_mask(graft_call *c, int slot, graft_image *v);

@@ -30,6 +30,7 @@ RELEASE(clip)
 RELEASE(vae)
 RELEASE(cond)
 RELEASE(controlnet)
+RELEASE(upscaler)
 RELEASE(latent)
 RELEASE(image)
 RELEASE(sigmas)
@@ -43,6 +44,7 @@ static void (*const release_inner[GRAFT_VALUE_KINDS])(void *) = {
     [GRAFT_VALUE_VAE] = release_vae,
     [GRAFT_VALUE_CONDITIONING] = release_cond,
     [GRAFT_VALUE_CONTROL_NET] = release_controlnet,
+    [GRAFT_VALUE_UPSCALE_MODEL] = release_upscaler,
     [GRAFT_VALUE_LATENT] = release_latent,
     [GRAFT_VALUE_IMAGE] = release_image,
     [GRAFT_VALUE_MASK] = release_image,
@@ -83,6 +85,7 @@ static const graft_value_ops ops[GRAFT_VALUE_KINDS] = {
     [GRAFT_VALUE_VAE] = {"VAE", retain, release, query},
     [GRAFT_VALUE_CONDITIONING] = {"CONDITIONING", retain, release, query},
     [GRAFT_VALUE_CONTROL_NET] = {"CONTROL_NET", retain, release, query},
+    [GRAFT_VALUE_UPSCALE_MODEL] = {"UPSCALE_MODEL", retain, release, query},
     [GRAFT_VALUE_LATENT] = {"LATENT", retain, release, query},
     [GRAFT_VALUE_IMAGE] = {"IMAGE", retain, release, query},
     [GRAFT_VALUE_MASK] = {"MASK", retain, release, query},

@@ -128,6 +128,17 @@ graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height,
                                const graft_task *task, graft_err *e);
 graft_vae *graft_vae_copy(const graft_vae *v);
 
+struct graft_upscaler {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_upscaler_arch arch;
+    graft_weights *weights;
+    graft_build_options options; /* nobody sets them yet but tests */
+};
+/* Compiles (or finds) it for one picture of height x width pixels and binds the weights. */
+graft_status graft_upscaler_bind(const graft_upscaler *u, int64_t height, int64_t width,
+                                 const graft_task *task, graft_binding **out, graft_err *e);
+
 /* One text encoder. */
 typedef struct graft_encoder {
     graft_text_arch arch;

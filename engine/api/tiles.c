@@ -4,9 +4,7 @@
 
 #include "base/alloc.h"
 
-#define TILE_MIN 4 /* latent pixels */
-
-/* Everything in units of latent pixels along one axis. */
+/* Everything in units along one axis. */
 typedef struct axis {
     int64_t size, tile, step, count;
 } axis;
@@ -56,72 +54,73 @@ typedef struct tiler {
     const float *in;
     float *out, *weight; /* weight: (H,W) of the output */
     float *tile_in, *tile_out;
-    int64_t f;
     axis y, x;
     const graft_task *task;
 } tiler;
 
-/* Copies the input of the tile at (y0,x0), in latent pixels. */
+/* Copies the input of the tile at (y0,x0), in units. */
 static void gather(const tiler *t, int64_t y0, int64_t x0)
 {
-    const graft_tile_job *j = t->job;
-    int64_t c = j->in[0], w = j->in[2];
-    if (j->decoder) {
-        for (int64_t k = 0; k < c; k++)
-            for (int64_t y = 0; y < t->y.tile; y++)
-                memcpy(t->tile_in + (k * t->y.tile + y) * t->x.tile,
-                       t->in + (k * j->in[1] + y0 + y) * w + x0, (size_t)t->x.tile * sizeof(float));
-        return;
-    }
-    int64_t th = t->y.tile * t->f, tw = t->x.tile * t->f;
-    for (int64_t y = 0; y < th; y++)
-        memcpy(t->tile_in + y * tw * c, t->in + ((y0 * t->f + y) * w + x0 * t->f) * c,
-               (size_t)(tw * c) * sizeof(float));
+    const graft_tile_side *s = &t->job->in;
+    int64_t c = s->planes ? 1 : s->channels, planes = s->planes ? s->channels : 1;
+    int64_t h = t->job->height * s->unit, w = t->job->width * s->unit;
+    int64_t th = t->y.tile * s->unit, tw = t->x.tile * s->unit;
+    y0 *= s->unit;
+    x0 *= s->unit;
+    for (int64_t k = 0; k < planes; k++)
+        for (int64_t y = 0; y < th; y++)
+            memcpy(t->tile_in + (k * th + y) * tw * c, t->in + ((k * h + y0 + y) * w + x0) * c,
+                   (size_t)(tw * c) * sizeof(float));
 }
 
 /* Adds the weighted result of the tile (iy,ix) to the output. */
 static void scatter(const tiler *t, int64_t iy, int64_t ix)
 {
-    const graft_tile_job *j = t->job;
-    int64_t s = j->decoder ? t->f : 1, c = j->out[2];
-    int64_t th = t->y.tile * s, tw = t->x.tile * s;
-    int64_t y0 = start_of(&t->y, iy) * s, x0 = start_of(&t->x, ix) * s;
-    int64_t above = shared_before(&t->y, iy) * s, below = shared_before(&t->y, iy + 1) * s;
-    int64_t left = shared_before(&t->x, ix) * s, right = shared_before(&t->x, ix + 1) * s;
+    const graft_tile_side *s = &t->job->out;
+    int64_t u = s->unit, c = s->channels, h = t->job->height * u, w = t->job->width * u;
+    int64_t th = t->y.tile * u, tw = t->x.tile * u;
+    int64_t y0 = start_of(&t->y, iy) * u, x0 = start_of(&t->x, ix) * u;
+    int64_t above = shared_before(&t->y, iy) * u, below = shared_before(&t->y, iy + 1) * u;
+    int64_t left = shared_before(&t->x, ix) * u, right = shared_before(&t->x, ix + 1) * u;
     for (int64_t y = 0; y < th; y++) {
         float wy = weight_of(y, th, above, below);
         for (int64_t x = 0; x < tw; x++) {
-            float w = wy * weight_of(x, tw, left, right);
-            int64_t at = (y0 + y) * j->out[1] + x0 + x;
-            t->weight[at] += w;
+            float share = wy * weight_of(x, tw, left, right);
+            int64_t at = (y0 + y) * w + x0 + x;
+            t->weight[at] += share;
             for (int64_t k = 0; k < c; k++) {
-                int64_t from = j->decoder ? (y * tw + x) * c + k : (k * th + y) * tw + x;
-                int64_t to = j->decoder ? at * c + k : k * j->out[0] * j->out[1] + at;
-                t->out[to] += w * t->tile_out[from];
+                int64_t from = s->planes ? (k * th + y) * tw + x : (y * tw + x) * c + k;
+                int64_t to = s->planes ? k * h * w + at : at * c + k;
+                t->out[to] += share * t->tile_out[from];
             }
         }
     }
 }
 
+static int64_t area_of(const tiler *t)
+{
+    return t->job->height * t->job->width * t->job->out.unit * t->job->out.unit;
+}
+
 static void normalise(const tiler *t)
 {
-    const graft_tile_job *j = t->job;
-    int64_t area = j->out[0] * j->out[1], c = j->out[2];
+    const graft_tile_side *s = &t->job->out;
+    int64_t area = area_of(t), c = s->channels;
     for (int64_t i = 0; i < area; i++)
         for (int64_t k = 0; k < c; k++)
-            t->out[j->decoder ? i * c + k : k * area + i] /= t->weight[i];
+            t->out[s->planes ? k * area + i : i * c + k] /= t->weight[i];
 }
 
 static graft_status run_all(const tiler *t, const graft_binding *b, graft_err *e)
 {
     const graft_tile_job *j = t->job;
     uint64_t done = 0, total = (uint64_t)(t->y.count * t->x.count);
-    memset(t->out, 0, (size_t)(j->out[0] * j->out[1] * j->out[2]) * sizeof *t->out);
-    memset(t->weight, 0, (size_t)(j->out[0] * j->out[1]) * sizeof *t->weight);
+    memset(t->out, 0, (size_t)(area_of(t) * j->out.channels) * sizeof *t->out);
+    memset(t->weight, 0, (size_t)area_of(t) * sizeof *t->weight);
     for (int64_t iy = 0; iy < t->y.count; iy++)
         for (int64_t ix = 0; ix < t->x.count; ix++) {
             gather(t, start_of(&t->y, iy), start_of(&t->x, ix));
-            graft_status st = graft_exe_run(b, j->vae->engine->arenas, (const void *[]){t->tile_in},
+            graft_status st = graft_exe_run(b, j->engine->arenas, (const void *[]){t->tile_in},
                                             (void *[]){t->tile_out}, t->task, NULL, e);
             if (st) return st;
             scatter(t, iy, ix);
@@ -134,18 +133,18 @@ static graft_status run_all(const tiler *t, const graft_binding *b, graft_err *e
 static graft_status run_tiled(const graft_tile_job *job, const graft_binding *b, const float *in,
                               float *out, const graft_task *task, graft_err *e)
 {
-    tiler t = {
-        .job = job, .in = in, .out = out, .f = graft_vae_factor(&job->vae->arch), .task = task};
-    int64_t small = job->decoder ? 1 : t.f, large = job->decoder ? t.f : 1;
-    t.y = axis_of(job->in[1] / small, job->tile, job->overlap);
-    t.x = axis_of(job->in[2] / small, job->tile, job->overlap);
-    int64_t pixels = t.y.tile * t.x.tile;
+    tiler t = {.job = job, .in = in, .out = out, .task = task};
+    t.y = axis_of(job->height, job->tile_height, job->overlap);
+    t.x = axis_of(job->width, job->tile_width, job->overlap);
+    size_t units = (size_t)(t.y.tile * t.x.tile);
+    size_t from = (size_t)(job->in.unit * job->in.unit * job->in.channels);
+    size_t to = (size_t)(job->out.unit * job->out.unit * job->out.channels);
     graft_status st = GRAFT_OK;
-    t.weight = graft_malloc_array((size_t)(job->out[0] * job->out[1]), sizeof *t.weight);
-    t.tile_in = graft_malloc_array((size_t)(pixels * small * small * job->in[0]), sizeof(float));
-    t.tile_out = graft_malloc_array((size_t)(pixels * large * large * job->out[2]), sizeof(float));
+    t.weight = graft_malloc_array((size_t)area_of(&t), sizeof *t.weight);
+    t.tile_in = graft_malloc_array(units * from, sizeof(float));
+    t.tile_out = graft_malloc_array(units * to, sizeof(float));
     if (!t.weight || !t.tile_in || !t.tile_out)
-        st = graft_fail_nomem(e, "VAE tiles");
+        st = graft_fail_nomem(e, "tiles");
     else
         st = run_all(&t, b, e);
     graft_free(t.weight);
@@ -154,26 +153,16 @@ static graft_status run_tiled(const graft_tile_job *job, const graft_binding *b,
     return st;
 }
 
-static graft_status bind_tile(const graft_tile_job *job, const graft_task *task,
-                              graft_binding **out, graft_err *e)
-{
-    int64_t f = graft_vae_factor(&job->vae->arch), unit = job->decoder ? 1 : f;
-    int64_t h = job->in[1] / unit, w = job->in[2] / unit;
-    if (job->tile < TILE_MIN)
-        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN);
-    if (job->tile < h) h = job->tile;
-    if (job->tile < w) w = job->tile;
-    return graft_vae_bind(job->vae, job->decoder, h * unit, w * unit, task, out, e);
-}
-
 graft_status graft_tiles_run(const graft_tile_job *job, const float *in, float *out,
                              const graft_task *task, graft_err *e)
 {
     graft_binding *b = NULL;
-    graft_status st = bind_tile(job, task, &b, e);
+    int64_t h = job->tile_height < job->height ? job->tile_height : job->height;
+    int64_t w = job->tile_width < job->width ? job->tile_width : job->width;
+    graft_status st = job->bind(job->of, h * job->in.unit, w * job->in.unit, task, &b, e);
     if (st) return st;
     if (!task || !task->compile_only) {
-        graft_task_phase(task, job->decoder ? "decode" : "encode");
+        graft_task_phase(task, job->phase);
         st = run_tiled(job, b, in, out, task, e);
     }
     graft_binding_release(b);

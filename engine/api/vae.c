@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/api/batch.h"
 #include "engine/api/objects.h"
 #include "engine/api/strips.h"
 #include "engine/api/tiles.h"
@@ -81,58 +82,66 @@ graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height,
     return st;
 }
 
+/* Half a VAE at work on one picture after the other. */
+typedef struct half_run {
+    const graft_vae *vae;
+    bool decoder;
+    int64_t height, width;      /* of the latent for the decoder, of the picture otherwise */
+    const graft_tiling *tiling; /* NULL: whole, or in strips */
+} half_run;
+
+#define TILE_MIN 4 /* latent pixels */
+
+static graft_status bind_half(const void *of, int64_t height, int64_t width, const graft_task *task,
+                              graft_binding **out, graft_err *e)
+{
+    const half_run *r = of;
+    return graft_vae_bind(r->vae, r->decoder, height, width, task, out, e);
+}
+
+static graft_status run_tiles(const half_run *r, const float *in, float *out,
+                              const graft_task *task, graft_err *e)
+{
+    const graft_vae_arch *a = &r->vae->arch;
+    int64_t f = graft_vae_factor(a), unit = r->decoder ? 1 : f;
+    int64_t tile = r->tiling->tile_size >= f ? r->tiling->tile_size / f : 1;
+    const graft_tile_side latent = {r->decoder ? a->embed_dim : 2 * a->embed_dim, 1, true};
+    const graft_tile_side picture = {r->decoder ? a->out_channels : a->in_channels, f, false};
+    const graft_tile_job job = {.engine = r->vae->engine,
+                                .phase = r->decoder ? "decode" : "encode",
+                                .bind = bind_half,
+                                .of = r,
+                                .in = r->decoder ? latent : picture,
+                                .out = r->decoder ? picture : latent,
+                                .height = r->height / unit,
+                                .width = r->width / unit,
+                                .tile_height = tile,
+                                .tile_width = tile,
+                                .overlap = r->tiling->overlap / f};
+    if (tile < TILE_MIN)
+        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN);
+    return graft_tiles_run(&job, in, out, task, e);
+}
+
 /* One picture: in one piece where that fits, else in strips where CompileVAE allows it, or in the
  * tiles that are asked for. */
-static graft_status run_half(const graft_tile_job *j, const float *in, float *out,
-                             const graft_task *task, graft_err *e)
+static graft_status run_half(const half_run *r, const float *in, float *out, const graft_task *task,
+                             graft_err *e)
 {
-    const graft_vae *v = j->vae;
+    const graft_vae *v = r->vae;
     graft_binding *b = NULL;
-    if (j->tile) return graft_tiles_run(j, in, out, task, e);
+    if (r->tiling) return run_tiles(r, in, out, task, e);
     if (task && task->compile_only)
-        return graft_vae_prepare(v, j->decoder, j->in[1], j->in[2], task, e);
-    graft_status st = graft_vae_bind(v, j->decoder, j->in[1], j->in[2], task, &b, e);
+        return graft_vae_prepare(v, r->decoder, r->height, r->width, task, e);
+    graft_status st = graft_vae_bind(v, r->decoder, r->height, r->width, task, &b, e);
     if (st == GRAFT_E_LIMIT && v->options.tile)
-        return graft_strips_run(v, j->decoder, j->in[1], j->in[2], in, out, task, e);
-    graft_task_phase(task, j->decoder ? "decode" : "encode");
+        return graft_strips_run(v, r->decoder, r->height, r->width, in, out, task, e);
+    graft_task_phase(task, r->decoder ? "decode" : "encode");
     if (!st)
         st = graft_exe_run(b, v->engine->arenas, (const void *[]){in}, (void *[]){out}, task, NULL,
                            e);
     graft_binding_release(b);
     return st;
-}
-
-/* Progress of picture `index` as progress of all. */
-typedef struct batch_task {
-    const graft_task *whole;
-    uint64_t index, count;
-} batch_task;
-
-static void batch_progress(void *ctx, uint64_t done, uint64_t total)
-{
-    const batch_task *b = ctx;
-    graft_task_progress(b->whole, b->index * total + done, b->count * total);
-}
-
-static void batch_phase(void *ctx, const char *name)
-{
-    graft_task_phase(((const batch_task *)ctx)->whole, name);
-}
-
-static bool batch_cancelled(void *ctx)
-{
-    return graft_task_cancelled(((const batch_task *)ctx)->whole);
-}
-
-static graft_task task_of(batch_task *b)
-{
-    graft_task t = {
-        .ctx = b, .progress = batch_progress, .phase = batch_phase, .cancelled = batch_cancelled};
-    if (b->whole) {
-        t.compile_only = b->whole->compile_only;
-        t.log = b->whole->log;
-    }
-    return t;
 }
 
 /* ------------------------------------------------------------------ decode */
@@ -159,21 +168,14 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     if (st) return st;
     float *p = graft_image_writable(image);
     graft_task_phase(task, "decode");
-    graft_tile_job job = {.vae = v,
-                          .decoder = true,
-                          .in = {in[1], in[2], in[3]},
-                          .out = {shape[1], shape[2], shape[3]}};
-    if (tiling) {
-        job.tile = tiling->tile_size >= f ? tiling->tile_size / f : 1;
-        job.overlap = tiling->overlap / f;
-    }
+    const half_run run = {v, true, in[2], in[3], tiling};
     bool idle = task && task->compile_only;
     if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
-        batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
-        const graft_task one = task_of(&batch);
+        graft_batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_batch_task_of(&batch);
         graft_task_progress(&one, 0, 1);
-        st = run_half(&job, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
+        st = run_half(&run, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
                       &one, e);
     }
     if (st) {
@@ -214,19 +216,14 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     }
     GRAFT_TRY(graft_latent_create(shape, &latent, e));
     graft_task_phase(task, "encode");
-    graft_tile_job job = {
-        .vae = v, .decoder = false, .in = {c, in[1], in[2]}, .out = {shape[2], shape[3], 2 * z}};
-    if (tiling) {
-        job.tile = tiling->tile_size >= f ? tiling->tile_size / f : 1;
-        job.overlap = tiling->overlap / f;
-    }
+    const half_run run = {v, false, in[1], in[2], tiling};
     bool idle = task && task->compile_only;
     if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         to_signed(p + i * area * in[3], area, in[3], c, x);
-        batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
-        const graft_task one = task_of(&batch);
-        GRAFT_TRY(run_half(&job, x, moments, &one, e));
+        graft_batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_batch_task_of(&batch);
+        GRAFT_TRY(run_half(&run, x, moments, &one, e));
         /* The mean of the posterior, as ComfyUI takes it. */
         memcpy(graft_latent_writable(latent) + i * z * small, moments,
                (size_t)(z * small) * sizeof *moments);

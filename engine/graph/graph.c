@@ -375,6 +375,7 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_CONCAT:
     case GRAFT_OP_EMBEDDING:
     case GRAFT_OP_GATHER_ROW:
+    case GRAFT_OP_PRELU:
         return 2;
     default:
         return 1;

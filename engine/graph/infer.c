@@ -179,6 +179,16 @@ static graft_status infer_gather_row(const graft_attrs *a, const graft_gvalue *c
     return GRAFT_OK;
 }
 
+static graft_status infer_prelu(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                int32_t *rank, graft_err *e)
+{
+    (void)a;
+    const graft_gvalue *x = in[GRAFT_PRELU_X], *slope = in[GRAFT_PRELU_SLOPE];
+    if (!slope || x->rank < 1 || slope->rank != 1 || slope->dim[0] != x->dim[x->rank - 1])
+        return bad(e, "prelu", "needs a slope for each channel");
+    return same_as(x, dim, rank);
+}
+
 static infer_fn *find(graft_op op)
 {
     switch (op) {
@@ -205,6 +215,8 @@ static infer_fn *find(graft_op op)
         return infer_geglu;
     case GRAFT_OP_GATHER_ROW:
         return infer_gather_row;
+    case GRAFT_OP_PRELU:
+        return infer_prelu;
     case GRAFT_OP_LAYER_NORM:
     case GRAFT_OP_ACT:
     case GRAFT_OP_SCALE:

@@ -49,6 +49,27 @@ typedef struct graft_vae_arch {
     int32_t encoder, decoder;           /* 1: present */
 } graft_vae_arch;
 
+typedef enum graft_upscaler_kind {
+    GRAFT_UPSCALER_RRDB = 1,   /* ESRGAN's network */
+    GRAFT_UPSCALER_COMPACT = 2 /* Real-ESRGAN's small one */
+} graft_upscaler_kind;
+
+typedef enum graft_upscaler_names {
+    GRAFT_UPSCALER_PLAIN = 0,     /* body.N.rdb1.conv1, conv_up1, conv_hr */
+    GRAFT_UPSCALER_TRUNK = 1,     /* RRDB_trunk.N.RDB1.conv1, upconv1, HRconv */
+    GRAFT_UPSCALER_SEQUENTIAL = 2 /* model.1.sub.N.RDB1.conv1.0, model.3, model.8 */
+} graft_upscaler_names;
+
+#define GRAFT_UPSCALER_CHANNELS 3 /* RGB, going in and coming out */
+typedef struct graft_upscaler_arch {
+    int32_t kind, names;      /* graft_upscaler_kind, graft_upscaler_names */
+    int32_t features, growth; /* growth: RRDB, what each convolution of a dense block adds */
+    int32_t blocks;           /* compact: convolutions between the first and the last */
+    int32_t doublings;        /* RRDB: times that features are doubled in height and width */
+    int32_t unshuffle;        /* RRDB: squares of so many pixels are channels at first; 1, 2, 4 */
+    int32_t factor;           /* compact */
+} graft_upscaler_arch;
+
 typedef enum graft_text_layout {
     GRAFT_TEXT_HF = 0,      /* text_model.encoder.layers.N.self_attn.q_proj… */
     GRAFT_TEXT_OPENCLIP = 1 /* transformer.resblocks.N.attn.in_proj_weight… */
@@ -81,6 +102,10 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, gr
                               graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
+graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
+                                   graft_upscaler_arch *out, graft_err *e);
+/* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */
+const char *graft_upscaler_prefix(const graft_safetensors *f);
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 

@@ -35,6 +35,8 @@ static float act(float x, graft_act a)
         return 0.5f * x * (1.0f + erff(x * 0.70710678f));
     case GRAFT_ACT_QUICK_GELU:
         return x / (1.0f + expf(-1.702f * x));
+    case GRAFT_ACT_LEAKY:
+        return x < 0 ? 0.2f * x : x;
     default:
         return x;
     }

@@ -48,7 +48,7 @@ static graft_status check_shapes(const graft_op_desc *op, graft_err *e)
         y->dim[1] != over_h / a->stride_h + 1 || y->dim[2] != over_w / a->stride_w + 1 ||
         y->dim[3] != w->dim[0])
         return graft_fail(e, GRAFT_E_ARG, "conv2d: the output's shape does not follow");
-    if (a->act < GRAFT_ACT_NONE || a->act > GRAFT_ACT_QUICK_GELU)
+    if (!graft_act_is_pointwise(a->act))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "conv2d: act %d", (int)a->act);
     return GRAFT_OK;
 }

@@ -58,6 +58,8 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_geglu;
     case GRAFT_OP_GATHER_ROW:
         return &graft_cpu_op_gather_row;
+    case GRAFT_OP_PRELU:
+        return &graft_cpu_op_prelu;
     default:
         return NULL;
     }

@@ -28,7 +28,7 @@ graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e)
     GRAFT_TRY(graft_cpu_check_float(y, x->rank, "linear: output", e));
     if (!w->constant || x->constant || y->constant)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: w must be constant, x not");
-    if (op->attrs.act < GRAFT_ACT_NONE || op->attrs.act > GRAFT_ACT_GEGLU)
+    if (!geglu && !graft_act_is_pointwise(op->attrs.act))
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "linear: act %d", (int)op->attrs.act);
     if (w->dim[1] != x->dim[x->rank - 1])
         return graft_fail(e, GRAFT_E_ARG, "linear: x has rows of %lld, w wants %lld",

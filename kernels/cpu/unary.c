@@ -22,7 +22,7 @@ static graft_status check_scale(graft_device *d, const graft_op_desc *op, graft_
 static graft_status check_act(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     graft_status st = check_scale(d, op, e);
-    if (!st && (op->attrs.act < GRAFT_ACT_NONE || op->attrs.act > GRAFT_ACT_QUICK_GELU))
+    if (!st && !graft_act_is_pointwise(op->attrs.act))
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "act: act %d", (int)op->attrs.act);
     return st;
 }

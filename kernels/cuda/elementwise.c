@@ -1,4 +1,4 @@
-/* ACT, ADD, MUL, SCALE, GEGLU, and the ends of products that libraries compute. */
+/* ACT, ADD, MUL, SCALE, GEGLU, PRELU, and the ends of products that libraries compute. */
 #include "kernels/cuda/backend.h"
 
 /* `out` and the shape are set from the kernel's result. */
@@ -45,8 +45,10 @@ static graft_status launch_binary(graft_kernel *k, const void *const *in, void *
                                   char *workspace)
 {
     (void)workspace;
-    bool add = k->op.op == GRAFT_OP_ADD;
-    graft_cuda_elementwise p = over_result(k, add ? GRAFT_CUDA_ADD : GRAFT_CUDA_MUL, out);
+    int32_t op = k->op.op == GRAFT_OP_ADD   ? GRAFT_CUDA_ADD
+                 : k->op.op == GRAFT_OP_MUL ? GRAFT_CUDA_MUL
+                                            : GRAFT_CUDA_PRELU;
+    graft_cuda_elementwise p = over_result(k, op, out);
     graft_tensor_desc a = input_of(k, 0), b = input_of(k, 1);
     p.a = in[0];
     p.b = in[1];
@@ -136,5 +138,7 @@ const graft_cuda_op graft_cuda_op_scale = {
 const graft_cuda_op graft_cuda_op_add = {
     .init = init_binary, .launch = launch_binary, .inplace = true};
 const graft_cuda_op graft_cuda_op_mul = {
+    .init = init_binary, .launch = launch_binary, .inplace = true};
+const graft_cuda_op graft_cuda_op_prelu = {
     .init = init_binary, .launch = launch_binary, .inplace = true};
 const graft_cuda_op graft_cuda_op_geglu = {.init = init_unary, .launch = launch_geglu};

@@ -48,6 +48,8 @@ static const graft_cuda_op *find(graft_op op, graft_quant quant)
         return &graft_cuda_op_geglu;
     case GRAFT_OP_GATHER_ROW:
         return &graft_cuda_op_gather_row;
+    case GRAFT_OP_PRELU:
+        return &graft_cuda_op_prelu;
     default:
         return NULL;
     }

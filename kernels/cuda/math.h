@@ -88,6 +88,8 @@ GRAFT_DEVICE float graft_act_of(int32_t act, float x)
         return graft_gelu(x);
     case GRAFT_ACT_QUICK_GELU:
         return x / (1.0f + expf(-1.702f * x));
+    case GRAFT_ACT_LEAKY:
+        return x < 0 ? 0.2f * x : x;
     default:
         return x;
     }

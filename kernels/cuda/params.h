@@ -27,9 +27,10 @@ enum {
     GRAFT_CUDA_ACT = 0, /* act(a) */
     GRAFT_CUDA_ADD,     /* act(a + b) */
     GRAFT_CUDA_MUL,
-    GRAFT_CUDA_SCALE, /* a * scale + shift */
-    GRAFT_CUDA_GEGLU, /* a * gelu(b) */
-    GRAFT_CUDA_FINISH /* act(a + b + c); b and c may be NULL */
+    GRAFT_CUDA_SCALE,  /* a * scale + shift */
+    GRAFT_CUDA_GEGLU,  /* a * gelu(b) */
+    GRAFT_CUDA_FINISH, /* act(a + b + c); b and c may be NULL */
+    GRAFT_CUDA_PRELU   /* a, or a * b where a is negative */
 };
 typedef struct graft_cuda_elementwise {
     const void *a, *b, *c;

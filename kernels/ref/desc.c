@@ -114,15 +114,8 @@ graft_status graft_ref_check_vector(const graft_tensor_desc *t, int64_t n, const
 
 graft_status graft_ref_check_act(graft_act act, graft_err *e)
 {
-    switch (act) {
-    case GRAFT_ACT_NONE:
-    case GRAFT_ACT_SILU:
-    case GRAFT_ACT_GELU:
-    case GRAFT_ACT_QUICK_GELU:
-        return GRAFT_OK;
-    default:
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "activation %d is not possible here", (int)act);
-    }
+    if (graft_act_is_pointwise(act)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "activation %d is not possible here", (int)act);
 }
 
 bool graft_ref_is_dense(const graft_tensor_desc *t)

@@ -92,6 +92,8 @@ float graft_ref_act(graft_act act, float x)
         return 0.5f * x * erfcf(-x * (float)M_SQRT1_2);
     case GRAFT_ACT_QUICK_GELU:
         return x * sigmoid(1.702f * x);
+    case GRAFT_ACT_LEAKY:
+        return x < 0 ? 0.2f * x : x;
     default:
         return x;
     }

@@ -17,6 +17,7 @@
 
 #define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
 #define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
+#define X2   GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { SPREAD = 8, CALLS = 4 };
@@ -32,6 +33,7 @@ typedef struct world {
     graft_clip *clip, *changed_clip;
     graft_vae *vae;
     graft_controlnet *net;
+    graft_upscaler *upscaler;
     graft_cond *cond, *steered[2];
     graft_latent *latent, *sampled, *denoised;
     graft_image *image;
@@ -48,6 +50,7 @@ static void finish(world *w)
     graft_clip_release(w->changed_clip);
     graft_vae_release(w->vae);
     graft_controlnet_release(w->net);
+    graft_upscaler_release(w->upscaler);
     graft_cond_release(w->cond);
     graft_cond_release(w->steered[0]);
     graft_cond_release(w->steered[1]);
@@ -210,6 +213,28 @@ static graft_status grey_image(world *w, graft_err *e)
     return graft_image_empty(64, 64, 1, 0x808080, &w->image, e);
 }
 
+static graft_status odd_image(world *w, graft_err *e)
+{
+    return graft_image_empty(75, 61, 1, 0x8040c0, &w->image, e);
+}
+
+static graft_status load_upscaler(world *w, graft_err *e)
+{
+    return graft_upscaler_load(w->engine, X2, NULL, &w->upscaler, e);
+}
+
+/* With so little room that it takes tiles. */
+static graft_status upscale(world *w, graft_err *e)
+{
+    graft_image *large = NULL;
+    w->upscaler->options.max_bytes = 1 << 20;
+    graft_status st = graft_image_upscale(w->upscaler, w->image, NULL, &large, e);
+    if (st) return st;
+    graft_image_release(w->image);
+    w->image = large;
+    return GRAFT_OK;
+}
+
 static const char *lora_path;
 static graft_status apply_lora(world *w, graft_err *e)
 {
@@ -315,6 +340,7 @@ static const scenario scenarios[] = {
      5,
      false,
      true},
+    {"upscale", {engine_step, odd_image, load_upscaler, upscale}, 2, false, false},
     {"report",
      {engine_step, load_unet, plain_cond, empty_latent, sample_euler, report},
      5,

@@ -47,5 +47,6 @@ graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
+graft_status golden_upscale(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);
 #endif

@@ -75,7 +75,7 @@ static kernel_case *add_case(case_list *l, graft_op op)
     return c;
 }
 
-static const char *const act_name[] = {"", "+silu", "+gelu", "+quick_gelu", "+geglu"};
+static const char *const act_name[] = {"", "+silu", "+gelu", "+quick_gelu", "+geglu", "+leaky"};
 static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,
                                           GRAFT_F64, GRAFT_F8_E4M3, GRAFT_F8_E5M2};
 enum { BIAS = 1, ADD = 2, RES = 4, ALL = 7 };
@@ -564,6 +564,34 @@ static void wide_norms(case_list *l)
     layer_norm(l, act_of(9, 8, 0, 0), 1e-5f, 8, GRAFT_F32);
 }
 
+static void prelu(case_list *l, graft_tensor_desc x, int64_t gap)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_PRELU);
+    c->desc.in[GRAFT_PRELU_X] = gapped(x, gap);
+    c->desc.in[GRAFT_PRELU_SLOPE] = weight_of(x.dim[x.rank - 1], 0, 0, 0);
+    c->desc.out = gapped(x, gap / 2);
+    snprintf(c->name, sizeof c->name, "prelu %lldx%lldx%lldx%lld, gap %lld", (long long)x.dim[0],
+             (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3], (long long)gap);
+}
+
+/* What networks that enlarge pictures need beside the others. */
+static void upscalers(case_list *l)
+{
+    static const conv_row rows[] = {
+        {1, 9, 11, 96, 32, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, GRAFT_ACT_LEAKY, 0, 0},
+        {1, 7, 5, 24, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 14, 10, ALL, GRAFT_ACT_LEAKY, 0, 0}};
+    const graft_attrs leaky = {.act = GRAFT_ACT_LEAKY};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
+    linear(l, act_of(2, 3, 5, 7), 12, BIAS | RES, GRAFT_ACT_LEAKY, 0, GRAFT_F32);
+    unary(l, GRAFT_OP_ACT, leaky, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+    unary(l, GRAFT_OP_ACT, leaky, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    prelu(l, act_of(2, 16, 16, 64), 0);
+    prelu(l, act_of(1, 5, 7, 9), 0);
+    prelu(l, act_of(2, 5, 7, 24), 8);
+    prelu(l, act_of(3, 4, 5, 1), 0);
+    prelu(l, act_of(33, 0, 0, 0), 0);
+}
+
 /* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
@@ -578,6 +606,7 @@ kernel_case *kernel_cases(size_t *count)
     moves(&l);
     copies(&l);
     wide_norms(&l);
+    upscalers(&l);
     *count = l.count;
     return l.item;
 }

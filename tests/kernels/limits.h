@@ -31,6 +31,7 @@ static const struct {
     {GRAFT_OP_ADD, {1e-14, 2e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     {GRAFT_OP_MUL, {1e-14, 2e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     {GRAFT_OP_SCALE, {1e-13, 5e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
+    {GRAFT_OP_PRELU, {1e-14, 2e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     /* Angles up to 1000 in float32 are off by 1e-4. */
     {GRAFT_OP_TIMESTEP, {1e-9, 3e-4}, {4e-7, 1e-3}, {1e-5, 5e-3}},
     /* Values are moved, not computed. */

@@ -20,6 +20,8 @@ static double act(graft_act a, double x)
         return x * 0.5 * (1 + erf(x / sqrt(2.0)));
     case GRAFT_ACT_QUICK_GELU:
         return x / (1 + exp(-1.702 * x));
+    case GRAFT_ACT_LEAKY:
+        return x < 0 ? 0.2 * x : x;
     default:
         return x;
     }
@@ -214,6 +216,12 @@ static double geglu(const kernel_case *c, float *const *val, const int64_t *at)
     return v * act(GRAFT_ACT_GELU, get(x, val[0], from));
 }
 
+static double prelu(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    double x = get(&c->desc.out, val[0], at);
+    return x < 0 ? x * (double)val[1][at[c->desc.out.rank - 1]] : x;
+}
+
 static double gather_row(const kernel_case *c, float *const *val, const int64_t *at)
 {
     return get(&c->desc.in[0], val[0], (int64_t[3]){at[0], (int64_t)val[1][at[0]], at[1]});
@@ -255,6 +263,8 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return geglu(c, val, at);
     case GRAFT_OP_GATHER_ROW:
         return gather_row(c, val, at);
+    case GRAFT_OP_PRELU:
+        return prelu(c, val, at);
     default:
         return NAN;
     }

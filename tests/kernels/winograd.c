@@ -18,6 +18,7 @@ enum { ADD = 1, RESIDUAL = 2, BOTH = 3, SAMPLES = 400, SIDES = 6 };
 
 static const row rows[] = {
     {1, 6, 6, 16, 16, 0, BOTH, GRAFT_ACT_SILU, 0},    /* one tile */
+    {1, 13, 21, 64, 32, 0, 0, GRAFT_ACT_LEAKY, 0},    /* super resolution's */
     {2, 31, 37, 48, 80, 0, BOTH, GRAFT_ACT_SILU, 0},  /* pictures that share a panel */
     {1, 100, 107, 96, 64, 0, RESIDUAL, 0, 5},         /* panels to take in turn */
     {1, 22, 19, 160, 96, 2, ADD, GRAFT_ACT_GELU, 16}, /* doubled pixels */

@@ -10,7 +10,8 @@
 #include "tests/test.h"
 
 static fake_host host;
-static graft_arg model[4], controlnet[4], prompt_a[4], prompt_b[4], latent[4], image[4], mask[4];
+static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4], latent[4],
+    image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
 
@@ -32,6 +33,7 @@ static void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "CLIP") == 0) in[i] = model[1];
         if (strcmp(t, "VAE") == 0) in[i] = model[2];
         if (strcmp(t, "CONTROL_NET") == 0) in[i] = controlnet[0];
+        if (strcmp(t, "UPSCALE_MODEL") == 0) in[i] = upscaler[0];
         if (strcmp(t, "CONDITIONING") == 0) in[i] = prompts++ ? prompt_b[0] : prompt_a[0];
         if (strcmp(t, "LATENT") == 0) in[i] = latent[0];
         if (strcmp(t, "IMAGE") == 0) in[i] = image[0];
@@ -90,6 +92,8 @@ static void make_inputs(void)
     CHECK(strstr(fake_trace, "checkpoint file.safetensors\n") != NULL);
     fake_host_defaults(fake_host_node("ControlNetLoader"), in);
     CHECK_INT(run_with("ControlNetLoader", in, controlnet), GRAFT_OK);
+    fake_host_defaults(fake_host_node("UpscaleModelLoader"), in);
+    CHECK_INT(run_with("UpscaleModelLoader", in, upscaler), GRAFT_OK);
     connect(fake_host_node("CLIPTextEncode"), in);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_a), GRAFT_OK);
     CHECK_INT(run_with("CLIPTextEncode", in, prompt_b), GRAFT_OK);
@@ -166,7 +170,9 @@ static void loaders_pass_files_on(void)
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
     expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
+    expect("UpscaleModelLoader", NULL, "upscaler file.safetensors\n", "load ");
     expect("ControlnetSpeedup", NULL, "", "");
+    expect("ImageUpscaleWithModel", NULL, "upscale 32x16\n", "upscale ");
     expect("LoraLoader", edit_lora, "lora file.safetensors 0.75 -2 clip=1\n", "load ");
     expect("LoraLoaderModelOnly", edit_lora, "lora file.safetensors 0.75 0 clip=0\n", "load ");
     expect("SaveQuantizedModel", edit_save, "save_quantized small_00001_.safetensors\n", "save ");
@@ -575,6 +581,7 @@ static void failures_name_the_input(void)
                                              {"DualCLIPLoader", "clip_name1"},
                                              {"VAELoader", "vae_name"},
                                              {"ControlNetLoader", "control_net_name"},
+                                             {"UpscaleModelLoader", "model_name"},
                                              {"LoraLoader", "lora_name"},
                                              {"LoraLoaderModelOnly", "lora_name"},
                                              {"SwapWeights", "ckpt_name"}};
@@ -771,6 +778,7 @@ int main(void)
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
     fake_host_release(booster, 4), fake_host_release(controlnet, 4);
+    fake_host_release(upscaler, 4);
     fake_host_release(sigmas, 4), fake_host_release(sampler, 4);
     fake_host_release(noise, 4), fake_host_release(guider, 4);
     graft_plugin_entry.deinit();

@@ -72,6 +72,7 @@ OBJECT(clip)
 OBJECT(vae)
 OBJECT(cond)
 OBJECT(controlnet)
+OBJECT(upscaler)
 
 /* ------------------------------------------------------------------ engine and loading */
 
@@ -189,6 +190,14 @@ graft_status graft_controlnet_load(graft_engine *engine, const char *path, const
     (void)engine, (void)task;
     trace("controlnet %s\n", base_name(path));
     return make_controlnet(out, e);
+}
+
+graft_status graft_upscaler_load(graft_engine *engine, const char *path, const graft_task *task,
+                                 graft_upscaler **out, graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("upscaler %s\n", base_name(path));
+    return make_upscaler(out, e);
 }
 
 graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
@@ -595,6 +604,17 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     trace_tiling("decode", tiling);
     graft_status st = due(e);
     return st != GRAFT_OK ? st : graft_image_empty(s[3] * 8, s[2] * 8, s[0], 0x808080, out, e);
+}
+
+graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *image,
+                                 const graft_task *task, graft_image **out, graft_err *e)
+{
+    int64_t s[4];
+    (void)u, (void)task;
+    graft_image_data(image, s);
+    trace("upscale %lldx%lld\n", (long long)s[2], (long long)s[1]);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_image_empty(s[2] * 4, s[1] * 4, s[0], 0x808080, out, e);
 }
 
 graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,

@@ -431,6 +431,7 @@ static void fingerprints_follow_model_files(void)
                  {"VAELoader", "vae", "vae_name"},
                  {"ControlNetLoader", "controlnet", "control_net_name"},
                  {"OneDiffControlNetLoader", "controlnet", "control_net_name"},
+                 {"UpscaleModelLoader", "upscale_models", "model_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},
                  {"SwapWeights", "checkpoints", "ckpt_name"},

@@ -34,6 +34,9 @@ void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtyp
     case GRAFT_ACT_QUICK_GELU:
         act_any(GRAFT_ACT_QUICK_GELU, x, xt, y, yt, n);
         break;
+    case GRAFT_ACT_LEAKY:
+        act_any(GRAFT_ACT_LEAKY, x, xt, y, yt, n);
+        break;
     default:
         act_any(GRAFT_ACT_NONE, x, xt, y, yt, n);
         break;
@@ -99,6 +102,35 @@ void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, voi
                graft_dtype yt, size_t n)
 {
     join_any(1, a, at, b, bt, y, yt, n);
+}
+
+INLINE vf above_zero(vf x, vf slope)
+{
+    return vf_max(x, vf_set(0.0f)) + vf_min(x, vf_set(0.0f)) * slope;
+}
+
+INLINE void prelu_row(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
+                      size_t n)
+{
+    size_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_put(y, yt, i, above_zero(vf_get(x, xt, i), vf_get(slope, GRAFT_F32, i)));
+    if (i < n)
+        vf_put_tail(
+            y, yt, i, n - i,
+            above_zero(vf_get_tail(x, xt, i, n - i), vf_get_tail(slope, GRAFT_F32, i, n - i)));
+}
+
+void SIMD(prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
+                 size_t n)
+{
+    if (xt == GRAFT_F32 && yt == GRAFT_F32) {
+        prelu_row(x, GRAFT_F32, slope, y, GRAFT_F32, n);
+    } else if (xt == GRAFT_BF16 && yt == GRAFT_BF16) {
+        prelu_row(x, GRAFT_BF16, slope, y, GRAFT_BF16, n);
+    } else {
+        prelu_row(x, xt, slope, y, yt, n);
+    }
 }
 
 INLINE void geglu_row(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt,

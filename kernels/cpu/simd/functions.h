@@ -11,6 +11,8 @@ void SIMD(add)(const void *a, graft_dtype at, const void *b, graft_dtype bt, voi
                graft_dtype yt, size_t n);
 void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
                graft_dtype yt, size_t n);
+void SIMD(prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
+                 size_t n);
 void SIMD(geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n);
 void SIMD(epilogue)(graft_act act, void *y, graft_dtype yt, const float *channel,
                     const void *residual, graft_dtype rt, size_t n);

@@ -114,6 +114,9 @@ typedef struct graft_cpu_simd {
                 graft_dtype yt, size_t n);
     void (*mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
                 graft_dtype yt, size_t n);
+    /* y = x where x > 0, x * slope elsewhere */
+    void (*prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
+                  size_t n);
     /* y = a * gelu(b) */
     void (*geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n);
     /* y = act(x + channel[i] + residual[i]); channel is float32 and may be NULL, residual too. */

@@ -10,6 +10,7 @@ const graft_cpu_simd SIMD(table) = {
     .scale = SIMD(scale),
     .add = SIMD(add),
     .mul = SIMD(mul),
+    .prelu = SIMD(prelu),
     .geglu = SIMD(geglu),
     .epilogue = SIMD(epilogue),
     .layer_norm = SIMD(layer_norm),

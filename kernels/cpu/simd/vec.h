@@ -263,6 +263,8 @@ INLINE vf vf_act(graft_act act, vf x)
         return vf_gelu(x);
     case GRAFT_ACT_QUICK_GELU:
         return vf_swish(x, 1.702f);
+    case GRAFT_ACT_LEAKY:
+        return vf_max(x * 0.2f, x);
     default:
         return x;
     }
