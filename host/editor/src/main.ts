@@ -22,7 +22,7 @@ import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
-import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
+import { applyTheme, learnTypes, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { showText } from "./results"
@@ -634,6 +634,12 @@ async function start() {
     return
   }
   registerNodes(editor.specs)
+  learnTypes(
+    [...editor.specs.values()].flatMap(({ inputs, outputs }) =>
+      [...inputs, ...outputs].map(({ type }) => type),
+    ),
+    editor.canvas,
+  )
   firstWorkflow()
   keepOnLeaving()
   new api.Connection(client, runner)
