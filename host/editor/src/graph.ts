@@ -228,7 +228,7 @@ export class Editor {
     return structuredClone({ ...this.graph.asSerialisable(), version: 1 })
   }
 
-  toPrompt(): { prompt: Prompt; unknown: string[] } {
+  toPrompt(): ReturnType<typeof toPrompt> {
     return toPrompt(this.toWorkflow(), this.specs)
   }
 

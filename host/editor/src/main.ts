@@ -5,6 +5,8 @@ import { installContextMenus } from "./context"
 import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
 import type { LinkEnd } from "./find"
+import { promptFile } from "./json"
+import { confirmLoss } from "./loss"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
@@ -172,7 +174,19 @@ function fileName(): string {
 const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
 const save = () => download(`${fileName()}.json`, pretty(editor.toWorkflow()))
 const save1 = () => download(`${fileName()}.json`, pretty(editor.toWorkflow1()))
-const saveApi = () => download(`${fileName()}.api.json`, pretty(editor.toPrompt().prompt))
+function saveApi() {
+  const { prompt, lost } = editor.toPrompt()
+  const text = promptFile(prompt, isInteger)
+  const go = () => download(`${fileName()}.api.json`, text)
+  if (lost.length) confirmLoss(lost, go, save)
+  else go()
+}
+// Of nodes that the server does not know a seed is all that can be guessed.
+function isInteger(type: string, input: string): boolean {
+  const spec = editor.specs.get(type)
+  if (!spec) return /seed/.test(input)
+  return spec.inputs.some((known) => known.name === input && known.type === "INT")
+}
 
 function rename() {
   const field = h("input", {
