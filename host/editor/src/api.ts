@@ -140,6 +140,7 @@ export const historyEntry = (id: string) =>
 export const dropHistory = (ids: string[]) => post("history", { delete: ids })
 export const clearHistory = () => post("history", { clear: true })
 export const systemStats = () => get<SystemStats>("system_stats")
+export const embeddings = () => get<string[]>("embeddings")
 export const job = (id: string) => get<any>(`jobs/${encodeURIComponent(id)}`)
 
 export async function uploadImage(file: File): Promise<string> {

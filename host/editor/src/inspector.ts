@@ -1,4 +1,5 @@
 // The selected node as a form: everything about it can be read and set from the keyboard.
+import { Completion } from "./complete"
 import { h, icon } from "./dom"
 import type { Editor } from "./graph"
 import { isMissing, type GraftNode } from "./nodes"
@@ -284,6 +285,7 @@ export class Inspector {
     if (widget.type === "multiline") {
       const area = h("textarea", { rows: "4", spellcheck: "false", oninput: () => set(area.value) })
       area.value = String(widget.value ?? "")
+      new Completion(area)
       return area
     }
     return h("input", {
