@@ -10,6 +10,7 @@ import { parseJson } from "./json"
 import { normalise } from "./normalise"
 import { pngTexts } from "./png"
 import { CONTROLS, type Specs } from "./schema"
+import { withRoom } from "./room"
 import { drawGrid } from "./theme"
 import { nextValue } from "./values"
 
@@ -244,7 +245,7 @@ export class Editor {
     const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }
     this.canvas.deselectAll()
     if (workflow.version === undefined) workflow.version = 0.4
-    this.graph.configure(structuredClone(workflow) as any)
+    withRoom(() => this.graph.configure(structuredClone(workflow) as any))
     const missing = this.markUnknown()
     this.onLoad()
     if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()

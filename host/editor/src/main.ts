@@ -83,7 +83,9 @@ const client = clientId()
 let settled = 0
 let restoring = false
 let shape = "" // of the state that was noted last
+let places = "" // likewise, without where nodes stand
 let ran = false // since then
+let moved = false // likewise: nodes made room
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -96,15 +98,20 @@ function settle() {
   const data: any = editor.graph.serialize()
   const { extra, revision, ...rest } = data
   const { ds, ...kept } = extra ?? {}
-  const now = JSON.stringify(rest, (key, value) => (key === "size" ? undefined : value))
+  const without = (...keys: string[]) =>
+    JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
+  const now = without("size")
+  const bare = without("size", "pos", "bounding")
   const state = JSON.stringify({ ...rest, extra: kept })
   // Nodes grow when a run shows its pictures in them; nobody wants that undone.
-  if (ran && now === shape) undo.amend(state)
+  if ((ran && now === shape) || (moved && bare === places)) undo.amend(state)
   else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
     showName()
   }
   shape = now
+  places = bare
+  moved = false
   ran = runner.run?.state === "running"
   paintUndo()
 }
@@ -473,7 +480,13 @@ function showFaults(faults: Fault[], title?: string) {
 }
 
 function wire() {
-  setHooks({ changed })
+  setHooks({
+    changed,
+    moved() {
+      moved = true
+      changed()
+    },
+  })
   editor.onChange = changed
   editor.onLoad = () => runner.clearFaults()
   editor.onSelection = () => {

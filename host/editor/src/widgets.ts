@@ -3,7 +3,9 @@ import { LiteGraph, type LGraphCanvas, type LGraphNode } from "@comfyorg/litegra
 import * as api from "./api"
 import { h, toast } from "./dom"
 import { openEditor } from "./inline"
+import type { GraftNode } from "./nodes"
 import { openPicker } from "./picker"
+import { growNode } from "./room"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
 import { clampNumber, showNumber, tidyFloat, wrapText } from "./values"
@@ -13,8 +15,9 @@ const LINE = 15
 
 export interface Hooks {
   changed(node: LGraphNode): void
+  moved(): void // by no hand: a node grew
 }
-let hooks: Hooks = { changed() {} }
+let hooks: Hooks = { changed() {}, moved() {} }
 export function setHooks(given: Hooks) {
   hooks = given
 }
@@ -191,6 +194,11 @@ export function addWidget(node: LGraphNode, place: WidgetPlace): any {
   }
 }
 
+// For what a node shows: nothing else is hidden by it.
+export function grow(node: LGraphNode, size: [number, number]) {
+  if (growNode(node as GraftNode, size)) hooks.moved()
+}
+
 // The pictures of a node, below its other widgets; without pictures it takes no room.
 export function pictureWidget(node: LGraphNode): any {
   const known = node.widgets?.find((w) => w.name === "$pictures")
@@ -291,7 +299,7 @@ export function showPictures(node: LGraphNode, urls: string[]) {
   })
   if (urls.length && !had) {
     const least = node.computeSize()
-    node.setSize([Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
+    grow(node, [Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
   }
   node.setDirtyCanvas(true, true)
 }
