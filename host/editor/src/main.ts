@@ -353,9 +353,9 @@ const shortcuts: Shortcut[] = [
   { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
   { keys: ".", text: "Show all nodes", run: () => editor.fit() },
   { keys: "R", text: "Refresh the lists of models and pictures", run: () => void refreshChoices() },
-  { keys: "N", text: "Node panel", run: () => sidebar.show("node") },
-  { keys: "Q", text: "Queue", run: () => sidebar.show("queue") },
-  { keys: "H", text: "History", run: () => sidebar.show("history") },
+  { keys: "N", text: "Node panel", run: () => sidebar.show("node", { focus: true }) },
+  { keys: "Q", text: "Queue", run: () => sidebar.show("queue", { focus: true }) },
+  { keys: "H", text: "History", run: () => sidebar.show("history", { focus: true }) },
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
 ]
 
@@ -427,17 +427,23 @@ function buildBar() {
   showName()
 }
 
+// To a node that something is said about, and to what is said.
+function goTo(id: string) {
+  const node = editor.node(id)
+  if (!node) return
+  editor.canvas.selectItems([node])
+  editor.canvas.centerOnNode(node)
+  sidebar.show("node", { focus: true })
+}
+
 function showFaults(faults: Fault[], title?: string) {
   document.querySelector(".faults")?.remove()
   inspector.render(true)
   if (!faults.length) return
   hideToast()
-  const go = (fault: Fault) => {
-    const node = editor.node(fault.node)
-    if (!node) return
-    editor.canvas.selectItems([node])
-    editor.canvas.centerOnNode(node)
-    sidebar.show("node")
+  const close = () => {
+    if (box.contains(document.activeElement)) byId("canvas").focus()
+    box.remove()
   }
   const box = h(
     "section",
@@ -454,7 +460,7 @@ function showFaults(faults: Fault[], title?: string) {
             ? "The workflow cannot run"
             : `${faults.length} things keep the workflow from running`),
       ),
-      iconButton("close", "Close", () => box.remove()),
+      iconButton("close", "Close", close),
     ),
     h(
       "ul",
@@ -467,7 +473,7 @@ function showFaults(faults: Fault[], title?: string) {
           node
             ? h(
                 "button",
-                { type: "button", class: "fault-node", onclick: () => go(fault) },
+                { type: "button", class: "fault-node", onclick: () => goTo(fault.node) },
                 node.title,
               )
             : null,
@@ -638,7 +644,9 @@ function keepOnLeaving() {
 function followWindow() {
   const narrow = matchMedia("(max-width: 1100px)") // as in frame.css
   const arrange = () =>
-    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? ""), false)
+    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? ""), {
+      remember: false,
+    })
   narrow.addEventListener("change", arrange)
   arrange()
   matchMedia("(prefers-color-scheme: light)").addEventListener("change", () =>
