@@ -14,7 +14,12 @@ export interface PromptError {
   node_errors?: Record<string, NodeErrors>
 }
 export interface NodeErrors {
-  errors: { type: string; message: string; details: string; extra_info?: { input_name?: string } }[]
+  errors: {
+    type: string
+    message: string
+    details: string
+    extra_info?: { input_name?: string; folder?: string }
+  }[]
   dependent_outputs?: string[]
   class_type?: string
 }

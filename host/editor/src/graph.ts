@@ -5,7 +5,7 @@ import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
-import { dress, type GraftNode } from "./nodes"
+import { dress, widen, type GraftNode } from "./nodes"
 import { parseJson } from "./json"
 import { normalise } from "./normalise"
 import { pngTexts } from "./png"
@@ -22,7 +22,8 @@ export class Editor {
   onChange = () => {}
   onSelection = () => {}
   onView = () => {}
-  onLoad = () => {} // other nodes are there: what was said about those before is void
+  // Other nodes are there: what was said about those before is void. `same`: of the same workflow.
+  onLoad = (_same: boolean) => {}
 
   constructor(element: HTMLCanvasElement) {
     this.setOptions()
@@ -212,7 +213,7 @@ export class Editor {
     closeEditor(false)
     this.graph.clear()
     this.canvas.deselectAll()
-    this.onLoad()
+    this.onLoad(false)
     this.onChange()
   }
 
@@ -247,7 +248,8 @@ export class Editor {
     if (workflow.version === undefined) workflow.version = 0.4
     withRoom(() => this.graph.configure(structuredClone(workflow) as any))
     const missing = this.markUnknown()
-    this.onLoad()
+    this.onLoad(keepView)
+    if (api) this.nodes.forEach(widen) // the file has no sizes
     if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()
     const ds: any = (workflow.extra as any)?.ds
     if (keepView) {

@@ -27,6 +27,7 @@ export class Inspector {
           this.editor.nodes.map((n) => [n.id, n.title]),
           node.inputs?.map((i) => i.link),
           node.faults,
+          node.warnings,
           node.widgets?.length,
           node.result,
         ])
@@ -93,6 +94,8 @@ export class Inspector {
     const parts: Node[] = []
     for (const fault of node.faults ?? [])
       parts.push(h("p", { class: "fault" }, icon("warning"), h("span", {}, fault.text)))
+    for (const text of node.warnings ?? [])
+      parts.push(h("p", { class: "fault warned" }, icon("warning"), h("span", {}, text)))
     if (spec?.description) parts.push(h("p", { class: "muted" }, spec.description))
     parts.push(
       this.text("Title", node.title, (value) => {

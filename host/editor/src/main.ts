@@ -30,6 +30,7 @@ import { Undo } from "./undo"
 import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
+import { installMarks } from "./warnings"
 import { pictureAt, picturesOf, setHooks, showPictures, uploadTo } from "./widgets"
 
 applyTheme(preferredTheme())
@@ -445,9 +446,10 @@ function showFaults(faults: Fault[], title?: string) {
     if (box.contains(document.activeElement)) byId("canvas").focus()
     box.remove()
   }
+  const onkeydown = (event: KeyboardEvent) => event.key === "Escape" && close()
   const box = h(
     "section",
-    { class: "faults", role: "alert", "aria-label": "What is wrong" },
+    { class: "faults", onkeydown, role: "alert", "aria-label": "What is wrong" },
     h(
       "header",
       {},
@@ -494,7 +496,7 @@ function wire() {
     },
   })
   editor.onChange = changed
-  editor.onLoad = () => runner.clearFaults()
+  editor.onLoad = (same) => runner.loaded(same)
   editor.onSelection = () => {
     inspector.render()
     quantize.render()
@@ -533,6 +535,7 @@ function wire() {
   })
   installTouch(editor.canvas, changed)
   installMenuKeys(editor)
+  installMarks(editor.canvas, () => editor.nodes)
   installContextMenus(editor, {
     add: (at) => addNode(at),
     group: () => editor.addGroup(),
@@ -583,6 +586,15 @@ function wireDrop() {
 }
 
 function wireRunner() {
+  runner.onWarnings = () => inspector.render()
+  runner.onQueued = () => status.say("Queued…", "idle")
+  runner.onRefused = (text) => status.say(`Not queued: ${text}`, "refused")
+  status.onNotes = () => {
+    const { run } = runner
+    const warned = run?.warnings.find(({ node }) => runner.nodeOf(run.prompt, node))
+    if (warned) goTo(warned.node)
+    else sidebar.show("history", { focus: true })
+  }
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false

@@ -16,6 +16,7 @@ export interface CanvasTheme {
   fieldLine: string
   accent: string
   danger: string
+  warning: string
   shadow: string
   link: string
 }
@@ -34,6 +35,7 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
     fieldLine: "#333b44",
     accent: "#4cc38a",
     danger: "#ff6b63",
+    warning: "#f0b429",
     shadow: "rgba(0,0,0,.35)",
     link: "#8b959f",
   },
@@ -50,6 +52,7 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
     fieldLine: "#d6dbd3",
     accent: "#157346",
     danger: "#c9302c",
+    warning: "#a35f00",
     shadow: "rgba(32,40,34,.13)",
     link: "#7b858d",
   },

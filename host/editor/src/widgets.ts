@@ -87,12 +87,21 @@ function addToggle(node: LGraphNode, input: InputSpec) {
   })
 }
 
+// In the lower right corner of a field, whose text says what it holds but not what for.
+function drawName(ctx: CanvasRenderingContext2D, name: string, right: number, bottom: number) {
+  ctx.font = `10px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "right"
+  ctx.fillStyle = theme().muted
+  ctx.fillText(name, right - 8, bottom - 7)
+}
+
 function drawText(
   ctx: CanvasRenderingContext2D,
   widget: any,
   width: number,
   y: number,
   hint: string,
+  name: string, // "" where there is only one such field
 ) {
   const t = theme()
   const height = widget.computedHeight - 6
@@ -104,6 +113,7 @@ function drawText(
   ctx.lineWidth = 1
   ctx.stroke()
   if (widget.editing) return
+  if (name) drawName(ctx, name, width - MARGIN, y + height)
   ctx.save()
   ctx.clip()
   ctx.font = `12px ${LiteGraph.NODE_FONT}`
@@ -128,8 +138,10 @@ function addText(node: LGraphNode, input: InputSpec) {
     options: {},
     y: 0,
     computeLayoutSize: () => ({ minHeight: 64, minWidth: 220 }),
-    draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
-      drawText(ctx, this, width, y, hint)
+    draw(ctx: CanvasRenderingContext2D, on: LGraphNode, width: number, y: number) {
+      const several =
+        (on.widgets ?? []).filter((w) => (w.type as string) === "multiline").length > 1
+      drawText(ctx, this, width, y, hint, several && this.value ? input.name : "")
     },
     onPointerDown(pointer: any, on: LGraphNode, canvas: LGraphCanvas) {
       pointer.onClick = (event: PointerEvent) =>
