@@ -416,7 +416,7 @@ static graft_status run_element(struct crowd *w, graft_call *c, struct gather *g
     GRAFT_TRY(execute(c, g, at->job, at->out, e));
     GRAFT_TRY(own_texts(c, at->out, e));
     if (at->job->refused) return failed(c, at->job, at->job->fail_code, e);
-    if (at->job->ui || at->job->ui_lost || at->job->part) return GRAFT_OK;
+    if (at->job->ui || at->job->ui_lost || at->job->warnings || at->job->part) return GRAFT_OK;
 out:
     graft_job_finish(at->job);
     graft_free(at->job);
@@ -554,7 +554,8 @@ graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
         goto out;
     }
     r->ui = c->job->ui;
-    c->job->ui = NULL;
+    r->warnings = c->job->warnings;
+    c->job->ui = c->job->warnings = NULL;
     *(c->expansion.list ? &c->expansion.partial : out) = r;
     r = NULL;
 out:

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/object_info.h"
+#include "host/services.h"
 #include "host/tree.h"
 
 size_t graft_check_find(const graft_check *c, const char *id)
@@ -134,11 +135,33 @@ static graft_status check_link(graft_check *c, size_t node, const graft_input *i
     return type_fault(c, node, in, value, received);
 }
 
+/* Where a file was looked for, which the protocol has no word for. */
+static bool put_folder(cJSON *extra, const graft_lookup *l)
+{
+    return !l->folder[0] || graft_tree_text(extra, "folder", l->folder);
+}
+
+/* The same for a value that is none of the choices: the node is asked for them once more. */
+static bool put_choices_folder(cJSON *extra, const graft_host *host, const graft_node *node,
+                               const graft_input *in)
+{
+    graft_lookup lookup;
+    graft_choices choices;
+    graft_lookup_begin(&lookup, host);
+    if (!graft_choices_init(&choices, host, node, in, NULL)) graft_choices_finish(&choices);
+    graft_lookup_end(&lookup, host);
+    return put_folder(extra, &lookup);
+}
+
 static graft_status literal_fault(graft_check *c, size_t node, const graft_input *in,
                                   const cJSON *received, const graft_literal_fault *fault)
 {
     cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
-    if (fault->exception && !graft_tree_text(extra, "exception_message", fault->exception)) {
+    bool ok = true;
+    if (strcmp(fault->type, "value_not_in_list") == 0)
+        ok = put_choices_folder(extra, c->host, c->p->node[node].entry->node, in);
+    if (fault->exception) ok = ok && graft_tree_text(extra, "exception_message", fault->exception);
+    if (!ok) {
         cJSON_Delete(extra);
         return graft_fail_nomem(c->e, "the list of faults");
     }
@@ -188,13 +211,15 @@ static graft_status check_input(graft_check *c, size_t node, const graft_input *
 }
 
 /* "NAME - reason", or the name alone; `input` NULL: no input is at fault. */
-static graft_status custom_fault(graft_check *c, size_t node, const char *input, const char *text)
+static graft_status custom_fault(graft_check *c, size_t node, const char *input, const char *text,
+                                 const graft_lookup *lookup)
 {
     char details[800];
     snprintf(details, sizeof details, "%s%s%s", input ? input : "", input && *text ? " - " : "",
              text);
     cJSON *extra = cJSON_CreateObject();
-    if (!extra || (input && !graft_tree_text(extra, "input_name", input))) {
+    bool ok = extra && (!input || graft_tree_text(extra, "input_name", input));
+    if (!ok || !put_folder(extra, lookup)) {
         cJSON_Delete(extra);
         return graft_fail_nomem(c->e, "the list of faults");
     }
@@ -204,7 +229,7 @@ static graft_status custom_fault(graft_check *c, size_t node, const char *input,
 
 /* A check that says what it takes is at fault with each of these inputs. */
 static graft_status own_faults(graft_check *c, size_t node, const graft_validate2_api *api,
-                               const char *text)
+                               const char *text, const graft_lookup *lookup)
 {
     const graft_prompt_node *n = &c->p->node[node];
     const cJSON *inputs = graft_tree_get(n->json, "inputs");
@@ -212,12 +237,12 @@ static graft_status own_faults(graft_check *c, size_t node, const graft_validate
     for (size_t i = 0; i < n->n_in; i++) {
         const char *name = n->inputs[i]->name;
         if (!is_taken(api, name) || !graft_tree_get(inputs, name)) continue;
-        graft_status st = custom_fault(c, node, name, text);
+        graft_status st = custom_fault(c, node, name, text, lookup);
         if (st) return st;
         told++;
     }
     /* The name that ComfyUI has for the types of all links. */
-    return told ? GRAFT_OK : custom_fault(c, node, "input_types", text);
+    return told ? GRAFT_OK : custom_fault(c, node, "input_types", text, lookup);
 }
 
 /* The node's own check, when all literals and links are fine by themselves. */
@@ -229,6 +254,7 @@ static graft_status check_custom(graft_check *c, size_t node)
     if ((!first && !second) || c->faults[node]) return GRAFT_OK;
     char text[512] = "";
     const char *input = NULL;
+    graft_lookup lookup;
     graft_status st = GRAFT_E_NOMEM;
     graft_arg *args = graft_calloc(n->n_in, sizeof *args);
     const char **types = graft_calloc(n->n_in, sizeof *types);
@@ -236,17 +262,20 @@ static graft_status check_custom(graft_check *c, size_t node)
         if (!n->in[i].linked) args[i] = n->in[i].literal.value;
         types[i] = n->in[i].type;
     }
+    graft_lookup_begin(&lookup, c->host);
     if (args && types && second)
         st = second->check(c->host, args, second->flags & GRAFT_VALIDATE_TYPES ? types : NULL, text,
                            sizeof text);
     else if (args && types)
         st = first->check(c->host, args, &input, text, sizeof text);
+    graft_lookup_end(&lookup, c->host);
     graft_free(args);
     graft_free(types);
     if (st == GRAFT_OK) return GRAFT_OK;
     if (st == GRAFT_E_NOMEM) return graft_fail_nomem(c->e, "a check");
     text[sizeof text - 1] = 0;
-    return second ? own_faults(c, node, second, text) : custom_fault(c, node, input, text);
+    return second ? own_faults(c, node, second, text, &lookup)
+                  : custom_fault(c, node, input, text, &lookup);
 }
 
 graft_status graft_check_node(graft_check *c, size_t node)

@@ -25,9 +25,9 @@ typedef struct graft_run_error {
 } graft_run_error;
 
 /* Every function may be NULL. Arguments live for the call. start, cached, node_asked, node_start,
- * node_done, error, blocked and success: the thread that runs; progress, phase, log, preview,
- * picture and latent: any thread, several at once. Several nodes may have started and not be done:
- * see GRAFT_NODE_ASYNC. */
+ * node_done, error, blocked and success: the thread that runs; progress, phase, log, warning,
+ * preview, picture and latent: any thread, several at once. Several nodes may have started and not
+ * be done: see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
@@ -38,6 +38,9 @@ typedef struct graft_events {
     void (*progress)(void *ctx, const graft_where *at, uint64_t done, uint64_t total);
     void (*phase)(void *ctx, const graft_where *at, const char *phase);
     void (*log)(void *ctx, const graft_where *at, int32_t level, const char *text);
+    /* After log, for lines of GRAFT_LOG_WARN and above; and without a line in the log once more in
+     * each run in which the node's result comes from the cache. */
+    void (*warning)(void *ctx, const graft_where *at, const char *text);
     void (*preview)(void *ctx, const graft_where *at, const graft_tensor *rgb8);
     bool (*picture)(void *ctx, const graft_where *at, const void *png, size_t n); /* false: lost */
     void (*latent)(void *ctx, const graft_where *at, const graft_tensor *values); /* after a step */

@@ -245,13 +245,23 @@ static size_t use_cache(struct run *r, size_t first, const char **ids)
     return n;
 }
 
+static void warn_again(const struct run *r, const graft_agenda_node *at)
+{
+    const cJSON *text;
+    if (!r->ev->warning) return;
+    cJSON_ArrayForEach(text, at->result->warnings)
+        r->ev->warning(r->ev->ctx, &at->where, text->valuestring);
+}
+
 static graft_status show_cached(struct run *r, size_t first, graft_err *e)
 {
     const graft_agenda *a = &r->agenda;
     graft_status st = GRAFT_OK;
     for (size_t i = first; i < a->n_order && !st; i++) {
         const graft_agenda_node *at = &a->node[a->order[i]];
-        if (at->cached && at->result->ui) st = show(r, a->order[i], at->result->ui, true, e);
+        if (!at->cached) continue;
+        warn_again(r, at);
+        if (at->result->ui) st = show(r, a->order[i], at->result->ui, true, e);
     }
     return st;
 }

@@ -279,7 +279,8 @@ graft_status graft_expansion_result(graft_expansion *x, const graft_agenda *a, g
         return st;
     }
     r->ui = x->partial->ui;
-    x->partial->ui = NULL;
+    r->warnings = x->partial->warnings;
+    x->partial->ui = x->partial->warnings = NULL;
     *out = r;
     return GRAFT_OK;
 }

@@ -7,6 +7,8 @@
 #include "host/agenda.h"
 #include "host/tree.h"
 
+#define MOST_WARNINGS 32 /* of a node; all of them are in the log */
+
 void graft_job_init(graft_job *j)
 {
     memset(j, 0, sizeof *j);
@@ -29,10 +31,21 @@ void graft_job_init_like(graft_job *j, const graft_job *other)
     j->may_expand = other->may_expand;
 }
 
+/* False when it is there already or there is no room for it; a lost warning must not end a run. */
+static bool note_warning(graft_job *j, const char *text)
+{
+    const cJSON *known;
+    if (cJSON_GetArraySize(j->warnings) >= MOST_WARNINGS) return false;
+    cJSON_ArrayForEach(known, j->warnings) if (strcmp(known->valuestring, text) == 0) return false;
+    if (!j->warnings) j->warnings = cJSON_CreateArray();
+    return graft_tree_push(j->warnings, cJSON_CreateString(text));
+}
+
 void graft_job_show_all(graft_job *j, graft_job *from)
 {
     cJSON *list, *item;
     j->ui_lost |= from->ui_lost;
+    cJSON_ArrayForEach(item, from->warnings) note_warning(j, item->valuestring);
     if (!j->ui) {
         j->ui = from->ui;
         from->ui = NULL;
@@ -50,6 +63,7 @@ void graft_job_show_all(graft_job *j, graft_job *from)
 void graft_job_finish(graft_job *j)
 {
     cJSON_Delete(j->ui);
+    cJSON_Delete(j->warnings);
     cJSON_Delete(j->part);
     cJSON_Delete(j->links);
     for (size_t i = 0; i < j->n_text; i++) graft_free(j->text[i]);
@@ -82,6 +96,11 @@ static void log_line(graft_job *j, int32_t level, const char *text)
 {
     const graft_events *ev = j->events;
     if (ev && ev->log) ev->log(ev->ctx, j->where, level, text);
+    if (level < GRAFT_LOG_WARN) return;
+    pthread_mutex_lock(&j->lock);
+    bool fresh = note_warning(j, text);
+    pthread_mutex_unlock(&j->lock);
+    if (fresh && ev && ev->warning) ev->warning(ev->ctx, j->where, text);
 }
 
 static void fail(graft_job *j, graft_status why, const char *input, const char *text)

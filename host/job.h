@@ -26,6 +26,7 @@ struct graft_job {
     graft_err fail;
     cJSON *ui; /* object of arrays; NULL until something is shown */
     bool ui_lost;
+    cJSON *warnings;          /* array of texts, each once; NULL until there is one */
     bool may_expand, refused; /* refused: expand() failed, and with it the node */
     cJSON *part, *links;      /* expand() of the present call; NULL */
     char **text;              /* what node() gave */
@@ -36,7 +37,7 @@ void graft_job_init(graft_job *j);
 void graft_job_finish(graft_job *j);
 /* Another call of the same node, with nothing said or shown yet. */
 void graft_job_init_like(graft_job *j, const graft_job *other);
-/* Appends what `from` showed to what `j` showed. */
+/* Appends what `from` showed and warned of to what `j` did. */
 void graft_job_show_all(graft_job *j, graft_job *from);
 bool graft_job_cancelled(const graft_job *j);
 

@@ -16,13 +16,14 @@ int graft_command_check(const graft_options *o)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_folders folders = {0};
-    graft_services services;
+    graft_services services = {0};
     const graft_log log = {NULL, on_finding};
     graft_status st = graft_folders_init(&folders, o->models, o->input, o->output, o->temp, &e);
     if (!st) {
         graft_services_init(&services, &folders);
         st = graft_plugin_check(o->file, &services.host, &log, &e);
     }
+    graft_services_finish(&services);
     graft_folders_finish(&folders);
     if (st)
         fprintf(stderr, "graft: %s\n", e.text);

@@ -11,6 +11,45 @@ static const graft_folders *folders_of(const graft_host *h)
     return ((const graft_services *)(const void *)h)->folders;
 }
 
+/* The host is given to plugins as constant; what is noted is ours. */
+static graft_services *services_of(const graft_host *h)
+{
+    return (graft_services *)(uintptr_t)h;
+}
+
+static void note(const graft_host *h, const char *key)
+{
+    graft_services *s = services_of(h);
+    bool model = false;
+    for (const char *const *k = graft_folders_keys(); *k; k++) model |= strcmp(key, *k) == 0;
+    pthread_mutex_lock(&s->lock);
+    for (graft_lookup *l = s->lookup; l; l = l->next)
+        if (pthread_equal(l->thread, pthread_self()))
+            snprintf(l->folder, sizeof l->folder, "%s%s", model ? "models/" : "", key);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void graft_lookup_begin(graft_lookup *l, const graft_host *host)
+{
+    graft_services *s = services_of(host);
+    l->thread = pthread_self();
+    l->folder[0] = 0;
+    pthread_mutex_lock(&s->lock);
+    l->next = s->lookup;
+    s->lookup = l;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void graft_lookup_end(graft_lookup *l, const graft_host *host)
+{
+    graft_services *s = services_of(host);
+    pthread_mutex_lock(&s->lock);
+    graft_lookup **at = &s->lookup;
+    while (*at != l) at = &(*at)->next;
+    *at = l->next;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static graft_status tell(const graft_err *e, graft_status st, char *text, uint64_t n)
 {
     if (st && text && n) snprintf(text, n, "%s", e->text);
@@ -23,12 +62,15 @@ static graft_status resolve(const graft_host *h, const char *folder, const char 
     graft_err e = GRAFT_ERR_INIT;
     *path = NULL;
     if (!folder || !name) return GRAFT_E_ARG;
-    return tell(&e, graft_folders_resolve(folders_of(h), folder, name, path, &e), text, n);
+    graft_status st = graft_folders_resolve(folders_of(h), folder, name, path, &e);
+    if (st) note(h, folder);
+    return tell(&e, st, text, n);
 }
 
 static char **list(const graft_host *h, const char *folder)
 {
     char **names = NULL;
+    note(h, folder);
     return graft_folders_list(folders_of(h), folder, &names, NULL) ? NULL : names;
 }
 
@@ -91,4 +133,11 @@ void graft_services_init(graft_services *s, const graft_folders *folders)
     s->host.version = GRAFT_VERSION;
     s->host.query = query;
     s->folders = folders;
+    pthread_mutex_init(&s->lock, NULL);
+}
+
+void graft_services_finish(graft_services *s)
+{
+    if (s->folders) pthread_mutex_destroy(&s->lock);
+    memset(s, 0, sizeof *s);
 }

@@ -1,14 +1,32 @@
 /* The graft_host that plugins are given. */
 #ifndef GRAFT_HOST_SERVICES_H
 #define GRAFT_HOST_SERVICES_H
+#include <pthread.h>
+
 #include "host/folders.h"
 #include "plugin/graft_plugin.h"
+
+/* Notes which folder a node looks into while it is asked for choices or for its own check, so that
+ * a message about a missing file can name it. */
+typedef struct graft_lookup {
+    struct graft_lookup *next;
+    pthread_t thread;
+    char folder[64]; /* as users know it: "models/loras", "input"; "": none */
+} graft_lookup;
 
 typedef struct graft_services {
     graft_host host; /* first: the tables find their way back from it */
     const graft_folders *folders;
+    pthread_mutex_t lock; /* guards the list and what is in it */
+    graft_lookup *lookup; /* those that go on now */
 } graft_services;
 
 /* `folders` must outlive the services; both must outlive the registry. */
 void graft_services_init(graft_services *s, const graft_folders *folders);
+void graft_services_finish(graft_services *s); /* fine on a zeroed one */
+
+/* Between these two the calling thread's last folder is noted that it listed, or in which it looked
+ * for a file in vain. `host` is that of a graft_services; the caller owns `l`. [any] */
+void graft_lookup_begin(graft_lookup *l, const graft_host *host);
+void graft_lookup_end(graft_lookup *l, const graft_host *host);
 #endif

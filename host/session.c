@@ -31,5 +31,6 @@ void graft_session_finish(graft_session *s)
 {
     if (s->registry) graft_registry_destroy(s->registry);
     s->registry = NULL;
+    graft_services_finish(&s->services);
     graft_folders_finish(&s->folders);
 }

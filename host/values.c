@@ -147,6 +147,7 @@ void graft_result_release(graft_result *r)
     if (!r || --r->refs) return;
     for (size_t i = 0; i < r->n_out; i++) graft_slot_finish(&r->slot[i]);
     cJSON_Delete(r->ui);
+    cJSON_Delete(r->warnings);
     graft_free(r->inner);
     graft_free(r);
 }

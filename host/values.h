@@ -27,6 +27,7 @@ graft_status graft_slot_as_list(const graft_slot *s, graft_value **out, graft_er
 typedef struct graft_result {
     size_t refs, n_out;
     cJSON *ui;         /* object of arrays, or NULL */
+    cJSON *warnings;   /* array of texts, or NULL */
     graft_hash *inner; /* owned: keys under which the cache has what an expansion computed */
     size_t n_inner;
     uint64_t used; /* by a cache: larger is later */

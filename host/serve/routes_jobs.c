@@ -101,6 +101,28 @@ static void put_error(graft_str *t, const char *messages)
     cJSON_Delete(list);
 }
 
+/* What a finished run warned of, of the messages that the history keeps. */
+static void put_warnings(graft_str *t, const char *messages)
+{
+    cJSON *list = parse(messages);
+    const cJSON *item;
+    size_t n = 0;
+    graft_str_puts(t, "[");
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *type = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
+        const cJSON *data = cJSON_GetArrayItem(item, 1);
+        if (!type || strcmp(type, "graft.warning") != 0) continue;
+        graft_str_printf(t, "%s{\"node\":", n++ ? "," : "");
+        graft_str_json(t, graft_json_str(data, "node", ""));
+        put_text(t, "display_node", graft_json_str(data, "display_node", ""));
+        put_text(t, "text", graft_json_str(data, "text", ""));
+        graft_str_puts(t, "}");
+    }
+    graft_str_puts(t, "]");
+    cJSON_Delete(list);
+}
+
 static void put_workflow_id(graft_str *t, const char *extra)
 {
     cJSON *json = parse(extra);
@@ -113,7 +135,7 @@ static void put_workflow_id(graft_str *t, const char *extra)
     cJSON_Delete(json);
 }
 
-static void put_full(graft_str *t, const graft_store_row *row)
+static void put_full(graft_serve *s, graft_str *t, const graft_store_row *row)
 {
     bool done = row->state == GRAFT_STORE_DONE;
     bool good = row->status && strcmp(row->status, "success") == 0;
@@ -129,6 +151,11 @@ static void put_full(graft_str *t, const graft_store_row *row)
     } else {
         graft_str_puts(t, ",\"execution_status\":null");
     }
+    graft_str_puts(t, ",\"warnings\":");
+    if (done)
+        put_warnings(t, row->messages);
+    else
+        graft_sink_warnings(&s->sink, row->id, t);
     graft_str_puts(t, ",\"workflow\":{\"prompt\":");
     graft_str_puts(t, row->prompt);
     graft_str_puts(t, ",\"extra_data\":");
@@ -153,7 +180,7 @@ static void on_row(void *ctx, const graft_store_row *row)
     put_workflow_id(t, row->extra);
     graft_str_puts(t, ",\"progress\":");
     graft_sink_progress(&a->serve->sink, row->id, t);
-    if (a->full) put_full(t, row);
+    if (a->full) put_full(a->serve, t, row);
     graft_str_puts(t, "}");
 }
 

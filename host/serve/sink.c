@@ -6,10 +6,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "host/serve/picture.h"
+#include "host/tree.h"
 
 #define STATE_NODES  200  /* newest nodes that a progress_state lists */
 #define PROGRESS_GAP 0.02 /* seconds between two messages about steps */
 #define PREVIEW_GAP  0.1
+#define WARNINGS     100 /* of one run that clients are told of; the log has all */
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews)
 {
@@ -37,6 +39,8 @@ static void forget(graft_sink *s)
     graft_free(s->current);
     s->id = s->client = s->current = NULL;
     graft_str_finish(&s->messages);
+    cJSON_Delete(s->warnings);
+    s->warnings = NULL;
     graft_str_finish(&s->held);
     s->end[0] = 0;
     s->progress_at = s->preview_at = 0;
@@ -331,6 +335,45 @@ static void on_log(void *ctx, const graft_where *at, int32_t level, const char *
     graft_logs_line(s->logs, level, text);
 }
 
+/* Adds it to the list; false when it was told already or there is no room. */
+static bool note_warning(graft_sink *s, const graft_where *at, const char *text)
+{
+    const cJSON *known;
+    if (cJSON_GetArraySize(s->warnings) >= WARNINGS) return false;
+    cJSON_ArrayForEach(known, s->warnings)
+    {
+        bool same = strcmp(graft_json_str(known, "node", ""), at->id) == 0;
+        if (same && strcmp(graft_json_str(known, "text", ""), text) == 0) return false;
+    }
+    cJSON *entry = cJSON_CreateObject();
+    if (!s->warnings) s->warnings = cJSON_CreateArray();
+    bool ok = graft_tree_text(entry, "node", at->id) &&
+              graft_tree_text(entry, "display_node", at->display) &&
+              graft_tree_text(entry, "text", text);
+    if (ok) return graft_tree_push(s->warnings, entry);
+    cJSON_Delete(entry);
+    return false;
+}
+
+/* A kind of message that is ours alone: ComfyUI has none for this. */
+static void on_warning(void *ctx, const graft_where *at, const char *text)
+{
+    graft_sink *s = ctx;
+    graft_str plain = GRAFT_STR_INIT, data = GRAFT_STR_INIT;
+    graft_roots_hide(s->logs->roots, text, &plain);
+    const char *shown = plain.data ? plain.data : "";
+    pthread_mutex_lock(&s->lock);
+    if (!plain.failed && s->id && note_warning(s, at, shown)) {
+        put_text(&data, "node", at->id);
+        put_text(&data, "display_node", at->display);
+        put_text(&data, "text", shown);
+        graft_str m = record(s, "graft.warning", &data);
+        send_message(s, &m, false);
+    }
+    pthread_mutex_unlock(&s->lock);
+    graft_str_finish(&plain);
+}
+
 /* u32 fields of binary frames are big-endian. */
 static void put_u32(graft_str *b, uint32_t v)
 {
@@ -534,6 +577,7 @@ graft_events graft_sink_events(graft_sink *s)
                                  .progress = on_progress,
                                  .phase = on_phase,
                                  .log = on_log,
+                                 .warning = on_warning,
                                  .preview = on_preview,
                                  .picture = on_picture,
                                  .node_done = on_done,
@@ -623,5 +667,12 @@ void graft_sink_progress(graft_sink *s, const char *id, graft_str *out)
     } else {
         graft_str_puts(out, "null");
     }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void graft_sink_warnings(graft_sink *s, const char *id, graft_str *out)
+{
+    pthread_mutex_lock(&s->lock);
+    put_json(out, s->id && strcmp(s->id, id) == 0 ? s->warnings : NULL, "[]");
     pthread_mutex_unlock(&s->lock);
 }

@@ -3,6 +3,7 @@
 #define GRAFT_HOST_SERVE_SINK_H
 #include <pthread.h>
 
+#include "base/json.h"
 #include "host/events.h"
 #include "host/serve/hub.h"
 #include "host/serve/logs.h"
@@ -32,6 +33,7 @@ typedef struct graft_sink {
     graft_sink_node *node;
     size_t n_node, cap_node;
     graft_str messages; /* history: ["type",{…}],… */
+    cJSON *warnings;    /* array of {"node", "display_node", "text"}; NULL: none */
     graft_str held;     /* the message that ends the run, until graft_sink_tell() */
     bool held_for_all;
     char end[16]; /* "", then "success", "error" or "interrupted" */
@@ -61,4 +63,6 @@ void graft_sink_resume(graft_sink *s, const char *client, graft_str *out);
 /* Appends {"node", "phase", "value", "max", "rate", "nodes_done"} or "null" for a job that does not
  * run. Any thread. */
 void graft_sink_progress(graft_sink *s, const char *id, graft_str *out);
+/* Appends the warnings so far of the job, if it runs, as an array. Any thread. */
+void graft_sink_warnings(graft_sink *s, const char *id, graft_str *out);
 #endif

@@ -173,6 +173,38 @@ static void recent(void)
     close_executor();
 }
 
+/* What a result was warned of is told once a run, and again while it comes from the cache. */
+static void warnings(void)
+{
+    const char *text = "{'1':{'class_type':'TestWarn','inputs':{'n':3}},"
+                       "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
+    with_cache();
+    EXPECT(text, "{'2':{'text':['3']}}");
+    CHECK_STR(events, "start cached() run(1) warn(1: less than wanted) warn(1: 3 is odd) done(1) "
+                      "run(2) done(2!) success");
+    EXPECT(text, "{'2':{'text':['3']}}");
+    CHECK_STR(events, "start cached(1,2) warn(1: less than wanted) warn(1: 3 is odd) kept(2!) "
+                      "success");
+    close_executor();
+    /* Over a list, in turn and beside each other: each text once for the node. */
+    static const char *const kinds[] = {"TestWarn", "TestCaution"};
+    for (int i = 0; i < 2; i++) {
+        char list[400];
+        snprintf(list, sizeof list,
+                 "{'1':{'class_type':'TestRange','inputs':{'n':4}},"
+                 "'2':{'class_type':'%s','inputs':{'n':['1',0]}},"
+                 "'3':{'class_type':'TestSum','inputs':{'values':['2',0]}},"
+                 "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}",
+                 kinds[i]);
+        with_cache();
+        EXPECT(list, "{'4':{'text':['10']}}");
+        EXPECT(list, "{'4':{'text':['10']}}");
+        CHECK_STR(events, "start cached(1,2,3,4) warn(2: less than wanted) warn(2: 1 is odd) "
+                          "warn(2: 3 is odd) kept(4!) success");
+        close_executor();
+    }
+}
+
 static void never_cached(void)
 {
     const char *text = "{'1':{'class_type':'TestCount','inputs':{}},"
@@ -243,6 +275,7 @@ int main(void)
     RUN(failures);
     RUN(caching);
     RUN(recent);
+    RUN(warnings);
     RUN(never_cached);
     RUN(fingerprints);
     RUN(cancelling);

@@ -18,10 +18,15 @@ static int64_t count_of(int i)
     return c[i];
 }
 
+/* Asynchronous nodes warn from threads of their own. */
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+
 static void note(const char *fmt, const char *a, const char *b)
 {
+    pthread_mutex_lock(&noting);
     size_t n = strlen(events);
     snprintf(events + n, sizeof events - n, fmt, a, b);
+    pthread_mutex_unlock(&noting);
 }
 static void on_start(void *ctx, size_t nodes)
 {
@@ -50,6 +55,11 @@ static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t f
     (void)ctx;
     note(from_cache ? " kept(%s%s)" : " done(%s%s)", at->id, ui ? "!" : "");
 }
+static void on_warning(void *ctx, const graft_where *at, const char *text)
+{
+    (void)ctx;
+    note(" warn(%s: %s)", at->id, text);
+}
 static void on_error(void *ctx, const graft_run_error *error)
 {
     (void)ctx;
@@ -67,6 +77,7 @@ static const graft_events listener = {.start = on_start,
                                       .node_asked = on_asked,
                                       .node_start = on_node,
                                       .node_done = on_done,
+                                      .warning = on_warning,
                                       .error = on_error,
                                       .success = on_success};
 

@@ -225,6 +225,20 @@ static graft_status run_sum(void *self, graft_job *j, const graft_arg *in, graft
     return GRAFT_OK;
 }
 
+/* ---- warnings */
+static graft_status run_warn(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
+{
+    char text[64];
+    (void)self;
+    snprintf(text, sizeof text, "%lld is odd", (long long)in[0].u.i);
+    job_api->log(j, 1, "nothing to worry about");
+    job_api->log(j, 2, "less than wanted");
+    job_api->log(j, 2, "less than wanted");
+    if (in[0].u.i % 2) job_api->log(j, 3, text);
+    give_int(out, in[0].u.i);
+    return GRAFT_OK;
+}
+
 /* ---- lazy */
 static graft_status switch_needed(void *self, const graft_arg *in, uint64_t *needed)
 {
@@ -531,6 +545,8 @@ static const graft_node *node(uint32_t i)
         NODE("TestExpand", GRAFT_NODE_EXPANDS, ins_expand, o_anys, run_expand, NULL),
         NODE("TestUnsaid", 0, ins_expand, o_anys, run_expand, NULL),
         NODE("TestDescend", GRAFT_NODE_EXPANDS, ins_n, o_int, run_countdown, NULL),
+        NODE("TestWarn", 0, ins_n, o_int, run_warn, NULL),
+        NODE("TestCaution", GRAFT_NODE_ASYNC, ins_n, o_int, run_warn, NULL),
         NODE("TestLook", 0, ins_look, o_text, run_look, NULL),
         NODE("TestChecks", 0, ins_own, o_text, run_own, own_query),
         NODE("TestSave", GRAFT_NODE_OUTPUT, ins_save, no_out, run_save, NULL),

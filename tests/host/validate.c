@@ -239,6 +239,15 @@ static void coercion(void)
     graft_validation_finish(&v);
 }
 
+/* Which folder was looked into, for whoever wants to put the file there. */
+static void missing_files(void)
+{
+    EXPECT("TestFile", "{'file':5}",
+           "[{'type':'value_not_in_list','message':'Value not in list','details':'file: 5 not in "
+           "[]','extra_info':{'input_name':'file','input_config':[[],{'tooltip':'tip',"
+           "'image_upload':true}],'received_value':5,'folder':'input'}}]");
+}
+
 static void targets_and_custom(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -260,7 +269,8 @@ static void targets_and_custom(void)
     v = check(text);
     CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "errors"),
                "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
-               "'details':'file - Invalid file: no.txt','extra_info':{'input_name':'file'}}]");
+               "'details':'file - Invalid file: "
+               "no.txt','extra_info':{'input_name':'file','folder':'input'}}]");
     graft_str line = GRAFT_STR_INIT;
     graft_validation_text(&v, "f.json", &line);
     CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt\n");
@@ -437,6 +447,7 @@ int main(void)
     RUN(links);
     RUN(cycles);
     RUN(coercion);
+    RUN(missing_files);
     RUN(targets_and_custom);
     RUN(own_checks);
     RUN(written_forms);

@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module';
 import fs from 'node:fs';
 import path from 'node:path';
-import { PATIENCE, check, end, equal, picture, skip, source, start } from './server.mjs';
+import { PATIENCE, check, end, equal, get, picture, skip, source, start } from './server.mjs';
 
 const where = process.env.GRAFT_CLIENTS;
 if (!where || !fs.existsSync(path.join(where, 'node_modules/ws/package.json')))
@@ -49,12 +49,12 @@ async function stableCanvas(s, prompt) {
   c.close();
 }
 
-async function saintno(s, prompt) {
+async function saintno(s, prompt, [input, output] = ['1.inputs.color', '2']) {
   const { ComfyApi, CallWrapper, PromptBuilder } = require('@saintno/comfyui-sdk');
   const c = new ComfyApi(s.base, 'client-c');
   await limit(c.init().waitForReady(), 'ready');
   const builder = new PromptBuilder(structuredClone(prompt), ['color'], ['images'])
-    .setInputNode('color', '1.inputs.color').setOutputNode('images', '2');
+    .setInputNode('color', input).setOutputNode('images', output);
   for (const color of [1000, 1000, 2000]) {
     const seen = [];
     await limit(new Promise((done, fail) => new CallWrapper(c, builder.input('color', color))
@@ -81,16 +81,31 @@ for (const [name, run] of Object.entries({ comfyUiClient, stableCanvas, saintno 
     check(false, `${name}: ${e.stack}`);
   }
 }
-// The demo checkpoint, with steps to follow.
+// The demo checkpoint, with steps to follow, and a prompt of which a part is left out: clients are told so in a
+// message that they do not know.
 if (fs.readdirSync(path.join(models, 'checkpoints')).length) {
-  try {
-    const prompt = demo.prompt ?? demo;
-    for (const node of Object.values(prompt)) if ('steps' in node.inputs) node.inputs.steps = 3;
-    await comfyUiClient(s, prompt);
-    console.log('ok   the demo checkpoint');
-  } catch (e) {
-    check(false, `the demo checkpoint: ${e.stack}`);
+  const prompt = demo.prompt ?? demo;
+  for (const node of Object.values(prompt)) {
+    if ('steps' in node.inputs) node.inputs.steps = 3;
+    if (node.inputs.text) node.inputs.text = 'embedding:nowhere rocket';
   }
+  for (const [name, run] of Object.entries({ comfyUiClient, stableCanvas })) {
+    try {
+      await run(s, prompt);
+      console.log(`ok   the demo checkpoint, ${name}`);
+    } catch (e) {
+      check(false, `the demo checkpoint, ${name}: ${e.stack}`);
+    }
+  }
+  try {
+    await saintno(s, prompt, ['5.inputs.seed', '7']);
+    console.log('ok   the demo checkpoint, saintno');
+  } catch (e) {
+    check(false, `the demo checkpoint, saintno: ${e.stack}`);
+  }
+  const jobs = (await get(s, '/api/jobs?limit=1')).json().jobs;
+  const { warnings } = (await get(s, `/api/jobs/${jobs[0].id}`)).json();
+  check(warnings.length === 1 && warnings[0].text.includes('nowhere'), 'the last run had a warning');
 }
 await s.stop();
 fs.rmSync(s.dir, { recursive: true });

@@ -2,7 +2,7 @@
 // that a prompt is encoded again once its file is another. With the demo checkpoint.
 import fs from 'node:fs';
 import path from 'node:path';
-import { check, end, ended, equal, folder, get, post, source, start } from './server.mjs';
+import { Socket, check, end, ended, equal, folder, get, post, source, start } from './server.mjs';
 
 const dir = folder();
 const models = path.join(dir, 'models');
@@ -114,8 +114,46 @@ async function again() {
   equal((await get(s, '/embeddings')).json(), ['damaged', 'other', 'sub/pets'], 'no longer listed');
 }
 
+// What was left out reaches who queued the prompt, the history and who polls, also when the node's result is kept.
+async function warned() {
+  const socket = new Socket(s, '?clientId=warned'), other = new Socket(s, '?clientId=other');
+  equal([await socket.opened, await other.opened], [101, 101], 'the sockets');
+  const prompt = workflow('embedding:nowhere, embedding:nowhere2 flat');
+  prompt[3].inputs.text = 'embedding:damaged';
+  for (const seed of [11, 12, 12]) {
+    prompt[5].inputs.seed = seed;
+    const before = s.log().length;
+    const { prompt_id } = (await post(s, '/prompt', { prompt, client_id: 'warned' })).json();
+    check(await socket.finished(prompt_id), 'the run ends');
+    const told = socket.got.filter((m) => m.type === 'graft.warning' && m.data.prompt_id === prompt_id).map((m) => m.data);
+    const plain = ({ node, display_node, text }) => ({ node, display_node, text });
+    const wanted = [[2, /^embedding "nowhere" is left out: there is no file of this name/], [2, /^embedding "nowhere2" /], [3, /^embedding "damaged" .*damaged\.safetensors/]];
+    told.sort((a, b) => a.node - b.node);
+    equal(told.map((d) => d.node), wanted.map(([node]) => String(node)), `seed ${seed}: the nodes`);
+    for (const [i, [, text]] of wanted.entries()) check(text.test(told[i]?.text), told[i]?.text);
+    check(told.every((d) => d.display_node === d.node && d.timestamp > 1e12), 'the rest of a warning');
+    check(!JSON.stringify(told).includes(dir), 'no absolute path');
+    const entry = await ended(s, prompt_id);
+    const kept = entry.status.messages.filter(([type]) => type === 'graft.warning').map(([, data]) => data);
+    equal(kept.sort((a, b) => a.node - b.node), told, 'the history has the same');
+    equal(entry.status.status_str, 'success', 'a warning is no error');
+    const job = (await get(s, `/api/jobs/${prompt_id}`)).json();
+    equal([job.status, job.execution_error], ['completed', null], 'nor for who polls');
+    equal(job.warnings.sort((a, b) => a.node - b.node), told.map(plain), '/api/jobs');
+    equal(s.log().slice(before).includes('left out'), seed === 11, 'the log has it when it happens');
+    check(!('warnings' in (await get(s, '/api/jobs')).json().jobs[0]), 'not in the list of jobs');
+  }
+  const fine = (await post(s, '/prompt', { prompt: workflow('fine'), client_id: 'warned' })).json().prompt_id;
+  await ended(s, fine);
+  equal((await get(s, `/api/jobs/${fine}`)).json().warnings, [], 'a run without warnings');
+  check(!other.got.some((m) => m.type === 'graft.warning'), 'nobody else is told');
+  socket.close();
+  other.close();
+}
+
 await lists();
 await vectors();
+await warned();
 await again();
 equal((await s.stop()).code, 0, 'the server ends in order');
 fs.rmSync(dir, { recursive: true });

@@ -131,6 +131,18 @@ async function refusals() {
   equal(j.node_errors['1'].errors[0].type, 'value_smaller_than_min', 'the node at fault');
   equal(j.node_errors['1'].dependent_outputs, ['2'], 'outputs behind it');
   equal(j.node_errors['1'].class_type, 'EmptyImage', 'its class');
+  // Files that are not there: which folder was looked into.
+  for (const [class_type, input, folder, details] of [
+    ['LoadImage', 'image', 'input', 'image - Invalid image file: gone.png'],
+    ['LoadImage', 'image', 'output', 'image - Invalid image file: gone.png [output]'],
+    ['CheckpointLoaderSimple', 'ckpt_name', 'models/checkpoints', "ckpt_name: 'gone.png' not in []"],
+    ['UNETLoader', 'unet_name', 'models/diffusion_models', "unet_name: 'gone.png' not in []"]]) {
+    const file = folder === 'output' ? 'gone.png [output]' : 'gone.png';
+    const r = (await post(s, '/prompt', { prompt: { 1: { class_type, inputs: { [input]: file, weight_dtype: 'default' } },
+      2: { class_type: 'SaveImage', inputs: { images: ['1', 0], filename_prefix: 'x' } } } })).json();
+    const { type, extra_info, ...fault } = r.node_errors['1'].errors.find((x) => x.extra_info.input_name === input);
+    equal([type.startsWith(input === 'image' ? 'custom' : 'value'), extra_info.folder, fault.details], [true, folder, details], `${class_type}: ${folder}`);
+  }
   const odd = await get(s, '/prompt?clientId=x', { method: 'POST', body: JSON.stringify({ prompt: picture(7, 'demo/b'), number: 7.5 }),
     headers: { 'content-type': 'text/plain' } });
   equal([odd.status, odd.json().number], [200, 7.5], 'any content type, own number');

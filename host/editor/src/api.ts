@@ -14,7 +14,12 @@ export interface PromptError {
   node_errors?: Record<string, NodeErrors>
 }
 export interface NodeErrors {
-  errors: { type: string; message: string; details: string; extra_info?: { input_name?: string } }[]
+  errors: {
+    type: string
+    message: string
+    details: string
+    extra_info?: { input_name?: string; folder?: string }
+  }[]
   dependent_outputs?: string[]
   class_type?: string
 }
@@ -140,6 +145,7 @@ export const historyEntry = (id: string) =>
 export const dropHistory = (ids: string[]) => post("history", { delete: ids })
 export const clearHistory = () => post("history", { clear: true })
 export const systemStats = () => get<SystemStats>("system_stats")
+export const embeddings = () => get<string[]>("embeddings")
 export const job = (id: string) => get<any>(`jobs/${encodeURIComponent(id)}`)
 
 export async function uploadImage(file: File): Promise<string> {

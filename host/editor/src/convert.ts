@@ -1,5 +1,12 @@
 // A workflow as editors save it → the prompt that the server runs.
-import { alignValues, compatible, widgetPlaces, type NodeSpec, type Specs } from "./schema"
+import {
+  alignValues,
+  compatible,
+  CONTROLS,
+  widgetPlaces,
+  type NodeSpec,
+  type Specs,
+} from "./schema"
 
 export interface UiSlot {
   name: string
@@ -52,6 +59,12 @@ export interface ApiNode {
   _meta?: { title: string }
 }
 export type Prompt = Record<string, ApiNode>
+// Values of a node that the server does not know, of which the file does not say what they are.
+export interface Lost {
+  title: string
+  type: string
+  values: unknown[]
+}
 
 const MUTED = 2
 const BYPASSED = 4
@@ -83,6 +96,7 @@ type Source = { link: [string, number] } | { literal: unknown } | null
 class Converter {
   readonly prompt: Prompt = {}
   readonly unknown = new Set<string>()
+  readonly lost: Lost[] = []
   private readonly subgraphs: Map<string, UiSubgraph>
 
   constructor(
@@ -120,7 +134,10 @@ class Converter {
   private emit(scope: Scope, node: UiNode) {
     const spec = this.specs.get(node.type)
     if (!spec) this.unknown.add(node.type)
-    const inputs: Record<string, unknown> = spec ? this.literals(spec, node) : {}
+    const title = node.title || spec?.title || node.type
+    const named = spec ? this.literals(spec, node) : namedValues(node)
+    const inputs: Record<string, unknown> = named ?? {}
+    if (!named) this.lost.push({ title, type: node.type, values: node.widgets_values as unknown[] })
     for (const slot of node.inputs ?? []) {
       if (slot.link == null) continue
       const source = this.resolve(scope, slot.link, slot.type, 0)
@@ -130,7 +147,6 @@ class Converter {
       } else if ("link" in source) inputs[slot.name] = source.link
       else inputs[slot.name] = wrap(source.literal)
     }
-    const title = node.title || spec?.title || node.type
     this.prompt[scope.prefix + node.id] = { class_type: node.type, inputs, _meta: { title } }
   }
 
@@ -218,6 +234,32 @@ function bypassInput(node: UiNode, slot: number, wanted: string | number): UiSlo
   )
 }
 
+// The values of a node that is known from its file alone: by the names that stand beside them, or by
+// those of its inputs that are widgets, in their order. Null when that does not come out even.
+function namedValues(node: UiNode): Record<string, unknown> | null {
+  const values = node.widgets_values
+  if (!values || typeof values !== "object") return {}
+  const pairs: [string, unknown][] = []
+  if (!Array.isArray(values)) pairs.push(...Object.entries(values))
+  else {
+    const names = (node.inputs ?? []).filter((slot) => slot.widget).map((slot) => slot.name)
+    let spare = values.length - names.length
+    let next = 0
+    for (const name of names) {
+      pairs.push([name, values[next++]])
+      // What moves a seed on after a run is not for the server.
+      if (spare > 0 && /seed/.test(name) && CONTROLS.includes(values[next] as string)) {
+        next++
+        spare--
+      }
+    }
+    if (spare) return null
+  }
+  return Object.fromEntries(
+    pairs.filter(([, value]) => value !== undefined).map(([name, value]) => [name, wrap(value)]),
+  )
+}
+
 function wrap(value: unknown): unknown {
   return Array.isArray(value) ? { __value__: value } : value
 }
@@ -234,9 +276,9 @@ export function isLink(value: unknown): value is [string, number] {
 export function toPrompt(
   workflow: UiWorkflow,
   specs: Specs,
-): { prompt: Prompt; unknown: string[] } {
-  const converter = new Converter(workflow, specs)
-  return { prompt: converter.prompt, unknown: [...converter.unknown] }
+): { prompt: Prompt; unknown: string[]; lost: Lost[] } {
+  const { prompt, unknown, lost } = new Converter(workflow, specs)
+  return { prompt, unknown: [...unknown], lost }
 }
 
 export function isUiWorkflow(data: any): data is UiWorkflow {

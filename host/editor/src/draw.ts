@@ -2,6 +2,7 @@
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { drawFaults, type GraftNode } from "./nodes"
 import { theme } from "./theme"
+import { drawMark } from "./warnings"
 
 export const MUTED = 2
 export const BYPASSED = 4
@@ -68,6 +69,7 @@ export function installDrawing(canvas: LGraphCanvas) {
     drawNode(node, ctx)
     drawFaults(node as GraftNode, ctx) // now that the widgets have their places
     veil(node as GraftNode, ctx)
+    drawMark(node as GraftNode, ctx)
   }
   LGraphGroup.prototype.draw = function (graphCanvas, ctx) {
     drawGroup(this, graphCanvas as LGraphCanvas, ctx)

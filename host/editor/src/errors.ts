@@ -14,10 +14,27 @@ function sentence(text: string): string {
   return /[.!?…)]$/.test(clean) ? clean : `${clean}.`
 }
 
-const NAMES: Record<string, (input: string, details: string) => string> = {
-  value_not_in_list: (input, details) => {
+// A file that is not there: which one, and where the server looked.
+function missing(value: string, folder: string): string {
+  if (!value) return `There is no file in ${folder} yet. Put one there, then press R for new lists.`
+  return `There is no file “${value}” in ${folder}. Put it there and press R, or choose another.`
+}
+
+const NAMES: Record<string, (input: string, details: string, folder?: string) => string> = {
+  value_not_in_list: (input, details, folder) => {
     const value = /: (.*?) not in [[(]/.exec(details)?.[1]
+    if (folder) return missing((value ?? "").replace(/^(['"])(.*)\1$/, "$2"), folder)
     return `“${input}” cannot be ${value && value !== "''" ? value : "empty"} here. Choose one of the list.`
+  },
+  // The protocol's own words say nothing; the details do: “image - Invalid image file: x.png”.
+  custom_validation_failed: (input, details, folder) => {
+    const reason = details.startsWith(`${input} - `) ? details.slice(input.length + 3) : ""
+    const file = /^Invalid \w+ file: (.*)$/
+      .exec(reason)?.[1]
+      .replace(/ \[(input|output|temp)\]$/, "")
+    if (folder && file !== undefined) return missing(file, folder)
+    const words = sentence(reason || (input ? "" : details) || "The node does not take this value")
+    return input ? `“${input}”: ${words}` : words
   },
   required_input_missing: (input) => `“${input}” needs a link or a value.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
@@ -28,7 +45,8 @@ function describe(error: NodeErrors["errors"][number]): { input: string; text: s
   const input =
     error.extra_info?.input_name ?? (error.type === "required_input_missing" ? error.details : "")
   const own = NAMES[error.type]
-  if (own) return { input, text: own(input, error.details) }
+  const folder = error.extra_info?.folder
+  if (own) return { input, text: own(input, error.details, folder) }
   const details = error.details && error.details !== input ? error.details : ""
   const where = input && !details.startsWith(input) ? `“${input}”: ` : ""
   const main = sentence(error.message)

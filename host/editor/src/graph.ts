@@ -5,11 +5,12 @@ import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
-import { dress, type GraftNode } from "./nodes"
+import { dress, widen, type GraftNode } from "./nodes"
 import { parseJson } from "./json"
 import { normalise } from "./normalise"
 import { pngTexts } from "./png"
 import { CONTROLS, type Specs } from "./schema"
+import { withRoom } from "./room"
 import { drawGrid } from "./theme"
 import { nextValue } from "./values"
 
@@ -21,7 +22,8 @@ export class Editor {
   onChange = () => {}
   onSelection = () => {}
   onView = () => {}
-  onLoad = () => {} // other nodes are there: what was said about those before is void
+  // Other nodes are there: what was said about those before is void. `same`: of the same workflow.
+  onLoad = (_same: boolean) => {}
 
   constructor(element: HTMLCanvasElement) {
     this.setOptions()
@@ -211,7 +213,7 @@ export class Editor {
     closeEditor(false)
     this.graph.clear()
     this.canvas.deselectAll()
-    this.onLoad()
+    this.onLoad(false)
     this.onChange()
   }
 
@@ -228,7 +230,7 @@ export class Editor {
     return structuredClone({ ...this.graph.asSerialisable(), version: 1 })
   }
 
-  toPrompt(): { prompt: Prompt; unknown: string[] } {
+  toPrompt(): ReturnType<typeof toPrompt> {
     return toPrompt(this.toWorkflow(), this.specs)
   }
 
@@ -244,9 +246,10 @@ export class Editor {
     const view = { scale: this.canvas.ds.scale, offset: [...this.canvas.ds.offset] }
     this.canvas.deselectAll()
     if (workflow.version === undefined) workflow.version = 0.4
-    this.graph.configure(structuredClone(workflow) as any)
+    withRoom(() => this.graph.configure(structuredClone(workflow) as any))
     const missing = this.markUnknown()
-    this.onLoad()
+    this.onLoad(keepView)
+    if (api) this.nodes.forEach(widen) // the file has no sizes
     if (api || this.nodes.every((node) => !node.pos[0] && !node.pos[1])) this.arrange()
     const ds: any = (workflow.extra as any)?.ds
     if (keepView) {

@@ -24,11 +24,24 @@ export function timesOf(entry: HistoryEntry): { started?: number; ms?: number } 
   return { started, ms: started !== undefined && ended !== undefined ? ended - started : undefined }
 }
 
+// What a run was warned of, and at which node.
+export function warningsOf(entry: HistoryEntry): string[] {
+  const prompt = entry.prompt?.[2] ?? {}
+  return (entry.status?.messages ?? [])
+    .filter(([type]) => type === "graft.warning")
+    .map(([, data]) => {
+      const node = prompt[data.display_node ?? data.node]
+      const title = node?._meta?.title ?? node?.class_type ?? `Node ${data.node}`
+      return `${title}: ${data.text}`
+    })
+}
+
 function clock(at?: number): string {
   if (!at) return ""
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })
 }
 
+const MOST_WARNINGS = 3
 const MOST = 4 // pictures of one run that are shown at once
 
 function thumbs(files: FileRef[], title: string): Node[] {
@@ -122,6 +135,7 @@ export class HistoryPanel {
       this.load(workflow, files[0]?.filename.replace(/\.[^.]*$/, "") ?? "workflow")
     }
     const pictures = thumbs(files, title)
+    const warned = warningsOf(entry)
     const note = [
       state,
       clock(started),
@@ -137,6 +151,16 @@ export class HistoryPanel {
             { class: "history-error" },
             icon("warning"),
             String(failure.exception_message ?? "").trim(),
+          )
+        : null,
+      ...warned
+        .slice(0, MOST_WARNINGS)
+        .map((text) => h("p", { class: "history-error warned" }, icon("warning"), text)),
+      warned.length > MOST_WARNINGS
+        ? h(
+            "p",
+            { class: "history-error muted" },
+            `and ${warned.length - MOST_WARNINGS} more warnings`,
           )
         : null,
       h(

@@ -1,5 +1,6 @@
 // A text field laid over a widget on the canvas while its value is typed.
 import type { LGraphCanvas, LGraphNode } from "@comfyorg/litegraph"
+import { Completion } from "./complete"
 import { h } from "./dom"
 
 interface Open {
@@ -48,6 +49,7 @@ export function openEditor(
     spellcheck: "false",
   })
   field.value = options.value ?? String(widget.value ?? "")
+  if (field instanceof HTMLTextAreaElement) new Completion(field)
   const place = () => {
     const { scale, offset } = canvas.ds
     const margin = 15

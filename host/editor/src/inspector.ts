@@ -1,4 +1,5 @@
 // The selected node as a form: everything about it can be read and set from the keyboard.
+import { Completion } from "./complete"
 import { h, icon } from "./dom"
 import type { Editor } from "./graph"
 import { isMissing, type GraftNode } from "./nodes"
@@ -26,6 +27,7 @@ export class Inspector {
           this.editor.nodes.map((n) => [n.id, n.title]),
           node.inputs?.map((i) => i.link),
           node.faults,
+          node.warnings,
           node.widgets?.length,
           node.result,
         ])
@@ -92,6 +94,8 @@ export class Inspector {
     const parts: Node[] = []
     for (const fault of node.faults ?? [])
       parts.push(h("p", { class: "fault" }, icon("warning"), h("span", {}, fault.text)))
+    for (const text of node.warnings ?? [])
+      parts.push(h("p", { class: "fault warned" }, icon("warning"), h("span", {}, text)))
     if (spec?.description) parts.push(h("p", { class: "muted" }, spec.description))
     parts.push(
       this.text("Title", node.title, (value) => {
@@ -284,6 +288,7 @@ export class Inspector {
     if (widget.type === "multiline") {
       const area = h("textarea", { rows: "4", spellcheck: "false", oninput: () => set(area.value) })
       area.value = String(widget.value ?? "")
+      new Completion(area)
       return area
     }
     return h("input", {

@@ -23,15 +23,24 @@ export function parseJson(text: string): any {
   }
 }
 
-// A prompt in the server's form: `isInteger` says which inputs hold whole numbers.
-export function stringifyPrompt(
-  body: Record<string, any>,
-  isInteger: (type: string, input: string) => boolean,
-): string {
-  if (raw)
-    for (const node of Object.values<any>(body.prompt ?? {}))
-      for (const [name, value] of Object.entries(node.inputs ?? {}))
-        if (typeof value === "string" && DIGITS.test(value) && isInteger(node.class_type, name))
-          node.inputs[name] = raw(value)
+export type IsInteger = (type: string, input: string) => boolean
+
+// A prompt in the server's form: `isInteger` says which inputs hold whole numbers. Changes the prompt.
+function withIntegers(prompt: Record<string, any>, isInteger: IsInteger) {
+  if (!raw) return
+  for (const node of Object.values<any>(prompt))
+    for (const [name, value] of Object.entries(node.inputs ?? {}))
+      if (typeof value === "string" && DIGITS.test(value) && isInteger(node.class_type, name))
+        node.inputs[name] = raw(value)
+}
+
+export function stringifyPrompt(body: Record<string, any>, isInteger: IsInteger): string {
+  withIntegers(body.prompt ?? {}, isInteger)
   return JSON.stringify(body)
+}
+
+// The prompt alone, as a file.
+export function promptFile(prompt: Record<string, any>, isInteger: IsInteger): string {
+  withIntegers(prompt, isInteger)
+  return JSON.stringify(prompt, null, 2) + "\n"
 }

@@ -5,6 +5,8 @@ import { installContextMenus } from "./context"
 import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
 import type { LinkEnd } from "./find"
+import { promptFile } from "./json"
+import { confirmLoss } from "./loss"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
@@ -22,12 +24,13 @@ import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
-import { applyTheme, preferredTheme, type ThemeName, themeName } from "./theme"
+import { applyTheme, learnTypes, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
+import { installMarks } from "./warnings"
 import { pictureAt, picturesOf, setHooks, showPictures, uploadTo } from "./widgets"
 
 applyTheme(preferredTheme())
@@ -81,7 +84,9 @@ const client = clientId()
 let settled = 0
 let restoring = false
 let shape = "" // of the state that was noted last
+let places = "" // likewise, without where nodes stand
 let ran = false // since then
+let moved = false // likewise: nodes made room
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -94,15 +99,20 @@ function settle() {
   const data: any = editor.graph.serialize()
   const { extra, revision, ...rest } = data
   const { ds, ...kept } = extra ?? {}
-  const now = JSON.stringify(rest, (key, value) => (key === "size" ? undefined : value))
+  const without = (...keys: string[]) =>
+    JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
+  const now = without("size")
+  const bare = without("size", "pos", "bounding")
   const state = JSON.stringify({ ...rest, extra: kept })
   // Nodes grow when a run shows its pictures in them; nobody wants that undone.
-  if (ran && now === shape) undo.amend(state)
+  if ((ran && now === shape) || (moved && bare === places)) undo.amend(state)
   else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
     showName()
   }
   shape = now
+  places = bare
+  moved = false
   ran = runner.run?.state === "running"
   paintUndo()
 }
@@ -172,7 +182,19 @@ function fileName(): string {
 const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
 const save = () => download(`${fileName()}.json`, pretty(editor.toWorkflow()))
 const save1 = () => download(`${fileName()}.json`, pretty(editor.toWorkflow1()))
-const saveApi = () => download(`${fileName()}.api.json`, pretty(editor.toPrompt().prompt))
+function saveApi() {
+  const { prompt, lost } = editor.toPrompt()
+  const text = promptFile(prompt, isInteger)
+  const go = () => download(`${fileName()}.api.json`, text)
+  if (lost.length) confirmLoss(lost, go, save)
+  else go()
+}
+// Of nodes that the server does not know a seed is all that can be guessed.
+function isInteger(type: string, input: string): boolean {
+  const spec = editor.specs.get(type)
+  if (!spec) return /seed/.test(input)
+  return spec.inputs.some((known) => known.name === input && known.type === "INT")
+}
 
 function rename() {
   const field = h("input", {
@@ -332,9 +354,9 @@ const shortcuts: Shortcut[] = [
   { keys: "Alt+-", text: "", run: () => editor.zoom(1 / 1.2) },
   { keys: ".", text: "Show all nodes", run: () => editor.fit() },
   { keys: "R", text: "Refresh the lists of models and pictures", run: () => void refreshChoices() },
-  { keys: "N", text: "Node panel", run: () => sidebar.show("node") },
-  { keys: "Q", text: "Queue", run: () => sidebar.show("queue") },
-  { keys: "H", text: "History", run: () => sidebar.show("history") },
+  { keys: "N", text: "Node panel", run: () => sidebar.show("node", { focus: true }) },
+  { keys: "Q", text: "Queue", run: () => sidebar.show("queue", { focus: true }) },
+  { keys: "H", text: "History", run: () => sidebar.show("history", { focus: true }) },
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
 ]
 
@@ -406,21 +428,28 @@ function buildBar() {
   showName()
 }
 
+// To a node that something is said about, and to what is said.
+function goTo(id: string) {
+  const node = editor.node(id)
+  if (!node) return
+  editor.canvas.selectItems([node])
+  editor.canvas.centerOnNode(node)
+  sidebar.show("node", { focus: true })
+}
+
 function showFaults(faults: Fault[], title?: string) {
   document.querySelector(".faults")?.remove()
   inspector.render(true)
   if (!faults.length) return
   hideToast()
-  const go = (fault: Fault) => {
-    const node = editor.node(fault.node)
-    if (!node) return
-    editor.canvas.selectItems([node])
-    editor.canvas.centerOnNode(node)
-    sidebar.show("node")
+  const close = () => {
+    if (box.contains(document.activeElement)) byId("canvas").focus()
+    box.remove()
   }
+  const onkeydown = (event: KeyboardEvent) => event.key === "Escape" && close()
   const box = h(
     "section",
-    { class: "faults", role: "alert", "aria-label": "What is wrong" },
+    { class: "faults", onkeydown, role: "alert", "aria-label": "What is wrong" },
     h(
       "header",
       {},
@@ -433,7 +462,7 @@ function showFaults(faults: Fault[], title?: string) {
             ? "The workflow cannot run"
             : `${faults.length} things keep the workflow from running`),
       ),
-      iconButton("close", "Close", () => box.remove()),
+      iconButton("close", "Close", close),
     ),
     h(
       "ul",
@@ -446,7 +475,7 @@ function showFaults(faults: Fault[], title?: string) {
           node
             ? h(
                 "button",
-                { type: "button", class: "fault-node", onclick: () => go(fault) },
+                { type: "button", class: "fault-node", onclick: () => goTo(fault.node) },
                 node.title,
               )
             : null,
@@ -459,9 +488,15 @@ function showFaults(faults: Fault[], title?: string) {
 }
 
 function wire() {
-  setHooks({ changed })
+  setHooks({
+    changed,
+    moved() {
+      moved = true
+      changed()
+    },
+  })
   editor.onChange = changed
-  editor.onLoad = () => runner.clearFaults()
+  editor.onLoad = (same) => runner.loaded(same)
   editor.onSelection = () => {
     inspector.render()
     quantize.render()
@@ -500,6 +535,7 @@ function wire() {
   })
   installTouch(editor.canvas, changed)
   installMenuKeys(editor)
+  installMarks(editor.canvas, () => editor.nodes)
   installContextMenus(editor, {
     add: (at) => addNode(at),
     group: () => editor.addGroup(),
@@ -550,6 +586,15 @@ function wireDrop() {
 }
 
 function wireRunner() {
+  runner.onWarnings = () => inspector.render()
+  runner.onQueued = () => status.say("Queued…", "idle")
+  runner.onRefused = (text) => status.say(`Not queued: ${text}`, "refused")
+  status.onNotes = () => {
+    const { run } = runner
+    const warned = run?.warnings.find(({ node }) => runner.nodeOf(run.prompt, node))
+    if (warned) goTo(warned.node)
+    else sidebar.show("history", { focus: true })
+  }
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
@@ -611,7 +656,9 @@ function keepOnLeaving() {
 function followWindow() {
   const narrow = matchMedia("(max-width: 1100px)") // as in frame.css
   const arrange = () =>
-    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? ""), false)
+    sidebar.show(narrow.matches ? "" : (localStorage.getItem("graft.panel") ?? ""), {
+      remember: false,
+    })
   narrow.addEventListener("change", arrange)
   arrange()
   matchMedia("(prefers-color-scheme: light)").addEventListener("change", () =>
@@ -634,6 +681,12 @@ async function start() {
     return
   }
   registerNodes(editor.specs)
+  learnTypes(
+    [...editor.specs.values()].flatMap(({ inputs, outputs }) =>
+      [...inputs, ...outputs].map(({ type }) => type),
+    ),
+    editor.canvas,
+  )
   firstWorkflow()
   keepOnLeaving()
   new api.Connection(client, runner)

@@ -47,8 +47,10 @@ export function menuButton(
             {
               type: "button",
               role: "menuitem",
+              tabindex: "-1", // the arrow keys go from one to the next
               onclick: () => {
                 toggle(false)
+                button.focus() // what the action opens gives it back to here
                 item.run()
               },
             },
@@ -66,9 +68,15 @@ export function menuButton(
     else if (event.key === "Escape") {
       toggle(false)
       button.focus()
-    } else return
+    } else if (event.key === "Home") buttons[0].focus()
+    else if (event.key === "End") buttons.at(-1)!.focus()
+    else return
     event.preventDefault()
     event.stopPropagation()
+  })
+  // Tab goes on to the next button of the bar, and the menu is done.
+  wrap.addEventListener("focusout", (event) => {
+    if (event.relatedTarget && !wrap.contains(event.relatedTarget as Node)) toggle(false)
   })
   return wrap
 }

@@ -3,13 +3,14 @@ import { LGraphNode, LiteGraph } from "@comfyorg/litegraph"
 import { viewUrl } from "./api"
 import { widgetPlaces, type NodeSpec, type Specs } from "./schema"
 import { theme } from "./theme"
-import { addWidget, showPictures } from "./widgets"
+import { addWidget, picturesOf, showPictures } from "./widgets"
 import { registerVirtual } from "./virtual"
 
 // What the page remembers about a node on the canvas, beside what the library does.
 export interface GraftNode extends LGraphNode {
   spec?: NodeSpec
   faults?: { input: string; text: string }[]
+  warnings?: string[] // of the last run
   run?: { state: string; value: number; max: number }
   result?: string // the text it gave when it last ran
 }
@@ -25,6 +26,20 @@ export function drawRunState(node: GraftNode, ctx: CanvasRenderingContext2D) {
   ctx.fillRect(0, 0, node.size[0], 3)
   ctx.fillStyle = t.accent
   ctx.fillRect(0, 0, node.size[0] * part, 3)
+}
+
+// What an empty node that is large is so large for.
+function drawEmpty(node: GraftNode, ctx: CanvasRenderingContext2D) {
+  const { spec } = node
+  if (!spec?.output || node.flags.collapsed || node.result) return
+  if (!spec.inputs.some((input) => input.type === "IMAGE") || picturesOf(node).length) return
+  const top = Math.max(0, ...(node.widgets ?? []).map((w) => w.y + (w.computedHeight ?? 24)))
+  if (node.size[1] - top < 80) return
+  ctx.font = `12px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "center"
+  ctx.fillStyle = theme().muted
+  ctx.fillText("The picture appears here.", node.size[0] / 2, (top + node.size[1]) / 2)
+  ctx.textAlign = "left"
 }
 
 // The widgets that an error points to, or whose value is not there, get a red frame; sockets have a
@@ -62,7 +77,10 @@ function strokes(node: GraftNode) {
 
 export function dress(node: GraftNode) {
   strokes(node)
-  node.onDrawForeground = (ctx: CanvasRenderingContext2D) => drawRunState(node, ctx)
+  node.onDrawForeground = (ctx: CanvasRenderingContext2D) => {
+    drawRunState(node, ctx)
+    drawEmpty(node, ctx)
+  }
 }
 
 // As wide as the longest name of a widget and its value need, within reason.
@@ -70,7 +88,13 @@ function roomFor(node: GraftNode): number {
   const lengths = (node.widgets ?? [])
     .filter((widget) => /^(combo|number|text)$/.test(widget.type))
     .map((widget) => widget.name.length + String(widget.value ?? "").length)
-  return Math.min(340, 76 + 6.6 * Math.max(0, ...lengths))
+  return Math.min(400, 104 + 6.6 * Math.max(0, ...lengths))
+}
+
+// Wide enough for the values that it has now.
+export function widen(node: GraftNode) {
+  const width = node.spec ? roomFor(node) : 0
+  if (width > node.size[0]) node.setSize([width, node.size[1]])
 }
 
 // A value that its list does not have: a model that this server lacks, say.

@@ -22,6 +22,7 @@ export interface Run {
   lastStep?: { node: string; value: number; at: number }
   error?: NodeError
   blocked: NodeError[] // nodes that did not run, on purpose; the run goes on
+  warnings: { node: string; text: string }[] // each once
 }
 export interface NodeError {
   node: string
@@ -40,6 +41,7 @@ export function createRun(prompt: string, at: number): Run {
     phases: [],
     rate: 0,
     blocked: [],
+    warnings: [],
   }
 }
 
@@ -124,6 +126,12 @@ export function apply(run: Run, type: string, data: any, at: number) {
       const node = nodeRun(run, id)
       if (node.state !== "cached") node.state = "finished"
       if (node.started !== undefined) node.ended ??= at
+      break
+    }
+    case "graft.warning": {
+      const [node, text] = [String(data.display_node ?? data.node), String(data.text ?? "")]
+      if (!run.warnings.some((known) => known.node === node && known.text === text))
+        run.warnings.push({ node, text })
       break
     }
     case "execution_success":

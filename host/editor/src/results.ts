@@ -3,6 +3,7 @@ import type { LGraphNode } from "@comfyorg/litegraph"
 import type { GraftNode } from "./nodes"
 import { theme } from "./theme"
 import { wrapText } from "./values"
+import { grow } from "./widgets"
 
 const MARGIN = 15
 const LINE = 14
@@ -56,7 +57,7 @@ export function showText(node: GraftNode, text: string, alone: boolean) {
   if (alone && !node.widgets?.some((w) => w.name === "$text")) {
     textWidget(node)
     const least = node.computeSize()
-    node.setSize([Math.max(node.size[0], least[0], 340), Math.max(node.size[1], least[1])])
+    grow(node, [Math.max(node.size[0], least[0], 340), Math.max(node.size[1], least[1])])
   }
   node.setDirtyCanvas(true, true)
 }

@@ -1,6 +1,6 @@
 // Sends the workflow to the server and follows what becomes of it.
 import * as api from "./api"
-import { toast } from "./dom"
+import { hideToast, toast } from "./dom"
 import { nodeFaults, promptFaults, type Fault } from "./errors"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
@@ -11,23 +11,34 @@ import { showPictures } from "./widgets"
 
 const HELD_UP = "Parts of the workflow were held up"
 
+const OTHER = "A run of another workflow failed, or parts of it were held up"
+
+const refusal = (faults: Fault[]) =>
+  `${faults.length} ${faults.length === 1 ? "thing has" : "things have"} to be mended first`
+
 export class Runner implements api.Listener {
   run: Run | null = null
   total = 0
   private readonly titles = new Map<string, Map<string, string>>() // of submitted prompts
   private readonly totals = new Map<string, number>()
+  private readonly elsewhere = new Set<string>() // prompts whose workflow is no longer shown
   private readonly previews = new Map<string, string>()
   onRun = (_run: Run, _titles: Map<string, string>) => {}
   onProgress = () => {}
   onEnd = (_run: Run) => {}
   onQueue = () => {}
   onOutput = (_node: string, _output: any) => {}
+  onRefused = (_text: string) => {}
+  onQueued = () => {}
+  private failed = false // what is shown is why an earlier run failed
   onFaults = (_faults: Fault[], _title?: string) => {}
+  onWarnings = () => {}
   onConnected = (_up: boolean) => {}
 
   constructor(private readonly editor: Editor) {}
 
   async submit(clientId: string, count: number, front = false) {
+    hideToast() // what it says is about something else
     for (let i = 0; i < count; i++) {
       const { prompt, unknown } = this.editor.toPrompt()
       this.clearFaults()
@@ -40,7 +51,8 @@ export class Runner implements api.Listener {
             input: "",
             text: `This server has no node “${node.type}”.`,
           }))
-        return this.showFaults(faults)
+        this.showFaults(faults)
+        return this.onRefused(refusal(faults))
       }
       try {
         const workflow = this.editor.toWorkflow()
@@ -52,12 +64,15 @@ export class Runner implements api.Listener {
         const faults = nodeFaults(answer.node_errors)
         if (faults.length) this.showFaults(faults, HELD_UP)
         this.editor.advanceSeeds()
+        if (this.run?.state !== "running" && this.run?.prompt !== answer.prompt_id) this.onQueued()
       } catch (error) {
         if (!(error instanceof api.Refused)) {
           toast((error as Error).message, "error")
-          return
+          return this.onRefused((error as Error).message)
         }
-        return this.showFaults(promptFaults(error.body))
+        const faults = promptFaults(error.body)
+        this.showFaults(faults)
+        return this.onRefused(refusal(faults))
       } finally {
         this.onQueue()
       }
@@ -69,7 +84,21 @@ export class Runner implements api.Listener {
     api.interrupt(this.run.prompt).catch((error) => toast(error.message, "error"))
   }
 
+  // Other nodes are on the canvas. What runs or waits is not about them, whatever their numbers are,
+  // unless they are of the `same` workflow in an earlier state.
+  loaded(same: boolean) {
+    if (!same) for (const prompt of this.titles.keys()) this.elsewhere.add(prompt)
+    if (!same && this.run?.state === "running") this.elsewhere.add(this.run.prompt)
+    this.clearFaults()
+  }
+
+  // The node on the canvas that a run of it has by this number.
+  nodeOf(prompt: string | undefined, id: string): GraftNode | null {
+    return prompt !== undefined && this.elsewhere.has(prompt) ? null : this.editor.node(id)
+  }
+
   clearFaults() {
+    this.failed = false
     for (const node of this.editor.nodes) {
       node.faults = undefined
       if (node.run?.state === "error") node.run = undefined
@@ -94,12 +123,12 @@ export class Runner implements api.Listener {
   titleOf(id: string): string {
     const outer = id.split(/[:.]/)[0]
     const titles = this.run && this.titles.get(this.run.prompt)
-    return titles?.get(outer) ?? this.editor.node(outer)?.title ?? `Node ${id}`
+    return titles?.get(outer) ?? this.nodeOf(this.run?.prompt, outer)?.title ?? `Node ${id}`
   }
 
   private begin(prompt: string): Run {
     if (this.run?.prompt === prompt) return this.run
-    for (const node of this.editor.nodes) node.run = undefined
+    for (const node of this.editor.nodes) node.run = node.warnings = undefined
     this.run = createRun(prompt, performance.now())
     this.total = this.totals.get(prompt) ?? this.editor.nodes.length
     this.onRun(this.run, this.titles.get(prompt) ?? new Map())
@@ -116,6 +145,7 @@ export class Runner implements api.Listener {
     const run = this.begin(prompt)
     const before = run.state
     apply(run, type, data, performance.now())
+    if (type === "graft.warning") this.warn(run)
     if (type === "executed") this.output(String(data.display_node ?? data.node), data.output)
     this.paint(run)
     this.onProgress()
@@ -126,23 +156,35 @@ export class Runner implements api.Listener {
     this.titles.delete(run.prompt)
     this.totals.delete(run.prompt)
     const errors = run.error ? [run.error] : run.blocked
+    // A failure before this one is in the history; here it would read as if it were of this run.
+    if (this.failed && run.state === "success") this.clearFaults()
+    if (run.state !== "interrupted") this.failed = !!run.error
     if (errors.length)
       this.showFaults(
         errors.map(({ node, type, message }) => ({
-          node,
+          node: this.elsewhere.has(run.prompt) ? "" : node,
           nodeClass: type,
           input: "",
           text: message,
         })),
-        run.error ? "The run failed" : HELD_UP,
+        this.elsewhere.has(run.prompt) ? OTHER : run.error ? "The run failed" : HELD_UP,
       )
     this.onEnd(run)
+  }
+
+  private warn(run: Run) {
+    for (const node of this.editor.nodes) node.warnings = undefined
+    for (const { node: id, text } of run.warnings) {
+      const node = this.nodeOf(run.prompt, id)
+      if (node && !node.warnings?.includes(text)) (node.warnings ??= []).push(text)
+    }
+    this.onWarnings()
   }
 
   private paint(run: Run) {
     const shown = new Map<GraftNode, { state: string; value: number; max: number }>()
     for (const [id, state] of run.nodes) {
-      const node = this.editor.node(id)
+      const node = this.nodeOf(run.prompt, id)
       if (node && shown.get(node)?.state !== "running") shown.set(node, state)
     }
     for (const [node, state] of shown) node.run = { ...state }
@@ -150,7 +192,7 @@ export class Runner implements api.Listener {
   }
 
   private output(id: string, output: any) {
-    const node = this.editor.node(id)
+    const node = this.nodeOf(this.run?.prompt, id)
     this.onOutput(id, output)
     if (!node || !output) return
     const files = [...(output.images ?? []), ...(output.gifs ?? [])].filter(
@@ -168,7 +210,7 @@ export class Runner implements api.Listener {
   preview({ node, prompt, image }: Preview) {
     if (prompt && this.run && prompt !== this.run.prompt) return
     const id = node ?? this.run?.node
-    const target = id ? this.editor.node(id) : null
+    const target = id ? this.nodeOf(prompt ?? this.run?.prompt, id) : null
     if (!id || !target) return
     const url = URL.createObjectURL(image)
     const old = this.previews.get(id)

@@ -12,8 +12,14 @@ export interface Panel {
 export class Sidebar {
   active = ""
   onToggle = () => {}
+  private from: HTMLElement | null = null // what had the focus before the panel
   private readonly tabs = new Map<string, HTMLButtonElement>()
-  private readonly body = h("div", { class: "side-body", id: "side-body", role: "tabpanel" })
+  private readonly body = h("div", {
+    class: "side-body",
+    id: "side-body",
+    role: "tabpanel",
+    tabindex: "-1",
+  })
 
   constructor(
     private readonly root: HTMLElement,
@@ -53,6 +59,11 @@ export class Sidebar {
           tabs.length
       ].focus()
     })
+    root.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !this.active || event.defaultPrevented) return
+      event.preventDefault()
+      this.leave()
+    })
     for (const panel of panels) {
       panel.element.hidden = true
       this.body.append(panel.element)
@@ -61,14 +72,29 @@ export class Sidebar {
     root.replaceChildren(this.body, list)
   }
 
+  private enter() {
+    const now = document.activeElement
+    if (!this.root.contains(now)) this.from = now as HTMLElement | null
+    this.body.focus()
+  }
+
+  // Closes the panel; the focus goes back to where it was, or to the canvas.
+  private leave() {
+    const back = this.from?.isConnected && this.from !== document.body ? this.from : null
+    this.from = null
+    this.show("")
+    ;(back ?? document.getElementById("canvas"))?.focus()
+  }
+
   badge(id: string, text: string) {
     const tab = this.tabs.get(id)
     tab?.querySelector(".badge")?.remove()
     if (text) tab?.append(h("b", { class: "badge" }, text))
   }
 
-  // "" closes it. What is not remembered is forgotten at the next start.
-  show(id: string, remember = true) {
+  // "" closes it. What is not remembered is forgotten at the next start. With `focus` the panel is
+  // entered; Escape leaves it again, to where the focus was.
+  show(id: string, { remember = true, focus = false } = {}) {
     this.active = id
     for (const panel of this.panels) {
       panel.element.hidden = panel.id !== id
@@ -81,5 +107,6 @@ export class Sidebar {
     if (remember) localStorage.setItem("graft.panel", id)
     panel?.shown?.()
     this.onToggle()
+    if (focus && panel) this.enter()
   }
 }

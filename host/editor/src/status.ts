@@ -1,5 +1,5 @@
 // The line at the bottom: what runs, how far it is, how fast.
-import { byId, duration, h } from "./dom"
+import { byId, duration, h, icon } from "./dom"
 import { fraction, SAMPLING, type Run } from "./progress"
 
 const READY =
@@ -19,6 +19,13 @@ export function showLeft(steps: number, rate: number): string {
 
 export class StatusBar {
   private readonly text = h("span", { class: "status-text", role: "status" }, READY)
+  private readonly notes = h("button", {
+    type: "button",
+    class: "status-notes",
+    hidden: true,
+    onclick: () => this.onNotes(),
+  })
+  onNotes = () => {}
   private readonly steps = h("span", { class: "status-steps" })
   private readonly server = h("span", { class: "status-server" })
   private was = false
@@ -36,7 +43,7 @@ export class StatusBar {
   )
 
   constructor() {
-    byId("status").replaceChildren(this.track, this.text, this.steps, this.server)
+    byId("status").replaceChildren(this.track, this.text, this.notes, this.steps, this.server)
   }
 
   connected(up: boolean) {
@@ -49,6 +56,25 @@ export class StatusBar {
     this.server.classList.toggle("down", !up)
   }
 
+  // What became of the wish to run something, until a run has something to say.
+  say(text: string, state: "idle" | "refused") {
+    byId("status").dataset.state = state
+    this.put(text)
+    this.steps.textContent = ""
+    this.notes.hidden = true
+  }
+
+  // The line may be too short for all of it.
+  private put(text: string) {
+    if (this.text.textContent !== text) this.text.textContent = this.text.title = text
+  }
+
+  private showNotes(count: number) {
+    this.notes.hidden = !count
+    const text = count === 1 ? "1 warning" : `${count} warnings`
+    if (this.notes.textContent !== text) this.notes.replaceChildren(icon("warning"), text)
+  }
+
   show(run: Run | null, title: (id: string) => string, total: number) {
     const element = byId("status")
     element.dataset.state = run?.state ?? "idle"
@@ -56,10 +82,12 @@ export class StatusBar {
     this.fill.style.width = `${part * 100}%`
     this.track.setAttribute("aria-valuenow", String(Math.round(part * 100)))
     if (!run) return
+    this.showNotes(run.warnings.length)
     if (run.state === "running") {
       const node = run.node === null ? undefined : run.nodes.get(run.node)
-      this.text.textContent =
-        run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · ")
+      this.put(
+        run.node === null ? "Starting…" : [title(run.node), run.phase].filter(Boolean).join(" · "),
+      )
       const sampling = !run.phase || run.phase === SAMPLING
       const steps = node && node.max > 1 && sampling ? `${node.value} of ${node.max}` : ""
       const rate = sampling ? showRate(run.rate) : ""
@@ -72,13 +100,14 @@ export class StatusBar {
     const cached = [...run.nodes.values()].every(
       (n) => n.state === "cached" || (n.state === "finished" && n.started === undefined),
     )
-    this.text.textContent =
-      run.state === "success"
-        ? cached && run.nodes.size
-          ? "Nothing changed: the result came from the cache"
-          : `Done in ${took}`
-        : run.state === "interrupted"
-          ? `Interrupted after ${took}`
-          : `Failed: ${run.error?.message ?? ""}`
+    this.put(outcome(run, took, cached))
   }
+}
+
+function outcome(run: Run, took: string, cached: boolean): string {
+  if (run.state === "interrupted") return `Interrupted after ${took}`
+  if (run.state === "error") return `Failed: ${run.error?.message ?? ""}`
+  if (run.blocked.length) return `Done in ${took}, but parts were held up`
+  if (cached && run.nodes.size) return "Nothing changed: the result came from the cache"
+  return `Done in ${took}`
 }

@@ -16,6 +16,7 @@ export interface CanvasTheme {
   fieldLine: string
   accent: string
   danger: string
+  warning: string
   shadow: string
   link: string
 }
@@ -34,6 +35,7 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
     fieldLine: "#333b44",
     accent: "#4cc38a",
     danger: "#ff6b63",
+    warning: "#f0b429",
     shadow: "rgba(0,0,0,.35)",
     link: "#8b959f",
   },
@@ -50,6 +52,7 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
     fieldLine: "#d6dbd3",
     accent: "#157346",
     danger: "#c9302c",
+    warning: "#a35f00",
     shadow: "rgba(32,40,34,.13)",
     link: "#7b858d",
   },
@@ -69,8 +72,11 @@ const TYPES: Record<ThemeName, Record<string, string>> = {
     STRING: "#b8c0c8",
     BOOLEAN: "#d6a4e0",
     COMBO: "#b8c0c8",
-    CONTROL_NET: "#63d4c3",
-    SIGMAS: "#c9d36a",
+    CONTROL_NET: "#b4f2f0",
+    SAMPLER: "#e35bf5",
+    SIGMAS: "#55d63c",
+    NOISE: "#c08a4e",
+    GUIDER: "#f9ccd8",
   },
   light: {
     MODEL: "#6b5bd0",
@@ -85,18 +91,49 @@ const TYPES: Record<ThemeName, Record<string, string>> = {
     STRING: "#5c666f",
     BOOLEAN: "#93489f",
     COMBO: "#5c666f",
-    CONTROL_NET: "#128a78",
-    SIGMAS: "#7d861a",
+    CONTROL_NET: "#0b5566",
+    SAMPLER: "#8a12c0",
+    SIGMAS: "#4d6a00",
+    NOISE: "#7a3414",
+    GUIDER: "#1a1a92",
   },
 }
+
+// For types that plugins bring along: one of these by the type's name, always the same.
+const OTHERS: Record<ThemeName, string[]> = {
+  dark: ["#aa64d8", "#0b87da", "#3fa66a", "#f4508c", "#8f9a3c"],
+  light: ["#98164a", "#5a3d8a", "#2f5a3a", "#6b5606", "#3d454c"],
+}
+const learned = new Set<string>()
 
 let current: ThemeName = "dark"
 
 export const theme = (): CanvasTheme => THEMES[current]
 export const themeName = (): ThemeName => current
 
-export function typeColor(type: string | number): string {
-  return TYPES[current][String(type)] ?? THEMES[current].link
+export function typeColor(type: string | number, name: ThemeName = current): string {
+  const text = String(type)
+  const known = TYPES[name][text]
+  if (known) return known
+  if (/^(\*|0|-1)?$/.test(text) || text.includes(",")) return THEMES[name].link // of any kind
+  let hash = 0
+  for (const letter of text) hash = (hash * 31 + letter.charCodeAt(0)) % 65521
+  return OTHERS[name][hash % OTHERS[name].length]
+}
+
+// The canvas library looks colours up in tables, so these have to know every type there is.
+export function learnTypes(types: Iterable<string>, canvas?: LGraphCanvas) {
+  for (const type of types) learned.add(type)
+  paintTypes(canvas)
+}
+
+function paintTypes(canvas?: LGraphCanvas) {
+  const table = { ...TYPES[current] }
+  for (const type of learned) table[type] = typeColor(type)
+  Object.assign(LGraphCanvas.link_type_colors, table)
+  if (!canvas) return
+  Object.assign(canvas.default_connection_color_byType, table)
+  Object.assign(canvas.default_connection_color_byTypeOff, table)
 }
 
 export function preferredTheme(): ThemeName {
@@ -135,13 +172,11 @@ export function applyTheme(name: ThemeName, canvas?: LGraphCanvas) {
     NODE_TEXT_SIZE: 13,
     NODE_SUBTEXT_SIZE: 12,
   })
-  Object.assign(LGraphCanvas.link_type_colors, TYPES[name])
+  paintTypes(canvas)
   if (!canvas) return
   canvas.node_title_color = t.titleText
   canvas.default_link_color = t.link
   canvas.clear_background_color = t.background
-  Object.assign(canvas.default_connection_color_byType, TYPES[name])
-  Object.assign(canvas.default_connection_color_byTypeOff, TYPES[name])
   Object.assign(canvas.default_connection_color, {
     input_off: t.muted,
     input_on: t.text,

@@ -3,7 +3,9 @@ import { LiteGraph, type LGraphCanvas, type LGraphNode } from "@comfyorg/litegra
 import * as api from "./api"
 import { h, toast } from "./dom"
 import { openEditor } from "./inline"
+import type { GraftNode } from "./nodes"
 import { openPicker } from "./picker"
+import { growNode } from "./room"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
 import { clampNumber, showNumber, tidyFloat, wrapText } from "./values"
@@ -13,8 +15,9 @@ const LINE = 15
 
 export interface Hooks {
   changed(node: LGraphNode): void
+  moved(): void // by no hand: a node grew
 }
-let hooks: Hooks = { changed() {} }
+let hooks: Hooks = { changed() {}, moved() {} }
 export function setHooks(given: Hooks) {
   hooks = given
 }
@@ -84,12 +87,21 @@ function addToggle(node: LGraphNode, input: InputSpec) {
   })
 }
 
+// In the lower right corner of a field, whose text says what it holds but not what for.
+function drawName(ctx: CanvasRenderingContext2D, name: string, right: number, bottom: number) {
+  ctx.font = `10px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "right"
+  ctx.fillStyle = theme().muted
+  ctx.fillText(name, right - 8, bottom - 7)
+}
+
 function drawText(
   ctx: CanvasRenderingContext2D,
   widget: any,
   width: number,
   y: number,
   hint: string,
+  name: string, // "" where there is only one such field
 ) {
   const t = theme()
   const height = widget.computedHeight - 6
@@ -101,6 +113,7 @@ function drawText(
   ctx.lineWidth = 1
   ctx.stroke()
   if (widget.editing) return
+  if (name) drawName(ctx, name, width - MARGIN, y + height)
   ctx.save()
   ctx.clip()
   ctx.font = `12px ${LiteGraph.NODE_FONT}`
@@ -125,8 +138,10 @@ function addText(node: LGraphNode, input: InputSpec) {
     options: {},
     y: 0,
     computeLayoutSize: () => ({ minHeight: 64, minWidth: 220 }),
-    draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
-      drawText(ctx, this, width, y, hint)
+    draw(ctx: CanvasRenderingContext2D, on: LGraphNode, width: number, y: number) {
+      const several =
+        (on.widgets ?? []).filter((w) => (w.type as string) === "multiline").length > 1
+      drawText(ctx, this, width, y, hint, several && this.value ? input.name : "")
     },
     onPointerDown(pointer: any, on: LGraphNode, canvas: LGraphCanvas) {
       pointer.onClick = (event: PointerEvent) =>
@@ -189,6 +204,11 @@ export function addWidget(node: LGraphNode, place: WidgetPlace): any {
     default:
       return addText(node, input)
   }
+}
+
+// For what a node shows: nothing else is hidden by it.
+export function grow(node: LGraphNode, size: [number, number]) {
+  if (growNode(node as GraftNode, size)) hooks.moved()
 }
 
 // The pictures of a node, below its other widgets; without pictures it takes no room.
@@ -291,7 +311,7 @@ export function showPictures(node: LGraphNode, urls: string[]) {
   })
   if (urls.length && !had) {
     const least = node.computeSize()
-    node.setSize([Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
+    grow(node, [Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
   }
   node.setDirtyCanvas(true, true)
 }

@@ -135,6 +135,54 @@ test(
   },
 )
 
+test(
+  "an embedding and a picture that are not there: a warning, and a refusal that says where to look",
+  { skip: missing },
+  async () => {
+    const change = (type, widget, value) =>
+      page.evaluate(
+        ([type, widget, value]) => {
+          const node = graft.editor.nodes.find((n) => n.type === type)
+          node.widgets.find((w) => w.name === widget).value = value
+        },
+        [type, widget, value],
+      )
+    await change("KSampler", "scheduler", "ddim_uniform")
+    await change("CLIPTextEncode", "text", "embedding:nowhere apple")
+    for (let seed = 21; seed < 23; seed++) {
+      await change("KSampler", "seed", seed) // the second time the warned node comes from the cache
+      await page.locator("#queue").click()
+      await page.locator(".status-notes", { hasText: "1 warning" }).waitFor()
+      await runEnded(page)
+      await page.locator(".status-text", { hasText: "Done" }).waitFor()
+      const warned = await page.evaluate(() => graft.editor.nodes.flatMap((n) => n.warnings ?? []))
+      assert.equal(warned.length, 1)
+      assert.match(warned[0], /"nowhere" is left out/)
+    }
+    await page.evaluate(() => {
+      const load = graft.editor.add("LoadImage", [0, 700])
+      load.widgets.find((w) => w.name === "image").value = "gone.png"
+      load.connect(
+        0,
+        graft.editor.nodes.find((n) => n.type === "SaveImage"),
+        0,
+      )
+    })
+    await page.locator("#queue").click()
+    await page.locator(".faults", { hasText: "no file “gone.png” in input" }).waitFor()
+    await page.evaluate(() => {
+      const { nodes, graph } = graft.editor
+      graph.remove(nodes.find((n) => n.type === "LoadImage"))
+      const of = (type) => nodes.find((n) => n.type === type)
+      of("VAEDecode").connect(0, of("SaveImage"), 0)
+    })
+    await change("CLIPTextEncode", "text", "red apple, 3d")
+    await page.locator("#queue").click()
+    await page.locator(".faults").waitFor({ state: "detached" })
+    await runEnded(page)
+  },
+)
+
 test("an interrupted run stops soon", { skip: missing }, async () => {
   await page.evaluate(() => {
     const sampler = graft.editor.nodes.find((n) => n.type === "KSampler")

@@ -109,6 +109,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     prompts: [],
     counter: 0,
     uploads: [],
+    embeddings: ["cat", "charming", "style/catlike", "style/oil"],
     plan, // what QuantizeModel gives
   }
   const say = (client, type, data) => {
@@ -124,7 +125,8 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     const node_errors = {}
     const fault = (id, type, message, details, input_name) => {
       node_errors[id] ??= { errors: [], dependent_outputs: [], class_type: prompt[id].class_type }
-      node_errors[id].errors.push({ type, message, details, extra_info: { input_name } })
+      const folder = input_name === "ckpt_name" ? { folder: "models/checkpoints" } : {}
+      node_errors[id].errors.push({ type, message, details, extra_info: { input_name, ...folder } })
     }
     for (const [id, node] of Object.entries(prompt)) {
       const info = objectInfo[node.class_type]
@@ -186,6 +188,13 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
   async function runNode(job, id, node) {
     const { prompt_id, client } = job
     say(client, "executing", { node: id, display_node: id, prompt_id })
+    for (const [, name] of String(node.inputs.text ?? "").matchAll(/embedding:([^\s,]+)/g))
+      if (!state.embeddings.includes(name))
+        job.tell("graft.warning", {
+          node: id,
+          display_node: id,
+          text: `embedding "${name}" is left out: there is no file of this name`,
+        })
     const steps = node.class_type === "KSampler" ? node.inputs.steps : 1
     for (let value = 0; value <= steps; value++) {
       if (job.interrupted) throw Object.assign(new Error("interrupted"), { interrupted: true })
@@ -253,11 +262,11 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     status()
     const { prompt_id, client } = job
     const messages = []
-    const tell = (type, data) => {
+    const tell = (job.tell = (type, data) => {
       const full = { ...data, prompt_id, timestamp: Date.now() }
       messages.push([type, full])
       say(client, type, full)
-    }
+    })
     tell("execution_start", {})
     tell("execution_cached", { nodes: [] })
     let status_str = "success"
@@ -297,6 +306,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
       queue_pending: state.pending.map(entry),
     }),
     "GET history": () => state.history,
+    "GET embeddings": () => [200, state.embeddings],
     "GET system_stats": () => ({
       system: { ram_total: 8 * 2 ** 30, ram_free: 4 * 2 ** 30 - Math.random() * 2 ** 29 },
       devices: [{ name: "cpu", type: "cpu", vram_total: 0, vram_free: 0 }],
