@@ -307,6 +307,26 @@ graft_status graft_cond_timestep_range(const graft_cond *c, double start, double
                                        graft_cond **out, graft_err *e);
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e);
 
+/* Where in the picture prompts count (MultiDiffusion, arXiv:2302.08113). Predictions of combined
+ * prompts are weighted by their strengths and masks and divided by the sum of the weights, so a
+ * strength matters beside others only. A new area, strength or mask takes the place of an earlier
+ * one of its kind; what is outside the picture when sampling is cut off. GRAFT_E_ARG for what is
+ * negative or no number. */
+typedef struct graft_area {
+    double x, y, width, height; /* pixels, in steps of 8; or shares of the picture */
+    bool shares;
+} graft_area;
+/* Only this part of the latent is denoised with these prompts, as if it were a picture. */
+graft_status graft_cond_area(const graft_cond *c, const graft_area *area, double strength,
+                             graft_cond **out, graft_err *e);
+graft_status graft_cond_strength(const graft_cond *c, double strength, graft_cond **out,
+                                 graft_err *e);
+/* The prompts see the whole latent (or their area), and count as much as the mask says, which is
+ * brought to the latent's size (bilinear) and repeats over a batch. Times the strength that they
+ * have anyway. bounds: they see only the part around what is not black. Retains the mask. */
+graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
+                             bool bounds, graft_cond **out, graft_err *e);
+
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {
     const graft_controlnet *net;
