@@ -500,4 +500,34 @@ graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_e
 graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
                                  graft_err *e);
+/* The part of a picture or mask that begins at x, y; what it would have beyond the edges is left
+ * out. GRAFT_E_ARG when nothing remains. */
+graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
+                              int64_t height, graft_image **out, graft_err *e);
+
+/* ------------------------------------------------------------------ masks */
+
+graft_status graft_mask_solid(int64_t width, int64_t height, double value, graft_image **out,
+                              graft_err *e);
+/* 1 where the mask is above `value`, else 0. */
+graft_status graft_mask_threshold(const graft_image *mask, double value, graft_image **out,
+                                  graft_err *e);
+/* Each value becomes the largest within so many pixels, the smallest where `pixels` is negative: a
+ * square around it, or with `tapered` a diamond (steps along rows and columns). What is beyond the
+ * edges does not count. Asks the task, which may be NULL, for cancellation. */
+graft_status graft_mask_expand(const graft_image *mask, int64_t pixels, bool tapered,
+                               const graft_task *task, graft_image **out, graft_err *e);
+/* The mask fades out towards its edges: the i-th of n columns from the left, from 1, counts i / n,
+ * and so on. sides: left, top, right, bottom; more than there are: all. */
+graft_status graft_mask_feather(const graft_image *mask, const int64_t sides[4], graft_image **out,
+                                graft_err *e);
+/* The source, its left upper corner at x, y, meets the destination: "multiply", "add", "subtract",
+ * or "and", "or", "xor" of both rounded to 0 and 1; clipped to 0..1. Sources repeat over a batch.
+ * Where there is no source, the destination stays. */
+graft_status graft_mask_combine(const graft_image *destination, const graft_image *source,
+                                int64_t x, int64_t y, const char *operation, graft_image **out,
+                                graft_err *e);
+/* 1 where a picture, rounded to 8 bits a channel, has this colour, 0xRRGGBB; else 0. */
+graft_status graft_image_color_to_mask(const graft_image *i, uint32_t rgb, graft_image **out,
+                                       graft_err *e);
 #endif

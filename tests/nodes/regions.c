@@ -1,4 +1,8 @@
-/* The nodes that place prompts in a picture hand their inputs on. */
+/* The nodes that place prompts in a picture hand their inputs on, and those that make masks for
+ * them do with every input what its name says. */
+#include <stdarg.h>
+
+#include "nodes/value.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"
@@ -64,12 +68,96 @@ static void numbers_arrive(void)
     expect("ConditioningSetMask", pixels + 4, "mask bounds", "mask 1 2.5 bounds=1\n");
 }
 
+/* ------------------------------------------------------------------ masks */
+
+/* Runs a node whose object inputs, in their order, are `from` and whose further inputs are named:
+ * name, value, …, NULL; hundredths for floats. The mask is the caller's to release. */
+static graft_arg made(const char *id, const graft_arg *from, const char *choice, ...)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], out[4];
+    va_list list;
+    fake_host_defaults(n, in);
+    for (int i = 0, next = 0; n->inputs[i]; i++) {
+        if (n->inputs[i]->kind == GRAFT_OBJECT) in[i] = from[next++];
+        if (in[i].kind == GRAFT_CHOICE) in[i].u.s = choice;
+    }
+    va_start(list, choice);
+    for (const char *name; (name = va_arg(list, const char *));) {
+        graft_arg *a = &in[fake_host_input(n, name)];
+        int v = va_arg(list, int);
+        if (a->kind == GRAFT_FLOAT)
+            a->u.f = v / 100.0;
+        else
+            a->u.i = v;
+    }
+    va_end(list);
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    CHECK_STR(out[0].u.v->ops->type, "MASK");
+    return out[0];
+}
+
+/* Checks a mask, as rows of tenths with X for 1, and lets go of it. */
+static void expect_mask(graft_arg mask_, const char *want)
+{
+    int64_t shape[4];
+    char got[256];
+    size_t n = 0;
+    const float *v = graft_image_data(graft_value_object(mask_.u.v, GRAFT_VALUE_MASK), shape);
+    CHECK(shape[1] * (shape[2] + 1) < 256);
+    for (int64_t y = 0; y < shape[1]; y++) {
+        for (int64_t x = 0; x < shape[2]; x++)
+            got[n++] = (char)(*v >= 1 ? 'X' : '0' + (int)(*v * 10 + 0.5f)), v++;
+        got[n++] = ' ';
+    }
+    got[n ? n - 1 : 0] = 0;
+    CHECK_STR(got, want);
+    fake_host_release(&mask_, 1);
+}
+
+static void masks_are_made(void)
+{
+    graft_arg grey = made("SolidMask", NULL, NULL, "value", 20, "width", 6, "height", 4, NULL);
+    graft_arg dot = made("SolidMask", NULL, NULL, "width", 2, "height", 1, NULL);
+    graft_arg two[] = {grey, dot}, one;
+    one = made("MaskComposite", two, "add", "x", 3, "y", 1, NULL);
+    expect_mask(made("InvertMask", &one, NULL, NULL), "888888 888008 888888 888888");
+    expect_mask(made("ThresholdMask", &one, NULL, "value", 20, NULL),
+                "000000 000XX0 000000 000000");
+    expect_mask(made("CropMask", &one, NULL, "x", 2, "y", 1, "width", 2, "height", 3, NULL),
+                "2X 22 22");
+    expect_mask(made("GrowMask", &one, NULL, "expand", 1, NULL), "222XX2 22XXXX 222XX2 222222");
+    expect_mask(made("GrowMask", &one, NULL, "expand", 1, "tapered_corners", 0, NULL),
+                "22XXXX 22XXXX 22XXXX 222222");
+    expect_mask(made("GrowMask", &one, NULL, "expand", -1, NULL), "222222 222222 222222 222222");
+    fake_host_release(&one, 1);
+    expect_mask(made("MaskComposite", two, "subtract", "x", 0, "y", 3, NULL),
+                "222222 222222 222222 002222");
+    one = made("SolidMask", NULL, NULL, "width", 4, "height", 4, NULL);
+    expect_mask(made("FeatherMask", &one, NULL, "left", 2, NULL), "5XXX 5XXX 5XXX 5XXX");
+    expect_mask(made("FeatherMask", &one, NULL, "top", 2, NULL), "5555 XXXX XXXX XXXX");
+    expect_mask(made("FeatherMask", &one, NULL, "right", 2, "bottom", 2, NULL),
+                "XXX5 XXX5 XXX5 5553");
+    fake_host_release(&one, 1);
+    fake_host_release(two, 2);
+    graft_arg in[24], red[4];
+    const graft_node *n = fake_host_node("EmptyImage");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "width")].u.i = in[fake_host_input(n, "height")].u.i = 2;
+    in[fake_host_input(n, "color")].u.i = 0xff0001;
+    CHECK_INT(run_with("EmptyImage", in, red), GRAFT_OK);
+    expect_mask(made("ImageColorToMask", red, NULL, "color", 0xff0001, NULL), "XX XX");
+    expect_mask(made("ImageColorToMask", red, NULL, "color", 0xff0000, NULL), "00 00");
+    fake_host_release(red, 4);
+}
+
 int main(void)
 {
     if (fake_host_init(&host)) return 1;
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     make_inputs();
     RUN(numbers_arrive);
+    RUN(masks_are_made);
     fake_host_release(model, 4), fake_host_release(prompt, 4);
     fake_host_release(picture, 4), fake_host_release(mask, 4);
     graft_plugin_entry.deinit();
