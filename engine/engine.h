@@ -367,6 +367,34 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
                                      graft_latent **out, graft_err *e);
 graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
                                    graft_latent **out, graft_err *e);
+/* Positions and sizes in pixels (latent = /8). Masks of latents are changed with them. What the
+ * part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
+graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
+                               int64_t height, graft_latent **out, graft_err *e);
+/* Upside down, or left to right. */
+graft_status graft_latent_flip(const graft_latent *l, bool upside_down, graft_latent **out,
+                               graft_err *e);
+/* Clockwise by so many right angles, 0 to 3. */
+graft_status graft_latent_rotate(const graft_latent *l, int turns, graft_latent **out,
+                                 graft_err *e);
+/* a * factor + b * (1 - factor); b is scaled to a's size (bicubic, cut to its aspect) and repeats
+ * over its batch. With mask and batch indices of a. */
+graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, double factor,
+                                graft_latent **out, graft_err *e);
+/* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Where one has
+ * a mask, samples without are all white. */
+graft_status graft_latent_batch(const graft_latent *a, const graft_latent *b, graft_latent **out,
+                                graft_err *e);
+/* `from` laid over `to` at x, y, repeated over its batch; feather: over so many pixels it fades in
+ * at those of its edges that lie inside. With mask and batch indices of `to`. */
+graft_status graft_latent_composite(const graft_latent *to, const graft_latent *from, int64_t x,
+                                    int64_t y, int64_t feather, graft_latent **out, graft_err *e);
+/* The same as much as a mask says, which is scaled to `from` (bilinear); NULL: all of it. resize:
+ * `from` is scaled to the size of `to` first. */
+graft_status graft_latent_composite_masked(const graft_latent *to, const graft_latent *from,
+                                           int64_t x, int64_t y, bool resize,
+                                           const graft_image *mask, graft_latent **out,
+                                           graft_err *e);
 /* ComfyUI's .latent files: safetensors with latent_tensor and latent_format_version_0. `metadata`:
  * NULL, or pairs key, value, …, NULL stored in the file. Fails when `path` exists. */
 graft_status graft_latent_save(const graft_latent *l, const char *path, const char *const *metadata,
@@ -504,6 +532,21 @@ graft_status graft_image_to_mask(const graft_image *i, const char *channel, graf
  * out. GRAFT_E_ARG when nothing remains. */
 graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
                               int64_t height, graft_image **out, graft_err *e);
+
+/* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Pictures
+ * without transparency are opaque beside others. */
+graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
+                               graft_err *e);
+/* a * (1 - factor) + mode(a, b) * factor, clipped to 0..1, where b is scaled to a's size (bicubic,
+ * cut to its aspect) and repeats over its batch. mode: "normal", "multiply", "screen", "overlay",
+ * "soft_light", "difference", as in W3C's Compositing and Blending. */
+graft_status graft_image_blend(const graft_image *a, const graft_image *b, double factor,
+                               const char *mode, graft_image **out, graft_err *e);
+/* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
+ * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
+ * room. */
+graft_status graft_image_pad(const graft_image *i, const int64_t sides[4], int64_t feathering,
+                             graft_image **out, graft_image **mask, graft_err *e);
 
 /* ------------------------------------------------------------------ masks */
 

@@ -1,5 +1,5 @@
-/* The nodes that place prompts in a picture hand their inputs on, and those that make masks for
- * them do with every input what its name says. */
+/* The nodes that place prompts in a picture hand their inputs on, and those that make masks,
+ * latents and pictures for them do with every input what its name says. */
 #include <stdarg.h>
 
 #include "nodes/value.h"
@@ -71,7 +71,7 @@ static void numbers_arrive(void)
 /* ------------------------------------------------------------------ masks */
 
 /* Runs a node whose object inputs, in their order, are `from` and whose further inputs are named:
- * name, value, …, NULL; hundredths for floats. The mask is the caller's to release. */
+ * name, value, …, NULL; hundredths for floats. The first result is the caller's to release. */
 static graft_arg made(const char *id, const graft_arg *from, const char *choice, ...)
 {
     const graft_node *n = fake_host_node(id);
@@ -93,7 +93,8 @@ static graft_arg made(const char *id, const graft_arg *from, const char *choice,
     }
     va_end(list);
     CHECK_INT(run_with(id, in, out), GRAFT_OK);
-    CHECK_STR(out[0].u.v->ops->type, "MASK");
+    CHECK_STR(out[0].u.v->ops->type, n->outputs[0]->type);
+    for (int i = 1; n->outputs[i]; i++) fake_host_release(&out[i], 1);
     return out[0];
 }
 
@@ -151,6 +152,120 @@ static void masks_are_made(void)
     fake_host_release(red, 4);
 }
 
+/* ------------------------------------------------------------------ latents, pictures */
+
+/* A latent of 3 x 4 cells, first + 1, first + 2, …, in its first channel. */
+static graft_arg numbered(float first)
+{
+    const int64_t shape[4] = {1, 4, 3, 4};
+    float v[48];
+    graft_latent *l = NULL;
+    graft_value *value = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < 48; i++) v[i] = first + (float)(i + 1);
+    CHECK_OK(graft_latent_from_data(v, shape, &l, &e), &e);
+    CHECK_OK(graft_value_wrap(GRAFT_VALUE_LATENT, l, &value, &e), &e);
+    return (graft_arg){.kind = GRAFT_OBJECT, .u.v = value};
+}
+
+/* Checks the first channel, as numbers in rows, and lets go of it. */
+static void expect_latent(graft_arg latent, int64_t n, const char *want)
+{
+    int64_t shape[4];
+    char got[512] = "";
+    size_t used = 0;
+    const float *v = graft_latent_data(graft_value_object(latent.u.v, GRAFT_VALUE_LATENT), shape);
+    CHECK_INT(shape[0], n);
+    for (int64_t i = 0; i < shape[2] * shape[3] && used + 16 < sizeof got; i++)
+        used += (size_t)snprintf(got + used, sizeof got - used, "%s%g",
+                                 !i             ? ""
+                                 : i % shape[3] ? " "
+                                                : ", ",
+                                 (double)v[i]);
+    CHECK_STR(got, want);
+    fake_host_release(&latent, 1);
+}
+
+static void latents_are_changed(void)
+{
+    graft_arg two[] = {numbered(0), numbered(100)};
+    expect_latent(made("LatentCrop", two, NULL, "x", 8, "y", 16, "width", 16, "height", 64, NULL),
+                  1, "10 11");
+    expect_latent(made("LatentFlip", two, "x-axis: vertically", NULL), 1,
+                  "9 10 11 12, 5 6 7 8, 1 2 3 4");
+    expect_latent(made("LatentFlip", two, "y-axis: horizontally", NULL), 1,
+                  "4 3 2 1, 8 7 6 5, 12 11 10 9");
+    expect_latent(made("LatentRotate", two, "none", NULL), 1, "1 2 3 4, 5 6 7 8, 9 10 11 12");
+    expect_latent(made("LatentRotate", two, "90 degrees", NULL), 1,
+                  "9 5 1, 10 6 2, 11 7 3, 12 8 4");
+    expect_latent(made("LatentRotate", two, "180 degrees", NULL), 1,
+                  "12 11 10 9, 8 7 6 5, 4 3 2 1");
+    expect_latent(made("LatentRotate", two, "270 degrees", NULL), 1,
+                  "4 8 12, 3 7 11, 2 6 10, 1 5 9");
+    expect_latent(made("LatentBlend", two, NULL, "blend_factor", 75, NULL), 1,
+                  "26 27 28 29, 30 31 32 33, 34 35 36 37");
+    expect_latent(made("LatentBatch", two, NULL, NULL), 2, "1 2 3 4, 5 6 7 8, 9 10 11 12");
+    expect_latent(made("LatentComposite", two, NULL, "x", 16, "y", 8, NULL), 1,
+                  "1 2 3 4, 5 6 101 102, 9 10 105 106");
+    expect_latent(made("LatentComposite", two, NULL, "x", 16, "feather", 16, NULL), 1,
+                  "1 2 52 102, 5 6 56 106, 9 10 60 110");
+    fake_host_release(two, 2);
+}
+
+/* With a mask, and without one, which is an object that is not connected. */
+static void latents_under_masks(void)
+{
+    const graft_node *n = fake_host_node("LatentCompositeMasked");
+    graft_arg half = made("SolidMask", NULL, NULL, "value", 50, "width", 4, "height", 3, NULL);
+    graft_arg all[] = {numbered(0), numbered(100), half}, in[24], out[4];
+    expect_latent(made("LatentCompositeMasked", all, NULL, "x", 24, "y", 8, NULL), 1,
+                  "1 2 3 4, 5 6 7 54.5, 9 10 11 58.5");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "destination")] = all[0];
+    in[fake_host_input(n, "source")] = all[1];
+    in[fake_host_input(n, "x")].u.i = 24;
+    in[fake_host_input(n, "resize_source")].u.i = 1;
+    CHECK_INT(run_with("LatentCompositeMasked", in, out), GRAFT_OK);
+    expect_latent(out[0], 1, "1 2 3 101, 5 6 7 105, 9 10 11 109");
+    fake_host_release(all, 3);
+}
+
+/* The red of the first picture's pixels, in tenths as for masks. */
+static void expect_picture(graft_arg picture_, int64_t count, const char *want)
+{
+    graft_arg red[1] = {picture_};
+    int64_t shape[4];
+    graft_image_data(graft_value_object(picture_.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK_INT(shape[0], count);
+    expect_mask(made("ImageToMask", red, "red", NULL), want);
+    fake_host_release(&picture_, 1);
+}
+
+static void pictures_are_put_together(void)
+{
+    graft_arg two[2], in[24], out[4];
+    graft_arg white = made("SolidMask", NULL, NULL, "width", 2, "height", 1, NULL);
+    graft_arg dark = made("SolidMask", NULL, NULL, "value", 20, "width", 2, "height", 1, NULL);
+    two[0] = made("MaskToImage", &white, NULL, NULL);
+    two[1] = made("MaskToImage", &dark, NULL, NULL);
+    expect_picture(made("ImageBatch", two, NULL, NULL), 2, "XX");
+    expect_picture(made("ImageBlend", two, "multiply", "blend_factor", 100, NULL), 1, "22");
+    expect_picture(made("ImageBlend", two, "difference", "blend_factor", 50, NULL), 1, "99");
+    const graft_node *n = fake_host_node("ImagePadForOutpaint");
+    fake_host_defaults(n, in);
+    in[0] = two[0];
+    static const char *const sides[] = {"left", "top", "right", "bottom"};
+    for (int i = 0; i < 4; i++) in[fake_host_input(n, sides[i])].u.i = i;
+    in[fake_host_input(n, "feathering")].u.i = 2;
+    CHECK_INT(run_with("ImagePadForOutpaint", in, out), GRAFT_OK);
+    CHECK_STR(out[1].u.v->ops->type, "MASK");
+    expect_mask(out[1], "XXXX XXXX XXXX XXXX XXXX");
+    expect_picture(out[0], 1, "5555 XX55 5555 5555 5555");
+    fake_host_release(two, 2);
+    fake_host_release(&white, 1);
+    fake_host_release(&dark, 1);
+}
+
 int main(void)
 {
     if (fake_host_init(&host)) return 1;
@@ -158,6 +273,9 @@ int main(void)
     make_inputs();
     RUN(numbers_arrive);
     RUN(masks_are_made);
+    RUN(latents_are_changed);
+    RUN(latents_under_masks);
+    RUN(pictures_are_put_together);
     fake_host_release(model, 4), fake_host_release(prompt, 4);
     fake_host_release(picture, 4), fake_host_release(mask, 4);
     graft_plugin_entry.deinit();
