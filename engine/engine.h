@@ -315,6 +315,26 @@ graft_status graft_cond_timestep_range(const graft_cond *c, double start, double
                                        graft_cond **out, graft_err *e);
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e);
 
+/* Where in the picture prompts count (MultiDiffusion, arXiv:2302.08113). Predictions of combined
+ * prompts are weighted by their strengths and masks and divided by the sum of the weights, so a
+ * strength matters beside others only. A new area, strength or mask takes the place of an earlier
+ * one of its kind; what is outside the picture when sampling is cut off. GRAFT_E_ARG for what is
+ * negative or no number. */
+typedef struct graft_area {
+    double x, y, width, height; /* pixels, in steps of 8; or shares of the picture */
+    bool shares;
+} graft_area;
+/* Only this part of the latent is denoised with these prompts, as if it were a picture. */
+graft_status graft_cond_area(const graft_cond *c, const graft_area *area, double strength,
+                             graft_cond **out, graft_err *e);
+graft_status graft_cond_strength(const graft_cond *c, double strength, graft_cond **out,
+                                 graft_err *e);
+/* The prompts see the whole latent (or their area), and count as much as the mask says, which is
+ * brought to the latent's size (bilinear) and repeats over a batch. Times the strength that they
+ * have anyway. bounds: they see only the part around what is not black. Retains the mask. */
+graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
+                             bool bounds, graft_cond **out, graft_err *e);
+
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {
     const graft_controlnet *net;
@@ -355,6 +375,34 @@ graft_status graft_latent_from_batch(const graft_latent *l, int64_t index, int64
                                      graft_latent **out, graft_err *e);
 graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mask,
                                    graft_latent **out, graft_err *e);
+/* Positions and sizes in pixels (latent = /8). Masks of latents are changed with them. What the
+ * part would have beyond the edges is left out; GRAFT_E_ARG when nothing remains. */
+graft_status graft_latent_crop(const graft_latent *l, int64_t x, int64_t y, int64_t width,
+                               int64_t height, graft_latent **out, graft_err *e);
+/* Upside down, or left to right. */
+graft_status graft_latent_flip(const graft_latent *l, bool upside_down, graft_latent **out,
+                               graft_err *e);
+/* Clockwise by so many right angles, 0 to 3. */
+graft_status graft_latent_rotate(const graft_latent *l, int turns, graft_latent **out,
+                                 graft_err *e);
+/* a * factor + b * (1 - factor); b is scaled to a's size (bicubic, cut to its aspect) and repeats
+ * over its batch. With mask and batch indices of a. */
+graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, double factor,
+                                graft_latent **out, graft_err *e);
+/* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Where one has
+ * a mask, samples without are all white. */
+graft_status graft_latent_batch(const graft_latent *a, const graft_latent *b, graft_latent **out,
+                                graft_err *e);
+/* `from` laid over `to` at x, y, repeated over its batch; feather: over so many pixels it fades in
+ * at those of its edges that lie inside. With mask and batch indices of `to`. */
+graft_status graft_latent_composite(const graft_latent *to, const graft_latent *from, int64_t x,
+                                    int64_t y, int64_t feather, graft_latent **out, graft_err *e);
+/* The same as much as a mask says, which is scaled to `from` (bilinear); NULL: all of it. resize:
+ * `from` is scaled to the size of `to` first. */
+graft_status graft_latent_composite_masked(const graft_latent *to, const graft_latent *from,
+                                           int64_t x, int64_t y, bool resize,
+                                           const graft_image *mask, graft_latent **out,
+                                           graft_err *e);
 /* ComfyUI's .latent files: safetensors with latent_tensor and latent_format_version_0. `metadata`:
  * NULL, or pairs key, value, …, NULL stored in the file. Fails when `path` exists. */
 graft_status graft_latent_save(const graft_latent *l, const char *path, const char *const *metadata,
@@ -499,4 +547,49 @@ graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_e
 graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
                                  graft_err *e);
+/* The part of a picture or mask that begins at x, y; what it would have beyond the edges is left
+ * out. GRAFT_E_ARG when nothing remains. */
+graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
+                              int64_t height, graft_image **out, graft_err *e);
+
+/* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Pictures
+ * without transparency are opaque beside others. */
+graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
+                               graft_err *e);
+/* a * (1 - factor) + mode(a, b) * factor, clipped to 0..1, where b is scaled to a's size (bicubic,
+ * cut to its aspect) and repeats over its batch. mode: "normal", "multiply", "screen", "overlay",
+ * "soft_light", "difference", as in W3C's Compositing and Blending. */
+graft_status graft_image_blend(const graft_image *a, const graft_image *b, double factor,
+                               const char *mode, graft_image **out, graft_err *e);
+/* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
+ * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
+ * room. */
+graft_status graft_image_pad(const graft_image *i, const int64_t sides[4], int64_t feathering,
+                             graft_image **out, graft_image **mask, graft_err *e);
+
+/* ------------------------------------------------------------------ masks */
+
+graft_status graft_mask_solid(int64_t width, int64_t height, double value, graft_image **out,
+                              graft_err *e);
+/* 1 where the mask is above `value`, else 0. */
+graft_status graft_mask_threshold(const graft_image *mask, double value, graft_image **out,
+                                  graft_err *e);
+/* Each value becomes the largest within so many pixels, the smallest where `pixels` is negative: a
+ * square around it, or with `tapered` a diamond (steps along rows and columns). What is beyond the
+ * edges does not count. Asks the task, which may be NULL, for cancellation. */
+graft_status graft_mask_expand(const graft_image *mask, int64_t pixels, bool tapered,
+                               const graft_task *task, graft_image **out, graft_err *e);
+/* The mask fades out towards its edges: the i-th of n columns from the left, from 1, counts i / n,
+ * and so on. sides: left, top, right, bottom; more than there are: all. */
+graft_status graft_mask_feather(const graft_image *mask, const int64_t sides[4], graft_image **out,
+                                graft_err *e);
+/* The source, its left upper corner at x, y, meets the destination: "multiply", "add", "subtract",
+ * or "and", "or", "xor" of both rounded to 0 and 1; clipped to 0..1. Sources repeat over a batch.
+ * Where there is no source, the destination stays. */
+graft_status graft_mask_combine(const graft_image *destination, const graft_image *source,
+                                int64_t x, int64_t y, const char *operation, graft_image **out,
+                                graft_err *e);
+/* 1 where a picture, rounded to 8 bits a channel, has this colour, 0xRRGGBB; else 0. */
+graft_status graft_image_color_to_mask(const graft_image *i, uint32_t rgb, graft_image **out,
+                                       graft_err *e);
 #endif

@@ -9,6 +9,7 @@ static void entry_release(graft_cond_entry *k)
     graft_free(k->data);
     graft_free(k->pooled);
     graft_control_release(k->control);
+    graft_image_release(k->mask);
     graft_free(k);
 }
 
@@ -52,6 +53,7 @@ graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64
     k->pooled_width = pooled_width;
     k->pooled = pooled;
     k->end = 1.0;
+    k->strength = k->mask_strength = 1.0;
     k->has_size = size != NULL;
     if (size) k->size = *size;
     c->entry[c->n++] = k;
@@ -82,6 +84,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     memcpy(k, from, sizeof *k);
     atomic_init(&k->refs, 1);
     graft_control_retain(k->control);
+    if (k->mask) graft_image_retain(k->mask);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -211,6 +214,82 @@ static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ct
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     return change_all(c, zero_entry, NULL, out, e);
+}
+
+/* ------------------------------------------------------------------ regions */
+
+/* Far more than a picture has pixels, and nothing that a number of cells cannot hold. */
+static bool is_length(double v)
+{
+    return v >= 0 && v <= 1e9;
+}
+
+static graft_status check_strength(double strength, graft_err *e)
+{
+    return is_length(strength)
+               ? GRAFT_OK
+               : graft_fail(e, GRAFT_E_ARG, "strength %g is not a number from 0 on", strength);
+}
+
+typedef struct placing {
+    const graft_area *area; /* NULL: as it was */
+    double strength;
+    const graft_image *mask;
+    bool bounds;
+} placing;
+
+static graft_cond_entry *strength_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const placing *p = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    k->strength = p->strength;
+    if (p->area) {
+        k->has_area = true;
+        k->area = *p->area;
+    }
+    return k;
+}
+
+graft_status graft_cond_area(const graft_cond *c, const graft_area *a, double strength,
+                             graft_cond **out, graft_err *e)
+{
+    const placing p = {.area = a, .strength = strength};
+    graft_status st = check_strength(strength, e);
+    if (!st && !(is_length(a->x) && is_length(a->y) && is_length(a->width) && is_length(a->height)))
+        st = graft_fail(e, GRAFT_E_ARG, "an area of %g x %g at %g, %g is none", a->width, a->height,
+                        a->x, a->y);
+    return st ? st : change_all(c, strength_entry, &p, out, e);
+}
+
+graft_status graft_cond_strength(const graft_cond *c, double strength, graft_cond **out,
+                                 graft_err *e)
+{
+    const placing p = {.strength = strength};
+    graft_status st = check_strength(strength, e);
+    return st ? st : change_all(c, strength_entry, &p, out, e);
+}
+
+static graft_cond_entry *mask_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const placing *p = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    graft_image_release(k->mask);
+    k->mask = graft_image_retain((graft_image *)p->mask);
+    k->mask_strength = p->strength;
+    k->mask_bounds = p->bounds;
+    return k;
+}
+
+graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
+                             bool bounds, graft_cond **out, graft_err *e)
+{
+    const placing p = {.strength = strength, .mask = mask, .bounds = bounds};
+    graft_status st = check_strength(strength, e);
+    if (!st && !graft_image_is_mask(mask))
+        st = graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
+    return st ? st : change_all(c, mask_entry, &p, out, e);
 }
 
 graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,

@@ -7,16 +7,17 @@
 
 #define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
-/* A link whose hint has gone through its convolutions. */
+/* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
     const graft_control *link;
+    graft_box box;
     uint8_t *features; /* of all pictures */
 } seen_hint;
 
 typedef struct bound_net {
     const graft_controlnet *net;
     bool more;
-    int64_t entries, tokens;
+    int64_t entries, tokens, height, width;
     graft_binding *binding;
 } bound_net;
 
@@ -28,12 +29,12 @@ typedef struct kept {
 
 struct graft_controls {
     const graft_guided_config *c;
+    const graft_regions *regions;
     size_t slots;
     const graft_control **chain; /* of each slot */
     int n_residuals;
-    size_t bytes[GRAFT_UNET_RESIDUALS];      /* of one entry: all pictures */
+    graft_dtype dtype;
     uint8_t *residual[GRAFT_UNET_RESIDUALS]; /* of one batch */
-    size_t feature_bytes;                    /* of one picture's hint */
     seen_hint *hint;
     size_t n_hints, cap_hints;
     bound_net *bound; /* all of the run: what is let go of would be counted again */
@@ -72,18 +73,30 @@ static graft_status allocate(graft_controls *k, graft_err *e)
     graft_status st =
         graft_options_resolve(c->model->engine, &c->model->options, &backend, &shape.act_dtype, e);
     if (st) return st;
+    k->dtype = shape.act_dtype;
     k->n_residuals = graft_unet_residuals(a, &shape);
     for (int i = 0; i < k->n_residuals; i++) {
         int64_t dim[4], values;
+        size_t bytes;
         graft_unet_residual_shape(a, &shape, i, dim);
         if (!graft_size_product(dim, 4, &values) ||
-            !graft_size_mul((size_t)values, graft_dtype_size(shape.act_dtype), &k->bytes[i]))
+            !graft_size_mul((size_t)values, graft_dtype_size(k->dtype), &bytes))
             return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
-        k->residual[i] = graft_malloc_array(k->slots, k->bytes[i]);
+        k->residual[i] = graft_malloc_array(k->slots, bytes);
         if (!k->residual[i]) return graft_fail_nomem(e, "ControlNet");
     }
-    k->feature_bytes = k->bytes[0] / (size_t)c->shape[0]; /* as the first block's output */
     return GRAFT_OK;
+}
+
+/* Bytes of residual i for one entry with this part of the latent, all pictures: never more than
+ * those of the whole. */
+static size_t bytes_of(const graft_controls *k, int i, const graft_box *box)
+{
+    const graft_unet_shape shape = {
+        .batch = k->c->shape[0], .height = box->height, .width = box->width, .control = 1};
+    int64_t dim[4];
+    graft_unet_residual_shape(&k->c->model->arch, &shape, i, dim);
+    return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
 }
 
 static bool any_of(const graft_cond *list)
@@ -93,7 +106,8 @@ static bool any_of(const graft_cond *list)
     return false;
 }
 
-graft_status graft_controls_create(const graft_guided_config *c, graft_controls **out, graft_err *e)
+graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
+                                   graft_controls **out, graft_err *e)
 {
     size_t n = c->positive->n + c->negative->n;
     *out = NULL;
@@ -101,6 +115,7 @@ graft_status graft_controls_create(const graft_guided_config *c, graft_controls 
     graft_controls *k = graft_calloc(1, sizeof *k);
     if (!k) return graft_fail_nomem(e, "ControlNet");
     k->c = c;
+    k->regions = r;
     k->slots = n;
     k->chain = graft_calloc(n, sizeof *k->chain);
     k->kept = graft_calloc(n, sizeof *k->kept);
@@ -135,32 +150,40 @@ const graft_control *graft_controls_active(const graft_controls *k, size_t slot,
 
 /* ------------------------------------------------------------------ hints */
 
-/* Brightness alone counts for all three colours; what is behind them is left out. */
-static void take_colours(const float *from, int64_t channels, int64_t pixels, float *to)
+/* The part of the pictures that belongs to this part of the latent. Brightness alone counts for all
+ * three colours; what is behind them is left out. */
+static void take_colours(const float *from, const int64_t shape[4], int64_t rows,
+                         const graft_box *box, float *to)
 {
-    for (int64_t i = 0; i < pixels; i++)
-        for (int64_t c = 0; c < 3; c++)
-            to[i * 3 + c] = from[i * channels + (channels >= 3 ? c : 0)];
+    const int64_t f = GRAFT_CONTROL_FACTOR, channels = shape[3], h = box->height * f;
+    for (int64_t y = 0; y < rows * h; y++) {
+        int64_t line = y / h * shape[1] + box->y * f + y % h;
+        const float *in = from + (line * shape[2] + box->x * f) * channels;
+        for (int64_t x = 0; x < box->width * f; x++, in += channels)
+            for (int64_t c = 0; c < 3; c++) *to++ = in[channels >= 3 ? c : 0];
+    }
 }
 
-static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_unet_use *use,
-                             int64_t rows, uint8_t *features, graft_err *e)
+static graft_status run_hint(graft_controls *k, const graft_control *l, const graft_box *box,
+                             const graft_unet_use *use, int64_t rows, uint8_t *features,
+                             graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    int64_t height = use->height * GRAFT_CONTROL_FACTOR, width = use->width * GRAFT_CONTROL_FACTOR;
-    int64_t shape[4], pixels = rows * height * width;
+    int64_t height = c->shape[2] * GRAFT_CONTROL_FACTOR, width = c->shape[3] * GRAFT_CONTROL_FACTOR;
+    int64_t shape[4], pixels = rows * box->height * box->width;
     graft_image *scaled = NULL;
     graft_binding *b = NULL;
     float *rgb = NULL;
     graft_status st;
     GRAFT_TRY(graft_image_scale(l->hint, "nearest-exact", width, height, true, &scaled, e));
     const float *data = graft_image_data(scaled, shape);
-    rgb = graft_malloc_array((size_t)pixels, 3 * sizeof *rgb);
+    rgb = graft_malloc_array((size_t)pixels,
+                             3 * GRAFT_CONTROL_FACTOR * GRAFT_CONTROL_FACTOR * sizeof *rgb);
     if (!rgb) {
         st = graft_fail_nomem(e, "ControlNet's picture");
         goto out;
     }
-    take_colours(data, shape[3], pixels, rgb);
+    take_colours(data, shape, rows, box, rgb);
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
     st = graft_exe_run(b, c->model->engine->arenas, (const void *[]){rgb}, (void *[]){features},
@@ -173,28 +196,28 @@ out:
 }
 
 /* Pictures of a hint repeat in turn, surplus ones are left out. */
-static graft_status features_of(graft_controls *k, const graft_control *l,
+static graft_status features_of(graft_controls *k, const graft_control *l, const graft_box *box,
                                 const graft_unet_use *use, const uint8_t **out, graft_err *e)
 {
     int64_t pictures = use->pictures, rows = graft_control_rows(l, pictures);
+    size_t bytes = bytes_of(k, 0, box) / (size_t)pictures; /* as the first block's output */
     for (size_t i = 0; i < k->n_hints; i++)
-        if (k->hint[i].link == l) {
+        if (k->hint[i].link == l && graft_box_equal(&k->hint[i].box, box)) {
             *out = k->hint[i].features;
             return GRAFT_OK;
         }
     if (graft_grow(&k->hint, &k->cap_hints, k->n_hints + 1, sizeof *k->hint))
         return graft_fail_nomem(e, "ControlNet");
-    uint8_t *features = graft_malloc_array((size_t)pictures, k->feature_bytes);
+    uint8_t *features = graft_malloc_array((size_t)pictures, bytes);
     if (!features) return graft_fail_nomem(e, "ControlNet");
-    graft_status st = run_hint(k, l, use, rows, features, e);
+    graft_status st = run_hint(k, l, box, use, rows, features, e);
     if (st) {
         graft_free(features);
         return st;
     }
     for (int64_t i = rows; i < pictures; i++)
-        memcpy(features + (size_t)i * k->feature_bytes,
-               features + (size_t)(i % rows) * k->feature_bytes, k->feature_bytes);
-    k->hint[k->n_hints++] = (seen_hint){l, features};
+        memcpy(features + (size_t)i * bytes, features + (size_t)(i % rows) * bytes, bytes);
+    k->hint[k->n_hints++] = (seen_hint){l, *box, features};
     *out = features;
     return GRAFT_OK;
 }
@@ -215,7 +238,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
     for (size_t i = 0; i < k->n_bound; i++) {
         const bound_net *b = &k->bound[i];
         if (b->net != net || b->more != more || b->entries != use->entries ||
-            b->tokens != use->tokens)
+            b->tokens != use->tokens || b->height != use->height || b->width != use->width)
             continue;
         *out = b->binding;
         return GRAFT_OK;
@@ -225,13 +248,21 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
     graft_status st = graft_control_bind(k->c->model, net, more, use, k->c->task, out, e);
     if (st) return st;
     count(k, net, (*out)->exe);
-    k->bound[k->n_bound++] = (bound_net){net, more, use->entries, use->tokens, *out};
+    k->bound[k->n_bound++] =
+        (bound_net){net, more, use->entries, use->tokens, use->height, use->width, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
 
-static graft_status run_link(graft_controls *k, const graft_control *l, bool more,
-                             const graft_unet_use *use, const void *const *in, graft_err *e)
+/* What all links of a chain run on. */
+typedef struct call {
+    const graft_box *box;
+    const graft_unet_use *use;
+    const void *const *in;
+} call;
+
+static graft_status run_link(graft_controls *k, const graft_control *l, bool more, const call *c,
+                             graft_err *e)
 {
     const void *all[INPUTS_MAX];
     void *out[GRAFT_UNET_RESIDUALS];
@@ -239,10 +270,10 @@ static graft_status run_link(graft_controls *k, const graft_control *l, bool mor
     graft_binding *b = NULL;
     float strength = (float)l->strength;
     size_t n = k->c->model->arch.adm_channels ? 4 : 3;
-    graft_status st = features_of(k, l, use, &features, e);
-    if (!st) st = bind_net(k, l->net, more, use, &b, e);
+    graft_status st = features_of(k, l, c->box, c->use, &features, e);
+    if (!st) st = bind_net(k, l->net, more, c->use, &b, e);
     if (st) return st;
-    memcpy(all, in, n * sizeof *all);
+    memcpy(all, c->in, n * sizeof *all);
     all[n++] = features;
     all[n++] = &strength;
     for (int i = 0; i < k->n_residuals; i++) {
@@ -254,21 +285,23 @@ static graft_status run_link(graft_controls *k, const graft_control *l, bool mor
 
 /* Those that were put on first come first. */
 static graft_status run_chain(graft_controls *k, const graft_control *l, float sigma, bool *any,
-                              const graft_unet_use *use, const void *const *in, graft_err *e)
+                              const call *c, graft_err *e)
 {
     if (!l) return GRAFT_OK;
-    graft_status st = run_chain(k, l->before, sigma, any, use, in, e);
+    graft_status st = run_chain(k, l->before, sigma, any, c, e);
     if (st || !graft_control_active(k->c->table, l, sigma)) return st;
-    st = run_link(k, l, *any, use, in, e);
+    st = run_link(k, l, *any, c, e);
     *any = true;
     return st;
 }
 
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
-                                const graft_unet_use *use, const void *const *in, graft_err *e)
+                                const graft_box *box, const graft_unet_use *use,
+                                const void *const *in, graft_err *e)
 {
+    const call c = {box, use, in};
     bool any = false;
-    return run_chain(k, chain, sigma, &any, use, in, e);
+    return run_chain(k, chain, sigma, &any, &c, e);
 }
 
 /* How many of them this variant of the UNet takes. */
@@ -286,20 +319,14 @@ void graft_controls_append(const graft_controls *k, graft_unet_variant variant, 
     for (int i = 0; i < count; i++) in[(*n)++] = k->residual[i];
 }
 
-graft_status graft_controls_room(const graft_controls *k, const graft_exe *unet, graft_err *e)
-{
-    int64_t limit = k->c->model->options.max_bytes;
-    int64_t arena = unet->arena_bytes > k->arena_bytes ? unet->arena_bytes : k->arena_bytes;
-    int64_t need = arena + (int64_t)unet->weight_bytes + k->weight_bytes;
-    if (!limit || need <= limit) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_LIMIT,
-                      "max_memory_mb %lld is too small: with its ControlNets the model needs %llu",
-                      (long long)(limit >> 20), (unsigned long long)graft_size_mib((uint64_t)need));
-}
-
 int64_t graft_controls_bytes(const graft_controls *k)
 {
     return k->weight_bytes;
+}
+
+int64_t graft_controls_arena(const graft_controls *k)
+{
+    return k->arena_bytes;
 }
 
 /* ------------------------------------------------------------------ DeepCache */
@@ -313,18 +340,20 @@ graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_con
                                  float sigma, size_t i, graft_err *e)
 {
     kept *s = &k->kept[slot];
+    const graft_box *box = &k->regions->list[slot].box;
     size_t at = 0;
     int n = residuals_of(k, GRAFT_UNET_FAST);
     s->chain = NULL;
     s->sigma = sigma;
     if (!chain) return GRAFT_OK;
-    for (int r = 0; r < n; r++) at += k->bytes[r];
+    for (int r = 0; r < n; r++) at += bytes_of(k, r, box);
     if (!s->data) s->data = graft_malloc(at);
     if (!s->data) return graft_fail_nomem(e, "ControlNet");
     at = 0;
     for (int r = 0; r < n; r++) {
-        memcpy(s->data + at, k->residual[r] + i * k->bytes[r], k->bytes[r]);
-        at += k->bytes[r];
+        size_t bytes = bytes_of(k, r, box);
+        memcpy(s->data + at, k->residual[r] + i * bytes, bytes);
+        at += bytes;
     }
     s->chain = chain;
     return GRAFT_OK;
@@ -340,7 +369,8 @@ void graft_controls_restore(graft_controls *k, size_t slot, size_t i)
     size_t at = 0;
     int n = residuals_of(k, GRAFT_UNET_FAST);
     for (int r = 0; r < n; r++) {
-        memcpy(k->residual[r] + i * k->bytes[r], k->kept[slot].data + at, k->bytes[r]);
-        at += k->bytes[r];
+        size_t bytes = bytes_of(k, r, &k->regions->list[slot].box);
+        memcpy(k->residual[r] + i * bytes, k->kept[slot].data + at, bytes);
+        at += bytes;
     }
 }

@@ -4,13 +4,14 @@
 #define GRAFT_API_CONTROLS_H
 #include "engine/api/control.h"
 #include "engine/api/denoise.h"
+#include "engine/api/regions.h"
 
 typedef struct graft_controls graft_controls;
 
-/* c is borrowed. *out NULL: no prompt of this run has a ControlNet. GRAFT_E_ARG when one does not
- * fit the model. */
-graft_status graft_controls_create(const graft_guided_config *c, graft_controls **out,
-                                   graft_err *e);
+/* c and r are borrowed. *out NULL: no prompt of this run has a ControlNet. GRAFT_E_ARG when one
+ * does not fit the model. */
+graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
+                                   graft_controls **out, graft_err *e);
 void graft_controls_destroy(graft_controls *k);
 
 /* What slot's prompt is steered by at this sigma; NULL: nothing. `k` may be NULL in both. */
@@ -19,9 +20,11 @@ const graft_control *graft_controls_active(const graft_controls *k, size_t slot,
 const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
 
 /* The residuals of a batch, from what the UNet takes: in[0 … 2], and in[3] where the model has y.
+ * All of the batch see the same part of the latent, and the hint is cut to it.
  * graft_controls_append() hands them on. */
 graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
-                                const graft_unet_use *use, const void *const *in, graft_err *e);
+                                const graft_box *box, const graft_unet_use *use,
+                                const void *const *in, graft_err *e);
 /* DeepCache: keeps those that a fast step takes, for entry i of the batch, and puts them back as
  * entry i of a fast batch. */
 graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
@@ -33,8 +36,7 @@ void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
 /* Appends them to the UNet's inputs, as many as the variant takes; in has room. */
 void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
                            size_t *n);
-/* Bytes of the packed weights of all that were bound so far. */
+/* Bytes of the packed weights of all that were bound so far, and of the largest arena. */
 int64_t graft_controls_bytes(const graft_controls *k);
-/* GRAFT_E_LIMIT where the UNet and its ControlNets are over the model's limit together. */
-graft_status graft_controls_room(const graft_controls *k, const graft_exe *unet, graft_err *e);
+int64_t graft_controls_arena(const graft_controls *k);
 #endif

@@ -105,7 +105,10 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
-    if (!st) st = graft_controls_create(&g->c, &g->controls, e);
+    if (!st)
+        st = graft_regions_create(config->positive, config->negative, config->shape, config->task,
+                                  &g->regions, e);
+    if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (st)
         graft_guided_destroy(g);
     else
@@ -129,21 +132,57 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->y);
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
+    graft_regions_finish(&g->regions);
     graft_free(g->feature);
     graft_free(g);
 }
 
 /* ------------------------------------------------------------------ the UNet */
 
-graft_unet_use graft_guided_use(const graft_guided *g, const active *first, size_t entries)
+graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
 {
-    return (graft_unet_use){.variant = graft_guided_variant(g, first->fast),
-                            .control = first->control != NULL,
-                            .pictures = g->c.shape[0],
-                            .entries = (int64_t)entries,
-                            .height = g->c.shape[2],
-                            .width = g->c.shape[3],
-                            .tokens = first->entry->tokens};
+    graft_unet_use use = graft_active_use(g->active, which, count, g->c.shape[0]);
+    use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    return use;
+}
+
+static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
+{
+    return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
+           a->entries == b->entries && a->height == b->height && a->width == b->width &&
+           a->tokens == b->tokens;
+}
+
+graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
+                              int64_t beside, int64_t arena, graft_err *e)
+{
+    int64_t limit = m->options.max_bytes, engine = (int64_t)m->engine->max_bytes;
+    bool engines = engine && (!limit || engine < limit);
+    if (engines) limit = engine;
+    if (!limit) return GRAFT_OK;
+    for (size_t i = 0; i < n; i++)
+        if (unet[i]->exe->arena_bytes > arena) arena = unet[i]->exe->arena_bytes;
+    int64_t need = arena + (int64_t)graft_bindings_bytes(unet, n) + beside;
+    if (need <= limit) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_LIMIT, "%s %lld is too small: with %s the model needs %llu",
+                      engines ? "GRAFT_MEMORY_MB" : "max_memory_mb", (long long)(limit >> 20),
+                      beside ? n > 1 ? "its ControlNets and the sizes of its prompts' areas"
+                                     : "its ControlNets"
+                             : "the sizes of its prompts' areas",
+                      (unsigned long long)graft_size_mib((uint64_t)need));
+}
+
+/* The last one bound is the one that runs now. Runs without areas have few shapes, which share
+ * their weights but for rarities. */
+static graft_status check_room(const graft_guided *g, graft_err *e)
+{
+    graft_binding *all[MAX_BINDINGS];
+    size_t first = g->regions.any ? 0 : g->n_bound - 1, n = 0;
+    int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
+    int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
+    if (!g->controls && !g->regions.any) return GRAFT_OK;
+    for (size_t i = first; i < g->n_bound; i++) all[n++] = g->bound[i].binding;
+    return graft_unets_room(g->c.model, all, n, beside, arena, e);
 }
 
 graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
@@ -151,20 +190,16 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
 {
     graft_unet_use all = *use;
     for (size_t i = 0; i < g->n_bound; i++) {
-        const bound_shape *b = &g->bound[i];
-        if (b->variant != use->variant || b->control != use->control ||
-            b->entries != use->entries || b->tokens != use->tokens)
-            continue;
-        *out = b->binding;
+        if (!same_use(&g->bound[i].use, use)) continue;
+        *out = g->bound[i].binding;
         return GRAFT_OK;
     }
     if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
     if (g->controls) all.beside = graft_controls_bytes(g->controls);
     graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
     if (st) return st;
-    g->bound[g->n_bound++] =
-        (bound_shape){use->variant, use->control, use->entries, use->tokens, *out};
-    if (g->controls) st = graft_controls_room(g->controls, (*out)->exe, e);
+    g->bound[g->n_bound++] = (bound_shape){*use, *out};
+    st = check_room(g, e);
     graft_task_phase(g->c.task, "sample");
     return st;
 }
@@ -179,7 +214,8 @@ static void embed_number(double v, int64_t width, float *out)
     }
 }
 
-/* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. */
+/* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. An
+ * area's are those of the whole picture: it is to show a part of that, and no cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
 {
     int64_t adm = g->c.model->arch.adm_channels, pooled = adm > 1536 ? adm - 1536 : 0;
@@ -198,14 +234,21 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float
     for (int i = 0; i < 6; i++) embed_number(numbers[i], each, y + pooled + i * each);
 }
 
+/* Values of a part of the latent, all pictures. */
+static size_t values_of(const graft_guided *g, const graft_box *b)
+{
+    return (size_t)(g->c.shape[0] * g->c.shape[1] * b->height * b->width);
+}
+
 static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
 {
     int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
     const graft_cond_entry *first = g->active[which[0]].entry;
     size_t row = (size_t)(first->tokens * first->width);
+    size_t n = values_of(g, g->active[which[0]].box);
     for (size_t i = 0; i < count; i++) {
         const graft_cond_entry *k = g->active[which[i]].entry;
-        memcpy(g->batch_x + i * (size_t)g->n, g->scaled, (size_t)g->n * sizeof(float));
+        graft_regions_cut(&g->regions, g->active[which[i]].slot, g->scaled, g->batch_x + i * n);
         for (int64_t p = 0; p < pictures; p++) {
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
@@ -220,35 +263,63 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
                          graft_err *e)
 {
     bool negative[GROUP_MAX];
+    const active *first = &g->active[which[0]];
     if (!g->c.tap) return GRAFT_OK;
     for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].negative;
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
                                     .pictures = g->c.shape[0],
-                                    .tokens = g->active[which[0]].entry->tokens,
+                                    .height = first->box->height,
+                                    .width = first->box->width,
+                                    .tokens = first->entry->tokens,
                                     .entries = count,
                                     .negative = negative,
                                     .seconds = graft_clock_now() - start};
     return g->c.tap->call(g->c.tap->ctx, &call, e);
 }
 
+/* Bytes of DeepCache's feature of such a part of the latent, never more than of the whole. */
+static size_t feature_bytes(const graft_guided *g, const graft_box *b)
+{
+    const graft_unet_shape shape = {.batch = g->c.shape[0],
+                                    .height = b->height,
+                                    .width = b->width,
+                                    .act_dtype = g->feature_dtype,
+                                    .variant = GRAFT_UNET_STORE,
+                                    .cut = g->c.model->deepcache.cut};
+    int64_t dim[4];
+    graft_unet_feature_shape(&g->c.model->arch, &shape, dim);
+    return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(g->feature_dtype);
+}
+
 /* What fast steps reuse of the entries' last whole step, for a batch of them. */
 static void restore(graft_guided *g, const size_t *which, size_t count)
 {
+    size_t bytes = feature_bytes(g, g->active[which[0]].box);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
-        memcpy(g->feature + i * g->feature_bytes, graft_features_get(g->features, a->slot),
-               g->feature_bytes);
+        memcpy(g->feature + i * bytes, graft_features_get(g->features, a->slot), bytes);
         if (a->control) graft_controls_restore(g->controls, a->slot, i);
     }
 }
 
 static graft_status keep(graft_guided *g, const active *a, float sigma, size_t i, graft_err *e)
 {
+    size_t bytes = feature_bytes(g, a->box);
     graft_status st = graft_features_store(g->features, a->slot, g->feature_dtype,
-                                           g->feature + i * g->feature_bytes, g->feature_bytes, e);
+                                           g->feature + i * bytes, bytes, e);
     return st || !g->controls ? st
                               : graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+}
+
+/* One prompt's prediction joins those of its sign. */
+static void add(graft_guided *g, const active *a, const float *out)
+{
+    float *sum = g->sum[a->negative];
+    if (g->regions.any)
+        graft_regions_add(&g->regions, a->slot, a->negative, out, sum);
+    else
+        for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
 }
 
 /* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
@@ -256,7 +327,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
                               float timestep, graft_err *e)
 {
     const active *first = &g->active[which[0]];
-    const graft_unet_use use = graft_guided_use(g, first, count);
+    const graft_unet_use use = graft_guided_use(g, which, count);
     const void *in[INPUTS_MAX] = {g->batch_x, g->timesteps, g->context};
     size_t n = 3;
     graft_binding *b;
@@ -266,7 +337,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (first->fast)
         restore(g, which, count);
     else if (first->control)
-        st = graft_controls_run(g->controls, first->control, sigma, &use, in, e);
+        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use, in, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
@@ -277,9 +348,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (!st) st = tell(g, which, count, use.variant, in, start, e);
     for (size_t i = 0; i < count && !st; i++) {
         const active *a = &g->active[which[i]];
-        float *sum = g->sum[a->negative];
-        const float *out = g->batch_out + i * (size_t)g->n;
-        for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
+        add(g, a, g->batch_out + i * values_of(g, a->box));
         if (use.variant == GRAFT_UNET_STORE) st = keep(g, a, sigma, i, e);
     }
     return st;
@@ -287,18 +356,14 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 
 /* ------------------------------------------------------------------ guidance */
 
-bool graft_guided_active(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
-{
-    return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
-}
-
 static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
 {
     size_t first = negative ? g->c.positive->n : 0;
     for (size_t i = 0; i < list->n; i++)
-        if (graft_guided_active(g->c.table, list->entry[i], sigma))
+        if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
             g->active[g->n_active++] =
                 (active){.entry = list->entry[i],
+                         .box = &g->regions.list[first + i].box,
                          .negative = negative,
                          .slot = first + i,
                          .control = graft_controls_active(g->controls, first + i, sigma),
@@ -330,19 +395,7 @@ void graft_guided_settle(graft_guided *g, const float *scaled)
 
 size_t graft_guided_group(graft_guided *g, size_t *which)
 {
-    const active *first = NULL;
-    size_t count = 0;
-    for (size_t k = 0; k < g->n_active && count < GROUP_MAX; k++) {
-        active *a = &g->active[k];
-        if (a->done) continue;
-        if (!first) first = a;
-        if (a->fast != first->fast || a->entry->tokens != first->entry->tokens ||
-            a->control != first->control)
-            continue;
-        a->done = true;
-        which[count++] = k;
-    }
-    return count;
+    return graft_active_group(g->active, g->n_active, which);
 }
 
 /* Runs every active entry, in batches. */
@@ -407,6 +460,18 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
     }
 }
 
+/* From the weighted sum of predictions to the denoised latent: 0 where nothing has any weight. */
+static void divide(graft_guided *g, bool negative, const graft_guidance_terms *terms)
+{
+    const float *total = g->regions.total[negative];
+    float *sum = g->sum[negative];
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; i < g->n; i++) {
+        float weight = total[i / g->per * area + i % area];
+        sum[i] = weight > 0 ? graft_guidance_denoised(terms, g->x[i], sum[i] / weight) : 0.0f;
+    }
+}
+
 static void combine(graft_guided *g, float sigma, float *out)
 {
     size_t n_pos = 0, n_neg = 0;
@@ -416,7 +481,8 @@ static void combine(graft_guided *g, float sigma, float *out)
         n_pos += !g->active[i].negative;
     }
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
-    for (int64_t i = 0; i < g->n; i++) {
+    for (int i = 0; i < 2 && g->regions.any; i++) divide(g, i, &terms);
+    for (int64_t i = 0; i < g->n && !g->regions.any; i++) {
         if (n_pos) pos[i] = graft_guidance_denoised(&terms, g->x[i], pos[i] / (float)n_pos);
         if (n_neg) neg[i] = graft_guidance_denoised(&terms, g->x[i], neg[i] / (float)n_neg);
     }
@@ -460,6 +526,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
     memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
+    graft_regions_clear(&g->regions);
     graft_guided_collect(g, sigma, unconditional != NULL);
     graft_status st = run_all(g, sigma, timestep, e);
     if (st) return st;

@@ -14,7 +14,7 @@ typedef struct graft_guided graft_guided;
 typedef struct graft_guided_call {
     graft_unet_variant variant;
     const void *const *in; /* as for graft_exe_run; gone after the callback */
-    int64_t pictures, tokens;
+    int64_t pictures, height, width, tokens;
     size_t entries;
     const bool *negative; /* of each entry */
     double seconds;

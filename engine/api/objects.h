@@ -99,6 +99,9 @@ typedef struct graft_unet_use {
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
+/* The UNet's variants that sampling with the model runs; returns how many. */
+#define GRAFT_MODEL_VARIANTS 2
+int graft_model_variants(const graft_model *m, graft_unet_variant out[GRAFT_MODEL_VARIANTS]);
 /* Compiles and packs all that sampling such latents runs; use->variant is not looked at. */
 graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e);
@@ -175,6 +178,11 @@ typedef struct graft_cond_entry {
     bool has_range, has_size;
     graft_sdxl_size size;
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
+    /* Where it counts (regions.h); without all this: everywhere, with weight 1. */
+    bool has_area, mask_bounds;
+    graft_area area;
+    graft_image *mask; /* or NULL */
+    double strength, mask_strength;
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

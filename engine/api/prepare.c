@@ -4,38 +4,45 @@
 #include "engine/api/guided.h"
 
 typedef struct need {
-    int64_t entries, tokens;
+    graft_unet_use use;
     const graft_control *control;
     float sigma; /* one at which this comes up */
 } need;
 
 typedef struct needs {
+    graft_regions regions;
     need *list; /* of the whole run */
     size_t n, cap;
-    need *now; /* of one sigma: entries for each prompt length */
+    active *now; /* of one sigma */
     size_t n_now;
+    graft_binding **held; /* where areas make several sizes: all of the run */
+    size_t n_held, cap_held;
 } needs;
 
 static void collect(const graft_prepare_request *rq, bool negative, float sigma, needs *v)
 {
     const graft_cond *list = negative ? rq->negative : rq->positive;
+    size_t first = negative ? rq->positive->n : 0;
     for (size_t i = 0; i < list->n; i++) {
         const graft_cond_entry *k = list->entry[i];
-        size_t at = 0;
-        if (!graft_guided_active(rq->table, k, sigma)) continue;
+        const graft_cond_region *r = &v->regions.list[first + i];
+        if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *c = graft_control_any(
             rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
-        while (at < v->n_now && (v->now[at].tokens != k->tokens || v->now[at].control != c)) at++;
-        if (at == v->n_now) v->now[v->n_now++] = (need){0, k->tokens, c, sigma};
-        v->now[at].entries++;
+        v->now[v->n_now++] = (active){.entry = k, .box = &r->box, .control = c};
     }
+}
+
+static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
+{
+    return a->pictures == b->pictures && a->entries == b->entries && a->height == b->height &&
+           a->width == b->width && a->tokens == b->tokens;
 }
 
 static bool add(const graft_prepare_request *rq, needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
-        if (v->list[i].entries == one.entries && v->list[i].tokens == one.tokens &&
-            v->list[i].control == one.control &&
+        if (same_use(&v->list[i].use, &one.use) && v->list[i].control == one.control &&
             graft_control_alike(rq->table, one.control, v->list[i].sigma, one.sigma))
             return true;
     if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;
@@ -43,49 +50,71 @@ static bool add(const graft_prepare_request *rq, needs *v, need one)
     return true;
 }
 
-static bool add_all(const graft_prepare_request *rq, needs *v)
+/* The batches of one sigma. */
+static bool add_all(const graft_prepare_request *rq, float sigma, needs *v)
 {
+    size_t which[GROUP_MAX], count;
     bool ok = true;
-    for (size_t i = 0; i < v->n_now && ok; i++) {
-        need one = v->now[i];
-        int64_t full = one.entries / GROUP_MAX, rest = one.entries % GROUP_MAX;
-        one.entries = GROUP_MAX;
-        if (full) ok = add(rq, v, one);
-        one.entries = rest;
-        if (rest && ok) ok = add(rq, v, one);
-    }
+    while (ok && (count = graft_active_group(v->now, v->n_now, which)))
+        ok = add(rq, v,
+                 (need){graft_active_use(v->now, which, count, rq->shape[0]),
+                        v->now[which[0]].control, sigma});
     return ok;
 }
 
-static graft_status prepare(const graft_prepare_request *rq, const need *one,
+/* Holds what the run will hold, to see whether it has room together. */
+static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
+                         const graft_task *task, graft_err *e)
+{
+    graft_unet_variant variant[GRAFT_MODEL_VARIANTS];
+    int n = graft_model_variants(rq->model, variant);
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < n && !st; i++) {
+        graft_unet_use one = *use;
+        one.variant = variant[i];
+        if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
+            return graft_fail_nomem(e, "sampling");
+        st = graft_model_bind_guided(rq->model, &one, task, &v->held[v->n_held], e);
+        if (!st) v->n_held++;
+    }
+    return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
+}
+
+static graft_status prepare(const graft_prepare_request *rq, needs *v, const need *one,
                             const graft_task *task, graft_err *e)
 {
-    graft_unet_use use = {.control = one->control != NULL,
-                          .pictures = rq->shape[0],
-                          .entries = one->entries,
-                          .height = rq->shape[2],
-                          .width = rq->shape[3],
-                          .tokens = one->tokens};
+    graft_unet_use use = one->use;
     graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
                                             task, &use.beside, e);
-    return st ? st : graft_model_prepare(rq->model, &use, task, e);
+    if (st) return st;
+    return v->regions.any ? hold(rq, v, &use, task, e)
+                          : graft_model_prepare(rq->model, &use, task, e);
+}
+
+static void finish(needs *v)
+{
+    for (size_t i = 0; i < v->n_held; i++) graft_binding_release(v->held[i]);
+    graft_regions_finish(&v->regions);
+    graft_free(v->held);
+    graft_free(v->list);
+    graft_free(v->now);
 }
 
 graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
                                graft_err *e)
 {
     needs v = {0};
-    graft_status st = GRAFT_OK;
-    v.now = graft_malloc_array(rq->positive->n + rq->negative->n, sizeof *v.now);
-    if (!v.now) return graft_fail_nomem(e, "sampling");
+    graft_status st =
+        graft_regions_create(rq->positive, rq->negative, rq->shape, task, &v.regions, e);
+    if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
+        st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++) {
         v.n_now = 0;
         collect(rq, false, rq->sigmas[i], &v);
         if (rq->guided) collect(rq, true, rq->sigmas[i], &v);
-        if (!add_all(rq, &v)) st = graft_fail_nomem(e, "sampling");
+        if (!add_all(rq, rq->sigmas[i], &v)) st = graft_fail_nomem(e, "sampling");
     }
-    for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v.list[i], task, e);
-    graft_free(v.list);
-    graft_free(v.now);
+    for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v, &v.list[i], task, e);
+    finish(&v);
     return st;
 }

@@ -13,7 +13,8 @@ typedef struct graft_prepare_request {
     int64_t shape[4]; /* of the latent */
 } graft_prepare_request;
 
-/* Every batch size and prompt length that comes up on the way from the first sigma to the last. */
+/* Every batch size, prompt length and size of a prompt's area that comes up on the way from the
+ * first sigma to the last. */
 graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
                                graft_err *e);
 #endif

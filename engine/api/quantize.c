@@ -80,11 +80,11 @@ static void begin_part(calibration *k, uint64_t begin, uint64_t end)
 /* ------------------------------------------------------------------ recording */
 
 /* The middle of a plane that has the call's height and width. */
-static void cut(const calibration *k, const float *from, const int64_t *shape, float *to)
+static void cut(const calibration *k, const graft_guided_call *call, const float *from, float *to)
 {
-    int64_t top = (shape[2] - k->height) / 2, left = (shape[3] - k->width) / 2;
+    int64_t top = (call->height - k->height) / 2, left = (call->width - k->width) / 2;
     for (int64_t r = 0; r < k->height; r++)
-        memcpy(to + r * k->width, from + (top + r) * shape[3] + left,
+        memcpy(to + r * k->width, from + (top + r) * call->width + left,
                (size_t)k->width * sizeof *to);
 }
 
@@ -93,10 +93,9 @@ static void take_row(calibration *k, const graft_guided_call *call, int64_t from
 {
     const graft_unet_arch *a = &k->base->arch;
     const float *x = call->in[0], *t = call->in[1], *context = call->in[2], *y = call->in[3];
-    int64_t shape[4], channels = a->in_channels, words = k->tokens * a->context_dim;
-    graft_latent_data(k->c->latent, shape);
+    int64_t channels = a->in_channels, words = k->tokens * a->context_dim;
     for (int64_t c = 0; c < channels; c++)
-        cut(k, x + (from * channels + c) * shape[2] * shape[3], shape,
+        cut(k, call, x + (from * channels + c) * call->height * call->width,
             k->x + (to * channels + c) * k->height * k->width);
     k->timesteps[to] = t[from];
     memcpy(k->context + to * words, context + from * words, (size_t)words * sizeof(float));
@@ -118,9 +117,8 @@ static void forget_record(calibration *k)
 static graft_status record(calibration *k, const graft_guided_call *call, graft_err *e)
 {
     const graft_unet_arch *a = &k->base->arch;
-    int64_t shape[4], row[2];
+    int64_t row[2];
     size_t n = 0;
-    graft_latent_data(k->c->latent, shape);
     for (int sign = 0; sign < 2; sign++)
         for (size_t i = 0; i < call->entries; i++)
             if (call->negative[i] == (sign == 1)) {
@@ -130,8 +128,8 @@ static graft_status record(calibration *k, const graft_guided_call *call, graft_
             }
     if (n == 1) k->weight[0] = 1.0f;
     k->rows = (int64_t)n;
-    k->height = shape[2] < RECORD_SIDE ? shape[2] : RECORD_SIDE;
-    k->width = shape[3] < RECORD_SIDE ? shape[3] : RECORD_SIDE;
+    k->height = call->height < RECORD_SIDE ? call->height : RECORD_SIDE;
+    k->width = call->width < RECORD_SIDE ? call->width : RECORD_SIDE;
     k->tokens = call->tokens;
     forget_record(k);
     k->x = graft_malloc_array(n, (size_t)(a->in_channels * k->height * k->width) * sizeof(float));
@@ -148,8 +146,10 @@ static graft_status on_call(void *ctx, const graft_guided_call *call, graft_err 
     calibration *k = ctx;
     size_t number = k->calls++;
     if (!number || call->seconds < k->seconds) k->seconds = call->seconds;
-    /* Later calls replace earlier ones: runs of a part of the schedule may be short. */
-    return !k->reference && number <= k->record_call ? record(k, call, e) : GRAFT_OK;
+    /* Later calls replace earlier ones: runs of a part of the schedule may be short. But a prompt's
+     * small area says less than the whole picture. */
+    bool smaller = k->x && call->height * call->width < k->height * k->width;
+    return !k->reference && number <= k->record_call && !smaller ? record(k, call, e) : GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ samplings */

@@ -61,13 +61,13 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
     return i < n ? g->c.positive->entry[i] : g->c.negative->entry[i - n];
 }
 
-/* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no limit of
- * DeepCache's error. */
+/* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
+ * a prompt, no limit of DeepCache's error. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = entries_of(g);
-    return !g->c.tap && !(t && t->latent) && !g->controls &&
+    return !g->c.tap && !(t && t->latent) && !g->controls && !g->regions.any &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler);
 }
@@ -396,12 +396,11 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
     graft_status st = GRAFT_OK;
     graft_guided_settle(g, NULL);
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
-        const active *first = &g->active[r->call.which[0]];
         graft_binding *b;
         for (size_t i = 0; i < r->call.count; i++)
             r->call.negative |= (uint64_t)g->active[r->call.which[i]].negative
                                 << (r->call.done + i);
-        const graft_unet_use use = graft_guided_use(g, first, r->call.count);
+        const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
         st = graft_guided_bind(g, &use, &b, e);
         if (!st)
             st = graft_exe_run_there(b, g->c.model->engine->arenas, write_inputs, read_outputs, r,

@@ -75,17 +75,24 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                                     e);
 }
 
+int graft_model_variants(const graft_model *m, graft_unet_variant out[GRAFT_MODEL_VARIANTS])
+{
+    bool two = m->deepcache.interval > 1;
+    out[0] = two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+    out[1] = GRAFT_UNET_FAST;
+    return two ? 2 : 1;
+}
+
 graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e)
 {
-    static const graft_unet_variant plain[] = {GRAFT_UNET_WHOLE},
-                                    cached[] = {GRAFT_UNET_STORE, GRAFT_UNET_FAST};
-    bool two = m->deepcache.interval > 1;
+    graft_unet_variant variant[GRAFT_MODEL_VARIANTS];
+    int n = graft_model_variants(m, variant);
     graft_status st = GRAFT_OK;
-    for (int i = 0; i <= two && !st; i++) {
+    for (int i = 0; i < n && !st; i++) {
         graft_unet_use one = *use;
         graft_binding *b = NULL;
-        one.variant = two ? cached[i] : plain[i];
+        one.variant = variant[i];
         st = graft_model_bind_guided(m, &one, task, &b, e);
         graft_binding_release(b);
     }

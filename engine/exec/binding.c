@@ -372,3 +372,25 @@ void graft_binding_release(graft_binding *b)
     graft_exe_release(b->exe);
     graft_free(b);
 }
+
+/* at: where it is when both have the same weights in the same order, as variants mostly do. */
+static bool holds(const graft_binding *b, size_t uses, size_t at, const graft_pack *pack)
+{
+    if (at < uses && b->pack[at] == pack) return true;
+    for (size_t i = 0; i < uses; i++)
+        if (b->pack[i] == pack) return true;
+    return false;
+}
+
+uint64_t graft_bindings_bytes(graft_binding *const *list, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < list[i]->exe->n_uses; k++) {
+            bool again = holds(list[i], k, k, list[i]->pack[k]);
+            for (size_t j = 0; j < i && !again; j++)
+                again = holds(list[j], list[j]->exe->n_uses, k, list[i]->pack[k]);
+            if (!again) bytes += list[i]->exe->use[k].bytes;
+        }
+    return bytes;
+}

@@ -92,6 +92,8 @@ typedef struct graft_binding {
 graft_status graft_binding_create(graft_exe *x, graft_weights *w, graft_packs *packs,
                                   const graft_task *task, graft_binding **out, graft_err *e);
 void graft_binding_release(graft_binding *b);
+/* Bytes of the packed weights of all of them; what they share counts once. */
+uint64_t graft_bindings_bytes(graft_binding *const *list, size_t n);
 /* The name of use i's pack in the store for this weight set. */
 graft_status graft_exe_pack_name(const graft_exe *x, size_t i, const graft_weights *w,
                                  graft_pack_name *out, graft_err *e);

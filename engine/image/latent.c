@@ -81,6 +81,12 @@ static graft_status set_batch_index(graft_latent *l, const int64_t *index, graft
     return GRAFT_OK;
 }
 
+graft_status graft_latent_set_index(graft_latent *l, const int64_t *index, graft_err *e)
+{
+    assert(!l->batch_index && atomic_load(&l->refs) == 1);
+    return set_batch_index(l, index, e);
+}
+
 /* Gives a new latent the mask of `from`, and its batch indices when they fit. */
 static graft_status inherit(graft_latent *l, const graft_latent *from, graft_err *e)
 {

@@ -18,6 +18,9 @@ graft_status graft_latent_create_like(const graft_latent *from, const int64_t sh
 /* The samples, 64-byte aligned, before anyone else has the latent. */
 float *graft_latent_writable(graft_latent *l);
 
+/* Numbers for each sample of a latent that has none yet, before anyone else has it. */
+graft_status graft_latent_set_index(graft_latent *l, const int64_t *index, graft_err *e);
+
 /* Borrowed from the latent; NULL when there is none. */
 const graft_image *graft_latent_mask(const graft_latent *l);
 /* N numbers, at least 0. */

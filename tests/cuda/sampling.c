@@ -528,6 +528,36 @@ static void ends_early(void)
     graft_engine_destroy(g);
 }
 
+/* Areas and masks of prompts are the host's work; one that is all of the picture is none. */
+static void placed_prompts(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, least);
+    graft_cond *a = words(m, WORDS), *all = NULL, *half = NULL, *mixed = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float host[N], device[N], plain[N];
+    const graft_area whole = {0, 0, 1, 1, true}, left = {0, 0, 0.5, 1, true};
+    CHECK_OK(graft_cond_area(a, &whole, 1, &all, &e), &e);
+    CHECK_OK(graft_cond_area(a, &left, 1, &half, &e), &e);
+    CHECK_OK(graft_cond_combine(a, half, &mixed, &e), &e);
+    job j = job_of(m, all, a, "euler", 2);
+    both_ways(&j);
+    sample(&j, NULL, false, plain);
+    j = job_of(m, mixed, a, "euler", 2);
+    sample(&j, NULL, true, host);
+    uint64_t before = fake->download_bytes;
+    sample(&j, NULL, false, device);
+    CHECK(fake->download_bytes - before > 2 * N * sizeof(float)); /* the UNet's outputs */
+    CHECK(memcmp(host, device, sizeof host) == 0);
+    CHECK(memcmp(host, plain, sizeof host) != 0);
+    graft_cond_release(mixed);
+    graft_cond_release(half);
+    graft_cond_release(all);
+    graft_cond_release(a);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -540,6 +570,7 @@ int main(void)
     RUN(all_that_predicts);
     RUN(several_prompts);
     RUN(masks_and_rescaling);
+    RUN(placed_prompts);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
     RUN(ends_early);

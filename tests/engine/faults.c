@@ -260,6 +260,43 @@ static graft_status steer(world *w, graft_err *e)
     return st ? st : graft_model_deepcache(w->model, &cache, &w->changed, e);
 }
 
+/* A prompt for an area and one under a mask, with a background, for a model with DeepCache. */
+static graft_status place(world *w, graft_err *e)
+{
+    static const float half[4] = {1, 0.5f, 0, 0};
+    const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
+    const graft_area corner = {.width = 0.5, .height = 0.5, .shares = true};
+    graft_image *mask = NULL;
+    graft_cond *area = NULL, *under = NULL;
+    graft_status st = graft_image_from_data(half, (int64_t[]){1, 2, 2, 1}, true, &mask, e);
+    if (!st) st = graft_cond_area(w->cond, &corner, 2, &area, e);
+    if (!st) st = graft_cond_mask(w->cond, mask, 1, true, &under, e);
+    if (!st) st = graft_cond_combine(area, under, &w->steered[0], e);
+    if (!st) st = graft_cond_combine(w->cond, area, &w->steered[1], e);
+    if (!st) st = graft_model_deepcache(w->model, &cache, &w->changed, e);
+    graft_cond_release(area);
+    graft_cond_release(under);
+    graft_image_release(mask);
+    return st;
+}
+
+/* With a limit of memory, which makes compiling ahead hold what the run will hold. */
+static graft_status prepare_placed(world *w, graft_err *e)
+{
+    const graft_compile_options o = {.tuning = "off", .max_memory_mb = 1000};
+    const graft_task ahead = {.compile_only = true};
+    graft_model *limited = NULL;
+    graft_latent *same = NULL;
+    graft_status st = graft_model_compile(w->changed, &o, NULL, &limited, e);
+    const graft_sample_params p = {
+        .steps = 2, .cfg = 4.0, .sampler = "euler", .scheduler = "normal", .denoise = 1.0};
+    if (!st)
+        st = graft_sample(limited, &p, w->steered[0], w->steered[1], w->latent, &ahead, &same, e);
+    graft_latent_release(same);
+    graft_model_release(limited);
+    return st;
+}
+
 static graft_status sample_steered(world *w, graft_err *e)
 {
     const graft_sample_params p = {.seed = 7,
@@ -341,6 +378,11 @@ static const scenario scenarios[] = {
      false,
      true},
     {"upscale", {engine_step, odd_image, load_upscaler, upscale}, 2, false, false},
+    {"areas and masks",
+     {engine_step, load_unet, plain_cond, empty_latent, place, prepare_placed, sample_steered},
+     4,
+     false,
+     true},
     {"report",
      {engine_step, load_unet, plain_cond, empty_latent, sample_euler, report},
      5,

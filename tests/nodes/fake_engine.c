@@ -506,6 +506,31 @@ graft_status graft_cond_timestep_range(const graft_cond *c, double start, double
     return make_cond(out, e);
 }
 
+graft_status graft_cond_area(const graft_cond *c, const graft_area *a, double strength,
+                             graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("area %g x %g at %g, %g %s %g\n", a->width, a->height, a->x, a->y,
+          a->shares ? "shares" : "pixels", strength);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_strength(const graft_cond *c, double strength, graft_cond **out,
+                                 graft_err *e)
+{
+    (void)c;
+    trace("strength %g\n", strength);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
+                             bool bounds, graft_cond **out, graft_err *e)
+{
+    (void)c;
+    trace("mask %d %g bounds=%d\n", graft_image_is_mask(mask), strength, bounds);
+    return make_cond(out, e);
+}
+
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     (void)c;

@@ -1,0 +1,28 @@
+/* The prompts that are active at one sigma, and which of them run as one batch. */
+#ifndef GRAFT_API_BATCHES_H
+#define GRAFT_API_BATCHES_H
+#include "engine/api/regions.h"
+
+#define GROUP_MAX 64 /* conditioning entries in one batch */
+
+/* One conditioning entry that is active at the present sigma. */
+typedef struct active {
+    const graft_cond_entry *entry;
+    const graft_box *box; /* what it sees of the latent */
+    bool negative;
+    bool fast, done; /* of the present call */
+    size_t slot;     /* its place in the positive list, or behind that in the negative one */
+    const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
+    bool alike;                          /* by what steered its last whole step */
+} active;
+
+/* Whether the entry counts at this sigma. */
+bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
+/* The next of a list that are not done and run together: equally many tokens, parts of the latent
+ * of one size, all fast or all not, the same ControlNets on the same part. Their places in the list
+ * into which[GROUP_MAX]; 0: none is left. */
+size_t graft_active_group(active *list, size_t n, size_t *which);
+/* How a batch of these uses the UNet, but for its variant; pictures: of the run. */
+graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
+                                int64_t pictures);
+#endif

@@ -1,0 +1,286 @@
+/* The nodes that place prompts in a picture hand their inputs on, and those that make masks,
+ * latents and pictures for them do with every input what its name says. */
+#include <stdarg.h>
+
+#include "nodes/value.h"
+#include "tests/nodes/fake_engine.h"
+#include "tests/nodes/fake_host.h"
+#include "tests/test.h"
+
+static fake_host host;
+static graft_arg model[4], prompt[4], picture[4], mask[4];
+
+static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
+{
+    fake_engine_reset();
+    fake_host_clear(&host);
+    return fake_host_run(&host, fake_host_node(id), in, out, NULL, 0);
+}
+
+/* A prompt and a mask. */
+static void make_inputs(void)
+{
+    graft_arg in[24];
+    fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
+    CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
+    const graft_node *n = fake_host_node("CLIPTextEncode");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "clip")] = model[1];
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt), GRAFT_OK);
+    fake_host_defaults(fake_host_node("EmptyImage"), in);
+    CHECK_INT(run_with("EmptyImage", in, picture), GRAFT_OK);
+    n = fake_host_node("ImageToMask");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "image")] = picture[0];
+    CHECK_INT(run_with("ImageToMask", in, mask), GRAFT_OK);
+}
+
+/* Numbers for the node's inputs after the conditioning and the mask, in their order. */
+static void expect(const char *id, const double *numbers, const char *choice, const char *want)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], out[4];
+    int live = fake_live, next = 0;
+    fake_host_defaults(n, in);
+    for (int i = 0; n->inputs[i]; i++) {
+        if (strcmp(n->inputs[i]->type, "CONDITIONING") == 0) in[i] = prompt[0];
+        if (strcmp(n->inputs[i]->type, "MASK") == 0) in[i] = mask[0];
+        if (in[i].kind == GRAFT_INT) in[i].u.i = (int64_t)numbers[next++];
+        if (in[i].kind == GRAFT_FLOAT) in[i].u.f = numbers[next++];
+        if (in[i].kind == GRAFT_CHOICE) in[i].u.s = choice;
+    }
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, want);
+    CHECK_INT(host.fails, 0);
+    CHECK_STR(out[0].u.v->ops->type, "CONDITIONING");
+    fake_host_release(out, 4);
+    CHECK_INT(fake_live, live);
+}
+
+static void numbers_arrive(void)
+{
+    static const double pixels[] = {128, 72, 8, 16, 2.5}, shares[] = {0.5, 0.25, 0.125, 0.75, 2.5};
+    expect("ConditioningSetArea", pixels, NULL, "area 128 x 72 at 8, 16 pixels 2.5\n");
+    expect("ConditioningSetAreaPercentage", shares, NULL,
+           "area 0.5 x 0.25 at 0.125, 0.75 shares 2.5\n");
+    expect("ConditioningSetAreaStrength", pixels + 4, NULL, "strength 2.5\n");
+    expect("ConditioningSetMask", pixels + 4, "default", "mask 1 2.5 bounds=0\n");
+    expect("ConditioningSetMask", pixels + 4, "mask bounds", "mask 1 2.5 bounds=1\n");
+}
+
+/* ------------------------------------------------------------------ masks */
+
+/* Runs a node whose object inputs, in their order, are `from` and whose further inputs are named:
+ * name, value, …, NULL; hundredths for floats. The first result is the caller's to release. */
+static graft_arg made(const char *id, const graft_arg *from, const char *choice, ...)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], out[4];
+    va_list list;
+    fake_host_defaults(n, in);
+    for (int i = 0, next = 0; n->inputs[i]; i++) {
+        if (n->inputs[i]->kind == GRAFT_OBJECT) in[i] = from[next++];
+        if (in[i].kind == GRAFT_CHOICE) in[i].u.s = choice;
+    }
+    va_start(list, choice);
+    for (const char *name; (name = va_arg(list, const char *));) {
+        graft_arg *a = &in[fake_host_input(n, name)];
+        int v = va_arg(list, int);
+        if (a->kind == GRAFT_FLOAT)
+            a->u.f = v / 100.0;
+        else
+            a->u.i = v;
+    }
+    va_end(list);
+    CHECK_INT(run_with(id, in, out), GRAFT_OK);
+    CHECK_STR(out[0].u.v->ops->type, n->outputs[0]->type);
+    for (int i = 1; n->outputs[i]; i++) fake_host_release(&out[i], 1);
+    return out[0];
+}
+
+/* Checks a mask, as rows of tenths with X for 1, and lets go of it. */
+static void expect_mask(graft_arg mask_, const char *want)
+{
+    int64_t shape[4];
+    char got[256];
+    size_t n = 0;
+    const float *v = graft_image_data(graft_value_object(mask_.u.v, GRAFT_VALUE_MASK), shape);
+    CHECK(shape[1] * (shape[2] + 1) < 256);
+    for (int64_t y = 0; y < shape[1]; y++) {
+        for (int64_t x = 0; x < shape[2]; x++)
+            got[n++] = (char)(*v >= 1 ? 'X' : '0' + (int)(*v * 10 + 0.5f)), v++;
+        got[n++] = ' ';
+    }
+    got[n ? n - 1 : 0] = 0;
+    CHECK_STR(got, want);
+    fake_host_release(&mask_, 1);
+}
+
+static void masks_are_made(void)
+{
+    graft_arg grey = made("SolidMask", NULL, NULL, "value", 20, "width", 6, "height", 4, NULL);
+    graft_arg dot = made("SolidMask", NULL, NULL, "width", 2, "height", 1, NULL);
+    graft_arg two[] = {grey, dot}, one;
+    one = made("MaskComposite", two, "add", "x", 3, "y", 1, NULL);
+    expect_mask(made("InvertMask", &one, NULL, NULL), "888888 888008 888888 888888");
+    expect_mask(made("ThresholdMask", &one, NULL, "value", 20, NULL),
+                "000000 000XX0 000000 000000");
+    expect_mask(made("CropMask", &one, NULL, "x", 2, "y", 1, "width", 2, "height", 3, NULL),
+                "2X 22 22");
+    expect_mask(made("GrowMask", &one, NULL, "expand", 1, NULL), "222XX2 22XXXX 222XX2 222222");
+    expect_mask(made("GrowMask", &one, NULL, "expand", 1, "tapered_corners", 0, NULL),
+                "22XXXX 22XXXX 22XXXX 222222");
+    expect_mask(made("GrowMask", &one, NULL, "expand", -1, NULL), "222222 222222 222222 222222");
+    fake_host_release(&one, 1);
+    expect_mask(made("MaskComposite", two, "subtract", "x", 0, "y", 3, NULL),
+                "222222 222222 222222 002222");
+    one = made("SolidMask", NULL, NULL, "width", 4, "height", 4, NULL);
+    expect_mask(made("FeatherMask", &one, NULL, "left", 2, NULL), "5XXX 5XXX 5XXX 5XXX");
+    expect_mask(made("FeatherMask", &one, NULL, "top", 2, NULL), "5555 XXXX XXXX XXXX");
+    expect_mask(made("FeatherMask", &one, NULL, "right", 2, "bottom", 2, NULL),
+                "XXX5 XXX5 XXX5 5553");
+    fake_host_release(&one, 1);
+    fake_host_release(two, 2);
+    graft_arg in[24], red[4];
+    const graft_node *n = fake_host_node("EmptyImage");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "width")].u.i = in[fake_host_input(n, "height")].u.i = 2;
+    in[fake_host_input(n, "color")].u.i = 0xff0001;
+    CHECK_INT(run_with("EmptyImage", in, red), GRAFT_OK);
+    expect_mask(made("ImageColorToMask", red, NULL, "color", 0xff0001, NULL), "XX XX");
+    expect_mask(made("ImageColorToMask", red, NULL, "color", 0xff0000, NULL), "00 00");
+    fake_host_release(red, 4);
+}
+
+/* ------------------------------------------------------------------ latents, pictures */
+
+/* A latent of 3 x 4 cells, first + 1, first + 2, …, in its first channel. */
+static graft_arg numbered(float first)
+{
+    const int64_t shape[4] = {1, 4, 3, 4};
+    float v[48];
+    graft_latent *l = NULL;
+    graft_value *value = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int i = 0; i < 48; i++) v[i] = first + (float)(i + 1);
+    CHECK_OK(graft_latent_from_data(v, shape, &l, &e), &e);
+    CHECK_OK(graft_value_wrap(GRAFT_VALUE_LATENT, l, &value, &e), &e);
+    return (graft_arg){.kind = GRAFT_OBJECT, .u.v = value};
+}
+
+/* Checks the first channel, as numbers in rows, and lets go of it. */
+static void expect_latent(graft_arg latent, int64_t n, const char *want)
+{
+    int64_t shape[4];
+    char got[512] = "";
+    size_t used = 0;
+    const float *v = graft_latent_data(graft_value_object(latent.u.v, GRAFT_VALUE_LATENT), shape);
+    CHECK_INT(shape[0], n);
+    for (int64_t i = 0; i < shape[2] * shape[3] && used + 16 < sizeof got; i++)
+        used += (size_t)snprintf(got + used, sizeof got - used, "%s%g",
+                                 !i             ? ""
+                                 : i % shape[3] ? " "
+                                                : ", ",
+                                 (double)v[i]);
+    CHECK_STR(got, want);
+    fake_host_release(&latent, 1);
+}
+
+static void latents_are_changed(void)
+{
+    graft_arg two[] = {numbered(0), numbered(100)};
+    expect_latent(made("LatentCrop", two, NULL, "x", 8, "y", 16, "width", 16, "height", 64, NULL),
+                  1, "10 11");
+    expect_latent(made("LatentFlip", two, "x-axis: vertically", NULL), 1,
+                  "9 10 11 12, 5 6 7 8, 1 2 3 4");
+    expect_latent(made("LatentFlip", two, "y-axis: horizontally", NULL), 1,
+                  "4 3 2 1, 8 7 6 5, 12 11 10 9");
+    expect_latent(made("LatentRotate", two, "none", NULL), 1, "1 2 3 4, 5 6 7 8, 9 10 11 12");
+    expect_latent(made("LatentRotate", two, "90 degrees", NULL), 1,
+                  "9 5 1, 10 6 2, 11 7 3, 12 8 4");
+    expect_latent(made("LatentRotate", two, "180 degrees", NULL), 1,
+                  "12 11 10 9, 8 7 6 5, 4 3 2 1");
+    expect_latent(made("LatentRotate", two, "270 degrees", NULL), 1,
+                  "4 8 12, 3 7 11, 2 6 10, 1 5 9");
+    expect_latent(made("LatentBlend", two, NULL, "blend_factor", 75, NULL), 1,
+                  "26 27 28 29, 30 31 32 33, 34 35 36 37");
+    expect_latent(made("LatentBatch", two, NULL, NULL), 2, "1 2 3 4, 5 6 7 8, 9 10 11 12");
+    expect_latent(made("LatentComposite", two, NULL, "x", 16, "y", 8, NULL), 1,
+                  "1 2 3 4, 5 6 101 102, 9 10 105 106");
+    expect_latent(made("LatentComposite", two, NULL, "x", 16, "feather", 16, NULL), 1,
+                  "1 2 52 102, 5 6 56 106, 9 10 60 110");
+    fake_host_release(two, 2);
+}
+
+/* With a mask, and without one, which is an object that is not connected. */
+static void latents_under_masks(void)
+{
+    const graft_node *n = fake_host_node("LatentCompositeMasked");
+    graft_arg half = made("SolidMask", NULL, NULL, "value", 50, "width", 4, "height", 3, NULL);
+    graft_arg all[] = {numbered(0), numbered(100), half}, in[24], out[4];
+    expect_latent(made("LatentCompositeMasked", all, NULL, "x", 24, "y", 8, NULL), 1,
+                  "1 2 3 4, 5 6 7 54.5, 9 10 11 58.5");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "destination")] = all[0];
+    in[fake_host_input(n, "source")] = all[1];
+    in[fake_host_input(n, "x")].u.i = 24;
+    in[fake_host_input(n, "resize_source")].u.i = 1;
+    CHECK_INT(run_with("LatentCompositeMasked", in, out), GRAFT_OK);
+    expect_latent(out[0], 1, "1 2 3 101, 5 6 7 105, 9 10 11 109");
+    fake_host_release(all, 3);
+}
+
+/* The red of the first picture's pixels, in tenths as for masks. */
+static void expect_picture(graft_arg picture_, int64_t count, const char *want)
+{
+    graft_arg red[1] = {picture_};
+    int64_t shape[4];
+    graft_image_data(graft_value_object(picture_.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK_INT(shape[0], count);
+    expect_mask(made("ImageToMask", red, "red", NULL), want);
+    fake_host_release(&picture_, 1);
+}
+
+static void pictures_are_put_together(void)
+{
+    graft_arg two[2], in[24], out[4];
+    graft_arg white = made("SolidMask", NULL, NULL, "width", 2, "height", 1, NULL);
+    graft_arg dark = made("SolidMask", NULL, NULL, "value", 20, "width", 2, "height", 1, NULL);
+    two[0] = made("MaskToImage", &white, NULL, NULL);
+    two[1] = made("MaskToImage", &dark, NULL, NULL);
+    expect_picture(made("ImageBatch", two, NULL, NULL), 2, "XX");
+    expect_picture(made("ImageBlend", two, "multiply", "blend_factor", 100, NULL), 1, "22");
+    expect_picture(made("ImageBlend", two, "difference", "blend_factor", 50, NULL), 1, "99");
+    const graft_node *n = fake_host_node("ImagePadForOutpaint");
+    fake_host_defaults(n, in);
+    in[0] = two[0];
+    static const char *const sides[] = {"left", "top", "right", "bottom"};
+    for (int i = 0; i < 4; i++) in[fake_host_input(n, sides[i])].u.i = i;
+    in[fake_host_input(n, "feathering")].u.i = 2;
+    CHECK_INT(run_with("ImagePadForOutpaint", in, out), GRAFT_OK);
+    CHECK_STR(out[1].u.v->ops->type, "MASK");
+    expect_mask(out[1], "XXXX XXXX XXXX XXXX XXXX");
+    expect_picture(out[0], 1, "5555 XX55 5555 5555 5555");
+    fake_host_release(two, 2);
+    fake_host_release(&white, 1);
+    fake_host_release(&dark, 1);
+}
+
+int main(void)
+{
+    if (fake_host_init(&host)) return 1;
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    make_inputs();
+    RUN(numbers_arrive);
+    RUN(masks_are_made);
+    RUN(latents_are_changed);
+    RUN(latents_under_masks);
+    RUN(pictures_are_put_together);
+    fake_host_release(model, 4), fake_host_release(prompt, 4);
+    fake_host_release(picture, 4), fake_host_release(mask, 4);
+    graft_plugin_entry.deinit();
+    CHECK_INT(fake_live, 0);
+    CHECK_INT(fake_engines, 0);
+    fake_host_finish(&host);
+    return test_end();
+}
