@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "engine/api/batch.h"
+#include "engine/api/picture_task.h"
 #include "engine/api/objects.h"
 #include "engine/api/tiles.h"
 #include "engine/image/image.h"
@@ -238,8 +238,8 @@ static graft_status run_batch(const upscaling *s, const float *p, float *out,
     bool idle = task && task->compile_only;
     graft_status st = GRAFT_OK;
     for (int64_t i = 0; i < (idle ? 1 : s->from[0]) && !st; i++) {
-        graft_batch_task batch = {task, (uint64_t)i, (uint64_t)s->from[0]};
-        const graft_task one = graft_batch_task_of(&batch);
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)s->from[0]};
+        const graft_task one = graft_picture_task_of(&batch);
         const float *from = s->in ? s->in : p + i * area;
         float *to = s->out ? s->out : out + i * large;
         graft_task_progress(&one, 0, 1);

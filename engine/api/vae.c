@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/api/batch.h"
+#include "engine/api/picture_task.h"
 #include "engine/api/objects.h"
 #include "engine/api/strips.h"
 #include "engine/api/tiles.h"
@@ -172,8 +172,8 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     bool idle = task && task->compile_only;
     if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
-        graft_batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
-        const graft_task one = graft_batch_task_of(&batch);
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_picture_task_of(&batch);
         graft_task_progress(&one, 0, 1);
         st = run_half(&run, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
                       &one, e);
@@ -221,8 +221,8 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
         to_signed(p + i * area * in[3], area, in[3], c, x);
-        graft_batch_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
-        const graft_task one = graft_batch_task_of(&batch);
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_picture_task_of(&batch);
         GRAFT_TRY(run_half(&run, x, moments, &one, e));
         /* The mean of the posterior, as ComfyUI takes it. */
         memcpy(graft_latent_writable(latent) + i * z * small, moments,
