@@ -1,4 +1,4 @@
-// Names of embeddings while a prompt is typed: a list below the field, for a field of several lines.
+// Names of embeddings while a prompt is typed: a list below a field of several lines.
 import * as api from "./api"
 import { h } from "./dom"
 import { matching, nameAt, type Found } from "./embeddings"

@@ -234,8 +234,8 @@ function bypassInput(node: UiNode, slot: number, wanted: string | number): UiSlo
   )
 }
 
-// The values of a node that is known from its file alone: by the names that stand beside them, or by
-// those of its inputs that are widgets, in their order. Null when that does not come out even.
+// The values of a node that is known from its file alone: by the names that stand beside them, or
+// by those of its inputs that are widgets, in their order. Null when that does not come out even.
 function namedValues(node: UiNode): Record<string, unknown> | null {
   const values = node.widgets_values
   if (!values || typeof values !== "object") return {}

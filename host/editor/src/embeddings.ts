@@ -1,5 +1,5 @@
-// Names of embeddings in a prompt: which one is being typed, and which are meant. No elements here: see
-// complete.ts.
+// Names of embeddings in a prompt: which one is being typed, and which are meant. No elements here:
+// see complete.ts.
 
 const MOST = 50
 

@@ -50,7 +50,7 @@ class Importer {
       mode: 0,
       inputs,
       properties: { "Node name for S&R": node.class_type },
-      widgets_values: spec ? valuesOf(spec, literals) : literals, // by name: their order is not known
+      widgets_values: spec ? valuesOf(spec, literals) : literals, // by name
     }
   }
 

@@ -25,7 +25,7 @@ export function parseJson(text: string): any {
 
 export type IsInteger = (type: string, input: string) => boolean
 
-// A prompt in the server's form: `isInteger` says which inputs hold whole numbers. Changes the prompt.
+// The server's form: `isInteger` says which inputs hold whole numbers. Changes the prompt.
 function withIntegers(prompt: Record<string, any>, isInteger: IsInteger) {
   if (!raw) return
   for (const node of Object.values<any>(prompt))

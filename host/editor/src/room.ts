@@ -11,8 +11,8 @@ function besideEachOther(a: GraftNode, b: GraftNode): boolean {
   return a.pos[0] + a.size[0] <= b.pos[0] || b.pos[0] + b.size[0] <= a.pos[0]
 }
 
-// Nodes that stood below one that grew go down as far as is needed, and so do those below them; what was
-// covered before stays so, and pinned nodes stay where they are. Gives the bottoms from before.
+// Nodes that stood below one that grew go down as far as is needed, and so do those below them; what
+// was covered before stays so, and pinned nodes stay where they are. Gives the bottoms from before.
 function pushDown(node: GraftNode, bottom: number): Map<GraftNode, number> {
   const before = new Map([[node, bottom]])
   const others = [...(((node.graph as LGraph | null)?.nodes ?? []) as GraftNode[])]

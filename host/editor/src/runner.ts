@@ -84,7 +84,7 @@ export class Runner implements api.Listener {
     api.interrupt(this.run.prompt).catch((error) => toast(error.message, "error"))
   }
 
-  // Other nodes are on the canvas. What runs or waits is not about them, whatever their numbers are,
+  // Other nodes are on the canvas. What runs or waits is not about them, whatever their numbers,
   // unless they are of the `same` workflow in an earlier state.
   loaded(same: boolean) {
     if (!same) for (const prompt of this.titles.keys()) this.elsewhere.add(prompt)

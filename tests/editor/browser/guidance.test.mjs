@@ -1,5 +1,5 @@
-// What the page tells whoever works with it: warnings, files that are not there, failures that are over,
-// names of embeddings; and that nothing gets lost or hidden on the way.
+// What the page tells whoever works with it: warnings, files that are not there, failures that are
+// over, names of embeddings; and that nothing gets lost or hidden on the way.
 import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -128,7 +128,7 @@ test("a run that failed is forgotten when the next one succeeds, queued before o
   assert.equal(await page.locator(".faults").count(), 0)
   await succeeded()
   assert.ok(await unmarked())
-  // The second waits while the first fails; both take so long that this is seen on a busy machine, too.
+  // The second waits while the first fails; both take long enough for a busy machine.
   await set("KSampler", "steps", 120)
   await set("KSampler", "cfg", 99)
   await queue()
