@@ -450,25 +450,43 @@ static int usage(void)
     fputs(
         "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--tuning off|fast|full] "
         "[--dtype f32|bf16] [--only unet|vae|picture|upscaler] [--name PREFIX] "
-        "[--on-demand unet|vae] MODEL.safetensors\n",
+        "[--on-demand unet|vae|upscaler] MODEL.safetensors\n",
         stderr);
     return 2;
+}
+
+/* What can be timed by itself; `alone`: in files of its own. */
+static const struct {
+    const char *name;
+    bind_fn *bind;
+    bool alone;
+} parts[] = {
+    {"unet", bind_unet, false}, {"vae", bind_vae, false}, {"upscaler", bind_upscaler, true}};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* -1: none of them. */
+static int part_of(const char *name)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (strcmp(name, parts[i].name) == 0) return i;
+    return -1;
 }
 
 static graft_status measure_all(bench *b, const char *only, graft_err *e)
 {
     graft_status st = measure_peaks(b, e);
-    if (!st && (!*only || strcmp(only, "unet") == 0)) st = measure(b, "unet", bind_unet, e);
-    if (!st && (!*only || strcmp(only, "vae") == 0)) st = measure(b, "vae", bind_vae, e);
+    for (int i = 0; i < PARTS && !st; i++)
+        if (*only ? i == part_of(only) : !parts[i].alone)
+            st = measure(b, parts[i].name, parts[i].bind, e);
     if (!st && (!*only || strcmp(only, "picture") == 0)) st = measure_pictures(b, e);
-    if (!st && strcmp(only, "upscaler") == 0) st = measure(b, "upscaler", bind_upscaler, e);
     return st;
 }
 
 int main(int argc, char **argv)
 {
     bench b = {.backend = "cpu", .name = "", .repeats = 5, .end = 2};
-    const char *only = "", *tuning = "off", *demand = "";
+    const char *only = "", *tuning = "off";
+    int on_demand_part = -1;
     graft_err e = GRAFT_ERR_INIT;
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR, .log = {NULL, log_line}};
     for (int i = 1; i < argc; i++) {
@@ -492,9 +510,10 @@ int main(int argc, char **argv)
             b.tuning = (graft_tuning)level;
         } else if (more && strcmp(argv[i], "--only") == 0)
             only = argv[++i];
-        else if (more && strcmp(argv[i], "--on-demand") == 0)
-            demand = argv[++i];
-        else if (argv[i][0] != '-')
+        else if (more && strcmp(argv[i], "--on-demand") == 0) {
+            on_demand_part = part_of(argv[++i]);
+            if (on_demand_part < 0) return usage();
+        } else if (argv[i][0] != '-')
             b.model = argv[i];
         else
             return usage();
@@ -504,8 +523,8 @@ int main(int argc, char **argv)
     snprintf(b.how, sizeof b.how, "graft-bench --backend %s --repeats %d --tuning %s %s", b.backend,
              b.repeats, tuning, strrchr(b.model, '/') ? strrchr(b.model, '/') + 1 : b.model);
     graft_status st = graft_engine_create(&config, &b.engine, &e);
-    if (!st && *demand) st = on_demand(&b, *demand == 'v' ? bind_vae : bind_unet, &e);
-    if (!st && !*demand) st = measure_all(&b, only, &e);
+    if (!st && on_demand_part >= 0) st = on_demand(&b, parts[on_demand_part].bind, &e);
+    if (!st && on_demand_part < 0) st = measure_all(&b, only, &e);
     if (st) fprintf(stderr, "graft-bench: %s\n", e.text);
     graft_engine_destroy(b.engine);
     return st == GRAFT_E_UNSUPPORTED ? 3 : st ? 1 : 0;

@@ -27,6 +27,7 @@ import os
 import random
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -43,7 +44,11 @@ CONTESTS = [
     ("f32_vs_ort", "unet", "f32", "ort"),
     ("bf16_vs_torch", "unet", "bf16", "torch"),
     ("vae_bf16_vs_torch", "vae", "bf16", "torch"),
+    ("upscale_f32_vs_torch", "upscaler", "f32", "torch"),
+    ("upscale_bf16_vs_torch", "upscaler", "bf16", "torch"),
 ]
+# What names of tensors begin with in files that have the part.
+MARKS = {"unet": "model.diffusion_model.", "vae": "first_stage_model.", "upscaler": "conv_first."}
 # How far outputs may be apart, as a share of the largest value. Both sides of bf16 round.
 LIMITS = {"f32": 2e-3, "bf16": 6e-2}
 
@@ -178,6 +183,14 @@ def start_graft(part, precision, args):
         raise
 
 
+def check_part(part, args):
+    with open(args.model, "rb") as f:
+        (size,) = struct.unpack("<Q", f.read(8))
+        names = json.loads(f.read(size))
+    if not any(name.startswith(MARKS[part]) for name in names):
+        raise Skipped(f"{os.path.basename(args.model)} has no {part}")
+
+
 START = {"torch": start_torch, "ort": start_ort}
 
 
@@ -263,6 +276,7 @@ def take_turns(pair, args):
 
 def contest(figure, part, precision, peer, references, args):
     pair = []
+    check_part(part, args)
     check_memory(precision, args)
     try:
         pair.append(START[peer](part, precision, args))

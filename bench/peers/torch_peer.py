@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch as a peer: one part of a model, which runs a step whenever it is told to.
 
-    torch_peer.py unet|vae f32|bf16 MODEL.safetensors
+    torch_peer.py unet|vae|upscaler f32|bf16 MODEL.safetensors
     torch_peer.py export FILE.onnx MODEL.safetensors
 
 The protocol is that of compare.py. `export` writes the UNet for ONNX Runtime, with each tensor in a
@@ -14,19 +14,23 @@ import torch
 
 from checkpoint import group_norm_works
 from unet import Block, UNet
+from upscaler import Upscaler
 from vae import Decoder
 
+PARTS = {"unet": UNet, "vae": Decoder, "upscaler": Upscaler}
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
 def build(part, precision, path):
-    net = (UNet if part == "unet" else Decoder)(path, TYPES[precision])
+    net = PARTS[part](path, TYPES[precision])
     return net.eval().to(memory_format=torch.channels_last)
 
 
 def shapes_of(part, net):
     if part == "vae":
         return [(1, net.parts[0].weight.shape[1], 64, 64)]
+    if part == "upscaler":
+        return [(1, 128, 128, 3)]
     text = next(m for m in net.modules() if isinstance(m, Block)).attn2.k.weight.shape[1]
     picture = [(1, net.label0.weight.shape[1])] if net.label0 is not None else []
     return [(1, net.inputs[0][0].conv.weight.shape[1], 64, 64), (1,), (1, 77, text)] + picture
