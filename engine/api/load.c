@@ -129,6 +129,8 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
     m->scale_factor = c.scale_factor > 0            ? c.scale_factor
                       : family == GRAFT_FAMILY_SDXL ? SDXL_SCALE
                                                     : SD_SCALE;
+    m->preview = family == GRAFT_FAMILY_SDXL ? graft_preview_sdxl : graft_preview_sd;
+    if (c.preview_given) memcpy(m->preview.row, c.preview, sizeof c.preview);
     bool v =
         c.prediction_given ? c.v_prediction : family == GRAFT_FAMILY_SD2 && is_sd2_v(f, prefix);
     m->prediction = v ? GRAFT_PREDICT_V : GRAFT_PREDICT_EPS;

@@ -13,6 +13,7 @@
 #include "engine/models/vae.h"
 #include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
+#include "engine/sampling/preview.h"
 #include "engine/sampling/schedule.h"
 #include "engine/text/tokenizer.h"
 #include "engine/weights/weights.h"
@@ -71,7 +72,8 @@ struct graft_model {
     bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
     double beta_start, beta_end;
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
-    double rescale_cfg;  /* 0: off */
+    graft_preview_colours preview;
+    double rescale_cfg; /* 0: off */
     graft_deepcache deepcache;
     graft_quant_choice quant;
     struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */

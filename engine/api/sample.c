@@ -116,30 +116,18 @@ static graft_status make_source(run_state *r, graft_err *e)
 
 static bool wants_preview(const run_state *r)
 {
-    return r->task && r->task->preview && r->shape[1] == 4;
+    return r->task && r->task->preview && r->shape[1] == GRAFT_PREVIEW_CHANNELS;
 }
 
-/* A picture of D at a quarter of the work: SD's latent channels mapped linearly to colours. The
- * factors are the least-squares fit that is common for SD1 latents. */
+/* A picture of D as the latent's channels show it. */
 static void preview(const run_state *r, const float *denoised)
 {
-    static const float factor[4][3] = {{0.3512f, 0.2297f, 0.3227f},
-                                       {0.3250f, 0.4974f, 0.2350f},
-                                       {-0.2829f, 0.1762f, 0.2721f},
-                                       {-0.2120f, -0.2616f, -0.7177f}};
     const graft_task *t = r->task;
     if (!wants_preview(r)) return;
     int64_t area = r->shape[2] * r->shape[3];
     uint8_t *rgb = graft_malloc_array((size_t)area, 3);
     if (!rgb) return; /* a preview is not worth a failure */
-    for (int64_t i = 0; i < area; i++)
-        for (int k = 0; k < 3; k++) {
-            float v = 0;
-            for (int c = 0; c < 4; c++) v += denoised[c * area + i] * factor[c][k];
-            v = (v + 1.0f) * 127.5f;
-            /* Written so that no number at all is black. */
-            rgb[i * 3 + k] = (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
-        }
+    graft_preview_draw(&r->s->model->preview, denoised, area, rgb);
     t->preview(t->ctx, rgb, (int)r->shape[3], (int)r->shape[2]);
     graft_free(rgb);
 }

@@ -116,6 +116,9 @@ typedef struct graft_checkpoint_config {
     double beta_start, beta_end;
     bool v_prediction, zsnr; /* v_prediction also from a tensor named "v_pred" */
     bool prediction_given;
+    /* From "latent_rgb", five rows of three numbers: sampling/preview.h. */
+    bool preview_given;
+    float preview[5][3];
 } graft_checkpoint_config;
 graft_status graft_checkpoint_config_read(const graft_safetensors *f, graft_checkpoint_config *out,
                                           graft_err *e);

@@ -195,6 +195,26 @@ static void picture_matches(void)
     free(raw);
 }
 
+/* The file says which colours its latents have; by SD's they would be 0.45 away. */
+static void preview_is_alike(void)
+{
+    float *z = want("latent", LATENT), *raw = want("image", 3 * 64 * 64);
+    uint8_t rgb[3 * 64];
+    double off = 0;
+    graft_preview_draw(&model->preview, z, 64, rgb);
+    for (int i = 0; i < 64; i++)
+        for (int k = 0; k < 3; k++) {
+            double mean = 0;
+            for (int j = 0; j < 64; j++)
+                mean += raw[k * 4096 + (i / 8 * 8 + j / 8) * 64 + i % 8 * 8 + j % 8] / 64;
+            off += fabs(rgb[3 * i + k] / 255.0 - fmin(1, fmax(0, mean * 0.5 + 0.5))) / (3 * 64);
+        }
+    printf("     %-24s mean difference %.2g\n", "preview", off);
+    CHECK(off <= 0.12);
+    free(z);
+    free(raw);
+}
+
 static void moments_match(void)
 {
     graft_latent *l = NULL;
@@ -225,6 +245,7 @@ static void run_backend(const char *backend)
     RUN(sampling_matches);
     RUN(masked_prompts_match);
     RUN(picture_matches);
+    RUN(preview_is_alike);
     RUN(moments_match);
     graft_model_release(model);
     graft_clip_release(clip);

@@ -251,6 +251,24 @@ static void absurd_schedules(void)
     refused(UNET_PART, "\"sample\"", "a prediction that is not known");
 }
 
+/* Colours for previews that are none. */
+static void absurd_colours(void)
+{
+    static const char *const bad[] = {"5",
+                                      "[]",
+                                      "[[0,0,0],[0,0,0],[0,0,0],[0,0,0]]",
+                                      "[[0,0],[0,0],[0,0],[0,0],[0,0]]",
+                                      "[[0,0,0],[0,0,0],[0,\"1\",0],[0,0,0],[0,0,0]]",
+                                      "[[0,0,0],[0,0,0],[0,0,0],[0,0,0],null]"};
+    char config[4096], changed[4300];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        made_file *f = copy_model(SD1, config, sizeof config);
+        snprintf(changed, sizeof changed, "{\"latent_rgb\": %s, %s", bad[i], config + 1);
+        write_changed(f, changed);
+        refused(UNET_PART, "latent_rgb", bad[i]);
+    }
+}
+
 static void cut_files(void)
 {
     char *data = NULL;
@@ -488,6 +506,7 @@ int main(void)
     RUN(extra_tensors);
     RUN(not_a_number);
     RUN(absurd_schedules);
+    RUN(absurd_colours);
     RUN(cut_files);
     RUN(other_kinds);
     RUN(swap_to_another_architecture);
