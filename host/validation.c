@@ -13,6 +13,16 @@ void graft_validation_finish(graft_validation *v)
     memset(v, 0, sizeof *v);
 }
 
+/* Names of files that PyTorch writes. */
+static bool is_pickle(const cJSON *value)
+{
+    static const char *const suffixes[] = {".ckpt", ".pt", ".pth", ".bin"};
+    const char *name = cJSON_GetStringValue(value);
+    for (size_t i = 0; name && i < sizeof suffixes / sizeof *suffixes; i++)
+        if (graft_str_ends(name, suffixes[i])) return true;
+    return false;
+}
+
 /* The words that clients of the protocol know are not those that a terminal needs; false where
  * they will do. */
 static bool put_plainly(const char *type, const char *details, const cJSON *extra, graft_str *out)
@@ -22,7 +32,10 @@ static bool put_plainly(const char *type, const char *details, const cJSON *extr
     bool custom = strcmp(type, "custom_validation_failed") == 0;
     if ((custom && *details) || strcmp(type, "value_not_in_list") == 0) {
         graft_str_printf(out, ": %s", details);
-        if (graft_str_ends(details, " not in []"))
+        if (graft_tree_get(extra, "folder") && is_pickle(graft_tree_get(extra, "received_value")))
+            graft_str_puts(out, ": files of PyTorch are not loaded; \"graft convert FILE\" makes a "
+                                ".safetensors of one");
+        else if (graft_str_ends(details, " not in []"))
             graft_str_puts(out, ": there is no such file; --models and --input say where to look");
         return true;
     }

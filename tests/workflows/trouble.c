@@ -28,6 +28,7 @@ static void bad_values_are_refused(void)
     static const struct {
         const char *set, *word;
     } bad[] = {{"1.ckpt_name=none.safetensors", "none.safetensors"},
+               {"1.ckpt_name=old.ckpt", "graft convert"},
                {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
                {"5.steps=0", "steps"},
                {"5.sampler_name=nonsense", "sampler_name"},

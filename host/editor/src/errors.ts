@@ -17,6 +17,8 @@ function sentence(text: string): string {
 // A file that is not there: which one, and where the server looked.
 function missing(value: string, folder: string): string {
   if (!value) return `There is no file in ${folder} yet. Put one there, then press R for new lists.`
+  if (/\.(ckpt|pt|pth|bin)$/.test(value))
+    return `Files of PyTorch, as “${value}”, are not loaded. “graft convert FILE” makes a .safetensors of one.`
   return `There is no file “${value}” in ${folder}. Put it there and press R, or choose another.`
 }
 

@@ -31,6 +31,10 @@ test("a file that is not there is named, with the folder it was looked for in", 
     "There is no file “a b.sft” in models/checkpoints. Put it there and press R, or choose another.",
   )
   assert.equal(
+    fault("value_not_in_list", "ckpt_name: 'a.ckpt' not in []", "ckpt_name", "models/checkpoints"),
+    "Files of PyTorch, as “a.ckpt”, are not loaded. “graft convert FILE” makes a .safetensors of one.",
+  )
+  assert.equal(
     fault("value_not_in_list", "ckpt_name: '' not in []", "ckpt_name", "models/checkpoints"),
     "There is no file in models/checkpoints yet. Put one there, then press R for new lists.",
   )
