@@ -194,6 +194,7 @@ static bool measure(view *w)
     if (!w->elements) return true;
     for (int i = w->rank; i--;) {
         int64_t reach;
+        if (w->size[i] == 1) w->stride[i] = 0; /* may be anything, and is not to be counted with */
         if (w->size[i] > 1 && w->stride[i] != in_order) w->packed = false;
         in_order *= w->size[i];
         if (__builtin_mul_overflow(w->size[i] - 1, w->stride[i], &reach) ||

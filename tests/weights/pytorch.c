@@ -218,6 +218,8 @@ static void bounds(void)
     GIVEN(GRAFT_E_FORMAT, "shape", DICT(TENSOR("K\0", "K\1\x85", "K\1K\1\x86")));
     GIVEN(GRAFT_E_FORMAT, "shape", DICT(TENSOR("K\0", "N", "K\1\x85")));
     GIVEN(GRAFT_E_FORMAT, "shape", DICT(TENSOR("K\0", "(K\1K\1K\1K\1K\1K\1K\1K\1K\1t", ")")));
+    /* How far apart the rows of one row are is of no concern. */
+    GIVEN(GRAFT_OK, "", DICT(TENSOR("K\1", "K\1K\2\x86", HUGE "K\2\x86")));
     /* The same element again and again, which no file has to have room for. */
     GIVEN(GRAFT_E_NOTFOUND, "no tensors", DICT(TENSOR("K\0", "J\xff\xff\xff\x7f\x85", "K\0\x85")));
     /* One storage as a hundred tensors of ten. */
