@@ -184,6 +184,17 @@ static const value *tensor_args(const value *v, const value **callee)
     return NULL;
 }
 
+/* Whether v makes a tensor of any kind, as all functions do that PyTorch names so. */
+static bool makes_tensor(const value *v)
+{
+    static const char begin[] = "_rebuild_";
+    const value *callee = v->callee;
+    size_t n = sizeof begin - 1;
+    return (graft_pickle_in_module(callee, "torch._utils") ||
+            graft_pickle_in_module(callee, "torch._tensor")) &&
+           callee->text.n > n && memcmp(callee->text.at, begin, n) == 0;
+}
+
 /* Whether all elements lie in the storage; counts them, and sees whether they are in order. */
 static bool measure(view *w)
 {
@@ -350,7 +361,6 @@ static graft_status visit_elements(walk *w, const value *v, int depth)
 
 static graft_status visit_object(walk *w, const value *v, int depth)
 {
-    const value *callee = NULL;
     view tensor = {0};
     bool known;
     graft_status st = read_view(w->f, v, &tensor, &known, w->e);
@@ -359,7 +369,7 @@ static graft_status visit_object(walk *w, const value *v, int depth)
         if (w->name.failed) return graft_fail_nomem(w->e, "a tensor's name");
         return add_tensor(w->f, &tensor, w->name.data ? w->name.data : "", w->e);
     }
-    if (tensor_args(v, &callee)) {
+    if (makes_tensor(v)) {
         w->f->left_out++;
         return GRAFT_OK;
     }

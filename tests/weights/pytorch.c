@@ -234,6 +234,31 @@ static void bounds(void)
     given_as(__LINE__, GRAFT_E_LIMIT, "many times", many, n + 2);
 }
 
+/* What makes a tensor in another way than a view of a storage. */
+static void other_tensors(void)
+{
+    static const char pickle[] =
+        "\x80\x02}(X\x01\0\0\0"
+        "a" TENSOR("K\0", "K\1\x85", "K\1\x85") "X\x01\0\0\0"
+                                                "bctorch._utils\n_rebuild_sparse_tensor\n()tR"
+                                                "X\x01\0\0\0"
+                                                "cctorch._utils\n_rebuild_qtensor\n(" FLOATS
+                                                "K\0K\1\x85K\1\x85)\x89NtR"
+                                                "X\x01\0\0\0"
+                                                "dctorch._utils\n_rebuild_parameter\n(ctorch._"
+                                                "utils\n_rebuild_sparse_tensor\n()tR\x89NtRu.";
+    graft_err e = GRAFT_ERR_INIT;
+    graft_pytorch *f;
+    size_t size, n = 0;
+    char *bytes = pickle_file(pickle, sizeof pickle - 1, &size);
+    CHECK_OK(graft_pytorch_open_memory(bytes, size, "test.ckpt", &f, &e), &e);
+    if (f) graft_pytorch_tensors(f, &n);
+    CHECK_INT(n, 1);
+    if (f) CHECK_INT(graft_pytorch_left_out(f), 3);
+    graft_pytorch_close(f);
+    free(bytes);
+}
+
 static void pickles(void)
 {
     GIVEN(GRAFT_E_NOTFOUND, "no tensors", "\x80\x02}.");
@@ -410,6 +435,7 @@ int main(void)
     RUN(checkpoints);
     RUN(other_forms);
     RUN(bounds);
+    RUN(other_tensors);
     RUN(pickles);
     RUN(runs_nothing);
     RUN(survives_damage);
