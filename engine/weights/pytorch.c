@@ -12,8 +12,8 @@
 #include "engine/weights/pickle.h"
 #include "engine/weights/zip.h"
 
-/* How a pickle may be nested, how often its parts may occur in it, and how often its tensors may
- * fill the file, until it is refused: parts and data can be shared. */
+/* How a pickle may be nested, how often its parts may occur in it, and how often its tensors and
+ * their names may fill the file, until it is refused: parts and data can be shared. */
 enum { MOST_DEPTH = 32, MOST_VISITS = 1 << 22, MOST_FILLS = 8, MOST_NAME = 1000 };
 
 typedef graft_pickle_value value;
@@ -40,7 +40,7 @@ struct graft_pytorch {
     char **name; /* of tensor i */
     void **copy; /* of tensors that do not lie in one piece */
     size_t n_names, cap_names, n_copies, cap_copies, left_out;
-    uint64_t bytes; /* of all tensors */
+    uint64_t bytes; /* of all tensors and their names */
     const char *part;
 };
 
@@ -263,9 +263,10 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
     t->rank = w->rank;
     memcpy(t->shape, w->size, (size_t)w->rank * sizeof *t->shape);
     t->bytes = (uint64_t)w->elements * unit;
-    f->bytes += t->bytes; /* of which each is at most the file */
+    f->bytes += t->bytes + strlen(t->name); /* of which each is little more than the file */
     if (f->bytes / MOST_FILLS > f->size)
-        return graft_fail(e, GRAFT_E_LIMIT, "%s: its tensors have many times the file's size",
+        return graft_fail(e, GRAFT_E_LIMIT,
+                          "%s: its tensors and their names have many times the file's size",
                           f->path);
     if (w->packed) {
         t->data = w->elements ? w->s.data + (size_t)w->offset * unit : w->s.data;
@@ -283,7 +284,7 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
 
 static graft_status add_tensor(graft_pytorch *f, const view *w, const char *name, graft_err *e)
 {
-    graft_st_tensor t = {0};
+    graft_st_tensor t = {.name = name};
     graft_status st = place_tensor(f, w, &t, e);
     if (st) return st;
     if (graft_grow(&f->tensor, &f->cap_tensors, f->n_tensors + 1, sizeof *f->tensor) ||

@@ -234,6 +234,28 @@ static void bounds(void)
     given_as(__LINE__, GRAFT_E_LIMIT, "many times", many, n + 2);
 }
 
+/* A thousand empty tensors in lists that lie in each other twice, all below eight long keys. */
+static void long_names(void)
+{
+    enum { KEYS = 8, LENGTH = 1000, TWICE = 10 };
+    static const char key[] = "}X\xe8\3\0\0",
+                      tensor[] = "]" TENSOR("K\0", "K\0\x85", "K\1\x85") "a";
+    char *pickle = calloc(1, 2 * KEYS * LENGTH), *p = pickle;
+    p = mempcpy(p, "\x80\x02", 2);
+    for (int i = 0; i < KEYS; i++) {
+        p = mempcpy(p, key, sizeof key - 1);
+        memset(p, 'k', LENGTH);
+        p += LENGTH;
+    }
+    p = mempcpy(p, tensor, sizeof tensor - 1);
+    for (char i = 0; i < TWICE; i++)
+        p = mempcpy(p, (char[]){'q', i, '0', ']', '(', 'h', i, 'h', i, 'e'}, 10);
+    for (int i = 0; i < KEYS; i++) *p++ = 's';
+    *p++ = '.';
+    given_as(__LINE__, GRAFT_E_LIMIT, "many times", pickle, (size_t)(p - pickle));
+    free(pickle);
+}
+
 /* What makes a tensor in another way than a view of a storage. */
 static void other_tensors(void)
 {
@@ -435,6 +457,7 @@ int main(void)
     RUN(checkpoints);
     RUN(other_forms);
     RUN(bounds);
+    RUN(long_names);
     RUN(other_tensors);
     RUN(pickles);
     RUN(runs_nothing);
