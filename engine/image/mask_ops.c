@@ -112,13 +112,15 @@ static bool grow_one(const float *src, float *part, float *dst, const int64_t sh
 graft_status graft_mask_expand(const graft_image *mask, int64_t pixels, bool tapered,
                                const graft_task *task, graft_image **out, graft_err *e)
 {
-    int64_t shape[4], left = pixels < 0 ? -pixels : pixels;
+    int64_t shape[4];
     const float *src;
-    if (left > GRAFT_IMAGE_MAX_SIDE)
-        return graft_fail(e, GRAFT_E_ARG, "a mask cannot grow by %" PRId64 " pixels", pixels);
     graft_image *r = NULL;
+    *out = NULL;
+    if (pixels < -GRAFT_IMAGE_MAX_SIDE || pixels > GRAFT_IMAGE_MAX_SIDE)
+        return graft_fail(e, GRAFT_E_ARG, "a mask cannot grow by %" PRId64 " pixels", pixels);
     graft_status st = begin(mask, &src, shape, &r, e);
     if (st) return st;
+    int64_t left = pixels < 0 ? -pixels : pixels;
     size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
     float *now = graft_malloc_array(n, sizeof *now), *part = graft_malloc_array(n, sizeof *part);
     float *dst = graft_image_writable(r);
