@@ -156,8 +156,7 @@ graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS],
     graft_status st;
     if (!w) return graft_fail_nomem(e, "weight set");
     w->term = graft_malloc_array(term_count(a) + term_count(b), sizeof *w->term);
-    /* One more than there are: room for nothing may be no memory at all. */
-    w->owners = graft_malloc_array(a->n_owners + b->n_owners + 1, sizeof *w->owners);
+    w->owners = graft_malloc_array(a->n_owners + b->n_owners, sizeof *w->owners);
     if (!w->term || !w->owners) {
         st = graft_fail_nomem(e, "weight set");
         goto out;
@@ -179,7 +178,7 @@ out:
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&from->place);
-    if (w && from->term) w->term = graft_malloc_array(from->n_terms + 1, sizeof *w->term);
+    if (w && from->term) w->term = graft_malloc_array(from->n_terms, sizeof *w->term);
     if (!w || (from->term && !w->term)) {
         graft_weights_release(w);
         return graft_fail_nomem(e, "weight set");

@@ -199,6 +199,22 @@ static void sums(void)
     for (int i = 0; i < 3; i++) graft_weights_release(w[i]);
 }
 
+/* Where all cancels out there is nothing to sum up, and nothing twice is nothing. */
+static void sums_of_nothing(void)
+{
+    const double plus[3] = {1, 1, 1}, minus[3] = {-1, -1, -1};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *a = make_set(GRAFT_F16, -1, 0), *none = NULL, *twice = NULL;
+    graft_slot_data x;
+    CHECK_OK(graft_weights_sum(a, plus, a, minus, &none, &e), &e);
+    CHECK_OK(graft_weights_sum(none, plus, none, plus, &twice, &e), &e);
+    CHECK_OK(graft_slot_data_load(twice, &one, &x, &e), &e);
+    const float *v = x.data;
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i += 97) CHECK(v[i] == 0);
+    graft_slot_data_finish(&x);
+    graft_weights_release(a), graft_weights_release(none), graft_weights_release(twice);
+}
+
 /* `base` with the LoRA in the file, which nobody else has open. */
 static graft_weights *patched(graft_weights *base, const char *path)
 {
@@ -268,6 +284,7 @@ int main(void)
     RUN(read_by_rows);
     RUN(not_by_rows);
     RUN(sums);
+    RUN(sums_of_nothing);
     RUN(patches_outlive_their_set);
     RUN(regions);
     RUN(names_of_content);
