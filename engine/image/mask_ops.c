@@ -7,12 +7,6 @@
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
 
-static graft_status want_mask(const graft_image *i, graft_err *e)
-{
-    return graft_image_is_mask(i) ? GRAFT_OK
-                                  : graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
-}
-
 /* Not finite, or outside: what is no weight is none. */
 static float clip(double v)
 {
@@ -24,7 +18,7 @@ static graft_status begin(const graft_image *mask, const float **src, int64_t sh
                           graft_image **out, graft_err *e)
 {
     *out = NULL;
-    graft_status st = want_mask(mask, e);
+    graft_status st = graft_image_want_mask(mask, e);
     *src = graft_image_data(mask, shape);
     return st ? st : graft_image_create(shape, true, out, e);
 }
@@ -216,7 +210,7 @@ graft_status graft_mask_combine(const graft_image *destination, const graft_imag
     operation how = OPERATIONS;
     *out = NULL;
     graft_status st = parse(name, &how, e);
-    if (!st) st = want_mask(source, e);
+    if (!st) st = graft_image_want_mask(source, e);
     if (!st && (x < 0 || y < 0))
         st = graft_fail(e, GRAFT_E_ARG, "%" PRId64 ", %" PRId64 " is outside", x, y);
     if (!st) st = begin(destination, &src, shape, out, e);
