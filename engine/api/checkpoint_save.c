@@ -193,7 +193,8 @@ out:
 
 static bool fits(const float *x, int64_t n, graft_dtype dtype)
 {
-    float most = dtype == GRAFT_F16 ? 65519.9f : 3.3895e38f; /* what rounds to the largest number */
+    /* The last before what rounds to infinity: 65520, and 0x1.ffp127. */
+    float most = dtype == GRAFT_F16 ? 0x1.ffdffep15f : 0x1.fefffep127f;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(x[i]) && fabsf(x[i]) > most) return false;
     return true;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/control.h"
+#include "engine/image/image.h"
 
 static void entry_release(graft_cond_entry *k)
 {
@@ -287,8 +288,7 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
 {
     const placing p = {.strength = strength, .mask = mask, .bounds = bounds};
     graft_status st = check_strength(strength, e);
-    if (!st && !graft_image_is_mask(mask))
-        st = graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
+    if (!st) st = graft_image_want_mask(mask, e);
     return st ? st : change_all(c, mask_entry, &p, out, e);
 }
 

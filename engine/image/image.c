@@ -81,6 +81,11 @@ bool graft_image_is_mask(const graft_image *i)
     return i->mask;
 }
 
+graft_status graft_image_want_mask(const graft_image *i, graft_err *e)
+{
+    return i->mask ? GRAFT_OK : graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
+}
+
 graft_status graft_image_from_data(const float *data, const int64_t shape[4], bool mask,
                                    graft_image **out, graft_err *e)
 {
@@ -115,9 +120,9 @@ graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_e
 graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e)
 {
     *out = NULL;
-    if (!mask->mask) return graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
     const int64_t shape[4] = {mask->shape[0], mask->shape[1], mask->shape[2], 3};
-    graft_status st = graft_image_create(shape, false, out, e);
+    graft_status st = graft_image_want_mask(mask, e);
+    if (!st) st = graft_image_create(shape, false, out, e);
     if (st) return st;
     int64_t n = elements(mask);
     for (int64_t k = 0; k < n; k++)

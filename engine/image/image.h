@@ -11,6 +11,8 @@
 /* A picture (N,H,W,C) or, with mask, (N,H,W,1), whose data is not set yet. Every size is at least
  * 1, H and W at most GRAFT_IMAGE_MAX_SIDE, else GRAFT_E_ARG or GRAFT_E_LIMIT. */
 graft_status graft_image_create(const int64_t shape[4], bool mask, graft_image **out, graft_err *e);
+/* GRAFT_E_ARG for a picture that is no mask. */
+graft_status graft_image_want_mask(const graft_image *i, graft_err *e);
 /* 0 to 3 for "red", "green", "blue" and "alpha"; GRAFT_E_ARG for other words. */
 graft_status graft_image_channel_parse(const char *name, int *out, graft_err *e);
 /* The data, 64-byte aligned, before anyone else has the picture. */

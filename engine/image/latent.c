@@ -165,14 +165,14 @@ graft_status graft_latent_set_mask(const graft_latent *l, const graft_image *mas
                                    graft_latent **out, graft_err *e)
 {
     *out = NULL;
-    if (!graft_image_is_mask(mask))
-        return graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
+    graft_status st = graft_image_want_mask(mask, e);
+    if (st) return st;
     graft_latent *r = allocate(l->shape, 0);
     if (!r) return graft_fail_nomem(e, "a latent");
     r->owner = graft_latent_retain(l->owner ? l->owner : (graft_latent *)l);
     r->mask = graft_image_retain((graft_image *)mask);
     if (l->batch_index) {
-        graft_status st = set_batch_index(r, l->batch_index, e);
+        st = set_batch_index(r, l->batch_index, e);
         if (st) {
             graft_latent_release(r);
             return st;

@@ -10,12 +10,6 @@
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
 
-static graft_status want_mask(const graft_image *i, graft_err *e)
-{
-    return graft_image_is_mask(i) ? GRAFT_OK
-                                  : graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
-}
-
 graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, int64_t width,
                                      int64_t batch, graft_image **out, graft_err *e)
 {
@@ -23,7 +17,7 @@ graft_status graft_image_resize_mask(const graft_image *mask, int64_t height, in
     graft_image *r = NULL;
     graft_status st = GRAFT_OK;
     *out = NULL;
-    GRAFT_TRY(want_mask(mask, e));
+    GRAFT_TRY(graft_image_want_mask(mask, e));
     const float *src = graft_image_data(mask, shape);
     if (batch == 0) batch = shape[0];
     const int64_t sized[4] = {batch, height, width, 1};
@@ -63,7 +57,7 @@ graft_status graft_mask_grow(const graft_image *mask, int64_t grow, graft_image 
     graft_image *r = NULL;
     graft_status st = GRAFT_OK;
     *out = NULL;
-    GRAFT_TRY(want_mask(mask, e));
+    GRAFT_TRY(graft_image_want_mask(mask, e));
     const float *src = graft_image_data(mask, shape);
     const int64_t n = shape[0], h = shape[1], w = shape[2];
     if (grow < 0 || grow > GRAFT_IMAGE_MAX_SIDE)
@@ -96,7 +90,7 @@ graft_status graft_mask_fill_grey(const graft_image *picture, const graft_image 
                                   graft_image **out, graft_err *e)
 {
     int64_t shape[4], m_shape[4];
-    graft_status st = want_mask(mask, e);
+    graft_status st = graft_image_want_mask(mask, e);
     *out = NULL;
     if (st) return st;
     const float *src = graft_image_data(picture, shape), *m = graft_image_data(mask, m_shape);

@@ -7,12 +7,6 @@
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
 
-static graft_status want_mask(const graft_image *i, graft_err *e)
-{
-    return graft_image_is_mask(i) ? GRAFT_OK
-                                  : graft_fail(e, GRAFT_E_ARG, "this is a picture, not a mask");
-}
-
 /* Not finite, or outside: what is no weight is none. */
 static float clip(double v)
 {
@@ -24,7 +18,7 @@ static graft_status begin(const graft_image *mask, const float **src, int64_t sh
                           graft_image **out, graft_err *e)
 {
     *out = NULL;
-    graft_status st = want_mask(mask, e);
+    graft_status st = graft_image_want_mask(mask, e);
     *src = graft_image_data(mask, shape);
     return st ? st : graft_image_create(shape, true, out, e);
 }
@@ -112,13 +106,15 @@ static bool grow_one(const float *src, float *part, float *dst, const int64_t sh
 graft_status graft_mask_expand(const graft_image *mask, int64_t pixels, bool tapered,
                                const graft_task *task, graft_image **out, graft_err *e)
 {
-    int64_t shape[4], left = pixels < 0 ? -pixels : pixels;
+    int64_t shape[4];
     const float *src;
-    if (left > GRAFT_IMAGE_MAX_SIDE)
-        return graft_fail(e, GRAFT_E_ARG, "a mask cannot grow by %" PRId64 " pixels", pixels);
     graft_image *r = NULL;
+    *out = NULL;
+    if (pixels < -GRAFT_IMAGE_MAX_SIDE || pixels > GRAFT_IMAGE_MAX_SIDE)
+        return graft_fail(e, GRAFT_E_ARG, "a mask cannot grow by %" PRId64 " pixels", pixels);
     graft_status st = begin(mask, &src, shape, &r, e);
     if (st) return st;
+    int64_t left = pixels < 0 ? -pixels : pixels;
     size_t n = (size_t)(shape[0] * shape[1] * shape[2]);
     float *now = graft_malloc_array(n, sizeof *now), *part = graft_malloc_array(n, sizeof *part);
     float *dst = graft_image_writable(r);
@@ -214,7 +210,7 @@ graft_status graft_mask_combine(const graft_image *destination, const graft_imag
     operation how = OPERATIONS;
     *out = NULL;
     graft_status st = parse(name, &how, e);
-    if (!st) st = want_mask(source, e);
+    if (!st) st = graft_image_want_mask(source, e);
     if (!st && (x < 0 || y < 0))
         st = graft_fail(e, GRAFT_E_ARG, "%" PRId64 ", %" PRId64 " is outside", x, y);
     if (!st) st = begin(destination, &src, shape, out, e);

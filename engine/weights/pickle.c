@@ -676,9 +676,14 @@ bool graft_pickle_is_text(const graft_pickle_value *v, const char *text)
     return v && v->kind == GRAFT_PICKLE_TEXT && equal(v->text, text);
 }
 
+bool graft_pickle_in_module(const graft_pickle_value *v, const char *module)
+{
+    return v && v->kind == GRAFT_PICKLE_NAME && equal(v->module, module);
+}
+
 bool graft_pickle_is_name(const graft_pickle_value *v, const char *module, const char *name)
 {
-    return v && v->kind == GRAFT_PICKLE_NAME && equal(v->module, module) && equal(v->text, name);
+    return graft_pickle_in_module(v, module) && equal(v->text, name);
 }
 
 const graft_pickle_value *graft_pickle_get(const graft_pickle_value *v, const char *key)

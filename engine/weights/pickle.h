@@ -66,6 +66,8 @@ const graft_pickle_value *graft_pickle_at(const graft_pickle *k, size_t i);
 bool graft_pickle_is_text(const graft_pickle_value *v, const char *text);
 /* Whether v (NULL: no) is a name of that module. */
 bool graft_pickle_is_name(const graft_pickle_value *v, const char *module, const char *name);
+/* Whether v (NULL: no) is any name of that module. */
+bool graft_pickle_in_module(const graft_pickle_value *v, const char *module);
 /* The value under a text in a dictionary, or in what is filled like one; NULL when absent. */
 const graft_pickle_value *graft_pickle_get(const graft_pickle_value *v, const char *key);
 #endif

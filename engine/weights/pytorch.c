@@ -12,8 +12,8 @@
 #include "engine/weights/pickle.h"
 #include "engine/weights/zip.h"
 
-/* How a pickle may be nested, how often its parts may occur in it, and how often its tensors may
- * fill the file, until it is refused: parts and data can be shared. */
+/* How a pickle may be nested, how often its parts may occur in it, and how often its tensors and
+ * their names may fill the file, until it is refused: parts and data can be shared. */
 enum { MOST_DEPTH = 32, MOST_VISITS = 1 << 22, MOST_FILLS = 8, MOST_NAME = 1000 };
 
 typedef graft_pickle_value value;
@@ -40,7 +40,7 @@ struct graft_pytorch {
     char **name; /* of tensor i */
     void **copy; /* of tensors that do not lie in one piece */
     size_t n_names, cap_names, n_copies, cap_copies, left_out;
-    uint64_t bytes; /* of all tensors */
+    uint64_t bytes; /* of all tensors and their names */
     const char *part;
 };
 
@@ -184,6 +184,17 @@ static const value *tensor_args(const value *v, const value **callee)
     return NULL;
 }
 
+/* Whether v makes a tensor of any kind, as all functions do that PyTorch names so. */
+static bool makes_tensor(const value *v)
+{
+    static const char begin[] = "_rebuild_";
+    const value *callee = v->callee;
+    size_t n = sizeof begin - 1;
+    return (graft_pickle_in_module(callee, "torch._utils") ||
+            graft_pickle_in_module(callee, "torch._tensor")) &&
+           callee->text.n > n && memcmp(callee->text.at, begin, n) == 0;
+}
+
 /* Whether all elements lie in the storage; counts them, and sees whether they are in order. */
 static bool measure(view *w)
 {
@@ -194,6 +205,7 @@ static bool measure(view *w)
     if (!w->elements) return true;
     for (int i = w->rank; i--;) {
         int64_t reach;
+        if (w->size[i] == 1) w->stride[i] = 0; /* may be anything, and is not to be counted with */
         if (w->size[i] > 1 && w->stride[i] != in_order) w->packed = false;
         in_order *= w->size[i];
         if (__builtin_mul_overflow(w->size[i] - 1, w->stride[i], &reach) ||
@@ -251,9 +263,10 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
     t->rank = w->rank;
     memcpy(t->shape, w->size, (size_t)w->rank * sizeof *t->shape);
     t->bytes = (uint64_t)w->elements * unit;
-    f->bytes += t->bytes; /* of which each is at most the file */
+    f->bytes += t->bytes + strlen(t->name); /* of which each is little more than the file */
     if (f->bytes / MOST_FILLS > f->size)
-        return graft_fail(e, GRAFT_E_LIMIT, "%s: its tensors have many times the file's size",
+        return graft_fail(e, GRAFT_E_LIMIT,
+                          "%s: its tensors and their names have many times the file's size",
                           f->path);
     if (w->packed) {
         t->data = w->elements ? w->s.data + (size_t)w->offset * unit : w->s.data;
@@ -271,7 +284,7 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
 
 static graft_status add_tensor(graft_pytorch *f, const view *w, const char *name, graft_err *e)
 {
-    graft_st_tensor t = {0};
+    graft_st_tensor t = {.name = name};
     graft_status st = place_tensor(f, w, &t, e);
     if (st) return st;
     if (graft_grow(&f->tensor, &f->cap_tensors, f->n_tensors + 1, sizeof *f->tensor) ||
@@ -349,7 +362,6 @@ static graft_status visit_elements(walk *w, const value *v, int depth)
 
 static graft_status visit_object(walk *w, const value *v, int depth)
 {
-    const value *callee = NULL;
     view tensor = {0};
     bool known;
     graft_status st = read_view(w->f, v, &tensor, &known, w->e);
@@ -358,7 +370,7 @@ static graft_status visit_object(walk *w, const value *v, int depth)
         if (w->name.failed) return graft_fail_nomem(w->e, "a tensor's name");
         return add_tensor(w->f, &tensor, w->name.data ? w->name.data : "", w->e);
     }
-    if (tensor_args(v, &callee)) {
+    if (makes_tensor(v)) {
         w->f->left_out++;
         return GRAFT_OK;
     }

@@ -30,7 +30,7 @@ typedef struct graft_set_patches {
 
 typedef struct graft_set_owner {
     graft_weights *set;
-    float strength[GRAFT_REGIONS]; /* of all its patches */
+    float strength[GRAFT_REGIONS]; /* of all patches of the file; its first owner has them */
 } graft_set_owner;
 
 struct graft_weights {
@@ -49,6 +49,4 @@ void graft_set_file_release(graft_set_file *f);
 const graft_st_tensor *graft_set_find(const graft_set_place *p, const char *name);
 graft_status graft_set_add_patch(graft_weights *w, const char *name, const graft_patch *patch,
                                  graft_err *e);
-/* The terms of `from` in `to`, which has none. */
-graft_status graft_set_copy_terms(graft_weights *to, const graft_weights *from, graft_err *e);
 #endif

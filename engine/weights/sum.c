@@ -116,17 +116,31 @@ static graft_status add_patches(graft_weights *w, const graft_weights *of, const
     return GRAFT_OK;
 }
 
+/* The owner that stands for the set's file in reports. A file that was opened twice is one LoRA,
+ * but patches point into the mapping that they were made from: each is kept, later ones at strength
+ * 0. */
+static graft_set_owner *owner_for(graft_weights *w, graft_weights *set)
+{
+    graft_set_owner *same = NULL;
+    bool held = false;
+    for (size_t i = 0; i < w->n_owners; i++) {
+        graft_set_owner *o = &w->owners[i];
+        held = held || o->set->place.file == set->place.file;
+        if (!same && same_place(&o->set->place, &set->place)) same = o;
+    }
+    if (held) return same;
+    graft_set_owner *o = &w->owners[w->n_owners++];
+    *o = (graft_set_owner){.set = graft_weights_retain(set)};
+    return same ? same : o;
+}
+
 static void add_owners(graft_weights *w, const graft_weights *of, const double factor[])
 {
     for (size_t i = 0; i < of->n_owners; i++) {
         const graft_set_owner *o = &of->owners[i];
-        size_t k = 0;
-        while (k < w->n_owners && !same_place(&w->owners[k].set->place, &o->set->place)) k++;
-        if (k == w->n_owners)
-            w->owners[w->n_owners++] = (graft_set_owner){.set = graft_weights_retain(o->set)};
+        graft_set_owner *to = owner_for(w, o->set);
         for (int r = 0; r < GRAFT_REGIONS; r++)
-            w->owners[k].strength[r] =
-                (float)add(w->owners[k].strength[r], factor[r] * o->strength[r]);
+            to->strength[r] = (float)add(to->strength[r], factor[r] * o->strength[r]);
     }
 }
 
@@ -142,8 +156,7 @@ graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS],
     graft_status st;
     if (!w) return graft_fail_nomem(e, "weight set");
     w->term = graft_malloc_array(term_count(a) + term_count(b), sizeof *w->term);
-    /* One more than there are: room for nothing may be no memory at all. */
-    w->owners = graft_malloc_array(a->n_owners + b->n_owners + 1, sizeof *w->owners);
+    w->owners = graft_malloc_array(a->n_owners + b->n_owners, sizeof *w->owners);
     if (!w->term || !w->owners) {
         st = graft_fail_nomem(e, "weight set");
         goto out;
@@ -165,7 +178,7 @@ out:
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&from->place);
-    if (w && from->term) w->term = graft_malloc_array(from->n_terms + 1, sizeof *w->term);
+    if (w && from->term) w->term = graft_malloc_array(from->n_terms, sizeof *w->term);
     if (!w || (from->term && !w->term)) {
         graft_weights_release(w);
         return graft_fail_nomem(e, "weight set");

@@ -50,7 +50,7 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     if (op->attrs.groups < 1 || x->dim[3] % op->attrs.groups)
         return graft_fail(e, GRAFT_E_ARG, "group_norm: %lld channels in %d groups",
                           (long long)x->dim[3], (int)op->attrs.groups);
-    if (op->attrs.act < GRAFT_ACT_NONE || op->attrs.act > GRAFT_ACT_QUICK_GELU || x->constant)
+    if (!graft_act_is_pointwise(op->attrs.act) || x->constant)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "group_norm: act %d or a constant x",
                         (int)op->attrs.act);
     if (!st) st = check_moments(op, e);

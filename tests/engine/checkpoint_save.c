@@ -391,6 +391,35 @@ static void disk_full(void)
     RELEASE_ALL(a, b, m);
 }
 
+/* path_a in bfloat16, of which one value is the type's largest and another is `second`. */
+static void make_largest(char path[256], const char *name, float second)
+{
+    graft_safetensors *f = open_file(path_a);
+    made_file *m = copy_file(f, UNET);
+    for (size_t i = 0; i < m->n; i++) {
+        float *v = (float *)(uintptr_t)m->tensor[i].data;
+        if (!i) v[0] = 0x1.fep127f;
+        if (!i) v[1] = second;
+        store_as(&m->tensor[i], GRAFT_BF16);
+    }
+    snprintf(path, 256, "%s", temp_path(name));
+    write_file(m, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
+
+/* The largest number of a type is not beyond it. */
+static void largest_bfloat16(void)
+{
+    char one[256], two[256], path[512];
+    graft_err e = GRAFT_ERR_INIT;
+    make_largest(one, "one.safetensors", 1), make_largest(two, "two.safetensors", 2);
+    graft_model *a = load_model(engine, one), *b = load_model(engine, two), *m = simple(a, b, 0.5);
+    snprintf(path, sizeof path, "%s/largest.safetensors", folder);
+    CHECK_OK(save(m, path, NULL, &e), &e);
+    RELEASE_ALL(a, b, m);
+    unlink(one), unlink(two), unlink(path);
+}
+
 static void beyond_float16(void)
 {
     char path[512];
@@ -470,6 +499,7 @@ int main(void)
     RUN(all_of_a_checkpoint);
     RUN(cancelled);
     RUN(disk_full);
+    RUN(largest_bfloat16);
     RUN(beyond_float16);
     RUN(written_in_place);
     RUN(short_of_memory);

@@ -233,6 +233,8 @@ static void refusals(void)
     CHECK_OK(graft_mask_solid(2, 2, 1, &mask, &e), &e);
     CHECK_INT(graft_mask_threshold(picture, 0.5, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_mask_expand(picture, 1, true, NULL, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_mask_expand(mask, 20000, true, NULL, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_mask_expand(mask, INT64_MIN, true, NULL, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_mask_feather(picture, (const int64_t[]){1, 1, 1, 1}, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_mask_combine(picture, mask, 0, 0, "add", &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_mask_combine(mask, picture, 0, 0, "add", &r, &e), GRAFT_E_ARG);

@@ -590,6 +590,7 @@ static void upscalers(case_list *l)
     prelu(l, act_of(2, 5, 7, 24), 8);
     prelu(l, act_of(3, 4, 5, 1), 0);
     prelu(l, act_of(33, 0, 0, 0), 0);
+    group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_LEAKY, 1e-5f, 0);
 }
 
 /* The place in the list seeds a case's values: new ones come last. */

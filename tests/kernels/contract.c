@@ -1,6 +1,7 @@
 /* What the kernel ABI promises besides numbers: refusals with a reason, memory failures survived,
  * packings that mean what their number says. */
 #include <glob.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -403,7 +404,36 @@ static void far_too_many_pixels(const kernel_lib *lib)
     }
 }
 
-static void packings_mean_bytes(void)
+/* What is no number stays none, in vectors and behind the last whole one. */
+static void prelu_of_no_number(const kernel_lib *lib)
+{
+    enum { N = 37 };
+    kernel_case c = {.desc = {.size = sizeof c.desc, .op = GRAFT_OP_PRELU}};
+    graft_tensor_desc *in = c.desc.in;
+    in[0] = c.desc.out = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 2, .dim = {1, N}};
+    in[1] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {N}, .constant = 1};
+    make_dense(&in[0]), make_dense(&in[1]), make_dense(&c.desc.out);
+    float x[N] = {0}, slope[N], packed[N], out[N] = {0};
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k;
+    char text[256] = "";
+    for (int i = 0; i < N; i++) slope[i] = 0.25f;
+    x[0] = x[N - 1] = NAN;
+    x[1] = -INFINITY;
+    x[2] = INFINITY;
+    if (!lib->info.host_memory) return; /* where these arrays are not */
+    CHECK_INT(lib->api->prepare(lib->device, &c.desc, -1, &k, &info, text, sizeof text), GRAFT_OK);
+    if (!k) return;
+    CHECK(info.packed_bytes[1] <= sizeof packed);
+    CHECK_INT(lib->api->pack(k, 1, GRAFT_F32, slope, packed), GRAFT_OK);
+    CHECK_INT(lib->api->launch(k, (const void *[GRAFT_MAX_INPUTS]){x, packed}, out, NULL),
+              GRAFT_OK);
+    CHECK(isnan(out[0]) && isnan(out[N - 1]));
+    CHECK(out[1] == -INFINITY && out[2] == INFINITY && out[3] == 0);
+    lib->api->release(k);
+}
+
+static void each_library(void)
 {
     glob_t found;
     if (glob(GRAFT_LIB_DIR "/graft_kernels_*.so", 0, NULL, &found)) return;
@@ -413,6 +443,7 @@ static void packings_mean_bytes(void)
         packings_of(&lib);
         far_too_many_rows(&lib);
         far_too_many_pixels(&lib);
+        prelu_of_no_number(&lib);
         lib_close(&lib);
     }
     globfree(&found);
@@ -433,7 +464,7 @@ int main(void)
     RUN(wild_ids);
     RUN(copies_to_whole_numbers);
     RUN(inplace_where_dense);
-    RUN(packings_mean_bytes);
+    RUN(each_library);
     lib_close(&ref);
     graft_alloc_stats stats;
     graft_alloc_stats_get(&stats);

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
+#include "engine/weights/patch.h"
 #include "engine/weights/slot_data.h"
 #include "tests/test.h"
 
@@ -198,6 +199,70 @@ static void sums(void)
     for (int i = 0; i < 3; i++) graft_weights_release(w[i]);
 }
 
+/* Where all cancels out there is nothing to sum up, and nothing twice is nothing. */
+static void sums_of_nothing(void)
+{
+    const double plus[3] = {1, 1, 1}, minus[3] = {-1, -1, -1};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *a = make_set(GRAFT_F16, -1, 0), *none = NULL, *twice = NULL;
+    graft_slot_data x;
+    CHECK_OK(graft_weights_sum(a, plus, a, minus, &none, &e), &e);
+    CHECK_OK(graft_weights_sum(none, plus, none, plus, &twice, &e), &e);
+    CHECK_OK(graft_slot_data_load(twice, &one, &x, &e), &e);
+    const float *v = x.data;
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i += 97) CHECK(v[i] == 0);
+    graft_slot_data_finish(&x);
+    graft_weights_release(a), graft_weights_release(none), graft_weights_release(twice);
+}
+
+/* `base` with the LoRA in the file, which nobody else has open. */
+static graft_weights *patched(graft_weights *base, const char *path)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = NULL;
+    graft_weights *owner = NULL, *w = NULL;
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_weights_create(f, &owner, &e), &e);
+    graft_patch p = graft_patch_make(graft_weights_find(owner, "up"),
+                                     graft_weights_find(owner, "down"), NULL, NAN, 0, 0);
+    p.strength = 0.5f;
+    CHECK_OK(graft_weights_patch(base, (const char *[]){"a"}, &p, 1, owner, &w, &e), &e);
+    graft_weights_release(owner);
+    return w;
+}
+
+/* The patches of one LoRA that was opened twice, of which a sum takes those of the second. */
+static void patches_outlive_their_set(void)
+{
+    enum { RANK = 2 };
+    static float up[ROWS * RANK], down[RANK * COLUMNS];
+    const graft_st_tensor part[2] = {{"up", GRAFT_F32, 2, {ROWS, RANK}, up, sizeof up, 0},
+                                     {"down", GRAFT_F32, 2, {RANK, COLUMNS}, down, sizeof down, 0}};
+    const double none[3] = {0, 1, 1}, all[3] = {1, 1, 1};
+    float strength[GRAFT_REGIONS];
+    char path[256];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_weights *a = make_set(GRAFT_F32, -1, 0), *b = make_set(GRAFT_F32, 100, 3), *sum = NULL;
+    graft_slot_data want, got;
+    for (int i = 0; i < ROWS * RANK; i++) up[i] = (float)(i % 7) / 8;
+    for (int i = 0; i < RANK * COLUMNS; i++) down[i] = (float)(i % 5) / 4;
+    snprintf(path, sizeof path, "%s/weights-lora-%ld.safetensors", GRAFT_BINARY_DIR,
+             (long)getpid());
+    CHECK_OK(graft_safetensors_write(path, part, 2, NULL, 1, &e), &e);
+    graft_weights *first = patched(a, path), *second = patched(b, path);
+    unlink(path);
+    CHECK_OK(graft_slot_data_load(second, &one, &want, &e), &e);
+    CHECK_OK(graft_weights_sum(first, none, second, all, &sum, &e), &e);
+    graft_weights_release(first), graft_weights_release(second);
+    CHECK_OK(graft_slot_data_load(sum, &one, &got, &e), &e);
+    CHECK(memcmp(got.data, want.data, (size_t)ROWS * COLUMNS * sizeof(float)) == 0);
+    CHECK(graft_weights_owner(sum, 0, strength) != NULL); /* one LoRA, however often opened */
+    CHECK(strength[0] == 0.5f && strength[1] == 1.0f);
+    for (size_t i = 1; graft_weights_owner(sum, i, strength); i++) CHECK(strength[1] == 0);
+    graft_slot_data_finish(&want), graft_slot_data_finish(&got);
+    graft_weights_release(a), graft_weights_release(b), graft_weights_release(sum);
+}
+
 static void regions(void)
 {
     static const struct {
@@ -219,6 +284,8 @@ int main(void)
     RUN(read_by_rows);
     RUN(not_by_rows);
     RUN(sums);
+    RUN(sums_of_nothing);
+    RUN(patches_outlive_their_set);
     RUN(regions);
     RUN(names_of_content);
     RUN(not_finite);

@@ -52,7 +52,10 @@ export class Completion {
     field.addEventListener("keydown", (event) => this.press(event))
     field.addEventListener("input", () => void this.update())
     field.addEventListener("click", () => this.close())
-    field.addEventListener("blur", () => this.list.remove())
+    field.addEventListener("blur", () => {
+      this.close() // or it would still take the keys when the field is entered again
+      this.list.remove()
+    })
     field.addEventListener("scroll", () => this.close())
   }
 

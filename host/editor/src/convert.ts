@@ -238,7 +238,7 @@ function bypassInput(node: UiNode, slot: number, wanted: string | number): UiSlo
 // by those of its inputs that are widgets, in their order. Null when that does not come out even.
 function namedValues(node: UiNode): Record<string, unknown> | null {
   const values = node.widgets_values
-  if (!values || typeof values !== "object") return {}
+  if (!values || typeof values !== "object" || !Object.keys(values).length) return {}
   const pairs: [string, unknown][] = []
   if (!Array.isArray(values)) pairs.push(...Object.entries(values))
   else {

@@ -104,9 +104,10 @@ void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, voi
     join_any(1, a, at, b, bt, y, yt, n);
 }
 
-INLINE vf above_zero(vf x, vf slope)
+/* x comes second, so that what is no number stays none. */
+INLINE vf sloped(vf x, vf slope)
 {
-    return vf_max(x, vf_set(0.0f)) + vf_min(x, vf_set(0.0f)) * slope;
+    return vf_max(vf_set(0.0f), x) + vf_min(vf_set(0.0f), x) * slope;
 }
 
 INLINE void prelu_row(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
@@ -114,11 +115,10 @@ INLINE void prelu_row(const void *x, graft_dtype xt, const float *slope, void *y
 {
     size_t i = 0;
     for (; i + VL <= n; i += VL)
-        vf_put(y, yt, i, above_zero(vf_get(x, xt, i), vf_get(slope, GRAFT_F32, i)));
+        vf_put(y, yt, i, sloped(vf_get(x, xt, i), vf_get(slope, GRAFT_F32, i)));
     if (i < n)
-        vf_put_tail(
-            y, yt, i, n - i,
-            above_zero(vf_get_tail(x, xt, i, n - i), vf_get_tail(slope, GRAFT_F32, i, n - i)));
+        vf_put_tail(y, yt, i, n - i,
+                    sloped(vf_get_tail(x, xt, i, n - i), vf_get_tail(slope, GRAFT_F32, i, n - i)));
 }
 
 void SIMD(prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,

@@ -80,6 +80,7 @@ INLINE vf vf_max(vf a, vf b)
 #endif
 }
 
+/* The smaller one; likewise. */
 INLINE vf vf_min(vf a, vf b)
 {
 #if GRAFT_ISA_LEVEL >= 2

@@ -385,6 +385,15 @@ test("names of embeddings are completed while a prompt is typed", async () => {
   await list.getByText("style/oil").click()
   assert.equal(await area.inputValue(), "(embedding:style/oil:1.2)")
   assert.ok(await area.evaluate((field) => field === document.activeElement))
+  // A list that went with the focus is gone: back in the field, Enter is a new line.
+  await area.fill("embedding:st")
+  await page.keyboard.type("y")
+  await list.waitFor()
+  await page.keyboard.press("Shift+Tab")
+  assert.ok(await list.isHidden())
+  await area.focus()
+  await page.keyboard.press("Enter")
+  assert.equal(await area.inputValue(), "embedding:sty\n")
 })
 
 test("names in nodes that are read from a prompt are whole", async () => {

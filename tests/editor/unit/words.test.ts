@@ -117,6 +117,7 @@ test("values of unknown nodes in a workflow are named by its inputs, or it is sa
   assert.deepEqual(saved(["a", "b"], { a: 1, b: [1, 2] }), { a: 1, b: { __value__: [1, 2] } })
   assert.deepEqual(saved([], undefined), {})
   assert.deepEqual(saved([], []), {})
+  assert.deepEqual(saved(["a", "b"], []), {})
   assert.deepEqual(saved([], [1, "x"]), [{ title: "Mine", type: "Elsewhere", values: [1, "x"] }])
   assert.deepEqual(saved(["a"], [1, 2]), [{ title: "Mine", type: "Elsewhere", values: [1, 2] }])
   assert.deepEqual(saved(["a", "b"], [1]), [{ title: "Mine", type: "Elsewhere", values: [1] }])
