@@ -25,10 +25,12 @@ typedef struct span {
 } span;
 
 /* Shares have their two ends rounded, so that areas which meet in shares meet in cells; pixels are
- * those of whole cells. At least one cell, before the latent's end cuts it. */
+ * those of whole cells. At least one cell, before the latent's end cuts it; a share that begins
+ * inside is not outside by rounding. */
 static span span_of(double first, double size, bool shares, int64_t cells)
 {
     double begin = shares ? round(first * (double)cells) : floor(first / GRAFT_LATENT_SCALE);
+    if (shares && first < 1 && begin >= (double)cells) begin = (double)(cells - 1);
     double end =
         shares ? round((first + size) * (double)cells) : begin + floor(size / GRAFT_LATENT_SCALE);
     if (end < begin + 1) end = begin + 1;

@@ -412,7 +412,10 @@ static void on_preview(void *ctx, const graft_where *at, const graft_tensor *rgb
     size_t size = 0;
     double now = graft_clock_now();
     pthread_mutex_lock(&s->lock);
-    bool wanted = s->previews && s->id && s->client && now - s->preview_at >= PREVIEW_GAP;
+    const graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
+    /* Clients go on showing the last one, so that has to be of the end. */
+    bool last = n && n->max && n->value >= n->max;
+    bool wanted = s->previews && n && s->client && (last || now - s->preview_at >= PREVIEW_GAP);
     if (wanted) s->preview_at = now;
     pthread_mutex_unlock(&s->lock);
     if (!wanted || graft_picture_preview(rgb, &jpeg, &size, NULL)) return;

@@ -273,6 +273,11 @@ static void shares(void)
     denoise_all(both(prompt(2), in_cells(prompt(1), 6, 8, 1, 1, 1)), want);
     denoise_all(both(prompt(2), in_area(prompt(1), (graft_area){0.5, 0.5, 0, 0, true}, 1)), now);
     CHECK(memcmp(now, want, sizeof now) == 0);
+    /* 0.97 of 12 and of 16 cells round to all of them. */
+    denoise_all(both(prompt(2), in_cells(prompt(1), H - 1, W - 1, 1, 1, 1)), want);
+    denoise_all(both(prompt(2), in_area(prompt(1), (graft_area){0.97, 0.97, 0.03, 0.03, true}, 1)),
+                now);
+    CHECK(memcmp(now, want, sizeof now) == 0);
 }
 
 /* "mask bounds": what the mask leaves out is not looked at either. */

@@ -185,6 +185,9 @@ async function sampling() {
   equal([r.status, r.outputs[3]?.images.length], ['success', 1], 'a picture');
   const steps = w.got.filter((m) => m.type === 'progress_state').at(-1).data.nodes['2.0.0.sample'];
   equal([steps.value, steps.max, steps.display_node_id], [2, 2, '2'], 'its steps');
+  // Previews are thinned out, but clients go on showing the last one.
+  const last = w.got.findIndex((m) => m.type === 'progress' && m.data.node === '2.0.0.sample' && m.data.value === 2);
+  check(last >= 0 && w.got.slice(last).some(Buffer.isBuffer), 'a preview of the last step');
   r = await run(graph(7));
   equal([r.status, sorted(r.ran)], ['success', ['2', '2.0.0.decode', '2.0.0.sample', '3']], 'another seed: what does not depend on it is kept');
   return undefined;

@@ -323,6 +323,38 @@ static void pickles(void)
           "\x80\x02]" TEN("\0") TEN("\1") TEN("\2") TEN("\3") TEN("\4") TEN("\5") TEN("\6") ".");
 }
 
+static size_t put(char *to, const char *from, size_t n)
+{
+    memcpy(to, from, n);
+    return n;
+}
+
+/* Dictionaries can be shared, too: one tensor of no bytes has a hundred thousand names of two
+ * thousand letters in a file of three kilobytes. */
+static void many_names(void)
+{
+    enum { LEVELS = 7, TENS = 5, LETTERS = 1000 };
+    static const char leaf[] = "\x80\x02" TENSOR("K\0", "K\0\x85", "K\1\x85") "q\0";
+    static const char key[] = "X\xe8\x03\0";
+    char many[LEVELS * (LETTERS + 100)], letters[LETTERS];
+    size_t n = put(many, leaf, sizeof leaf - 1);
+    memset(letters, 'k', sizeof letters);
+    for (char level = 0; level < LEVELS; level++) {
+        n += put(many + n, "0}(", 3); /* what is in the memory is let go of */
+        for (char k = 0; k < (level < TENS ? 10 : 1); k++) {
+            const char one[] = {'X', 1, 0, 0, 0, (char)('a' + k)}, back[] = {'h', level};
+            if (level < TENS) n += put(many + n, one, sizeof one);
+            if (level >= TENS) n += put(many + n, key, sizeof key);
+            if (level >= TENS) n += put(many + n, letters, sizeof letters);
+            n += put(many + n, back, sizeof back);
+        }
+        const char keep[] = {'u', 'q', (char)(level + 1)};
+        n += put(many + n, keep, sizeof keep);
+    }
+    many[n++] = '.';
+    given_as(__LINE__, GRAFT_E_LIMIT, "more tensors than", many, n);
+}
+
 /* What a pickle calls is not called. */
 static void runs_nothing(void)
 {
@@ -461,6 +493,7 @@ int main(void)
     RUN(long_names);
     RUN(other_tensors);
     RUN(pickles);
+    RUN(many_names);
     RUN(runs_nothing);
     RUN(survives_damage);
     RUN(other_files);

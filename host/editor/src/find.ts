@@ -6,11 +6,13 @@ export interface LinkEnd {
   from: "output" | "input" // the end that is already attached
 }
 
-// Higher is better; 0 is no match. Every word has to be found somewhere.
+// Higher is better; 0 is no match. Every word has to be found somewhere; several that stand in the
+// title as they were typed count more than the same ones here and there.
 export function score(spec: NodeSpec, query: string): number {
   const title = spec.title.toLowerCase()
   const name = spec.name.toLowerCase()
-  let total = 1
+  const phrase = query.trim().toLowerCase().split(/\s+/).join(" ")
+  let total = phrase.includes(" ") && title.includes(phrase) ? 41 : 1
   for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
     if (title === word || name === word) total += 100
     else if (title.startsWith(word) || name.startsWith(word)) total += 50

@@ -131,7 +131,9 @@ function build(node: GraftNode, spec: NodeSpec) {
   dress(node)
   const [width, height] = node.computeSize()
   const texts = spec.inputs.filter((input) => input.widget && input.options.multiline).length
-  node.setSize([Math.max(width, texts ? 320 : 240, roomFor(node)), height + (texts ? 40 : 0)])
+  const title = 2 * LiteGraph.NODE_TITLE_HEIGHT + 7.6 * spec.title.length
+  const least = Math.max(width, texts ? 320 : 240, Math.min(400, title))
+  node.setSize([Math.max(least, roomFor(node)), height + (texts ? 40 : 0)])
 }
 
 // A node that loads a picture shows the one chosen.

@@ -1,5 +1,6 @@
 // What a node gave when it ran, shown on it: texts. Pictures are in widgets.ts.
 import type { LGraphNode } from "@comfyorg/litegraph"
+import type { FileRef } from "./api"
 import type { GraftNode } from "./nodes"
 import { theme } from "./theme"
 import { wrapText } from "./values"
@@ -49,6 +50,15 @@ function drawResult(
   const lines = wrapText(ctx, text, width - 2 * MARGIN - 18, Math.ceil(height / LINE))
   lines.forEach((line, i) => ctx.fillText(line, MARGIN + 9, y + 16 + i * LINE))
   ctx.restore()
+}
+
+// Where the files are that a node wrote and that are no pictures: models, latents.
+export function writtenBy(output: Record<string, unknown>): string[] {
+  return Object.entries(output)
+    .filter(([key]) => key !== "images" && key !== "gifs")
+    .flatMap(([, files]) => (Array.isArray(files) ? (files as Partial<FileRef>[]) : []))
+    .filter((file) => typeof file?.filename === "string")
+    .map(({ type, subfolder, filename }) => [type, subfolder, filename].filter(Boolean).join("/"))
 }
 
 // The whole text is in the Node panel. A node that shows a picture has no room for it beside that.

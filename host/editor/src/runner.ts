@@ -6,7 +6,7 @@ import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import type { Preview } from "./frames"
 import { apply, createRun, type Run } from "./progress"
-import { showText } from "./results"
+import { showText, writtenBy } from "./results"
 import { showPictures } from "./widgets"
 
 const HELD_UP = "Parts of the workflow were held up"
@@ -204,6 +204,7 @@ export class Runner implements api.Listener {
         files.map((file: api.FileRef) => api.viewUrl(file)),
       )
     const texts = [output.text ?? []].flat().filter((text: unknown) => typeof text === "string")
+    texts.push(...writtenBy(output))
     if (texts.length) showText(node, texts.join("\n"), !files.length)
   }
 

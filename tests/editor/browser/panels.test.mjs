@@ -155,6 +155,36 @@ test("a text that a node gave stands on it and in its panel", async () => {
   assert.deepEqual(Object.keys(sent.inputs), ["model"]) // the text is no input
 })
 
+test("a new node is wide enough for its title", async () => {
+  const cut = await page.evaluate(() => {
+    const ctx = document.createElement("canvas").getContext("2d")
+    return [...graft.editor.specs.values()]
+      .filter((spec) => !spec.deprecated)
+      .map((spec) => graft.editor.add(spec.name, [0, 0]))
+      .filter((node) => {
+        ctx.font = node.titleFontStyle
+        return ctx.measureText(node.title).width > node.size[0] - 60 // mark and margins
+      })
+      .map((node) => node.title)
+  })
+  assert.deepEqual(cut, [])
+})
+
+test("a node that wrote a file that is no picture says where it is", async () => {
+  await page.evaluate(() => {
+    const { editor } = graft
+    const save = editor.add("SaveLatent", [330, 900])
+    editor.nodes.find((n) => n.type === "EmptyLatentImage").connect(0, save, 0)
+    editor.fit()
+  })
+  await queue()
+  const shown = await page.evaluate(() => {
+    const node = graft.editor.nodes.find((n) => n.type === "SaveLatent")
+    return [node.result, node.widgets.some((w) => w.name === "$text")]
+  })
+  assert.deepEqual(shown, ["output/latents/a_00001_.latent", true])
+})
+
 test("a node's picture: opened, saved, and the node is moved by it", async () => {
   await queue()
   const id = await idOf("SaveImage")

@@ -248,6 +248,8 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     }
     if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(state.plan)] }
     if (node.class_type === "ModelReport") output = { text: ["UNet\n  compiled  1 graph"] }
+    if (node.class_type === "SaveLatent")
+      output = { latents: [{ filename: "a_00001_.latent", subfolder: "latents", type: "output" }] }
     if (output) {
       job.outputs[id] = output
       say(client, "executed", { node: id, display_node: id, output, prompt_id })

@@ -293,6 +293,13 @@ test("search: names before descriptions, every word counts, links narrow it", ()
     ),
   )
   find(specs, "( [ \\ *") // is no pattern
+  const named = (name: string, title: string) =>
+    [name, { ...specs.get("ConditioningCombine")!, name, title }] as const
+  const masks = new Map([
+    named("SetLatentNoiseMask", "Set Latent Noise Mask"),
+    named("ConditioningSetMask", "Conditioning (Set Mask)"),
+  ])
+  assert.equal(find(masks, "set  Mask")[0].name, "ConditioningSetMask")
 })
 
 test("layout puts every node right of those that feed it, without overlap", () => {
