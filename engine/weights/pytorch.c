@@ -15,9 +15,8 @@
 /* How a pickle may be nested, how often its parts may occur in it, and how often its tensors and
  * their names may fill the file, until it is refused: parts and data can be shared. */
 enum { MOST_DEPTH = 32, MOST_VISITS = 1 << 22, MOST_FILLS = 8, MOST_NAME = 1000 };
-/* What the tensors' list may take: as much as the header of a safetensors file, in which each has
- * its name and a few words. */
-enum { MOST_LIST = 100000000, LEAST_ENTRY = 50 };
+/* Bytes that a tensor takes in the list of a safetensors file, its name apart. */
+enum { LEAST_ENTRY = 50 };
 
 typedef graft_pickle_value value;
 
@@ -42,8 +41,8 @@ struct graft_pytorch {
     size_t n_tensors, cap_tensors;
     char **name; /* of tensor i */
     void **copy; /* of tensors that do not lie in one piece */
-    size_t n_names, cap_names, n_copies, cap_copies, left_out, list_bytes;
-    uint64_t bytes; /* of all tensors and their names */
+    size_t n_names, cap_names, n_copies, cap_copies, left_out;
+    uint64_t bytes; /* of all tensors and what lists them */
     const char *part;
 };
 
@@ -266,7 +265,8 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
     t->rank = w->rank;
     memcpy(t->shape, w->size, (size_t)w->rank * sizeof *t->shape);
     t->bytes = (uint64_t)w->elements * unit;
-    f->bytes += t->bytes + strlen(t->name); /* of which each is little more than the file */
+    /* Of which each is little more than the file. */
+    f->bytes += t->bytes + strlen(t->name) + LEAST_ENTRY;
     if (f->bytes / MOST_FILLS > f->size)
         return graft_fail(e, GRAFT_E_LIMIT,
                           "%s: its tensors and their names have many times the file's size",
@@ -288,9 +288,6 @@ static graft_status place_tensor(graft_pytorch *f, const view *w, graft_st_tenso
 static graft_status add_tensor(graft_pytorch *f, const view *w, const char *name, graft_err *e)
 {
     graft_st_tensor t = {.name = name};
-    f->list_bytes += strlen(name) + LEAST_ENTRY;
-    if (f->list_bytes > MOST_LIST)
-        return graft_fail(e, GRAFT_E_LIMIT, "%s: more tensors than a file can list", f->path);
     graft_status st = place_tensor(f, w, &t, e);
     if (st) return st;
     if (graft_grow(&f->tensor, &f->cap_tensors, f->n_tensors + 1, sizeof *f->tensor) ||

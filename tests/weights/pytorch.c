@@ -352,7 +352,7 @@ static void many_names(void)
         n += put(many + n, keep, sizeof keep);
     }
     many[n++] = '.';
-    given_as(__LINE__, GRAFT_E_LIMIT, "more tensors than", many, n);
+    given_as(__LINE__, GRAFT_E_LIMIT, "many times the file", many, n);
 }
 
 /* What a pickle calls is not called. */
