@@ -1,7 +1,7 @@
 // node run.mjs unit PACKAGES_OF_THE_PAGE: bundles the tests of that folder with the page's own bundler
 // and runs them. node run.mjs browser [serve]: the tests in a browser, or only those of the server. Packages of the tests themselves go to the working directory. Exits with
 // 77 when something that is needed is missing, and says what.
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { createRequire } from "node:module"
 import { dirname, join, resolve } from "node:path"
@@ -17,12 +17,32 @@ function skip(why) {
   process.exit(77)
 }
 
-function run(files) {
-  const { status } = spawnSync(process.execPath, ["--test", "--test-reporter=spec", ...files], {
-    stdio: "inherit",
+// One file of tests; its output comes when it has ended.
+function runFile(file) {
+  const child = spawn(process.execPath, ["--test", "--test-reporter=spec", file], {
+    stdio: ["ignore", "pipe", "pipe"],
     env,
   })
-  return status ?? 1
+  let output = ""
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (text) => (output += text))
+  return new Promise((done) =>
+    child.on("close", (status) => {
+      console.log(output)
+      done(status ?? 1)
+    }),
+  )
+}
+
+// Browsers wait most of the time: two files at once take half as long.
+async function run(files) {
+  const left = [...files]
+  const ends = []
+  const work = async () => {
+    while (left.length) ends.push(await runFile(left.shift()))
+  }
+  await Promise.all([work(), work()])
+  return Math.max(...ends)
 }
 
 async function unit() {
@@ -45,12 +65,12 @@ async function unit() {
     outExtension: { ".js": ".mjs" },
     logLevel: "warning",
   })
-  const status = run(tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs"))))
+  const status = await run(tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs"))))
   rmSync(out, { recursive: true, force: true })
   return status
 }
 
-function browser() {
+async function browser() {
   env.CHROMIUM ??=
     ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync) ??
     ""
@@ -77,4 +97,4 @@ function browser() {
   )
 }
 
-process.exit(kind === "unit" ? await unit() : browser())
+process.exit(kind === "unit" ? await unit() : await browser())

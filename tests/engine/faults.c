@@ -20,7 +20,7 @@
 #define X2   GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SPREAD = 8, CALLS = 4 };
+enum { SPREAD = 5, CALLS = 4 };
 #else
 enum { SPREAD = 4, CALLS = 2 }; /* fewer calls make fewer sites */
 #endif
