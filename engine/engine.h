@@ -81,8 +81,18 @@ graft_status graft_model_load(graft_engine *engine, const char *path, const graf
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
+/* An AutoencoderKL, or a TAESD: in diffusers' names, or of its author's files the decoder, which
+ * then cannot encode. Nothing in a TAESD's tensors says whose latents it takes: those of SDXL where
+ * "xl" is in the name of the file or of its folder, of SD 1 and 2 otherwise, unless the file has a
+ * config. */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
+/* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */
+graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
+                                 const char *decoder_path, const graft_task *task, graft_vae **out,
+                                 graft_err *e);
+/* Whether it is a TAESD for the latents of this model. */
+bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
  * input_blocks.) or in diffusers' names. */

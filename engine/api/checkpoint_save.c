@@ -183,6 +183,12 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         GRAFT_TRY(encoder_prefix(c->clip, i, &prefix, e));
         GRAFT_TRY(add_part(j, c->clip->encoder[i].weights, prefix, e));
     }
+    if (c->vae && c->vae->arch.names == GRAFT_TINY_NUMBERS) {
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "%s: a TAESD in its author's names, which are not saved",
+                        graft_safetensors_path(graft_weights_file(c->vae->weights)));
+        goto out;
+    }
     if (c->vae) GRAFT_TRY(add_part(j, c->vae->weights, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:
