@@ -204,4 +204,6 @@ typedef struct graft_cpu_simd {
 /* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs
  * here, else the plain one. */
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
+/* What this processor has, for people: "AVX-512, VNNI, BF16". */
+const char *graft_cpu_simd_features(void);
 #endif
