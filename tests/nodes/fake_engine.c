@@ -592,6 +592,13 @@ graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double deno
     return graft_sigmas_from_model(m, "turbo", steps, denoise, out, e);
 }
 
+graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
+                               graft_sigmas **out, graft_err *e)
+{
+    trace("alpha=%g beta=%g ", alpha, beta);
+    return graft_sigmas_from_model(m, "beta", steps, 1, out, e);
+}
+
 graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *latent,
                                  const graft_task *task, graft_latent **out,
                                  graft_latent **denoised, graft_err *e)
