@@ -115,6 +115,20 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
 
+/* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
+ * joins features with a skip connection, half of the features' channels count b and the skip
+ * connection's lowest frequencies s; b1 and s1 at the widest features, b2 and s2 at those half as
+ * wide (engine/models/unet.h has the formulas). Factors of 1 change nothing. They are inputs of a
+ * run, so nothing is compiled when they change; the version is built into the graph. It replaces an
+ * earlier FreeU of the model. Nothing happens in models that have no features of these widths.
+ * GRAFT_E_ARG for other versions and for factors outside 0..10. */
+typedef struct graft_freeu_options {
+    int64_t version;
+    double b1, b2, s1, s2;
+} graft_freeu_options;
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *options,
+                               graft_model **out, graft_err *e);
+
 typedef struct graft_compile_options {
     const char *precision; /* "auto", "f32", "bf16", "f16" */
     const char *tuning;    /* "off", "fast", "full" */

@@ -9,7 +9,7 @@
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 5)
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
 static size_t max_entries(const graft_guided_config *c)
 {
@@ -65,8 +65,15 @@ static graft_status make_features(graft_guided *g, graft_err *e)
     warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
-    graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],    0,
-                              g->feature_dtype, GRAFT_UNET_STORE, m->deepcache.cut, 0};
+    graft_unet_shape shape = {g->c.shape[0],
+                              g->c.shape[2],
+                              g->c.shape[3],
+                              0,
+                              g->feature_dtype,
+                              GRAFT_UNET_STORE,
+                              m->deepcache.cut,
+                              0,
+                              0};
     int64_t dim[4], values;
     size_t entries = max_entries(&g->c);
     graft_unet_feature_shape(&m->arch, &shape, dim);
@@ -342,6 +349,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
+    in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);

@@ -74,6 +74,10 @@ struct graft_model {
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
+    struct graft_freeu {
+        graft_freeu_version version;
+        float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
+    } freeu;
     graft_deepcache deepcache;
     graft_quant_choice quant;
     struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */
@@ -101,6 +105,9 @@ typedef struct graft_unet_use {
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
+/* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
+ * takes none. */
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
 /* The UNet's variants that sampling with the model runs; returns how many. */
 #define GRAFT_MODEL_VARIANTS 2
 int graft_model_variants(const graft_model *m, graft_unet_variant out[GRAFT_MODEL_VARIANTS]);

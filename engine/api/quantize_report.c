@@ -229,8 +229,8 @@ static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, d
                               double *after, double *share, graft_err *e)
 {
     graft_graph *g = NULL;
-    graft_unet_shape shape = {p->batch,  p->height,       p->width,         p->tokens,
-                              GRAFT_F32, GRAFT_UNET_FAST, m->deepcache.cut, 0};
+    graft_unet_shape shape = {p->batch,        p->height,        p->width, p->tokens, GRAFT_F32,
+                              GRAFT_UNET_FAST, m->deepcache.cut, 0,        0};
     graft_status st = graft_unet_build(&m->arch, &shape, &g, e);
     if (st) return st;
     double work = p->other_flops, fast = 0;

@@ -60,6 +60,10 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_gather_row;
     case GRAFT_OP_PRELU:
         return &graft_cpu_op_prelu;
+    case GRAFT_OP_MEAN_SCALE:
+        return &graft_cpu_op_mean_scale;
+    case GRAFT_OP_LOW_SCALE:
+        return &graft_cpu_op_low_scale;
     default:
         return NULL;
     }

@@ -237,6 +237,14 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("freeu %lld b %g %g s %g %g\n", (long long)o->version, o->b1, o->b2, o->s1, o->s2);
+    return make_model(out, e);
+}
+
 static void trace_options(const char *what, const graft_compile_options *o)
 {
     trace("%s %s %s %s memory=%lld cache=%d tile=%d %lldx%lldx%lld\n", what, o->precision,
