@@ -13,12 +13,21 @@ typedef enum graft_unet_variant {
     GRAFT_UNET_FAST = 2   /* input blocks 0 … cut, then the output blocks after the feature */
 } graft_unet_variant;
 
+/* HyperTile (hypertile.h): self-attention of a resolution level sees tiles of the picture, rows x
+ * columns of them, all of one size. Both 0: the whole picture. */
+#define GRAFT_UNET_GRIDS 8 /* levels that may have one */
+typedef struct graft_unet_grid {
+    int32_t rows, columns;
+} graft_unet_grid;
+
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t tokens;               /* of the context */
     graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
     int32_t variant, cut;         /* cut: 0 with WHOLE */
     int32_t control;              /* 1: takes the residuals of ControlNets */
+    /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
+    graft_unet_grid grid[GRAFT_UNET_GRIDS];
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes

@@ -455,10 +455,17 @@ static void edit_unconnected(const graft_node *n, graft_arg *in)
     for (int i = 0; n->inputs[i]; i++)
         if (n->inputs[i]->flags & GRAFT_INPUT_OPTIONAL) in[i] = (graft_arg){.kind = GRAFT_NONE};
 }
+static void edit_hypertile(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
+    set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
+    expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
     expect("CompileModel", edit_compile,
            "compile model bf16 full cpu memory=900 cache=0 tile=0 640x480x3\n", "compile ");
     expect("CompileModel", edit_unconnected,
