@@ -9,7 +9,7 @@
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 5)
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
 static size_t max_entries(const graft_guided_config *c)
 {
@@ -357,6 +357,7 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
+    in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);

@@ -64,6 +64,24 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    const double factor[GRAFT_FREEU_FACTORS] = {o->b1, o->b2, o->s1, o->s2};
+    static const char *const name[GRAFT_FREEU_FACTORS] = {"b1", "b2", "s1", "s2"};
+    if (o->version != GRAFT_FREEU_V1 && o->version != GRAFT_FREEU_V2)
+        return graft_fail(e, GRAFT_E_ARG, "FreeU has no version %lld", (long long)o->version);
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++)
+        if (!(factor[i] >= 0 && factor[i] <= 10))
+            return graft_fail(e, GRAFT_E_ARG, "%s %g is not between 0 and 10", name[i], factor[i]);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->freeu.version = (graft_freeu_version)o->version;
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++) n->freeu.factor[i] = (float)factor[i];
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *o,
                                    graft_model **out, graft_err *e)
 {

@@ -75,6 +75,10 @@ struct graft_model {
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
+    struct graft_freeu {
+        graft_freeu_version version;
+        float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
+    } freeu;
     graft_deepcache deepcache;
     graft_hypertile hypertile;
     graft_quant_choice quant;
@@ -106,6 +110,9 @@ int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
+/* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
+ * takes none. */
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
 /* All ways in which sampling such latents uses the UNet; returns how many. use->variant and
  * use->turn are not looked at. */
 #define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS)

@@ -23,6 +23,14 @@ static graft_status build_graph(const void *arch, const void *of, graft_graph **
     return st;
 }
 
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant)
+{
+    const graft_unet_shape shape = {.variant = (int32_t)variant,
+                                    .cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut,
+                                    .freeu = (int32_t)m->freeu.version};
+    return graft_unet_freeu(&m->arch, &shape) ? m->freeu.factor : NULL;
+}
+
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -45,6 +53,8 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.control = use->control;
     graft_hypertile_grids(&m->hypertile, &m->arch, use->height, use->width, use->turn,
                           unet.shape.grid);
+    /* Without effect it is no reason for another graph. */
+    if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
     job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);

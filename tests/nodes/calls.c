@@ -466,6 +466,8 @@ static void options_pass_arguments_on(void)
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
+    expect("FreeU", NULL, "freeu 1 b 1.1 1.2 s 0.9 0.2\n", "");
+    expect("FreeU_V2", NULL, "freeu 2 b 1.3 1.4 s 0.9 0.2\n", "");
     expect("CompileModel", edit_compile,
            "compile model bf16 full cpu memory=900 cache=0 tile=0 640x480x3\n", "compile ");
     expect("CompileModel", edit_unconnected,

@@ -246,6 +246,14 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
     return make_model(out, e);
 }
 
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("freeu %lld b %g %g s %g %g\n", (long long)o->version, o->b1, o->b2, o->s1, o->s2);
+    return make_model(out, e);
+}
+
 static void trace_options(const char *what, const graft_compile_options *o)
 {
     trace("%s %s %s %s memory=%lld cache=%d tile=%d %lldx%lldx%lld\n", what, o->precision,
@@ -599,6 +607,13 @@ graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double deno
                                 graft_sigmas **out, graft_err *e)
 {
     return graft_sigmas_from_model(m, "turbo", steps, denoise, out, e);
+}
+
+graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
+                               graft_sigmas **out, graft_err *e)
+{
+    trace("alpha=%g beta=%g ", alpha, beta);
+    return graft_sigmas_from_model(m, "beta", steps, 1, out, e);
 }
 
 graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *latent,
