@@ -158,6 +158,18 @@ typedef struct graft_deepcache_options {
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
                                    graft_model **out, graft_err *e);
 
+/* HyperTile (engine/models/hypertile.h): self-attention of the outer resolution levels looks at
+ * tiles of the picture, which makes large pictures faster. */
+typedef struct graft_hypertile_options {
+    int64_t tile_size; /* of the picture, in pixels; below 32 is 32 */
+    int64_t swap_size; /* so many of the best grids take turns, at most 4 of them */
+    int64_t max_depth; /* the last resolution level that is tiled, 0 the outermost */
+    bool scale_depth;  /* tiles of level d have 2^d times as many cells of their level a side */
+} graft_hypertile_options;
+/* GRAFT_E_ARG for numbers that are none of these. */
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
+                                   graft_model **out, graft_err *e);
+
 typedef struct graft_quantize_options {
     int64_t bits;       /* 8: weights and activations; 4: weights only */
     const char *format; /* of 8 bits: "int" or "fp8_e4m3fn"; NULL: "int" */

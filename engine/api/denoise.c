@@ -65,15 +65,12 @@ static graft_status make_features(graft_guided *g, graft_err *e)
     warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
-    graft_unet_shape shape = {g->c.shape[0],
-                              g->c.shape[2],
-                              g->c.shape[3],
-                              0,
-                              g->feature_dtype,
-                              GRAFT_UNET_STORE,
-                              m->deepcache.cut,
-                              0,
-                              0};
+    const graft_unet_shape shape = {.batch = g->c.shape[0],
+                                    .height = g->c.shape[2],
+                                    .width = g->c.shape[3],
+                                    .act_dtype = g->feature_dtype,
+                                    .variant = GRAFT_UNET_STORE,
+                                    .cut = m->deepcache.cut};
     int64_t dim[4], values;
     size_t entries = max_entries(&g->c);
     graft_unet_feature_shape(&m->arch, &shape, dim);
@@ -150,6 +147,7 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 {
     graft_unet_use use = graft_active_use(g->active, which, count, g->c.shape[0]);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
     return use;
 }
 
@@ -157,7 +155,17 @@ static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
 {
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens;
+           a->tokens == b->tokens && a->turn == b->turn;
+}
+
+/* What is there besides one UNet. */
+static const char *others_name(const graft_model *m, size_t n, bool control)
+{
+    if (n < 2) return "its ControlNets";
+    if (m->hypertile.tile)
+        return control ? "its ControlNets and the grids of HyperTile" : "the grids of HyperTile";
+    return control ? "its ControlNets and the sizes of its prompts' areas"
+                   : "the sizes of its prompts' areas";
 }
 
 graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
@@ -173,21 +181,21 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
     if (need <= limit) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_LIMIT, "%s %lld is too small: with %s the model needs %llu",
                       engines ? "GRAFT_MEMORY_MB" : "max_memory_mb", (long long)(limit >> 20),
-                      beside ? n > 1 ? "its ControlNets and the sizes of its prompts' areas"
-                                     : "its ControlNets"
-                             : "the sizes of its prompts' areas",
+                      others_name(m, beside ? n : 2, beside > 0),
                       (unsigned long long)graft_size_mib((uint64_t)need));
 }
 
-/* The last one bound is the one that runs now. Runs without areas have few shapes, which share
- * their weights but for rarities. */
+/* The last one bound is the one that runs now. Runs without areas and HyperTile have few shapes,
+ * which share their weights but for rarities. */
 static graft_status check_room(const graft_guided *g, graft_err *e)
 {
     graft_binding *all[MAX_BINDINGS];
-    size_t first = g->regions.any ? 0 : g->n_bound - 1, n = 0;
+    bool several =
+        g->regions.any || graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
+    size_t first = several ? 0 : g->n_bound - 1, n = 0;
     int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
     int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
-    if (!g->controls && !g->regions.any) return GRAFT_OK;
+    if (!g->controls && !several) return GRAFT_OK;
     for (size_t i = first; i < g->n_bound; i++) all[n++] = g->bound[i].binding;
     return graft_unets_room(g->c.model, all, n, beside, arena, e);
 }
@@ -562,6 +570,7 @@ graft_denoiser graft_guided_denoiser(graft_guided *g)
 
 void graft_guided_step(graft_guided *g, size_t step)
 {
+    g->step = step;
     if (g->features) graft_features_step(g->features, step);
 }
 

@@ -112,6 +112,27 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return GRAFT_OK;
 }
 
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    const int64_t most = 1 << 20; /* of anything: the smaller numbers of an int32_t */
+    if (o->tile_size < 1 || o->swap_size < 1 || o->max_depth < 0 || o->tile_size > most ||
+        o->swap_size > most || o->max_depth > most)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "tile_size %lld, swap_size %lld, max_depth %lld: out of "
+                          "range",
+                          (long long)o->tile_size, (long long)o->swap_size,
+                          (long long)o->max_depth);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->hypertile = (graft_hypertile){.tile = (int32_t)(o->tile_size < 32 ? 32 : o->tile_size) / 8,
+                                     .swap = (int32_t)o->swap_size,
+                                     .depth = (int32_t)o->max_depth,
+                                     .scale = o->scale_depth};
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,
                                    graft_model **out, graft_err *e)
 {

@@ -15,7 +15,7 @@ typedef struct needs {
     size_t n, cap;
     active *now; /* of one sigma */
     size_t n_now;
-    graft_binding **held; /* where areas make several sizes: all of the run */
+    graft_binding **held; /* where areas or HyperTile make several graphs: all of the run */
     size_t n_held, cap_held;
 } needs;
 
@@ -66,15 +66,13 @@ static bool add_all(const graft_prepare_request *rq, float sigma, needs *v)
 static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
                          const graft_task *task, graft_err *e)
 {
-    graft_unet_variant variant[GRAFT_MODEL_VARIANTS];
-    int n = graft_model_variants(rq->model, variant);
+    graft_unet_use all[GRAFT_MODEL_USES];
+    int n = graft_model_uses(rq->model, use, all);
     graft_status st = GRAFT_OK;
     for (int i = 0; i < n && !st; i++) {
-        graft_unet_use one = *use;
-        one.variant = variant[i];
         if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
             return graft_fail_nomem(e, "sampling");
-        st = graft_model_bind_guided(rq->model, &one, task, &v->held[v->n_held], e);
+        st = graft_model_bind_guided(rq->model, &all[i], task, &v->held[v->n_held], e);
         if (!st) v->n_held++;
     }
     return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
@@ -87,8 +85,8 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
                                             task, &use.beside, e);
     if (st) return st;
-    return v->regions.any ? hold(rq, v, &use, task, e)
-                          : graft_model_prepare(rq->model, &use, task, e);
+    bool several = v->regions.any || graft_model_turns(rq->model, use.height, use.width) > 1;
+    return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
 }
 
 static void finish(needs *v)

@@ -101,7 +101,11 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "ControlNet graph");
     const graft_unet_arch *half = &a->half;
-    graft_unet_blocks u = {{g, s->act_dtype}, half, GRAFT_NO_VALUE, GRAFT_NO_VALUE, s->batch};
+    graft_unet_blocks u = {.b = {g, s->act_dtype},
+                           .a = half,
+                           .emb = GRAFT_NO_VALUE,
+                           .context = GRAFT_NO_VALUE,
+                           .batch = s->batch};
     const graft_unet_shape unet = {.batch = s->batch, .height = s->height, .width = s->width};
     int64_t n = s->batch, adm = half->adm_channels;
     graft_vid before[GRAFT_UNET_RESIDUALS];

@@ -171,7 +171,12 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "UNet graph");
-    graft_unet_blocks u = {{g, shape->act_dtype}, a, GRAFT_NO_VALUE, GRAFT_NO_VALUE, shape->batch};
+    graft_unet_blocks u = {.b = {g, shape->act_dtype},
+                           .a = a,
+                           .emb = GRAFT_NO_VALUE,
+                           .context = GRAFT_NO_VALUE,
+                           .batch = shape->batch,
+                           .grid = shape->grid};
     int64_t n = shape->batch;
     assert(pictures > 0 && n % pictures == 0);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,

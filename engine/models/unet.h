@@ -13,6 +13,12 @@ typedef enum graft_unet_variant {
     GRAFT_UNET_FAST = 2   /* input blocks 0 … cut, then the output blocks after the feature */
 } graft_unet_variant;
 
+/* HyperTile (hypertile.h): self-attention of a resolution level sees tiles of the picture, rows x
+ * columns of them, all of one size. Both 0: the whole picture. */
+#define GRAFT_UNET_GRIDS 8 /* levels that may have one */
+typedef struct graft_unet_grid {
+    int32_t rows, columns;
+} graft_unet_grid;
 /* FreeU (Si et al. 2023, arXiv:2309.11497): before an output block joins the features so far, h,
  * with their skip connection, both are scaled. Where h has 4 * model_channels channels b1 and s1
  * count, where it has 2 * model_channels b2 and s2, elsewhere nothing is done.
@@ -36,6 +42,8 @@ typedef struct graft_unet_shape {
     int32_t variant, cut;         /* cut: 0 with WHOLE */
     int32_t control;              /* 1: takes the residuals of ControlNets */
     int32_t freeu;                /* a graft_freeu_version */
+    /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
+    graft_unet_grid grid[GRAFT_UNET_GRIDS];
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes

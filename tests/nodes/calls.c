@@ -455,10 +455,17 @@ static void edit_unconnected(const graft_node *n, graft_arg *in)
     for (int i = 0; n->inputs[i]; i++)
         if (n->inputs[i]->flags & GRAFT_INPUT_OPTIONAL) in[i] = (graft_arg){.kind = GRAFT_NONE};
 }
+static void edit_hypertile(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
+    set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
+    expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
     expect("FreeU", NULL, "freeu 1 b 1.1 1.2 s 0.9 0.2\n", "");
     expect("FreeU_V2", NULL, "freeu 2 b 1.3 1.4 s 0.9 0.2\n", "");
     expect("CompileModel", edit_compile,

@@ -237,6 +237,15 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("hypertile %lld %lld %lld %d\n", (long long)o->tile_size, (long long)o->swap_size,
+          (long long)o->max_depth, o->scale_depth);
+    return make_model(out, e);
+}
+
 graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
                                graft_model **out, graft_err *e)
 {
