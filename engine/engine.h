@@ -362,6 +362,14 @@ graft_status graft_cond_strength(const graft_cond *c, double strength, graft_con
 graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
                              bool bounds, graft_cond **out, graft_err *e);
 
+/* Prompts for a UNet that was made for inpainting, which sees the picture around what it paints:
+ * `known`, from graft_vae_encode_known(), which has a mask (GRAFT_E_ARG without one). It is scaled
+ * to the latent when sampling, and other UNets do not look at it. For prompts without, such a UNet
+ * is given the mask of the latent that is sampled, and that latent, as graft_vae_encode_inpaint()
+ * makes it; without a mask nothing is known. Takes the place of an earlier one. */
+graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
+                                graft_err *e);
+
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {
     const graft_controlnet *net;
@@ -548,6 +556,14 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
 graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
                                       const graft_image *mask, int64_t grow_mask_by,
                                       const graft_task *task, graft_latent **out, graft_err *e);
+
+/* A picture for a UNet that was made for inpainting. *whole: the picture itself, with the mask
+ * where noise_mask says so; *known: the picture with its masked part grey, and the mask, which is
+ * scaled to the picture (bilinear). */
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e);
 
 /* ------------------------------------------------------------------ upscale models */
 

@@ -33,13 +33,16 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->scaled = graft_malloc_array(n, sizeof(float));
     g->sum[0] = graft_malloc_array(n, sizeof(float));
     g->sum[1] = graft_malloc_array(n, sizeof(float));
-    g->batch_x = graft_malloc_array(n * entries, sizeof(float));
+    size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
+    g->batch_x = graft_malloc_array(n / channels * entries, wide * sizeof(float));
+    g->batch_latent = g->batch_x;
+    if (wide > channels) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
     g->batch_out = graft_malloc_array(n * entries, sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
     g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
     bool ok = g->active && g->x && g->scaled && g->sum[0] && g->sum[1] && g->batch_x &&
-              g->batch_out && g->timesteps && g->context && g->y;
+              g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
@@ -112,6 +115,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st)
         st = graft_regions_create(config->positive, config->negative, config->shape, config->task,
                                   &g->regions, e);
+    if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (st)
         graft_guided_destroy(g);
@@ -129,7 +133,9 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->scaled);
     graft_free(g->sum[0]);
     graft_free(g->sum[1]);
+    if (g->batch_latent != g->batch_x) graft_free(g->batch_latent);
     graft_free(g->batch_x);
+    graft_known_finish(&g->known);
     graft_free(g->batch_out);
     graft_free(g->timesteps);
     graft_free(g->context);
@@ -255,15 +261,25 @@ static size_t values_of(const graft_guided *g, const graft_box *b)
     return (size_t)(g->c.shape[0] * g->c.shape[1] * b->height * b->width);
 }
 
+/* x of entry i of a batch. */
+static void fill_x(graft_guided *g, const active *a, size_t i)
+{
+    size_t n = values_of(g, a->box), wide = (size_t)g->c.model->arch.in_channels;
+    float *latent = g->batch_latent + i * n;
+    graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
+    if (g->known.channels)
+        graft_known_join(&g->known, &g->c, a->slot, a->box, latent,
+                         g->batch_x + i * (n / (size_t)g->c.shape[1] * wide));
+}
+
 static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
 {
     int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
     const graft_cond_entry *first = g->active[which[0]].entry;
     size_t row = (size_t)(first->tokens * first->width);
-    size_t n = values_of(g, g->active[which[0]].box);
     for (size_t i = 0; i < count; i++) {
         const graft_cond_entry *k = g->active[which[i]].entry;
-        graft_regions_cut(&g->regions, g->active[which[i]].slot, g->scaled, g->batch_x + i * n);
+        fill_x(g, &g->active[which[i]], i);
         for (int64_t p = 0; p < pictures; p++) {
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
@@ -351,8 +367,9 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (g->c.model->arch.adm_channels) in[n++] = g->y;
     if (first->fast)
         restore(g, which, count);
-    else if (first->control)
-        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use, in, e);
+    else if (first->control) /* a ControlNet sees the latent alone */
+        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use,
+                                (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
@@ -382,6 +399,7 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
                          .box = &g->regions.list[first + i].box,
                          .negative = negative,
                          .slot = first + i,
+                         .known = graft_known_source(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};
 }

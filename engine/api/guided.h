@@ -6,6 +6,7 @@
 #include "engine/api/controls.h"
 #include "engine/api/denoise.h"
 #include "engine/api/features.h"
+#include "engine/api/known.h"
 #include "kernels/guidance.h"
 
 #define MAX_BINDINGS 16 /* different variants and shapes within one run */
@@ -26,6 +27,8 @@ struct graft_guided {
     size_t step;                /* of the sampler */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
     float *batch_x, *batch_out, *timesteps, *context, *y;
+    graft_known known;
+    float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
     graft_features *features; /* NULL without DeepCache */
     graft_dtype feature_dtype;
     uint8_t *feature;         /* of one batch */

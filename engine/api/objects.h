@@ -199,6 +199,7 @@ typedef struct graft_cond_entry {
     graft_area area;
     graft_image *mask; /* or NULL */
     double strength, mask_strength;
+    graft_latent *inpaint; /* for inpainting UNets (known.h): a latent with its mask; or NULL */
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

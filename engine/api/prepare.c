@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/guided.h"
+#include "engine/api/known.h"
 
 typedef struct need {
     graft_unet_use use;
@@ -29,7 +30,8 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *c = graft_control_any(
             rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
-        v->now[v->n_now++] = (active){.entry = k, .box = &r->box, .control = c};
+        v->now[v->n_now++] = (active){
+            .entry = k, .box = &r->box, .control = c, .known = graft_known_source(rq->model, k)};
     }
 }
 

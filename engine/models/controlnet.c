@@ -141,7 +141,7 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_ar
                           "width %d and %d further values, the model %d and %d (SD 1.x: 768 and 0, "
                           "SD 2.x: 1024 and 0, SDXL: 2048 and 2816)",
                           h->context_dim, h->adm_channels, unet->context_dim, unet->adm_channels);
-    bool same = h->n_input == unet->n_input && h->in_channels == unet->in_channels;
+    bool same = h->n_input == unet->n_input && h->in_channels == graft_unet_latent_channels(unet);
     for (int i = 0; same && i < h->n_input; i++)
         same = h->input[i].channels == unet->input[i].channels &&
                h->input[i].down == unet->input[i].down;

@@ -489,6 +489,8 @@ static void vae_nodes_pass_arguments_on(void)
     expect("VAEDecodeTiled", edit_tiles, "decode tiles=256,32\n", "decode ");
     expect("VAEEncode", NULL, "vae encode\n", "encode ");
     expect("VAEEncodeTiled", edit_tiles, "vae encode tiles=256,32\n", "encode ");
+    expect("InpaintModelConditioning", NULL, "vae known mask=1 noise_mask=1\ninpaint\ninpaint\n",
+           "encode ");
     expect("VAEEncodeForInpaint", NULL, "vae inpaint grow=6 mask=1\n", "encode ");
 }
 

@@ -548,6 +548,14 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
     return make_cond(out, e);
 }
 
+graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
+                                graft_err *e)
+{
+    (void)c, (void)known;
+    trace("inpaint\n");
+    return make_cond(out, e);
+}
+
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     (void)c;
@@ -688,4 +696,24 @@ graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pix
     trace("vae inpaint grow=%lld mask=%d\n", (long long)grow_mask_by, graft_image_is_mask(mask));
     graft_status st = due(e);
     return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+}
+
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e)
+{
+    (void)v, (void)task;
+    int64_t s[4];
+    graft_image_data(pixels, s);
+    trace("vae known mask=%d noise_mask=%d\n", graft_image_is_mask(mask), noise_mask);
+    graft_status st = due(e);
+    if (st == GRAFT_OK) st = graft_latent_empty(s[2], s[1], s[0], whole, e);
+    if (st != GRAFT_OK) return st;
+    st = graft_latent_empty(s[2], s[1], s[0], known, e);
+    if (st != GRAFT_OK) {
+        graft_latent_release(*whole);
+        *whole = NULL;
+    }
+    return st;
 }
