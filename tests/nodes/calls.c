@@ -1,6 +1,5 @@
 /* Every node that works on models, with models that only write down how they were called: arguments
- * arrive where they belong, references balance, failures name the input, memory may end anywhere.
- */
+ * arrive where they belong, references balance, failures name the input, memory may end. */
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -788,10 +787,9 @@ int main(void)
     fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
-    fake_host_release(booster, 4), fake_host_release(controlnet, 4);
-    fake_host_release(upscaler, 4);
-    fake_host_release(sigmas, 4), fake_host_release(sampler, 4);
-    fake_host_release(noise, 4), fake_host_release(guider, 4);
+    fake_host_release(booster, 4), fake_host_release(controlnet, 4), fake_host_release(upscaler, 4);
+    fake_host_release(sigmas, 4), fake_host_release(sampler, 4), fake_host_release(noise, 4);
+    fake_host_release(guider, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);
