@@ -269,7 +269,8 @@ static void pictures_are_put_together(void)
     expect_picture(made("ImageBlend", two, "multiply", "blend_factor", 100, NULL), 1, "22");
     expect_picture(made("ImageBlend", two, "difference", "blend_factor", 50, NULL), 1, "99");
     expect_picture(made("RepeatImageBatch", two, NULL, "amount", 3, NULL), 3, "XX");
-    expect_picture(made("ImageCompositeMasked", two, NULL, "x", 1, NULL), 1, "X2");
+    const graft_arg unmasked[3] = {two[0], two[1], {.kind = GRAFT_NONE}};
+    expect_picture(made("ImageCompositeMasked", unmasked, NULL, "x", 1, NULL), 1, "X2");
     const graft_node *n = fake_host_node("ImagePadForOutpaint");
     fake_host_defaults(n, in);
     in[0] = two[0];
