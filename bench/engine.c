@@ -387,7 +387,8 @@ static graft_status evaluation(bench *b, const graft_model *m, double *out, graf
     subject s;
     double t[32];
     graft_status st = graft_model_bind_guided(
-        m, &(graft_unet_use){GRAFT_UNET_WHOLE, false, 1, 2, 64, 64, 77, 0}, NULL, &binding, e);
+        m, &(graft_unet_use){.pictures = 1, .entries = 2, .height = 64, .width = 64, .tokens = 77},
+        NULL, &binding, e);
     if (st) return st;
     st = subject_init(&s, binding, e);
     for (int r = 0; r < b->repeats && !st; r++) st = subject_run(b, &s, false, &t[r], e);

@@ -220,7 +220,8 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
 static graft_model *quantized(const graft_model *m, int64_t side, graft_quant_format format)
 {
     const graft_quant_limits limits = {{true, true, true}, {1, 1, 1}, 300};
-    graft_unet_shape shape = {2, side, side, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
+    graft_unet_shape shape = {
+        .batch = 2, .height = side, .width = side, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;

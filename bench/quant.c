@@ -402,7 +402,13 @@ static step_time step(const graft_model *m, graft_unet_variant variant, int repe
     step_time t = {INFINITY, 0};
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    must(graft_model_bind_guided(m, &(graft_unet_use){variant, false, 1, 2, SIDE, SIDE, TOKENS, 0},
+    must(graft_model_bind_guided(m,
+                                 &(graft_unet_use){.variant = variant,
+                                                   .pictures = 1,
+                                                   .entries = 2,
+                                                   .height = SIDE,
+                                                   .width = SIDE,
+                                                   .tokens = TOKENS},
                                  NULL, &b, &e),
          &e);
     const graft_graph *g = b->exe->graph;

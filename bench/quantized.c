@@ -3,7 +3,8 @@
 graft_status quantize_all(const graft_model *m, graft_model **out, graft_err *e)
 {
     const graft_quant_limits all = {{true, true, true}, {1, 1, 1}, 0};
-    graft_unet_shape shape = {2, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
+    graft_unet_shape shape = {
+        .batch = 2, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
     graft_quant_plan *p = NULL;
     graft_status st = graft_quant_plan_create(&m->arch, &shape, &p, e);
     if (st) return st;

@@ -98,7 +98,13 @@ static void subject_init(subject *s, const graft_model *m, graft_unet_variant va
     graft_err e = GRAFT_ERR_INIT;
     double warm;
     s->engine = m->engine;
-    must(graft_model_bind_guided(m, &(graft_unet_use){variant, false, 1, 2, SIDE, SIDE, TOKENS, 0},
+    must(graft_model_bind_guided(m,
+                                 &(graft_unet_use){.variant = variant,
+                                                   .pictures = 1,
+                                                   .entries = 2,
+                                                   .height = SIDE,
+                                                   .width = SIDE,
+                                                   .tokens = TOKENS},
                                  NULL, &s->binding, &e),
          &e);
     const graft_graph *g = s->binding->exe->graph;

@@ -125,6 +125,20 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
 
+/* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
+ * joins features with a skip connection, half of the features' channels count b and the skip
+ * connection's lowest frequencies s; b1 and s1 at the widest features, b2 and s2 at those half as
+ * wide (engine/models/unet.h has the formulas). Factors of 1 change nothing. They are inputs of a
+ * run, so nothing is compiled when they change; the version is built into the graph. It replaces an
+ * earlier FreeU of the model. Nothing happens in models that have no features of these widths.
+ * GRAFT_E_ARG for other versions and for factors outside 0..10. */
+typedef struct graft_freeu_options {
+    int64_t version;
+    double b1, b2, s1, s2;
+} graft_freeu_options;
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *options,
+                               graft_model **out, graft_err *e);
+
 typedef struct graft_compile_options {
     const char *precision; /* "auto", "f32", "bf16", "f16" */
     const char *tuning;    /* "off", "fast", "full" */
@@ -152,6 +166,18 @@ typedef struct graft_deepcache_options {
 } graft_deepcache_options;
 /* GRAFT_E_ARG, naming the range, when the cut does not exist in this architecture. */
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
+                                   graft_model **out, graft_err *e);
+
+/* HyperTile (engine/models/hypertile.h): self-attention of the outer resolution levels looks at
+ * tiles of the picture, which makes large pictures faster. */
+typedef struct graft_hypertile_options {
+    int64_t tile_size; /* of the picture, in pixels; below 32 is 32 */
+    int64_t swap_size; /* so many of the best grids take turns, at most 4 of them */
+    int64_t max_depth; /* the last resolution level that is tiled, 0 the outermost */
+    bool scale_depth;  /* tiles of level d have 2^d times as many cells of their level a side */
+} graft_hypertile_options;
+/* GRAFT_E_ARG for numbers that are none of these. */
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
                                    graft_model **out, graft_err *e);
 
 typedef struct graft_quantize_options {
@@ -346,6 +372,14 @@ graft_status graft_cond_strength(const graft_cond *c, double strength, graft_con
 graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, double strength,
                              bool bounds, graft_cond **out, graft_err *e);
 
+/* Prompts for a UNet that was made for inpainting, which sees the picture around what it paints:
+ * `known`, from graft_vae_encode_known(), which has a mask (GRAFT_E_ARG without one). It is scaled
+ * to the latent when sampling, and other UNets do not look at it. For prompts without, such a UNet
+ * is given the mask of the latent that is sampled, and that latent, as graft_vae_encode_inpaint()
+ * makes it; without a mask nothing is known. Takes the place of an earlier one. */
+graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
+                                graft_err *e);
+
 /* Prompts that a ControlNet steers by a picture (arXiv:2302.05543). */
 typedef struct graft_control_options {
     const graft_controlnet *net;
@@ -400,6 +434,14 @@ graft_status graft_latent_rotate(const graft_latent *l, int turns, graft_latent 
  * over its batch. With mask and batch indices of a. */
 graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, double factor,
                                 graft_latent **out, graft_err *e);
+/* a * factor_a + b * factor_b; b is scaled to a's size (bilinear, cut to its aspect) and repeats
+ * over its batch. With mask and batch indices of a. b NULL: a * factor_a. GRAFT_E_ARG for factors
+ * that are not finite. */
+graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graft_latent *b,
+                              double factor_b, graft_latent **out, graft_err *e);
+/* same: every sample is sampled with the noise of the first; else each with that of its place. */
+graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_latent **out,
+                                     graft_err *e);
 /* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Where one has
  * a mask, samples without are all white. */
 graft_status graft_latent_batch(const graft_latent *a, const graft_latent *b, graft_latent **out,
@@ -461,6 +503,15 @@ graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler
  * most, then 0. */
 graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
                                 graft_sigmas **out, graft_err *e);
+/* The scheduler named beta with any numbers above 0; equal sigmas stand once, so there may be fewer
+ * than steps + 1. */
+graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
+                               graft_sigmas **out, graft_err *e);
+/* "Align Your Steps" (arXiv:2404.14507) for `kind` "SD1" or "SDXL", other kinds are
+ * GRAFT_E_UNSUPPORTED: its authors' sigmas for ten steps, interpolated for others. denoise: the
+ * last ones of them, as graft_sigmas_split_denoise() counts; 0: no sigmas. */
+graft_status graft_sigmas_align_your_steps(const char *kind, int64_t steps, double denoise,
+                                           graft_sigmas **out, graft_err *e);
 /* Formulas without a model, see engine/sampling/schedule.h; steps + 1 sigmas, the last 0. */
 graft_status graft_sigmas_karras(int64_t steps, double sigma_max, double sigma_min, double rho,
                                  graft_sigmas **out, graft_err *e);
@@ -479,6 +530,9 @@ graft_status graft_sigmas_split_denoise(const graft_sigmas *s, double denoise, g
                                         graft_sigmas **low, graft_err *e);
 /* The last one first; a 0 that comes first becomes 0.0001. */
 graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_err *e);
+/* Another first sigma; none stay none. */
+graft_status graft_sigmas_set_first(const graft_sigmas *s, double sigma, graft_sigmas **out,
+                                    graft_err *e);
 
 /* Sampling put together from its parts; all borrowed. */
 typedef struct graft_sampling {
@@ -512,6 +566,14 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
 graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
                                       const graft_image *mask, int64_t grow_mask_by,
                                       const graft_task *task, graft_latent **out, graft_err *e);
+
+/* A picture for a UNet that was made for inpainting. *whole: the picture itself, with the mask
+ * where noise_mask says so; *known: the picture with its masked part grey, and the mask, which is
+ * scaled to the picture (bilinear). */
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e);
 
 /* ------------------------------------------------------------------ upscale models */
 
@@ -554,6 +616,9 @@ graft_status graft_image_scale(const graft_image *i, const char *method, int64_t
                                int64_t height, bool center, graft_image **out, graft_err *e);
 graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
                                   graft_image **out, graft_err *e);
+/* To so many times 1024 x 1024 pixels, as nearly as whole sides allow, in the same aspect. */
+graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
+                                      graft_image **out, graft_err *e);
 graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_err *e);
 graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
@@ -562,6 +627,24 @@ graft_status graft_image_to_mask(const graft_image *i, const char *channel, graf
  * out. GRAFT_E_ARG when nothing remains. */
 graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
                               int64_t height, graft_image **out, graft_err *e);
+/* Upside down, or left to right; clockwise by so many right angles, 0 to 3. Masks, too. */
+graft_status graft_image_flip(const graft_image *i, bool upside_down, graft_image **out,
+                              graft_err *e);
+graft_status graft_image_rotate(const graft_image *i, int turns, graft_image **out, graft_err *e);
+/* Pictures or masks index … index + length - 1 of a batch: an index beyond the end means the last,
+ * and what the batch does not have is left out. */
+graft_status graft_image_from_batch(const graft_image *i, int64_t index, int64_t length,
+                                    graft_image **out, graft_err *e);
+/* The whole batch so many times. */
+graft_status graft_image_repeat(const graft_image *i, int64_t amount, graft_image **out,
+                                graft_err *e);
+/* Colours and transparency apart, and together again. The mask is 1 - alpha, as loading a picture
+ * gives it: white is transparent; black where there is no alpha. Joining takes the first three
+ * channels, scales the mask to the picture (bilinear), and repeats it over a batch. */
+graft_status graft_image_split_alpha(const graft_image *i, graft_image **out, graft_image **mask,
+                                     graft_err *e);
+graft_status graft_image_join_alpha(const graft_image *i, const graft_image *mask,
+                                    graft_image **out, graft_err *e);
 
 /* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Pictures
  * without transparency are opaque beside others. */
@@ -572,6 +655,14 @@ graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft
  * "soft_light", "difference", as in W3C's Compositing and Blending. */
 graft_status graft_image_blend(const graft_image *a, const graft_image *b, double factor,
                                const char *mode, graft_image **out, graft_err *e);
+/* `from` laid over `to` at x, y as much as a mask says, which is scaled to `from` (bilinear); NULL:
+ * all of it. resize: `from` is scaled to the size of `to` first (bilinear). Both repeat over the
+ * batch of `to`, and what would be beyond its edges is left out. The result has the channels of
+ * `to`: a picture without transparency counts as opaque, and transparency that `to` has no channel
+ * for is left out. */
+graft_status graft_image_composite(const graft_image *to, const graft_image *from, int64_t x,
+                                   int64_t y, bool resize, const graft_image *mask,
+                                   graft_image **out, graft_err *e);
 /* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
  * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
  * room. */

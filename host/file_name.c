@@ -1,28 +1,23 @@
 #include "host/file_name.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "host/tree.h"
 
-/* The date and time in an editor's format. */
-static void put_date(graft_str *out, const char *format, size_t n)
+void graft_file_name_date(graft_str *out, const char *format, size_t n, const struct tm *t)
 {
-    time_t now = time(NULL);
-    struct tm t;
-    localtime_r(&now, &t);
     for (size_t i = 0; i < n;) {
         char c = format[i];
         size_t run = 1;
         while (i + run < n && format[i + run] == c) run++;
-        int value = c == 'M'   ? t.tm_mon + 1
-                    : c == 'd' ? t.tm_mday
-                    : c == 'h' ? t.tm_hour
-                    : c == 'm' ? t.tm_min
-                               : t.tm_sec;
+        int value = c == 'M'   ? t->tm_mon + 1
+                    : c == 'd' ? t->tm_mday
+                    : c == 'h' ? t->tm_hour
+                    : c == 'm' ? t->tm_min
+                               : t->tm_sec;
         if (c == 'y' && (run == 2 || run == 4))
-            graft_str_printf(out, "%0*d", (int)run, (t.tm_year + 1900) % (run == 2 ? 100 : 10000));
+            graft_str_printf(out, "%0*d", (int)run, (t->tm_year + 1900) % (run == 2 ? 100 : 10000));
         else if (strchr("Mdhms", c) && run <= 2)
             graft_str_printf(out, "%0*d", (int)run, value);
         else
@@ -72,7 +67,10 @@ static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_gra
                             const char *name, size_t n)
 {
     if (n > 5 && memcmp(name, "date:", 5) == 0) {
-        put_date(out, name + 5, n - 5);
+        time_t now = time(NULL);
+        struct tm t;
+        localtime_r(&now, &t);
+        graft_file_name_date(out, name + 5, n - 5, &t);
         return true;
     }
     const char *dot = memchr(name, '.', n);

@@ -12,7 +12,7 @@ static const struct {
 } commands[] = {
     {GRAFT_COMMAND_RUN, "run", "FILE", "run a workflow (JSON, or a PNG that carries one)"},
     {GRAFT_COMMAND_SERVE, "serve", "", "the node editor in the browser, and ComfyUI's protocol"},
-    {GRAFT_COMMAND_NODES, "nodes", "", "list the nodes"},
+    {GRAFT_COMMAND_NODES, "nodes", "[NAME]", "list the nodes, or describe one"},
     {GRAFT_COMMAND_QUANTIZE, "quantize", "CKPT", "find the layers that bear 8 or 4 bits"},
     {GRAFT_COMMAND_COMPARE, "compare", "A B", "how alike two workflows' pictures are"},
     {GRAFT_COMMAND_CONVERT, "convert", "FILE [TO]",

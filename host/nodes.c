@@ -4,8 +4,10 @@
 
 #include "base/alloc.h"
 #include "host/commands.h"
+#include "host/describe.h"
 #include "host/object_info.h"
 #include "host/session.h"
+#include "host/tree.h"
 
 static int by_category(const void *a, const void *b)
 {
@@ -58,13 +60,39 @@ static graft_status print_info(const graft_session *s, graft_err *e)
     return GRAFT_OK;
 }
 
+/* One node, in words or as the object_info of it alone. */
+static graft_status print_one(const graft_session *s, const char *name, bool json, graft_err *e)
+{
+    const graft_registry_node *n = NULL;
+    graft_str words = GRAFT_STR_INIT;
+    cJSON *info = NULL, *schema = NULL;
+    char *text = NULL;
+    graft_status st = graft_describe_find(s->registry, name, &n, e);
+    if (!st && json) {
+        info = cJSON_CreateObject();
+        st = graft_object_info_node(&s->services.host, n, &schema, e);
+        if (!st && graft_tree_put(info, n->node->id, schema)) text = graft_json_print(info);
+        cJSON_Delete(info);
+    } else if (!st) {
+        st = graft_describe(&s->services.host, n->node, &words, e);
+        text = graft_str_take(&words);
+    }
+    if (!st && !text) st = graft_fail_nomem(e, "a node's description");
+    if (!st) printf(json ? "%s\n" : "%s", text);
+    graft_free(text);
+    return st;
+}
+
 int graft_command_nodes(const graft_options *o)
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_session s;
     graft_status st = graft_session_init(&s, o, &graft_session_log, &e);
     if (!st) {
-        st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
+        if (o->file)
+            st = print_one(&s, o->file, o->json, &e);
+        else
+            st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
         graft_session_finish(&s);
     }
     if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");

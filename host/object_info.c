@@ -63,6 +63,21 @@ static bool value_options(cJSON *options, const graft_input *in)
     return true;
 }
 
+/* Where ComfyUI's editor finds the pictures, newest first, and shows them from. */
+static bool put_output_folder(cJSON *options)
+{
+    cJSON *remote = cJSON_CreateObject();
+    bool ok = remote && graft_tree_text(remote, "route", "/internal/files/output") &&
+              graft_tree_put(remote, "refresh_button", cJSON_CreateTrue()) &&
+              graft_tree_text(remote, "control_after_refresh", "first");
+    if (!ok) {
+        cJSON_Delete(remote);
+        return false;
+    }
+    return graft_tree_text(options, "image_folder", "output") &&
+           graft_tree_put(options, "remote", remote);
+}
+
 static cJSON *options_of(const graft_input *in)
 {
     cJSON *options = cJSON_CreateObject();
@@ -75,6 +90,7 @@ static cJSON *options_of(const graft_input *in)
          flag(options, in, GRAFT_INPUT_IMAGE_UPLOAD, "image_upload") &&
          flag(options, in, GRAFT_INPUT_ADVANCED, "advanced") &&
          flag(options, in, GRAFT_INPUT_RAW_LINK, "rawLink");
+    if (ok && (in->flags & GRAFT_INPUT_IMAGE_OUTPUT)) ok = put_output_folder(options);
     if (ok && (in->flags & GRAFT_INPUT_SOCKET) && graft_schema_literal(in))
         ok = graft_tree_put(options, "forceInput", cJSON_CreateTrue());
     if (ok && (in->flags & (GRAFT_INPUT_SLIDER | GRAFT_INPUT_COLOR)))

@@ -203,6 +203,7 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
     if (o->command == GRAFT_COMMAND_HELP && argc == 3) return topic_of(argv[2], o, e);
     bool two = o->command == GRAFT_COMMAND_COMPARE || o->command == GRAFT_COMMAND_CONVERT;
     bool wants = takes_workflow(o) || two || o->command == GRAFT_COMMAND_CHECK;
+    bool may = o->command == GRAFT_COMMAND_CACHE || o->command == GRAFT_COMMAND_NODES;
     o->set = graft_calloc((size_t)argc, sizeof *o->set);
     if (!o->set) return graft_fail_nomem(e, "the options");
     for (int i = 2; i < argc; i++) {
@@ -217,7 +218,7 @@ graft_status graft_options_parse(int argc, char **argv, graft_options *o, graft_
             if (st) return st;
         } else if (two && o->file && !o->second) {
             o->second = arg;
-        } else if (o->file || !(wants || o->command == GRAFT_COMMAND_CACHE)) {
+        } else if (o->file || !(wants || may)) {
             return graft_fail(e, GRAFT_E_ARG, "unexpected argument %s", arg);
         } else {
             o->file = arg;

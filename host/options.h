@@ -42,8 +42,8 @@ typedef struct graft_quantize_cli {
 typedef struct graft_options {
     graft_command command;
     graft_command topic; /* of help: the command that it is about; GRAFT_COMMAND_HELP: the list */
-    /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of quantize: the
-     * checkpoint's name. */
+    /* Borrowed from argv, like `set`. Of cache: its own command, or NULL; of nodes: the one to
+     * describe, or NULL; of quantize: the checkpoint's name. */
     const char *file, *second; /* second: of compare and convert */
     int seeds;                 /* of compare; 0: the workflows' own */
     const char **set;          /* "NODE.INPUT=VALUE" */

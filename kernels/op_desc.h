@@ -120,6 +120,8 @@ enum { /* the places of inputs, by operator */
        GRAFT_ATTENTION_V,
        GRAFT_PRELU_X = 0,
        GRAFT_PRELU_SLOPE,
+       GRAFT_FACTOR_X = 0, /* MEAN_SCALE and LOW_SCALE */
+       GRAFT_FACTOR,
        GRAFT_MAX_INPUTS = 6
 };
 

@@ -126,25 +126,25 @@
     }                                                                                              \
     QUERY_CHECK()
 
-/* A query() for a node that reads the file in the input folder that input `index` names: offers
- * those with these endings, knows when the content changes, and tells of a missing one, which
- * `missing` begins, before anything runs. */
-#define QUERY_INPUT_FILE(index, suffixes, missing)                                                 \
+/* A query() for a node that reads the file in `folder` that input `index` names: offers those with
+ * these endings, knows when the content changes, and tells of a missing one, which `missing`
+ * begins, before anything runs. */
+#define QUERY_FILE_IN(folder, index, suffixes, missing)                                            \
     static char **list(const graft_host *h, const char *input)                                     \
     {                                                                                              \
         (void)input;                                                                               \
-        return graft_files_choices_of(h, "input", suffixes);                                       \
+        return graft_files_choices_of(h, folder, suffixes);                                        \
     }                                                                                              \
     static graft_status fingerprint(const graft_host *h, const graft_arg *in, char *text,          \
                                     uint64_t n)                                                    \
     {                                                                                              \
-        return graft_files_fingerprint(h, "input", &in[index], text, n);                           \
+        return graft_files_fingerprint(h, folder, &in[index], text, n);                            \
     }                                                                                              \
     static graft_status check(const graft_host *h, const graft_arg *in, const char **input,        \
                               char *text, uint64_t n)                                              \
     {                                                                                              \
         *input = inputs[index]->name;                                                              \
-        return graft_files_validate(h, "input", &in[index], missing, text, n);                     \
+        return graft_files_validate(h, folder, &in[index], missing, text, n);                      \
     }                                                                                              \
     static const void *query(const char *id)                                                       \
     {                                                                                              \
@@ -155,6 +155,7 @@
         if (strcmp(id, GRAFT_FINGERPRINT_ID) == 0) return &fingerprints;                           \
         return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validates : NULL;                             \
     }
+#define QUERY_INPUT_FILE(index, suffixes, missing) QUERY_FILE_IN("input", index, suffixes, missing)
 
 /* Uses the file's `inputs`, `outputs` and `run`. */
 #define GRAFT_NODE(name_, ...)                                                                     \

@@ -7,10 +7,11 @@ enum { IMAGES, FILENAME_PREFIX };
 enum { ZLIB_LEVEL = 4 };
 static const graft_input *const inputs[] = {
     [IMAGES] = IN_OBJECT("images", "IMAGE", "The pictures to save."),
-    [FILENAME_PREFIX] =
-        IN_TEXT("filename_prefix", "ComfyUI",
-                "How file names begin; a number follows. It may name sub-folders and hold %width%, "
-                "%height%, %year%, %month%, %day%, %hour%, %minute%, %second%, %batch_num%."),
+    [FILENAME_PREFIX] = IN_TEXT(
+        "filename_prefix", "ComfyUI",
+        "How file names begin; a number follows. It may name sub-folders and hold %width%, "
+        "%height%, %year%, %month%, %day%, %hour%, %minute%, %second%, %batch_num%; an editor "
+        "also fills in %date:yyyy-MM-dd% and %Node.input%."),
     NULL};
 static const graft_output *const outputs[] = {NULL};
 

@@ -240,7 +240,8 @@ enum { /* graft_input.flags */
        /* Wants to know where the link comes from, not what comes along it: a string, JSON,
         * ["id", slot]. The origin runs before the node all the same. */
        GRAFT_INPUT_RAW_LINK = 4096,
-       GRAFT_INPUT_EXACT = 8192 /* a FLOAT that editors must not round, not to its step either */
+       GRAFT_INPUT_EXACT = 8192, /* a FLOAT that editors must not round, not to its step either */
+       GRAFT_INPUT_IMAGE_OUTPUT = 16384 /* beside IMAGE_UPLOAD: pictures of the output folder */
 };
 typedef struct graft_input {
     uint32_t size, flags;

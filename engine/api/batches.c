@@ -9,7 +9,8 @@ bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, flo
 static bool go_together(const active *a, const active *b)
 {
     return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
-           graft_box_same_size(a->box, b->box) && (!a->control || graft_box_equal(a->box, b->box));
+           graft_box_same_size(a->box, b->box) &&
+           (!a->control || (graft_box_equal(a->box, b->box) && a->known == b->known));
 }
 
 size_t graft_active_group(active *list, size_t n, size_t *which)
@@ -33,14 +34,15 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
     const active *first = &list[which[0]];
     bool same = true;
     for (size_t i = 1; i < count; i++)
-        same = same && graft_box_equal(list[which[i]].box, first->box);
+        same = same && graft_box_equal(list[which[i]].box, first->box) &&
+               list[which[i]].known == first->known;
     graft_unet_use use = {.control = first->control != NULL,
                           .pictures = pictures,
                           .entries = (int64_t)count,
                           .height = first->box->height,
                           .width = first->box->width,
                           .tokens = first->entry->tokens};
-    if (!same) { /* each sees another part, so that their latents do not repeat */
+    if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;
         use.entries = 1;
     }

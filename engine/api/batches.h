@@ -14,13 +14,14 @@ typedef struct active {
     size_t slot;     /* its place in the positive list, or behind that in the negative one */
     const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
     bool alike;                          /* by what steered its last whole step */
+    const void *known;                   /* where an inpainting UNet's x is from (known.h) */
 } active;
 
 /* Whether the entry counts at this sigma. */
 bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
 /* The next of a list that are not done and run together: equally many tokens, parts of the latent
- * of one size, all fast or all not, the same ControlNets on the same part. Their places in the list
- * into which[GROUP_MAX]; 0: none is left. */
+ * of one size, all fast or all not, the same ControlNets on the same part (and picture to inpaint).
+ * Their places in the list into which[GROUP_MAX]; 0: none is left. */
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How a batch of these uses the UNet, but for its variant; pictures: of the run. */
 graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "engine/api/control.h"
 #include "engine/image/image.h"
+#include "engine/image/latent.h"
 
 static void entry_release(graft_cond_entry *k)
 {
@@ -11,6 +12,7 @@ static void entry_release(graft_cond_entry *k)
     graft_free(k->pooled);
     graft_control_release(k->control);
     graft_image_release(k->mask);
+    graft_latent_release(k->inpaint);
     graft_free(k);
 }
 
@@ -86,6 +88,7 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     atomic_init(&k->refs, 1);
     graft_control_retain(k->control);
     if (k->mask) graft_image_retain(k->mask);
+    graft_latent_retain(k->inpaint);
     size_t row = (size_t)from->width * sizeof *k->data;
     int64_t same = from->tokens < tokens ? from->tokens : tokens;
     k->tokens = tokens;
@@ -290,6 +293,26 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
     graft_status st = check_strength(strength, e);
     if (!st) st = graft_image_want_mask(mask, e);
     return st ? st : change_all(c, mask_entry, &p, out, e);
+}
+
+static graft_cond_entry *inpaint_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const graft_latent *known = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    graft_latent_release(k->inpaint);
+    k->inpaint = graft_latent_retain((graft_latent *)known);
+    return k;
+}
+
+graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
+                                graft_err *e)
+{
+    if (!graft_latent_mask(known))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "nothing says what of the picture is to be painted: the "
+                          "latent has no mask");
+    return change_all(c, inpaint_entry, known, out, e);
 }
 
 graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,

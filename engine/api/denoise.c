@@ -9,7 +9,7 @@
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 5)
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
 static size_t max_entries(const graft_guided_config *c)
 {
@@ -33,13 +33,16 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->scaled = graft_malloc_array(n, sizeof(float));
     g->sum[0] = graft_malloc_array(n, sizeof(float));
     g->sum[1] = graft_malloc_array(n, sizeof(float));
-    g->batch_x = graft_malloc_array(n * entries, sizeof(float));
+    size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
+    g->batch_x = graft_malloc_array(n / channels * entries, wide * sizeof(float));
+    g->batch_latent = g->batch_x;
+    if (wide > channels) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
     g->batch_out = graft_malloc_array(n * entries, sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
     g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
     bool ok = g->active && g->x && g->scaled && g->sum[0] && g->sum[1] && g->batch_x &&
-              g->batch_out && g->timesteps && g->context && g->y;
+              g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
@@ -65,8 +68,12 @@ static graft_status make_features(graft_guided *g, graft_err *e)
     warn_idle(&g->c);
     graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
     if (st) return st;
-    graft_unet_shape shape = {g->c.shape[0],    g->c.shape[2],    g->c.shape[3],    0,
-                              g->feature_dtype, GRAFT_UNET_STORE, m->deepcache.cut, 0};
+    const graft_unet_shape shape = {.batch = g->c.shape[0],
+                                    .height = g->c.shape[2],
+                                    .width = g->c.shape[3],
+                                    .act_dtype = g->feature_dtype,
+                                    .variant = GRAFT_UNET_STORE,
+                                    .cut = m->deepcache.cut};
     int64_t dim[4], values;
     size_t entries = max_entries(&g->c);
     graft_unet_feature_shape(&m->arch, &shape, dim);
@@ -108,6 +115,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st)
         st = graft_regions_create(config->positive, config->negative, config->shape, config->task,
                                   &g->regions, e);
+    if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (st)
         graft_guided_destroy(g);
@@ -125,7 +133,9 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->scaled);
     graft_free(g->sum[0]);
     graft_free(g->sum[1]);
+    if (g->batch_latent != g->batch_x) graft_free(g->batch_latent);
     graft_free(g->batch_x);
+    graft_known_finish(&g->known);
     graft_free(g->batch_out);
     graft_free(g->timesteps);
     graft_free(g->context);
@@ -143,6 +153,7 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 {
     graft_unet_use use = graft_active_use(g->active, which, count, g->c.shape[0]);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
     return use;
 }
 
@@ -150,7 +161,17 @@ static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
 {
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens;
+           a->tokens == b->tokens && a->turn == b->turn;
+}
+
+/* What is there besides one UNet. */
+static const char *others_name(const graft_model *m, size_t n, bool control)
+{
+    if (n < 2) return "its ControlNets";
+    if (m->hypertile.tile)
+        return control ? "its ControlNets and the grids of HyperTile" : "the grids of HyperTile";
+    return control ? "its ControlNets and the sizes of its prompts' areas"
+                   : "the sizes of its prompts' areas";
 }
 
 graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
@@ -166,21 +187,21 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
     if (need <= limit) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_LIMIT, "%s %lld is too small: with %s the model needs %llu",
                       engines ? "GRAFT_MEMORY_MB" : "max_memory_mb", (long long)(limit >> 20),
-                      beside ? n > 1 ? "its ControlNets and the sizes of its prompts' areas"
-                                     : "its ControlNets"
-                             : "the sizes of its prompts' areas",
+                      others_name(m, beside ? n : 2, beside > 0),
                       (unsigned long long)graft_size_mib((uint64_t)need));
 }
 
-/* The last one bound is the one that runs now. Runs without areas have few shapes, which share
- * their weights but for rarities. */
+/* The last one bound is the one that runs now. Runs without areas and HyperTile have few shapes,
+ * which share their weights but for rarities. */
 static graft_status check_room(const graft_guided *g, graft_err *e)
 {
     graft_binding *all[MAX_BINDINGS];
-    size_t first = g->regions.any ? 0 : g->n_bound - 1, n = 0;
+    bool several =
+        g->regions.any || graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
+    size_t first = several ? 0 : g->n_bound - 1, n = 0;
     int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
     int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
-    if (!g->controls && !g->regions.any) return GRAFT_OK;
+    if (!g->controls && !several) return GRAFT_OK;
     for (size_t i = first; i < g->n_bound; i++) all[n++] = g->bound[i].binding;
     return graft_unets_room(g->c.model, all, n, beside, arena, e);
 }
@@ -240,15 +261,25 @@ static size_t values_of(const graft_guided *g, const graft_box *b)
     return (size_t)(g->c.shape[0] * g->c.shape[1] * b->height * b->width);
 }
 
+/* x of entry i of a batch. */
+static void fill_x(graft_guided *g, const active *a, size_t i)
+{
+    size_t n = values_of(g, a->box), wide = (size_t)g->c.model->arch.in_channels;
+    float *latent = g->batch_latent + i * n;
+    graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
+    if (g->known.channels)
+        graft_known_join(&g->known, &g->c, a->slot, a->box, latent,
+                         g->batch_x + i * (n / (size_t)g->c.shape[1] * wide));
+}
+
 static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
 {
     int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
     const graft_cond_entry *first = g->active[which[0]].entry;
     size_t row = (size_t)(first->tokens * first->width);
-    size_t n = values_of(g, g->active[which[0]].box);
     for (size_t i = 0; i < count; i++) {
         const graft_cond_entry *k = g->active[which[i]].entry;
-        graft_regions_cut(&g->regions, g->active[which[i]].slot, g->scaled, g->batch_x + i * n);
+        fill_x(g, &g->active[which[i]], i);
         for (int64_t p = 0; p < pictures; p++) {
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
@@ -336,12 +367,14 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (g->c.model->arch.adm_channels) in[n++] = g->y;
     if (first->fast)
         restore(g, which, count);
-    else if (first->control)
-        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use, in, e);
+    else if (first->control) /* a ControlNet sees the latent alone */
+        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use,
+                                (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
     if (!st) st = graft_guided_bind(g, &use, &b, e);
     if (st) return st;
     if (first->fast) in[n++] = g->feature;
     if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
+    in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
@@ -366,6 +399,7 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
                          .box = &g->regions.list[first + i].box,
                          .negative = negative,
                          .slot = first + i,
+                         .known = graft_known_source(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};
 }
@@ -554,6 +588,7 @@ graft_denoiser graft_guided_denoiser(graft_guided *g)
 
 void graft_guided_step(graft_guided *g, size_t step)
 {
+    g->step = step;
     if (g->features) graft_features_step(g->features, step);
 }
 

@@ -6,6 +6,7 @@
 #include "engine/api/controls.h"
 #include "engine/api/denoise.h"
 #include "engine/api/features.h"
+#include "engine/api/known.h"
 #include "kernels/guidance.h"
 
 #define MAX_BINDINGS 16 /* different variants and shapes within one run */
@@ -23,8 +24,11 @@ struct graft_guided {
     active *active;
     size_t n_active;
     int64_t n, per;             /* values of the latent in all, and per picture */
+    size_t step;                /* of the sampler */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
     float *batch_x, *batch_out, *timesteps, *context, *y;
+    graft_known known;
+    float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
     graft_features *features; /* NULL without DeepCache */
     graft_dtype feature_dtype;
     uint8_t *feature;         /* of one batch */
@@ -49,8 +53,8 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
 /* SDXL's y of one picture, arch.adm_channels values. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y);
 /* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
- * ControlNets are over the model's limit of memory together. Those of different sizes may want
- * their weights packed differently. arena: the largest of what else runs. */
+ * ControlNets are over the model's limit of memory together. Those of different sizes or grids may
+ * want their weights packed differently. arena: the largest of what else runs. */
 graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
                               int64_t beside, int64_t arena, graft_err *e);
 graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma);

@@ -157,7 +157,8 @@ static graft_status make_model(graft_engine *engine, graft_weights *file, const 
     GRAFT_TRY(graft_unet_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
-    graft_unet_shape shape = {1, 64, 64, 77, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
+    const graft_unet_shape shape = {
+        .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
     GRAFT_TRY(blame_file(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
     GRAFT_TRY(check_part(task ? &task->log : &engine->log, m->weights,
                          (const graft_graph *const[]){g}, 1, e));

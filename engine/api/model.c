@@ -64,6 +64,24 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    const double factor[GRAFT_FREEU_FACTORS] = {o->b1, o->b2, o->s1, o->s2};
+    static const char *const name[GRAFT_FREEU_FACTORS] = {"b1", "b2", "s1", "s2"};
+    if (o->version != GRAFT_FREEU_V1 && o->version != GRAFT_FREEU_V2)
+        return graft_fail(e, GRAFT_E_ARG, "FreeU has no version %lld", (long long)o->version);
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++)
+        if (!(factor[i] >= 0 && factor[i] <= 10))
+            return graft_fail(e, GRAFT_E_ARG, "%s %g is not between 0 and 10", name[i], factor[i]);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->freeu.version = (graft_freeu_version)o->version;
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++) n->freeu.factor[i] = (float)factor[i];
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *o,
                                    graft_model **out, graft_err *e)
 {
@@ -90,6 +108,27 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
                                      .cut = cut,
                                      .quadratic = quadratic,
                                      .max_error = o->max_error};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    const int64_t most = 1 << 20; /* of anything: the smaller numbers of an int32_t */
+    if (o->tile_size < 1 || o->swap_size < 1 || o->max_depth < 0 || o->tile_size > most ||
+        o->swap_size > most || o->max_depth > most)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "tile_size %lld, swap_size %lld, max_depth %lld: out of "
+                          "range",
+                          (long long)o->tile_size, (long long)o->swap_size,
+                          (long long)o->max_depth);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->hypertile = (graft_hypertile){.tile = (int32_t)(o->tile_size < 32 ? 32 : o->tile_size) / 8,
+                                     .swap = (int32_t)o->swap_size,
+                                     .depth = (int32_t)o->max_depth,
+                                     .scale = o->scale_depth};
     *out = n;
     return GRAFT_OK;
 }

@@ -4,6 +4,7 @@
 
 #define TURBO_STEPS  10 /* SD Turbo was distilled at every hundredth timestep */
 #define TURBO_STRIDE 100
+#define BETA_MAX     1000 /* a distribution that is one point */
 
 void graft_model_sigma_table(const graft_model *m, graft_sigma_table *out)
 {
@@ -115,4 +116,28 @@ graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double deno
     sigma[n++] = 0;
     graft_free(t);
     return graft_sigmas_from_data(sigma, n, out, e);
+}
+
+graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
+                               graft_sigmas **out, graft_err *e)
+{
+    *out = NULL;
+    if (steps < 1 || steps >= GRAFT_SIGMAS_MAX)
+        return graft_fail(e, GRAFT_E_ARG, "%lld steps: not between 1 and %d", (long long)steps,
+                          GRAFT_SIGMAS_MAX - 1);
+    if (!(alpha > 0 && alpha <= BETA_MAX && beta > 0 && beta <= BETA_MAX))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "alpha %g and beta %g: both must be above 0 and at most %d", alpha, beta,
+                          BETA_MAX);
+    graft_sigma_table *t = graft_malloc(sizeof *t);
+    float *sigma = graft_malloc_array((size_t)steps + 1, sizeof *sigma);
+    graft_status st = t && sigma ? GRAFT_OK : graft_fail_nomem(e, "sigmas");
+    if (!st) {
+        graft_model_sigma_table(m, t);
+        st = graft_sigmas_from_data(sigma, graft_schedule_beta(t, (int)steps, alpha, beta, sigma),
+                                    out, e);
+    }
+    graft_free(sigma);
+    graft_free(t);
+    return st;
 }

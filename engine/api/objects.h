@@ -8,6 +8,7 @@
 #include "engine/cache/compiled.h"
 #include "engine/engine.h"
 #include "engine/models/arch.h"
+#include "engine/models/hypertile.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
@@ -74,7 +75,12 @@ struct graft_model {
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
+    struct graft_freeu {
+        graft_freeu_version version;
+        float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
+    } freeu;
     graft_deepcache deepcache;
+    graft_hypertile hypertile;
     graft_quant_choice quant;
     struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */
 };
@@ -96,15 +102,23 @@ typedef struct graft_unet_use {
     int64_t height, width; /* of the latent */
     int64_t tokens;
     int64_t beside; /* bytes of packed weights that others need at the same time */
+    int turn;       /* of HyperTile's grids, below graft_model_turns() */
 } graft_unet_use;
+/* How many grids of HyperTile take turns on such latents; 1 without it. */
+int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e);
-/* The UNet's variants that sampling with the model runs; returns how many. */
-#define GRAFT_MODEL_VARIANTS 2
-int graft_model_variants(const graft_model *m, graft_unet_variant out[GRAFT_MODEL_VARIANTS]);
-/* Compiles and packs all that sampling such latents runs; use->variant is not looked at. */
+/* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
+ * takes none. */
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
+/* All ways in which sampling such latents uses the UNet; returns how many. use->variant and
+ * use->turn are not looked at. */
+#define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS)
+int graft_model_uses(const graft_model *m, const graft_unet_use *use,
+                     graft_unet_use out[GRAFT_MODEL_USES]);
+/* Compiles and packs all of them. */
 graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e);
 /* The model with the plan's chosen layers quantized; a plan without any changes nothing.
@@ -194,6 +208,7 @@ typedef struct graft_cond_entry {
     graft_area area;
     graft_image *mask; /* or NULL */
     double strength, mask_strength;
+    graft_latent *inpaint; /* for inpainting UNets (known.h): a latent with its mask; or NULL */
 } graft_cond_entry;
 struct graft_cond {
     _Atomic int refs;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/guided.h"
+#include "engine/api/known.h"
 
 typedef struct need {
     graft_unet_use use;
@@ -15,7 +16,7 @@ typedef struct needs {
     size_t n, cap;
     active *now; /* of one sigma */
     size_t n_now;
-    graft_binding **held; /* where areas make several sizes: all of the run */
+    graft_binding **held; /* where areas or HyperTile make several graphs: all of the run */
     size_t n_held, cap_held;
 } needs;
 
@@ -29,7 +30,8 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *c = graft_control_any(
             rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
-        v->now[v->n_now++] = (active){.entry = k, .box = &r->box, .control = c};
+        v->now[v->n_now++] = (active){
+            .entry = k, .box = &r->box, .control = c, .known = graft_known_source(rq->model, k)};
     }
 }
 
@@ -66,15 +68,13 @@ static bool add_all(const graft_prepare_request *rq, float sigma, needs *v)
 static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
                          const graft_task *task, graft_err *e)
 {
-    graft_unet_variant variant[GRAFT_MODEL_VARIANTS];
-    int n = graft_model_variants(rq->model, variant);
+    graft_unet_use all[GRAFT_MODEL_USES];
+    int n = graft_model_uses(rq->model, use, all);
     graft_status st = GRAFT_OK;
     for (int i = 0; i < n && !st; i++) {
-        graft_unet_use one = *use;
-        one.variant = variant[i];
         if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
             return graft_fail_nomem(e, "sampling");
-        st = graft_model_bind_guided(rq->model, &one, task, &v->held[v->n_held], e);
+        st = graft_model_bind_guided(rq->model, &all[i], task, &v->held[v->n_held], e);
         if (!st) v->n_held++;
     }
     return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
@@ -87,8 +87,8 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
                                             task, &use.beside, e);
     if (st) return st;
-    return v->regions.any ? hold(rq, v, &use, task, e)
-                          : graft_model_prepare(rq->model, &use, task, e);
+    bool several = v->regions.any || graft_model_turns(rq->model, use.height, use.width) > 1;
+    return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
 }
 
 static void finish(needs *v)

@@ -284,7 +284,9 @@ static graft_status measure(calibration *k, graft_err *e)
     graft_binding *b = NULL, *quantized = NULL;
     graft_status st = bind(k, k->base, &b, e);
     if (!st) st = bind_quantized(k, &quantized, e);
-    const void *in[4] = {k->x, k->timesteps, k->context, k->y};
+    const void *in[5] = {k->x, k->timesteps, k->context, k->y};
+    in[k->base->arch.adm_channels ? 4 : 3] =
+        graft_model_freeu_factors(k->base, GRAFT_UNET_WHOLE); /* NULL: one input less */
     const graft_quant_record rec = {b, quantized, in, k->weight};
     if (!st) st = graft_quant_measure(k->plan, &rec, &k->task, on_share, k, k->error, e);
     graft_binding_release(quantized);
@@ -367,6 +369,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.width = dim[3];
     shape.tokens = s->positive->entry[0]->tokens;
     shape.act_dtype = GRAFT_F32;
+    graft_hypertile_grids(&k->base->hypertile, &k->base->arch, dim[2], dim[3], 0, shape.grid);
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;

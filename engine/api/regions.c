@@ -7,6 +7,7 @@
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 #include "engine/image/resize.h"
+#include "engine/image/weight.h"
 
 bool graft_box_same_size(const graft_box *a, const graft_box *b)
 {
@@ -54,14 +55,10 @@ static bool is_empty(const graft_box *b)
 
 /* ------------------------------------------------------------------ weights */
 
-/* How much cell i of `side` cells counts, whose ends are inside the picture or not. */
 static double ramp(int64_t i, int64_t side, bool first_inside, bool last_inside)
 {
-    int64_t n = side / 8 < GRAFT_FEATHER_MAX ? side / 8 : GRAFT_FEATHER_MAX, last = side - 1 - i;
-    double w = 1;
-    if (first_inside && i < n) w *= (double)(i + 1) / (double)(n + 1);
-    if (last_inside && last < n) w *= (double)(last + 1) / (double)(n + 1);
-    return w;
+    int64_t n = side / 8 < GRAFT_FEATHER_MAX ? side / 8 : GRAFT_FEATHER_MAX;
+    return graft_weight_fade(i, side, first_inside ? n + 1 : 0, last_inside ? n + 1 : 0);
 }
 
 static void fill_feathered(graft_cond_region *r, const int64_t shape[4], double strength)
@@ -74,12 +71,6 @@ static void fill_feathered(graft_cond_region *r, const int64_t shape[4], double 
             for (int64_t x = 0; x < b->width; x++)
                 *w++ = (float)(strength * ramp(y, b->height, b->y > 0, bottom) *
                                ramp(x, b->width, b->x > 0, right));
-}
-
-/* A mask's values belong to 0..1, but come from anywhere. */
-static float clip(float v)
-{
-    return v > 0 ? v < 1 ? v : 1 : 0;
 }
 
 /* The smallest part of the box that has all of the mask that is in it. */
@@ -124,7 +115,8 @@ static graft_status fill_masked(graft_cond_region *r, const graft_cond_entry *k,
     }
     const int64_t planes[4] = {shape[0], shape[2], shape[3], 1};
     if (n) graft_resize_cut(data, planes, b->y, b->x, r->weight, b->height, b->width);
-    for (size_t i = 0; i < n; i++) r->weight[i] = (float)(strength * (double)clip(r->weight[i]));
+    for (size_t i = 0; i < n; i++)
+        r->weight[i] = (float)(strength * (double)graft_weight_clip(r->weight[i]));
 out:
     graft_image_release(mask);
     return st;

@@ -287,6 +287,18 @@ static void print_files(graft_str *s, const graft_weights *w, const char *stored
                      graft_weights_summand(w, 0, factor) ? "" : "nothing that is left", stored);
 }
 
+static void print_freeu(graft_str *s, const graft_model *m)
+{
+    const float *f = m->freeu.factor;
+    if (!m->freeu.version) return;
+    graft_str_printf(s, "  FreeU        version %d, b1 %.4g, b2 %.4g, s1 %.4g, s2 %.4g%s\n",
+                     (int)m->freeu.version, (double)f[GRAFT_FREEU_B1], (double)f[GRAFT_FREEU_B2],
+                     (double)f[GRAFT_FREEU_S1], (double)f[GRAFT_FREEU_S2],
+                     graft_model_freeu_factors(m, GRAFT_UNET_WHOLE)
+                         ? ""
+                         : "; nothing in this model has the widths that it scales");
+}
+
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
 {
     char stored[16], resident[16], limit[16];
@@ -307,6 +319,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);
     graft_str_printf(s, "  resident     %s of packed weights\n", resident);
     print_loras(s, p->weights);
+    if (p == &r->part[0]) print_freeu(s, r->model);
     if (p->options->max_bytes)
         graft_str_printf(s, "  limit        %s (max_memory_mb is %lld)\n", limit,
                          (long long)(p->options->max_bytes >> 20));

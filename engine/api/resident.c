@@ -19,6 +19,7 @@ struct graft_resident {
     uint64_t y_bytes;  /* of one entry */
     float *v;          /* what the UNet gave, where entries may need several batches; or NULL */
     uint8_t *feature;  /* DeepCache's, by slot; or NULL */
+    float *freeu;      /* its factors; or NULL */
     struct {           /* inpainting; or NULL */
         float *mask, *latent, *noise, *x;
     } inpaint;
@@ -62,14 +63,14 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error. */
+ * a prompt, no limit of DeepCache's error; and the UNet's x is the latent alone. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = entries_of(g);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->regions.any &&
-           !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
-           graft_sampler_anywhere(sampler);
+           !g->known.channels && !(g->features && g->c.model->deepcache.max_error > 0) && n &&
+           n <= GRAFT_GUIDE_ENTRIES && graft_sampler_anywhere(sampler);
 }
 
 /* Whether every call is one batch, whose output guidance can take from where it is. */
@@ -199,6 +200,8 @@ static graft_status place_all(graft_resident *r, graft_err *e)
         st = place(r, 2 * n + 4 * pictures, NULL, &work, e);
         r->rescale.work = work;
     }
+    if (!st && c->model->freeu.version)
+        st = place(r, GRAFT_FREEU_FACTORS, c->model->freeu.factor, &r->freeu, e);
     if (!st && g->features) {
         r->feature = r->backend->api->alloc(r->backend->device, entries * g->feature_bytes);
         if (!r->feature) st = graft_fail_nomem(e, "DeepCache on the device");
@@ -244,6 +247,7 @@ void graft_resident_destroy(graft_resident *r)
     array_free(r, r->inpaint.x);
     array_free(r, r->rescale.negative);
     array_free(r, r->rescale.work);
+    array_free(r, r->freeu);
     if (r->feature) r->backend->api->free(r->backend->device, r->feature);
     graft_free(r->context);
     graft_free(r);
@@ -280,7 +284,8 @@ static graft_status gather(const graft_resident *r, void *in, const void *base, 
     return st;
 }
 
-/* The UNet's inputs: scaled latents, timesteps, contexts, y and DeepCache's features of a batch. */
+/* The UNet's inputs: scaled latents, timesteps, contexts, y, DeepCache's features and FreeU's
+ * factors of a batch. */
 static graft_status write_inputs(void *ctx, void *const *in)
 {
     const graft_resident *r = ctx;
@@ -297,10 +302,14 @@ static graft_status write_inputs(void *ctx, void *const *in)
     if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
     if (!st) st = gather(r, in[2], r->block, r->context, 0, context_bytes);
     if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, context_bytes, r->y_bytes);
+    size_t next = r->y_bytes ? 4 : 3;
     for (size_t i = 0; i < r->call.count && first->fast && !st; i++)
-        st = m->copy(d, (char *)in[r->y_bytes ? 4 : 3] + i * g->feature_bytes,
+        st = m->copy(d, (char *)in[next] + i * g->feature_bytes,
                      r->feature + g->active[r->call.which[i]].slot * g->feature_bytes,
                      g->feature_bytes);
+    next += first->fast;
+    if (!st && graft_model_freeu_factors(g->c.model, graft_guided_variant(g, first->fast)))
+        st = m->copy(d, in[next], r->freeu, GRAFT_FREEU_FACTORS * sizeof *r->freeu);
     return st;
 }
 

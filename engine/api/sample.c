@@ -61,11 +61,12 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     const float *data = graft_latent_data(l, r->shape);
     int64_t given = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     bool empty = !any_value(data, given);
-    if (r->shape[1] != m->arch.in_channels) {
+    int32_t channels = graft_unet_latent_channels(&m->arch);
+    if (r->shape[1] != channels) {
         if (!empty)
             return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
-                              (long long)r->shape[1], m->arch.in_channels);
-        r->shape[1] = m->arch.in_channels;
+                              (long long)r->shape[1], channels);
+        r->shape[1] = channels;
     }
     r->n = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     r->latent = graft_calloc((size_t)r->n, sizeof(float));

@@ -23,6 +23,14 @@ static graft_status build_graph(const void *arch, const void *of, graft_graph **
     return st;
 }
 
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant)
+{
+    const graft_unet_shape shape = {.variant = (int32_t)variant,
+                                    .cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut,
+                                    .freeu = (int32_t)m->freeu.version};
+    return graft_unet_freeu(&m->arch, &shape) ? m->freeu.factor : NULL;
+}
+
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
                                      const graft_task *task, graft_binding **out, graft_err *e)
 {
@@ -43,6 +51,10 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
+    graft_hypertile_grids(&m->hypertile, &m->arch, use->height, use->width, use->turn,
+                          unet.shape.grid);
+    /* Without effect it is no reason for another graph. */
+    if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
     job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
@@ -63,7 +75,12 @@ graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant v
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e)
 {
-    const graft_unet_use use = {variant, false, batch, 1, height, width, tokens, 0};
+    const graft_unet_use use = {.variant = variant,
+                                .pictures = batch,
+                                .entries = 1,
+                                .height = height,
+                                .width = width,
+                                .tokens = tokens};
     return graft_model_bind_guided(m, &use, task, out, e);
 }
 
@@ -75,25 +92,34 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
                                     e);
 }
 
-int graft_model_variants(const graft_model *m, graft_unet_variant out[GRAFT_MODEL_VARIANTS])
+int graft_model_turns(const graft_model *m, int64_t height, int64_t width)
+{
+    return graft_hypertile_turns(&m->hypertile, &m->arch, height, width);
+}
+
+int graft_model_uses(const graft_model *m, const graft_unet_use *use,
+                     graft_unet_use out[GRAFT_MODEL_USES])
 {
     bool two = m->deepcache.interval > 1;
-    out[0] = two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
-    out[1] = GRAFT_UNET_FAST;
-    return two ? 2 : 1;
+    int n = 0, turns = graft_model_turns(m, use->height, use->width);
+    for (int i = 0; i < turns; i++)
+        for (int fast = 0; fast <= two; fast++) {
+            out[n] = *use;
+            out[n].turn = i;
+            out[n++].variant = fast ? GRAFT_UNET_FAST : two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+        }
+    return n;
 }
 
 graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
                                  const graft_task *task, graft_err *e)
 {
-    graft_unet_variant variant[GRAFT_MODEL_VARIANTS];
-    int n = graft_model_variants(m, variant);
+    graft_unet_use all[GRAFT_MODEL_USES];
+    int n = graft_model_uses(m, use, all);
     graft_status st = GRAFT_OK;
     for (int i = 0; i < n && !st; i++) {
-        graft_unet_use one = *use;
         graft_binding *b = NULL;
-        one.variant = variant[i];
-        st = graft_model_bind_guided(m, &one, task, &b, e);
+        st = graft_model_bind_guided(m, &all[i], task, &b, e);
         graft_binding_release(b);
     }
     return st;

@@ -318,3 +318,39 @@ out:
     graft_image_release(grown);
     return st;
 }
+
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e)
+{
+    graft_image *sized = NULL, *picture = NULL, *cut = NULL, *grey = NULL;
+    graft_latent *plain = NULL, *masked = NULL;
+    graft_status st = GRAFT_OK;
+    int64_t shape[4], f = graft_vae_factor(&v->arch);
+    *whole = *known = NULL;
+    graft_image_data(pixels, shape);
+    GRAFT_TRY(graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e));
+    GRAFT_TRY(graft_image_crop_to_multiple(pixels, f, &picture, e));
+    GRAFT_TRY(graft_image_crop_to_multiple(sized, f, &cut, e));
+    GRAFT_TRY(graft_mask_fill_grey(picture, cut, &grey, e));
+    GRAFT_TRY(graft_vae_encode(v, picture, NULL, task, &plain, e));
+    GRAFT_TRY(graft_vae_encode(v, grey, NULL, task, &masked, e));
+    GRAFT_TRY(graft_latent_set_mask(masked, cut, known, e));
+    if (!noise_mask)
+        *whole = graft_latent_retain(plain);
+    else
+        GRAFT_TRY(graft_latent_set_mask(plain, cut, whole, e));
+out:
+    if (st) {
+        graft_latent_release(*known);
+        *known = NULL;
+    }
+    graft_latent_release(plain);
+    graft_latent_release(masked);
+    graft_image_release(sized);
+    graft_image_release(picture);
+    graft_image_release(cut);
+    graft_image_release(grey);
+    return st;
+}

@@ -376,6 +376,8 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_EMBEDDING:
     case GRAFT_OP_GATHER_ROW:
     case GRAFT_OP_PRELU:
+    case GRAFT_OP_MEAN_SCALE:
+    case GRAFT_OP_LOW_SCALE:
         return 2;
     default:
         return 1;

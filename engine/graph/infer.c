@@ -189,6 +189,17 @@ static graft_status infer_prelu(const graft_attrs *a, const graft_gvalue *const 
     return same_as(x, dim, rank);
 }
 
+static graft_status infer_factor(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                                 int32_t *rank, graft_err *e)
+{
+    (void)a;
+    const graft_gvalue *x = in[GRAFT_FACTOR_X], *factor = in[GRAFT_FACTOR];
+    if (!factor || x->rank != 4 || factor->rank != 1 || factor->dim[0] != 1 ||
+        factor->dtype != GRAFT_F32)
+        return bad(e, "a scale of parts", "needs (N,H,W,C) and one float32");
+    return same_as(x, dim, rank);
+}
+
 static infer_fn *find(graft_op op)
 {
     switch (op) {
@@ -217,6 +228,9 @@ static infer_fn *find(graft_op op)
         return infer_gather_row;
     case GRAFT_OP_PRELU:
         return infer_prelu;
+    case GRAFT_OP_MEAN_SCALE:
+    case GRAFT_OP_LOW_SCALE:
+        return infer_factor;
     case GRAFT_OP_LAYER_NORM:
     case GRAFT_OP_ACT:
     case GRAFT_OP_SCALE:

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/image/image.h"
-#include "engine/image/resize.h"
+#include "engine/image/mask.h"
 
 /* b at a's size. */
 static graft_status like(const graft_image *b, const int64_t a[4], const char *method,
@@ -120,6 +120,77 @@ graft_status graft_image_blend(const graft_image *a, const graft_image *b, doubl
     }
 out:
     graft_image_release(scaled);
+    return st;
+}
+
+/* ------------------------------------------------------------------ laying over */
+
+/* Pictures over pictures: (N,H,W,C) with as many channels as those below, and weights (masks,H,W),
+ * at y, x. */
+typedef struct layer {
+    const float *data, *weight;
+    int64_t shape[4], masks, y, x;
+} layer;
+
+static void lay(const layer *k, float *dst, const int64_t s[4])
+{
+    int64_t h = k->shape[1], w = k->shape[2], channels = s[3];
+    for (int64_t p = 0; p < s[0]; p++)
+        for (int64_t y = 0; y < h && k->y < s[1] - y; y++)
+            for (int64_t x = 0; x < w && k->x < s[2] - x; x++) {
+                float *at = dst + ((p * s[1] + k->y + y) * s[2] + k->x + x) * channels;
+                const float *from = k->data + ((p % k->shape[0] * h + y) * w + x) * channels;
+                float m = k->weight[(p % k->masks * h + y) * w + x];
+                for (int64_t c = 0; c < channels; c++) at[c] = from[c] * m + at[c] * (1.0f - m);
+            }
+}
+
+/* The source with so many channels: one without transparency is opaque, one too many is dropped. */
+static graft_status like_channels(const graft_image *i, int64_t channels, graft_image **out,
+                                  graft_err *e)
+{
+    int64_t s[4];
+    const float *src = graft_image_data(i, s);
+    *out = NULL;
+    if (s[3] == channels) {
+        *out = graft_image_retain((graft_image *)i);
+        return GRAFT_OK;
+    }
+    if (s[3] < 3 || channels < 3)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "a picture of %" PRId64 " channels does not go over one of %" PRId64,
+                          s[3], channels);
+    const int64_t shape[4] = {s[0], s[1], s[2], channels};
+    graft_status st = graft_image_create(shape, false, out, e);
+    if (!st) copy_channels(src, s[3], graft_image_writable(*out), channels, s[0] * s[1] * s[2]);
+    return st;
+}
+
+graft_status graft_image_composite(const graft_image *to, const graft_image *from, int64_t x,
+                                   int64_t y, bool resize, const graft_image *mask,
+                                   graft_image **out, graft_err *e)
+{
+    int64_t s[4], m[4];
+    graft_image *scaled = NULL, *source = NULL, *sized = NULL;
+    layer k = {.y = y, .x = x};
+    graft_status st = GRAFT_OK;
+    const float *base = graft_image_data(to, s);
+    *out = NULL;
+    if (x < 0 || y < 0)
+        return graft_fail(e, GRAFT_E_ARG, "%" PRId64 ", %" PRId64 " is outside", x, y);
+    if (resize) GRAFT_TRY(graft_image_scale(from, "bilinear", s[2], s[1], false, &scaled, e));
+    GRAFT_TRY(like_channels(resize ? scaled : from, s[3], &source, e));
+    k.data = graft_image_data(source, k.shape);
+    GRAFT_TRY(mask ? graft_image_resize_mask(mask, k.shape[1], k.shape[2], 0, &sized, e)
+                   : graft_mask_solid(k.shape[2], k.shape[1], 1, &sized, e));
+    k.weight = graft_image_data(sized, m);
+    k.masks = m[0];
+    GRAFT_TRY(graft_image_from_data(base, s, graft_image_is_mask(to), out, e));
+    lay(&k, graft_image_writable(*out), s);
+out:
+    graft_image_release(scaled);
+    graft_image_release(source);
+    graft_image_release(sized);
     return st;
 }
 

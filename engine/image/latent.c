@@ -375,3 +375,24 @@ out:
     graft_latent_release(r);
     return st;
 }
+
+graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_latent **out,
+                                     graft_err *e)
+{
+    *out = NULL;
+    graft_latent *r = allocate(l->shape, 0);
+    if (!r) return graft_fail_nomem(e, "a latent");
+    r->owner = graft_latent_retain(l->owner ? l->owner : (graft_latent *)l);
+    r->mask = graft_image_retain(l->mask);
+    if (same) {
+        r->batch_index = graft_malloc_array((size_t)l->shape[0], sizeof *r->batch_index);
+        if (!r->batch_index) {
+            graft_latent_release(r);
+            return graft_fail_nomem(e, "the batch indices of a latent");
+        }
+        for (int64_t i = 0; i < l->shape[0]; i++)
+            r->batch_index[i] = l->batch_index ? l->batch_index[0] : 0;
+    }
+    *out = r;
+    return GRAFT_OK;
+}

@@ -1,5 +1,6 @@
 /* Latents cut, turned, mixed and laid over each other, for nodes. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,6 +8,8 @@
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
 #include "engine/image/resize.h"
+#include "engine/image/turn.h"
+#include "engine/image/weight.h"
 
 /* Gives *l another mask; both are let go of on failure, and *l is NULL then. */
 static graft_status take_mask(graft_latent **l, graft_image *mask, graft_err *e)
@@ -55,43 +58,26 @@ out:
     return st;
 }
 
-/* Where each value of a plane goes: first mirrored, then turned clockwise. */
-typedef struct turn {
-    bool mirror_y, mirror_x;
-    int turns;
-} turn;
-
-static void turn_planes(const turn *t, const float *src, int64_t n, int64_t h, int64_t w,
-                        float *dst)
+static graft_status turned(const graft_latent *l, const graft_turn *t, graft_latent **out,
+                           graft_err *e)
 {
-    for (int64_t p = 0; p < n; p++, dst += h * w)
-        for (int64_t y = 0; y < h; y++)
-            for (int64_t x = 0; x < w; x++, src++) {
-                int64_t r = t->mirror_y ? h - 1 - y : y, c = t->mirror_x ? w - 1 - x : x;
-                const int64_t to[4] = {r * w + c, c * h + (h - 1 - r),
-                                       (h - 1 - r) * w + (w - 1 - c), (w - 1 - c) * h + r};
-                dst[to[t->turns]] = *src;
-            }
-}
-
-static graft_status turned(const graft_latent *l, const turn *t, graft_latent **out, graft_err *e)
-{
-    int64_t s[4], m[4];
+    int64_t s[4], planes[4], sized[4], m[4];
     const float *data = graft_latent_data(l, s);
     const graft_image *mask = graft_latent_mask(l);
-    bool lies = t->turns % 2;
-    const int64_t shape[4] = {s[0], s[1], lies ? s[3] : s[2], lies ? s[2] : s[3]};
     graft_latent *r = NULL;
     graft_image *other = NULL;
     *out = NULL;
+    graft_turn_shape(t, (const int64_t[]){s[0] * s[1], s[2], s[3], 1}, planes);
+    const int64_t shape[4] = {s[0], s[1], planes[1], planes[2]};
     graft_status st = graft_latent_create_like(l, shape, &r, e);
     if (st) return st;
-    turn_planes(t, data, s[0] * s[1], s[2], s[3], graft_latent_writable(r));
+    graft_turn_apply(t, data, (const int64_t[]){s[0] * s[1], s[2], s[3], 1},
+                     graft_latent_writable(r));
     if (mask) {
         const float *v = graft_image_data(mask, m);
-        const int64_t sized[4] = {m[0], lies ? m[2] : m[1], lies ? m[1] : m[2], 1};
+        graft_turn_shape(t, m, sized);
         GRAFT_TRY(graft_image_create(sized, true, &other, e));
-        turn_planes(t, v, m[0], m[1], m[2], graft_image_writable(other));
+        graft_turn_apply(t, v, m, graft_image_writable(other));
         GRAFT_TRY(take_mask(&r, other, e));
     }
     *out = r;
@@ -104,13 +90,13 @@ out:
 graft_status graft_latent_flip(const graft_latent *l, bool upside_down, graft_latent **out,
                                graft_err *e)
 {
-    const turn t = {upside_down, !upside_down, 0};
+    const graft_turn t = {upside_down, !upside_down, 0};
     return turned(l, &t, out, e);
 }
 
 graft_status graft_latent_rotate(const graft_latent *l, int turns, graft_latent **out, graft_err *e)
 {
-    const turn t = {false, false, turns};
+    const graft_turn t = {false, false, turns};
     *out = NULL;
     if (turns < 0 || turns > 3) return graft_fail(e, GRAFT_E_ARG, "%d right angles", turns);
     return turned(l, &t, out, e);
@@ -158,6 +144,32 @@ graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, do
     float *dst = st ? NULL : graft_latent_writable(r);
     for (int64_t i = 0; i < s[0] * one && !st; i++)
         dst[i] = v[i] * k + other[i % (t[0] * one)] * (1.0f - k);
+    graft_free(other);
+    if (!st) *out = r;
+    return st;
+}
+
+graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graft_latent *b,
+                              double factor_b, graft_latent **out, graft_err *e)
+{
+    int64_t s[4], t[4] = {1};
+    const float *v = graft_latent_data(a, s);
+    float *other = NULL, k = (float)factor_a, m = (float)factor_b;
+    graft_latent *r = NULL;
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    if (!isfinite(k) || !isfinite(m))
+        return graft_fail(e, GRAFT_E_ARG, "%g and %g are no factors of latents", factor_a,
+                          factor_b);
+    if (b) {
+        graft_latent_data(b, t);
+        st = scaled(b, s, GRAFT_RESIZE_BILINEAR, true, &other, e);
+    }
+    if (!st) st = graft_latent_create_like(a, s, &r, e);
+    int64_t one = s[1] * s[2] * s[3];
+    float *dst = st ? NULL : graft_latent_writable(r);
+    for (int64_t i = 0; i < s[0] * one && !st; i++)
+        dst[i] = v[i] * k + (other ? other[i % (t[0] * one)] * m : 0.0f);
     graft_free(other);
     if (!st) *out = r;
     return st;
@@ -281,15 +293,6 @@ static graft_status check_place(int64_t x, int64_t y, graft_err *e)
                : graft_fail(e, GRAFT_E_ARG, "%" PRId64 ", %" PRId64 " is outside", x, y);
 }
 
-/* How much cell i of `side` counts, whose ends are inside or not; n cells fade. */
-static float fade(int64_t i, int64_t side, int64_t n, bool first, bool last)
-{
-    float v = 1;
-    if (first && i < n) v *= (float)(i + 1) / (float)n;
-    if (last && side - 1 - i < n) v *= (float)(side - i) / (float)n;
-    return v;
-}
-
 graft_status graft_latent_composite(const graft_latent *to, const graft_latent *from, int64_t x,
                                     int64_t y, int64_t feather, graft_latent **out, graft_err *e)
 {
@@ -305,8 +308,8 @@ graft_status graft_latent_composite(const graft_latent *to, const graft_latent *
     float *weight = graft_malloc_array((size_t)(h * w), sizeof *weight);
     if (!weight) return graft_fail_nomem(e, "a latent");
     for (int64_t i = 0; i < h * w; i++)
-        weight[i] =
-            fade(i / w, h, n, k.y > 0, k.y < s[2] - h) * fade(i % w, w, n, k.x > 0, k.x < s[3] - w);
+        weight[i] = (float)(graft_weight_fade(i / w, h, k.y > 0 ? n : 0, k.y < s[2] - h ? n : 0) *
+                            graft_weight_fade(i % w, w, k.x > 0 ? n : 0, k.x < s[3] - w ? n : 0));
     k.weight = weight;
     st = lay(to, &k, out, e);
     graft_free(weight);

@@ -5,13 +5,7 @@
 
 #include "base/alloc.h"
 #include "engine/image/image.h"
-#include "engine/image/resize.h"
-
-/* Not finite, or outside: what is no weight is none. */
-static float clip(double v)
-{
-    return v > 0 ? v < 1 ? (float)v : 1.0f : 0.0f;
-}
+#include "engine/image/weight.h"
 
 /* A mask of the same size; *src: what it is made of, with this shape. */
 static graft_status begin(const graft_image *mask, const float **src, int64_t shape[4],
@@ -43,27 +37,6 @@ graft_status graft_mask_threshold(const graft_image *mask, double value, graft_i
     if (st) return st;
     float *dst = graft_image_writable(*out), limit = (float)value;
     for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; i++) dst[i] = src[i] > limit ? 1 : 0;
-    return GRAFT_OK;
-}
-
-graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
-                              int64_t height, graft_image **out, graft_err *e)
-{
-    int64_t shape[4];
-    const float *src = graft_image_data(i, shape);
-    *out = NULL;
-    if (x < 0 || y < 0 || width < 1 || height < 1 || x >= shape[2] || y >= shape[1])
-        return graft_fail(e, GRAFT_E_ARG,
-                          "nothing remains of %" PRId64 " x %" PRId64
-                          " pixels: the part of %" PRId64 " x %" PRId64 " at %" PRId64 ", %" PRId64
-                          " is outside",
-                          shape[2], shape[1], width, height, x, y);
-    if (width > shape[2] - x) width = shape[2] - x;
-    if (height > shape[1] - y) height = shape[1] - y;
-    const int64_t part[4] = {shape[0], height, width, shape[3]};
-    graft_status st = graft_image_create(part, graft_image_is_mask(i), out, e);
-    if (st) return st;
-    graft_resize_cut(src, shape, y, x, graft_image_writable(*out), height, width);
     return GRAFT_OK;
 }
 
@@ -142,15 +115,9 @@ out:
 
 /* ------------------------------------------------------------------ feathering, combining */
 
-/* How much place i of `side` counts with so many that fade at its two ends. */
-static float fade(int64_t i, int64_t side, int64_t first, int64_t last)
+static int64_t least(int64_t a, int64_t b)
 {
-    float v = 1;
-    if (first > side) first = side;
-    if (last > side) last = side;
-    if (i < first) v *= (float)(i + 1) / (float)first;
-    if (side - 1 - i < last) v *= (float)(side - i) / (float)last;
-    return v;
+    return a < b ? a : b;
 }
 
 graft_status graft_mask_feather(const graft_image *mask, const int64_t sides[4], graft_image **out,
@@ -160,11 +127,14 @@ graft_status graft_mask_feather(const graft_image *mask, const int64_t sides[4],
     const float *src;
     graft_status st = begin(mask, &src, shape, out, e);
     if (st) return st;
+    const int64_t h = shape[1], w = shape[2];
+    const int64_t fades[4] = {least(sides[0], w), least(sides[1], h), least(sides[2], w),
+                              least(sides[3], h)};
     float *dst = graft_image_writable(*out);
-    for (int64_t y = 0; y < shape[0] * shape[1]; y++) {
-        float row = fade(y % shape[1], shape[1], sides[1], sides[3]);
-        for (int64_t x = 0; x < shape[2]; x++)
-            *dst++ = *src++ * row * fade(x, shape[2], sides[0], sides[2]);
+    for (int64_t y = 0; y < shape[0] * h; y++) {
+        float row = (float)graft_weight_fade(y % h, h, fades[1], fades[3]);
+        for (int64_t x = 0; x < w; x++)
+            *dst++ = *src++ * row * (float)graft_weight_fade(x, w, fades[0], fades[2]);
     }
     return GRAFT_OK;
 }
@@ -187,11 +157,11 @@ static float meet(operation how, float a, float b)
     bool x = rintf(a) != 0, y = rintf(b) != 0;
     switch (how) {
     case MULTIPLY:
-        return clip((double)a * b);
+        return graft_weight_clip((double)a * b);
     case ADD:
-        return clip((double)a + b);
+        return graft_weight_clip((double)a + b);
     case SUBTRACT:
-        return clip((double)a - b);
+        return graft_weight_clip((double)a - b);
     case AND:
         return x && y;
     case OR:
@@ -243,7 +213,8 @@ graft_status graft_image_color_to_mask(const graft_image *i, uint32_t rgb, graft
     float *dst = graft_image_writable(*out);
     for (int64_t k = 0; k < shape[0] * shape[1] * shape[2]; k++, src += shape[3]) {
         uint32_t colour = 0;
-        for (int c = 0; c < 3; c++) colour = colour << 8 | (uint32_t)(255.0f * clip(src[c]) + 0.5f);
+        for (int c = 0; c < 3; c++)
+            colour = colour << 8 | (uint32_t)(255.0f * graft_weight_clip(src[c]) + 0.5f);
         dst[k] = colour == rgb;
     }
     return GRAFT_OK;

@@ -69,3 +69,16 @@ graft_status graft_image_scale_by(const graft_image *i, const char *method, doub
                           shape[2], shape[1], scale, GRAFT_IMAGE_MAX_SIDE);
     return scale_to(i, m, w < 1.0 ? 1 : (int64_t)w, h < 1.0 ? 1 : (int64_t)h, false, out, e);
 }
+
+graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
+                                      graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    *out = NULL;
+    graft_image_data(i, shape);
+    if (!(megapixels > 0.0 && megapixels <= 1e6))
+        return graft_fail(e, GRAFT_E_ARG, "%g megapixels are no size of a picture", megapixels);
+    double pixels = megapixels * 1024.0 * 1024.0;
+    return graft_image_scale_by(i, method, sqrt(pixels / ((double)shape[1] * (double)shape[2])),
+                                out, e);
+}

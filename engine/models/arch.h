@@ -139,6 +139,11 @@ graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefi
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */
 const char *graft_upscaler_prefix(const graft_safetensors *f);
+/* Channels of the latents that a UNet denoises. One for inpainting has more in its x (in_channels):
+ * a mask and as many again, which makes 9 with 4. */
+int32_t graft_unet_latent_channels(const graft_unet_arch *a);
+/* How many more; 0: not for inpainting. */
+int32_t graft_unet_known_channels(const graft_unet_arch *a);
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 

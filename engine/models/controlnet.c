@@ -101,7 +101,11 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "ControlNet graph");
     const graft_unet_arch *half = &a->half;
-    graft_unet_blocks u = {{g, s->act_dtype}, half, GRAFT_NO_VALUE, GRAFT_NO_VALUE, s->batch};
+    graft_unet_blocks u = {.b = {g, s->act_dtype},
+                           .a = half,
+                           .emb = GRAFT_NO_VALUE,
+                           .context = GRAFT_NO_VALUE,
+                           .batch = s->batch};
     const graft_unet_shape unet = {.batch = s->batch, .height = s->height, .width = s->width};
     int64_t n = s->batch, adm = half->adm_channels;
     graft_vid before[GRAFT_UNET_RESIDUALS];
@@ -137,7 +141,7 @@ graft_status graft_control_fits(const graft_control_arch *a, const graft_unet_ar
                           "width %d and %d further values, the model %d and %d (SD 1.x: 768 and 0, "
                           "SD 2.x: 1024 and 0, SDXL: 2048 and 2816)",
                           h->context_dim, h->adm_channels, unet->context_dim, unet->adm_channels);
-    bool same = h->n_input == unet->n_input && h->in_channels == unet->in_channels;
+    bool same = h->n_input == unet->n_input && h->in_channels == graft_unet_latent_channels(unet);
     for (int i = 0; same && i < h->n_input; i++)
         same = h->input[i].channels == unet->input[i].channels &&
                h->input[i].down == unet->input[i].down;

@@ -182,6 +182,17 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     return st ? st : graft_detect_heads(f, config, out, e);
 }
 
+int32_t graft_unet_known_channels(const graft_unet_arch *a)
+{
+    int32_t more = a->in_channels - a->out_channels;
+    return more == a->out_channels + 1 ? more : 0;
+}
+
+int32_t graft_unet_latent_channels(const graft_unet_arch *a)
+{
+    return a->in_channels - graft_unet_known_channels(a);
+}
+
 graft_family graft_unet_family(const graft_unet_arch *a)
 {
     if (a->context_dim == 768 && !a->adm_channels) return GRAFT_FAMILY_SD1;

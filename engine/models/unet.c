@@ -11,6 +11,7 @@
 typedef struct extra_inputs {
     graft_vid feature;                        /* FAST; otherwise set to the value to store */
     graft_vid residual[GRAFT_UNET_RESIDUALS]; /* with control */
+    graft_vid freeu;                          /* the factors, or GRAFT_NO_VALUE */
 } extra_inputs;
 
 static graft_vid controlled(const graft_unet_blocks *u, const graft_unet_shape *shape, graft_vid h,
@@ -19,6 +20,70 @@ static graft_vid controlled(const graft_unet_blocks *u, const graft_unet_shape *
     h = graft_unet_wide(u, h);
     return shape->control ? graft_build_add(&u->b, h, residual) : h;
 }
+
+/* ------------------------------------------------------------------ FreeU */
+
+/* Which of the factors count for features of so many channels: 0 the first ones, 1 the second; -1:
+ * none. */
+static int freeu_level(const graft_unet_arch *a, int64_t channels)
+{
+    return channels == 4 * (int64_t)a->model_channels   ? 0
+           : channels == 2 * (int64_t)a->model_channels ? 1
+                                                        : -1;
+}
+
+/* Channels of what comes into output block i, before the skip connection joins. */
+static int32_t channels_before(const graft_unet_arch *a, int i)
+{
+    return i > 0 ? a->output[i - 1].channels : a->input[a->n_input - 1].channels;
+}
+
+/* The first output block that is computed. */
+static int first_output(const graft_unet_arch *a, const graft_unet_shape *shape)
+{
+    return shape->variant == GRAFT_UNET_FAST ? a->n_output - 1 - shape->cut : 0;
+}
+
+bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape)
+{
+    if (shape->freeu == GRAFT_FREEU_OFF) return false;
+    for (int i = first_output(a, shape); i < a->n_output; i++)
+        if (freeu_level(a, channels_before(a, i)) >= 0) return true;
+    return false;
+}
+
+static graft_vid scaled(const graft_build *b, graft_op op, graft_vid x, graft_vid factor)
+{
+    graft_vid in[2] = {x, factor};
+    return graft_graph_node(b->g, op, NULL, in, 2, GRAFT_DTYPE_NONE);
+}
+
+/* The first half of the channels times one factor. */
+static graft_vid half_scaled(const graft_build *b, graft_vid h, graft_vid factor)
+{
+    int64_t channels = graft_build_dim(b, h, 3);
+    factor = graft_graph_reshape(b->g, factor, 4, (const int64_t[4]){1, 1, 1, 1});
+    graft_vid first = graft_graph_slice(b->g, h, 0, channels / 2);
+    graft_vid rest = graft_graph_slice(b->g, h, channels / 2, channels - channels / 2);
+    return graft_build_concat(b, scaled(b, GRAFT_OP_MUL, first, factor), rest);
+}
+
+/* What an output block takes of the features so far and a skip connection. */
+static graft_vid joined(const graft_build *b, const graft_unet_arch *a,
+                        const graft_unet_shape *shape, graft_vid h, graft_vid skip, graft_vid freeu)
+{
+    int level = freeu_level(a, graft_build_dim(b, h, 3));
+    if (freeu >= 0 && level >= 0) {
+        graft_vid backbone = graft_graph_slice(b->g, freeu, GRAFT_FREEU_B1 + level, 1);
+        graft_vid low = graft_graph_slice(b->g, freeu, GRAFT_FREEU_S1 + level, 1);
+        h = shape->freeu == GRAFT_FREEU_V1 ? half_scaled(b, h, backbone)
+                                           : scaled(b, GRAFT_OP_MEAN_SCALE, h, backbone);
+        skip = scaled(b, GRAFT_OP_LOW_SCALE, skip, low);
+    }
+    return graft_build_concat(b, h, skip);
+}
+
+/* ------------------------------------------------------------------ the whole */
 
 static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, graft_vid h,
                         extra_inputs *in)
@@ -30,10 +95,11 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
     for (int i = 0; i < computed; i++) skip[i] = h = graft_unet_input_block(u, i, h);
     h = fast ? in->feature
              : controlled(u, shape, graft_unet_middle_block(u, h), in->residual[a->n_input]);
-    for (int i = a->n_output - computed; i < a->n_output; i++) {
+    for (int i = first_output(a, shape); i < a->n_output; i++) {
         int same = a->n_input - 1 - i;
         if (shape->variant == GRAFT_UNET_STORE && same == shape->cut) in->feature = h;
-        h = graft_build_concat(&u->b, h, controlled(u, shape, skip[same], in->residual[same]));
+        graft_vid skipped = controlled(u, shape, skip[same], in->residual[same]);
+        h = joined(&u->b, a, shape, h, skipped, in->freeu);
         h = graft_unet_output_block(u, i, h, same > 0 ? skip[same - 1] : GRAFT_NO_VALUE);
     }
     return h;
@@ -105,7 +171,12 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
 {
     graft_graph *g = graft_graph_create();
     if (!g) return graft_fail_nomem(e, "UNet graph");
-    graft_unet_blocks u = {{g, shape->act_dtype}, a, GRAFT_NO_VALUE, GRAFT_NO_VALUE, shape->batch};
+    graft_unet_blocks u = {.b = {g, shape->act_dtype},
+                           .a = a,
+                           .emb = GRAFT_NO_VALUE,
+                           .context = GRAFT_NO_VALUE,
+                           .batch = shape->batch,
+                           .grid = shape->grid};
     int64_t n = shape->batch;
     assert(pictures > 0 && n % pictures == 0);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
@@ -114,7 +185,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     graft_vid y = GRAFT_NO_VALUE;
     if (a->adm_channels) y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->adm_channels});
-    extra_inputs more = {.feature = GRAFT_NO_VALUE};
+    extra_inputs more = {.feature = GRAFT_NO_VALUE, .freeu = GRAFT_NO_VALUE};
     int64_t dim[4];
     if (shape->variant == GRAFT_UNET_FAST) {
         graft_unet_feature_shape(a, shape, dim);
@@ -124,6 +195,8 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
         graft_unet_residual_shape(a, shape, i, dim);
         more.residual[i] = graft_graph_input(g, shape->act_dtype, 4, dim);
     }
+    if (graft_unet_freeu(a, shape))
+        more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);
     u.emb = graft_unet_time_embedding(&u, t, y);
     /* y is each row's own, and all that follows the time embedding with it. */

@@ -13,16 +13,42 @@ typedef enum graft_unet_variant {
     GRAFT_UNET_FAST = 2   /* input blocks 0 … cut, then the output blocks after the feature */
 } graft_unet_variant;
 
+/* HyperTile (hypertile.h): self-attention of a resolution level sees tiles of the picture, rows x
+ * columns of them, all of one size. Both 0: the whole picture. */
+#define GRAFT_UNET_GRIDS 8 /* levels that may have one */
+typedef struct graft_unet_grid {
+    int32_t rows, columns;
+} graft_unet_grid;
+/* FreeU (Si et al. 2023, arXiv:2309.11497): before an output block joins the features so far, h,
+ * with their skip connection, both are scaled. Where h has 4 * model_channels channels b1 and s1
+ * count, where it has 2 * model_channels b2 and s2, elsewhere nothing is done.
+ *
+ * The first half of h's channels counts b, or in the second version 1 + (b - 1) m, where m is the
+ * mean of h's channels at a pixel, stretched to 0..1 over each picture; 0 where it is the same
+ * everywhere. Of the skip connection, a ControlNet's residual included, the frequencies 0 and -1
+ * along each axis count s. Both are operators' work: MEAN_SCALE and LOW_SCALE in kernels/ops.def,
+ * which has the formulas. */
+typedef enum graft_freeu_version {
+    GRAFT_FREEU_OFF = 0,
+    GRAFT_FREEU_V1 = 1,
+    GRAFT_FREEU_V2 = 2
+} graft_freeu_version;
+enum { GRAFT_FREEU_B1, GRAFT_FREEU_B2, GRAFT_FREEU_S1, GRAFT_FREEU_S2, GRAFT_FREEU_FACTORS };
+
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t tokens;               /* of the context */
     graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
     int32_t variant, cut;         /* cut: 0 with WHOLE */
     int32_t control;              /* 1: takes the residuals of ControlNets */
+    int32_t freeu;                /* a graft_freeu_version */
+    /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
+    graft_unet_grid grid[GRAFT_UNET_GRIDS];
 } graft_unet_shape;
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
- * one, the feature if FAST, the residuals if control. Output: (N,out,h,w), the feature if STORE.
+ * one, the feature if FAST, the residuals if control, FreeU's factors (GRAFT_FREEU_FACTORS, in
+ * their order) as float32 if graft_unet_freeu(). Output: (N,out,h,w), the feature if STORE.
  * Feature and residuals are (N,H,W,C) of act_dtype. Residual i is added to what input block i gives
  * to the output blocks, the last to the middle block's output (controlnet.h); a FAST graph takes
  * those of its own input blocks only. */
@@ -43,6 +69,9 @@ int graft_unet_residuals(const graft_unet_arch *a, const graft_unet_shape *shape
 /* Residual i's shape, its batch included. */
 void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape *shape, int i,
                                int64_t dim[4]);
+/* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
+ * a width that counts. Only then does it take the factors. */
+bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);
 /* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
  * is the last of its level, the first convolution (cut 0) belongs to none. GRAFT_E_ARG states the
  * range. */

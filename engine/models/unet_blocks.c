@@ -60,8 +60,21 @@ static graft_vid res_block(graft_unet_blocks *u, graft_name name, graft_vid x, i
     return graft_build_add(b, h, x);
 }
 
+/* (N,T,C) as its tiles (N*tiles,T/tiles,C), each of whose tokens lie together; or back with
+ * `whole`. */
+static graft_vid tiles_of(const graft_build *b, graft_vid h, int64_t tiles, bool whole)
+{
+    int64_t n = graft_build_dim(b, h, 0), t = graft_build_dim(b, h, 1);
+    if (h < 0 || tiles == 1) return h;
+    return graft_graph_reshape(b->g, h, 3,
+                               (int64_t[]){whole ? n / tiles : n * tiles,
+                                           whole ? t * tiles : t / tiles,
+                                           graft_build_dim(b, h, 2)});
+}
+
+/* x and context are tiles of something; what it gives is not. */
 static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, graft_vid context,
-                           int32_t heads)
+                           int32_t heads, int64_t tiles)
 {
     const graft_build *b = &u->b;
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
@@ -69,24 +82,58 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), context, width, false);
     graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), context, width, false);
     graft_vid o = graft_build_attention(b, q, k, v, heads, false);
+    o = tiles_of(b, o, tiles, true);
     return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
 }
 
 static graft_vid transformer_block(graft_unet_blocks *u, graft_name name, graft_vid x,
-                                   int32_t heads)
+                                   int32_t heads, int64_t tiles)
 {
     const graft_build *b = &u->b;
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
     graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
-    x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads), x);
+    h = tiles_of(b, h, tiles, false);
+    x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads, tiles), x);
     x = graft_unet_wide(u, x); /* from here on rows depend on their context */
     h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
-    x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads), x);
+    x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads, 1), x);
     h = graft_build_layer_norm(b, NAME("%s.norm3", name.text), x);
     h = graft_build_linear(b, NAME("%s.ff.net.0.proj", name.text), h, width * 8, true);
     if (h >= 0) h = graft_graph_node(b->g, GRAFT_OP_GEGLU, NULL, &h, 1, GRAFT_DTYPE_NONE);
     h = graft_build_linear(b, NAME("%s.ff.net.2", name.text), h, width, true);
     return graft_build_add(b, h, x);
+}
+
+/* Puts the tokens (N,H*W,C) of a tile side by side, or back into the picture's order. Nothing else
+ * in a transformer looks at more than one token, so that this is done once for all its blocks. */
+static graft_vid by_tiles(graft_unet_blocks *u, graft_vid h, const int64_t spatial[4],
+                          graft_unet_grid grid, bool back)
+{
+    const graft_build *b = &u->b;
+    if (h < 0 || grid.columns <= 1) return h; /* tiles that span the width lie together as it is */
+    int64_t n = graft_build_dim(b, h, 0), tile_h = spatial[1] / grid.rows;
+    int64_t tile_w = spatial[2] / grid.columns;
+    graft_vid v =
+        graft_graph_reshape(b->g, h, 4,
+                            (int64_t[]){n * grid.rows, back ? grid.columns : tile_h,
+                                        back ? tile_h : grid.columns, tile_w * spatial[3]});
+    v = graft_graph_permute(b->g, v, (const int32_t[4]){0, 2, 1, 3});
+    if (v >= 0) v = graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
+    return v < 0 ? v
+                 : graft_graph_reshape(b->g, v, 3,
+                                       (int64_t[]){n, spatial[1] * spatial[2], spatial[3]});
+}
+
+/* The grid of the present level: {1, 1} where there is none. */
+static graft_unet_grid grid_here(const graft_unet_blocks *u, const int64_t spatial[4])
+{
+    graft_unet_grid g = {0, 0};
+    if (u->grid && u->level >= 0 && u->level < GRAFT_UNET_GRIDS) g = u->grid[u->level];
+    if (g.rows <= 0 || g.columns <= 0) return (graft_unet_grid){1, 1};
+    if (spatial[1] % g.rows || spatial[2] % g.columns)
+        graft_graph_fail(u->b.g, GRAFT_E_ARG, "%lldx%lld cells do not split into %dx%d tiles",
+                         (long long)spatial[1], (long long)spatial[2], g.rows, g.columns);
+    return g;
 }
 
 static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graft_vid x,
@@ -101,11 +148,14 @@ static graft_vid spatial_transformer(graft_unet_blocks *u, graft_name name, graf
     int64_t spatial[4] = {graft_build_dim(b, x, 0), graft_build_dim(b, x, 1),
                           graft_build_dim(b, x, 2), channels};
     int64_t tokens[3] = {spatial[0], spatial[1] * spatial[2], channels};
+    const graft_unet_grid grid = grid_here(u, spatial);
+    int64_t tiles = (int64_t)grid.rows * grid.columns;
     graft_vid h = graft_build_group_norm(b, NAME("%s.norm", name.text), x, 1e-6f);
-    h = graft_graph_reshape(b->g, h, 3, tokens);
+    h = by_tiles(u, graft_graph_reshape(b->g, h, 3, tokens), spatial, grid, false);
     h = graft_build_linear(b, NAME("%s.proj_in", name.text), h, channels, true);
     for (int32_t i = 0; i < depth; i++)
-        h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads);
+        h = transformer_block(u, NAME("%s.transformer_blocks.%d", name.text, i), h, heads, tiles);
+    h = by_tiles(u, h, spatial, grid, true);
     h = graft_build_linear(b, NAME("%s.proj_out", name.text), h, channels, true);
     spatial[0] = graft_build_dim(b, h, 0);
     h = graft_graph_reshape(b->g, h, 4, spatial);
@@ -119,6 +169,7 @@ graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h)
     if (i == 0) return graft_build_conv3(b, NAME("input_blocks.0.0"), h, k->channels);
     if (k->down) {
         graft_conv_spec spec = {(int32_t)graft_build_dim(b, h, 3), 3, 2, {1, 1, 1, 1}};
+        u->level++;
         return graft_build_conv(b, NAME("input_blocks.%d.0.op", i), h, spec);
     }
     h = res_block(u, NAME("input_blocks.%d.0", i), h, k->channels);
@@ -134,6 +185,7 @@ graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graf
     if (k->transformer)
         h = spatial_transformer(u, NAME("output_blocks.%d.1", i), h, k->transformer);
     if (!k->up) return h;
+    u->level--;
     int64_t height = graft_build_dim(b, h, 1) * 2, width = graft_build_dim(b, h, 2) * 2;
     if (size_of >= 0) {
         height = graft_build_dim(b, size_of, 1);

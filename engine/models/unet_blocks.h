@@ -5,6 +5,7 @@
 #define GRAFT_MODELS_UNET_BLOCKS_H
 #include "engine/models/arch.h"
 #include "engine/models/build.h"
+#include "engine/models/unet.h"
 
 typedef struct graft_unet_blocks {
     graft_build b;
@@ -12,6 +13,9 @@ typedef struct graft_unet_blocks {
     graft_vid emb;     /* (N,time_dim), SiLU applied */
     graft_vid context; /* (N,tokens,context_dim) */
     int64_t batch;     /* N */
+    /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
+    const graft_unet_grid *grid;
+    int level; /* that the next block works on; moved by down-sampling and by doubling the size */
 } graft_unet_blocks;
 
 /* All N rows of a value that has only the first of what repeats. */

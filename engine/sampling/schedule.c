@@ -184,17 +184,23 @@ static void make_ddim_uniform(const graft_sigma_table *t, int steps, sigma_list 
     if (!has_zero) put(l, 0);
 }
 
-/* Timesteps at quantiles of Beta(0.6, 0.6) (arXiv:2407.12173); repeated ones only once. */
-static void make_beta(const graft_sigma_table *t, int steps, sigma_list *l)
+/* Timesteps at quantiles of Beta(alpha, beta) (arXiv:2407.12173); repeated ones only once. */
+static void put_beta(const graft_sigma_table *t, int steps, double alpha, double beta,
+                     sigma_list *l)
 {
     double last = -1;
     for (int i = 0; i < steps; i++) {
-        double share = graft_beta_quantile(1 - i * (1.0 / steps), 0.6, 0.6);
+        double share = graft_beta_quantile(1 - i * (1.0 / steps), alpha, beta);
         double timestep = rint(share * (t->count - 1));
         if (timestep != last) put(l, t->sigma[(int)timestep]);
         last = timestep;
     }
     put(l, 0);
+}
+
+static void make_beta(const graft_sigma_table *t, int steps, sigma_list *l)
+{
+    put_beta(t, steps, 0.6, 0.6, l);
 }
 
 /* Mochi's schedule: half of the steps linear down to 1 - threshold, the others on a parabola that
@@ -302,6 +308,26 @@ void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, 
         float t = linspace(1, (float)eps_s, steps, i);
         float grown = (float)beta_d * (t * t) / 2 + (float)beta_min * t;
         out[i] = sqrtf((float)exp(grown) - 1);
+    }
+    out[steps] = 0;
+}
+
+size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,
+                           float *out)
+{
+    sigma_list l = {out, (size_t)steps + 1, 0};
+    put_beta(t, steps, alpha, beta, &l);
+    return l.count;
+}
+
+/* Equal places on the curve through the points, straight in log sigma between two of them. */
+void graft_schedule_aligned(const double *level, int levels, int steps, float *out)
+{
+    for (int i = 0; i < steps; i++) {
+        double place = (double)i * (levels - 1) / steps;
+        int at = (int)place;
+        double share = place - at;
+        out[i] = (float)exp(log(level[at]) * (1 - share) + log(level[at + 1]) * share);
     }
     out[steps] = 0;
 }

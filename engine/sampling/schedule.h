@@ -50,4 +50,12 @@ void graft_schedule_exponential(int steps, double high, double low, float *out);
 void graft_schedule_polyexponential(int steps, double high, double low, double rho, float *out);
 /* The variance-preserving SDE of Song et al. 2021 (arXiv:2011.13456), at times from 1 to eps_s. */
 void graft_schedule_vp(int steps, double beta_d, double beta_min, double eps_s, float *out);
+/* The scheduler named beta with other numbers, both above 0, into out[steps + 1]; returns how many
+ * sigmas it gives. */
+size_t graft_schedule_beta(const graft_sigma_table *t, int steps, double alpha, double beta,
+                           float *out);
+/* "Align Your Steps" (Sabour et al. 2024, arXiv:2404.14507): from optimised levels (at least two,
+ * above 0, descending) to any number of steps, by linear interpolation of log sigma; the last
+ * becomes 0. As many steps as there are levels but one give these. */
+void graft_schedule_aligned(const double *level, int levels, int steps, float *out);
 #endif

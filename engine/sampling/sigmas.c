@@ -140,6 +140,49 @@ graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, doub
     return finish(s, out, e);
 }
 
+/* What the authors of "Align Your Steps" found for ten steps, on their page
+ * research.nvidia.com/labs/toronto-ai/AlignYourSteps/howto.html. */
+#define ALIGNED 11
+static const struct aligned {
+    const char *kind;
+    double level[ALIGNED];
+} aligned[] = {
+    {"SD1", {14.615, 6.475, 3.861, 2.697, 1.886, 1.396, 0.963, 0.652, 0.399, 0.152, 0.029}},
+    {"SDXL", {14.615, 6.315, 3.771, 2.181, 1.342, 0.862, 0.555, 0.380, 0.234, 0.113, 0.029}},
+};
+
+static graft_status find_aligned(const char *kind, const double **level, graft_err *e)
+{
+    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
+        if (strcmp(kind, aligned[i].kind) == 0) {
+            *level = aligned[i].level;
+            return GRAFT_OK;
+        }
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "no sigmas are known for models of kind \"%.40s\"",
+                      kind);
+}
+
+graft_status graft_sigmas_align_your_steps(const char *kind, int64_t steps, double denoise,
+                                           graft_sigmas **out, graft_err *e)
+{
+    const double *level = NULL;
+    graft_sigmas *all = NULL, *high = NULL;
+    graft_status st = find_aligned(kind, &level, e);
+    *out = NULL;
+    if (!st && !(denoise >= 0 && denoise <= 1))
+        st = graft_fail(e, GRAFT_E_ARG, "denoise %g is not between 0 and 1", denoise);
+    if (!st) st = begin(steps, &all, e);
+    if (st) return st;
+    graft_schedule_aligned(level, ALIGNED, (int)steps, all->value);
+    if (denoise > 0)
+        st = graft_sigmas_split_denoise(all, denoise, &high, out, e);
+    else
+        st = create(0, out, e);
+    graft_sigmas_release(high);
+    graft_sigmas_release(all);
+    return st;
+}
+
 /* ------------------------------------------------------------------ parts */
 
 /* The first n_high sigmas, and the last n_low. */
@@ -186,4 +229,16 @@ graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_
     if (f->n && f->value[0] == 0) f->value[0] = 0.0001f; /* samplers divide by it */
     *out = f;
     return GRAFT_OK;
+}
+
+graft_status graft_sigmas_set_first(const graft_sigmas *s, double sigma, graft_sigmas **out,
+                                    graft_err *e)
+{
+    graft_sigmas *n;
+    graft_status st = create(s->n, &n, e);
+    *out = NULL;
+    if (st) return st;
+    if (n->n) memcpy(n->value, s->value, n->n * sizeof *n->value);
+    if (n->n) n->value[0] = (float)sigma;
+    return finish(n, out, e);
 }

@@ -122,6 +122,26 @@ graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int o
     return GRAFT_OK;
 }
 
+graft_status graft_cpu_check_factor(graft_device *d, const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *x = &op->in[GRAFT_FACTOR_X], *y = &op->out;
+    (void)d;
+    graft_status st = graft_cpu_check_float(x, 4, "x", e);
+    if (!st) st = graft_cpu_check_float(y, 4, "output", e);
+    if (!st) st = graft_cpu_check_same(x, y, "x and output", e);
+    if (!st) st = graft_cpu_check_vector(&op->in[GRAFT_FACTOR], 1, 0, "factor", e);
+    if (!st) st = graft_cpu_check_absent(op, GRAFT_FACTOR + 1, e);
+    if (!st && x->constant) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "x is constant");
+    return st;
+}
+
+int32_t graft_cpu_inplace_factor(const graft_kernel *k, int32_t input)
+{
+    const graft_tensor_desc *x = &k->op.in[GRAFT_FACTOR_X], *y = &k->op.out;
+    return input == GRAFT_FACTOR_X && x->dtype == y->dtype && graft_cpu_is_dense(x) &&
+           graft_cpu_is_dense(y);
+}
+
 graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor_desc *b,
                                   const char *what, graft_err *e)
 {

@@ -50,8 +50,8 @@ extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op
     graft_cpu_op_layer_norm, graft_cpu_op_attention, graft_cpu_op_act, graft_cpu_op_add,
     graft_cpu_op_mul, graft_cpu_op_scale, graft_cpu_op_concat, graft_cpu_op_copy,
     graft_cpu_op_upsample, graft_cpu_op_embedding, graft_cpu_op_timestep, graft_cpu_op_geglu,
-    graft_cpu_op_gather_row, graft_cpu_op_prelu, graft_cpu_op_linear_int8, graft_cpu_op_conv2d_int8,
-    graft_cpu_op_dequantized;
+    graft_cpu_op_gather_row, graft_cpu_op_prelu, graft_cpu_op_mean_scale, graft_cpu_op_low_scale,
+    graft_cpu_op_linear_int8, graft_cpu_op_conv2d_int8, graft_cpu_op_dequantized;
 /* Shapes and dtypes of one operator, as far as they do not depend on how it is computed. */
 graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e);
 graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e);
@@ -82,6 +82,9 @@ graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int o
                                     const char *what, graft_err *e);
 graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor_desc *b,
                                   const char *what, graft_err *e);
+/* The check() and inplace() of MEAN_SCALE and LOW_SCALE. */
+graft_status graft_cpu_check_factor(graft_device *d, const graft_op_desc *op, graft_err *e);
+int32_t graft_cpu_inplace_factor(const graft_kernel *k, int32_t input);
 graft_status graft_cpu_check_absent(const graft_op_desc *op, int first, graft_err *e);
 int graft_cpu_present(const graft_tensor_desc *t);
 int graft_cpu_is_dense(const graft_tensor_desc *t);

@@ -60,6 +60,10 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_gather_row;
     case GRAFT_OP_PRELU:
         return &graft_cpu_op_prelu;
+    case GRAFT_OP_MEAN_SCALE:
+        return &graft_cpu_op_mean_scale;
+    case GRAFT_OP_LOW_SCALE:
+        return &graft_cpu_op_low_scale;
     default:
         return NULL;
     }
@@ -98,7 +102,6 @@ static void describe(graft_device *d)
     graft_device_info *i = &d->info;
     const dnnl_version_t *v = dnnl_version();
     char name[80];
-    int avx512 = __builtin_cpu_supports("avx512f"), vnni = __builtin_cpu_supports("avx512vnni");
     i->size = sizeof *i;
     i->fast_bf16 = graft_cpu_uses(dnnl_cpu_isa_avx512_core_bf16);
     i->fast_int8 =
@@ -106,11 +109,7 @@ static void describe(graft_device *d)
     i->alignment = GRAFT_CPU_ALIGN;
     i->host_memory = 1;
     processor_name(name, sizeof name);
-    snprintf(i->name, sizeof i->name, "%s (%s%s%s)", name,
-             avx512                           ? "AVX-512"
-             : __builtin_cpu_supports("avx2") ? "AVX2"
-                                              : "no vectors",
-             vnni ? ", VNNI" : "", __builtin_cpu_supports("avx512bf16") ? ", BF16" : "");
+    snprintf(i->name, sizeof i->name, "%s (%s)", name, graft_cpu_simd_features());
     snprintf(i->identity, sizeof i->identity, "cpu %s isa %d threads %d onednn %d.%d.%d packing 1",
              d->simd->name, (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
              v->minor, v->patch);
@@ -348,7 +347,7 @@ static graft_status wait(graft_device *d, char *text, uint64_t n)
 
 static int32_t score(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 100 : 10;
+    return graft_cpu_simd_best(NULL) != graft_cpu_simd_best("plain") ? 100 : 10;
 }
 
 static int32_t device_count(void)

@@ -99,8 +99,9 @@ extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cud
     graft_cuda_op_layer_norm, graft_cuda_op_attention, graft_cuda_op_act, graft_cuda_op_add,
     graft_cuda_op_mul, graft_cuda_op_scale, graft_cuda_op_concat, graft_cuda_op_copy,
     graft_cuda_op_upsample, graft_cuda_op_embedding, graft_cuda_op_timestep, graft_cuda_op_geglu,
-    graft_cuda_op_gather_row, graft_cuda_op_prelu, graft_cuda_op_conv2d_int8,
-    graft_cuda_op_linear_int8, graft_cuda_op_int4;
+    graft_cuda_op_gather_row, graft_cuda_op_prelu, graft_cuda_op_mean_scale,
+    graft_cuda_op_low_scale, graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8,
+    graft_cuda_op_int4;
 
 /* ------------------------------------------------------------------ device.c */
 

@@ -11,6 +11,7 @@
 #include "kernels/cuda/quant_pack.inc"
 #include "kernels/cuda/int8_row.inc"
 #include "kernels/cuda/norm_join.inc"
+#include "kernels/cuda/factor_join.inc"
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b)  PASTE_(a, b)
@@ -23,6 +24,7 @@
 #include "kernels/cuda/elementwise.inc"
 #include "kernels/cuda/norm.inc"
 #include "kernels/cuda/norm8.inc"
+#include "kernels/cuda/factor.inc"
 #include "kernels/cuda/gather.inc"
 #include "kernels/cuda/matmul_f32.inc"
 #include "kernels/cuda/attention.inc"

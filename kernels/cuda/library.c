@@ -50,6 +50,10 @@ static const graft_cuda_op *find(graft_op op, graft_quant quant)
         return &graft_cuda_op_gather_row;
     case GRAFT_OP_PRELU:
         return &graft_cuda_op_prelu;
+    case GRAFT_OP_MEAN_SCALE:
+        return &graft_cuda_op_mean_scale;
+    case GRAFT_OP_LOW_SCALE:
+        return &graft_cuda_op_low_scale;
     default:
         return NULL;
     }
@@ -171,6 +175,9 @@ static bool stays_f32(const graft_op_desc *op, int i)
         return i == GRAFT_NORM_MOMENTS;
     case GRAFT_OP_MUL:
         return i == 1 && graft_ref_elements(&op->in[i]) == 1;
+    case GRAFT_OP_MEAN_SCALE:
+    case GRAFT_OP_LOW_SCALE:
+        return i == GRAFT_FACTOR;
     case GRAFT_OP_TIMESTEP:
         return true;
     default:

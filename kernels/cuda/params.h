@@ -18,6 +18,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_NORM_ROW = 2048,
        GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MERGE_ROWS = 8,
+       GRAFT_CUDA_WAVE_SPLITS = 16, /* at most, of the rows of one picture */
+       GRAFT_CUDA_WAVES = 7,        /* 1, cos and sin of u, of v and of u + v (ops.def) */
        GRAFT_CUDA_MAX_HEAD = 512,
        GRAFT_CUDA_HALF = 0x7fffffff
 };
@@ -113,6 +115,29 @@ typedef struct graft_cuda_group_norm {
     int32_t act;
     float eps;
 } graft_cuda_group_norm;
+
+/* MEAN_SCALE. mean: of each pixel, [batch][pixel]; then what its first half counts. */
+typedef struct graft_cuda_mean {
+    const void *x;
+    void *out;
+    const float *factor;
+    float *mean;
+    int64_t sx[3], so[3];
+    uint32_t width, channels;
+    uint32_t pixels; /* of a picture */
+    uint32_t count;  /* pixels of all */
+} graft_cuda_mean;
+
+/* LOW_SCALE. table: cos and sin of u of each row, then those of v of each column. */
+typedef struct graft_cuda_wave {
+    const void *x;
+    void *out;
+    const float *factor;
+    float *table;
+    float *sums; /* [batch][split][wave][channel] */
+    int64_t sx[3], so[3];
+    uint32_t height, width, channels, splits;
+} graft_cuda_wave;
 
 /* out = act(x * w^T + bias + channel_add + residual) where row m of x is gathered as a convolution
  * reads it; LINEAR is a convolution of 1 x 1. w: rows of ldw elements, tap by tap, channels inside.

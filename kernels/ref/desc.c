@@ -112,6 +112,17 @@ graft_status graft_ref_check_vector(const graft_tensor_desc *t, int64_t n, const
     return st;
 }
 
+graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *x = &d->in[GRAFT_FACTOR_X];
+    graft_status st = graft_ref_check_f32(x, "x", e);
+    if (!st) st = graft_ref_check_f32(&d->out, "out", e);
+    if (!st) st = graft_ref_check_rank(x, 4, "x", e);
+    if (!st) st = graft_ref_check_same_shape(x, &d->out, "x and out", e);
+    if (!st) st = graft_ref_check_vector(&d->in[GRAFT_FACTOR], 1, "factor", e);
+    return st;
+}
+
 graft_status graft_ref_check_act(graft_act act, graft_err *e)
 {
     if (graft_act_is_pointwise(act)) return GRAFT_OK;

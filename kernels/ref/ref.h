@@ -88,6 +88,8 @@ graft_status graft_ref_broadcast(const graft_tensor_desc *b, const graft_tensor_
                                  graft_tensor_desc *view, graft_err *e);
 /* The check() of a and b with a broadcast b: ADD and MUL. */
 graft_status graft_ref_check_binary(const graft_op_desc *d, graft_err *e);
+/* The check() of MEAN_SCALE and LOW_SCALE. */
+graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e);
 /* Element i of an int32 or int64 tensor. */
 int64_t graft_ref_id_at(const graft_tensor_desc *t, const void *data, int64_t i);
 

@@ -513,6 +513,8 @@ static size_t args_of(const char *name)
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
                  {"graft_group", sizeof(graft_cuda_group_norm)},
+                 {"graft_mean", sizeof(graft_cuda_mean)},
+                 {"graft_wave", sizeof(graft_cuda_wave)},
                  {"graft_matmul", sizeof(graft_cuda_matmul)},
                  {"graft_attention", sizeof(graft_cuda_attention)},
                  {"graft_wgmma", sizeof(graft_cuda_wgmma)},

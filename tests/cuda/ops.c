@@ -130,12 +130,53 @@ static void inputs_of_another_dtype(void)
     lib_close(&cuda);
 }
 
+/* The device's own way of finding a picture's range: as ref has it where there is none, and where
+ * one mean is no number. */
+static void means_without_range(void)
+{
+    kernel_lib cuda, ref;
+    size_t cases;
+    int run = 0;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device || !ref.device) return;
+    kernel_case *list = kernel_cases(&cases);
+    for (size_t i = 0; i < cases; i++) {
+        const kernel_case *c = &list[i];
+        int64_t n = element_count(&c->desc.out), channels = c->desc.out.dim[3];
+        float *val[GRAFT_MAX_INPUTS];
+        case_result want, got;
+        if (c->desc.op != GRAFT_OP_MEAN_SCALE || n > 10000) continue;
+        case_values(c, GRAFT_F32, i, val);
+        for (int odd = 0; odd < 2; odd++) {
+            for (int64_t k = 0; k < n; k++) val[0][k] = (float)(k % channels) - 2;
+            if (odd) val[0][n - 1] = NAN;
+            case_run(&ref, c, GRAFT_F32, -1, val, &want);
+            case_run(&cuda, c, GRAFT_F32, -1, val, &got);
+            for (int64_t k = 0; k < n; k++) {
+                bool both = isnan(want.out[k]) && isnan(got.out[k]);
+                CHECK(both || got.out[k] == want.out[k]);
+                CHECK(odd || want.out[k] == val[0][k]);
+            }
+            free(got.out);
+            free(want.out);
+        }
+        values_free(val);
+        run++;
+    }
+    CHECK(run > 5);
+    free(list);
+    lib_close(&cuda);
+    lib_close(&ref);
+}
+
 int main(void)
 {
     use_fake_driver();
     RUN(cuda_against_ref);
     RUN(inputs_of_another_dtype);
     RUN(norms_far_from_zero);
+    RUN(means_without_range);
     fake_cuda_state *fake = fake_driver_state();
     CHECK_INT(fake->live_blocks, 0);
     CHECK_INT(fake->live_objects, 0);

@@ -14,6 +14,8 @@ enum { SANITIZED = 0, MANY = 5 };
 #endif
 enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
 
+#define FREEU GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
+
 static char least[256], least_xl[256]; /* files */
 
 /* ------------------------------------------------------------------ sums alone */
@@ -368,6 +370,32 @@ static void masks_and_rescaling(void)
     graft_engine_destroy(g);
 }
 
+/* FreeU's factors lie on the device, too: with the features of a fast step before them, and with
+ * nothing of them in the outermost one. */
+static void factors_of_freeu(void)
+{
+    static const graft_freeu_options o = {2, 1.3, 1.4, 0.9, 0.2};
+    graft_deepcache_options d = {.cache_interval = 2, .end_step = 1000, .schedule = "uniform"};
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, FREEU), *with = NULL, *cached = NULL;
+    graft_cond *a = words(m, WORDS);
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_freeu(m, &o, &with, &e), &e);
+    job j = job_of(with, a, a, "euler", 2);
+    both_ways(&j);
+    for (int outermost = 0; outermost < 2 - SANITIZED; outermost++) {
+        d.outermost = outermost;
+        CHECK_OK(graft_model_deepcache(with, &d, &cached, &e), &e);
+        j = job_of(cached, a, a, "euler", 2);
+        both_ways(&j);
+        graft_model_release(cached);
+    }
+    graft_cond_release(a);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 static void stored_features(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
@@ -571,6 +599,7 @@ int main(void)
     RUN(several_prompts);
     RUN(masks_and_rescaling);
     RUN(placed_prompts);
+    RUN(factors_of_freeu);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
     RUN(ends_early);

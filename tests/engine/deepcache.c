@@ -99,7 +99,8 @@ static graft_graph *cut_plain(const graft_unet_arch *a, int64_t batch, int64_t h
 {
     graft_err e = GRAFT_ERR_INIT;
     graft_graph *g = NULL;
-    graft_unet_shape shape = {batch, h, w, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
+    graft_unet_shape shape = {
+        .batch = batch, .height = h, .width = w, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     CHECK_OK(graft_unet_build(a, &shape, &g, &e), &e);
     for (size_t i = 0; i < g->n_nodes; i++) {
         if (g->node[i].op != GRAFT_OP_CONCAT || k--) continue;

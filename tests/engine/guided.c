@@ -59,9 +59,14 @@ static void check(const graft_model *m, graft_unet_variant variant, int64_t pict
     size_t one = (size_t)(pictures * m->arch.in_channels * H * W), features = 0;
     size_t width = (size_t)m->arch.context_dim, adm = (size_t)m->arch.adm_channels;
     CHECK_OK(graft_model_bind_variant(m, variant, rows, H, W, TOKENS, NULL, &b[0], &e), &e);
-    CHECK_OK(graft_model_bind_guided(
-                 m, &(graft_unet_use){variant, false, pictures, entries, H, W, TOKENS, 0}, NULL,
-                 &b[1], &e),
+    CHECK_OK(graft_model_bind_guided(m,
+                                     &(graft_unet_use){.variant = variant,
+                                                       .pictures = pictures,
+                                                       .entries = entries,
+                                                       .height = H,
+                                                       .width = W,
+                                                       .tokens = TOKENS},
+                                     NULL, &b[1], &e),
              &e);
     const graft_graph *g = b[0]->exe->graph, *shared = b[1]->exe->graph;
     CHECK_INT(attention_rows(g) - attention_rows(shared), shares ? rows - pictures : 0);
@@ -119,10 +124,15 @@ static void nothing_to_share(void)
     graft_binding *a, *b;
     check(xl, GRAFT_UNET_WHOLE, 1, 2, false);
     CHECK_OK(graft_model_bind(sd, 2, H, W, TOKENS, NULL, &a, &e), &e);
-    CHECK_OK(
-        graft_model_bind_guided(
-            sd, &(graft_unet_use){GRAFT_UNET_WHOLE, false, 2, 1, H, W, TOKENS, 0}, NULL, &b, &e),
-        &e);
+    CHECK_OK(graft_model_bind_guided(sd,
+                                     &(graft_unet_use){.variant = GRAFT_UNET_WHOLE,
+                                                       .pictures = 2,
+                                                       .entries = 1,
+                                                       .height = H,
+                                                       .width = W,
+                                                       .tokens = TOKENS},
+                                     NULL, &b, &e),
+             &e);
     CHECK(a->exe == b->exe);
     graft_binding_release(a);
     graft_binding_release(b);

@@ -9,7 +9,8 @@ static graft_quant_plan *plan_of(const graft_model *m)
 {
     graft_quant_plan *p = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    graft_unet_shape shape = {2, 8, 8, TOKENS, GRAFT_F32, GRAFT_UNET_WHOLE, 0, 0};
+    graft_unet_shape shape = {
+        .batch = 2, .height = 8, .width = 8, .tokens = TOKENS, .act_dtype = GRAFT_F32};
     CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
     return p;
 }

@@ -97,6 +97,20 @@ void golden_options(const golden *g, graft_build_options *o)
 
 /* ------------------------------------------------------------------ UNet */
 
+/* The model with the case's HyperTile, or a copy as it is; *turn: whose grids it has. */
+static graft_status unet_tiled(const graft_model *m, const graft_st_tensor *tiles, int *turn,
+                               graft_model **out, graft_err *e)
+{
+    float v[5];
+    *turn = 0;
+    if (!tiles) return (*out = graft_model_copy(m)) ? GRAFT_OK : graft_fail_nomem(e, "a model");
+    if (golden_count(tiles) != 5) return graft_fail(e, GRAFT_E_FORMAT, "not five numbers");
+    graft_to_f32(tiles->dtype, tiles->data, v, 5);
+    *turn = (int)v[4];
+    const graft_hypertile_options o = {(int64_t)v[0], (int64_t)v[1], (int64_t)v[2], v[3] != 0};
+    return graft_model_hypertile(m, &o, out, e);
+}
+
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
                               graft_err *e)
 {
@@ -104,14 +118,20 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     const graft_st_tensor *t[4], *want = golden_case(f, k, "output");
     float *in[4] = {0}, *expected = golden_copy(want);
     float *out = graft_malloc_array(golden_count(want), sizeof *out);
+    graft_model *tiled = NULL;
     graft_binding *b = NULL;
     graft_status st = GRAFT_OK;
     for (int i = 0; i < 4; i++) {
         t[i] = golden_case(f, k, names[i]);
         if (t[i]) in[i] = golden_copy(t[i]);
     }
-    GRAFT_TRY(graft_model_bind(m, t[0]->shape[0], t[0]->shape[2], t[0]->shape[3], t[2]->shape[1],
-                               NULL, &b, e));
+    graft_unet_use use = {.pictures = t[0]->shape[0],
+                          .entries = 1,
+                          .height = t[0]->shape[2],
+                          .width = t[0]->shape[3],
+                          .tokens = t[2]->shape[1]};
+    GRAFT_TRY(unet_tiled(m, golden_case(f, k, "hypertile"), &use.turn, &tiled, e));
+    GRAFT_TRY(graft_model_bind_guided(tiled, &use, NULL, &b, e));
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
                             NULL, e));
     char what[64];
@@ -119,6 +139,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
+    graft_model_release(tiled);
     for (int i = 0; i < 4; i++) graft_free(in[i]);
     graft_free(expected);
     graft_free(out);

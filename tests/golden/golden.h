@@ -45,6 +45,8 @@ void golden_options(const golden *g, graft_build_options *o);
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet and a ControlNet: what it adds, and what the UNet then gives. */
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
+/* A UNet with FreeU. */
+graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
 /* A TAESD, in diffusers' names or one half in its author's. */
 graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graft_err *e);

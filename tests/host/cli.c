@@ -34,7 +34,7 @@ static void usage(void)
                                         "run",
                                         "run a b",
                                         "run a --what",
-                                        "nodes x",
+                                        "nodes x y",
                                         "run a --models",
                                         "run a --set x=1",
                                         "run a --set x",
@@ -178,6 +178,54 @@ static void nodes(void)
     CHECK_STR(err_text, "graft: there is no node plugin in nowhere\n");
 }
 
+/* The same node by its class, its title, and either in other letters. */
+static void one_node(void)
+{
+    static const char *const names[] = {"TestSeed", "testseed", "'TestSeed title'",
+                                        "'testSEED Title'"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char args[256];
+        snprintf(args, sizeof args, "nodes %s" PLUGINS, names[i]);
+        CHECK_INT(graft(args), 0);
+        CHECK(strncmp(out_text, "TestSeed (TestSeed title)\ntest\n", 31) == 0 && !*err_text);
+        CHECK(strstr(out_text, "\nInputs\n  seed  INT: 0, from 0 to 18446744073709551615\n"));
+        CHECK(strstr(out_text, "\nOutputs\n"));
+    }
+    CHECK_INT(graft("nodes TestSed" PLUGINS), 1);
+    CHECK(!*out_text && strstr(err_text, "there is no node \"TestSed\"; near to it: TestSeed"));
+    CHECK_INT(graft("nodes switch" PLUGINS), 1);
+    CHECK(strstr(err_text, "TestSwitch") != NULL);
+    CHECK_INT(graft("nodes qqqqqqqqqqqqqqqqqqqq" PLUGINS), 1);
+    CHECK(strstr(err_text, "\"graft nodes\" lists those there are") != NULL);
+    CHECK_INT(graft("nodes TestSwitch --json" PLUGINS), 0);
+    cJSON *json = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_json_parse(out_text, strlen(out_text), "nodes", &json, &e), &e);
+    CHECK(cJSON_GetArraySize(json) == 1 && graft_tree_get(json, "TestSwitch") != NULL);
+    cJSON_Delete(json);
+}
+
+/* Every line of every node's description fits 80 columns, whatever its texts are. */
+static void descriptions_fit(void)
+{
+    static char names[sizeof out_text];
+    char args[256];
+    CHECK_INT(graft("nodes" PLUGINS), 0);
+    memcpy(names, out_text, sizeof names);
+    for (char *line = strtok(names, "\n"); line; line = strtok(NULL, "\n")) {
+        char id[64];
+        if (line[0] != ' ' || sscanf(line, " %63s", id) != 1) continue;
+        snprintf(args, sizeof args, "nodes %s" PLUGINS, id);
+        CHECK_INT(graft(args), 0);
+        for (const char *p = out_text; *p;) {
+            size_t n = strcspn(p, "\n");
+            if (n >= 80) fprintf(stderr, "%s: %.*s\n", id, (int)n, p);
+            CHECK(n < 80);
+            p += n + (p[n] == '\n');
+        }
+    }
+}
+
 static void folder_options(void)
 {
     graft_options o;
@@ -293,6 +341,8 @@ int main(void)
     RUN(run);
     RUN(failures);
     RUN(nodes);
+    RUN(one_node);
+    RUN(descriptions_fit);
     RUN(folder_options);
     RUN(output_that_cannot_be);
     RUN(interrupt);

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "base/png.h"
+#include "host/file_name.h"
 #include "tests/host/fixture.h"
 
 static void expect(const char *graph, const char *want, int line)
@@ -194,6 +195,28 @@ static void file_names(void)
            want);
 }
 
+static void dates(void)
+{
+    static const struct {
+        const char *format, *want;
+    } list[] = {{"yyyy-MM-dd", "2026-03-07"},
+                {"yy.M.d", "26.3.7"},
+                {"hhmmss", "040905"},
+                {"h_m_s", "4_9_5"},
+                {"yyyyMMddhhmmss", "20260307040905"},
+                {"y yyy MMM ddd x", "y yyy MMM ddd x"},
+                {"", ""}};
+    const struct tm t = {
+        .tm_year = 126, .tm_mon = 2, .tm_mday = 7, .tm_hour = 4, .tm_min = 9, .tm_sec = 5};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        graft_str s = GRAFT_STR_INIT;
+        graft_str_puts(&s, "");
+        graft_file_name_date(&s, list[i].format, strlen(list[i].format), &t);
+        CHECK_STR(s.data, list[i].want);
+        graft_str_finish(&s);
+    }
+}
+
 /* Damaged text: whatever still is JSON goes through the converter and the checker. */
 static void mutated(void)
 {
@@ -312,6 +335,7 @@ int main(void)
     RUN(subgraphs);
     RUN(hostile);
     RUN(file_names);
+    RUN(dates);
     RUN(mutated);
     RUN(pictures);
     RUN(setting);

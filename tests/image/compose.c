@@ -145,6 +145,56 @@ static void blended(void)
     graft_latent_release(small);
 }
 
+static void summed(void)
+{
+    graft_latent *a = with_mask(latent(2, 4, 4, 17), picture(1, 4, 4, 1, 18)), *r = NULL;
+    graft_latent *b = latent(1, 4, 4, 19), *large = latent(1, 8, 8, 20), *small = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        CHECK_OK(graft_latent_sum(a, 1, b, sign, &r, &e), &e);
+        CHECK(has_shape(r, 2, 4, 4) && mask_at(r, 0, 1, 2) == mask_at(a, 0, 1, 2));
+        for (int i = 0; i < 128; i++) {
+            int n = i / 64, c = i / 16 % 4, y = i / 4 % 4, x = i % 4;
+            CHECK_NEAR(at(r, n, c, y, x), at(a, n, c, y, x) + sign * at(b, 0, c, y, x), 1e-6);
+        }
+        graft_latent_release(r);
+    }
+    CHECK_OK(graft_latent_sum(b, 0, large, 1, &r, &e), &e);
+    CHECK_OK(graft_latent_upscale_by(large, "bilinear", 0.5, &small, &e), &e);
+    for (int i = 0; i < 64; i++)
+        CHECK_NEAR(at(r, 0, i / 16, i / 4 % 4, i % 4), at(small, 0, i / 16, i / 4 % 4, i % 4),
+                   1e-6);
+    graft_latent_release(r);
+    CHECK_OK(graft_latent_sum(a, -2.5, NULL, 0, &r, &e), &e);
+    CHECK(at(r, 1, 2, 3, 0) == -2.5f * at(a, 1, 2, 3, 0));
+    graft_latent_release(r);
+    r = NULL;
+    CHECK_INT(graft_latent_sum(a, NAN, NULL, 0, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_sum(a, 1, b, INFINITY, &r, &e), GRAFT_E_ARG);
+    CHECK(!r);
+    graft_latent *const all[] = {a, b, large, small};
+    for (int i = 0; i < 4; i++) graft_latent_release(all[i]);
+}
+
+static void noise_is_shared(void)
+{
+    graft_latent *a = latent(4, 2, 2, 21), *part = NULL, *r = NULL, *own = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_latent_same_noise(a, true, &r, &e), &e);
+    for (int i = 0; i < 4; i++) CHECK_INT(graft_latent_batch_index(r)[i], 0);
+    CHECK(graft_latent_data(r, NULL) == graft_latent_data(a, NULL));
+    graft_latent_release(r);
+    CHECK_OK(graft_latent_from_batch(a, 2, 2, &part, &e), &e);
+    part = with_mask(part, picture(1, 2, 2, 1, 22));
+    CHECK_OK(graft_latent_same_noise(part, true, &r, &e), &e);
+    CHECK(graft_latent_batch_index(r)[0] == 2 && graft_latent_batch_index(r)[1] == 2);
+    CHECK(graft_latent_mask(r) == graft_latent_mask(part));
+    CHECK_OK(graft_latent_same_noise(r, false, &own, &e), &e);
+    CHECK(!graft_latent_batch_index(own) && graft_latent_mask(own));
+    graft_latent *const all[] = {a, part, r, own};
+    for (int i = 0; i < 4; i++) graft_latent_release(all[i]);
+}
+
 static void batched(void)
 {
     graft_latent *a = latent(2, 4, 4, 8), *b = latent(1, 4, 4, 9), *r = NULL, *picked = NULL;
@@ -336,6 +386,10 @@ static graft_status each(int which, graft_latent *l, graft_image *i, graft_laten
         return graft_image_batch(i, i, p, e);
     case 7:
         return graft_image_blend(i, i, 0.5, "screen", p, e);
+    case 8:
+        return graft_latent_sum(l, 1, l, 1, r, e);
+    case 9:
+        return graft_latent_same_noise(l, true, r, e);
     default:
         return graft_image_pad(i, (const int64_t[]){1, 1, 1, 1}, 1, p, q, e);
     }
@@ -348,7 +402,7 @@ static void out_of_memory(void)
     graft_image *i = picture(1, 4, 4, 3, 32);
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_latent_from_batch(picked, 0, 2, &l, &e), &e); /* with indices */
-    for (int which = 0; which < 9; which++)
+    for (int which = 0; which < 11; which++)
         for (int n = 1; n < 40; n++) {
             graft_latent *r = NULL;
             graft_image *p = NULL, *q = NULL;
@@ -377,6 +431,8 @@ int main(void)
     RUN(cropped);
     RUN(turned);
     RUN(blended);
+    RUN(summed);
+    RUN(noise_is_shared);
     RUN(batched);
     RUN(laid_over);
     RUN(laid_over_by_a_mask);

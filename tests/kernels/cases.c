@@ -594,6 +594,32 @@ static void upscalers(case_list *l)
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_LEAKY, 1e-5f, 0);
 }
 
+static void factor(case_list *l, graft_op op, graft_tensor_desc x, int64_t gap)
+{
+    kernel_case *c = add_case(l, op);
+    c->desc.in[GRAFT_FACTOR_X] = gapped(x, gap);
+    c->desc.in[GRAFT_FACTOR] = act_of(1, 0, 0, 0);
+    c->desc.out = gapped(x, gap / 2);
+    snprintf(c->name, sizeof c->name, "%s %lldx%lldx%lldx%lld, gap %lld",
+             op == GRAFT_OP_MEAN_SCALE ? "mean_scale" : "low_scale", (long long)x.dim[0],
+             (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3], (long long)gap);
+}
+
+/* What FreeU does to features; short axes, and lengths that are no multiple of anything. */
+static void factors(case_list *l)
+{
+    static const int64_t dims[][4] = {{2, 8, 8, 64},   {1, 7, 5, 9},    {3, 4, 6, 1},
+                                      {1, 1, 9, 22},   {2, 5, 1, 34},   {1, 1, 1, 6},
+                                      {1, 2, 2, 17},   {1, 3, 2, 48},   {1, 33, 70, 32},
+                                      {2, 11, 13, 70}, {1, 2, 131, 20}, {1, 16, 16, 320}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int low = 0; low < 2; low++) {
+            const int64_t *d = dims[i];
+            factor(l, low ? GRAFT_OP_LOW_SCALE : GRAFT_OP_MEAN_SCALE,
+                   act_of(d[0], d[1], d[2], d[3]), i % 3 == 1 ? 6 : 0);
+        }
+}
+
 /* What tiny autoencoders need beside the others: convolutions without bias, and ReLU. */
 static void autoencoders(case_list *l)
 {
@@ -627,6 +653,7 @@ kernel_case *kernel_cases(size_t *count)
     copies(&l);
     wide_norms(&l);
     upscalers(&l);
+    factors(&l);
     autoencoders(&l);
     *count = l.count;
     return l.item;

@@ -304,8 +304,9 @@ static void copies_to_whole_numbers(void)
 
 static void inplace_where_dense(void)
 {
-    static const graft_op yes[] = {GRAFT_OP_ACT, GRAFT_OP_ADD, GRAFT_OP_MUL, GRAFT_OP_SCALE,
-                                   GRAFT_OP_PRELU};
+    static const graft_op yes[] = {GRAFT_OP_ACT,      GRAFT_OP_ADD,   GRAFT_OP_MUL,
+                                   GRAFT_OP_SCALE,    GRAFT_OP_PRELU, GRAFT_OP_MEAN_SCALE,
+                                   GRAFT_OP_LOW_SCALE};
     for (graft_op op = 1; op < GRAFT_OP_END; op++) {
         if (op == GRAFT_OP_QUANTIZE || op == GRAFT_OP_DEQUANTIZE) continue;
         graft_op_desc d = find_case(op).desc;
@@ -433,6 +434,50 @@ static void prelu_of_no_number(const kernel_lib *lib)
     lib->api->release(k);
 }
 
+/* One picture of 3 x 5 pixels with 7 channels through MEAN_SCALE or LOW_SCALE; factor 2.5. */
+static void scale_parts(const kernel_lib *lib, graft_op op, float *x, float *out)
+{
+    kernel_case c = {.desc = {.size = sizeof c.desc, .op = op}};
+    float factor = 2.5f, *val[GRAFT_MAX_INPUTS] = {x, &factor};
+    case_result got;
+    c.desc.in[0] = c.desc.out =
+        (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 4, .dim = {1, 3, 5, 7}};
+    c.desc.in[1] = (graft_tensor_desc){.dtype = GRAFT_F32, .rank = 1, .dim = {1}};
+    make_dense(&c.desc.in[0]), make_dense(&c.desc.in[1]), make_dense(&c.desc.out);
+    case_run(lib, &c, GRAFT_F32, -1, val, &got);
+    CHECK_STR(got.fault, "");
+    if (got.out) memcpy(out, got.out, 3 * 5 * 7 * sizeof *out);
+    free(got.out);
+}
+
+/* Pictures without any difference between their pixels stay as they are, and one mean that is no
+ * number makes all of its picture's first half none; but nothing of the second. */
+static void means_of_no_range(const kernel_lib *lib)
+{
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    float x[3 * 5 * 7], out[3 * 5 * 7] = {0};
+    for (int i = 0; i < 3 * 5 * 7; i++) x[i] = (float)(i % 7) - 2;
+    scale_parts(lib, GRAFT_OP_MEAN_SCALE, x, out);
+    CHECK(memcmp(x, out, sizeof x) == 0);
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < 3 * 5 * 7; i++) x[i] = (float)(i % 11);
+        x[7 * 4 + 6] = odd[k];
+        scale_parts(lib, GRAFT_OP_MEAN_SCALE, x, out);
+        for (int i = 0; i < 3 * 5 * 7; i++)
+            CHECK(i % 7 < 3 ? isnan(out[i]) : i == 7 * 4 + 6 || out[i] == x[i]);
+    }
+}
+
+/* What is no number reaches all of its channel, and no other one. */
+static void waves_of_no_number(const kernel_lib *lib)
+{
+    float x[3 * 5 * 7], out[3 * 5 * 7] = {0};
+    for (int i = 0; i < 3 * 5 * 7; i++) x[i] = (float)(i % 11);
+    x[7 * 4 + 6] = NAN;
+    scale_parts(lib, GRAFT_OP_LOW_SCALE, x, out);
+    for (int i = 0; i < 3 * 5 * 7; i++) CHECK(isnan(out[i]) == (i % 7 == 6));
+}
+
 static void each_library(void)
 {
     glob_t found;
@@ -444,6 +489,8 @@ static void each_library(void)
         far_too_many_rows(&lib);
         far_too_many_pixels(&lib);
         prelu_of_no_number(&lib);
+        means_of_no_range(&lib);
+        waves_of_no_number(&lib);
         lib_close(&lib);
     }
     globfree(&found);

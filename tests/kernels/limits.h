@@ -32,6 +32,10 @@ static const struct {
     {GRAFT_OP_MUL, {1e-14, 2e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     {GRAFT_OP_SCALE, {1e-13, 5e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     {GRAFT_OP_PRELU, {1e-14, 2e-7}, {2e-7, 1e-3}, {1e-5, 5e-3}},
+    /* Sums over channels or pixels in another order, then one rounding of the result. */
+    {GRAFT_OP_MEAN_SCALE, {1e-12, 1e-6}, {2e-7, 1e-3}, {1e-5, 5e-3}},
+    /* Of pictures of a few pixels a small factor leaves next to nothing, as a difference. */
+    {GRAFT_OP_LOW_SCALE, {5e-11, 1e-5}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     /* Angles up to 1000 in float32 are off by 1e-4. */
     {GRAFT_OP_TIMESTEP, {1e-9, 3e-4}, {4e-7, 1e-3}, {1e-5, 5e-3}},
     /* Values are moved, not computed. */

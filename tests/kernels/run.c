@@ -205,6 +205,7 @@ static bool is_activation(const graft_op_desc *d, int input)
     const graft_tensor_desc *t = &d->in[input];
     bool moments = d->op == GRAFT_OP_GROUP_NORM && input == GRAFT_NORM_MOMENTS;
     bool factor = d->op == GRAFT_OP_MUL && input == 1 && element_count(t) == 1;
+    factor |= (d->op == GRAFT_OP_MEAN_SCALE || d->op == GRAFT_OP_LOW_SCALE) && input;
     return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments &&
            !factor;
 }

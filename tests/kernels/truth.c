@@ -1,3 +1,4 @@
+#include <complex.h>
 #include <math.h>
 
 #include "base/half.h"
@@ -224,6 +225,49 @@ static double prelu(const kernel_case *c, float *const *val, const int64_t *at)
     return x < 0 ? x * (double)val[1][at[c->desc.out.rank - 1]] : x;
 }
 
+static double mean_at(const kernel_case *c, const float *x, int64_t n, int64_t pixel)
+{
+    const int64_t *dim = c->desc.out.dim;
+    double sum = 0;
+    for (int64_t i = 0; i < dim[3]; i++)
+        sum += (double)x[(n * dim[1] * dim[2] + pixel) * dim[3] + i];
+    return sum / (double)dim[3];
+}
+
+static double mean_scale(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const int64_t *dim = c->desc.out.dim;
+    double own = mean_at(c, val[0], at[0], at[1] * dim[2] + at[2]), least = own, most = own;
+    for (int64_t p = 0; p < dim[1] * dim[2]; p++) {
+        double m = mean_at(c, val[0], at[0], p);
+        least = fmin(least, m);
+        most = fmax(most, m);
+    }
+    double m = most > least ? (own - least) / (most - least) : 0, x = get(&c->desc.out, val[0], at);
+    return at[3] < dim[3] / 2 ? x * (1 + ((double)val[1][0] - 1) * m) : x;
+}
+
+/* By the transform itself: bin by bin there and back, in complex numbers. */
+static double low_scale(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const int64_t *dim = c->desc.out.dim;
+    int64_t h = dim[1], w = dim[2];
+    double own = get(&c->desc.out, val[0], at), low = 0;
+    for (int64_t ky = h > 1 ? -1 : 0; ky <= 0; ky++)
+        for (int64_t kx = w > 1 ? -1 : 0; kx <= 0; kx++) {
+            double complex bin = 0;
+            for (int64_t i = 0; i < h * w; i++) {
+                double turn =
+                    (double)(ky * (i / w)) / (double)h + (double)(kx * (i % w)) / (double)w;
+                int64_t from[4] = {at[0], i / w, i % w, at[3]};
+                bin += get(&c->desc.out, val[0], from) * cexp(-2 * M_PI * I * turn);
+            }
+            double turn = (double)(ky * at[1]) / (double)h + (double)(kx * at[2]) / (double)w;
+            low += creal(bin * cexp(2 * M_PI * I * turn));
+        }
+    return own + ((double)val[1][0] - 1) * low / (double)(h * w);
+}
+
 static double gather_row(const kernel_case *c, float *const *val, const int64_t *at)
 {
     return get(&c->desc.in[0], val[0], (int64_t[3]){at[0], (int64_t)val[1][at[0]], at[1]});
@@ -267,6 +311,10 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return gather_row(c, val, at);
     case GRAFT_OP_PRELU:
         return prelu(c, val, at);
+    case GRAFT_OP_MEAN_SCALE:
+        return mean_scale(c, val, at);
+    case GRAFT_OP_LOW_SCALE:
+        return low_scale(c, val, at);
     default:
         return NAN;
     }
@@ -287,6 +335,10 @@ double truth_cost(const kernel_case *c)
         return (double)x->dim[x->rank - 1];
     case GRAFT_OP_ATTENTION:
         return (double)(d->in[1].dim[1] * x->dim[2] / d->attrs.heads);
+    case GRAFT_OP_MEAN_SCALE:
+        return (double)(x->dim[1] * x->dim[2] * x->dim[3]);
+    case GRAFT_OP_LOW_SCALE:
+        return 40.0 * (double)(x->dim[1] * x->dim[2]);
     default:
         return 1;
     }

@@ -1,6 +1,5 @@
 /* Every node that works on models, with models that only write down how they were called: arguments
- * arrive where they belong, references balance, failures name the input, memory may end anywhere.
- */
+ * arrive where they belong, references balance, failures name the input, memory may end. */
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -455,10 +454,19 @@ static void edit_unconnected(const graft_node *n, graft_arg *in)
     for (int i = 0; n->inputs[i]; i++)
         if (n->inputs[i]->flags & GRAFT_INPUT_OPTIONAL) in[i] = (graft_arg){.kind = GRAFT_NONE};
 }
+static void edit_hypertile(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
+    set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
+    expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
+    expect("FreeU", NULL, "freeu 1 b 1.1 1.2 s 0.9 0.2\n", "");
+    expect("FreeU_V2", NULL, "freeu 2 b 1.3 1.4 s 0.9 0.2\n", "");
     expect("CompileModel", edit_compile,
            "compile model bf16 full cpu memory=900 cache=0 tile=0 640x480x3\n", "compile ");
     expect("CompileModel", edit_unconnected,
@@ -480,6 +488,8 @@ static void vae_nodes_pass_arguments_on(void)
     expect("VAEDecodeTiled", edit_tiles, "decode tiles=256,32\n", "decode ");
     expect("VAEEncode", NULL, "vae encode\n", "encode ");
     expect("VAEEncodeTiled", edit_tiles, "vae encode tiles=256,32\n", "encode ");
+    expect("InpaintModelConditioning", NULL, "vae known mask=1 noise_mask=1\ninpaint\ninpaint\n",
+           "encode ");
     expect("VAEEncodeForInpaint", NULL, "vae inpaint grow=6 mask=1\n", "encode ");
 }
 
@@ -777,10 +787,9 @@ int main(void)
     fake_host_release(model, 4), fake_host_release(prompt_a, 4), fake_host_release(prompt_b, 4);
     fake_host_release(latent, 4), fake_host_release(image, 4), fake_host_release(mask, 4);
     fake_host_release(deepcache, 4), fake_host_release(quantizer, 4);
-    fake_host_release(booster, 4), fake_host_release(controlnet, 4);
-    fake_host_release(upscaler, 4);
-    fake_host_release(sigmas, 4), fake_host_release(sampler, 4);
-    fake_host_release(noise, 4), fake_host_release(guider, 4);
+    fake_host_release(booster, 4), fake_host_release(controlnet, 4), fake_host_release(upscaler, 4);
+    fake_host_release(sigmas, 4), fake_host_release(sampler, 4), fake_host_release(noise, 4);
+    fake_host_release(guider, 4);
     graft_plugin_entry.deinit();
     CHECK_INT(fake_live, 0);
     CHECK_INT(fake_engines, 0);

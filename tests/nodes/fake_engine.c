@@ -237,6 +237,23 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("hypertile %lld %lld %lld %d\n", (long long)o->tile_size, (long long)o->swap_size,
+          (long long)o->max_depth, o->scale_depth);
+    return make_model(out, e);
+}
+
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("freeu %lld b %g %g s %g %g\n", (long long)o->version, o->b1, o->b2, o->s1, o->s2);
+    return make_model(out, e);
+}
+
 static void trace_options(const char *what, const graft_compile_options *o)
 {
     trace("%s %s %s %s memory=%lld cache=%d tile=%d %lldx%lldx%lld\n", what, o->precision,
@@ -531,6 +548,14 @@ graft_status graft_cond_mask(const graft_cond *c, const graft_image *mask, doubl
     return make_cond(out, e);
 }
 
+graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, graft_cond **out,
+                                graft_err *e)
+{
+    (void)c, (void)known;
+    trace("inpaint\n");
+    return make_cond(out, e);
+}
+
 graft_status graft_cond_zero_out(const graft_cond *c, graft_cond **out, graft_err *e)
 {
     (void)c;
@@ -590,6 +615,13 @@ graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double deno
                                 graft_sigmas **out, graft_err *e)
 {
     return graft_sigmas_from_model(m, "turbo", steps, denoise, out, e);
+}
+
+graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
+                               graft_sigmas **out, graft_err *e)
+{
+    trace("alpha=%g beta=%g ", alpha, beta);
+    return graft_sigmas_from_model(m, "beta", steps, 1, out, e);
 }
 
 graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *latent,
@@ -664,4 +696,24 @@ graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pix
     trace("vae inpaint grow=%lld mask=%d\n", (long long)grow_mask_by, graft_image_is_mask(mask));
     graft_status st = due(e);
     return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+}
+
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e)
+{
+    (void)v, (void)task;
+    int64_t s[4];
+    graft_image_data(pixels, s);
+    trace("vae known mask=%d noise_mask=%d\n", graft_image_is_mask(mask), noise_mask);
+    graft_status st = due(e);
+    if (st == GRAFT_OK) st = graft_latent_empty(s[2], s[1], s[0], whole, e);
+    if (st != GRAFT_OK) return st;
+    st = graft_latent_empty(s[2], s[1], s[0], known, e);
+    if (st != GRAFT_OK) {
+        graft_latent_release(*whole);
+        *whole = NULL;
+    }
+    return st;
 }

@@ -334,6 +334,19 @@ static void pictures_are_loaded(void)
     in[0] = choice("a.png [input]");
     CHECK_INT(run("LoadImage", in, out), GRAFT_OK);
     fake_host_release(out, 4);
+    /* From the other folder, however it is named. */
+    const char *const names[] = {"plain0_00001_.png", "plain0_00001_.png [output]",
+                                 "a.png [input]"};
+    for (int i = 0; i < 3; i++) {
+        in[0] = choice(names[i]);
+        CHECK_INT(run("LoadImageOutput", in, out), GRAFT_OK);
+        check_shape(&out[0], 1, i < 2 ? 3 : 1, i < 2 ? 5 : 2, 3);
+        CHECK_STR(out[1].u.v->ops->type, "MASK");
+        fake_host_release(out, 4);
+    }
+    in[0] = choice("a.png");
+    CHECK_INT(run("LoadImageOutput", in, out), GRAFT_E_NOTFOUND);
+    CHECK_STR(host.fail_input, "image");
 }
 
 static void bad_pictures_name_the_input(void)
@@ -394,6 +407,15 @@ static void only_readable_files_are_offered(void)
     check_list("LoadImage", "image", pictures);
     check_list("LoadImageMask", "image", pictures);
     check_list("LoadLatent", "latent", saved);
+    const graft_choices_api *api = fake_host_node("LoadImageOutput")->query(GRAFT_CHOICES_ID);
+    char **names = api->list(&host.host, "image");
+    int found = 0, others = 0;
+    for (int i = 0; names && names[i]; i++) {
+        found += strcmp(names[i], "plain0_00001_.png") == 0;
+        others += strcmp(names[i], "a.png") == 0;
+    }
+    CHECK(found == 1 && others == 0);
+    api->free(names);
 }
 
 static void fingerprints_follow_the_content(void)

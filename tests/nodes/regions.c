@@ -2,6 +2,7 @@
  * latents and pictures for them do with every input what its name says. */
 #include <stdarg.h>
 
+#include "engine/image/latent.h"
 #include "nodes/value.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
@@ -209,6 +210,22 @@ static void latents_are_changed(void)
                   "1 2 3 4, 5 6 101 102, 9 10 105 106");
     expect_latent(made("LatentComposite", two, NULL, "x", 16, "feather", 16, NULL), 1,
                   "1 2 52 102, 5 6 56 106, 9 10 60 110");
+    expect_latent(made("LatentAdd", two, NULL, NULL), 1,
+                  "102 104 106 108, 110 112 114 116, 118 120 122 124");
+    expect_latent(made("LatentSubtract", two, NULL, NULL), 1,
+                  "-100 -100 -100 -100, -100 -100 -100 -100, -100 -100 -100 -100");
+    expect_latent(made("LatentMultiply", two, NULL, "multiplier", -150, NULL), 1,
+                  "-1.5 -3 -4.5 -6, -7.5 -9 -10.5 -12, -13.5 -15 -16.5 -18");
+    static const int64_t draws[2][2] = {{0, 0}, {0, 1}}; /* fixed; random: by the place */
+    for (int k = 0; k < 2; k++) {
+        graft_arg batch = made("LatentBatch", two, NULL, NULL);
+        graft_arg r = made("LatentBatchSeedBehavior", &batch, k ? "random" : "fixed", NULL);
+        const int64_t *index =
+            graft_latent_batch_index(graft_value_object(r.u.v, GRAFT_VALUE_LATENT));
+        for (int64_t i = 0; i < 2; i++) CHECK_INT(index ? index[i] : i, draws[k][i]);
+        fake_host_release(&r, 1);
+        fake_host_release(&batch, 1);
+    }
     fake_host_release(two, 2);
 }
 
@@ -251,6 +268,9 @@ static void pictures_are_put_together(void)
     expect_picture(made("ImageBatch", two, NULL, NULL), 2, "XX");
     expect_picture(made("ImageBlend", two, "multiply", "blend_factor", 100, NULL), 1, "22");
     expect_picture(made("ImageBlend", two, "difference", "blend_factor", 50, NULL), 1, "99");
+    expect_picture(made("RepeatImageBatch", two, NULL, "amount", 3, NULL), 3, "XX");
+    const graft_arg unmasked[3] = {two[0], two[1], {.kind = GRAFT_NONE}};
+    expect_picture(made("ImageCompositeMasked", unmasked, NULL, "x", 1, NULL), 1, "X2");
     const graft_node *n = fake_host_node("ImagePadForOutpaint");
     fake_host_defaults(n, in);
     in[0] = two[0];
@@ -266,6 +286,58 @@ static void pictures_are_put_together(void)
     fake_host_release(&dark, 1);
 }
 
+/* A batch of two pictures of 3 x 2 pixels, tenths in red: 123 456, and the same again, halved. */
+static graft_arg two_pictures(void)
+{
+    float v[2 * 6 * 4];
+    graft_image *i = NULL;
+    graft_value *value = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int k = 0; k < 48; k++) v[k] = (float)(k / 4 % 6 + 1) / 10 / (float)(1 + k / 24);
+    CHECK_OK(graft_image_from_data(v, (const int64_t[]){2, 2, 3, 4}, false, &i, &e), &e);
+    CHECK_OK(graft_value_wrap(GRAFT_VALUE_IMAGE, i, &value, &e), &e);
+    return (graft_arg){.kind = GRAFT_OBJECT, .u.v = value};
+}
+
+static void pictures_are_changed(void)
+{
+    const graft_node *n = fake_host_node("GetImageSize");
+    graft_arg p = two_pictures(), in[24], out[4], both[2] = {p};
+    expect_picture(made("ImageCrop", &p, NULL, "x", 1, "y", 0, "width", 1, "height", 9, NULL), 2,
+                   "2 5");
+    expect_picture(made("ImageFlip", &p, "x-axis: vertically", NULL), 2, "456 123");
+    expect_picture(made("ImageFlip", &p, "y-axis: horizontally", NULL), 2, "321 654");
+    expect_picture(made("ImageRotate", &p, "none", NULL), 2, "123 456");
+    expect_picture(made("ImageRotate", &p, "90 degrees", NULL), 2, "41 52 63");
+    expect_picture(made("ImageRotate", &p, "180 degrees", NULL), 2, "654 321");
+    expect_picture(made("ImageRotate", &p, "270 degrees", NULL), 2, "36 25 14");
+    expect_picture(made("ImageFromBatch", &p, NULL, "batch_index", 1, NULL), 1, "112 233");
+    fake_host_defaults(n, in);
+    in[0] = p;
+    CHECK_INT(run_with("GetImageSize", in, out), GRAFT_OK);
+    static const int64_t size[3] = {3, 2, 2};
+    for (int i = 0; i < 3; i++) CHECK(out[i].kind == GRAFT_INT && out[i].u.i == size[i]);
+    CHECK_INT(run_with("SplitImageWithAlpha", in, out), GRAFT_OK);
+    expect_mask(out[1], "987 654");
+    both[0] = out[0];
+    both[1] = made("SolidMask", NULL, NULL, "value", 25, "width", 1, "height", 1, NULL);
+    graft_arg clear = made("JoinImageWithAlpha", both, NULL, NULL);
+    int64_t shape[4];
+    const float *v = graft_image_data(graft_value_object(clear.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[3] == 4 && v[3] == 0.75f);
+    fake_host_release(&clear, 1);
+    fake_host_release(both, 2);
+    n = fake_host_node("ImageScaleToTotalPixels");
+    fake_host_defaults(n, in);
+    in[0] = p;
+    in[fake_host_input(n, "megapixels")].u.f = 600.0 / 1048576;
+    CHECK_INT(run_with("ImageScaleToTotalPixels", in, out), GRAFT_OK);
+    graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[1] == 20 && shape[2] == 30);
+    fake_host_release(out, 1);
+    fake_host_release(&p, 1);
+}
+
 int main(void)
 {
     if (fake_host_init(&host)) return 1;
@@ -276,6 +348,7 @@ int main(void)
     RUN(latents_are_changed);
     RUN(latents_under_masks);
     RUN(pictures_are_put_together);
+    RUN(pictures_are_changed);
     fake_host_release(model, 4), fake_host_release(prompt, 4);
     fake_host_release(picture, 4), fake_host_release(mask, 4);
     graft_plugin_entry.deinit();

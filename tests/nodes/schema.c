@@ -35,6 +35,7 @@ static void check_flags(const cJSON *want, const graft_input *in)
         {"dynamicPrompts", GRAFT_INPUT_DYNAMIC_PROMPTS},
         {"image_upload", GRAFT_INPUT_IMAGE_UPLOAD},
         {"advanced", GRAFT_INPUT_ADVANCED},
+        {"image_output", GRAFT_INPUT_IMAGE_OUTPUT},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         EXPECT(flag(want, flags[i].name) == ((in->flags & flags[i].flag) != 0));
@@ -119,6 +120,7 @@ static void check_node(const cJSON *want, const graft_node *node)
     EXPECT(node->description && strlen(node->description) > 20);
     EXPECT(node->flags == ((flag(want, "output_node") ? GRAFT_NODE_OUTPUT : 0u) |
                            (flag(want, "deprecated") ? GRAFT_NODE_DEPRECATED : 0u) |
+                           (flag(want, "experimental") ? GRAFT_NODE_EXPERIMENTAL : 0u) |
                            (flag(want, "not_idempotent") ? GRAFT_NODE_NOT_IDEMPOTENT : 0u)));
     EXPECT(node->create && node->destroy && node->execute);
     for (const cJSON *in = inputs->child; in; in = in->next, i++) {

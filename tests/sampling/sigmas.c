@@ -68,6 +68,88 @@ static void formulas(void)
     EXPECT(st, s, 1e-6, 3, 0, 0);
 }
 
+/* The levels belong to the timesteps that the authors tell for SD 1.5 and SDXL, which are rounded.
+ */
+static void steps_are_aligned(void)
+{
+    static const char *const kinds[] = {"SD1", "SDXL"};
+    static const int timesteps[2][11] = {{999, 850, 736, 645, 545, 455, 343, 233, 124, 24, 0},
+                                         {999, 845, 730, 587, 443, 310, 193, 116, 53, 13, 0}};
+    graft_sigma_table t;
+    graft_sigmas *s = NULL, *few = NULL;
+    size_t n;
+    graft_sigma_table_init(&t, 0.00085, 0.012, false, false);
+    for (int k = 0; k < 2; k++) {
+        CHECK_OK(graft_sigmas_align_your_steps(kinds[k], 10, 1, &s, &e), &e);
+        const float *v = graft_sigmas_data(s, &n);
+        CHECK_INT(n, 11);
+        for (int i = 0; i < 10; i++)
+            CHECK_NEAR(graft_sigma_to_timestep(&t, v[i]), timesteps[k][i], 1);
+        CHECK(v[10] == 0);
+        graft_sigmas_release(s);
+    }
+    graft_status st = graft_sigmas_align_your_steps("SD1", 2, 1, &s, &e);
+    EXPECT(st, s, 1e-6, 14.615, 1.396, 0);
+    /* Between two levels log sigma is halved: step 1 of 20. */
+    CHECK_OK(graft_sigmas_align_your_steps("SD1", 20, 1, &s, &e), &e);
+    CHECK_NEAR(graft_sigmas_data(s, &n)[1], sqrt(14.615 * 6.475), 1e-5);
+    CHECK_INT(n, 21);
+    CHECK_OK(graft_sigmas_align_your_steps("SD1", 20, 0.25, &few, &e), &e);
+    const float *last = graft_sigmas_data(s, &n) + 15, *part = graft_sigmas_data(few, &n);
+    CHECK_INT(n, 6);
+    for (size_t i = 0; i < n; i++) CHECK(part[i] == last[i]);
+    graft_sigmas_release(few);
+    graft_sigmas_release(s);
+    CHECK_OK(graft_sigmas_align_your_steps("SDXL", 7, 0, &s, &e), &e);
+    graft_sigmas_data(s, &n);
+    CHECK_INT(n, 0);
+    graft_sigmas_release(s);
+    CHECK_INT(graft_sigmas_align_your_steps("SVD", 10, 1, &s, &e), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(graft_sigmas_align_your_steps("SD1", 0, 1, &s, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_sigmas_align_your_steps("SD1", 10, NAN, &s, &e), GRAFT_E_ARG);
+    CHECK(!s);
+}
+
+static void first_is_replaced(void)
+{
+    graft_sigmas *s = SIGMAS(3, 2, 1), *r = NULL, *none = sigmas_of(NULL, 0);
+    size_t n;
+    graft_status st = graft_sigmas_set_first(s, 136, &r, &e);
+    EXPECT(st, r, 0, 136, 2, 1);
+    CHECK_OK(graft_sigmas_set_first(none, 5, &r, &e), &e);
+    graft_sigmas_data(r, &n);
+    CHECK_INT(n, 0);
+    graft_sigmas_release(r);
+    CHECK_INT(graft_sigmas_set_first(s, -1, &r, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_sigmas_set_first(s, NAN, &r, &e), GRAFT_E_ARG);
+    CHECK(!r);
+    graft_sigmas_release(s);
+    graft_sigmas_release(none);
+}
+
+/* The scheduler of that name, and others of its kind. */
+static void beta_has_two_numbers(void)
+{
+    graft_sigma_table t;
+    float want[64], got[64];
+    size_t n;
+    graft_sigma_table_init(&t, 0.00085, 0.012, false, false);
+    for (int steps = 1; steps < 60; steps += 7) {
+        CHECK_OK(graft_schedule_make(&t, "beta", steps, want, 64, &n, &e), &e);
+        CHECK_INT(graft_schedule_beta(&t, steps, 0.6, 0.6, got), n);
+        CHECK(memcmp(got, want, n * sizeof *got) == 0);
+    }
+    /* Beta(1, 1) is the uniform distribution, Beta(1, 2) has the quantiles 1 - sqrt(1 - p). */
+    CHECK_INT(graft_schedule_beta(&t, 4, 1, 1, got), 5);
+    const int even[] = {999, 749, 500, 250};
+    for (int i = 0; i < 4; i++) CHECK(got[i] == t.sigma[even[i]]);
+    CHECK_INT(graft_schedule_beta(&t, 2, 1, 2, got), 3);
+    CHECK(got[0] == t.sigma[999] && got[1] == t.sigma[293] && got[2] == 0);
+    /* All steps at one place stand once. */
+    n = graft_schedule_beta(&t, 40, 1e-3, 50, got);
+    CHECK(n >= 2 && n < 41 && got[n - 1] == 0);
+}
+
 /* The schedulers of a model's table are the same formulas between its ends. */
 static void formulas_are_the_schedulers(void)
 {
@@ -211,6 +293,9 @@ static void references_and_memory(void)
 int main(void)
 {
     RUN(formulas);
+    RUN(steps_are_aligned);
+    RUN(first_is_replaced);
+    RUN(beta_has_two_numbers);
     RUN(formulas_are_the_schedulers);
     RUN(parts);
     RUN(what_is_no_sigma);

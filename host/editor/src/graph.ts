@@ -1,6 +1,7 @@
 // The workflow on the canvas: loading, saving, and what changes about it.
 import { LGraph, LGraphCanvas, LGraphGroup, LiteGraph, SubgraphNode } from "@comfyorg/litegraph"
 import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "./convert"
+import { fillFileNames } from "./filename"
 import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { closeEditor, openEditor, placeEditor } from "./inline"
@@ -230,8 +231,11 @@ export class Editor {
     return structuredClone({ ...this.graph.asSerialisable(), version: 1 })
   }
 
-  toPrompt(): ReturnType<typeof toPrompt> {
-    return toPrompt(this.toWorkflow(), this.specs)
+  toPrompt(now = new Date()): ReturnType<typeof toPrompt> {
+    const workflow = this.toWorkflow()
+    const converted = toPrompt(workflow, this.specs)
+    fillFileNames(converted.prompt, workflow, now)
+    return converted
   }
 
   // Takes a workflow of any form. Returns a line about what could not be loaded, or "".

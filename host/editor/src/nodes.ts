@@ -147,7 +147,11 @@ function watchUpload(node: GraftNode, spec: NodeSpec) {
     )
     if (match)
       showPictures(node, [
-        viewUrl({ filename: match[2], subfolder: match[1] ?? "", type: match[3] ?? "input" }),
+        viewUrl({
+          filename: match[2],
+          subfolder: match[1] ?? "",
+          type: match[3] ?? input.options.image_folder ?? "input",
+        }),
       ])
   }
   const before = widget.callback

@@ -15,6 +15,7 @@ export interface InputOptions {
   label_off?: string
   tooltip?: string
   image_upload?: boolean
+  image_folder?: string
   video_upload?: boolean
   audio_upload?: boolean
   control_after_generate?: boolean | string

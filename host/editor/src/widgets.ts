@@ -172,7 +172,10 @@ function pickFile(node: LGraphNode, target: any) {
 
 export async function uploadTo(node: LGraphNode, widget: any, file: File) {
   try {
-    const name = await api.uploadImage(file)
+    const uploaded = await api.uploadImage(file)
+    const spec = (node as GraftNode).spec?.inputs.find((input) => input.name === widget.name)
+    const folder = spec?.options.image_folder ?? "input"
+    const name = folder === "input" ? uploaded : `${uploaded} [input]`
     if (!widget.options.values.includes(name)) widget.options.values.push(name)
     widget.value = name
     widget.callback?.(name)

@@ -1,4 +1,5 @@
 /* The choice among the tables. */
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernels/cpu/simd/simd.h"
@@ -31,4 +32,18 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
     (void)wanted;
 #endif
     return t ? t : &graft_cpu_table__plain;
+}
+
+const char *graft_cpu_simd_features(void)
+{
+#if defined(__x86_64__)
+    bool vnni = __builtin_cpu_supports("avx512vnni");
+    if (__builtin_cpu_supports("avx512bf16")) return vnni ? "AVX-512, VNNI, BF16" : "AVX-512, BF16";
+    if (__builtin_cpu_supports("avx512f")) return vnni ? "AVX-512, VNNI" : "AVX-512";
+    return __builtin_cpu_supports("avx2") ? "AVX2" : "no vectors";
+#elif defined(__aarch64__)
+    return "NEON";
+#else
+    return "no vectors";
+#endif
 }

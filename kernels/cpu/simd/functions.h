@@ -24,6 +24,12 @@ void SIMD(channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t s
 void SIMD(channel_affine)(graft_act act, const void *x, graft_dtype xt, int64_t x_stride, void *y,
                           graft_dtype yt, int64_t y_stride, int64_t pixels, int64_t channels,
                           const float *mean, const float *factor, const float *beta);
+double SIMD(sum)(const void *x, graft_dtype xt, size_t n);
+void SIMD(wave_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
+                     int64_t channels, const float *cosines, const float *sines, float *sum);
+void SIMD(wave_add)(const void *x, graft_dtype xt, int64_t x_stride, void *y, graft_dtype yt,
+                    int64_t y_stride, int64_t pixels, int64_t channels, const float *cosines,
+                    const float *sines, const float *wave);
 float SIMD(absmax)(const void *x, graft_dtype xt, size_t n);
 void SIMD(to_s8)(const void *x, graft_dtype xt, float inverse, int8_t *y, size_t n);
 void SIMD(from_s32)(void *row, const float *scale, float factor, const float *bias, size_t n);

@@ -3,6 +3,24 @@
 
 #include "kernels/cpu/simd/functions.h"
 
+INLINE double row_sum(const void *x, graft_dtype xt, size_t n)
+{
+    size_t whole = n - n % VL, i = 0;
+    vf s0 = {0}, s1 = {0};
+    for (; i + 2 * VL <= whole; i += 2 * VL) {
+        s0 += vf_get(x, xt, i);
+        s1 += vf_get(x, xt, i + VL);
+    }
+    for (; i < whole; i += VL) s0 += vf_get(x, xt, i);
+    if (n - i) s1 += vf_get_tail(x, xt, i, n - i);
+    return (double)vf_sum(s0) + (double)vf_sum(s1);
+}
+
+double SIMD(sum)(const void *x, graft_dtype xt, size_t n)
+{
+    return xt == GRAFT_F32 ? row_sum(x, GRAFT_F32, n) : row_sum(x, GRAFT_BF16, n);
+}
+
 /* Two passes over a row that the first one has brought into the cache: the variance is taken about
  * the true mean, so nothing cancels. Each lane adds few enough values for float32; the lanes are
  * joined in double. */
@@ -12,15 +30,8 @@ INLINE void layer_norm_row(const void *x, graft_dtype xt, const float *gamma, co
     size_t whole = n - n % VL, rest = n % VL;
     vf s0 = {0}, s1 = {0};
     size_t i = 0;
+    vf m = vf_set((float)(row_sum(x, xt, n) / (double)n));
     for (; i + 2 * VL <= whole; i += 2 * VL) {
-        s0 += vf_get(x, xt, i);
-        s1 += vf_get(x, xt, i + VL);
-    }
-    for (; i < whole; i += VL) s0 += vf_get(x, xt, i);
-    if (rest) s1 += vf_get_tail(x, xt, i, rest);
-    vf m = vf_set((float)(((double)vf_sum(s0) + (double)vf_sum(s1)) / (double)n));
-    s0 = s1 = (vf){0};
-    for (i = 0; i + 2 * VL <= whole; i += 2 * VL) {
         vf a = vf_get(x, xt, i) - m, b = vf_get(x, xt, i + VL) - m;
         s0 += a * a;
         s1 += b * b;

@@ -136,6 +136,18 @@ typedef struct graft_cpu_simd {
                            graft_dtype yt, int64_t y_stride, int64_t pixels, int64_t channels,
                            const float *mean, const float *factor, const float *beta);
 
+    /* Sum of x; lanes in float32 and joined in double. */
+    double (*sum)(const void *x, graft_dtype xt, size_t n);
+    /* Per channel, over at most 64 `pixels` at `stride` elements, the sums of x, x * cosines[p] and
+     * x * sines[p]: three rows of `channels`. */
+    void (*wave_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
+                      int64_t channels, const float *cosines, const float *sines, float *sum);
+    /* y = x + wave[0] + cosines[p] * wave[1] + sines[p] * wave[2], three rows of `channels`. y may
+     * be x when dtypes and strides are equal. */
+    void (*wave_add)(const void *x, graft_dtype xt, int64_t x_stride, void *y, graft_dtype yt,
+                     int64_t y_stride, int64_t pixels, int64_t channels, const float *cosines,
+                     const float *sines, const float *wave);
+
     /* max |x| */
     float (*absmax)(const void *x, graft_dtype xt, size_t n);
     /* y = x * inverse, rounded to the nearest whole number from -127 to 127 */
@@ -204,4 +216,6 @@ typedef struct graft_cpu_simd {
 /* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs
  * here, else the plain one. */
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
+/* What this processor has, for people: "AVX-512, VNNI, BF16". */
+const char *graft_cpu_simd_features(void);
 #endif

@@ -2,6 +2,7 @@ import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { test } from "node:test"
 import { isPrompt, isUiWorkflow, toPrompt } from "../../../host/editor/src/convert"
+import { fillFileNames, formatDate } from "../../../host/editor/src/filename"
 import { fromPrompt } from "../../../host/editor/src/import"
 import { normalise } from "../../../host/editor/src/normalise"
 import { parseJson } from "../../../host/editor/src/json"
@@ -361,4 +362,43 @@ test("types that fit", () => {
       compatible("INT", "FLOAT,INT"),
   )
   assert.ok(!compatible("IMAGE", "MASK") && !compatible("MODEL", "MODELS"))
+})
+
+test("file names get the date and values of nodes, as graft run fills them in", () => {
+  const now = new Date(2026, 2, 7, 4, 9, 5)
+  for (const [format, want] of [
+    ["yyyy-MM-dd", "2026-03-07"],
+    ["yy.M.d", "26.3.7"],
+    ["hhmmss", "040905"],
+    ["h_m_s", "4_9_5"],
+    ["yyyyMMddhhmmss", "20260307040905"],
+    ["y yyy MMM ddd x", "y yyy MMM ddd x"],
+    ["", ""],
+  ])
+    assert.equal(formatDate(format, now), want)
+  const names: [string, string][] = [
+    ["%date:yyyy-MM-dd%/x", "2026-03-07/x"],
+    ["%My picture.width%_%EmptyImage.color%", "64_255"],
+    ["%Search.height%", "64"],
+    ["%width%_%date:%_%Nobody.x%_5%", "%width%_%date:%_%Nobody.x%_5%"],
+    ["100%%date:yy%", "100%26"],
+    ["%SaveImage.images%", "%SaveImage.images%"],
+    ["%Other.filename_prefix%", ".._a_b_"],
+  ]
+  for (const [prefix, want] of names) {
+    const workflow = {
+      nodes: [
+        image(1, { title: "My picture", properties: { "Node name for S&R": "Search" } }),
+        node(2, "SaveImage", {
+          inputs: [input("images", "IMAGE", 7)],
+          widgets_values: [prefix],
+        }),
+        node(3, "SaveImage", { title: "Other", widgets_values: ["../a:b?"] }),
+      ],
+      links: [[7, 1, 0, 2, 0, "IMAGE"]],
+    }
+    const { prompt } = toPrompt(workflow as any, specs)
+    fillFileNames(prompt, workflow as any, now)
+    assert.equal(prompt["2"].inputs.filename_prefix, want)
+  }
 })

@@ -1,0 +1,29 @@
+/* ImageCompositeMasked: one picture laid over another by a mask. */
+#include "nodes/node.h"
+
+enum { DESTINATION, SOURCE, X, Y, RESIZE_SOURCE, MASK };
+static const graft_input *const inputs[] = {
+    [DESTINATION] = IN_OBJECT("destination", "IMAGE", "The pictures below."),
+    [SOURCE] = IN_OBJECT("source", "IMAGE", "The pictures to lay over them."),
+    [X] = IN_INT("x", 0, 0, 16384, 1, "Pixels from the left edge to what is laid over."),
+    [Y] = IN_INT("y", 0, 0, 16384, 1, "Pixels from the top edge to what is laid over."),
+    [RESIZE_SOURCE] =
+        IN_BOOL("resize_source", false, "Scales the source to the destination's size first."),
+    [MASK] = IN_OBJECT("mask", "MASK",
+                       "Where the source covers; it is scaled to the source. Without: all of it.",
+                       .flags = GRAFT_INPUT_OPTIONAL),
+    NULL};
+static const graft_output *const outputs[] = {OUT("IMAGE", "IMAGE", "Both in one."), NULL};
+
+static graft_status run(graft_call *c)
+{
+    graft_image *image = NULL;
+    graft_status st = graft_image_composite(graft_arg_image(c, DESTINATION),
+                                            graft_arg_image(c, SOURCE), graft_arg_i64(c, X),
+                                            graft_arg_i64(c, Y), graft_arg_bool(c, RESIZE_SOURCE),
+                                            graft_arg_mask(c, MASK), &image, &c->err);
+    return st != GRAFT_OK ? st : graft_call_out_image(c, 0, image);
+}
+
+GRAFT_NODE(image_composite_masked, .id = "ImageCompositeMasked", .title = "ImageCompositeMasked",
+           .category = "image", .description = "Lays pictures over others where a mask is white.");

@@ -1,0 +1,117 @@
+/* The nodes that make and change sigmas give what their names say, or say why not; and compiling by
+ * PyTorch's name. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tests/nodes/fake_engine.h"
+#include "tests/nodes/fake_host.h"
+#include "tests/test.h"
+
+static fake_host host;
+static graft_arg model[4];
+
+static graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
+{
+    fake_engine_reset();
+    fake_host_clear(&host);
+    return fake_host_run(&host, fake_host_node(id), in, out, NULL, 0);
+}
+
+/* Checks a list of sigmas and lets go of it. */
+static void expect_sigmas(graft_arg *a, const char *want)
+{
+    const graft_tensor *t = a->u.v->ops->query(a->u.v, GRAFT_TENSOR_ID);
+    char got[256] = "";
+    size_t n = 0;
+    CHECK(t && t->ndim == 1);
+    for (int64_t i = 0; i < t->shape[0]; i++)
+        n += (size_t)snprintf(got + n, sizeof got - n, i ? " %g" : "%g",
+                              (double)((const float *)t->data)[i]);
+    CHECK_STR(got, want);
+    fake_host_release(a, 4);
+}
+
+static void aligned_steps(void)
+{
+    const graft_node *n = fake_host_node("AlignYourStepsScheduler");
+    graft_arg in[24], out[4];
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 2;
+    CHECK_INT(run_with("AlignYourStepsScheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "14.615 1.396 0");
+    in[fake_host_input(n, "model_type")].u.s = "SDXL";
+    in[fake_host_input(n, "denoise")].u.f = 0.5;
+    CHECK_INT(run_with("AlignYourStepsScheduler", in, out), GRAFT_OK);
+    expect_sigmas(out, "0.862 0");
+    in[fake_host_input(n, "model_type")].u.s = "SVD";
+    CHECK_INT(run_with("AlignYourStepsScheduler", in, out), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(host.fail_text, "SVD") != NULL);
+}
+
+static void first_sigma(void)
+{
+    const graft_node *n = fake_host_node("AlignYourStepsScheduler");
+    graft_arg in[24], sigmas[4], out[4];
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 2;
+    CHECK_INT(run_with("AlignYourStepsScheduler", in, sigmas), GRAFT_OK);
+    n = fake_host_node("SetFirstSigma");
+    fake_host_defaults(n, in);
+    in[0] = sigmas[0];
+    CHECK_INT(run_with("SetFirstSigma", in, out), GRAFT_OK);
+    expect_sigmas(out, "136 1.396 0");
+    in[fake_host_input(n, "sigma")].u.f = -1;
+    CHECK_INT(run_with("SetFirstSigma", in, out), GRAFT_E_ARG);
+    fake_host_release(sigmas, 4);
+}
+
+static void numbers_arrive(void)
+{
+    const graft_node *n = fake_host_node("BetaSamplingScheduler");
+    graft_arg in[24], out[4];
+    fake_host_defaults(n, in);
+    in[0] = model[0];
+    in[fake_host_input(n, "steps")].u.i = 9;
+    in[fake_host_input(n, "alpha")].u.f = 0.5;
+    in[fake_host_input(n, "beta")].u.f = 2;
+    CHECK_INT(run_with("BetaSamplingScheduler", in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "alpha=0.5 beta=2 schedule beta steps=9 denoise=1\n");
+    expect_sigmas(out, "2 1 0");
+}
+
+static void pytorchs_compiler_is_ours(void)
+{
+    graft_arg in[24], out[4];
+    fake_host_defaults(fake_host_node("TorchCompileModel"), in);
+    in[0] = model[0];
+    CHECK_INT(run_with("TorchCompileModel", in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "compile model auto fast auto memory=0 cache=1 tile=1 0x0x0\n");
+    CHECK_STR(host.phases, "compile ");
+    CHECK_STR(out[0].u.v->ops->type, "MODEL");
+    fake_host_release(out, 4);
+    fake_fail = GRAFT_E_DEVICE;
+    CHECK_INT(fake_host_run(&host, fake_host_node("TorchCompileModel"), in, out, NULL, 0),
+              GRAFT_E_DEVICE);
+}
+
+int main(void)
+{
+    graft_arg in[24];
+    graft_alloc_stats stats;
+    if (fake_host_init(&host)) return 1;
+    CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
+    fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
+    CHECK_INT(run_with("CheckpointLoaderSimple", in, model), GRAFT_OK);
+    RUN(aligned_steps);
+    RUN(first_sigma);
+    RUN(numbers_arrive);
+    RUN(pytorchs_compiler_is_ours);
+    fake_host_release(model, 4);
+    graft_plugin_entry.deinit();
+    CHECK_INT(fake_live, 0);
+    CHECK_INT(fake_engines, 0);
+    fake_host_finish(&host);
+    graft_alloc_stats_get(&stats);
+    CHECK_INT(stats.live_blocks, 0);
+    return test_end();
+}
