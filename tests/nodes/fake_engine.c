@@ -184,6 +184,15 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
     return make_vae(out, e);
 }
 
+graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
+                                 const char *decoder_path, const graft_task *task, graft_vae **out,
+                                 graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("vae %s and %s\n", base_name(encoder_path), base_name(decoder_path));
+    return make_vae(out, e);
+}
+
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e)
 {

@@ -202,8 +202,9 @@ static const void *query(const graft_host *host, const char *id)
 int fake_host_init(fake_host *h)
 {
     static const char *const folders[] = {
-        "input",         "output",           "temp",       "checkpoints", "loras",         "vae",
-        "text_encoders", "diffusion_models", "controlnet", "embeddings",  "upscale_models"};
+        "input",      "output",     "temp",           "checkpoints",
+        "loras",      "vae",        "text_encoders",  "diffusion_models",
+        "controlnet", "embeddings", "upscale_models", "vae_approx"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
