@@ -304,7 +304,8 @@ const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
  * time is in memory; progress counts tensors. The file has its name once it is whole: nothing is
  * left of one that failed or was cancelled. GRAFT_E_ARG when `path` exists; GRAFT_E_LIMIT for
  * values beyond their type; GRAFT_E_UNSUPPORTED for text encoders that such files have no names
- * for. */
+ * for. A TAESD has diffusers' names in them, and a config that says whose latents it takes;
+ * GRAFT_E_ARG beside a model of other latents. */
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e);
