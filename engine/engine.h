@@ -40,7 +40,14 @@ typedef struct graft_task {
      * back, the VAE a grey picture or an empty latent of the right size. Fills caches ahead of
      * time. */
     bool compile_only;
+    /* Pictures of what a sampling run is at: one pixel for each of the latent, or, where they are
+     * decoded, at most 512 a side. NULL: none are made. */
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
+    /* Asked before each of them: would it be shown? NULL: yes. */
+    bool (*preview_wanted)(void *ctx);
+    /* What to decode them with, asked once a run: a TAESD for this model's latents, whose reference
+     * the run takes over, or NULL. Without it they show the latent's channels as colours. */
+    graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
     void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;
