@@ -318,6 +318,13 @@ typedef struct graft_sdxl_size {
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
+/* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
+ * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
+ * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.
+ */
+graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
+                                       int64_t width, int64_t height, const graft_task *task,
+                                       graft_cond **out, graft_err *e);
 /* Calls `look` with the names of a prompt's embeddings, as encoding looks for them: a name that
  * ends with commas is tried without them after GRAFT_E_NOTFOUND. Other failures end the call. */
 graft_status graft_prompt_embeddings(const char *text,

@@ -235,24 +235,44 @@ static void embed_number(double v, int64_t width, float *out)
     }
 }
 
-/* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. An
- * area's are those of the whole picture: it is to show a part of that, and no cut-off objects. */
-void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
+/* What the refiner is told of prompts that do not say how beautiful the picture is to be:
+ * diffusers' numbers. */
+#define SCORE_POSITIVE 6.0
+#define SCORE_NEGATIVE 2.5
+
+/* The numbers in SDXL's y: height, width, crop top and left, then target height and width, or the
+ * refiner's score. Returns how many. */
+static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool negative,
+                        double out[6])
 {
-    int64_t adm = g->c.model->arch.adm_channels, pooled = adm > 1536 ? adm - 1536 : 0;
     int64_t h = g->c.shape[2] * 8, w = g->c.shape[3] * 8;
-    double numbers[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    const double plain[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    memcpy(out, plain, sizeof plain);
     if (k->has_size) {
         const graft_sdxl_size *s = &k->size;
-        double given[6] = {(double)s->height, (double)s->width,         (double)s->crop_h,
-                           (double)s->crop_w, (double)s->target_height, (double)s->target_width};
-        memcpy(numbers, given, sizeof numbers);
+        const double given[6] = {(double)s->height,        (double)s->width,
+                                 (double)s->crop_h,        (double)s->crop_w,
+                                 (double)s->target_height, (double)s->target_width};
+        memcpy(out, given, sizeof given);
     }
+    if (!graft_unet_is_refiner(&g->c.model->arch)) return 6;
+    out[4] = k->has_score ? k->score : negative ? SCORE_NEGATIVE : SCORE_POSITIVE;
+    return 5;
+}
+
+/* SDXL's y: the pooled text, then the numbers. An area's are those of the whole picture: it is to
+ * show a part of that, and no cut-off objects. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
+{
+    double numbers[6];
+    int count = size_numbers(g, k, negative, numbers);
+    int64_t adm = g->c.model->arch.adm_channels, sizes = count * 256;
+    int64_t pooled = adm > sizes ? adm - sizes : 0;
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
-    int64_t each = (adm - pooled) / 6 / 2 * 2;
-    for (int i = 0; i < 6; i++) embed_number(numbers[i], each, y + pooled + i * each);
+    int64_t each = (adm - pooled) / count / 2 * 2;
+    for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
 }
 
 /* Values of a part of the latent, all pictures. */
@@ -284,7 +304,8 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
             memcpy(g->context + at * row, k->data, row * sizeof(float));
-            if (adm) graft_guided_fill_y(g, k, g->y + at * (size_t)adm);
+            if (adm)
+                graft_guided_fill_y(g, k, g->active[which[i]].negative, g->y + at * (size_t)adm);
         }
     }
 }

@@ -193,6 +193,8 @@ typedef struct graft_cond_entry {
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
+    bool has_score;
+    double score;                  /* for SDXL's refiner */
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
     /* Where it counts (regions.h); without all this: everywhere, with weight 1. */
     bool has_area, mask_bounds;

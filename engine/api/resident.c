@@ -140,7 +140,8 @@ static graft_status place_entry(graft_resident *r, size_t i, float *host, graft_
     size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
     float *y = host + (size_t)pictures * row;
     spread_rows(host, k->data, row, pictures);
-    for (int64_t p = 0; p < pictures && adm; p++) graft_guided_fill_y(g, k, y + (size_t)p * adm);
+    for (int64_t p = 0; p < pictures && adm; p++)
+        graft_guided_fill_y(g, k, i >= g->c.positive->n, y + (size_t)p * adm);
     graft_status st = r->backend->api->upload(r->backend->device, (char *)r->block + r->context[i],
                                               host, r->context[i + 1] - r->context[i]);
     return st ? device_failed(r, st, e) : GRAFT_OK;

@@ -300,6 +300,8 @@ static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
     expect("CLIPTextEncodeSDXL", edit_sdxl, "encode_sdxl 'g' 'l' 1 2 3 4 5 6\n", "encode ");
+    expect("CLIPTextEncodeSDXLRefiner", edit_text, "encode_refiner 'a (cat:1.2)' 6 1024 1024\n",
+           "encode ");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");

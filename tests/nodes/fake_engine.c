@@ -486,6 +486,15 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
     return make_cond(out, e);
 }
 
+graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
+                                       int64_t width, int64_t height, const graft_task *task,
+                                       graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_refiner '%s' %g %lld %lld\n", text, score, (long long)width, (long long)height);
+    return make_cond(out, e);
+}
+
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e)
 {
