@@ -531,6 +531,15 @@ graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_
 graft_status graft_sigmas_set_first(const graft_sigmas *s, double sigma, graft_sigmas **out,
                                     graft_err *e);
 
+/* What some samplers can be told: how much noise they add on the way, and how they step. */
+typedef struct graft_sampler_options {
+    bool given;     /* false: the usual ones, whatever the rest says */
+    double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
+    double s_noise; /* factor of that noise; 1 */
+    double r;       /* dpmpp_sde: place of the middle of a step in log sigma, above 0; 0.5 */
+    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; 4 */
+} graft_sampler_options;
+
 /* Sampling put together from its parts; all borrowed. */
 typedef struct graft_sampling {
     const graft_model *model;
@@ -541,6 +550,9 @@ typedef struct graft_sampling {
     const graft_sigmas *sigmas;
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
+    /* Given: for euler_ancestral, dpmpp_2s_ancestral, dpmpp_sde, dpmpp_2m_sde, dpmpp_2m_sde_heun,
+     * dpmpp_3m_sde and lms; GRAFT_E_UNSUPPORTED with others, and for an order above 4. */
+    graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two
  * sigmas nothing is done, and no noise added. *denoised (may be NULL): what the model predicted in

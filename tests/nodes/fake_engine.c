@@ -643,6 +643,9 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
           (unsigned long long)s->seed, s->add_noise, s->cfg, s->sampler,
           s->negative && s->positive != s->negative, n);
     for (size_t i = 0; i < n; i++) trace(" %g", (double)sigma[i]);
+    const graft_sampler_options *o = &s->options;
+    if (o->given)
+        trace(" eta=%g s_noise=%g r=%g order=%lld", o->eta, o->s_noise, o->r, (long long)o->order);
     trace("\n");
     task->progress(task->ctx, 2, 2);
     graft_status st = due(e);
