@@ -115,6 +115,15 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
 
+/* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): the denoised latent moves by
+ * `scale` times the difference between the positive prompts' prediction and one in which the middle
+ * block's self-attention sees nothing but each token itself. The rest of guidance, a rescale
+ * included, comes first and stays as it is. Only what follows that attention is computed a second
+ * time, for the positive prompts. 0, and a model whose middle block has no attention: nothing
+ * happens. GRAFT_E_ARG for scales outside 0..1000. */
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e);
+
 /* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
  * joins features with a skip connection, half of the features' channels count b and the skip
  * connection's lowest frequencies s; b1 and s1 at the widest features, b2 and s2 at those half as

@@ -26,6 +26,7 @@ struct graft_guided {
     int64_t n, per;             /* values of the latent in all, and per picture */
     size_t step;                /* of the sampler */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
+    float *perturbed;           /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;
     graft_known known;
     float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */

@@ -63,14 +63,16 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error; and the UNet's x is the latent alone. */
+ * a prompt, no limit of DeepCache's error, no perturbed rows; and the UNet's x is the latent alone.
+ */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = entries_of(g);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->regions.any &&
-           !g->known.channels && !(g->features && g->c.model->deepcache.max_error > 0) && n &&
-           n <= GRAFT_GUIDE_ENTRIES && graft_sampler_anywhere(sampler);
+           !g->known.channels && !graft_model_perturbs(g->c.model) &&
+           !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
+           graft_sampler_anywhere(sampler);
 }
 
 /* Whether every call is one batch, whose output guidance can take from where it is. */

@@ -237,6 +237,14 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e)
+{
+    (void)m;
+    trace("perturbed %g\n", scale);
+    return make_model(out, e);
+}
+
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
                                    graft_model **out, graft_err *e)
 {
