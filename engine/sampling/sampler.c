@@ -12,8 +12,8 @@ enum {
     PAIR = 1,     /* needs the unconditional prediction */
     BROWNIAN = 2, /* draws from a Brownian path */
     ONE_MORE = 4, /* drops the second-last sigma of one step more */
-    NUMBERS = 16, /* takes eta, s_noise, r or an order */
     LOOKS = 8,    /* into arrays; all others use nothing but graft_mix*() and graft_walk_*() */
+    NUMBERS = 16, /* takes eta, s_noise, r or an order */
 };
 
 typedef struct sampler {
