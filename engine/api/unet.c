@@ -48,6 +48,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.height = use->height;
     unet.shape.width = use->width;
     unet.shape.tokens = use->tokens;
+    unet.shape.perturbed = use->perturbed;
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
@@ -90,6 +91,11 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 {
     return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
                                     e);
+}
+
+bool graft_model_perturbs(const graft_model *m)
+{
+    return m->perturbed > 0 && graft_unet_perturbs(&m->arch);
 }
 
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width)

@@ -111,6 +111,9 @@ const char *graft_upscaler_prefix(const graft_safetensors *f);
 int32_t graft_unet_latent_channels(const graft_unet_arch *a);
 /* How many more; 0: not for inpainting. */
 int32_t graft_unet_known_channels(const graft_unet_arch *a);
+/* SDXL's refiner (arXiv:2307.01952, 2.5): its prompts come from the large text encoder alone, and
+ * its y ends with five numbers in place of six, the last an aesthetic score. */
+bool graft_unet_is_refiner(const graft_unet_arch *a);
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 

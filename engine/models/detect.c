@@ -120,7 +120,8 @@ graft_status graft_detect_heads(const graft_safetensors *f, const char *config, 
     cJSON_Delete(root);
     if (head_dim <= 0 && heads <= 0) {
         heads = a->context_dim == 768 ? 8 : 0;
-        head_dim = a->context_dim == 1024 || a->context_dim == 2048 ? 64 : 0;
+        bool of_64 = a->context_dim == 1024 || a->context_dim == 1280 || a->context_dim == 2048;
+        head_dim = of_64 ? 64 : 0;
     }
     if (head_dim > 0 && head_dim < 65536)
         a->head_dim = (int32_t)head_dim;
@@ -191,6 +192,11 @@ int32_t graft_unet_known_channels(const graft_unet_arch *a)
 int32_t graft_unet_latent_channels(const graft_unet_arch *a)
 {
     return a->in_channels - graft_unet_known_channels(a);
+}
+
+bool graft_unet_is_refiner(const graft_unet_arch *a)
+{
+    return a->context_dim == 1280 && a->adm_channels == 1280 + 5 * 256;
 }
 
 graft_family graft_unet_family(const graft_unet_arch *a)
