@@ -298,6 +298,39 @@ static void compiled_ahead(void)
     graft_cond_release(n);
 }
 
+/* compile_only makes what the run then needs, with prompts of two lengths: one batch has perturbed
+ * rows, the other has none. */
+static void compiled_for_a_run(void)
+{
+    graft_model *m = load_model(engine, SD1), *pag = perturbed(m, 2);
+    graft_cond *p = place_prompt(m, 1, TOKENS), *n = place_prompt(m, 2, 2 * TOKENS);
+    graft_latent *from = NULL, *to = NULL;
+    graft_task ahead = {.compile_only = true};
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_sample_params k = {.seed = 1,
+                                   .add_noise = true,
+                                   .steps = 2,
+                                   .cfg = 4,
+                                   .sampler = "euler",
+                                   .scheduler = "normal",
+                                   .denoise = 1,
+                                   .end_at_step = 10000};
+    uint64_t first = built(), before = first;
+    CHECK_OK(graft_latent_empty(96, 128, 1, &from, &e), &e); /* a size that no other test has */
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(graft_sample(pag, &k, p, n, from, i ? NULL : &ahead, &to, &e), &e);
+        graft_latent_release(to);
+        if (i == 0) before = built();
+    }
+    CHECK(before > first);
+    CHECK_INT(built(), before);
+    graft_latent_release(from);
+    graft_cond_release(p);
+    graft_cond_release(n);
+    graft_model_release(pag);
+    graft_model_release(m);
+}
+
 static void bad_numbers(void)
 {
     static const double bad[] = {-1, -1e-300, 1001, INFINITY, -INFINITY, NAN};
@@ -337,6 +370,7 @@ int main(void)
         RUN(with_freeu_and_hypertile);
         RUN(with_a_controlnet);
         RUN(compiled_ahead);
+        RUN(compiled_for_a_run);
         RUN(bad_numbers);
         graft_engine_destroy(engine);
     }
