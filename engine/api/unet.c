@@ -52,8 +52,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
-    graft_hypertile_grids(&m->hypertile, &m->arch, use->height, use->width, use->turn,
-                          unet.shape.grid);
+    graft_hypertile_grids(&m->hypertile, &m->arch, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);

@@ -93,7 +93,8 @@ typedef enum graft_family {
 
 /* Each looks for one part below `prefix` ("model.diffusion_model.") and fails with the first tensor
  * that is missing or does not fit. `config`, the text of __metadata__.config or NULL, tells what
- * shapes cannot. */
+ * shapes cannot. GRAFT_E_UNSUPPORTED for UNets whose output is no latent like the one that goes in:
+ * those that see a depth or a second picture. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,

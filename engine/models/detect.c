@@ -170,6 +170,17 @@ graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, g
     return detect_context(f, prefix, a, e);
 }
 
+/* Sampling takes as many channels from the output as the latent has, whatever stands beside it. */
+static graft_status check_channels(const graft_safetensors *f, const graft_unet_arch *a,
+                                   graft_err *e)
+{
+    if (graft_unet_latent_channels(a) == a->out_channels) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: a UNet that takes %d channels and gives %d: only latents, and with "
+                      "them the mask and the picture of inpainting models, are supported",
+                      graft_safetensors_path(f), a->in_channels, a->out_channels);
+}
+
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e)
 {
@@ -179,7 +190,8 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     if (st) return st;
     out->out_channels = dim_of(find(f, prefix, "out.2.weight"), 0);
     if (!out->out_channels) return missing(f, prefix, "out.2.weight", e);
-    st = graft_detect_half(f, prefix, out, e);
+    st = check_channels(f, out, e);
+    if (!st) st = graft_detect_half(f, prefix, out, e);
     return st ? st : graft_detect_heads(f, config, out, e);
 }
 
