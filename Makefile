@@ -10,10 +10,10 @@ JOBS ?= $(shell nproc)
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --output-on-failure --no-tests=error --timeout 900
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build all demo serve test test-dev bench bench-peers fuzz tsan format clean
+.PHONY: help setup build all demo serve test test-dev bench bench-peers fuzz tsan check-aarch64 format clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what building and testing need, if something is missing
 	@tools/setup.sh
@@ -57,6 +57,11 @@ tsan: setup ## the tests under ThreadSanitizer, in build/tsan
 	cmake --preset tsan $(CMAKE_ARGS)
 	cmake --build $(BUILD)/tsan -j $(JOBS)
 	$(CTEST) --test-dir $(BUILD)/tsan -j $(JOBS)
+
+# CHECK_ARGS: arguments of ctest, for example CHECK_ARGS="-R kernels".
+check-aarch64: setup ## build for AArch64 and run the tests under qemu, in build/aarch64
+	@tools/setup.sh aarch64
+	tools/check-aarch64.sh $(BUILD)/aarch64 $(CHECK_ARGS)
 
 bench: setup ## time kernels, models and whole runs; figures go to build/bench.json
 	@$(MAKE) --no-print-directory all

@@ -4,10 +4,11 @@
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts upscaler]
  *
- * KIND: sd15, sd21, sdxl, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to run whole
- * workflows in tests. The names come from the same graph builders that read them. Weights are
- * normal with a spread of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor
- * depends on seed and name only. Pictures made with them are noise, but always the same noise. */
+ * KIND: sd15, sd21, sdxl, sdxl-refiner, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to
+ * run whole workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. The
+ * names come from the same graph builders that read them. Weights are normal with a spread of 1 /
+ * sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed and name
+ * only. Pictures made with them are noise, but always the same noise. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,10 +53,11 @@ typedef struct kind {
         GRAFT_TEXT_OPENCLIP, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width,  \
             1, 49407                                                                               \
     }
-#define SD1_TEXT    "cond_stage_model.transformer."
-#define SD2_TEXT    "cond_stage_model.model."
-#define SDXL_TEXT_L "conditioner.embedders.0.transformer."
-#define SDXL_TEXT_G "conditioner.embedders.1.model."
+#define SD1_TEXT     "cond_stage_model.transformer."
+#define SD2_TEXT     "cond_stage_model.model."
+#define SDXL_TEXT_L  "conditioner.embedders.0.transformer."
+#define SDXL_TEXT_G  "conditioner.embedders.1.model."
+#define REFINER_TEXT "conditioner.embedders.0.model."
 
 /* clang-format off */
 static const kind kinds[] = {
@@ -75,6 +77,12 @@ static const kind kinds[] = {
      .linear_proj = 1, .head_dim = 64,
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
+    {.name = "sdxl-refiner",
+     .model_channels = 384, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
+     .depth = {0, 4, 4, 0}, .middle = 4, .context_dim = 1280, .adm_channels = 1280 + 5 * 256,
+     .linear_proj = 1, .head_dim = 64,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{REFINER_TEXT, OPENCLIP(32, 1280, 20)}}},
     {.name = "tiny-sd1",
      .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
      .depth = {1, 1}, .middle = 1, .context_dim = 64, .num_heads = 2,
@@ -97,6 +105,11 @@ static const kind kinds[] = {
      .text = {{SDXL_TEXT_L, HF(3, 32, 2)}, {SDXL_TEXT_G, OPENCLIP(3, 64, 2)}},
      .config = "{\"scale_factor\": 0.13025, \"unet\": {\"num_head_channels\": 16}, "
                "\"text\": {\"heads\": 2}}"},
+    {.name = "tiny-refiner",
+     .model_channels = 64, .mult = {1, 1}, .levels = 2, .res_blocks = 1,
+     .depth = {0, 1}, .middle = 1, .context_dim = 1280, .adm_channels = 1280 + 5 * 256,
+     .linear_proj = 1, .head_dim = 64,
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1},
 };
 /* clang-format on */
 

@@ -132,6 +132,15 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
 
+/* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): the denoised latent moves by
+ * `scale` times the difference between the positive prompts' prediction and one in which the middle
+ * block's self-attention sees nothing but each token itself. The rest of guidance, a rescale
+ * included, comes first and stays as it is. Only what follows that attention is computed a second
+ * time, for the positive prompts. 0, and a model whose middle block has no attention: nothing
+ * happens. GRAFT_E_ARG for scales outside 0..1000. */
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e);
+
 /* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
  * joins features with a skip connection, half of the features' channels count b and the skip
  * connection's lowest frequencies s; b1 and s1 at the widest features, b2 and s2 at those half as
@@ -336,6 +345,13 @@ typedef struct graft_sdxl_size {
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
+/* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
+ * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
+ * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.
+ */
+graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
+                                       int64_t width, int64_t height, const graft_task *task,
+                                       graft_cond **out, graft_err *e);
 /* Calls `look` with the names of a prompt's embeddings, as encoding looks for them: a name that
  * ends with commas is tried without them after GRAFT_E_NOTFOUND. Other failures end the call. */
 graft_status graft_prompt_embeddings(const char *text,
@@ -542,6 +558,15 @@ graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_
 graft_status graft_sigmas_set_first(const graft_sigmas *s, double sigma, graft_sigmas **out,
                                     graft_err *e);
 
+/* What some samplers can be told: how much noise they add on the way, and how they step. */
+typedef struct graft_sampler_options {
+    bool given;     /* false: the usual ones, whatever the rest says */
+    double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
+    double s_noise; /* factor of that noise; 1 */
+    double r;       /* dpmpp_sde: place of the middle of a step in log sigma, above 0; 0.5 */
+    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; 4 */
+} graft_sampler_options;
+
 /* Sampling put together from its parts; all borrowed. */
 typedef struct graft_sampling {
     const graft_model *model;
@@ -552,6 +577,9 @@ typedef struct graft_sampling {
     const graft_sigmas *sigmas;
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
+    /* Given: for euler_ancestral, dpmpp_2s_ancestral, dpmpp_sde, dpmpp_2m_sde, dpmpp_2m_sde_heun,
+     * dpmpp_3m_sde and lms; GRAFT_E_UNSUPPORTED with others, and for an order above 4. */
+    graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two
  * sigmas nothing is done, and no noise added. *denoised (may be NULL): what the model predicted in

@@ -26,6 +26,7 @@ static graft_status run(graft_call *c)
                               .negative = graft_arg_cond(c, NEGATIVE),
                               .cfg = graft_arg_f64(c, CFG),
                               .sampler = graft_arg_part(c, SAMPLER)->sampler,
+                              .options = graft_arg_part(c, SAMPLER)->options,
                               .sigmas = graft_arg_sigmas(c, SIGMAS),
                               .add_noise = graft_arg_bool(c, ADD_NOISE),
                               .seed = graft_arg_u64(c, NOISE_SEED)};

@@ -21,6 +21,7 @@ static graft_status run(graft_call *c)
     s.add_noise = noise->add_noise;
     s.seed = noise->seed;
     s.sampler = graft_arg_part(c, SAMPLER)->sampler;
+    s.options = graft_arg_part(c, SAMPLER)->options;
     s.sigmas = graft_arg_sigmas(c, SIGMAS);
     return graft_call_sample(c, &s, graft_arg_latent(c, LATENT_IMAGE));
 }

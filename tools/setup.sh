@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what building and testing need and this machine lacks:
 #
-#     tools/setup.sh [fuzz] [format] [browser]
+#     tools/setup.sh [fuzz] [format] [browser] [aarch64]
 #
 # Looks for each thing itself, not for a package, so on other systems than Debian and Ubuntu it tells
 # what to install and fails. Never asks; does nothing when nothing is missing.
@@ -39,9 +39,9 @@ need libxxhash-dev header xxhash.h
 need libwebsockets-dev header libwebsockets.h
 need zlib1g-dev header zlib.h
 need libsqlite3-dev header sqlite3.h
-if [ "$(uname -m)" = x86_64 ]; then
-    need libdnnl-dev header oneapi/dnnl/dnnl.h
-fi
+case $(uname -m) in
+x86_64 | aarch64) need libdnnl-dev header oneapi/dnnl/dnnl.h ;;
+esac
 if [ -z "${GRAFT_MERGES:-}" ]; then # CLIP's vocabulary is fetched with npm
     need nodejs has node
     need npm has npm
@@ -52,7 +52,11 @@ for extra; do
     fuzz) need clang has clang ;;
     format) need clang-format has clang-format ;;
     browser) need chromium browser ;;
-    *) echo "usage: $0 [fuzz] [format] [browser]" >&2; exit 2 ;;
+    aarch64)
+        need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
+        need qemu-user-static has qemu-aarch64-static
+        ;;
+    *) echo "usage: $0 [fuzz] [format] [browser] [aarch64]" >&2; exit 2 ;;
     esac
 done
 [ -n "$missing" ] || exit 0

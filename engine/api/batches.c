@@ -28,8 +28,15 @@ size_t graft_active_group(active *list, size_t n, size_t *which)
     return count;
 }
 
-graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
-                                int64_t pictures)
+size_t graft_active_positive(const active *list, const size_t *which, size_t count)
+{
+    size_t n = 0;
+    while (n < count && !list[which[n]].negative) n++;
+    return n;
+}
+
+graft_unet_use graft_active_use(const graft_model *m, const active *list, const size_t *which,
+                                size_t count, int64_t pictures)
 {
     const active *first = &list[which[0]];
     bool same = true;
@@ -42,6 +49,8 @@ graft_unet_use graft_active_use(const active *list, const size_t *which, size_t 
                           .height = first->box->height,
                           .width = first->box->width,
                           .tokens = first->entry->tokens};
+    if (graft_model_perturbs(m))
+        use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
     if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;
         use.entries = 1;

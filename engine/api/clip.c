@@ -321,3 +321,18 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
         return graft_fail(e, GRAFT_E_ARG, "this CLIP has one text encoder, SDXL needs two");
     return encode(c, text_l, text_g, size, task, out, e);
 }
+
+graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
+                                       int64_t width, int64_t height, const graft_task *task,
+                                       graft_cond **out, graft_err *e)
+{
+    const graft_sdxl_size size = {width, height, 0, 0, width, height};
+    *out = NULL;
+    if (!(score >= 0 && score <= 1e6))
+        return graft_fail(e, GRAFT_E_ARG, "an aesthetic score of %g is none", score);
+    graft_status st = encode(c, text, text, &size, task, out, e);
+    if (st) return st;
+    (*out)->entry[0]->has_score = true;
+    (*out)->entry[0]->score = score;
+    return GRAFT_OK;
+}

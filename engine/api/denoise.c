@@ -16,6 +16,12 @@ static size_t max_entries(const graft_guided_config *c)
     return c->positive->n + c->negative->n;
 }
 
+/* Predictions of one call: of each entry, and the perturbed ones. */
+static size_t results(const graft_guided *g)
+{
+    return max_entries(&g->c) + (graft_model_perturbs(g->c.model) ? g->c.positive->n : 0);
+}
+
 static graft_status allocate(graft_guided *g, graft_err *e)
 {
     size_t entries = max_entries(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
@@ -33,16 +39,19 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->scaled = graft_malloc_array(n, sizeof(float));
     g->sum[0] = graft_malloc_array(n, sizeof(float));
     g->sum[1] = graft_malloc_array(n, sizeof(float));
+    bool perturbs = graft_model_perturbs(g->c.model);
+    if (perturbs) g->perturbed = graft_malloc_array(n, sizeof(float));
     size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
     g->batch_x = graft_malloc_array(n / channels * entries, wide * sizeof(float));
     g->batch_latent = g->batch_x;
     if (wide > channels) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
-    g->batch_out = graft_malloc_array(n * entries, sizeof(float));
+    g->batch_out = graft_malloc_array(n * results(g), sizeof(float));
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
     g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
     bool ok = g->active && g->x && g->scaled && g->sum[0] && g->sum[1] && g->batch_x &&
-              g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
+              (g->perturbed || !perturbs) && g->batch_latent && g->batch_out && g->timesteps &&
+              g->context && g->y;
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
@@ -75,14 +84,14 @@ static graft_status make_features(graft_guided *g, graft_err *e)
                                     .variant = GRAFT_UNET_STORE,
                                     .cut = m->deepcache.cut};
     int64_t dim[4], values;
-    size_t entries = max_entries(&g->c);
     graft_unet_feature_shape(&m->arch, &shape, dim);
     if (!graft_size_product(dim, 4, &values) ||
         !graft_size_mul((size_t)values, graft_dtype_size(g->feature_dtype), &g->feature_bytes))
         return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
-    g->feature = graft_malloc_array(entries, g->feature_bytes);
+    g->feature = graft_malloc_array(results(g), g->feature_bytes);
     if (!g->feature) return graft_fail_nomem(e, "DeepCache");
-    return graft_features_create(&m->deepcache, g->c.steps, entries, (size_t)g->n, &g->features, e);
+    return graft_features_create(&m->deepcache, g->c.steps, results(g), (size_t)g->n, &g->features,
+                                 e);
 }
 
 static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
@@ -133,6 +142,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->scaled);
     graft_free(g->sum[0]);
     graft_free(g->sum[1]);
+    graft_free(g->perturbed);
     if (g->batch_latent != g->batch_x) graft_free(g->batch_latent);
     graft_free(g->batch_x);
     graft_known_finish(&g->known);
@@ -151,7 +161,7 @@ void graft_guided_destroy(graft_guided *g)
 
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
 {
-    graft_unet_use use = graft_active_use(g->active, which, count, g->c.shape[0]);
+    graft_unet_use use = graft_active_use(g->c.model, g->active, which, count, g->c.shape[0]);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
     use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
     return use;
@@ -161,7 +171,7 @@ static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
 {
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens && a->turn == b->turn;
+           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn;
 }
 
 /* What is there besides one UNet. */
@@ -235,24 +245,44 @@ static void embed_number(double v, int64_t width, float *out)
     }
 }
 
-/* SDXL's y: the pooled text, then height, width, crop top and left, target height and width. An
- * area's are those of the whole picture: it is to show a part of that, and no cut-off objects. */
-void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y)
+/* What the refiner is told of prompts that do not say how beautiful the picture is to be:
+ * diffusers' numbers. */
+#define SCORE_POSITIVE 6.0
+#define SCORE_NEGATIVE 2.5
+
+/* The numbers in SDXL's y: height, width, crop top and left, then target height and width, or the
+ * refiner's score. Returns how many. */
+static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool negative,
+                        double out[6])
 {
-    int64_t adm = g->c.model->arch.adm_channels, pooled = adm > 1536 ? adm - 1536 : 0;
     int64_t h = g->c.shape[2] * 8, w = g->c.shape[3] * 8;
-    double numbers[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    const double plain[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    memcpy(out, plain, sizeof plain);
     if (k->has_size) {
         const graft_sdxl_size *s = &k->size;
-        double given[6] = {(double)s->height, (double)s->width,         (double)s->crop_h,
-                           (double)s->crop_w, (double)s->target_height, (double)s->target_width};
-        memcpy(numbers, given, sizeof numbers);
+        const double given[6] = {(double)s->height,        (double)s->width,
+                                 (double)s->crop_h,        (double)s->crop_w,
+                                 (double)s->target_height, (double)s->target_width};
+        memcpy(out, given, sizeof given);
     }
+    if (!graft_unet_is_refiner(&g->c.model->arch)) return 6;
+    out[4] = k->has_score ? k->score : negative ? SCORE_NEGATIVE : SCORE_POSITIVE;
+    return 5;
+}
+
+/* SDXL's y: the pooled text, then the numbers. An area's are those of the whole picture: it is to
+ * show a part of that, and no cut-off objects. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
+{
+    double numbers[6];
+    int count = size_numbers(g, k, negative, numbers);
+    int64_t adm = g->c.model->arch.adm_channels, sizes = count * 256;
+    int64_t pooled = adm > sizes ? adm - sizes : 0;
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
-    int64_t each = (adm - pooled) / 6 / 2 * 2;
-    for (int i = 0; i < 6; i++) embed_number(numbers[i], each, y + pooled + i * each);
+    int64_t each = (adm - pooled) / count / 2 * 2;
+    for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
 }
 
 /* Values of a part of the latent, all pictures. */
@@ -284,7 +314,8 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
             memcpy(g->context + at * row, k->data, row * sizeof(float));
-            if (adm) graft_guided_fill_y(g, k, g->y + at * (size_t)adm);
+            if (adm)
+                graft_guided_fill_y(g, k, g->active[which[i]].negative, g->y + at * (size_t)adm);
         }
     }
 }
@@ -323,34 +354,72 @@ static size_t feature_bytes(const graft_guided *g, const graft_box *b)
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(g->feature_dtype);
 }
 
+/* How many entries of a batch are computed a second time, perturbed: the first ones, whose second
+ * results are behind all others. */
+static size_t perturbed_entries(const graft_guided *g, const size_t *which, size_t count)
+{
+    return g->perturbed ? graft_active_positive(g->active, which, count) : 0;
+}
+
+/* DeepCache's place for what an entry's perturbed rows leave. */
+static size_t perturbed_slot(const graft_guided *g, const active *a)
+{
+    return max_entries(&g->c) + a->slot;
+}
+
 /* What fast steps reuse of the entries' last whole step, for a batch of them. */
 static void restore(graft_guided *g, const size_t *which, size_t count)
 {
     size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t again = perturbed_entries(g, which, count);
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
         memcpy(g->feature + i * bytes, graft_features_get(g->features, a->slot), bytes);
+        if (i < again)
+            memcpy(g->feature + (count + i) * bytes,
+                   graft_features_get(g->features, perturbed_slot(g, a)), bytes);
         if (a->control) graft_controls_restore(g->controls, a->slot, i);
     }
 }
 
-static graft_status keep(graft_guided *g, const active *a, float sigma, size_t i, graft_err *e)
+static graft_status keep(graft_guided *g, const size_t *which, size_t count, float sigma,
+                         graft_err *e)
 {
-    size_t bytes = feature_bytes(g, a->box);
-    graft_status st = graft_features_store(g->features, a->slot, g->feature_dtype,
-                                           g->feature + i * bytes, bytes, e);
-    return st || !g->controls ? st
-                              : graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+    size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t again = perturbed_entries(g, which, count);
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < count && !st; i++) {
+        const active *a = &g->active[which[i]];
+        st = graft_features_store(g->features, a->slot, g->feature_dtype, g->feature + i * bytes,
+                                  bytes, e);
+        if (!st && i < again)
+            st = graft_features_store(g->features, perturbed_slot(g, a), g->feature_dtype,
+                                      g->feature + (count + i) * bytes, bytes, e);
+        if (!st && g->controls)
+            st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+    }
+    return st;
 }
 
-/* One prompt's prediction joins those of its sign. */
-static void add(graft_guided *g, const active *a, const float *out)
+/* One prompt's prediction joins those of its kind. */
+static void add(graft_guided *g, const active *a, const float *out, float *sum)
 {
-    float *sum = g->sum[a->negative];
     if (g->regions.any)
-        graft_regions_add(&g->regions, a->slot, a->negative, out, sum);
+        graft_regions_add(&g->regions, a->slot, out, sum);
     else
         for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
+}
+
+static void add_all(graft_guided *g, const size_t *which, size_t count)
+{
+    size_t again = perturbed_entries(g, which, count);
+    for (size_t i = 0; i < count; i++) {
+        const active *a = &g->active[which[i]];
+        size_t n = values_of(g, a->box);
+        add(g, a, g->batch_out + i * n, g->sum[a->negative]);
+        if (i < again) add(g, a, g->batch_out + (count + i) * n, g->perturbed);
+        if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->negative);
+    }
 }
 
 /* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
@@ -379,12 +448,9 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
                        g->c.task, NULL, e);
     if (!st) st = tell(g, which, count, use.variant, in, start, e);
-    for (size_t i = 0; i < count && !st; i++) {
-        const active *a = &g->active[which[i]];
-        add(g, a, g->batch_out + i * values_of(g, a->box));
-        if (use.variant == GRAFT_UNET_STORE) st = keep(g, a, sigma, i, e);
-    }
-    return st;
+    if (st) return st;
+    add_all(g, which, count);
+    return use.variant == GRAFT_UNET_STORE ? keep(g, which, count, sigma, e) : GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ guidance */
@@ -495,15 +561,26 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
 }
 
 /* From the weighted sum of predictions to the denoised latent: 0 where nothing has any weight. */
-static void divide(graft_guided *g, bool negative, const graft_guidance_terms *terms)
+static void divide(graft_guided *g, bool negative, const graft_guidance_terms *terms, float *sum)
 {
     const float *total = g->regions.total[negative];
-    float *sum = g->sum[negative];
     int64_t area = g->c.shape[2] * g->c.shape[3];
     for (int64_t i = 0; i < g->n; i++) {
         float weight = total[i / g->per * area + i % area];
         sum[i] = weight > 0 ? graft_guidance_denoised(terms, g->x[i], sum[i] / weight) : 0.0f;
     }
+}
+
+/* The same of n prompts that have no areas. */
+static void mean_denoised(graft_guided *g, bool negative, const graft_guidance_terms *terms,
+                          size_t n, float *sum)
+{
+    if (g->regions.any) {
+        divide(g, negative, terms, sum);
+        return;
+    }
+    for (int64_t i = 0; n && i < g->n; i++)
+        sum[i] = graft_guidance_denoised(terms, g->x[i], sum[i] / (float)n);
 }
 
 static void combine(graft_guided *g, float sigma, float *out)
@@ -515,11 +592,11 @@ static void combine(graft_guided *g, float sigma, float *out)
         n_pos += !g->active[i].negative;
     }
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
-    for (int i = 0; i < 2 && g->regions.any; i++) divide(g, i, &terms);
-    for (int64_t i = 0; i < g->n && !g->regions.any; i++) {
-        if (n_pos) pos[i] = graft_guidance_denoised(&terms, g->x[i], pos[i] / (float)n_pos);
-        if (n_neg) neg[i] = graft_guidance_denoised(&terms, g->x[i], neg[i] / (float)n_neg);
-    }
+    mean_denoised(g, false, &terms, n_pos, pos);
+    mean_denoised(g, true, &terms, n_neg, neg);
+    if (g->perturbed) mean_denoised(g, false, &terms, n_pos, g->perturbed);
+    /* The difference is that of the prompts alone, whatever becomes of their prediction. */
+    for (int64_t i = 0; g->perturbed && i < g->n; i++) g->perturbed[i] = pos[i] - g->perturbed[i];
     bool guided = n_neg || g->c.cfg != 1.0;
     if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
         rescale(g, sigma, g->x, pos, neg);
@@ -527,6 +604,8 @@ static void combine(graft_guided *g, float sigma, float *out)
     }
     for (int64_t i = 0; i < g->n; i++)
         out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
+    for (int64_t i = 0; g->perturbed && i < g->n; i++)
+        out[i] += (float)g->c.model->perturbed * g->perturbed[i];
 }
 
 /* Outside the mask the state is the latent with its own noise, and the result the latent. */
@@ -560,6 +639,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
     memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
+    if (g->perturbed) memset(g->perturbed, 0, (size_t)g->n * sizeof *x);
     graft_regions_clear(&g->regions);
     graft_guided_collect(g, sigma, unconditional != NULL);
     graft_status st = run_all(g, sigma, timestep, e);

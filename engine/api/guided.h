@@ -26,6 +26,7 @@ struct graft_guided {
     int64_t n, per;             /* values of the latent in all, and per picture */
     size_t step;                /* of the sampler */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
+    float *perturbed;           /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;
     graft_known known;
     float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
@@ -50,8 +51,8 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
  * memory, alone or with the others of the run (graft_unets_room()). */
 graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
                                graft_err *e);
-/* SDXL's y of one picture, arch.adm_channels values. */
-void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, float *y);
+/* SDXL's y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
 /* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
  * ControlNets are over the model's limit of memory together. Those of different sizes or grids may
  * want their weights packed differently. arena: the largest of what else runs. */

@@ -64,6 +64,18 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e)
+{
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->perturbed = scale;
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
                                graft_model **out, graft_err *e)
 {
@@ -158,7 +170,8 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
                                     .entries = 2,
                                     .height = options->height / 8,
                                     .width = options->width / 8,
-                                    .tokens = GRAFT_TEXT_CHUNK};
+                                    .tokens = GRAFT_TEXT_CHUNK,
+                                    .perturbed = graft_model_perturbs(n) ? batch : 0};
         st = graft_model_prepare(n, &use, task, e);
     }
     if (st)

@@ -75,6 +75,7 @@ struct graft_model {
     double scale_factor; /* latent space of the UNet = latent * scale_factor */
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
+    double perturbed;   /* scale of perturbed-attention guidance; 0: off */
     struct graft_freeu {
         graft_freeu_version version;
         float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
@@ -101,9 +102,12 @@ typedef struct graft_unet_use {
     int64_t pictures, entries;
     int64_t height, width; /* of the latent */
     int64_t tokens;
-    int64_t beside; /* bytes of packed weights that others need at the same time */
-    int turn;       /* of HyperTile's grids, below graft_model_turns() */
+    int64_t perturbed; /* the first so many rows once more (unet.h) */
+    int64_t beside;    /* bytes of packed weights that others need at the same time */
+    int turn;          /* of HyperTile's grids, below graft_model_turns() */
 } graft_unet_use;
+/* Whether sampling runs the rows of positive prompts a second time, perturbed. */
+bool graft_model_perturbs(const graft_model *m);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */
@@ -202,6 +206,8 @@ typedef struct graft_cond_entry {
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
+    bool has_score;
+    double score;                  /* for SDXL's refiner */
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
     /* Where it counts (regions.h); without all this: everywhere, with weight 1. */
     bool has_area, mask_bounds;

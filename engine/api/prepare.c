@@ -30,15 +30,18 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
         const graft_control *c = graft_control_any(
             rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
-        v->now[v->n_now++] = (active){
-            .entry = k, .box = &r->box, .control = c, .known = graft_known_source(rq->model, k)};
+        v->now[v->n_now++] = (active){.entry = k,
+                                      .box = &r->box,
+                                      .negative = negative,
+                                      .control = c,
+                                      .known = graft_known_source(rq->model, k)};
     }
 }
 
 static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
 {
     return a->pictures == b->pictures && a->entries == b->entries && a->height == b->height &&
-           a->width == b->width && a->tokens == b->tokens;
+           a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed;
 }
 
 static bool add(const graft_prepare_request *rq, needs *v, need one)
@@ -59,7 +62,7 @@ static bool add_all(const graft_prepare_request *rq, float sigma, needs *v)
     bool ok = true;
     while (ok && (count = graft_active_group(v->now, v->n_now, which)))
         ok = add(rq, v,
-                 (need){graft_active_use(v->now, which, count, rq->shape[0]),
+                 (need){graft_active_use(rq->model, v->now, which, count, rq->shape[0]),
                         v->now[which[0]].control, sigma});
     return ok;
 }

@@ -369,7 +369,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.width = dim[3];
     shape.tokens = s->positive->entry[0]->tokens;
     shape.act_dtype = GRAFT_F32;
-    graft_hypertile_grids(&k->base->hypertile, &k->base->arch, dim[2], dim[3], 0, shape.grid);
+    graft_hypertile_grids(&k->base->hypertile, &k->base->arch, &shape, 0);
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;

@@ -209,8 +209,7 @@ static void add_row(const float *weight, const float *v, int64_t n, float *sum)
     for (int64_t x = 0; x < n; x++) sum[x] += weight ? weight[x] * v[x] : v[x];
 }
 
-void graft_regions_add(graft_regions *r, size_t slot, bool negative, const float *prediction,
-                       float *sum)
+void graft_regions_add(const graft_regions *r, size_t slot, const float *prediction, float *sum)
 {
     const graft_cond_region *k = &r->list[slot];
     const graft_box *b = &k->box;
@@ -218,12 +217,23 @@ void graft_regions_add(graft_regions *r, size_t slot, bool negative, const float
     for (int64_t p = 0; p < r->shape[0]; p++)
         for (int64_t y = 0; y < b->height; y++) {
             const float *weight = k->weight ? k->weight + (p * b->height + y) * b->width : NULL;
-            float *total = r->total[negative] + (p * h + b->y + y) * w + b->x;
-            for (int64_t x = 0; x < b->width; x++) total[x] += weight ? weight[x] : 1.0f;
             for (int64_t c = 0; c < channels; c++) {
                 int64_t plane = p * channels + c;
                 add_row(weight, prediction + (plane * b->height + y) * b->width, b->width,
                         sum + (plane * h + b->y + y) * w + b->x);
             }
+        }
+}
+
+void graft_regions_count(graft_regions *r, size_t slot, bool negative)
+{
+    const graft_cond_region *k = &r->list[slot];
+    const graft_box *b = &k->box;
+    int64_t h = r->shape[2], w = r->shape[3];
+    for (int64_t p = 0; p < r->shape[0]; p++)
+        for (int64_t y = 0; y < b->height; y++) {
+            const float *weight = k->weight ? k->weight + (p * b->height + y) * b->width : NULL;
+            float *total = r->total[negative] + (p * h + b->y + y) * w + b->x;
+            for (int64_t x = 0; x < b->width; x++) total[x] += weight ? weight[x] : 1.0f;
         }
 }

@@ -42,10 +42,11 @@ void graft_regions_finish(graft_regions *r);
 
 /* The slot's part of x, which has the run's shape: (N, C, box.height, box.width). */
 void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, float *out);
-/* Before the first graft_regions_add() of a call. */
+/* Before the first graft_regions_count() of a call. */
 void graft_regions_clear(graft_regions *r);
-/* Adds a slot's prediction (N, C, box.height, box.width), weighted, to sum (N,C,h,w), and its
- * weights to those of its sign. Only where `any`. */
-void graft_regions_add(graft_regions *r, size_t slot, bool negative, const float *prediction,
-                       float *sum);
+/* Adds a slot's prediction (N, C, box.height, box.width), weighted, to sum (N,C,h,w). Only where
+ * `any`. */
+void graft_regions_add(const graft_regions *r, size_t slot, const float *prediction, float *sum);
+/* Adds its weights to those of its sign. */
+void graft_regions_count(graft_regions *r, size_t slot, bool negative);
 #endif

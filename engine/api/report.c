@@ -306,6 +306,23 @@ static void print_freeu(graft_str *s, const graft_model *m)
                          : "; nothing in this model has the widths that it scales");
 }
 
+static void print_hypertile(graft_str *s, const graft_model *m)
+{
+    const graft_hypertile *t = &m->hypertile;
+    if (!t->tile) return;
+    graft_str_printf(s, "  HyperTile    tiles of %d pixels and more, %d size%s by turns, level",
+                     8 * t->tile, t->swap, plural((size_t)t->swap));
+    graft_str_printf(s, t->depth ? "s 0 to %d\n" : " 0\n", t->depth);
+}
+
+static void print_perturbed(graft_str *s, const graft_model *m)
+{
+    if (!(m->perturbed > 0)) return;
+    graft_str_printf(s, "  guidance     away from perturbed attention, scale %.4g%s\n",
+                     m->perturbed,
+                     graft_model_perturbs(m) ? "" : "; the middle of this model has no attention");
+}
+
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
 {
     char stored[16], resident[16], limit[16];
@@ -326,7 +343,11 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);
     graft_str_printf(s, "  resident     %s of packed weights\n", resident);
     print_loras(s, p->weights);
-    if (p == &r->part[0]) print_freeu(s, r->model);
+    if (p == &r->part[0]) {
+        print_freeu(s, r->model);
+        print_hypertile(s, r->model);
+        print_perturbed(s, r->model);
+    }
     if (p->options->max_bytes)
         graft_str_printf(s, "  limit        %s (max_memory_mb is %lld)\n", limit,
                          (long long)(p->options->max_bytes >> 20));

@@ -63,14 +63,16 @@ static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error; and the UNet's x is the latent alone. */
+ * a prompt, no limit of DeepCache's error, no perturbed rows; and the UNet's x is the latent alone.
+ */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = entries_of(g);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->regions.any &&
-           !g->known.channels && !(g->features && g->c.model->deepcache.max_error > 0) && n &&
-           n <= GRAFT_GUIDE_ENTRIES && graft_sampler_anywhere(sampler);
+           !g->known.channels && !graft_model_perturbs(g->c.model) &&
+           !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
+           graft_sampler_anywhere(sampler);
 }
 
 /* Whether every call is one batch, whose output guidance can take from where it is. */
@@ -140,7 +142,8 @@ static graft_status place_entry(graft_resident *r, size_t i, float *host, graft_
     size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
     float *y = host + (size_t)pictures * row;
     spread_rows(host, k->data, row, pictures);
-    for (int64_t p = 0; p < pictures && adm; p++) graft_guided_fill_y(g, k, y + (size_t)p * adm);
+    for (int64_t p = 0; p < pictures && adm; p++)
+        graft_guided_fill_y(g, k, i >= g->c.positive->n, y + (size_t)p * adm);
     graft_status st = r->backend->api->upload(r->backend->device, (char *)r->block + r->context[i],
                                               host, r->context[i + 1] - r->context[i]);
     return st ? device_failed(r, st, e) : GRAFT_OK;

@@ -1,4 +1,5 @@
 /* Sampling: noise, sigmas, sampler and denoiser put together as ComfyUI does. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,7 +205,11 @@ static graft_status integrate(run_state *r, graft_err *e)
     if (st) return st;
     graft_denoiser d =
         r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
+    const graft_sampler_options *o = &s->options;
+    const graft_sampler_numbers numbers = {o->eta, o->s_noise, o->r,
+                                           o->order > INT_MAX ? INT_MAX : (int)o->order};
     graft_sampler_run run = {.denoiser = &d,
+                             .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,
                              .sigmas = r->sigmas,
                              .n_sigmas = r->n_sigmas,

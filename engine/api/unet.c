@@ -48,11 +48,11 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.height = use->height;
     unet.shape.width = use->width;
     unet.shape.tokens = use->tokens;
+    unet.shape.perturbed = use->perturbed;
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
-    graft_hypertile_grids(&m->hypertile, &m->arch, use->height, use->width, use->turn,
-                          unet.shape.grid);
+    graft_hypertile_grids(&m->hypertile, &m->arch, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
@@ -90,6 +90,11 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 {
     return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
                                     e);
+}
+
+bool graft_model_perturbs(const graft_model *m)
+{
+    return m->perturbed > 0 && graft_unet_perturbs(&m->arch);
 }
 
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width)

@@ -114,7 +114,8 @@ typedef enum graft_family {
 
 /* Each looks for one part below `prefix` ("model.diffusion_model.") and fails with the first tensor
  * that is missing or does not fit. `config`, the text of __metadata__.config or NULL, tells what
- * shapes cannot. */
+ * shapes cannot. GRAFT_E_UNSUPPORTED for UNets whose output is no latent like the one that goes in:
+ * those that see a depth or a second picture. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
@@ -144,6 +145,9 @@ const char *graft_upscaler_prefix(const graft_safetensors *f);
 int32_t graft_unet_latent_channels(const graft_unet_arch *a);
 /* How many more; 0: not for inpainting. */
 int32_t graft_unet_known_channels(const graft_unet_arch *a);
+/* SDXL's refiner (arXiv:2307.01952, 2.5): its prompts come from the large text encoder alone, and
+ * its y ends with five numbers in place of six, the last an aesthetic score. */
+bool graft_unet_is_refiner(const graft_unet_arch *a);
 /* Which family a UNet is of, from its context width and y. */
 graft_family graft_unet_family(const graft_unet_arch *a);
 

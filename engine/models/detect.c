@@ -120,7 +120,8 @@ graft_status graft_detect_heads(const graft_safetensors *f, const char *config, 
     cJSON_Delete(root);
     if (head_dim <= 0 && heads <= 0) {
         heads = a->context_dim == 768 ? 8 : 0;
-        head_dim = a->context_dim == 1024 || a->context_dim == 2048 ? 64 : 0;
+        bool of_64 = a->context_dim == 1024 || a->context_dim == 1280 || a->context_dim == 2048;
+        head_dim = of_64 ? 64 : 0;
     }
     if (head_dim > 0 && head_dim < 65536)
         a->head_dim = (int32_t)head_dim;
@@ -169,6 +170,17 @@ graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, g
     return detect_context(f, prefix, a, e);
 }
 
+/* Sampling takes as many channels from the output as the latent has, whatever stands beside it. */
+static graft_status check_channels(const graft_safetensors *f, const graft_unet_arch *a,
+                                   graft_err *e)
+{
+    if (graft_unet_latent_channels(a) == a->out_channels) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: a UNet that takes %d channels and gives %d: only latents, and with "
+                      "them the mask and the picture of inpainting models, are supported",
+                      graft_safetensors_path(f), a->in_channels, a->out_channels);
+}
+
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e)
 {
@@ -178,7 +190,8 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
     if (st) return st;
     out->out_channels = dim_of(find(f, prefix, "out.2.weight"), 0);
     if (!out->out_channels) return missing(f, prefix, "out.2.weight", e);
-    st = graft_detect_half(f, prefix, out, e);
+    st = check_channels(f, out, e);
+    if (!st) st = graft_detect_half(f, prefix, out, e);
     return st ? st : graft_detect_heads(f, config, out, e);
 }
 
@@ -191,6 +204,11 @@ int32_t graft_unet_known_channels(const graft_unet_arch *a)
 int32_t graft_unet_latent_channels(const graft_unet_arch *a)
 {
     return a->in_channels - graft_unet_known_channels(a);
+}
+
+bool graft_unet_is_refiner(const graft_unet_arch *a)
+{
+    return a->context_dim == 1280 && a->adm_channels == 1280 + 5 * 256;
 }
 
 graft_family graft_unet_family(const graft_unet_arch *a)

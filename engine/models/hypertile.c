@@ -15,18 +15,21 @@ static int sizes(const graft_hypertile *t, int level, int64_t n, int64_t out[TUR
     return count;
 }
 
-/* Which levels have attention; returns how many levels there are. */
-static int attention_levels(const graft_unet_arch *a, bool has[GRAFT_MAX_BLOCKS])
+/* Which levels have attention in a graph of this variant and cut; returns how many levels the whole
+ * UNet has. */
+static int attention_levels(const graft_unet_arch *a, int32_t variant, int32_t cut,
+                            bool has[GRAFT_MAX_BLOCKS])
 {
-    int level = 0;
+    bool fast = variant == GRAFT_UNET_FAST;
+    int level = 0, computed = fast ? cut + 1 : a->n_input;
     memset(has, 0, GRAFT_MAX_BLOCKS * sizeof *has);
     for (int i = 0; i < a->n_input; i++) {
         level += a->input[i].down != 0;
-        if (a->input[i].transformer) has[level] = true;
+        if (a->input[i].transformer && i < computed) has[level] = true;
     }
-    if (a->middle_transformer) has[level] = true;
+    if (a->middle_transformer && !fast) has[level] = true;
     for (int i = 0, at = level; i < a->n_output && at >= 0; i++) {
-        if (a->output[i].transformer) has[at] = true;
+        if (a->output[i].transformer && i >= a->n_output - computed) has[at] = true;
         at -= a->output[i].up != 0;
     }
     return level + 1;
@@ -43,7 +46,7 @@ static int collect(const graft_hypertile *t, const graft_unet_arch *a, int64_t h
                    int64_t width, level_sizes out[GRAFT_UNET_GRIDS])
 {
     bool has[GRAFT_MAX_BLOCKS];
-    int levels = attention_levels(a, has), turns = 1;
+    int levels = attention_levels(a, GRAFT_UNET_WHOLE, 0, has), turns = 1;
     memset(out, 0, GRAFT_UNET_GRIDS * sizeof *out);
     for (int i = 0; i < levels && i < GRAFT_UNET_GRIDS && i <= t->depth && t->tile > 0; i++) {
         level_sizes *l = &out[i];
@@ -68,18 +71,21 @@ int graft_hypertile_turns(const graft_hypertile *t, const graft_unet_arch *a, in
     return collect(t, a, height, width, level);
 }
 
-void graft_hypertile_grids(const graft_hypertile *t, const graft_unet_arch *a, int64_t height,
-                           int64_t width, int turn, graft_unet_grid out[GRAFT_UNET_GRIDS])
+void graft_hypertile_grids(const graft_hypertile *t, const graft_unet_arch *a,
+                           graft_unet_shape *shape, int turn)
 {
     level_sizes level[GRAFT_UNET_GRIDS];
-    collect(t, a, height, width, level);
-    memset(out, 0, GRAFT_UNET_GRIDS * sizeof *out);
+    bool has[GRAFT_MAX_BLOCKS];
+    collect(t, a, shape->height, shape->width, level);
+    attention_levels(a, shape->variant, shape->cut, has);
+    memset(shape->grid, 0, sizeof shape->grid);
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) {
         const level_sizes *l = &level[i];
-        if (!l->heights || !l->widths) continue;
+        if (!l->heights || !l->widths || !has[i]) continue;
         int64_t rows = l->height / l->of_height[turn % l->heights];
         int64_t columns = l->width / l->of_width[(turn + 1) % l->widths];
-        if (rows > 1 || columns > 1) out[i] = (graft_unet_grid){(int32_t)rows, (int32_t)columns};
+        if (rows > 1 || columns > 1)
+            shape->grid[i] = (graft_unet_grid){(int32_t)rows, (int32_t)columns};
     }
 }
 

@@ -26,9 +26,10 @@ typedef struct graft_hypertile {
  * together at once. How many turns there are for a latent of this size: 1 when nothing changes. */
 int graft_hypertile_turns(const graft_hypertile *t, const graft_unet_arch *a, int64_t height,
                           int64_t width);
-/* The grids of that turn. Levels without attention, and those of one tile, are 0. */
-void graft_hypertile_grids(const graft_hypertile *t, const graft_unet_arch *a, int64_t height,
-                           int64_t width, int turn, graft_unet_grid out[GRAFT_UNET_GRIDS]);
+/* Sets shape->grid to the grids of that turn. Levels of one tile are 0, and those without attention
+ * in such a variant with such a cut: grids that change nothing are no reason for another graph. */
+void graft_hypertile_grids(const graft_hypertile *t, const graft_unet_arch *a,
+                           graft_unet_shape *shape, int turn);
 /* Whose turn it is in step s of the sampler, from 0: of n turns (s + s/n + s/n^2) mod n, in whole
  * numbers. Any n steps in a row that begin at a multiple of n have one turn each, and steps that
  * are equally far apart, as the whole ones of DeepCache, do not always have the same. */

@@ -18,7 +18,7 @@ static graft_vid controlled(const graft_unet_blocks *u, const graft_unet_shape *
                             graft_vid residual)
 {
     h = graft_unet_wide(u, h);
-    return shape->control ? graft_build_add(&u->b, h, residual) : h;
+    return shape->control ? graft_build_add(&u->b, h, graft_unet_wide(u, residual)) : h;
 }
 
 /* ------------------------------------------------------------------ FreeU */
@@ -93,6 +93,7 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
     bool fast = shape->variant == GRAFT_UNET_FAST;
     int computed = fast ? shape->cut + 1 : a->n_input;
     for (int i = 0; i < computed; i++) skip[i] = h = graft_unet_input_block(u, i, h);
+    if (fast && u->perturbed) graft_unet_part(u);
     h = fast ? in->feature
              : controlled(u, shape, graft_unet_middle_block(u, h), in->residual[a->n_input]);
     for (int i = first_output(a, shape); i < a->n_output; i++) {
@@ -133,6 +134,7 @@ void graft_unet_feature_shape(const graft_unet_arch *a, const graft_unet_shape *
 {
     int before = a->n_output - 2 - shape->cut; /* the output block that makes it */
     graft_unet_residual_shape(a, shape, shape->cut, dim);
+    dim[0] += shape->perturbed;
     if (before >= 0) dim[3] = a->output[before].channels;
 }
 
@@ -160,6 +162,11 @@ graft_status graft_unet_cut(const graft_unet_arch *a, int64_t level, int64_t blo
     return GRAFT_OK;
 }
 
+bool graft_unet_perturbs(const graft_unet_arch *a)
+{
+    return a->middle_transformer > 0;
+}
+
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e)
 {
@@ -176,9 +183,14 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
                            .emb = GRAFT_NO_VALUE,
                            .context = GRAFT_NO_VALUE,
                            .batch = shape->batch,
+                           .perturbed = shape->perturbed,
                            .grid = shape->grid};
     int64_t n = shape->batch;
     assert(pictures > 0 && n % pictures == 0);
+    if (shape->perturbed < 0 || shape->perturbed > n ||
+        (shape->perturbed && !graft_unet_perturbs(a)))
+        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot be perturbed",
+                         (long long)shape->perturbed, (long long)n);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
                                     (int64_t[]){n, a->in_channels, shape->height, shape->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);

@@ -35,8 +35,12 @@ typedef enum graft_freeu_version {
 } graft_freeu_version;
 enum { GRAFT_FREEU_B1, GRAFT_FREEU_B2, GRAFT_FREEU_S1, GRAFT_FREEU_S2, GRAFT_FREEU_FACTORS };
 
+/* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): some rows are computed a second
+ * time with the self-attention of the middle block replaced by the identity, so that every token
+ * gets its own value. Up to there both are the same and computed once. */
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
+    int64_t perturbed;            /* the first so many rows once more, after all others; 0: none */
     int64_t tokens;               /* of the context */
     graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
     int32_t variant, cut;         /* cut: 0 with WHOLE */
@@ -48,10 +52,10 @@ typedef struct graft_unet_shape {
 
 /* Inputs: x (N,in,h,w), timesteps (N), context (N,tokens,context_dim), y (N,adm) if the model takes
  * one, the feature if FAST, the residuals if control, FreeU's factors (GRAFT_FREEU_FACTORS, in
- * their order) as float32 if graft_unet_freeu(). Output: (N,out,h,w), the feature if STORE.
- * Feature and residuals are (N,H,W,C) of act_dtype. Residual i is added to what input block i gives
- * to the output blocks, the last to the middle block's output (controlnet.h); a FAST graph takes
- * those of its own input blocks only. */
+ * their order) as float32 if graft_unet_freeu(). Output: (N + perturbed,out,h,w), the
+ * feature if STORE. Feature (N + perturbed,H,W,C) and residuals (N,H,W,C) are of act_dtype.
+ * Residual i is added to what input block i gives to the output blocks, the last to the middle
+ * block's output (controlnet.h); a FAST graph takes those of its own input blocks only. */
 graft_status graft_unet_build(const graft_unet_arch *a, const graft_unet_shape *shape,
                               graft_graph **out, graft_err *e);
 /* The same where x and timesteps repeat after so many rows, as they do when one latent is denoised
@@ -72,6 +76,9 @@ void graft_unet_residual_shape(const graft_unet_arch *a, const graft_unet_shape 
 /* Whether a graph of this shape does anything for FreeU: one of its output blocks gets features of
  * a width that counts. Only then does it take the factors. */
 bool graft_unet_freeu(const graft_unet_arch *a, const graft_unet_shape *shape);
+/* Whether the middle block has an attention to perturb; without one a graph of perturbed rows is
+ * GRAFT_E_ARG. */
+bool graft_unet_perturbs(const graft_unet_arch *a);
 /* The cut for a block of a resolution level, both from 0 and the outermost; a down-sampling block
  * is the last of its level, the first convolution (cut 0) belongs to none. GRAFT_E_ARG states the
  * range. */

@@ -4,19 +4,39 @@
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 
+static graft_vid flat(const graft_build *b, graft_vid v)
+{
+    if (v < 0) return v;
+    return graft_graph_reshape(b->g, v, 2, (int64_t[]){1, graft_gvalue_count(&b->g->value[v])});
+}
+
+/* The rows of one value after those of another. */
+static graft_vid joined_rows(const graft_build *b, graft_vid v, graft_vid more)
+{
+    int64_t dim[GRAFT_MAX_RANK];
+    if (v < 0 || more < 0) return GRAFT_NO_VALUE;
+    int rank = b->g->value[v].rank;
+    memcpy(dim, b->g->value[v].dim, sizeof dim);
+    dim[0] += graft_build_dim(b, more, 0);
+    graft_vid all = graft_build_concat(b, flat(b, v), flat(b, more));
+    return all < 0 ? all : graft_graph_reshape(b->g, all, rank, dim);
+}
+
 graft_vid graft_unet_wide(const graft_unet_blocks *u, graft_vid v)
 {
     const graft_build *b = &u->b;
-    int64_t rows = graft_build_dim(b, v, 0), dim[GRAFT_MAX_RANK];
-    if (v < 0 || rows == u->batch) return v;
-    int rank = b->g->value[v].rank;
-    memcpy(dim, b->g->value[v].dim, sizeof dim);
-    graft_vid once =
-        graft_graph_reshape(b->g, v, 2, (int64_t[]){1, graft_gvalue_count(&b->g->value[v])});
-    graft_vid all = once;
-    for (int64_t i = rows; i < u->batch; i += rows) all = graft_build_concat(b, all, once);
-    dim[0] = u->batch;
-    return all < 0 ? all : graft_graph_reshape(b->g, all, rank, dim);
+    int64_t rows = graft_build_dim(b, v, 0), all = u->batch + (u->apart ? u->perturbed : 0);
+    if (v < 0 || rows == all) return v;
+    graft_vid once = v;
+    for (int64_t i = rows; i < u->batch; i += rows) v = joined_rows(b, v, once);
+    return u->apart ? joined_rows(b, v, graft_graph_slice_rows(b->g, v, 0, u->perturbed)) : v;
+}
+
+void graft_unet_part(graft_unet_blocks *u)
+{
+    u->apart = true;
+    u->emb = graft_unet_wide(u, u->emb);
+    u->context = graft_unet_wide(u, u->context);
 }
 
 graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y)
@@ -86,14 +106,45 @@ static graft_vid attention(graft_unet_blocks *u, graft_name name, graft_vid x, g
     return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
 }
 
+/* x: N rows of tiles, or the perturbed ones behind them, too, which the result has in any case:
+ * their attention is the identity. */
+static graft_vid perturbed_attention(graft_unet_blocks *u, graft_name name, graft_vid x,
+                                     int32_t heads, int64_t tiles)
+{
+    const graft_build *b = &u->b;
+    int32_t width = (int32_t)graft_build_dim(b, x, 2);
+    int64_t n = u->batch * tiles, from = u->apart ? n : 0;
+    graft_vid own = graft_graph_slice_rows(b->g, x, 0, n);
+    graft_vid q = graft_build_linear(b, NAME("%s.to_q", name.text), own, width, false);
+    graft_vid k = graft_build_linear(b, NAME("%s.to_k", name.text), own, width, false);
+    graft_vid v = graft_build_linear(b, NAME("%s.to_v", name.text), x, width, false);
+    graft_vid rest = graft_graph_slice_rows(b->g, v, from, u->perturbed * tiles);
+    v = graft_graph_slice_rows(b->g, v, 0, n);
+    graft_vid o = joined_rows(b, graft_build_attention(b, q, k, v, heads, false), rest);
+    o = tiles_of(b, o, tiles, true);
+    return graft_build_linear(b, NAME("%s.to_out.0", name.text), o, width, true);
+}
+
+static graft_vid self_attention(graft_unet_blocks *u, graft_name name, graft_vid x, int32_t heads,
+                                int64_t tiles)
+{
+    const graft_build *b = &u->b;
+    graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
+    h = tiles_of(b, h, tiles, false);
+    name = NAME("%s.attn1", name.text);
+    if (!u->perturbing) return graft_build_add(b, attention(u, name, h, h, heads, tiles), x);
+    h = perturbed_attention(u, name, h, heads, tiles);
+    if (!u->apart) graft_unet_part(u);
+    return graft_build_add(b, h, graft_unet_wide(u, x));
+}
+
 static graft_vid transformer_block(graft_unet_blocks *u, graft_name name, graft_vid x,
                                    int32_t heads, int64_t tiles)
 {
     const graft_build *b = &u->b;
     int32_t width = (int32_t)graft_build_dim(b, x, 2);
-    graft_vid h = graft_build_layer_norm(b, NAME("%s.norm1", name.text), x);
-    h = tiles_of(b, h, tiles, false);
-    x = graft_build_add(b, attention(u, NAME("%s.attn1", name.text), h, h, heads, tiles), x);
+    graft_vid h;
+    x = self_attention(u, name, x, heads, tiles);
     x = graft_unet_wide(u, x); /* from here on rows depend on their context */
     h = graft_build_layer_norm(b, NAME("%s.norm2", name.text), x);
     x = graft_build_add(b, attention(u, NAME("%s.attn2", name.text), h, u->context, heads, 1), x);
@@ -200,7 +251,10 @@ graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
 {
     int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3);
     h = res_block(u, NAME("middle_block.0"), h, channels);
+    u->perturbing = u->perturbed > 0;
+    if (u->perturbing) h = graft_unet_wide(u, h);
     if (u->a->middle_transformer)
         h = spatial_transformer(u, NAME("middle_block.1"), h, u->a->middle_transformer);
+    u->perturbing = false;
     return res_block(u, NAME("middle_block.%d", u->a->middle_transformer ? 2 : 1), h, channels);
 }

@@ -13,13 +13,19 @@ typedef struct graft_unet_blocks {
     graft_vid emb;     /* (N,time_dim), SiLU applied */
     graft_vid context; /* (N,tokens,context_dim) */
     int64_t batch;     /* N */
+    /* The first so many rows that the middle block computes a second time, perturbed; whether it is
+     * at that; and whether it has begun: from there on values have those rows, too, after the N. */
+    int64_t perturbed;
+    bool perturbing, apart;
     /* Of each level, GRAFT_UNET_GRIDS of them (unet.h); NULL: no tiles. */
     const graft_unet_grid *grid;
     int level; /* that the next block works on; moved by down-sampling and by doubling the size */
 } graft_unet_blocks;
 
-/* All N rows of a value that has only the first of what repeats. */
+/* All rows of a value that has only the first of what repeats, or N where there are more. */
 graft_vid graft_unet_wide(const graft_unet_blocks *u, graft_vid v);
+/* From here on values have the perturbed rows, too: emb and context among them. */
+void graft_unet_part(graft_unet_blocks *u);
 /* timesteps (N), y (N,adm) or GRAFT_NO_VALUE -> what u->emb holds. */
 graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y);
 /* h (rows,H,W,C), rows N or fewer until the first cross-attention. */

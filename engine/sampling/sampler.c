@@ -13,6 +13,7 @@ enum {
     BROWNIAN = 2, /* draws from a Brownian path */
     ONE_MORE = 4, /* drops the second-last sigma of one step more */
     LOOKS = 8,    /* into arrays; all others use nothing but graft_mix*() and graft_walk_*() */
+    NUMBERS = 16, /* takes eta, s_noise, r or an order */
 };
 
 typedef struct sampler {
@@ -77,6 +78,27 @@ bool graft_sampler_anywhere(const char *name)
     return find(name) && !has_flag(name, LOOKS);
 }
 
+bool graft_sampler_takes_numbers(const char *name)
+{
+    return has_flag(name, NUMBERS);
+}
+
+static graft_status check_numbers(const sampler *s, const graft_sampler_numbers *k, graft_err *e)
+{
+    if (!(s->flags & NUMBERS))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampler %s takes no numbers", s->name);
+    if (k->order < 1 || k->order > GRAFT_LMS_ORDER)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampler %s of order %d: 1 to %d are there",
+                          s->name, k->order, GRAFT_LMS_ORDER);
+    if (k->eta >= 0 && k->eta <= 1e6 && k->s_noise >= 0 && k->s_noise <= 1e6 && k->r > 0 &&
+        k->r <= 1e6)
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG,
+                      "sampler %s with eta %g, s_noise %g and r %g: the first two must be at least "
+                      "0, r above 0",
+                      s->name, k->eta, k->s_noise, k->r);
+}
+
 /* One array for all that the sampler needs. */
 static float *alloc_buffers(const graft_sampler_run *run, size_t n)
 {
@@ -92,10 +114,13 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "sampler %s needs a model that predicts with and without the prompt",
                           name);
-    if (run->n_sigmas < 2) return GRAFT_OK;
+    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER};
+    graft_status st = run->numbers ? check_numbers(s, run->numbers, e) : GRAFT_OK;
+    if (st || run->n_sigmas < 2) return st;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);
     assert(!run->arrays || !(s->flags & LOOKS));
     graft_walk w = {.run = run,
+                    .numbers = run->numbers ? run->numbers : &usual,
                     .variant = s->variant,
                     .sigma = run->sigmas,
                     .steps = run->n_sigmas - 1,
@@ -107,8 +132,7 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
     if (!block) return graft_fail_nomem(e, "a sampler's buffers");
     for (int i = 0; i < s->buffers; i++) w.buf[i] = block + (size_t)i * run->n;
     if (run->arrays) w.drawn = graft_malloc_array(run->n, sizeof *w.drawn);
-    graft_status st =
-        run->arrays && !w.drawn ? graft_fail_nomem(e, "a sampler's noise") : s->sample(&w, e);
+    st = run->arrays && !w.drawn ? graft_fail_nomem(e, "a sampler's noise") : s->sample(&w, e);
     graft_free(w.drawn);
     if (run->arrays)
         run->arrays->free(run->arrays->ctx, block);

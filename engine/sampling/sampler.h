@@ -35,15 +35,23 @@ typedef struct graft_arrays {
     graft_status (*put)(void *ctx, float *out, const float *from, size_t n, graft_err *e);
 } graft_arrays;
 
+/* Numbers that a sampler would have otherwise; engine.h says what they mean. */
+typedef struct graft_sampler_numbers {
+    double eta, s_noise, r;
+    int order;
+} graft_sampler_numbers;
+#define GRAFT_LMS_ORDER 4 /* most slopes, and the usual number */
+
 typedef struct graft_sampler_run {
     const graft_denoiser *denoiser;
     const graft_noise_source *noise; /* for ancestral and SDE samplers */
     const float *sigmas;             /* n_sigmas, descending */
     size_t n_sigmas;
-    float *x;                   /* in: start, already scaled to sigmas[0]; out: result */
-    size_t n;                   /* values in x */
-    size_t batch;               /* pictures in x */
-    float sigma_min, sigma_max; /* of the model's schedule */
+    const graft_sampler_numbers *numbers; /* NULL: the usual ones */
+    float *x;                             /* in: start, already scaled to sigmas[0]; out: result */
+    size_t n;                             /* values in x */
+    size_t batch;                         /* pictures in x */
+    float sigma_min, sigma_max;           /* of the model's schedule */
     /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
      * nowhere). */
     float noise_from_sigma, noise_to_sigma;
@@ -68,8 +76,11 @@ bool graft_sampler_discards_penultimate(const char *name);
 bool graft_sampler_needs_unconditional(const char *name);
 /* The sampler computes with sums of whole arrays only, so they may be anywhere. */
 bool graft_sampler_anywhere(const char *name);
-/* With no sigmas or one: x stays as it is. On failure x is somewhere on the way. A status from the
- * denoiser or the noise (cancelled, for example) ends the run and is returned. Values that are no
- * numbers pass through. uni_pc with one step gives x back, as ComfyUI does. */
+/* The sampler knows what to do with numbers. */
+bool graft_sampler_takes_numbers(const char *name);
+/* GRAFT_E_UNSUPPORTED for numbers of a sampler that takes none. With no sigmas or one: x stays as
+ * it is. On failure x is somewhere on the way. A status from the denoiser or the noise (cancelled,
+ * for example) ends the run and is returned. Values that are no numbers pass through. uni_pc with
+ * one step gives x back, as ComfyUI does. */
 graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, graft_err *e);
 #endif

@@ -92,10 +92,15 @@ void graft_mix4(const graft_walk *w, float *out, double a, const float *x, doubl
 
 void graft_ancestral_step(double from, double to, double *down, double *up)
 {
+    graft_ancestral_step_of(from, to, 1, down, up);
+}
+
+void graft_ancestral_step_of(double from, double to, double eta, double *down, double *up)
+{
     /* In float32, as ComfyUI: where `up` is nearly `to`, its rounding is most of `down`. */
     float a = (float)from, b = (float)to;
     float added = sqrtf(fmaxf(b * b * (a * a - b * b) / (a * a), 0));
-    float amount = fminf(b, added);
+    float amount = fminf(b, (float)eta * added);
     *up = amount;
     *down = sqrtf(fmaxf(b * b - amount * amount, 0));
 }

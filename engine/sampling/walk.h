@@ -22,6 +22,7 @@ enum {
 
 typedef struct graft_walk {
     const graft_sampler_run *run;
+    const graft_sampler_numbers *numbers; /* never NULL */
     int variant;
     const float *sigma; /* steps + 1 */
     size_t steps;       /* at least 1 */
@@ -59,8 +60,10 @@ void graft_mix3(const graft_walk *w, float *out, double a, const float *x, doubl
 void graft_mix4(const graft_walk *w, float *out, double a, const float *x, double b, const float *y,
                 double c, const float *z, double d, const float *v);
 
-/* The sigma to step down to, and the amount of noise to add, so that the sum has sigma `to`: eta =
- * 1 in the notation of Karras et al. */
+/* The sigma to step down to, and the amount of noise to add, so that the sum has sigma `to`; eta:
+ * the share of the noise of an ancestral step that is added, 1 for all of it. */
+void graft_ancestral_step_of(double from, double to, double eta, double *down, double *up);
+/* With eta = 1. */
 void graft_ancestral_step(double from, double to, double *down, double *up);
 /* Exchanges two buffers. */
 void graft_swap(float **a, float **b);

@@ -16,6 +16,8 @@ static bool host_has_fma(void)
 {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#elif defined(__aarch64__)
+    return true;
 #else
     return false;
 #endif

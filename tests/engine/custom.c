@@ -626,6 +626,36 @@ static void close_all(void)
     graft_engine_destroy(engine);
 }
 
+/* A sampler's numbers reach it: without noise of its own euler_ancestral is euler, and the usual
+ * numbers change no bit. */
+static void numbers_of_samplers(void)
+{
+    graft_sample_params p = params("euler", "normal", 4);
+    graft_sigmas *sigmas = scheduled(model, "normal", 4, 1);
+    graft_sampling s = parts(model, &p, sigmas);
+    values plain = custom_values(&s, empty), noisy, usual, quiet;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *out = NULL;
+    s.sampler = "euler_ancestral";
+    noisy = custom_values(&s, empty);
+    s.options = (graft_sampler_options){true, 1, 1, 0.5, 4};
+    usual = custom_values(&s, empty);
+    s.options.eta = 0;
+    quiet = custom_values(&s, empty);
+    CHECK(same(&noisy, &usual) && !same(&noisy, &plain));
+    CHECK_INT(quiet.n, plain.n);
+    for (size_t i = 0; i < plain.n; i++) CHECK_NEAR(quiet.v[i], plain.v[i], 1e-3);
+    s.options.eta = NAN;
+    CHECK_INT(graft_sample_custom(&s, empty, NULL, &out, NULL, &e), GRAFT_E_ARG);
+    s.sampler = "heun";
+    s.options.eta = 1;
+    CHECK_INT(graft_sample_custom(&s, empty, NULL, &out, NULL, &e), GRAFT_E_UNSUPPORTED);
+    s.sampler = "lms";
+    s.options.order = INT64_MAX;
+    CHECK_INT(graft_sample_custom(&s, empty, NULL, &out, NULL, &e), GRAFT_E_UNSUPPORTED);
+    graft_sigmas_release(sigmas);
+}
+
 int main(void)
 {
     graft_alloc_stats stats;
@@ -649,6 +679,7 @@ int main(void)
     RUN(turbo_steps);
     RUN(the_first_run_calibrates);
     RUN(so_does_one_prompt);
+    RUN(numbers_of_samplers);
     close_all();
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);

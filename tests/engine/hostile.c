@@ -176,6 +176,35 @@ static void fewer_rows(void)
     }
 }
 
+/* A UNet of other channels than latents have, in or out: one that sees a depth (5) or a picture to
+ * edit (8), and worse. */
+static void channels_that_do_not_match(void)
+{
+    static const int64_t count[][2] = {{0, 4}, {3, 4}, {5, 4}, {8, 4}, {10, 4}, {4, 3}, {4, 8}};
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+        char config[4096], why[64];
+        made_file *f = copy_model(SD1, config, sizeof config);
+        for (int last = 0; last < 2; last++) {
+            graft_st_tensor *t =
+                made_find(f, last ? "model.diffusion_model.out.2.weight"
+                                  : "model.diffusion_model.input_blocks.0.0.weight");
+            t->shape[!last] = count[i][last];
+            size_t n = (size_t)shape_count(t->shape, t->rank);
+            free((void *)t->data);
+            t->data = calloc(n + 1, sizeof(float));
+            t->bytes = n * sizeof(float);
+        }
+        graft_st_tensor *bias = made_find(f, "model.diffusion_model.out.2.bias");
+        bias->shape[0] = count[i][1];
+        free((void *)bias->data);
+        bias->data = calloc((size_t)count[i][1], sizeof(float));
+        bias->bytes = (uint64_t)count[i][1] * sizeof(float);
+        snprintf(why, sizeof why, "%d channels in, %d out", (int)count[i][0], (int)count[i][1]);
+        write_changed(f, config);
+        refused(UNET_PART, "channels", why);
+    }
+}
+
 static void whole_numbers_for_weights(void)
 {
     char config[4096];
@@ -502,6 +531,7 @@ int main(void)
     RUN(missing_tensors);
     RUN(wrong_shapes);
     RUN(fewer_rows);
+    RUN(channels_that_do_not_match);
     RUN(whole_numbers_for_weights);
     RUN(extra_tensors);
     RUN(not_a_number);

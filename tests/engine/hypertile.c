@@ -124,6 +124,22 @@ static void compiled_ahead(void)
     close_scene(&s);
 }
 
+/* SDXL has no attention in its outermost level, and so has a fast step with such a cut: turns are
+ * no reason to compile it again. */
+static void fast_steps_without_tiles(void)
+{
+    graft_model *plain = load_model(engine, SDXL), *m = tiled(plain, 32, 2), *d = cached(m);
+    const graft_unet_use use = {
+        .pictures = 1, .entries = 1, .height = 16, .width = 16, .tokens = TOKENS};
+    graft_err e = GRAFT_ERR_INIT;
+    uint64_t before = built();
+    CHECK_INT(graft_model_turns(d, 16, 16), 2);
+    CHECK_OK(graft_model_prepare(d, &use, NULL, &e), &e);
+    CHECK_INT(built(), before + 3);
+    graft_model *const all[] = {d, m, plain};
+    for (int i = 0; i < 3; i++) graft_model_release(all[i]);
+}
+
 static void quantized(void)
 {
     scene s = open_scene(SD1);
@@ -170,6 +186,7 @@ int main(void)
         RUN(large_tiles_are_none);
         RUN(order_does_not_matter);
         RUN(compiled_ahead);
+        RUN(fast_steps_without_tiles);
         RUN(quantized);
         RUN(bad_numbers);
         graft_engine_destroy(engine);

@@ -36,6 +36,27 @@ static void before_anything_ran(void)
     graft_model_release(m);
 }
 
+/* What was done to a model stands there. */
+static void what_sampling_will_do(void)
+{
+    graft_model *m = load_model(engine, SD1), *tiled = NULL, *all = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_hypertile_options tiles = {256, 2, 1, false};
+    char *text = report(m, NULL, NULL, NULL);
+    CHECK(!strstr(text, "HyperTile") && !strstr(text, "perturbed"));
+    graft_text_free(text);
+    CHECK_OK(graft_model_hypertile(m, &tiles, &tiled, &e), &e);
+    CHECK_OK(graft_model_perturbed_attention(tiled, 2.5, &all, &e), &e);
+    text = report(all, NULL, NULL, NULL);
+    CHECK(
+        says(text, "HyperTile    tiles of 256 pixels and more, 2 sizes by turns, levels 0 to 1\n"));
+    CHECK(says(text, "guidance     away from perturbed attention, scale 2.5\n"));
+    graft_text_free(text);
+    graft_model_release(all);
+    graft_model_release(tiled);
+    graft_model_release(m);
+}
+
 static void after_two_runs(void)
 {
     float out[OUT];
@@ -251,6 +272,7 @@ int main(void)
     engine = make_engine("cpu");
     if (engine) {
         RUN(before_anything_ran);
+        RUN(what_sampling_will_do);
         RUN(after_two_runs);
         RUN(limits);
         RUN(smallest_that_would_do);

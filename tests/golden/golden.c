@@ -130,6 +130,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                           .height = t[0]->shape[2],
                           .width = t[0]->shape[3],
                           .tokens = t[2]->shape[1]};
+    if (golden_case(f, k, "perturbed")) use.perturbed = want->shape[0] - t[0]->shape[0];
     GRAFT_TRY(unet_tiled(m, golden_case(f, k, "hypertile"), &use.turn, &tiled, e));
     GRAFT_TRY(graft_model_bind_guided(tiled, &use, NULL, &b, e));
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/kernels/harness.h"
+#include "tests/kernels/tables.h"
 #include "tests/test.h"
 
 enum { BIAS = 1, RES = 2 };
@@ -214,9 +215,8 @@ static void check_rows(const kernel_lib *lib, size_t i, graft_dtype t)
 
 static void every_instruction_set(void)
 {
-    static const char *const isa[] = {"", "avx512", "avx2", "plain"};
-    for (size_t s = 0; s < COUNT(isa); s++) {
-        kernel_lib l = device(2, isa[s]);
+    for (size_t s = 0; s < TABLES; s++) {
+        kernel_lib l = device(2, tables[s]);
         for (size_t i = 0; i < COUNT(shapes); i++) {
             if (shapes[i].act == GRAFT_ACT_GEGLU) continue; /* squares of huge values */
             check_rows(&l, i, GRAFT_F32);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "tests/kernels/harness.h"
+#include "tests/kernels/tables.h"
 #include "tests/test.h"
 
 #define CPU_PATH GRAFT_LIB_DIR "/graft_kernels_cpu.so"
@@ -153,9 +154,7 @@ static void run_rows(const row *list, size_t n, const char *isa)
 
 static void every_instruction_set(void)
 {
-    static const char *const isa[] = {NULL, "avx512", "avx2", "plain"};
-    for (size_t i = 0; i < sizeof isa / sizeof *isa; i++)
-        run_rows(rows, sizeof rows / sizeof *rows, isa[i]);
+    for (size_t i = 0; i < TABLES; i++) run_rows(rows, sizeof rows / sizeof *rows, tables[i]);
 }
 
 static void past_the_caches(void)

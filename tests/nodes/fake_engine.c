@@ -252,6 +252,14 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e)
+{
+    (void)m;
+    trace("perturbed %g\n", scale);
+    return make_model(out, e);
+}
+
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
                                    graft_model **out, graft_err *e)
 {
@@ -501,6 +509,15 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
     return make_cond(out, e);
 }
 
+graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
+                                       int64_t width, int64_t height, const graft_task *task,
+                                       graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_refiner '%s' %g %lld %lld\n", text, score, (long long)width, (long long)height);
+    return make_cond(out, e);
+}
+
 graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft_clip **out,
                                        graft_err *e)
 {
@@ -652,6 +669,9 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
           (unsigned long long)s->seed, s->add_noise, s->cfg, s->sampler,
           s->negative && s->positive != s->negative, n);
     for (size_t i = 0; i < n; i++) trace(" %g", (double)sigma[i]);
+    const graft_sampler_options *o = &s->options;
+    if (o->given)
+        trace(" eta=%g s_noise=%g r=%g order=%lld", o->eta, o->s_noise, o->r, (long long)o->order);
     trace("\n");
     task->progress(task->ctx, 2, 2);
     graft_status st = due(e);

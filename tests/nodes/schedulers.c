@@ -79,6 +79,68 @@ static void numbers_arrive(void)
     expect_sigmas(out, "2 1 0");
 }
 
+/* What the engine is asked when a custom sampler gets the node's method. */
+static void expect_sampler(const char *id, const char *const *names, const double *values,
+                           const char *choice, const char *want)
+{
+    const graft_node *n = fake_host_node(id);
+    graft_arg in[24], sampler[4], out[4], prompt[4], latent[4], sigmas[4];
+    fake_host_defaults(n, in);
+    for (int i = 0; names && names[i]; i++) {
+        graft_arg *a = &in[fake_host_input(n, names[i])];
+        if (a->kind == GRAFT_INT)
+            a->u.i = (int64_t)values[i];
+        else
+            a->u.f = values[i];
+    }
+    if (choice) in[0].u.s = choice;
+    CHECK_INT(run_with(id, in, sampler), GRAFT_OK);
+    n = fake_host_node("CLIPTextEncode");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "clip")] = model[1];
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt), GRAFT_OK);
+    fake_host_defaults(fake_host_node("EmptyLatentImage"), in);
+    CHECK_INT(run_with("EmptyLatentImage", in, latent), GRAFT_OK);
+    n = fake_host_node("AlignYourStepsScheduler");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "steps")].u.i = 1;
+    CHECK_INT(run_with("AlignYourStepsScheduler", in, sigmas), GRAFT_OK);
+    n = fake_host_node("SamplerCustom");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "model")] = model[0];
+    in[fake_host_input(n, "positive")] = in[fake_host_input(n, "negative")] = prompt[0];
+    in[fake_host_input(n, "sampler")] = sampler[0];
+    in[fake_host_input(n, "sigmas")] = sigmas[0];
+    in[fake_host_input(n, "latent_image")] = latent[0];
+    CHECK_INT(run_with("SamplerCustom", in, out), GRAFT_OK);
+    CHECK(strstr(fake_trace, want) != NULL);
+    if (!strstr(fake_trace, want)) fprintf(stderr, "%s: %s", id, fake_trace);
+    fake_host_release(out, 4), fake_host_release(sampler, 4), fake_host_release(prompt, 4);
+    fake_host_release(latent, 4), fake_host_release(sigmas, 4);
+}
+
+static void samplers_with_numbers(void)
+{
+    static const char *const noise[] = {"eta", "s_noise", NULL}, *const all[] = {"eta", "s_noise",
+                                                                                 "r", NULL};
+    static const char *const order[] = {"order", NULL};
+    static const double values[] = {0.25, 1.5, 0.75}, two[] = {2};
+    expect_sampler("SamplerEulerAncestral", noise, values, NULL,
+                   " euler_ancestral two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5 order=4");
+    expect_sampler("SamplerDPMPP_2S_Ancestral", noise, values, NULL,
+                   " dpmpp_2s_ancestral two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5");
+    expect_sampler("SamplerDPMPP_3M_SDE", noise, values, NULL,
+                   " dpmpp_3m_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5");
+    expect_sampler("SamplerDPMPP_2M_SDE", noise, values, "midpoint",
+                   " dpmpp_2m_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5");
+    expect_sampler("SamplerDPMPP_2M_SDE", NULL, NULL, "heun",
+                   " dpmpp_2m_sde_heun two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=4");
+    expect_sampler("SamplerDPMPP_SDE", all, values, NULL,
+                   " dpmpp_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.75 order=4");
+    expect_sampler("SamplerLMS", order, two, NULL,
+                   " lms two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=2");
+}
+
 static void pytorchs_compiler_is_ours(void)
 {
     graft_arg in[24], out[4];
@@ -105,6 +167,7 @@ int main(void)
     RUN(aligned_steps);
     RUN(first_sigma);
     RUN(numbers_arrive);
+    RUN(samplers_with_numbers);
     RUN(pytorchs_compiler_is_ours);
     fake_host_release(model, 4);
     graft_plugin_entry.deinit();

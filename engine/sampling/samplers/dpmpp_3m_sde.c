@@ -1,10 +1,11 @@
-/* DPM-Solver++(3M) for the SDE with eta = 1: first and second differences of the predictions. */
+/* DPM-Solver++(3M) for the SDE: first and second differences of the predictions. */
 #include <math.h>
 
 #include "engine/sampling/walk.h"
 
 graft_status graft_sample_dpmpp_3m_sde(graft_walk *w, graft_err *e)
 {
+    const double eta = w->numbers->eta, s_noise = w->numbers->s_noise;
     double h1 = 0, h2 = 0; /* of the last two steps */
     for (size_t i = 0; i < w->steps; i++) {
         double s = w->sigma[i], t = w->sigma[i + 1];
@@ -13,8 +14,9 @@ graft_status graft_sample_dpmpp_3m_sde(graft_walk *w, graft_err *e)
         if (t == 0) {
             graft_walk_land(w, d);
         } else {
-            double h = log(s / t), gain = -expm1(-2 * h), keep = t / s * exp(-h);
-            double phi2 = 1 - gain / (2 * h), phi3 = phi2 / (2 * h) - 0.5;
+            double h = log(s / t), both = h + eta * h;
+            double gain = -expm1(-both), keep = t / s * exp(-eta * h);
+            double phi2 = 1 - gain / both, phi3 = phi2 / both - 0.5;
             if (i == 0) {
                 graft_mix2(w, w->x, keep, w->x, gain, d);
             } else if (i == 1) {
@@ -28,7 +30,8 @@ graft_status graft_sample_dpmpp_3m_sde(graft_walk *w, graft_err *e)
                 near /= r0, far /= r1;
                 graft_mix4(w, w->x, keep, w->x, gain + near, d, -near - far, d1, far, d2);
             }
-            GRAFT_WALK(graft_walk_add_noise(w, s, t, t * sqrt(gain), w->buf[3], e));
+            GRAFT_WALK(graft_walk_add_noise(w, s, t, t * sqrt(-expm1(-2 * (eta * h))) * s_noise,
+                                            w->buf[3], e));
             h2 = h1, h1 = h;
         }
         graft_walk_report(w, i, d);

@@ -3,7 +3,7 @@
 
 #include "engine/sampling/walk.h"
 
-#define ORDER 4
+#define ORDER GRAFT_LMS_ORDER
 
 /* Integral over the step of the Lagrange basis polynomial of the slope `back` steps ago, among
  * `order`. Two Gauss points are exact up to degree three. */
@@ -22,6 +22,7 @@ static double coefficient(const float *sigma, size_t i, int order, int back)
 
 graft_status graft_sample_lms(graft_walk *w, graft_err *e)
 {
+    const size_t most = (size_t)w->numbers->order;
     float *d = w->buf[4];
     for (size_t i = 0; i < w->steps; i++) {
         float **slope = w->buf, *oldest = slope[ORDER - 1];
@@ -33,7 +34,7 @@ graft_status graft_sample_lms(graft_walk *w, graft_err *e)
         if (t == 0) {
             graft_walk_land(w, d);
         } else {
-            int order = i + 1 < ORDER ? (int)i + 1 : ORDER;
+            int order = i + 1 < most ? (int)i + 1 : (int)most;
             for (int k = 0; k < order; k++)
                 graft_mix2(w, w->x, 1, w->x, coefficient(w->sigma, i, order, k), slope[k]);
         }

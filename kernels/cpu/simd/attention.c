@@ -178,7 +178,7 @@ static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t firs
     }
 }
 
-#if VL == 16
+#if HAS_TRANSPOSE
 /* Up to VL elements of a row of queries, scaled. */
 INLINE vf query_elements(const graft_cpu_attention *a, int64_t at, int i, float factor)
 {
@@ -200,7 +200,7 @@ static void load_queries(const graft_cpu_attention *a, int64_t first, int n, flo
             for (int k = 0; k < VL; k++)
                 r[k] = j + k < n ? query_elements(a, (first + j + k) * a->q_stride, i, factor)
                                  : (vf){0};
-            attention_transpose(r);
+            vf_transpose(r);
             for (int k = 0; k < VL && i + k < dim; k++) vf_store(q + (i + k) * QB + j, r[k]);
         }
 }

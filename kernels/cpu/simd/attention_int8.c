@@ -296,7 +296,7 @@ INLINE vf row_levels(const graft_cpu_attention *a, const scratch *m, const void 
 #pragma GCC unroll 16
         for (int k = 0; k < VL; k++)
             r[k] = k < rows ? get(x, a->dtype, (first + k) * stride + i, left) : (vf){0};
-        attention_transpose(r);
+        vf_transpose(r);
 #pragma GCC unroll 16
         for (int k = 0; k < VL; k++) {
             if (less) r[k] = r[k] - vf_set(less[i + k]);
@@ -329,7 +329,7 @@ static void load_keys(const graft_cpu_attention *a, const scratch *m, int64_t fi
                 w[k] = i + k < words ? vf_load((const float *)m->row + (i + k) * VL) : (vf){0};
                 DOT(sum, _mm512_set1_epi8((char)128), (__m512i)w[k]);
             }
-            attention_transpose(w);
+            vf_transpose(w);
             for (int k = 0; k < VL && k < tiles; k++)
                 _mm512_mask_storeu_ps((float *)m->k.word + (r + k) * words + i, wanted,
                                       (__m512)w[k]);

@@ -286,7 +286,7 @@ static void load_queries(const graft_cpu_attention *a, int64_t first, int n, flo
                 const uint16_t *x = (const uint16_t *)a->q + (first + j + k) * a->q_stride + 2 * i;
                 r[k] = j + k < n ? (vf)pairs_of(x, a->head_dim - 2 * i) : (vf){0};
             }
-            attention_transpose(r);
+            vf_transpose(r);
             for (int k = 0; k < VL && i + k < words; k++) vf_store(q + (i + k) * QB + j, r[k]);
         }
 }

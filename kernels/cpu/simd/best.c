@@ -7,6 +7,8 @@
 #if defined(__x86_64__)
 extern const graft_cpu_simd graft_cpu_table__avx2, graft_cpu_table__avx512,
     graft_cpu_table__avx512_bf16;
+#elif defined(__aarch64__)
+extern const graft_cpu_simd graft_cpu_table__neon;
 #endif
 extern const graft_cpu_simd graft_cpu_table__plain;
 
@@ -27,6 +29,8 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
         t = allowed(&graft_cpu_table__avx512_bf16, wanted);
     if (!t && avx512) t = allowed(&graft_cpu_table__avx512, wanted);
     if (!t && avx2) t = allowed(&graft_cpu_table__avx2, wanted);
+#elif defined(__aarch64__)
+    t = allowed(&graft_cpu_table__neon, wanted); /* all of these processors have it */
 #else
     (void)allowed;
     (void)wanted;

@@ -213,6 +213,24 @@ static size_t lines_by_8(const char *x, size_t stride, size_t rows, size_t n, co
     }
     return k;
 }
+#elif GRAFT_ISA_NEON
+static size_t lines_by_4(const char *x, size_t stride, size_t rows, size_t n, const int64_t *at,
+                         char *y)
+{
+    size_t k = 0;
+    for (; k + 4 <= n; k += 4) {
+        for (size_t r = 0; r < rows; r += 4) {
+            vf unit[4];
+#pragma GCC unroll 4
+            for (size_t i = 0; i < 4; i++)
+                memcpy(&unit[i], x + (r + i) * stride + 4 * k, sizeof unit[i]);
+            vf_transpose(unit);
+#pragma GCC unroll 4
+            for (size_t i = 0; i < 4; i++) memcpy(y + at[k + i] + 4 * r, &unit[i], sizeof unit[i]);
+        }
+    }
+    return k;
+}
 #endif
 
 #if GRAFT_ISA_LEVEL >= 2
@@ -284,6 +302,8 @@ void SIMD(lines)(const void *x, size_t stride, size_t rows, bool apart, size_t n
 #if GRAFT_ISA_LEVEL >= 1
     if (!apart)
         done += lines_by_8((const char *)x + 4 * done, stride, rows, n - done, at + done, y);
+#elif GRAFT_ISA_NEON
+    if (!apart) done = lines_by_4(x, stride, rows, n, at, y);
 #endif
     lines_plain(x, stride, rows, apart, done, n, at, y);
 }

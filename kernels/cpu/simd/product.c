@@ -4,12 +4,13 @@
  * float32, or two bfloat16 whose products an instruction adds up. */
 #include "kernels/cpu/simd/tile.h"
 
-#if GRAFT_ISA_LEVEL >= 1
+#if HAS_PRODUCT
 
 #define BLOCK GRAFT_CPU_PRODUCT_BLOCK
-#define ROWS  (VL == 16 ? GRAFT_CPU_PRODUCT_ROWS : 6) /* what registers hold */
+#define ROWS  (REGISTERS == 32 ? GRAFT_CPU_PRODUCT_ROWS : 6) /* what registers hold */
 #define FEW   (ROWS / 3)
-#define STEPS (VL == 16 ? 3 : 2) /* of a tile; each ends with a jump that nobody foresees */
+/* Of a tile; each ends with a jump that nobody foresees. */
+#define STEPS (REGISTERS == 32 ? 3 : 2)
 _Static_assert(GRAFT_CPU_PRODUCT_ROWS % ROWS == 0, "rows that may be read");
 
 /* Two vectors of outputs; the second may be none, and is then the first one again. */

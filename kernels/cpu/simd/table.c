@@ -1,5 +1,5 @@
 /* The table of one instruction set. */
-#include "kernels/cpu/simd/functions.h"
+#include "kernels/cpu/simd/attention.h"
 
 #define TEXT2(x) #x
 #define TEXT(x)  TEXT2(x)
@@ -30,7 +30,7 @@ const graft_cpu_simd SIMD(table) = {
     .attention_int8_scratch = SIMD(attention_int8_scratch),
     .attention_int8 = SIMD(attention_int8),
 #endif
-#if GRAFT_ISA_LEVEL >= 1
+#if HAS_PRODUCT
     .product = SIMD(product),
 #endif
     .narrow = SIMD(narrow),
@@ -43,7 +43,7 @@ const graft_cpu_simd SIMD(table) = {
     .winograd_weights = SIMD(winograd_weights),
     .winograd_multiply = SIMD(winograd_multiply),
     .winograd_output = SIMD(winograd_output),
-    .attention_panel = (VL == 16 ? 4 : 2) * VL,
+    .attention_panel = QB,
     .attention_group = SIMD(attention_group),
     .attention_scratch = SIMD(attention_scratch),
     .attention = SIMD(attention),

@@ -2,14 +2,21 @@
  * by the sources that are compiled once per instruction set:
  *
  *   GRAFT_ISA_LEVEL  0 whatever the compiler has, 1 AVX2 and FMA, 2 AVX-512, 3 with BF16
- *   GRAFT_ISA_NAME   the suffix of the functions: plain, avx2, avx512, avx512_bf16 */
+ *   GRAFT_ISA_NEON   1: AArch64's vectors, at level 0; else 0
+ *   GRAFT_ISA_NAME   the suffix of the functions: plain, neon, avx2, avx512, avx512_bf16 */
 #ifndef GRAFT_KERNELS_CPU_SIMD_VEC_H
 #define GRAFT_KERNELS_CPU_SIMD_VEC_H
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#ifndef GRAFT_ISA_NEON
+#define GRAFT_ISA_NEON 0
+#endif
 #if GRAFT_ISA_LEVEL > 0
 #include <immintrin.h>
+#endif
+#if GRAFT_ISA_NEON
+#include <arm_neon.h>
 #endif
 
 #include "base/half.h"
@@ -26,7 +33,12 @@
 #else
 #define VL 4
 #endif
-#define INLINE static inline __attribute__((always_inline))
+/* Vector registers: what a tile of sums may fill. */
+#define REGISTERS (GRAFT_ISA_LEVEL >= 2 || GRAFT_ISA_NEON ? 32 : 16)
+/* Whether sums of products are better made here than by oneDNN, which has vectors for them where
+ * the compiler may not use any. */
+#define HAS_PRODUCT (GRAFT_ISA_LEVEL >= 1 || GRAFT_ISA_NEON)
+#define INLINE      static inline __attribute__((always_inline))
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
@@ -105,6 +117,57 @@ INLINE float vf_sum(vf a)
     for (int i = 0; i < VL; i++) t += s[i];
     return t;
 }
+
+/* VL rows become as many columns. */
+#if VL == 16
+#define HAS_TRANSPOSE 1
+INLINE void vf_transpose(vf r[VL])
+{
+    __m512 t[16], u[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        t[2 * i] = _mm512_unpacklo_ps((__m512)r[2 * i], (__m512)r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps((__m512)r[2 * i], (__m512)r[2 * i + 1]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 4)
+        for (int j = 0; j < 2; j++) {
+            __m512d a = _mm512_castps_pd(t[i + j]), b = _mm512_castps_pd(t[i + j + 2]);
+            u[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, b));
+            u[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, b));
+        }
+#pragma GCC unroll 8
+    for (int c = 0; c < 4; c++) {
+        __m512 a = _mm512_shuffle_f32x4(u[c], u[4 + c], 0x88);
+        __m512 b = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0x88);
+        __m512 d = _mm512_shuffle_f32x4(u[c], u[4 + c], 0xdd);
+        __m512 e = _mm512_shuffle_f32x4(u[8 + c], u[12 + c], 0xdd);
+        r[c] = (vf)_mm512_shuffle_f32x4(a, b, 0x88);
+        r[4 + c] = (vf)_mm512_shuffle_f32x4(d, e, 0x88);
+        r[8 + c] = (vf)_mm512_shuffle_f32x4(a, b, 0xdd);
+        r[12 + c] = (vf)_mm512_shuffle_f32x4(d, e, 0xdd);
+    }
+}
+#elif GRAFT_ISA_NEON
+#define HAS_TRANSPOSE 1
+INLINE void vf_transpose(vf r[VL])
+{
+    float64x2_t t[4]; /* pairs of one column, of columns 0 and 2, and of 1 and 3 */
+#pragma GCC unroll 2
+    for (int i = 0; i < 4; i += 2) {
+        float32x4_t a = (float32x4_t)r[i], b = (float32x4_t)r[i + 1];
+        t[i] = vreinterpretq_f64_f32(vtrn1q_f32(a, b));
+        t[i + 1] = vreinterpretq_f64_f32(vtrn2q_f32(a, b));
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        r[i] = (vf)vtrn1q_f64(t[i], t[i + 2]);
+        r[i + 2] = (vf)vtrn2q_f64(t[i], t[i + 2]);
+    }
+}
+#else
+#define HAS_TRANSPOSE 0
+#endif
 
 INLINE vf vf_from_bf16(vh h)
 {

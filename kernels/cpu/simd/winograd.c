@@ -223,7 +223,7 @@ INLINE void multiply_columns(const float *v, const float *u, const int64_t input
                              const int64_t outputs, int64_t tiles, bool add, float *m,
                              const int vectors)
 {
-    const int most = VL == 16 ? 8 : 4;
+    const int most = REGISTERS == 32 ? 8 : 4;
     int64_t t = 0;
     for (; t + most <= tiles; t += most) {
         const float *next = v + (t + most) * inputs;

@@ -1,0 +1,282 @@
+/* Samplers with other numbers than the usual ones, against the steps as k-diffusion's authors write
+ * them, in double; and where one sampler becomes another. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/sampling/sampler.h"
+#include "tests/test.h"
+
+enum { N = 8, STEPS = 6 };
+
+static graft_err e;
+static float sigma[STEPS + 1];
+
+/* Data ~ N(0, 1), and a little that depends on the place. */
+static double denoised(double x, double s, int i)
+{
+    return x / (1 + s * s) + 0.1 * sin(i + s);
+}
+
+static graft_status denoise(void *ctx, const float *x, float s, float *out, graft_err *err)
+{
+    (void)ctx, (void)err;
+    for (int i = 0; i < N; i++) out[i] = (float)denoised(x[i], s, i);
+    return GRAFT_OK;
+}
+
+/* Noise that depends on where a step goes from and to. */
+static double noise(double s, double t, int i)
+{
+    return cos(3 * s + 5 * t + 7 * i);
+}
+
+static graft_status draw(void *ctx, double s, double t, float *out, size_t n, graft_err *err)
+{
+    (void)ctx, (void)err;
+    for (size_t i = 0; i < n; i++) out[i] = (float)noise(s, t, (int)i);
+    return GRAFT_OK;
+}
+
+static void start(float *x)
+{
+    for (int i = 0; i < N; i++) x[i] = (float)(sigma[0] * sin(1 + i));
+}
+
+static graft_status sample(const char *name, const graft_sampler_numbers *k, float *x)
+{
+    const graft_denoiser d = {.denoise = denoise};
+    const graft_noise_source source = {.draw = draw};
+    graft_sampler_run run = {.denoiser = &d,
+                             .noise = &source,
+                             .sigmas = sigma,
+                             .n_sigmas = STEPS + 1,
+                             .numbers = k,
+                             .x = x,
+                             .n = N,
+                             .batch = 1,
+                             .sigma_min = 0.03f,
+                             .sigma_max = 15};
+    start(x);
+    return graft_sampler_run_named(name, &run, &e);
+}
+
+/* ------------------------------------------------------------------ by the book */
+
+/* get_ancestral_step(). */
+static void ancestral(double from, double to, double eta, double *down, double *up)
+{
+    double v = to * to * (from * from - to * to) / (from * from);
+    *up = fmin(to, eta * sqrt(fmax(v, 0)));
+    *down = sqrt(to * to - *up * *up);
+}
+
+static double euler_ancestral(const graft_sampler_numbers *k, double x, int i)
+{
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], down, up;
+        ancestral(s, t, k->eta, &down, &up);
+        x += (x - denoised(x, s, i)) / s * (down - s);
+        if (t > 0) x += noise(s, t, i) * k->s_noise * up;
+    }
+    return x;
+}
+
+static double dpmpp_2s_ancestral(const graft_sampler_numbers *k, double x, int i)
+{
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], down, up, d = denoised(x, s, i);
+        ancestral(s, t, k->eta, &down, &up);
+        if (down == 0) {
+            x += (x - d) / s * (down - s);
+        } else {
+            double a = -log(s), h = -log(down) - a, middle = a + h / 2;
+            double x2 = exp(-middle) / exp(-a) * x - expm1(-h / 2) * d;
+            double d2 = denoised(x2, exp(-middle), i);
+            x = exp(-a - h) / exp(-a) * x - expm1(-h) * d2;
+        }
+        if (t > 0) x += noise(s, t, i) * k->s_noise * up;
+    }
+    return x;
+}
+
+static double dpmpp_sde(const graft_sampler_numbers *k, double x, int i)
+{
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], down, up, d = denoised(x, s, i);
+        if (t == 0) {
+            x = d;
+            continue;
+        }
+        double a = -log(s), h = -log(t) - a, middle = exp(-(a + h * k->r)), f = 1 / (2 * k->r);
+        ancestral(s, middle, k->eta, &down, &up);
+        double x2 = down / s * x - expm1(a + log(down)) * d;
+        x2 += noise(s, middle, i) * k->s_noise * up;
+        double d2 = denoised(x2, middle, i);
+        ancestral(s, t, k->eta, &down, &up);
+        x = down / s * x - expm1(a + log(down)) * ((1 - f) * d + f * d2);
+        x += noise(s, t, i) * k->s_noise * up;
+    }
+    return x;
+}
+
+static double multistep(const graft_sampler_numbers *k, double x, int i, bool heun)
+{
+    double old = 0, h_last = 0;
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], d = denoised(x, s, i);
+        if (t == 0) {
+            x = d;
+            continue;
+        }
+        double h = log(s) - log(t), eta_h = k->eta * h, r = h_last / h;
+        x = t / s * exp(-eta_h) * x - expm1(-h - eta_h) * d;
+        if (n > 0 && heun) x += (-expm1(-h - eta_h) / (-h - eta_h) + 1) / r * (d - old);
+        if (n > 0 && !heun) x += -0.5 * expm1(-h - eta_h) / r * (d - old);
+        x += noise(s, t, i) * t * sqrt(-expm1(-2 * eta_h)) * k->s_noise;
+        old = d;
+        h_last = h;
+    }
+    return x;
+}
+
+static double dpmpp_2m_sde(const graft_sampler_numbers *k, double x, int i)
+{
+    return multistep(k, x, i, false);
+}
+
+static double dpmpp_2m_sde_heun(const graft_sampler_numbers *k, double x, int i)
+{
+    return multistep(k, x, i, true);
+}
+
+static double dpmpp_3m_sde(const graft_sampler_numbers *k, double x, int i)
+{
+    double d1 = 0, d2 = 0, h1 = 0, h2 = 0;
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], d = denoised(x, s, i);
+        if (t == 0) {
+            x = d;
+            continue;
+        }
+        double h = log(s) - log(t), h_eta = h * (k->eta + 1);
+        x = exp(-h_eta) * x - expm1(-h_eta) * d;
+        double phi2 = expm1(-h_eta) / h_eta + 1, phi3 = phi2 / h_eta - 0.5;
+        if (n > 1) {
+            double r0 = h1 / h, r1 = h2 / h, a = (d - d1) / r0, b = (d1 - d2) / r1;
+            double first = a + (a - b) * r0 / (r0 + r1), second = (a - b) / (r0 + r1);
+            x += phi2 * first - phi3 * second;
+        } else if (n > 0) {
+            x += phi2 * (d - d1) / (h1 / h);
+        }
+        x += noise(s, t, i) * t * sqrt(-expm1(-2 * h * k->eta)) * k->s_noise;
+        d2 = d1, d1 = d;
+        h2 = h1, h1 = h;
+    }
+    return x;
+}
+
+static const struct sampler {
+    const char *name;
+    double (*step)(const graft_sampler_numbers *k, double x, int i);
+} samplers[] = {{"euler_ancestral", euler_ancestral},
+                {"dpmpp_2s_ancestral", dpmpp_2s_ancestral},
+                {"dpmpp_sde", dpmpp_sde},
+                {"dpmpp_2m_sde", dpmpp_2m_sde},
+                {"dpmpp_2m_sde_heun", dpmpp_2m_sde_heun},
+                {"dpmpp_3m_sde", dpmpp_3m_sde}};
+enum { SAMPLERS = sizeof samplers / sizeof *samplers };
+
+static void as_their_authors_write_them(void)
+{
+    static const graft_sampler_numbers numbers[] = {
+        {1, 1, 0.5, 4}, {0, 1, 0.5, 4}, {0.5, 1.3, 0.5, 4}, {1.4, 0.7, 0.3, 4}, {1, 0, 1, 4}};
+    for (int s = 0; s < SAMPLERS; s++)
+        for (int k = 0; k < 5; k++) {
+            float x[N], from[N];
+            double worst = 0;
+            start(from);
+            CHECK_OK(sample(samplers[s].name, &numbers[k], x), &e);
+            for (int i = 0; i < N; i++)
+                worst = fmax(worst, fabs(x[i] - samplers[s].step(&numbers[k], from[i], i)));
+            if (!(worst < 2e-5))
+                fprintf(stderr, "%s, numbers %d: %g\n", samplers[s].name, k, worst);
+            CHECK(worst < 2e-5);
+        }
+}
+
+/* The usual numbers change no bit. */
+static void usual_ones(void)
+{
+    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER};
+    float a[N], b[N];
+    for (int s = 0; s <= SAMPLERS; s++) {
+        const char *name = s < SAMPLERS ? samplers[s].name : "lms";
+        CHECK(graft_sampler_takes_numbers(name));
+        CHECK_OK(sample(name, &usual, a), &e);
+        CHECK_OK(sample(name, NULL, b), &e);
+        CHECK(memcmp(a, b, sizeof a) == 0);
+    }
+}
+
+static void check_alike(const char *name, const graft_sampler_numbers *k, const char *other)
+{
+    float a[N], b[N];
+    CHECK_OK(sample(name, k, a), &e);
+    CHECK_OK(sample(other, NULL, b), &e);
+    for (int i = 0; i < N; i++) CHECK_NEAR(a[i], b[i], 1e-5);
+}
+
+/* Without noise ancestral samplers are the plain ones; lms of order 1 is euler. */
+static void one_becomes_another(void)
+{
+    static const graft_sampler_numbers none = {0, 1, 0.5, 4}, first = {1, 1, 0.5, 1};
+    check_alike("euler_ancestral", &none, "euler");
+    check_alike("dpmpp_2m_sde", &none, "dpmpp_2m");
+    check_alike("lms", &first, "euler");
+    float a[N], b[N];
+    CHECK_OK(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 2}, a), &e);
+    CHECK_OK(sample("lms", NULL, b), &e);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+}
+
+static void what_is_wrong_is_refused(void)
+{
+    static const graft_sampler_numbers bad[] = {
+        {-1, 1, 0.5, 4},  {NAN, 1, 0.5, 4},      {INFINITY, 1, 0.5, 4}, {1, -1, 0.5, 4},
+        {1, NAN, 0.5, 4}, {1, INFINITY, 0.5, 4}, {1, 1, 0, 4},          {1, 1, NAN, 4}};
+    static const graft_sampler_numbers usual = {1, 1, 0.5, 4};
+    float x[N];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(sample("dpmpp_sde", &bad[i], x), GRAFT_E_ARG);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 5}, x), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 0}, x), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("heun", &usual, x), GRAFT_E_UNSUPPORTED);
+    CHECK(!graft_sampler_takes_numbers("heun") && !graft_sampler_takes_numbers("none"));
+}
+
+/* All noise there is: the state is replaced by the prediction and new noise. */
+static void more_noise_than_there_is(void)
+{
+    static const graft_sampler_numbers most = {100, 1, 0.5, 4};
+    for (int s = 0; s < SAMPLERS; s++) {
+        float x[N];
+        CHECK_OK(sample(samplers[s].name, &most, x), &e);
+        for (int i = 0; i < N; i++) CHECK(isfinite(x[i]));
+    }
+    float x[N], from[N];
+    start(from);
+    CHECK_OK(sample("euler_ancestral", &most, x), &e);
+    for (int i = 0; i < N; i++) CHECK_NEAR(x[i], euler_ancestral(&most, from[i], i), 2e-5);
+}
+
+int main(void)
+{
+    for (int i = 0; i < STEPS; i++) sigma[i] = (float)(10 * pow(0.02, i / (STEPS - 1.0)));
+    RUN(as_their_authors_write_them);
+    RUN(usual_ones);
+    RUN(one_becomes_another);
+    RUN(what_is_wrong_is_refused);
+    RUN(more_noise_than_there_is);
+    return test_end();
+}
