@@ -6,6 +6,8 @@
 #include "engine/image/latent.h"
 #include "tests/engine/taesd.h"
 
+#define EMOJI(half) GRAFT_SOURCE_DIR "/models/vae_approx/emoji_" half ".safetensors"
+
 static graft_engine *engine;
 static taesd_files pair;
 static graft_vae *vae;
@@ -310,6 +312,67 @@ static void saved_and_loaded(void)
     graft_vae_release(half);
 }
 
+/* ------------------------------------------------------------------ the demo's */
+
+static double psnr(const graft_image *a, const graft_image *b)
+{
+    int64_t s[4] = {0}, t[4] = {0};
+    const float *x = graft_image_data(a, s), *y = graft_image_data(b, t);
+    double sum = 0;
+    CHECK(memcmp(s, t, sizeof s) == 0);
+    for (int64_t i = 0; i < shape_count(s, 4); i++) {
+        double d = (double)x[i] - (double)y[i];
+        sum += d * d;
+    }
+    return -10 * log10(sum / (double)shape_count(s, 4) + 1e-12);
+}
+
+/* What one VAE encodes the other decodes: both speak of the same latents. */
+static void the_demos_pair(void)
+{
+    graft_vae *tiny = taesd_load_pair(engine, EMOJI("encoder"), EMOJI("decoder")), *full = NULL;
+    graft_model *m = load_model(engine, DEMO);
+    graft_image *apple = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_vae_load(engine, DEMO, NULL, &full, &e), &e);
+    CHECK_OK(graft_image_load(GRAFT_SOURCE_DIR "/input/apple.png", &apple, NULL, &e), &e);
+    if (tiny && full && apple) {
+        both by_full = run_both(full, apple, NULL), by_tiny = run_both(tiny, apple, NULL);
+        graft_image *decoded = NULL, *encoded = NULL;
+        CHECK(graft_vae_is_for(tiny, m));
+        CHECK_OK(graft_vae_decode(tiny, by_full.latent, NULL, NULL, &decoded, &e), &e);
+        CHECK_OK(graft_vae_decode(full, by_tiny.latent, NULL, NULL, &encoded, &e), &e);
+        double a = psnr(decoded, by_full.image), b = psnr(encoded, by_full.image);
+        printf("     decoder %.1f dB, encoder %.1f dB beside the VAE's\n", a, b);
+        CHECK(a > 20 && b > 20);
+        graft_image_release(decoded);
+        graft_image_release(encoded);
+        both_release(&by_full);
+        both_release(&by_tiny);
+    }
+    graft_image_release(apple);
+    graft_vae_release(full);
+    graft_vae_release(tiny);
+    graft_model_release(m);
+}
+
+static void trained_tiles_do_not_show(void)
+{
+    graft_vae *tiny = taesd_load_pair(engine, EMOJI("encoder"), EMOJI("decoder"));
+    const graft_tiling tiling = {256, 64};
+    graft_image *in = picture(1, 520, 520);
+    if (tiny) {
+        both whole = run_both(tiny, in, NULL), b = run_both(tiny, in, &tiling);
+        double alike = psnr(whole.image, b.image);
+        printf("     tiles of 256: %.1f dB\n", alike);
+        CHECK(alike > 35);
+        both_release(&whole);
+        both_release(&b);
+    }
+    graft_image_release(in);
+    graft_vae_release(tiny);
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
@@ -326,6 +389,8 @@ int main(void)
         RUN(narrow_numbers);
         RUN(reports);
         RUN(saved_and_loaded);
+        RUN(the_demos_pair);
+        RUN(trained_tiles_do_not_show);
     }
     graft_vae_release(vae);
     taesd_remove(&pair);
