@@ -247,14 +247,18 @@ static graft_status load_net(world *w, graft_err *e)
     return graft_controlnet_load(w->engine, control_path, NULL, &w->net, e);
 }
 
-/* Two ControlNets, one behind the other, and a model with DeepCache, which keeps residuals. */
+/* A union ControlNet twice, once told a type, and a model with DeepCache, which keeps residuals. */
 static graft_status steer(world *w, graft_err *e)
 {
     const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
     graft_control_options o = {.net = w->net, .hint = w->image, .strength = 0.5, .end = 1};
     graft_cond *once[2] = {NULL, NULL};
+    graft_controlnet *told = NULL;
     graft_status st = graft_cond_control(w->cond, w->cond, &o, &once[0], &once[1], e);
+    if (!st) st = graft_controlnet_with_type(w->net, "depth", NULL, &told, e);
+    o.net = told;
     if (!st) st = graft_cond_control(once[0], once[1], &o, &w->steered[0], &w->steered[1], e);
+    graft_controlnet_release(told);
     graft_cond_release(once[0]);
     graft_cond_release(once[1]);
     return st ? st : graft_model_deepcache(w->model, &cache, &w->changed, e);
@@ -320,7 +324,9 @@ static void write_control(const char *path)
 {
     graft_engine *g = make_engine("ref");
     graft_model *m = load_model(g, SD1);
-    write_file(make_control(m, 1), path, control_config(m));
+    made_file *f = make_control(m, 1);
+    add_union(f, m, 6);
+    write_file(f, path, control_config(m));
     graft_model_release(m);
     graft_engine_destroy(g);
 }
