@@ -89,6 +89,15 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
 
+/* The same of a file that holds what training changed in a copy of a UNet, instead of the copy: the
+ * weights of `m`, with its LoRAs and merges, are added to it. Files of whole weights are loaded as
+ * they are. Each of the two functions warns in the task's log of a file that is for the other one.
+ * GRAFT_E_ARG when the ControlNet is for another kind of model, GRAFT_E_UNSUPPORTED for files in
+ * diffusers' names. */
+graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
+                                        const graft_model *m, const graft_task *task,
+                                        graft_controlnet **out, graft_err *e);
+
 /* The types of pictures that union ControlNets (engine/models/control_union.h) tell apart; "auto":
  * the ControlNet is not told. */
 #define GRAFT_CONTROLNET_TYPES                                                                     \

@@ -1,5 +1,5 @@
-/* The node that tells a union ControlNet a type, with ControlNets that only write down how they
- * were called. */
+/* The node that tells a union ControlNet a type and the one that loads differences, with
+ * ControlNets that only write down how they were called. */
 #include "base/alloc.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
@@ -42,6 +42,27 @@ static void types_are_passed_on(void)
     CHECK_INT(fake_live, live);
 }
 
+static void differences_are_loaded(void)
+{
+    const graft_node *n = fake_host_node("DiffControlNetLoader");
+    graft_arg in[24], model[4], out[4];
+    int live = fake_live;
+    fake_host_defaults(fake_host_node("CheckpointLoaderSimple"), in);
+    CHECK_INT(fake_host_run(&host, fake_host_node("CheckpointLoaderSimple"), in, model, NULL, 0),
+              GRAFT_OK);
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "model")] = model[0];
+    fake_engine_reset();
+    fake_host_clear(&host);
+    CHECK_INT(fake_host_run(&host, n, in, out, NULL, 0), GRAFT_OK);
+    CHECK_STR(fake_trace, "controlnet diff file.safetensors\n");
+    CHECK_STR(host.phases, "load ");
+    CHECK_STR(out[0].u.v->ops->type, "CONTROL_NET");
+    fake_host_release(out, 4);
+    fake_host_release(model, 4);
+    CHECK_INT(fake_live, live);
+}
+
 static void a_refused_type_is_named(void)
 {
     graft_arg out[4];
@@ -62,6 +83,7 @@ int main(void)
     RUN(make_net);
     if (test_failures == 0) {
         RUN(types_are_passed_on);
+        RUN(differences_are_loaded);
         RUN(a_refused_type_is_named);
     }
     fake_host_release(net, 4);
