@@ -322,9 +322,60 @@ static graft_status sample_steered(world *w, graft_err *e)
                         e);
 }
 
+static const char *inpaint_path;
+static graft_status load_inpainting(world *w, graft_err *e)
+{
+    graft_status st = graft_model_load(w->engine, inpaint_path, NULL, &w->model, e);
+    return st ? st : graft_model_load(w->engine, inpaint_path, NULL, &w->changed, e);
+}
+
+/* One prompt brings the picture; the other takes it from the latent. */
+static graft_status show_picture(world *w, graft_err *e)
+{
+    graft_image *mask = NULL;
+    graft_latent *known = NULL;
+    const float half[2] = {1, 0};
+    graft_status st = graft_image_from_data(half, (int64_t[]){1, 1, 2, 1}, true, &mask, e);
+    if (!st) st = graft_vae_encode_known(w->vae, w->image, mask, true, NULL, &w->latent, &known, e);
+    if (!st) st = graft_cond_inpaint(w->cond, known, &w->steered[0], e);
+    if (!st) st = graft_cond_zero_out(w->cond, &w->steered[1], e);
+    graft_latent_release(known);
+    graft_image_release(mask);
+    return st;
+}
+
+/* All that changes how the UNet is run. */
+static graft_status patch(world *w, graft_err *e)
+{
+    const graft_freeu_options freeu = {2, 1.3, 1.4, 0.9, 0.2};
+    const graft_hypertile_options tiles = {32, 2, 1, false};
+    const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
+    graft_model *a = NULL, *b = NULL, *c = NULL;
+    graft_status st = graft_model_freeu(w->model, &freeu, &a, e);
+    if (!st) st = graft_model_hypertile(a, &tiles, &b, e);
+    if (!st) st = graft_model_perturbed_attention(b, 3, &c, e);
+    if (!st) st = graft_model_deepcache(c, &cache, &w->changed, e);
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_model_release(c);
+    return st;
+}
+
+static graft_status sample_patched(world *w, graft_err *e)
+{
+    return sample_with(w, w->changed, "euler", 2, e);
+}
+
 static graft_status report(world *w, graft_err *e)
 {
     return graft_model_report(w->model, NULL, NULL, &w->text, &w->image, e);
+}
+
+static void write_inpainting(const char *path)
+{
+    graft_safetensors *f = open_file(SD1);
+    write_file(widened_file(copy_file(f, ""), 0.2f), path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
 }
 
 static void write_control(const char *path, const char *diff)
@@ -399,6 +450,16 @@ static const scenario scenarios[] = {
     {"upscale", {engine_step, odd_image, load_upscaler, upscale}, 2, false, false},
     {"areas and masks",
      {engine_step, load_unet, plain_cond, empty_latent, place, prepare_placed, sample_steered},
+     4,
+     false,
+     true},
+    {"inpainting",
+     {engine_step, load_inpainting, load_vae, plain_cond, grey_image, show_picture, sample_steered},
+     5,
+     false,
+     true},
+    {"FreeU, tiles, perturbed attention",
+     {engine_step, load_unet, plain_cond, empty_latent, patch, sample_patched},
      4,
      false,
      true},
@@ -693,7 +754,7 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256], net[256], diff[256];
+    char path[256], net[256], diff[256], inpaint[256];
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -706,11 +767,15 @@ int main(void)
     snprintf(diff, sizeof diff, "%s", temp_path("diff.safetensors"));
     diff_path = diff;
     write_control(net, diff);
+    snprintf(inpaint, sizeof inpaint, "%s", temp_path("inpaint.safetensors"));
+    inpaint_path = inpaint;
+    write_inpainting(inpaint);
     if (CALLS < 4) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
     unlink(path);
     unlink(net);
     unlink(diff);
+    unlink(inpaint);
     return test_end();
 }
