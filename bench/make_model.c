@@ -2,7 +2,7 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts upscaler | --parts taesd]
+ *                     --parts union | --parts upscaler | --parts taesd]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to
  * run whole workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. The
@@ -250,8 +250,8 @@ static graft_status add_unet(const kind *k, list *l, graft_err *e)
     return st;
 }
 
-/* For this kind's UNet. */
-static graft_status add_control(const kind *k, list *l, graft_err *e)
+/* For this kind's UNet; types: of pictures, if it is to be a union ControlNet. */
+static graft_status add_control(const kind *k, int32_t types, list *l, graft_err *e)
 {
     static const int32_t hint[7] = {16, 16, 32, 32, 96, 96, 256};
     const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
@@ -261,6 +261,9 @@ static graft_status add_control(const kind *k, list *l, graft_err *e)
     a.half.n_output = 0;
     memcpy(a.hint, hint, sizeof hint);
     a.hint[7] = a.half.model_channels;
+    a.types = types;
+    a.type_dim = 256;
+    a.type_layers = 1;
     graft_status st = graft_control_build(&a, &shape, &net, e);
     if (!st) st = graft_control_hint_build(&a, 1, 64, 64, GRAFT_F32, &first, e);
     if (!st) st = add_slots(l, "control_model.", net, k->linear_proj, e);
@@ -410,7 +413,8 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     if (strcmp(o->parts, "lora") == 0) return add_lora(o, l, e);
-    if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, l, e);
+    if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, 0, l, e);
+    if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
@@ -563,7 +567,7 @@ static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
-          "                         --parts upscaler | --parts taesd]\nkinds:",
+          "                         --parts union | --parts upscaler | --parts taesd]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

@@ -102,9 +102,31 @@ graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
- * input_blocks.) or in diffusers' names. */
+ * input_blocks.) or in diffusers' names; union ControlNets included. */
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_controlnet **out, graft_err *e);
+
+/* The same of a file that holds what training changed in a copy of a UNet, instead of the copy: the
+ * weights of `m`, with its LoRAs and merges, are added to it. Files of whole weights are loaded as
+ * they are. Each of the two functions warns in the task's log of a file that is for the other one.
+ * GRAFT_E_ARG when the ControlNet is for another kind of model, GRAFT_E_UNSUPPORTED for files in
+ * diffusers' names. */
+graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
+                                        const graft_model *m, const graft_task *task,
+                                        graft_controlnet **out, graft_err *e);
+
+/* The types of pictures that union ControlNets (engine/models/control_union.h) tell apart; "auto":
+ * the ControlNet is not told. */
+#define GRAFT_CONTROLNET_TYPES                                                                     \
+    "auto", "openpose", "depth", "hed/pidi/scribble/ted", "canny/lineart/anime_lineart/mlsd",      \
+        "normal", "segment", "tile", "repaint"
+/* The ControlNet for hints of this type. It shares the weights and what is compiled of them. One
+ * that is no union ControlNet knows a single type anyway and stays as it is, of which the task's
+ * log is told. GRAFT_E_ARG for words that are no type, and for types that its file does not have.
+ */
+graft_status graft_controlnet_with_type(const graft_controlnet *n, const char *type,
+                                        const graft_task *task, graft_controlnet **out,
+                                        graft_err *e);
 
 /* A model that enlarges pictures: RRDBNet (ESRGAN, Real-ESRGAN) or the compact SRVGGNet, in the
  * names of their authors' files. */

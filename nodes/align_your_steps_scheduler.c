@@ -26,4 +26,4 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(align_your_steps_scheduler, .id = "AlignYourStepsScheduler",
            .title = "AlignYourStepsScheduler", .category = "sampling/custom_sampling/schedulers",
            .description = "Sigmas that give good pictures in few steps, found by their authors for "
-                          "SD 1.5, SDXL and Stable Video Diffusion.");
+                          "SD 1.5 and SDXL. Those for video are not supported.");

@@ -219,7 +219,8 @@ static bool comes_again(const graft_control *chain, const graft_control *k,
                         const graft_sigma_table *t, float sigma)
 {
     for (; chain != k; chain = chain->before)
-        if (chain->net == k->net && graft_control_active(t, chain, sigma)) return true;
+        if (chain->net->weights == k->net->weights && graft_control_active(t, chain, sigma))
+            return true;
     return false;
 }
 

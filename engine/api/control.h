@@ -5,13 +5,15 @@
 #ifndef GRAFT_API_CONTROL_H
 #define GRAFT_API_CONTROL_H
 #include "engine/api/objects.h"
+#include "engine/models/control_union.h"
 #include "engine/models/controlnet.h"
 
 struct graft_controlnet {
     _Atomic int refs;
     graft_engine *engine;
     graft_control_arch arch;
-    graft_weights *weights;
+    graft_weights *weights;                /* shared by those that differ in nothing but the type */
+    float type[GRAFT_CONTROL_TYPES], told; /* control_union.h; zeros: not told */
 };
 
 /* One ControlNet with its picture. Conditionings hold the last one of a chain; residuals of all of

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 
-#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 8)
 
 /* A link whose hint, or this part of it, has gone through its convolutions. */
 typedef struct seen_hint {
@@ -15,7 +15,7 @@ typedef struct seen_hint {
 } seen_hint;
 
 typedef struct bound_net {
-    const graft_controlnet *net;
+    const graft_weights *weights; /* of the ControlNet; its type is an input */
     bool more;
     int64_t entries, tokens, height, width;
     graft_binding *binding;
@@ -186,8 +186,8 @@ static graft_status run_hint(graft_controls *k, const graft_control *l, const gr
     take_colours(data, shape, rows, box, rgb);
     GRAFT_TRY(graft_control_bind_hint(c->model, l->net, rows, use, c->task, &b, e));
     graft_task_phase(c->task, "sample");
-    st = graft_exe_run(b, c->model->engine->arenas, (const void *[]){rgb}, (void *[]){features},
-                       c->task, NULL, e);
+    const void *in[3] = {rgb, l->net->type, &l->net->told}; /* only union ControlNets take all */
+    st = graft_exe_run(b, c->model->engine->arenas, in, (void *[]){features}, c->task, NULL, e);
 out:
     graft_binding_release(b);
     graft_image_release(scaled);
@@ -228,7 +228,7 @@ static void count(graft_controls *k, const graft_controlnet *net, const graft_ex
 {
     if (x->arena_bytes > k->arena_bytes) k->arena_bytes = x->arena_bytes;
     for (size_t i = 0; i < k->n_bound; i++)
-        if (k->bound[i].net == net) return;
+        if (k->bound[i].weights == net->weights) return;
     k->weight_bytes += (int64_t)x->weight_bytes;
 }
 
@@ -237,7 +237,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
 {
     for (size_t i = 0; i < k->n_bound; i++) {
         const bound_net *b = &k->bound[i];
-        if (b->net != net || b->more != more || b->entries != use->entries ||
+        if (b->weights != net->weights || b->more != more || b->entries != use->entries ||
             b->tokens != use->tokens || b->height != use->height || b->width != use->width)
             continue;
         *out = b->binding;
@@ -249,7 +249,7 @@ static graft_status bind_net(graft_controls *k, const graft_controlnet *net, boo
     if (st) return st;
     count(k, net, (*out)->exe);
     k->bound[k->n_bound++] =
-        (bound_net){net, more, use->entries, use->tokens, use->height, use->width, *out};
+        (bound_net){net->weights, more, use->entries, use->tokens, use->height, use->width, *out};
     graft_task_phase(k->c->task, "sample");
     return GRAFT_OK;
 }
@@ -276,6 +276,10 @@ static graft_status run_link(graft_controls *k, const graft_control *l, bool mor
     memcpy(all, c->in, n * sizeof *all);
     all[n++] = features;
     all[n++] = &strength;
+    if (l->net->arch.types) {
+        all[n++] = l->net->type;
+        all[n++] = &l->net->told;
+    }
     for (int i = 0; i < k->n_residuals; i++) {
         out[i] = k->residual[i];
         if (more) all[n++] = k->residual[i];

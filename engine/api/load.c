@@ -387,7 +387,63 @@ static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
                       path);
 }
 
-static graft_status make_controlnet(graft_engine *engine, graft_weights *file,
+/* Whether the copy of a UNet in it is one of differences. Norms tell: their scales lie about 1 in a
+ * network, and about 0 in what training has changed of them. */
+static bool holds_differences(const graft_weights *w, const graft_graph *g)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < g->n_slots; i++) {
+        const graft_gslot *s = &g->slot[i];
+        float v[4096];
+        if (s->rank != 1 || s->dim[0] > 4096 || !graft_str_ends(s->source[0], ".weight")) continue;
+        if (graft_weights_values(w, s->source[0], 0, s->dim[0], v, NULL)) continue;
+        for (int64_t k = 0; k < s->dim[0]; k++) sum += fabs((double)v[k]);
+        count += s->dim[0];
+    }
+    return count && sum < 0.1 * (double)count;
+}
+
+static graft_status add_model(graft_controlnet *n, const graft_model *m, const graft_graph *g,
+                              graft_err *e)
+{
+    graft_weights *sum;
+    graft_status st;
+    if (n->arch.diffusers)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: differences in diffusers' names; only those in LDM's names are "
+                          "supported",
+                          graft_safetensors_path(graft_weights_file(n->weights)));
+    GRAFT_TRY(graft_control_check(m, n, e));
+    GRAFT_TRY(graft_weights_add(n->weights, m->weights, &sum, e));
+    graft_weights_release(n->weights);
+    n->weights = sum;
+    GRAFT_TRY(graft_weights_check(sum, g, e));
+out:
+    return st;
+}
+
+/* m: NULL, or what differences are from. */
+static graft_status add_differences(graft_controlnet *n, const graft_model *m, const graft_graph *g,
+                                    const graft_log *log, graft_err *e)
+{
+    const char *path = graft_safetensors_path(graft_weights_file(n->weights));
+    bool differences = holds_differences(n->weights, g);
+    if (differences && m) return add_model(n, m, g, e);
+    if (differences)
+        graft_log_printf(log, GRAFT_LOG_WARN,
+                         "%s: it seems to hold differences from a model's weights, which "
+                         "DiffControlNetLoader adds to a model's",
+                         path);
+    else if (m)
+        graft_log_printf(log, GRAFT_LOG_WARN,
+                         "%s: it holds whole weights, no differences from a model's; nothing is "
+                         "added to them",
+                         path);
+    return GRAFT_OK;
+}
+
+static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
                                     const graft_task *task, graft_controlnet **out, graft_err *e)
 {
     static const char *const prefixes[] = {"control_model.", "", NULL};
@@ -408,8 +464,9 @@ static graft_status make_controlnet(graft_engine *engine, graft_weights *file,
     GRAFT_TRY(blame_file(n->weights, graft_control_build(&n->arch, &shape, &g[0], e), e));
     GRAFT_TRY(blame_file(n->weights,
                          graft_control_hint_build(&n->arch, 1, 64, 64, GRAFT_F32, &g[1], e), e));
-    GRAFT_TRY(check_part(task ? &task->log : &engine->log, n->weights,
-                         (const graft_graph *const *)g, 2, e));
+    const graft_log *log = task ? &task->log : &engine->log;
+    GRAFT_TRY(check_part(log, n->weights, (const graft_graph *const *)g, 2, e));
+    GRAFT_TRY(add_differences(n, m, g[0], log, e));
     *out = n;
     n = NULL;
 out:
@@ -419,14 +476,21 @@ out:
     return st;
 }
 
-graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
-                                   graft_controlnet **out, graft_err *e)
+graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
+                                        const graft_model *m, const graft_task *task,
+                                        graft_controlnet **out, graft_err *e)
 {
     graft_weights *file = NULL;
     graft_status st = open_weights(path, task, &file, e);
-    if (!st) st = make_controlnet(engine, file, task, out, e);
+    if (!st) st = make_controlnet(engine, file, m, task, out, e);
     graft_weights_release(file);
     return st;
+}
+
+graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_controlnet **out, graft_err *e)
+{
+    return graft_controlnet_load_diff(engine, path, NULL, task, out, e);
 }
 
 /* ------------------------------------------------------------------ text encoders */

@@ -20,7 +20,17 @@ typedef struct needs {
     size_t n_held, cap_held;
 } needs;
 
-static void collect(const graft_prepare_request *rq, bool negative, float sigma, needs *v)
+/* Whether what DeepCache keeps of the prompt at one sigma serves at a later one. */
+static bool goes_on(const graft_prepare_request *rq, const graft_cond_entry *k,
+                    const graft_control *chain, float before, float sigma)
+{
+    return graft_active_now(rq->table, k, before) &&
+           graft_control_alike(rq->table, chain, before, sigma);
+}
+
+/* before: the sigma of the last step, where prompts that go on are fast; NULL: none is. */
+static void collect(const graft_prepare_request *rq, bool negative, float sigma,
+                    const float *before, needs *v)
 {
     const graft_cond *list = negative ? rq->negative : rq->positive;
     size_t first = negative ? rq->positive->n : 0;
@@ -28,12 +38,12 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
         const graft_cond_entry *k = list->entry[i];
         const graft_cond_region *r = &v->regions.list[first + i];
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
-        const graft_control *c = graft_control_any(
-            rq->table, graft_control_of(rq->positive, rq->negative, negative, i), sigma);
+        const graft_control *chain = graft_control_of(rq->positive, rq->negative, negative, i);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
                                       .negative = negative,
-                                      .control = c,
+                                      .fast = before && goes_on(rq, k, chain, *before, sigma),
+                                      .control = graft_control_any(rq->table, chain, sigma),
                                       .known = graft_known_source(rq->model, k)};
     }
 }
@@ -56,15 +66,27 @@ static bool add(const graft_prepare_request *rq, needs *v, need one)
 }
 
 /* The batches of one sigma. */
-static bool add_all(const graft_prepare_request *rq, float sigma, needs *v)
+static bool add_all(const graft_prepare_request *rq, float sigma, const float *before, needs *v)
 {
     size_t which[GROUP_MAX], count;
     bool ok = true;
+    v->n_now = 0;
+    collect(rq, false, sigma, before, v);
+    if (rq->guided) collect(rq, true, sigma, before, v);
     while (ok && (count = graft_active_group(v->now, v->n_now, which)))
         ok = add(rq, v,
                  (need){graft_active_use(rq->model, v->now, which, count, rq->shape[0]),
                         v->now[which[0]].control, sigma});
     return ok;
+}
+
+/* Those of step i: of a whole one, and of one where DeepCache parts prompts that begin from those
+ * that go on. */
+static bool add_step(const graft_prepare_request *rq, size_t i, needs *v)
+{
+    const float *sigma = &rq->sigmas[i];
+    bool parts = rq->model->deepcache.interval > 1 && i > 0;
+    return add_all(rq, *sigma, NULL, v) && (!parts || add_all(rq, *sigma, sigma - 1, v));
 }
 
 /* Holds what the run will hold, to see whether it has room together. */
@@ -111,12 +133,8 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
         graft_regions_create(rq->positive, rq->negative, rq->shape, task, &v.regions, e);
     if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
         st = graft_fail_nomem(e, "sampling");
-    for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++) {
-        v.n_now = 0;
-        collect(rq, false, rq->sigmas[i], &v);
-        if (rq->guided) collect(rq, true, rq->sigmas[i], &v);
-        if (!add_all(rq, rq->sigmas[i], &v)) st = graft_fail_nomem(e, "sampling");
-    }
+    for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)
+        if (!add_step(rq, i, &v)) st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v, &v.list[i], task, e);
     finish(&v);
     return st;

@@ -14,7 +14,8 @@ typedef struct graft_prepare_request {
 } graft_prepare_request;
 
 /* Every batch size, prompt length and size of a prompt's area that comes up on the way from the
- * first sigma to the last. */
+ * first sigma to the last. With DeepCache any step may be a fast one, where prompts that begin, or
+ * whose ControlNets change, are batches of their own. */
 graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
                                graft_err *e);
 #endif

@@ -309,9 +309,10 @@ static void print_freeu(graft_str *s, const graft_model *m)
 static void print_hypertile(graft_str *s, const graft_model *m)
 {
     const graft_hypertile *t = &m->hypertile;
+    int sizes = t->swap < GRAFT_HYPERTILE_TURNS ? t->swap : GRAFT_HYPERTILE_TURNS;
     if (!t->tile) return;
     graft_str_printf(s, "  HyperTile    tiles of %d pixels and more, %d size%s by turns, level",
-                     8 * t->tile, t->swap, plural((size_t)t->swap));
+                     8 * t->tile, sizes, plural((size_t)sizes));
     graft_str_printf(s, t->depth ? "s 0 to %d\n" : " 0\n", t->depth);
 }
 

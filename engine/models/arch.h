@@ -39,6 +39,9 @@ typedef struct graft_control_arch {
     int32_t diffusers;    /* 1: tensors have diffusers' names */
     int32_t hint_channels, n_hint;
     int32_t hint[GRAFT_MAX_HINT]; /* channels that each convolution gives */
+    /* Of a union ControlNet (control_union.h): how many types of pictures it tells apart, the width
+     * of what each entry of its type becomes, and its transformer's layers. 0: it is none. */
+    int32_t types, type_dim, type_layers;
 } graft_control_arch;
 
 typedef enum graft_vae_kind {

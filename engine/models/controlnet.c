@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/models/control_union.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/unet_blocks.h"
 
@@ -16,6 +17,7 @@ static graft_status rename_slots(const graft_control_arch *a, graft_graph *g, gr
     for (size_t i = 0; i < g->n_slots; i++)
         for (size_t k = 0; k < g->slot[i].n_sources; k++) {
             char *old = g->slot[i].source[k], layer[256], name[300];
+            if (graft_control_union_has(old)) continue;
             const char *end = strrchr(old, '.');
             int length = end ? (int)(end - old) : 0;
             assert(end && (size_t)length < sizeof layer);
@@ -63,6 +65,10 @@ graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch
         h = graft_build_conv(&b, NAME("input_hint_block.%d", 2 * i), h, spec);
         if (i + 1 < a->n_hint) h = graft_build_act(&b, h, GRAFT_ACT_SILU);
     }
+    if (a->types) {
+        graft_control_union_type type = graft_control_union_input(a, g);
+        h = graft_build_add(&b, h, graft_control_union_shift(&b, a, type, h));
+    }
     graft_graph_output(g, h);
     return take(a, g, out, e);
 }
@@ -108,7 +114,7 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
                            .batch = s->batch};
     const graft_unet_shape unet = {.batch = s->batch, .height = s->height, .width = s->width};
     int64_t n = s->batch, adm = half->adm_channels;
-    graft_vid before[GRAFT_UNET_RESIDUALS];
+    graft_vid before[GRAFT_UNET_RESIDUALS], told = GRAFT_NO_VALUE;
     assert(s->pictures > 0 && n % s->pictures == 0);
     graft_vid x =
         graft_graph_input(g, GRAFT_F32, 4, (int64_t[]){n, half->in_channels, s->height, s->width});
@@ -119,13 +125,17 @@ graft_status graft_control_build(const graft_control_arch *a, const graft_contro
         g, s->act_dtype, 4, (int64_t[]){s->pictures, s->height, s->width, half->model_channels});
     graft_vid strength = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){1});
     strength = graft_graph_reshape(g, strength, 4, (int64_t[]){1, 1, 1, 1});
+    if (a->types) {
+        graft_control_union_type type = graft_control_union_input(a, g);
+        told = graft_control_union_embedding(&u, a, type);
+    }
     for (int i = 0; i <= half->n_input; i++) {
         int64_t dim[4];
         graft_unet_residual_shape(half, &unet, i, dim);
         before[i] = s->more ? graft_graph_input(g, s->act_dtype, 4, dim) : GRAFT_NO_VALUE;
     }
     u.context = graft_build_cast(&u.b, c, s->act_dtype);
-    u.emb = graft_unet_time_embedding(&u, t, y);
+    u.emb = graft_unet_time_embedding(&u, t, y, told);
     if (!adm && s->pictures < n) x = graft_graph_slice_rows(g, x, 0, s->pictures);
     residuals(&u, graft_build_to_nhwc(&u.b, x, s->act_dtype), hint, strength, before);
     return take(a, g, out, e);

@@ -11,8 +11,9 @@
  * halve it. */
 #define GRAFT_CONTROL_FACTOR 8
 
-/* The hint's features, which do not change from step to step. Input: float32 (N,8h,8w,3) in 0..1;
- * output: (N,h,w,model_channels) of act_dtype. */
+/* The hint's features, which do not change from step to step. Inputs: float32 (N,8h,8w,3) in 0..1;
+ * for a union ControlNet the type's two (control_union.h). Output: (N,h,w,model_channels) of
+ * act_dtype. */
 graft_status graft_control_hint_build(const graft_control_arch *a, int64_t batch, int64_t height,
                                       int64_t width, graft_dtype act_dtype, graft_graph **out,
                                       graft_err *e);
@@ -26,8 +27,8 @@ typedef struct graft_control_shape {
 } graft_control_shape;
 
 /* Inputs: x, timesteps, context, y if the UNet takes one, the hint's features, strength (1)
- * float32, the residuals so far if `more`. Outputs: n_input + 1 residuals as the UNet takes them,
- * times strength. */
+ * float32, the type's two for a union ControlNet, the residuals so far if `more`. Outputs: n_input
+ * + 1 residuals as the UNet takes them, times strength. */
 graft_status graft_control_build(const graft_control_arch *a, const graft_control_shape *shape,
                                  graft_graph **out, graft_err *e);
 /* GRAFT_E_ARG with the reason when its residuals do not fit this UNet. */

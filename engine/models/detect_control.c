@@ -1,6 +1,7 @@
 /* ControlNets, in their authors' names and in diffusers'. */
 #include <string.h>
 
+#include "engine/models/control_union.h"
 #include "engine/models/controlnet.h"
 #include "engine/models/detect.h"
 #include "engine/models/diffusers.h"
@@ -94,18 +95,51 @@ static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
                       graft_safetensors_path(f), a->hint_channels, a->n_hint);
 }
 
+/* Whether any of a union ControlNet's own parts is there. */
+static bool is_union(const graft_safetensors *f, const char *prefix)
+{
+    return find(f, prefix, "task_embedding") || find(f, prefix, "spatial_ch_projs.weight") ||
+           find(f, prefix, "control_add_embedding.linear_1.weight") ||
+           find(f, prefix, "transformer_layes.0.attn.in_proj_weight");
+}
+
+/* Shapes that the graph asks for are left to it. */
+static graft_status detect_union(const graft_safetensors *f, const char *prefix,
+                                 graft_control_arch *a, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    const graft_st_tensor *task = find(f, prefix, "task_embedding");
+    const graft_st_tensor *all = find(f, prefix, "control_add_embedding.linear_1.weight");
+    int32_t types = dim_of(task, 0), width = dim_of(all, 1);
+    if (!is_union(f, prefix)) return GRAFT_OK;
+    if (!types || task->rank != 2) return missing(f, prefix, "task_embedding", e);
+    if (!width || all->rank != 2)
+        return missing(f, prefix, "control_add_embedding.linear_1.weight", e);
+    if (types != 6 && types != GRAFT_CONTROL_TYPES)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a union ControlNet for %d types of pictures; known are 6 and %d",
+                          path, types, GRAFT_CONTROL_TYPES);
+    if (dim_of(task, 1) != a->half.model_channels || width % (2 * types))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a union ControlNet whose %d types are %d values wide, and %d in its "
+                          "time embedding; known are %d, as its first features have, and an even "
+                          "number for each type",
+                          path, types, dim_of(task, 1), width, a->half.model_channels);
+    a->types = types;
+    a->type_dim = width / types;
+    while (a->type_layers < GRAFT_MAX_BLOCKS &&
+           find(f, prefix, "transformer_layes.%d.attn.in_proj_weight", a->type_layers))
+        a->type_layers++;
+    return a->type_layers ? GRAFT_OK
+                          : missing(f, prefix, "transformer_layes.0.attn.in_proj_weight", e);
+}
+
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e)
 {
     graft_status st;
     memset(out, 0, sizeof *out);
     out->diffusers = find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
-    if (find(f, prefix, "task_embedding") ||
-        find(f, prefix, "control_add_embedding.linear_1.weight"))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: a ControlNet for several kinds of pictures at once (union); only "
-                          "those for one kind are supported",
-                          graft_safetensors_path(f));
     if (out->diffusers) {
         st = diffusers_half(f, prefix, &out->half, e);
     } else {
@@ -113,5 +147,6 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
         if (!st) st = graft_detect_half(f, prefix, &out->half, e);
     }
     if (!st) st = graft_detect_heads(f, config, &out->half, e);
-    return st ? st : detect_hint(f, prefix, out, e);
+    if (!st) st = detect_hint(f, prefix, out, e);
+    return st ? st : detect_union(f, prefix, out, e);
 }

@@ -210,7 +210,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
     if (graft_unet_freeu(a, shape))
         more.freeu = graft_graph_input(g, GRAFT_F32, 1, (int64_t[]){GRAFT_FREEU_FACTORS});
     u.context = graft_build_cast(&u.b, c, shape->act_dtype);
-    u.emb = graft_unet_time_embedding(&u, t, y);
+    u.emb = graft_unet_time_embedding(&u, t, y, GRAFT_NO_VALUE);
     /* y is each row's own, and all that follows the time embedding with it. */
     if (!a->adm_channels && pictures < n) x = graft_graph_slice_rows(g, x, 0, pictures);
     graft_vid h = blocks(&u, shape, graft_build_to_nhwc(&u.b, x, shape->act_dtype), &more);

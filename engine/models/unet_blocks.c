@@ -39,22 +39,27 @@ void graft_unet_part(graft_unet_blocks *u)
     u->context = graft_unet_wide(u, u->context);
 }
 
-graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y)
+graft_vid graft_unet_embedding(const graft_unet_blocks *u, graft_name first, graft_name second,
+                               graft_vid x)
+{
+    const graft_build *b = &u->b;
+    x = graft_build_cast(b, x, b->act_dtype);
+    x = graft_build_linear(b, first, x, u->a->time_dim, true);
+    x = graft_build_act(b, x, GRAFT_ACT_SILU);
+    return graft_build_linear(b, second, x, u->a->time_dim, true);
+}
+
+graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y,
+                                    graft_vid more)
 {
     const graft_build *b = &u->b;
     graft_attrs a = {.up_w = u->a->model_channels};
     graft_vid t = graft_graph_node(b->g, GRAFT_OP_TIMESTEP, &a, &timesteps, 1, GRAFT_F32);
-    t = graft_build_cast(b, t, b->act_dtype);
-    t = graft_build_linear(b, NAME("time_embed.0"), t, u->a->time_dim, true);
-    t = graft_build_act(b, t, GRAFT_ACT_SILU);
-    t = graft_build_linear(b, NAME("time_embed.2"), t, u->a->time_dim, true);
-    if (y >= 0) {
-        graft_vid l = graft_build_cast(b, y, b->act_dtype);
-        l = graft_build_linear(b, NAME("label_emb.0.0"), l, u->a->time_dim, true);
-        l = graft_build_act(b, l, GRAFT_ACT_SILU);
-        l = graft_build_linear(b, NAME("label_emb.0.2"), l, u->a->time_dim, true);
-        t = graft_build_add(b, t, l);
-    }
+    t = graft_unet_embedding(u, NAME("time_embed.0"), NAME("time_embed.2"), t);
+    if (y >= 0)
+        t = graft_build_add(
+            b, t, graft_unet_embedding(u, NAME("label_emb.0.0"), NAME("label_emb.0.2"), y));
+    if (more >= 0) t = graft_build_add(b, t, more);
     return graft_build_act(b, t, GRAFT_ACT_SILU);
 }
 

@@ -26,8 +26,14 @@ typedef struct graft_unet_blocks {
 graft_vid graft_unet_wide(const graft_unet_blocks *u, graft_vid v);
 /* From here on values have the perturbed rows, too: emb and context among them. */
 void graft_unet_part(graft_unet_blocks *u);
-/* timesteps (N), y (N,adm) or GRAFT_NO_VALUE -> what u->emb holds. */
-graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y);
+/* timesteps (N), y (N,adm) or GRAFT_NO_VALUE, more (1,time_dim) to be added or GRAFT_NO_VALUE ->
+ * what u->emb holds. */
+graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, graft_vid y,
+                                    graft_vid more);
+/* The two layers, with a SiLU between them, that every embedding goes through: x (N,any) ->
+ * (N,time_dim). */
+graft_vid graft_unet_embedding(const graft_unet_blocks *u, graft_name first, graft_name second,
+                               graft_vid x);
 /* h (rows,H,W,C), rows N or fewer until the first cross-attention. */
 graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h);
 graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h);

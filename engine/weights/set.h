@@ -21,6 +21,7 @@ typedef struct graft_set_place {
 typedef struct graft_set_term {
     graft_set_place place;
     double factor[GRAFT_REGIONS];
+    bool partly; /* what it lacks counts for nothing; else that is an error */
 } graft_set_term;
 
 typedef struct graft_set_patches {

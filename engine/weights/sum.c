@@ -37,24 +37,27 @@ static bool same_place(const graft_set_place *a, const graft_set_place *b)
 }
 
 static void add_term(graft_weights *w, const graft_set_place *place, const double own[],
-                     const double factor[])
+                     const double factor[], bool partly)
 {
     size_t i = 0;
     while (i < w->n_terms && !same_place(&w->term[i].place, place)) i++;
     if (i == w->n_terms) {
-        w->term[w->n_terms++] = (graft_set_term){.place = *place};
+        w->term[w->n_terms++] = (graft_set_term){.place = *place, .partly = partly};
         atomic_fetch_add(&place->file->refs, 1);
     }
     for (int r = 0; r < GRAFT_REGIONS; r++)
         w->term[i].factor[r] = add(w->term[i].factor[r], own[r] * factor[r]);
 }
 
-static void add_terms(graft_weights *w, const graft_weights *of, const double factor[])
+static const double one[GRAFT_REGIONS] = {1.0, 1.0, 1.0};
+
+static void add_terms(graft_weights *w, const graft_weights *of, const double factor[], bool partly)
 {
-    static const double one[GRAFT_REGIONS] = {1.0, 1.0, 1.0};
-    if (!of->term) add_term(w, &of->place, one, factor);
-    for (size_t i = 0; i < of->n_terms; i++)
-        add_term(w, &of->term[i].place, of->term[i].factor, factor);
+    if (!of->term) add_term(w, &of->place, one, factor, partly);
+    for (size_t i = 0; i < of->n_terms; i++) {
+        const graft_set_term *t = &of->term[i];
+        add_term(w, &t->place, t->factor, factor, partly || t->partly);
+    }
 }
 
 static bool is_nothing(const graft_set_term *t)
@@ -149,8 +152,9 @@ static size_t term_count(const graft_weights *w)
     return w->term ? w->n_terms : 1;
 }
 
-graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
-                               const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e)
+/* `partly`: b has only some of a's tensors. */
+static graft_status sum(graft_weights *a, const double fa[], graft_weights *b, const double fb[],
+                        bool partly, graft_weights **out, graft_err *e)
 {
     graft_weights *w = graft_set_create(&a->place);
     graft_status st;
@@ -161,8 +165,8 @@ graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS],
         st = graft_fail_nomem(e, "weight set");
         goto out;
     }
-    add_terms(w, a, fa);
-    add_terms(w, b, fb);
+    add_terms(w, a, fa, false);
+    add_terms(w, b, fb, partly);
     tidy(w);
     add_owners(w, a, fa);
     add_owners(w, b, fb);
@@ -173,6 +177,18 @@ graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS],
 out:
     graft_weights_release(w);
     return st;
+}
+
+graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
+                               const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e)
+{
+    return sum(a, fa, b, fb, false, out, e);
+}
+
+graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights **out,
+                               graft_err *e)
+{
+    return sum(a, one, b, one, true, out, e);
 }
 
 graft_status graft_weights_plain(const graft_weights *from, graft_weights **out, graft_err *e)
@@ -210,17 +226,19 @@ bool graft_weights_next_term(const graft_weights *w, const char *name, size_t *a
                              graft_weight_term *out)
 {
     graft_region region = graft_region_of(name);
-    float factor = 0.0f;
-    size_t n = term_count(w);
-    for (; *at < n && factor == 0.0f; (*at)++)
-        factor = w->term ? (float)w->term[*at].factor[region] : 1.0f;
-    if (factor == 0.0f) return false;
-    const graft_set_place *p = w->term ? &w->term[*at - 1].place : &w->place;
-    const graft_st_tensor *t = graft_set_find(p, name);
-    *out = (graft_weight_term){
-        .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
-    if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
-    return true;
+    for (size_t n = term_count(w); *at < n;) {
+        const graft_set_term *term = w->term ? &w->term[*at] : NULL;
+        const graft_set_place *p = term ? &term->place : &w->place;
+        float factor = term ? (float)term->factor[region] : 1.0f;
+        const graft_st_tensor *t = factor != 0.0f ? graft_set_find(p, name) : NULL;
+        ++*at;
+        if (factor == 0.0f || (!t && term && term->partly)) continue;
+        *out = (graft_weight_term){
+            .tensor = t, .file = p->file->file, .prefix = p->prefix, .factor = factor};
+        if (t) out->state = &p->file->state[t - graft_safetensors_at(p->file->file, 0)];
+        return true;
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ values */

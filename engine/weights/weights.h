@@ -57,6 +57,10 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
  * factor of 1 is the file's tensor, bit by bit. */
 graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
                                const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e);
+/* A new set: a + b where b has the tensor, else a's own; b with its patches. For a network that is
+ * a copy of b in part only, and holds differences from it there. */
+graft_status graft_weights_add(graft_weights *a, graft_weights *b, graft_weights **out,
+                               graft_err *e);
 /* A new set: without patches. */
 graft_status graft_weights_plain(const graft_weights *w, graft_weights **out, graft_err *e);
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "engine/api/control.h"
+#include "engine/models/diffusers.h"
 #include "tests/engine/fixture.h"
 
 static inline void add_conv(made_file *f, const char *name, int64_t out, int64_t in, int64_t kernel,
@@ -57,6 +58,57 @@ static inline made_file *make_control(const graft_model *m, float scale)
     return f;
 }
 
+static inline void add_part(made_file *f, const char *name, int rank, int64_t a, int64_t b)
+{
+    char full[600];
+    snprintf(full, sizeof full, "control_model.%s", name);
+    add_tensor(f, full, rank, (int64_t[]){a, b}, NULL, rank > 1 ? 2 / sqrtf((float)b) : 0.5f);
+}
+
+/* What a union ControlNet has beside: so many types, and one layer. */
+static inline void add_union(made_file *f, const graft_model *m, int types)
+{
+    int64_t c = m->arch.model_channels, t = m->arch.time_dim;
+    add_part(f, "task_embedding", 2, types, c);
+    add_part(f, "control_add_embedding.linear_1.weight", 2, t, types * 8);
+    add_part(f, "control_add_embedding.linear_1.bias", 1, t, 0);
+    add_part(f, "control_add_embedding.linear_2.weight", 2, t, t);
+    add_part(f, "control_add_embedding.linear_2.bias", 1, t, 0);
+    add_part(f, "spatial_ch_projs.weight", 2, c, c);
+    add_part(f, "spatial_ch_projs.bias", 1, c, 0);
+    add_part(f, "transformer_layes.0.attn.in_proj_weight", 2, 3 * c, c);
+    add_part(f, "transformer_layes.0.attn.in_proj_bias", 1, 3 * c, 0);
+    add_part(f, "transformer_layes.0.attn.out_proj.weight", 2, c, c);
+    add_part(f, "transformer_layes.0.attn.out_proj.bias", 1, c, 0);
+    add_part(f, "transformer_layes.0.ln_1.weight", 1, c, 0);
+    add_part(f, "transformer_layes.0.ln_1.bias", 1, c, 0);
+    add_part(f, "transformer_layes.0.ln_2.weight", 1, c, 0);
+    add_part(f, "transformer_layes.0.ln_2.bias", 1, c, 0);
+    add_part(f, "transformer_layes.0.mlp.c_fc.weight", 2, 4 * c, c);
+    add_part(f, "transformer_layes.0.mlp.c_fc.bias", 1, 4 * c, 0);
+    add_part(f, "transformer_layes.0.mlp.c_proj.weight", 2, c, 4 * c);
+    add_part(f, "transformer_layes.0.mlp.c_proj.bias", 1, c, 0);
+}
+
+/* The same file by diffusers' names. */
+static inline void to_diffusers(made_file *f, const graft_model *m)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        char layer[256], name[300];
+        const char *below = f->tensor[i].name + strlen("control_model."),
+                   *end = strrchr(below, '.');
+        if (graft_control_union_has(below)) {
+            snprintf(name, sizeof name, "%s", below);
+        } else {
+            snprintf(layer, sizeof layer, "%.*s", (int)(end - below), below);
+            CHECK(graft_diffusers_control_name(&m->arch, layer, name, 256));
+            snprintf(name + strlen(name), sizeof name - strlen(name), "%s", end);
+        }
+        free((char *)f->tensor[i].name);
+        f->tensor[i].name = strdup(name);
+    }
+}
+
 /* The config tells a small UNet's heads, as its own file does. */
 static inline const char *control_config(const graft_model *m)
 {
@@ -71,13 +123,18 @@ static inline graft_controlnet *load_control(graft_engine *g, const char *path)
     return n;
 }
 
-static inline graft_controlnet *made_control(const graft_model *m, float scale)
+static inline graft_controlnet *load_made(const graft_model *m, made_file *f)
 {
     const char *path = temp_path("control.safetensors");
-    write_file(make_control(m, scale), path, control_config(m));
+    write_file(f, path, control_config(m));
     graft_controlnet *n = load_control(m->engine, path);
     unlink(path);
     return n;
+}
+
+static inline graft_controlnet *made_control(const graft_model *m, float scale)
+{
+    return load_made(m, make_control(m, scale));
 }
 
 /* Pictures of coloured noise, different ones. */

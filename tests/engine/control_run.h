@@ -1,4 +1,4 @@
-/* A model, a ControlNet for it, and sampling with prompts that it steers: what the two tests of
+/* A model, a ControlNet for it, and sampling with prompts that it steers: what the tests of
  * ControlNets share. */
 #ifndef GRAFT_TESTS_ENGINE_CONTROL_RUN_H
 #define GRAFT_TESTS_ENGINE_CONTROL_RUN_H
@@ -106,6 +106,34 @@ static inline void steer_and_run(const graft_control_options *o, float *out)
     pair p = steered(o);
     run(p, out);
     drop(p);
+}
+
+/* ------------------------------------------------------------------ files that do not fit */
+
+static inline graft_status try_load(made_file *f, const char *config, graft_err *e)
+{
+    const char *path = temp_path("broken.safetensors");
+    graft_controlnet *n = NULL;
+    write_file(f, path, config);
+    graft_status st = graft_controlnet_load(engine, path, NULL, &n, e);
+    graft_controlnet_release(n);
+    unlink(path);
+    return st;
+}
+
+static inline void remove_tensor(made_file *f, const char *name)
+{
+    graft_st_tensor *t = made_find(f, name), gone = *t;
+    *t = f->tensor[--f->n];
+    free((char *)gone.name);
+    free((void *)gone.data);
+}
+
+static inline void expect_refusal(made_file *f, graft_status want, const char *text)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(try_load(f, control_config(model), &e), want);
+    if (!strstr(e.text, text)) CHECK_STR(e.text, text);
 }
 
 static inline void control_begin(void)

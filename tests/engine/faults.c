@@ -247,14 +247,25 @@ static graft_status load_net(world *w, graft_err *e)
     return graft_controlnet_load(w->engine, control_path, NULL, &w->net, e);
 }
 
-/* Two ControlNets, one behind the other, and a model with DeepCache, which keeps residuals. */
+/* As if it were one of differences: all of its norms' scales are 0. */
+static const char *diff_path;
+static graft_status load_diff(world *w, graft_err *e)
+{
+    return graft_controlnet_load_diff(w->engine, diff_path, w->model, NULL, &w->net, e);
+}
+
+/* A union ControlNet twice, once told a type, and a model with DeepCache, which keeps residuals. */
 static graft_status steer(world *w, graft_err *e)
 {
     const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
     graft_control_options o = {.net = w->net, .hint = w->image, .strength = 0.5, .end = 1};
     graft_cond *once[2] = {NULL, NULL};
+    graft_controlnet *told = NULL;
     graft_status st = graft_cond_control(w->cond, w->cond, &o, &once[0], &once[1], e);
+    if (!st) st = graft_controlnet_with_type(w->net, "depth", NULL, &told, e);
+    o.net = told;
     if (!st) st = graft_cond_control(once[0], once[1], &o, &w->steered[0], &w->steered[1], e);
+    graft_controlnet_release(told);
     graft_cond_release(once[0]);
     graft_cond_release(once[1]);
     return st ? st : graft_model_deepcache(w->model, &cache, &w->changed, e);
@@ -311,16 +322,74 @@ static graft_status sample_steered(world *w, graft_err *e)
                         e);
 }
 
+static const char *inpaint_path;
+static graft_status load_inpainting(world *w, graft_err *e)
+{
+    graft_status st = graft_model_load(w->engine, inpaint_path, NULL, &w->model, e);
+    return st ? st : graft_model_load(w->engine, inpaint_path, NULL, &w->changed, e);
+}
+
+/* One prompt brings the picture; the other takes it from the latent. */
+static graft_status show_picture(world *w, graft_err *e)
+{
+    graft_image *mask = NULL;
+    graft_latent *known = NULL;
+    const float half[2] = {1, 0};
+    graft_status st = graft_image_from_data(half, (int64_t[]){1, 1, 2, 1}, true, &mask, e);
+    if (!st) st = graft_vae_encode_known(w->vae, w->image, mask, true, NULL, &w->latent, &known, e);
+    if (!st) st = graft_cond_inpaint(w->cond, known, &w->steered[0], e);
+    if (!st) st = graft_cond_zero_out(w->cond, &w->steered[1], e);
+    graft_latent_release(known);
+    graft_image_release(mask);
+    return st;
+}
+
+/* All that changes how the UNet is run. */
+static graft_status patch(world *w, graft_err *e)
+{
+    const graft_freeu_options freeu = {2, 1.3, 1.4, 0.9, 0.2};
+    const graft_hypertile_options tiles = {32, 2, 1, false};
+    const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
+    graft_model *a = NULL, *b = NULL, *c = NULL;
+    graft_status st = graft_model_freeu(w->model, &freeu, &a, e);
+    if (!st) st = graft_model_hypertile(a, &tiles, &b, e);
+    if (!st) st = graft_model_perturbed_attention(b, 3, &c, e);
+    if (!st) st = graft_model_deepcache(c, &cache, &w->changed, e);
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_model_release(c);
+    return st;
+}
+
+static graft_status sample_patched(world *w, graft_err *e)
+{
+    return sample_with(w, w->changed, "euler", 2, e);
+}
+
 static graft_status report(world *w, graft_err *e)
 {
     return graft_model_report(w->model, NULL, NULL, &w->text, &w->image, e);
 }
 
-static void write_control(const char *path)
+static void write_inpainting(const char *path)
+{
+    graft_safetensors *f = open_file(SD1);
+    write_file(widened_file(copy_file(f, ""), 0.2f), path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+}
+
+static void write_control(const char *path, const char *diff)
 {
     graft_engine *g = make_engine("ref");
     graft_model *m = load_model(g, SD1);
-    write_file(make_control(m, 1), path, control_config(m));
+    made_file *f = make_control(m, 1);
+    add_union(f, m, 6);
+    write_file(f, path, control_config(m));
+    f = make_control(m, 1);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->tensor[i].rank == 1)
+            memset((void *)(uintptr_t)f->tensor[i].data, 0, f->tensor[i].bytes);
+    write_file(f, diff, control_config(m));
     graft_model_release(m);
     graft_engine_destroy(g);
 }
@@ -377,9 +446,20 @@ static const scenario scenarios[] = {
      5,
      false,
      true},
+    {"ControlNet of differences", {engine_step, load_unet, load_diff}, 2, false, false},
     {"upscale", {engine_step, odd_image, load_upscaler, upscale}, 2, false, false},
     {"areas and masks",
      {engine_step, load_unet, plain_cond, empty_latent, place, prepare_placed, sample_steered},
+     4,
+     false,
+     true},
+    {"inpainting",
+     {engine_step, load_inpainting, load_vae, plain_cond, grey_image, show_picture, sample_steered},
+     5,
+     false,
+     true},
+    {"FreeU, tiles, perturbed attention",
+     {engine_step, load_unet, plain_cond, empty_latent, patch, sample_patched},
      4,
      false,
      true},
@@ -674,7 +754,7 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256], net[256];
+    char path[256], net[256], diff[256], inpaint[256];
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -684,11 +764,18 @@ int main(void)
     write_lora(path);
     snprintf(net, sizeof net, "%s", temp_path("control.safetensors"));
     control_path = net;
-    write_control(net);
+    snprintf(diff, sizeof diff, "%s", temp_path("diff.safetensors"));
+    diff_path = diff;
+    write_control(net, diff);
+    snprintf(inpaint, sizeof inpaint, "%s", temp_path("inpaint.safetensors"));
+    inpaint_path = inpaint;
+    write_inpainting(inpaint);
     if (CALLS < 4) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
     unlink(path);
     unlink(net);
+    unlink(diff);
+    unlink(inpaint);
     return test_end();
 }

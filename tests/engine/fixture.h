@@ -157,6 +157,28 @@ static inline made_file *copy_file(const graft_safetensors *f, const char *prefi
     return m;
 }
 
+/* The file with five more channels going into its UNet, for a mask and a picture; their weights are
+ * random, times `scale`. Lets go of m. */
+static inline made_file *widened_file(made_file *m, float scale)
+{
+    static const char first[] = "input_blocks.0.0.weight";
+    made_file *w = calloc(1, sizeof *w);
+    for (size_t i = 0; i < m->n; i++) {
+        const graft_st_tensor *t = &m->tensor[i];
+        const float *from = t->data;
+        size_t n = strlen(t->name), k = strlen(first);
+        if (n < k || strcmp(t->name + n - k, first) != 0) {
+            add_tensor(w, t->name, t->rank, t->shape, from, 0);
+            continue;
+        }
+        float *to = add_tensor(w, t->name, 4, (int64_t[]){t->shape[0], 9, 3, 3}, NULL, scale);
+        for (int64_t o = 0; o < t->shape[0]; o++)
+            memcpy(to + o * 81, from + o * 36, 36 * sizeof *to);
+    }
+    finish_file(m);
+    return w;
+}
+
 static inline graft_st_tensor *made_find(made_file *f, const char *name)
 {
     for (size_t i = 0; i < f->n; i++)

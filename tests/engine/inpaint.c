@@ -14,22 +14,9 @@ enum { H = 8, W = 12, L = 4, AREA = H * W, VALUES = L * AREA };
 static graft_model *widened(float scale)
 {
     graft_safetensors *f = open_file(SD1);
-    const char *config = graft_safetensors_metadata(f, "config"), *path = temp_path("inpaint");
-    made_file *all = copy_file(f, ""), *m = calloc(1, sizeof *m);
-    for (size_t i = 0; i < all->n; i++) {
-        const graft_st_tensor *t = &all->tensor[i];
-        const float *from = t->data;
-        size_t n = strlen(t->name), k = strlen("input_blocks.0.0.weight");
-        if (n < k || strcmp(t->name + n - k, "input_blocks.0.0.weight") != 0) {
-            add_tensor(m, t->name, t->rank, t->shape, from, 0);
-            continue;
-        }
-        float *to = add_tensor(m, t->name, 4, (int64_t[]){t->shape[0], 9, 3, 3}, NULL, scale);
-        for (int64_t o = 0; o < t->shape[0]; o++)
-            memcpy(to + o * 81, from + o * 36, 36 * sizeof *to);
-    }
-    finish_file(all);
-    write_file(m, path, config);
+    const char *path = temp_path("inpaint");
+    write_file(widened_file(copy_file(f, ""), scale), path,
+               graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
     graft_model *out = load_model(engine, path);
     unlink(path);

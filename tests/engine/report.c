@@ -39,9 +39,9 @@ static void before_anything_ran(void)
 /* What was done to a model stands there. */
 static void what_sampling_will_do(void)
 {
-    graft_model *m = load_model(engine, SD1), *tiled = NULL, *all = NULL;
+    graft_model *m = load_model(engine, SD1), *tiled = NULL, *all = NULL, *many = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    const graft_hypertile_options tiles = {256, 2, 1, false};
+    const graft_hypertile_options tiles = {256, 2, 1, false}, more = {32, 128, 0, false};
     char *text = report(m, NULL, NULL, NULL);
     CHECK(!strstr(text, "HyperTile") && !strstr(text, "perturbed"));
     graft_text_free(text);
@@ -52,6 +52,11 @@ static void what_sampling_will_do(void)
         says(text, "HyperTile    tiles of 256 pixels and more, 2 sizes by turns, levels 0 to 1\n"));
     CHECK(says(text, "guidance     away from perturbed attention, scale 2.5\n"));
     graft_text_free(text);
+    CHECK_OK(graft_model_hypertile(m, &more, &many, &e), &e);
+    text = report(many, NULL, NULL, NULL);
+    CHECK(says(text, "HyperTile    tiles of 32 pixels and more, 4 sizes by turns, level 0\n"));
+    graft_text_free(text);
+    graft_model_release(many);
     graft_model_release(all);
     graft_model_release(tiled);
     graft_model_release(m);

@@ -43,7 +43,7 @@ void golden_options(const golden *g, graft_build_options *o);
 /* Each runs all cases of its kind in the file; GRAFT_OK also when cases are outside their
  * tolerance. They take over `f`. */
 graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e);
-/* A UNet and a ControlNet: what it adds, and what the UNet then gives. */
+/* A UNet and a ControlNet, union or not: what it adds, and what the UNet then gives. */
 graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet with FreeU. */
 graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);

@@ -17,6 +17,7 @@ typedef struct control_case {
     graft_dtype dtype; /* of residuals */
     float *in[4], *hint[2];
     void *features[2];
+    float type[2][GRAFT_CONTROL_TYPES], told[2]; /* of the hints, for a union ControlNet */
     int n_residuals;
     void *residual[GRAFT_UNET_RESIDUALS];
     int64_t dim[GRAFT_UNET_RESIDUALS][4]; /* (N,H,W,C) */
@@ -47,6 +48,23 @@ static float *take_hint(const control_case *c, const char *name)
     return out;
 }
 
+/* caseK.types: the place of each hint's type. */
+static graft_status take_types(control_case *c, graft_err *e)
+{
+    const graft_st_tensor *t = golden_case(c->f, c->k, "types");
+    int32_t place[2];
+    if (!c->n->arch.types) return GRAFT_OK;
+    if (!t || t->dtype != GRAFT_I32 || golden_count(t) != 2)
+        return graft_fail(e, GRAFT_E_FORMAT, "case %d has no types", c->k);
+    memcpy(place, t->data, sizeof place);
+    for (int i = 0; i < 2; i++) {
+        if (place[i] < 0 || place[i] >= c->n->arch.types)
+            return graft_fail(e, GRAFT_E_FORMAT, "case %d has type %d", c->k, place[i]);
+        c->type[i][place[i]] = c->told[i] = 1;
+    }
+    return GRAFT_OK;
+}
+
 static graft_status take_case(control_case *c, graft_err *e)
 {
     static const char *const names[4] = {"x", "timesteps", "context", "y"};
@@ -67,6 +85,7 @@ static graft_status take_case(control_case *c, graft_err *e)
                               .width = x->shape[3],
                               .tokens = context->shape[1]};
     graft_status st = graft_options_resolve(c->g->engine, &c->m->options, &backend, &c->dtype, e);
+    if (!st) st = take_types(c, e);
     if (st) return st;
     const graft_unet_shape shape = {
         .batch = x->shape[0], .height = x->shape[2], .width = x->shape[3], .control = 1};
@@ -88,7 +107,8 @@ static graft_status run_hints(control_case *c, graft_err *e)
     graft_binding *b = NULL;
     graft_status st = graft_control_bind_hint(c->m, c->n, c->use.pictures, &c->use, NULL, &b, e);
     for (int i = 0; i < 2 && !st; i++)
-        st = graft_exe_run(b, c->g->engine->arenas, (const void *[]){c->hint[i]},
+        st = graft_exe_run(b, c->g->engine->arenas,
+                           (const void *[]){c->hint[i], c->type[i], &c->told[i]},
                            (void *[]){c->features[i]}, NULL, NULL, e);
     graft_binding_release(b);
     return st;
@@ -97,13 +117,17 @@ static graft_status run_hints(control_case *c, graft_err *e)
 /* Hint `which` at this strength, alone or on top of what is there. */
 static graft_status run_net(control_case *c, int which, float strength, bool more, graft_err *e)
 {
-    const void *in[6 + GRAFT_UNET_RESIDUALS];
+    const void *in[8 + GRAFT_UNET_RESIDUALS];
     graft_binding *b = NULL;
     size_t n = 0;
     for (int i = 0; i < 4; i++)
         if (c->in[i]) in[n++] = c->in[i];
     in[n++] = c->features[which];
     in[n++] = &strength;
+    if (c->n->arch.types) {
+        in[n++] = c->type[which];
+        in[n++] = &c->told[which];
+    }
     for (int i = 0; i < c->n_residuals && more; i++) in[n++] = c->residual[i];
     graft_status st = graft_control_bind(c->m, c->n, more, &c->use, NULL, &b, e);
     if (!st) st = graft_exe_run(b, c->g->engine->arenas, in, c->residual, NULL, NULL, e);
@@ -174,6 +198,12 @@ static graft_status run_case(control_case *c, graft_err *e)
     GRAFT_TRY(check_output(c, "output_two", true, e));
     GRAFT_TRY(run_net(c, 0, 0.6f, false, e));
     GRAFT_TRY(check_output(c, "output_0.6", true, e));
+    if (!c->n->arch.types) goto out;
+    memset(c->type, 0, sizeof c->type);
+    memset(c->told, 0, sizeof c->told);
+    GRAFT_TRY(run_hints(c, e));
+    GRAFT_TRY(run_net(c, 0, 1.0f, false, e));
+    GRAFT_TRY(check_output(c, "output_auto", true, e));
 out:
     finish(c);
     return st;

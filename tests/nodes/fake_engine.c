@@ -207,6 +207,24 @@ graft_status graft_controlnet_load(graft_engine *engine, const char *path, const
     return make_controlnet(out, e);
 }
 
+graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
+                                        const graft_model *m, const graft_task *task,
+                                        graft_controlnet **out, graft_err *e)
+{
+    (void)engine, (void)m, (void)task;
+    trace("controlnet diff %s\n", base_name(path));
+    return make_controlnet(out, e);
+}
+
+graft_status graft_controlnet_with_type(const graft_controlnet *n, const char *type,
+                                        const graft_task *task, graft_controlnet **out,
+                                        graft_err *e)
+{
+    (void)n, (void)task;
+    trace("controlnet type %s\n", type);
+    return make_controlnet(out, e);
+}
+
 graft_status graft_upscaler_load(graft_engine *engine, const char *path, const graft_task *task,
                                  graft_upscaler **out, graft_err *e)
 {

@@ -453,6 +453,7 @@ static void fingerprints_follow_model_files(void)
                  {"VAELoader", "vae", "vae_name"},
                  {"ControlNetLoader", "controlnet", "control_net_name"},
                  {"OneDiffControlNetLoader", "controlnet", "control_net_name"},
+                 {"DiffControlNetLoader", "controlnet", "control_net_name"},
                  {"UpscaleModelLoader", "upscale_models", "model_name"},
                  {"LoraLoader", "loras", "lora_name"},
                  {"LoraLoaderModelOnly", "loras", "lora_name"},

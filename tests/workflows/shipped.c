@@ -6,6 +6,7 @@
 
 #define TINY(kind)    "1.ckpt_name=tiny-" kind ".safetensors"
 #define CONTROL(kind) "9.control_net_name=tiny-" kind "-control.safetensors"
+#define UNION         "9.control_net_name=tiny-sdxl-union.safetensors"
 #define LORA          "8.lora_name=tiny-sd1-lora.safetensors"
 
 static const struct workflow {
@@ -30,6 +31,11 @@ static const struct workflow {
     {"lora.json", 1, 64, 64, {TINY("sd1"), LORA, "5.steps=2"}},
     {"controlnet.json", 1, 64, 64, {TINY("sd1"), CONTROL("sd1"), "5.steps=2"}},
     {"controlnet.json", 1, 64, 64, {TINY("sdxl"), CONTROL("sdxl"), "5.steps=2"}},
+    {"controlnet-union.json",
+     1,
+     64,
+     64,
+     {TINY("sdxl"), UNION, "5.steps=2", "4.width=64", "4.height=64"}},
     {"freeu.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"perturbed-attention.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"upscale.json", 1, 256, 256, {TINY("sd1"), "8.model_name=tiny-x4.safetensors", "5.steps=2"}},
@@ -162,6 +168,32 @@ static void controlnets_steer(void)
     process_finish(&plain);
 }
 
+/* The type of a union ControlNet counts; one with a single type says that it does not. */
+static void types_of_a_union_controlnet_matter(void)
+{
+    static const char *const types[] = {"auto", "depth", "repaint"};
+    process p[3] = {
+        {.output = "shipped/auto"}, {.output = "shipped/depth"}, {.output = "shipped/repaint"}};
+    for (int i = 0; i < 3; i++) {
+        char type[32];
+        snprintf(type, sizeof type, "11.type=%s", types[i]);
+        const char *const set[] = {TINY("sdxl"),  UNION, "5.steps=2", "4.width=64",
+                                   "4.height=64", type,  NULL};
+        process_workflow(&p[i], "workflows/controlnet-union.json", set);
+        CHECK_INT(p[i].status, 0);
+        for (int k = 0; k < i; k++)
+            CHECK(picture_psnr(output_file(&p[k], 0), output_file(&p[i], 0)) < 900);
+    }
+    for (int i = 0; i < 3; i++) process_finish(&p[i]);
+    process plain = {.output = "shipped/ordinary"};
+    const char *const set[] = {TINY("sdxl"), CONTROL("sdxl"), "5.steps=2",
+                               "4.width=64", "4.height=64",   NULL};
+    process_workflow(&plain, "workflows/controlnet-union.json", set);
+    CHECK_INT(plain.status, 0);
+    CHECK(strstr(plain.text, "no union ControlNet") != NULL);
+    process_finish(&plain);
+}
+
 static void seeds_prompts_and_weights_matter(void)
 {
     static const char *const change[] = {"5.seed=2",
@@ -234,6 +266,7 @@ int main(void)
     RUN(custom_sampling_gives_ksamplers_picture);
     RUN(onediff_names_work);
     RUN(controlnets_steer);
+    RUN(types_of_a_union_controlnet_matter);
     RUN(both_formats_give_the_same_picture);
     RUN(seeds_prompts_and_weights_matter);
     RUN(swapped_weights_are_the_other_checkpoint);
