@@ -2,7 +2,7 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler]
+ *                     --parts union | --parts upscaler | --parts taesd]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to
  * run whole workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. The
@@ -310,6 +310,31 @@ static graft_status add_vae(const kind *k, list *l, graft_err *e)
     return st;
 }
 
+/* A tiny autoencoder in diffusers' names: as wide as its author's, or a small one. */
+static graft_status add_taesd(const kind *k, list *l, graft_err *e)
+{
+    const int32_t width = graft_str_starts(k->name, "tiny") ? 8 : 64;
+    const graft_vae_arch a = {.in_channels = 3,
+                              .out_channels = 3,
+                              .z_channels = 4,
+                              .embed_dim = 4,
+                              .levels = 4,
+                              .encoder = 1,
+                              .decoder = 1,
+                              .kind = GRAFT_VAE_TINY,
+                              .names = GRAFT_TINY_LAYERS,
+                              .half = {{.width = width, .blocks = {1, 3, 3, 3}},
+                                       {.width = width, .blocks = {3, 3, 3, 1}}}};
+    graft_graph *in = NULL, *out = NULL;
+    graft_status st = graft_vae_encoder_build(&a, 1, 64, 64, GRAFT_F32, &in, e);
+    if (!st) st = graft_vae_decoder_build(&a, 1, 8, 8, GRAFT_F32, &out, e);
+    if (!st) st = add_slots(l, "", in, false, e);
+    if (!st) st = add_slots(l, "", out, false, e);
+    graft_graph_destroy(in);
+    graft_graph_destroy(out);
+    return st;
+}
+
 static graft_status add_encoder(const encoder *n, list *l, graft_err *e)
 {
     const graft_text_arch *a = &n->arch;
@@ -391,6 +416,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "controlnet") == 0) return add_control(o->kind, 0, l, e);
     if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
+    if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -541,7 +567,7 @@ static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
-          "                         --parts union | --parts upscaler]\nkinds:",
+          "                         --parts union | --parts upscaler | --parts taesd]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

@@ -40,7 +40,14 @@ typedef struct graft_task {
      * back, the VAE a grey picture or an empty latent of the right size. Fills caches ahead of
      * time. */
     bool compile_only;
+    /* Pictures of what a sampling run is at: one pixel for each of the latent, or, where they are
+     * decoded, at most 512 a side. NULL: none are made. */
     void (*preview)(void *ctx, const uint8_t *rgb, int width, int height);
+    /* Asked before each of them: would it be shown? NULL: yes. */
+    bool (*preview_wanted)(void *ctx);
+    /* What to decode them with, asked once a run: a TAESD for this model's latents, whose reference
+     * the run takes over, or NULL. Without it they show the latent's channels as colours. */
+    graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
     void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;
@@ -81,8 +88,18 @@ graft_status graft_model_load(graft_engine *engine, const char *path, const graf
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
+/* An AutoencoderKL, or a TAESD: in diffusers' names, or of its author's files the decoder, which
+ * then cannot encode. Nothing in a TAESD's tensors says whose latents it takes: those of SDXL where
+ * "xl" is in the name of the file or of its folder, of SD 1 and 2 otherwise, unless the file has a
+ * config. */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
+/* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */
+graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
+                                 const char *decoder_path, const graft_task *task, graft_vae **out,
+                                 graft_err *e);
+/* Whether it is a TAESD for the latents of this model. */
+bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet's file, as its authors publish it (names that begin with control_model. or with
  * input_blocks.) or in diffusers' names; union ControlNets included. */
@@ -325,7 +342,8 @@ const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
  * time is in memory; progress counts tensors. The file has its name once it is whole: nothing is
  * left of one that failed or was cancelled. GRAFT_E_ARG when `path` exists; GRAFT_E_LIMIT for
  * values beyond their type; GRAFT_E_UNSUPPORTED for text encoders that such files have no names
- * for. */
+ * for. A TAESD has diffusers' names in them, and a config that says whose latents it takes;
+ * GRAFT_E_ARG beside a model of other latents. */
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e);

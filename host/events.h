@@ -26,10 +26,11 @@ typedef struct graft_run_error {
 
 /* Every function may be NULL. Arguments live for the call. start, cached, node_asked, node_start,
  * node_done, error, blocked and success: the thread that runs; progress, phase, log, warning,
- * preview, picture and latent: any thread, several at once. Several nodes may have started and not
- * be done: see GRAFT_NODE_ASYNC. */
+ * preview, preview_wanted, picture and latent: any thread, several at once. Several nodes may have
+ * started and not be done: see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
+    bool decoded_previews;                  /* by a small decoder, where there is one */
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
     void (*cached)(void *ctx, const char *const *ids, size_t n); /* always, n may be 0 */
     /* It has said which lazy inputs it needs, and waits for them; node_start follows. */
@@ -42,6 +43,7 @@ typedef struct graft_events {
      * each run in which the node's result comes from the cache. */
     void (*warning)(void *ctx, const graft_where *at, const char *text);
     void (*preview)(void *ctx, const graft_where *at, const graft_tensor *rgb8);
+    bool (*preview_wanted)(void *ctx, const graft_where *at); /* would it be shown now? NULL: yes */
     bool (*picture)(void *ctx, const graft_where *at, const void *png, size_t n); /* false: lost */
     void (*latent)(void *ctx, const graft_where *at, const graft_tensor *values); /* after a step */
     /* ui: an object of arrays, NULL when the node shows nothing. Also called for a cached node that

@@ -20,6 +20,7 @@ static const struct model_folder {
     {"checkpoints", NULL, {"checkpoints", NULL}},
     {"loras", NULL, {"loras", NULL}},
     {"vae", NULL, {"vae", NULL}},
+    {"vae_approx", NULL, {"vae_approx", NULL}},
     {"text_encoders", "clip", {"text_encoders", "clip"}},
     {"diffusion_models", "unet", {"diffusion_models", "unet"}},
     {"embeddings", NULL, {"embeddings", NULL}},
@@ -31,7 +32,7 @@ static const struct model_folder {
 const char *const *graft_folders_keys(void)
 {
     static const char *const keys[] = {
-        "checkpoints",      "loras",      "vae",        "text_encoders",
+        "checkpoints",      "loras",      "vae",        "vae_approx",     "text_encoders",
         "diffusion_models", "embeddings", "controlnet", "upscale_models", NULL};
     return keys;
 }

@@ -59,7 +59,9 @@ static const struct {
     {OF(SERVE), "--cors-origin ORIGIN", "a site whose pages may use this server"},
     {OF(SERVE), "--web-root DIR", "another editor page"},
     {OF(SERVE), "--max-upload-mb N", "longest request body, MiB (default: 100)"},
-    {OF(SERVE), "--preview none|latent", "pictures while sampling (default: latent)"},
+    {OF(SERVE), "--preview none|latent|taesd",
+     "pictures while sampling; taesd: decoded by the tiny\nautoencoder for the model in "
+     "models/vae_approx (default:\nlatent)"},
     {OF(SERVE), "--cache none|classic|lru=N",
      "which results later prompts find: none, those of the last\nprompt, and N more (default: "
      "classic)"},

@@ -120,6 +120,20 @@ static void preview(graft_job *j, const graft_tensor *rgb8)
     if (ev && ev->preview) ev->preview(ev->ctx, j->where, rgb8);
 }
 
+static int32_t preview_kind(graft_job *j)
+{
+    const graft_events *ev = j->events;
+    if (!ev || !ev->preview) return GRAFT_PREVIEW_NONE;
+    return ev->decoded_previews ? GRAFT_PREVIEW_DECODED : GRAFT_PREVIEW_LATENT;
+}
+
+static int32_t preview_wanted(graft_job *j)
+{
+    const graft_events *ev = j->events;
+    if (!ev || !ev->preview) return 0;
+    return !ev->preview_wanted || ev->preview_wanted(ev->ctx, j->where);
+}
+
 static int32_t send_picture(graft_job *j, const void *png, uint64_t n)
 {
     const graft_events *ev = j->events;
@@ -234,6 +248,7 @@ const graft_job_api graft_job_table = {progress, cancelled, log_line, fail, prev
 const graft_phase_api graft_job_phase_table = {begin};
 const graft_trace_api graft_job_trace_table = {latent};
 const graft_picture_api graft_job_picture_table = {send_picture};
+const graft_preview_api graft_job_preview_table = {preview_kind, preview_wanted};
 const graft_mode_api graft_job_mode_table = {prepare_only};
 const graft_prompt_api graft_job_prompt_table = {prompt, node_id, extra_pnginfo};
 const graft_ui_api graft_job_ui_table = {add};

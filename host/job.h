@@ -44,6 +44,7 @@ bool graft_job_cancelled(const graft_job *j);
 extern const graft_job_api graft_job_table;
 extern const graft_phase_api graft_job_phase_table;
 extern const graft_picture_api graft_job_picture_table;
+extern const graft_preview_api graft_job_preview_table;
 extern const graft_mode_api graft_job_mode_table;
 extern const graft_trace_api graft_job_trace_table;
 extern const graft_prompt_api graft_job_prompt_table;

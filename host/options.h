@@ -21,6 +21,13 @@ typedef enum graft_command {
     GRAFT_COMMAND_SERVE
 } graft_command;
 
+/* Pictures while a model samples. */
+typedef enum graft_preview_mode {
+    GRAFT_PREVIEWS_LATENT = 0, /* the latent's channels as colours */
+    GRAFT_PREVIEWS_NONE = 1,
+    GRAFT_PREVIEWS_TAESD = 2 /* decoded, where there is a decoder */
+} graft_preview_mode;
+
 /* Texts are borrowed from argv or the environment; NULL: not given. */
 typedef struct graft_serve_options {
     const char *listen, *token, *tls_cert, *tls_key, *web_root, *cors_origin, *allow_host;
@@ -28,7 +35,8 @@ typedef struct graft_serve_options {
     int port;          /* 0: any free one */
     int max_upload_mb;
     int recent; /* results kept beyond those of the last prompt; -1: none are kept at all */
-    bool insecure, no_previews;
+    graft_preview_mode previews;
+    bool insecure;
 } graft_serve_options;
 
 enum { GRAFT_QUANTIZE_OPTIONS = 13 };

@@ -28,6 +28,17 @@ static graft_status cache(const char *text, int *recent, graft_err *e)
     return graft_fail(e, GRAFT_E_ARG, "--cache wants none, classic or lru=N, not \"%s\"", text);
 }
 
+static graft_status preview(const char *text, graft_preview_mode *out, graft_err *e)
+{
+    static const char *const names[] = {"latent", "none", "taesd"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (graft_preview_mode)i;
+            return GRAFT_OK;
+        }
+    return graft_fail(e, GRAFT_E_ARG, "--preview wants none, latent or taesd, not \"%s\"", text);
+}
+
 static graft_status apply(const char *name, const char *value, graft_serve_options *o, graft_err *e)
 {
     const struct {
@@ -51,11 +62,7 @@ static graft_status apply(const char *name, const char *value, graft_serve_optio
     if (strcmp(name, "--max-upload-mb") == 0)
         return number(name, value, 1, MAX_UPLOAD_MB, &o->max_upload_mb, e);
     if (strcmp(name, "--cache") == 0) return cache(value, &o->recent, e);
-    /* --preview */
-    o->no_previews = strcmp(value, "none") == 0;
-    if (!o->no_previews && strcmp(value, "latent") != 0)
-        return graft_fail(e, GRAFT_E_ARG, "--preview wants none or latent, not \"%s\"", value);
-    return GRAFT_OK;
+    return preview(value, &o->previews, e);
 }
 
 graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_options *o,

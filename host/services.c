@@ -112,6 +112,7 @@ static const void *query(const graft_host *h, const char *id)
                   {GRAFT_PHASE_ID, &graft_job_phase_table},
                   {GRAFT_TRACE_ID, &graft_job_trace_table},
                   {GRAFT_PICTURE_ID, &graft_job_picture_table},
+                  {GRAFT_PREVIEW_ID, &graft_job_preview_table},
                   {GRAFT_MODE_ID, &graft_job_mode_table},
                   {GRAFT_PROMPT_ID, &graft_job_prompt_table},
                   {GRAFT_UI_ID, &graft_job_ui_table},

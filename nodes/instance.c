@@ -31,6 +31,7 @@ graft_status graft_instance_create(const graft_host *h, void **self)
     s->mode = h->query(h, GRAFT_MODE_ID);
     s->trace = h->query(h, GRAFT_TRACE_ID);
     s->picture = h->query(h, GRAFT_PICTURE_ID);
+    s->preview = h->query(h, GRAFT_PREVIEW_ID);
     choose_temp_prefix(s->temp_prefix, sizeof s->temp_prefix, s);
     *self = s;
     return GRAFT_OK;

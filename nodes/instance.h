@@ -13,6 +13,7 @@ typedef struct graft_instance {
     const graft_mode_api *mode;
     const graft_trace_api *trace;
     const graft_picture_api *picture;
+    const graft_preview_api *preview;
     char *text;           /* a string output, which must live until the next call */
     char temp_prefix[24]; /* of previews; chosen at random once per instance */
 } graft_instance;

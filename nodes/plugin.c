@@ -15,6 +15,7 @@ static struct {
     pthread_mutex_t lock;
     int64_t inits;
     graft_engine *engine;
+    graft_preview_vaes *previews;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Where compiled graphs are kept: $GRAFT_CACHE, $XDG_CACHE_HOME/graft or ~/.cache/graft. *out is
@@ -60,6 +61,16 @@ graft_status graft_nodes_engine(graft_engine **out, graft_err *e)
     return st;
 }
 
+graft_status graft_nodes_preview_vaes(graft_preview_vaes **out, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    pthread_mutex_lock(&state.lock);
+    if (!state.previews) st = graft_preview_vaes_create(&state.previews, e);
+    *out = state.previews;
+    pthread_mutex_unlock(&state.lock);
+    return st;
+}
+
 static graft_status init(const graft_host *h, const char *dir)
 {
     (void)h, (void)dir;
@@ -73,6 +84,8 @@ static void deinit(void)
 {
     pthread_mutex_lock(&state.lock);
     if (state.inits > 0 && --state.inits == 0) {
+        graft_preview_vaes_destroy(state.previews);
+        state.previews = NULL;
         if (state.engine) graft_engine_destroy(state.engine);
         state.engine = NULL;
     }

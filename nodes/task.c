@@ -1,5 +1,7 @@
 #include "nodes/task.h"
 
+#include "nodes/plugin.h"
+
 static void phase(void *ctx, const char *name)
 {
     graft_task_job *w = ctx;
@@ -34,6 +36,29 @@ static void preview(void *ctx, const uint8_t *rgb, int width, int height)
     w->self->job->preview(w->job, &t);
 }
 
+static bool preview_wanted(void *ctx)
+{
+    graft_task_job *w = ctx;
+    return w->self->preview->wanted(w->job) != 0;
+}
+
+static void line(void *ctx, int32_t level, const char *text)
+{
+    graft_task_job *w = ctx;
+    w->self->job->log(w->job, level, text);
+}
+
+static graft_vae *preview_vae(void *ctx, const graft_model *m)
+{
+    graft_task_job *w = ctx;
+    const graft_log log = {ctx, line};
+    graft_engine *engine;
+    graft_preview_vaes *vaes;
+    if (w->self->preview->kind(w->job) != GRAFT_PREVIEW_DECODED) return NULL;
+    if (graft_nodes_engine(&engine, NULL) || graft_nodes_preview_vaes(&vaes, NULL)) return NULL;
+    return graft_preview_vaes_find(vaes, w->self->host, engine, m, &log);
+}
+
 static void latent(void *ctx, const float *x, const int64_t shape[4])
 {
     graft_task_job *w = ctx;
@@ -50,12 +75,6 @@ static void latent(void *ctx, const float *x, const int64_t shape[4])
     w->self->trace->latent(w->job, &t);
 }
 
-static void line(void *ctx, int32_t level, const char *text)
-{
-    graft_task_job *w = ctx;
-    w->self->job->log(w->job, level, text);
-}
-
 static graft_status embedding(void *ctx, const char *name, char **path, graft_err *e)
 {
     graft_task_job *w = ctx;
@@ -64,6 +83,7 @@ static graft_status embedding(void *ctx, const char *name, char **path, graft_er
 
 void graft_task_init(graft_task *task, graft_task_job *where)
 {
+    const graft_preview_api *previews = where->self->preview; /* NULL: a host from before it */
     where->embeddings.host = where->self->host;
     *task = (graft_task){
         .ctx = where,
@@ -71,6 +91,8 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .progress = progress,
         .cancelled = cancelled,
         .preview = preview,
+        .preview_wanted = previews ? preview_wanted : NULL,
+        .preview_vae = previews ? preview_vae : NULL,
         .latent = where->self->trace ? latent : NULL,
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},

@@ -147,6 +147,19 @@ typedef struct graft_picture_api {
     int32_t (*send)(graft_job *j, const void *png, uint64_t n);
 } graft_picture_api;
 
+/* Which previews the host shows. */
+#define GRAFT_PREVIEW_ID "graft.preview/1"
+enum { /* kinds of previews */
+       GRAFT_PREVIEW_NONE = 0,
+       GRAFT_PREVIEW_LATENT = 1, /* what costs next to nothing */
+       GRAFT_PREVIEW_DECODED = 2 /* by a small decoder, where there is one */
+};
+typedef struct graft_preview_api {
+    int32_t (*kind)(graft_job *j); /* [any] the same all through a job */
+    /* [any] 0: what preview() got now would be thrown away; ask before one is made. */
+    int32_t (*wanted)(graft_job *j);
+} graft_preview_api;
+
 /* What the host wants of this run. */
 #define GRAFT_MODE_ID "graft.mode/1"
 typedef struct graft_mode_api {

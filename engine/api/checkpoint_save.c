@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/str.h"
 #include "engine/api/objects.h"
+#include "engine/models/taesd.h"
 #include "engine/weights/quantized.h"
 
 /* Where a tensor of the file comes from. */
@@ -81,14 +82,16 @@ static graft_dtype type_of(const graft_weights *w, const char *name, const graft
     return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_F32;
 }
 
-static graft_status add(save_job *j, const char *prefix, const saved_tensor *from,
-                        const graft_st_tensor *shape, graft_dtype dtype, graft_err *e)
+/* `called`: what the file calls it behind the prefix. */
+static graft_status add(save_job *j, const char *prefix, const char *called,
+                        const saved_tensor *from, const graft_st_tensor *shape, graft_dtype dtype,
+                        graft_err *e)
 {
     graft_str name = GRAFT_STR_INIT;
     if (graft_grow(&j->tensor, &j->cap, j->n + 1, sizeof *j->tensor) ||
         graft_grow(&j->from, &j->cap_from, j->n + 1, sizeof *j->from))
         return graft_fail_nomem(e, "a checkpoint");
-    graft_str_printf(&name, "%s%s", prefix, from->name);
+    graft_str_printf(&name, "%s%s", prefix, called);
     graft_st_tensor t = {.name = graft_str_take(&name), .dtype = dtype, .rank = shape->rank};
     graft_str_finish(&name);
     if (!t.name) return graft_fail_nomem(e, "a checkpoint");
@@ -99,9 +102,9 @@ static graft_status add(save_job *j, const char *prefix, const saved_tensor *fro
     return GRAFT_OK;
 }
 
-/* One tensor of the set's first file. */
+/* One tensor of the set's first file; `called`: NULL for its own name. */
 static graft_status add_tensor(save_job *j, graft_weights *w, const char *prefix,
-                               const graft_st_tensor *t, graft_err *e)
+                               const char *called, const graft_st_tensor *t, graft_err *e)
 {
     saved_tensor from = {.set = w, .name = t->name + strlen(graft_weights_prefix(w)), .base = t};
     graft_weight_term term;
@@ -116,7 +119,7 @@ static graft_status add_tensor(save_job *j, graft_weights *w, const char *prefix
     } else {
         dtype = type_of(w, from.name, t);
     }
-    return add(j, prefix, &from, from.base, dtype, e);
+    return add(j, prefix, called ? called : from.name, &from, from.base, dtype, e);
 }
 
 /* What CLIP's authors keep in one file with its text encoder. */
@@ -134,16 +137,48 @@ static graft_status add_part(save_job *j, graft_weights *w, const char *prefix, 
     for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         if (!t->part && graft_str_starts(t->name, own) && !is_vision(t->name + strlen(own)))
-            st = add_tensor(j, w, prefix, t, e);
+            st = add_tensor(j, w, prefix, NULL, t, e);
     }
     return st;
+}
+
+/* A file of a TAESD's author, in the names that diffusers has: both halves are one file there. */
+static graft_status add_tiny_half(save_job *j, graft_weights *w, bool decoder, const char *prefix,
+                                  graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(w);
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        char called[128];
+        if (!graft_taesd_diffusers_name(decoder, t->name, called, sizeof called))
+            st = graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: there is no other name for tensor %.80s",
+                            graft_safetensors_path(f), t->name);
+        if (!st) st = add_tensor(j, w, prefix, called, t, e);
+    }
+    return st;
+}
+
+static graft_status add_vae(save_job *j, const graft_checkpoint *c, const char *prefix,
+                            graft_err *e)
+{
+    const graft_vae *v = c->vae;
+    if (v->arch.kind == GRAFT_VAE_TINY && c->model && !graft_vae_is_for(v, c->model))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s: a TAESD of other latents than the model's, whose it would be in one "
+                          "file with it",
+                          graft_safetensors_path(graft_weights_file(v->weights)));
+    if (v->arch.names != GRAFT_TINY_NUMBERS) return add_part(j, v->weights, prefix, e);
+    graft_status st =
+        v->encoder_weights ? add_tiny_half(j, v->encoder_weights, false, prefix, e) : GRAFT_OK;
+    return st ? st : add_tiny_half(j, v->weights, true, prefix, e);
 }
 
 static graft_status add_mark(save_job *j, const char *name, graft_err *e)
 {
     const graft_st_tensor nothing = {.rank = 1};
     const saved_tensor mark = {.name = name, .stored = true};
-    return add(j, "", &mark, &nothing, GRAFT_F32, e);
+    return add(j, "", name, &mark, &nothing, GRAFT_F32, e);
 }
 
 /* Below which prefix encoder i is found again. */
@@ -183,7 +218,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         GRAFT_TRY(encoder_prefix(c->clip, i, &prefix, e));
         GRAFT_TRY(add_part(j, c->clip->encoder[i].weights, prefix, e));
     }
-    if (c->vae) GRAFT_TRY(add_part(j, c->vae->weights, alone ? "" : "first_stage_model.", e));
+    if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:
     return st;
@@ -253,6 +288,19 @@ static graft_status make_room(save_job *j, graft_err *e)
     return j->values && j->narrow ? GRAFT_OK : graft_fail_nomem(e, "a checkpoint");
 }
 
+/* Whose latents a TAESD takes: in its own file the name says so, which a saved one has no more. */
+static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *e)
+{
+    graft_str_printf(out, "{\"scale_factor\":%.17g,\"latent_rgb\":[", v->scale_factor);
+    for (int i = 0; i <= GRAFT_PREVIEW_CHANNELS; i++) {
+        const float *row = v->colours.row[i];
+        graft_str_printf(out, "%s[%.9g,%.9g,%.9g]", i ? "," : "", (double)row[0], (double)row[1],
+                         (double)row[2]);
+    }
+    graft_str_puts(out, "]}");
+    return out->failed ? graft_fail_nomem(e, "a checkpoint") : GRAFT_OK;
+}
+
 /* What the parts' shapes do not tell, as the first part's file has it. */
 static const char *config_of(const graft_checkpoint *c)
 {
@@ -269,6 +317,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     save_job j = {.task = task};
     const char **pairs = NULL;
     const char *config = NULL;
+    graft_str tiny = GRAFT_STR_INIT;
     size_t n = 0;
     graft_status st;
     GRAFT_TRY(collect(&j, c, e));
@@ -281,6 +330,10 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     }
     for (size_t i = 0; i < n; i++) pairs[i] = metadata[i];
     config = config_of(c);
+    if (!config && !c->model && !c->clip && c->vae->arch.kind == GRAFT_VAE_TINY) {
+        GRAFT_TRY(write_config(c->vae, &tiny, e));
+        config = tiny.data;
+    }
     pairs[n] = config ? "config" : NULL;
     pairs[n + 1] = config;
     pairs[n + 2] = NULL;
@@ -288,6 +341,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     graft_task_progress(task, j.n, j.n);
 out:
     graft_free(pairs);
+    graft_str_finish(&tiny);
     finish(&j);
     return st;
 }

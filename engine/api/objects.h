@@ -140,9 +140,18 @@ struct graft_vae {
     _Atomic int refs;
     graft_engine *engine;
     graft_vae_arch arch;
-    graft_weights *weights;
+    graft_weights *weights; /* of the decoder; of both halves where encoder_weights is NULL */
+    graft_weights *encoder_weights; /* of one that is a file of its own */
     graft_build_options options;
+    /* Of a TAESD, which works on what the UNet sees: whose latents those are. Latents that travel
+     * between nodes are these divided by the scale factor. */
+    double scale_factor;
+    graft_preview_colours colours;
 };
+static inline graft_weights *graft_vae_weights(const graft_vae *v, bool decoder)
+{
+    return decoder || !v->encoder_weights ? v->weights : v->encoder_weights;
+}
 /* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
 graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
                             const graft_task *task, graft_binding **out, graft_err *e);

@@ -105,6 +105,7 @@ static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list
     pack_list own = {0};
     graft_status st = GRAFT_OK;
     p->stored = graft_weights_stored_bytes(p->weights);
+    if (p->more) p->stored += graft_weights_stored_bytes(p->more);
     for (size_t i = 0; i < r->n_exes && !st; i++) {
         graft_exe *x = r->exe[i];
         if (!belongs(x, p)) continue;
@@ -112,8 +113,12 @@ static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list
         p->runs += atomic_load(&x->times.runs);
         for (int op = 0; op < GRAFT_OP_END; op++) p->ns[op] += atomic_load(&x->times.ns[op]);
         p->largest = larger(p->largest, x);
-        st = add_packs(&own, x, p->weights, r->engine->packs, e);
-        if (!st) st = add_packs(all, x, p->weights, r->engine->packs, e);
+        for (int k = 0; k < 2 && !st; k++) {
+            const graft_weights *w = k ? p->more : p->weights;
+            if (!w) break;
+            st = add_packs(&own, x, w, r->engine->packs, e);
+            if (!st) st = add_packs(all, x, w, r->engine->packs, e);
+        }
     }
     p->resident = distinct_bytes(&own);
     graft_free(own.entry);
@@ -154,9 +159,11 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
                            c->engine, c->encoder[i].weights, &c->options,
                            graft_compiled_arch(a, sizeof *a), e));
     }
-    if (v)
+    if (v) {
         GRAFT_TRY(set_part(&r->part[3], "VAE", v->engine, v->weights, &v->options,
                            graft_compiled_arch(&v->arch, sizeof v->arch), e));
+        r->part[3].more = v->encoder_weights;
+    }
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         graft_report_part *p = &r->part[i];
         if (!p->title) continue;

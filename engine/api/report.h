@@ -6,8 +6,8 @@
 enum { GRAFT_REPORT_PARTS = 4 }; /* UNet, two text encoders, VAE */
 
 typedef struct graft_report_part {
-    const char *title; /* "UNet"; NULL: this part was not given */
-    const graft_weights *weights;
+    const char *title;                   /* "UNet"; NULL: this part was not given */
+    const graft_weights *weights, *more; /* more: in a second file; NULL */
     const graft_build_options *options;
     const char *backend, *precision; /* as they are resolved on this machine */
     graft_hash arch;

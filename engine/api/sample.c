@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "engine/api/denoise.h"
 #include "engine/api/prepare.h"
+#include "engine/api/previews.h"
 #include "engine/api/quantize.h"
 #include "engine/api/resident.h"
 #include "engine/api/sample.h"
@@ -29,6 +30,7 @@ typedef struct run_state {
     graft_guided *guided;
     graft_resident *resident; /* NULL: latents are in the host's memory */
     float *denoised_there;    /* `denoised` meanwhile, on the device */
+    graft_previews previews;
     const graft_task *task;
     const graft_guided_tap *tap;
 } run_state;
@@ -44,6 +46,7 @@ static void finish(run_state *r)
     graft_brownian_destroy(r->brownian);
     graft_resident_destroy(r->resident);
     graft_guided_destroy(r->guided);
+    graft_previews_end(&r->previews);
 }
 
 /* ------------------------------------------------------------------ latents and noise */
@@ -116,30 +119,12 @@ static graft_status make_source(run_state *r, graft_err *e)
 
 /* ------------------------------------------------------------------ the run */
 
-static bool wants_preview(const run_state *r)
-{
-    return r->task && r->task->preview && r->shape[1] == GRAFT_PREVIEW_CHANNELS;
-}
-
-/* A picture of D as the latent's channels show it. */
-static void preview(const run_state *r, const float *denoised)
-{
-    const graft_task *t = r->task;
-    if (!wants_preview(r)) return;
-    int64_t area = r->shape[2] * r->shape[3];
-    uint8_t *rgb = graft_malloc_array((size_t)area, 3);
-    if (!rgb) return; /* a preview is not worth a failure */
-    graft_preview_draw(&r->s->model->preview, denoised, area, rgb);
-    t->preview(t->ctx, rgb, (int)r->shape[3], (int)r->shape[2]);
-    graft_free(rgb);
-}
-
 /* On the device: a step has come to its end there. */
 static void step_arrived(void *ctx, size_t i, size_t total, const float *denoised)
 {
-    const run_state *r = ctx;
+    run_state *r = ctx;
     graft_task_progress(r->task, i + 1, total);
-    if (denoised) preview(r, denoised);
+    if (denoised) graft_previews_show(&r->previews, denoised, i + 1 == total);
 }
 
 /* Any step may be the last one: some samplers take fewer than they count. */
@@ -158,16 +143,18 @@ static void keep_denoised(run_state *r, const float *denoised)
 static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
 {
     run_state *r = ctx;
+    const bool last = i + 1 == total;
     graft_guided_step(r->guided, i + 1);
     keep_denoised(r, denoised);
     if (r->resident) {
-        bool wanted = denoised && wants_preview(r);
+        bool wanted = denoised && graft_previews_wanted(&r->previews, last);
         graft_resident_step(r->resident, i, total, denoised, wanted, step_arrived, ctx);
         return;
     }
     graft_task_progress(r->task, i + 1, total);
     if (r->task && r->task->latent) r->task->latent(r->task->ctx, x, r->shape);
-    if (denoised) preview(r, denoised);
+    if (denoised && graft_previews_wanted(&r->previews, last))
+        graft_previews_show(&r->previews, denoised, last);
 }
 
 static graft_status integrate_there(run_state *r, graft_sampler_run *run, graft_err *e)
@@ -371,6 +358,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
         GRAFT_TRY(
             graft_noise_latent(s->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));
     GRAFT_TRY(make_source(r, e));
+    graft_previews_begin(&r->previews, s->model, task, r->shape);
     GRAFT_TRY(integrate(r, e));
     GRAFT_TRY(results(r, latent, out, denoised, e));
 out:

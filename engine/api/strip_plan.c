@@ -39,6 +39,8 @@ static int64_t spread(graft_vae_unit_kind kind, int64_t d)
     switch (kind) {
     case GRAFT_VAE_RES:
         return d + 2;
+    case GRAFT_VAE_BLOCK:
+        return d + 3;
     case GRAFT_VAE_UP:
         return 2 * d + 1;
     case GRAFT_VAE_DOWN:
@@ -159,12 +161,15 @@ static double unit_work(const graft_vae_unit *u, int64_t height, int64_t width)
     switch (u->kind) {
     case GRAFT_VAE_RES:
         return area * (9 * in * out + 9 * out * out + (in == out ? 0 : in * out));
+    case GRAFT_VAE_BLOCK:
+        return area * 27 * in * out;
     case GRAFT_VAE_UP:
         return area * 4 * 9 * in * out;
     case GRAFT_VAE_DOWN:
         return area / 4 * 9 * in * out;
     case GRAFT_VAE_STEM:
     case GRAFT_VAE_FINISH:
+    case GRAFT_VAE_LAST:
         return area * 9 * in * out;
     default:
         return area * 36 * in * in; /* the same in every plan */
@@ -471,5 +476,6 @@ graft_status graft_strip_bind(const graft_vae *v, const graft_vae_part *part,
     graft_status st = graft_options_resolve(v->engine, &o, &job.backend, &act_dtype, e);
     if (st) return st;
     o.no_disk = o.no_disk || !worth_keeping(job.backend);
-    return graft_engine_bind(v->engine, &o, &job, v->weights, task, out, e);
+    return graft_engine_bind(v->engine, &o, &job, graft_vae_weights(v, part->decoder), task, out,
+                             e);
 }

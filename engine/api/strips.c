@@ -134,7 +134,9 @@ static graft_status drop_packs(const runner *r, const graft_strip_segment *s, gr
         graft_vae_part part = graft_strip_part(r->plan, s, stop);
         graft_exe *x = NULL;
         graft_status st = graft_strip_compile(r->v, &part, &r->quiet, &x, e);
-        if (!st) st = graft_exe_drop_packs(x, r->v->weights, NULL, r->v->engine->packs, e);
+        if (!st)
+            st = graft_exe_drop_packs(x, graft_vae_weights(r->v, part.decoder), NULL,
+                                      r->v->engine->packs, e);
         graft_exe_release(x);
         if (st) return st;
     }

@@ -11,6 +11,7 @@
 #include "engine/image/image.h"
 #include "engine/image/latent.h"
 #include "engine/image/mask.h"
+#include "engine/models/taesd.h"
 
 graft_vae *graft_vae_retain(graft_vae *v)
 {
@@ -22,6 +23,7 @@ void graft_vae_release(graft_vae *v)
 {
     if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
     graft_weights_release(v->weights);
+    graft_weights_release(v->encoder_weights);
     graft_free(v);
 }
 
@@ -32,6 +34,7 @@ graft_vae *graft_vae_copy(const graft_vae *v)
     memcpy(n, v, sizeof *n);
     atomic_init(&n->refs, 1);
     graft_weights_retain(n->weights);
+    if (n->encoder_weights) graft_weights_retain(n->encoder_weights);
     return n;
 }
 
@@ -68,7 +71,8 @@ graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, in
     graft_status st =
         graft_options_resolve(v->engine, &v->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;
-    return graft_engine_bind(v->engine, &v->options, &job, v->weights, task, out, e);
+    return graft_engine_bind(v->engine, &v->options, &job, graft_vae_weights(v, decoder), task, out,
+                             e);
 }
 
 graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
@@ -105,7 +109,7 @@ static graft_status run_tiles(const half_run *r, const float *in, float *out,
     const graft_vae_arch *a = &r->vae->arch;
     int64_t f = graft_vae_factor(a), unit = r->decoder ? 1 : f;
     int64_t tile = r->tiling->tile_size >= f ? r->tiling->tile_size / f : 1;
-    const graft_tile_side latent = {r->decoder ? a->embed_dim : 2 * a->embed_dim, 1, true};
+    const graft_tile_side latent = {r->decoder ? a->embed_dim : graft_vae_moments(a), 1, true};
     const graft_tile_side picture = {r->decoder ? a->out_channels : a->in_channels, f, false};
     const graft_tile_job job = {.engine = r->vae->engine,
                                 .phase = r->decoder ? "decode" : "encode",
@@ -146,12 +150,49 @@ static graft_status run_half(const half_run *r, const float *in, float *out, con
 
 /* ------------------------------------------------------------------ decode */
 
-static void to_unit_range(float *p, int64_t n)
+/* Its pictures are 0..1, others' -1..1. */
+static bool is_tiny(const graft_vae *v)
 {
+    return v->arch.kind == GRAFT_VAE_TINY;
+}
+
+static void to_unit_range(const graft_vae *v, float *p, int64_t n)
+{
+    const float scale = is_tiny(v) ? 1.0f : 0.5f, shift = is_tiny(v) ? 0.0f : 0.5f;
     for (int64_t i = 0; i < n; i++) {
-        float x = p[i] * 0.5f + 0.5f;
+        float x = p[i] * scale + shift;
         p[i] = x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; /* NaN passes through */
     }
+}
+
+/* One latent as the decoder reads it; `room` is for as many numbers. */
+static const float *decoder_input(const graft_vae *v, const float *z, int64_t n, float *room)
+{
+    if (!is_tiny(v)) return z;
+    for (int64_t i = 0; i < n; i++) room[i] = z[i] * (float)v->scale_factor;
+    graft_taesd_clamp(room, (size_t)n);
+    return room;
+}
+
+static graft_status decode_all(const half_run *run, const float *z, const int64_t in[4], float *p,
+                               const graft_task *task, graft_err *e)
+{
+    const graft_vae *v = run->vae;
+    int64_t f = graft_vae_factor(&v->arch), small = in[1] * in[2] * in[3];
+    int64_t large = in[2] * in[3] * f * f * v->arch.out_channels;
+    bool idle = task && task->compile_only;
+    graft_status st = GRAFT_OK;
+    float *room = graft_malloc_array((size_t)small, sizeof *room);
+    if (!room) return graft_fail_nomem(e, "a latent");
+    if (idle) memset(p, 0, (size_t)(in[0] * large) * sizeof *p);
+    for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_picture_task_of(&batch);
+        graft_task_progress(&one, 0, 1);
+        st = run_half(run, decoder_input(v, z + i * small, small, room), p + i * large, &one, e);
+    }
+    graft_free(room);
+    return st;
 }
 
 graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
@@ -169,32 +210,36 @@ graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const g
     float *p = graft_image_writable(image);
     graft_task_phase(task, "decode");
     const half_run run = {v, true, in[2], in[3], tiling};
-    bool idle = task && task->compile_only;
-    if (idle) memset(p, 0, (size_t)(in[0] * shape[1] * shape[2] * shape[3]) * sizeof *p);
-    for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
-        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
-        const graft_task one = graft_picture_task_of(&batch);
-        graft_task_progress(&one, 0, 1);
-        st = run_half(&run, z + i * in[1] * in[2] * in[3], p + i * shape[1] * shape[2] * shape[3],
-                      &one, e);
-    }
+    st = decode_all(&run, z, in, p, task, e);
     if (st) {
         graft_image_release(image);
         return st;
     }
-    to_unit_range(p, shape[0] * shape[1] * shape[2] * shape[3]);
+    to_unit_range(v, p, shape[0] * shape[1] * shape[2] * shape[3]);
     *out = image;
     return GRAFT_OK;
 }
 
 /* ------------------------------------------------------------------ encode */
 
-/* One picture's first channels as -1..1; a missing alpha or grey channel repeats the last. */
-static void to_signed(const float *p, int64_t pixels, int64_t from, int64_t to, float *out)
+/* One picture's first channels as the encoder reads them; a missing alpha or grey channel repeats
+ * the last. */
+static void encoder_input(const graft_vae *v, const float *p, int64_t pixels, int64_t from,
+                          float *out)
 {
+    const float scale = is_tiny(v) ? 1.0f : 2.0f, shift = is_tiny(v) ? 0.0f : -1.0f;
+    const int64_t to = v->arch.in_channels;
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t c = 0; c < to; c++)
-            out[i * to + c] = p[i * from + (c < from ? c : from - 1)] * 2.0f - 1.0f;
+            out[i * to + c] = p[i * from + (c < from ? c : from - 1)] * scale + shift;
+}
+
+/* n numbers of a latent, from what the encoder gave. */
+static void encoder_output(const graft_vae *v, const float *moments, int64_t n, float *out)
+{
+    /* The mean of the posterior, as ComfyUI takes it; a TAESD gives nothing else. */
+    const float scale = is_tiny(v) ? (float)v->scale_factor : 1.0f;
+    for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale;
 }
 
 static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels,
@@ -208,7 +253,8 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     int64_t small = shape[2] * shape[3];
     graft_latent *latent = NULL;
     float *x = graft_malloc_array((size_t)area, (size_t)c * sizeof *x);
-    float *moments = graft_malloc_array((size_t)small, (size_t)(2 * z) * sizeof *moments);
+    size_t given = (size_t)graft_vae_moments(&v->arch);
+    float *moments = graft_malloc_array((size_t)small, given * sizeof *moments);
     graft_status st = GRAFT_OK;
     if (!x || !moments) {
         st = graft_fail_nomem(e, "VAE encoder");
@@ -218,15 +264,13 @@ static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels
     graft_task_phase(task, "encode");
     const half_run run = {v, false, in[1], in[2], tiling};
     bool idle = task && task->compile_only;
-    if (idle) memset(moments, 0, (size_t)small * (size_t)(2 * z) * sizeof *moments);
+    if (idle) memset(moments, 0, (size_t)small * given * sizeof *moments);
     for (int64_t i = 0; i < in[0]; i++) {
-        to_signed(p + i * area * in[3], area, in[3], c, x);
+        encoder_input(v, p + i * area * in[3], area, in[3], x);
         graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
         const graft_task one = graft_picture_task_of(&batch);
         GRAFT_TRY(run_half(&run, x, moments, &one, e));
-        /* The mean of the posterior, as ComfyUI takes it. */
-        memcpy(graft_latent_writable(latent) + i * z * small, moments,
-               (size_t)(z * small) * sizeof *moments);
+        encoder_output(v, moments, z * small, graft_latent_writable(latent) + i * z * small);
     }
     *out = latent;
     latent = NULL;

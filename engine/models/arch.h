@@ -44,12 +44,33 @@ typedef struct graft_control_arch {
     int32_t types, type_dim, type_layers;
 } graft_control_arch;
 
+typedef enum graft_vae_kind {
+    GRAFT_VAE_KL = 0,  /* AutoencoderKL, Stable Diffusion's own */
+    GRAFT_VAE_TINY = 1 /* TAESD */
+} graft_vae_kind;
+
+typedef enum graft_tiny_names {
+    GRAFT_TINY_LAYERS = 0, /* diffusers': encoder.layers.N and decoder.layers.N in one file */
+    GRAFT_TINY_NUMBERS = 1 /* the author's: N, each half in a file of its own */
+} graft_tiny_names;
+
+/* A half of a TAESD; its levels are those of the whole. */
+typedef struct graft_tiny_half {
+    int32_t width;                    /* channels, the same on all levels */
+    int32_t blocks[GRAFT_MAX_LEVELS]; /* of each level, in the order in which they run */
+} graft_tiny_half;
+
 typedef struct graft_vae_arch {
     int32_t in_channels, out_channels, z_channels, embed_dim, levels;
+    int32_t encoder, decoder; /* 1: present */
+    int32_t kind;             /* graft_vae_kind; the rest is of one kind only */
+    /* AutoencoderKL */
     int32_t channels[GRAFT_MAX_LEVELS]; /* of each level, outermost first */
     int32_t res_blocks;                 /* of the encoder; the decoder has one more */
     int32_t quant_conv;                 /* 1: quant_conv and post_quant_conv are there */
-    int32_t encoder, decoder;           /* 1: present */
+    /* TAESD */
+    int32_t names;           /* graft_tiny_names */
+    graft_tiny_half half[2]; /* encoder, decoder */
 } graft_vae_arch;
 
 typedef enum graft_upscaler_kind {
@@ -102,8 +123,20 @@ graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, c
                                graft_unet_arch *out, graft_err *e);
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
+/* Of either kind; TAESD in diffusers' names. */
 graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                               graft_err *e);
+/* A file of the author's, which has one half of a TAESD. graft_taesd_half_in() tells which. */
+typedef enum graft_tiny_part {
+    GRAFT_TINY_NONE = 0,
+    GRAFT_TINY_ENCODER = 1,
+    GRAFT_TINY_DECODER = 2
+} graft_tiny_part;
+graft_tiny_part graft_taesd_half_in(const graft_safetensors *f);
+/* `encoder` may be NULL. GRAFT_E_FORMAT, too, for halves that do not belong together. */
+graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
+                                     const graft_safetensors *decoder, graft_vae_arch *out,
+                                     graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,

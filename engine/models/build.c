@@ -36,10 +36,11 @@ graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x,
     return graft_graph_node(b->g, GRAFT_OP_LINEAR, NULL, in, 3, b->act_dtype);
 }
 
-graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec)
+static graft_vid conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec,
+                      bool bias)
 {
     if (x < 0) return x;
-    if (spec.kernel == 1) return graft_build_linear(b, name, x, spec.channels, true);
+    if (spec.kernel == 1) return graft_build_linear(b, name, x, spec.channels, bias);
     int64_t dim[4] = {spec.channels, b->g->value[x].dim[3], spec.kernel, spec.kernel};
     graft_attrs a = {.kernel_h = spec.kernel,
                      .kernel_w = spec.kernel,
@@ -49,8 +50,20 @@ graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x, g
                      .pad_left = spec.pad[1],
                      .pad_bottom = spec.pad[2],
                      .pad_right = spec.pad[3]};
-    graft_vid in[3] = {x, weight(b, name, ".weight", 4, dim), weight(b, name, ".bias", 1, dim)};
+    graft_vid in[3] = {x, weight(b, name, ".weight", 4, dim),
+                       bias ? weight(b, name, ".bias", 1, dim) : GRAFT_NO_VALUE};
     return graft_graph_node(b->g, GRAFT_OP_CONV2D, &a, in, 3, b->act_dtype);
+}
+
+graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x, graft_conv_spec spec)
+{
+    return conv(b, name, x, spec, true);
+}
+
+graft_vid graft_build_conv_plain(const graft_build *b, graft_name name, graft_vid x,
+                                 graft_conv_spec spec)
+{
+    return conv(b, name, x, spec, false);
 }
 
 graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels)

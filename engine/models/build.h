@@ -24,6 +24,9 @@ typedef struct graft_conv_spec {
 /* (N,H,W,C) -> (N,H',W',channels), with bias. 1x1 convolutions become linear layers. */
 graft_vid graft_build_conv(const graft_build *b, graft_name name, graft_vid x,
                            graft_conv_spec spec);
+/* The same without bias. */
+graft_vid graft_build_conv_plain(const graft_build *b, graft_name name, graft_vid x,
+                                 graft_conv_spec spec);
 /* 3x3, stride 1, same size. */
 graft_vid graft_build_conv3(const graft_build *b, graft_name name, graft_vid x, int32_t channels);
 graft_vid graft_build_linear(const graft_build *b, graft_name name, graft_vid x, int32_t width,

@@ -248,6 +248,7 @@ graft_status graft_vae_detect(const graft_safetensors *f, const char *prefix, gr
                               graft_err *e)
 {
     memset(out, 0, sizeof *out);
+    if (find(f, prefix, "decoder.layers.0.weight")) return graft_taesd_detect(f, prefix, out, e);
     graft_status st = detect_decoder(f, prefix, out, e);
     if (st) return st;
     const graft_st_tensor *in = find(f, prefix, "encoder.conv_in.weight");

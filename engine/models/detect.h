@@ -1,4 +1,4 @@
-/* What finding out architectures shares (detect.c, detect_control.c). */
+/* What finding out architectures shares (detect.c, detect_control.c, detect_taesd.c). */
 #ifndef GRAFT_MODELS_DETECT_H
 #define GRAFT_MODELS_DETECT_H
 #include <stdarg.h>
@@ -47,6 +47,9 @@ int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const
 /* context_dim and linear_proj, from its first cross-attention's keys and from its proj_in. */
 graft_status graft_detect_context(const graft_safetensors *f, const char *prefix,
                                   const char *transformer, graft_unet_arch *a, graft_err *e);
+/* graft_vae_detect() of a TAESD in diffusers' names; *out is zeroed. */
+graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
+                                graft_err *e);
 /* From the config, or as the known families have them. */
 graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
                                 graft_err *e);

@@ -1,6 +1,7 @@
 #include "engine/models/vae.h"
 
 #include "engine/models/build.h"
+#include "engine/models/taesd.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
 static const float vae_eps = 1e-6f;
@@ -106,6 +107,7 @@ static graft_vid up(const graft_build *b, int32_t level, graft_vid x, int32_t ch
 
 static graft_vid add_unit(half_build *v, bool decoder, const graft_vae_unit *u, graft_vid x)
 {
+    if (v->arch->kind == GRAFT_VAE_TINY) return graft_taesd_unit(&v->b, v->arch, decoder, u, x);
     switch (u->kind) {
     case GRAFT_VAE_HEAD:
         return head(v, x, u->channels);
@@ -125,14 +127,16 @@ static graft_vid add_unit(half_build *v, bool decoder, const graft_vae_unit *u, 
         return graft_build_cast(&v->b, finish(v, "decoder", x, u->channels), GRAFT_F32);
     case GRAFT_VAE_TAIL:
         return tail(v, x, u->channels);
+    default:
+        break;
     }
     return graft_graph_fail(v->b.g, GRAFT_E_ARG, "VAE unit %d", (int)u->kind);
 }
 
 /* ------------------------------------------------------------------ units */
 
-static bool append(graft_vae_half *h, graft_vae_unit_kind kind, int32_t level, int32_t block,
-                   int32_t channels)
+bool graft_vae_half_add(graft_vae_half *h, graft_vae_unit_kind kind, int32_t level, int32_t block,
+                        int32_t channels)
 {
     if (h->n == GRAFT_VAE_MAX_UNITS) return false;
     int32_t before = h->n ? h->unit[h->n - 1].channels : 0;
@@ -142,33 +146,36 @@ static bool append(graft_vae_half *h, graft_vae_unit_kind kind, int32_t level, i
 
 static bool decoder_units(const graft_vae_arch *a, graft_vae_half *h)
 {
-    bool ok = append(h, GRAFT_VAE_HEAD, 0, 0, a->channels[a->levels - 1]);
+    bool ok = graft_vae_half_add(h, GRAFT_VAE_HEAD, 0, 0, a->channels[a->levels - 1]);
     h->unit[0].in_channels = a->embed_dim;
     for (int32_t i = a->levels - 1; i >= 0; i--) {
         for (int32_t j = 0; j <= a->res_blocks; j++)
-            ok = ok && append(h, GRAFT_VAE_RES, i, j, a->channels[i]);
-        if (i > 0) ok = ok && append(h, GRAFT_VAE_UP, i, 0, a->channels[i]);
+            ok = ok && graft_vae_half_add(h, GRAFT_VAE_RES, i, j, a->channels[i]);
+        if (i > 0) ok = ok && graft_vae_half_add(h, GRAFT_VAE_UP, i, 0, a->channels[i]);
     }
-    return ok && append(h, GRAFT_VAE_FINISH, 0, 0, a->out_channels);
+    return ok && graft_vae_half_add(h, GRAFT_VAE_FINISH, 0, 0, a->out_channels);
 }
 
 static bool encoder_units(const graft_vae_arch *a, graft_vae_half *h)
 {
-    bool ok = append(h, GRAFT_VAE_STEM, 0, 0, a->channels[0]);
+    bool ok = graft_vae_half_add(h, GRAFT_VAE_STEM, 0, 0, a->channels[0]);
     h->unit[0].in_channels = a->in_channels;
     for (int32_t i = 0; i < a->levels; i++) {
         for (int32_t j = 0; j < a->res_blocks; j++)
-            ok = ok && append(h, GRAFT_VAE_RES, i, j, a->channels[i]);
-        if (i < a->levels - 1) ok = ok && append(h, GRAFT_VAE_DOWN, i, 0, a->channels[i]);
+            ok = ok && graft_vae_half_add(h, GRAFT_VAE_RES, i, j, a->channels[i]);
+        if (i < a->levels - 1)
+            ok = ok && graft_vae_half_add(h, GRAFT_VAE_DOWN, i, 0, a->channels[i]);
     }
-    return ok && append(h, GRAFT_VAE_TAIL, 0, 0, 2 * a->embed_dim);
+    return ok && graft_vae_half_add(h, GRAFT_VAE_TAIL, 0, 0, 2 * a->embed_dim);
 }
 
 graft_status graft_vae_half_of(const graft_vae_arch *a, bool decoder, graft_vae_half *out,
                                graft_err *e)
 {
     out->n = 0;
-    bool ok = decoder ? decoder_units(a, out) : encoder_units(a, out);
+    bool ok = a->kind == GRAFT_VAE_TINY ? graft_taesd_units(a, decoder, out)
+              : decoder                 ? decoder_units(a, out)
+                                        : encoder_units(a, out);
     return ok ? GRAFT_OK
               : graft_fail(e, GRAFT_E_LIMIT, "a VAE of more than %d units", GRAFT_VAE_MAX_UNITS);
 }

@@ -1,4 +1,5 @@
-/* AutoencoderKL, the VAE of Stable Diffusion (Rombach et al. 2022, arXiv:2112.10752) as graphs.
+/* AutoencoderKL, the VAE of Stable Diffusion (Rombach et al. 2022, arXiv:2112.10752) as graphs, and
+ * its small relative (taesd.h) through the same functions.
  *
  * Each half of it, decoder and encoder, is a row of units with one tensor in and one out. A part is
  * a run of units that is compiled by itself: engine/api/strips.h runs parts over strips of a
@@ -14,8 +15,14 @@ static inline int64_t graft_vae_factor(const graft_vae_arch *a)
     return (int64_t)1 << (a->levels - 1);
 }
 
+/* Channels that the encoder gives. */
+static inline int64_t graft_vae_moments(const graft_vae_arch *a)
+{
+    return a->kind == GRAFT_VAE_TINY ? a->embed_dim : 2 * (int64_t)a->embed_dim;
+}
+
 /* Input: latent (N,z,h,w), already divided by the scale factor. Output: (N,h*f,w*f,out_channels),
- * about -1..1. */
+ * about -1..1. Of a TAESD what taesd.h says. */
 graft_status graft_vae_decoder_build(const graft_vae_arch *a, int64_t batch, int64_t height,
                                      int64_t width, graft_dtype act_dtype, graft_graph **out,
                                      graft_err *e);
@@ -32,12 +39,16 @@ typedef enum graft_vae_unit_kind {
     GRAFT_VAE_UP,     /* doubles height and width, then a 3x3 convolution */
     GRAFT_VAE_DOWN,   /* halves height and width: 3x3, stride 2, padded below and on the right */
     GRAFT_VAE_FINISH, /* decoder: features to picture; a group norm, then a 3x3 convolution */
-    GRAFT_VAE_TAIL    /* encoder: features to moments; attends over all pixels */
+    GRAFT_VAE_TAIL,   /* encoder: features to moments; attends over all pixels */
+    /* Of a TAESD, whose HEAD and TAIL do not attend, but run in one piece all the same: they lie at
+     * the latent, whose channels are apart. Its DOWN is padded on all sides. */
+    GRAFT_VAE_BLOCK, /* three 3x3 convolutions */
+    GRAFT_VAE_LAST   /* decoder: features to picture; a 3x3 convolution */
 } graft_vae_unit_kind;
 
 typedef struct graft_vae_unit {
     graft_vae_unit_kind kind;
-    int32_t level, block;
+    int32_t level, block; /* of a TAESD: block is the layer's number */
     int32_t in_channels, channels;
 } graft_vae_unit;
 
@@ -50,6 +61,9 @@ typedef struct graft_vae_half {
 /* GRAFT_E_LIMIT when there are more than GRAFT_VAE_MAX_UNITS. */
 graft_status graft_vae_half_of(const graft_vae_arch *a, bool decoder, graft_vae_half *out,
                                graft_err *e);
+/* One more unit; false when there is no room. */
+bool graft_vae_half_add(graft_vae_half *h, graft_vae_unit_kind kind, int32_t level, int32_t block,
+                        int32_t channels);
 /* Group norms of a unit, in the order in which they run. */
 static inline int32_t graft_vae_unit_norms(graft_vae_unit_kind k)
 {

@@ -13,7 +13,7 @@
 #define PREVIEW_GAP  0.1
 #define WARNINGS     100 /* of one run that clients are told of; the log has all */
 
-void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews)
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews)
 {
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
@@ -405,6 +405,24 @@ static void send_picture(graft_sink *s, const graft_where *at, const uint8_t *jp
     graft_str_finish(&rich);
 }
 
+/* Whether a picture of this node would reach anyone now. Locked. */
+static bool wants_preview(graft_sink *s, const graft_where *at, double now)
+{
+    const graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
+    /* Clients go on showing the last one, so that has to be of the end. */
+    bool last = n && n->max && n->value >= n->max;
+    return n && s->client && (last || now - s->preview_at >= PREVIEW_GAP);
+}
+
+static bool on_preview_wanted(void *ctx, const graft_where *at)
+{
+    graft_sink *s = ctx;
+    pthread_mutex_lock(&s->lock);
+    bool wanted = wants_preview(s, at, graft_clock_now());
+    pthread_mutex_unlock(&s->lock);
+    return wanted;
+}
+
 static void on_preview(void *ctx, const graft_where *at, const graft_tensor *rgb)
 {
     graft_sink *s = ctx;
@@ -412,10 +430,7 @@ static void on_preview(void *ctx, const graft_where *at, const graft_tensor *rgb
     size_t size = 0;
     double now = graft_clock_now();
     pthread_mutex_lock(&s->lock);
-    const graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
-    /* Clients go on showing the last one, so that has to be of the end. */
-    bool last = n && n->max && n->value >= n->max;
-    bool wanted = s->previews && n && s->client && (last || now - s->preview_at >= PREVIEW_GAP);
+    bool wanted = wants_preview(s, at, now);
     if (wanted) s->preview_at = now;
     pthread_mutex_unlock(&s->lock);
     if (!wanted || graft_picture_preview(rgb, &jpeg, &size, NULL)) return;
@@ -581,7 +596,9 @@ graft_events graft_sink_events(graft_sink *s)
                                  .phase = on_phase,
                                  .log = on_log,
                                  .warning = on_warning,
-                                 .preview = on_preview,
+                                 .decoded_previews = s->previews == GRAFT_PREVIEWS_TAESD,
+                                 .preview = s->previews == GRAFT_PREVIEWS_NONE ? NULL : on_preview,
+                                 .preview_wanted = on_preview_wanted,
                                  .picture = on_picture,
                                  .node_done = on_done,
                                  .error = on_error,

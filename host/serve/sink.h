@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "host/events.h"
+#include "host/options.h"
 #include "host/serve/hub.h"
 #include "host/serve/logs.h"
 
@@ -26,7 +27,7 @@ typedef struct graft_sink_node {
 typedef struct graft_sink {
     graft_hub *hub;
     graft_logs *logs;
-    bool previews;
+    graft_preview_mode previews;
     pthread_mutex_t lock; /* guards the rest */
     char *id, *client;    /* of the job; NULL: nothing runs, no client */
     char *current;        /* the node that runs; NULL */
@@ -40,7 +41,7 @@ typedef struct graft_sink {
     double progress_at, preview_at;
 } graft_sink;
 
-void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, bool previews);
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews);
 void graft_sink_finish(graft_sink *s);
 
 /* The worker: begin, run with the events, take the record, store it, tell, close. */

@@ -59,6 +59,9 @@ static dnnl_status_t append_act(dnnl_post_ops_t ops, graft_act act)
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
     case GRAFT_ACT_LEAKY:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0.2f, 0);
+    case GRAFT_ACT_RELU:
+        /* A slope of 0 would make NaN 0 there; one that is nothing lets it pass. */
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 1e-30f, 0);
     default:
         return dnnl_success;
     }

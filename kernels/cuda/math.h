@@ -90,6 +90,8 @@ GRAFT_DEVICE float graft_act_of(int32_t act, float x)
         return x / (1.0f + expf(-1.702f * x));
     case GRAFT_ACT_LEAKY:
         return x < 0 ? 0.2f * x : x;
+    case GRAFT_ACT_RELU:
+        return x < 0 ? 0.0f : x; /* NaN passes through */
     default:
         return x;
     }

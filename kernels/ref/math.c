@@ -94,6 +94,8 @@ float graft_ref_act(graft_act act, float x)
         return x * sigmoid(1.702f * x);
     case GRAFT_ACT_LEAKY:
         return x < 0 ? 0.2f * x : x;
+    case GRAFT_ACT_RELU:
+        return x < 0 ? 0.0f : x; /* NaN passes through */
     default:
         return x;
     }

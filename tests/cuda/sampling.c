@@ -15,6 +15,7 @@ enum { SANITIZED = 0, MANY = 5 };
 enum { PLACE = 4, N = 4 * PLACE * PLACE, PICTURES = 2, WORDS = 3 };
 
 #define FREEU GRAFT_SOURCE_DIR "/golden/small/freeu.safetensors"
+#define TAESD GRAFT_SOURCE_DIR "/golden/small/taesd_levels.safetensors"
 
 static char least[256], least_xl[256]; /* files */
 
@@ -519,6 +520,48 @@ static void steps_stay_on_the_device(void)
     graft_engine_destroy(g);
 }
 
+typedef struct decoding {
+    graft_vae *vae;
+    int shown;
+} decoding;
+
+static graft_vae *on_vae(void *ctx, const graft_model *m)
+{
+    (void)m;
+    return graft_vae_retain(((decoding *)ctx)->vae);
+}
+
+static void on_picture(void *ctx, const uint8_t *rgb, int width, int height)
+{
+    decoding *d = ctx;
+    (void)rgb;
+    d->shown++;
+    CHECK(width == 4 * PLACE && height == 4 * PLACE);
+}
+
+/* Previews that a tiny autoencoder decodes between the steps, on the same device. */
+static void decoded_previews(void)
+{
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, least);
+    graft_cond *cond = words(m, WORDS);
+    decoding d = {NULL, 0};
+    graft_err e = GRAFT_ERR_INIT;
+    float plain[N], watched[N];
+    CHECK_OK(graft_vae_load(g, TAESD, NULL, &d.vae, &e), &e);
+    const graft_task task = {.ctx = &d, .preview = on_picture, .preview_vae = on_vae};
+    const job j = job_of(m, cond, cond, "euler_ancestral", MANY);
+    sample(&j, NULL, false, plain);
+    sample(&j, &task, false, watched);
+    CHECK(memcmp(plain, watched, sizeof plain) == 0);
+    CHECK(d.shown >= 2 && d.shown <= MANY);
+    CHECK_INT(fake->misuse, 0);
+    graft_vae_release(d.vae);
+    graft_cond_release(cond);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 static bool cancel_third(void *ctx)
 {
     return ++*(int *)ctx > 3;
@@ -602,6 +645,7 @@ int main(void)
     RUN(factors_of_freeu);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
+    RUN(decoded_previews);
     RUN(ends_early);
     remove(least);
     remove(least_xl);

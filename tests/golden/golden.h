@@ -48,6 +48,8 @@ graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e);
 /* A UNet with FreeU. */
 graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
+/* A TAESD, in diffusers' names or one half in its author's. */
+graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_upscale(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);

@@ -48,6 +48,7 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (golden_case(f, 0, "output_v2")) return golden_freeu(g, f, e);
     if (has(f, "model.diffusion_model.")) return golden_unet(g, f, e);
     if (has(f, "first_stage_model.")) return golden_vae(g, f, e);
+    if (has(f, "decoder.layers.") || graft_taesd_half_in(f)) return golden_tiny(g, path, f, e);
     if (has(f, "text_model.") || has(f, "cond_stage_model.")) return golden_clip(g, f, e);
     if (graft_upscaler_prefix(f)) return golden_upscale(g, f, e);
     if (has(f, "sigmas_table")) return run_sampling(g, f, golden_schedules, e);

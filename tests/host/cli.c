@@ -40,6 +40,8 @@ static void usage(void)
                                         "run a --set x",
                                         "nodes --quiet",
                                         "check",
+                                        "serve --preview",
+                                        "serve --preview always",
                                         "check x --json"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_INT(graft(wrong[i]), 2);

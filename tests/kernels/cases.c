@@ -75,7 +75,8 @@ static kernel_case *add_case(case_list *l, graft_op op)
     return c;
 }
 
-static const char *const act_name[] = {"", "+silu", "+gelu", "+quick_gelu", "+geglu", "+leaky"};
+static const char *const act_name[] = {"",       "+silu",  "+gelu", "+quick_gelu",
+                                       "+geglu", "+leaky", "+relu"};
 static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,
                                           GRAFT_F64, GRAFT_F8_E4M3, GRAFT_F8_E5M2};
 enum { BIAS = 1, ADD = 2, RES = 4, ALL = 7 };
@@ -619,6 +620,24 @@ static void factors(case_list *l)
         }
 }
 
+/* What tiny autoencoders need beside the others: convolutions without bias, and ReLU. */
+static void autoencoders(case_list *l)
+{
+    static const conv_row rows[] = {
+        {1, 9, 11, 64, 64, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, GRAFT_ACT_RELU, 0, 0},
+        {2, 7, 9, 64, 64, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS | RES, GRAFT_ACT_RELU, 0, 0},
+        {1, 10, 6, 64, 64, 3, 3, 2, 2, {1, 1, 1, 1}, 0, 0, 0, 0, GRAFT_ACT_NONE, 0, 0},
+        {1, 7, 5, 24, 24, 3, 3, 1, 1, {1, 1, 1, 1}, 2, 14, 10, 0, GRAFT_ACT_NONE, 0, 0},
+        {1, 5, 7, 24, 24, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_RELU, 3, 0},
+        {1, 13, 12, 3, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, GRAFT_ACT_RELU, 0, 0}};
+    const graft_attrs relu = {.act = GRAFT_ACT_RELU};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
+    linear(l, act_of(2, 3, 5, 7), 12, BIAS | RES, GRAFT_ACT_RELU, 0, GRAFT_F32);
+    unary(l, GRAFT_OP_ACT, relu, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+    unary(l, GRAFT_OP_ACT, relu, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_RELU, 1e-5f, 0);
+}
+
 /* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
@@ -635,6 +654,7 @@ kernel_case *kernel_cases(size_t *count)
     wide_norms(&l);
     upscalers(&l);
     factors(&l);
+    autoencoders(&l);
     *count = l.count;
     return l.item;
 }

@@ -23,6 +23,8 @@ static double act(graft_act a, double x)
         return x / (1 + exp(-1.702 * x));
     case GRAFT_ACT_LEAKY:
         return x < 0 ? 0.2 * x : x;
+    case GRAFT_ACT_RELU:
+        return x < 0 ? 0 : x;
     default:
         return x;
     }

@@ -11,7 +11,7 @@
 char fake_trace[4096];
 int fake_live, fake_engines;
 graft_status fake_fail;
-bool fake_wait_for_cancel;
+bool fake_wait_for_cancel, fake_vae_fits;
 
 void fake_engine_reset(void)
 {
@@ -182,6 +182,21 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
     (void)engine, (void)task;
     trace("vae %s\n", base_name(path));
     return make_vae(out, e);
+}
+
+graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
+                                 const char *decoder_path, const graft_task *task, graft_vae **out,
+                                 graft_err *e)
+{
+    (void)engine, (void)task;
+    trace("vae %s and %s\n", base_name(encoder_path), base_name(decoder_path));
+    return make_vae(out, e);
+}
+
+bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
+{
+    (void)v, (void)m;
+    return fake_vae_fits;
 }
 
 graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
@@ -617,7 +632,6 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e)
 {
-    (void)m;
     static const uint8_t rgb[2 * 3 * 3] = {10, 20, 30};
     static const float values[4] = {2.5f};
     static const int64_t shape[4] = {1, 4, 1, 1};
@@ -625,9 +639,13 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *p,
           (unsigned long long)p->seed, p->add_noise, (long long)p->steps, p->cfg, p->sampler,
           p->scheduler, p->denoise, (long long)p->start_at_step, (long long)p->end_at_step,
           p->force_full_denoise, positive != negative);
+    graft_vae *decoder = task->preview_vae ? task->preview_vae(task->ctx, m) : NULL;
+    if (decoder) trace("previews are decoded\n");
+    graft_vae_release(decoder);
     task->progress(task->ctx, 1, 2);
-    task->preview(task->ctx, rgb, 3, 2);
-    task->latent(task->ctx, values, shape);
+    if (task->preview && (!task->preview_wanted || task->preview_wanted(task->ctx)))
+        task->preview(task->ctx, rgb, 3, 2);
+    if (task->latent) task->latent(task->ctx, values, shape);
     graft_log_printf(&task->log, GRAFT_LOG_INFO, "half way");
     while (fake_wait_for_cancel)
         if (task->cancelled(task->ctx)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");

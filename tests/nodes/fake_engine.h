@@ -9,5 +9,7 @@ extern int fake_engines;          /* engines that are alive */
 extern graft_status fake_fail;    /* what the next model function returns, once */
 extern bool fake_wait_for_cancel; /* graft_sample runs until the task is cancelled */
 
+extern bool fake_vae_fits; /* what graft_vae_is_for says */
+
 void fake_engine_reset(void);
 #endif

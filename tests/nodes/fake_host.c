@@ -178,12 +178,23 @@ static int32_t send_picture(graft_job *j, const void *png, uint64_t n)
     return fits && !j->host->deaf;
 }
 
+static int32_t preview_kind(graft_job *j)
+{
+    return j->host->preview_kind;
+}
+
+static int32_t preview_wanted(graft_job *j)
+{
+    return j->host->previews_wanted;
+}
+
 static const void *query(const graft_host *host, const char *id)
 {
     static const graft_job_api job = {progress, cancelled, log_line, fail, preview};
     static const graft_phase_api phase = {begin};
     static const graft_trace_api trace = {latent};
     static const graft_picture_api picture = {send_picture};
+    static const graft_preview_api previews = {preview_kind, preview_wanted};
     static const graft_prompt_api prompts = {prompt, node_id, extra_pnginfo};
     static const graft_ui_api ui = {ui_add};
     static const graft_folders_api folders = {resolve, list, reserve, free_text, free_names};
@@ -192,6 +203,7 @@ static const void *query(const graft_host *host, const char *id)
     if (strcmp(id, GRAFT_PHASE_ID) == 0) return &phase;
     if (strcmp(id, GRAFT_TRACE_ID) == 0) return &trace;
     if (strcmp(id, GRAFT_PICTURE_ID) == 0) return &picture;
+    if (strcmp(id, GRAFT_PREVIEW_ID) == 0) return &previews;
     if (strcmp(id, GRAFT_PROMPT_ID) == 0) return &prompts;
     if (strcmp(id, GRAFT_UI_ID) == 0) return &ui;
     return strcmp(id, GRAFT_FOLDERS_ID) == 0 ? &folders : NULL;
@@ -202,8 +214,9 @@ static const void *query(const graft_host *host, const char *id)
 int fake_host_init(fake_host *h)
 {
     static const char *const folders[] = {
-        "input",         "output",           "temp",       "checkpoints", "loras",         "vae",
-        "text_encoders", "diffusion_models", "controlnet", "embeddings",  "upscale_models"};
+        "input",      "output",     "temp",           "checkpoints",
+        "loras",      "vae",        "text_encoders",  "diffusion_models",
+        "controlnet", "embeddings", "upscale_models", "vae_approx"};
     const char *tmp = getenv("TMPDIR");
     char dir[512];
     memset(h, 0, sizeof *h);
@@ -213,6 +226,8 @@ int fake_host_init(fake_host *h)
                            .name = "fake",
                            .version = "1",
                            .query = query};
+    h->preview_kind = GRAFT_PREVIEW_LATENT;
+    h->previews_wanted = 1;
     fake_host_clear(h);
     snprintf(h->root, sizeof h->root, "%s/graft-nodes-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(h->root)) return -1;

@@ -23,7 +23,8 @@ typedef struct fake_host {
     int fails, previews, cancel_after; /* cancel_after: questions to answer with no; -1: never */
     unsigned long long done, total;
     unsigned char preview_byte;
-    bool deaf; /* nobody receives pictures */
+    bool deaf;                         /* nobody receives pictures */
+    int preview_kind, previews_wanted; /* what "graft.preview/1" answers */
     int pictures;
 } fake_host;
 

@@ -58,6 +58,8 @@ static char *values_and_host(void)
     MEMBER(graft_block_api, message);
     RECORD(graft_picture_api);
     MEMBER(graft_picture_api, send);
+    RECORD(graft_preview_api);
+    MEMBER(graft_preview_api, kind), MEMBER(graft_preview_api, wanted);
     return graft_str_take(&s);
 }
 

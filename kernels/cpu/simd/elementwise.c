@@ -37,6 +37,9 @@ void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtyp
     case GRAFT_ACT_LEAKY:
         act_any(GRAFT_ACT_LEAKY, x, xt, y, yt, n);
         break;
+    case GRAFT_ACT_RELU:
+        act_any(GRAFT_ACT_RELU, x, xt, y, yt, n);
+        break;
     default:
         act_any(GRAFT_ACT_NONE, x, xt, y, yt, n);
         break;

@@ -329,6 +329,8 @@ INLINE vf vf_act(graft_act act, vf x)
         return vf_swish(x, 1.702f);
     case GRAFT_ACT_LEAKY:
         return vf_max(x * 0.2f, x);
+    case GRAFT_ACT_RELU:
+        return vf_max(vf_set(0.0f), x); /* in this order NaN passes through */
     default:
         return x;
     }

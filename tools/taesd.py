@@ -1,0 +1,57 @@
+"""TAESD, the tiny autoencoder (Ollin Boer Bohan, https://github.com/madebyollin/taesd, MIT), as PyTorch
+modules with the names of its author's files; used by golden_taesd.py and train_taesd.py.
+
+Pictures are RGB in 0..1, (N,3,H,W). Latents are those that a UNet sees: the VAE's times its scale
+factor. The authors' networks have 64 channels and blocks (3,3,3,1), the encoder's the other way round.
+"""
+import re
+
+import torch
+import torch.nn as nn
+
+LATENT = 4
+
+
+def conv3(cin, cout, **kw):
+    return nn.Conv2d(cin, cout, 3, padding=1, **kw)
+
+
+class Clamp(nn.Module):
+    """Nearly the identity up to 1, never beyond 3."""
+
+    def forward(self, x):
+        return torch.tanh(x / 3) * 3
+
+
+class Block(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.conv = nn.Sequential(conv3(c, c), nn.ReLU(), conv3(c, c), nn.ReLU(), conv3(c, c))
+
+    def forward(self, x):
+        return torch.relu(self.conv(x) + x)
+
+
+def decoder(c, blocks):
+    layers = [Clamp(), conv3(LATENT, c), nn.ReLU()]
+    for i, n in enumerate(blocks):
+        layers += [Block(c) for _ in range(n)]
+        if i + 1 < len(blocks):
+            layers += [nn.Upsample(scale_factor=2), conv3(c, c, bias=False)]
+    return nn.Sequential(*layers, conv3(c, 3))
+
+
+def encoder(c, blocks):
+    layers = [conv3(3, c)]
+    for i, n in enumerate(blocks):
+        if i:
+            layers.append(conv3(c, c, stride=2, bias=False))
+        layers += [Block(c) for _ in range(n)]
+    return nn.Sequential(*layers, conv3(c, LATENT))
+
+
+def diffusers_name(half, name):
+    """What diffusers calls the tensor that is `name` in the authors' file of this half: there the clamp
+    is no layer, so a decoder's layers have numbers lower by one."""
+    number, rest = re.fullmatch(r"(\d+)(\..*)", name).groups()
+    return f"{half}.layers.{int(number) - (half == 'decoder')}{rest}"
