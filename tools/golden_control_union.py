@@ -21,6 +21,7 @@ import torch.nn.functional as F
 import golden_controlnet as gc
 import train_demo as td
 from controlnet import CONTROL, UNET, ControlNet, UNet, total
+from golden_file import error, holds, load, main
 
 # As golden_controlnet's second, and an odd size besides. `alone`: pictures of a batch go through the network one by one. Otherwise they have one
 # hint, and go through it together, as a prompt and its negative do.
@@ -208,10 +209,15 @@ def make(name, seed, folder):
         i = inputs(case, g)
         o = outputs(unet, net, case, i)
         tensors.update({f"case{k}.{key}": v for key, v in {**i, **o}.items()})
-        print(name, f"case{k}:", ", ".join(f"{key} off by {gc.error(o[key], o['output']):.2f}"
+        print(name, f"case{k}:", ", ".join(f"{key} off by {error(o[key], o['output']):.2f}"
                                            for key in o if key.startswith("output_")),
-              f"auto beside told {gc.error(o['output_auto'], o['output_1.0']):.2f}")
+              f"auto beside told {error(o['output_auto'], o['output_1.0']):.2f}")
     td.st_save(f"{folder}/{name}.safetensors", tensors, {"config": json.dumps(CONFIG)})
+
+
+def make_all(folder):
+    for seed, name in enumerate(FILES):
+        make(name, 2407 + seed, folder)
 
 
 def check(path):
@@ -219,29 +225,15 @@ def check(path):
     types, theirs, type_dim = FILES[name]
     t, ok = td.st_load(path), True
     unet, net = build(types, type_dim, 1 + theirs)
-    gc.load(unet, t, UNET)
+    load(unet, t, UNET)
     net.load_state_dict({k: t[CONTROL + (diffusers_name(k) if theirs else k)].float()
                          for k in net.state_dict()})
     for k, case in enumerate(CASES):
         i = {key[len(f"case{k}."):]: v for key, v in t.items() if key.startswith(f"case{k}.")}
         for key, v in outputs(unet, net, case, i).items():
-            e = gc.error(v, i[key])
-            ok = ok and e < gc.LIMIT
-            print("ok  " if e < gc.LIMIT else "FAIL", path, f"case{k}.{key} {e:.2g}")
+            ok = holds(path, f"case{k}.{key}", v, i[key]) and ok
     return ok
 
 
-def main():
-    torch.set_num_threads(1)
-    if len(sys.argv) > 2 and sys.argv[1] == "--check":
-        return 0 if all([check(path) for path in sys.argv[2:]]) else 1
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    for seed, name in enumerate(FILES):
-        make(name, 2407 + seed, sys.argv[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, make_all, check))

@@ -4,7 +4,7 @@ them in float32 without FreeU (Si et al. 2023, arXiv:2309.11497) and with either
 golden/README.md lists the tensors.
 
     tools/golden_freeu.py OUTPUT-FOLDER     write the file
-    tools/golden_freeu.py --check FILE      hold what is computed here against such a file
+    tools/golden_freeu.py --check FILE...   hold what is computed here against such files
 
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; the file in the repository is from 1.13.
@@ -17,7 +17,8 @@ import torch.nn.functional as F
 
 import train_demo as td
 from controlnet import UNET, UNet, embed
-from golden_controlnet import LIMIT, config, error, load, randomize
+from golden_controlnet import randomize
+from golden_file import config, error, holds, load, main
 
 # Features of all three kinds come to an output block: of 4 and of 2 times model_channels, and others.
 CONFIG = dict(model_channels=32, channel_mult=[1, 2, 4], num_res_blocks=1, num_heads=4,
@@ -107,23 +108,10 @@ def check(path):
     while f"case{k}.x" in t:
         case = {key[len(f"case{k}."):]: v for key, v in t.items() if key.startswith(f"case{k}.")}
         for key, v in outputs(net, case).items():
-            e = error(v, case[key])
-            ok = ok and e < LIMIT
-            print("ok  " if e < LIMIT else "FAIL", path, f"case{k}.{key} {e:.2g}")
+            ok = holds(path, f"case{k}.{key}", v, case[key]) and ok
         k += 1
     return ok and k > 0
 
 
-def main():
-    torch.set_num_threads(1)
-    if len(sys.argv) == 3 and sys.argv[1] == "--check":
-        return 0 if check(sys.argv[2]) else 1
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    make(sys.argv[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, make, check))

@@ -3,7 +3,7 @@
 of them in float32 when self-attention looks at tiles (HyperTile). golden/README.md lists the tensors.
 
     tools/golden_hypertile.py OUTPUT-FOLDER     write the file
-    tools/golden_hypertile.py --check FILE      hold what is computed here against such a file
+    tools/golden_hypertile.py --check FILE...   hold what is computed here against such files
 
 Grids are written down here for each case, by hand from the rule in engine/models/hypertile.h, so
 that they are a test of it. Debian: python3-torch python3-numpy. The generator's sequence and the
@@ -18,7 +18,8 @@ import torch
 
 import train_demo as td
 from controlnet import UNET, UNet
-from golden_controlnet import LIMIT, config, error, load, randomize
+from golden_controlnet import randomize
+from golden_file import config, error, holds, load, main
 
 CONFIG = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_heads=4,
               context_dim=48, transformer_depth=[1, 1], transformer_depth_output=[1, 1, 1, 1],
@@ -95,22 +96,9 @@ def check(path):
     net = load(UNet(config(path)), t, UNET)
     for k, case in enumerate(CASES):
         i = {key: t[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
-        e = error(output(net, i, case["grids"]), i["output"])
-        ok = ok and e < LIMIT
-        print("ok  " if e < LIMIT else "FAIL", path, f"case{k} {e:.2g}")
+        ok = holds(path, f"case{k}", output(net, i, case["grids"]), i["output"]) and ok
     return ok
 
 
-def main():
-    torch.set_num_threads(1)
-    if len(sys.argv) == 3 and sys.argv[1] == "--check":
-        return 0 if check(sys.argv[2]) else 1
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    make(sys.argv[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, make, check))

@@ -4,7 +4,7 @@ of them in float32, of the first rows also with the self-attention of the middle
 the identity (perturbed-attention guidance). golden/README.md lists the tensors.
 
     tools/golden_perturbed.py OUTPUT-FOLDER     write the file
-    tools/golden_perturbed.py --check FILE      hold what is computed here against such a file
+    tools/golden_perturbed.py --check FILE...   hold what is computed here against such files
 
 Debian: python3-torch python3-numpy. The generator's sequence and the last bits of sums depend on
 PyTorch's version and the processor; the file in the repository is from 1.13.
@@ -18,7 +18,8 @@ import torch
 import golden_hypertile as tiles
 import train_demo as td
 from controlnet import UNET, UNet
-from golden_controlnet import LIMIT, config, error, load, randomize
+from golden_controlnet import randomize
+from golden_file import config, error, holds, load, main
 
 CONFIG = dict(model_channels=32, channel_mult=[1, 1], num_res_blocks=1, num_heads=4,
               context_dim=16, transformer_depth=[1, 0], transformer_depth_output=[1, 1, 0, 0],
@@ -83,22 +84,9 @@ def check(path):
     net = load(UNet(config(path)), t, UNET)
     for k, case in enumerate(CASES):
         i = {key: t[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
-        e = error(output(net, i, case), i["output"])
-        ok = ok and e < LIMIT
-        print("ok  " if e < LIMIT else "FAIL", path, f"case{k} {e:.2g}")
+        ok = holds(path, f"case{k}", output(net, i, case), i["output"]) and ok
     return ok
 
 
-def main():
-    torch.set_num_threads(1)
-    if len(sys.argv) == 3 and sys.argv[1] == "--check":
-        return 0 if check(sys.argv[2]) else 1
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    make(sys.argv[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, make, check))

@@ -9,13 +9,13 @@ Debian: python3-torch python3-numpy. The generator's sequence and the last bits 
 PyTorch's version and the processor; those in the repository are from 1.13.
 """
 import json
-import struct
 import sys
 
 import torch
 
 import taesd
 import train_demo as td
+from golden_file import config, holds, main
 
 # blocks: of the decoder's levels and of the encoder's, in the order in which they run.
 CONFIGS = {
@@ -25,7 +25,6 @@ CONFIGS = {
 }
 CASES = [dict(n=1, h=4, w=4), dict(n=2, h=5, w=7), dict(n=1, h=1, w=3)]
 HALVES = ("decoder", "encoder")
-LIMIT = 2e-5
 
 
 def networks(cfg):
@@ -40,10 +39,6 @@ def randomize(net, g):
         if p.dim() > 1:
             r = r * (2 / p[0].numel()) ** 0.5 * (0.3 if ".conv.4." in name else 1.0)
         p.data.copy_((r * (1.0 if p.dim() > 1 else 0.1)).half().float())
-
-
-def error(a, b):
-    return ((a - b).abs().max() / b.abs().max()).item()
 
 
 @torch.no_grad()
@@ -79,13 +74,15 @@ def make(name, seed, folder):
         td.st_save(f"{folder}/taesd_{file}.safetensors", tensors, {"golden": json.dumps(cfg)})
 
 
+def make_all(folder):
+    for seed, name in enumerate(CONFIGS):
+        make(name, 2311 + seed, folder)
+
+
 @torch.no_grad()
 def check(path):
     """True when every output in the file is what its inputs give here."""
-    with open(path, "rb") as f:
-        n, = struct.unpack("<Q", f.read(8))
-        cfg = json.loads(json.loads(f.read(n))["__metadata__"]["golden"])
-    t, ok, seen = td.st_load(path), True, 0
+    t, cfg, ok, seen = td.st_load(path), config(path, "golden"), True, 0
     for half, net in networks(cfg).items():
         names = {k: taesd.diffusers_name(half, k) for k in net.state_dict()}
         if path.endswith(f"_{half}.safetensors"):
@@ -95,23 +92,10 @@ def check(path):
         net.load_state_dict({k: t[v].float() for k, v in names.items()})
         given, made = ("latent", "decoded") if half == "decoder" else ("image", "moments")
         for k in range(len(CASES)):
-            e = error(net(t[f"case{k}.{given}"]), t[f"case{k}.{made}"])
-            ok, seen = ok and e < LIMIT, seen + 1
-            print("ok  " if e < LIMIT else "FAIL", path, f"case{k} {made} {e:.2g}")
+            got, want = net(t[f"case{k}.{given}"]), t[f"case{k}.{made}"]
+            ok, seen = holds(path, f"case{k} {made}", got, want) and ok, seen + 1
     return ok and seen > 0
 
 
-def main():
-    torch.set_num_threads(1)
-    if len(sys.argv) > 2 and sys.argv[1] == "--check":
-        return 0 if all([check(path) for path in sys.argv[2:]]) else 1
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        return 2
-    for seed, name in enumerate(CONFIGS):
-        make(name, 2311 + seed, sys.argv[1])
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, make_all, check))

@@ -1,0 +1,45 @@
+"""What the scripts share that make golden files: holding results against a file, and the command line.
+"""
+import json
+import struct
+import sys
+
+import torch
+
+LIMIT = 2e-5        # of error(), between an output in a file and what is computed here
+
+
+def error(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item()
+
+
+def holds(path, what, got, want):
+    """Whether they agree, which is printed."""
+    e = error(got, want)
+    print("ok  " if e < LIMIT else "FAIL", path, f"{what} {e:.2g}")
+    return e < LIMIT
+
+
+def config(path, key="config"):
+    """JSON of a file's metadata."""
+    with open(path, "rb") as f:
+        n, = struct.unpack("<Q", f.read(8))
+        return json.loads(json.loads(f.read(n))["__metadata__"][key])
+
+
+def load(net, tensors, prefix):
+    net.load_state_dict({k[len(prefix):]: v.float() for k, v in tensors.items()
+                         if k.startswith(prefix)})
+    return net
+
+
+def main(usage, make, check):
+    """OUTPUT-FOLDER: make(folder). --check FILE...: whether check(file) is true of all of them."""
+    torch.set_num_threads(1)
+    if len(sys.argv) > 2 and sys.argv[1] == "--check":
+        return 0 if all([check(path) for path in sys.argv[2:]]) else 1
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        print(usage, file=sys.stderr)
+        return 2
+    make(sys.argv[1])
+    return 0
