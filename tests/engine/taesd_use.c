@@ -312,6 +312,50 @@ static void saved_and_loaded(void)
     graft_vae_release(half);
 }
 
+/* ------------------------------------------------------------------ memory */
+
+static graft_status load_and_decode(const graft_latent *latent, const char *save)
+{
+    graft_vae *v = NULL;
+    graft_image *image = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_status st = graft_vae_load_pair(engine, pair.encoder, pair.decoder, NULL, &v, &e);
+    if (!st) st = graft_vae_decode(v, latent, NULL, NULL, &image, &e);
+    if (!st) st = graft_checkpoint_save(&(graft_checkpoint){.vae = v}, save, NULL, NULL, &e);
+    if (st) CHECK(st == GRAFT_E_NOMEM && e.text[0]);
+    graft_image_release(image);
+    graft_vae_release(v);
+    return st;
+}
+
+/* Each allocation fails in turn, of loading, decoding and saving: a status, and nothing is lost. */
+static void memory_may_end_anywhere(void)
+{
+    const char *path = temp_path("taesd-nomem.safetensors");
+    graft_latent *latent = NULL;
+    graft_alloc_stats before, after;
+    graft_status st = GRAFT_E_NOMEM;
+    graft_err e = GRAFT_ERR_INIT;
+    int failed = 0;
+    CHECK_OK(graft_latent_empty(24, 16, 1, &latent, &e), &e);
+    CHECK_INT(load_and_decode(latent, path), GRAFT_OK); /* what is kept is there */
+    unlink(path);
+    graft_alloc_stats_get(&before);
+    for (int i = 1; st != GRAFT_OK && i < 20000; i += UNDER_SANITIZER ? 7 : 1) {
+        graft_alloc_fail_at(i);
+        st = load_and_decode(latent, path);
+        graft_alloc_fail_at(0);
+        failed += st != GRAFT_OK;
+    }
+    graft_alloc_stats_get(&after);
+    CHECK_INT(st, GRAFT_OK);
+    CHECK(failed > 20);
+    CHECK_INT(after.live_blocks, before.live_blocks);
+    printf("     %d allocations failed\n", failed);
+    unlink(path);
+    graft_latent_release(latent);
+}
+
 /* ------------------------------------------------------------------ the demo's */
 
 static double psnr(const graft_image *a, const graft_image *b)
@@ -389,6 +433,7 @@ int main(void)
         RUN(narrow_numbers);
         RUN(reports);
         RUN(saved_and_loaded);
+        RUN(memory_may_end_anywhere);
         RUN(the_demos_pair);
         RUN(trained_tiles_do_not_show);
     }
