@@ -17,7 +17,7 @@ const void *graft_controlnet_query(const char *id)
     return query(id);
 }
 
-graft_status graft_controlnet_run(graft_call *c)
+graft_status graft_controlnet_run(graft_call *c, int name, const graft_model *m)
 {
     graft_engine *engine;
     graft_controlnet *net = NULL;
@@ -25,8 +25,10 @@ graft_status graft_controlnet_run(graft_call *c)
     graft_status st;
     graft_call_phase(c, "load");
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
-    GRAFT_TRY(graft_files_of_input(c, GRAFT_CONTROLNET_NAME, "controlnet", &path));
-    GRAFT_TRY(graft_controlnet_load(engine, path, &c->task, &net, &c->err));
+    GRAFT_TRY(graft_files_of_input(c, name, "controlnet", &path));
+    st = m ? graft_controlnet_load_diff(engine, path, m, &c->task, &net, &c->err)
+           : graft_controlnet_load(engine, path, &c->task, &net, &c->err);
+    if (st) goto out;
     GRAFT_TRY(graft_call_out_controlnet(c, 0, net));
 out:
     graft_free(path);

@@ -14,7 +14,7 @@ static const graft_output *const outputs[] = {&graft_controlnet_out, NULL};
 
 static graft_status run(graft_call *c)
 {
-    return graft_controlnet_run(c);
+    return graft_controlnet_run(c, GRAFT_CONTROLNET_NAME, NULL);
 }
 
 GRAFT_NODE(onediff_control_net_loader, .id = "OneDiffControlNetLoader",
