@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/str.h"
 #include "engine/api/control.h"
+#include "engine/api/kinds.h"
 #include "engine/weights/values.h"
 
 #define SD_SCALE   0.18215
@@ -138,16 +139,21 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
     return GRAFT_OK;
 }
 
+static graft_status no_unet(const graft_safetensors *f, graft_err *e)
+{
+    const char *what = graft_kind_guess(f);
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: unknown architecture: no Stable Diffusion UNet in it%s%s (tensor "
+                      "model.diffusion_model.input_blocks.0.0.weight is missing)",
+                      graft_safetensors_path(f), what ? "; it seems to be " : "", what ? what : "");
+}
+
 static graft_status make_model(graft_engine *engine, graft_weights *file, const graft_task *task,
                                graft_model **out, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = find_prefix(f, unet_prefixes, "input_blocks.0.0.weight");
-    if (!prefix)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: unknown architecture: no Stable Diffusion UNet in it (tensor "
-                          "model.diffusion_model.input_blocks.0.0.weight is missing)",
-                          graft_safetensors_path(f));
+    if (!prefix) return no_unet(f, e);
     graft_model *m = graft_calloc(1, sizeof *m);
     graft_graph *g = NULL;
     graft_status st = GRAFT_OK;

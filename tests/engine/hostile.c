@@ -335,6 +335,35 @@ static void other_kinds(void)
     snprintf(path, sizeof path, "%s", temp_path("hostile.safetensors"));
 }
 
+/* What is no UNet is told by its names, where they are known. */
+static void guesses(void)
+{
+    static const char *const guess[][2] = {
+        {"lora_unet_down_blocks_0.lora_down.weight", "LoraLoader"},
+        {"unet.down_blocks.0.attn.to_q.lora_A.weight", "LoraLoader"},
+        {"control_model.zero_convs.0.0.weight", "ControlNetLoader"},
+        {"controlnet_cond_embedding.conv_in.weight", "ControlNetLoader"},
+        {"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "SD 3"},
+        {"double_blocks.0.img_attn.qkv.weight", "FLUX"},
+        {"transformer_blocks.0.attn.to_q.weight", "a diffusion transformer, which"},
+        {"model.3.sub.0.RDB1.conv1.0.weight", "UpscaleModelLoader"},
+        {"decoder.layers.0.weight", "tiny autoencoder"},
+        {"first_stage_model.decoder.up.0.block.0.conv1.weight", "VAELoader"},
+        {"decoder.up_blocks.0.resnets.0.conv1.weight", "a VAE in diffusers'"},
+        {"down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q.weight", "a UNet in diff"},
+        {"text_model.encoder.layers.0.layer_norm1.weight", "CLIPLoader"},
+        {"transformer.resblocks.0.ln_1.weight", "CLIPLoader"},
+        {"encoder.block.0.layer.0.SelfAttention.q.weight", "T5"},
+        {"something.else", "in it (tensor"}};
+    for (size_t i = 0; i < sizeof guess / sizeof *guess; i++) {
+        made_file *f = calloc(1, sizeof *f);
+        add_tensor(f, "alpha", 1, (int64_t[]){4}, NULL, 1);
+        add_tensor(f, guess[i][0], 1, (int64_t[]){4}, NULL, 1);
+        write_file(f, path, NULL);
+        refused(UNET_PART, guess[i][1], guess[i][0]);
+    }
+}
+
 /* A swap to another architecture names the first tensor that differs. */
 static void swap_to_another_architecture(void)
 {
@@ -539,6 +568,7 @@ int main(void)
     RUN(absurd_colours);
     RUN(cut_files);
     RUN(other_kinds);
+    RUN(guesses);
     RUN(swap_to_another_architecture);
     RUN(odd_sizes);
     RUN(latents_that_do_not_fit);
