@@ -100,12 +100,22 @@ static graft_status detect_half(const graft_safetensors *f, const char *prefix, 
     return GRAFT_OK;
 }
 
+/* Any tensor of it: one that lacks the first layer is a damaged file, not a decoder alone. */
+static bool has_encoder(const graft_safetensors *f, const char *prefix)
+{
+    const graft_name below = graft_name_make("%sencoder.layers.", prefix);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++)
+        if (strncmp(graft_safetensors_at(f, i)->name, below.text, strlen(below.text)) == 0)
+            return true;
+    return false;
+}
+
 graft_status graft_taesd_detect(const graft_safetensors *f, const char *prefix, graft_vae_arch *out,
                                 graft_err *e)
 {
     out->names = GRAFT_TINY_LAYERS;
     graft_status st = GRAFT_OK;
-    if (find(f, prefix, "encoder.layers.0.weight")) st = detect_half(f, prefix, false, out, e);
+    if (has_encoder(f, prefix)) st = detect_half(f, prefix, false, out, e);
     return st ? st : detect_half(f, prefix, true, out, e);
 }
 

@@ -181,6 +181,9 @@ static void damaged_files(void)
     f = LAYERS;
     taesd_drop(f, "encoder.layers.1.conv.4.weight");
     refused_single(f, GRAFT_E_FORMAT, "encoder.layers.1.conv.4.weight");
+    f = LAYERS; /* not taken for a decoder alone */
+    taesd_drop(f, "encoder.layers.0.weight");
+    refused_single(f, GRAFT_E_FORMAT, "encoder.layers.0.weight");
     f = LAYERS;
     add_tensor(f, "encoder.layers.99.weight", 1, (int64_t[]){3}, NULL, 1);
     refused_single(f, GRAFT_E_UNSUPPORTED, "encoder.layers.99.weight");
