@@ -235,6 +235,26 @@ static void options_stay(void)
     for (int i = 0; i < 4; i++) graft_model_release(all[i]);
 }
 
+/* Latents are the checkpoint's: their scale, and the colours that tell whose they are. */
+static void latents_come_along(void)
+{
+    const char *path = temp_path("coloured.safetensors");
+    graft_safetensors *f = open_file(SD1);
+    write_file(copy_file(f, UNET), path,
+               "{\"num_heads\": 4, \"scale_factor\": 0.5, \"latent_rgb\":"
+               "[[1,0,0],[0,1,0],[0,0,1],[1,1,1],[0,0,0]]}");
+    graft_safetensors_close(f);
+    graft_model *a = load_model(engine, path_a), *direct = load_model(engine, path);
+    graft_model *b = swap_weights(a, path, true), *back = swap_weights(b, path_a, true);
+    CHECK(b->scale_factor == 0.5 && back->scale_factor == a->scale_factor);
+    CHECK(memcmp(&direct->preview, &a->preview, sizeof a->preview) != 0);
+    CHECK(memcmp(&b->preview, &direct->preview, sizeof b->preview) == 0);
+    CHECK(memcmp(&back->preview, &a->preview, sizeof back->preview) == 0);
+    graft_model *all[] = {a, direct, b, back};
+    for (int i = 0; i < 4; i++) graft_model_release(all[i]);
+    unlink(path);
+}
+
 /* ------------------------------------------------------------------ what is refused */
 
 static void refuse(const graft_model *m, const char *path, graft_status status, const char *text)
@@ -403,6 +423,7 @@ int main(void)
         if (i == 0 || !UNDER_TSAN) RUN(packed_by_three);
         RUN(lora_stays);
         RUN(options_stay);
+        RUN(latents_come_along);
         RUN(refused);
         RUN(written_in_place);
         if (i == 1) {
