@@ -98,7 +98,8 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
 graft_status graft_vae_load_pair(graft_engine *engine, const char *encoder_path,
                                  const char *decoder_path, const graft_task *task, graft_vae **out,
                                  graft_err *e);
-/* Whether it is a TAESD for the latents of this model. */
+/* Whether it is a TAESD for the latents of this model, and gives no larger pictures of them than
+ * the model draws. */
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m);
 
 /* A ControlNet's file, as its authors publish it (names that begin with control_model. or with

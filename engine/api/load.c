@@ -13,6 +13,8 @@
 #define SD_SCALE   0.18215
 #define SDXL_SCALE 0.13025
 
+#define LATENT_PIXELS 8 /* of the picture's width and height in one of the models' latents */
+
 static const char *const unet_prefixes[] = {"model.diffusion_model.", "diffusion_model.", "", NULL};
 static const char *const vae_prefixes[] = {"first_stage_model.", "vae.", "", NULL};
 
@@ -369,7 +371,8 @@ out:
 
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
 {
-    return v->arch.kind == GRAFT_VAE_TINY && v->scale_factor == m->scale_factor &&
+    return v->arch.kind == GRAFT_VAE_TINY && graft_vae_factor(&v->arch) <= LATENT_PIXELS &&
+           v->scale_factor == m->scale_factor &&
            memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
 }
 

@@ -106,6 +106,39 @@ static void whose_latents(void)
     graft_vae_release(demo);
 }
 
+/* A decoder that doubles the size so often; each layer has one channel. */
+static made_file *doubling(int times)
+{
+    made_file *f = calloc(1, sizeof *f);
+    char name[64];
+    int at = 2;
+    add_tensor(f, "decoder.layers.0.weight", 4, (int64_t[]){1, 4, 3, 3}, NULL, 1);
+    add_tensor(f, "decoder.layers.0.bias", 1, (int64_t[]){1}, NULL, 1);
+    for (int i = 0; i < times; i++, at += 2) {
+        snprintf(name, sizeof name, "decoder.layers.%d.weight", at + 1);
+        add_tensor(f, name, 4, (int64_t[]){1, 1, 3, 3}, NULL, 1);
+    }
+    snprintf(name, sizeof name, "decoder.layers.%d.weight", at);
+    add_tensor(f, name, 4, (int64_t[]){3, 1, 3, 3}, NULL, 1);
+    snprintf(name, sizeof name, "decoder.layers.%d.bias", at);
+    add_tensor(f, name, 1, (int64_t[]){3}, NULL, 1);
+    return f;
+}
+
+/* Previews by one that enlarges 128 times would take gigabytes. */
+static void larger_pictures(void)
+{
+    const char *path = temp_path("doubling.safetensors");
+    for (int times = 2; times <= 7; times++) {
+        write_file(doubling(times), path, NULL);
+        graft_vae *v = load(path);
+        CHECK_INT(v->arch.levels, times + 1);
+        CHECK_INT(fits(v, SD1), times <= 3);
+        graft_vae_release(v);
+        unlink(path);
+    }
+}
+
 /* The pair with one file in the place of the decoder or, with `encoder`, of the encoder. */
 static void refused(made_file *f, bool encoder, graft_status want, const char *text)
 {
@@ -320,6 +353,7 @@ int main(void)
             RUN(files_are_told_apart);
             RUN(one_half);
             RUN(whose_latents);
+            RUN(larger_pictures);
             RUN(damaged_files);
             RUN(hostile_files);
             RUN(cut_files);
