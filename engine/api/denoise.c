@@ -11,26 +11,19 @@
 
 #define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
-static size_t max_entries(const graft_guided_config *c)
-{
-    return c->positive->n + c->negative->n;
-}
-
 /* Predictions of one call: of each entry, and the perturbed ones. */
 static size_t results(const graft_guided *g)
 {
-    return max_entries(&g->c) + (graft_model_perturbs(g->c.model) ? g->c.positive->n : 0);
+    return graft_guided_slots(&g->c) + (graft_model_perturbs(g->c.model) ? g->c.positive->n : 0);
 }
 
 static graft_status allocate(graft_guided *g, graft_err *e)
 {
-    size_t entries = max_entries(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
+    size_t entries = graft_guided_slots(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
     size_t adm = (size_t)g->c.model->arch.adm_channels;
     size_t widest = 0;
     for (size_t i = 0; i < entries; i++) {
-        const graft_cond_entry *k = i < g->c.positive->n
-                                        ? g->c.positive->entry[i]
-                                        : g->c.negative->entry[i - g->c.positive->n];
+        const graft_cond_entry *k = graft_guided_entry(&g->c, i);
         size_t size = (size_t)(k->tokens * k->width);
         if (size > widest) widest = size;
     }
@@ -167,13 +160,6 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
     return use;
 }
 
-static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
-{
-    return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
-           a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn;
-}
-
 /* What is there besides one UNet. */
 static const char *others_name(const graft_model *m, size_t n, bool control)
 {
@@ -221,7 +207,7 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
 {
     graft_unet_use all = *use;
     for (size_t i = 0; i < g->n_bound; i++) {
-        if (!same_use(&g->bound[i].use, use)) continue;
+        if (!graft_unet_use_equal(&g->bound[i].use, use)) continue;
         *out = g->bound[i].binding;
         return GRAFT_OK;
     }
@@ -364,7 +350,7 @@ static size_t perturbed_entries(const graft_guided *g, const size_t *which, size
 /* DeepCache's place for what an entry's perturbed rows leave. */
 static size_t perturbed_slot(const graft_guided *g, const active *a)
 {
-    return max_entries(&g->c) + a->slot;
+    return graft_guided_slots(&g->c) + a->slot;
 }
 
 /* What fast steps reuse of the entries' last whole step, for a batch of them. */

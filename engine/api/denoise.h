@@ -38,6 +38,16 @@ typedef struct graft_guided_config {
     const graft_task *task;
     const graft_guided_tap *tap; /* may be NULL */
 } graft_guided_config;
+/* All prompts of the run: the positive ones, then the negative ones. */
+static inline size_t graft_guided_slots(const graft_guided_config *c)
+{
+    return c->positive->n + c->negative->n;
+}
+static inline const graft_cond_entry *graft_guided_entry(const graft_guided_config *c, size_t slot)
+{
+    size_t n = c->positive->n;
+    return slot < n ? c->positive->entry[slot] : c->negative->entry[slot - n];
+}
 
 graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,
                                  graft_err *e);

@@ -13,11 +13,6 @@ const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
     return graft_unet_known_channels(&m->arch) ? k->inpaint : NULL;
 }
 
-static const graft_cond_entry *entry_at(const graft_guided_config *c, size_t i)
-{
-    return i < c->positive->n ? c->positive->entry[i] : c->negative->entry[i - c->positive->n];
-}
-
 /* One picture's mask as 0 and 1. */
 static void put_mask(const float *mask, int64_t area, float *to)
 {
@@ -70,10 +65,10 @@ out:
 
 static graft_status make(graft_known *k, const graft_guided_config *c, size_t slot, graft_err *e)
 {
-    const void *source = graft_known_source(c->model, entry_at(c, slot));
+    const void *source = graft_known_source(c->model, graft_guided_entry(c, slot));
     size_t n = (size_t)(c->shape[0] * c->shape[2] * c->shape[3]);
     for (size_t i = 0; i < slot; i++)
-        if (graft_known_source(c->model, entry_at(c, i)) == source) {
+        if (graft_known_source(c->model, graft_guided_entry(c, i)) == source) {
             k->slot[slot] = k->slot[i];
             return GRAFT_OK;
         }
@@ -92,7 +87,7 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
     memset(out, 0, sizeof *out);
     out->channels = graft_unet_known_channels(&c->model->arch);
     if (!out->channels) return GRAFT_OK;
-    out->slots = c->positive->n + c->negative->n;
+    out->slots = graft_guided_slots(c);
     out->slot = graft_calloc(out->slots, sizeof *out->slot);
     out->made = graft_calloc(out->slots, sizeof *out->made);
     if (!out->slot || !out->made) st = graft_fail_nomem(e, "the picture to inpaint");

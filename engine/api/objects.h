@@ -110,6 +110,8 @@ typedef struct graft_unet_use {
 bool graft_model_perturbs(const graft_model *m);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
+/* Whether one compiled UNet serves both: all but `beside`. */
+bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b);
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,

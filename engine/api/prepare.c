@@ -48,16 +48,10 @@ static void collect(const graft_prepare_request *rq, bool negative, float sigma,
     }
 }
 
-static bool same_use(const graft_unet_use *a, const graft_unet_use *b)
-{
-    return a->pictures == b->pictures && a->entries == b->entries && a->height == b->height &&
-           a->width == b->width && a->tokens == b->tokens && a->perturbed == b->perturbed;
-}
-
 static bool add(const graft_prepare_request *rq, needs *v, need one)
 {
     for (size_t i = 0; i < v->n; i++)
-        if (same_use(&v->list[i].use, &one.use) && v->list[i].control == one.control &&
+        if (graft_unet_use_equal(&v->list[i].use, &one.use) && v->list[i].control == one.control &&
             graft_control_alike(rq->table, one.control, v->list[i].sigma, one.sigma))
             return true;
     if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;

@@ -51,24 +51,13 @@ static bool has_all(const graft_kernels_more *more)
            GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale);
 }
 
-static size_t entries_of(const graft_guided *g)
-{
-    return g->c.positive->n + g->c.negative->n;
-}
-
-static const graft_cond_entry *entry_at(const graft_guided *g, size_t i)
-{
-    size_t n = g->c.positive->n;
-    return i < n ? g->c.positive->entry[i] : g->c.negative->entry[i - n];
-}
-
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
  * a prompt, no limit of DeepCache's error, no perturbed rows; and the UNet's x is the latent alone.
  */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
-    size_t n = entries_of(g);
+    size_t n = graft_guided_slots(&g->c);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->regions.any &&
            !g->known.channels && !graft_model_perturbs(g->c.model) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
@@ -78,8 +67,9 @@ static bool is_blind(const graft_guided *g, const char *sampler)
 /* Whether every call is one batch, whose output guidance can take from where it is. */
 static bool is_one_batch(const graft_guided *g)
 {
-    for (size_t i = 1; i < entries_of(g); i++)
-        if (entry_at(g, i)->tokens != entry_at(g, 0)->tokens) return false;
+    for (size_t i = 1; i < graft_guided_slots(&g->c); i++)
+        if (graft_guided_entry(&g->c, i)->tokens != graft_guided_entry(&g->c, 0)->tokens)
+            return false;
     return !g->features;
 }
 
@@ -137,7 +127,7 @@ static void spread_rows(float *to, const float *row, size_t n, int64_t pictures)
 static graft_status place_entry(graft_resident *r, size_t i, float *host, graft_err *e)
 {
     const graft_guided *g = r->g;
-    const graft_cond_entry *k = entry_at(g, i);
+    const graft_cond_entry *k = graft_guided_entry(&g->c, i);
     int64_t pictures = g->c.shape[0];
     size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
     float *y = host + (size_t)pictures * row;
@@ -153,12 +143,12 @@ static graft_status place_entries(graft_resident *r, graft_err *e)
 {
     const graft_guided *g = r->g;
     uint64_t pictures = (uint64_t)g->c.shape[0], largest = 0;
-    size_t entries = entries_of(g);
+    size_t entries = graft_guided_slots(&g->c);
     r->y_bytes = pictures * (uint64_t)g->c.model->arch.adm_channels * sizeof(float);
     r->context = graft_calloc(entries + 1, sizeof *r->context);
     if (!r->context) return graft_fail_nomem(e, "conditioning");
     for (size_t i = 0; i < entries; i++) {
-        const graft_cond_entry *k = entry_at(g, i);
+        const graft_cond_entry *k = graft_guided_entry(&g->c, i);
         uint64_t bytes = pictures * (uint64_t)(k->tokens * k->width) * sizeof(float) + r->y_bytes;
         r->context[i + 1] = r->context[i] + bytes;
         if (bytes > largest) largest = bytes;
@@ -188,7 +178,7 @@ static graft_status place_all(graft_resident *r, graft_err *e)
 {
     const graft_guided *g = r->g;
     const graft_guided_config *c = &g->c;
-    size_t n = (size_t)g->n, pictures = (size_t)c->shape[0], entries = entries_of(g);
+    size_t n = (size_t)g->n, pictures = (size_t)c->shape[0], entries = graft_guided_slots(&g->c);
     size_t area = (size_t)(c->shape[2] * c->shape[3]);
     graft_status st = place(r, n, NULL, &r->x, e);
     if (!st) st = place_entries(r, e);

@@ -62,6 +62,13 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
 }
 
+bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
+{
+    return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
+           a->entries == b->entries && a->height == b->height && a->width == b->width &&
+           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn;
+}
+
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)
 {
     if (use->pictures < 1 || use->entries < 1 ||

@@ -165,7 +165,7 @@ static void to_unit_range(const graft_vae *v, float *p, int64_t n)
     }
 }
 
-/* One latent as the decoder reads it; `room` is for as many numbers. */
+/* One latent as the decoder reads it; `room` is for as many numbers, where it is a TAESD. */
 static const float *decoder_input(const graft_vae *v, const float *z, int64_t n, float *room)
 {
     if (!is_tiny(v)) return z;
@@ -182,8 +182,9 @@ static graft_status decode_all(const half_run *run, const float *z, const int64_
     int64_t large = in[2] * in[3] * f * f * v->arch.out_channels;
     bool idle = task && task->compile_only;
     graft_status st = GRAFT_OK;
-    float *room = graft_malloc_array((size_t)small, sizeof *room);
-    if (!room) return graft_fail_nomem(e, "a latent");
+    float *room = NULL;
+    if (is_tiny(v) && !(room = graft_malloc_array((size_t)small, sizeof *room)))
+        return graft_fail_nomem(e, "a latent");
     if (idle) memset(p, 0, (size_t)(in[0] * large) * sizeof *p);
     for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
         graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
@@ -293,29 +294,48 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
     return st;
 }
 
+/* A picture and its mask cut to what the encoder takes, and the picture grey where it is masked. */
+typedef struct masked {
+    graft_image *picture, *mask, *grey;
+} masked;
+
+static void masked_finish(masked *m)
+{
+    graft_image_release(m->picture);
+    graft_image_release(m->mask);
+    graft_image_release(m->grey);
+}
+
+/* *out is to be finished in any case. */
+static graft_status make_masked(const graft_vae *v, const graft_image *pixels,
+                                const graft_image *mask, masked *out, graft_err *e)
+{
+    graft_image *sized = NULL;
+    int64_t shape[4], f = graft_vae_factor(&v->arch);
+    *out = (masked){0};
+    graft_image_data(pixels, shape);
+    graft_status st = graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e);
+    if (!st) st = graft_image_crop_to_multiple(pixels, f, &out->picture, e);
+    if (!st) st = graft_image_crop_to_multiple(sized, f, &out->mask, e);
+    if (!st) st = graft_mask_fill_grey(out->picture, out->mask, &out->grey, e);
+    graft_image_release(sized);
+    return st;
+}
+
 graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
                                       const graft_image *mask, int64_t grow_mask_by,
                                       const graft_task *task, graft_latent **out, graft_err *e)
 {
-    graft_image *sized = NULL, *picture = NULL, *cut = NULL, *grey = NULL, *grown = NULL;
+    masked m;
+    graft_image *grown = NULL;
     graft_latent *latent = NULL;
-    graft_status st = GRAFT_OK;
-    int64_t shape[4], f = graft_vae_factor(&v->arch);
-    graft_image_data(pixels, shape);
-    GRAFT_TRY(graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e));
-    GRAFT_TRY(graft_image_crop_to_multiple(pixels, f, &picture, e));
-    GRAFT_TRY(graft_image_crop_to_multiple(sized, f, &cut, e));
-    GRAFT_TRY(graft_mask_grow(cut, grow_mask_by, &grown, e));
-    GRAFT_TRY(graft_mask_fill_grey(picture, cut, &grey, e));
-    GRAFT_TRY(graft_vae_encode(v, grey, NULL, task, &latent, e));
-    GRAFT_TRY(graft_latent_set_mask(latent, grown, out, e));
-out:
+    graft_status st = make_masked(v, pixels, mask, &m, e);
+    if (!st) st = graft_mask_grow(m.mask, grow_mask_by, &grown, e);
+    if (!st) st = graft_vae_encode(v, m.grey, NULL, task, &latent, e);
+    if (!st) st = graft_latent_set_mask(latent, grown, out, e);
     graft_latent_release(latent);
-    graft_image_release(sized);
-    graft_image_release(picture);
-    graft_image_release(cut);
-    graft_image_release(grey);
     graft_image_release(grown);
+    masked_finish(&m);
     return st;
 }
 
@@ -324,33 +344,25 @@ graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixel
                                     const graft_task *task, graft_latent **whole,
                                     graft_latent **known, graft_err *e)
 {
-    graft_image *sized = NULL, *picture = NULL, *cut = NULL, *grey = NULL;
-    graft_latent *plain = NULL, *masked = NULL;
-    graft_status st = GRAFT_OK;
-    int64_t shape[4], f = graft_vae_factor(&v->arch);
+    masked m;
+    graft_latent *plain = NULL, *without = NULL;
+    graft_status st = make_masked(v, pixels, mask, &m, e);
     *whole = *known = NULL;
-    graft_image_data(pixels, shape);
-    GRAFT_TRY(graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e));
-    GRAFT_TRY(graft_image_crop_to_multiple(pixels, f, &picture, e));
-    GRAFT_TRY(graft_image_crop_to_multiple(sized, f, &cut, e));
-    GRAFT_TRY(graft_mask_fill_grey(picture, cut, &grey, e));
-    GRAFT_TRY(graft_vae_encode(v, picture, NULL, task, &plain, e));
-    GRAFT_TRY(graft_vae_encode(v, grey, NULL, task, &masked, e));
-    GRAFT_TRY(graft_latent_set_mask(masked, cut, known, e));
+    GRAFT_TRY(st);
+    GRAFT_TRY(graft_vae_encode(v, m.picture, NULL, task, &plain, e));
+    GRAFT_TRY(graft_vae_encode(v, m.grey, NULL, task, &without, e));
+    GRAFT_TRY(graft_latent_set_mask(without, m.mask, known, e));
     if (!noise_mask)
         *whole = graft_latent_retain(plain);
     else
-        GRAFT_TRY(graft_latent_set_mask(plain, cut, whole, e));
+        GRAFT_TRY(graft_latent_set_mask(plain, m.mask, whole, e));
 out:
     if (st) {
         graft_latent_release(*known);
         *known = NULL;
     }
     graft_latent_release(plain);
-    graft_latent_release(masked);
-    graft_image_release(sized);
-    graft_image_release(picture);
-    graft_image_release(cut);
-    graft_image_release(grey);
+    graft_latent_release(without);
+    masked_finish(&m);
     return st;
 }

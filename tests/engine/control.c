@@ -334,17 +334,7 @@ static void quantized(void)
     graft_latent *latent = NULL;
     graft_model *m = NULL;
     CHECK_OK(graft_latent_empty(64, 64, 1, &latent, &e), &e);
-    const graft_quantize_options quantize = {.bits = 8,
-                                             .conv = true,
-                                             .linear = true,
-                                             .conv_mse_threshold = 1,
-                                             .linear_mse_threshold = 1,
-                                             .positive = p.positive,
-                                             .negative = p.negative,
-                                             .latent = latent,
-                                             .steps = 4,
-                                             .cfg = 4,
-                                             .seed = 5};
+    const graft_quantize_options quantize = quantizing(p, latent);
     CHECK_OK(graft_model_quantize(model, &quantize, NULL, &m, NULL, &e), &e);
     if (!m) return;
     sample(m, p, &usual, now);

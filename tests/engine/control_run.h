@@ -55,6 +55,22 @@ static inline void drop(pair p)
     graft_cond_release(p.negative);
 }
 
+/* Calibrating on such prompts; every layer is to become integers. */
+static inline graft_quantize_options quantizing(pair p, const graft_latent *latent)
+{
+    return (graft_quantize_options){.bits = 8,
+                                    .conv = true,
+                                    .linear = true,
+                                    .conv_mse_threshold = 1,
+                                    .linear_mse_threshold = 1,
+                                    .positive = p.positive,
+                                    .negative = p.negative,
+                                    .latent = latent,
+                                    .steps = 4,
+                                    .cfg = 4,
+                                    .seed = 5};
+}
+
 typedef struct sampling {
     int64_t batch, steps;
     double cfg;

@@ -251,6 +251,25 @@ static inline bool same_bits(const float *a, const float *b)
     return memcmp(a, b, OUT * sizeof *a) == 0;
 }
 
+/* How many graphs the engine has built so far. */
+static inline uint64_t graphs_built(graft_engine *g)
+{
+    graft_compiled_stats s;
+    graft_compiled_stats_get(g->compiled, &s);
+    return s.built;
+}
+
+/* Cut at a block of a level; level -1: at the outermost place. */
+static inline graft_model *with_deepcache(const graft_model *m, int64_t interval, int64_t level,
+                                          int64_t block)
+{
+    const graft_deepcache_options o = {interval, level, block, 0, 1000, "uniform", 0, level < 0};
+    graft_model *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_deepcache(m, &o, &out, &e), &e);
+    return out;
+}
+
 static inline graft_packs_stats packs_of(graft_engine *g)
 {
     graft_packs_stats s;

@@ -18,13 +18,6 @@ static graft_model *freeu(const graft_model *m, graft_freeu_options o)
     return out;
 }
 
-static uint64_t built(void)
-{
-    graft_compiled_stats s;
-    graft_compiled_stats_get(engine->compiled, &s);
-    return s.built;
-}
-
 /* Whether sampling with either gives the same bits. */
 static bool same_samples(const graft_model *a, const graft_model *b, const scene *s)
 {
@@ -44,10 +37,10 @@ static void factors_are_inputs(void)
     for (int version = 1; version <= 2; version++) {
         graft_freeu_options o = usual;
         o.version = version;
-        uint64_t before = built();
+        uint64_t before = graphs_built(engine);
         graft_model *m = freeu(s.model, o);
         sampled(m, &s, first);
-        CHECK_INT(built(), before + 1);
+        CHECK_INT(graphs_built(engine), before + 1);
         CHECK(!same_latent(first, plain));
         graft_model_release(m);
         double *const each[] = {&o.b1, &o.b2, &o.s1, &o.s2};
@@ -59,7 +52,7 @@ static void factors_are_inputs(void)
             *each[i] -= 0.05;
             graft_model_release(m);
         }
-        CHECK_INT(built(), before + 1);
+        CHECK_INT(graphs_built(engine), before + 1);
     }
     close_scene(&s);
 }
@@ -122,10 +115,10 @@ static void models_without_such_widths(void)
     char *text = NULL;
     graft_err e = GRAFT_ERR_INIT;
     run_model(plain, without);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     CHECK(graft_model_freeu_factors(m, GRAFT_UNET_WHOLE) == NULL);
     run_model(m, with);
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     CHECK(same_bits(with, without));
     CHECK_OK(graft_model_report(m, NULL, NULL, &text, NULL, &e), &e);
     CHECK(text && strstr(text, "FreeU        version 2") && strstr(text, "nothing in this model"));
@@ -212,15 +205,6 @@ static void run_unet(const graft_model *m, graft_unet_variant variant, bool cont
     graft_binding_release(b);
 }
 
-static graft_model *cached(const graft_model *m, int64_t level, int64_t block)
-{
-    const graft_deepcache_options o = {3, level, block, 0, 1000, "uniform", 0, level < 0};
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_deepcache(m, &o, &out, &e), &e);
-    return out;
-}
-
 /* A fast step with the feature of the same state gives what the whole UNet gives, wherever it is
  * cut: what is stored is not scaled yet. The outermost cut leaves nothing that FreeU scales. */
 static void in_fast_steps(void)
@@ -236,8 +220,9 @@ static void in_fast_steps(void)
         float whole[OUT], stored[OUT], fast[OUT];
         run_unet(m, GRAFT_UNET_WHOLE, false, io, NULL, whole);
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-            graft_model *c = cached(m, cuts[i][0], cuts[i][1]);
-            graft_model *after = cached(plain, cuts[i][0], cuts[i][1]), *other = freeu(after, o);
+            graft_model *c = with_deepcache(m, 3, cuts[i][0], cuts[i][1]);
+            graft_model *after = with_deepcache(plain, 3, cuts[i][0], cuts[i][1]),
+                        *other = freeu(after, o);
             bool scales = graft_model_freeu_factors(c, GRAFT_UNET_FAST) != NULL;
             CHECK_INT(scales, cuts[i][0] >= 0);
             run_unet(c, GRAFT_UNET_STORE, false, io, feature, stored);
@@ -355,9 +340,9 @@ static graft_model *with_rescaling(const graft_model *m)
     return out;
 }
 
-static graft_model *with_deepcache(const graft_model *m)
+static graft_model *with_caching(const graft_model *m)
 {
-    return cached(m, 1, 0);
+    return with_deepcache(m, 3, 1, 0);
 }
 
 /* In either order, and each with an effect of its own. */
@@ -367,7 +352,7 @@ static void in_any_order(void)
         graft_model *(*with)(const graft_model *m);
         bool counts; /* changes the latent by itself */
     } others[] = {{with_lora, true},     {with_swap, false},     {with_merge, false},
-                  {with_options, false}, {with_rescaling, true}, {with_deepcache, true}};
+                  {with_options, false}, {with_rescaling, true}, {with_caching, true}};
     scene s = open_scene(FREEU);
     graft_model *m = freeu(s.model, usual);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -394,10 +379,11 @@ static void compiled_ahead(void)
     for (int version = 1; version <= 2; version++) {
         graft_freeu_options o = usual;
         o.version = version;
-        graft_model *m = freeu(s.model, o), *c = cached(m, 0, 1), *ahead = with_options(c);
-        uint64_t before = built();
+        graft_model *m = freeu(s.model, o), *c = with_deepcache(m, 3, 0, 1),
+                    *ahead = with_options(c);
+        uint64_t before = graphs_built(engine);
         sampled(ahead, &s, out);
-        CHECK_INT(built(), before);
+        CHECK_INT(graphs_built(engine), before);
         graft_model_release(m);
         graft_model_release(c);
         graft_model_release(ahead);

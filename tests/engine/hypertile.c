@@ -11,23 +11,6 @@ static graft_model *tiled(const graft_model *m, int64_t tile, int64_t swap)
     return out;
 }
 
-static graft_model *cached(const graft_model *m)
-{
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    const graft_deepcache_options o = {
-        .cache_interval = 2, .end_step = 1000, .schedule = "uniform"};
-    CHECK_OK(graft_model_deepcache(m, &o, &out, &e), &e);
-    return out;
-}
-
-static uint64_t built(void)
-{
-    graft_compiled_stats s;
-    graft_compiled_stats_get(engine->compiled, &s);
-    return s.built;
-}
-
 static void turns_go_round(void)
 {
     static const int two[] = {0, 1, 1, 0, 1, 0, 0, 1}, three[] = {0, 1, 2, 1, 2, 0, 2, 0, 1, 1};
@@ -50,19 +33,19 @@ static void one_graph_for_each_turn(void)
     scene s = open_scene(SD1);
     float plain[LATENT], first[LATENT], again[LATENT];
     sampled(s.model, &s, plain);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     graft_model *m = tiled(s.model, 32, 2);
     CHECK_INT(graft_model_turns(m, 8, 8), 2);
     sampled(m, &s, first);
-    CHECK_INT(built(), before + 2);
+    CHECK_INT(graphs_built(engine), before + 2);
     CHECK(!same_latent(first, plain));
     sampled(m, &s, again);
     CHECK(same_latent(first, again));
-    CHECK_INT(built(), before + 2);
+    CHECK_INT(graphs_built(engine), before + 2);
     graft_model *four = tiled(s.model, 32, 100); /* there are no more sizes */
     sampled(four, &s, again);
     CHECK(same_latent(first, again));
-    CHECK_INT(built(), before + 2);
+    CHECK_INT(graphs_built(engine), before + 2);
     graft_model_release(four);
     graft_model_release(m);
     close_scene(&s);
@@ -73,13 +56,13 @@ static void large_tiles_are_none(void)
     scene s = open_scene(SD1);
     float plain[LATENT], with[LATENT];
     sampled(s.model, &s, plain);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     graft_model *m = tiled(s.model, 64, 4), *small = tiled(m, 32, 1), *last = tiled(small, 2048, 1);
     sampled(m, &s, with);
     CHECK(same_latent(plain, with));
     sampled(last, &s, with); /* the last one counts */
     CHECK(same_latent(plain, with));
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     graft_model_release(last);
     graft_model_release(small);
     graft_model_release(m);
@@ -90,8 +73,8 @@ static void order_does_not_matter(void)
 {
     scene s = open_scene(SD1);
     float a[LATENT], b[LATENT], c[LATENT];
-    graft_model *m = tiled(s.model, 32, 2), *d = cached(s.model);
-    graft_model *md = cached(m), *dm = tiled(d, 32, 2);
+    graft_model *m = tiled(s.model, 32, 2), *d = with_deepcache(s.model, 2, 0, 0);
+    graft_model *md = with_deepcache(m, 2, 0, 0), *dm = tiled(d, 32, 2);
     sampled(md, &s, a);
     sampled(dm, &s, b);
     sampled(d, &s, c);
@@ -107,7 +90,7 @@ static void compiled_ahead(void)
     scene s = open_scene(SD2);
     float out[LATENT];
     graft_err e = GRAFT_ERR_INIT;
-    graft_model *m = tiled(s.model, 32, 2), *d = cached(m);
+    graft_model *m = tiled(s.model, 32, 2), *d = with_deepcache(m, 2, 0, 0);
     const graft_unet_use use = {
         .pictures = 1, .entries = 1, .height = 8, .width = 8, .tokens = s.cond->entry[0]->tokens};
     graft_unet_use all[GRAFT_MODEL_USES];
@@ -116,9 +99,9 @@ static void compiled_ahead(void)
         .pictures = 1, .entries = 2, .height = 8, .width = 8, .tokens = use.tokens};
     CHECK_OK(graft_model_prepare(d, &use, NULL, &e), &e);
     CHECK_OK(graft_model_prepare(d, &guided, NULL, &e), &e);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     sampled(d, &s, out);
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     graft_model_release(d);
     graft_model_release(m);
     close_scene(&s);
@@ -128,14 +111,15 @@ static void compiled_ahead(void)
  * no reason to compile it again. */
 static void fast_steps_without_tiles(void)
 {
-    graft_model *plain = load_model(engine, SDXL), *m = tiled(plain, 32, 2), *d = cached(m);
+    graft_model *plain = load_model(engine, SDXL), *m = tiled(plain, 32, 2),
+                *d = with_deepcache(m, 2, 0, 0);
     const graft_unet_use use = {
         .pictures = 1, .entries = 1, .height = 16, .width = 16, .tokens = TOKENS};
     graft_err e = GRAFT_ERR_INIT;
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     CHECK_INT(graft_model_turns(d, 16, 16), 2);
     CHECK_OK(graft_model_prepare(d, &use, NULL, &e), &e);
-    CHECK_INT(built(), before + 3);
+    CHECK_INT(graphs_built(engine), before + 3);
     graft_model *const all[] = {d, m, plain};
     for (int i = 0; i < 3; i++) graft_model_release(all[i]);
 }

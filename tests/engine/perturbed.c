@@ -8,27 +8,11 @@ enum { H = 8, W = 12, N = 4 * H * W };
 
 static graft_engine *engine;
 
-static uint64_t built(void)
-{
-    graft_compiled_stats s;
-    graft_compiled_stats_get(engine->compiled, &s);
-    return s.built;
-}
-
 static graft_model *perturbed(const graft_model *m, double scale)
 {
     graft_model *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_perturbed_attention(m, scale, &out, &e), &e);
-    return out;
-}
-
-static graft_model *cached(const graft_model *m, int64_t level, int64_t block)
-{
-    const graft_deepcache_options o = {3, level, block, 0, 1000, "uniform", 0, level < 0};
-    graft_model *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_model_deepcache(m, &o, &out, &e), &e);
     return out;
 }
 
@@ -138,17 +122,17 @@ static void scale_is_no_part_of_the_graph(void)
     float plain[N], once[N], twice[N], now[N];
     one_call c = call_of(m, p, n);
     denoise(&c, plain);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     c.model = off;
     denoise(&c, now);
     CHECK(memcmp(plain, now, sizeof now) == 0);
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     c.model = a;
     denoise(&c, once);
-    CHECK_INT(built(), before + 1);
+    CHECK_INT(graphs_built(engine), before + 1);
     c.model = b; /* the last scale counts */
     denoise(&c, twice);
-    CHECK_INT(built(), before + 1);
+    CHECK_INT(graphs_built(engine), before + 1);
     for (int i = 0; i < N; i++) now[i] = 2 * once[i] - plain[i];
     CHECK(difference(twice, now, N) < 1e-5);
     graft_model *const all[] = {off, a, b, m};
@@ -172,8 +156,9 @@ static void in_fast_steps(void)
         one_call c = call_of(pag, p, n);
         denoise(&c, whole);
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-            graft_model *d = cached(pag, cuts[i][0], cuts[i][1]);
-            graft_model *first = cached(m, cuts[i][0], cuts[i][1]), *other = perturbed(first, 2);
+            graft_model *d = with_deepcache(pag, 3, cuts[i][0], cuts[i][1]);
+            graft_model *first = with_deepcache(m, 3, cuts[i][0], cuts[i][1]),
+                        *other = perturbed(first, 2);
             c.model = d;
             c.calls = 1;
             denoise(&c, fast);
@@ -280,18 +265,19 @@ static void with_a_controlnet(void)
 /* What CompileModel makes ahead is what one prompt against another needs, in fast steps, too. */
 static void compiled_ahead(void)
 {
-    graft_model *m = load_model(engine, SD2), *pag = perturbed(m, 2), *d = cached(pag, 0, 0);
+    graft_model *m = load_model(engine, SD2), *pag = perturbed(m, 2),
+                *d = with_deepcache(pag, 3, 0, 0);
     graft_cond *p = place_prompt(m, 1, TOKENS), *n = place_prompt(m, 2, TOKENS);
     const graft_unet_use use = {
         .pictures = 1, .entries = 2, .height = H, .width = W, .tokens = TOKENS, .perturbed = 1};
     graft_err e = GRAFT_ERR_INIT;
     float out[N];
     CHECK_OK(graft_model_prepare(d, &use, NULL, &e), &e);
-    uint64_t before = built();
+    uint64_t before = graphs_built(engine);
     one_call c = call_of(d, p, n);
     c.calls = 2;
     denoise(&c, out);
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     graft_model *const all[] = {d, pag, m};
     for (int i = 0; i < 3; i++) graft_model_release(all[i]);
     graft_cond_release(p);
@@ -315,15 +301,15 @@ static void compiled_for_a_run(void)
                                    .scheduler = "normal",
                                    .denoise = 1,
                                    .end_at_step = 10000};
-    uint64_t first = built(), before = first;
+    uint64_t first = graphs_built(engine), before = first;
     CHECK_OK(graft_latent_empty(96, 128, 1, &from, &e), &e); /* a size that no other test has */
     for (int i = 0; i < 2; i++) {
         CHECK_OK(graft_sample(pag, &k, p, n, from, i ? NULL : &ahead, &to, &e), &e);
         graft_latent_release(to);
-        if (i == 0) before = built();
+        if (i == 0) before = graphs_built(engine);
     }
     CHECK(before > first);
-    CHECK_INT(built(), before);
+    CHECK_INT(graphs_built(engine), before);
     graft_latent_release(from);
     graft_cond_release(p);
     graft_cond_release(n);
