@@ -12,6 +12,7 @@
 #define PROGRESS_GAP 0.02 /* seconds between two messages about steps */
 #define PREVIEW_GAP  0.1
 #define WARNINGS     100 /* of one run that clients are told of; the log has all */
+#define ANSWER_READ  50  /* milliseconds from a prompt to the first of its results */
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews)
 {
@@ -53,10 +54,12 @@ void graft_sink_finish(graft_sink *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, graft_err *e)
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, int64_t created,
+                              graft_err *e)
 {
     pthread_mutex_lock(&s->lock);
     forget(s);
+    s->created = created;
     s->id = graft_strdup(id);
     s->client = client ? graft_strdup(client) : NULL;
     bool ok = s->id && (s->client || !client);
@@ -71,6 +74,17 @@ static graft_str begin_message(const char *type)
     graft_str m = GRAFT_STR_INIT;
     graft_str_printf(&m, "{\"type\":\"%s\",\"data\":{", type);
     return m;
+}
+
+/* Clients learn the id of a prompt from the answer to it, and some listen for its results only
+ * then. A result that comes from the cache is there sooner than they have read that answer: it
+ * would be lost on them, and they would wait for ever. Without the lock. */
+static void let_read(const graft_sink *s)
+{
+    int64_t age = graft_clock_ms() - s->created;
+    if (!s->client || age < 0 || age >= ANSWER_READ) return;
+    const struct timespec left = {0, (long)(ANSWER_READ - age) * 1000000};
+    nanosleep(&left, NULL);
 }
 
 /* Sends to the client of the job, or to everybody; what was sent is "type" and {data}. */
@@ -446,6 +460,7 @@ static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t
     graft_sink *s = ctx;
     graft_str frame = GRAFT_STR_INIT;
     (void)at;
+    let_read(s);
     put_u32(&frame, 1);
     put_u32(&frame, 2);
     graft_str_append(&frame, png, n);
@@ -460,6 +475,7 @@ static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
+    if (ui) let_read(s);
     pthread_mutex_lock(&s->lock);
     graft_sink_node *n = from_cache ? add_node(s, at) : find_node(s, at->id);
     if (n) {
@@ -547,6 +563,7 @@ static void on_blocked(void *ctx, const graft_run_error *x)
     graft_str_puts(&m, ",\"exception_type\":\"ExecutionBlocked\",\"traceback\":[],"
                        "\"current_inputs\":[],\"current_outputs\":[],");
     graft_str_finish(&text);
+    let_read(s);
     pthread_mutex_lock(&s->lock);
     put_id(s, &m);
     send_message(s, &m, false);
@@ -558,6 +575,7 @@ static void on_error(void *ctx, const graft_run_error *x)
     graft_sink *s = ctx;
     graft_str d = GRAFT_STR_INIT;
     bool stopped = x->code == GRAFT_E_CANCEL;
+    let_read(s);
     pthread_mutex_lock(&s->lock);
     snprintf(s->end, sizeof s->end, "%s", stopped ? "interrupted" : "error");
     put_where(&d, x);
@@ -579,6 +597,7 @@ static void on_success(void *ctx)
 {
     graft_sink *s = ctx;
     graft_str none = GRAFT_STR_INIT;
+    let_read(s);
     pthread_mutex_lock(&s->lock);
     snprintf(s->end, sizeof s->end, "success");
     hold(s, "execution_success", &none, false);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "host/serve/queue.h"
 #include "host/serve/sink.h"
 #include "tests/test.h"
@@ -72,7 +73,7 @@ static void begin(struct fixture *f)
     graft_queue_init(&f->queue, f->store, &f->hub);
     CHECK_OK(graft_queue_add(&f->queue, &job, &e), &e);
     CHECK(graft_queue_wait(&f->queue, &job) == GRAFT_QUEUE_JOB);
-    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", &e), &e);
+    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", 0, &e), &e);
     graft_store_job_finish(&job);
 }
 
@@ -84,6 +85,31 @@ static void finish(struct fixture *f)
     graft_logs_finish(&f->logs);
     graft_hub_finish(&f->hub);
     remove_store();
+}
+
+/* How long a job that was queued `age` ms ago needs for its end, from its beginning on. */
+static int64_t time_of_end(struct fixture *f, int64_t age)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    int64_t now = graft_clock_ms();
+    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", now - age, &e), &e);
+    const graft_events events = graft_sink_events(&f->sink);
+    events.success(events.ctx);
+    graft_sink_close(&f->sink);
+    return graft_clock_ms() - now;
+}
+
+/* The answer to a prompt is read before its results come; an old job's are not held back. */
+static void waits_for_readers(void)
+{
+    struct fixture f;
+    int64_t old = 0;
+    begin(&f);
+    CHECK(time_of_end(&f, 0) >= 50);
+    CHECK(time_of_end(&f, 20) >= 30);
+    for (int i = 0; i < 20; i++) old += time_of_end(&f, 60);
+    CHECK(old < 20 * 50);
+    finish(&f);
 }
 
 /* `code` GRAFT_OK: success. */
@@ -139,6 +165,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/jobs.sqlite", dir);
     RUN(after_the_entry);
     RUN(never_told);
+    RUN(waits_for_readers);
     rmdir(dir);
     return test_end();
 }
