@@ -28,7 +28,7 @@ static const char h100[] =
 #define WORKSPACE_MOST ((uint64_t)128 << 20)
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SANITIZED = 1, EVERY = 48, EACH = 1 };
+enum { SANITIZED = 1, EVERY = 96, EACH = 1 };
 #else
 enum { SANITIZED = 0, EVERY = 16, EACH = 3 };
 #endif

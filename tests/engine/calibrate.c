@@ -61,6 +61,10 @@ static void measures_every_layer(void)
 /* Every tenth layer quantized alone, against its estimate. */
 static void estimates_rank_as_samplings_do(void)
 {
+    if (UNDER_SANITIZER) {
+        puts("skipped: how well errors are estimated; the plain build measures it");
+        return;
+    }
     scene s = open_scene(DEMO);
     graft_quantize_options o = options(&s);
     graft_model *q = quantize(s.model, &o);
@@ -552,7 +556,7 @@ static void memory_may_end_anywhere(void)
     o.steps = 1;
     graft_model_release(quantize(s.model, &o)); /* graphs and kernels are there from now on */
     int failures = 0;
-    for (int64_t at = 1; at < 100000; at += 1 + at / (UNDER_SANITIZER ? 5 : 12)) {
+    for (int64_t at = 1; at < 100000; at += 1 + at / (UNDER_SANITIZER ? 3 : 8)) {
         graft_model *q = NULL;
         graft_err e = GRAFT_ERR_INIT;
         graft_alloc_fail_at(at);
@@ -562,7 +566,7 @@ static void memory_may_end_anywhere(void)
         failures += st != GRAFT_OK;
         graft_model_release(q);
     }
-    CHECK(failures > 20);
+    CHECK(failures > (UNDER_SANITIZER ? 12 : 20));
     close_scene(&s);
 }
 

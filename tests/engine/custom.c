@@ -398,8 +398,11 @@ static void any_sigmas(void)
 {
     static const float lists[][4] = {
         {0.0001f, 1, 6, 14}, {0, 0, 0, 0}, {1e30f, 1e10f, 1, 0}, {500, 5, 3, 0}};
-    for (const char *const *name = graft_sampler_names(); *name; name++)
+    int turn = 0;
+    if (UNDER_SANITIZER) puts("skipped: three of four lists of each sampler");
+    for (const char *const *name = graft_sampler_names(); *name; name++, turn++)
         for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+            if (UNDER_SANITIZER && k != (size_t)turn % 4) continue;
             /* It takes thousands of steps from so far up: tests/sampling/sampler.c does. */
             if (lists[k][0] > 1e29f && strcmp(*name, "dpm_adaptive") == 0) continue;
             const graft_sample_params p = params(*name, "normal", 3);

@@ -20,9 +20,9 @@
 #define X2   GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SPREAD = 5, CALLS = 4 };
+enum { SPREAD = 3, CALLS = 3 };
 #else
-enum { SPREAD = 4, CALLS = 2 }; /* fewer calls make fewer sites */
+enum { SPREAD = 3, CALLS = 2 }; /* fewer calls make fewer sites */
 #endif
 
 /* All that a scenario may hold; one step of it adds something. */
@@ -770,7 +770,7 @@ int main(void)
     snprintf(inpaint, sizeof inpaint, "%s", temp_path("inpaint.safetensors"));
     inpaint_path = inpaint;
     write_inpainting(inpaint);
-    if (CALLS < 4) puts("skipped: most of the sites, which AddressSanitizer's build tries");
+    if (CALLS < 3) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
     unlink(path);
