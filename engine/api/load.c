@@ -24,13 +24,16 @@ const char *graft_load_prefix(const graft_safetensors *f, const char *const *pre
     return NULL;
 }
 
-graft_status graft_load_open(const char *path, const graft_task *task, graft_weights **out,
-                             graft_err *e)
+graft_status graft_load_open(const char *path, graft_diffusers_adopt *adopt, const graft_task *task,
+                             graft_weights **out, graft_err *e)
 {
     graft_safetensors *f = NULL;
     graft_task_phase(task, "load");
     graft_status st = graft_safetensors_open(path, &f, e);
-    return st ? st : graft_weights_create(f, out, e);
+    if (!st && adopt) st = adopt(f, e);
+    if (!st) return graft_weights_create(f, out, e);
+    graft_safetensors_close(f);
+    return st;
 }
 
 static graft_status report_unused(const graft_log *log, const graft_weights *w,
@@ -87,7 +90,8 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
     graft_model *m = NULL;
     graft_clip *c = NULL;
     graft_vae *v = NULL;
-    graft_status st = graft_load_open(path, task, &file, e);
+    graft_status st =
+        graft_load_open(path, model ? graft_diffusers_adopt_unet : NULL, task, &file, e);
     if (st) return st;
     if (model) GRAFT_TRY(graft_load_model_part(engine, file, task, &m, e));
     if (clip) GRAFT_TRY(graft_load_clip_part(engine, file, &c, e));

@@ -3,6 +3,7 @@
 #ifndef GRAFT_API_LOAD_H
 #define GRAFT_API_LOAD_H
 #include "engine/api/objects.h"
+#include "engine/models/diffusers_file.h"
 
 /* What latents are multiplied by, where the file does not tell. */
 #define GRAFT_LOAD_SD_SCALE   0.18215
@@ -16,9 +17,10 @@ const char *graft_load_prefix(const graft_safetensors *f, const char *const *pre
 /* Where checkpoints and files of a UNet alone have it. */
 extern const char *const graft_load_unet_prefixes[];
 
-/* All tensors of a file; `task`, whose phase it sets, may be NULL. The caller releases *out. */
-graft_status graft_load_open(const char *path, const graft_task *task, graft_weights **out,
-                             graft_err *e);
+/* All tensors of a file, in a checkpoint's names where it has diffusers' and `adopt`, which may be
+ * NULL, knows them. `task`, whose phase it sets, may be NULL. The caller releases *out. */
+graft_status graft_load_open(const char *path, graft_diffusers_adopt *adopt, const graft_task *task,
+                             graft_weights **out, graft_err *e);
 /* Whether the part has all that the graphs read. What they do not read is told to the log: it is
  * no error, since fine-tunes carry leftovers. */
 graft_status graft_load_check(const graft_log *log, const graft_weights *w,

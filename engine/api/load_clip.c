@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/api/kinds.h"
 #include "engine/api/load.h"
 
 /* In a checkpoint; a file of its own has the last. */
@@ -60,6 +61,14 @@ static graft_clip *new_clip(graft_engine *engine)
     return c;
 }
 
+static graft_status no_encoder(const graft_safetensors *f, const char *why, graft_err *e)
+{
+    char guess[128];
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it%s%s",
+                      graft_safetensors_path(f),
+                      graft_kind_guess(f, "CLIPLoader", guess, sizeof guess), why);
+}
+
 graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, graft_clip **out,
                                   graft_err *e)
 {
@@ -74,10 +83,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, gra
         GRAFT_TRY(add_encoder(c, file, *p, sdxl, &found, e));
     }
     if (!c->n_encoders) {
-        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
-                        "%s: no CLIP text encoder in it (no cond_stage_model.* or "
-                        "conditioner.embedders.* tensors)",
-                        graft_safetensors_path(f));
+        st = no_encoder(f, " (no cond_stage_model.* or conditioner.embedders.* tensors)", e);
         goto out;
     }
     *out = c;
@@ -103,11 +109,11 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
     if (!c) return graft_fail_nomem(e, "text encoder");
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
-        GRAFT_TRY(graft_load_open(paths[i], task, &file, e));
+        GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
         for (const char *const *p = places; *p && !found; p++)
             GRAFT_TRY(add_encoder(c, file, *p, sdxl, &found, e));
         if (!found) {
-            st = graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it", paths[i]);
+            st = no_encoder(graft_weights_file(file), "", e);
             goto out;
         }
         graft_weights_release(file);

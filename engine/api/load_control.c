@@ -4,12 +4,14 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/api/control.h"
+#include "engine/api/kinds.h"
 #include "engine/api/load.h"
 
 /* Relatives of ControlNets that steer a UNet in other ways. */
 static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
+    char guess[128];
     if (graft_load_has(f, "", "lora_controlnet"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a Control-LoRA, which is made of parts of the model; only whole "
@@ -19,10 +21,11 @@ static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
         graft_load_has(f, "", "adapter.body.0.in_conv.weight"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a T2I adapter; only ControlNets are supported", path);
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: no ControlNet in it (tensor control_model.input_hint_block.0.weight is "
-                      "missing)",
-                      path);
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED,
+        "%s: no ControlNet in it%s (tensor control_model.input_hint_block.0.weight is "
+        "missing)",
+        path, graft_kind_guess(f, "ControlNetLoader", guess, sizeof guess));
 }
 
 /* Whether the copy of a UNet in it is one of differences. Norms tell: their scales lie about 1 in a
@@ -120,7 +123,7 @@ graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
                                         graft_controlnet **out, graft_err *e)
 {
     graft_weights *file = NULL;
-    graft_status st = graft_load_open(path, task, &file, e);
+    graft_status st = graft_load_open(path, NULL, task, &file, e);
     if (!st) st = make_controlnet(engine, file, m, task, out, e);
     graft_weights_release(file);
     return st;

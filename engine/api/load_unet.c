@@ -48,11 +48,12 @@ static graft_status configure_model(graft_model *m, const graft_safetensors *f, 
 
 static graft_status no_unet(const graft_safetensors *f, graft_err *e)
 {
-    const char *what = graft_kind_guess(f);
+    char guess[128];
     return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: unknown architecture: no Stable Diffusion UNet in it%s%s (tensor "
+                      "%s: unknown architecture: no Stable Diffusion UNet in it%s (tensor "
                       "model.diffusion_model.input_blocks.0.0.weight is missing)",
-                      graft_safetensors_path(f), what ? "; it seems to be " : "", what ? what : "");
+                      graft_safetensors_path(f),
+                      graft_kind_guess(f, "UNETLoader", guess, sizeof guess));
 }
 
 graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/str.h"
+#include "engine/api/kinds.h"
 #include "engine/api/load.h"
 
 #define LATENT_PIXELS 8 /* of the picture's width and height in one of the models' latents */
@@ -106,6 +107,16 @@ static graft_status check_halves(const graft_vae *v, graft_err *e)
     return st;
 }
 
+static graft_status no_vae(const graft_safetensors *f, graft_err *e)
+{
+    char guess[128];
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: no VAE in it%s (tensor first_stage_model.decoder.conv_in.weight is "
+                      "missing)",
+                      graft_safetensors_path(f),
+                      graft_kind_guess(f, "VAELoader", guess, sizeof guess));
+}
+
 graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graft_vae **out,
                                  graft_err *e)
 {
@@ -114,11 +125,7 @@ graft_status graft_load_vae_part(graft_engine *engine, graft_weights *file, graf
     graft_vae *v = NULL;
     graft_status st = GRAFT_OK;
     if (!prefix) prefix = graft_load_prefix(f, prefixes, "decoder.layers.0.weight");
-    if (!prefix)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "%s: no VAE in it (tensor first_stage_model.decoder.conv_in.weight is "
-                          "missing)",
-                          graft_safetensors_path(f));
+    if (!prefix) return no_vae(f, e);
     GRAFT_TRY(new_vae(engine, &v, e));
     GRAFT_TRY(graft_vae_detect(f, prefix, &v->arch, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &v->weights, e));
@@ -156,7 +163,7 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
                             graft_vae **out, graft_err *e)
 {
     graft_weights *file = NULL;
-    graft_status st = graft_load_open(path, task, &file, e);
+    graft_status st = graft_load_open(path, graft_diffusers_adopt_vae, task, &file, e);
     if (st) return st;
     switch (graft_taesd_half_in(graft_weights_file(file))) {
     case GRAFT_TINY_DECODER:
@@ -178,7 +185,7 @@ graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_
 static graft_status open_half(const char *path, graft_tiny_part part, const graft_task *task,
                               graft_weights **out, graft_err *e)
 {
-    graft_status st = graft_load_open(path, task, out, e);
+    graft_status st = graft_load_open(path, NULL, task, out, e);
     if (st || graft_taesd_half_in(graft_weights_file(*out)) == part) return st;
     bool decoder = part == GRAFT_TINY_DECODER;
     return graft_fail(
