@@ -86,7 +86,8 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
  * (UNet2DConditionModel). */
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
-/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). */
+/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). Names are
+ * those of transformers or of OpenCLIP. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);

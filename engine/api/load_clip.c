@@ -25,6 +25,12 @@ static graft_status check_encoder(const graft_encoder *n, graft_err *e)
     return st;
 }
 
+/* SD 2's encoder has 24 layers, of which the last is not used: diffusers does not keep it. */
+static bool is_cut(const graft_text_arch *a)
+{
+    return a->layout == GRAFT_TEXT_HF && a->width == 1024 && a->layers == 23;
+}
+
 /* Looks for one encoder at a place; *found is false when there is none. `sdxl`: the hidden state is
  * the last but one, without norm. */
 static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *place, bool sdxl,
@@ -43,7 +49,8 @@ static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *
     if (st) return st;
     bool big = n->arch.layout == GRAFT_TEXT_OPENCLIP || n->arch.width >= 1024;
     n->pad_token = big ? 0 : 49407;
-    n->layer = sdxl || big ? 2 : 1;
+    n->cut = is_cut(&n->arch);
+    n->layer = (sdxl || big ? 2 : 1) - n->cut;
     n->hidden_norm = !sdxl;
     st = graft_weights_part(file, place, &n->weights, e);
     if (st) return st;
@@ -124,6 +131,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         c->encoder[0] = c->encoder[1];
         c->encoder[1] = t;
     }
+    if (sdxl) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
     *out = c;
     c = NULL;
 out:
