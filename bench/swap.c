@@ -603,15 +603,18 @@ static void write_small_lora(const char *path)
     for (size_t i = 0; i < sizeof down / sizeof *down; i++) down[i] = 0.1f * (float)(i % 7);
     snprintf(name[0], sizeof name[0], "%s.lora_up.weight", layer);
     snprintf(name[1], sizeof name[1], "%s.lora_down.weight", layer);
-    graft_st_tensor tensors[2] = {
-        {name[0], GRAFT_F32, 2, {t->shape[0], 2}, up, (uint64_t)t->shape[0] * 2 * sizeof *up, 0},
-        {name[1],
-         GRAFT_F32,
-         2,
-         {2, t->shape[1]},
-         down,
-         (uint64_t)t->shape[1] * 2 * sizeof *down,
-         0}};
+    graft_st_tensor tensors[2] = {{.name = name[0],
+                                   .dtype = GRAFT_F32,
+                                   .rank = 2,
+                                   .shape = {t->shape[0], 2},
+                                   .data = up,
+                                   .bytes = (uint64_t)t->shape[0] * 2 * sizeof *up},
+                                  {.name = name[1],
+                                   .dtype = GRAFT_F32,
+                                   .rank = 2,
+                                   .shape = {2, t->shape[1]},
+                                   .data = down,
+                                   .bytes = (uint64_t)t->shape[1] * 2 * sizeof *down}};
     must(graft_safetensors_write(path, tensors, 2, NULL, 1, &e), &e);
     graft_safetensors_close(f);
 }

@@ -82,16 +82,19 @@ const char *const *graft_engine_backends(const graft_engine *engine);
 graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const graft_task *task,
                                    graft_model **model, graft_clip **clip, graft_vae **vae,
                                    graft_err *e);
+/* A model alone, in a checkpoint's names with or without their prefix, or in diffusers'
+ * (UNet2DConditionModel). */
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
-/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). */
+/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). Names are
+ * those of transformers or of OpenCLIP. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
-/* An AutoencoderKL, or a TAESD: in diffusers' names, or of its author's files the decoder, which
- * then cannot encode. Nothing in a TAESD's tensors says whose latents it takes: those of SDXL where
- * "xl" is in the name of the file or of its folder, of SD 1 and 2 otherwise, unless the file has a
- * config. */
+/* An AutoencoderKL in the names of checkpoints or of diffusers, or a TAESD: in diffusers' names, or
+ * of its author's files the decoder, which then cannot encode. Nothing in a TAESD's tensors says
+ * whose latents it takes: those of SDXL where "xl" is in the name of the file or of its folder, of
+ * SD 1 and 2 otherwise, unless the file has a config. */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
 /* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */

@@ -8,6 +8,7 @@
 #include "base/half.h"
 #include "base/str.h"
 #include "engine/api/objects.h"
+#include "engine/models/diffusers.h"
 #include "engine/models/taesd.h"
 #include "engine/weights/quantized.h"
 
@@ -17,6 +18,9 @@ typedef struct saved_tensor {
     const char *name;   /* in the set */
     const graft_st_tensor *base;
     bool stored; /* base's bytes as they are */
+    /* Otherwise: tensors of base's shape whose rows follow, or NULL. */
+    const graft_st_tensor *behind[2];
+    bool transposed; /* a matrix whose rows become columns */
 } saved_tensor;
 
 typedef struct save_job {
@@ -26,6 +30,7 @@ typedef struct save_job {
     size_t n, cap, cap_from;
     float *values; /* of the tensor on its way */
     void *narrow;  /* the same in its type */
+    float *turned; /* room for a matrix that is transposed; NULL: there is none */
 } save_job;
 
 static void finish(save_job *j)
@@ -35,6 +40,7 @@ static void finish(save_job *j)
     graft_free(j->from);
     graft_free(j->values);
     graft_free(j->narrow);
+    graft_free(j->turned);
 }
 
 static int64_t count(const graft_st_tensor *t)
@@ -193,12 +199,106 @@ static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **o
         return GRAFT_OK;
     }
     *out = i ? "conditioner.embedders.1.model." : "conditioner.embedders.0.transformer.";
-    if (openclip == (i == 1)) return GRAFT_OK;
+    if (i || !openclip) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "text encoder %zu (%s) has the names of %s, which checkpoints of SDXL do not "
-                      "have in its place",
-                      i + 1, graft_safetensors_path(graft_weights_file(c->encoder[i].weights)),
-                      openclip ? "OpenCLIP" : "transformers");
+                      "text encoder 1 (%s) has the names of OpenCLIP, which checkpoints of SDXL do "
+                      "not have in its place",
+                      graft_safetensors_path(graft_weights_file(c->encoder[i].weights)));
+}
+
+/* ------------------------------------------------------------------ OpenCLIP's names */
+
+static graft_dtype wider(graft_dtype a, graft_dtype b)
+{
+    return a == b ? a : GRAFT_F32;
+}
+
+/* A tensor made of others, which are in the set: one transposed, or three below each other. Its
+ * shape is rows x columns, or rows alone with columns 0. */
+static graft_status add_made(save_job *j, const char *prefix, const char *called,
+                             const saved_tensor *from, int64_t rows, int64_t columns, graft_err *e)
+{
+    const graft_st_tensor shape = {.rank = columns ? 2 : 1, .shape = {rows, columns}};
+    const size_t own = strlen(graft_weights_prefix(from->set));
+    graft_dtype dtype = type_of(from->set, from->name, from->base);
+    for (int i = 0; i < 2 && from->behind[i]; i++)
+        dtype = wider(dtype, type_of(from->set, from->behind[i]->name + own, from->behind[i]));
+    return add(j, prefix, called, from, &shape, dtype, e);
+}
+
+static graft_status add_called(save_job *j, graft_weights *w, const char *prefix,
+                               const char *called, const char *name, graft_err *e)
+{
+    return add_tensor(j, w, prefix, called, graft_weights_find(w, name), e);
+}
+
+/* Queries, keys and values of a layer, which OpenCLIP has in one. */
+static graft_status add_attention(save_job *j, const graft_encoder *n, const char *prefix,
+                                  int layer, const char *ending, graft_err *e)
+{
+    static const char piece[3] = {'q', 'k', 'v'};
+    graft_weights *w = n->weights;
+    const graft_st_tensor *t[3];
+    char name[128], called[128];
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "text_model.encoder.layers.%d.self_attn.%c_proj.%s", layer,
+                 piece[i], ending);
+        t[i] = graft_weights_find(w, name);
+    }
+    snprintf(called, sizeof called, "transformer.resblocks.%d.attn.in_proj_%s", layer, ending);
+    const saved_tensor from = {.set = w,
+                               .name = t[0]->name + strlen(graft_weights_prefix(w)),
+                               .base = t[0],
+                               .behind = {t[1], t[2]}};
+    int64_t columns = strcmp(ending, "weight") == 0 ? n->arch.width : 0;
+    return add_made(j, prefix, called, &from, 3 * (int64_t)n->arch.width, columns, e);
+}
+
+static graft_status add_openclip_layer(save_job *j, const graft_encoder *n, const char *prefix,
+                                       int layer, graft_err *e)
+{
+    static const char *const layers[] = {"ln_1", "ln_2", "mlp.c_fc", "mlp.c_proj", "attn.out_proj"};
+    static const char *const endings[] = {"weight", "bias"};
+    graft_status st = GRAFT_OK;
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < 5; i++) {
+            char ours[128], name[160], called[160];
+            snprintf(ours, sizeof ours, "transformer.resblocks.%d.%s", layer, layers[i]);
+            if (!graft_diffusers_text_name(ours, name, 128)) continue;
+            snprintf(name + strlen(name), sizeof name - strlen(name), ".%s", endings[k]);
+            snprintf(called, sizeof called, "%s.%s", ours, endings[k]);
+            GRAFT_TRY(add_called(j, n->weights, prefix, called, name, e));
+        }
+        GRAFT_TRY(add_attention(j, n, prefix, layer, endings[k], e));
+    }
+out:
+    return st;
+}
+
+/* A text encoder in transformers' names, where checkpoints have OpenCLIP's. What it does not read
+ * stays behind. */
+static graft_status add_as_openclip(save_job *j, const graft_encoder *n, const char *prefix,
+                                    graft_err *e)
+{
+    static const char *const names[][2] = {
+        {"token_embedding.weight", "text_model.embeddings.token_embedding.weight"},
+        {"positional_embedding", "text_model.embeddings.position_embedding.weight"},
+        {"ln_final.weight", "text_model.final_layer_norm.weight"},
+        {"ln_final.bias", "text_model.final_layer_norm.bias"}};
+    static const char projection[] = "text_projection.weight";
+    graft_weights *w = n->weights;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        GRAFT_TRY(add_called(j, w, prefix, names[i][0], names[i][1], e));
+    for (int i = 0; i < n->arch.layers; i++) GRAFT_TRY(add_openclip_layer(j, n, prefix, i, e));
+    if (n->arch.projection) {
+        const graft_st_tensor *t = graft_weights_find(w, projection);
+        const saved_tensor from = {.set = w, .name = projection, .base = t, .transposed = true};
+        GRAFT_TRY(
+            add_made(j, prefix, "text_projection", &from, n->arch.width, n->arch.projection, e));
+    }
+out:
+    return st;
 }
 
 static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e)
@@ -215,8 +315,10 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         if (c->model->zsnr) GRAFT_TRY(add_mark(j, "ztsnr", e));
     }
     for (size_t i = 0; c->clip && i < c->clip->n_encoders; i++) {
+        const graft_encoder *n = &c->clip->encoder[i];
         GRAFT_TRY(encoder_prefix(c->clip, i, &prefix, e));
-        GRAFT_TRY(add_part(j, c->clip->encoder[i].weights, prefix, e));
+        GRAFT_TRY(i && n->arch.layout == GRAFT_TEXT_HF ? add_as_openclip(j, n, prefix, e)
+                                                       : add_part(j, n->weights, prefix, e));
     }
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
@@ -249,12 +351,25 @@ static graft_status narrow(save_job *j, const graft_st_tensor *t, int64_t n, gra
     return GRAFT_OK;
 }
 
+/* j->values, a matrix. */
+static void transpose(save_job *j, int64_t rows, int64_t columns)
+{
+    memcpy(j->turned, j->values, (size_t)(rows * columns) * sizeof *j->turned);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < columns; k++) j->values[k * rows + i] = j->turned[i * columns + k];
+}
+
 static graft_status compute(save_job *j, const saved_tensor *from, const graft_st_tensor *t,
                             const void **data, graft_err *e)
 {
-    int64_t n = count(t);
+    int64_t n = count(t), own = count(from->base);
     graft_status st =
-        graft_weights_patched_values(from->set, from->name, from->base, n, j->values, e);
+        graft_weights_patched_values(from->set, from->name, from->base, own, j->values, e);
+    for (int i = 0; i < 2 && from->behind[i] && !st; i++)
+        st = graft_weights_patched_values(
+            from->set, from->behind[i]->name + strlen(graft_weights_prefix(from->set)),
+            from->behind[i], own, j->values + (i + 1) * own, e);
+    if (from->transposed && !st) transpose(j, t->shape[1], t->shape[0]);
     *data = j->values;
     if (st || t->dtype == GRAFT_F32) return st;
     *data = j->narrow;
@@ -280,9 +395,14 @@ static graft_status give(void *ctx, size_t i, const void **data, graft_err *e)
 /* Room for the largest tensor that is computed. */
 static graft_status make_room(save_job *j, graft_err *e)
 {
-    int64_t most = 1;
-    for (size_t i = 0; i < j->n; i++)
-        if (!j->from[i].stored && count(&j->tensor[i]) > most) most = count(&j->tensor[i]);
+    int64_t most = 1, turned = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        int64_t n = j->from[i].stored ? 0 : count(&j->tensor[i]);
+        if (n > most) most = n;
+        if (n > turned && j->from[i].transposed) turned = n;
+    }
+    if (turned && !(j->turned = graft_malloc_array((size_t)turned, sizeof *j->turned)))
+        return graft_fail_nomem(e, "a checkpoint");
     j->values = graft_malloc_aligned(64, (size_t)most * sizeof *j->values);
     j->narrow = graft_malloc_aligned(64, (size_t)most * sizeof(uint16_t));
     return j->values && j->narrow ? GRAFT_OK : graft_fail_nomem(e, "a checkpoint");

@@ -41,7 +41,8 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
     if (!n) return graft_fail_nomem(e, "text encoder");
     for (size_t i = 0; i < n->n_encoders; i++) {
         graft_encoder *k = &n->encoder[i];
-        k->layer = layer < -k->arch.layers ? 1 : (int32_t)-layer;
+        bool there = layer < -k->cut && layer >= -k->cut - k->arch.layers;
+        k->layer = there ? (int32_t)-layer - k->cut : 1;
     }
     *out = n;
     return GRAFT_OK;

@@ -1,26 +1,29 @@
 #include "engine/api/kinds.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* By what one of its names contains; where several fit, the first. */
 static const struct kind {
     const char *part, *what;
+    const char *loader; /* NULL: there is none */
 } kinds[] = {
-    {".lora_down.", "a LoRA, which LoraLoader applies"},
-    {".lora_A.", "a LoRA, which LoraLoader applies"},
-    {"zero_convs.", "a ControlNet, which ControlNetLoader opens"},
-    {"controlnet_", "a ControlNet, which ControlNetLoader opens"},
-    {"joint_blocks.", "a diffusion transformer (SD 3), which is not supported"},
-    {"double_blocks.", "a diffusion transformer (FLUX or a relative), which is not supported"},
-    {"transformer_blocks.0.attn.", "a diffusion transformer, which is not supported"},
-    {"RDB1.conv1.", "an upscale model, which UpscaleModelLoader opens"},
-    {"decoder.layers.0.weight", "a tiny autoencoder, which VAELoader opens"},
-    {"decoder.up.", "a VAE, which VAELoader opens"},
-    {"decoder.up_blocks.", "a VAE in diffusers' names, which are not supported"},
-    {"down_blocks.", "a UNet in diffusers' names, which are not supported"},
-    {"text_model.encoder.", "a text encoder, which CLIPLoader opens"},
-    {"transformer.resblocks.", "a text encoder, which CLIPLoader opens"},
-    {"SelfAttention.", "a T5 text encoder, which is not supported"},
+    {".lora_down.", "a LoRA", "LoraLoader"},
+    {".lora_A.", "a LoRA", "LoraLoader"},
+    {"zero_convs.", "a ControlNet", "ControlNetLoader"},
+    {"controlnet_", "a ControlNet", "ControlNetLoader"},
+    {"joint_blocks.", "a diffusion transformer (SD 3)", NULL},
+    {"double_blocks.", "a diffusion transformer (FLUX or a relative)", NULL},
+    {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
+    {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},
+    {"decoder.layers.0.weight", "a tiny autoencoder", "VAELoader"},
+    {"decoder.up.", "a VAE", "VAELoader"},
+    {"decoder.up_blocks.", "a VAE", "VAELoader"},
+    {"input_blocks.", "a UNet", "UNETLoader"},
+    {"down_blocks.", "a UNet", "UNETLoader"},
+    {"text_model.encoder.", "a text encoder", "CLIPLoader"},
+    {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
+    {"SelfAttention.", "a T5 text encoder", NULL},
 };
 
 static bool has(const graft_safetensors *f, const char *part)
@@ -30,9 +33,18 @@ static bool has(const graft_safetensors *f, const char *part)
     return false;
 }
 
-const char *graft_kind_guess(const graft_safetensors *f)
+const char *graft_kind_guess(const graft_safetensors *f, const char *loader, char *out, size_t size)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (has(f, kinds[i].part)) return kinds[i].what;
-    return NULL;
+    const struct kind *k = kinds, *end = kinds + sizeof kinds / sizeof *kinds;
+    while (k < end && !has(f, k->part)) k++;
+    if (k == end)
+        snprintf(out, size, "%s", "");
+    else if (!k->loader)
+        snprintf(out, size, "; it seems to be %s, which is not supported", k->what);
+    else if (strcmp(k->loader, loader) == 0)
+        snprintf(out, size, "; it seems to be %s, but none of Stable Diffusion's kind", k->what);
+    else
+        snprintf(out, size, "; it seems to be %s, which %s %s", k->what, k->loader,
+                 strcmp(k->loader, "LoraLoader") == 0 ? "applies" : "opens");
+    return out;
 }

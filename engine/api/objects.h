@@ -180,6 +180,7 @@ typedef struct graft_encoder {
     int32_t pad_token;
     int32_t layer;    /* hidden state after this many layers from the end; 1: all of them */
     bool hidden_norm; /* final norm on the hidden state */
+    int32_t cut;      /* layers that the file lacks at the end */
 } graft_encoder;
 
 struct graft_clip {

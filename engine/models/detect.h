@@ -25,8 +25,9 @@ static inline const graft_st_tensor *find(const graft_safetensors *f, const char
 static inline graft_status missing(const graft_safetensors *f, const char *prefix, const char *name,
                                    graft_err *e)
 {
+    const graft_st_tensor *t = find(f, prefix, "%s", name);
     return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing or has an unexpected shape",
-                      graft_safetensors_path(f), prefix, name);
+                      graft_safetensors_path(f), t ? "" : prefix, t ? graft_st_called(t) : name);
 }
 
 static inline int32_t dim_of(const graft_st_tensor *t, int i)

@@ -3,38 +3,36 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct rename_pair {
-    const char *from, *to;
-} rename_pair;
+#include "engine/models/diffusers_names.h"
 
-static const rename_pair single_layers[] = {{"time_embed.0", "time_embedding.linear_1"},
-                                            {"time_embed.2", "time_embedding.linear_2"},
-                                            {"label_emb.0.0", "add_embedding.linear_1"},
-                                            {"label_emb.0.2", "add_embedding.linear_2"},
-                                            {"input_blocks.0.0", "conv_in"},
-                                            {"out.0", "conv_norm_out"},
-                                            {"out.2", "conv_out"},
-                                            {NULL, NULL}};
+const graft_diffusers_pair graft_diffusers_single[] = {{"time_embed.0", "time_embedding.linear_1"},
+                                                       {"time_embed.2", "time_embedding.linear_2"},
+                                                       {"label_emb.0.0", "add_embedding.linear_1"},
+                                                       {"label_emb.0.2", "add_embedding.linear_2"},
+                                                       {"input_blocks.0.0", "conv_in"},
+                                                       {"out.0", "conv_norm_out"},
+                                                       {"out.2", "conv_out"},
+                                                       {NULL, NULL}};
 
-static const rename_pair residual_layers[] = {{"in_layers.0", "norm1"},
-                                              {"in_layers.2", "conv1"},
-                                              {"out_layers.0", "norm2"},
-                                              {"out_layers.3", "conv2"},
-                                              {"emb_layers.1", "time_emb_proj"},
-                                              {"skip_connection", "conv_shortcut"},
-                                              {NULL, NULL}};
+const graft_diffusers_pair graft_diffusers_residual[] = {{"in_layers.0", "norm1"},
+                                                         {"in_layers.2", "conv1"},
+                                                         {"out_layers.0", "norm2"},
+                                                         {"out_layers.3", "conv2"},
+                                                         {"emb_layers.1", "time_emb_proj"},
+                                                         {"skip_connection", "conv_shortcut"},
+                                                         {NULL, NULL}};
 
-static const rename_pair text_layers[] = {{"ln_1", "layer_norm1"},
-                                          {"ln_2", "layer_norm2"},
-                                          {"mlp.c_fc", "mlp.fc1"},
-                                          {"mlp.c_proj", "mlp.fc2"},
-                                          {"attn.out_proj", "self_attn.out_proj"},
-                                          {NULL, NULL}};
+static const graft_diffusers_pair text_layers[] = {{"ln_1", "layer_norm1"},
+                                                   {"ln_2", "layer_norm2"},
+                                                   {"mlp.c_fc", "mlp.fc1"},
+                                                   {"mlp.c_proj", "mlp.fc2"},
+                                                   {"attn.out_proj", "self_attn.out_proj"},
+                                                   {NULL, NULL}};
 
-static const char *renamed(const rename_pair *list, const char *name)
+static const char *renamed(const graft_diffusers_pair *list, const char *name)
 {
-    for (; list->from; list++)
-        if (strcmp(list->from, name) == 0) return list->to;
+    for (; list->ours; list++)
+        if (strcmp(list->ours, name) == 0) return list->theirs;
     return NULL;
 }
 
@@ -73,7 +71,7 @@ static block_place output_place(const graft_unet_arch *a, int i)
 
 static bool residual_name(const char *block, int index, const char *rest, char *out, size_t size)
 {
-    const char *layer = renamed(residual_layers, rest);
+    const char *layer = renamed(graft_diffusers_residual, rest);
     return layer && fits(snprintf(out, size, "%s.resnets.%d.%s", block, index, layer), size);
 }
 
@@ -116,7 +114,7 @@ static bool middle_name(const graft_unet_arch *a, int part, const char *rest, ch
 bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char *out, size_t size)
 {
     int i = 0, part = 0, n = 0;
-    const char *single = renamed(single_layers, name);
+    const char *single = renamed(graft_diffusers_single, name);
     if (single) return fits(snprintf(out, size, "%s", single), size);
     if (sscanf(name, "input_blocks.%d.%d.%n", &i, &part, &n) == 2 && n)
         return i > 0 && i < a->n_input && input_name(a, i, part, name + n, out, size);

@@ -32,7 +32,8 @@ struct graft_safetensors {
     graft_mapping map; /* empty when the bytes are the caller's */
     graft_file_id id;  /* of the mapped file, when it was opened */
     char *what;
-    char *text; /* all strings of the header, unescaped, each with its terminator */
+    char *text;    /* all strings of the header, unescaped, each with its terminator */
+    char *aliases; /* likewise of names given later; NULL: none */
     graft_st_tensor *tensor;
     size_t n_tensors, cap_tensors;
     pair *meta;
@@ -544,8 +545,49 @@ void graft_safetensors_close(graft_safetensors *f)
     graft_free(f->tensor);
     graft_free(f->meta);
     graft_free(f->text);
+    graft_free(f->aliases);
     graft_free(f->what);
     graft_free(f);
+}
+
+/* ------------------------------------------------------------------ names given later */
+
+static graft_status index_again(graft_safetensors *f, graft_err *e)
+{
+    const char *twice;
+    graft_free(f->by_name.slot);
+    f->by_name.slot = NULL;
+    graft_status st =
+        index_build(&f->by_name, f->tensor, sizeof *f->tensor, f->n_tensors, &twice, e);
+    if (st || !twice) return st;
+    const char *called[2] = {"", ""};
+    for (size_t i = 0, n = 0; i < f->n_tensors && n < 2; i++)
+        if (strcmp(f->tensor[i].name, twice) == 0) called[n++] = graft_st_called(&f->tensor[i]);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: tensors %.200s and %.200s are the same one", f->what,
+                      called[0], called[1]);
+}
+
+graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias *alias,
+                                      graft_err *e)
+{
+    size_t bytes = 1;
+    assert(!f->aliases);
+    for (size_t i = 0; i < f->n_tensors; i++)
+        if (alias[i].name) bytes += strlen(alias[i].name) + 1;
+    char *p = f->aliases = graft_malloc(bytes);
+    if (!p) return graft_fail_nomem(e, "tensor names");
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        graft_st_tensor *t = &f->tensor[i];
+        if (!alias[i].name) continue;
+        size_t n = strlen(alias[i].name) + 1;
+        t->called = t->name;
+        t->name = memcpy(p, alias[i].name, n);
+        p += n;
+        if (!alias[i].kernel || t->rank != 2) continue;
+        t->shape[2] = t->shape[3] = 1;
+        t->rank = 4;
+    }
+    return index_again(f, e);
 }
 
 /* ------------------------------------------------------------------ queries */

@@ -28,15 +28,33 @@ typedef struct graft_st_tensor {
     const void *data; /* inside the mapping; aligned to 1 byte only */
     uint64_t bytes;
     int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it */
+    const char *called; /* by the file, where it got another name (rename, below); else NULL */
 } graft_st_tensor;
 
-/* Immutable once open; any thread. */
+/* Immutable once open and, where that is done, renamed; any thread. */
 typedef struct graft_safetensors graft_safetensors;
 graft_status graft_safetensors_open(const char *path, graft_safetensors **out, graft_err *e);
 /* The same on bytes that the caller keeps alive; `what` names them in messages. */
 graft_status graft_safetensors_open_memory(const void *data, size_t size, const char *what,
                                            graft_safetensors **out, graft_err *e);
 void graft_safetensors_close(graft_safetensors *f);
+
+/* Another name for a tensor. */
+typedef struct graft_st_alias {
+    char *name;  /* NULL: it keeps its own */
+    bool kernel; /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
+} graft_st_alias;
+/* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
+ * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then; the file
+ * can only be closed after a failure. */
+graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias *alias,
+                                      graft_err *e);
+/* What the file itself calls it: for messages. */
+static inline const char *graft_st_called(const graft_st_tensor *t)
+{
+    return t->called ? t->called : t->name;
+}
+
 size_t graft_safetensors_count(const graft_safetensors *f);
 /* In the order of the data. */
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);

@@ -228,14 +228,14 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
                           s->source[k]);
     if (!fits(s, k, t)) {
         char there[160], wanted[160];
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s has the shape %s where %s belongs",
-                          path, prefix, s->source[k],
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has the shape %s where %s belongs",
+                          path, graft_st_called(t),
                           graft_safetensors_shape_text(t->shape, t->rank, there, sizeof there),
                           source_text(s, k, wanted, sizeof wanted));
     }
     if (!graft_weights_computes_with(t->dtype))
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s holds no floating-point numbers",
-                          path, prefix, s->source[k]);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s holds no floating-point numbers", path,
+                          graft_st_called(t));
     return GRAFT_OK;
 }
 
@@ -442,7 +442,7 @@ void graft_weights_report(const graft_weights *w, const graft_gslot *slot, const
                 !atomic_compare_exchange_strong(&t.state->warned, &none, 1))
                 continue;
             graft_log_printf(log, GRAFT_LOG_WARN, "%s: tensor %s holds values that are not finite",
-                             graft_safetensors_path(t.file), t.tensor->name);
+                             graft_safetensors_path(t.file), graft_st_called(t.tensor));
         }
 }
 

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "engine/models/diffusers.h"
 #include "tests/engine/fixture.h"
+#include "tests/engine/openclip.h"
 
 static graft_engine *engine;
 
@@ -420,58 +421,6 @@ static void encode(const graft_clip *c, float *hidden, float *pooled)
     }
     graft_chunks chunks = {.tokens = tokens, .weights = weights, .count = 1};
     CHECK_OK(graft_clip_run_chunks(c, 0, &chunks, NULL, hidden, pooled, &e), &e);
-}
-
-/* The small encoder as OpenCLIP stores it: q, k and v in one matrix, other names. */
-static made_file *as_openclip(const graft_safetensors *f, int layers, int64_t width)
-{
-    static const struct {
-        const char *from, *to;
-    } names[] = {{"layer_norm1.weight", "ln_1.weight"},
-                 {"layer_norm1.bias", "ln_1.bias"},
-                 {"layer_norm2.weight", "ln_2.weight"},
-                 {"layer_norm2.bias", "ln_2.bias"},
-                 {"mlp.fc1.weight", "mlp.c_fc.weight"},
-                 {"mlp.fc1.bias", "mlp.c_fc.bias"},
-                 {"mlp.fc2.weight", "mlp.c_proj.weight"},
-                 {"mlp.fc2.bias", "mlp.c_proj.bias"},
-                 {"self_attn.out_proj.weight", "attn.out_proj.weight"},
-                 {"self_attn.out_proj.bias", "attn.out_proj.bias"}};
-    static const char qkv[3] = {'q', 'k', 'v'};
-    made_file *m = calloc(1, sizeof *m), *all = copy_file(f, "text_model.");
-    char name[256], other[256];
-    for (int l = 0; l < layers; l++) {
-        for (size_t i = 0; i < COUNT(names); i++) {
-            snprintf(name, sizeof name, "text_model.encoder.layers.%d.%s", l, names[i].from);
-            snprintf(other, sizeof other, "transformer.resblocks.%d.%s", l, names[i].to);
-            graft_st_tensor *t = made_find(all, name);
-            add_tensor(m, other, t->rank, t->shape, t->data, 0);
-        }
-        int64_t w[2] = {3 * width, width};
-        snprintf(name, sizeof name, "transformer.resblocks.%d.attn.in_proj_weight", l);
-        float *weight = add_tensor(m, name, 2, w, NULL, 0);
-        snprintf(name, sizeof name, "transformer.resblocks.%d.attn.in_proj_bias", l);
-        float *bias = add_tensor(m, name, 1, w, NULL, 0);
-        for (int i = 0; i < 3; i++) {
-            snprintf(name, sizeof name, "text_model.encoder.layers.%d.self_attn.%c_proj.weight", l,
-                     qkv[i]);
-            memcpy(weight + i * width * width, made_find(all, name)->data,
-                   (size_t)(width * width) * sizeof(float));
-            snprintf(name, sizeof name, "text_model.encoder.layers.%d.self_attn.%c_proj.bias", l,
-                     qkv[i]);
-            memcpy(bias + i * width, made_find(all, name)->data, (size_t)width * sizeof(float));
-        }
-    }
-    graft_st_tensor *t = made_find(all, "text_model.embeddings.position_embedding.weight");
-    add_tensor(m, "positional_embedding", t->rank, t->shape, t->data, 0);
-    t = made_find(all, "text_model.embeddings.token_embedding.weight");
-    add_tensor(m, "token_embedding.weight", t->rank, t->shape, t->data, 0);
-    t = made_find(all, "text_model.final_layer_norm.weight");
-    add_tensor(m, "ln_final.weight", t->rank, t->shape, t->data, 0);
-    t = made_find(all, "text_model.final_layer_norm.bias");
-    add_tensor(m, "ln_final.bias", t->rank, t->shape, t->data, 0);
-    finish_file(all);
-    return m;
 }
 
 static graft_clip *load_clip(const char *path)

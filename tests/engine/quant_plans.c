@@ -1,6 +1,8 @@
 /* Plans of QuantizeModel that are kept in files, and what is chosen from them later. */
 #include "base/file.h"
 #include "tests/engine/calibrate.h"
+#include "tests/engine/diffusers.h"
+#include "tests/engine/merge.h"
 
 typedef struct seen {
     int phases;
@@ -200,6 +202,36 @@ static void bad_plan_files(void)
     close_scene(&s);
 }
 
+/* The same weights in diffusers' names: measured already. */
+static void names_do_not_matter(void)
+{
+    const char *path = temp_path("unet.safetensors");
+    scene s = open_scene(SD1);
+    made_file *f = diffusers_unet(s.model);
+    for (size_t i = 0; i < f->n; i++) store_as(&f->tensor[i], GRAFT_F16); /* as they were */
+    write_file(f, path, unet_config(s.model));
+    scene d = open_scene(path);
+    graft_quantize_options o = options(&s), of_d = options(&d);
+    graft_model *first = NULL, *second = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    seen watch = {0};
+    float one[LATENT], two[LATENT];
+    o.plan_path = of_d.plan_path = temp_path("names.json");
+    CHECK_OK(with_plan(&s, &o, &watch, &first, &e), &e);
+    CHECK_INT(watch.phases, 1);
+    CHECK_OK(with_plan(&d, &of_d, &watch, &second, &e), &e);
+    CHECK_INT(watch.phases, 0);
+    sampled(first, &s, one);
+    sampled(second, &d, two);
+    CHECK(same_latent(one, two));
+    graft_model_release(first);
+    graft_model_release(second);
+    unlink(o.plan_path);
+    unlink(path);
+    close_scene(&s);
+    close_scene(&d);
+}
+
 static void cancelled_in_the_middle(void)
 {
     scene s = open_scene(SD1);
@@ -225,6 +257,7 @@ int main(void)
             RUN(strict_plans_serve_loose_thresholds);
         else
             RUN(bad_plan_files);
+        if (i == 1) RUN(names_do_not_matter);
         RUN(plans_are_kept);
         RUN(plans_without_measurements);
         RUN(other_weights_are_refused);

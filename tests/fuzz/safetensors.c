@@ -1,4 +1,6 @@
-/* Any bytes: opened or refused; every tensor that is reported lies inside the input. */
+/* Any bytes: opened or refused; every tensor that is reported lies inside the input. Names that
+ * diffusers gives are translated, or refused. */
+#include "engine/models/diffusers_file.h"
 #include "engine/weights/quantized.h"
 
 #include <stdlib.h>
@@ -12,6 +14,19 @@ static void read_quantized(const graft_st_tensor *t)
     float *values = malloc((size_t)n * sizeof *values);
     if (values) graft_quantized_to_f32(t->dtype, t->data, t->shape[0], n / t->shape[0], values);
     free(values);
+}
+
+static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
+{
+    graft_err e;
+    graft_safetensors *f;
+    if (graft_safetensors_open_memory(data, size, "fuzz", &f, &e)) return;
+    if (how(f, &e) == GRAFT_OK)
+        for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+            const graft_st_tensor *t = graft_safetensors_at(f, i);
+            if (graft_safetensors_find(f, t->name) != t) abort();
+        }
+    graft_safetensors_close(f);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,5 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; (key = graft_safetensors_metadata_at(f, i, &value)); i++)
         if (graft_safetensors_metadata(f, key) != value) abort();
     graft_safetensors_close(f);
+    adopt(data, size, graft_diffusers_adopt_unet);
+    adopt(data, size, graft_diffusers_adopt_vae);
     return 0;
 }

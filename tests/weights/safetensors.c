@@ -353,6 +353,39 @@ static void damaged_files(void)
     free(im.bytes);
 }
 
+/* Names given later: found by them alone, and two tensors cannot have the same one. */
+static void renamed(void)
+{
+    char path[64];
+    temp_path(path);
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    const graft_st_tensor t[3] = {
+        {.name = "a", .dtype = GRAFT_F32, .rank = 2, .shape = {2, 3}, .data = x, .bytes = 24},
+        {.name = "b", .dtype = GRAFT_F32, .rank = 1, .shape = {1}, .data = x, .bytes = 4},
+        {.name = "c", .dtype = GRAFT_F32, .rank = 1, .shape = {1}, .data = x, .bytes = 4}};
+    const graft_st_alias names[3] = {{"longer.name", true}, {"a", true}, {NULL, false}};
+    const graft_st_alias same[3] = {{"c", false}, {NULL, false}, {NULL, false}};
+    graft_safetensors *f = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_safetensors_write(path, t, 3, NULL, 0, &e), &e);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_safetensors_rename(f, names, &e), &e);
+    const graft_st_tensor *a = graft_safetensors_find(f, "longer.name");
+    const graft_st_tensor *b = graft_safetensors_find(f, "a");
+    const graft_st_tensor *c = graft_safetensors_find(f, "c");
+    CHECK(!graft_safetensors_find(f, "b"));
+    CHECK(a && a->rank == 4 && a->shape[1] == 3 && a->shape[2] == 1 && a->shape[3] == 1);
+    CHECK(a && memcmp(a->data, x, sizeof x) == 0 && strcmp(graft_st_called(a), "a") == 0);
+    CHECK(b && b->rank == 1 && strcmp(b->called, "b") == 0);
+    CHECK(c && !c->called && strcmp(graft_st_called(c), "c") == 0);
+    graft_safetensors_close(f);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_INT(graft_safetensors_rename(f, same, &e), GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "tensors a and c are the same one") && strstr(e.text, path));
+    graft_safetensors_close(f);
+    unlink(path);
+}
+
 static void every_allocation_fails(void)
 {
     char path[64];
@@ -512,6 +545,7 @@ int main(void)
     RUN(writer_refuses);
     RUN(many_tensors);
     RUN(damaged_files);
+    RUN(renamed);
     RUN(every_allocation_fails);
     RUN(reference_files);
     RUN(quantized_tensors);

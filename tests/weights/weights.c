@@ -37,8 +37,8 @@ static graft_weights *make_set(graft_dtype t, long at, float value)
     if (t == GRAFT_F32) memcpy(data, v, n * size);
     if (t == GRAFT_F16) graft_f32_to_f16_array(v, data, n);
     if (t == GRAFT_BF16) graft_f32_to_bf16_array(v, data, n);
-    graft_st_tensor both[2] = {{"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0},
-                               {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0}};
+    graft_st_tensor both[2] = {{"a", t, 2, {ROWS, COLUMNS}, data, n * size, 0, NULL},
+                               {"b", t, 2, {ROWS / 2, COLUMNS}, data, n / 2 * size, 0, NULL}};
     snprintf(path, sizeof path, "%s/weights-%ld.safetensors", GRAFT_BINARY_DIR, (long)getpid());
     CHECK_OK(graft_safetensors_write(path, both, 2, NULL, 1, &e), &e);
     CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
@@ -236,8 +236,9 @@ static void patches_outlive_their_set(void)
 {
     enum { RANK = 2 };
     static float up[ROWS * RANK], down[RANK * COLUMNS];
-    const graft_st_tensor part[2] = {{"up", GRAFT_F32, 2, {ROWS, RANK}, up, sizeof up, 0},
-                                     {"down", GRAFT_F32, 2, {RANK, COLUMNS}, down, sizeof down, 0}};
+    const graft_st_tensor part[2] = {
+        {"up", GRAFT_F32, 2, {ROWS, RANK}, up, sizeof up, 0, NULL},
+        {"down", GRAFT_F32, 2, {RANK, COLUMNS}, down, sizeof down, 0, NULL}};
     const double none[3] = {0, 1, 1}, all[3] = {1, 1, 1};
     float strength[GRAFT_REGIONS];
     char path[256];

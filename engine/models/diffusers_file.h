@@ -1,0 +1,19 @@
+/* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL): their tensors get the
+ * names that checkpoints have, by which all else knows them. Which block a tensor belongs to
+ * depends on how many layers the blocks before it have, which is counted in the file.
+ *
+ * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
+ * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
+ * there: GRAFT_E_FORMAT where one is missing, GRAFT_E_UNSUPPORTED for what Stable Diffusion's
+ * networks do not have; messages name tensors as the file does. */
+#ifndef GRAFT_MODELS_DIFFUSERS_FILE_H
+#define GRAFT_MODELS_DIFFUSERS_FILE_H
+#include "engine/weights/safetensors.h"
+
+typedef graft_status graft_diffusers_adopt(graft_safetensors *f, graft_err *e);
+/* down_blocks.1.attentions.0.proj_in.weight -> input_blocks.4.1.proj_in.weight */
+graft_diffusers_adopt graft_diffusers_adopt_unet;
+/* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
+ * layers by their old and their new names. */
+graft_diffusers_adopt graft_diffusers_adopt_vae;
+#endif

@@ -1,0 +1,83 @@
+#include "engine/models/diffusers_names.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+
+graft_status graft_diffusers_names_init(graft_diffusers_names *n, graft_safetensors *f,
+                                        graft_err *e)
+{
+    *n = (graft_diffusers_names){.f = f, .e = e};
+    n->alias = graft_calloc(graft_safetensors_count(f) + 1, sizeof *n->alias);
+    if (!n->alias) n->status = graft_fail_nomem(e, "tensor names");
+    return n->status;
+}
+
+void graft_diffusers_names_finish(graft_diffusers_names *n)
+{
+    for (size_t i = 0; n->alias && i < graft_safetensors_count(n->f); i++)
+        graft_free(n->alias[i].name);
+    graft_free(n->alias);
+}
+
+void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, graft_name theirs,
+                                  bool kernel)
+{
+    if (n->status) return;
+    const graft_st_tensor *t = graft_safetensors_find(n->f, theirs.text);
+    if (!t) {
+        n->status = graft_fail(n->e, GRAFT_E_FORMAT, "%s: tensor %s is missing",
+                               graft_safetensors_path(n->f), theirs.text);
+        return;
+    }
+    graft_st_alias *a = &n->alias[t - graft_safetensors_at(n->f, 0)];
+    a->name = graft_strdup(ours.text);
+    a->kernel = kernel;
+    if (!a->name) n->status = graft_fail_nomem(n->e, "tensor names");
+}
+
+void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graft_name theirs)
+{
+    static const char *const endings[] = {"weight", "bias"};
+    for (int i = 0; i < 2; i++)
+        graft_diffusers_names_tensor(n, NAME("%s.%s", ours.text, endings[i]),
+                                     NAME("%s.%s", theirs.text, endings[i]), false);
+}
+
+bool graft_diffusers_names_any(const graft_diffusers_names *n, graft_name prefix)
+{
+    for (size_t i = 0; i < graft_safetensors_count(n->f); i++)
+        if (graft_str_starts(graft_safetensors_at(n->f, i)->name, prefix.text)) return true;
+    return false;
+}
+
+static bool has_shortcut(const graft_diffusers_names *n, graft_name block)
+{
+    const graft_st_tensor *conv =
+        graft_safetensors_find(n->f, NAME("%s.conv1.weight", block.text).text);
+    return (conv && conv->rank == 4 && conv->shape[0] != conv->shape[1]) ||
+           graft_diffusers_names_any(n, NAME("%s.conv_shortcut.", block.text));
+}
+
+void graft_diffusers_names_residual(graft_diffusers_names *n, const graft_diffusers_pair *list,
+                                    graft_name ours, graft_name theirs)
+{
+    for (; list->ours && !n->status; list++)
+        if (strcmp(list->theirs, "conv_shortcut") != 0 || has_shortcut(n, theirs))
+            graft_diffusers_names_layer(n, NAME("%s.%s", ours.text, list->ours),
+                                        NAME("%s.%s", theirs.text, list->theirs));
+}
+
+graft_status graft_diffusers_names_apply(graft_diffusers_names *n, const char *what)
+{
+    for (size_t i = 0; i < graft_safetensors_count(n->f) && !n->status; i++) {
+        const graft_st_tensor *t = graft_safetensors_at(n->f, i);
+        if (!n->alias[i].name && !t->part && strchr(t->name, '.'))
+            n->status = graft_fail(n->e, GRAFT_E_UNSUPPORTED, "%s: %s has no tensor %.200s",
+                                   graft_safetensors_path(n->f), what, t->name);
+    }
+    return n->status ? n->status : graft_safetensors_rename(n->f, n->alias, n->e);
+}

@@ -1,0 +1,40 @@
+/* What files in diffusers' names are translated with (diffusers_file.h). */
+#ifndef GRAFT_MODELS_DIFFUSERS_NAMES_H
+#define GRAFT_MODELS_DIFFUSERS_NAMES_H
+#include "engine/models/build.h"
+#include "engine/weights/safetensors.h"
+
+typedef struct graft_diffusers_pair {
+    const char *ours, *theirs; /* a layer, without ".weight" */
+} graft_diffusers_pair;
+
+/* Of a UNet: what is in no block, and in a residual block. End with {NULL, NULL}. */
+extern const graft_diffusers_pair graft_diffusers_single[], graft_diffusers_residual[];
+
+/* New names on their way into a file. The first failure stays, and nothing is done after it. */
+typedef struct graft_diffusers_names {
+    graft_safetensors *f;
+    graft_st_alias *alias; /* one for each tensor; names are owned */
+    graft_status status;
+    graft_err *e;
+} graft_diffusers_names;
+
+/* *n is finished in any case, after a failure too. */
+graft_status graft_diffusers_names_init(graft_diffusers_names *n, graft_safetensors *f,
+                                        graft_err *e);
+void graft_diffusers_names_finish(graft_diffusers_names *n);
+
+/* The tensor, which must be there, has our name from now on. `kernel`: see graft_st_alias. */
+void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, graft_name theirs,
+                                  bool kernel);
+/* A layer's weight and bias. */
+void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graft_name theirs);
+/* A residual block's layers; "conv_shortcut" may be missing where conv1 changes no channels. */
+void graft_diffusers_names_residual(graft_diffusers_names *n, const graft_diffusers_pair *list,
+                                    graft_name ours, graft_name theirs);
+/* Whether a tensor of the file begins with this. */
+bool graft_diffusers_names_any(const graft_diffusers_names *n, graft_name prefix);
+/* Gives the file its names. GRAFT_E_UNSUPPORTED for a tensor that got none, unless it is a mark,
+ * which has no point in its name; `what`: the network that has no such tensor. */
+graft_status graft_diffusers_names_apply(graft_diffusers_names *n, const char *what);
+#endif
