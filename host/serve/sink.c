@@ -87,12 +87,14 @@ static void let_read(const graft_sink *s)
     nanosleep(&left, NULL);
 }
 
-/* Sends to the client of the job, or to everybody; what was sent is "type" and {data}. */
+/* Sends to the client of the job, or to all; what was sent is "type" and {data}. */
 static void send_message(graft_sink *s, graft_str *m, bool everybody)
 {
     graft_str_puts(m, "}}");
-    if (everybody || s->client)
-        graft_hub_text(s->hub, everybody ? NULL : s->client, m);
+    if (everybody)
+        graft_hub_tell_all(s->hub, s->client, m);
+    else if (s->client)
+        graft_hub_text(s->hub, s->client, m);
     else
         graft_str_finish(m);
 }

@@ -66,6 +66,41 @@ async function interrupt() {
   for (const x of [w, again]) x.close();
 }
 
+// A client that was away for a moment misses no end of a run: neither what was told to everybody meanwhile, nor what
+// its last socket had not taken when it broke or gave way to the next one.
+async function away() {
+  const join = async () => {
+    const w = new Socket(s, '?clientId=away');
+    await w.until((m) => m.type === 'status');
+    return w;
+  };
+  let w = await join();
+  await run('away', LONG, 4, { client_id: 'away' });
+  await running('away');
+  w.close();
+  await post(s, '/interrupt', { prompt_id: 'away' });
+  await entry('away');
+  w = await join();
+  check(await w.finished('away'), 'the end is told afterwards');
+  check(w.got.some((m) => m.type === 'execution_interrupted'), 'and that it was an interruption');
+  for (const gives_way of [false, true]) {
+    const id = `unread-${gives_way}`, big = prompt(1, 5 + gives_way);
+    big['x'.repeat(300000)] = big[4]; // the id is in most of the messages
+    delete big[4];
+    w.socket.pause();
+    await post(s, '/prompt', { prompt: big, prompt_id: id, client_id: 'away' });
+    await entry(id);
+    const last = w;
+    if (!gives_way) last.close();
+    w = await join();
+    last.close();
+    await run(`after-${id}`, 1, 7, { client_id: 'away' });
+    check(await w.finished(`after-${id}`), 'a run after it');
+    check(w.got.some((m) => m.type === 'execution_success' && m.data.prompt_id === id), `the end of ${id} that was not read`);
+  }
+  w.close();
+}
+
 async function failure() {
   const w = new Socket(s, '?clientId=f');
   await w.until((m) => m.type === 'status');
@@ -127,7 +162,7 @@ async function killed() {
   equal((await entry('t1')).status.status_str, 'success', 'kept');
 }
 
-for (const test of [interrupt, failure, order, killed]) {
+for (const test of [interrupt, away, failure, order, killed]) {
   const began = performance.now();
   await test();
   console.log(`${test.name} ${Math.round(performance.now() - began)} ms`);
