@@ -674,7 +674,8 @@ void graft_sink_close(graft_sink *s)
 void graft_sink_resume(graft_sink *s, const char *client, graft_str *out)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->id && s->client && s->current && strcmp(client, s->client) == 0) {
+    bool its = s->id && s->client && s->current && strcmp(client, s->client) == 0;
+    if (its && !s->end[0]) {
         graft_str_puts(out, "{\"type\":\"executing\",\"data\":{");
         put_executing(s, out);
         graft_str_puts(out, "}}");
@@ -687,7 +688,8 @@ void graft_sink_progress(graft_sink *s, const char *id, graft_str *out)
     pthread_mutex_lock(&s->lock);
     const graft_sink_node *n = NULL;
     size_t done = 0;
-    if (s->id && strcmp(s->id, id) == 0 && s->current) n = find_node(s, s->current);
+    bool runs = s->id && strcmp(s->id, id) == 0 && !s->end[0];
+    if (runs && s->current) n = find_node(s, s->current);
     for (size_t i = 0; n && i < s->n_node; i++) done += s->node[i].state == GRAFT_SINK_FINISHED;
     if (n) {
         graft_str_puts(out, "{\"node\":");

@@ -63,10 +63,10 @@ void graft_sink_tell(void *sink);
 void graft_sink_close(graft_sink *s);
 
 /* Appends the message that tells a client which came back where its job stands; nothing when no
- * job of this client runs. Any thread. */
+ * job of this client runs, or it has ended and says so itself. Any thread. */
 void graft_sink_resume(graft_sink *s, const char *client, graft_str *out);
 /* Appends {"node", "phase", "value", "max", "rate", "nodes_done"} or "null" for a job that does not
- * run. Any thread. */
+ * run, or has ended and is about to be in the history. Any thread. */
 void graft_sink_progress(graft_sink *s, const char *id, graft_str *out);
 /* Appends the warnings so far of the job, if it runs, as an array. Any thread. */
 void graft_sink_warnings(graft_sink *s, const char *id, graft_str *out);

@@ -2,6 +2,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -112,6 +113,28 @@ static void waits_for_readers(void)
     finish(&f);
 }
 
+/* Between its end and its history entry a job no longer runs: it is at no node. */
+static void at_no_node_afterwards(void)
+{
+    struct fixture f;
+    const graft_where at = {"1", "1", NULL, "1"};
+    graft_str before = GRAFT_STR_INIT, after = GRAFT_STR_INIT;
+    begin(&f);
+    const graft_events events = graft_sink_events(&f.sink);
+    events.node_start(events.ctx, &at, NULL, "");
+    graft_sink_resume(&f.sink, "client", &before);
+    graft_sink_progress(&f.sink, "job", &before);
+    CHECK(before.data && strstr(before.data, "executing") && strstr(before.data, "nodes_done"));
+    events.success(events.ctx);
+    graft_sink_resume(&f.sink, "client", &after);
+    graft_sink_progress(&f.sink, "job", &after);
+    CHECK_STR(after.data, "null");
+    graft_sink_close(&f.sink);
+    graft_str_finish(&before);
+    graft_str_finish(&after);
+    finish(&f);
+}
+
 /* `code` GRAFT_OK: success. */
 static void ends(graft_status code, const char *status, const char *event)
 {
@@ -166,6 +189,7 @@ int main(void)
     RUN(after_the_entry);
     RUN(never_told);
     RUN(waits_for_readers);
+    RUN(at_no_node_afterwards);
     rmdir(dir);
     return test_end();
 }
