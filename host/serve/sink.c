@@ -11,8 +11,8 @@
 #define STATE_NODES  200  /* newest nodes that a progress_state lists */
 #define PROGRESS_GAP 0.02 /* seconds between two messages about steps */
 #define PREVIEW_GAP  0.1
-#define WARNINGS     100 /* of one run that clients are told of; the log has all */
-#define ANSWER_READ  50  /* milliseconds from a prompt to the first of its results */
+#define WARNINGS     100  /* of one run that clients are told of; the log has all */
+#define ANSWER_READ  0.05 /* seconds from a prompt to the first of its results */
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews)
 {
@@ -54,12 +54,12 @@ void graft_sink_finish(graft_sink *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, int64_t created,
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
                               graft_err *e)
 {
     pthread_mutex_lock(&s->lock);
     forget(s);
-    s->created = created;
+    s->added = added;
     s->id = graft_strdup(id);
     s->client = client ? graft_strdup(client) : NULL;
     bool ok = s->id && (s->client || !client);
@@ -81,10 +81,10 @@ static graft_str begin_message(const char *type)
  * would be lost on them, and they would wait for ever. Without the lock. */
 static void let_read(const graft_sink *s)
 {
-    int64_t age = graft_clock_ms() - s->created;
-    if (!s->client || age < 0 || age >= ANSWER_READ) return;
-    const struct timespec left = {0, (long)(ANSWER_READ - age) * 1000000};
-    nanosleep(&left, NULL);
+    double left = s->added + ANSWER_READ - graft_clock_now();
+    if (!s->client || left <= 0) return;
+    const struct timespec pause = {0, (long)(1e9 * left)};
+    nanosleep(&pause, NULL);
 }
 
 /* Sends to the client of the job, or to all; what was sent is "type" and {data}. */

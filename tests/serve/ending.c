@@ -88,28 +88,50 @@ static void finish(struct fixture *f)
     remove_store();
 }
 
-/* How long a job that was queued `age` ms ago needs for its end, from its beginning on. */
-static int64_t time_of_end(struct fixture *f, int64_t age)
+/* How long a job that was queued `age` seconds ago needs for its end, from its beginning on. */
+static double time_of_end(struct fixture *f, double age)
 {
     graft_err e = GRAFT_ERR_INIT;
-    int64_t now = graft_clock_ms();
+    double now = graft_clock_now();
     CHECK_OK(graft_sink_begin(&f->sink, "job", "client", now - age, &e), &e);
     const graft_events events = graft_sink_events(&f->sink);
     events.success(events.ctx);
     graft_sink_close(&f->sink);
-    return graft_clock_ms() - now;
+    return graft_clock_now() - now;
 }
 
 /* The answer to a prompt is read before its results come; an old job's are not held back. */
 static void waits_for_readers(void)
 {
     struct fixture f;
-    int64_t old = 0;
+    double old = 0;
     begin(&f);
-    CHECK(time_of_end(&f, 0) >= 50);
-    CHECK(time_of_end(&f, 20) >= 30);
-    for (int i = 0; i < 20; i++) old += time_of_end(&f, 60);
-    CHECK(old < 20 * 50);
+    CHECK(time_of_end(&f, 0) >= 0.049);
+    CHECK(time_of_end(&f, 0.02) >= 0.029);
+    for (int i = 0; i < 20; i++) old += time_of_end(&f, 0.06);
+    CHECK(old < 20 * 0.05);
+    finish(&f);
+}
+
+/* It counts from when a job is in the line, however long that took; the last one's is known best.
+ */
+static void counts_from_the_line(void)
+{
+    struct fixture f;
+    graft_err e = GRAFT_ERR_INIT;
+    char id[] = "a", text[] = "{}";
+    begin(&f);
+    graft_store_job job = {.number = 2, .id = id, .prompt = text, .extra = text, .outputs = text};
+    job.created = graft_clock_ms() - 3000;
+    double before = graft_clock_now();
+    CHECK_OK(graft_queue_add(&f.queue, &job, &e), &e);
+    CHECK(graft_queue_added(&f.queue, &job) >= before);
+    graft_store_job earlier = job, set_back = job;
+    earlier.seq--;
+    CHECK_NEAR(before - graft_queue_added(&f.queue, &earlier), 3, 1);
+    set_back.seq--;
+    set_back.created = graft_clock_ms() + 3600000;
+    CHECK(graft_queue_added(&f.queue, &set_back) < before - 1);
     finish(&f);
 }
 
@@ -189,6 +211,7 @@ int main(void)
     RUN(after_the_entry);
     RUN(never_told);
     RUN(waits_for_readers);
+    RUN(counts_from_the_line);
     RUN(at_no_node_afterwards);
     rmdir(dir);
     return test_end();
