@@ -59,6 +59,7 @@ function start(more = []) {
     child.on("exit", () => fail(new Error(`the server ended: ${text}`)))
   })
 }
+const clientOf = (page) => page.evaluate(() => sessionStorage.getItem("graft.client"))
 const stop = (child) =>
   new Promise((done) => {
     if (child.exitCode !== null) return done()
@@ -197,14 +198,52 @@ test("an interrupted run stops soon", { skip: missing }, async () => {
   assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
 })
 
-test("the queue survives the server", { skip: missing }, async () => {
-  await stop(server)
-  const port = new URL(url).port
-  ;({ child: server } = await start(["--port", port]))
-  await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
-  await page.locator("#tab-history").click()
-  await page.locator("#tab-history").click()
-  await page.locator(".history-card").first().waitFor()
+test(
+  "the queue survives the server; the page learns that its run was ended",
+  { skip: missing },
+  async () => {
+    const id = await clientOf(page)
+    await page.locator("#queue").click()
+    await page.waitForFunction(() => graft.runner.run?.state === "running" && graft.runner.run.node)
+    await stop(server)
+    const port = new URL(url).port
+    ;({ child: server } = await start(["--port", port]))
+    await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
+    await runEnded(page)
+    assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
+    assert.equal(await clientOf(page), id)
+    await page.locator("#tab-history").click()
+    await page.locator("#tab-history").click()
+    await page.locator(".history-card").first().waitFor()
+  },
+)
+
+test("a copy of the page does not take turns with it", { skip: missing }, async () => {
+  const id = await clientOf(page)
+  const copy = await page.context().newPage()
+  await copy.addInitScript((id) => sessionStorage.setItem("graft.client", id), id)
+  await copy.goto(url)
+  await copy.waitForSelector(".status-server:not(.down)")
+  await page.waitForFunction((id) => sessionStorage.getItem("graft.client") !== id, id)
+  await page.waitForSelector(".status-server:not(.down)")
+  assert.equal(await clientOf(copy), id)
+  await page.evaluate(() => {
+    const sampler = graft.editor.nodes.find((n) => n.type === "KSampler")
+    sampler.widgets.find((w) => w.name === "steps").value = 2
+  })
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => graft.runner.run?.state === "success")
+  assert.equal(await copy.evaluate(() => graft.runner.run), null)
+  await copy.close()
+})
+
+test("much that happens does not keep the page from looking", { skip: missing }, async () => {
+  const asked = page.waitForRequest(/api\/queue/)
+  await page.evaluate(() => {
+    window.often = setInterval(() => graft.runner.event("status", {}), 20)
+  })
+  await asked
+  await page.evaluate(() => clearInterval(window.often))
 })
 
 test("a server with a token opens for who has it", { skip: missing }, async () => {
