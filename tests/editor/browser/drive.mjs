@@ -98,3 +98,14 @@ export const runEnded = (page) =>
   page.waitForFunction(() => graft.runner.run && graft.runner.run.state !== "running", null, {
     timeout: 60_000,
   })
+
+// Presses Queue and waits for the end of that run: the one before it may have ended already.
+export async function runOnce(page) {
+  const before = await page.evaluate(() => graft.runner.run?.prompt)
+  await page.locator("#queue").click()
+  await page.waitForFunction(
+    (before) => graft.runner.run?.state !== "running" && graft.runner.run?.prompt !== before,
+    before,
+    { timeout: 60_000 },
+  )
+}

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { after, before, beforeEach, test } from "node:test"
 import { createMock } from "../mock/server.mjs"
-import { drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
+import { drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
 
 const objectInfo = JSON.parse(
   readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
@@ -45,8 +45,7 @@ const value = (type, name) =>
 const idOf = (type) =>
   page.evaluate((type) => graft.editor.nodes.find((n) => n.type === type).id, type)
 const queue = async () => {
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
 }
 const open = (tab) => page.locator(`#tab-${tab}`).click()
 

@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { after, before, test } from "node:test"
-import { openBrowser, runEnded } from "./drive.mjs"
+import { openBrowser, runEnded, runOnce } from "./drive.mjs"
 
 const {
   GRAFT_PROGRAM: program = "",
@@ -86,8 +86,7 @@ test(
   "the demo: press Queue, see the picture, find it in the history",
   { skip: missing },
   async () => {
-    await page.locator("#queue").click()
-    await runEnded(page)
+    await runOnce(page)
     await page.waitForFunction(
       () =>
         graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
@@ -122,8 +121,7 @@ test(
   "the same again comes from the cache; a fault is shown where it is",
   { skip: missing },
   async () => {
-    await page.locator("#queue").click()
-    await runEnded(page)
+    await runOnce(page)
     await page.locator(".status-text", { hasText: /cache|Done/ }).waitFor()
     await page.evaluate(
       () =>
@@ -152,9 +150,8 @@ test(
     await change("CLIPTextEncode", "text", "embedding:nowhere apple")
     for (let seed = 21; seed < 23; seed++) {
       await change("KSampler", "seed", seed) // the second time the warned node comes from the cache
-      await page.locator("#queue").click()
+      await runOnce(page)
       await page.locator(".status-notes", { hasText: "1 warning" }).waitFor()
-      await runEnded(page)
       await page.locator(".status-text", { hasText: "Done" }).waitFor()
       const warned = await page.evaluate(() => graft.editor.nodes.flatMap((n) => n.warnings ?? []))
       assert.equal(warned.length, 1)
@@ -178,9 +175,8 @@ test(
       of("VAEDecode").connect(0, of("SaveImage"), 0)
     })
     await change("CLIPTextEncode", "text", "red apple, 3d")
-    await page.locator("#queue").click()
+    await runOnce(page)
     await page.locator(".faults").waitFor({ state: "detached" })
-    await runEnded(page)
   },
 )
 
@@ -257,8 +253,7 @@ test("a server with a token opens for who has it", { skip: missing }, async () =
   try {
     await other.open(`${closed}?token=s3cret-s3cret`)
     assert.ok(!other.page.url().includes("s3cret"))
-    await other.page.locator("#queue").click()
-    await runEnded(other.page)
+    await runOnce(other.page)
     await other.page.waitForFunction(
       () =>
         graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
