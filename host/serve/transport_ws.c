@@ -92,7 +92,8 @@ static void give_up(graft_ws *w)
     while (w->first) pop(w);
 }
 
-/* An older socket of the same client gives way. */
+/* An older socket of the same client gives way. It is closed with 1000, as nothing else is: the
+ * editor page then takes another id. */
 static void replace(graft_transport *t, const char *id)
 {
     for (graft_ws *w = t->clients; w; w = w->next)
@@ -187,7 +188,9 @@ int graft_ws__write(graft_ws *w, struct lws *wsi)
         }
     }
     if (!w->doomed) return 0;
-    lws_close_reason(wsi, LWS_CLOSE_STATUS_NORMAL, NULL, 0);
+    bool replaced = !w->id[0];
+    lws_close_reason(wsi, replaced ? LWS_CLOSE_STATUS_NORMAL : LWS_CLOSE_STATUS_POLICY_VIOLATION,
+                     NULL, 0);
     return -1;
 }
 

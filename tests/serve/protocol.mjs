@@ -308,7 +308,7 @@ async function reconnect() {
   const b = new Socket(s, '?clientId=same');
   await b.until((m) => m.type === 'status');
   await until(() => a.closed);
-  check(a.closed && !b.closed, 'the new socket replaces the old one');
+  equal([a.closed, a.code, b.closed], [true, 1000, false], 'the new socket replaces the old one, which the editor page knows by the code');
   const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
   check(await b.finished(id), 'and gets the events');
   const c = new Socket(s);
