@@ -1,7 +1,7 @@
 // The queue outlives the server; a job is stopped by its id and no other; progress can be followed.
 // Needs the nodes of tests/host/testnodes.c, which can sleep.
 import fs from 'node:fs';
-import { Socket, check, end, ended, equal, get, post, sleep, start, until } from './server.mjs';
+import { Socket, check, end, ended, equal, get, post, sleep, soon, start, until } from './server.mjs';
 
 const options = { plugins: process.env.GRAFT_TEST_PLUGINS, args: ['--quiet'] };
 let s = await start(options);
@@ -75,28 +75,36 @@ async function away() {
     return w;
   };
   let w = await join();
-  await run('away', LONG, 4, { client_id: 'away' });
-  await running('away');
-  w.close();
-  await post(s, '/interrupt', { prompt_id: 'away' });
-  await entry('away');
-  w = await join();
-  check(await w.finished('away'), 'the end is told afterwards');
-  check(w.got.some((m) => m.type === 'execution_interrupted'), 'and that it was an interruption');
-  for (const gives_way of [false, true]) {
-    const id = `unread-${gives_way}`, big = prompt(1, 5 + gives_way);
-    big['x'.repeat(300000)] = big[4]; // the id is in most of the messages
-    delete big[4];
-    w.socket.pause();
-    await post(s, '/prompt', { prompt: big, prompt_id: id, client_id: 'away' });
+  const told = (type, id) => w.got.some((m) => m.type === type && m.data.prompt_id === id);
+  let id = await soon(async (i) => {
+    const id = `away-${i}`;
+    await run(id, LONG, 4, { client_id: 'away' });
+    await running(id);
+    w.close();
+    await post(s, '/interrupt', { prompt_id: id });
     await entry(id);
-    const last = w;
-    if (!gives_way) last.close();
     w = await join();
-    last.close();
+    return id;
+  });
+  check(await w.finished(id), 'the end is told afterwards');
+  check(told('execution_interrupted', id), 'and that it was an interruption');
+  for (const gives_way of [false, true]) {
+    id = await soon(async (i) => {
+      const id = `unread-${gives_way}-${i}`, big = prompt(1, 5 + gives_way);
+      big['x'.repeat(300000)] = big[4]; // the id is in most of the messages
+      delete big[4];
+      w.socket.pause();
+      await post(s, '/prompt', { prompt: big, prompt_id: id, client_id: 'away' });
+      await entry(id);
+      const last = w;
+      if (!gives_way) last.close();
+      w = await join();
+      last.close();
+      return id;
+    });
     await run(`after-${id}`, 1, 7, { client_id: 'away' });
     check(await w.finished(`after-${id}`), 'a run after it');
-    check(w.got.some((m) => m.type === 'execution_success' && m.data.prompt_id === id), `the end of ${id} that was not read`);
+    check(told('execution_success', id), `the end of ${id} that was not read`);
   }
   w.close();
 }
