@@ -104,12 +104,15 @@ static double time_of_end(struct fixture *f, double age)
 static void waits_for_readers(void)
 {
     struct fixture f;
-    double old = 0;
+    double quickest = 1; /* a busy machine makes some slow */
     begin(&f);
     CHECK(time_of_end(&f, 0) >= 0.049);
     CHECK(time_of_end(&f, 0.02) >= 0.029);
-    for (int i = 0; i < 20; i++) old += time_of_end(&f, 0.06);
-    CHECK(old < 20 * 0.05);
+    for (int i = 0; i < 20; i++) {
+        double took = time_of_end(&f, 0.06);
+        if (took < quickest) quickest = took;
+    }
+    CHECK(quickest < 0.02);
     finish(&f);
 }
 
