@@ -66,6 +66,19 @@ async function interrupt() {
   for (const x of [w, again]) x.close();
 }
 
+// Whoever hears that a job is cancelled does not find it completed, even when all came from the cache.
+async function cancelled() {
+  await run('once', 1, 8, { client_id: 'cancels' });
+  await entry('once');
+  for (let i = 0; i < 5; i++) {
+    await run(`again-${i}`, 1, 8, { client_id: 'cancels' });
+    const answer = (await post(s, `/api/jobs/again-${i}/cancel`)).json().cancelled;
+    await until(async () => (await get(s, '/prompt')).json().exec_info.queue_remaining === 0);
+    const job = await get(s, `/api/jobs/again-${i}`), status = job.status === 404 ? 'cancelled' : job.json().status;
+    equal(status, answer ? 'cancelled' : 'completed', `cancelled: ${answer}`);
+  }
+}
+
 // A client that was away for a moment misses no end of a run: neither what was told to everybody meanwhile, nor what
 // its last socket had not taken when it broke or gave way to the next one.
 async function away() {
@@ -170,7 +183,7 @@ async function killed() {
   equal((await entry('t1')).status.status_str, 'success', 'kept');
 }
 
-for (const test of [interrupt, away, failure, order, killed]) {
+for (const test of [interrupt, cancelled, away, failure, order, killed]) {
   const began = performance.now();
   await test();
   console.log(`${test.name} ${Math.round(performance.now() - began)} ms`);
