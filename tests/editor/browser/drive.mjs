@@ -94,6 +94,16 @@ export async function drag(page, from, to) {
   await page.mouse.up()
 }
 
+// Until it shows what is wanted: two clicks are a double click only when the machine has time for
+// both at once.
+export async function doubleClick(page, at, wanted) {
+  for (let i = 0; i < 10 && !(await wanted.count()); i++) {
+    await page.mouse.dblclick(at.x, at.y)
+    await page.waitForTimeout(500)
+  }
+  await wanted.waitFor()
+}
+
 export const runEnded = (page) =>
   page.waitForFunction(() => graft.runner.run && graft.runner.run.state !== "running", null, {
     timeout: 60_000,

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { after, before, test } from "node:test"
 import { gzipSync } from "node:zlib"
 import { createMock, picture, planOf } from "../mock/server.mjs"
-import { addNode, drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
+import { addNode, doubleClick, drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
 
 const root = process.env.GRAFT_EDITOR_DIR
 const source = process.env.GRAFT_SOURCE_DIR
@@ -232,12 +232,11 @@ test("keys that users of such editors know, groups renamed, bends in links", asy
     })
     return { title: at(pos[0] + 50, pos[1] + 10), inside: at(pos[0] + 6, pos[1] + size[1] / 2) }
   })
-  await page.mouse.dblclick(group.title.x, group.title.y)
+  await doubleClick(page, group.title, page.locator(".inline-editor"))
   await page.keyboard.type("Noise")
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.graph.groups[0].title), "Noise")
-  await page.mouse.dblclick(group.inside.x, group.inside.y)
-  await page.locator("dialog.search").waitFor()
+  await doubleClick(page, group.inside, page.locator("dialog.search"))
   await page.locator("dialog.search input").fill("reroute")
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.selected[0]?.type), "Reroute")
