@@ -537,6 +537,9 @@ graft_status graft_executor_run(graft_executor *x, const graft_run_request *requ
         if (r.ev->start) r.ev->start(r.ev->ctx, r.agenda.n_order);
         st = run_all(&r, e);
         if (x->keep) keep_used(&r);
+        /* Who was told that it will stop must not hear that it succeeded. */
+        if (!st && request->cancel && atomic_load(request->cancel))
+            st = report(&r, GRAFT_AGENDA_NONE, "", graft_fail(e, GRAFT_E_CANCEL, "interrupted"), e);
         if (!st && r.ev->success) r.ev->success(r.ev->ctx);
     }
     run_finish(&r);

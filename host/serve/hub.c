@@ -81,6 +81,14 @@ void graft_hub_text(graft_hub *h, const char *client, graft_str *s)
     push(h, m);
 }
 
+void graft_hub_tell_all(graft_hub *h, const char *client, graft_str *s)
+{
+    graft_hub_message *m = s->failed || !s->data ? NULL : message(client, s->data, s->len);
+    graft_str_finish(s);
+    if (m) m->everybody = true;
+    push(h, m);
+}
+
 void graft_hub_log(graft_hub *h, graft_str *s)
 {
     graft_hub_message *m = graft_hub_message_create(s);

@@ -14,10 +14,11 @@
 /* A frame, or two forms of it: clients that announced "supports_preview_metadata" get `rich`. */
 typedef struct graft_hub_message {
     struct graft_hub_message *next;
-    char *client;          /* NULL: everybody */
+    char *client;          /* NULL: everybody, and nobody in particular */
     uint8_t *plain, *rich; /* with headroom before the data; rich may be NULL */
     size_t plain_size, rich_size;
     bool binary, log; /* log: only clients that subscribed to log lines */
+    bool everybody;   /* although it has a client, who misses it while away */
     size_t refs;      /* the sending thread's */
 } graft_hub_message;
 
@@ -35,6 +36,8 @@ void graft_hub_set_wake(graft_hub *h, void (*wake)(void *ctx), void *ctx); /* [a
 /* Takes the text of `s` and leaves it empty; text that failed to be built is dropped: a lost event
  * must not end a run. client NULL: everybody. [any] */
 void graft_hub_text(graft_hub *h, const char *client, graft_str *s);
+/* The same to everybody; kept for this client (NULL: for nobody) while it is away. [any] */
+void graft_hub_tell_all(graft_hub *h, const char *client, graft_str *s);
 /* The same, for clients that want log lines. [any] */
 void graft_hub_log(graft_hub *h, graft_str *s);
 /* Binary frames; both are copied. rich_size 0: only one form. [any] */

@@ -48,11 +48,27 @@ graft_status graft_queue_add(graft_queue *q, graft_store_job *job, graft_err *e)
     pthread_mutex_lock(&q->lock);
     graft_status st = graft_store_add(q->store, job, e);
     if (!st) {
+        q->newest = job->seq;
+        q->newest_at = graft_clock_now();
         broadcast(q);
         pthread_cond_signal(&q->changed);
     }
     pthread_mutex_unlock(&q->lock);
     return st;
+}
+
+/* Writing a job down may take long when the disk is busy, so what it says itself is too early: good
+ * enough for one that others came after. A time that is yet to come is from before the clock was
+ * set. */
+double graft_queue_added(graft_queue *q, const graft_store_job *job)
+{
+    pthread_mutex_lock(&q->lock);
+    bool newest = job->seq == q->newest;
+    double at = q->newest_at;
+    pthread_mutex_unlock(&q->lock);
+    int64_t age = graft_clock_ms() - job->created;
+    if (newest) return at;
+    return age < 0 ? 0 : graft_clock_now() - 1e-3 * (double)age;
 }
 
 graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out)

@@ -18,6 +18,8 @@ typedef struct graft_queue {
     char running[GRAFT_QUEUE_ID]; /* "": nothing runs */
     atomic_int cancel;            /* of the running job */
     atomic_bool busy;             /* something runs */
+    int64_t newest;               /* graft_store_job.seq of the job that was added last */
+    double newest_at;             /* graft_clock_now() behind that */
     bool stopping, free_memory;
 } graft_queue;
 
@@ -34,6 +36,8 @@ typedef enum graft_queue_work {
 } graft_queue_work;
 /* Waits for something to do. The worker only. */
 graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out);
+/* graft_clock_now() when a job was added, or a moment earlier. */
+double graft_queue_added(graft_queue *q, const graft_store_job *job);
 /* Writes the history entry, frees the place and tells everybody, in one step; calls `told` between
  * the entry and the telling. The worker only. */
 graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, void (*told)(void *ctx),

@@ -9,15 +9,11 @@ graft_status graft_route_queue_get(graft_serve *s, const graft_http_request *q, 
                                    graft_http_response *r, graft_err *e)
 {
     graft_str text = GRAFT_STR_INIT;
-    graft_status st = GRAFT_OK;
     (void)q, (void)rest;
-    graft_str_puts(&text, "{\"queue_running\":[");
-    GRAFT_TRY(graft_store_queue_json(s->store, GRAFT_STORE_RUNNING, &text, e));
-    graft_str_puts(&text, "],\"queue_pending\":[");
-    GRAFT_TRY(graft_store_queue_json(s->store, GRAFT_STORE_PENDING, &text, e));
-    graft_str_puts(&text, "]}");
-    st = graft_http_str(r, 200, &text, e);
-out:
+    graft_str_puts(&text, "{");
+    graft_status st = graft_store_queue_json(s->store, &text, e);
+    graft_str_puts(&text, "}");
+    if (!st) st = graft_http_str(r, 200, &text, e);
     graft_str_finish(&text);
     return st;
 }

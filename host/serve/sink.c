@@ -11,8 +11,8 @@
 #define STATE_NODES  200  /* newest nodes that a progress_state lists */
 #define PROGRESS_GAP 0.02 /* seconds between two messages about steps */
 #define PREVIEW_GAP  0.1
-#define WARNINGS     100 /* of one run that clients are told of; the log has all */
-#define ANSWER_READ  50  /* milliseconds from a prompt to the first of its results */
+#define WARNINGS     100  /* of one run that clients are told of; the log has all */
+#define ANSWER_READ  0.05 /* seconds from a prompt to the first of its results */
 
 void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews)
 {
@@ -54,12 +54,12 @@ void graft_sink_finish(graft_sink *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, int64_t created,
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
                               graft_err *e)
 {
     pthread_mutex_lock(&s->lock);
     forget(s);
-    s->created = created;
+    s->added = added;
     s->id = graft_strdup(id);
     s->client = client ? graft_strdup(client) : NULL;
     bool ok = s->id && (s->client || !client);
@@ -81,18 +81,20 @@ static graft_str begin_message(const char *type)
  * would be lost on them, and they would wait for ever. Without the lock. */
 static void let_read(const graft_sink *s)
 {
-    int64_t age = graft_clock_ms() - s->created;
-    if (!s->client || age < 0 || age >= ANSWER_READ) return;
-    const struct timespec left = {0, (long)(ANSWER_READ - age) * 1000000};
-    nanosleep(&left, NULL);
+    double left = s->added + ANSWER_READ - graft_clock_now();
+    if (!s->client || left <= 0) return;
+    const struct timespec pause = {0, (long)(1e9 * left)};
+    nanosleep(&pause, NULL);
 }
 
-/* Sends to the client of the job, or to everybody; what was sent is "type" and {data}. */
+/* Sends to the client of the job, or to all; what was sent is "type" and {data}. */
 static void send_message(graft_sink *s, graft_str *m, bool everybody)
 {
     graft_str_puts(m, "}}");
-    if (everybody || s->client)
-        graft_hub_text(s->hub, everybody ? NULL : s->client, m);
+    if (everybody)
+        graft_hub_tell_all(s->hub, s->client, m);
+    else if (s->client)
+        graft_hub_text(s->hub, s->client, m);
     else
         graft_str_finish(m);
 }
@@ -672,7 +674,8 @@ void graft_sink_close(graft_sink *s)
 void graft_sink_resume(graft_sink *s, const char *client, graft_str *out)
 {
     pthread_mutex_lock(&s->lock);
-    if (s->id && s->client && s->current && strcmp(client, s->client) == 0) {
+    bool its = s->id && s->client && s->current && strcmp(client, s->client) == 0;
+    if (its && !s->end[0]) {
         graft_str_puts(out, "{\"type\":\"executing\",\"data\":{");
         put_executing(s, out);
         graft_str_puts(out, "}}");
@@ -685,7 +688,8 @@ void graft_sink_progress(graft_sink *s, const char *id, graft_str *out)
     pthread_mutex_lock(&s->lock);
     const graft_sink_node *n = NULL;
     size_t done = 0;
-    if (s->id && strcmp(s->id, id) == 0 && s->current) n = find_node(s, s->current);
+    bool runs = s->id && strcmp(s->id, id) == 0 && !s->end[0];
+    if (runs && s->current) n = find_node(s, s->current);
     for (size_t i = 0; n && i < s->n_node; i++) done += s->node[i].state == GRAFT_SINK_FINISHED;
     if (n) {
         graft_str_puts(out, "{\"node\":");

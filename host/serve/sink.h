@@ -30,7 +30,7 @@ typedef struct graft_sink {
     graft_preview_mode previews;
     pthread_mutex_t lock; /* guards the rest */
     char *id, *client;    /* of the job; NULL: nothing runs, no client */
-    int64_t created;      /* when it was queued, graft_clock_ms() */
+    double added;         /* when it was queued, graft_clock_now() */
     char *current;        /* the node that runs; NULL */
     graft_sink_node *node;
     size_t n_node, cap_node;
@@ -46,9 +46,9 @@ void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_prev
 void graft_sink_finish(graft_sink *s);
 
 /* The worker: begin, run with the events, take the record, store it, tell, close. The results of a
- * job that was `created` (graft_clock_ms()) moments ago are held back for the rest of 50 ms, so
+ * job that was `added` (graft_clock_now()) moments ago are held back for the rest of 50 ms, so
  * that its client has read the answer to the prompt, which says the id, when they come. */
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, int64_t created,
+graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
                               graft_err *e);
 graft_events graft_sink_events(graft_sink *s);
 /* A job that could not be run at all. */
@@ -63,10 +63,10 @@ void graft_sink_tell(void *sink);
 void graft_sink_close(graft_sink *s);
 
 /* Appends the message that tells a client which came back where its job stands; nothing when no
- * job of this client runs. Any thread. */
+ * job of this client runs, or it has ended and says so itself. Any thread. */
 void graft_sink_resume(graft_sink *s, const char *client, graft_str *out);
 /* Appends {"node", "phase", "value", "max", "rate", "nodes_done"} or "null" for a job that does not
- * run. Any thread. */
+ * run, or has ended and is about to be in the history. Any thread. */
 void graft_sink_progress(graft_sink *s, const char *id, graft_str *out);
 /* Appends the warnings so far of the job, if it runs, as an array. Any thread. */
 void graft_sink_warnings(graft_sink *s, const char *id, graft_str *out);

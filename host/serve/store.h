@@ -68,10 +68,9 @@ int64_t graft_store_counter(graft_store *s);
 graft_status graft_store_delete(graft_store *s, graft_store_state state, const char *id,
                                 int64_t *changed, graft_err *e);
 
-/* Appends the entries [number, id, prompt, extra, outputs] of all jobs in the state, separated by
- * commas, in the order in which they run. */
-graft_status graft_store_queue_json(graft_store *s, graft_store_state state, graft_str *out,
-                                    graft_err *e);
+/* Appends "queue_running": […], "queue_pending": […] without braces: the entries [number, id,
+ * prompt, extra, outputs] of these jobs, in the order in which they run. Both are of one moment. */
+graft_status graft_store_queue_json(graft_store *s, graft_str *out, graft_err *e);
 /* Appends "id": entry, … in order of finishing, without braces. max_items < 0: all; offset < 0: the
  * newest max_items. An answer stops to grow at 64 MiB: older entries are left out. */
 graft_status graft_store_history_json(graft_store *s, int64_t max_items, int64_t offset,

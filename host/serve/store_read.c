@@ -27,18 +27,14 @@ static void put_number(graft_str *out, double v)
         graft_str_printf(out, "%.17g", v);
 }
 
-graft_status graft_store_queue_json(graft_store *s, graft_store_state state, graft_str *out,
-                                    graft_err *e)
+/* Appends the entries of one state; locked. */
+static graft_status put_jobs(graft_store *s, graft_store_state state, graft_str *out, graft_err *e)
 {
-    pthread_mutex_lock(&s->lock);
     graft_status st = GRAFT_OK;
     int code = SQLITE_DONE;
     bool first = true;
     sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_QUEUE, e);
-    if (!q) {
-        pthread_mutex_unlock(&s->lock);
-        return GRAFT_E_IO;
-    }
+    if (!q) return GRAFT_E_IO;
     sqlite3_bind_int(q, 1, (int)state);
     while (out->len < ANSWER_BYTES && (code = sqlite3_step(q)) == SQLITE_ROW) {
         graft_str_puts(out, first ? "[" : ",[");
@@ -54,6 +50,18 @@ graft_status graft_store_queue_json(graft_store *s, graft_store_state state, gra
     }
     if (code != SQLITE_DONE && code != SQLITE_ROW) st = graft_sql__fail(s, e);
     sqlite3_reset(q);
+    return st;
+}
+
+/* Under one lock: a job that began between the two lists would be in neither. */
+graft_status graft_store_queue_json(graft_store *s, graft_str *out, graft_err *e)
+{
+    pthread_mutex_lock(&s->lock);
+    graft_str_puts(out, "\"queue_running\":[");
+    graft_status st = put_jobs(s, GRAFT_STORE_RUNNING, out, e);
+    graft_str_puts(out, "],\"queue_pending\":[");
+    if (!st) st = put_jobs(s, GRAFT_STORE_PENDING, out, e);
+    graft_str_puts(out, "]");
     pthread_mutex_unlock(&s->lock);
     return !st && out->failed ? graft_fail_nomem(e, "the queue") : st;
 }

@@ -34,9 +34,10 @@ static void deliver(graft_transport *t)
         m->next = NULL;
         bool there = !m->client;
         for (graft_ws *w = t->clients; w; w = w->next) {
-            if (m->client && strcmp(m->client, w->id) != 0) continue;
+            bool its = m->client && strcmp(m->client, w->id) == 0;
+            if (w->doomed || (m->client && !its && !m->everybody)) continue;
             graft_ws__queue(t, w, m);
-            there = true;
+            there |= its;
         }
         if (!there) graft_mail__keep(&t->mail, m);
         graft_hub_release(m);

@@ -1,5 +1,6 @@
 /* Events for a client whose socket is not there: it posted a prompt before its handshake was done,
- * or its connection broke. They wait a while, so that a run's end is not missed. */
+ * or its connection broke, perhaps with some still unsent. They wait a while, so that a run's end
+ * is not missed. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "host/serve/transport_conn.h"

@@ -75,6 +75,16 @@ static void pop(graft_ws *w)
     graft_free(item);
 }
 
+/* What was not sent yet waits for the client's next socket. */
+static void keep_unsent(graft_transport *t, graft_ws *w)
+{
+    for (; w->first; pop(w)) {
+        const graft_hub_message *m = w->first->message;
+        if (m->client && strcmp(m->client, w->id) == 0)
+            graft_mail__keep(&t->mail, w->first->message);
+    }
+}
+
 /* Nothing more is sent, and nothing is kept for it. */
 static void give_up(graft_ws *w)
 {
@@ -82,11 +92,13 @@ static void give_up(graft_ws *w)
     while (w->first) pop(w);
 }
 
-/* An older socket of the same client gives way. */
+/* An older socket of the same client gives way. It is closed with 1000, as nothing else is: the
+ * editor page then takes another id. */
 static void replace(graft_transport *t, const char *id)
 {
     for (graft_ws *w = t->clients; w; w = w->next)
         if (strcmp(w->id, id) == 0 && !w->doomed) {
+            keep_unsent(t, w);
             give_up(w);
             w->id[0] = 0;
             lws_callback_on_writable(w->wsi);
@@ -176,7 +188,9 @@ int graft_ws__write(graft_ws *w, struct lws *wsi)
         }
     }
     if (!w->doomed) return 0;
-    lws_close_reason(wsi, LWS_CLOSE_STATUS_NORMAL, NULL, 0);
+    bool replaced = !w->id[0];
+    lws_close_reason(wsi, replaced ? LWS_CLOSE_STATUS_NORMAL : LWS_CLOSE_STATUS_POLICY_VIOLATION,
+                     NULL, 0);
     return -1;
 }
 
@@ -189,7 +203,7 @@ void graft_ws__close(graft_transport *t, graft_conn *c)
             *at = w->next;
             break;
         }
-    while (w->first) pop(w);
+    keep_unsent(t, w);
     graft_inbox_finish(&w->inbox);
     graft_free(w);
     c->ws = NULL;

@@ -1,7 +1,7 @@
 // The queue outlives the server; a job is stopped by its id and no other; progress can be followed.
 // Needs the nodes of tests/host/testnodes.c, which can sleep.
 import fs from 'node:fs';
-import { Socket, check, end, ended, equal, get, post, sleep, start, until } from './server.mjs';
+import { Socket, check, end, ended, equal, get, post, sleep, soon, start, until } from './server.mjs';
 
 const options = { plugins: process.env.GRAFT_TEST_PLUGINS, args: ['--quiet'] };
 let s = await start(options);
@@ -66,6 +66,62 @@ async function interrupt() {
   for (const x of [w, again]) x.close();
 }
 
+// Whoever hears that a job is cancelled does not find it completed, even when all came from the cache.
+async function cancelled() {
+  await run('once', 1, 8, { client_id: 'cancels' });
+  await entry('once');
+  for (let i = 0; i < 5; i++) {
+    await run(`again-${i}`, 1, 8, { client_id: 'cancels' });
+    const answer = (await post(s, `/api/jobs/again-${i}/cancel`)).json().cancelled;
+    await until(async () => (await get(s, '/prompt')).json().exec_info.queue_remaining === 0);
+    const job = await get(s, `/api/jobs/again-${i}`), status = job.status === 404 ? 'cancelled' : job.json().status;
+    equal(status, answer ? 'cancelled' : 'completed', `cancelled: ${answer}`);
+  }
+}
+
+// A client that was away for a moment misses no end of a run: neither what was told to everybody meanwhile, nor what
+// its last socket had not taken when it broke or gave way to the next one.
+async function away() {
+  const join = async () => {
+    const w = new Socket(s, '?clientId=away');
+    await w.until((m) => m.type === 'status');
+    return w;
+  };
+  let w = await join();
+  const told = (type, id) => w.got.some((m) => m.type === type && m.data.prompt_id === id);
+  let id = await soon(async (i) => {
+    const id = `away-${i}`;
+    await run(id, LONG, 4, { client_id: 'away' });
+    await running(id);
+    w.close();
+    await post(s, '/interrupt', { prompt_id: id });
+    await entry(id);
+    w = await join();
+    return id;
+  });
+  check(await w.finished(id), 'the end is told afterwards');
+  check(told('execution_interrupted', id), 'and that it was an interruption');
+  for (const gives_way of [false, true]) {
+    id = await soon(async (i) => {
+      const id = `unread-${gives_way}-${i}`, big = prompt(1, 5 + gives_way);
+      big['x'.repeat(300000)] = big[4]; // the id is in most of the messages
+      delete big[4];
+      w.socket.pause();
+      await post(s, '/prompt', { prompt: big, prompt_id: id, client_id: 'away' });
+      await entry(id);
+      const last = w;
+      if (!gives_way) last.close();
+      w = await join();
+      last.close();
+      return id;
+    });
+    await run(`after-${id}`, 1, 7, { client_id: 'away' });
+    check(await w.finished(`after-${id}`), 'a run after it');
+    check(told('execution_success', id), `the end of ${id} that was not read`);
+  }
+  w.close();
+}
+
 async function failure() {
   const w = new Socket(s, '?clientId=f');
   await w.until((m) => m.type === 'status');
@@ -127,7 +183,7 @@ async function killed() {
   equal((await entry('t1')).status.status_str, 'success', 'kept');
 }
 
-for (const test of [interrupt, failure, order, killed]) {
+for (const test of [interrupt, cancelled, away, failure, order, killed]) {
   const began = performance.now();
   await test();
   console.log(`${test.name} ${Math.round(performance.now() - began)} ms`);

@@ -1,7 +1,7 @@
 // What clients of the protocol rely on: bodies, status codes and the order of events.
 import fs from 'node:fs';
 import path from 'node:path';
-import { Socket, check, end, ended, equal, get, picture, post, raw, sleep, start, until } from './server.mjs';
+import { Socket, check, end, ended, equal, get, picture, post, raw, sleep, soon, start, until } from './server.mjs';
 
 const s = await start();
 check(s.ready < 1500, `ready after ${s.ready} ms`);
@@ -308,7 +308,7 @@ async function reconnect() {
   const b = new Socket(s, '?clientId=same');
   await b.until((m) => m.type === 'status');
   await until(() => a.closed);
-  check(a.closed && !b.closed, 'the new socket replaces the old one');
+  equal([a.closed, a.code, b.closed], [true, 1000, false], 'the new socket replaces the old one, which the editor page knows by the code');
   const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
   check(await b.finished(id), 'and gets the events');
   const c = new Socket(s);
@@ -321,13 +321,17 @@ async function reconnect() {
 
 // A client whose handshake comes after its prompt ran, or whose connection broke, misses nothing.
 async function late() {
-  const id = (await post(s, '/prompt', { prompt: picture(12, 'demo/late'), client_id: 'late' })).json().prompt_id;
-  await ended(s, id);
-  const a = new Socket(s, '?clientId=late');
+  const [a, id, client] = await soon(async (i) => {
+    const client_id = `late-${i}`, { prompt_id } = (await post(s, '/prompt', { prompt: picture(12 + i, 'demo/late'), client_id })).json();
+    await ended(s, prompt_id);
+    const w = new Socket(s, `?clientId=${client_id}`);
+    await w.until((m) => m.type === 'status');
+    return [w, prompt_id, client_id];
+  });
   check(await a.finished(id), 'the end is told afterwards');
   inOrder(a.got, ['status', 'execution_start', 'execution_cached', 'executing 1', 'executing 2', 'executed 2',
     'execution_success', 'executing null'], 'all events, in order');
-  const b = new Socket(s, '?clientId=late');
+  const b = new Socket(s, `?clientId=${client}`);
   await b.until((m) => m.type === 'status');
   await sleep(100);
   inOrder(b.got, ['status'], 'and only once');

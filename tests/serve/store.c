@@ -1,5 +1,6 @@
 #include "host/serve/store.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -131,6 +132,58 @@ static void a_dead_process_leaves_a_mark(void)
     graft_store_close(s);
 }
 
+#define JOBS 200
+
+/* Lets all jobs begin, one by one. */
+static void *begin_all(void *ctx)
+{
+    graft_store *s = ctx;
+    graft_store_job j;
+    bool found = true;
+    while (!graft_store_next(s, 7, &j, &found, NULL) && found) graft_store_job_finish(&j);
+    return NULL;
+}
+
+/* The fewest jobs that the queue showed while all of them began. */
+static int fewest_seen(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const graft_store_limits limits = {JOBS, 1 << 20, JOBS, 1 << 20};
+    pthread_t thread;
+    fresh();
+    graft_store *s = open_store(&limits);
+    int fewest = JOBS, waiting = JOBS;
+    for (int i = 0; i < JOBS; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "job %d", i);
+        CHECK_OK(add(s, id, i, &e), &e);
+    }
+    bool runs = pthread_create(&thread, NULL, begin_all, s) == 0;
+    CHECK(runs);
+    while (runs && waiting) {
+        graft_str t = GRAFT_STR_INIT;
+        int seen = 0;
+        CHECK_OK(graft_store_queue_json(s, &t, &e), &e);
+        waiting = 0;
+        char *pending = t.data ? strstr(t.data, "queue_pending") : NULL;
+        for (char *p = t.data; p && (p = strstr(p, "\"job ")); p++) {
+            seen++;
+            waiting += p > pending;
+        }
+        if (seen < fewest) fewest = seen;
+        graft_str_finish(&t);
+    }
+    if (runs) pthread_join(thread, NULL);
+    graft_store_close(s);
+    return fewest;
+}
+
+/* What a client sees in the queue either waits or runs, at any moment. */
+static void no_job_is_missing(void)
+{
+    for (int i = 0; i < 3; i++) CHECK_INT(fewest_seen(), JOBS);
+}
+
 static void count(void *ctx, const graft_store_row *row)
 {
     *(int *)ctx += row->state == GRAFT_STORE_DONE ? 1 : 100;
@@ -152,7 +205,7 @@ static graft_status everything(graft_store *s, graft_err *e)
     GRAFT_TRY(graft_store_next(s, 7, &j, &found, e));
     GRAFT_TRY(end(s, "x", e));
     GRAFT_TRY(graft_store_history_json(s, 5, -1, &t, e));
-    GRAFT_TRY(graft_store_queue_json(s, GRAFT_STORE_PENDING, &t, e));
+    GRAFT_TRY(graft_store_queue_json(s, &t, e));
     GRAFT_TRY(graft_store_rows(s, &all, count, &rows, &n, e));
     GRAFT_TRY(graft_store_setting_set(s, "a", "1", e));
     GRAFT_TRY(graft_store_setting_get(s, "a", &text, e));
@@ -211,6 +264,7 @@ int main(void)
     RUN(jobs_run_by_number);
     RUN(limits_hold);
     RUN(a_dead_process_leaves_a_mark);
+    RUN(no_job_is_missing);
     RUN(memory_may_be_short);
     RUN(damage_is_told);
     fresh();

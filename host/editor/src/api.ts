@@ -164,14 +164,19 @@ export interface Listener {
   connected(up: boolean): void
 }
 
+// How the server closes a socket when a newer one has its id. The two would take turns for ever.
+const REPLACED = 1000
+
 // Keeps a connection, trying again after it is lost; the same id gets the events of runs that were
 // started before.
 export class Connection {
   private socket?: WebSocket
   private wait = 500
+  // `another` gives an id instead of one that another page has taken: a copy of a page has its id.
   constructor(
-    readonly clientId: string,
+    private clientId: string,
     private readonly listener: Listener,
+    private readonly another: () => string,
   ) {
     this.open()
   }
@@ -191,8 +196,9 @@ export class Connection {
       this.listener.connected(true)
     }
     socket.onmessage = ({ data }) => this.take(data)
-    socket.onclose = () => {
+    socket.onclose = ({ code }) => {
       if (this.socket !== socket) return
+      if (code === REPLACED) this.clientId = this.another()
       this.listener.connected(false)
       setTimeout(() => this.open(), this.wait)
       this.wait = Math.min(this.wait * 1.6, 8000)

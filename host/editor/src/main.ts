@@ -70,15 +70,13 @@ const sidebar = new Sidebar(byId("side"), [
   },
 ])
 
-function clientId(): string {
-  const known = sessionStorage.getItem("graft.client")
-  if (known) return known
+function newClient(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   const id = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("")
   sessionStorage.setItem("graft.client", id)
   return id
 }
-const client = clientId()
+let client = sessionStorage.getItem("graft.client") ?? newClient()
 
 // Every change of the workflow ends here, a moment after it happened.
 let settled = 0
@@ -585,6 +583,8 @@ function wireDrop() {
   })
 }
 
+const ASK_AGAIN = 400 // ms between two looks at the queue, however much happens in it
+
 function wireRunner() {
   runner.onWarnings = () => inspector.render()
   runner.onQueued = () => status.say("Queued…", "idle")
@@ -618,16 +618,22 @@ function wireRunner() {
     void history.refresh()
   }
   let asking = 0
+  let asked = -ASK_AGAIN
   runner.onQueue = () => {
-    clearTimeout(asking)
-    asking = window.setTimeout(() => {
+    const wait = Math.max(60, asked + ASK_AGAIN - performance.now())
+    asking ||= window.setTimeout(() => {
+      asking = 0
+      asked = performance.now()
       void queuePanel.refresh()
       void history.refresh()
-    }, 60)
+    }, wait)
   }
   runner.onOutput = (node, output) => quantize.take(node, output)
   runner.onFaults = showFaults
-  queuePanel.onCount = (n) => sidebar.badge("queue", n ? String(n) : "")
+  queuePanel.onQueue = (prompts) => {
+    sidebar.badge("queue", prompts.length ? String(prompts.length) : "")
+    void runner.queued(prompts)
+  }
   history.onEntries = () => {
     quantize.setPictures(history.pictures())
     for (const [, entry] of history.entries)
@@ -689,7 +695,7 @@ async function start() {
   )
   firstWorkflow()
   keepOnLeaving()
-  new api.Connection(client, runner)
+  new api.Connection(client, runner, () => (client = newClient()))
   void history.refresh()
   document.documentElement.dataset.ready = "yes"
 }

@@ -16,7 +16,7 @@ export class QueuePanel {
   readonly element = h("section", { class: "panel-body" })
   running: QueueEntry[] = []
   pending: QueueEntry[] = []
-  onCount = (_count: number) => {}
+  onQueue = (_prompts: string[]) => {}
   private asked = 0
 
   constructor() {
@@ -33,7 +33,7 @@ export class QueuePanel {
     } catch {
       return
     }
-    this.onCount(this.running.length + this.pending.length)
+    this.onQueue([...this.running, ...this.pending].map(([, id]) => id))
     this.render()
   }
 

@@ -140,7 +140,7 @@ export class Runner implements api.Listener {
     const prompt = data.prompt_id
     if (typeof prompt !== "string") return
     // Late events of a run that was followed to its end change nothing.
-    if (this.run?.prompt === prompt && this.run.state !== "running" && type === "executing") return
+    if (this.run?.prompt === prompt && this.run.state !== "running") return
     if (this.run?.prompt !== prompt && type === "executing" && data.node === null) return
     const run = this.begin(prompt)
     const before = run.state
@@ -223,6 +223,22 @@ export class Runner implements api.Listener {
   text(node: string, text: string) {
     if (this.run?.state !== "running") return
     this.onOutput(node, { text: [text] })
+  }
+
+  // These prompts run or wait. A run that does not has ended, also when the news of it was lost: the
+  // server was gone for a while, or another page has taken this one's place.
+  async queued(prompts: string[]) {
+    const { run } = this
+    if (run?.state !== "running" || prompts.includes(run.prompt)) return
+    const found = await api.historyEntry(run.prompt).catch(() => ({}) as Record<string, undefined>)
+    const entry = found[run.prompt]
+    if (!entry) return // the list is older than the run
+    const prompt_id = run.prompt
+    for (const [node, output] of Object.entries(entry.outputs))
+      this.event("executed", { node, output, prompt_id })
+    for (const [type, data] of entry.status?.messages ?? [])
+      if (/^(graft\.warning|execution_(success|error|interrupted))$/.test(type))
+        this.event(type, data)
   }
 
   connected(up: boolean) {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { after, before, beforeEach, test } from "node:test"
 import { createMock, planOf } from "../mock/server.mjs"
-import { openBrowser, runEnded } from "./drive.mjs"
+import { openBrowser, runOnce } from "./drive.mjs"
 
 const objectInfo = JSON.parse(
   readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
@@ -44,8 +44,7 @@ async function calibrated(server, at, plan) {
   await browser.open(at)
   await page.locator("#tab-quantize").click()
   await page.getByRole("button", { name: "Add QuantizeModel" }).click()
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   await page.locator(".plot").waitFor()
   await page.waitForTimeout(300)
 }
@@ -126,8 +125,7 @@ test("attention by the keys, by its field, and what is sent", async () => {
   const number = page.locator("input[type=number][data-control=attention]")
   assert.equal(Number(await number.inputValue()), attention)
   await number.fill("0.0125")
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   const { prompt } = mock.state.prompts.at(-1)
   const { inputs } = Object.values(prompt).find((node) => node.class_type === "QuantizeModel")
   assert.deepEqual(

@@ -94,7 +94,28 @@ export async function drag(page, from, to) {
   await page.mouse.up()
 }
 
+// Until it shows what is wanted: two clicks are a double click only when the machine has time for
+// both at once.
+export async function doubleClick(page, at, wanted) {
+  for (let i = 0; i < 10 && !(await wanted.count()); i++) {
+    await page.mouse.dblclick(at.x, at.y)
+    await page.waitForTimeout(500)
+  }
+  await wanted.waitFor()
+}
+
 export const runEnded = (page) =>
   page.waitForFunction(() => graft.runner.run && graft.runner.run.state !== "running", null, {
     timeout: 60_000,
   })
+
+// Presses Queue and waits for the end of that run: the one before it may have ended already.
+export async function runOnce(page) {
+  const before = await page.evaluate(() => graft.runner.run?.prompt)
+  await page.locator("#queue").click()
+  await page.waitForFunction(
+    (before) => graft.runner.run?.state !== "running" && graft.runner.run?.prompt !== before,
+    before,
+    { timeout: 60_000 },
+  )
+}

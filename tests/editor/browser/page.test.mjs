@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { after, before, test } from "node:test"
 import { gzipSync } from "node:zlib"
 import { createMock, picture, planOf } from "../mock/server.mjs"
-import { addNode, drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
+import { addNode, doubleClick, drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
 
 const root = process.env.GRAFT_EDITOR_DIR
 const source = process.env.GRAFT_SOURCE_DIR
@@ -232,12 +232,11 @@ test("keys that users of such editors know, groups renamed, bends in links", asy
     })
     return { title: at(pos[0] + 50, pos[1] + 10), inside: at(pos[0] + 6, pos[1] + size[1] / 2) }
   })
-  await page.mouse.dblclick(group.title.x, group.title.y)
+  await doubleClick(page, group.title, page.locator(".inline-editor"))
   await page.keyboard.type("Noise")
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.graph.groups[0].title), "Noise")
-  await page.mouse.dblclick(group.inside.x, group.inside.y)
-  await page.locator("dialog.search").waitFor()
+  await doubleClick(page, group.inside, page.locator("dialog.search"))
   await page.locator("dialog.search input").fill("reroute")
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.selected[0]?.type), "Reroute")
@@ -362,8 +361,7 @@ test("faults are shown at the node and input, and go away", async () => {
   )
   await page.keyboard.press("Control+z")
   await fresh()
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   assert.equal(await box.count(), 0)
   // What the last run came to says nothing about a workflow that is refused.
   await page.evaluate(() => {
@@ -387,8 +385,7 @@ test("a run that fails names its node; one that is interrupted stops", async () 
           .widgets.find((w) => w.name === "cfg").value = 99),
     )
   await sampler()
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   await page.locator(".faults", { hasText: "out of memory" }).waitFor()
   assert.equal(
     await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").run.state),
@@ -503,8 +500,7 @@ test("nodes become a sub-graph, which can be opened, left, saved and run", async
     return [first === second, first === prompt()]
   })
   assert.deepEqual(same, [true, true])
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   assert.equal(await page.evaluate(() => graft.runner.run.state), "success")
   const ids = Object.keys(mock.state.prompts.at(-1).prompt)
   assert.equal(ids.filter((id) => /^\d+:\d+$/.test(id)).length, 2)
@@ -550,8 +546,7 @@ test("moving a threshold changes the prediction at once", async () => {
   })
   await page.locator("#tab-quantize").click()
   assert.match(await page.locator(".quantize .empty").textContent(), /Connect a prompt/)
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
   await page.locator(".plot").waitFor()
   assert.equal(await page.locator(".point").count(), planOf().layers.length)
   const speed = () => page.locator("[data-card=speedup]").textContent()

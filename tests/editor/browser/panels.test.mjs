@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { after, before, beforeEach, test } from "node:test"
 import { createMock } from "../mock/server.mjs"
-import { drag, openBrowser, pointOf, runEnded } from "./drive.mjs"
+import { doubleClick, drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
 
 const objectInfo = JSON.parse(
   readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
@@ -45,8 +45,7 @@ const value = (type, name) =>
 const idOf = (type) =>
   page.evaluate((type) => graft.editor.nodes.find((n) => n.type === type).id, type)
 const queue = async () => {
-  await page.locator("#queue").click()
-  await runEnded(page)
+  await runOnce(page)
 }
 const open = (tab) => page.locator(`#tab-${tab}`).click()
 
@@ -201,13 +200,7 @@ test("a node's picture: opened, saved, and the node is moved by it", async () =>
   )
   const at = await pointOf(page, id, "widget", name)
   at.y += 60
-  // Two clicks are a double click only when the machine has time for both at once.
-  const shown = page.locator(".lightbox-name", { hasText: "64 × 64" })
-  for (let i = 0; i < 10 && !(await shown.count()); i++) {
-    await page.mouse.dblclick(at.x, at.y)
-    await page.waitForTimeout(500)
-  }
-  await shown.waitFor()
+  await doubleClick(page, at, page.locator(".lightbox-name", { hasText: "64 × 64" }))
   await page.keyboard.press("Escape")
   await page.waitForTimeout(400)
   await page.mouse.click(at.x, at.y, { button: "right" })

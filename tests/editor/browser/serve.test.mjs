@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { after, before, test } from "node:test"
-import { openBrowser, runEnded } from "./drive.mjs"
+import { openBrowser, runEnded, runOnce } from "./drive.mjs"
 
 const {
   GRAFT_PROGRAM: program = "",
@@ -59,6 +59,7 @@ function start(more = []) {
     child.on("exit", () => fail(new Error(`the server ended: ${text}`)))
   })
 }
+const clientOf = (page) => page.evaluate(() => sessionStorage.getItem("graft.client"))
 const stop = (child) =>
   new Promise((done) => {
     if (child.exitCode !== null) return done()
@@ -85,8 +86,7 @@ test(
   "the demo: press Queue, see the picture, find it in the history",
   { skip: missing },
   async () => {
-    await page.locator("#queue").click()
-    await runEnded(page)
+    await runOnce(page)
     await page.waitForFunction(
       () =>
         graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
@@ -121,8 +121,7 @@ test(
   "the same again comes from the cache; a fault is shown where it is",
   { skip: missing },
   async () => {
-    await page.locator("#queue").click()
-    await runEnded(page)
+    await runOnce(page)
     await page.locator(".status-text", { hasText: /cache|Done/ }).waitFor()
     await page.evaluate(
       () =>
@@ -151,9 +150,8 @@ test(
     await change("CLIPTextEncode", "text", "embedding:nowhere apple")
     for (let seed = 21; seed < 23; seed++) {
       await change("KSampler", "seed", seed) // the second time the warned node comes from the cache
-      await page.locator("#queue").click()
+      await runOnce(page)
       await page.locator(".status-notes", { hasText: "1 warning" }).waitFor()
-      await runEnded(page)
       await page.locator(".status-text", { hasText: "Done" }).waitFor()
       const warned = await page.evaluate(() => graft.editor.nodes.flatMap((n) => n.warnings ?? []))
       assert.equal(warned.length, 1)
@@ -177,9 +175,8 @@ test(
       of("VAEDecode").connect(0, of("SaveImage"), 0)
     })
     await change("CLIPTextEncode", "text", "red apple, 3d")
-    await page.locator("#queue").click()
+    await runOnce(page)
     await page.locator(".faults").waitFor({ state: "detached" })
-    await runEnded(page)
   },
 )
 
@@ -197,14 +194,52 @@ test("an interrupted run stops soon", { skip: missing }, async () => {
   assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
 })
 
-test("the queue survives the server", { skip: missing }, async () => {
-  await stop(server)
-  const port = new URL(url).port
-  ;({ child: server } = await start(["--port", port]))
-  await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
-  await page.locator("#tab-history").click()
-  await page.locator("#tab-history").click()
-  await page.locator(".history-card").first().waitFor()
+test(
+  "the queue survives the server; the page learns that its run was ended",
+  { skip: missing },
+  async () => {
+    const id = await clientOf(page)
+    await page.locator("#queue").click()
+    await page.waitForFunction(() => graft.runner.run?.state === "running" && graft.runner.run.node)
+    await stop(server)
+    const port = new URL(url).port
+    ;({ child: server } = await start(["--port", port]))
+    await page.waitForSelector(".status-server:not(.down)", { timeout: 60_000 })
+    await runEnded(page)
+    assert.equal(await page.evaluate(() => graft.runner.run.state), "interrupted")
+    assert.equal(await clientOf(page), id)
+    await page.locator("#tab-history").click()
+    await page.locator("#tab-history").click()
+    await page.locator(".history-card").first().waitFor()
+  },
+)
+
+test("a copy of the page does not take turns with it", { skip: missing }, async () => {
+  const id = await clientOf(page)
+  const copy = await page.context().newPage()
+  await copy.addInitScript((id) => sessionStorage.setItem("graft.client", id), id)
+  await copy.goto(url)
+  await copy.waitForSelector(".status-server:not(.down)")
+  await page.waitForFunction((id) => sessionStorage.getItem("graft.client") !== id, id)
+  await page.waitForSelector(".status-server:not(.down)")
+  assert.equal(await clientOf(copy), id)
+  await page.evaluate(() => {
+    const sampler = graft.editor.nodes.find((n) => n.type === "KSampler")
+    sampler.widgets.find((w) => w.name === "steps").value = 2
+  })
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => graft.runner.run?.state === "success")
+  assert.equal(await copy.evaluate(() => graft.runner.run), null)
+  await copy.close()
+})
+
+test("much that happens does not keep the page from looking", { skip: missing }, async () => {
+  const asked = page.waitForRequest(/api\/queue/)
+  await page.evaluate(() => {
+    window.often = setInterval(() => graft.runner.event("status", {}), 20)
+  })
+  await asked
+  await page.evaluate(() => clearInterval(window.often))
 })
 
 test("a server with a token opens for who has it", { skip: missing }, async () => {
@@ -218,8 +253,7 @@ test("a server with a token opens for who has it", { skip: missing }, async () =
   try {
     await other.open(`${closed}?token=s3cret-s3cret`)
     assert.ok(!other.page.url().includes("s3cret"))
-    await other.page.locator("#queue").click()
-    await runEnded(other.page)
+    await runOnce(other.page)
     await other.page.waitForFunction(
       () =>
         graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
