@@ -139,8 +139,9 @@ function build(node: GraftNode, spec: NodeSpec) {
 // A node that loads a picture shows the one chosen.
 function watchUpload(node: GraftNode, spec: NodeSpec) {
   const input = spec.inputs.find((candidate) => candidate.options.image_upload)
-  const widget: any = input && node.widgets?.find((w) => w.name === input.name)
-  if (!widget) return
+  const widget: any = node.widgets?.find((w) => w.name === input?.name)
+  if (!input || !widget) return
+  const folder = input.options.image_folder ?? "input"
   const show = () => {
     const match = /^(?:(.*)\/)?([^/]+?)(?: \[(input|output|temp)\])?$/.exec(
       String(widget.value ?? ""),
@@ -150,7 +151,7 @@ function watchUpload(node: GraftNode, spec: NodeSpec) {
         viewUrl({
           filename: match[2],
           subfolder: match[1] ?? "",
-          type: match[3] ?? input.options.image_folder ?? "input",
+          type: match[3] ?? folder,
         }),
       ])
   }
