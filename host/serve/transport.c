@@ -25,8 +25,7 @@ static void wake(void *ctx)
     lws_cancel_service(t->context);
 }
 
-/* Hands what was pushed since the last time to the sockets it is for. */
-static void deliver(graft_transport *t)
+void graft_transport__deliver(graft_transport *t)
 {
     graft_hub_message *m = graft_hub_take(&t->serve->hub), *next;
     for (; m; m = next) {
@@ -86,7 +85,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     graft_conn *c = user;
     switch (reason) {
     case LWS_CALLBACK_EVENT_WAIT_CANCELLED:
-        deliver(transport_of(wsi));
+        graft_transport__deliver(transport_of(wsi));
         return 0;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         transport_of(wsi)->hurry = true;
@@ -244,7 +243,7 @@ void graft_transport_run(graft_transport *t)
     while (!atomic_load(&t->stop)) {
         t->hurry = false;
         if (gather && t->ready >= 0 && last - whole < WHOLE_SECONDS) {
-            if (atomic_exchange(&t->woken, false)) deliver(t);
+            if (atomic_exchange(&t->woken, false)) graft_transport__deliver(t);
             graft_ready__serve(t);
         } else {
             if (lws_service(t->context, 0) < 0) break;

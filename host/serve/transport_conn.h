@@ -82,6 +82,9 @@ struct graft_transport {
     atomic_bool woken; /* the hub has messages */
 };
 
+/* Hands what was pushed to the hub since the last time to the sockets it is for. */
+void graft_transport__deliver(graft_transport *t);
+
 /* Callbacks of the library: 0 goes on, -1 closes the connection. */
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const void *data,

@@ -127,6 +127,7 @@ int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
     if (!id[0]) random_id(id);
     graft_ws *w = graft_calloc(1, sizeof *w);
     if (!w) return -1;
+    graft_transport__deliver(t); /* what was said before comes before what is said now */
     replace(t, id);
     w->wsi = wsi;
     w->last = &w->first;
