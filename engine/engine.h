@@ -210,6 +210,21 @@ typedef struct graft_deepcache_options {
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
                                    graft_model **out, graft_err *e);
 
+/* EasyCache (Zhou et al. 2025, arXiv:2507.02860): evaluations of the model are left out while their
+ * result is thought to change by less than a threshold (engine/sampling/easycache.h); it is then
+ * made from the last one that was not. It goes with everything else that a model can have. With
+ * DeepCache only such evaluations are left out as compute no new feature, so that features are
+ * renewed as often as without. QuantizeModel calibrates without it. */
+typedef struct graft_easycache_options {
+    double threshold;  /* the sum of relative changes that calls for an evaluation; 0: off */
+    double start, end; /* shares of the schedule, as of ControlNets: outside nothing is left out */
+    bool verbose;      /* the log says after each sampling run how many were left out */
+} graft_easycache_options;
+/* It replaces an earlier one of the model. GRAFT_E_ARG for thresholds outside 0..3 and shares
+ * outside 0..1. */
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *options,
+                                   graft_model **out, graft_err *e);
+
 /* HyperTile (engine/models/hypertile.h): self-attention of the outer resolution levels looks at
  * tiles of the picture, which makes large pictures faster. */
 typedef struct graft_hypertile_options {

@@ -2,6 +2,7 @@
  * device (resident.c); and for what compiles ahead (prepare.c). */
 #ifndef GRAFT_API_GUIDED_H
 #define GRAFT_API_GUIDED_H
+#include "engine/api/answers.h"
 #include "engine/api/batches.h"
 #include "engine/api/controls.h"
 #include "engine/api/denoise.h"
@@ -35,6 +36,7 @@ struct graft_guided {
     uint8_t *feature;         /* of one batch */
     size_t feature_bytes;     /* of one entry that sees the whole latent */
     graft_controls *controls; /* NULL without ControlNets */
+    graft_answers *answers;   /* NULL without EasyCache */
 };
 
 /* The entries that do, into g->active; both: the negative ones in any case. */

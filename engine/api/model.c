@@ -124,6 +124,24 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return GRAFT_OK;
 }
 
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    if (!(o->threshold >= 0 && o->threshold <= 3))
+        return graft_fail(e, GRAFT_E_ARG, "reuse_threshold %g is not between 0 and 3",
+                          o->threshold);
+    if (!(o->start >= 0 && o->start <= 1 && o->end >= 0 && o->end <= 1))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "start_percent %g and end_percent %g must be between 0 and 1", o->start,
+                          o->end);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->easycache = (graft_easycache){
+        .threshold = o->threshold, .start = o->start, .end = o->end, .verbose = o->verbose};
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
                                    graft_model **out, graft_err *e)
 {

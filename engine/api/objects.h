@@ -14,6 +14,7 @@
 #include "engine/models/vae.h"
 #include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
+#include "engine/sampling/easycache.h"
 #include "engine/sampling/preview.h"
 #include "engine/sampling/schedule.h"
 #include "engine/text/tokenizer.h"
@@ -81,6 +82,7 @@ struct graft_model {
         float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
     } freeu;
     graft_deepcache deepcache;
+    graft_easycache easycache;
     graft_hypertile hypertile;
     graft_quant_choice quant;
     struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */
