@@ -332,6 +332,11 @@ static void edit_hypertile(const graft_node *n, graft_arg *in)
     set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
     set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
 }
+static void edit_easycache(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "reuse_threshold", 0.5), set_f(n, in, "start_percent", 0.25);
+    set_f(n, in, "end_percent", 0.75), set_i(n, in, "verbose", 1);
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
@@ -339,6 +344,8 @@ static void options_pass_arguments_on(void)
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
+    expect("EasyCache", NULL, "easycache 0.2 [0.15,0.95] 0\n", "");
+    expect("EasyCache", edit_easycache, "easycache 0.5 [0.25,0.75] 1\n", "");
     expect("FreeU", NULL, "freeu 1 b 1.1 1.2 s 0.9 0.2\n", "");
     expect("FreeU_V2", NULL, "freeu 2 b 1.3 1.4 s 0.9 0.2\n", "");
     expect("CompileModel", edit_compile,
