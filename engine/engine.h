@@ -237,6 +237,24 @@ typedef struct graft_hypertile_options {
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
                                    graft_model **out, graft_err *e);
 
+/* Deep Shrink (kohya-ss 2023): in a range of the steps the UNet's inner blocks see a smaller
+ * picture, so that pictures larger than the model was trained for keep one composition, and are
+ * sampled faster there (engine/models/unet.h has the rule). Both ways are compiled ahead where any
+ * is. Steps of that range go without HyperTile. DeepCache and ControlNets do not go with it:
+ * sampling says so. */
+typedef struct graft_downscale_options {
+    int64_t block_number; /* the input block before which features are resized, 1 the first */
+    double factor;        /* 0.1 … 9; in thousandths */
+    double start, end;    /* shares of the schedule, as of ControlNets */
+    bool after_skip;      /* the skip connection before that block keeps its size */
+    const char *down_method, *up_method; /* "bicubic", "nearest-exact", "bilinear", "area" */
+} graft_downscale_options;
+/* It replaces an earlier one of the model; a factor of 1 is none. GRAFT_E_ARG for numbers out of
+ * range and for blocks that this model does not have, stating the range; GRAFT_E_UNSUPPORTED for
+ * "bislerp". */
+graft_status graft_model_downscale(const graft_model *m, const graft_downscale_options *options,
+                                   graft_model **out, graft_err *e);
+
 typedef struct graft_quantize_options {
     int64_t bits;       /* 8: weights and activations; 4: weights only */
     const char *format; /* of 8 bits: "int" or "fp8_e4m3fn"; NULL: "int" */

@@ -63,11 +63,14 @@ void graft_answers_destroy(graft_answers *a)
     graft_free(a);
 }
 
-/* Whether it is the same prompts, steered by the same ControlNets, as at the last evaluation in
- * full, and positive ones are among them. */
+/* Whether it is the same prompts, steered by the same ControlNets, and the same network, as at the
+ * last evaluation in full, and positive ones are among them. */
 static bool same_question(const graft_answers *a, const active *list, size_t n, float sigma)
 {
-    if (!n || n != a->n_asked || list[0].negative) return false;
+    const graft_model *m = a->c->model;
+    if (!n || n != a->n_asked || list[0].negative ||
+        graft_model_shrinks(m, a->c->table, a->sigma) != graft_model_shrinks(m, a->c->table, sigma))
+        return false;
     for (size_t i = 0; i < n; i++) {
         const asked *k = &a->asked[i];
         if (k->slot != list[i].slot || k->control != list[i].control ||

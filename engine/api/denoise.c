@@ -113,6 +113,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     g->n = g->per * config->shape[0];
     graft_status st = check_conditioning(config, config->positive, "positive", e);
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
     if (!st)
@@ -159,6 +160,8 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 {
     graft_unet_use use = graft_active_use(g->c.model, g->active, which, count, g->c.shape[0]);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.shrink = g->shrinks;
+    if (use.shrink) return use;
     use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
     return use;
 }
@@ -167,6 +170,7 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 static const char *others_name(const graft_model *m, size_t n, bool control)
 {
     if (n < 2) return "its ControlNets";
+    if (m->downscale.shrink.block) return "the sizes of PatchModelAddDownscale";
     if (m->hypertile.tile)
         return control ? "its ControlNets and the grids of HyperTile" : "the grids of HyperTile";
     return control ? "its ControlNets and the sizes of its prompts' areas"
@@ -195,8 +199,8 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
 static graft_status check_room(const graft_guided *g, graft_err *e)
 {
     graft_binding *all[MAX_BINDINGS];
-    bool several =
-        g->regions.any || graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
+    bool several = g->regions.any || g->c.model->downscale.shrink.block ||
+                   graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
     size_t first = several ? 0 : g->n_bound - 1, n = 0;
     int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
     int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
@@ -462,6 +466,7 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
+    g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
     collect(g, g->c.positive, false, sigma);
     /* Guidance of 1 is the conditional prediction alone: half the work. */
     if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);

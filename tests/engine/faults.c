@@ -364,6 +364,12 @@ static graft_status patch(world *w, graft_err *e)
     return st;
 }
 
+static graft_status shrink(world *w, graft_err *e)
+{
+    const graft_downscale_options o = {2, 2, 0, 1, false, "bicubic", "area"};
+    return graft_model_downscale(w->model, &o, &w->changed, e);
+}
+
 static graft_status sample_patched(world *w, graft_err *e)
 {
     return sample_with(w, w->changed, "euler", 2, e);
@@ -459,6 +465,11 @@ static const scenario scenarios[] = {
     {"inpainting",
      {engine_step, load_inpainting, load_vae, plain_cond, grey_image, show_picture, sample_steered},
      5,
+     false,
+     true},
+    {"smaller inside",
+     {engine_step, load_unet, plain_cond, empty_latent, shrink, sample_patched},
+     4,
      false,
      true},
     {"FreeU, tiles, perturbed attention",
