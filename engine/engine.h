@@ -210,6 +210,21 @@ typedef struct graft_deepcache_options {
 graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *options,
                                    graft_model **out, graft_err *e);
 
+/* EasyCache (Zhou et al. 2025, arXiv:2507.02860): evaluations of the model are left out while their
+ * result is thought to change by less than a threshold (engine/sampling/easycache.h); it is then
+ * made from the last one that was not. It goes with everything else that a model can have. With
+ * DeepCache only such evaluations are left out as compute no new feature, so that features are
+ * renewed as often as without. QuantizeModel calibrates without it. */
+typedef struct graft_easycache_options {
+    double threshold;  /* the sum of relative changes that calls for an evaluation; 0: off */
+    double start, end; /* shares of the schedule, as of ControlNets: outside nothing is left out */
+    bool verbose;      /* the log says after each sampling run how many were left out */
+} graft_easycache_options;
+/* It replaces an earlier one of the model. GRAFT_E_ARG for thresholds outside 0..3 and shares
+ * outside 0..1. */
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *options,
+                                   graft_model **out, graft_err *e);
+
 /* HyperTile (engine/models/hypertile.h): self-attention of the outer resolution levels looks at
  * tiles of the picture, which makes large pictures faster. */
 typedef struct graft_hypertile_options {
@@ -220,6 +235,24 @@ typedef struct graft_hypertile_options {
 } graft_hypertile_options;
 /* GRAFT_E_ARG for numbers that are none of these. */
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *options,
+                                   graft_model **out, graft_err *e);
+
+/* Deep Shrink (kohya-ss 2023): in a range of the steps the UNet's inner blocks see a smaller
+ * picture, so that pictures larger than the model was trained for keep one composition, and are
+ * sampled faster there (engine/models/unet.h has the rule). Both ways are compiled ahead where any
+ * is. Steps of that range go without HyperTile. DeepCache and ControlNets do not go with it:
+ * sampling says so. */
+typedef struct graft_downscale_options {
+    int64_t block_number; /* the input block before which features are resized, 1 the first */
+    double factor;        /* 0.1 … 9; in thousandths */
+    double start, end;    /* shares of the schedule, as of ControlNets */
+    bool after_skip;      /* the skip connection before that block keeps its size */
+    const char *down_method, *up_method; /* "bicubic", "nearest-exact", "bilinear", "area" */
+} graft_downscale_options;
+/* It replaces an earlier one of the model; a factor of 1 is none. GRAFT_E_ARG for numbers out of
+ * range and for blocks that this model does not have, stating the range; GRAFT_E_UNSUPPORTED for
+ * "bislerp". */
+graft_status graft_model_downscale(const graft_model *m, const graft_downscale_options *options,
                                    graft_model **out, graft_err *e);
 
 typedef struct graft_quantize_options {

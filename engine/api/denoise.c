@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
+#include "engine/task.h"
 
 #define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
 
@@ -112,6 +113,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     g->n = g->per * config->shape[0];
     graft_status st = check_conditioning(config, config->positive, "positive", e);
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
     if (!st)
@@ -119,6 +121,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
                                   &g->regions, e);
     if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
+    if (!st) st = graft_answers_create(&g->c, &g->answers, e);
     if (st)
         graft_guided_destroy(g);
     else
@@ -145,6 +148,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->y);
     graft_features_destroy(g->features);
     graft_controls_destroy(g->controls);
+    graft_answers_destroy(g->answers);
     graft_regions_finish(&g->regions);
     graft_free(g->feature);
     graft_free(g);
@@ -156,6 +160,8 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 {
     graft_unet_use use = graft_active_use(g->c.model, g->active, which, count, g->c.shape[0]);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.shrink = g->shrinks;
+    if (use.shrink) return use;
     use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
     return use;
 }
@@ -164,6 +170,7 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
 static const char *others_name(const graft_model *m, size_t n, bool control)
 {
     if (n < 2) return "its ControlNets";
+    if (m->downscale.shrink.block) return "the sizes of PatchModelAddDownscale";
     if (m->hypertile.tile)
         return control ? "its ControlNets and the grids of HyperTile" : "the grids of HyperTile";
     return control ? "its ControlNets and the sizes of its prompts' areas"
@@ -192,8 +199,8 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
 static graft_status check_room(const graft_guided *g, graft_err *e)
 {
     graft_binding *all[MAX_BINDINGS];
-    bool several =
-        g->regions.any || graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
+    bool several = g->regions.any || g->c.model->downscale.shrink.block ||
+                   graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
     size_t first = several ? 0 : g->n_bound - 1, n = 0;
     int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
     int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
@@ -459,6 +466,7 @@ static void collect(graft_guided *g, const graft_cond *list, bool negative, floa
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
+    g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
     collect(g, g->c.positive, false, sigma);
     /* Guidance of 1 is the conditional prediction alone: half the work. */
     if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
@@ -489,7 +497,6 @@ static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_
 {
     size_t which[GROUP_MAX], count;
     graft_status st = GRAFT_OK;
-    graft_guided_settle(g, g->scaled);
     while (!st && (count = graft_guided_group(g, which)))
         st = run_group(g, which, count, sigma, timestep, e);
     return st;
@@ -546,37 +553,68 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
     }
 }
 
-/* From the weighted sum of predictions to the denoised latent: 0 where nothing has any weight. */
-static void divide(graft_guided *g, bool negative, const graft_guidance_terms *terms, float *sum)
+/* From the sum of n prompts' predictions, weighted where they have areas, to their mean. Where
+ * nothing has any weight it does not count: what went in, in which EasyCache sees no change. With
+ * no prompt at all the sum stays 0, and so does the denoised latent. */
+static void average(const graft_guided *g, bool negative, size_t n, float *sum)
 {
     const float *total = g->regions.total[negative];
     int64_t area = g->c.shape[2] * g->c.shape[3];
-    for (int64_t i = 0; i < g->n; i++) {
+    for (int64_t i = 0; g->regions.any && n && i < g->n; i++) {
         float weight = total[i / g->per * area + i % area];
-        sum[i] = weight > 0 ? graft_guidance_denoised(terms, g->x[i], sum[i] / weight) : 0.0f;
+        sum[i] = weight > 0 ? sum[i] / weight : g->scaled[i];
+    }
+    for (int64_t i = 0; !g->regions.any && n && i < g->n; i++) sum[i] /= (float)n;
+}
+
+/* From there to the denoised latent: 0 where nothing has any weight. */
+static void mean_denoised(const graft_guided *g, bool negative, const graft_guidance_terms *terms,
+                          size_t n, float *mean)
+{
+    const float *total = g->regions.total[negative];
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; n && i < g->n; i++) {
+        bool counts = !g->regions.any || total[i / g->per * area + i % area] > 0;
+        mean[i] = counts ? graft_guidance_denoised(terms, g->x[i], mean[i]) : 0.0f;
     }
 }
 
-/* The same of n prompts that have no areas. */
-static void mean_denoised(graft_guided *g, bool negative, const graft_guidance_terms *terms,
-                          size_t n, float *sum)
+/* The active negative or positive prompts. */
+static size_t active_of(const graft_guided *g, bool negative)
 {
-    if (g->regions.any) {
-        divide(g, negative, terms, sum);
-        return;
-    }
-    for (int64_t i = 0; n && i < g->n; i++)
-        sum[i] = graft_guidance_denoised(terms, g->x[i], sum[i] / (float)n);
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_active; i++) n += g->active[i].negative == negative;
+    return n;
+}
+
+/* The prompts' mean predictions: of the UNet, or what EasyCache makes of earlier ones. */
+static graft_status predict(graft_guided *g, float sigma, graft_err *e)
+{
+    size_t bytes = (size_t)g->n * sizeof(float);
+    size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
+    const graft_answer answer = {g->scaled, g->sum[0], n_neg ? g->sum[1] : NULL, g->perturbed};
+    graft_guided_settle(g, g->scaled);
+    memset(g->sum[0], 0, bytes);
+    memset(g->sum[1], 0, bytes);
+    if (g->perturbed) memset(g->perturbed, 0, bytes);
+    bool may = !g->features || graft_features_spare(g->features);
+    if (g->answers && graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer))
+        return graft_task_cancelled(g->c.task) ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
+                                               : GRAFT_OK;
+    graft_regions_clear(&g->regions);
+    graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
+    if (st) return st;
+    average(g, false, n_pos, g->sum[0]);
+    average(g, true, n_neg, g->sum[1]);
+    if (g->perturbed) average(g, false, n_pos, g->perturbed);
+    if (g->answers) graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer);
+    return GRAFT_OK;
 }
 
 static void combine(graft_guided *g, float sigma, float *out)
 {
-    size_t n_pos = 0, n_neg = 0;
+    size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
-    for (size_t i = 0; i < g->n_active; i++) {
-        n_neg += g->active[i].negative;
-        n_pos += !g->active[i].negative;
-    }
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
     mean_denoised(g, false, &terms, n_pos, pos);
     mean_denoised(g, true, &terms, n_neg, neg);
@@ -618,17 +656,12 @@ static void mask_output(const graft_guided *g, float *out)
 static graft_status denoise_any(graft_guided *g, const float *x, float sigma, float *out,
                                 float *unconditional, graft_err *e)
 {
-    float timestep = graft_sigma_to_timestep(g->c.table, sigma);
     memcpy(g->x, x, (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_input(g, sigma);
     float scale = 1.0f / sqrtf(sigma * sigma + 1.0f);
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
-    memset(g->sum[0], 0, (size_t)g->n * sizeof *x);
-    memset(g->sum[1], 0, (size_t)g->n * sizeof *x);
-    if (g->perturbed) memset(g->perturbed, 0, (size_t)g->n * sizeof *x);
-    graft_regions_clear(&g->regions);
     graft_guided_collect(g, sigma, unconditional != NULL);
-    graft_status st = run_all(g, sigma, timestep, e);
+    graft_status st = predict(g, sigma, e);
     if (st) return st;
     combine(g, sigma, out);
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
@@ -656,6 +689,11 @@ void graft_guided_step(graft_guided *g, size_t step)
 {
     g->step = step;
     if (g->features) graft_features_step(g->features, step);
+}
+
+void graft_guided_tell(const graft_guided *g)
+{
+    if (g->answers) graft_answers_tell(g->answers);
 }
 
 void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,

@@ -55,6 +55,8 @@ void graft_guided_destroy(graft_guided *g);
 graft_denoiser graft_guided_denoiser(graft_guided *g);
 /* The sampler begins its step `step`; 0 needs no call. */
 void graft_guided_step(graft_guided *g, size_t step);
+/* The run came to its end: tells the task's log what the model wants told of it. */
+void graft_guided_tell(const graft_guided *g);
 /* x + noise at the start of a run (noise_scaling): noise (n values) becomes the state for sigma[0],
  * latent (UNet's space) added. */
 void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,

@@ -119,6 +119,11 @@ bool graft_features_fast(const graft_features *f, size_t slot)
     return f->reuse && (s->data || s->elsewhere) && (!refresh || s->fresh);
 }
 
+bool graft_features_spare(const graft_features *f)
+{
+    return f->reuse || planned(f) == GRAFT_STEP_FULL; /* nobody reuses what a full step leaves */
+}
+
 /* What the step from the old to the new feature teaches about drift. */
 static graft_status learn(graft_features *f, graft_dtype dtype, const void *old, const void *new,
                           size_t bytes, graft_err *e)

@@ -23,6 +23,9 @@ void graft_features_step(graft_features *f, size_t step);
 void graft_features_call(graft_features *f, const float *x);
 /* This slot's part of the call takes the stored feature. False where there is none. */
 bool graft_features_fast(const graft_features *f, size_t slot);
+/* Whether the present call can be left out altogether, and no feature becomes older than the
+ * schedule and the limit of the error have it. */
+bool graft_features_spare(const graft_features *f);
 /* Copies a fresh feature, `bytes` of `dtype`. */
 graft_status graft_features_store(graft_features *f, size_t slot, graft_dtype dtype,
                                   const void *data, size_t bytes, graft_err *e);

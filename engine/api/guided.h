@@ -2,6 +2,7 @@
  * device (resident.c); and for what compiles ahead (prepare.c). */
 #ifndef GRAFT_API_GUIDED_H
 #define GRAFT_API_GUIDED_H
+#include "engine/api/answers.h"
 #include "engine/api/batches.h"
 #include "engine/api/controls.h"
 #include "engine/api/denoise.h"
@@ -25,6 +26,7 @@ struct graft_guided {
     size_t n_active;
     int64_t n, per;             /* values of the latent in all, and per picture */
     size_t step;                /* of the sampler */
+    bool shrinks;               /* the present call */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
     float *perturbed;           /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;
@@ -35,6 +37,7 @@ struct graft_guided {
     uint8_t *feature;         /* of one batch */
     size_t feature_bytes;     /* of one entry that sees the whole latent */
     graft_controls *controls; /* NULL without ControlNets */
+    graft_answers *answers;   /* NULL without EasyCache */
 };
 
 /* The entries that do, into g->active; both: the negative ones in any case. */

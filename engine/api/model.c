@@ -1,10 +1,12 @@
 /* MODEL recipes: copies that share what did not change. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "engine/api/alike.h"
 #include "engine/api/objects.h"
 #include "engine/api/quantize.h"
+#include "engine/image/resize.h"
 
 graft_model *graft_model_retain(graft_model *m)
 {
@@ -124,6 +126,24 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return GRAFT_OK;
 }
 
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    if (!(o->threshold >= 0 && o->threshold <= 3))
+        return graft_fail(e, GRAFT_E_ARG, "reuse_threshold %g is not between 0 and 3",
+                          o->threshold);
+    if (!(o->start >= 0 && o->start <= 1 && o->end >= 0 && o->end <= 1))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "start_percent %g and end_percent %g must be between 0 and 1", o->start,
+                          o->end);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->easycache = (graft_easycache){
+        .threshold = o->threshold, .start = o->start, .end = o->end, .verbose = o->verbose};
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
                                    graft_model **out, graft_err *e)
 {
@@ -141,6 +161,53 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
                                      .swap = (int32_t)o->swap_size,
                                      .depth = (int32_t)o->max_depth,
                                      .scale = o->scale_depth};
+    *out = n;
+    return GRAFT_OK;
+}
+
+static graft_status feature_method(const char *name, int32_t *out, graft_err *e)
+{
+    graft_resize_method method;
+    graft_status st = graft_resize_method_parse(name, true, &method, e);
+    if (st) return st;
+    if (method == GRAFT_RESIZE_BISLERP)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "bislerp turns vectors, which is for latents of a few channels: features "
+                          "are resized by bicubic, bilinear, area or nearest-exact");
+    *out = (int32_t)method;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_downscale(const graft_model *m, const graft_downscale_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    int32_t down = 0, up = 0;
+    if (o->block_number < 1 || o->block_number >= m->arch.n_input)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "block_number %lld is out of range: this model has input blocks 1 to %d",
+                          (long long)o->block_number, m->arch.n_input - 1);
+    if (!(o->factor >= 0.1 && o->factor <= 9))
+        return graft_fail(e, GRAFT_E_ARG, "downscale_factor %g is not between 0.1 and 9",
+                          o->factor);
+    if (!(o->start >= 0 && o->start <= 1 && o->end >= 0 && o->end <= 1))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "start_percent %g and end_percent %g must be between 0 and 1", o->start,
+                          o->end);
+    graft_status st = feature_method(o->down_method, &down, e);
+    if (!st) st = feature_method(o->up_method, &up, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    memset(&n->downscale, 0, sizeof n->downscale);
+    int32_t thousandths = (int32_t)lround(o->factor * 1000);
+    if (thousandths != 1000)
+        n->downscale = (struct graft_downscale){.shrink = {.block = (int32_t)o->block_number,
+                                                           .before_skip = !o->after_skip,
+                                                           .thousandths = thousandths,
+                                                           .down = down,
+                                                           .up = up},
+                                                .start = o->start,
+                                                .end = o->end};
     *out = n;
     return GRAFT_OK;
 }

@@ -14,6 +14,7 @@
 #include "engine/models/vae.h"
 #include "engine/quant/plan.h"
 #include "engine/sampling/deepcache.h"
+#include "engine/sampling/easycache.h"
 #include "engine/sampling/preview.h"
 #include "engine/sampling/schedule.h"
 #include "engine/text/tokenizer.h"
@@ -81,7 +82,12 @@ struct graft_model {
         float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
     } freeu;
     graft_deepcache deepcache;
+    graft_easycache easycache;
     graft_hypertile hypertile;
+    struct graft_downscale {
+        graft_unet_shrink shrink; /* block 0: off */
+        double start, end;        /* shares of the schedule */
+    } downscale;
     graft_quant_choice quant;
     struct graft_quantizer *quantizer; /* QuantizeModel's (quantize.h); NULL without */
 };
@@ -105,7 +111,14 @@ typedef struct graft_unet_use {
     int64_t perturbed; /* the first so many rows once more (unet.h) */
     int64_t beside;    /* bytes of packed weights that others need at the same time */
     int turn;          /* of HyperTile's grids, below graft_model_turns() */
+    bool shrink;       /* by the model's downscale; without grids */
 } graft_unet_use;
+/* Whether its steps at this sigma run the UNet so. */
+bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma);
+/* GRAFT_E_UNSUPPORTED, with the reason, for what does not go with that: DeepCache, whose features
+ * and ControlNets, whose residuals have the sizes that the UNet has without. */
+graft_status graft_model_check_downscale(const graft_model *m, const graft_cond *positive,
+                                         const graft_cond *negative, graft_err *e);
 /* Whether sampling runs the rows of positive prompts a second time, perturbed. */
 bool graft_model_perturbs(const graft_model *m);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
@@ -119,9 +132,9 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
 /* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
  * takes none. */
 const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
-/* All ways in which sampling such latents uses the UNet; returns how many. use->variant and
- * use->turn are not looked at. */
-#define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS)
+/* All ways in which sampling such latents uses the UNet; returns how many. use->variant, use->turn
+ * and use->shrink are not looked at. */
+#define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS + 1)
 int graft_model_uses(const graft_model *m, const graft_unet_use *use,
                      graft_unet_use out[GRAFT_MODEL_USES]);
 /* Compiles and packs all of them. */

@@ -106,7 +106,8 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
                                             task, &use.beside, e);
     if (st) return st;
-    bool several = v->regions.any || graft_model_turns(rq->model, use.height, use.width) > 1;
+    bool several = v->regions.any || rq->model->downscale.shrink.block ||
+                   graft_model_turns(rq->model, use.height, use.width) > 1;
     return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
 }
 
@@ -123,8 +124,8 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
                                graft_err *e)
 {
     needs v = {0};
-    graft_status st =
-        graft_regions_create(rq->positive, rq->negative, rq->shape, task, &v.regions, e);
+    graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
+    if (!st) st = graft_regions_create(rq->positive, rq->negative, rq->shape, task, &v.regions, e);
     if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
         st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)

@@ -316,6 +316,27 @@ static void print_hypertile(graft_str *s, const graft_model *m)
     graft_str_printf(s, t->depth ? "s 0 to %d\n" : " 0\n", t->depth);
 }
 
+static void print_easycache(graft_str *s, const graft_model *m)
+{
+    const graft_easycache *k = &m->easycache;
+    if (k->threshold > 0)
+        graft_str_printf(s,
+                         "  EasyCache    leaves evaluations out while they are thought to change "
+                         "by less than %.4g, from %.4g %% to %.4g %% of the schedule\n",
+                         k->threshold, 100 * k->start, 100 * k->end);
+}
+
+static void print_downscale(graft_str *s, const graft_model *m)
+{
+    const graft_unet_shrink *k = &m->downscale.shrink;
+    if (k->block)
+        graft_str_printf(s,
+                         "  Deep Shrink  input block %d by %.4g, from %.4g %% to %.4g %% of the "
+                         "schedule\n",
+                         k->block, k->thousandths / 1000.0, 100 * m->downscale.start,
+                         100 * m->downscale.end);
+}
+
 static void print_perturbed(graft_str *s, const graft_model *m)
 {
     if (!(m->perturbed > 0)) return;
@@ -348,6 +369,8 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
         print_freeu(s, r->model);
         print_hypertile(s, r->model);
         print_perturbed(s, r->model);
+        print_easycache(s, r->model);
+        print_downscale(s, r->model);
     }
     if (p->options->max_bytes)
         graft_str_printf(s, "  limit        %s (max_memory_mb is %lld)\n", limit,

@@ -222,7 +222,9 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
                              .step_ctx = r,
                              .step = step_done};
-    return r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);
+    st = r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);
+    if (!st) graft_guided_tell(r->guided);
+    return st;
 }
 
 static graft_status prepare_only(const run_state *r, graft_err *e)

@@ -52,7 +52,10 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
-    graft_hypertile_grids(&m->hypertile, &m->arch, &unet.shape, use->turn);
+    if (use->shrink)
+        unet.shape.shrink = m->downscale.shrink;
+    else
+        graft_hypertile_grids(&m->hypertile, &m->arch, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
@@ -66,7 +69,8 @@ bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
 {
     return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
            a->entries == b->entries && a->height == b->height && a->width == b->width &&
-           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn;
+           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
+           a->shrink == b->shrink;
 }
 
 graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)
@@ -117,10 +121,45 @@ int graft_model_uses(const graft_model *m, const graft_unet_use *use,
     for (int i = 0; i < turns; i++)
         for (int fast = 0; fast <= two; fast++) {
             out[n] = *use;
+            out[n].shrink = false;
             out[n].turn = i;
             out[n++].variant = fast ? GRAFT_UNET_FAST : two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
         }
+    if (m->downscale.shrink.block) {
+        out[n] = *use;
+        out[n].turn = 0;
+        out[n].variant = GRAFT_UNET_WHOLE;
+        out[n++].shrink = true;
+    }
     return n;
+}
+
+bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma)
+{
+    return m->downscale.shrink.block &&
+           graft_sigma_in_range(t, m->downscale.start, m->downscale.end, sigma);
+}
+
+static bool any_control(const graft_cond *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->entry[i]->control) return true;
+    return false;
+}
+
+graft_status graft_model_check_downscale(const graft_model *m, const graft_cond *positive,
+                                         const graft_cond *negative, graft_err *e)
+{
+    if (!m->downscale.shrink.block) return GRAFT_OK;
+    if (m->deepcache.interval > 1)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "PatchModelAddDownscale does not go with DeepCache, whose features have "
+                          "another size in the steps that are downscaled");
+    if (any_control(positive) || any_control(negative))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "PatchModelAddDownscale does not go with ControlNets, which steer blocks "
+                          "of the size that they have without it");
+    return GRAFT_OK;
 }
 
 graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,

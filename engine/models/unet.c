@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "engine/models/resize.h"
 #include "engine/models/unet_blocks.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
@@ -83,6 +84,47 @@ static graft_vid joined(const graft_build *b, const graft_unet_arch *a,
     return graft_build_concat(b, h, skip);
 }
 
+/* ------------------------------------------------------------------ Deep Shrink */
+
+static int64_t shrunk_side(const graft_unet_shrink *s, int64_t side)
+{
+    int64_t small = (side * 2000 + s->thousandths) / (2 * (int64_t)s->thousandths);
+    return small > 1 ? small : 1;
+}
+
+static graft_vid shrunk(const graft_build *b, const graft_unet_shrink *s, graft_vid h)
+{
+    if (h < 0) return h; /* the factor may be what is wrong */
+    return graft_build_resize(b, h, shrunk_side(s, graft_build_dim(b, h, 1)),
+                              shrunk_side(s, graft_build_dim(b, h, 2)),
+                              (graft_resize_method)s->down);
+}
+
+/* Whether features of `side` cells become `next` where an output block doubles its size. */
+static bool doubles_to(int64_t side, int64_t next)
+{
+    return next == 2 * side || next == 2 * side - 1;
+}
+
+/* What output block i makes of h: as large as the next skip connection where that is twice as
+ * large, which no shrinking is in the way of. */
+static graft_vid output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vid next)
+{
+    const graft_build *b = &u->b;
+    bool fits = next >= 0 && doubles_to(graft_build_dim(b, h, 1), graft_build_dim(b, next, 1)) &&
+                doubles_to(graft_build_dim(b, h, 2), graft_build_dim(b, next, 2));
+    return graft_unet_output_block(u, i, h, fits ? next : GRAFT_NO_VALUE);
+}
+
+static void check_shrink(graft_graph *g, const graft_unet_arch *a, const graft_unet_shape *shape)
+{
+    const graft_unet_shrink *s = &shape->shrink;
+    if (s->block < 0 || s->block >= a->n_input || (s->block > 0 && s->thousandths < 1) ||
+        (s->block > 0 && (shape->variant != GRAFT_UNET_WHOLE || shape->control)))
+        graft_graph_fail(g, GRAFT_E_ARG, "input block %d of %d cannot be shrunk so", s->block,
+                         a->n_input);
+}
+
 /* ------------------------------------------------------------------ the whole */
 
 static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, graft_vid h,
@@ -92,7 +134,12 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
     const graft_unet_arch *a = u->a;
     bool fast = shape->variant == GRAFT_UNET_FAST;
     int computed = fast ? shape->cut + 1 : a->n_input;
-    for (int i = 0; i < computed; i++) skip[i] = h = graft_unet_input_block(u, i, h);
+    const graft_unet_shrink *s = &shape->shrink;
+    for (int i = 0; i < computed; i++) {
+        if (i > 0 && i == s->block) h = shrunk(&u->b, s, h);
+        if (i > 0 && i == s->block && s->before_skip) skip[i - 1] = h;
+        skip[i] = h = graft_unet_input_block(u, i, h);
+    }
     if (fast && u->perturbed) graft_unet_part(u);
     h = fast ? in->feature
              : controlled(u, shape, graft_unet_middle_block(u, h), in->residual[a->n_input]);
@@ -100,10 +147,15 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
         int same = a->n_input - 1 - i;
         if (shape->variant == GRAFT_UNET_STORE && same == shape->cut) in->feature = h;
         graft_vid skipped = controlled(u, shape, skip[same], in->residual[same]);
+        if (s->block)
+            h = graft_build_resize(&u->b, h, graft_build_dim(&u->b, skipped, 1),
+                                   graft_build_dim(&u->b, skipped, 2), (graft_resize_method)s->up);
         h = joined(&u->b, a, shape, h, skipped, in->freeu);
-        h = graft_unet_output_block(u, i, h, same > 0 ? skip[same - 1] : GRAFT_NO_VALUE);
+        h = output_block(u, i, h, same > 0 ? skip[same - 1] : GRAFT_NO_VALUE);
     }
-    return h;
+    return s->block ? graft_build_resize(&u->b, h, shape->height, shape->width,
+                                         (graft_resize_method)s->up)
+                    : h;
 }
 
 int graft_unet_residuals(const graft_unet_arch *a, const graft_unet_shape *shape)
@@ -191,6 +243,7 @@ graft_status graft_unet_build_guided(const graft_unet_arch *a, const graft_unet_
         (shape->perturbed && !graft_unet_perturbs(a)))
         graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot be perturbed",
                          (long long)shape->perturbed, (long long)n);
+    check_shrink(g, a, shape);
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
                                     (int64_t[]){n, a->in_channels, shape->height, shape->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);

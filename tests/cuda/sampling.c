@@ -629,6 +629,65 @@ static void placed_prompts(void)
     graft_engine_destroy(g);
 }
 
+/* Another graph in the first steps, whose products with matrices of the graph are the device's. */
+static void smaller_inside(void)
+{
+    const graft_downscale_options o = {1, 2, 0, 0.5, true, "bicubic", "bilinear"};
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, FREEU), *with = NULL;
+    graft_cond *a = words(m, WORDS);
+    graft_err e = GRAFT_ERR_INIT;
+    float plain[N], small[N];
+    CHECK_OK(graft_model_downscale(m, &o, &with, &e), &e);
+    job j = job_of(m, a, a, "euler", 2);
+    sample(&j, NULL, false, plain);
+    j = job_of(with, a, a, "euler", 2);
+    both_ways(&j);
+    sample(&j, NULL, false, small);
+    CHECK(memcmp(small, plain, sizeof small) != 0);
+    graft_cond_release(a);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
+static void on_latent(void *ctx, const float *x, const int64_t shape[4])
+{
+    (void)x, (void)shape;
+    ++*(int *)ctx;
+}
+
+/* EasyCache looks into latents, so they come to the host, whether someone else looks or not. */
+static void left_out_evaluations(void)
+{
+    const graft_easycache_options o = {3, 0, 1, false};
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, least), *with = NULL;
+    graft_cond *a = words(m, WORDS), *b = words(m, WORDS);
+    graft_err e = GRAFT_ERR_INIT;
+    float host[N], here[N], plain[N];
+    int steps = 0;
+    const graft_task task = {.ctx = &steps, .latent = on_latent};
+    CHECK_OK(graft_model_easycache(m, &o, &with, &e), &e);
+    job j = job_of(m, a, b, "euler", 6);
+    sample(&j, NULL, false, plain);
+    j = job_of(with, a, b, "euler", 6);
+    sample(&j, &task, false, host);
+    uint64_t before = fake->download_bytes;
+    sample(&j, NULL, false, here);
+    size_t most = 6 * 2 * N * sizeof(float); /* of every evaluation, for both prompts */
+    CHECK(fake->download_bytes - before > N * sizeof(float));
+    CHECK(fake->download_bytes - before < most);
+    CHECK_INT(steps, 6);
+    CHECK(memcmp(host, here, sizeof host) == 0);
+    CHECK(memcmp(host, plain, sizeof host) != 0);
+    graft_cond_release(a);
+    graft_cond_release(b);
+    graft_model_release(with);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 int main(void)
 {
     if (!open_fake()) return test_end();
@@ -643,6 +702,8 @@ int main(void)
     RUN(masks_and_rescaling);
     RUN(placed_prompts);
     RUN(factors_of_freeu);
+    RUN(smaller_inside);
+    RUN(left_out_evaluations);
     RUN(stored_features);
     RUN(steps_stay_on_the_device);
     RUN(decoded_previews);

@@ -350,15 +350,24 @@ static graft_status patch(world *w, graft_err *e)
     const graft_freeu_options freeu = {2, 1.3, 1.4, 0.9, 0.2};
     const graft_hypertile_options tiles = {32, 2, 1, false};
     const graft_deepcache_options cache = {2, 0, 0, 0, 1000, "uniform", 0, false};
-    graft_model *a = NULL, *b = NULL, *c = NULL;
+    const graft_easycache_options easy = {3, 0, 1, true};
+    graft_model *a = NULL, *b = NULL, *c = NULL, *d = NULL;
     graft_status st = graft_model_freeu(w->model, &freeu, &a, e);
     if (!st) st = graft_model_hypertile(a, &tiles, &b, e);
     if (!st) st = graft_model_perturbed_attention(b, 3, &c, e);
-    if (!st) st = graft_model_deepcache(c, &cache, &w->changed, e);
+    if (!st) st = graft_model_easycache(c, &easy, &d, e);
+    if (!st) st = graft_model_deepcache(d, &cache, &w->changed, e);
     graft_model_release(a);
     graft_model_release(b);
     graft_model_release(c);
+    graft_model_release(d);
     return st;
+}
+
+static graft_status shrink(world *w, graft_err *e)
+{
+    const graft_downscale_options o = {2, 2, 0, 1, false, "bicubic", "area"};
+    return graft_model_downscale(w->model, &o, &w->changed, e);
 }
 
 static graft_status sample_patched(world *w, graft_err *e)
@@ -456,6 +465,11 @@ static const scenario scenarios[] = {
     {"inpainting",
      {engine_step, load_inpainting, load_vae, plain_cond, grey_image, show_picture, sample_steered},
      5,
+     false,
+     true},
+    {"smaller inside",
+     {engine_step, load_unet, plain_cond, empty_latent, shrink, sample_patched},
+     4,
      false,
      true},
     {"FreeU, tiles, perturbed attention",

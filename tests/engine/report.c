@@ -39,18 +39,30 @@ static void before_anything_ran(void)
 /* What was done to a model stands there. */
 static void what_sampling_will_do(void)
 {
-    graft_model *m = load_model(engine, SD1), *tiled = NULL, *all = NULL, *many = NULL;
+    graft_model *m = load_model(engine, SD1), *tiled = NULL, *guided = NULL, *all = NULL,
+                *many = NULL;
     graft_err e = GRAFT_ERR_INIT;
+    const graft_easycache_options easy = {0.2, 0.15, 0.95, true};
+    const graft_downscale_options small = {2, 1.5, 0, 0.35, true, "bicubic", "area"};
     const graft_hypertile_options tiles = {256, 2, 1, false}, more = {32, 128, 0, false};
     char *text = report(m, NULL, NULL, NULL);
-    CHECK(!strstr(text, "HyperTile") && !strstr(text, "perturbed"));
+    CHECK(!strstr(text, "HyperTile") && !strstr(text, "perturbed") && !strstr(text, "EasyCache") &&
+          !strstr(text, "Deep Shrink"));
     graft_text_free(text);
     CHECK_OK(graft_model_hypertile(m, &tiles, &tiled, &e), &e);
-    CHECK_OK(graft_model_perturbed_attention(tiled, 2.5, &all, &e), &e);
+    CHECK_OK(graft_model_perturbed_attention(tiled, 2.5, &guided, &e), &e);
+    CHECK_OK(graft_model_easycache(guided, &easy, &all, &e), &e);
     text = report(all, NULL, NULL, NULL);
     CHECK(
         says(text, "HyperTile    tiles of 256 pixels and more, 2 sizes by turns, levels 0 to 1\n"));
     CHECK(says(text, "guidance     away from perturbed attention, scale 2.5\n"));
+    CHECK(says(text, "EasyCache    leaves evaluations out while they are thought to change by less "
+                     "than 0.2, from 15 % to 95 % of the schedule\n"));
+    graft_text_free(text);
+    graft_model_release(all);
+    CHECK_OK(graft_model_downscale(guided, &small, &all, &e), &e);
+    text = report(all, NULL, NULL, NULL);
+    CHECK(says(text, "Deep Shrink  input block 2 by 1.5, from 0 % to 35 % of the schedule\n"));
     graft_text_free(text);
     CHECK_OK(graft_model_hypertile(m, &more, &many, &e), &e);
     text = report(many, NULL, NULL, NULL);
@@ -58,6 +70,7 @@ static void what_sampling_will_do(void)
     graft_text_free(text);
     graft_model_release(many);
     graft_model_release(all);
+    graft_model_release(guided);
     graft_model_release(tiled);
     graft_model_release(m);
 }

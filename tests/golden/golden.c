@@ -111,6 +111,25 @@ static graft_status unet_tiled(const graft_model *m, const graft_st_tensor *tile
     return graft_model_hypertile(m, &o, out, e);
 }
 
+/* The same with the case's PatchModelAddDownscale. */
+static graft_status unet_shrunk(const graft_model *m, const graft_st_tensor *numbers,
+                                graft_model **out, graft_err *e)
+{
+    static const char *const methods[] = {"bicubic", "nearest-exact", "bilinear", "area"};
+    float v[5];
+    if (!numbers) return (*out = graft_model_copy(m)) ? GRAFT_OK : graft_fail_nomem(e, "a model");
+    if (golden_count(numbers) != 5) return graft_fail(e, GRAFT_E_FORMAT, "not five numbers");
+    graft_to_f32(numbers->dtype, numbers->data, v, 5);
+    const graft_downscale_options o = {.block_number = (int64_t)v[0],
+                                       .factor = (double)v[1] / 1000,
+                                       .start = 0,
+                                       .end = 1,
+                                       .after_skip = v[2] != 0,
+                                       .down_method = methods[(int)v[3] & 3],
+                                       .up_method = methods[(int)v[4] & 3]};
+    return graft_model_downscale(m, &o, out, e);
+}
+
 static graft_status unet_case(golden *g, const graft_model *m, const graft_safetensors *f, int k,
                               graft_err *e)
 {
@@ -118,7 +137,8 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     const graft_st_tensor *t[4], *want = golden_case(f, k, "output");
     float *in[4] = {0}, *expected = golden_copy(want);
     float *out = graft_malloc_array(golden_count(want), sizeof *out);
-    graft_model *tiled = NULL;
+    const graft_st_tensor *downscale = golden_case(f, k, "downscale");
+    graft_model *tiled = NULL, *shrunk = NULL;
     graft_binding *b = NULL;
     graft_status st = GRAFT_OK;
     for (int i = 0; i < 4; i++) {
@@ -132,7 +152,9 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
                           .tokens = t[2]->shape[1]};
     if (golden_case(f, k, "perturbed")) use.perturbed = want->shape[0] - t[0]->shape[0];
     GRAFT_TRY(unet_tiled(m, golden_case(f, k, "hypertile"), &use.turn, &tiled, e));
-    GRAFT_TRY(graft_model_bind_guided(tiled, &use, NULL, &b, e));
+    GRAFT_TRY(unet_shrunk(tiled, downscale, &shrunk, e));
+    use.shrink = downscale != NULL;
+    GRAFT_TRY(graft_model_bind_guided(shrunk, &use, NULL, &b, e));
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
                             NULL, e));
     char what[64];
@@ -140,6 +162,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
+    graft_model_release(shrunk);
     graft_model_release(tiled);
     for (int i = 0; i < 4; i++) graft_free(in[i]);
     graft_free(expected);

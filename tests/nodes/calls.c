@@ -332,6 +332,18 @@ static void edit_hypertile(const graft_node *n, graft_arg *in)
     set_i(n, in, "tile_size", 128), set_i(n, in, "swap_size", 3);
     set_i(n, in, "max_depth", 1), set_i(n, in, "scale_depth", 1);
 }
+static void edit_easycache(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "reuse_threshold", 0.5), set_f(n, in, "start_percent", 0.25);
+    set_f(n, in, "end_percent", 0.75), set_i(n, in, "verbose", 1);
+}
+static void edit_downscale(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "block_number", 4), set_f(n, in, "downscale_factor", 1.5);
+    set_f(n, in, "start_percent", 0.125), set_f(n, in, "end_percent", 0.5);
+    set_i(n, in, "downscale_after_skip", 0), set_s(n, in, "downscale_method", "area");
+    set_s(n, in, "upscale_method", "bilinear");
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
@@ -339,6 +351,11 @@ static void options_pass_arguments_on(void)
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");
+    expect("EasyCache", NULL, "easycache 0.2 [0.15,0.95] 0\n", "");
+    expect("EasyCache", edit_easycache, "easycache 0.5 [0.25,0.75] 1\n", "");
+    expect("PatchModelAddDownscale", NULL, "downscale 3 by 2 [0,0.35] 1 bicubic bicubic\n", "");
+    expect("PatchModelAddDownscale", edit_downscale,
+           "downscale 4 by 1.5 [0.125,0.5] 0 area bilinear\n", "");
     expect("FreeU", NULL, "freeu 1 b 1.1 1.2 s 0.9 0.2\n", "");
     expect("FreeU_V2", NULL, "freeu 2 b 1.3 1.4 s 0.9 0.2\n", "");
     expect("CompileModel", edit_compile,

@@ -287,6 +287,23 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
     return make_model(out, e);
 }
 
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("easycache %g [%g,%g] %d\n", o->threshold, o->start, o->end, o->verbose);
+    return make_model(out, e);
+}
+
+graft_status graft_model_downscale(const graft_model *m, const graft_downscale_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("downscale %lld by %g [%g,%g] %d %s %s\n", (long long)o->block_number, o->factor,
+          o->start, o->end, o->after_skip, o->down_method, o->up_method);
+    return make_model(out, e);
+}
+
 graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
                                graft_model **out, graft_err *e)
 {

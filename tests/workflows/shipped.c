@@ -37,6 +37,7 @@ static const struct workflow {
      64,
      {TINY("sdxl"), UNION, "5.steps=2", "4.width=64", "4.height=64"}},
     {"freeu.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
+    {"easycache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4", "8.reuse_threshold=3"}},
     {"perturbed-attention.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"upscale.json", 1, 256, 256, {TINY("sd1"), "8.model_name=tiny-x4.safetensors", "5.steps=2"}},
     {"taesd.json", 2, 64, 64, {TINY("sd1"), "8.vae_name=tiny-taesd.safetensors", "5.steps=2"}},
