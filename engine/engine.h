@@ -243,10 +243,10 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
  * is. Steps of that range go without HyperTile. DeepCache and ControlNets do not go with it:
  * sampling says so. */
 typedef struct graft_downscale_options {
-    int64_t block_number; /* the input block before which features are resized, 1 the first */
+    int64_t block_number; /* the input block behind which features are resized; 0 is conv_in */
     double factor;        /* 0.1 … 9; in thousandths */
     double start, end;    /* shares of the schedule, as of ControlNets */
-    bool after_skip;      /* the skip connection before that block keeps its size */
+    bool after_skip;      /* that block's skip connection keeps its size */
     const char *down_method, *up_method; /* "bicubic", "nearest-exact", "bilinear", "area" */
 } graft_downscale_options;
 /* It replaces an earlier one of the model; a factor of 1 is none. GRAFT_E_ARG for numbers out of

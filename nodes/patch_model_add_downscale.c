@@ -15,7 +15,7 @@ enum {
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to change."),
     [BLOCK_NUMBER] = IN_INT("block_number", 3, 1, 32, 1,
-                            "The input block of the UNet from which on it sees a smaller picture. "
+                            "The input block of the UNet behind which a smaller picture is seen. "
                             "Lower: more of it, and faster."),
     [DOWNSCALE_FACTOR] = IN_FLOAT("downscale_factor", 2.0, 0.1, 9.0, 0.001,
                                   "How many times smaller: as the picture is larger than what the "
@@ -25,7 +25,7 @@ static const graft_input *const inputs[] = {
     [END_PERCENT] = IN_FLOAT("end_percent", 0.35, 0.0, 1.0, 0.001,
                              "Where it ends: the rest is drawn at full size."),
     [DOWNSCALE_AFTER_SKIP] = IN_BOOL("downscale_after_skip", true,
-                                     "Whether the shortcut that leaves before the block keeps the "
+                                     "Whether the shortcut that leaves behind the block keeps the "
                                      "full size."),
     [DOWNSCALE_METHOD] = IN_CHOICE("downscale_method", METHODS,
                                    "How features are made smaller. bislerp is not supported."),

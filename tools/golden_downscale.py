@@ -26,17 +26,18 @@ CONFIG = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_head
               transformer_depth_middle=1, use_linear_in_transformer=False)
 METHODS = ["bicubic", "nearest-exact", "bilinear", "area"]
 # downscale: block_number, thousandths of the factor, after_skip, and the methods by their places in
-# METHODS. small: what the block sees. ups: what each output block that doubles its size doubles to.
+# METHODS. small: what the blocks behind it see. ups: what each output block that doubles its size doubles to.
 # Input blocks of the network: a convolution, one of the full size, a down-sampling, an inner one.
-CASES = [dict(n=1, h=16, w=16, t=[501.0], downscale=[2, 2000, 1, 0, 0], small=(8, 8), ups=(8, 8)),
+CASES = [dict(n=1, h=16, w=16, t=[501.0], downscale=[2, 2000, 1, 0, 0], small=(4, 4), ups=(16, 16)),
          dict(n=2, h=12, w=24, t=[37.25, 962.5], downscale=[1, 1500, 0, 2, 1], small=(8, 16),
               ups=(8, 16)),
          dict(n=2, h=12, w=20, t=[37.25, 962.5], downscale=[3, 2000, 1, 3, 2], small=(3, 5),
               ups=(12, 20)),
-         dict(n=1, h=10, w=14, t=[250.0], downscale=[2, 1700, 0, 1, 0], small=(6, 8), ups=(6, 8)),
+         dict(n=1, h=10, w=14, t=[250.0], downscale=[2, 1700, 0, 1, 0], small=(3, 4), ups=(6, 8)),
          dict(n=1, h=8, w=8, t=[250.0], downscale=[3, 500, 1, 0, 3], small=(8, 8), ups=(8, 8)),
          # halves of 5 are 3, of which the next is 5 again
-         dict(n=1, h=10, w=12, t=[700.0], downscale=[1, 2000, 1, 2, 0], small=(5, 6), ups=(5, 6))]
+         dict(n=1, h=10, w=12, t=[700.0], downscale=[1, 2000, 0, 2, 0], small=(5, 6), ups=(5, 6)),
+         dict(n=1, h=10, w=12, t=[700.0], downscale=[1, 2000, 1, 2, 0], small=(5, 6), ups=(6, 6))]
 
 
 def resized(h, size, method):
@@ -52,12 +53,12 @@ def output(net, i, case):
     number, _, after, down, up = case["downscale"] if case else (0, 0, 0, 0, 0)
     emb, h, skips = embed(net, i["timesteps"], None), i["x"], []
     for k, block in enumerate(net.input_blocks):
+        h = block(h, emb, i["context"])
+        skips.append(h)
         if number and k == number:
             h = resized(h, case["small"], down)
             if not after:
                 skips[-1] = h
-        h = block(h, emb, i["context"])
-        skips.append(h)
     h = net.middle_block(h, emb, i["context"])
     for block in net.output_blocks:
         skip = skips.pop()

@@ -136,9 +136,9 @@ static graft_vid blocks(graft_unet_blocks *u, const graft_unet_shape *shape, gra
     int computed = fast ? shape->cut + 1 : a->n_input;
     const graft_unet_shrink *s = &shape->shrink;
     for (int i = 0; i < computed; i++) {
-        if (i > 0 && i == s->block) h = shrunk(&u->b, s, h);
-        if (i > 0 && i == s->block && s->before_skip) skip[i - 1] = h;
         skip[i] = h = graft_unet_input_block(u, i, h);
+        if (i > 0 && i == s->block) h = shrunk(&u->b, s, h);
+        if (s->before_skip) skip[i] = h;
     }
     if (fast && u->perturbed) graft_unet_part(u);
     h = fast ? in->feature

@@ -35,15 +35,15 @@ typedef enum graft_freeu_version {
 } graft_freeu_version;
 enum { GRAFT_FREEU_B1, GRAFT_FREEU_B2, GRAFT_FREEU_S1, GRAFT_FREEU_S2, GRAFT_FREEU_FACTORS };
 
-/* Deep Shrink (kohya-ss 2023): what comes into input block `block` is resized to 1000 /
- * thousandths of its height and width, rounded and at least 1, so that the blocks from there on see
- * a smaller picture. Skip connections keep the size that they have; where an output block's
+/* Deep Shrink (kohya-ss 2023): what comes out of input block `block` is resized to 1000 /
+ * thousandths of its height and width, rounded and at least 1, so that the blocks behind it see a
+ * smaller picture. Skip connections keep the size that they have; where an output block's
  * features have another one than the skip connection that they are joined with, they are resized to
  * that, and to the latent's at the end. An output block that ends by doubling the size doubles that
  * of its own features. */
 typedef struct graft_unet_shrink {
     int32_t block;       /* 1 … n_input - 1; 0: off, and all others 0 */
-    int32_t before_skip; /* 1: what comes in is also smaller as a skip connection */
+    int32_t before_skip; /* 1: this block's skip connection is smaller, too */
     int32_t thousandths; /* of the factor */
     int32_t down, up;    /* methods of graft_build_resize() */
 } graft_unet_shrink;
