@@ -4,7 +4,9 @@
 
 BUILD := build
 JOBS ?= $(shell nproc)
-# Two tests at a time on two cores: threads that wait must sleep, not spin. The leak checker takes
+# One more than there are processors, as some wait more than they compute.
+TESTS := $(shell expr $(JOBS) + 1)
+# Three tests at a time on two cores: threads that wait must sleep, not spin. The leak checker takes
 # the thread-local data of threads that libraries started for something else, and crashes, unless
 # it leaves __tls_get_addr alone.
 CTEST := OMP_WAIT_POLICY=passive ASAN_OPTIONS=intercept_tls_get_addr=0 ctest --output-on-failure --no-tests=error --timeout 900
@@ -45,18 +47,18 @@ test: setup ## build with warnings as errors, run all tests, plain and under ASa
 	cmake --preset release -DGRAFT_WERROR=ON $(CMAKE_ARGS)
 	cmake --build $(BUILD) -j $(JOBS)
 	@$(MAKE) --no-print-directory test-dev
-	$(CTEST) --test-dir $(BUILD) -j $(JOBS)
+	$(CTEST) --test-dir $(BUILD) -j $(TESTS)
 
 # Leaks count as failures. The plain tests of `make test` come last: their summary is the last line.
 test-dev: setup ## the tests under ASan and UBSan only, in build/dev
 	cmake --preset dev $(CMAKE_ARGS)
 	cmake --build $(BUILD)/dev -j $(JOBS)
-	$(CTEST) --test-dir $(BUILD)/dev -j $(JOBS)
+	$(CTEST) --test-dir $(BUILD)/dev -j $(TESTS)
 
 tsan: setup ## the tests under ThreadSanitizer, in build/tsan
 	cmake --preset tsan $(CMAKE_ARGS)
 	cmake --build $(BUILD)/tsan -j $(JOBS)
-	$(CTEST) --test-dir $(BUILD)/tsan -j $(JOBS)
+	$(CTEST) --test-dir $(BUILD)/tsan -j $(TESTS)
 
 # CHECK_ARGS: arguments of ctest, for example CHECK_ARGS="-R kernels".
 check-aarch64: setup ## build for AArch64 and run the tests under qemu, in build/aarch64
