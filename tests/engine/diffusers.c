@@ -587,20 +587,7 @@ static void short_of_memory(void)
 {
     graft_model *m = load_model(engine, SD1);
     const char *path = written(m, "oom.safetensors");
-    int64_t n = 0;
-    int64_t live = live_blocks();
-    for (bool done = false; !done && n < 100000; n += n / 20) {
-        graft_safetensors *f = open_file(path);
-        graft_err e = GRAFT_ERR_INIT;
-        graft_alloc_fail_at(++n);
-        graft_status st = graft_diffusers_adopt_unet(f, &e);
-        graft_alloc_fail_at(0);
-        done = st == GRAFT_OK;
-        CHECK(done || st == GRAFT_E_NOMEM);
-        graft_safetensors_close(f);
-    }
-    CHECK(n > 20 && n < 100000);
-    CHECK_INT(live_blocks(), live);
+    adopt_short_of_memory(path, graft_diffusers_adopt_unet);
     graft_model_release(m);
     unlink(path);
 }

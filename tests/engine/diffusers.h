@@ -4,6 +4,7 @@
 #define GRAFT_TESTS_ENGINE_DIFFUSERS_H
 #include "base/alloc.h"
 #include "engine/models/diffusers.h"
+#include "engine/models/diffusers_file.h"
 #include "tests/engine/fixture.h"
 
 static inline int64_t live_blocks(void)
@@ -39,6 +40,24 @@ static inline made_file *part_of_file(const char *path, const char *prefix)
     }
     graft_safetensors_close(f);
     return m;
+}
+
+/* Memory ends everywhere in naming the file's tensors: an error, and nothing is lost. */
+static inline void adopt_short_of_memory(const char *path, graft_diffusers_adopt *adopt)
+{
+    int64_t n = 0, live = live_blocks();
+    for (bool done = false; !done && n < 100000; n += n / 20) {
+        graft_safetensors *f = open_file(path);
+        graft_err e = GRAFT_ERR_INIT;
+        graft_alloc_fail_at(++n);
+        graft_status st = adopt(f, &e);
+        graft_alloc_fail_at(0);
+        done = st == GRAFT_OK;
+        CHECK(done || st == GRAFT_E_NOMEM);
+        graft_safetensors_close(f);
+    }
+    CHECK(n > 20 && n < 100000);
+    CHECK_INT(live_blocks(), live);
 }
 
 /* ------------------------------------------------------------------ UNets */
