@@ -27,10 +27,11 @@ graft_status graft_alike_fail(const graft_weights *own, const graft_weights *oth
     const graft_st_tensor *t = first_difference(own, other, &o);
     if (t && o) {
         char there[160], wanted[160];
-        return graft_fail(
-            e, GRAFT_E_ARG, "%s is of another architecture: %s has the shape %s where %s belongs",
-            who, t->name, graft_safetensors_shape_text(o->shape, o->rank, there, sizeof there),
-            graft_safetensors_shape_text(t->shape, t->rank, wanted, sizeof wanted));
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s is of another architecture: %s has the shape %s where %s belongs",
+                          who, graft_st_called(o),
+                          graft_safetensors_shape_text(o->shape, o->rank, there, sizeof there),
+                          graft_safetensors_shape_text(t->shape, t->rank, wanted, sizeof wanted));
     }
     if (t)
         return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s is missing", who,
@@ -38,6 +39,6 @@ graft_status graft_alike_fail(const graft_weights *own, const graft_weights *oth
     t = first_difference(other, own, &o);
     if (t)
         return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has %s in addition",
-                          who, t->name);
+                          who, graft_st_called(t));
     return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s", who, else_why);
 }

@@ -29,7 +29,7 @@ static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
 }
 
 /* Whether the copy of a UNet in it is one of differences. Norms tell: their scales lie about 1 in a
- * network, and about 0 in what training graft_load_has changed of them. */
+ * network, and about 0 in what training has changed of them. */
 static bool holds_differences(const graft_weights *w, const graft_graph *g)
 {
     double sum = 0;

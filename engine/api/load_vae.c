@@ -19,7 +19,7 @@ static bool says_xl(const char *name, size_t n)
     return false;
 }
 
-/* SDXL's TAESD graft_load_has the same tensors in the same shapes as that of the others; what tells
+/* SDXL's TAESD has the same tensors in the same shapes as that of the others; what tells
  * them apart is what people call them: the file, or where all files have one name, its folder. */
 static bool named_xl(const char *path)
 {
@@ -48,7 +48,7 @@ static graft_status configure_tiny(graft_vae *v, const graft_safetensors *f, gra
 }
 
 /* Unlike elsewhere, a tensor that the graph does not read makes it a network of another kind: it
- * graft_load_has no norms that would hide what is missing. */
+ * has no norms that would hide what is missing. */
 static graft_status check_tiny(const graft_vae *v, const graft_graph *g, bool decoder, graft_err *e)
 {
     const graft_weights *w = graft_vae_weights(v, decoder);
@@ -67,10 +67,9 @@ static graft_status check_tiny(const graft_vae *v, const graft_graph *g, bool de
         name = graft_safetensors_at(f, i)->name;
         if (!graft_str_starts(name, below.data)) continue;
         if (!graft_map_has(&used, name + strlen(graft_weights_prefix(w))))
-            st = graft_fail(
-                e, GRAFT_E_UNSUPPORTED,
-                "%s: a tiny autoencoder of an unknown kind: a TAESD graft_load_has no tensor %s",
-                graft_safetensors_path(f), name);
+            st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                            "%s: a tiny autoencoder of an unknown kind: a TAESD has no tensor %s",
+                            graft_safetensors_path(f), name);
     }
     graft_map_finish(&used);
     graft_str_finish(&below);

@@ -273,6 +273,19 @@ static void swapped(void)
     unlink(variant);
 }
 
+/* What does not fit has the name that it has in its file. */
+static void swapped_for_another(void)
+{
+    graft_model *a = load_model(engine, SD1), *b = load_model(engine, SD2), *out = NULL;
+    const char *path = written(b, "unet.safetensors");
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_model_swap(a, path, false, NULL, &out, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "another architecture: down_blocks.0.") != NULL);
+    if (!strstr(e.text, "down_blocks")) fprintf(stderr, "%s\n", e.text);
+    RELEASE_ALL(a, b);
+    unlink(path);
+}
+
 /* LoRAs and merges do not see which names a file has. */
 static void changed(void)
 {
@@ -600,6 +613,7 @@ int main(void)
     RUN(same_models);
     RUN(half_precision);
     RUN(swapped);
+    RUN(swapped_for_another);
     RUN(changed);
     RUN(saved);
     RUN(controlled);

@@ -199,7 +199,7 @@ static void damaged_files(void)
     refused(f, false, GRAFT_E_UNSUPPORTED, "3 channels of latents");
     f = DECODER;
     add_tensor(f, "3.skip.weight", 4, (int64_t[]){16, 16, 1, 1}, NULL, 1);
-    refused(f, false, GRAFT_E_UNSUPPORTED, "no tensor 3.skip.weight");
+    refused(f, false, GRAFT_E_UNSUPPORTED, "a TAESD has no tensor 3.skip.weight");
     f = ENCODER;
     reshape(f, "0.weight", 16, 1);
     refused(f, true, GRAFT_E_UNSUPPORTED, "1 channels of pictures");

@@ -232,7 +232,8 @@ export class Runner implements api.Listener {
     if (run?.state !== "running" || prompts.includes(run.prompt)) return
     const found = await api.historyEntry(run.prompt).catch(() => ({}) as Record<string, undefined>)
     const entry = found[run.prompt]
-    if (!entry) return // the list is older than the run
+    // Without one the list is older than the run; a run that began meanwhile is the one to show.
+    if (!entry || this.run !== run) return
     const prompt_id = run.prompt
     for (const [node, output] of Object.entries(entry.outputs))
       this.event("executed", { node, output, prompt_id })

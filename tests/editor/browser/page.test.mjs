@@ -424,6 +424,40 @@ test("several runs wait in the queue, and one of them can be taken out", async (
   assert.deepEqual(seeds, [1, 2, 3, 4])
 })
 
+test("news of a run that was over does not take the place of one that has begun", async () => {
+  await fresh()
+  const runs = await page.evaluate(async () => {
+    const { runner } = graft
+    const own = window.fetch
+    const start = (prompt_id) => runner.event("execution_start", { prompt_id })
+    let answer
+    window.fetch = (url, ...more) =>
+      String(url).includes("history/gone")
+        ? new Promise((done) => {
+            answer = () => done(new Response(text))
+          })
+        : own(url, ...more)
+    const end = ["execution_success", { prompt_id: "gone", timestamp: 0 }]
+    const text = JSON.stringify({ gone: { outputs: {}, status: { messages: [end] } } })
+    try {
+      start("gone")
+      const asked = runner.queued([])
+      start("next")
+      answer()
+      await asked
+      const shown = [runner.run.prompt, runner.run.state]
+      start("gone")
+      const again = runner.queued([])
+      answer()
+      await again
+      return [...shown, runner.run.prompt, runner.run.state]
+    } finally {
+      window.fetch = own
+    }
+  })
+  assert.deepEqual(runs, ["next", "running", "gone", "success"])
+})
+
 test("files: saved in three forms, and loaded again, also from a picture", async () => {
   await fresh()
   const texts = []
