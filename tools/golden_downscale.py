@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import train_demo as td
 from controlnet import UNET, UNet, embed
 from golden_controlnet import randomize
-from golden_file import config, error, holds, load, main
+from golden_file import cases_hold, config, error, load, main
 
 CONFIG = dict(model_channels=32, channel_mult=[1, 2], num_res_blocks=1, num_heads=4,
               context_dim=48, transformer_depth=[1, 1], transformer_depth_output=[1, 1, 1, 1],
@@ -105,12 +105,9 @@ def make(folder):
 
 def check(path):
     """True when every output in the file is what its inputs give here."""
-    t, ok = td.st_load(path), True
+    t = td.st_load(path)
     net = load(UNet(config(path)), t, UNET)
-    for k, case in enumerate(CASES):
-        i = {key: t[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
-        ok = holds(path, f"case{k}", run(net, i, case), i["output"]) and ok
-    return ok
+    return cases_hold(path, t, CASES, lambda i, case: run(net, i, case))
 
 
 if __name__ == "__main__":

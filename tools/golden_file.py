@@ -33,6 +33,15 @@ def load(net, tensors, prefix):
     return net
 
 
+def cases_hold(path, tensors, cases, result):
+    """Whether result(inputs, case) is the output that the file has, for each of the cases."""
+    ok = True
+    for k, case in enumerate(cases):
+        i = {key: tensors[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
+        ok = holds(path, f"case{k}", result(i, case), i["output"]) and ok
+    return ok
+
+
 def main(usage, make, check):
     """OUTPUT-FOLDER: make(folder). --check FILE...: whether check(file) is true of all of them."""
     torch.set_num_threads(1)

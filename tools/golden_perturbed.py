@@ -19,7 +19,7 @@ import golden_hypertile as tiles
 import train_demo as td
 from controlnet import UNET, UNet
 from golden_controlnet import randomize
-from golden_file import config, error, holds, load, main
+from golden_file import cases_hold, config, error, load, main
 
 CONFIG = dict(model_channels=32, channel_mult=[1, 1], num_res_blocks=1, num_heads=4,
               context_dim=16, transformer_depth=[1, 0], transformer_depth_output=[1, 1, 0, 0],
@@ -80,12 +80,9 @@ def make(folder):
 
 def check(path):
     """True when every output in the file is what its inputs give here."""
-    t, ok = td.st_load(path), True
+    t = td.st_load(path)
     net = load(UNet(config(path)), t, UNET)
-    for k, case in enumerate(CASES):
-        i = {key: t[f"case{k}.{key}"] for key in ("x", "timesteps", "context", "output")}
-        ok = holds(path, f"case{k}", output(net, i, case), i["output"]) and ok
-    return ok
+    return cases_hold(path, t, CASES, lambda i, case: output(net, i, case))
 
 
 if __name__ == "__main__":

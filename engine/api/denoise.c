@@ -194,13 +194,13 @@ graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, 
                       (unsigned long long)graft_size_mib((uint64_t)need));
 }
 
-/* The last one bound is the one that runs now. Runs without areas and HyperTile have few shapes,
- * which share their weights but for rarities. */
+/* The last one bound is the one that runs now. Runs without areas, HyperTile and Deep Shrink
+ * have few shapes, which share their weights but for rarities. */
 static graft_status check_room(const graft_guided *g, graft_err *e)
 {
     graft_binding *all[MAX_BINDINGS];
-    bool several = g->regions.any || g->c.model->downscale.shrink.block ||
-                   graft_model_turns(g->c.model, g->c.shape[2], g->c.shape[3]) > 1;
+    bool several =
+        g->regions.any || graft_model_alternates(g->c.model, g->c.shape[2], g->c.shape[3]);
     size_t first = several ? 0 : g->n_bound - 1, n = 0;
     int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
     int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;

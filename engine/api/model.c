@@ -126,16 +126,21 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
     return GRAFT_OK;
 }
 
+static graft_status check_shares(double start, double end, graft_err *e)
+{
+    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
+                      start, end);
+}
+
 graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
                                    graft_model **out, graft_err *e)
 {
     if (!(o->threshold >= 0 && o->threshold <= 3))
         return graft_fail(e, GRAFT_E_ARG, "reuse_threshold %g is not between 0 and 3",
                           o->threshold);
-    if (!(o->start >= 0 && o->start <= 1 && o->end >= 0 && o->end <= 1))
-        return graft_fail(e, GRAFT_E_ARG,
-                          "start_percent %g and end_percent %g must be between 0 and 1", o->start,
-                          o->end);
+    graft_status st = check_shares(o->start, o->end, e);
+    if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->easycache = (graft_easycache){
@@ -189,11 +194,8 @@ graft_status graft_model_downscale(const graft_model *m, const graft_downscale_o
     if (!(o->factor >= 0.1 && o->factor <= 9))
         return graft_fail(e, GRAFT_E_ARG, "downscale_factor %g is not between 0.1 and 9",
                           o->factor);
-    if (!(o->start >= 0 && o->start <= 1 && o->end >= 0 && o->end <= 1))
-        return graft_fail(e, GRAFT_E_ARG,
-                          "start_percent %g and end_percent %g must be between 0 and 1", o->start,
-                          o->end);
-    graft_status st = feature_method(o->down_method, &down, e);
+    graft_status st = check_shares(o->start, o->end, e);
+    if (!st) st = feature_method(o->down_method, &down, e);
     if (!st) st = feature_method(o->up_method, &up, e);
     if (st) return st;
     graft_model *n = graft_model_copy(m);

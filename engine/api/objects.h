@@ -123,6 +123,9 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
 bool graft_model_perturbs(const graft_model *m);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
+/* Whether steps on such latents run the UNet in other shapes within: HyperTile's grids, or Deep
+ * Shrink. DeepCache's steps do not count, which share their weights but for rarities. */
+bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width);
 /* Whether one compiled UNet serves both: all but `beside`. */
 bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b);
 /* pictures * entries; GRAFT_E_ARG when that is no batch. */

@@ -106,8 +106,7 @@ static graft_status prepare(const graft_prepare_request *rq, needs *v, const nee
     graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
                                             task, &use.beside, e);
     if (st) return st;
-    bool several = v->regions.any || rq->model->downscale.shrink.block ||
-                   graft_model_turns(rq->model, use.height, use.width) > 1;
+    bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
     return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
 }
 

@@ -113,6 +113,11 @@ int graft_model_turns(const graft_model *m, int64_t height, int64_t width)
     return graft_hypertile_turns(&m->hypertile, &m->arch, height, width);
 }
 
+bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width)
+{
+    return m->downscale.shrink.block || graft_model_turns(m, height, width) > 1;
+}
+
 int graft_model_uses(const graft_model *m, const graft_unet_use *use,
                      graft_unet_use out[GRAFT_MODEL_USES])
 {

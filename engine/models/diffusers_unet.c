@@ -198,6 +198,7 @@ static bool is_unet(const graft_safetensors *f)
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const char *name = graft_safetensors_at(f, i)->name;
         int level, k, n = 0;
+        if (!graft_str_starts(name, half_name[UP])) continue; /* most files are none */
         if (sscanf(name, "up_blocks.%d.resnets.%d.%n", &level, &k, &n) == 2 && n &&
             is_residual(name + n))
             return true;

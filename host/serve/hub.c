@@ -57,11 +57,16 @@ static graft_hub_message *message(const char *client, const void *plain, size_t 
     return NULL;
 }
 
-graft_hub_message *graft_hub_message_create(graft_str *s)
+static graft_hub_message *text_message(const char *client, graft_str *s)
 {
-    graft_hub_message *m = s->failed || !s->data ? NULL : message(NULL, s->data, s->len);
+    graft_hub_message *m = s->failed || !s->data ? NULL : message(client, s->data, s->len);
     graft_str_finish(s);
     return m;
+}
+
+graft_hub_message *graft_hub_message_create(graft_str *s)
+{
+    return text_message(NULL, s);
 }
 
 static void push(graft_hub *h, graft_hub_message *m)
@@ -76,22 +81,19 @@ static void push(graft_hub *h, graft_hub_message *m)
 
 void graft_hub_text(graft_hub *h, const char *client, graft_str *s)
 {
-    graft_hub_message *m = s->failed || !s->data ? NULL : message(client, s->data, s->len);
-    graft_str_finish(s);
-    push(h, m);
+    push(h, text_message(client, s));
 }
 
 void graft_hub_tell_all(graft_hub *h, const char *client, graft_str *s)
 {
-    graft_hub_message *m = s->failed || !s->data ? NULL : message(client, s->data, s->len);
-    graft_str_finish(s);
+    graft_hub_message *m = text_message(client, s);
     if (m) m->everybody = true;
     push(h, m);
 }
 
 void graft_hub_log(graft_hub *h, graft_str *s)
 {
-    graft_hub_message *m = graft_hub_message_create(s);
+    graft_hub_message *m = text_message(NULL, s);
     if (m) m->log = true;
     push(h, m);
 }

@@ -79,9 +79,8 @@ static void pop(graft_ws *w)
 static void keep_unsent(graft_transport *t, graft_ws *w)
 {
     for (; w->first; pop(w)) {
-        const graft_hub_message *m = w->first->message;
-        if (m->client && strcmp(m->client, w->id) == 0)
-            graft_mail__keep(&t->mail, w->first->message);
+        graft_hub_message *m = w->first->message;
+        if (m->client && strcmp(m->client, w->id) == 0) graft_mail__keep(&t->mail, m);
     }
 }
 

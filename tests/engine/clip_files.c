@@ -90,9 +90,7 @@ static void saved_as_openclip(void)
         const graft_st_tensor *t = &want->tensor[i];
         char name[256];
         snprintf(name, sizeof name, SECOND "%s", t->name);
-        const graft_st_tensor *got = graft_safetensors_find(f, name);
-        CHECK(got && got->rank == t->rank && memcmp(got->shape, t->shape, sizeof t->shape) == 0 &&
-              got->bytes == t->bytes && memcmp(got->data, t->data, (size_t)t->bytes) == 0);
+        check_tensor(f, name, t);
     }
     for (size_t i = 0; i < graft_safetensors_count(f); i++)
         n += graft_str_starts(graft_safetensors_at(f, i)->name, SECOND);

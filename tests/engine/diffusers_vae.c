@@ -178,9 +178,7 @@ static void saved(void)
     for (size_t i = 0; i < graft_safetensors_count(own); i++) {
         const graft_st_tensor *t = graft_safetensors_at(own, i);
         if (strncmp(t->name, graft_weights_prefix(a->weights), prefix) != 0) continue;
-        const graft_st_tensor *got = graft_safetensors_find(s, t->name + prefix);
-        CHECK(got && got->rank == t->rank && memcmp(got->shape, t->shape, sizeof t->shape) == 0 &&
-              got->bytes == t->bytes && memcmp(got->data, t->data, (size_t)t->bytes) == 0);
+        check_tensor(s, t->name + prefix, t);
         n++;
     }
     CHECK_INT(graft_safetensors_count(s), n);

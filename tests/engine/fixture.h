@@ -135,6 +135,15 @@ static inline graft_safetensors *open_file(const char *path)
     return f;
 }
 
+/* The file has it under this name, in the shape and with the bytes of t. */
+static inline void check_tensor(const graft_safetensors *f, const char *name,
+                                const graft_st_tensor *t)
+{
+    const graft_st_tensor *got = graft_safetensors_find(f, name);
+    CHECK(got && got->rank == t->rank && memcmp(got->shape, t->shape, sizeof t->shape) == 0 &&
+          got->bytes == t->bytes && memcmp(got->data, t->data, (size_t)t->bytes) == 0);
+}
+
 static inline float *values_of(const graft_st_tensor *t)
 {
     int64_t n = shape_count(t->shape, t->rank);
