@@ -364,20 +364,22 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_CONV2D:
         return 5;
     case GRAFT_OP_LINEAR:
+    case GRAFT_OP_ATTENTION:
         return 4;
     case GRAFT_OP_GROUP_NORM:
         return 5;
     case GRAFT_OP_LAYER_NORM:
-    case GRAFT_OP_ATTENTION:
+    case GRAFT_OP_MUL:
         return 3;
     case GRAFT_OP_ADD:
-    case GRAFT_OP_MUL:
     case GRAFT_OP_CONCAT:
     case GRAFT_OP_EMBEDDING:
     case GRAFT_OP_GATHER_ROW:
     case GRAFT_OP_PRELU:
     case GRAFT_OP_MEAN_SCALE:
     case GRAFT_OP_LOW_SCALE:
+    case GRAFT_OP_RMS_NORM:
+    case GRAFT_OP_JOIN:
         return 2;
     default:
         return 1;

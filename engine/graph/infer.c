@@ -95,6 +95,10 @@ static graft_status infer_attention(const graft_attrs *a, const graft_gvalue *co
         return bad(e, "attention", "widths of q, k and v differ or are no multiple of the heads");
     if (k->dim[0] != q->dim[0] || v->dim[0] != q->dim[0] || k->dim[1] != v->dim[1])
         return bad(e, "attention", "batch or length of q, k and v differ");
+    const graft_gvalue *bias = in[GRAFT_ATTENTION_BIAS];
+    if (bias && (bias->rank != 3 || bias->dim[0] != a->heads || bias->dim[1] != q->dim[1] ||
+                 bias->dim[2] != k->dim[1] || bias->dtype != GRAFT_F32 || a->causal))
+        return bad(e, "attention", "bias must be float32 (heads, T, S), without causal");
     return same_as(q, dim, rank);
 }
 
@@ -107,6 +111,61 @@ static graft_status infer_pair(const graft_attrs *a, const graft_gvalue *const *
     for (int i = 0; i < x->rank; i++)
         if (y->dim[i] != x->dim[i] && y->dim[i] != 1) return bad(e, "add", "shapes differ");
     return same_as(x, dim, rank);
+}
+
+/* A row of float32 for each entry of x's batch. */
+static bool is_row_each(const graft_gvalue *v, const graft_gvalue *x)
+{
+    return v && x->rank == 3 && v->rank == 3 && v->dim[0] == x->dim[0] && v->dim[1] == 1 &&
+           v->dim[2] == x->dim[2] && v->dtype == GRAFT_F32;
+}
+
+static graft_status infer_mul(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                              int32_t *rank, graft_err *e)
+{
+    const graft_gvalue *x = in[GRAFT_MUL_A], *residual = in[GRAFT_MUL_RESIDUAL];
+    if (!residual) return infer_pair(a, in, dim, rank, e);
+    if (!is_row_each(in[GRAFT_MUL_B], x) || residual->rank != 3)
+        return bad(e, "mul", "a residual needs a(N,T,C) and a float32 b(N,1,C)");
+    for (int i = 0; i < 3; i++)
+        if (residual->dim[i] != x->dim[i]) return bad(e, "mul", "the residual has another shape");
+    return same_as(x, dim, rank);
+}
+
+static graft_status infer_layer_norm(const graft_attrs *a, const graft_gvalue *const *in,
+                                     int64_t *dim, int32_t *rank, graft_err *e)
+{
+    (void)a;
+    const graft_gvalue *x = in[GRAFT_NORM_X], *gamma = in[GRAFT_NORM_GAMMA];
+    const graft_gvalue *beta = in[GRAFT_NORM_BETA];
+    if (!gamma || !beta || gamma->rank != beta->rank)
+        return bad(e, "layer_norm", "gamma and beta must be alike");
+    if (gamma->rank != 1 && (!is_row_each(gamma, x) || !is_row_each(beta, x)))
+        return bad(e, "layer_norm", "gamma and beta are neither (C) nor float32 (N,1,C)");
+    return same_as(x, dim, rank);
+}
+
+static graft_status infer_rms_norm(const graft_attrs *a, const graft_gvalue *const *in,
+                                   int64_t *dim, int32_t *rank, graft_err *e)
+{
+    const graft_gvalue *x = in[GRAFT_NORM_X], *gamma = in[GRAFT_NORM_GAMMA];
+    int64_t parts = a->heads;
+    if (!gamma || gamma->rank != 1 || parts < 1 || x->dim[x->rank - 1] % parts ||
+        gamma->dim[0] != x->dim[x->rank - 1] / parts)
+        return bad(e, "rms_norm", "gamma must have the width of one of the heads");
+    return same_as(x, dim, rank);
+}
+
+static graft_status infer_join(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                               int32_t *rank, graft_err *e)
+{
+    (void)a;
+    const graft_gvalue *x = in[0], *y = in[1];
+    if (!y || x->rank != 3 || y->rank != 3 || x->dim[0] != y->dim[0] || x->dim[2] != y->dim[2])
+        return bad(e, "join", "needs (N,T,C) and (N,S,C)");
+    same_as(x, dim, rank);
+    dim[1] += y->dim[1];
+    return GRAFT_OK;
 }
 
 static graft_status infer_concat(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
@@ -212,8 +271,15 @@ static infer_fn *find(graft_op op)
     case GRAFT_OP_ATTENTION:
         return infer_attention;
     case GRAFT_OP_ADD:
-    case GRAFT_OP_MUL:
         return infer_pair;
+    case GRAFT_OP_MUL:
+        return infer_mul;
+    case GRAFT_OP_LAYER_NORM:
+        return infer_layer_norm;
+    case GRAFT_OP_RMS_NORM:
+        return infer_rms_norm;
+    case GRAFT_OP_JOIN:
+        return infer_join;
     case GRAFT_OP_CONCAT:
         return infer_concat;
     case GRAFT_OP_UPSAMPLE:
@@ -231,7 +297,6 @@ static infer_fn *find(graft_op op)
     case GRAFT_OP_MEAN_SCALE:
     case GRAFT_OP_LOW_SCALE:
         return infer_factor;
-    case GRAFT_OP_LAYER_NORM:
     case GRAFT_OP_ACT:
     case GRAFT_OP_SCALE:
     case GRAFT_OP_COPY:

@@ -39,6 +39,8 @@ static float act(float x, graft_act a)
         return x < 0 ? 0.2f * x : x;
     case GRAFT_ACT_RELU:
         return x < 0 ? 0.0f : x; /* NaN passes through */
+    case GRAFT_ACT_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
     default:
         return x;
     }
@@ -59,7 +61,9 @@ static bool compute(const graft_graph *g, const graft_gnode *n, float *out, int6
     int64_t n_b = 0;
     const float *a = literal_of(g, n->in[0], count), *b = literal_of(g, n->in[1], &n_b);
     bool pair = n->op == GRAFT_OP_ADD || n->op == GRAFT_OP_MUL;
-    if (!a || (pair && (!b || n_b != *count)) || g->value[n->out].dtype != GRAFT_F32) return false;
+    if (!a || (pair && (!b || n_b != *count || n->in[2] >= 0)) ||
+        g->value[n->out].dtype != GRAFT_F32)
+        return false;
     for (size_t i = 0; i < g->n_outputs; i++) /* a result must be made by something */
         if (g->value[g->output[i]].root == n->out) return false;
     for (int64_t i = 0; i < *count; i++) {

@@ -3,6 +3,21 @@
 #include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
+static graft_status check_bias(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *bias = &d->in[GRAFT_ATTENTION_BIAS];
+    if (!graft_ref_present(bias)) return GRAFT_OK;
+    graft_status st = graft_ref_check_f32(bias, "bias", e);
+    if (!st) st = graft_ref_check_rank(bias, 3, "bias", e);
+    if (!st) st = graft_ref_check_dim(bias->dim[0], d->attrs.heads, "heads of bias", e);
+    if (!st) st = graft_ref_check_dim(bias->dim[1], d->out.dim[1], "queries of bias", e);
+    if (!st)
+        st = graft_ref_check_dim(bias->dim[2], d->in[GRAFT_ATTENTION_K].dim[1], "keys of bias", e);
+    if (!st && (d->attrs.causal || bias->constant))
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a bias that is constant or with causal");
+    return st;
+}
+
 static graft_status check(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *q = &d->in[GRAFT_ATTENTION_Q], *k = &d->in[GRAFT_ATTENTION_K];
@@ -23,13 +38,14 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     if (!st && d->attrs.causal && q->dim[1] != k->dim[1])
         st = graft_fail(e, GRAFT_E_ARG, "causal with %lld queries and %lld keys",
                         (long long)q->dim[1], (long long)k->dim[1]);
-    return st;
+    return st ? st : check_bias(d, e);
 }
 
-/* Attention that is causal is computed as it is. */
+/* Attention that is causal or has a bias is computed as it is. */
 static bool is_quantized(const graft_op_desc *d)
 {
-    return d->attrs.quant != GRAFT_QUANT_NONE && !d->attrs.causal;
+    return d->attrs.quant != GRAFT_QUANT_NONE && !d->attrs.causal &&
+           !graft_ref_present(&d->in[GRAFT_ATTENTION_BIAS]);
 }
 
 /* The transposed keys of one head, and the scores of a block of queries; quantized: then values, a
@@ -75,14 +91,16 @@ static void snap_values(const float *v, int64_t stride, int64_t keys, int64_t he
     }
 }
 
-/* In place; scores past `n` (the future, when causal) become 0. `levels`: what weights are rounded
- * to parts of, 0 when they are not. */
-static void softmax(float *score, int64_t n, int64_t total, float scale, float levels)
+/* In place; scores past `n` (the future, when causal) become 0. `bias`: NULL, or what is added to
+ * the scores. `levels`: what weights are rounded to parts of, 0 when they are not. */
+static void softmax(float *score, int64_t n, int64_t total, float scale, const float *bias,
+                    float levels)
 {
     float top = -INFINITY;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         score[i] *= scale;
+        if (bias) score[i] += bias[i];
         if (score[i] > top) top = score[i];
     }
     for (int64_t i = 0; i < n; i++) {
@@ -94,9 +112,9 @@ static void softmax(float *score, int64_t n, int64_t total, float scale, float l
     for (int64_t i = n; i < total; i++) score[i] = 0;
 }
 
-/* q, k, v, y: first elements of one head of one batch item. */
+/* q, k, v, y, bias (or NULL): first elements of one head of one batch item. */
 static void run_head(const graft_op_desc *d, const float *q, const float *k, const float *v,
-                     float *y, float *workspace)
+                     const float *bias, float *y, float *workspace)
 {
     const graft_tensor_desc *dk = &d->in[GRAFT_ATTENTION_K];
     int64_t queries = d->out.dim[1], keys = dk->dim[1], head_dim = d->out.dim[2] / d->attrs.heads;
@@ -132,6 +150,7 @@ static void run_head(const graft_op_desc *d, const float *q, const float *k, con
         graft_ref_multiply_add(score, from, count, head_dim, transposed, keys, keys);
         for (int r = 0; r < count; r++)
             softmax(score[r], d->attrs.causal ? first + r + 1 : keys, keys, d->attrs.scale,
+                    bias ? bias + (first + r) * d->in[GRAFT_ATTENTION_BIAS].stride[1] : NULL,
                     quantized ? GRAFT_QUANT_WEIGHT_LEVELS : 0);
         graft_ref_multiply_add(to, weight, count, keys, v, v_stride, head_dim);
     }
@@ -142,16 +161,18 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
     int64_t head_dim = d->out.dim[2] / d->attrs.heads;
     for (int64_t b = 0; b < d->out.dim[0]; b++)
         for (int64_t h = 0; h < d->attrs.heads; h++) {
-            const float *first[3];
+            const float *first[3], *bias = in[GRAFT_ATTENTION_BIAS];
+            if (bias) bias += h * d->in[GRAFT_ATTENTION_BIAS].stride[0];
             for (int i = 0; i < 3; i++)
                 first[i] = (const float *)in[i] + b * d->in[i].stride[0] + h * head_dim;
             run_head(d, first[GRAFT_ATTENTION_Q], first[GRAFT_ATTENTION_K],
-                     first[GRAFT_ATTENTION_V], (float *)out + b * d->out.stride[0] + h * head_dim,
-                     workspace);
+                     first[GRAFT_ATTENTION_V], bias,
+                     (float *)out + b * d->out.stride[0] + h * head_dim, workspace);
         }
 }
 
 const graft_ref_op graft_ref_op_ATTENTION = {.check = check,
                                              .run = GRAFT_REF_CODE(run),
                                              .workspace = GRAFT_REF_CODE(workspace_floats),
-                                             .inputs = 3};
+                                             .inputs = 4,
+                                             .optional = 1u << GRAFT_ATTENTION_BIAS};

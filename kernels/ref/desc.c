@@ -112,6 +112,19 @@ graft_status graft_ref_check_vector(const graft_tensor_desc *t, int64_t n, const
     return st;
 }
 
+graft_status graft_ref_check_row_each(const graft_tensor_desc *t, const graft_tensor_desc *x,
+                                      const char *name, graft_err *e)
+{
+    graft_status st = graft_ref_check_f32(t, name, e);
+    if (!st) st = graft_ref_check_rank(t, 3, name, e);
+    if (!st) st = graft_ref_check_rank(x, 3, "x", e);
+    if (!st) st = graft_ref_check_dim(t->dim[0], x->dim[0], name, e);
+    if (!st) st = graft_ref_check_dim(t->dim[1], 1, name, e);
+    if (!st) st = graft_ref_check_dim(t->dim[2], x->dim[2], name, e);
+    if (!st && t->constant) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "%s is constant", name);
+    return st;
+}
+
 graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_FACTOR_X];

@@ -65,6 +65,9 @@ graft_status graft_ref_check_ids(const graft_tensor_desc *t, const char *name, g
 /* A present vector of n float32; absent is fine. */
 graft_status graft_ref_check_vector(const graft_tensor_desc *t, int64_t n, const char *name,
                                     graft_err *e);
+/* A float32 (N,1,C), no constant, for x(N,T,C): gamma and beta of adaptive norms, MUL's b. */
+graft_status graft_ref_check_row_each(const graft_tensor_desc *t, const graft_tensor_desc *x,
+                                      const char *name, graft_err *e);
 /* Whether graft_act_is_pointwise(). */
 graft_status graft_ref_check_act(graft_act act, graft_err *e);
 static inline bool graft_ref_present(const graft_tensor_desc *t)
