@@ -305,7 +305,7 @@ static void models_keep_their_results(void)
         shape.width = SIDE + 2;
         shape.tokens = 13;
         shape.act_dtype = GRAFT_F32;
-        CHECK_OK(graft_unet_build(&m->arch, &shape, &g, &e), &e);
+        CHECK_OK(graft_unet_build(&m->arch.unet, &shape, &g, &e), &e);
         float t = 321, *x = random_floats(4 * SIDE * (SIDE + 2));
         float *context = random_floats(13 * m->arch.context_dim);
         float *y = random_floats(m->arch.adm_channels);
