@@ -218,7 +218,7 @@ graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e)
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
     golden_options(g, &m.options);
-    GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.", config, &m.arch.unet, e));
+    GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", config, &m.arch, e));
     GRAFT_TRY(graft_control_detect(f, "control_model.", config, &n.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
     GRAFT_TRY(graft_weights_part(file, "control_model.", &n.weights, e));
