@@ -54,7 +54,7 @@ def output(net, i):
 def make(name, seed, folder):
     cfg, g = CONFIGS[name], torch.Generator().manual_seed(seed)
     net = MMDiT(cfg)
-    randomize(net, g)
+    randomize(net, g, faint=cfg["qk_norm"])
     tensors = {PREFIX + k: v.half() for k, v in net.state_dict().items()}
     wide = load(MMDiT(cfg), tensors, PREFIX).double()
     for k, case in enumerate(CASES[name]):

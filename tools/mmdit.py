@@ -201,9 +201,13 @@ class MMDiT(nn.Module):
         return x.permute(0, 5, 1, 3, 2, 4).reshape(n, CHANNELS, rows * PATCH, columns * PATCH)
 
 
-def randomize(net, g):
+FAINT = 0.05        # of what is normalized next
+
+
+def randomize(net, g, faint):
     """Values of a size that keeps activations near 1, rounded to what a file stores. Nothing is
-    left at 0 or 1, or a mistake behind it could not be seen."""
+    left at 0 or 1, or a mistake behind it could not be seen. faint: what the first norms see is so
+    small that their epsilon matters."""
     for name, p in net.named_parameters():
         r = torch.randn(p.shape, generator=g)
         if name == "pos_embed":
@@ -214,4 +218,8 @@ def randomize(net, g):
             r = r * 0.3 + 1.0
         else:
             r = r * (0.4 if "adaLN" in name else 0.1)
+        if faint and name.split(".")[0] in ("pos_embed", "x_embedder", "context_embedder"):
+            r = r * FAINT
+        if faint and ".qkv." in name:
+            r[:len(r) // 3 * 2] *= FAINT        # values are not normalized
         p.data.copy_(r.half().float())
