@@ -696,8 +696,8 @@ static void transformer_norms(case_list *l)
     layer_norm_each(l, act_of(1, 77, 64, 0), 64, 8);
     layer_norm_each(l, act_of(4, 1, 33, 0), 40, 0);
     layer_norm_each(l, act_of(2, 9, 2432, 0), 2 * 2432, 16);
-    rms_norm(l, act_of(2, 70, 1536, 0), 24, 1e-6f, 2 * 1536, GRAFT_F16); /* a slice of q, k, v */
     rms_norm(l, act_of(1, 9, 15, 0), 3, 1e-5f, 0, GRAFT_F32);
+    rms_norm(l, act_of(2, 70, 1536, 0), 24, 1e-6f, 2 * 1536, GRAFT_F16); /* a slice of q, k, v */
     rms_norm(l, act_of(2, 19, 2048, 0), 1, 1e-6f, 0, GRAFT_BF16);
     rms_norm(l, act_of(1, 7, 4104, 0), 1, 0, 8, GRAFT_F32);
     rms_norm(l, act_of(2, 3, 4, 10), 2, 1e-6f, 6, GRAFT_F64);
