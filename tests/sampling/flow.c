@@ -112,8 +112,8 @@ static void spreads(void)
 /* What they would do to a flow's own states. */
 static void form_matters(void)
 {
-    static const char *const samplers[] = {"euler_ancestral", "dpmpp_2m_sde", "dpmpp_sde",
-                                           "er_sde",          "ddpm",         "seeds_2"};
+    static const char *const samplers[] = {"euler_ancestral", "dpmpp_2m_sde", "dpmpp_sde", "ddpm",
+                                           "seeds_2"};
     graft_sigma_table t;
     graft_sigma_table_init_flow(&t, 3);
     for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++) {
