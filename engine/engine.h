@@ -86,8 +86,8 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
  * (UNet2DConditionModel). */
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
-/* `type`: "stable_diffusion" with one path, "sdxl" with two (order does not matter). Names are
- * those of transformers or of OpenCLIP. */
+/* `type`: "stable_diffusion" with one path, "sdxl" with two, "sd3" with one or two, CLIP-L and
+ * CLIP-G (order does not matter). Names are those of transformers or of OpenCLIP. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
@@ -154,6 +154,10 @@ void graft_upscaler_release(graft_upscaler *u);
  * schedule to zero terminal SNR (arXiv:2305.08891). */
 graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
                                   graft_model **out, graft_err *e);
+/* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, above 0 and
+ * at most 100: more of the schedule has more noise, as large pictures want it. */
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
+                                       graft_err *e);
 /* Guidance rescale (arXiv:2305.08891, 3.4), multiplier 0..1. */
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
@@ -404,6 +408,10 @@ typedef struct graft_sdxl_size {
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
+/* For SD 3, a text for each encoder; NULL: that one is not asked and leaves zeros.
+ * graft_clip_encode() gives both the same text. */
+graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
+                                   const graft_task *task, graft_cond **out, graft_err *e);
 /* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
  * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
  * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.

@@ -351,10 +351,10 @@ static void bad_numbers(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(graft_model_downscale(m, &bad[i], &out, &e), GRAFT_E_ARG);
     char want[64];
-    snprintf(want, sizeof want, "input blocks 1 to %d", m->arch.n_input - 1);
+    snprintf(want, sizeof want, "input blocks 1 to %d", m->arch.unet.n_input - 1);
     CHECK(strstr(e.text, want) != NULL);
     graft_downscale_options o = options_of(2, 0, 1);
-    o.block_number = m->arch.n_input - 1;
+    o.block_number = m->arch.unet.n_input - 1;
     graft_model *last = downscaled(m, &o);
     o.up_method = "bislerp";
     CHECK_INT(graft_model_downscale(m, &o, &out, &e), GRAFT_E_UNSUPPORTED);
@@ -376,12 +376,12 @@ static void bad_shapes(void)
     graft_unet_shape wrong[4] = {shape, shape, shape, shape};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    wrong[0].shrink.block = m->arch.n_input;
+    wrong[0].shrink.block = m->arch.unet.n_input;
     wrong[1].shrink.thousandths = 0;
     wrong[2].control = 1;
     wrong[3].shrink.up = GRAFT_RESIZE_BISLERP;
     for (int i = 0; i < 4; i++)
-        CHECK_INT(graft_unet_build(&m->arch, &wrong[i], &g, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_unet_build(&m->arch.unet, &wrong[i], &g, &e), GRAFT_E_ARG);
     CHECK(!g);
     graft_model_release(m);
 }

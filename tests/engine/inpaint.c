@@ -110,10 +110,10 @@ static void more_of(const graft_latent *known, int64_t p, float *more)
 static void loads_as_what_it_is(void)
 {
     CHECK_INT(model->arch.in_channels, 9);
-    CHECK_INT(graft_unet_latent_channels(&model->arch), 4);
-    CHECK_INT(graft_unet_known_channels(&model->arch), 5);
-    CHECK_INT(graft_unet_known_channels(&plain->arch), 0);
-    CHECK_INT(graft_unet_family(&model->arch), graft_unet_family(&plain->arch));
+    CHECK_INT(graft_unet_latent_channels(&model->arch.unet), 4);
+    CHECK_INT(graft_unet_known_channels(&model->arch.unet), 5);
+    CHECK_INT(graft_unet_known_channels(&plain->arch.unet), 0);
+    CHECK_INT(graft_unet_family(&model->arch.unet), graft_unet_family(&plain->arch.unet));
 }
 
 /* One picture for both prompts, one for each, and none for one of them. */

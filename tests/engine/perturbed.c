@@ -324,7 +324,7 @@ static void bad_numbers(void)
     graft_err e = GRAFT_ERR_INIT;
     const graft_unet_shape shape = {
         .batch = 2, .height = H, .width = W, .tokens = TOKENS, .perturbed = 1};
-    graft_unet_arch arch = m->arch;
+    graft_unet_arch arch = m->arch.unet;
     graft_graph *g = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(graft_model_perturbed_attention(m, bad[i], &out, &e), GRAFT_E_ARG);
