@@ -408,10 +408,11 @@ typedef struct graft_sdxl_size {
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
-/* For SD 3, a text for each encoder; NULL: that one is not asked and leaves zeros.
- * graft_clip_encode() gives both the same text. */
+/* For SD 3, a text for each encoder; NULL: that one is not asked and leaves zeros, T5 nothing.
+ * graft_clip_encode() gives all the same text. */
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
-                                   const graft_task *task, graft_cond **out, graft_err *e);
+                                   const char *text_t5, const graft_task *task, graft_cond **out,
+                                   graft_err *e);
 /* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
  * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
  * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.
@@ -491,9 +492,10 @@ graft_status graft_cond_control(const graft_cond *positive, const graft_cond *ne
 
 graft_latent *graft_latent_retain(graft_latent *l);
 void graft_latent_release(graft_latent *l);
-/* Zeros (batch, 4, height/8, width/8). */
-graft_status graft_latent_empty(int64_t width, int64_t height, int64_t batch, graft_latent **out,
-                                graft_err *e);
+/* Zeros (batch, channels, height/8, width/8). Sampling takes zeros of 4 channels for those of any
+ * model. */
+graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
+                                graft_latent **out, graft_err *e);
 /* Copies (N,C,h,w) floats. */
 graft_status graft_latent_from_data(const float *data, const int64_t shape[4], graft_latent **out,
                                     graft_err *e);

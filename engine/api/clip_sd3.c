@@ -66,8 +66,10 @@ static graft_status join(const graft_clip *c, const place p[PLACES], graft_cond 
 }
 
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
-                                   const graft_task *task, graft_cond **out, graft_err *e)
+                                   const char *text_t5, const graft_task *task, graft_cond **out,
+                                   graft_err *e)
 {
+    (void)text_t5;
     const char *const text[PLACES] = {[L] = text_l, [G] = text_g};
     place p[PLACES];
     graft_status st = GRAFT_OK;

@@ -152,7 +152,7 @@ static graft_status sample(const graft_model *m, const graft_cond *p, const graf
                                    .scheduler = "normal",
                                    .denoise = 1,
                                    .end_at_step = 10000};
-    CHECK_OK(graft_latent_empty(88, 112, 1, &from, e), e); /* a size that no other test has */
+    CHECK_OK(graft_latent_empty(4, 88, 112, 1, &from, e), e); /* a size that no other test has */
     graft_status st = graft_sample(m, &k, p, n, from, &task, &to, e);
     graft_latent_release(from);
     if (!st) graft_latent_release(to);

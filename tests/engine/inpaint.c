@@ -319,7 +319,7 @@ static void whole_runs(void)
     graft_latent *empty = NULL;
     graft_cond *p = inpainted(positive, known);
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_latent_empty(8 * W, 8 * H, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * W, 8 * H, 1, &empty, &e), &e);
     graft_model *fresh = widened(0.2f), *every = NULL, *third = NULL;
     graft_task ahead = {.compile_only = true};
     CHECK_OK(run(fresh, &ahead, known, p, now, &e), &e);

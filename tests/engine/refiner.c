@@ -142,7 +142,7 @@ static float run(const graft_model *m, double score)
     graft_latent *from = NULL, *to = NULL;
     graft_err e = GRAFT_ERR_INIT;
     float first = NAN;
-    CHECK_OK(graft_latent_empty(128, 64, 1, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 128, 64, 1, &from, &e), &e);
     CHECK_OK(graft_sample(m, &p, c, n, from, NULL, &to, &e), &e);
     if (to) first = graft_latent_data(to, NULL)[0];
     graft_latent_release(from);

@@ -158,7 +158,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
                             NULL, e));
     char what[64];
-    snprintf(what, sizeof what, "unet case%d", k);
+    snprintf(what, sizeof what, "model case%d", k);
     golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);

@@ -262,6 +262,14 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
     return make_model(out, e);
 }
 
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
+                                       graft_err *e)
+{
+    (void)m;
+    trace("sampling flow %g\n", shift);
+    return make_model(out, e);
+}
+
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e)
 {
@@ -544,6 +552,16 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
     return make_cond(out, e);
 }
 
+graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
+                                   const char *text_t5, const graft_task *task, graft_cond **out,
+                                   graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_sd3 '%s' '%s' '%s'\n", text_l ? text_l : "-", text_g ? text_g : "-",
+          text_t5 ? text_t5 : "-");
+    return make_cond(out, e);
+}
+
 graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, double score,
                                        int64_t width, int64_t height, const graft_task *task,
                                        graft_cond **out, graft_err *e)
@@ -756,7 +774,7 @@ graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
     graft_image_data(pixels, s);
     trace_tiling("vae encode", tiling);
     graft_status st = due(e);
-    return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+    return st != GRAFT_OK ? st : graft_latent_empty(4, s[2], s[1], s[0], out, e);
 }
 
 graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
@@ -768,7 +786,7 @@ graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pix
     graft_image_data(pixels, s);
     trace("vae inpaint grow=%lld mask=%d\n", (long long)grow_mask_by, graft_image_is_mask(mask));
     graft_status st = due(e);
-    return st != GRAFT_OK ? st : graft_latent_empty(s[2], s[1], s[0], out, e);
+    return st != GRAFT_OK ? st : graft_latent_empty(4, s[2], s[1], s[0], out, e);
 }
 
 graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
@@ -781,9 +799,9 @@ graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixel
     graft_image_data(pixels, s);
     trace("vae known mask=%d noise_mask=%d\n", graft_image_is_mask(mask), noise_mask);
     graft_status st = due(e);
-    if (st == GRAFT_OK) st = graft_latent_empty(s[2], s[1], s[0], whole, e);
+    if (st == GRAFT_OK) st = graft_latent_empty(4, s[2], s[1], s[0], whole, e);
     if (st != GRAFT_OK) return st;
-    st = graft_latent_empty(s[2], s[1], s[0], known, e);
+    st = graft_latent_empty(4, s[2], s[1], s[0], known, e);
     if (st != GRAFT_OK) {
         graft_latent_release(*whole);
         *whole = NULL;
