@@ -383,7 +383,54 @@ static problem timed(const char *name, graft_op_desc op)
     return p;
 }
 
-#define MAX_PROBLEMS 64
+/* Of a transformer's tokens: a norm of each head, a norm or a gate with one row for all of them,
+ * and two kinds of tokens joined. */
+static graft_op_desc tokens(graft_op kind, graft_dtype t, int64_t n, int64_t c, int heads)
+{
+    graft_op_desc op = {.size = sizeof op, .op = kind};
+    op.attrs.heads = heads;
+    op.attrs.eps = 1e-6f;
+    op.in[0] = op.out = tensor(t, 3, DIMS(1, n, c));
+    if (kind == GRAFT_OP_RMS_NORM) {
+        op.in[GRAFT_NORM_GAMMA] = weight(1, DIMS(c / heads));
+    } else if (kind == GRAFT_OP_JOIN) {
+        op.in[1] = tensor(t, 3, DIMS(1, 154, c));
+        op.in[0].dim[1] -= 154;
+    } else {
+        op.in[1] = tensor(GRAFT_F32, 3, DIMS(1, 1, c));
+        op.in[2] = kind == GRAFT_OP_MUL ? op.out : op.in[1];
+    }
+    return op;
+}
+
+/* Stable Diffusion 3's at 1024x1024, and T5's. */
+static int transformer_problems(graft_dtype t, problem *p)
+{
+    int n = 0;
+    p[n++] = timed("layer_norm 4250x1536 given", tokens(GRAFT_OP_LAYER_NORM, t, 4250, 1536, 0));
+    p[n] = timed("layer_norm 4250x1536", tokens(GRAFT_OP_LAYER_NORM, t, 4250, 1536, 0));
+    p[n].op.in[1] = p[n].op.in[2] = weight(1, DIMS(1536));
+    n++;
+    p[n++] = timed("rms_norm 4250x(24x64)", tokens(GRAFT_OP_RMS_NORM, t, 4250, 1536, 24));
+    p[n++] = timed("rms_norm 256x4096", tokens(GRAFT_OP_RMS_NORM, t, 256, 4096, 1));
+    p[n++] = timed("mul 4250x1536 residual", tokens(GRAFT_OP_MUL, t, 4250, 1536, 0));
+    p[n++] = timed("join (4096+154)x1536", tokens(GRAFT_OP_JOIN, t, 4250, 1536, 0));
+    p[n] = timed("act gelu 4250x6144", plain(GRAFT_OP_ACT, t, 4250, 6144, 0, 6144));
+    p[n++].op.attrs.act = GRAFT_ACT_GELU;
+    p[n] = timed("act gelu_tanh 4250x6144", plain(GRAFT_OP_ACT, t, 4250, 6144, 0, 6144));
+    p[n++].op.attrs.act = GRAFT_ACT_GELU_TANH;
+    p[n++] = timed("linear 4096 1536-6144", linear(t, 4096, 1536, 6144, 0, 0));
+    p[n++] = timed("linear 4096 1536-6144 gelu", linear(t, 4096, 1536, 6144, GRAFT_ACT_GELU, 0));
+    p[n++] = timed("linear 4096 1536-6144 gelu_tanh",
+                   linear(t, 4096, 1536, 6144, GRAFT_ACT_GELU_TANH, 0));
+    p[n++] = timed("attention 24h 4250x4250x64", attention(t, 1, 24, 4250, 4250, 64, 0));
+    p[n++] = timed("attention 64h 256x256x64", attention(t, 1, 64, 256, 256, 64, 0));
+    p[n] = timed("attention 64h 256x256x64 bias", attention(t, 1, 64, 256, 256, 64, 0));
+    p[n++].op.in[GRAFT_ATTENTION_BIAS] = tensor(GRAFT_F32, 3, DIMS(64, 256, 256));
+    return n;
+}
+
+#define MAX_PROBLEMS 96
 
 static int problems(graft_dtype t, problem *p)
 {
@@ -442,7 +489,7 @@ static int problems(graft_dtype t, problem *p)
     p[n++] = timed("add 4096x320", plain(GRAFT_OP_ADD, t, 4096, 320, 320, 320));
     p[n++] = timed("concat 4096x(640+320)", plain(GRAFT_OP_CONCAT, t, 4096, 640, 320, 960));
     p[n++] = timed("copy 4096x320", plain(GRAFT_OP_COPY, t, 4096, 320, 0, 320));
-    return n;
+    return n + transformer_problems(t, p + n);
 }
 
 static const char *default_library(char *out, size_t n)

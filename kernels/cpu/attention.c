@@ -14,6 +14,22 @@ typedef struct attention_state {
     size_t at_threads, scratch; /* in the workspace; bytes for one thread */
 } attention_state;
 
+/* q and k are sound already. */
+static graft_status check_bias(const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *b = &op->in[GRAFT_ATTENTION_BIAS];
+    if (!graft_cpu_present(b)) return GRAFT_OK;
+    graft_status st = graft_cpu_check_float(b, 3, "attention: bias", e);
+    if (st) return st;
+    if (b->dim[0] != op->attrs.heads || b->dim[1] != op->in[GRAFT_ATTENTION_Q].dim[1] ||
+        b->dim[2] != op->in[GRAFT_ATTENTION_K].dim[1])
+        return graft_fail(e, GRAFT_E_ARG, "attention: bias must be heads x queries x keys");
+    if (b->constant || b->dtype != GRAFT_F32 || op->attrs.causal)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "attention: a bias that is constant, not float32, or with causal");
+    return GRAFT_OK;
+}
+
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     graft_status st;
@@ -26,7 +42,8 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     GRAFT_TRY(graft_cpu_check_float(y, 3, "attention: output", e));
     GRAFT_TRY(graft_cpu_check_same(q, y, "attention: q and output", e));
     GRAFT_TRY(graft_cpu_check_same(k, v, "attention: k and v", e));
-    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_V + 1, e));
+    GRAFT_TRY(check_bias(op, e));
+    GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_ATTENTION_BIAS + 1, e));
     if (q->dim[0] != k->dim[0] || q->dim[2] != k->dim[2])
         return graft_fail(e, GRAFT_E_ARG, "attention: q and k differ in pictures or width");
     if (op->attrs.heads < 1 || q->dim[2] % op->attrs.heads || q->dim[2] / op->attrs.heads > 1 << 16)
@@ -50,15 +67,17 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
     s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
     s->heads = q->dim[0] * k->op.attrs.heads;
-    s->int8 = k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8 &&
+    bool bias = graft_cpu_present(&k->op.in[GRAFT_ATTENTION_BIAS]);
+    graft_dtype t = bias ? GRAFT_F32 : q->dtype;
+    s->int8 = k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8 && !bias &&
               !k->op.attrs.causal && k->op.attrs.scale > 0;
     s->group = s->int8 ? simd->attention_int8_group(s->head_dim, keys)
-                       : simd->attention_group(q->dtype, s->head_dim, keys);
+                       : simd->attention_group(t, s->head_dim, keys);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
     s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
     s->scratch = s->int8 ? simd->attention_int8_scratch(s->head_dim, keys, s->group)
-                         : simd->attention_scratch(q->dtype, s->head_dim, keys, s->group);
+                         : simd->attention_scratch(t, s->head_dim, keys, s->group);
     s->at_threads = sizeof(graft_cpu_piece) * (size_t)s->parts;
     k->info.workspace_bytes = s->at_threads + s->scratch * (size_t)s->parts;
     return GRAFT_OK;
@@ -79,6 +98,8 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
     const graft_op_desc *op = &j->k->op;
     const graft_tensor_desc *q = &op->in[GRAFT_ATTENTION_Q], *k = &op->in[GRAFT_ATTENTION_K];
     const graft_tensor_desc *v = &op->in[GRAFT_ATTENTION_V], *y = &op->out;
+    const graft_tensor_desc *b = &op->in[GRAFT_ATTENTION_BIAS];
+    const float *bias = graft_cpu_present(b) ? j->in[GRAFT_ATTENTION_BIAS] : NULL;
     int64_t image = head / op->attrs.heads, column = head % op->attrs.heads * s->head_dim;
     graft_cpu_attention a = {
         graft_cpu_at(j->in[GRAFT_ATTENTION_Q], q->dtype, image * q->stride[0] + column),
@@ -93,7 +114,9 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
         s->head_dim,
         op->attrs.causal,
         op->attrs.scale,
-        q->dtype};
+        q->dtype,
+        bias ? bias + head % op->attrs.heads * b->stride[0] : NULL,
+        bias ? b->stride[1] : 0};
     if (s->int8)
         j->k->d->simd->attention_int8(&a, q->dim[1], first, (int32_t)count, scratch);
     else

@@ -122,6 +122,18 @@ graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int o
     return GRAFT_OK;
 }
 
+graft_status graft_cpu_check_row_each(const graft_tensor_desc *t, const graft_tensor_desc *x,
+                                      const char *what, graft_err *e)
+{
+    graft_status st = graft_cpu_check_float(t, 3, what, e);
+    if (st) return st;
+    if (x->rank != 3 || t->dim[0] != x->dim[0] || t->dim[1] != 1 || t->dim[2] != x->dim[2])
+        return graft_fail(e, GRAFT_E_ARG, "%s must have a row for each entry of the batch", what);
+    if (t->constant || t->dtype != GRAFT_F32)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s must be float32 and no constant", what);
+    return GRAFT_OK;
+}
+
 graft_status graft_cpu_check_factor(graft_device *d, const graft_op_desc *op, graft_err *e)
 {
     const graft_tensor_desc *x = &op->in[GRAFT_FACTOR_X], *y = &op->out;

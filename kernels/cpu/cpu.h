@@ -51,7 +51,8 @@ extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op
     graft_cpu_op_mul, graft_cpu_op_scale, graft_cpu_op_concat, graft_cpu_op_copy,
     graft_cpu_op_upsample, graft_cpu_op_embedding, graft_cpu_op_timestep, graft_cpu_op_geglu,
     graft_cpu_op_gather_row, graft_cpu_op_prelu, graft_cpu_op_mean_scale, graft_cpu_op_low_scale,
-    graft_cpu_op_linear_int8, graft_cpu_op_conv2d_int8, graft_cpu_op_dequantized;
+    graft_cpu_op_rms_norm, graft_cpu_op_join, graft_cpu_op_linear_int8, graft_cpu_op_conv2d_int8,
+    graft_cpu_op_dequantized;
 /* Shapes and dtypes of one operator, as far as they do not depend on how it is computed. */
 graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e);
 graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e);
@@ -80,6 +81,9 @@ graft_status graft_cpu_check_float(const graft_tensor_desc *t, int rank, const c
 /* A vector of n elements; absent is fine when `optional`. Not constant: float32. */
 graft_status graft_cpu_check_vector(const graft_tensor_desc *t, int64_t n, int optional,
                                     const char *what, graft_err *e);
+/* A row of float32, no constant, for each entry of x's batch: (N,1,C) for x(N,T,C). */
+graft_status graft_cpu_check_row_each(const graft_tensor_desc *t, const graft_tensor_desc *x,
+                                      const char *what, graft_err *e);
 graft_status graft_cpu_check_same(const graft_tensor_desc *a, const graft_tensor_desc *b,
                                   const char *what, graft_err *e);
 /* The check() and inplace() of MEAN_SCALE and LOW_SCALE. */
@@ -97,12 +101,13 @@ int64_t graft_cpu_row_offset(const graft_tensor_desc *t, int64_t i);
 /* Makes the descriptor one of a dense tensor. */
 void graft_cpu_make_dense(graft_tensor_desc *t, graft_dtype dtype);
 
-/* A walk over up to three tensors of one (broadcast) shape, with neighbouring dimensions joined
- * where all of them allow it (walk.c). */
+/* A walk over up to GRAFT_CPU_WALKS tensors of one (broadcast) shape, with neighbouring dimensions
+ * joined where all of them allow it (walk.c). */
+#define GRAFT_CPU_WALKS 4
 typedef struct graft_cpu_walk {
     int tensors;
     int64_t dim[GRAFT_MAX_RANK];
-    int64_t stride[3][GRAFT_MAX_RANK]; /* elements; 0 where broadcast */
+    int64_t stride[GRAFT_CPU_WALKS][GRAFT_MAX_RANK]; /* elements; 0 where broadcast */
 } graft_cpu_walk;
 /* shape: the result's; the others have its dimensions, or 1, aligned at the last one. */
 void graft_cpu_walk_init(graft_cpu_walk *w, const graft_tensor_desc *shape,

@@ -1,4 +1,5 @@
-/* LAYER_NORM over the last dimension. */
+/* LAYER_NORM over the last dimension; gamma and beta may differ from one entry of the batch to the
+ * next. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/share.h"
 
@@ -14,8 +15,12 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
     GRAFT_TRY(graft_cpu_check_float(y, 0, "layer_norm: output", e));
     GRAFT_TRY(graft_cpu_check_same(x, y, "layer_norm: x and output", e));
     int64_t n = x->dim[x->rank - 1];
-    GRAFT_TRY(graft_cpu_check_vector(&op->in[GRAFT_NORM_GAMMA], n, 0, "layer_norm: gamma", e));
-    GRAFT_TRY(graft_cpu_check_vector(&op->in[GRAFT_NORM_BETA], n, 0, "layer_norm: beta", e));
+    bool each = op->in[GRAFT_NORM_GAMMA].rank == 3;
+    for (int i = GRAFT_NORM_GAMMA; i <= GRAFT_NORM_BETA; i++) {
+        const char *what = i == GRAFT_NORM_GAMMA ? "layer_norm: gamma" : "layer_norm: beta";
+        GRAFT_TRY(each ? graft_cpu_check_row_each(&op->in[i], x, what, e)
+                       : graft_cpu_check_vector(&op->in[i], n, 0, what, e));
+    }
     GRAFT_TRY(graft_cpu_check_absent(op, GRAFT_NORM_BETA + 1, e));
     if (x->constant) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "layer_norm: x is constant");
 out:
@@ -40,14 +45,12 @@ typedef struct job {
     graft_cpu_share share;
 } job;
 
-static int64_t offset(const graft_tensor_desc *t, int64_t row)
+/* gamma or beta of a row of x. */
+static const float *vector_of(const job *j, int input, int64_t row)
 {
-    int64_t at = 0;
-    for (int i = t->rank - 2; i >= 0; i--) {
-        at += row % t->dim[i] * t->stride[i];
-        row /= t->dim[i];
-    }
-    return at;
+    const graft_tensor_desc *t = &j->k->op.in[input];
+    int64_t entry = t->rank == 3 ? row / j->k->op.out.dim[1] : 0;
+    return (const float *)j->in[input] + entry * t->stride[0];
 }
 
 static void part(void *p, int part, int parts)
@@ -59,10 +62,11 @@ static void part(void *p, int part, int parts)
     while ((count = graft_cpu_share_take(&j->share, part, &first)) > 0) {
         int64_t end = (first + count) * j->unit < rows ? (first + count) * j->unit : rows;
         for (int64_t r = first * j->unit; r < end; r++)
-            j->k->d->simd->layer_norm(graft_cpu_at(j->in[GRAFT_NORM_X], x->dtype, offset(x, r)),
-                                      x->dtype, j->in[GRAFT_NORM_GAMMA], j->in[GRAFT_NORM_BETA],
-                                      graft_cpu_at_mut(j->out, y->dtype, offset(y, r)), y->dtype,
-                                      (size_t)x->dim[x->rank - 1], j->k->op.attrs.eps);
+            j->k->d->simd->layer_norm(
+                graft_cpu_at(j->in[GRAFT_NORM_X], x->dtype, graft_cpu_row_offset(x, r)), x->dtype,
+                vector_of(j, GRAFT_NORM_GAMMA, r), vector_of(j, GRAFT_NORM_BETA, r),
+                graft_cpu_at_mut(j->out, y->dtype, graft_cpu_row_offset(y, r)), y->dtype,
+                (size_t)x->dim[x->rank - 1], j->k->op.attrs.eps);
     }
 }
 

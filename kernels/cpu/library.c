@@ -64,6 +64,10 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_mean_scale;
     case GRAFT_OP_LOW_SCALE:
         return &graft_cpu_op_low_scale;
+    case GRAFT_OP_RMS_NORM:
+        return &graft_cpu_op_rms_norm;
+    case GRAFT_OP_JOIN:
+        return &graft_cpu_op_join;
     default:
         return NULL;
     }

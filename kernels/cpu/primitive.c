@@ -57,6 +57,8 @@ static dnnl_status_t append_act(dnnl_post_ops_t ops, graft_act act)
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_swish, 1.702f, 0);
     case GRAFT_ACT_GELU:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_erf, 0, 0);
+    case GRAFT_ACT_GELU_TANH:
+        return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_gelu_tanh, 0, 0);
     case GRAFT_ACT_LEAKY:
         return dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0.2f, 0);
     case GRAFT_ACT_RELU:

@@ -15,7 +15,7 @@ void graft_cpu_walk_init(graft_cpu_walk *w, const graft_tensor_desc *shape,
     for (int i = 0; i < GRAFT_MAX_RANK; i++) w->dim[i] = 1;
     for (int t = 0; t < tensors; t++) w->stride[t][LAST] = 1;
     for (int i = shape->rank - 1; i >= 0; i--) {
-        int64_t stride[3] = {0, 0, 0};
+        int64_t stride[GRAFT_CPU_WALKS] = {0};
         int join = started, row = 1;
         if (shape->dim[i] == 1) continue;
         for (int t = 0; t < tensors; t++) {
@@ -53,7 +53,7 @@ static void run_part(void *p, int part, int parts)
         int64_t c = row % w->dim[2], b = row / w->dim[2] % w->dim[1],
                 a = row / w->dim[2] / w->dim[1];
         int64_t n = w->dim[LAST] - at < PIECE ? w->dim[LAST] - at : PIECE;
-        int64_t offset[3] = {0, 0, 0};
+        int64_t offset[GRAFT_CPU_WALKS] = {0};
         for (int t = 0; t < w->tensors; t++)
             offset[t] = a * w->stride[t][0] + b * w->stride[t][1] + c * w->stride[t][2] +
                         at * w->stride[t][LAST];

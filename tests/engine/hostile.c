@@ -343,7 +343,7 @@ static void guesses(void)
         {"unet.down_blocks.0.attn.to_q.lora_A.weight", "LoraLoader"},
         {"control_model.zero_convs.0.0.weight", "ControlNetLoader"},
         {"controlnet_cond_embedding.conv_in.weight", "ControlNetLoader"},
-        {"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "SD 3"},
+        {"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "x_embedder.proj.weight"},
         {"double_blocks.0.img_attn.qkv.weight", "FLUX"},
         {"transformer_blocks.0.attn.to_q.weight", "a diffusion transformer, which"},
         {"model.3.sub.0.RDB1.conv1.0.weight", "UpscaleModelLoader"},

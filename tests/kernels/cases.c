@@ -76,7 +76,7 @@ static kernel_case *add_case(case_list *l, graft_op op)
 }
 
 static const char *const act_name[] = {"",       "+silu",  "+gelu", "+quick_gelu",
-                                       "+geglu", "+leaky", "+relu"};
+                                       "+geglu", "+leaky", "+relu", "+gelu_tanh"};
 static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,
                                           GRAFT_F64, GRAFT_F8_E4M3, GRAFT_F8_E5M2};
 enum { BIAS = 1, ADD = 2, RES = 4, ALL = 7 };
@@ -638,6 +638,123 @@ static void autoencoders(case_list *l)
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_RELU, 1e-5f, 0);
 }
 
+/* Gamma and beta are slices of one row for each entry of the batch, `apart` elements from entry to
+ * entry. */
+static void layer_norm_each(case_list *l, graft_tensor_desc x, int64_t apart, int64_t gap)
+{
+    layer_norm(l, x, 1e-6f, gap, GRAFT_F32);
+    kernel_case *c = &l->item[l->count - 1];
+    c->desc.in[GRAFT_NORM_GAMMA] = c->desc.in[GRAFT_NORM_BETA] =
+        gapped(act_of(x.dim[0], 1, x.dim[2], 0), apart - x.dim[2]);
+    size_t n = strlen(c->name);
+    snprintf(c->name + n, sizeof c->name - n, ", %lld vectors", (long long)x.dim[0]);
+}
+
+static void rms_norm(case_list *l, graft_tensor_desc x, int32_t heads, float eps, int64_t gap,
+                     graft_dtype source)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_RMS_NORM);
+    int64_t n = x.dim[x.rank - 1];
+    c->desc.attrs = (graft_attrs){.heads = heads, .eps = eps};
+    c->source = source;
+    c->desc.in[GRAFT_NORM_X] = gapped(x, gap);
+    c->desc.in[GRAFT_NORM_GAMMA] = weight_of(n / heads, 0, 0, 0);
+    c->desc.out = gapped(x, gap / 2);
+    snprintf(c->name, sizeof c->name, "rms_norm rank %d, %lld rows of %d x %lld, gap %lld",
+             (int)x.rank, (long long)(element_count(&x) / n), (int)heads, (long long)(n / heads),
+             (long long)gap);
+}
+
+/* residual + a b */
+static void gate(case_list *l, graft_tensor_desc a, int64_t apart, int64_t gap)
+{
+    kernel_case *c = add_case(l, GRAFT_OP_MUL);
+    c->desc.in[GRAFT_MUL_A] = gapped(a, gap);
+    c->desc.in[GRAFT_MUL_B] = gapped(act_of(a.dim[0], 1, a.dim[2], 0), apart - a.dim[2]);
+    c->desc.in[GRAFT_MUL_RESIDUAL] = gapped(a, 2 * gap);
+    c->desc.out = gapped(a, gap / 2);
+    snprintf(c->name, sizeof c->name, "mul with residual %lldx%lldx%lld, rows %lld, gap %lld",
+             (long long)a.dim[0], (long long)a.dim[1], (long long)a.dim[2], (long long)apart,
+             (long long)gap);
+}
+
+/* The bias' rows are `apart` elements long, of which the keys are the first. */
+static void biased(kernel_case *c, int64_t apart)
+{
+    graft_op_desc *d = &c->desc;
+    size_t n = strlen(c->name);
+    int64_t keys = d->in[1].dim[1];
+    d->in[GRAFT_ATTENTION_BIAS] =
+        gapped(act_of(d->attrs.heads, d->out.dim[1], keys, 0), apart - keys);
+    snprintf(c->name + n, sizeof c->name - n, ", bias %lld", (long long)apart);
+}
+
+static void transformer_norms(case_list *l)
+{
+    layer_norm_each(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);
+    layer_norm_each(l, act_of(3, 5, 7, 0), 7, 3);
+    layer_norm_each(l, act_of(1, 77, 64, 0), 64, 8);
+    layer_norm_each(l, act_of(4, 1, 33, 0), 40, 0);
+    layer_norm_each(l, act_of(2, 9, 2432, 0), 2 * 2432, 16);
+    rms_norm(l, act_of(1, 9, 15, 0), 3, 1e-5f, 0, GRAFT_F32);
+    rms_norm(l, act_of(2, 70, 1536, 0), 24, 1e-6f, 2 * 1536, GRAFT_F16); /* a slice of q, k, v */
+    rms_norm(l, act_of(2, 19, 2048, 0), 1, 1e-6f, 0, GRAFT_BF16);
+    rms_norm(l, act_of(1, 7, 4104, 0), 1, 0, 8, GRAFT_F32);
+    rms_norm(l, act_of(2, 3, 4, 10), 2, 1e-6f, 6, GRAFT_F64);
+    rms_norm(l, act_of(5, 33, 0, 0), 1, 1e-6f, 7, GRAFT_F32);
+    rms_norm(l, act_of(120, 0, 0, 0), 3, 1e-6f, 0, GRAFT_F32);
+    rms_norm(l, act_of(3, 11, 12, 0), 12, 1e-3f, 4, GRAFT_F32); /* one value a part */
+    rms_norm(l, act_of(1, 33, 1152, 0), 8, 1e-6f, 0, GRAFT_F32);
+}
+
+static void joins(case_list *l)
+{
+    static const int64_t dims[][4] = {
+        {2, 64, 77, 1536}, {1, 5, 9, 24}, {3, 1, 2, 7}, {1, 1, 1, 1}, {2, 11, 1, 64}};
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int64_t gap = 0; gap <= 8; gap += 8) {
+            const int64_t *d = dims[i];
+            two_inputs(l, GRAFT_OP_JOIN, gapped(act_of(d[0], d[1], d[3], 0), 2 * gap),
+                       gapped(act_of(d[0], d[2], d[3], 0), gap / 8 * 3),
+                       gapped(act_of(d[0], d[1] + d[2], d[3], 0), gap), 1,
+                       gap ? "join gap" : "join");
+        }
+}
+
+/* What diffusion transformers and T5 need beside the others. */
+static void transformers(case_list *l)
+{
+    static const conv_row rows[] = {
+        {1, 9, 11, 64, 64, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, BIAS, GRAFT_ACT_GELU_TANH, 0, 0},
+        {2, 5, 7, 24, 20, 3, 3, 1, 1, {1, 1, 1, 1}, 0, 0, 0, ALL, GRAFT_ACT_GELU_TANH, 3, 0}};
+    const graft_attrs tanh = {.act = GRAFT_ACT_GELU_TANH};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) conv(l, rows[i]);
+    linear(l, act_of(2, 3, 5, 7), 12, BIAS | RES, GRAFT_ACT_GELU_TANH, 0, GRAFT_F32);
+    linear(l, act_of(1, 131, 67, 0), 77, BIAS | RES, GRAFT_ACT_GELU_TANH, 5, GRAFT_F32);
+    linear(l, act_of(2, 77, 384, 0), 1536, BIAS, GRAFT_ACT_GELU_TANH, 0, GRAFT_F16);
+    linear(l, act_of(1, 25, 64, 0), 80, 0, GRAFT_ACT_GELU_TANH, 0, GRAFT_BF16);
+    unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
+    unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
+    group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_GELU_TANH, 1e-5f, 0);
+    transformer_norms(l);
+    joins(l);
+    gate(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);
+    gate(l, act_of(3, 5, 7, 0), 7, 3);
+    gate(l, act_of(1, 77, 64, 0), 64, 8);
+    gate(l, act_of(4, 1, 33, 0), 33, 0);
+    gate(l, act_of(2, 19, 1, 0), 5, 0);
+    gate(l, act_of(1, 1, 1, 0), 1, 0);
+    biased(attention(l, 1, 77, 77, 4, 64, 0, 0, 0), 77);
+    biased(attention(l, 2, 33, 65, 3, 5, 0, 7, 3), 68);
+    biased(attention(l, 1, 40, 40, 64, 8, 0, 1024, 1024), 40);
+    biased(attention(l, 1, 130, 200, 2, 41, 0, 3, 5), 201);
+    biased(attention(l, 3, 1, 1, 1, 8, 0, 0, 0), 1);
+    biased(attention(l, 1, 100, 1, 4, 16, 0, 0, 0), 1);
+    biased(attention(l, 1, 70, 400, 1, 512, 0, 0, 0), 400);
+    attention(l, 1, 192, 300, 2, 64, 0, 0, 0)->desc.attrs.scale = 1; /* T5 has no other */
+    biased(&l->item[l->count - 1], 512);
+}
+
 /* The place in the list seeds a case's values: new ones come last. */
 kernel_case *kernel_cases(size_t *count)
 {
@@ -655,6 +772,7 @@ kernel_case *kernel_cases(size_t *count)
     upscalers(&l);
     factors(&l);
     autoencoders(&l);
+    transformers(&l);
     *count = l.count;
     return l.item;
 }

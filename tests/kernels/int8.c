@@ -33,10 +33,18 @@ static const struct {
     {130, 2600, 36, BIAS | RES, 0}, /* blocks as small as they get */
     {3, 40, 2100, BIAS, 0},         /* groups of panels */
     {70, 48, 2080, BIAS, GRAFT_ACT_GEGLU},
+    {24, 320, 2, BIAS, GRAFT_ACT_GELU_TANH},
+    {37, 130, 70, BIAS | RES, GRAFT_ACT_GELU_TANH},
+    {61, 32, 96, 0, GRAFT_ACT_GELU_TANH},
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static kernel_lib ref, cpu;
+
+static bool is_tanh(size_t i)
+{
+    return shapes[i].act == GRAFT_ACT_GELU_TANH;
+}
 
 static graft_tensor_desc tensor(int rank, int64_t a, int64_t b, bool constant)
 {
@@ -108,7 +116,7 @@ static double nmse(const case_result *a, const case_result *b, const kernel_case
     return error / size;
 }
 
-/* GEGLU to bf16 is the one that may differ: its gelu is a shorter formula. */
+/* GEGLU and gelu by tanh to bf16 are those that may differ: their formulas are shorter. */
 static void same_as_onednn(void)
 {
     int compared = 0;
@@ -122,7 +130,7 @@ static void same_as_onednn(void)
             if (own.variants == 2) {
                 case_result other = run(&cpu, &c, t, 1, val);
                 CHECK(strcmp(own.variant, other.variant) != 0);
-                if (narrow && shapes[i].act == GRAFT_ACT_GEGLU)
+                if (narrow && (shapes[i].act == GRAFT_ACT_GEGLU || is_tanh(i)))
                     CHECK(nmse(&own, &other, &c) < 4e-6);
                 else
                     CHECK(same(&own, &other, &c));
@@ -219,6 +227,7 @@ static void every_instruction_set(void)
         kernel_lib l = device(2, tables[s]);
         for (size_t i = 0; i < COUNT(shapes); i++) {
             if (shapes[i].act == GRAFT_ACT_GEGLU) continue; /* squares of huge values */
+            if (is_tanh(i) && shapes[i].out == 2) continue; /* both below 0: nothing is left */
             check_rows(&l, i, GRAFT_F32);
             if (cpu.info.fast_bf16) check_rows(&l, i, GRAFT_BF16);
         }
@@ -226,20 +235,29 @@ static void every_instruction_set(void)
     }
 }
 
-/* All of gelu's range: the value is its bias, the gate one input. Results are what bf16 makes of
- * something within 2e-5 of the exact value. */
-static void gelu_in_bf16(void)
+/* The first shape with two outputs and this act. */
+static size_t shape_of_two(graft_act act)
 {
-    const size_t which = 8;
+    size_t i = 0;
+    while (i + 1 < COUNT(shapes) && !(shapes[i].act == act && shapes[i].out == 2)) i++;
+    CHECK(shapes[i].act == act && shapes[i].out == 2);
+    return i;
+}
+
+/* All of gelu's range. With GEGLU the value is its bias, the gate one input; else the first result
+ * is gelu of one input. Results are what bf16 makes of something within 2e-5 of the exact value. */
+static void gelu_of_act(graft_act act)
+{
+    const size_t which = shape_of_two(act);
     kernel_case c = case_of(which);
     float *val[GRAFT_MAX_INPUTS];
-    int64_t rows = shapes[which].rows, n = shapes[which].in;
-    CHECK(shapes[which].act == GRAFT_ACT_GEGLU && shapes[which].out == 2);
+    int64_t rows = shapes[which].rows, n = shapes[which].in, wide = c.desc.out.dim[1];
+    bool gate = act == GRAFT_ACT_GEGLU;
     if (!cpu.info.fast_bf16) return;
     case_values(&c, GRAFT_BF16, 1, val);
     for (int64_t i = 0; i < rows * n; i++) val[0][i] = 0;
-    for (int64_t i = 0; i < 2 * n; i++) val[1][i] = i == n;
-    val[2][0] = 1;
+    for (int64_t i = 0; i < 2 * n; i++) val[1][i] = i == (gate ? n : 0);
+    val[2][0] = gate;
     val[2][1] = 0;
     for (int step = 0; step < 40; step++) {
         for (int64_t r = 0; r < rows; r++)
@@ -247,14 +265,21 @@ static void gelu_in_bf16(void)
         case_result got = run(&cpu, &c, GRAFT_BF16, -1, val);
         for (int64_t r = 0; r < rows && got.out; r++) {
             double x = (double)val[0][r * n], y = 0.5 * x * erfc(-x / sqrt(2.0));
-            double is = (double)got.out[r];
+            double is = (double)got.out[r * wide];
+            if (!gate) y = 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
             bool near = is >= in_bf16(y - 2e-5) && is <= in_bf16(y + 2e-5);
-            if (!near) printf("gelu(%g) is %.9g, not %.9g\n", x, is, y);
+            if (!near) printf("act %d of %g is %.9g, not %.9g\n", (int)act, x, is, y);
             CHECK(near);
         }
         free(got.out);
     }
     values_free(val);
+}
+
+static void gelu_in_bf16(void)
+{
+    gelu_of_act(GRAFT_ACT_GEGLU);
+    gelu_of_act(GRAFT_ACT_GELU_TANH);
 }
 
 int main(void)

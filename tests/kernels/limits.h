@@ -22,6 +22,7 @@ static const struct {
     /* Statistics in float32; the normalized value may be rounded before gamma and act. */
     {GRAFT_OP_GROUP_NORM, {1e-11, 1e-5}, {1e-6, 2e-3}, {2e-5, 1e-2}},
     {GRAFT_OP_LAYER_NORM, {1e-11, 1e-5}, {1e-6, 2e-3}, {2e-5, 1e-2}},
+    {GRAFT_OP_RMS_NORM, {1e-11, 1e-5}, {1e-6, 2e-3}, {2e-5, 1e-2}},
     /* Another order and an approximated exp; probabilities rounded to the dtype. */
     {GRAFT_OP_ATTENTION, {1e-10, 2e-5}, {2e-6, 4e-3}, {5e-5, 2e-2}},
     /* An approximated exp or erf, one rounding of the result. */
@@ -40,6 +41,7 @@ static const struct {
     {GRAFT_OP_TIMESTEP, {1e-9, 3e-4}, {4e-7, 1e-3}, {1e-5, 5e-3}},
     /* Values are moved, not computed. */
     {GRAFT_OP_CONCAT, {0, 0}, {0, 0}, {0, 0}},
+    {GRAFT_OP_JOIN, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_COPY, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_UPSAMPLE, {0, 0}, {0, 0}, {0, 0}},
     {GRAFT_OP_EMBEDDING, {0, 0}, {0, 0}, {0, 0}},

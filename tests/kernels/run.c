@@ -206,6 +206,10 @@ static bool is_activation(const graft_op_desc *d, int input)
     bool moments = d->op == GRAFT_OP_GROUP_NORM && input == GRAFT_NORM_MOMENTS;
     bool factor = d->op == GRAFT_OP_MUL && input == 1 && element_count(t) == 1;
     factor |= (d->op == GRAFT_OP_MEAN_SCALE || d->op == GRAFT_OP_LOW_SCALE) && input;
+    /* Rows of adaptive norms and gates, and what is added to scores. */
+    factor |= d->op == GRAFT_OP_LAYER_NORM && input > GRAFT_NORM_X;
+    factor |= d->op == GRAFT_OP_MUL && input == GRAFT_MUL_B && d->in[GRAFT_MUL_RESIDUAL].dtype;
+    factor |= d->op == GRAFT_OP_ATTENTION && input == GRAFT_ATTENTION_BIAS;
     return t->dtype == GRAFT_F32 && !t->constant && d->op != GRAFT_OP_TIMESTEP && !moments &&
            !factor;
 }
@@ -240,7 +244,8 @@ static double value_of(const kernel_case *c, int input, uint64_t *state)
     double v = random_normal(state);
     bool weight = (d->op == GRAFT_OP_CONV2D || d->op == GRAFT_OP_LINEAR) && input == 1;
     if (weight) return v / sqrt((double)(element_count(t) / t->dim[0]));
-    bool norm = d->op == GRAFT_OP_GROUP_NORM || d->op == GRAFT_OP_LAYER_NORM;
+    bool norm =
+        d->op == GRAFT_OP_GROUP_NORM || d->op == GRAFT_OP_LAYER_NORM || d->op == GRAFT_OP_RMS_NORM;
     if (norm && input == 0) return 1.5 * v + 0.5; /* so that the mean matters */
     if (norm && input == 1) return 1 + 0.2 * v;
     if (norm && input == GRAFT_NORM_MOMENTS) return 0.5 + fabs(v); /* variances among them */

@@ -25,6 +25,8 @@ static double act(graft_act a, double x)
         return x < 0 ? 0.2 * x : x;
     case GRAFT_ACT_RELU:
         return x < 0 ? 0 : x;
+    case GRAFT_ACT_GELU_TANH:
+        return x * 0.5 * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     default:
         return x;
     }
@@ -120,7 +122,21 @@ static double layer_norm(const kernel_case *c, float *const *val, const int64_t 
     }
     double mean = sum / (double)n, variance = squares / (double)n - mean * mean;
     double v = (get(x, val[0], at) - mean) / sqrt(variance + (double)c->desc.attrs.eps);
-    return v * (double)val[1][at[last]] + (double)val[2][at[last]];
+    int64_t row = c->desc.in[1].rank == 3 ? at[0] * n : 0; /* one for each entry of the batch */
+    return v * (double)val[1][row + at[last]] + (double)val[2][row + at[last]];
+}
+
+static double rms_norm(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int last = x->rank - 1;
+    int64_t n = c->desc.in[1].dim[0], first = at[last] / n * n, from[GRAFT_MAX_RANK];
+    double squares = 0;
+    for (int d = 0; d < last; d++) from[d] = at[d];
+    for (from[last] = first; from[last] < first + n; from[last]++)
+        squares += pow(get(x, val[0], from), 2);
+    double v = get(x, val[0], at) / sqrt(squares / (double)n + (double)c->desc.attrs.eps);
+    return v * (double)val[1][at[last] - first];
 }
 
 static double attention(const kernel_case *c, float *const *val, const int64_t *at)
@@ -134,8 +150,10 @@ static double attention(const kernel_case *c, float *const *val, const int64_t *
         for (int64_t i = first; i < first + d; i++)
             score += get(q, val[0], (int64_t[3]){at[0], at[1], i}) *
                      get(k, val[1], (int64_t[3]){at[0], s, i});
+        score *= (double)c->desc.attrs.scale;
+        if (val[3]) score += get(&c->desc.in[3], val[3], (int64_t[3]){first / d, at[1], s});
         /* Test data keeps scores small enough to go without the usual shift. */
-        double weight = exp(score * (double)c->desc.attrs.scale);
+        double weight = exp(score);
         above += weight * get(k, val[2], (int64_t[3]){at[0], s, at[2]});
         below += weight;
     }
@@ -150,6 +168,19 @@ static double broadcast(const kernel_case *c, const float *b, const int64_t *at)
     int64_t from[GRAFT_MAX_RANK];
     for (int d = 0; d < t->rank; d++) from[d] = t->dim[d] == 1 ? 0 : at[d + missing];
     return get(t, b, from);
+}
+
+static double mul(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    double v = get(&c->desc.out, val[0], at) * broadcast(c, val[1], at);
+    return val[2] ? get(&c->desc.out, val[2], at) + v : v;
+}
+
+static double join(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    int64_t before = c->desc.in[0].dim[1];
+    if (at[1] < before) return get(&c->desc.in[0], val[0], at);
+    return get(&c->desc.in[1], val[1], (int64_t[3]){at[0], at[1] - before, at[2]});
 }
 
 static double concat(const kernel_case *c, float *const *val, const int64_t *at)
@@ -292,7 +323,7 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
     case GRAFT_OP_ADD:
         return get(&c->desc.out, val[0], at) + broadcast(c, val[1], at);
     case GRAFT_OP_MUL:
-        return get(&c->desc.out, val[0], at) * broadcast(c, val[1], at);
+        return mul(c, val, at);
     case GRAFT_OP_SCALE:
         return get(&c->desc.out, val[0], at) * (double)a->scale + (double)a->shift;
     case GRAFT_OP_CONCAT:
@@ -315,6 +346,10 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return mean_scale(c, val, at);
     case GRAFT_OP_LOW_SCALE:
         return low_scale(c, val, at);
+    case GRAFT_OP_RMS_NORM:
+        return rms_norm(c, val, at);
+    case GRAFT_OP_JOIN:
+        return join(c, val, at);
     default:
         return NAN;
     }
@@ -332,6 +367,7 @@ double truth_cost(const kernel_case *c)
     case GRAFT_OP_GROUP_NORM:
         return (double)(x->dim[1] * x->dim[2] * x->dim[3] / d->attrs.groups);
     case GRAFT_OP_LAYER_NORM:
+    case GRAFT_OP_RMS_NORM:
         return (double)x->dim[x->rank - 1];
     case GRAFT_OP_ATTENTION:
         return (double)(d->in[1].dim[1] * x->dim[2] / d->attrs.heads);

@@ -162,6 +162,52 @@ static void mask(float *s, int keys, int64_t first_key, int64_t first_query, flo
     }
 }
 
+#if HAS_TRANSPOSE
+/* Up to VL elements of a query's bias, to base 2. */
+INLINE vf bias_elements(const graft_cpu_attention *a, int64_t query, int64_t key, int left)
+{
+    size_t at = (size_t)(query * a->bias_stride + key);
+    vf v = left >= VL ? vf_load(a->bias + at) : vf_get_tail(a->bias, GRAFT_F32, at, (size_t)left);
+    return v * vf_set((float)LOG2E);
+}
+
+/* Adds the bias of n queries and finds the maxima again. */
+static void add_bias(const graft_cpu_attention *a, float *s, int keys, int64_t key, int64_t query,
+                     int n, float *max)
+{
+    for (int j = 0; j < QB; j += VL) {
+        vf m = vf_set(MASKED);
+        for (int i = 0; i < keys; i += VL) {
+            vf r[VL];
+            for (int k = 0; k < VL; k++)
+                r[k] = j + k < n ? bias_elements(a, query + j + k, key + i, keys - i) : (vf){0};
+            vf_transpose(r);
+            for (int k = 0; k < VL && i + k < keys; k++) {
+                vf v = vf_load(s + (i + k) * QB + j) + r[k];
+                vf_store(s + (i + k) * QB + j, v);
+                m = vf_max(m, v);
+            }
+        }
+        vf_store(max + j, m);
+    }
+}
+#else
+/* Adds the bias of n queries and finds the maxima again. */
+static void add_bias(const graft_cpu_attention *a, float *s, int keys, int64_t key, int64_t query,
+                     int n, float *max)
+{
+    for (int j = 0; j < n; j++) {
+        const float *bias = a->bias + (query + j) * a->bias_stride + key;
+        float m = MASKED;
+        for (int i = 0; i < keys; i++) {
+            s[i * QB + j] += bias[i] * (float)LOG2E;
+            if (s[i * QB + j] > m) m = s[i * QB + j];
+        }
+        max[j] = m;
+    }
+}
+#endif
+
 /* Rows of keys or values as float32, side by side. */
 static void load_rows(const void *p, graft_dtype t, int64_t stride, int64_t first, int rows,
                       int dim, float *out)
@@ -233,10 +279,11 @@ static void panels_loop(const graft_cpu_attention *a, int64_t queries, int64_t f
         load_rows(a->k, a->dtype, a->k_stride, key, keys, dim, w->k);
         load_rows(a->v, a->dtype, a->v_stride, key, keys, dim, w->v);
         for (int p = 0; p < panels; p++) {
-            int64_t query = (first + p) * QB;
-            if (query >= queries || (a->causal && key >= query + QB)) continue;
+            int64_t query = (first + p) * QB, left = queries - query;
+            if (left <= 0 || (a->causal && key >= query + QB)) continue;
             score_block(w->k, w->q + (size_t)p * QB * (size_t)dim, dim, keys, w->s, decay);
             if (a->causal && key + keys - 1 > query) mask(w->s, keys, key, query, decay);
+            if (a->bias) add_bias(a, w->s, keys, key, query, left < QB ? (int)left : QB, decay);
             weights(w->s, keys, w->max + p * QB, w->sum + p * QB, decay);
             value_block(w->v, w->s, dim, keys, decay, w->o + (size_t)p * QB * (size_t)dim);
         }
@@ -279,7 +326,7 @@ void SIMD(attention)(const graft_cpu_attention *a, int64_t queries, int64_t firs
                      void *memory)
 {
 #if GRAFT_ISA_LEVEL >= 3
-    if (uses_pairs(a->dtype, a->scale)) {
+    if (uses_pairs(a->dtype, a->scale) && !a->bias) {
         graft_cpu_attention_pairs(a, queries, first, panels, memory);
         return;
     }

@@ -40,6 +40,9 @@ void SIMD(act)(graft_act act, const void *x, graft_dtype xt, void *y, graft_dtyp
     case GRAFT_ACT_RELU:
         act_any(GRAFT_ACT_RELU, x, xt, y, yt, n);
         break;
+    case GRAFT_ACT_GELU_TANH:
+        act_any(GRAFT_ACT_GELU_TANH, x, xt, y, yt, n);
+        break;
     default:
         act_any(GRAFT_ACT_NONE, x, xt, y, yt, n);
         break;
@@ -105,6 +108,31 @@ void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, voi
                graft_dtype yt, size_t n)
 {
     join_any(1, a, at, b, bt, y, yt, n);
+}
+
+INLINE void gate_row(const void *a, graft_dtype at, const float *b, const void *residual,
+                     graft_dtype rt, void *y, graft_dtype yt, size_t n)
+{
+    size_t i = 0;
+    for (; i + VL <= n; i += VL)
+        vf_put(y, yt, i, vf_get(residual, rt, i) + vf_get(a, at, i) * vf_load(b + i));
+    if (i < n) {
+        size_t k = n - i;
+        vf v = vf_get_tail(a, at, i, k) * vf_get_tail(b, GRAFT_F32, i, k);
+        vf_put_tail(y, yt, i, k, vf_get_tail(residual, rt, i, k) + v);
+    }
+}
+
+void SIMD(gate)(const void *a, graft_dtype at, const float *b, const void *residual, graft_dtype rt,
+                void *y, graft_dtype yt, size_t n)
+{
+    if (at == GRAFT_F32 && rt == GRAFT_F32 && yt == GRAFT_F32) {
+        gate_row(a, GRAFT_F32, b, residual, GRAFT_F32, y, GRAFT_F32, n);
+    } else if (at == GRAFT_BF16 && rt == GRAFT_BF16 && yt == GRAFT_BF16) {
+        gate_row(a, GRAFT_BF16, b, residual, GRAFT_BF16, y, GRAFT_BF16, n);
+    } else {
+        gate_row(a, at, b, residual, rt, y, yt, n);
+    }
 }
 
 /* x comes second, so that what is no number stays none. */

@@ -11,6 +11,8 @@ void SIMD(add)(const void *a, graft_dtype at, const void *b, graft_dtype bt, voi
                graft_dtype yt, size_t n);
 void SIMD(mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
                graft_dtype yt, size_t n);
+void SIMD(gate)(const void *a, graft_dtype at, const float *b, const void *residual, graft_dtype rt,
+                void *y, graft_dtype yt, size_t n);
 void SIMD(prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
                  size_t n);
 void SIMD(geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n);
@@ -18,6 +20,8 @@ void SIMD(epilogue)(graft_act act, void *y, graft_dtype yt, const float *channel
                     const void *residual, graft_dtype rt, size_t n);
 void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta, void *y,
                       graft_dtype yt, size_t n, float eps);
+void SIMD(rms_norm)(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
+                    size_t heads, size_t n, float eps);
 void SIMD(channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
                         int64_t channels, const float *shift, double *sum, double *square,
                         float *partial);

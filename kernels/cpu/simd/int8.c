@@ -45,13 +45,17 @@ INLINE void put(void *out, graft_dtype t, int64_t at, int64_t left, vf x)
         vf_put_tail(out, t, (size_t)at, (size_t)left, x);
 }
 
-/* What follows the products: nothing but the residual; GEGLU to bf16; or anything. */
-typedef enum ending { PLAIN, GEGLU_BF16, GENERAL } ending;
+/* What follows the products: nothing but the residual; GEGLU or gelu by tanh to bf16; or anything.
+ */
+typedef enum ending { PLAIN, GEGLU_BF16, TANH_BF16, GENERAL } ending;
 
 static ending ending_of(const graft_cpu_int8 *job)
 {
     if (job->act == GRAFT_ACT_NONE) return PLAIN;
-    return job->act == GRAFT_ACT_GEGLU && job->out_type == GRAFT_BF16 ? GEGLU_BF16 : GENERAL;
+    if (job->out_type != GRAFT_BF16) return GENERAL;
+    return job->act == GRAFT_ACT_GEGLU       ? GEGLU_BF16
+           : job->act == GRAFT_ACT_GELU_TANH ? TANH_BF16
+                                             : GENERAL;
 }
 
 INLINE void finish_geglu(const waiting *t, const graft_cpu_int8 *job, int64_t r, bool exact)
@@ -62,7 +66,7 @@ INLINE void finish_geglu(const waiting *t, const graft_cpu_int8 *job, int64_t r,
         x);
 }
 
-INLINE void finish_vector(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v, bool any)
+INLINE void finish_vector(const waiting *t, const graft_cpu_int8 *job, int64_t r, int v, ending how)
 {
     int64_t at = t->panel->first + v * VL, left = t->panel->count - v * VL;
     vf x = value_of(t, job, r, v);
@@ -72,7 +76,9 @@ INLINE void finish_vector(const waiting *t, const graft_cpu_int8 *job, int64_t r
         x = x + (left >= VL ? vf_get(y, job->residual_type, (size_t)at)
                             : vf_get_tail(y, job->residual_type, (size_t)at, (size_t)left));
     }
-    put(job->out[t->row + r], job->out_type, at, left, any ? vf_act(job->act, x) : x);
+    if (how == TANH_BF16) x = gelu_tanh_bf16(x);
+    if (how == GENERAL) x = vf_act(job->act, x);
+    put(job->out[t->row + r], how == TANH_BF16 ? GRAFT_BF16 : job->out_type, at, left, x);
 }
 
 /* One row of a waiting tile. */
@@ -84,8 +90,8 @@ INLINE void finish(const waiting *t, const graft_cpu_int8 *job, int64_t r, endin
     } else if (how == GENERAL && job->act == GRAFT_ACT_GEGLU) {
         finish_geglu(t, job, r, true);
     } else {
-        finish_vector(t, job, r, 0, how == GENERAL);
-        finish_vector(t, job, r, 1, how == GENERAL);
+        finish_vector(t, job, r, 0, how);
+        finish_vector(t, job, r, 1, how);
     }
 }
 
@@ -155,6 +161,8 @@ static void finish_all(const waiting *t, const graft_cpu_int8 *job, ending how)
             finish(t, job, r, PLAIN);
         else if (how == GEGLU_BF16)
             finish(t, job, r, GEGLU_BF16);
+        else if (how == TANH_BF16)
+            finish(t, job, r, TANH_BF16);
         else
             finish(t, job, r, GENERAL);
     }
@@ -205,8 +213,10 @@ void SIMD(int8_multiply)(const graft_cpu_int8 *job, int64_t first, int64_t panel
                 tile(job, w, start, now, NULL, PLAIN, soon);
             else if (how == PLAIN)
                 tile(job, w, start, now, before, PLAIN, soon);
-            else
+            else if (how == GEGLU_BF16)
                 tile(job, w, start, now, before, GEGLU_BF16, soon);
+            else
+                tile(job, w, start, now, before, TANH_BF16, soon);
             before = now;
         }
     }

@@ -1,4 +1,4 @@
-/* The rows of LAYER_NORM and GROUP_NORM. */
+/* The rows of LAYER_NORM, RMS_NORM and GROUP_NORM. */
 #include <math.h>
 
 #include "kernels/cpu/simd/functions.h"
@@ -64,6 +64,65 @@ void SIMD(layer_norm)(const void *x, graft_dtype xt, const float *gamma, const f
         layer_norm_row(x, GRAFT_BF16, gamma, beta, y, GRAFT_BF16, n, eps);
     } else {
         layer_norm_row(x, xt, gamma, beta, y, yt, n, eps);
+    }
+}
+
+/* Parts are short where there are many: lanes are added by halves, which takes few steps. */
+INLINE float lanes_sum(vf a)
+{
+#if GRAFT_ISA_LEVEL >= 2
+    return _mm512_reduce_add_ps((__m512)a);
+#else
+    float s[VL];
+    vf_store(s, a);
+    for (int w = VL / 2; w; w /= 2)
+        for (int i = 0; i < w; i++) s[i] += s[i + w];
+    return s[0];
+#endif
+}
+
+/* One part. As many sums as hide what an addition takes; lanes have few values each. */
+INLINE void rms_part(const void *x, graft_dtype xt, size_t at, const float *gamma, void *y,
+                     graft_dtype yt, size_t n, float eps)
+{
+    size_t whole = n - n % VL, rest = n % VL, i = 0;
+    vf s0 = {0}, s1 = {0};
+    for (; i + 2 * VL <= whole; i += 2 * VL) {
+        vf a = vf_get(x, xt, at + i), b = vf_get(x, xt, at + i + VL);
+        s0 += a * a;
+        s1 += b * b;
+    }
+    for (; i < whole; i += VL) {
+        vf a = vf_get(x, xt, at + i);
+        s0 += a * a;
+    }
+    if (rest) {
+        vf a = vf_get_tail(x, xt, at + i, rest);
+        s1 += a * a;
+    }
+    vf r = vf_set(1.0f / sqrtf(lanes_sum(s0 + s1) / (float)n + eps));
+    for (i = 0; i < whole; i += VL)
+        vf_put(y, yt, at + i, vf_get(x, xt, at + i) * r * vf_load(gamma + i));
+    if (rest)
+        vf_put_tail(y, yt, at + i, rest,
+                    vf_get_tail(x, xt, at + i, rest) * r * vf_get_tail(gamma, GRAFT_F32, i, rest));
+}
+
+INLINE void rms_norm_row(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
+                         size_t heads, size_t n, float eps)
+{
+    for (size_t h = 0; h < heads; h++) rms_part(x, xt, h * n, gamma, y, yt, n, eps);
+}
+
+void SIMD(rms_norm)(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
+                    size_t heads, size_t n, float eps)
+{
+    if (xt == GRAFT_F32 && yt == GRAFT_F32) {
+        rms_norm_row(x, GRAFT_F32, gamma, y, GRAFT_F32, heads, n, eps);
+    } else if (xt == GRAFT_BF16 && yt == GRAFT_BF16) {
+        rms_norm_row(x, GRAFT_BF16, gamma, y, GRAFT_BF16, heads, n, eps);
+    } else {
+        rms_norm_row(x, xt, gamma, y, yt, heads, n, eps);
     }
 }
 

@@ -28,13 +28,14 @@ typedef struct waiting {
     int64_t row, rows;
 } __attribute__((aligned(64))) waiting;
 
-/* Nothing but the residual; GEGLU in the precision of the products; or anything. */
-typedef enum ending { PLAIN, GEGLU, GENERAL } ending;
+/* Nothing but the residual; GEGLU or gelu by tanh in the precision of the products; or anything. */
+typedef enum ending { PLAIN, GEGLU, TANH, GENERAL } ending;
 
 static ending ending_of(const graft_cpu_product *job)
 {
     if (job->act == GRAFT_ACT_NONE) return PLAIN;
-    return job->act == GRAFT_ACT_GEGLU && job->out_type == job->dtype ? GEGLU : GENERAL;
+    if (job->out_type != job->dtype) return GENERAL;
+    return job->act == GRAFT_ACT_GEGLU ? GEGLU : job->act == GRAFT_ACT_GELU_TANH ? TANH : GENERAL;
 }
 
 INLINE vf value_of(const waiting *t, int64_t r, int v)
@@ -51,14 +52,25 @@ INLINE vf gelu(vf x, bool pairs)
     return vf_gelu(x);
 }
 
+INLINE vf gelu_tanh(vf x, bool pairs)
+{
+#if GRAFT_ISA_LEVEL >= 3
+    if (pairs) return gelu_tanh_bf16(x);
+#endif
+    (void)pairs;
+    return vf_gelu_tanh(x);
+}
+
 INLINE void finish_vector(const waiting *t, const graft_cpu_product *job, int64_t r, int v,
-                          bool any)
+                          ending how, bool pairs)
 {
     int64_t row = t->row + r;
     size_t at = (size_t)t->column->at[v];
     vf x = value_of(t, r, v);
     if (job->residual) x = x + vf_get(job->residual[row], job->residual_type, at);
-    vf_put(job->out[row], job->out_type, at, any ? vf_act(job->act, x) : x);
+    if (how == TANH) x = gelu_tanh(x, pairs);
+    if (how == GENERAL) x = vf_act(job->act, x);
+    vf_put(job->out[row], job->out_type, at, x);
 }
 
 /* One row of a waiting tile. */
@@ -71,8 +83,8 @@ INLINE void finish(const waiting *t, const graft_cpu_product *job, int64_t r, en
         vf_put(job->out[t->row + r], job->out_type, (size_t)t->column->at[0], x);
         return;
     }
-    finish_vector(t, job, r, 0, how == GENERAL);
-    if (t->column->vectors > 1) finish_vector(t, job, r, 1, how == GENERAL);
+    finish_vector(t, job, r, 0, how, pairs);
+    if (t->column->vectors > 1) finish_vector(t, job, r, 1, how, pairs);
 }
 
 static void finish_all(const waiting *t, const graft_cpu_product *job, ending how, bool pairs)
@@ -82,6 +94,8 @@ static void finish_all(const waiting *t, const graft_cpu_product *job, ending ho
             finish(t, job, r, PLAIN, false);
         else if (how == GEGLU && pairs)
             finish(t, job, r, GEGLU, true);
+        else if (how == TANH && pairs)
+            finish(t, job, r, TANH, true);
         else
             finish(t, job, r, GENERAL, false);
     }
@@ -189,8 +203,10 @@ INLINE void next_tile(const graft_cpu_product *job, int rows, bool pairs, waitin
         tile(job, rows, pairs, now, NULL, PLAIN, soon);
     else if (how == PLAIN)
         tile(job, rows, pairs, now, before, PLAIN, soon);
-    else
+    else if (how == GEGLU)
         tile(job, rows, pairs, now, before, GEGLU, soon);
+    else
+        tile(job, rows, pairs, now, before, TANH, soon);
 }
 
 INLINE const float *weights_of(const graft_cpu_product *job, int64_t output)

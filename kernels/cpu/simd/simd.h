@@ -20,7 +20,9 @@ typedef struct graft_cpu_attention {
     int64_t keys;
     int32_t head_dim, causal;
     float scale;
-    graft_dtype dtype; /* of q, k, v and out */
+    graft_dtype dtype;   /* of q, k, v and out */
+    const float *bias;   /* added to the scores, a row for each query; NULL: none */
+    int64_t bias_stride; /* from one query to the next */
 } graft_cpu_attention;
 
 /* How Winograd's F(down x across, 3x3) is cut into pieces; floats. A tile has down x across outputs
@@ -114,6 +116,9 @@ typedef struct graft_cpu_simd {
                 graft_dtype yt, size_t n);
     void (*mul)(const void *a, graft_dtype at, const void *b, graft_dtype bt, void *y,
                 graft_dtype yt, size_t n);
+    /* y = residual + a * b. y may be a or residual when the dtypes are equal. */
+    void (*gate)(const void *a, graft_dtype at, const float *b, const void *residual,
+                 graft_dtype rt, void *y, graft_dtype yt, size_t n);
     /* y = x where x > 0, x * slope elsewhere */
     void (*prelu)(const void *x, graft_dtype xt, const float *slope, void *y, graft_dtype yt,
                   size_t n);
@@ -126,6 +131,10 @@ typedef struct graft_cpu_simd {
     /* (x - mean) / sqrt(var + eps) * gamma + beta over one row. */
     void (*layer_norm)(const void *x, graft_dtype xt, const float *gamma, const float *beta,
                        void *y, graft_dtype yt, size_t n, float eps);
+    /* Each of `heads` neighbouring parts of n elements by itself: x / sqrt(mean of x^2 + eps) *
+     * gamma, of which there are n. y may be x when the dtypes are equal. */
+    void (*rms_norm)(const void *x, graft_dtype xt, const float *gamma, void *y, graft_dtype yt,
+                     size_t heads, size_t n, float eps);
     /* Per channel, over `pixels` rows at `stride` elements: adds the sums of (x - shift[c]) and of
      * its square to sum[c] and square[c]. partial: 2 * channels floats of scratch. */
     void (*channel_sums)(const void *x, graft_dtype xt, int64_t pixels, int64_t stride,
@@ -195,7 +204,8 @@ typedef struct graft_cpu_simd {
     void (*winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
                             const graft_cpu_winograd_place *p);
 
-    /* Queries are worked on in panels of this many. */
+    /* Queries are worked on in panels of this many. With a bias, `dtype` below is float32, since
+     * that is what it is computed in, and causal is 0. */
     int32_t attention_panel;
     /* How many panels of a head are best worked on in one call. */
     int32_t (*attention_group)(graft_dtype dtype, int32_t head_dim, int64_t keys);
@@ -205,8 +215,8 @@ typedef struct graft_cpu_simd {
      * 64 bytes and used by no other call meanwhile. */
     void (*attention)(const graft_cpu_attention *a, int64_t queries, int64_t first, int32_t panels,
                       void *scratch);
-    /* The same in integers (kernels/quant.h), for a scale above 0 and all keys: causal is not
-     * looked at. Panels are as large. NULL: no such instructions. */
+    /* The same in integers (kernels/quant.h), for a scale above 0 and all keys: causal and bias are
+     * not looked at. Panels are as large. NULL: no such instructions. */
     int32_t (*attention_int8_group)(int32_t head_dim, int64_t keys);
     size_t (*attention_int8_scratch)(int32_t head_dim, int64_t keys, int32_t panels);
     void (*attention_int8)(const graft_cpu_attention *a, int64_t queries, int64_t first,

@@ -318,6 +318,13 @@ INLINE vf vf_gelu(vf x)
     return vf_max(vf_set(0.0f), x) - a * 0.5f * vf_exp(-(t * p));
 }
 
+/* Gelu by tanh as x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is the same. */
+INLINE vf vf_gelu_tanh(vf x)
+{
+    vf u = x * (x * x * vf_set(-0.0713548163f) + vf_set(-1.59576912f));
+    return x / (vf_exp(u) + 1.0f);
+}
+
 INLINE vf vf_act(graft_act act, vf x)
 {
     switch (act) {
@@ -331,6 +338,8 @@ INLINE vf vf_act(graft_act act, vf x)
         return vf_max(x * 0.2f, x);
     case GRAFT_ACT_RELU:
         return vf_max(vf_set(0.0f), x); /* in this order NaN passes through */
+    case GRAFT_ACT_GELU_TANH:
+        return vf_gelu_tanh(x);
     default:
         return x;
     }
