@@ -2,7 +2,7 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler | --parts taesd]
+ *                     --parts union | --parts upscaler | --parts taesd | --parts t5]
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, or tiny-sd1, tiny-sd2,
  * tiny-sdxl, tiny-sd3, which are small enough to run whole workflows in tests; tiny-refiner is a
@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "engine/models/controlnet.h"
 #include "engine/models/mmdit.h"
+#include "engine/models/t5.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/upscaler.h"
@@ -43,6 +44,7 @@ typedef struct kind {
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
+    graft_t5_arch t5;   /* a file of its own, without a prefix */
     const char *config; /* __metadata__.config, or NULL */
 } kind;
 
@@ -60,6 +62,12 @@ typedef struct kind {
     {                                                                                              \
         GRAFT_TEXT_OPENCLIP, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width,  \
             1, 49407                                                                               \
+    }
+/* T5-XXL, version 1.1. */
+#define T5_XXL                                                                                     \
+    {                                                                                              \
+        .layers = 24, .width = 4096, .heads = 64, .head_dim = 64, .intermediate = 10240,           \
+        .vocab = 32128, .buckets = 32                                                              \
     }
 #define SD1_TEXT     "cond_stage_model.transformer."
 #define SD2_TEXT     "cond_stage_model.model."
@@ -108,17 +116,22 @@ static const kind kinds[] = {
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{REFINER_TEXT, OPENCLIP(32, 1280, 20)}}},
     {.name = "sd3", .mmdit = MMDIT(24, 192, 0, 0),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT},
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
     {.name = "sd35-medium", .mmdit = MMDIT(24, 384, 1, 13),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT},
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
     {.name = "sd35-large", .mmdit = MMDIT(38, 192, 1, 0),
-     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT},
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 96, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
                .dual = 1},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
      .text = {{SD3_TEXT_L, HF(3, 32, 2)}, {SD3_TEXT_G, HF_LARGE(3, 64, 2)}},
+     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
+            .buckets = 32},
      .config = "{\"text\": {\"heads\": 2}}"},
     {.name = "tiny-sd1",
      .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
@@ -465,6 +478,22 @@ static graft_status add_lora(const options *o, list *l, graft_err *e)
     return st;
 }
 
+/* Without spiece.model, which is a file of its own or a tensor that somebody adds. */
+static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
+{
+    const graft_t5_shape shape = {.batch = 1, .tokens = 77, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no T5");
+    graft_status st = graft_t5_build(a, &shape, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st) st = add(l, "", graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    if (!st) st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -473,6 +502,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
+    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -623,7 +653,8 @@ static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
-          "                         --parts union | --parts upscaler | --parts taesd]\nkinds:",
+          "                         --parts union | --parts upscaler | --parts taesd |\n"
+          "                         --parts t5]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);
