@@ -6,8 +6,9 @@
  * probabilities, the table that normalizes characters (T5's has NFKC's rules and some for white
  * space), and whether white space is trimmed, written as U+2581, and put before a text. What is no
  * UTF-8 reads as U+FFFD. A run of characters that are in no piece is one unknown token, or its
- * bytes' tokens if the model has those. Equal to libsentencepiece 0.1.97, down to the rounding by
- * which it decides between ways that are equally good. */
+ * bytes' tokens if the model has those. What a text says like a control token's name ("</s>") is
+ * text. Equal to libsentencepiece 0.1.97, down to the rounding by which it decides between ways
+ * that are equally good. */
 #ifndef GRAFT_TEXT_UNIGRAM_H
 #define GRAFT_TEXT_UNIGRAM_H
 #include <stddef.h>
