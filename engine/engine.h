@@ -174,6 +174,12 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
  * happens. GRAFT_E_ARG for scales outside 0..1000. */
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e);
+/* Skip-layer guidance for transformers: the prediction of positive prompts goes so much further
+ * away from one without some of the network's blocks, at these shares of the schedule. `layers`:
+ * the blocks, from 0 on, as numbers in any text ("7, 8, 9"). GRAFT_E_ARG where none of them is
+ * there; GRAFT_E_UNSUPPORTED for UNets. scale 0: off. */
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e);
 
 /* FreeU (Si et al. 2023, arXiv:2309.11497) in its first or second version, 1 or 2: where the UNet
  * joins features with a skip connection, half of the features' channels count b and the skip

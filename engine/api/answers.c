@@ -69,6 +69,8 @@ static bool same_question(const graft_answers *a, const active *list, size_t n, 
 {
     const graft_model *m = a->c->model;
     if (!n || n != a->n_asked || list[0].negative ||
+        graft_model_perturbs_at(m, a->c->table, a->sigma) !=
+            graft_model_perturbs_at(m, a->c->table, sigma) ||
         graft_model_shrinks(m, a->c->table, a->sigma) != graft_model_shrinks(m, a->c->table, sigma))
         return false;
     for (size_t i = 0; i < n; i++) {

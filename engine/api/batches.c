@@ -35,8 +35,8 @@ size_t graft_active_positive(const active *list, const size_t *which, size_t cou
     return n;
 }
 
-graft_unet_use graft_active_use(const graft_model *m, const active *list, const size_t *which,
-                                size_t count, int64_t pictures)
+graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
+                                int64_t pictures, bool perturbs)
 {
     const active *first = &list[which[0]];
     bool same = true;
@@ -49,8 +49,7 @@ graft_unet_use graft_active_use(const graft_model *m, const active *list, const 
                           .height = first->box->height,
                           .width = first->box->width,
                           .tokens = first->entry->tokens};
-    if (graft_model_perturbs(m))
-        use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
+    if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
     if (!same) { /* each sees something else, so that their x does not repeat */
         use.pictures *= use.entries;
         use.entries = 1;

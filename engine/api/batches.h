@@ -26,7 +26,8 @@ bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, flo
 size_t graft_active_group(active *list, size_t n, size_t *which);
 /* How many of these are positive, which are the first. */
 size_t graft_active_positive(const active *list, const size_t *which, size_t count);
-/* How a batch of these uses the UNet, but for its variant; pictures: of the run. */
-graft_unet_use graft_active_use(const graft_model *m, const active *list, const size_t *which,
-                                size_t count, int64_t pictures);
+/* How a batch of these uses the network, but for its variant; pictures: of the run; perturbs:
+ * whether positive ones are computed a second time now. */
+graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
+                                int64_t pictures, bool perturbs);
 #endif

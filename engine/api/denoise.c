@@ -158,9 +158,16 @@ void graft_guided_destroy(graft_guided *g)
 
 /* ------------------------------------------------------------------ the UNet */
 
+/* Where the call's perturbed predictions go; NULL: it has none. */
+static float *perturbed_now(const graft_guided *g)
+{
+    return g->perturbs ? g->perturbed : NULL;
+}
+
 graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
 {
-    graft_unet_use use = graft_active_use(g->c.model, g->active, which, count, g->c.shape[0]);
+    graft_unet_use use =
+        graft_active_use(g->active, which, count, g->c.shape[0], perturbed_now(g) != NULL);
     use.variant = graft_guided_variant(g, g->active[which[0]].fast);
     use.shrink = g->shrinks;
     if (use.shrink) return use;
@@ -354,7 +361,7 @@ static size_t feature_bytes(const graft_guided *g, const graft_box *b)
  * results are behind all others. */
 static size_t perturbed_entries(const graft_guided *g, const size_t *which, size_t count)
 {
-    return g->perturbed ? graft_active_positive(g->active, which, count) : 0;
+    return perturbed_now(g) ? graft_active_positive(g->active, which, count) : 0;
 }
 
 /* DeepCache's place for what an entry's perturbed rows leave. */
@@ -413,7 +420,7 @@ static void add_all(graft_guided *g, const size_t *which, size_t count)
         const active *a = &g->active[which[i]];
         size_t n = values_of(g, a->box);
         add(g, a, g->batch_out + i * n, g->sum[a->negative]);
-        if (i < again) add(g, a, g->batch_out + (count + i) * n, g->perturbed);
+        if (i < again) add(g, a, g->batch_out + (count + i) * n, perturbed_now(g));
         if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->negative);
     }
 }
@@ -470,6 +477,7 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
 {
     g->n_active = 0;
     g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
+    g->perturbs = graft_model_perturbs_at(g->c.model, g->c.table, sigma);
     collect(g, g->c.positive, false, sigma);
     /* Guidance of 1 is the conditional prediction alone: half the work. */
     if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
@@ -597,11 +605,12 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
 {
     size_t bytes = (size_t)g->n * sizeof(float);
     size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
-    const graft_answer answer = {g->scaled, g->sum[0], n_neg ? g->sum[1] : NULL, g->perturbed};
+    float *perturbed = perturbed_now(g);
+    const graft_answer answer = {g->scaled, g->sum[0], n_neg ? g->sum[1] : NULL, perturbed};
     graft_guided_settle(g, g->scaled);
     memset(g->sum[0], 0, bytes);
     memset(g->sum[1], 0, bytes);
-    if (g->perturbed) memset(g->perturbed, 0, bytes);
+    if (perturbed) memset(perturbed, 0, bytes);
     bool may = !g->features || graft_features_spare(g->features);
     if (g->answers && graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer))
         return graft_task_cancelled(g->c.task) ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
@@ -611,7 +620,7 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
     if (st) return st;
     average(g, false, n_pos, g->sum[0]);
     average(g, true, n_neg, g->sum[1]);
-    if (g->perturbed) average(g, false, n_pos, g->perturbed);
+    if (perturbed) average(g, false, n_pos, perturbed);
     if (g->answers) graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer);
     return GRAFT_OK;
 }
@@ -621,11 +630,12 @@ static void combine(graft_guided *g, float sigma, float *out)
     size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
+    float *perturbed = perturbed_now(g);
     mean_denoised(g, false, &terms, n_pos, pos);
     mean_denoised(g, true, &terms, n_neg, neg);
-    if (g->perturbed) mean_denoised(g, false, &terms, n_pos, g->perturbed);
+    if (perturbed) mean_denoised(g, false, &terms, n_pos, perturbed);
     /* The difference is that of the prompts alone, whatever becomes of their prediction. */
-    for (int64_t i = 0; g->perturbed && i < g->n; i++) g->perturbed[i] = pos[i] - g->perturbed[i];
+    for (int64_t i = 0; perturbed && i < g->n; i++) perturbed[i] = pos[i] - perturbed[i];
     bool guided = n_neg || g->c.cfg != 1.0;
     if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
         rescale(g, sigma, g->x, pos, neg);
@@ -633,8 +643,8 @@ static void combine(graft_guided *g, float sigma, float *out)
     }
     for (int64_t i = 0; i < g->n; i++)
         out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
-    for (int64_t i = 0; g->perturbed && i < g->n; i++)
-        out[i] += (float)g->c.model->perturbed * g->perturbed[i];
+    for (int64_t i = 0; perturbed && i < g->n; i++)
+        out[i] += (float)g->c.model->perturbed * perturbed[i];
 }
 
 /* Outside the mask the state is the latent with its own noise, and the result the latent. */

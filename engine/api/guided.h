@@ -26,7 +26,7 @@ struct graft_guided {
     size_t n_active;
     int64_t n, per;             /* values of the latent in all, and per picture */
     size_t step;                /* of the sampler */
-    bool shrinks;               /* the present call */
+    bool shrinks, perturbs;     /* the present call */
     float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
     float *perturbed;           /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;

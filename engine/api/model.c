@@ -119,6 +119,56 @@ graft_status graft_model_perturbed_attention(const graft_model *m, double scale,
     return GRAFT_OK;
 }
 
+static graft_status check_shares(double start, double end, graft_err *e)
+{
+    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
+                      start, end);
+}
+
+/* The blocks that a text has the numbers of; larger numbers than there can be are none. */
+static uint64_t blocks_in(const char *text, int32_t depth)
+{
+    uint64_t blocks = 0;
+    while (*text) {
+        int64_t n = 0;
+        if (*text < '0' || *text > '9') {
+            text++;
+            continue;
+        }
+        for (; *text >= '0' && *text <= '9'; text++)
+            if (n < 1000) n = 10 * n + (*text - '0');
+        if (n < depth && n < 64) blocks |= (uint64_t)1 << n;
+    }
+    return blocks;
+}
+
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    const int32_t depth = m->arch.mmdit.depth;
+    if (graft_net_is_unet(&m->arch))
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "skip-layer guidance is for transformers; this model is a UNet, for which "
+            "there is PerturbedAttentionGuidance");
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
+    graft_status st = check_shares(start, end, e);
+    if (st) return st;
+    const uint64_t blocks = blocks_in(layers, depth);
+    if (!blocks)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "layers \"%.60s\" names none of this model's blocks, which are 0 to %d",
+                          layers, depth - 1);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->perturbed = scale;
+    n->skip = (struct graft_skip_layers){blocks, start, end};
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
                                graft_model **out, graft_err *e)
 {
@@ -168,13 +218,6 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
                                      .max_error = o->max_error};
     *out = n;
     return GRAFT_OK;
-}
-
-static graft_status check_shares(double start, double end, graft_err *e)
-{
-    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
-                      start, end);
 }
 
 graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,

@@ -79,8 +79,12 @@ struct graft_model {
     /* The network's latents are (latent - latent_shift) * scale_factor. */
     double scale_factor, latent_shift;
     graft_preview_colours preview;
-    double rescale_cfg; /* 0: off */
-    double perturbed;   /* scale of perturbed-attention guidance; 0: off */
+    double rescale_cfg;        /* 0: off */
+    double perturbed;          /* scale of guidance away from perturbed rows; 0: off */
+    struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */
+        uint64_t blocks;
+        double start, end; /* shares of the schedule */
+    } skip;
     struct graft_freeu {
         graft_freeu_version version;
         float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
@@ -136,6 +140,8 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
                                          const graft_cond *negative, graft_err *e);
 /* Whether sampling runs the rows of positive prompts a second time, perturbed. */
 bool graft_model_perturbs(const graft_model *m);
+/* Whether it does at this sigma. */
+bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma);
 /* How many grids of HyperTile take turns on such latents; 1 without it. */
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
 /* Whether steps on such latents run the UNet in other shapes within: HyperTile's grids, or Deep

@@ -63,13 +63,13 @@ static bool add(const graft_prepare_request *rq, needs *v, need one)
 static bool add_all(const graft_prepare_request *rq, float sigma, const float *before, needs *v)
 {
     size_t which[GROUP_MAX], count;
-    bool ok = true;
+    bool ok = true, perturbs = graft_model_perturbs_at(rq->model, rq->table, sigma);
     v->n_now = 0;
     collect(rq, false, sigma, before, v);
     if (rq->guided) collect(rq, true, sigma, before, v);
     while (ok && (count = graft_active_group(v->now, v->n_now, which)))
         ok = add(rq, v,
-                 (need){graft_active_use(rq->model, v->now, which, count, rq->shape[0]),
+                 (need){graft_active_use(v->now, which, count, rq->shape[0], perturbs),
                         v->now[which[0]].control, sigma});
     return ok;
 }

@@ -347,6 +347,12 @@ static void print_downscale(graft_str *s, const graft_model *m)
 static void print_perturbed(graft_str *s, const graft_model *m)
 {
     if (!(m->perturbed > 0)) return;
+    if (m->skip.blocks) {
+        graft_str_printf(
+            s, "  guidance     away from the network without %d of its blocks, scale %.4g\n",
+            __builtin_popcountll(m->skip.blocks), m->perturbed);
+        return;
+    }
     graft_str_printf(s, "  guidance     away from perturbed attention, scale %.4g%s\n",
                      m->perturbed,
                      graft_model_perturbs(m) ? "" : "; the middle of this model has no attention");

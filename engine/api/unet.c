@@ -57,6 +57,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     unet.shape.width = use->width;
     unet.shape.tokens = use->tokens;
     unet.shape.perturbed = use->perturbed;
+    if (use->perturbed) unet.shape.skip = m->skip.blocks;
     unet.shape.variant = (int32_t)use->variant;
     unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
     unet.shape.control = use->control;
@@ -113,7 +114,13 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 
 bool graft_model_perturbs(const graft_model *m)
 {
-    return m->perturbed > 0 && graft_unet_perturbs(&m->arch.unet);
+    return m->perturbed > 0 && (m->skip.blocks || graft_unet_perturbs(&m->arch.unet));
+}
+
+bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma)
+{
+    return graft_model_perturbs(m) &&
+           (!m->skip.blocks || graft_sigma_in_range(t, m->skip.start, m->skip.end, sigma));
 }
 
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width)

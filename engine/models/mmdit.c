@@ -11,7 +11,7 @@ enum { SHIFT, SCALE, GATE, MLP_SHIFT, MLP_SCALE, MLP_GATE, CHUNKS, DUAL_CHUNKS =
 typedef struct mmdit {
     graft_build b;
     const graft_mmdit_arch *a;
-    graft_vid vec; /* SiLU of what the timestep and the pooled prompt give, (N,hidden) */
+    graft_vid vec; /* SiLU of what the timestep and the pooled prompt give, (batch,hidden) */
     int64_t batch;
 } mmdit;
 
@@ -154,6 +154,82 @@ static void block(const mmdit *m, int i, stream *text, stream *picture)
     mlp(m, text);
 }
 
+/* ------------------------------------------------------------------ rows that skip blocks */
+
+/* (a,T,C) and (b,T,C) to (a + b,T,C). */
+static graft_vid below_each_other(const mmdit *m, graft_vid a, graft_vid b)
+{
+    if (a < 0 || b < 0) return GRAFT_NO_VALUE;
+    const int64_t t = graft_build_dim(&m->b, a, 1), c = graft_build_dim(&m->b, a, 2);
+    const int64_t of_a = graft_build_dim(&m->b, a, 0), of_b = graft_build_dim(&m->b, b, 0);
+    a = graft_graph_reshape(m->b.g, a, 3, (const int64_t[]){1, of_a * t, c});
+    b = graft_graph_reshape(m->b.g, b, 3, (const int64_t[]){1, of_b * t, c});
+    return graft_graph_reshape(m->b.g, join(m, a, b), 3, (const int64_t[]){of_a + of_b, t, c});
+}
+
+/* (N,C) with its first rows once more behind it. */
+static graft_vid repeated(const mmdit *m, graft_vid v, int64_t again)
+{
+    const int64_t n = graft_build_dim(&m->b, v, 0), c = graft_build_dim(&m->b, v, 1);
+    v = graft_graph_reshape(m->b.g, v, 3, (const int64_t[]){n, 1, c});
+    v = below_each_other(m, v, graft_graph_slice_rows(m->b.g, v, 0, again));
+    return graft_graph_reshape(m->b.g, v, 2, (const int64_t[]){n + again, c});
+}
+
+/* The network's state where some rows are computed twice. `again`: those that left blocks out,
+ * apart from the others where they just did (their h is not GRAFT_NO_VALUE), else behind them in
+ * `text` and `picture` once `parted`. */
+typedef struct row_state {
+    stream text, picture, text_again, picture_again;
+    graft_vid vec, vec_all; /* for the plain rows, and for all */
+    int64_t plain, again;
+    bool parted;
+} row_state;
+
+static void take_again(const mmdit *m, row_state *r, int64_t from)
+{
+    r->text_again.h = graft_graph_slice_rows(m->b.g, r->text.h, from, r->again);
+    r->picture_again.h = graft_graph_slice_rows(m->b.g, r->picture.h, from, r->again);
+}
+
+/* The plain rows alone go on; the others stay what they are. */
+static void part(const mmdit *m, row_state *r)
+{
+    if (r->picture_again.h >= 0) return;
+    take_again(m, r, r->parted ? r->plain : 0);
+    if (r->parted) {
+        r->text.h = graft_graph_slice_rows(m->b.g, r->text.h, 0, r->plain);
+        r->picture.h = graft_graph_slice_rows(m->b.g, r->picture.h, 0, r->plain);
+    }
+    r->parted = true;
+}
+
+static void unite(const mmdit *m, row_state *r)
+{
+    if (r->picture_again.h < 0) return;
+    r->text.h = below_each_other(m, r->text.h, r->text_again.h);
+    r->picture.h = below_each_other(m, r->picture.h, r->picture_again.h);
+    r->text_again.h = r->picture_again.h = GRAFT_NO_VALUE;
+}
+
+static void all_blocks(mmdit *m, row_state *r, uint64_t skip)
+{
+    for (int i = 0; i < m->a->depth; i++) {
+        bool skipped = r->again && i < 64 && skip >> i & 1;
+        if (skipped)
+            part(m, r);
+        else
+            unite(m, r);
+        bool all = r->parted && !skipped;
+        m->vec = all ? r->vec_all : r->vec;
+        m->batch = all ? r->plain + r->again : r->plain;
+        block(m, i, &r->text, &r->picture);
+    }
+    unite(m, r);
+    m->vec = r->parted ? r->vec_all : r->vec;
+    m->batch = r->parted ? r->plain + r->again : r->plain;
+}
+
 /* ------------------------------------------------------------------ in and out */
 
 static graft_vid embedded(const mmdit *m, const char *name, graft_vid v)
@@ -222,9 +298,13 @@ static void check_shape(graft_graph *g, const graft_mmdit_arch *a, const graft_u
                          "%d pixels a side",
                          (long long)s->width, (long long)s->height, a->table * a->patch,
                          8 * a->table * a->patch);
+    uint64_t known = a->depth < 64 ? ((uint64_t)1 << a->depth) - 1 : UINT64_MAX;
+    if (s->perturbed < 0 || s->perturbed > s->batch || (s->perturbed && !(s->skip & known)))
+        graft_graph_fail(g, GRAFT_E_ARG, "%lld of %lld rows cannot skip such blocks",
+                         (long long)s->perturbed, (long long)s->batch);
     bool grids = false;
     for (int i = 0; i < GRAFT_UNET_GRIDS; i++) grids |= s->grid[i].rows || s->grid[i].columns;
-    if (s->perturbed || s->variant || s->cut || s->control || s->freeu || s->shrink.block || grids)
+    if (s->variant || s->cut || s->control || s->freeu || s->shrink.block || grids)
         graft_graph_fail(g, GRAFT_E_UNSUPPORTED, "a transformer has no blocks of a UNet to change");
 }
 
@@ -236,18 +316,23 @@ graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape
     mmdit m = {.b = {g, shape->act_dtype}, .a = a, .batch = shape->batch};
     const int64_t n = shape->batch;
     check_shape(g, a, shape);
-    const int64_t rows = shape->height / a->patch, columns = shape->width / a->patch;
+    const int64_t high = shape->height / a->patch, wide = shape->width / a->patch;
     graft_vid x = graft_graph_input(g, GRAFT_F32, 4,
                                     (int64_t[]){n, a->channels, shape->height, shape->width});
     graft_vid t = graft_graph_input(g, GRAFT_F32, 1, &n);
     graft_vid c = graft_graph_input(g, GRAFT_F32, 3, (int64_t[]){n, shape->tokens, a->context_dim});
     graft_vid y = graft_graph_input(g, GRAFT_F32, 2, (int64_t[]){n, a->pooled_dim});
-    m.vec = conditioned(&m, t, y);
-    stream picture = {.h = patches(&m, x, rows, columns)};
     c = graft_build_cast(&m.b, c, shape->act_dtype);
-    stream text = {.h = graft_build_linear(&m.b, NAME("context_embedder"), c, a->hidden, true)};
-    for (int i = 0; i < a->depth; i++) block(&m, i, &text, &picture);
-    graft_graph_output(g, unpatched(&m, final_layer(&m, picture.h), rows, columns));
+    row_state r = {.text.h = graft_build_linear(&m.b, NAME("context_embedder"), c, a->hidden, true),
+                   .picture.h = patches(&m, x, high, wide),
+                   .text_again.h = GRAFT_NO_VALUE,
+                   .picture_again.h = GRAFT_NO_VALUE,
+                   .vec = conditioned(&m, t, y),
+                   .plain = n,
+                   .again = shape->perturbed};
+    r.vec_all = r.again ? repeated(&m, r.vec, r.again) : r.vec;
+    all_blocks(&m, &r, shape->skip);
+    graft_graph_output(g, unpatched(&m, final_layer(&m, r.picture.h), high, wide));
     graft_status st = graft_graph_status(g, e);
     if (st)
         graft_graph_destroy(g);

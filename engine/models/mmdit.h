@@ -8,8 +8,13 @@
 #include "engine/models/unet.h"
 
 /* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim).
- * Output: (N,channels,h,w). h and w are multiples of the patch. Of the shape batch, height, width,
- * tokens and act_dtype count; all that only UNets have must be zero, else GRAFT_E_UNSUPPORTED. */
+ * Output: (N + perturbed,channels,h,w). h and w are multiples of the patch. Of the shape batch,
+ * height, width, tokens, act_dtype, perturbed and skip count; all that only UNets have must be
+ * zero, else GRAFT_E_UNSUPPORTED.
+ *
+ * Skip-layer guidance (Stability's for SD 3.5 medium): perturbed rows are computed without the
+ * blocks in `skip`, which is not 0 then. Up to the first of these both are the same and computed
+ * once. */
 graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
                                graft_graph **out, graft_err *e);
 #endif

@@ -54,11 +54,12 @@ typedef struct graft_unet_shrink {
 typedef struct graft_unet_shape {
     int64_t batch, height, width; /* of the latent */
     int64_t perturbed;            /* the first so many rows once more, after all others; 0: none */
-    int64_t tokens;               /* of the context */
-    graft_dtype act_dtype;        /* of activations; inputs and output are float32 */
-    int32_t variant, cut;         /* cut: 0 with WHOLE */
-    int32_t control;              /* 1: takes the residuals of ControlNets */
-    int32_t freeu;                /* a graft_freeu_version */
+    uint64_t skip;  /* of a transformer: the blocks, a bit each, that perturbed rows leave out */
+    int64_t tokens; /* of the context */
+    graft_dtype act_dtype; /* of activations; inputs and output are float32 */
+    int32_t variant, cut;  /* cut: 0 with WHOLE */
+    int32_t control;       /* 1: takes the residuals of ControlNets */
+    int32_t freeu;         /* a graft_freeu_version */
     /* Of each level, 0 the outermost; rows and columns must divide its height and width. */
     graft_unet_grid grid[GRAFT_UNET_GRIDS];
     graft_unet_shrink shrink; /* with WHOLE, without control and grids only */

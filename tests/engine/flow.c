@@ -329,6 +329,150 @@ static void refusals(void)
     close_scene(&s);
 }
 
+/* ------------------------------------------------------------------ skipped blocks */
+
+/* The file without some blocks, the others' numbers closed up: what skipping them comes to. The
+ * network has its second attention in the first blocks, which stay first. */
+static graft_model *without_blocks(const bool *gone, const char *path)
+{
+    graft_safetensors *f = open_file(NET);
+    made_file *all = copy_file(f, "model.diffusion_model."), *left = calloc(1, sizeof *left);
+    for (size_t i = 0; i < all->n; i++) {
+        const graft_st_tensor *t = &all->tensor[i];
+        char name[256];
+        int block = 0, n = 0, to = 0;
+        snprintf(name, sizeof name, "%s", t->name);
+        if (sscanf(t->name, "model.diffusion_model.joint_blocks.%d.%n", &block, &n) == 1 && n) {
+            if (gone[block]) continue;
+            for (int k = 0; k < block; k++) to += !gone[k];
+            snprintf(name, sizeof name, "model.diffusion_model.joint_blocks.%d.%s", to,
+                     t->name + n);
+        }
+        add_tensor(left, name, t->rank, t->shape, t->data, 0);
+    }
+    finish_file(all);
+    write_file(left, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    graft_model *m = load_model(engine, path);
+    unlink(path);
+    return m;
+}
+
+/* Rows of a batch of three, of which the first two are computed a second time. */
+static void skipped_rows(void)
+{
+    static const struct {
+        const char *layers;
+        bool gone[4];
+    } cases[] = {{"1", {false, true, false, false}},
+                 {"blocks 1 and 2; 99", {false, true, true, false}},
+                 {"0, 2", {true, false, true, false}}};
+    enum { ROWS = 3, AGAIN = 2 };
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, NET);
+    const size_t words = (size_t)(WORDS * m->arch.context_dim),
+                 pooled = (size_t)m->arch.adm_channels;
+    float *x = calloc(ROWS * N, sizeof *x), t[ROWS] = {900, 500, 20};
+    float *c = calloc(ROWS * words, sizeof *c), *y = calloc(ROWS * pooled, sizeof *y);
+    float *out = calloc((ROWS + AGAIN) * N, sizeof *out),
+          *wanted = calloc(ROWS * N, sizeof *wanted);
+    for (size_t i = 0; i < ROWS * N; i++) x[i] = fixed_value(i);
+    for (size_t i = 0; i < ROWS * words; i++) c[i] = fixed_value(40000 + i);
+    for (size_t i = 0; i < ROWS * pooled; i++) y[i] = fixed_value(80000 + i);
+    const void *const in[] = {x, t, c, y};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        graft_model *skips = NULL,
+                    *less = without_blocks(cases[k].gone, temp_path("less.safetensors"));
+        graft_unet_use use = {
+            .pictures = ROWS, .entries = 1, .height = H, .width = W, .tokens = WORDS};
+        graft_binding *b = NULL;
+        CHECK_OK(graft_model_skip_layers(m, cases[k].layers, 2, 0, 1, &skips, &e), &e);
+        CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);
+        CHECK_OK(graft_exe_run(b, engine->arenas, in, (void *[]){wanted}, NULL, NULL, &e), &e);
+        graft_binding_release(b);
+        use.perturbed = AGAIN;
+        CHECK_OK(graft_model_bind_guided(skips, &use, NULL, &b, &e), &e);
+        CHECK_OK(graft_exe_run(b, engine->arenas, in, (void *[]){out}, NULL, NULL, &e), &e);
+        graft_binding_release(b);
+        CHECK(difference(out, wanted, ROWS * N) < 1e-5);
+        CHECK_OK(graft_model_bind(less, AGAIN, H, W, WORDS, NULL, &b, &e), &e);
+        CHECK_OK(graft_exe_run(b, engine->arenas, in, (void *[]){wanted}, NULL, NULL, &e), &e);
+        graft_binding_release(b);
+        CHECK(difference(out + ROWS * N, wanted, AGAIN * N) < 1e-5);
+        CHECK(difference(out, wanted, AGAIN * N) > 1e-2);
+        graft_model_release(less);
+        graft_model_release(skips);
+    }
+    graft_model_release(m);
+    free(x);
+    free(c);
+    free(y);
+    free(out);
+    free(wanted);
+}
+
+/* Between its shares of the schedule, and only there, D goes further away from the prediction
+ * without the block. */
+static void skip_guidance(void)
+{
+    static const float sigmas[] = {0.95f, 0.5f};
+    static const bool gone[4] = {false, true, false, false};
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    graft_model *plain = s.m, *less = without_blocks(gone, temp_path("less.safetensors"));
+    graft_sigma_table table;
+    graft_model_sigma_table(plain, &table);
+    CHECK_OK(graft_model_skip_layers(plain, "1", 2.5, 0, 0.5, &s.m, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        double x[N], wanted[N], without[N], own[N];
+        float in[N], out[N];
+        graft_guided *g = NULL;
+        const scene one = {.m = plain, .positive = s.positive, .negative = s.positive};
+        const scene other = {.m = less, .positive = s.positive, .negative = s.positive};
+        const scene both = {.m = plain, .positive = s.positive, .negative = s.negative};
+        const graft_guided_config c = {.model = s.m,
+                                       .table = &table,
+                                       .positive = s.positive,
+                                       .negative = s.negative,
+                                       .cfg = 3,
+                                       .shape = {1, C, H, W},
+                                       .steps = 2};
+        for (int k = 0; k < N; k++) x[k] = in[k] = fixed_value(700 + (uint64_t)k);
+        denoised(&both, x, (double)sigmas[i], wanted);
+        denoised(&one, x, (double)sigmas[i], own);
+        denoised(&other, x, (double)sigmas[i], without);
+        for (int k = 0; k < N && i == 0; k++) wanted[k] += 2.5 * (own[k] - without[k]);
+        CHECK_OK(graft_guided_create(&c, &g, &e), &e);
+        graft_denoiser d = graft_guided_denoiser(g);
+        CHECK_OK(d.denoise(d.ctx, in, sigmas[i], out, &e), &e);
+        double most = 0;
+        for (int k = 0; k < N; k++) most = fmax(most, fabs((double)out[k] - wanted[k]));
+        CHECK(most < 2e-5);
+        graft_guided_destroy(g);
+    }
+    graft_model_release(less);
+    graft_model_release(s.m);
+    s.m = plain;
+    close_scene(&s);
+}
+
+static void bad_layers(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, NET), *unet = load_model(engine, SD1), *out = NULL;
+    CHECK_INT(graft_model_skip_layers(m, "7, 8, 9", 3, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "0 to 3") != NULL);
+    CHECK_INT(graft_model_skip_layers(m, "", 3, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_layers(m, "18446744073709551617", 3, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_layers(m, "1", -1, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_layers(m, "1", NAN, 0, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_layers(m, "1", 1, -0.1, 1, &out, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_skip_layers(unet, "1", 1, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(!out);
+    graft_model_release(unet);
+    graft_model_release(m);
+}
+
 /* Sizes that do not divide into patches, and more of them than the table has places for. */
 static void sizes(void)
 {
@@ -390,12 +534,15 @@ int main(void)
         RUN(masked);
         RUN(in_two_parts);
         RUN(swapped);
+        RUN(skipped_rows);
+        RUN(skip_guidance);
         if (i == 1) {
             RUN(every_sampler);
             RUN(quiet_ancestor);
             RUN(shifts);
             RUN(refusals);
             RUN(sizes);
+            RUN(bad_layers);
         }
         graft_engine_destroy(engine);
     }

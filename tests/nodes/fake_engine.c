@@ -252,6 +252,14 @@ graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft
     return make_model(out, e);
 }
 
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("skip '%s' %g %g %g\n", layers, scale, start, end);
+    return make_model(out, e);
+}
+
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e)
 {
