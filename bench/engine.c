@@ -248,7 +248,8 @@ static void choose(const bench *b, const char *precision, graft_build_options *o
     o->no_disk = true;
 }
 
-static graft_status bind_unet(bench *b, const char *precision, graft_binding **out, graft_err *e)
+/* A UNet or a transformer. */
+static graft_status bind_net(bench *b, const char *precision, graft_binding **out, graft_err *e)
 {
     graft_model *m;
     graft_status st = graft_model_load(b->engine, b->model, NULL, &m, e);
@@ -450,8 +451,8 @@ static int usage(void)
 {
     fputs(
         "usage: graft-bench [--json FILE] [--backend NAME] [--repeats N] [--tuning off|fast|full] "
-        "[--dtype f32|bf16] [--only unet|vae|picture|upscaler] [--name PREFIX] "
-        "[--on-demand unet|vae|upscaler] MODEL.safetensors\n",
+        "[--dtype f32|bf16] [--only unet|vae|picture|upscaler|transformer] [--name PREFIX] "
+        "[--on-demand unet|vae|upscaler|transformer] MODEL.safetensors\n",
         stderr);
     return 2;
 }
@@ -461,8 +462,10 @@ static const struct {
     const char *name;
     bind_fn *bind;
     bool alone;
-} parts[] = {
-    {"unet", bind_unet, false}, {"vae", bind_vae, false}, {"upscaler", bind_upscaler, true}};
+} parts[] = {{"unet", bind_net, false},
+             {"vae", bind_vae, false},
+             {"upscaler", bind_upscaler, true},
+             {"transformer", bind_net, true}};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 /* -1: none of them. */

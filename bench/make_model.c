@@ -125,7 +125,7 @@ static const kind kinds[] = {
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
      .t5 = T5_XXL},
     {.name = "tiny-sd3",
-     .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 96, .patch = 2,
+     .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
                .dual = 1},
      .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,

@@ -46,9 +46,12 @@ CONTESTS = [
     ("vae_bf16_vs_torch", "vae", "bf16", "torch"),
     ("upscale_f32_vs_torch", "upscaler", "f32", "torch"),
     ("upscale_bf16_vs_torch", "upscaler", "bf16", "torch"),
+    ("sd3_f32_vs_torch", "transformer", "f32", "torch"),
+    ("sd3_bf16_vs_torch", "transformer", "bf16", "torch"),
 ]
 # What names of tensors begin with in files that have the part.
-MARKS = {"unet": "model.diffusion_model.", "vae": "first_stage_model.", "upscaler": "conv_first."}
+MARKS = {"unet": "model.diffusion_model.input_blocks.", "vae": "first_stage_model.",
+         "upscaler": "conv_first.", "transformer": "model.diffusion_model.joint_blocks."}
 # How far outputs may be apart, as a share of the largest value. Both sides of bf16 round.
 LIMITS = {"f32": 2e-3, "bf16": 6e-2}
 

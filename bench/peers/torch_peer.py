@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch as a peer: one part of a model, which runs a step whenever it is told to.
 
-    torch_peer.py unet|vae|upscaler f32|bf16 MODEL.safetensors
+    torch_peer.py unet|vae|upscaler|transformer f32|bf16 MODEL.safetensors
     torch_peer.py export FILE.onnx MODEL.safetensors
 
 The protocol is that of compare.py. `export` writes the UNet for ONNX Runtime, with each tensor in a
@@ -13,11 +13,12 @@ import time
 import torch
 
 from checkpoint import group_norm_works
+from transformer import Transformer
 from unet import Block, UNet
 from upscaler import Upscaler
 from vae import Decoder
 
-PARTS = {"unet": UNet, "vae": Decoder, "upscaler": Upscaler}
+PARTS = {"unet": UNet, "vae": Decoder, "upscaler": Upscaler, "transformer": Transformer}
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -31,6 +32,9 @@ def shapes_of(part, net):
         return [(1, net.parts[0].weight.shape[1], 64, 64)]
     if part == "upscaler":
         return [(1, 128, 128, 3)]
+    if part == "transformer":
+        return [(1, 16, 64, 64), (1,), (1, 77, net.config["context_dim"]),
+                (1, net.config["pooled_dim"])]
     text = next(m for m in net.modules() if isinstance(m, Block)).attn2.k.weight.shape[1]
     picture = [(1, net.label0.weight.shape[1])] if net.label0 is not None else []
     return [(1, net.inputs[0][0].conv.weight.shape[1], 64, 64), (1,), (1, 77, text)] + picture
