@@ -364,7 +364,7 @@ static graft_status picture_once(graft_model *m, graft_clip *c, graft_vae *v, do
     GRAFT_TRY(graft_clip_encode(c, "a photograph of an astronaut", NULL, &positive, e));
     seconds[0] = graft_clock_now() - t;
     GRAFT_TRY(graft_clip_encode(c, "", NULL, &negative, e));
-    GRAFT_TRY(graft_latent_empty(512, 512, 1, &empty, e));
+    GRAFT_TRY(graft_latent_empty(4, 512, 512, 1, &empty, e));
     t = graft_clock_now();
     GRAFT_TRY(graft_sample(m, &p, positive, negative, empty, NULL, &latent, e));
     seconds[1] = graft_clock_now() - t;

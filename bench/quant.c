@@ -72,7 +72,7 @@ static void demo_open(const bench *b, demo *d)
     must(graft_checkpoint_load(d->engine, b->demo, NULL, &d->model, &d->clip, &d->vae, &e), &e);
     d->positive = encode(d, "red apple, 3d");
     d->negative = encode(d, "");
-    must(graft_latent_empty(64, 64, 1, &d->latent, &e), &e);
+    must(graft_latent_empty(4, 64, 64, 1, &d->latent, &e), &e);
 }
 
 static void demo_close(demo *d)
@@ -510,7 +510,7 @@ static void calibration_time(const bench *b, const graft_model *m)
     if (!data) exit(1);
     for (int64_t i = 0; i < n; i++) data[i] = (float)(i % 17) * 0.1f - 0.8f;
     must(graft_cond_create(TOKENS, m->arch.context_dim, data, 0, NULL, NULL, &c, &e), &e);
-    must(graft_latent_empty(256, 256, 1, &l, &e), &e);
+    must(graft_latent_empty(4, 256, 256, 1, &l, &e), &e);
     const graft_quantize_options o = {.bits = 8,
                                       .conv = true,
                                       .linear = true,

@@ -12,8 +12,8 @@ static const graft_input *const inputs[] = {
                        CHOICES("stable_diffusion", "stable_cascade", "sd3", "stable_audio", "mochi",
                                "ltxv", "pixart", "cosmos", "lumina2", "wan", "hidream", "chroma",
                                "ace", "omnigen2", "qwen_image", "hunyuan_image"),
-                       "The family of models that the encoder is for. Graft runs stable_diffusion; "
-                       "the others are listed so that workflows open."),
+                       "The family of models that the encoder is for. Graft runs stable_diffusion "
+                       "and sd3; the others are listed so that workflows open."),
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoder runs. Both choices use the device of the engine.",
                          .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_ADVANCED),
@@ -28,9 +28,10 @@ static graft_status run(graft_call *c)
     char *path = NULL;
     graft_status st;
     graft_call_phase(c, "load");
-    if (!graft_arg_is(c, TYPE, "stable_diffusion"))
+    if (!graft_arg_is(c, TYPE, "stable_diffusion") && !graft_arg_is(c, TYPE, "sd3"))
         return graft_call_fail(c, TYPE, GRAFT_E_UNSUPPORTED,
-                               "text encoders of type %s are not supported, only stable_diffusion",
+                               "text encoders of type %s are not supported, only stable_diffusion "
+                               "and sd3",
                                graft_arg_text(c, TYPE));
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
     GRAFT_TRY(graft_files_of_input(c, CLIP_NAME, "text_encoders", &path));
@@ -46,5 +47,5 @@ QUERY_MODEL_FILE("text_encoders", CLIP_NAME)
 
 GRAFT_NODE(clip_loader, .id = "CLIPLoader", .title = "Load CLIP", .category = "advanced/loaders",
            .description = "Opens a text encoder that comes in a file of its own. Stable Diffusion "
-                          "1 and 2 use one such encoder.",
+                          "1 and 2 use one such encoder; Stable Diffusion 3 can do with one.",
            .query = query);

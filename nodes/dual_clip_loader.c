@@ -10,8 +10,8 @@ static const graft_input *const inputs[] = {
     [CLIP_NAME2] = IN_CHOICE("clip_name2", NULL, "The other encoder file."),
     [TYPE] = IN_CHOICE("type",
                        CHOICES("sdxl", "sd3", "flux", "hunyuan_video", "hidream", "hunyuan_image"),
-                       "The family of models that the pair is for. Graft runs sdxl; the others are "
-                       "listed so that workflows open."),
+                       "The family of models that the pair is for. Graft runs sdxl and sd3; the "
+                       "others are listed so that workflows open."),
     [DEVICE] = IN_CHOICE("device", CHOICES("default", "cpu"),
                          "Where the encoders run. Both choices use the device of the engine.",
                          .flags = GRAFT_INPUT_OPTIONAL | GRAFT_INPUT_ADVANCED),
@@ -26,9 +26,10 @@ static graft_status run(graft_call *c)
     char *path[2] = {NULL, NULL};
     graft_status st;
     graft_call_phase(c, "load");
-    if (!graft_arg_is(c, TYPE, "sdxl"))
+    if (!graft_arg_is(c, TYPE, "sdxl") && !graft_arg_is(c, TYPE, "sd3"))
         return graft_call_fail(c, TYPE, GRAFT_E_UNSUPPORTED,
-                               "pairs of text encoders of type %s are not supported, only sdxl",
+                               "pairs of text encoders of type %s are not supported, only sdxl "
+                               "and sd3",
                                graft_arg_text(c, TYPE));
     GRAFT_TRY(graft_nodes_engine(&engine, &c->err));
     GRAFT_TRY(graft_files_of_input(c, CLIP_NAME2, "text_encoders", &path[1]));
@@ -46,6 +47,7 @@ QUERY_MODEL_FILES("text_encoders", CLIP_NAME1, 2)
 
 GRAFT_NODE(dual_clip_loader, .id = "DualCLIPLoader", .title = "DualCLIPLoader",
            .category = "advanced/loaders",
-           .description = "Opens the two text encoders of SDXL from separate files: CLIP-L and "
-                          "CLIP-G.",
+           .description =
+               "Opens two text encoders from separate files: SDXL's CLIP-L and CLIP-G, or "
+               "two of the three of Stable Diffusion 3.",
            .query = query);

@@ -51,8 +51,8 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
     if (i >= c->n_encoders) return NULL;
-    int32_t width = c->encoder[i].arch.width;
-    return width == 1280 || i == 1 ? "clip_g" : width == 1024 ? "clip_h" : "clip_l";
+    const graft_encoder *k = &c->encoder[i];
+    return k->large ? "clip_g" : k->arch.width == 1024 ? "clip_h" : "clip_l";
 }
 
 int64_t graft_encoder_pooled_width(const graft_encoder *n)
@@ -219,11 +219,6 @@ out:
 
 /* ------------------------------------------------------------------ prompts */
 
-typedef struct encoded {
-    graft_chunks chunks;
-    float *hidden, *pooled;
-} encoded;
-
 static graft_status read_prompt(const graft_clip *c, size_t i, const char *text,
                                 const graft_task *task, graft_chunks *out, graft_err *e)
 {
@@ -245,32 +240,37 @@ static graft_status read_prompt(const graft_clip *c, size_t i, const char *text,
     return st;
 }
 
-static graft_status encode_one(const graft_clip *c, size_t i, const char *text,
-                               const graft_task *task, encoded *out, graft_err *e)
+graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *text,
+                                   const graft_task *task, graft_encoded *out, graft_err *e)
 {
     const graft_encoder *k = &c->encoder[i];
-    graft_status st = read_prompt(c, i, text, task, &out->chunks, e);
+    graft_chunks chunks = {0};
+    graft_status st = read_prompt(c, i, text, task, &chunks, e);
     if (st) return st;
-    size_t n = out->chunks.count * GRAFT_TEXT_CHUNK;
+    size_t n = chunks.count * GRAFT_TEXT_CHUNK;
+    out->chunks = chunks.count;
     out->hidden = graft_malloc_array(n, (size_t)k->arch.width * sizeof *out->hidden);
     out->pooled = graft_malloc_array((size_t)graft_encoder_pooled_width(k), sizeof *out->pooled);
-    if (!out->hidden || !out->pooled) return graft_fail_nomem(e, "text encoder");
-    return graft_clip_run_chunks(c, i, &out->chunks, task, out->hidden, out->pooled, e);
+    st = out->hidden && out->pooled
+             ? graft_clip_run_chunks(c, i, &chunks, task, out->hidden, out->pooled, e)
+             : graft_fail_nomem(e, "text encoder");
+    graft_chunks_finish(&chunks);
+    return st;
 }
 
-static void encoded_finish(encoded *k)
+void graft_encoded_finish(graft_encoded *k)
 {
-    graft_chunks_finish(&k->chunks);
     graft_free(k->hidden);
     graft_free(k->pooled);
+    *k = (graft_encoded){0};
 }
 
 /* SDXL: L's and G's columns side by side, as many tokens as both have; G's pooled output. */
-static graft_status join_two(const graft_clip *c, encoded *l, encoded *g,
+static graft_status join_two(const graft_clip *c, graft_encoded *l, graft_encoded *g,
                              const graft_sdxl_size *size, graft_cond **out, graft_err *e)
 {
     size_t a = (size_t)c->encoder[0].arch.width, b = (size_t)c->encoder[1].arch.width;
-    size_t chunks = l->chunks.count < g->chunks.count ? l->chunks.count : g->chunks.count;
+    size_t chunks = l->chunks < g->chunks ? l->chunks : g->chunks;
     size_t tokens = chunks * GRAFT_TEXT_CHUNK;
     float *data = graft_malloc_array(tokens, (a + b) * sizeof *data);
     if (!data) return graft_fail_nomem(e, "conditioning");
@@ -288,23 +288,25 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
                            const graft_sdxl_size *size, const graft_task *task, graft_cond **out,
                            graft_err *e)
 {
-    encoded part[2];
+    graft_encoded part[2];
+    if (c->kind == GRAFT_CLIP_SD3)
+        return graft_clip_encode_sd3(c, text_l, text_g, text_l, task, out, e);
     graft_status st = GRAFT_OK;
     memset(part, 0, sizeof part);
-    GRAFT_TRY(encode_one(c, 0, text_l, task, &part[0], e));
-    if (c->n_encoders == 2) {
-        GRAFT_TRY(encode_one(c, 1, text_g, task, &part[1], e));
+    GRAFT_TRY(graft_clip_encode_one(c, 0, text_l, task, &part[0], e));
+    if (c->kind == GRAFT_CLIP_SDXL) {
+        GRAFT_TRY(graft_clip_encode_one(c, 1, text_g, task, &part[1], e));
         st = join_two(c, &part[0], &part[1], size, out, e);
     } else {
         float *hidden = part[0].hidden, *pooled = part[0].pooled;
         part[0].hidden = part[0].pooled = NULL;
-        st = graft_cond_create((int64_t)part[0].chunks.count * GRAFT_TEXT_CHUNK,
-                               c->encoder[0].arch.width, hidden,
-                               graft_encoder_pooled_width(&c->encoder[0]), pooled, size, out, e);
+        st = graft_cond_create((int64_t)part[0].chunks * GRAFT_TEXT_CHUNK, c->encoder[0].arch.width,
+                               hidden, graft_encoder_pooled_width(&c->encoder[0]), pooled, size,
+                               out, e);
     }
 out:
-    encoded_finish(&part[0]);
-    encoded_finish(&part[1]);
+    graft_encoded_finish(&part[0]);
+    graft_encoded_finish(&part[1]);
     return st;
 }
 
@@ -318,8 +320,8 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e)
 {
-    if (c->n_encoders != 2)
-        return graft_fail(e, GRAFT_E_ARG, "this CLIP has one text encoder, SDXL needs two");
+    if (c->kind != GRAFT_CLIP_SDXL)
+        return graft_fail(e, GRAFT_E_ARG, "these text encoders are not SDXL's two");
     return encode(c, text_l, text_g, size, task, out, e);
 }
 

@@ -160,7 +160,7 @@ static graft_status build_net(const void *arch, const void *of, graft_graph **ou
 
 graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e)
 {
-    graft_status st = graft_control_fits(&net->arch, &m->arch, e);
+    graft_status st = graft_control_fits(&net->arch, &m->arch.unet, e);
     if (!st) return st;
     return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
 }

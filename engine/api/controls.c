@@ -63,7 +63,7 @@ static graft_status find_chains(graft_controls *k, graft_err *e)
 static graft_status allocate(graft_controls *k, graft_err *e)
 {
     const graft_guided_config *c = k->c;
-    const graft_unet_arch *a = &c->model->arch;
+    const graft_unet_arch *a = &c->model->arch.unet;
     graft_backend *backend;
     graft_unet_shape shape = {.batch = c->shape[0],
                               .height = c->shape[2],
@@ -95,7 +95,7 @@ static size_t bytes_of(const graft_controls *k, int i, const graft_box *box)
     const graft_unet_shape shape = {
         .batch = k->c->shape[0], .height = box->height, .width = box->width, .control = 1};
     int64_t dim[4];
-    graft_unet_residual_shape(&k->c->model->arch, &shape, i, dim);
+    graft_unet_residual_shape(&k->c->model->arch.unet, &shape, i, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(k->dtype);
 }
 
@@ -313,7 +313,7 @@ static int residuals_of(const graft_controls *k, graft_unet_variant variant)
 {
     const graft_unet_shape shape = {
         .variant = (int32_t)variant, .cut = k->c->model->deepcache.cut, .control = 1};
-    return graft_unet_residuals(&k->c->model->arch, &shape);
+    return graft_unet_residuals(&k->c->model->arch.unet, &shape);
 }
 
 void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,

@@ -78,7 +78,7 @@ static graft_status make_features(graft_guided *g, graft_err *e)
                                     .variant = GRAFT_UNET_STORE,
                                     .cut = m->deepcache.cut};
     int64_t dim[4], values;
-    graft_unet_feature_shape(&m->arch, &shape, dim);
+    graft_unet_feature_shape(&m->arch.unet, &shape, dim);
     if (!graft_size_product(dim, 4, &values) ||
         !graft_size_mul((size_t)values, graft_dtype_size(g->feature_dtype), &g->feature_bytes))
         return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
@@ -91,7 +91,7 @@ static graft_status make_features(graft_guided *g, graft_err *e)
 static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
                                        const char *what, graft_err *e)
 {
-    const graft_unet_arch *a = &c->model->arch;
+    const graft_net_arch *a = &c->model->arch;
     for (size_t i = 0; i < list->n; i++) {
         const graft_cond_entry *k = list->entry[i];
         if (k->width != a->context_dim)
@@ -113,6 +113,8 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     g->n = g->per * config->shape[0];
     graft_status st = check_conditioning(config, config->positive, "positive", e);
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st && graft_model_is_flow(config->model) && config->model->rescale_cfg > 0)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "RescaleCFG is not defined for flows");
     if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
@@ -243,8 +245,8 @@ static void embed_number(double v, int64_t width, float *out)
 #define SCORE_POSITIVE 6.0
 #define SCORE_NEGATIVE 2.5
 
-/* The numbers in SDXL's y: height, width, crop top and left, then target height and width, or the
- * refiner's score. Returns how many. */
+/* The numbers behind the pooled text in y: none of a transformer's; SDXL's height, width, crop top
+ * and left, then target height and width, or the refiner's score. Returns how many. */
 static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool negative,
                         double out[6])
 {
@@ -258,12 +260,13 @@ static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool n
                                  (double)s->target_height, (double)s->target_width};
         memcpy(out, given, sizeof given);
     }
-    if (!graft_unet_is_refiner(&g->c.model->arch)) return 6;
+    if (!graft_net_is_unet(&g->c.model->arch)) return 0;
+    if (!graft_unet_is_refiner(&g->c.model->arch.unet)) return 6;
     out[4] = k->has_score ? k->score : negative ? SCORE_NEGATIVE : SCORE_POSITIVE;
     return 5;
 }
 
-/* SDXL's y: the pooled text, then the numbers. An area's are those of the whole picture: it is to
+/* y: the pooled text, then the numbers. An area's are those of the whole picture: it is to
  * show a part of that, and no cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
 {
@@ -274,7 +277,7 @@ void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool 
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
-    int64_t each = (adm - pooled) / count / 2 * 2;
+    int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
     for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
 }
 
@@ -343,7 +346,7 @@ static size_t feature_bytes(const graft_guided *g, const graft_box *b)
                                     .variant = GRAFT_UNET_STORE,
                                     .cut = g->c.model->deepcache.cut};
     int64_t dim[4];
-    graft_unet_feature_shape(&g->c.model->arch, &shape, dim);
+    graft_unet_feature_shape(&g->c.model->arch.unet, &shape, dim);
     return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(g->feature_dtype);
 }
 
@@ -504,7 +507,9 @@ static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_
 
 graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
 {
-    static const int32_t kinds[] = {[GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
+    /* A flow's D = x - sigma v has the form of eps'. */
+    static const int32_t kinds[] = {[GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS,
+                                    [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
                                     [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
                                     [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,
                                     [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
@@ -636,9 +641,10 @@ static void combine(graft_guided *g, float sigma, float *out)
 static void mask_input(graft_guided *g, float sigma)
 {
     int64_t area = g->c.shape[2] * g->c.shape[3];
+    float share = graft_model_is_flow(g->c.model) ? 1.0f - sigma : 1.0f;
     for (int64_t i = 0; i < g->n; i++) {
         float m = g->c.mask[i / g->per * area + i % area];
-        float kept = graft_blend_noised(g->c.latent[i], g->c.noise[i], sigma);
+        float kept = graft_blend_noised(share * g->c.latent[i], g->c.noise[i], sigma);
         g->x[i] = graft_blend_value(m, g->x[i], kept);
     }
 }
@@ -652,13 +658,18 @@ static void mask_output(const graft_guided *g, float *out)
     }
 }
 
+float graft_guided_scale(const graft_guided *g, float sigma)
+{
+    return graft_model_is_flow(g->c.model) ? 1.0f : 1.0f / sqrtf(sigma * sigma + 1.0f);
+}
+
 /* unconditional: NULL, or where the prediction without the prompt goes. */
 static graft_status denoise_any(graft_guided *g, const float *x, float sigma, float *out,
                                 float *unconditional, graft_err *e)
 {
     memcpy(g->x, x, (size_t)g->n * sizeof *x);
     if (g->c.mask) mask_input(g, sigma);
-    float scale = 1.0f / sqrtf(sigma * sigma + 1.0f);
+    float scale = graft_guided_scale(g, sigma);
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     graft_guided_collect(g, sigma, unconditional != NULL);
     graft_status st = predict(g, sigma, e);
@@ -703,5 +714,9 @@ void graft_guided_start(const graft_guided_config *c, float sigma, const float *
     bool most = sigma > top || fabsf(sigma - top) <= 1e-5f * top;
     float scale = most ? sqrtf(1.0f + sigma * sigma) : sigma;
     int64_t n = c->shape[0] * c->shape[1] * c->shape[2] * c->shape[3];
+    if (graft_model_is_flow(c->model)) {
+        for (int64_t i = 0; i < n; i++) noise[i] = sigma * noise[i] + (1.0f - sigma) * latent[i];
+        return;
+    }
     for (int64_t i = 0; i < n; i++) noise[i] = noise[i] * scale + latent[i];
 }

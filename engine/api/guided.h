@@ -54,7 +54,9 @@ graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size
  * memory, alone or with the others of the run (graft_unets_room()). */
 graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
                                graft_err *e);
-/* SDXL's y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
+/* What x is multiplied by for the network. */
+float graft_guided_scale(const graft_guided *g, float sigma);
+/* y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
 /* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
  * ControlNets are over the model's limit of memory together. Those of different sizes or grids may

@@ -12,7 +12,7 @@ static const struct kind {
     {".lora_A.", "a LoRA", "LoraLoader"},
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
-    {"joint_blocks.", "a diffusion transformer (SD 3)", NULL},
+    {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", NULL},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},

@@ -10,7 +10,7 @@
 
 const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
 {
-    return graft_unet_known_channels(&m->arch) ? k->inpaint : NULL;
+    return graft_unet_known_channels(&m->arch.unet) ? k->inpaint : NULL;
 }
 
 /* One picture's mask as 0 and 1. */
@@ -36,7 +36,6 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
                                 graft_err *e)
 {
     int64_t s[4], area = c->shape[2] * c->shape[3], values = c->shape[1] * area;
-    float scale = (float)c->model->scale_factor;
     const float *data = graft_latent_data(l, s);
     graft_image *mask = NULL;
     if (s[1] != c->shape[1])
@@ -55,7 +54,7 @@ static graft_status from_prompt(const graft_guided_config *c, const graft_latent
     for (int64_t p = 0; p < c->shape[0]; p++, to += area + values) {
         put_mask(graft_image_data(mask, NULL) + p * area, area, to);
         const float *from = sized + p % s[0] * values;
-        for (int64_t i = 0; i < values; i++) to[area + i] = from[i] * scale;
+        graft_model_scale_latent(c->model, from, (size_t)values, to + area);
     }
 out:
     graft_image_release(mask);
@@ -85,7 +84,7 @@ graft_status graft_known_create(const graft_guided_config *c, graft_known *out, 
 {
     graft_status st = GRAFT_OK;
     memset(out, 0, sizeof *out);
-    out->channels = graft_unet_known_channels(&c->model->arch);
+    out->channels = graft_unet_known_channels(&c->model->arch.unet);
     if (!out->channels) return GRAFT_OK;
     out->slots = graft_guided_slots(c);
     out->slot = graft_calloc(out->slots, sizeof *out->slot);

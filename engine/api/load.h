@@ -8,6 +8,8 @@
 /* What latents are multiplied by, where the file does not tell. */
 #define GRAFT_LOAD_SD_SCALE   0.18215
 #define GRAFT_LOAD_SDXL_SCALE 0.13025
+#define GRAFT_LOAD_SD3_SCALE  1.5305
+#define GRAFT_LOAD_SD3_SHIFT  0.0609 /* taken away from them before */
 
 /* Whether the file has the tensor `prefix` + `name`. */
 bool graft_load_has(const graft_safetensors *f, const char *prefix, const char *name);

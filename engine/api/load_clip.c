@@ -12,6 +12,8 @@ static const char *const places[] = {"cond_stage_model.transformer.",
                                      "conditioner.embedders.0.transformer.",
                                      "conditioner.embedders.0.model.",
                                      "conditioner.embedders.1.model.",
+                                     "text_encoders.clip_l.transformer.",
+                                     "text_encoders.clip_g.transformer.",
                                      "",
                                      NULL};
 
@@ -31,12 +33,13 @@ static bool is_cut(const graft_text_arch *a)
     return a->layout == GRAFT_TEXT_HF && a->width == 1024 && a->layers == 23;
 }
 
-/* Looks for one encoder at a place; *found is false when there is none. `sdxl`: the hidden state is
- * the last but one, without norm. */
-static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *place, bool sdxl,
-                                bool *found, graft_err *e)
+/* Looks for one encoder at a place; *found is false when there is none. Of several the hidden state
+ * is the last but one, without norm. */
+static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *place, bool *found,
+                                graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
+    const bool several = c->kind != GRAFT_CLIP_ONE;
     *found = graft_load_has(f, place, "positional_embedding") ||
              graft_load_has(f, place, "text_model.embeddings.position_embedding.weight");
     if (!*found) return GRAFT_OK;
@@ -50,8 +53,10 @@ static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *
     bool big = n->arch.layout == GRAFT_TEXT_OPENCLIP || n->arch.width >= 1024;
     n->pad_token = big ? 0 : 49407;
     n->cut = is_cut(&n->arch);
-    n->layer = (sdxl || big ? 2 : 1) - n->cut;
-    n->hidden_norm = !sdxl;
+    n->large = n->arch.width == 1280 || strstr(place, "clip_g");
+    n->layer = (several || big ? 2 : 1) - n->cut;
+    n->hidden_norm = !several;
+
     st = graft_weights_part(file, place, &n->weights, e);
     if (st) return st;
     c->n_encoders++;
@@ -76,6 +81,37 @@ static graft_status no_encoder(const graft_safetensors *f, const char *why, graf
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess), why);
 }
 
+/* What is known once all encoders are there: of two the second is CLIP-G; and SD 3 takes L's pooled
+ * output as it is, though the file may have a projection. */
+static void settle(graft_clip *c)
+{
+    for (size_t i = 0; i < c->n_encoders; i++) {
+        graft_encoder *n = &c->encoder[i];
+        if (c->n_encoders == 2) n->large = i == 1;
+        if (c->kind == GRAFT_CLIP_SD3 && !n->large) n->arch.projection = 0;
+    }
+}
+
+/* What a checkpoint's encoders are for. */
+static graft_clip_kind kind_of(const graft_safetensors *f)
+{
+    static const char token[] = "text_model.embeddings.token_embedding.weight";
+    if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
+        graft_load_has(f, "text_encoders.clip_g.transformer.", token))
+        return GRAFT_CLIP_SD3;
+    bool sdxl = graft_load_has(f, "conditioner.embedders.1.model.", "positional_embedding") ||
+                graft_load_has(f, "conditioner.embedders.0.model.", "positional_embedding");
+    return sdxl ? GRAFT_CLIP_SDXL : GRAFT_CLIP_ONE;
+}
+
+/* What the checkpoint's transformer takes, or all published ones. */
+static int64_t context_width(const graft_safetensors *f)
+{
+    const graft_st_tensor *t =
+        graft_safetensors_find(f, "model.diffusion_model.context_embedder.weight");
+    return t && t->rank == 2 ? t->shape[1] : GRAFT_SD3_CONTEXT;
+}
+
 graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, graft_clip **out,
                                   graft_err *e)
 {
@@ -83,16 +119,18 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, gra
     graft_clip *c = new_clip(engine);
     graft_status st = GRAFT_OK;
     if (!c) return graft_fail_nomem(e, "text encoder");
-    bool sdxl = graft_load_has(f, "conditioner.embedders.1.model.", "positional_embedding") ||
-                graft_load_has(f, "conditioner.embedders.0.model.", "positional_embedding");
+    c->kind = kind_of(f);
+    c->width = context_width(f);
     for (const char *const *p = places; (*p)[0]; p++) {
         bool found;
-        GRAFT_TRY(add_encoder(c, file, *p, sdxl, &found, e));
+        GRAFT_TRY(add_encoder(c, file, *p, &found, e));
     }
     if (!c->n_encoders) {
-        st = no_encoder(f, " (no cond_stage_model.* or conditioner.embedders.* tensors)", e);
+        st = no_encoder(
+            f, " (no cond_stage_model.*, conditioner.embedders.* or text_encoders.* tensors)", e);
         goto out;
     }
+    settle(c);
     *out = c;
     c = NULL;
 out:
@@ -104,21 +142,31 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e)
 {
-    bool sdxl = strcmp(type, "sdxl") == 0;
-    if (!sdxl && strcmp(type, "stable_diffusion") != 0)
+    const struct {
+        const char *name;
+        size_t least, most;
+    } kinds[] = {[GRAFT_CLIP_ONE] = {"stable_diffusion", 1, 1},
+                 [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
+                 [GRAFT_CLIP_SD3] = {"sd3", 1, 2}};
+    size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
+    while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
+    if (kind == n_kinds)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "text encoders of type %s are not supported",
                           type);
-    if (n_paths != (sdxl ? 2u : 1u))
-        return graft_fail(e, GRAFT_E_ARG, "type %s takes %d file(s)", type, sdxl ? 2 : 1);
+    if (n_paths < kinds[kind].least || n_paths > kinds[kind].most)
+        return graft_fail(e, GRAFT_E_ARG, "%zu files are no text encoders of type %s", n_paths,
+                          type);
     graft_clip *c = new_clip(engine);
     graft_weights *file = NULL;
     graft_status st = GRAFT_OK;
     if (!c) return graft_fail_nomem(e, "text encoder");
+    c->kind = (graft_clip_kind)kind;
+    c->width = GRAFT_SD3_CONTEXT;
     for (size_t i = 0; i < n_paths; i++) {
         bool found = false;
         GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
         for (const char *const *p = places; *p && !found; p++)
-            GRAFT_TRY(add_encoder(c, file, *p, sdxl, &found, e));
+            GRAFT_TRY(add_encoder(c, file, *p, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), "", e);
             goto out;
@@ -126,12 +174,13 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         graft_weights_release(file);
         file = NULL;
     }
-    if (sdxl && c->encoder[0].arch.width > c->encoder[1].arch.width) {
+    if (n_paths == 2 && c->encoder[0].arch.width > c->encoder[1].arch.width) {
         graft_encoder t = c->encoder[0];
         c->encoder[0] = c->encoder[1];
         c->encoder[1] = t;
     }
-    if (sdxl) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
+    if (n_paths == 2) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
+    settle(c);
     *out = c;
     c = NULL;
 out:

@@ -1,4 +1,4 @@
-/* The UNet of a file, and what kind of model it makes. */
+/* The UNet or transformer of a file, and what kind of model it makes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,13 +25,26 @@ static bool is_sd2_v(const graft_safetensors *f, const char *prefix)
     return sqrt(var) > 0.09;
 }
 
+/* Stable Diffusion 3's numbers. */
+static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
+{
+    m->prediction = GRAFT_PREDICT_FLOW;
+    m->flow_shift = 3;
+    m->scale_factor = c->scale_factor > 0 ? c->scale_factor : GRAFT_LOAD_SD3_SCALE;
+    m->latent_shift = c->scale_factor > 0 ? 0 : GRAFT_LOAD_SD3_SHIFT;
+}
+
 static graft_status configure_model(graft_model *m, const graft_safetensors *f, const char *prefix,
                                     graft_err *e)
 {
     graft_checkpoint_config c;
     graft_status st = graft_checkpoint_config_read(f, &c, e);
     if (st) return st;
-    graft_family family = graft_unet_family(&m->arch);
+    if (!graft_net_is_unet(&m->arch)) {
+        configure_flow(m, &c);
+        return GRAFT_OK;
+    }
+    graft_family family = graft_unet_family(&m->arch.unet);
     m->beta_start = c.beta_start;
     m->beta_end = c.beta_end;
     m->zsnr = c.zsnr;
@@ -61,6 +74,7 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
 {
     const graft_safetensors *f = graft_weights_file(file);
     const char *prefix = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
+    if (!prefix) prefix = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR);
     if (!prefix) return no_unet(f, e);
     graft_model *m = graft_calloc(1, sizeof *m);
     graft_graph *g = NULL;
@@ -68,12 +82,12 @@ graft_status graft_load_model_part(graft_engine *engine, graft_weights *file,
     if (!m) return graft_fail_nomem(e, "model");
     atomic_init(&m->refs, 1);
     m->engine = engine;
-    GRAFT_TRY(graft_unet_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
+    GRAFT_TRY(graft_net_detect(f, prefix, graft_safetensors_metadata(f, "config"), &m->arch, e));
     GRAFT_TRY(configure_model(m, f, prefix, e));
     GRAFT_TRY(graft_weights_part(file, prefix, &m->weights, e));
-    const graft_unet_shape shape = {
-        .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
-    GRAFT_TRY(graft_load_blame(m->weights, graft_unet_build(&m->arch, &shape, &g, e), e));
+    const graft_unet_shape shape = graft_net_some_shape(&m->arch);
+    GRAFT_TRY(
+        graft_load_blame(m->weights, graft_net_build(&m->arch, &shape, shape.batch, &g, e), e));
     GRAFT_TRY(graft_load_check(task ? &task->log : &engine->log, m->weights,
                                (const graft_graph *const[]){g}, 1, e));
     GRAFT_TRY(graft_quant_choice_of_weights(&m->arch, m->weights, &m->quant, e));

@@ -261,7 +261,7 @@ static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
                         const graft_task *task, graft_model *new_m, graft_clip *new_c, graft_err *e)
 {
     graft_status st = job_open(j, task, e);
-    if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch, NULL, e);
+    if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch.unet, NULL, e);
     for (size_t i = 0; c && i < c->n_encoders && !st; i++)
         st = add_part(j, GRAFT_LORA_TEXT1 + (graft_lora_part)i, NULL, &c->encoder[i].arch, e);
     if (!st) st = match_all(j, task, e);

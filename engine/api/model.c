@@ -33,6 +33,25 @@ graft_model *graft_model_copy(const graft_model *m)
     return n;
 }
 
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out)
+{
+    const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
+    for (size_t i = 0; i < n; i++) out[i] = (latent[i] - shift) * scale;
+}
+
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out)
+{
+    const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
+    for (size_t i = 0; i < n; i++) out[i] = x[i] / scale + shift;
+}
+
+graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e)
+{
+    if (graft_net_is_unet(&m->arch)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s changes the blocks of a UNet; this model is a transformer", who);
+}
+
 graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
                                   graft_model **out, graft_err *e)
 {
@@ -43,6 +62,11 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
                  {"v_prediction", GRAFT_PREDICT_V},
                  {"x0", GRAFT_PREDICT_X0},
                  {"lcm", GRAFT_PREDICT_LCM}};
+    if (!graft_net_is_unet(&m->arch))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "sampling %s is of UNets; this model is a flow, which ModelSamplingSD3 "
+                          "changes",
+                          kind);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, kind) != 0) continue;
         graft_model *n = graft_model_copy(m);
@@ -54,6 +78,21 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
         return GRAFT_OK;
     }
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampling %s is not supported", kind);
+}
+
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
+                                       graft_err *e)
+{
+    if (!(shift > 0 && shift <= 100))
+        return graft_fail(e, GRAFT_E_ARG, "a shift of %g is not above 0 and at most 100", shift);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->prediction = GRAFT_PREDICT_FLOW;
+    n->flow_shift = shift;
+    n->zsnr = false;
+    n->sampling_given = true;
+    *out = n;
+    return GRAFT_OK;
 }
 
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
@@ -71,6 +110,8 @@ graft_status graft_model_perturbed_attention(const graft_model *m, double scale,
 {
     if (!(scale >= 0 && scale <= 1000))
         return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
+    graft_status st = graft_model_needs_unet(m, "Perturbed-attention guidance", e);
+    if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->perturbed = scale;
@@ -88,6 +129,8 @@ graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *
     for (int i = 0; i < GRAFT_FREEU_FACTORS; i++)
         if (!(factor[i] >= 0 && factor[i] <= 10))
             return graft_fail(e, GRAFT_E_ARG, "%s %g is not between 0 and 10", name[i], factor[i]);
+    graft_status st = graft_model_needs_unet(m, "FreeU", e);
+    if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->freeu.version = (graft_freeu_version)o->version;
@@ -111,8 +154,9 @@ graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_o
         return graft_fail(e, GRAFT_E_ARG, "start_step and end_step must not be negative");
     if (!(o->max_error >= 0 && o->max_error <= 1))
         return graft_fail(e, GRAFT_E_ARG, "max_error %g is not between 0 and 1", o->max_error);
-    graft_status st = GRAFT_OK;
-    if (!o->outermost) st = graft_unet_cut(&m->arch, o->cache_layer_id, o->cache_block_id, &cut, e);
+    graft_status st = graft_model_needs_unet(m, "DeepCache", e);
+    if (!st && !o->outermost)
+        st = graft_unet_cut(&m->arch.unet, o->cache_layer_id, o->cache_block_id, &cut, e);
     if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
@@ -160,6 +204,8 @@ graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_o
                           "range",
                           (long long)o->tile_size, (long long)o->swap_size,
                           (long long)o->max_depth);
+    graft_status st = graft_model_needs_unet(m, "HyperTile", e);
+    if (st) return st;
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->hypertile = (graft_hypertile){.tile = (int32_t)(o->tile_size < 32 ? 32 : o->tile_size) / 8,
@@ -187,14 +233,16 @@ graft_status graft_model_downscale(const graft_model *m, const graft_downscale_o
                                    graft_model **out, graft_err *e)
 {
     int32_t down = 0, up = 0;
-    if (o->block_number < 1 || o->block_number >= m->arch.n_input)
+    graft_status st = graft_model_needs_unet(m, "PatchModelAddDownscale", e);
+    if (st) return st;
+    if (o->block_number < 1 || o->block_number >= m->arch.unet.n_input)
         return graft_fail(e, GRAFT_E_ARG,
                           "block_number %lld is out of range: this model has input blocks 1 to %d",
-                          (long long)o->block_number, m->arch.n_input - 1);
+                          (long long)o->block_number, m->arch.unet.n_input - 1);
     if (!(o->factor >= 0.1 && o->factor <= 9))
         return graft_fail(e, GRAFT_E_ARG, "downscale_factor %g is not between 0.1 and 9",
                           o->factor);
-    graft_status st = check_shares(o->start, o->end, e);
+    st = check_shares(o->start, o->end, e);
     if (!st) st = feature_method(o->down_method, &down, e);
     if (!st) st = feature_method(o->up_method, &up, e);
     if (st) return st;
@@ -267,7 +315,7 @@ graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *
     return st;
 }
 
-static bool same_arch(const graft_unet_arch *a, const graft_unet_arch *b)
+static bool same_arch(const graft_net_arch *a, const graft_net_arch *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
@@ -282,7 +330,7 @@ static graft_status drop_old(const graft_model *old, const graft_model *other, g
     graft_status st = graft_compiled_list(old->engine->compiled, &list, &n, e);
     if (st) return st;
     for (size_t i = 0; i < n && !st; i++)
-        if (strncmp(list[i]->kind, "unet", 4) == 0 && graft_hash_equal(list[i]->arch, arch))
+        if (graft_is_net_kind(list[i]->kind) && graft_hash_equal(list[i]->arch, arch))
             st = graft_exe_drop_packs(list[i], old->weights, other->weights, old->engine->packs, e);
     graft_compiled_list_free(list, n);
     return st;
@@ -307,9 +355,11 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     n->weights = NULL;
     GRAFT_TRY(graft_weights_rebase(other->weights, m->weights, &n->weights, e)); /* LoRAs stay */
     n->scale_factor = other->scale_factor;
+    n->latent_shift = other->latent_shift;
     n->preview = other->preview;
     if (!n->sampling_given) {
         n->prediction = other->prediction;
+        n->flow_shift = other->flow_shift;
         n->zsnr = other->zsnr;
     }
     n->beta_start = other->beta_start;

@@ -8,6 +8,10 @@
 
 void graft_model_sigma_table(const graft_model *m, graft_sigma_table *out)
 {
+    if (graft_model_is_flow(m)) {
+        graft_sigma_table_init_flow(out, m->flow_shift);
+        return;
+    }
     graft_sigma_table_init(out, m->beta_start, m->beta_end, m->zsnr,
                            m->prediction == GRAFT_PREDICT_LCM);
 }

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "engine/models/arch.h"
 #include "engine/models/hypertile.h"
+#include "engine/models/net.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/vae.h"
@@ -61,19 +62,22 @@ typedef enum graft_prediction {
     GRAFT_PREDICT_EPS = 0,
     GRAFT_PREDICT_V = 1,
     GRAFT_PREDICT_X0 = 2,
-    GRAFT_PREDICT_LCM = 3
+    GRAFT_PREDICT_LCM = 3,
+    GRAFT_PREDICT_FLOW = 4 /* noise - latent, where states are (1 - sigma) latent + sigma noise */
 } graft_prediction;
 
 struct graft_model {
     _Atomic int refs;
     graft_engine *engine;
-    graft_unet_arch arch;
-    graft_weights *weights; /* the UNet's part */
+    graft_net_arch arch;
+    graft_weights *weights; /* its part of the file */
     graft_build_options options;
     graft_prediction prediction;
     bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
     double beta_start, beta_end;
-    double scale_factor; /* latent space of the UNet = latent * scale_factor */
+    double flow_shift; /* of a flow's schedule; 0 for other predictions */
+    /* The network's latents are (latent - latent_shift) * scale_factor. */
+    double scale_factor, latent_shift;
     graft_preview_colours preview;
     double rescale_cfg; /* 0: off */
     double perturbed;   /* scale of perturbed-attention guidance; 0: off */
@@ -99,7 +103,9 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
-/* How sampling uses a UNet. */
+/* Whether a compiled graph of this kind is a model's network. */
+bool graft_is_net_kind(const char *kind);
+/* How sampling uses a model's network; what only UNets have is off for others. */
 typedef struct graft_unet_use {
     graft_unet_variant variant;
     bool control; /* with ControlNets */
@@ -113,6 +119,15 @@ typedef struct graft_unet_use {
     int turn;          /* of HyperTile's grids, below graft_model_turns() */
     bool shrink;       /* by the model's downscale; without grids */
 } graft_unet_use;
+static inline bool graft_model_is_flow(const graft_model *m)
+{
+    return m->prediction == GRAFT_PREDICT_FLOW;
+}
+/* n values of latents as they travel between nodes, as the network sees them; and back. */
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out);
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out);
+/* GRAFT_E_UNSUPPORTED where the model's network is none: what `who` does is done to its blocks. */
+graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e);
 /* Whether its steps at this sigma run the UNet so. */
 bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma);
 /* GRAFT_E_UNSUPPORTED, with the reason, for what does not go with that: DeepCache, whose features
@@ -197,16 +212,35 @@ typedef struct graft_encoder {
     int32_t layer;    /* hidden state after this many layers from the end; 1: all of them */
     bool hidden_norm; /* final norm on the hidden state */
     int32_t cut;      /* layers that the file lacks at the end */
+    bool large;       /* SDXL's and SD 3's second one, CLIP-G */
 } graft_encoder;
+
+/* Which models a text encoder, or several, are for. */
+typedef enum graft_clip_kind {
+    GRAFT_CLIP_ONE = 0,  /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1, /* L and G */
+    GRAFT_CLIP_SD3 = 2   /* L, G, or both (clip_sd3.c) */
+} graft_clip_kind;
+#define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
 struct graft_clip {
     _Atomic int refs;
     graft_engine *engine;
-    size_t n_encoders; /* 1, or 2 for SDXL: L, then G */
+    graft_clip_kind kind;
+    size_t n_encoders; /* 1, or 2: L, then G */
     graft_encoder encoder[2];
+    int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
 };
 graft_clip *graft_clip_copy(const graft_clip *c);
+/* A prompt by one encoder: hidden (77 * chunks, width), pooled (graft_encoder_pooled_width()). */
+typedef struct graft_encoded {
+    size_t chunks;
+    float *hidden, *pooled; /* NULL before and after */
+} graft_encoded;
+graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *text,
+                                   const graft_task *task, graft_encoded *out, graft_err *e);
+void graft_encoded_finish(graft_encoded *k);
 /* The encoder `i` on ready-made chunks: out[0] hidden (1,77*chunks,width), out[1] pooled of the
  * first chunk (1,width or projection), with ComfyUI's weighting. Vectors take the place of rows of
  * the token table. For nodes through graft_clip_encode; for tests directly. */

@@ -84,7 +84,6 @@ static graft_status show_picture(const graft_previews *p, const graft_image *ima
 static graft_status decode(graft_previews *p, const float *denoised, graft_err *e)
 {
     const int64_t shape[4] = {1, GRAFT_PREVIEW_CHANNELS, p->height, p->width};
-    const float scale = (float)p->model->scale_factor;
     /* Phases and progress are the run's. */
     const graft_task quiet = {
         .ctx = p->task->ctx, .cancelled = p->task->cancelled, .log = p->task->log};
@@ -95,8 +94,8 @@ static graft_status decode(graft_previews *p, const float *denoised, graft_err *
     p->ready = true;
     double begin = graft_clock_now();
     GRAFT_TRY(graft_latent_create(shape, &latent, e));
-    float *x = graft_latent_writable(latent);
-    for (int64_t i = 0; i < shape[1] * shape[2] * shape[3]; i++) x[i] = denoised[i] / scale;
+    graft_model_unscale_latent(p->model, denoised, (size_t)(shape[1] * shape[2] * shape[3]),
+                               graft_latent_writable(latent));
     GRAFT_TRY(graft_vae_decode(p->vae, latent, NULL, &quiet, &image, e));
     GRAFT_TRY(show_picture(p, image, e));
     double end = graft_clock_now();

@@ -91,7 +91,7 @@ static void cut(const calibration *k, const graft_guided_call *call, const float
 /* Row `from` of the call becomes row `to` of the record. */
 static void take_row(calibration *k, const graft_guided_call *call, int64_t from, int64_t to)
 {
-    const graft_unet_arch *a = &k->base->arch;
+    const graft_net_arch *a = &k->base->arch;
     const float *x = call->in[0], *t = call->in[1], *context = call->in[2], *y = call->in[3];
     int64_t channels = a->in_channels, words = k->tokens * a->context_dim;
     for (int64_t c = 0; c < channels; c++)
@@ -116,7 +116,7 @@ static void forget_record(calibration *k)
 /* Keeps the first picture of the first entry of either sign. */
 static graft_status record(calibration *k, const graft_guided_call *call, graft_err *e)
 {
-    const graft_unet_arch *a = &k->base->arch;
+    const graft_net_arch *a = &k->base->arch;
     int64_t row[2];
     size_t n = 0;
     for (int sign = 0; sign < 2; sign++)
@@ -369,7 +369,7 @@ static graft_status make_plan(calibration *k, graft_err *e)
     shape.width = dim[3];
     shape.tokens = s->positive->entry[0]->tokens;
     shape.act_dtype = GRAFT_F32;
-    graft_hypertile_grids(&k->base->hypertile, &k->base->arch, &shape, 0);
+    graft_hypertile_grids(&k->base->hypertile, &k->base->arch.unet, &shape, 0);
     graft_status st = graft_quant_plan_create(&k->base->arch, &shape, &k->plan, e);
     if (st) return st;
     k->plan->bits = c->bits;

@@ -236,7 +236,7 @@ static graft_status fast_step(const graft_model *m, const graft_quant_plan *p, d
                                     .act_dtype = GRAFT_F32,
                                     .variant = GRAFT_UNET_FAST,
                                     .cut = m->deepcache.cut};
-    graft_status st = graft_unet_build(&m->arch, &shape, &g, e);
+    graft_status st = graft_unet_build(&m->arch.unet, &shape, &g, e);
     if (st) return st;
     double work = p->other_flops, fast = 0;
     for (size_t i = 0; i < p->n; i++) work += p->layer[i].flops;

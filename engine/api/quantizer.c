@@ -97,7 +97,7 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
                           graft_err *e)
 {
     graft_hash weights;
-    if (!graft_hash_equal(p->arch, graft_hash128(&m->arch, sizeof m->arch)))
+    if (!graft_hash_equal(p->arch, graft_net_hash(&m->arch)))
         return graft_fail(e, GRAFT_E_ARG, "%s is a plan for another architecture", q->path);
     if (p->bits != q->bits || p->format != q->format)
         return graft_fail(e, GRAFT_E_ARG,

@@ -353,7 +353,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_report_bytes(p->resident, resident);
     graft_str_printf(s, "%s\n", p->title);
     if (p == &r->part[0]) {
-        const graft_unet_arch *a = &r->model->arch;
+        const graft_unet_arch *a = &r->model->arch.unet;
         graft_str_printf(s,
                          "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
                          "%s %d\n",

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "engine/api/features.h"
+#include "engine/api/flow_form.h"
 #include "engine/api/guided.h"
 
 struct graft_resident {
@@ -52,8 +53,8 @@ static bool has_all(const graft_kernels_more *more)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows; and the UNet's x is the
- * latent alone. */
+ * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows; the UNet's x is the
+ * latent alone; and a flow has neither a mask nor a sampler of another form. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
@@ -61,7 +62,8 @@ static bool is_blind(const graft_guided *g, const char *sampler)
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->regions.any &&
            !g->known.channels && !graft_model_perturbs(g->c.model) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
-           graft_sampler_anywhere(sampler);
+           graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&
+           !graft_flow_form_wanted(g->c.model, sampler);
 }
 
 /* Whether every call is one batch, whose output guidance can take from where it is. */
@@ -286,7 +288,7 @@ static graft_status write_inputs(void *ctx, void *const *in)
     const graft_kernels_more *m = r->more;
     graft_device *d = r->backend->device;
     const active *first = &g->active[r->call.which[0]];
-    float sigma = r->call.sigma, scale = 1.0f / sqrtf(sigma * sigma + 1.0f), *x = in[0];
+    float sigma = r->call.sigma, scale = graft_guided_scale(g, sigma), *x = in[0];
     size_t n = (size_t)g->n, rows = (size_t)g->c.shape[0] * r->call.count;
     uint64_t context_bytes = r->context[first->slot + 1] - r->context[first->slot] - r->y_bytes;
     graft_status st =

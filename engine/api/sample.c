@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "engine/api/denoise.h"
+#include "engine/api/flow_form.h"
 #include "engine/api/prepare.h"
 #include "engine/api/previews.h"
 #include "engine/api/quantize.h"
@@ -28,6 +29,9 @@ typedef struct run_state {
     graft_rng rng;
     graft_noise_source source;
     graft_guided *guided;
+    graft_flow_form *form;    /* NULL: the sampler takes states as they are */
+    float *levels;            /* the sigmas in that form; NULL without */
+    float *shown;             /* a state for those who look on; NULL where nobody does */
     graft_resident *resident; /* NULL: latents are in the host's memory */
     float *denoised_there;    /* `denoised` meanwhile, on the device */
     graft_previews previews;
@@ -45,6 +49,9 @@ static void finish(run_state *r)
     graft_image_release(r->mask_image);
     graft_brownian_destroy(r->brownian);
     graft_resident_destroy(r->resident);
+    graft_flow_form_destroy(r->form);
+    graft_free(r->levels);
+    graft_free(r->shown);
     graft_guided_destroy(r->guided);
     graft_previews_end(&r->previews);
 }
@@ -65,7 +72,7 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     const float *data = graft_latent_data(l, r->shape);
     int64_t given = r->shape[0] * r->shape[1] * r->shape[2] * r->shape[3];
     bool empty = !any_value(data, given);
-    int32_t channels = graft_unet_latent_channels(&m->arch);
+    int32_t channels = m->arch.latent_channels;
     if (r->shape[1] != channels) {
         if (!empty)
             return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this model takes %d",
@@ -77,8 +84,7 @@ static graft_status take_latent(run_state *r, const graft_latent *l, graft_err *
     r->noise = graft_calloc((size_t)r->n, sizeof(float));
     r->start = graft_malloc_array((size_t)r->n, sizeof(float));
     if (!r->latent || !r->noise || !r->start) return graft_fail_nomem(e, "latents");
-    float scale = (float)m->scale_factor;
-    for (int64_t i = 0; i < r->n && !empty; i++) r->latent[i] = data[i] * scale;
+    if (!empty) graft_model_scale_latent(m, data, (size_t)r->n, r->latent);
     return GRAFT_OK;
 }
 
@@ -98,6 +104,26 @@ static graft_status take_mask(run_state *r, const graft_latent *l, graft_err *e)
     return GRAFT_OK;
 }
 
+/* The sigmas as the sampler gets them. */
+static const float *sampler_sigmas(const run_state *r)
+{
+    return r->levels ? r->levels : r->sigmas;
+}
+
+static graft_status make_levels(run_state *r, graft_err *e)
+{
+    if (!graft_flow_form_wanted(r->s->model, r->s->sampler)) return GRAFT_OK;
+    r->levels = graft_malloc_array(r->n_sigmas, sizeof *r->levels);
+    if (!r->levels) return graft_fail_nomem(e, "sigmas");
+    if (r->task && r->task->latent) {
+        r->shown = graft_malloc_array((size_t)r->n, sizeof *r->shown);
+        if (!r->shown) return graft_fail_nomem(e, "a latent");
+    }
+    for (size_t i = 0; i < r->n_sigmas; i++)
+        r->levels[i] = graft_flow_form_level(&r->table, r->sigmas[i]);
+    return GRAFT_OK;
+}
+
 /* SDE samplers follow one Brownian path; the others draw with the next seed, so that their noise is
  * not that of the start. */
 static graft_status make_source(run_state *r, graft_err *e)
@@ -107,10 +133,11 @@ static graft_status make_source(run_state *r, graft_err *e)
         r->source = graft_noise_plain(&r->rng);
         return GRAFT_OK;
     }
-    float low = r->sigmas[0], high = r->sigmas[0];
+    const float *sigma = sampler_sigmas(r);
+    float low = sigma[0], high = sigma[0];
     for (size_t i = 0; i < r->n_sigmas; i++) {
-        if (r->sigmas[i] > 0 && r->sigmas[i] < low) low = r->sigmas[i];
-        if (r->sigmas[i] > high) high = r->sigmas[i];
+        if (sigma[i] > 0 && sigma[i] < low) low = sigma[i];
+        if (sigma[i] > high) high = sigma[i];
     }
     graft_status st = graft_brownian_create(low, high, r->s->seed, (size_t)r->n, &r->brownian, e);
     if (!st) r->source = graft_brownian_source(r->brownian);
@@ -140,6 +167,14 @@ static void keep_denoised(run_state *r, const float *denoised)
     }
 }
 
+/* The state after step i, as the model has it. */
+static void show_state(const run_state *r, size_t i, const float *x)
+{
+    float level = r->levels && i + 1 < r->n_sigmas ? r->levels[i + 1] : 0.0f;
+    for (int64_t k = 0; r->shown && k < r->n; k++) r->shown[k] = x[k] / (1.0f + level);
+    r->task->latent(r->task->ctx, r->shown ? r->shown : x, r->shape);
+}
+
 static void step_done(void *ctx, size_t i, size_t total, const float *x, const float *denoised)
 {
     run_state *r = ctx;
@@ -152,7 +187,7 @@ static void step_done(void *ctx, size_t i, size_t total, const float *x, const f
         return;
     }
     graft_task_progress(r->task, i + 1, total);
-    if (r->task && r->task->latent) r->task->latent(r->task->ctx, x, r->shape);
+    if (r->task && r->task->latent) show_state(r, i, x);
     if (denoised && graft_previews_wanted(&r->previews, last))
         graft_previews_show(&r->previews, denoised, last);
 }
@@ -176,9 +211,43 @@ static graft_status integrate_there(run_state *r, graft_sampler_run *run, graft_
     return st;
 }
 
+/* The state of the first sigma. */
+static void begin(run_state *r, const graft_guided_config *c)
+{
+    float sigma = r->levels ? graft_flow_form_sigma(r->levels[0]) : r->sigmas[0];
+    memcpy(r->start, r->noise, (size_t)r->n * sizeof(float));
+    graft_guided_start(c, sigma, r->latent, r->start);
+    for (int64_t i = 0; r->levels && i < r->n; i++) r->start[i] *= 1.0f + r->levels[0];
+}
+
+/* A flow's state that has noise left is handed on as latent + s noise (flow_form.h), which is what
+ * the form has already. */
+static void end(run_state *r)
+{
+    float last = r->sigmas[r->n_sigmas - 1];
+    if (!graft_model_is_flow(r->s->model) || r->levels || !(last > 0 && last < 1)) return;
+    for (int64_t i = 0; i < r->n; i++) r->start[i] /= 1.0f - last;
+}
+
+/* What the schedule's numbers are to the sampler. */
+static float as_level(const run_state *r, float sigma)
+{
+    return r->levels ? graft_flow_form_level(&r->table, sigma) : sigma;
+}
+
+static graft_status make_denoiser(run_state *r, graft_denoiser *out, graft_err *e)
+{
+    *out = r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
+    if (!r->levels) return GRAFT_OK;
+    graft_status st = graft_flow_form_create(out, (size_t)r->n, &r->form, e);
+    if (!st) *out = graft_flow_form_denoiser(r->form);
+    return st;
+}
+
 static graft_status integrate(run_state *r, graft_err *e)
 {
     const graft_sampling *s = r->s;
+    graft_denoiser d;
     graft_guided_config c = {.model = s->model,
                              .table = &r->table,
                              .positive = s->positive,
@@ -191,8 +260,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .task = r->task,
                              .tap = r->tap};
     memcpy(c.shape, r->shape, sizeof c.shape);
-    memcpy(r->start, r->noise, (size_t)r->n * sizeof(float));
-    graft_guided_start(&c, r->sigmas[0], r->latent, r->start);
+    begin(r, &c);
     if (r->mask && strcmp(s->sampler, "ddim") == 0) {
         /* What is kept gets noise of its own, not that of the start. */
         graft_rng own;
@@ -202,29 +270,32 @@ static graft_status integrate(run_state *r, graft_err *e)
     graft_status st = graft_guided_create(&c, &r->guided, e);
     if (st) return st;
     st = graft_resident_create(r->guided, s->sampler, &r->resident, e);
+    if (!st) st = make_denoiser(r, &d, e);
     if (st) return st;
-    graft_denoiser d =
-        r->resident ? graft_resident_denoiser(r->resident) : graft_guided_denoiser(r->guided);
     const graft_sampler_options *o = &s->options;
     const graft_sampler_numbers numbers = {o->eta, o->s_noise, o->r,
                                            o->order > INT_MAX ? INT_MAX : (int)o->order};
     graft_sampler_run run = {.denoiser = &d,
                              .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,
-                             .sigmas = r->sigmas,
+                             .sigmas = sampler_sigmas(r),
                              .n_sigmas = r->n_sigmas,
+                             .flow = r->levels != NULL,
                              .x = r->start,
                              .n = (size_t)r->n,
                              .batch = (size_t)r->shape[0],
-                             .sigma_min = r->table.sigma[0],
-                             .sigma_max = r->table.sigma[r->table.count - 1],
-                             .noise_from_sigma = graft_percent_to_sigma(&r->table, 0.2),
-                             .noise_to_sigma = graft_percent_to_sigma(&r->table, 0.8),
+                             .sigma_min = as_level(r, r->table.sigma[0]),
+                             .sigma_max = as_level(r, r->table.sigma[r->table.count - 1]),
+                             .noise_from_sigma =
+                                 as_level(r, graft_percent_to_sigma(&r->table, 0.2)),
+                             .noise_to_sigma = as_level(r, graft_percent_to_sigma(&r->table, 0.8)),
                              .step_ctx = r,
                              .step = step_done};
     st = r->resident ? integrate_there(r, &run, e) : graft_sampler_run_named(s->sampler, &run, e);
-    if (!st) graft_guided_tell(r->guided);
-    return st;
+    if (st) return st;
+    end(r);
+    graft_guided_tell(r->guided);
+    return GRAFT_OK;
 }
 
 static graft_status prepare_only(const run_state *r, graft_err *e)
@@ -249,8 +320,7 @@ static graft_status make_result(const run_state *r, const float *data, const gra
     graft_latent *l;
     graft_status st = graft_latent_create_like(from, r->shape, &l, e);
     if (st) return st;
-    float *x = graft_latent_writable(l), scale = (float)r->s->model->scale_factor;
-    for (int64_t i = 0; i < r->n; i++) x[i] = data[i] / scale;
+    graft_model_unscale_latent(r->s->model, data, (size_t)r->n, graft_latent_writable(l));
     *out = l;
     return GRAFT_OK;
 }
@@ -359,6 +429,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
     if (s->add_noise)
         GRAFT_TRY(
             graft_noise_latent(s->seed, r->shape, graft_latent_batch_index(latent), r->noise, e));
+    GRAFT_TRY(make_levels(r, e));
     GRAFT_TRY(make_source(r, e));
     graft_previews_begin(&r->previews, s->model, task, r->shape);
     GRAFT_TRY(integrate(r, e));

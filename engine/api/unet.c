@@ -1,4 +1,4 @@
-/* A model's UNet, compiled for a shape and bound to its weights. */
+/* A model's network, compiled for a shape and bound to its weights. */
 #include <string.h>
 
 #include "engine/api/objects.h"
@@ -10,10 +10,18 @@ typedef struct unet_job {
     graft_quant_choice quant;
 } unet_job;
 
+#define UNET  "unet"
+#define MMDIT "mmdit"
+
+bool graft_is_net_kind(const char *kind)
+{
+    return strncmp(kind, UNET, strlen(UNET)) == 0 || strcmp(kind, MMDIT) == 0;
+}
+
 static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
 {
     const unet_job *job = of;
-    graft_status st = graft_unet_build_guided(arch, &job->shape, job->pictures, out, e);
+    graft_status st = graft_net_build(arch, &job->shape, job->pictures, out, e);
     if (st) return st;
     st = graft_quant_choice_apply(&job->quant, arch, *out, e);
     if (st) {
@@ -28,7 +36,7 @@ const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant 
     const graft_unet_shape shape = {.variant = (int32_t)variant,
                                     .cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut,
                                     .freeu = (int32_t)m->freeu.version};
-    return graft_unet_freeu(&m->arch, &shape) ? m->freeu.factor : NULL;
+    return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
 }
 
 graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
@@ -36,7 +44,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
 {
     unet_job unet;
     memset(&unet, 0, sizeof unet);
-    graft_compile_job job = {.kind = "unet",
+    graft_compile_job job = {.kind = graft_net_is_unet(&m->arch) ? UNET : MMDIT,
                              .arch = &m->arch,
                              .arch_bytes = sizeof m->arch,
                              .shape = &unet,
@@ -55,7 +63,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     if (use->shrink)
         unet.shape.shrink = m->downscale.shrink;
     else
-        graft_hypertile_grids(&m->hypertile, &m->arch, &unet.shape, use->turn);
+        graft_hypertile_grids(&m->hypertile, &m->arch.unet, &unet.shape, use->turn);
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
@@ -105,12 +113,12 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 
 bool graft_model_perturbs(const graft_model *m)
 {
-    return m->perturbed > 0 && graft_unet_perturbs(&m->arch);
+    return m->perturbed > 0 && graft_unet_perturbs(&m->arch.unet);
 }
 
 int graft_model_turns(const graft_model *m, int64_t height, int64_t width)
 {
-    return graft_hypertile_turns(&m->hypertile, &m->arch, height, width);
+    return graft_hypertile_turns(&m->hypertile, &m->arch.unet, height, width);
 }
 
 bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width)

@@ -14,7 +14,7 @@ bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w)
     const graft_gslot *slot = slot_of(x, i);
     const graft_kernels_more *more = graft_backend_more(x->backend);
     if (!slot || x->backend->info.host_memory || !GRAFT_KERNELS_HAS(more, pack_merged) ||
-        slot->kind == GRAFT_SLOT_TRANSPOSE || !graft_weights_slot_patched(w, slot))
+        !graft_gslot_plain(slot) || !graft_weights_slot_patched(w, slot))
         return false;
     for (size_t k = 0; k < slot->n_sources; k++) {
         graft_slot_source s;

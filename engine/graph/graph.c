@@ -159,6 +159,17 @@ graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const 
     return weight(g, GRAFT_SLOT_TRANSPOSE, name, 2, dim);
 }
 
+graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
+                                  const int64_t dim[4])
+{
+    if (side < dim[1] || side < dim[2])
+        return graft_graph_fail(g, GRAFT_E_ARG, "%lld x %lld cells of a square of %lld",
+                                (long long)dim[1], (long long)dim[2], (long long)side);
+    graft_vid v = weight(g, GRAFT_SLOT_CROP, name, 4, dim);
+    if (v >= 0) g->slot[g->value[v].index].rows[0] = side;
+    return v;
+}
+
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n)
 {
     size_t n_sources = 0;
@@ -168,7 +179,7 @@ graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t
     for (size_t i = 0; i < n; i++) {
         const graft_gvalue *v = &g->value[parts[i]];
         assert(v->kind == GRAFT_VALUE_WEIGHT && v->root == parts[i]);
-        assert(g->slot[v->index].kind != GRAFT_SLOT_TRANSPOSE);
+        assert(graft_gslot_plain(&g->slot[v->index]));
         int64_t rows = dim[0] + v->dim[0];
         memcpy(dim, v->dim, sizeof dim);
         dim[0] = rows;
@@ -282,6 +293,11 @@ graft_vid graft_graph_slice(graft_graph *g, graft_vid v, int64_t begin, int64_t 
 graft_vid graft_graph_slice_rows(graft_graph *g, graft_vid v, int64_t begin, int64_t count)
 {
     return slice(g, v, 0, begin, count);
+}
+
+graft_vid graft_graph_slice_tokens(graft_graph *g, graft_vid v, int64_t begin, int64_t count)
+{
+    return slice(g, v, 1, begin, count);
 }
 
 graft_vid graft_graph_permute(graft_graph *g, graft_vid v, const int32_t order[4])

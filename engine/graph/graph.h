@@ -47,9 +47,11 @@ typedef struct graft_gnode {
 } graft_gnode;
 
 typedef enum graft_slot_kind {
-    GRAFT_SLOT_PLAIN = 0,    /* one source with the same number of elements */
-    GRAFT_SLOT_ROWS = 1,     /* sources joined along the first dimension */
-    GRAFT_SLOT_TRANSPOSE = 2 /* one source (b,a) for a slot (a,b) */
+    GRAFT_SLOT_PLAIN = 0,     /* one source with the same number of elements */
+    GRAFT_SLOT_ROWS = 1,      /* sources joined along the first dimension */
+    GRAFT_SLOT_TRANSPOSE = 2, /* one source (b,a) for a slot (a,b) */
+    GRAFT_SLOT_CROP = 3 /* the middle of one source (m*m,c), a square of m rows of m cells, for
+                           a slot (1,h,w,c): from row (m-h)/2 and column (m-w)/2 on */
 } graft_slot_kind;
 
 typedef struct graft_gslot {
@@ -58,7 +60,7 @@ typedef struct graft_gslot {
     int64_t dim[GRAFT_MAX_RANK];
     size_t n_sources;
     char **source; /* tensor names */
-    int64_t *rows; /* ROWS: first dimension of each source */
+    int64_t *rows; /* ROWS: first dimension of each source; CROP: m */
 } graft_gslot;
 
 typedef struct graft_literal {
@@ -97,6 +99,10 @@ graft_vid graft_graph_input(graft_graph *g, graft_dtype dtype, int rank, const i
 graft_vid graft_graph_weight(graft_graph *g, const char *name, int rank, const int64_t *dim);
 /* As graft_graph_weight, from a source stored as (dim[1], dim[0]). */
 graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const int64_t dim[2]);
+/* A weight (1,height,width,channels) from the middle of a source that is a square of `side` rows.
+ */
+graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,
+                                  const int64_t dim[4]);
 /* A weight whose sources are those of `parts`, joined by rows. All must be PLAIN or ROWS weights.
  */
 graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t n);
@@ -110,10 +116,11 @@ graft_vid graft_graph_temp(graft_graph *g, graft_dtype dtype, int rank, const in
 graft_vid graft_graph_node(graft_graph *g, graft_op op, const graft_attrs *attrs,
                            const graft_vid *in, size_t n, graft_dtype out_dtype);
 /* Views. reshape needs a dense value; slice takes `count` columns of the last dimension from
- * `begin`, or rows of the first with graft_graph_slice_rows. */
+ * `begin`, or rows of the first with graft_graph_slice_rows, or of (N,T,C) tokens of each entry. */
 graft_vid graft_graph_reshape(graft_graph *g, graft_vid v, int rank, const int64_t *dim);
 graft_vid graft_graph_slice(graft_graph *g, graft_vid v, int64_t begin, int64_t count);
 graft_vid graft_graph_slice_rows(graft_graph *g, graft_vid v, int64_t begin, int64_t count);
+graft_vid graft_graph_slice_tokens(graft_graph *g, graft_vid v, int64_t begin, int64_t count);
 /* (a,b,c,d) with dimension i of the view being dimension order[i] of v; for COPY only. */
 graft_vid graft_graph_permute(graft_graph *g, graft_vid v, const int32_t order[4]);
 void graft_graph_output(graft_graph *g, graft_vid v);
@@ -121,6 +128,11 @@ void graft_graph_output(graft_graph *g, graft_vid v);
 static inline bool graft_graph_is_view(const graft_graph *g, graft_vid v)
 {
     return g->value[v].root != v;
+}
+/* Whether a slot's bytes are those of its sources, one behind the other. */
+static inline bool graft_gslot_plain(const graft_gslot *s)
+{
+    return s->kind == GRAFT_SLOT_PLAIN || s->kind == GRAFT_SLOT_ROWS;
 }
 bool graft_gvalue_dense(const graft_gvalue *v);
 int64_t graft_gvalue_count(const graft_gvalue *v);

@@ -25,7 +25,7 @@ static const struct {
                    {GRAFT_I64, "i64"}, {GRAFT_F64, "f64"}};
 #define N_DTYPES (sizeof dtype_names / sizeof *dtype_names)
 
-static const char *const slot_kinds[] = {"plain", "rows", "transpose"};
+static const char *const slot_kinds[] = {"plain", "rows", "transpose", "crop"};
 
 /* Attributes in the order of the structure: one table for printing and parsing. */
 static const struct {
@@ -242,7 +242,11 @@ static graft_status parse_slot(parser *ps)
         return graft_fail_nomem(ps->e, "graph text");
     graft_gslot *s = &g->slot[g->n_slots++];
     memset(s, 0, sizeof *s);
-    int kind = take(ps, "plain") ? 0 : take(ps, "rows") ? 1 : take(ps, "transpose") ? 2 : -1;
+    int kind = take(ps, "plain")       ? 0
+               : take(ps, "rows")      ? 1
+               : take(ps, "transpose") ? 2
+               : take(ps, "crop")      ? 3
+                                       : -1;
     if (kind < 0 || !take_dims(ps, &s->rank, s->dim)) return syntax(ps, "bad slot");
     s->kind = (graft_slot_kind)kind;
     size_t cap_source = 0, cap_rows = 0;

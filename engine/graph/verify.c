@@ -85,15 +85,21 @@ static graft_status verify_slot(const graft_graph *g, size_t i, graft_err *e)
     const graft_gslot *s = &g->slot[i];
     int64_t rows = 0;
     if (s->rank < 1 || !shape_in_range(s->dim, s->rank) ||
-        (s->kind == GRAFT_SLOT_TRANSPOSE && s->rank != 2))
+        (s->kind == GRAFT_SLOT_TRANSPOSE && s->rank != 2) ||
+        (s->kind == GRAFT_SLOT_CROP && (s->rank != 4 || s->dim[0] != 1)))
         return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: shape out of range", i);
     for (int k = 0; k < s->rank; k++)
         if (s->dim[k] < 1) return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: an empty weight", i);
     for (size_t k = 0; k < s->n_sources; k++) {
         if (!good_name(s->source[k]))
             return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: source %zu has no good name", i, k);
-        if (s->rows[k] < 1 || s->rows[k] > s->dim[0] ||
-            __builtin_add_overflow(rows, s->rows[k], &rows))
+        if (s->kind == GRAFT_SLOT_CROP) {
+            const int64_t side = s->rows[k], most = 1 << 15;
+            if (side < s->dim[1] || side < s->dim[2] || side > most)
+                return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: no crop of its square", i);
+            rows = 1;
+        } else if (s->rows[k] < 1 || s->rows[k] > s->dim[0] ||
+                   __builtin_add_overflow(rows, s->rows[k], &rows))
             return graft_fail(e, GRAFT_E_INTERNAL, "slot %zu: rows out of range", i);
     }
     bool one = s->kind != GRAFT_SLOT_ROWS;

@@ -152,10 +152,11 @@ const float *graft_latent_data(const graft_latent *l, int64_t shape[4])
     return samples(l);
 }
 
-graft_status graft_latent_empty(int64_t width, int64_t height, int64_t batch, graft_latent **out,
-                                graft_err *e)
+graft_status graft_latent_empty(int64_t channels, int64_t width, int64_t height, int64_t batch,
+                                graft_latent **out, graft_err *e)
 {
-    const int64_t shape[4] = {batch, 4, height / GRAFT_LATENT_SCALE, width / GRAFT_LATENT_SCALE};
+    const int64_t shape[4] = {batch, channels, height / GRAFT_LATENT_SCALE,
+                              width / GRAFT_LATENT_SCALE};
     graft_status st = graft_latent_create(shape, out, e);
     if (!st) memset((*out)->data, 0, (size_t)elements(shape) * sizeof(float));
     return st;

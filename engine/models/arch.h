@@ -32,6 +32,33 @@ typedef struct graft_unet_arch {
     graft_unet_block input[GRAFT_MAX_BLOCKS], output[GRAFT_MAX_BLOCKS];
 } graft_unet_arch;
 
+/* The diffusion transformer of Stable Diffusion 3 and 3.5 (mmdit.h). */
+typedef struct graft_mmdit_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, depth, heads, mlp;
+    int32_t patch;    /* squares of so many cells of the latent are one token */
+    int32_t table;    /* rows and columns of the table of positions */
+    int32_t time_dim; /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t pooled_dim;
+    int32_t qk_norm; /* 1: queries and keys are normed (SD 3.5) */
+    int32_t dual;    /* the first so many blocks have a second attention, of the picture alone */
+} graft_mmdit_arch;
+
+typedef enum graft_net_kind { GRAFT_NET_UNET = 0, GRAFT_NET_MMDIT = 1 } graft_net_kind;
+
+/* The network that denoises, of either kind: what sampling has to know, and the architecture of its
+ * kind; that of the other is all zeros. */
+typedef struct graft_net_arch {
+    int32_t kind;            /* graft_net_kind */
+    int32_t in_channels;     /* of x; more than those of the latent for inpainting UNets */
+    int32_t latent_channels; /* of the latent, and of what comes out */
+    int32_t context_dim;
+    int32_t adm_channels; /* width of y; 0: the model takes none */
+    graft_unet_arch unet;
+    graft_mmdit_arch mmdit;
+} graft_net_arch;
+
 #define GRAFT_MAX_HINT 16
 /* A ControlNet: the first half of a UNet, and the convolutions that its hint goes through. */
 typedef struct graft_control_arch {
@@ -121,6 +148,10 @@ typedef enum graft_family {
  * those that see a depth or a second picture. */
 graft_status graft_unet_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_unet_arch *out, graft_err *e);
+graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_mmdit_arch *out, graft_err *e);
+/* A tensor that tells a transformer, below its prefix. */
+#define GRAFT_MMDIT_TENSOR "joint_blocks.0.x_block.attn.qkv.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* Of either kind; TAESD in diffusers' names. */

@@ -18,6 +18,18 @@ static graft_status parse_config(const graft_safetensors *f, const char *config,
     return GRAFT_OK;
 }
 
+graft_status graft_detect_number(const graft_safetensors *f, const char *config, const char *name,
+                                 int64_t *out, graft_err *e)
+{
+    cJSON *root;
+    const cJSON *c;
+    graft_status st = parse_config(f, config, "unet", &root, &c, e);
+    if (st) return st;
+    *out = graft_json_int(c, name, 0);
+    cJSON_Delete(root);
+    return GRAFT_OK;
+}
+
 /* ------------------------------------------------------------------ UNet */
 
 int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const char *transformer)
@@ -111,13 +123,10 @@ static graft_status detect_output_blocks(const graft_safetensors *f, const char 
 graft_status graft_detect_heads(const graft_safetensors *f, const char *config, graft_unet_arch *a,
                                 graft_err *e)
 {
-    cJSON *root;
-    const cJSON *c;
-    graft_status st = parse_config(f, config, "unet", &root, &c, e);
+    int64_t heads, head_dim;
+    graft_status st = graft_detect_number(f, config, "num_heads", &heads, e);
+    if (!st) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
     if (st) return st;
-    int64_t heads = graft_json_int(c, "num_heads", 0);
-    int64_t head_dim = graft_json_int(c, "num_head_channels", 0);
-    cJSON_Delete(root);
     if (head_dim <= 0 && heads <= 0) {
         heads = a->context_dim == 768 ? 8 : 0;
         bool of_64 = a->context_dim == 1024 || a->context_dim == 1280 || a->context_dim == 2048;

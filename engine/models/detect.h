@@ -43,6 +43,9 @@ graft_status graft_detect_input_blocks(const graft_safetensors *f, const char *p
  * heads. */
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
                                graft_err *e);
+/* The value of this name in the config, or in its part for UNets; 0 where it is silent. */
+graft_status graft_detect_number(const graft_safetensors *f, const char *config, const char *name,
+                                 int64_t *out, graft_err *e);
 /* How many blocks the transformer of this name has ("input_blocks.1.1"). */
 int32_t graft_detect_depth(const graft_safetensors *f, const char *prefix, const char *transformer);
 /* context_dim and linear_proj, from its first cross-attention's keys and from its proj_in. */

@@ -94,7 +94,7 @@ graft_status graft_pass_fold(graft_graph *g, graft_err *e)
     if (!buffer) return graft_fail_nomem(e, "constant folding");
     for (size_t i = 0; i < g->n_nodes; i++) {
         graft_gnode *n = &g->node[i];
-        int64_t count;
+        int64_t count = 0;
         if (graft_pass_removed(n)) continue;
         if (changes_nothing(g, n)) {
             graft_vid from = n->out, to = n->in[0];

@@ -32,7 +32,7 @@ static int32_t *find_attentions(const graft_graph *g)
 static bool plain_weight(const graft_graph *g, graft_vid v)
 {
     return v >= 0 && g->value[v].kind == GRAFT_VALUE_WEIGHT && !graft_graph_is_view(g, v) &&
-           g->slot[g->value[v].index].kind != GRAFT_SLOT_TRANSPOSE;
+           graft_gslot_plain(&g->slot[g->value[v].index]);
 }
 
 static bool mergeable(const graft_graph *g, const int32_t *attention, const graft_gnode *n)

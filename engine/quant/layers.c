@@ -22,13 +22,18 @@ const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
 }
 
 /* The weight of the linear layer that makes the attention's queries. Where it was merged with those
- * of keys and values it comes first. */
+ * of keys and values it comes first. Queries may be normed on the way, and joined to those of
+ * another stream, of which the last counts. */
 static const graft_gslot *query_weight(const graft_graph *g, size_t node)
 {
     graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
-    for (size_t i = node; i-- > 0;)
-        if (g->value[g->node[i].out].root == q)
-            return g->node[i].op == GRAFT_OP_LINEAR ? graft_quant_weight(g, i) : NULL;
+    for (size_t i = node; i-- > 0;) {
+        const graft_gnode *n = &g->node[i];
+        if (g->value[n->out].root != q) continue;
+        if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
+        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM) return NULL;
+        q = g->value[n->in[n->op == GRAFT_OP_JOIN]].root;
+    }
     return NULL;
 }
 
@@ -43,8 +48,9 @@ bool graft_quant_node_layer(const graft_graph *g, size_t node, size_t k, char ou
 {
     if (g->node[node].op == GRAFT_OP_ATTENTION) {
         const graft_gslot *s = query_weight(g, node);
-        return s && without(s->source[0], ".to_q.weight", out);
+        return s && (without(s->source[0], ".to_q.weight", out) ||
+                     without(s->source[0], ".qkv.weight", out));
     }
     const graft_gslot *s = graft_quant_weight(g, node);
-    return s && s->kind != GRAFT_SLOT_TRANSPOSE && without(s->source[k], ".weight", out);
+    return s && graft_gslot_plain(s) && without(s->source[k], ".weight", out);
 }

@@ -60,7 +60,9 @@ static bool layer_of(const graft_graph *g, size_t i, char out[128])
 bool graft_quant_always_kept(const char *name)
 {
     return strcmp(name, "input_blocks.0.0") == 0 || strcmp(name, "out.2") == 0 ||
-           graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.");
+           graft_str_starts(name, "time_embed.") || graft_str_starts(name, "label_emb.") ||
+           strcmp(name, "x_embedder.proj") == 0 || graft_str_starts(name, "final_layer.") ||
+           graft_str_starts(name, "t_embedder.") || graft_str_starts(name, "y_embedder.");
 }
 
 static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
@@ -89,7 +91,7 @@ static void describe(const graft_graph *g, size_t i, graft_quant_layer *l)
     l->reason = graft_quant_always_kept(l->name) ? GRAFT_QUANT_KEPT : GRAFT_QUANT_UNKNOWN;
 }
 
-graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *given,
+graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_shape *given,
                                      graft_quant_plan **out, graft_err *e)
 {
     graft_graph *g = NULL;
@@ -100,7 +102,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
     if (!p) return graft_fail_nomem(e, "quantization plan");
     shape.variant = GRAFT_UNET_WHOLE;
     shape.cut = 0;
-    GRAFT_TRY(graft_unet_build(a, &shape, &g, e));
+    GRAFT_TRY(graft_net_build(a, &shape, shape.batch, &g, e));
     p->layer = graft_calloc(g->n_nodes, sizeof *p->layer);
     if (!p->layer) {
         st = graft_fail_nomem(e, "quantization plan");
@@ -123,7 +125,7 @@ graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_
     p->height = shape.height;
     p->width = shape.width;
     p->tokens = shape.tokens;
-    p->arch = graft_hash128(a, sizeof *a);
+    p->arch = graft_net_hash(a);
     p->joint_mse = p->joint_psnr = p->joint_ssim = NAN;
     p->understated = 1;
     p->excess = 0;
@@ -179,7 +181,7 @@ static bool take_layers(const graft_quant_plan *p, graft_quant_plan *all)
     return at == p->n;
 }
 
-graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_unet_arch *a, graft_err *e)
+graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_net_arch *a, graft_err *e)
 {
     graft_unet_shape shape;
     graft_quant_plan *all = NULL;
@@ -353,17 +355,13 @@ bool graft_quant_plan_disturbed(const graft_quant_plan *p)
 
 /* ------------------------------------------------------------------ choices */
 
-graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e)
+graft_status graft_quant_layers(const graft_net_arch *a, graft_quant_plan **out, graft_err *e)
 {
-    graft_unet_shape shape;
-    memset(&shape, 0, sizeof shape);
-    shape.batch = shape.tokens = 1;
-    shape.height = shape.width = 64;
-    shape.act_dtype = GRAFT_F32;
+    const graft_unet_shape shape = graft_net_some_shape(a);
     return graft_quant_plan_create(a, &shape, out, e);
 }
 
-graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet_arch *a,
+graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_net_arch *a,
                                      graft_quant_choice *out, graft_err *e)
 {
     graft_quant_plan *all = NULL;
@@ -410,7 +408,7 @@ static graft_status choose_attention(const graft_quant_plan *all, const char *na
     return GRAFT_OK;
 }
 
-graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
+graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_weights *w,
                                            graft_quant_choice *out, graft_err *e)
 {
     graft_quant_plan *all = NULL;
@@ -435,7 +433,7 @@ graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft
     return st;
 }
 
-graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_unet_arch *a,
+graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_net_arch *a,
                                       graft_graph *g, graft_err *e)
 {
     graft_quant_plan *all = NULL;
@@ -454,19 +452,15 @@ graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_u
     return st;
 }
 
-graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
+graft_status graft_quant_weights_hash(const graft_net_arch *a, graft_weights *w, graft_hash *out,
                                       graft_err *e)
 {
-    graft_unet_shape shape;
+    const graft_unet_shape shape = graft_net_some_shape(a);
     graft_graph *g = NULL;
     graft_weights *plain = NULL;
     graft_hash h = {0, 0}, part;
     graft_status st;
-    memset(&shape, 0, sizeof shape);
-    shape.batch = shape.tokens = 1;
-    shape.height = shape.width = 64;
-    shape.act_dtype = GRAFT_F32;
-    GRAFT_TRY(graft_unet_build(a, &shape, &g, e));
+    GRAFT_TRY(graft_net_build(a, &shape, shape.batch, &g, e));
     GRAFT_TRY(graft_weights_plain(w, &plain, e));
     for (size_t i = 0; i < g->n_slots; i++) {
         GRAFT_TRY(graft_weights_slot_hash(plain, &g->slot[i], &part, e));

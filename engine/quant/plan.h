@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "base/str.h"
 #include "engine/graph/graph.h"
-#include "engine/models/unet.h"
+#include "engine/models/net.h"
 #include "engine/quant/layers.h"
 #include "engine/weights/weights.h"
 
@@ -91,15 +91,15 @@ typedef struct graft_quant_plan {
 } graft_quant_plan;
 
 /* All layers of the architecture at this latent shape, none chosen, nothing measured. */
-graft_status graft_quant_plan_create(const graft_unet_arch *a, const graft_unet_shape *shape,
+graft_status graft_quant_plan_create(const graft_net_arch *a, const graft_unet_shape *shape,
                                      graft_quant_plan **out, graft_err *e);
 /* The same for names alone, at some shape: bit i of a choice is its layer i. */
-graft_status graft_quant_layers(const graft_unet_arch *a, graft_quant_plan **out, graft_err *e);
+graft_status graft_quant_layers(const graft_net_arch *a, graft_quant_plan **out, graft_err *e);
 void graft_quant_plan_destroy(graft_quant_plan *p);
 /* Gives a plan that knew no attention, as of earlier releases, the architecture's attention layers
  * at the plan's shape, not measured; changes no other. GRAFT_E_ARG when its other layers are not
  * those of the architecture. */
-graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_unet_arch *a, graft_err *e);
+graft_status graft_quant_plan_complete(graft_quant_plan *p, const graft_net_arch *a, graft_err *e);
 /* Decides for every layer anew; a joint result that no longer holds is dropped. Returns how many
  * were chosen. */
 size_t graft_quant_plan_select(graft_quant_plan *p, const graft_quant_limits *limits);
@@ -133,7 +133,7 @@ bool graft_quant_limits_equal(const graft_quant_limits *a, const graft_quant_lim
  * loosen what was set for all others. */
 double graft_quant_limits_joint(const graft_quant_limits *k);
 /* Names the stored weights of all layers; patches do not count. */
-graft_status graft_quant_weights_hash(const graft_unet_arch *a, graft_weights *w, graft_hash *out,
+graft_status graft_quant_weights_hash(const graft_net_arch *a, graft_weights *w, graft_hash *out,
                                       graft_err *e);
 /* Whether the layer of this name is never quantized: the first, the last and the embeddings. */
 bool graft_quant_always_kept(const char *name);
@@ -153,14 +153,14 @@ typedef struct graft_quant_choice {
     uint8_t set[GRAFT_QUANT_LAYERS / 8];
 } graft_quant_choice;
 /* GRAFT_E_ARG when the plan's layers are not those of the architecture. */
-graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_unet_arch *a,
+graft_status graft_quant_choice_make(const graft_quant_plan *p, const graft_net_arch *a,
                                      graft_quant_choice *out, graft_err *e);
 /* The layers that are quantized in their file, attention by what its metadata name; none in most.
  * GRAFT_E_FORMAT for names of attention that the architecture does not have, or that does not go
  * with the file's weights. */
-graft_status graft_quant_choice_of_weights(const graft_unet_arch *a, const graft_weights *w,
+graft_status graft_quant_choice_of_weights(const graft_net_arch *a, const graft_weights *w,
                                            graft_quant_choice *out, graft_err *e);
 /* Marks the chosen layers in a graph of the architecture, of any variant, before passes run. */
-graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_unet_arch *a,
+graft_status graft_quant_choice_apply(const graft_quant_choice *c, const graft_net_arch *a,
                                       graft_graph *g, graft_err *e);
 #endif

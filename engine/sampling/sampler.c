@@ -14,6 +14,7 @@ enum {
     ONE_MORE = 4, /* drops the second-last sigma of one step more */
     LOOKS = 8,    /* into arrays; all others use nothing but graft_mix*() and graft_walk_*() */
     NUMBERS = 16, /* takes eta, s_noise, r or an order */
+    NOISE = 32,   /* adds noise, as BROWNIAN do */
 };
 
 typedef struct sampler {
@@ -71,6 +72,11 @@ bool graft_sampler_discards_penultimate(const char *name)
 bool graft_sampler_needs_unconditional(const char *name)
 {
     return has_flag(name, PAIR);
+}
+
+bool graft_sampler_assumes_scale(const char *name)
+{
+    return has_flag(name, NOISE | BROWNIAN | PAIR);
 }
 
 bool graft_sampler_anywhere(const char *name)

@@ -55,6 +55,9 @@ typedef struct graft_sampler_run {
     /* Sigmas at 0.2 and 0.8 of the model's schedule: sa_solver adds noise between them (both 0:
      * nowhere). */
     float noise_from_sigma, noise_to_sigma;
+    /* Sigmas are s / (1 - s) for the s of a flow (schedule.h): ancestral steps go down as far as
+     * they do in terms of s. */
+    bool flow;
     /* NULL: x and all other arrays are the host's. Else the denoiser takes and x and the step get
      * arrays of this kind; only for samplers that graft_sampler_anywhere() names. */
     const graft_arrays *arrays;
@@ -74,6 +77,10 @@ bool graft_sampler_is_sde(const char *name);
 bool graft_sampler_discards_penultimate(const char *name);
 /* The sampler needs denoise_pair: the *_cfg_pp samplers (arXiv:2406.08070). */
 bool graft_sampler_needs_unconditional(const char *name);
+/* The sampler takes states for latent + sigma * noise: it adds noise, or steps by the
+ * unconditional prediction's. All others follow dx/dsigma = (x - D) / sigma, which holds for any
+ * weight of the latent. */
+bool graft_sampler_assumes_scale(const char *name);
 /* The sampler computes with sums of whole arrays only, so they may be anywhere. */
 bool graft_sampler_anywhere(const char *name);
 /* The sampler knows what to do with numbers. */

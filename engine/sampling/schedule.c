@@ -59,8 +59,25 @@ void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta
     if (lcm) keep_lcm_steps(t);
 }
 
+/* In float32, as ComfyUI has it. */
+static float flow_sigma(float shift, float t)
+{
+    return shift * t / (1 + (shift - 1) * t);
+}
+
+void graft_sigma_table_init_flow(graft_sigma_table *t, double shift)
+{
+    *t = (graft_sigma_table){
+        .count = GRAFT_SCHEDULE_STEPS, .timestep_stride = 1, .shift = (float)shift};
+    for (int i = 0; i < t->count; i++) {
+        t->sigma[i] = flow_sigma(t->shift, (float)(i + 1) / GRAFT_SCHEDULE_STEPS);
+        t->log_sigma[i] = (float)log(t->sigma[i]);
+    }
+}
+
 float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma)
 {
+    if (t->shift > 0) return sigma * GRAFT_SCHEDULE_STEPS;
     float wanted = (float)log(sigma), best = INFINITY;
     int at = 0;
     for (int i = 0; i < t->count; i++) {
@@ -72,6 +89,7 @@ float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma)
 
 float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep)
 {
+    if (t->shift > 0) return flow_sigma(t->shift, timestep / GRAFT_SCHEDULE_STEPS);
     float place = (timestep - (float)(t->timestep_stride - 1)) / (float)t->timestep_stride;
     place = fminf(fmaxf(place, 0), (float)(t->count - 1));
     int low = (int)floorf(place), high = (int)ceilf(place);
@@ -82,8 +100,9 @@ float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep)
 
 float graft_percent_to_sigma(const graft_sigma_table *t, double percent)
 {
-    if (percent <= 0) return 999999999.9f;
+    if (percent <= 0) return t->shift > 0 ? 1 : 999999999.9f;
     if (percent >= 1) return 0;
+    if (t->shift > 0) return flow_sigma(t->shift, (float)(1 - percent));
     return graft_timestep_to_sigma(t, (float)((1 - percent) * (GRAFT_SCHEDULE_STEPS - 1)));
 }
 

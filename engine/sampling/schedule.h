@@ -1,7 +1,9 @@
-/* Sigmas: the discrete noise schedule of Stable Diffusion and the schedulers that pick steps of it.
+/* Sigmas: the noise schedules of Stable Diffusion and the schedulers that pick steps of them.
  *
  * sigma = sqrt((1 - alpha_bar) / alpha_bar) in the notation of Karras et al. 2022
- * (arXiv:2206.00364). Pure functions, any thread. */
+ * (arXiv:2206.00364): a state is latent + sigma * noise. For the rectified flow of Stable Diffusion
+ * 3 (arXiv:2403.03206) it is (1 - sigma) * latent + sigma * noise, sigma at most 1. Pure functions,
+ * any thread. */
 #ifndef GRAFT_SAMPLING_SCHEDULE_H
 #define GRAFT_SAMPLING_SCHEDULE_H
 #include <stdbool.h>
@@ -15,16 +17,23 @@ typedef struct graft_sigma_table {
     float sigma[GRAFT_SCHEDULE_STEPS]; /* ascending */
     float log_sigma[GRAFT_SCHEDULE_STEPS];
     int timestep_stride; /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
+    float shift;         /* of a flow; 0: none */
 } graft_sigma_table;
 
 /* Betas "linear" in sqrt from beta_start to beta_end, as SD's: (sqrt(b0)…sqrt(b1))^2. zsnr
  * rescales to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
 void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta_end, bool zsnr,
                             bool lcm);
-/* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. */
+/* A flow: sigma = shift t / (1 + (shift - 1) t) at t = 1/1000 … 1 (the paper's 5.3.2), shift > 0.
+ */
+void graft_sigma_table_init_flow(graft_sigma_table *t, double shift);
+/* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. Of a
+ * flow: 1000 sigma, which is what its network is told; and the sigma of t = timestep / 1000, which
+ * is what schedulers pick. So one is not the inverse of the other there, unless shift is 1. */
 float graft_sigma_to_timestep(const graft_sigma_table *t, float sigma);
 float graft_timestep_to_sigma(const graft_sigma_table *t, float timestep);
-/* Share of the schedule (0: most noise … 1: none) to sigma, as conditioning ranges use it. */
+/* Share of the schedule (0: most noise … 1: none) to sigma, as conditioning ranges use it; all
+ * noise is 1 for a flow, else above any sigma. */
 float graft_percent_to_sigma(const graft_sigma_table *t, double percent);
 /* Whether sigma lies between two such shares, both included. */
 bool graft_sigma_in_range(const graft_sigma_table *t, double start, double end, float sigma);

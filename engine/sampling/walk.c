@@ -105,6 +105,18 @@ void graft_ancestral_step_of(double from, double to, double eta, double *down, d
     *down = sqrtf(fmaxf(b * b - amount * amount, 0));
 }
 
+void graft_walk_ancestral_step(const graft_walk *w, double from, double to, double eta,
+                               double *down, double *up)
+{
+    if (!w->run->flow) {
+        graft_ancestral_step_of(from, to, eta, down, up);
+        return;
+    }
+    double s = from / (1 + from), t = to / (1 + to), low = t * (1 + (t / s - 1) * eta);
+    *down = low > 0 ? low / (1 - low) : 0;
+    *up = sqrt(fmax(to * to - *down * *down, 0));
+}
+
 void graft_swap(float **a, float **b)
 {
     float *t = *a;

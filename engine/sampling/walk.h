@@ -65,6 +65,10 @@ void graft_mix4(const graft_walk *w, float *out, double a, const float *x, doubl
 void graft_ancestral_step_of(double from, double to, double eta, double *down, double *up);
 /* With eta = 1. */
 void graft_ancestral_step(double from, double to, double *down, double *up);
+/* The step of k-diffusion's ancestral samplers: the same, but for a flow one that in terms of its
+ * own sigmas goes down to t (1 + (t / s - 1) eta). */
+void graft_walk_ancestral_step(const graft_walk *w, double from, double to, double eta,
+                               double *down, double *up);
 /* Exchanges two buffers. */
 void graft_swap(float **a, float **b);
 

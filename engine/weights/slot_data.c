@@ -125,13 +125,48 @@ static graft_status transpose(const graft_gslot *s, graft_slot_data *d, graft_er
     return GRAFT_OK;
 }
 
+static graft_status load_stored(const graft_weights *w, const graft_gslot *slot,
+                                graft_slot_data *out, graft_err *e)
+{
+    bool done;
+    graft_status st = load_joined(w, slot, out, &done, e);
+    return st || done ? st : load_as_f32(w, slot, out, e);
+}
+
+/* The middle of a square of cells. */
+static graft_status load_crop(const graft_weights *w, const graft_gslot *s, graft_slot_data *out,
+                              graft_err *e)
+{
+    const int64_t side = s->rows[0], h = s->dim[1], width = s->dim[2], c = s->dim[3];
+    int64_t all = side * side;
+    graft_slot_data whole = {0};
+    graft_gslot stored = *s;
+    stored.kind = GRAFT_SLOT_PLAIN;
+    stored.rank = 2;
+    stored.dim[0] = all;
+    stored.dim[1] = c;
+    stored.rows = &all;
+    graft_status st = load_stored(w, &stored, &whole, e);
+    if (!st) st = graft_slot_data_float(&whole, &stored, e);
+    size_t cell = (size_t)c * graft_dtype_size(whole.dtype), row = (size_t)width * cell;
+    uint8_t *p = st ? NULL : graft_malloc_aligned(64, (size_t)h * row);
+    if (!st && !p) st = graft_fail_nomem(e, "weights");
+    for (int64_t i = 0; i < h && !st; i++) {
+        int64_t from = ((side - h) / 2 + i) * side + (side - width) / 2;
+        memcpy(p + (size_t)i * row, (const uint8_t *)whole.data + (size_t)from * cell, row);
+    }
+    out->dtype = whole.dtype;
+    out->data = out->owned = p;
+    graft_slot_data_finish(&whole);
+    return st;
+}
+
 graft_status graft_slot_data_load(const graft_weights *w, const graft_gslot *slot,
                                   graft_slot_data *out, graft_err *e)
 {
-    bool done;
     *out = (graft_slot_data){0};
-    graft_status st = load_joined(w, slot, out, &done, e);
-    if (!st && !done) st = load_as_f32(w, slot, out, e);
+    graft_status st =
+        slot->kind == GRAFT_SLOT_CROP ? load_crop(w, slot, out, e) : load_stored(w, slot, out, e);
     if (!st && slot->kind == GRAFT_SLOT_TRANSPOSE) st = transpose(slot, out, e);
     if (st) graft_slot_data_finish(out);
     return st;
@@ -195,7 +230,7 @@ static graft_status readable(const graft_weights *w, const graft_gslot *s, int64
                              bool *sums, graft_err *e)
 {
     graft_slot_source from;
-    *yes = s->kind != GRAFT_SLOT_TRANSPOSE && s->rank > 0 && !graft_weights_slot_patched(w, s);
+    *yes = graft_gslot_plain(s) && s->rank > 0 && !graft_weights_slot_patched(w, s);
     for (size_t k = 0; k < s->n_sources && *yes; k++) {
         graft_status st = find(w, s, k, &from, e);
         if (st) return st;

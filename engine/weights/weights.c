@@ -189,6 +189,11 @@ static int source_shape(const graft_gslot *s, size_t k, int64_t dim[GRAFT_MAX_RA
         dim[0] = s->dim[1];
         dim[1] = s->dim[0];
     }
+    if (s->kind == GRAFT_SLOT_CROP) {
+        dim[0] = s->rows[0] * s->rows[0];
+        dim[1] = s->dim[3];
+        return 2;
+    }
     return s->rank;
 }
 

@@ -206,7 +206,7 @@ static size_t sample_both(const job *j, const graft_task *task, bool tapped, flo
     graft_err e = GRAFT_ERR_INIT;
     int calls = 0;
     const graft_guided_tap tap = {&calls, look_on};
-    CHECK_OK(graft_latent_empty(8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
     CHECK_OK(graft_sigmas_for_ksampler(j->m, &j->p, &sigmas, &e), &e);
     const graft_sampling s = {.model = j->m,
                               .positive = j->positive,
@@ -578,7 +578,7 @@ static void ends_early(void)
     float out[N], again[N];
     const job j = job_of(m, cond, cond, "euler_ancestral", 4);
     for (int i = SANITIZED; i < 2; i++) sample(&j, NULL, false, out);
-    CHECK_OK(graft_latent_empty(8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * PLACE, 8 * PLACE, 1, &from, &e), &e);
     int asked = 0;
     const graft_task task = {.ctx = &asked, .cancelled = cancel_third};
     int64_t blocks = fake->live_blocks;

@@ -232,7 +232,7 @@ static void prepare_only(void)
     CHECK_OK(graft_checkpoint_load(g, DEMO, &idle, &m, &c, &v, &e), &e);
     CHECK_OK(graft_clip_encode(c, "a cat", &idle, &pos, &e), &e);
     CHECK_OK(graft_clip_encode(c, "", &idle, &neg, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &l, &e), &e);
     CHECK_OK(graft_sample(m, &p, pos, neg, l, &idle, &out, &e), &e);
     CHECK_OK(graft_vae_decode(v, out, NULL, &idle, &picture, &e), &e);
     CHECK_OK(graft_vae_encode(v, picture, NULL, &idle, &encoded, &e), &e);

@@ -19,7 +19,7 @@ static inline scene open_scene(const char *path)
     scene s = {.model = load_model(engine, path)};
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(sample_cond(s.model, &s.cond, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &s.latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &s.latent, &e), &e);
     return s;
 }
 

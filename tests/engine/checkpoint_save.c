@@ -225,7 +225,7 @@ static float *picture(const whole *w, size_t *n)
                              .end_at_step = 10000};
     CHECK_OK(graft_clip_encode(w->clip, "red apple, (3d:1.2)", NULL, &positive, &e), &e);
     CHECK_OK(graft_clip_encode(w->clip, "", NULL, &negative, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &empty, &e), &e);
     CHECK_OK(graft_sample(w->model, &p, positive, negative, empty, NULL, &latent, &e), &e);
     CHECK_OK(graft_vae_decode(w->vae, latent, NULL, NULL, &image, &e), &e);
     const float *data = graft_image_data(image, shape);

@@ -333,7 +333,7 @@ static void quantized(void)
     pair p = steered(&o), q = {positive, negative};
     graft_latent *latent = NULL;
     graft_model *m = NULL;
-    CHECK_OK(graft_latent_empty(64, 64, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &latent, &e), &e);
     const graft_quantize_options quantize = quantizing(p, latent);
     CHECK_OK(graft_model_quantize(model, &quantize, NULL, &m, NULL, &e), &e);
     if (!m) return;

@@ -44,15 +44,15 @@ static inline made_file *make_control(const graft_model *m, float scale)
         snprintf(name, sizeof name, "control_model.%s", below);
         add_tensor(f, name, t->rank, t->shape, t->data, 0);
     }
-    for (int i = 0; i < m->arch.n_input; i++) {
-        if (!m->arch.input[i].down) channels = m->arch.input[i].channels;
+    for (int i = 0; i < m->arch.unet.n_input; i++) {
+        if (!m->arch.unet.input[i].down) channels = m->arch.unet.input[i].channels;
         snprintf(name, sizeof name, "zero_convs.%d.0", i);
         add_conv(f, name, channels, channels, 1, scale);
     }
     add_conv(f, "middle_block_out.0", channels, channels, 1, scale);
     for (int i = 0; i < 8; i++) {
         snprintf(name, sizeof name, "input_hint_block.%d", 2 * i);
-        add_conv(f, name, i < 7 ? hint[i + 1] : m->arch.model_channels, hint[i], 3, 2.0f);
+        add_conv(f, name, i < 7 ? hint[i + 1] : m->arch.unet.model_channels, hint[i], 3, 2.0f);
     }
     finish_file(all);
     return f;
@@ -68,7 +68,7 @@ static inline void add_part(made_file *f, const char *name, int rank, int64_t a,
 /* What a union ControlNet has beside: so many types, and one layer. */
 static inline void add_union(made_file *f, const graft_model *m, int types)
 {
-    int64_t c = m->arch.model_channels, t = m->arch.time_dim;
+    int64_t c = m->arch.unet.model_channels, t = m->arch.unet.time_dim;
     add_part(f, "task_embedding", 2, types, c);
     add_part(f, "control_add_embedding.linear_1.weight", 2, t, types * 8);
     add_part(f, "control_add_embedding.linear_1.bias", 1, t, 0);
@@ -101,7 +101,7 @@ static inline void to_diffusers(made_file *f, const graft_model *m)
             snprintf(name, sizeof name, "%s", below);
         } else {
             snprintf(layer, sizeof layer, "%.*s", (int)(end - below), below);
-            CHECK(graft_diffusers_control_name(&m->arch, layer, name, 256));
+            CHECK(graft_diffusers_control_name(&m->arch.unet, layer, name, 256));
             snprintf(name + strlen(name), sizeof name - strlen(name), "%s", end);
         }
         free((char *)f->tensor[i].name);

@@ -111,7 +111,7 @@ static void follows_a_lora(void)
     graft_err e = GRAFT_ERR_INIT;
     const char *layer = "lora_unet_input_blocks_1_1_transformer_blocks_0_attn1_to_q";
     const char *path = temp_path("lora.safetensors");
-    int64_t c = model->arch.model_channels;
+    int64_t c = model->arch.unet.model_channels;
     made_file *f = calloc(1, sizeof *f);
     char name[256];
     snprintf(name, sizeof name, "%s.lora_up.weight", layer);
@@ -159,7 +159,7 @@ static void make_wide(const char *path)
     graft_safetensors *from = open_file(SD1);
     made_file *f = copy_file(from, UNET);
     remove_tensor(f, first);
-    add_tensor(f, first, 4, (int64_t[]){model->arch.model_channels, 9, 3, 3}, NULL, 0.1f);
+    add_tensor(f, first, 4, (int64_t[]){model->arch.unet.model_channels, 9, 3, 3}, NULL, 0.1f);
     write_file(f, path, graft_safetensors_metadata(from, "config"));
     graft_safetensors_close(from);
 }

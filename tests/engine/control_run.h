@@ -91,7 +91,7 @@ static inline graft_status try_sample(const graft_model *m, pair p, const sampli
                                         .end_at_step = 10000};
     graft_latent *from = NULL, *to = NULL;
     int64_t shape[4];
-    graft_status st = graft_latent_empty(64, 64, s->batch, &from, e);
+    graft_status st = graft_latent_empty(4, 64, 64, s->batch, &from, e);
     if (!st) st = graft_sample(m, &params, p.positive, p.negative, from, s->task, &to, e);
     if (!st) {
         const float *data = graft_latent_data(to, shape);

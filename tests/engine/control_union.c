@@ -318,7 +318,7 @@ static void quantized(void)
     pair p = steered(&o);
     graft_latent *latent = NULL;
     graft_model *m = NULL;
-    CHECK_OK(graft_latent_empty(64, 64, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &latent, &e), &e);
     const graft_quantize_options quantize = quantizing(p, latent);
     run(p, whole);
     CHECK_OK(graft_model_quantize(model, &quantize, NULL, &m, NULL, &e), &e);
@@ -417,7 +417,7 @@ static made_file *reshaped(const char *name, int rank, int64_t a, int64_t b)
 static void odd_files(void)
 {
     const char *task = "task_embedding", *all = "control_add_embedding.linear_1.weight";
-    int64_t c = model->arch.model_channels, t = model->arch.time_dim;
+    int64_t c = model->arch.unet.model_channels, t = model->arch.unet.time_dim;
     expect_refusal(reshaped(task, 2, 7, c), GRAFT_E_UNSUPPORTED, "for 7 types");
     expect_refusal(reshaped(task, 2, 1 << 20, 1), GRAFT_E_UNSUPPORTED, "for 1048576 types");
     expect_refusal(reshaped(task, 2, 8, c - 1), GRAFT_E_UNSUPPORTED, "are 31 values wide");

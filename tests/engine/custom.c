@@ -614,7 +614,7 @@ static void open_all(void)
     model = load_model(engine, SD1);
     CHECK_OK(sample_cond(model, &positive, &e), &e);
     CHECK_OK(graft_cond_zero_out(positive, &negative, &e), &e);
-    CHECK_OK(graft_latent_empty(8 * SIDE, 8 * SIDE, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * SIDE, 8 * SIDE, 1, &empty, &e), &e);
     for (size_t i = 0; i < PICTURES * N; i++) v[i] = 4 * fixed_value(i);
     CHECK_OK(graft_latent_from_data(v, shape, &pair, &e), &e);
 }

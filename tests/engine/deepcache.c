@@ -161,7 +161,7 @@ static void check_cut(const char *path, int64_t level, int64_t block, int k, int
     graft_model *plain = load_model(engine, path);
     graft_model *m = cached(
         plain, (graft_deepcache_options){3, level, block, 0, 1000, NULL, 0, level == OUTERMOST});
-    const graft_unet_arch *a = &m->arch;
+    const graft_unet_arch *a = &m->arch.unet;
     size_t side = (size_t)(h * w) * 4;
     unet_io io = {random_floats(2 * side),
                   random_floats(2),

@@ -79,7 +79,7 @@ static inline made_file *diffusers_unet(const graft_model *m)
 {
     const graft_safetensors *f = graft_weights_file(m->weights);
     made_file *d = part_of_file(graft_safetensors_path(f), graft_weights_prefix(m->weights));
-    unet_to_diffusers(d, &m->arch);
+    unet_to_diffusers(d, &m->arch.unet);
     return d;
 }
 

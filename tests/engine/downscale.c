@@ -152,7 +152,7 @@ static graft_status sample(const graft_model *m, const graft_cond *p, const graf
                                    .scheduler = "normal",
                                    .denoise = 1,
                                    .end_at_step = 10000};
-    CHECK_OK(graft_latent_empty(88, 112, 1, &from, e), e); /* a size that no other test has */
+    CHECK_OK(graft_latent_empty(4, 88, 112, 1, &from, e), e); /* a size that no other test has */
     graft_status st = graft_sample(m, &k, p, n, from, &task, &to, e);
     graft_latent_release(from);
     if (!st) graft_latent_release(to);
@@ -351,10 +351,10 @@ static void bad_numbers(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(graft_model_downscale(m, &bad[i], &out, &e), GRAFT_E_ARG);
     char want[64];
-    snprintf(want, sizeof want, "input blocks 1 to %d", m->arch.n_input - 1);
+    snprintf(want, sizeof want, "input blocks 1 to %d", m->arch.unet.n_input - 1);
     CHECK(strstr(e.text, want) != NULL);
     graft_downscale_options o = options_of(2, 0, 1);
-    o.block_number = m->arch.n_input - 1;
+    o.block_number = m->arch.unet.n_input - 1;
     graft_model *last = downscaled(m, &o);
     o.up_method = "bislerp";
     CHECK_INT(graft_model_downscale(m, &o, &out, &e), GRAFT_E_UNSUPPORTED);
@@ -376,12 +376,12 @@ static void bad_shapes(void)
     graft_unet_shape wrong[4] = {shape, shape, shape, shape};
     graft_graph *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    wrong[0].shrink.block = m->arch.n_input;
+    wrong[0].shrink.block = m->arch.unet.n_input;
     wrong[1].shrink.thousandths = 0;
     wrong[2].control = 1;
     wrong[3].shrink.up = GRAFT_RESIZE_BISLERP;
     for (int i = 0; i < 4; i++)
-        CHECK_INT(graft_unet_build(&m->arch, &wrong[i], &g, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_unet_build(&m->arch.unet, &wrong[i], &g, &e), GRAFT_E_ARG);
     CHECK(!g);
     graft_model_release(m);
 }

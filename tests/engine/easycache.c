@@ -251,7 +251,7 @@ static graft_status sample_with(const graft_model *m, const char *sampler, const
                                    .denoise = 1,
                                    .end_at_step = 10000};
     int64_t shape[4], pictures = out->pictures ? out->pictures : 1;
-    CHECK_OK(graft_latent_empty(8 * W, 8 * H, pictures, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * W, 8 * H, pictures, &from, &e), &e);
     uint64_t before = unet_runs();
     line[0] = 0;
     graft_status st = graft_sample(m, &k, p, n, from, task, &to, &e);

@@ -107,7 +107,7 @@ static graft_status encode_text(world *w, graft_err *e)
 
 static graft_status empty_latent(world *w, graft_err *e)
 {
-    return graft_latent_empty(64, 64, 1, &w->latent, e);
+    return graft_latent_empty(4, 64, 64, 1, &w->latent, e);
 }
 
 static graft_status plain_cond(world *w, graft_err *e)
@@ -205,7 +205,7 @@ static graft_status encode_image(world *w, graft_err *e)
 
 static graft_status large_latent(world *w, graft_err *e)
 {
-    return graft_latent_empty(128, 96, 1, &w->latent, e);
+    return graft_latent_empty(4, 128, 96, 1, &w->latent, e);
 }
 
 static graft_status grey_image(world *w, graft_err *e)

@@ -160,10 +160,10 @@ static unet_io *make_io(const graft_model *m)
     io->context = calloc(words, sizeof *io->context);
     for (size_t i = 0; i < OUT; i++) io->x[i] = fixed_value(i);
     for (size_t i = 0; i < words; i++) io->context[i] = fixed_value(OUT + i);
-    io->n_residuals = graft_unet_residuals(&m->arch, &shape);
+    io->n_residuals = graft_unet_residuals(&m->arch.unet, &shape);
     for (int i = 0; i < io->n_residuals; i++) {
         int64_t dim[4];
-        graft_unet_residual_shape(&m->arch, &shape, i, dim);
+        graft_unet_residual_shape(&m->arch.unet, &shape, i, dim);
         io->count[i] = (size_t)(dim[0] * dim[1] * dim[2] * dim[3]);
         io->residual[i] = calloc(io->count[i], sizeof *io->residual[i]);
     }
@@ -198,7 +198,7 @@ static void run_unet(const graft_model *m, graft_unet_variant variant, bool cont
     CHECK_OK(graft_model_bind_guided(m, &use, NULL, &b, &e), &e);
     if (!b) return;
     if (variant == GRAFT_UNET_FAST) in[n++] = feature;
-    for (int i = 0; i < graft_unet_residuals(&m->arch, &shape); i++) in[n++] = io->residual[i];
+    for (int i = 0; i < graft_unet_residuals(&m->arch.unet, &shape); i++) in[n++] = io->residual[i];
     if (factors) in[n++] = factors;
     CHECK_INT(b->exe->graph->n_inputs, n);
     CHECK_OK(graft_exe_run(b, engine->arenas, in, (void *[]){out, feature}, NULL, NULL, &e), &e);
@@ -247,8 +247,8 @@ static void fill_residuals(const graft_model *m, unet_io *io, int first)
     const graft_unet_shape shape = {.batch = 1, .height = SIDE, .width = SIDE, .control = 1};
     for (int i = 0; i < io->n_residuals; i++) {
         int64_t dim[4];
-        graft_unet_residual_shape(&m->arch, &shape, i, dim);
-        bool some = i >= first && i < m->arch.n_input;
+        graft_unet_residual_shape(&m->arch.unet, &shape, i, dim);
+        bool some = i >= first && i < m->arch.unet.n_input;
         for (size_t k = 0; k < io->count[i]; k++)
             io->residual[i][k] = some ? 3 * fixed_value(k % (size_t)dim[3]) : 0;
     }
@@ -266,7 +266,7 @@ static void behind_controlnets(void)
         graft_model *m = version ? freeu(plain, o) : graft_model_retain(plain);
         float alone[OUT], zeros[OUT], inner[OUT], all[OUT];
         run_unet(m, GRAFT_UNET_WHOLE, false, io, NULL, alone);
-        fill_residuals(m, io, m->arch.n_input);
+        fill_residuals(m, io, m->arch.unet.n_input);
         run_unet(m, GRAFT_UNET_WHOLE, true, io, NULL, zeros);
         fill_residuals(m, io, 1);
         run_unet(m, GRAFT_UNET_WHOLE, true, io, NULL, inner);

@@ -61,7 +61,7 @@ static void models_survive(void)
         shape.height = shape.width = SIDE;
         shape.tokens = TOKENS;
         shape.act_dtype = i ? GRAFT_F32 : GRAFT_BF16;
-        CHECK_OK(graft_unet_build(&m->arch, &shape, &g, &e), &e);
+        CHECK_OK(graft_unet_build(&m->arch.unet, &shape, &g, &e), &e);
         both_ways(g);
         graft_model_release(m);
     }

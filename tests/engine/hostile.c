@@ -250,7 +250,7 @@ static void not_a_number(void)
     graft_task task = {.log = {NULL, keep_line}};
     last_log[0] = '\0';
     CHECK_OK(sample_cond(m, &c, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &l, &e), &e);
     CHECK_OK(sample_latent(m, c, l, "euler", 1, &task, &out, &e), &e);
     CHECK(strstr(last_log, name) != NULL);
     CHECK(strstr(last_log, path) != NULL);
@@ -343,7 +343,7 @@ static void guesses(void)
         {"unet.down_blocks.0.attn.to_q.lora_A.weight", "LoraLoader"},
         {"control_model.zero_convs.0.0.weight", "ControlNetLoader"},
         {"controlnet_cond_embedding.conv_in.weight", "ControlNetLoader"},
-        {"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "SD 3"},
+        {"model.diffusion_model.joint_blocks.0.x_block.attn.qkv.weight", "x_embedder.proj.weight"},
         {"double_blocks.0.img_attn.qkv.weight", "FLUX"},
         {"transformer_blocks.0.attn.to_q.weight", "a diffusion transformer, which"},
         {"model.3.sub.0.RDB1.conv1.0.weight", "UpscaleModelLoader"},
@@ -395,7 +395,7 @@ static void odd_sizes(void)
         graft_latent *l = NULL;
         graft_image *p = NULL;
         graft_err e = GRAFT_ERR_INIT;
-        CHECK(graft_latent_empty(bad[i][0], bad[i][1], bad[i][2], &l, &e) != GRAFT_OK);
+        CHECK(graft_latent_empty(4, bad[i][0], bad[i][1], bad[i][2], &l, &e) != GRAFT_OK);
         CHECK(l == NULL && e.text[0]);
         CHECK(graft_image_empty(bad[i][0], bad[i][1], bad[i][2], 0, &p, &e) != GRAFT_OK);
         CHECK(p == NULL);
@@ -435,7 +435,7 @@ static void denoise_of_nearly_nothing(void)
     graft_latent *l = NULL, *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(sample_cond(m, &c, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &l, &e), &e);
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         graft_sample_params p = {.steps = 1000,
                                  .cfg = 1.0,
@@ -461,7 +461,7 @@ static void conditioning_of_another_encoder(void)
     graft_err e = GRAFT_ERR_INIT;
     float *data = graft_calloc((size_t)(TOKENS * width), sizeof *data);
     CHECK_OK(graft_cond_create(TOKENS, width, data, 0, NULL, NULL, &c, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &l, &e), &e);
     CHECK_INT(sample_latent(m, c, l, "euler", 1, NULL, &out, &e), GRAFT_E_ARG);
     CHECK(strstr(e.text, "positive conditioning") != NULL);
     CHECK(out == NULL);

@@ -110,10 +110,10 @@ static void more_of(const graft_latent *known, int64_t p, float *more)
 static void loads_as_what_it_is(void)
 {
     CHECK_INT(model->arch.in_channels, 9);
-    CHECK_INT(graft_unet_latent_channels(&model->arch), 4);
-    CHECK_INT(graft_unet_known_channels(&model->arch), 5);
-    CHECK_INT(graft_unet_known_channels(&plain->arch), 0);
-    CHECK_INT(graft_unet_family(&model->arch), graft_unet_family(&plain->arch));
+    CHECK_INT(graft_unet_latent_channels(&model->arch.unet), 4);
+    CHECK_INT(graft_unet_known_channels(&model->arch.unet), 5);
+    CHECK_INT(graft_unet_known_channels(&plain->arch.unet), 0);
+    CHECK_INT(graft_unet_family(&model->arch.unet), graft_unet_family(&plain->arch.unet));
 }
 
 /* One picture for both prompts, one for each, and none for one of them. */
@@ -319,7 +319,7 @@ static void whole_runs(void)
     graft_latent *empty = NULL;
     graft_cond *p = inpainted(positive, known);
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_latent_empty(8 * W, 8 * H, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * W, 8 * H, 1, &empty, &e), &e);
     graft_model *fresh = widened(0.2f), *every = NULL, *third = NULL;
     graft_task ahead = {.compile_only = true};
     CHECK_OK(run(fresh, &ahead, known, p, now, &e), &e);

@@ -281,7 +281,7 @@ static float *sampled(const graft_model *m)
     int64_t shape[4];
     float *copy = calloc(OUT, sizeof *copy);
     CHECK_OK(sample_cond(m, &cond, &e), &e);
-    CHECK_OK(graft_latent_empty(8 * SIDE, 8 * SIDE, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * SIDE, 8 * SIDE, 1, &latent, &e), &e);
     CHECK_OK(sample_latent(m, cond, latent, "euler", 6, NULL, &out, &e), &e);
     if (out) memcpy(copy, graft_latent_data(out, shape), OUT * sizeof *copy);
     graft_cond_release(cond);
@@ -305,7 +305,7 @@ static graft_model *quantized(const graft_model *m, const char *plan, graft_err 
     graft_latent *latent = NULL;
     graft_model *q = NULL;
     CHECK_OK(sample_cond(m, &cond, e), e);
-    CHECK_OK(graft_latent_empty(8 * SIDE, 8 * SIDE, 1, &latent, e), e);
+    CHECK_OK(graft_latent_empty(4, 8 * SIDE, 8 * SIDE, 1, &latent, e), e);
     const graft_quantize_options o = {.bits = 8,
                                       .conv = true,
                                       .linear = true,

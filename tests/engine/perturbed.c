@@ -302,7 +302,7 @@ static void compiled_for_a_run(void)
                                    .denoise = 1,
                                    .end_at_step = 10000};
     uint64_t first = graphs_built(engine), before = first;
-    CHECK_OK(graft_latent_empty(96, 128, 1, &from, &e), &e); /* a size that no other test has */
+    CHECK_OK(graft_latent_empty(4, 96, 128, 1, &from, &e), &e); /* a size that no other test has */
     for (int i = 0; i < 2; i++) {
         CHECK_OK(graft_sample(pag, &k, p, n, from, i ? NULL : &ahead, &to, &e), &e);
         graft_latent_release(to);
@@ -324,7 +324,7 @@ static void bad_numbers(void)
     graft_err e = GRAFT_ERR_INIT;
     const graft_unet_shape shape = {
         .batch = 2, .height = H, .width = W, .tokens = TOKENS, .perturbed = 1};
-    graft_unet_arch arch = m->arch;
+    graft_unet_arch arch = m->arch.unet;
     graft_graph *g = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(graft_model_perturbed_attention(m, bad[i], &out, &e), GRAFT_E_ARG);

@@ -93,7 +93,7 @@ static float *sample(int64_t h, int64_t w, const graft_task *task, graft_status 
     graft_err e = GRAFT_ERR_INIT;
     int64_t shape[4];
     float *copy = NULL;
-    CHECK_OK(graft_latent_empty(w * 8, h * 8, 2, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, w * 8, h * 8, 2, &from, &e), &e);
     CHECK_INT(sample_latent(model, cond, from, "euler", 6, task, &out, &e), want);
     if (out) {
         const float *x = graft_latent_data(out, shape);

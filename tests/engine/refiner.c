@@ -106,9 +106,9 @@ static void numbers_of_the_unet(void)
     graft_sigma_table table;
     graft_guided *g = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK(graft_unet_is_refiner(&m->arch));
-    CHECK_INT(graft_unet_family(&m->arch), GRAFT_FAMILY_SDXL);
-    CHECK_INT(m->arch.head_dim, 64);
+    CHECK(graft_unet_is_refiner(&m->arch.unet));
+    CHECK_INT(graft_unet_family(&m->arch.unet), GRAFT_FAMILY_SDXL);
+    CHECK_INT(m->arch.unet.head_dim, 64);
     CHECK_NEAR(m->scale_factor, 0.13025, 1e-9);
     const graft_guided_config k = {.model = m,
                                    .table = &table,
@@ -142,7 +142,7 @@ static float run(const graft_model *m, double score)
     graft_latent *from = NULL, *to = NULL;
     graft_err e = GRAFT_ERR_INIT;
     float first = NAN;
-    CHECK_OK(graft_latent_empty(128, 64, 1, &from, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 128, 64, 1, &from, &e), &e);
     CHECK_OK(graft_sample(m, &p, c, n, from, NULL, &to, &e), &e);
     if (to) first = graft_latent_data(to, NULL)[0];
     graft_latent_release(from);

@@ -47,7 +47,7 @@ static graft_status try_run(const run_of *r, float *out, graft_err *e)
                                         .end_at_step = 10000};
     graft_latent *from = NULL, *to = NULL;
     int64_t shape[4];
-    graft_status st = graft_latent_empty(8 * W, 8 * H, 1, &from, e);
+    graft_status st = graft_latent_empty(4, 8 * W, 8 * H, 1, &from, e);
     if (!st)
         st = graft_sample(r->model, &params, r->positive, r->negative, r->latent ? r->latent : from,
                           r->task, &to, e);
@@ -554,7 +554,7 @@ static void quantized(void)
     float now[N], plain[N];
     graft_err e = GRAFT_ERR_INIT;
     graft_latent *latent = NULL;
-    CHECK_OK(graft_latent_empty(8 * W, 8 * H, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 8 * W, 8 * H, 1, &latent, &e), &e);
     for (int i = 0; i < 2; i++) {
         graft_cond *c = i ? in_cells(prompt(1), 2, 2, 5, 6, 1) : scene();
         graft_model *m = NULL;

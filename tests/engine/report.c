@@ -175,7 +175,7 @@ static void demo(void)
                              .force_full_denoise = true};
     CHECK_OK(graft_checkpoint_load(engine, DEMO, NULL, &m, &c, &v, &e), &e);
     CHECK_OK(graft_clip_encode(c, "cat face", NULL, &p, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &empty, &e), &e);
     CHECK_OK(graft_sample(m, &s, p, p, empty, NULL, &l, &e), &e);
     CHECK_OK(graft_vae_decode(v, l, NULL, NULL, &i, &e), &e);
     char *text = report(m, v, c, &picture);
@@ -213,7 +213,7 @@ static void vae_in_strips(void)
     graft_model *m = load_model(engine, SD1);
     CHECK_OK(graft_vae_load(engine, DEMO, NULL, &v, &e), &e);
     CHECK_OK(graft_vae_compile(v, &o, NULL, &tight, &e), &e);
-    CHECK_OK(graft_latent_empty(256, 192, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 256, 192, 1, &l, &e), &e);
     CHECK_OK(graft_vae_decode(tight, l, NULL, NULL, &i, &e), &e);
     char *text = report(m, tight, NULL, &picture);
     CHECK(says(text, "    in strips, to keep the limit: "));

@@ -124,7 +124,7 @@ static void steps_of(const char *backend, const char *precision, const char *sam
     memset(at, 0, sizeof at);
     CHECK_OK(graft_model_load(g, DEMO, NULL, &m, &e), &e);
     CHECK_OK(sample_cond(m, &cond, &e), &e);
-    CHECK_OK(graft_latent_empty(64, 64, 1, &empty, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 64, 1, &empty, &e), &e);
     graft_task task = {.progress = step_done};
     CHECK_OK(sample_latent(m, cond, empty, sampler, STEPS, &task, &out, &e), &e);
     long blocks = 0, small = 0, locks = 0, fewest = -1;

@@ -375,7 +375,7 @@ static void no_part_is_kept(void)
     CHECK_OK(graft_engine_create(&c, &g, &e), &e);
     graft_vae *v = load_vae(g);
     CHECK_OK(graft_vae_compile(v, &o, NULL, &tight, &e), &e);
-    CHECK_OK(graft_latent_empty(320, 320, 1, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 320, 320, 1, &l, &e), &e);
     CHECK_OK(graft_vae_decode(tight, l, NULL, &idle, &out, &e), &e);
     graft_compiled_stats_get(g->compiled, &stats);
     CHECK_OK(graft_cache_list(g, false, count_entry, &entries, &e), &e);
@@ -464,7 +464,7 @@ static void progress_of_a_batch(void)
     graft_latent *l = NULL, *back = NULL;
     graft_err e = GRAFT_ERR_INIT;
     const graft_tiling tiles = {64, 16};
-    CHECK_OK(graft_latent_empty(320, 320, 2, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 320, 320, 2, &l, &e), &e);
     for (int strips = 0; strips < 2; strips++) {
         double share = 0;
         const graft_task task = {.ctx = &share, .progress = on_share},

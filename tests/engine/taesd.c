@@ -47,7 +47,7 @@ static void one_half(void)
     graft_image *image = NULL;
     graft_latent *latent = NULL, *back = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_latent_empty(64, 32, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 32, 1, &latent, &e), &e);
     for (int i = 0; i < 2; i++) {
         int64_t shape[4] = {0};
         graft_vae *v = i ? taesd_load_pair(engine, NULL, pair.decoder) : load(pair.decoder);

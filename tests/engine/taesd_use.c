@@ -337,7 +337,7 @@ static void memory_may_end_anywhere(void)
     graft_status st = GRAFT_E_NOMEM;
     graft_err e = GRAFT_ERR_INIT;
     int failed = 0;
-    CHECK_OK(graft_latent_empty(24, 16, 1, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 24, 16, 1, &latent, &e), &e);
     CHECK_INT(load_and_decode(latent, path), GRAFT_OK); /* what is kept is there */
     unlink(path);
     graft_alloc_stats_get(&before);

@@ -42,7 +42,7 @@ static graft_status sample_one(const graft_model *m, const graft_task *task, flo
     graft_latent *latent = NULL, *result = NULL;
     int64_t shape[4];
     graft_status st = sample_cond(m, &cond, e);
-    if (!st) st = graft_latent_empty(8 * SIDE, 8 * SIDE, 1, &latent, e);
+    if (!st) st = graft_latent_empty(4, 8 * SIDE, 8 * SIDE, 1, &latent, e);
     if (!st) st = sample_latent(m, cond, latent, "euler", STEPS, task, &result, e);
     if (!st) memcpy(out, graft_latent_data(result, shape), OUT * sizeof *out);
     graft_cond_release(cond);
@@ -298,7 +298,7 @@ static void decode_once(void)
     graft_image *i = NULL;
     graft_err e = GRAFT_ERR_INIT;
     int64_t shape[4];
-    must(graft_latent_empty(64, 64, 1, &l, &e), &e);
+    must(graft_latent_empty(4, 64, 64, 1, &l, &e), &e);
     graft_status st = l ? graft_vae_decode(vae, l, NULL, NULL, &i, &e) : GRAFT_OK;
     must(st, &e);
     if (i) {

@@ -158,7 +158,7 @@ static graft_status unet_case(golden *g, const graft_model *m, const graft_safet
     GRAFT_TRY(graft_exe_run(b, g->engine->arenas, (const void *const *)in, (void *[]){out}, NULL,
                             NULL, e));
     char what[64];
-    snprintf(what, sizeof what, "unet case%d", k);
+    snprintf(what, sizeof what, "model case%d", k);
     golden_note_model(g, what, golden_error(out, expected, golden_count(want)));
 out:
     graft_binding_release(b);
@@ -177,8 +177,8 @@ graft_status golden_unet(golden *g, graft_safetensors *f, graft_err *e)
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
     golden_options(g, &m.options);
-    GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.",
-                                graft_safetensors_metadata(f, "config"), &m.arch, e));
+    GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", graft_safetensors_metadata(f, "config"),
+                               &m.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
     for (int k = 0; k < 1000; k++)
         if (golden_case(f, k, "output")) GRAFT_TRY(unet_case(g, &m, f, k, e));

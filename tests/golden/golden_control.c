@@ -89,9 +89,9 @@ static graft_status take_case(control_case *c, graft_err *e)
     if (st) return st;
     const graft_unet_shape shape = {
         .batch = x->shape[0], .height = x->shape[2], .width = x->shape[3], .control = 1};
-    c->n_residuals = graft_unet_residuals(&c->m->arch, &shape);
+    c->n_residuals = graft_unet_residuals(&c->m->arch.unet, &shape);
     for (int i = 0; i < c->n_residuals; i++) {
-        graft_unet_residual_shape(&c->m->arch, &shape, i, c->dim[i]);
+        graft_unet_residual_shape(&c->m->arch.unet, &shape, i, c->dim[i]);
         c->residual[i] = graft_malloc(bytes_of(c, c->dim[i]));
         if (!c->residual[i]) return graft_fail_nomem(e, "residuals");
     }
@@ -218,7 +218,7 @@ graft_status golden_control(golden *g, graft_safetensors *f, graft_err *e)
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
     golden_options(g, &m.options);
-    GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.", config, &m.arch, e));
+    GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", config, &m.arch, e));
     GRAFT_TRY(graft_control_detect(f, "control_model.", config, &n.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
     GRAFT_TRY(graft_weights_part(file, "control_model.", &n.weights, e));

@@ -66,8 +66,8 @@ graft_status golden_freeu(golden *g, graft_safetensors *f, graft_err *e)
     graft_status st = graft_weights_create(f, &file, e);
     if (st) return st;
     golden_options(g, &m.options);
-    GRAFT_TRY(graft_unet_detect(f, "model.diffusion_model.",
-                                graft_safetensors_metadata(f, "config"), &m.arch, e));
+    GRAFT_TRY(graft_net_detect(f, "model.diffusion_model.", graft_safetensors_metadata(f, "config"),
+                               &m.arch, e));
     GRAFT_TRY(graft_weights_part(file, "model.diffusion_model.", &m.weights, e));
     for (int k = 0; golden_case(f, k, "x"); k++) GRAFT_TRY(run_case(g, &m, f, k, e));
 out:

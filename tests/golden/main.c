@@ -46,6 +46,7 @@ static graft_status run_file(golden *g, const char *path, graft_err *e)
     if (st) return st;
     if (has(f, "control_model.")) return golden_control(g, f, e);
     if (golden_case(f, 0, "output_v2")) return golden_freeu(g, f, e);
+    if (has(f, "run.")) return golden_flow(g, path, f, e);
     if (has(f, "model.diffusion_model.")) return golden_unet(g, f, e);
     if (has(f, "first_stage_model.")) return golden_vae(g, f, e);
     if (has(f, "decoder.layers.") || graft_taesd_half_in(f)) return golden_tiny(g, path, f, e);

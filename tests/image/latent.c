@@ -45,16 +45,16 @@ static void empty(void)
     graft_latent *l;
     graft_err e = GRAFT_ERR_INIT;
     int64_t s[4];
-    CHECK_OK(graft_latent_empty(519, 64, 3, &l, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 519, 64, 3, &l, &e), &e);
     const float *d = graft_latent_data(l, s);
     CHECK(s[0] == 3 && s[1] == 4 && s[2] == 8 && s[3] == 64);
     for (int i = 0; i < 3 * 4 * 8 * 64; i++) CHECK(d[i] == 0.0f);
     CHECK(!graft_latent_mask(l) && !graft_latent_batch_index(l));
     graft_latent_release(l);
-    CHECK_INT(graft_latent_empty(7, 64, 1, &l, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_latent_empty(64, 64, 0, &l, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_latent_empty(-64, 64, 1, &l, &e), GRAFT_E_ARG);
-    CHECK_INT(graft_latent_empty(INT64_MAX, INT64_MAX, INT64_MAX, &l, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_empty(4, 7, 64, 1, &l, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_empty(4, 64, 64, 0, &l, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_empty(4, -64, 64, 1, &l, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_latent_empty(4, INT64_MAX, INT64_MAX, INT64_MAX, &l, &e), GRAFT_E_ARG);
     CHECK(!l);
     graft_latent_release(NULL);
 }
@@ -316,7 +316,7 @@ static graft_status operation(int what, const graft_latent *l, const char *path,
     const graft_image *m = graft_latent_mask(l);
     switch (what) {
     case 0:
-        return graft_latent_empty(64, 64, 1, r, e);
+        return graft_latent_empty(4, 64, 64, 1, r, e);
     case 1:
         return graft_latent_set_mask(l, m, r, e);
     case 2:

@@ -105,7 +105,7 @@ static void masks_and_latents_have_their_shapes(void)
     CHECK(t && t->stride[0] == 6 && t->stride[1] == 3 && t->stride[2] == 1);
     CHECK(t && ((const float *)t->data)[4] == 1);
     v->ops->release(v);
-    CHECK_OK(graft_latent_empty(64, 48, 2, &latent, &e), &e);
+    CHECK_OK(graft_latent_empty(4, 64, 48, 2, &latent, &e), &e);
     CHECK_OK(graft_value_wrap(GRAFT_VALUE_LATENT, latent, &v, &e), &e);
     t = v->ops->query(v, GRAFT_TENSOR_ID);
     CHECK(t && t->ndim == 4 && t->shape[0] == 2 && t->shape[1] == 4 && t->shape[2] == 6 &&

@@ -9,7 +9,7 @@ graft_status graft_sample_dpm_2(graft_walk *w, graft_err *e)
     for (size_t i = 0; i < w->steps; i++) {
         double s = w->sigma[i], t = w->sigma[i + 1], down = t, up = 0;
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
-        if (w->variant & GRAFT_ANCESTRAL) graft_ancestral_step(s, t, &down, &up);
+        if (w->variant & GRAFT_ANCESTRAL) graft_walk_ancestral_step(w, s, t, 1, &down, &up);
         if (down == 0) {
             graft_walk_land(w, d);
         } else {

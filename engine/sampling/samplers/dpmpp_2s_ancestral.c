@@ -16,7 +16,7 @@ graft_status graft_sample_dpmpp_2s_ancestral(graft_walk *w, graft_err *e)
             GRAFT_WALK(graft_walk_denoise_pair(w, w->x, s, d, u, e));
         else
             GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
-        graft_ancestral_step_of(s, t, k->eta, &down, &up);
+        graft_walk_ancestral_step(w, s, t, k->eta, &down, &up);
         if (down == 0) {
             graft_walk_land(w, d);
         } else {

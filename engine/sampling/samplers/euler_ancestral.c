@@ -8,7 +8,7 @@ graft_status graft_sample_euler_ancestral(graft_walk *w, graft_err *e)
     for (size_t i = 0; i < w->steps; i++) {
         double s = w->sigma[i], t = w->sigma[i + 1], down, up;
         GRAFT_WALK(graft_walk_denoise(w, w->x, s, d, e));
-        graft_ancestral_step_of(s, t, k->eta, &down, &up);
+        graft_walk_ancestral_step(w, s, t, k->eta, &down, &up);
         if (down == 0)
             graft_walk_land(w, d);
         else

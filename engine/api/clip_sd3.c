@@ -1,0 +1,87 @@
+/* Stable Diffusion 3's text encoders (arXiv:2403.03206, figure 2): L's and G's columns side by
+ * side, with zeros behind them up to the width that the model takes; and their pooled outputs. An
+ * encoder that is not there leaves zeros. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/api/objects.h"
+
+/* Where there is no encoder to ask. */
+#define WIDTH_L 768
+#define WIDTH_G 1280
+
+enum { L, G, PLACES };
+
+/* What stands in one place. */
+typedef struct place {
+    const graft_encoder *encoder; /* NULL: nothing */
+    graft_encoded text;
+    int64_t width, pooled;
+} place;
+
+static void find_places(const graft_clip *c, place p[PLACES])
+{
+    memset(p, 0, PLACES * sizeof *p);
+    p[L].width = p[L].pooled = WIDTH_L;
+    p[G].width = p[G].pooled = WIDTH_G;
+    for (size_t i = 0; i < c->n_encoders; i++) {
+        place *at = &p[c->encoder[i].large ? G : L];
+        at->encoder = &c->encoder[i];
+        at->width = c->encoder[i].arch.width;
+        at->pooled = graft_encoder_pooled_width(&c->encoder[i]);
+    }
+}
+
+/* As many chunks as all that spoke have; one where none did. */
+static size_t chunks_of(const place p[PLACES])
+{
+    size_t n = 0;
+    for (int i = 0; i < PLACES; i++)
+        if (p[i].text.hidden && (!n || p[i].text.chunks < n)) n = p[i].text.chunks;
+    return n ? n : 1;
+}
+
+static graft_status join(const graft_clip *c, const place p[PLACES], graft_cond **out, graft_err *e)
+{
+    size_t tokens = chunks_of(p) * GRAFT_TEXT_CHUNK;
+    int64_t columns = p[L].width + p[G].width, pooled = p[L].pooled + p[G].pooled;
+    int64_t width = c->width > columns ? c->width : columns, column = 0, at = 0;
+    float *data = graft_calloc(tokens, (size_t)width * sizeof *data);
+    float *vector = graft_calloc((size_t)pooled, sizeof *vector);
+    if (!data || !vector) {
+        graft_free(data);
+        graft_free(vector);
+        return graft_fail_nomem(e, "conditioning");
+    }
+    for (int i = 0; i < PLACES; i++) {
+        size_t w = (size_t)p[i].width;
+        for (size_t t = 0; p[i].text.hidden && t < tokens; t++)
+            memcpy(data + t * (size_t)width + column, p[i].text.hidden + t * w, w * sizeof *data);
+        if (p[i].text.pooled)
+            memcpy(vector + at, p[i].text.pooled, (size_t)p[i].pooled * sizeof *vector);
+        column += p[i].width;
+        at += p[i].pooled;
+    }
+    return graft_cond_create((int64_t)tokens, width, data, pooled, vector, NULL, out, e);
+}
+
+graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
+                                   const char *text_t5, const graft_task *task, graft_cond **out,
+                                   graft_err *e)
+{
+    (void)text_t5;
+    const char *const text[PLACES] = {[L] = text_l, [G] = text_g};
+    place p[PLACES];
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    if (c->kind != GRAFT_CLIP_SD3)
+        return graft_fail(e, GRAFT_E_ARG, "these text encoders are not those of SD 3");
+    find_places(c, p);
+    for (int i = 0; i < PLACES && !st; i++)
+        if (p[i].encoder && text[i])
+            st = graft_clip_encode_one(c, (size_t)(p[i].encoder - c->encoder), text[i], task,
+                                       &p[i].text, e);
+    if (!st) st = join(c, p, out, e);
+    for (int i = 0; i < PLACES; i++) graft_encoded_finish(&p[i].text);
+    return st;
+}

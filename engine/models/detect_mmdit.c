@@ -1,0 +1,73 @@
+#include "engine/models/detect.h"
+
+#define BLOCKS_MAX 128
+#define HEAD_DIM   64 /* of all published ones */
+
+static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
+                                 graft_mmdit_arch *a, graft_err *e)
+{
+    int64_t heads = 0,
+            head_dim = dim_of(find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight"), 0);
+    a->qk_norm = head_dim > 0;
+    graft_status st = GRAFT_OK;
+    if (!head_dim) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
+    if (!st) st = graft_detect_number(f, config, "num_heads", &heads, e);
+    if (st) return st;
+    if (head_dim < 1) head_dim = heads > 0 ? a->hidden / heads : HEAD_DIM;
+    if (head_dim < 1 || a->hidden % head_dim || (heads > 0 && heads != a->hidden / head_dim))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a transformer of width %d does not divide into heads of %lld",
+                          graft_safetensors_path(f), a->hidden, (long long)head_dim);
+    a->heads = (int32_t)(a->hidden / head_dim);
+    return GRAFT_OK;
+}
+
+static graft_status detect_blocks(const graft_safetensors *f, const char *prefix,
+                                  graft_mmdit_arch *a, graft_err *e)
+{
+    while (a->depth < BLOCKS_MAX &&
+           find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth))
+        a->depth++;
+    while (a->dual < a->depth &&
+           find(f, prefix, "joint_blocks.%d.x_block.attn2.qkv.weight", a->dual))
+        a->dual++;
+    a->mlp = dim_of(find(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight"), 0);
+    if (!a->depth) return missing(f, prefix, GRAFT_MMDIT_TENSOR, e);
+    return a->mlp ? GRAFT_OK : missing(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight", e);
+}
+
+/* The table has one row for each cell of a square. */
+static graft_status detect_table(const graft_safetensors *f, const char *prefix,
+                                 graft_mmdit_arch *a, graft_err *e)
+{
+    const graft_st_tensor *t = find(f, prefix, "pos_embed");
+    int64_t cells = t && t->rank >= 2 ? t->shape[t->rank - 2] : 0;
+    while (a->table < (1 << 15) && (int64_t)(a->table + 1) * (a->table + 1) <= cells) a->table++;
+    if (a->table && (int64_t)a->table * a->table == cells) return GRAFT_OK;
+    return missing(f, prefix, "pos_embed", e);
+}
+
+graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                                graft_mmdit_arch *out, graft_err *e)
+{
+    *out = (graft_mmdit_arch){0};
+    const graft_st_tensor *in = find(f, prefix, "x_embedder.proj.weight");
+    out->hidden = dim_of(in, 0);
+    out->channels = dim_of(in, 1);
+    out->patch = dim_of(in, 2);
+    if (!out->hidden || !out->channels || !out->patch || dim_of(in, 3) != out->patch)
+        return missing(f, prefix, "x_embedder.proj.weight", e);
+    const struct {
+        const char *name;
+        int32_t *width;
+    } widths[] = {{"t_embedder.mlp.0.weight", &out->time_dim},
+                  {"y_embedder.mlp.0.weight", &out->pooled_dim},
+                  {"context_embedder.weight", &out->context_dim}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        *widths[i].width = dim_of(find(f, prefix, "%s", widths[i].name), 1);
+        if (!*widths[i].width) return missing(f, prefix, widths[i].name, e);
+    }
+    graft_status st = detect_blocks(f, prefix, out, e);
+    if (!st) st = detect_table(f, prefix, out, e);
+    return st ? st : detect_heads(f, prefix, config, out, e);
+}

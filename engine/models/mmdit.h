@@ -1,0 +1,15 @@
+/* The multimodal diffusion transformer of Stable Diffusion 3 and 3.5 (Esser et al. 2024,
+ * arXiv:2403.03206) as a graph. Squares of the latent and the prompt's tokens are two streams with
+ * weights of their own, which meet in the attention of each block. */
+#ifndef GRAFT_MODELS_MMDIT_H
+#define GRAFT_MODELS_MMDIT_H
+#include "engine/graph/graph.h"
+#include "engine/models/arch.h"
+#include "engine/models/unet.h"
+
+/* Inputs: x (N,channels,h,w), timesteps (N), context (N,tokens,context_dim), y (N,pooled_dim).
+ * Output: (N,channels,h,w). h and w are multiples of the patch. Of the shape batch, height, width,
+ * tokens and act_dtype count; all that only UNets have must be zero, else GRAFT_E_UNSUPPORTED. */
+graft_status graft_mmdit_build(const graft_mmdit_arch *a, const graft_unet_shape *shape,
+                               graft_graph **out, graft_err *e);
+#endif

@@ -1,0 +1,25 @@
+/* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h). Pure
+ * functions, any thread. */
+#ifndef GRAFT_MODELS_NET_H
+#define GRAFT_MODELS_NET_H
+#include "engine/models/unet.h"
+
+/* What is below `prefix`; as graft_unet_detect(). */
+graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                              graft_net_arch *out, graft_err *e);
+/* A UNet as a network. */
+void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out);
+/* graft_unet_build_guided(); a transformer computes all rows, whatever `pictures` says. */
+graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
+                             int64_t pictures, graft_graph **out, graft_err *e);
+/* A shape that any network of its kind takes, with float32 activations: for graphs of which only
+ * names and structure count. */
+graft_unet_shape graft_net_some_shape(const graft_net_arch *a);
+/* Names the architecture in files. A UNet's is that of its own structure: plans that were saved
+ * before there were other networks stay good. */
+graft_hash graft_net_hash(const graft_net_arch *a);
+static inline bool graft_net_is_unet(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_UNET;
+}
+#endif

@@ -1,0 +1,112 @@
+/* Pictures and masks: the part of engine.h, whose rules hold here, that knows of no model. */
+#ifndef GRAFT_PICTURES_H
+#define GRAFT_PICTURES_H
+#include "engine/engine.h"
+
+graft_image *graft_image_retain(graft_image *i);
+void graft_image_release(graft_image *i);
+/* shape[4] = N,H,W,C (C = 1 for masks). */
+const float *graft_image_data(const graft_image *i, int64_t shape[4]);
+bool graft_image_is_mask(const graft_image *i);
+/* Copies (N,H,W,C) floats; C = 1 with mask = true makes a MASK. */
+graft_status graft_image_from_data(const float *data, const int64_t shape[4], bool mask,
+                                   graft_image **out, graft_err *e);
+/* One colour, 0xRRGGBB. */
+graft_status graft_image_empty(int64_t width, int64_t height, int64_t batch, uint32_t rgb,
+                               graft_image **out, graft_err *e);
+/* PNG, JPEG, BMP, GIF, TGA, PSD, PNM (stb_image), turned upright by EXIF; 8 or 16 bits. *mask is
+ * 1 - alpha, or 64x64 zeros when there is no alpha; NULL: not wanted. */
+graft_status graft_image_load(const char *path, graft_image **out, graft_image **mask,
+                              graft_err *e);
+/* One channel as MASK: "red" "green" "blue" "alpha" (alpha: 1 - alpha, zeros without). */
+graft_status graft_image_load_mask(const char *path, const char *channel, graft_image **out,
+                                   graft_err *e);
+/* Picture `index` of the batch as PNG bytes (graft_bytes_free): each value becomes
+ * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
+graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,
+                                const char *const *text, uint8_t **out, size_t *size, graft_err *e);
+void graft_bytes_free(uint8_t *bytes);
+/* `method`: "nearest-exact" "bilinear" "area" "bicubic" "lanczos"; 0 keeps the aspect. */
+graft_status graft_image_scale(const graft_image *i, const char *method, int64_t width,
+                               int64_t height, bool center, graft_image **out, graft_err *e);
+graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
+                                  graft_image **out, graft_err *e);
+/* To so many times 1024 x 1024 pixels, as nearly as whole sides allow, in the same aspect. */
+graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
+                                      graft_image **out, graft_err *e);
+graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_err *e);
+graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
+graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,
+                                 graft_err *e);
+/* The part of a picture or mask that begins at x, y; what it would have beyond the edges is left
+ * out. GRAFT_E_ARG when nothing remains. */
+graft_status graft_image_crop(const graft_image *i, int64_t x, int64_t y, int64_t width,
+                              int64_t height, graft_image **out, graft_err *e);
+/* Upside down, or left to right; clockwise by so many right angles, 0 to 3. Masks, too. */
+graft_status graft_image_flip(const graft_image *i, bool upside_down, graft_image **out,
+                              graft_err *e);
+graft_status graft_image_rotate(const graft_image *i, int turns, graft_image **out, graft_err *e);
+/* Pictures or masks index … index + length - 1 of a batch: an index beyond the end means the last,
+ * and what the batch does not have is left out. */
+graft_status graft_image_from_batch(const graft_image *i, int64_t index, int64_t length,
+                                    graft_image **out, graft_err *e);
+/* The whole batch so many times. */
+graft_status graft_image_repeat(const graft_image *i, int64_t amount, graft_image **out,
+                                graft_err *e);
+/* Colours and transparency apart, and together again. The mask is 1 - alpha, as loading a picture
+ * gives it: white is transparent; black where there is no alpha. Joining takes the first three
+ * channels, scales the mask to the picture (bilinear), and repeats it over a batch. */
+graft_status graft_image_split_alpha(const graft_image *i, graft_image **out, graft_image **mask,
+                                     graft_err *e);
+graft_status graft_image_join_alpha(const graft_image *i, const graft_image *mask,
+                                    graft_image **out, graft_err *e);
+
+/* One batch behind the other; b is scaled to a's size (bilinear, cut to its aspect). Pictures
+ * without transparency are opaque beside others. */
+graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
+                               graft_err *e);
+/* a * (1 - factor) + mode(a, b) * factor, clipped to 0..1, where b is scaled to a's size (bicubic,
+ * cut to its aspect) and repeats over its batch. mode: "normal", "multiply", "screen", "overlay",
+ * "soft_light", "difference", as in W3C's Compositing and Blending. */
+graft_status graft_image_blend(const graft_image *a, const graft_image *b, double factor,
+                               const char *mode, graft_image **out, graft_err *e);
+/* `from` laid over `to` at x, y as much as a mask says, which is scaled to `from` (bilinear); NULL:
+ * all of it. resize: `from` is scaled to the size of `to` first (bilinear). Both repeat over the
+ * batch of `to`, and what would be beyond its edges is left out. The result has the channels of
+ * `to`: a picture without transparency counts as opaque, and transparency that `to` has no channel
+ * for is left out. */
+graft_status graft_image_composite(const graft_image *to, const graft_image *from, int64_t x,
+                                   int64_t y, bool resize, const graft_image *mask,
+                                   graft_image **out, graft_err *e);
+/* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
+ * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
+ * room. */
+graft_status graft_image_pad(const graft_image *i, const int64_t sides[4], int64_t feathering,
+                             graft_image **out, graft_image **mask, graft_err *e);
+
+/* ------------------------------------------------------------------ masks */
+
+graft_status graft_mask_solid(int64_t width, int64_t height, double value, graft_image **out,
+                              graft_err *e);
+/* 1 where the mask is above `value`, else 0. */
+graft_status graft_mask_threshold(const graft_image *mask, double value, graft_image **out,
+                                  graft_err *e);
+/* Each value becomes the largest within so many pixels, the smallest where `pixels` is negative: a
+ * square around it, or with `tapered` a diamond (steps along rows and columns). What is beyond the
+ * edges does not count. Asks the task, which may be NULL, for cancellation. */
+graft_status graft_mask_expand(const graft_image *mask, int64_t pixels, bool tapered,
+                               const graft_task *task, graft_image **out, graft_err *e);
+/* The mask fades out towards its edges: the i-th of n columns from the left, from 1, counts i / n,
+ * and so on. sides: left, top, right, bottom; more than there are: all. */
+graft_status graft_mask_feather(const graft_image *mask, const int64_t sides[4], graft_image **out,
+                                graft_err *e);
+/* The source, its left upper corner at x, y, meets the destination: "multiply", "add", "subtract",
+ * or "and", "or", "xor" of both rounded to 0 and 1; clipped to 0..1. Sources repeat over a batch.
+ * Where there is no source, the destination stays. */
+graft_status graft_mask_combine(const graft_image *destination, const graft_image *source,
+                                int64_t x, int64_t y, const char *operation, graft_image **out,
+                                graft_err *e);
+/* 1 where a picture, rounded to 8 bits a channel, has this colour, 0xRRGGBB; else 0. */
+graft_status graft_image_color_to_mask(const graft_image *i, uint32_t rgb, graft_image **out,
+                                       graft_err *e);
+#endif
