@@ -121,12 +121,28 @@ static graft_status init_unary(graft_kernel *k, int32_t variant, graft_err *e)
     return GRAFT_OK;
 }
 
+/* Whether act(x) has been launched eight values at a time, x being dense as the result; *st: how
+ * that went. */
+static bool acts_by_eights(const graft_kernel *k, const void *x, void *out, graft_act act,
+                           graft_status *st)
+{
+    int64_t n = graft_ref_elements(&k->op.out);
+    graft_cuda_acts p = {.x = x, .out = out, .eights = (uint32_t)(n / 8), .act = act};
+    if (n % 8 || !graft_ref_is_dense(&k->op.out) || !graft_cuda_aligned(&x, 1, out)) return false;
+    *st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_acts, k->t),
+                            graft_cuda_blocks(p.eights, GRAFT_CUDA_THREADS), 1, 1, &p);
+    return true;
+}
+
 static graft_status launch_unary(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     (void)workspace;
     bool scale = k->op.op == GRAFT_OP_SCALE;
     graft_cuda_elementwise p = over_result(k, scale ? GRAFT_CUDA_SCALE : GRAFT_CUDA_ACT, out);
     graft_tensor_desc a = input_of(k, 0);
+    graft_status st;
+    if (!scale && as_dense(&a, &k->op.out) && acts_by_eights(k, in[0], out, k->op.attrs.act, &st))
+        return st;
     p.a = in[0];
     p.act = k->op.attrs.act;
     p.scale = k->op.attrs.scale;
@@ -151,6 +167,8 @@ static graft_status launch_geglu(graft_kernel *k, const void *const *in, void *o
 graft_status graft_cuda_finish(const graft_kernel *k, void *out, graft_act act, int b_input,
                                const void *b, int c_input, const void *c)
 {
+    graft_status st;
+    if (!b && !c && acts_by_eights(k, out, out, act, &st)) return st;
     graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_FINISH, out);
     p.a = out;
     p.b = b;

@@ -47,6 +47,14 @@ typedef struct graft_cuda_elementwise {
     int32_t b_is_f32; /* whatever the others are */
 } graft_cuda_elementwise;
 
+/* out = act(x), both dense; eights: of all values. */
+typedef struct graft_cuda_acts {
+    const void *x;
+    void *out;
+    uint32_t eights;
+    int32_t act;
+} graft_cuda_acts;
+
 /* out = residual + a * b, eight values at a time: a, residual and out are (N, T, C), b has a row
  * for each entry of N. */
 typedef struct graft_cuda_gate {

@@ -510,6 +510,7 @@ static size_t args_of(const char *name)
                  {"graft_merge", sizeof(graft_cuda_merge)},
                  {"graft_elementwise", sizeof(graft_cuda_elementwise)},
                  {"graft_pairs", sizeof(graft_cuda_pairs)},
+                 {"graft_acts", sizeof(graft_cuda_acts)},
                  {"graft_gate", sizeof(graft_cuda_gate)},
                  {"graft_timestep", sizeof(graft_cuda_timestep)},
                  {"graft_layer_norm", sizeof(graft_cuda_layer_norm)},
