@@ -112,6 +112,7 @@ typedef struct graft_cuda_layer_norm {
     int64_t sgamma, sbeta; /* from one place of dimension 1 to the next; 0: the same for all */
     uint32_t dim[4];
     uint32_t rows;
+    int32_t vec; /* rows, gamma and beta can be accessed 16 bytes at a time */
     float eps;
 } graft_cuda_layer_norm;
 
