@@ -2,13 +2,14 @@
  *
  *   graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
- *                     --parts union | --parts upscaler | --parts taesd]
+ *                     --parts union | --parts upscaler | --parts taesd | --parts t5]
  *
- * KIND: sd15, sd21, sdxl, sdxl-refiner, or tiny-sd1, tiny-sd2, tiny-sdxl, which are small enough to
- * run whole workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. The
- * names come from the same graph builders that read them. Weights are normal with a spread of 1 /
- * sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed and name
- * only. Pictures made with them are noise, but always the same noise. */
+ * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, or tiny-sd1, tiny-sd2,
+ * tiny-sdxl, tiny-sd3, which are small enough to run whole workflows in tests; tiny-refiner is a
+ * UNet alone, whose prompts are as wide as all. Those of SD 3 have no T5. The names come from the
+ * same graph builders that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that
+ * activations stay in float16's range; a tensor depends on seed and name only. Pictures made with
+ * them are noise, but always the same noise. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,8 @@
 #include "base/half.h"
 #include "base/str.h"
 #include "engine/models/controlnet.h"
+#include "engine/models/mmdit.h"
+#include "engine/models/t5.h"
 #include "engine/models/textenc.h"
 #include "engine/models/unet.h"
 #include "engine/models/upscaler.h"
@@ -38,8 +41,10 @@ typedef struct kind {
     int32_t model_channels, mult[4], levels, res_blocks;
     int32_t depth[4], middle; /* transformer blocks by level */
     int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
+    graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
+    graft_t5_arch t5;   /* a file of its own, without a prefix */
     const char *config; /* __metadata__.config, or NULL */
 } kind;
 
@@ -48,16 +53,43 @@ typedef struct kind {
         GRAFT_TEXT_HF, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_QUICK_GELU, 0, 0,   \
             49407                                                                                  \
     }
+#define HF_LARGE(layers, width, heads)                                                             \
+    {                                                                                              \
+        GRAFT_TEXT_HF, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width, 0,     \
+            49407                                                                                  \
+    }
 #define OPENCLIP(layers, width, heads)                                                             \
     {                                                                                              \
         GRAFT_TEXT_OPENCLIP, layers, width, heads, 4 * (width), VOCAB, 77, GRAFT_ACT_GELU, width,  \
             1, 49407                                                                               \
+    }
+/* T5-XXL, version 1.1. */
+#define T5_XXL                                                                                     \
+    {                                                                                              \
+        .layers = 24, .width = 4096, .heads = 64, .head_dim = 64, .intermediate = 10240,           \
+        .vocab = 32128, .buckets = 32                                                              \
     }
 #define SD1_TEXT     "cond_stage_model.transformer."
 #define SD2_TEXT     "cond_stage_model.model."
 #define SDXL_TEXT_L  "conditioner.embedders.0.transformer."
 #define SDXL_TEXT_G  "conditioner.embedders.1.model."
 #define REFINER_TEXT "conditioner.embedders.0.model."
+#define SD3_TEXT_L   "text_encoders.clip_l.transformer."
+#define SD3_TEXT_G   "text_encoders.clip_g.transformer."
+/* Stable Diffusion 3's, with this depth, table and number of blocks with a second attention. */
+#define MMDIT(blocks, side, normed, two)                                                           \
+    {                                                                                              \
+        .channels = 16, .hidden = 64 * (blocks), .depth = blocks, .heads = blocks,                 \
+        .mlp = 256 * (blocks), .patch = 2, .table = side, .time_dim = 256, .context_dim = 4096,    \
+        .pooled_dim = 2048, .qk_norm = normed, .dual = two                                         \
+    }
+#define SD3_TEXT                                                                                   \
+    {                                                                                              \
+        {SD3_TEXT_L, HF(12, 768, 12)},                                                             \
+        {                                                                                          \
+            SD3_TEXT_G, HF_LARGE(32, 1280, 20)                                                     \
+        }                                                                                          \
+    }
 
 /* clang-format off */
 static const kind kinds[] = {
@@ -83,6 +115,24 @@ static const kind kinds[] = {
      .linear_proj = 1, .head_dim = 64,
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{REFINER_TEXT, OPENCLIP(32, 1280, 20)}}},
+    {.name = "sd3", .mmdit = MMDIT(24, 192, 0, 0),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
+    {.name = "sd35-medium", .mmdit = MMDIT(24, 384, 1, 13),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
+    {.name = "sd35-large", .mmdit = MMDIT(38, 192, 1, 0),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
+     .t5 = T5_XXL},
+    {.name = "tiny-sd3",
+     .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 96, .patch = 2,
+               .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
+               .dual = 1},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD3_TEXT_L, HF(3, 32, 2)}, {SD3_TEXT_G, HF_LARGE(3, 64, 2)}},
+     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
+            .buckets = 32},
+     .config = "{\"text\": {\"heads\": 2}}"},
     {.name = "tiny-sd1",
      .model_channels = 32, .mult = {1, 2}, .levels = 2, .res_blocks = 1,
      .depth = {1, 1}, .middle = 1, .context_dim = 64, .num_heads = 2,
@@ -203,6 +253,12 @@ static graft_status add_slots(list *l, const char *prefix, const graft_graph *g,
             dim[0] = s->dim[1];
             dim[1] = s->dim[0];
         }
+        if (s->kind == GRAFT_SLOT_CROP) {
+            dim[0] = 1;
+            dim[1] = s->rows[0] * s->rows[0];
+            dim[2] = s->dim[3];
+            rank = 3;
+        }
         if (rank == 2 && is_conv1(name, linear_proj)) {
             dim[2] = dim[3] = 1;
             rank = 4;
@@ -237,8 +293,20 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
                                                           k->depth[l], 0, l && i == k->res_blocks};
 }
 
+static graft_status add_mmdit(const kind *k, list *l, graft_err *e)
+{
+    const graft_unet_shape shape = {
+        .batch = 1, .height = 8, .width = 8, .tokens = 1, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    graft_status st = graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_unet(const kind *k, list *l, graft_err *e)
 {
+    if (k->mmdit.depth) return add_mmdit(k, l, e);
     graft_unet_arch a;
     graft_unet_shape shape = {
         .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
@@ -290,13 +358,14 @@ static graft_status add_upscaler(const kind *k, list *l, graft_err *e)
 
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
+    const int32_t channels = k->mmdit.depth ? k->mmdit.channels : 4;
     graft_vae_arch a = {.in_channels = 3,
                         .out_channels = 3,
-                        .z_channels = 4,
-                        .embed_dim = 4,
+                        .z_channels = channels,
+                        .embed_dim = channels,
                         .levels = 4,
                         .res_blocks = k->vae_res_blocks,
-                        .quant_conv = 1,
+                        .quant_conv = !k->mmdit.depth,
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;
@@ -409,6 +478,22 @@ static graft_status add_lora(const options *o, list *l, graft_err *e)
     return st;
 }
 
+/* Without spiece.model, which is a file of its own or a tensor that somebody adds. */
+static graft_status add_t5(const graft_t5_arch *a, list *l, graft_err *e)
+{
+    const graft_t5_shape shape = {.batch = 1, .tokens = 77, .act_dtype = GRAFT_F32};
+    graft_graph *g = NULL;
+    if (!a->layers) return graft_fail(e, GRAFT_E_ARG, "this kind has no T5");
+    graft_status st = graft_t5_build(a, &shape, &g, e);
+    if (!st) st = add_slots(l, "", g, true, e);
+    if (!st) st = add(l, "", graft_t5_embeddings_name(a), 2, (int64_t[]){a->vocab, a->width}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    if (!st) st = add(l, "", graft_t5_bias_name(), 2, (int64_t[]){a->buckets, a->heads}, e);
+    if (!st) l->at[l->n - 1].spread = 1.0f;
+    graft_graph_destroy(g);
+    return st;
+}
+
 static graft_status add_parts(const options *o, list *l, graft_err *e)
 {
     graft_status st = GRAFT_OK;
@@ -417,6 +502,7 @@ static graft_status add_parts(const options *o, list *l, graft_err *e)
     if (strcmp(o->parts, "union") == 0) return add_control(o->kind, 8, l, e);
     if (strcmp(o->parts, "upscaler") == 0) return add_upscaler(o->kind, l, e);
     if (strcmp(o->parts, "taesd") == 0) return add_taesd(o->kind, l, e);
+    if (strcmp(o->parts, "t5") == 0) return add_t5(&o->kind->t5, l, e);
     if (strstr(o->parts, "unet")) st = add_unet(o->kind, l, e);
     if (!st && strstr(o->parts, "vae")) st = add_vae(o->kind, l, e);
     for (int i = 0; i < 2 && !st && strstr(o->parts, "clip"); i++)
@@ -567,7 +653,8 @@ static int usage(void)
 {
     fputs("usage: graft-make-model KIND FILE.safetensors [--dtype f16|bf16|f32] [--seed N]\n"
           "                        [--parts unet,vae,clip | --parts lora | --parts controlnet |\n"
-          "                         --parts union | --parts upscaler | --parts taesd]\nkinds:",
+          "                         --parts union | --parts upscaler | --parts taesd |\n"
+          "                         --parts t5]\nkinds:",
           stderr);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) fprintf(stderr, " %s", kinds[i].name);
     fputs("\n", stderr);

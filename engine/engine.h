@@ -54,6 +54,8 @@ typedef struct graft_task {
     /* The file (safetensors) of the embedding that a prompt names: a path for graft_free(), or
      * GRAFT_E_NOTFOUND. NULL: "embedding:NAME" in a prompt is words. */
     graft_status (*embedding)(void *ctx, const char *name, char **path, graft_err *e);
+    /* Likewise a file of this name among text encoders: the tokenizer of one that needs its own. */
+    graft_status (*text_file)(void *ctx, const char *name, char **path, graft_err *e);
 } graft_task;
 
 /* ------------------------------------------------------------------ engine */
@@ -86,8 +88,10 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
  * (UNet2DConditionModel). */
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
-/* `type`: "stable_diffusion" with one path, "sdxl" with two, "sd3" with one or two, CLIP-L and
- * CLIP-G (order does not matter). Names are those of transformers or of OpenCLIP. */
+/* `type`: "stable_diffusion" with one path, "sdxl" with two, "sd3" with one to three: CLIP-L,
+ * CLIP-G and T5 (order does not matter). Names are those of transformers or of OpenCLIP. T5 needs
+ * its tokenizer: spiece.model beside its file, in the file (a tensor spiece_model), or by the task;
+ * GRAFT_E_NOTFOUND without it. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);

@@ -16,16 +16,17 @@ static const char *const model_suffix[] = {".safetensors", ".sft", NULL};
 /* Some kinds of file have an old and a new folder name; both are read. */
 static const struct model_folder {
     const char *key, *alias, *folder[2];
+    bool takes_tokenizers; /* .model files, which are no choices */
 } model_folders[] = {
-    {"checkpoints", NULL, {"checkpoints", NULL}},
-    {"loras", NULL, {"loras", NULL}},
-    {"vae", NULL, {"vae", NULL}},
-    {"vae_approx", NULL, {"vae_approx", NULL}},
-    {"text_encoders", "clip", {"text_encoders", "clip"}},
-    {"diffusion_models", "unet", {"diffusion_models", "unet"}},
-    {"embeddings", NULL, {"embeddings", NULL}},
-    {"controlnet", NULL, {"controlnet", "t2i_adapter"}},
-    {"upscale_models", NULL, {"upscale_models", NULL}},
+    {"checkpoints", NULL, {"checkpoints", NULL}, false},
+    {"loras", NULL, {"loras", NULL}, false},
+    {"vae", NULL, {"vae", NULL}, false},
+    {"vae_approx", NULL, {"vae_approx", NULL}, false},
+    {"text_encoders", "clip", {"text_encoders", "clip"}, true},
+    {"diffusion_models", "unet", {"diffusion_models", "unet"}, false},
+    {"embeddings", NULL, {"embeddings", NULL}, false},
+    {"controlnet", NULL, {"controlnet", "t2i_adapter"}, false},
+    {"upscale_models", NULL, {"upscale_models", NULL}, false},
 };
 #define N_MODEL_FOLDERS (sizeof model_folders / sizeof *model_folders)
 
@@ -133,7 +134,8 @@ static graft_status model_root(const graft_folders *f, const struct model_folder
 static graft_status resolve_model(const graft_folders *f, const struct model_folder *m,
                                   const char *name, char **path, graft_err *e)
 {
-    if (!has_suffix(name, model_suffix))
+    const bool tokenizer = m->takes_tokenizers && graft_str_ends(name, ".model");
+    if (!has_suffix(name, model_suffix) && !tokenizer)
         return graft_fail(e, GRAFT_E_ARG, "%s: model files end in .safetensors or .sft", name);
     for (int i = 0; i < MODEL_ROOTS; i++) {
         char *root = NULL;

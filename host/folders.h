@@ -20,7 +20,8 @@ const char *const *graft_folders_keys(void);
 const char *graft_folders_root(const graft_folders *f, const char *key);
 /* Whether files could be written below this root, which need not exist; GRAFT_E_IO says why not. */
 graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e);
-/* Absolute path of an existing file (graft_free). Models are .safetensors and .sft only; those of
+/* Absolute path of an existing file (graft_free). Models are .safetensors and .sft only, and
+ * in text_encoders .model, which are tokenizers and in no list; those of
  * folder FOLDER lie in models/FOLDER, where links are followed wherever they lead, or else in
  * output/FOLDER. In the other folders, and below output, no link may leave the folder. */
 graft_status graft_folders_resolve(const graft_folders *f, const char *key, const char *name,

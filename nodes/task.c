@@ -1,5 +1,6 @@
 #include "nodes/task.h"
 
+#include "nodes/files.h"
 #include "nodes/plugin.h"
 
 static void phase(void *ctx, const char *name)
@@ -81,6 +82,12 @@ static graft_status embedding(void *ctx, const char *name, char **path, graft_er
     return graft_embedding_files_find(&w->embeddings, name, path, e);
 }
 
+static graft_status text_file(void *ctx, const char *name, char **path, graft_err *e)
+{
+    graft_task_job *w = ctx;
+    return graft_files_resolve(w->self->host, "text_encoders", name, path, e);
+}
+
 void graft_task_init(graft_task *task, graft_task_job *where)
 {
     const graft_preview_api *previews = where->self->preview; /* NULL: a host from before it */
@@ -97,6 +104,7 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},
         .embedding = embedding,
+        .text_file = text_file,
     };
 }
 

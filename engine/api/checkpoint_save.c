@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "base/str.h"
-#include "engine/api/objects.h"
+#include "engine/api/t5.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/taesd.h"
 #include "engine/weights/quantized.h"
@@ -192,6 +192,16 @@ static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **o
 {
     bool openclip = c->encoder[i].arch.layout == GRAFT_TEXT_OPENCLIP;
     const char *own = graft_weights_prefix(c->encoder[i].weights);
+    if (c->kind == GRAFT_CLIP_SD3) {
+        *out = c->encoder[i].large ? "text_encoders.clip_g.transformer."
+                                   : "text_encoders.clip_l.transformer.";
+        if (!openclip) return GRAFT_OK;
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "a text encoder (%s) has the names of OpenCLIP, which checkpoints of SD 3 "
+            "do not have",
+            graft_safetensors_path(graft_weights_file(c->encoder[i].weights)));
+    }
     if (c->n_encoders == 1) {
         *out = own[0]     ? own
                : openclip ? "cond_stage_model.model."
@@ -317,9 +327,11 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     for (size_t i = 0; c->clip && i < c->clip->n_encoders; i++) {
         const graft_encoder *n = &c->clip->encoder[i];
         GRAFT_TRY(encoder_prefix(c->clip, i, &prefix, e));
-        GRAFT_TRY(i && n->arch.layout == GRAFT_TEXT_HF ? add_as_openclip(j, n, prefix, e)
-                                                       : add_part(j, n->weights, prefix, e));
+        bool turn = c->clip->kind == GRAFT_CLIP_SDXL && i && n->arch.layout == GRAFT_TEXT_HF;
+        GRAFT_TRY(turn ? add_as_openclip(j, n, prefix, e) : add_part(j, n->weights, prefix, e));
     }
+    if (c->clip && c->clip->t5)
+        GRAFT_TRY(add_part(j, c->clip->t5->weights, "text_encoders.t5xxl.transformer.", e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:
@@ -421,11 +433,17 @@ static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *
     return out->failed ? graft_fail_nomem(e, "a checkpoint") : GRAFT_OK;
 }
 
+static const graft_weights *text_weights(const graft_checkpoint *c)
+{
+    return c->clip->n_encoders ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
+                               : c->clip->t5->weights;
+}
+
 /* What the parts' shapes do not tell, as the first part's file has it. */
 static const char *config_of(const graft_checkpoint *c)
 {
     const graft_weights *w = c->model  ? c->model->weights
-                             : c->clip ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
+                             : c->clip ? text_weights(c)
                                        : c->vae->weights;
     return graft_safetensors_metadata(graft_weights_file(w), "config");
 }

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "engine/api/embedding.h"
 #include "engine/api/objects.h"
+#include "engine/api/t5.h"
 
 static void encoders_release(graft_clip *c)
 {
@@ -20,6 +21,7 @@ void graft_clip_release(graft_clip *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) != 1) return;
     encoders_release(c);
+    graft_t5_release(c->t5);
     graft_free(c);
 }
 
@@ -30,6 +32,7 @@ graft_clip *graft_clip_copy(const graft_clip *c)
     memcpy(n, c, sizeof *n);
     atomic_init(&n->refs, 1);
     for (size_t i = 0; i < n->n_encoders; i++) graft_weights_retain(n->encoder[i].weights);
+    graft_t5_retain(n->t5);
     return n;
 }
 

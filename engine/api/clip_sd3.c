@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/api/objects.h"
+#include "engine/api/t5.h"
 
 /* Where there is no encoder to ask. */
 #define WIDTH_L 768
@@ -41,36 +41,64 @@ static size_t chunks_of(const place p[PLACES])
     return n ? n : 1;
 }
 
-static graft_status join(const graft_clip *c, const place p[PLACES], graft_cond **out, graft_err *e)
+/* What T5 gives. */
+typedef struct more_words {
+    float *hidden; /* (tokens, c->t5's width) */
+    int64_t tokens;
+} more_words;
+
+/* L's and G's columns into the first tokens. */
+static void put_columns(const place p[PLACES], size_t tokens, int64_t width, float *data)
 {
-    size_t tokens = chunks_of(p) * GRAFT_TEXT_CHUNK;
+    int64_t column = 0;
+    for (int i = 0; i < PLACES; i++) {
+        size_t w = (size_t)p[i].width;
+        for (size_t t = 0; p[i].text.hidden && t < tokens; t++)
+            memcpy(data + t * (size_t)width + column, p[i].text.hidden + t * w, w * sizeof *data);
+        column += p[i].width;
+    }
+}
+
+static void put_pooled(const place p[PLACES], float *vector)
+{
+    for (int i = 0; i < PLACES; i++) {
+        if (p[i].text.pooled)
+            memcpy(vector, p[i].text.pooled, (size_t)p[i].pooled * sizeof *vector);
+        vector += p[i].pooled;
+    }
+}
+
+static graft_status join(const graft_clip *c, const place p[PLACES], const more_words *more,
+                         graft_cond **out, graft_err *e)
+{
+    bool any = p[L].text.hidden || p[G].text.hidden || !more->hidden;
+    size_t tokens = any ? chunks_of(p) * GRAFT_TEXT_CHUNK : 0, all = tokens + (size_t)more->tokens;
     int64_t columns = p[L].width + p[G].width, pooled = p[L].pooled + p[G].pooled;
-    int64_t width = c->width > columns ? c->width : columns, column = 0, at = 0;
-    float *data = graft_calloc(tokens, (size_t)width * sizeof *data);
+    int64_t width = any && c->width < columns ? columns : c->width;
+    if (more->hidden && width != c->t5->arch.width)
+        return graft_fail(e, GRAFT_E_ARG, "T5 of width %d beside text of width %lld",
+                          c->t5->arch.width, (long long)width);
+    float *data = graft_calloc(all, (size_t)width * sizeof *data);
     float *vector = graft_calloc((size_t)pooled, sizeof *vector);
     if (!data || !vector) {
         graft_free(data);
         graft_free(vector);
         return graft_fail_nomem(e, "conditioning");
     }
-    for (int i = 0; i < PLACES; i++) {
-        size_t w = (size_t)p[i].width;
-        for (size_t t = 0; p[i].text.hidden && t < tokens; t++)
-            memcpy(data + t * (size_t)width + column, p[i].text.hidden + t * w, w * sizeof *data);
-        if (p[i].text.pooled)
-            memcpy(vector + at, p[i].text.pooled, (size_t)p[i].pooled * sizeof *vector);
-        column += p[i].width;
-        at += p[i].pooled;
-    }
-    return graft_cond_create((int64_t)tokens, width, data, pooled, vector, NULL, out, e);
+    put_columns(p, tokens, width, data);
+    if (more->hidden)
+        memcpy(data + tokens * (size_t)width, more->hidden,
+               (size_t)more->tokens * (size_t)width * sizeof *data);
+    put_pooled(p, vector);
+    return graft_cond_create((int64_t)all, width, data, pooled, vector, NULL, out, e);
 }
 
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,
                                    graft_err *e)
 {
-    (void)text_t5;
     const char *const text[PLACES] = {[L] = text_l, [G] = text_g};
+    more_words more = {NULL, 0};
     place p[PLACES];
     graft_status st = GRAFT_OK;
     *out = NULL;
@@ -81,7 +109,11 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
         if (p[i].encoder && text[i])
             st = graft_clip_encode_one(c, (size_t)(p[i].encoder - c->encoder), text[i], task,
                                        &p[i].text, e);
-    if (!st) st = join(c, p, out, e);
+    if (!st && c->t5 && text_t5)
+        st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5, task, &more.hidden,
+                             &more.tokens, e);
+    if (!st) st = join(c, p, &more, out, e);
     for (int i = 0; i < PLACES; i++) graft_encoded_finish(&p[i].text);
+    graft_free(more.hidden);
     return st;
 }

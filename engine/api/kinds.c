@@ -23,7 +23,7 @@ static const struct kind {
     {"down_blocks.", "a UNet", "UNETLoader"},
     {"text_model.encoder.", "a text encoder", "CLIPLoader"},
     {"transformer.resblocks.", "a text encoder", "CLIPLoader"},
-    {"SelfAttention.", "a T5 text encoder", NULL},
+    {"SelfAttention.", "a T5 text encoder", "TripleCLIPLoader"},
 };
 
 static bool has(const graft_safetensors *f, const char *part)

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "engine/api/kinds.h"
 #include "engine/api/load.h"
+#include "engine/api/t5.h"
 
 /* In a checkpoint; a file of its own has the last. */
 static const char *const places[] = {"cond_stage_model.transformer.",
@@ -63,6 +64,36 @@ static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *
     return check_encoder(n, e);
 }
 
+#define T5_PLACE "text_encoders.t5xxl.transformer."
+
+/* The same for T5, of which there is one. */
+static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place,
+                           const graft_task *task, bool *found, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    *found = graft_load_has(f, place, GRAFT_T5_TENSOR);
+    if (!*found) return GRAFT_OK;
+    if (c->t5)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than one T5",
+                          graft_safetensors_path(f));
+    graft_status st = graft_t5_load(file, place, task, &c->t5, e);
+    if (!st) c->width = c->t5->arch.width;
+    return st;
+}
+
+/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to. */
+static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const graft_task *task,
+                                      graft_err *e)
+{
+    bool found;
+    if (c->kind != GRAFT_CLIP_SD3) return GRAFT_OK;
+    graft_status st = add_t5(c, file, T5_PLACE, task, &found, e);
+    if (st != GRAFT_E_NOTFOUND) return st;
+    graft_log_printf(task ? &task->log : &c->engine->log, GRAFT_LOG_WARN,
+                     "T5 is left out of the prompts: %s", e->text);
+    return GRAFT_OK;
+}
+
 static graft_clip *new_clip(graft_engine *engine)
 {
     graft_clip *c = graft_calloc(1, sizeof *c);
@@ -81,10 +112,11 @@ static graft_status no_encoder(const graft_safetensors *f, const char *why, graf
                       graft_kind_guess(f, "CLIPLoader", guess, sizeof guess), why);
 }
 
-/* What is known once all encoders are there: of two the second is CLIP-G; and SD 3 takes L's pooled
- * output as it is, though the file may have a projection. */
+/* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
+ * CLIP-G; and SD 3 takes L's pooled output as it is, though the file may have a projection. */
 static void settle(graft_clip *c)
 {
+    if (c->kind == GRAFT_CLIP_SDXL && c->n_encoders == 1) c->kind = GRAFT_CLIP_ONE;
     for (size_t i = 0; i < c->n_encoders; i++) {
         graft_encoder *n = &c->encoder[i];
         if (c->n_encoders == 2) n->large = i == 1;
@@ -112,8 +144,8 @@ static int64_t context_width(const graft_safetensors *f)
     return t && t->rank == 2 ? t->shape[1] : GRAFT_SD3_CONTEXT;
 }
 
-graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, graft_clip **out,
-                                  graft_err *e)
+graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, const graft_task *task,
+                                  graft_clip **out, graft_err *e)
 {
     const graft_safetensors *f = graft_weights_file(file);
     graft_clip *c = new_clip(engine);
@@ -130,6 +162,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, gra
             f, " (no cond_stage_model.*, conditioner.embedders.* or text_encoders.* tensors)", e);
         goto out;
     }
+    GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
     settle(c);
     *out = c;
     c = NULL;
@@ -147,7 +180,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         size_t least, most;
     } kinds[] = {[GRAFT_CLIP_ONE] = {"stable_diffusion", 1, 1},
                  [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
-                 [GRAFT_CLIP_SD3] = {"sd3", 1, 2}};
+                 [GRAFT_CLIP_SD3] = {"sd3", 1, 3}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)
@@ -167,6 +200,9 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
         for (const char *const *p = places; *p && !found; p++)
             GRAFT_TRY(add_encoder(c, file, *p, &found, e));
+        if (!found && c->kind == GRAFT_CLIP_SD3)
+            GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
+        if (!found && c->kind == GRAFT_CLIP_SD3) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), "", e);
             goto out;
@@ -174,12 +210,12 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         graft_weights_release(file);
         file = NULL;
     }
-    if (n_paths == 2 && c->encoder[0].arch.width > c->encoder[1].arch.width) {
+    if (n_paths > 1 && c->n_encoders == 2 && c->encoder[0].arch.width > c->encoder[1].arch.width) {
         graft_encoder t = c->encoder[0];
         c->encoder[0] = c->encoder[1];
         c->encoder[1] = t;
     }
-    if (n_paths == 2) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
+    if (c->n_encoders == 2) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
     settle(c);
     *out = c;
     c = NULL;

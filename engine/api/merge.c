@@ -84,6 +84,8 @@ graft_status graft_model_merge_subtract(const graft_model *a, const graft_model 
 
 static graft_status check_encoders(const graft_clip *a, const graft_clip *b, graft_err *e)
 {
+    if (!a->n_encoders || !b->n_encoders)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "T5 alone is not merged");
     if (a->n_encoders != b->n_encoders)
         return graft_fail(
             e, GRAFT_E_ARG, "%s is of another architecture: %zu text encoder%s where %zu belong%s",

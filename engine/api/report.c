@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/str.h"
 #include "engine/api/quantize.h"
+#include "engine/api/t5.h"
 
 void graft_text_free(char *text)
 {
@@ -83,8 +84,7 @@ static graft_status add_packs(pack_list *l, const graft_exe *x, const graft_weig
 /* Kinds of compiled graphs begin with these names, and their architectures tell them apart. */
 static bool belongs(const graft_exe *x, const graft_report_part *p)
 {
-    const char *kind = p->title[0] == 'U' ? "unet" : p->title[0] == 'V' ? "vae_" : "text_encoder";
-    return graft_str_starts(x->kind, kind) && graft_hash_equal(x->arch, p->arch);
+    return graft_str_starts(x->kind, p->kind) && graft_hash_equal(x->arch, p->arch);
 }
 
 static bool is_strip(const graft_exe *x)
@@ -125,15 +125,16 @@ static graft_status gather_part(graft_report *r, graft_report_part *p, pack_list
     return st;
 }
 
-static graft_status set_part(graft_report_part *p, const char *title, graft_engine *engine,
-                             const graft_weights *w, const graft_build_options *options,
-                             graft_hash arch, graft_err *e)
+static graft_status set_part(graft_report_part *p, const char *title, const char *kind,
+                             graft_engine *engine, const graft_weights *w,
+                             const graft_build_options *options, graft_hash arch, graft_err *e)
 {
     graft_backend *backend;
     graft_dtype act;
     graft_status st = graft_options_resolve(engine, options, &backend, &act, e);
     if (st) return st;
     *p = (graft_report_part){.title = title,
+                             .kind = kind,
                              .weights = w,
                              .options = options,
                              .arch = arch,
@@ -148,22 +149,28 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
 {
     static const char *const encoders[2] = {"Text encoder 1", "Text encoder 2"};
     const graft_model *m = r->model;
+    const bool unet = graft_net_is_unet(&m->arch);
     pack_list all = {0};
     graft_status st = GRAFT_OK;
     GRAFT_TRY(graft_compiled_list(m->engine->compiled, &r->exe, &r->n_exes, e));
-    GRAFT_TRY(set_part(&r->part[0], "UNet", m->engine, m->weights, &m->options,
+    GRAFT_TRY(set_part(&r->part[0], unet ? "UNet" : "Transformer", unet ? "unet" : "mmdit",
+                       m->engine, m->weights, &m->options,
                        graft_compiled_arch(&m->arch, sizeof m->arch), e));
     for (size_t i = 0; c && i < c->n_encoders; i++) {
         const graft_text_arch *a = &c->encoder[i].arch;
         GRAFT_TRY(set_part(&r->part[1 + i], c->n_encoders == 1 ? "Text encoder" : encoders[i],
-                           c->engine, c->encoder[i].weights, &c->options,
+                           "text_encoder", c->engine, c->encoder[i].weights, &c->options,
                            graft_compiled_arch(a, sizeof *a), e));
     }
     if (v) {
-        GRAFT_TRY(set_part(&r->part[3], "VAE", v->engine, v->weights, &v->options,
+        GRAFT_TRY(set_part(&r->part[3], "VAE", "vae_", v->engine, v->weights, &v->options,
                            graft_compiled_arch(&v->arch, sizeof v->arch), e));
         r->part[3].more = v->encoder_weights;
     }
+    if (c && c->t5)
+        GRAFT_TRY(set_part(&r->part[4], "T5", "text_encoder_t5", c->engine, c->t5->weights,
+                           &c->t5_options, graft_compiled_arch(&c->t5->arch, sizeof c->t5->arch),
+                           e));
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         graft_report_part *p = &r->part[i];
         if (!p->title) continue;
@@ -345,6 +352,24 @@ static void print_perturbed(graft_str *s, const graft_model *m)
                      graft_model_perturbs(m) ? "" : "; the middle of this model has no attention");
 }
 
+static void print_architecture(graft_str *s, const graft_net_arch *net)
+{
+    const graft_unet_arch *a = &net->unet;
+    const graft_mmdit_arch *t = &net->mmdit;
+    if (!graft_net_is_unet(net))
+        graft_str_printf(s,
+                         "  architecture %d blocks of two streams, %d channels wide, context %d, "
+                         "heads %d\n",
+                         t->depth, t->hidden, t->context_dim, t->heads);
+    else
+        graft_str_printf(s,
+                         "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
+                         "%s %d\n",
+                         a->n_input, a->n_output, a->model_channels, a->context_dim,
+                         a->num_heads ? "heads" : "head size",
+                         a->num_heads ? a->num_heads : a->head_dim);
+}
+
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)
 {
     char stored[16], resident[16], limit[16];
@@ -353,13 +378,7 @@ static void print_part(graft_str *s, const graft_report *r, const graft_report_p
     graft_report_bytes(p->resident, resident);
     graft_str_printf(s, "%s\n", p->title);
     if (p == &r->part[0]) {
-        const graft_unet_arch *a = &r->model->arch.unet;
-        graft_str_printf(s,
-                         "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
-                         "%s %d\n",
-                         a->n_input, a->n_output, a->model_channels, a->context_dim,
-                         a->num_heads ? "heads" : "head size",
-                         a->num_heads ? a->num_heads : a->head_dim);
+        print_architecture(s, &r->model->arch);
     }
     print_files(s, p->weights, stored);
     graft_str_printf(s, "  runs on      %s in %s\n", p->backend, p->precision);

@@ -3,10 +3,11 @@
 #define GRAFT_API_REPORT_H
 #include "engine/api/objects.h"
 
-enum { GRAFT_REPORT_PARTS = 4 }; /* UNet, two text encoders, VAE */
+enum { GRAFT_REPORT_PARTS = 5 }; /* the network, two text encoders, VAE, T5 */
 
 typedef struct graft_report_part {
     const char *title;                   /* "UNet"; NULL: this part was not given */
+    const char *kind;                    /* what the names of its graphs' kinds begin with */
     const graft_weights *weights, *more; /* more: in a second file; NULL */
     const graft_build_options *options;
     const char *backend, *precision; /* as they are resolved on this machine */

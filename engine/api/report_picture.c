@@ -147,7 +147,7 @@ typedef struct holder {
 
 static size_t list_holders(const graft_report *r, holder *h)
 {
-    static const uint32_t colours[GRAFT_REPORT_PARTS] = {BLUE, PURPLE, PURPLE, AMBER};
+    static const uint32_t colours[GRAFT_REPORT_PARTS] = {BLUE, PURPLE, PURPLE, AMBER, PURPLE};
     size_t n = 0;
     for (int i = 0; i < GRAFT_REPORT_PARTS; i++) {
         if (!r->part[i].title) continue;

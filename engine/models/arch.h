@@ -135,6 +135,14 @@ typedef struct graft_text_arch {
     int32_t eos;                   /* token at whose first place the pooled output is taken */
 } graft_text_arch;
 
+/* T5's encoder, version 1.1 (t5.h). */
+typedef struct graft_t5_arch {
+    int32_t layers, width, heads, head_dim, intermediate, vocab;
+    int32_t buckets; /* of distances that attention tells apart */
+    int32_t
+        embed_tokens; /* 1: the tokens' table is encoder.embed_tokens.weight, not shared.weight */
+} graft_t5_arch;
+
 typedef enum graft_family {
     GRAFT_FAMILY_SD1 = 1,
     GRAFT_FAMILY_SD2 = 2,
@@ -170,6 +178,12 @@ graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
                                      graft_err *e);
 graft_status graft_text_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                graft_text_arch *out, graft_err *e);
+/* GRAFT_E_UNSUPPORTED for relatives of another structure: T5 1.0, whose layers have one wi, UMT5,
+ * whose layers have a bias each, and files whose weights need a scale_weight. */
+graft_status graft_t5_detect(const graft_safetensors *f, const char *prefix, graft_t5_arch *out,
+                             graft_err *e);
+/* A tensor that tells T5's encoder, below its prefix. */
+#define GRAFT_T5_TENSOR "encoder.block.0.layer.0.SelfAttention.q.weight"
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *out, graft_err *e);
 /* Below which prefix a network is that enlarges pictures; NULL: the file has none. Static. */

@@ -22,8 +22,10 @@ enum {
 #define EMBEDDING "embedding:"
 
 typedef struct prompt {
-    const graft_tokenizer *t; /* NULL: only the names of embeddings are wanted */
+    const graft_tokenizer *t; /* NULL: only the names of embeddings are wanted, or segments */
     const graft_text_embeddings *embeddings;
+    graft_prompt_segment_fn *each; /* NULL: segments are not wanted */
+    void *ctx;
     size_t named; /* embeddings so far */
     bool dropped; /* there are PROMPT_DROPPED tokens */
     graft_err *e;
@@ -93,6 +95,7 @@ static graft_status add_text(prompt *p, const char *text, size_t n, double weigh
     int32_t *ids = NULL;
     size_t count = 0;
     graft_status st = GRAFT_OK;
+    if (n > 0 && p->each) return p->each(p->ctx, text, n, weight, p->e);
     if (n == 0 || !p->t) return GRAFT_OK;
     GRAFT_TRY(graft_tokenizer_encode(p->t, text, n, &ids, &count, p->e));
     GRAFT_TRY(add_tokens(p, ids, count, weight));
@@ -332,5 +335,13 @@ graft_status graft_prompt_names(const char *text, const graft_text_embeddings *e
 {
     prompt p = {.embeddings = embeddings, .e = e};
     assert(text && embeddings);
+    return read_prompt(&p, text);
+}
+
+graft_status graft_prompt_segments(const char *text, graft_prompt_segment_fn *each, void *ctx,
+                                   graft_err *e)
+{
+    prompt p = {.each = each, .ctx = ctx, .e = e};
+    assert(text && each);
     return read_prompt(&p, text);
 }

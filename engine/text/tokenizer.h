@@ -76,6 +76,14 @@ typedef struct graft_text_embeddings {
 graft_status graft_prompt_chunks_with(const graft_tokenizer *t, const char *text, int32_t pad_token,
                                       const graft_text_embeddings *embeddings, graft_chunks *out,
                                       graft_err *e);
+/* The same prompt for other tokenizers: its segments from the first to the last, n bytes each,
+ * which are not empty, with brackets as they are meant and their weights. `each` is called on the
+ * way; what it returns other than GRAFT_OK ends the call. "embedding:name" is text, with what
+ * stands behind it. GRAFT_E_LIMIT as graft_prompt_chunks(). */
+typedef graft_status graft_prompt_segment_fn(void *ctx, const char *text, size_t n, double weight,
+                                             graft_err *e);
+graft_status graft_prompt_segments(const char *text, graft_prompt_segment_fn *each, void *ctx,
+                                   graft_err *e);
 /* Only asks for the names, as graft_prompt_chunks_with() does. */
 graft_status graft_prompt_names(const char *text, const graft_text_embeddings *embeddings,
                                 graft_err *e);

@@ -87,6 +87,21 @@ float *golden_copy(const graft_st_tensor *t)
     return p;
 }
 
+int32_t *golden_tokens(const graft_st_tensor *t)
+{
+    int32_t *p = graft_malloc_array(golden_count(t), sizeof *p);
+    for (size_t i = 0; p && i < golden_count(t); i++) {
+        int64_t wide;
+        if (t->dtype == GRAFT_I64) {
+            memcpy(&wide, (const char *)t->data + 8 * i, 8);
+            p[i] = (int32_t)wide;
+        } else {
+            memcpy(&p[i], (const char *)t->data + 4 * i, 4);
+        }
+    }
+    return p;
+}
+
 void golden_options(const golden *g, graft_build_options *o)
 {
     memset(o, 0, sizeof *o);

@@ -35,6 +35,8 @@ const graft_st_tensor *golden_case(const graft_safetensors *f, int k, const char
 /* Values of a tensor, and the same as float32 (graft_free). */
 size_t golden_count(const graft_st_tensor *t);
 float *golden_copy(const graft_st_tensor *t);
+/* Token ids of 32 or 64 bits (graft_free). */
+int32_t *golden_tokens(const graft_st_tensor *t);
 /* (N,C,H,W) and (N,H,W,C), either way. */
 void golden_move_channels(const float *src, float *dst, const int64_t nchw[4], bool to_last);
 /* Backend and precision of this run. */
@@ -53,6 +55,8 @@ graft_status golden_vae(golden *g, graft_safetensors *f, graft_err *e);
 /* A TAESD, in diffusers' names or one half in its author's. */
 graft_status golden_tiny(golden *g, const char *path, graft_safetensors *f, graft_err *e);
 graft_status golden_clip(golden *g, graft_safetensors *f, graft_err *e);
+/* T5's encoder. */
+graft_status golden_t5(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_upscale(golden *g, graft_safetensors *f, graft_err *e);
 graft_status golden_prompts(golden *g, const char *path, graft_err *e);
 #endif

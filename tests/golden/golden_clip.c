@@ -5,29 +5,6 @@
 #include "base/alloc.h"
 #include "tests/golden/golden.h"
 
-static size_t count(const graft_st_tensor *t)
-{
-    size_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= (size_t)t->shape[i];
-    return n;
-}
-
-/* Token ids of any integer or floating-point storage. */
-static int32_t *tokens_of(const graft_st_tensor *t)
-{
-    int32_t *p = graft_malloc_array(count(t), sizeof *p);
-    for (size_t i = 0; p && i < count(t); i++) {
-        int64_t wide;
-        if (t->dtype == GRAFT_I64) {
-            memcpy(&wide, (const char *)t->data + 8 * i, 8);
-            p[i] = (int32_t)wide;
-        } else {
-            memcpy(&p[i], (const char *)t->data + 4 * i, 4);
-        }
-    }
-    return p;
-}
-
 /* Runs every sequence of the case by itself, with all weights 1, and compares one result. */
 static graft_status plain_result(golden *g, graft_clip *c, const graft_safetensors *f, int k,
                                  const char *name, bool pooled, graft_err *e)
@@ -40,7 +17,7 @@ static graft_status plain_result(golden *g, graft_clip *c, const graft_safetenso
     snprintf(full, sizeof full, "case%d.%s", k, name);
     float *want = golden_read(f, full, &n), weights[GRAFT_TEXT_CHUNK];
     if (!want) return GRAFT_OK;
-    int32_t *tokens = tokens_of(t);
+    int32_t *tokens = golden_tokens(t);
     float *hidden = graft_malloc_array(rows, GRAFT_TEXT_CHUNK * width * sizeof *hidden);
     float *pool = graft_malloc_array(rows, each * sizeof *pool);
     graft_status st = GRAFT_OK;
@@ -89,8 +66,8 @@ static graft_status weighted_case(golden *g, graft_clip *c, const graft_safetens
     char full[64];
     size_t n_weights = 0, n = 0, width = (size_t)c->encoder[0].arch.width;
     snprintf(full, sizeof full, "case%d.weights", k);
-    graft_chunks chunks = {.count = count(t) / GRAFT_TEXT_CHUNK,
-                           .tokens = tokens_of(t),
+    graft_chunks chunks = {.count = golden_count(t) / GRAFT_TEXT_CHUNK,
+                           .tokens = golden_tokens(t),
                            .weights = golden_read(f, full, &n_weights)};
     snprintf(full, sizeof full, "case%d.conditioning", k);
     float *want = golden_read(f, full, &n);
@@ -103,7 +80,7 @@ static graft_status weighted_case(golden *g, graft_clip *c, const graft_safetens
     snprintf(full, sizeof full, "clip case%d weighted conditioning", k);
     if (!st)
         golden_note_model(g, full,
-                          n == count(t) * width ? golden_error(hidden, want, n) : HUGE_VAL);
+                          n == golden_count(t) * width ? golden_error(hidden, want, n) : HUGE_VAL);
     graft_chunks_finish(&chunks);
     graft_free(want);
     graft_free(hidden);

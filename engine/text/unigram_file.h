@@ -1,0 +1,38 @@
+/* What stands in a SentencePiece model file, a message of Protocol Buffers ("ModelProto"), as far
+ * as tokenizing needs it. Texts are spans of the file. One thread at a time. */
+#ifndef GRAFT_TEXT_UNIGRAM_FILE_H
+#define GRAFT_TEXT_UNIGRAM_FILE_H
+#include "base/error.h"
+#include "engine/text/protobuf.h"
+
+typedef enum graft_piece_type { /* numbers of the file */
+                                GRAFT_PIECE_NORMAL = 1,
+                                GRAFT_PIECE_UNKNOWN = 2, /* what is in no piece; there is one */
+                                GRAFT_PIECE_CONTROL = 3, /* never in a text: start, end, padding */
+                                GRAFT_PIECE_USER =
+                                    4, /* taken wherever it is in a text, and not normalized */
+                                GRAFT_PIECE_UNUSED = 5, /* never taken */
+                                GRAFT_PIECE_BYTE = 6    /* one byte, called "<0xAB>" */
+} graft_piece_type;
+
+typedef struct graft_unigram_piece {
+    graft_span text;
+    float score; /* logarithm of a probability; finite */
+    graft_piece_type type;
+} graft_unigram_piece;
+
+typedef struct graft_unigram_file {
+    graft_unigram_piece *piece;
+    size_t count, cap;
+    uint64_t model_type; /* 1: unigram */
+    bool byte_fallback, space_behind;
+    graft_span end_name, pad_name;
+    graft_span charsmap;
+    bool dummy_prefix, trim, escape;
+} graft_unigram_file;
+
+/* GRAFT_E_FORMAT: damaged. GRAFT_E_LIMIT: over the limits of unigram.h. On failure there is nothing
+ * to finish. */
+graft_status graft_unigram_file_read(graft_span bytes, graft_unigram_file *out, graft_err *e);
+void graft_unigram_file_finish(graft_unigram_file *f);
+#endif

@@ -1,0 +1,403 @@
+/* Flows: runs of a transformer held against their definition in double, what is left of the noise,
+ * masks, samplers that add noise, and what does not go with such a network. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "engine/api/sample.h"
+#include "tests/engine/fixture.h"
+
+#define NET GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
+
+enum { C = 16, H = 6, W = 8, N = C * H * W, WORDS = 5, STEPS = 4, SEED = 11 };
+
+static graft_engine *engine;
+
+static graft_cond *make_cond(const graft_model *m, uint64_t seed)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_cond *out = NULL;
+    int64_t n = WORDS * m->arch.context_dim, pooled = m->arch.adm_channels;
+    float *data = graft_malloc_array((size_t)n, sizeof *data);
+    float *y = graft_malloc_array((size_t)pooled, sizeof *y);
+    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(seed * 1000 + (uint64_t)i);
+    for (int64_t i = 0; i < pooled; i++) y[i] = fixed_value(seed * 7000 + (uint64_t)i);
+    CHECK_OK(graft_cond_create(WORDS, m->arch.context_dim, data, pooled, y, NULL, &out, &e), &e);
+    return out;
+}
+
+static graft_latent *make_latent(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *out = NULL;
+    float x[N];
+    for (int i = 0; i < N; i++) x[i] = fixed_value(90000 + (uint64_t)i);
+    CHECK_OK(graft_latent_from_data(x, (const int64_t[]){1, C, H, W}, &out, &e), &e);
+    return out;
+}
+
+/* ------------------------------------------------------------------ runs */
+
+typedef struct scene {
+    graft_model *m;
+    graft_cond *positive, *negative;
+    graft_latent *from;
+} scene;
+
+static scene open_scene(void)
+{
+    scene s = {.m = load_model(engine, NET), .from = make_latent()};
+    s.positive = make_cond(s.m, 1);
+    s.negative = make_cond(s.m, 2);
+    return s;
+}
+
+static void close_scene(scene *s)
+{
+    graft_cond_release(s->positive);
+    graft_cond_release(s->negative);
+    graft_latent_release(s->from);
+    graft_model_release(s->m);
+}
+
+static graft_status sample(const scene *s, const char *sampler, const float *sigma, size_t n,
+                           bool add_noise, const graft_latent *from,
+                           const graft_sampler_options *options, graft_latent **out, graft_err *e)
+{
+    graft_sigmas *sigmas = NULL;
+    graft_status st = graft_sigmas_from_data(sigma, n, &sigmas, e);
+    graft_sampling all = {.model = s->m,
+                          .positive = s->positive,
+                          .negative = s->negative,
+                          .cfg = 3,
+                          .sampler = sampler,
+                          .sigmas = sigmas,
+                          .add_noise = add_noise,
+                          .seed = SEED};
+    if (options) all.options = *options;
+    if (!st) st = graft_sample_custom(&all, from, NULL, out, NULL, e);
+    graft_sigmas_release(sigmas);
+    return st;
+}
+
+static graft_latent *sampled(const scene *s, const char *sampler, const float *sigma, size_t n,
+                             bool add_noise, const graft_latent *from)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *out = NULL;
+    CHECK_OK(sample(s, sampler, sigma, n, add_noise, from, NULL, &out, &e), &e);
+    return out;
+}
+
+/* What the network makes of a state: x - sigma v, by both prompts and guidance. */
+static void denoised(const scene *s, const double *x, double sigma, double *out)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_binding *b = NULL;
+    float in[N], v[2][N], t = (float)(1000 * sigma);
+    const graft_cond *const list[2] = {s->positive, s->negative};
+    for (int i = 0; i < N; i++) in[i] = (float)x[i];
+    CHECK_OK(graft_model_bind(s->m, 1, H, W, WORDS, NULL, &b, &e), &e);
+    for (int k = 0; k < 2; k++) {
+        const graft_cond_entry *c = list[k]->entry[0];
+        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){in, &t, c->data, c->pooled},
+                               (void *[]){v[k]}, NULL, NULL, &e),
+                 &e);
+    }
+    for (int i = 0; i < N; i++) {
+        double positive = x[i] - sigma * (double)v[0][i], negative = x[i] - sigma * (double)v[1][i];
+        out[i] = negative + 3 * (positive - negative);
+    }
+    graft_binding_release(b);
+}
+
+/* Euler's steps from noise and a latent, with a mask or without (NULL), in the network's scale. */
+static void by_hand(const scene *s, const float *sigma, int steps, const float *mask, double *x)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const double scale = s->m->scale_factor, shift = s->m->latent_shift;
+    double latent[N], seen[N], d[N];
+    float noise[N];
+    int64_t shape[4];
+    const float *from = graft_latent_data(s->from, shape);
+    CHECK_OK(graft_noise_latent(SEED, shape, NULL, noise, &e), &e);
+    for (int i = 0; i < N; i++) {
+        latent[i] = ((double)from[i] - shift) * scale;
+        x[i] = (1 - sigma[0]) * latent[i] + (double)sigma[0] * (double)noise[i];
+    }
+    for (int k = 0; k < steps; k++) {
+        double now = sigma[k], next = sigma[k + 1];
+        for (int i = 0; i < N; i++) {
+            double m = mask ? mask[i % (H * W)] : 1;
+            seen[i] = m * x[i] + (1 - m) * ((1 - now) * latent[i] + now * (double)noise[i]);
+        }
+        denoised(s, seen, now, d);
+        for (int i = 0; i < N; i++) {
+            double m = mask ? mask[i % (H * W)] : 1;
+            double to = m * d[i] + (1 - m) * latent[i];
+            x[i] = to + (x[i] - to) / now * next;
+        }
+    }
+    for (int i = 0; i < N; i++) x[i] = x[i] / scale + shift;
+}
+
+static double worst(const graft_latent *l, const double *wanted)
+{
+    int64_t shape[4];
+    const float *got = graft_latent_data(l, shape);
+    double most = 0;
+    CHECK_INT(shape[0] * shape[1] * shape[2] * shape[3], N);
+    for (int i = 0; i < N; i++) {
+        double d = fabs((double)got[i] - wanted[i]);
+        if (!(d <= most)) most = d;
+    }
+    return most;
+}
+
+static void euler_by_hand(void)
+{
+    static const float whole[STEPS + 1] = {1, 0.9f, 0.75f, 0.5f, 0};
+    static const float part[3] = {0.6f, 0.3f, 0};
+    scene s = open_scene();
+    double wanted[N];
+    CHECK(s.m->latent_shift != 0 && s.m->scale_factor != 1);
+    by_hand(&s, whole, STEPS, NULL, wanted);
+    graft_latent *l = sampled(&s, "euler", whole, STEPS + 1, true, s.from);
+    CHECK(worst(l, wanted) < 2e-5);
+    graft_latent_release(l);
+    by_hand(&s, part, 2, NULL, wanted);
+    l = sampled(&s, "euler", part, 3, true, s.from);
+    CHECK(worst(l, wanted) < 2e-5);
+    graft_latent_release(l);
+    close_scene(&s);
+}
+
+static void masked(void)
+{
+    static const float sigma[4] = {0.8f, 0.5f, 0.2f, 0};
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    double wanted[N];
+    float mask[H * W];
+    graft_image *image = NULL;
+    graft_latent *with = NULL;
+    for (int i = 0; i < H * W; i++) mask[i] = i % W < 2 ? 0.0f : i % W == 2 ? 0.5f : 1.0f;
+    CHECK_OK(graft_image_from_data(mask, (const int64_t[]){1, H, W, 1}, true, &image, &e), &e);
+    CHECK_OK(graft_latent_set_mask(s.from, image, &with, &e), &e);
+    by_hand(&s, sigma, 3, mask, wanted);
+    graft_latent *l = sampled(&s, "euler", sigma, 4, true, with);
+    CHECK(worst(l, wanted) < 2e-5);
+    graft_latent_release(l);
+    graft_latent_release(with);
+    graft_image_release(image);
+    close_scene(&s);
+}
+
+/* A run in two parts: what the first leaves is the latent and its noise, and the second goes on
+ * from there without any of its own. */
+static void in_two_parts(void)
+{
+    static const char *const samplers[] = {"euler", "heun"};
+    static const float sigma[STEPS + 1] = {0.95f, 0.8f, 0.6f, 0.3f, 0};
+    scene s = open_scene();
+    for (size_t i = 0; i < 2; i++) {
+        double wanted[N];
+        int64_t shape[4];
+        graft_latent *whole = sampled(&s, samplers[i], sigma, STEPS + 1, true, s.from);
+        graft_latent *first = sampled(&s, samplers[i], sigma, 3, true, s.from);
+        graft_latent *second = sampled(&s, samplers[i], sigma + 2, 3, false, first);
+        const float *data = graft_latent_data(whole, shape);
+        for (int k = 0; k < N; k++) wanted[k] = (double)data[k];
+        CHECK(worst(second, wanted) < 1e-4);
+        CHECK(worst(first, wanted) > 0.1);
+        graft_latent_release(whole);
+        graft_latent_release(first);
+        graft_latent_release(second);
+    }
+    close_scene(&s);
+}
+
+/* ------------------------------------------------------------------ samplers */
+
+static bool finite_all(const graft_latent *l)
+{
+    int64_t shape[4];
+    const float *x = graft_latent_data(l, shape);
+    for (int i = 0; i < N; i++)
+        if (!isfinite(x[i]) || fabsf(x[i]) > 100) return false;
+    return true;
+}
+
+static void every_sampler(void)
+{
+    static const float sigma[STEPS + 1] = {1, 0.9f, 0.7f, 0.4f, 0};
+    scene s = open_scene();
+    for (const char *const *name = graft_sampler_names(); *name; name++) {
+        graft_latent *a = sampled(&s, *name, sigma, STEPS + 1, true, s.from);
+        graft_latent *b = sampled(&s, *name, sigma, STEPS + 1, true, s.from);
+        int64_t shape[4];
+        bool same = memcmp(graft_latent_data(a, shape), graft_latent_data(b, shape),
+                           N * sizeof(float)) == 0;
+        CHECK(finite_all(a) && same);
+        if (!finite_all(a) || !same) fprintf(stderr, "%s\n", *name);
+        graft_latent_release(a);
+        graft_latent_release(b);
+    }
+    close_scene(&s);
+}
+
+/* Without noise of its own it is euler, but for a start that is a little below 1. */
+static void quiet_ancestor(void)
+{
+    static const float sigma[2][STEPS + 1] = {{0.96f, 0.9f, 0.7f, 0.4f, 0},
+                                              {1, 0.9f, 0.7f, 0.4f, 0}};
+    static const double limit[2] = {2e-5, 2e-2};
+    const graft_sampler_options quiet = {
+        .given = true, .eta = 0, .s_noise = 1, .r = 0.5, .order = 4};
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    for (int i = 0; i < 2; i++) {
+        double wanted[N];
+        int64_t shape[4];
+        graft_latent *l = NULL, *plain = sampled(&s, "euler", sigma[i], STEPS + 1, true, s.from);
+        const float *data = graft_latent_data(plain, shape);
+        for (int k = 0; k < N; k++) wanted[k] = (double)data[k];
+        CHECK_OK(sample(&s, "euler_ancestral", sigma[i], STEPS + 1, true, s.from, &quiet, &l, &e),
+                 &e);
+        CHECK(worst(l, wanted) < limit[i]);
+        graft_latent_release(l);
+        l = sampled(&s, "euler_ancestral", sigma[i], STEPS + 1, true, s.from);
+        CHECK(worst(l, wanted) > 0.05);
+        graft_latent_release(l);
+        graft_latent_release(plain);
+    }
+    close_scene(&s);
+}
+
+/* ------------------------------------------------------------------ the rest */
+
+static void shifts(void)
+{
+    static const double bad[] = {0, -1, 100.5, INFINITY, NAN};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, NET), *n = NULL;
+    graft_sigma_table t;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(graft_model_sampling_flow(m, bad[i], &n, &e), GRAFT_E_ARG);
+    CHECK(!n);
+    graft_model_sigma_table(m, &t);
+    CHECK(t.sigma[t.count - 1] == 1 && fabs((double)t.sigma[499] - 0.75) < 1e-6);
+    CHECK(graft_sigma_to_timestep(&t, 0.25f) == 250);
+    CHECK_OK(graft_model_sampling_flow(m, 1, &n, &e), &e);
+    graft_model_sigma_table(n, &t);
+    CHECK(fabs((double)t.sigma[499] - 0.5) < 1e-6);
+    graft_model_release(n);
+    graft_model_release(m);
+}
+
+static void refused_with(graft_status st, const graft_err *e, const char *word)
+{
+    CHECK_INT(st, GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(e->text, word) != NULL);
+    if (!strstr(e->text, word)) fprintf(stderr, "%s: %s\n", word, e->text);
+}
+
+static void refusals(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    graft_model *out = NULL;
+    const graft_deepcache_options deep = {
+        .cache_interval = 3, .end_step = 1000, .schedule = "uniform"};
+    const graft_freeu_options freeu = {GRAFT_FREEU_V1, 1.1, 1.2, 0.9, 0.2};
+    const graft_hypertile_options tiles = {256, 2, 0, false};
+    const graft_downscale_options down = {.block_number = 1, .factor = 2, .end = 0.3};
+    refused_with(graft_model_deepcache(s.m, &deep, &out, &e), &e, "DeepCache");
+    refused_with(graft_model_freeu(s.m, &freeu, &out, &e), &e, "FreeU");
+    refused_with(graft_model_hypertile(s.m, &tiles, &out, &e), &e, "HyperTile");
+    refused_with(graft_model_perturbed_attention(s.m, 3, &out, &e), &e, "Perturbed-attention");
+    refused_with(graft_model_downscale(s.m, &down, &out, &e), &e, "PatchModelAddDownscale");
+    refused_with(graft_model_sampling(s.m, "eps", false, &out, &e), &e, "ModelSamplingSD3");
+    CHECK(!out);
+    static const float sigma[3] = {1, 0.5f, 0};
+    graft_latent *l = NULL;
+    graft_model *plain = s.m;
+    CHECK_OK(graft_model_rescale_cfg(plain, 0.7, &s.m, &e), &e);
+    refused_with(sample(&s, "euler", sigma, 3, true, s.from, NULL, &l, &e), &e, "RescaleCFG");
+    graft_model_release(s.m);
+    s.m = plain;
+    CHECK(!l);
+    close_scene(&s);
+}
+
+/* Sizes that do not divide into patches, and more of them than the table has places for. */
+static void sizes(void)
+{
+    static const int64_t bad[][2] = {{5, 8}, {6, 7}, {22, 8}, {8, 22}};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, NET);
+    graft_binding *b = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_INT(graft_model_bind(m, 1, bad[i][0], bad[i][1], WORDS, NULL, &b, &e), GRAFT_E_ARG);
+        CHECK(!b && strstr(e.text, "this transformer") != NULL);
+    }
+    CHECK_OK(graft_model_bind(m, 1, 20, 20, WORDS, NULL, &b, &e), &e);
+    graft_binding_release(b);
+    graft_model_release(m);
+}
+
+/* Other weights run in the graph that is there. */
+static void swapped(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const char *path = temp_path("flow.safetensors");
+    graft_safetensors *f = open_file(NET);
+    made_file *other = copy_file(f, "model.diffusion_model.");
+    graft_st_tensor *t = made_find(other, "model.diffusion_model.pos_embed");
+    for (uint64_t i = 0; i < t->bytes / sizeof(float); i++) ((float *)t->data)[i] *= 1.5f;
+    write_file(other, path, graft_safetensors_metadata(f, "config"));
+    graft_safetensors_close(f);
+    static const float sigma[3] = {1, 0.5f, 0};
+    scene s = open_scene();
+    graft_latent *a = sampled(&s, "euler", sigma, 3, true, s.from);
+    graft_compiled_stats before, after;
+    graft_model *plain = s.m, *direct = load_model(engine, path);
+    graft_compiled_stats_get(engine->compiled, &before);
+    CHECK_OK(graft_model_swap(plain, path, true, NULL, &s.m, &e), &e);
+    graft_latent *b = sampled(&s, "euler", sigma, 3, true, s.from);
+    graft_compiled_stats_get(engine->compiled, &after);
+    CHECK_INT((int64_t)after.built, (int64_t)before.built);
+    graft_model_release(s.m);
+    s.m = direct;
+    graft_latent *c = sampled(&s, "euler", sigma, 3, true, s.from);
+    int64_t shape[4];
+    const float *x = graft_latent_data(a, shape), *y = graft_latent_data(b, shape);
+    CHECK(memcmp(x, y, N * sizeof *x) != 0);
+    CHECK(memcmp(graft_latent_data(c, shape), y, N * sizeof *y) == 0);
+    graft_latent_release(a);
+    graft_latent_release(b);
+    graft_latent_release(c);
+    graft_model_release(plain);
+    close_scene(&s);
+    unlink(path);
+}
+
+int main(void)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+    for (size_t i = 0; i < 2; i++) {
+        engine = make_engine(backends[i]);
+        RUN(euler_by_hand);
+        RUN(masked);
+        RUN(in_two_parts);
+        RUN(swapped);
+        if (i == 1) {
+            RUN(every_sampler);
+            RUN(quiet_ancestor);
+            RUN(shifts);
+            RUN(refusals);
+            RUN(sizes);
+        }
+        graft_engine_destroy(engine);
+    }
+    return test_end();
+}
