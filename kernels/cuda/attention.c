@@ -1,4 +1,5 @@
-/* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape. */
+/* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape. With a bias the
+ * one that sums in float32. */
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
 
@@ -22,6 +23,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     int32_t count = 0;
     (void)e;
     k->info.variant_count = 1;
+    if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_BIAS])) return GRAFT_OK; /* own kernels only */
     if (k->d->dnn && variant != 0 && !k->op.attrs.causal && k->t != GRAFT_F32 &&
         graft_cuda_dnn_attention(k->d->dnn, &k->op, variant < 1 ? 0 : variant - 1, &k->dnn, &count,
                                  NULL) == GRAFT_OK) {
@@ -71,10 +73,16 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
         p.sv[i] = v->stride[i];
         p.so[i] = k->op.out.stride[i];
     }
+    const graft_tensor_desc *bias = &k->op.in[GRAFT_ATTENTION_BIAS];
+    if (graft_cuda_present(bias)) {
+        p.bias = in[GRAFT_ATTENTION_BIAS];
+        p.sbias[0] = bias->stride[0];
+        p.sbias[1] = bias->stride[1];
+    }
     p.vec = p.head_dim % 8 == 0 && aligned(key, in[1]) && aligned(v, in[2]);
     graft_cuda_function f = graft_cuda_typed(GRAFT_CUDA_FN_graft_attention, k->t);
     uint32_t queries = 16;
-    for (size_t i = 0; i < sizeof flash / sizeof *flash && k->t != GRAFT_F32; i++) {
+    for (size_t i = 0; i < sizeof flash / sizeof *flash && k->t != GRAFT_F32 && !p.bias; i++) {
         if (p.head_dim > flash[i].head_dim) continue;
         f = k->t == GRAFT_F16 ? flash[i].f16 : flash[i].bf16;
         queries = 64;

@@ -92,7 +92,7 @@ struct graft_cuda_op {
     /* Sets layouts and info of k, a zeroed record with desc and dtype. May be NULL. */
     graft_status (*init)(graft_kernel *k, int32_t variant, graft_err *e);
     graft_status (*launch)(graft_kernel *k, const void *const *in, void *out, char *workspace);
-    bool inplace; /* out may be in[0] where both are dense */
+    bool inplace; /* out may be in[0], or MUL's residual, where both are dense */
 };
 
 extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cuda_op_group_norm,
@@ -100,8 +100,8 @@ extern const graft_cuda_op graft_cuda_op_conv2d, graft_cuda_op_linear, graft_cud
     graft_cuda_op_mul, graft_cuda_op_scale, graft_cuda_op_concat, graft_cuda_op_copy,
     graft_cuda_op_upsample, graft_cuda_op_embedding, graft_cuda_op_timestep, graft_cuda_op_geglu,
     graft_cuda_op_gather_row, graft_cuda_op_prelu, graft_cuda_op_mean_scale,
-    graft_cuda_op_low_scale, graft_cuda_op_conv2d_int8, graft_cuda_op_linear_int8,
-    graft_cuda_op_int4;
+    graft_cuda_op_low_scale, graft_cuda_op_rms_norm, graft_cuda_op_join, graft_cuda_op_conv2d_int8,
+    graft_cuda_op_linear_int8, graft_cuda_op_int4;
 
 /* ------------------------------------------------------------------ device.c */
 

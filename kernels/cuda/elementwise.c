@@ -59,11 +59,79 @@ static graft_status launch_binary(graft_kernel *k, const void *const *in, void *
     return launch(k, &p);
 }
 
+/* Eight values at a time, where rows allow it. */
+static bool gate_by_eights(const graft_kernel *k, const graft_cuda_gate *p)
+{
+    int64_t step = 16 / (int64_t)graft_dtype_size(k->t);
+    const void *const both[] = {p->a, p->residual, p->b};
+    bool yes = k->op.out.dim[2] % 8 == 0 && p->sb % 4 == 0 && graft_cuda_aligned(both, 3, p->out);
+    for (int i = 0; i < 2; i++)
+        yes = yes && p->sa[i] % step == 0 && p->sr[i] % step == 0 && p->so[i] % step == 0;
+    return yes;
+}
+
+static graft_status launch_gate(graft_kernel *k, const void *const *in, void *out)
+{
+    const graft_tensor_desc *a = &k->op.in[GRAFT_MUL_A], *r = &k->op.in[GRAFT_MUL_RESIDUAL];
+    graft_cuda_gate eight = {.a = in[GRAFT_MUL_A],
+                             .residual = in[GRAFT_MUL_RESIDUAL],
+                             .b = in[GRAFT_MUL_B],
+                             .out = out,
+                             .sb = k->op.in[GRAFT_MUL_B].stride[0],
+                             .tokens = (uint32_t)a->dim[1],
+                             .eights = (uint32_t)(a->dim[2] / 8)};
+    for (int i = 0; i < 2; i++) {
+        eight.sa[i] = a->stride[i];
+        eight.sr[i] = r->stride[i];
+        eight.so[i] = k->op.out.stride[i];
+    }
+    eight.count = (uint32_t)(a->dim[0] * a->dim[1]) * eight.eights;
+    if (gate_by_eights(k, &eight))
+        return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_gate, k->t),
+                                 graft_cuda_blocks(eight.count, GRAFT_CUDA_THREADS), 1, 1, &eight);
+    graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_GATE, out);
+    p.a = eight.a;
+    p.b = eight.b;
+    p.c = eight.residual;
+    p.b_is_f32 = 1;
+    graft_cuda_shape(a, NULL, p.sa);
+    graft_cuda_shape(r, NULL, p.sc);
+    graft_cuda_broadcast(&k->op.in[GRAFT_MUL_B], &k->op.out, p.sb);
+    return launch(k, &p);
+}
+
+static graft_status check_mul(const graft_op_desc *op, graft_err *e)
+{
+    const graft_tensor_desc *r = &op->in[GRAFT_MUL_RESIDUAL];
+    if (graft_cuda_present(r) && (r->constant || op->in[GRAFT_MUL_A].constant))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "a and the residual must vary");
+    return GRAFT_OK;
+}
+
+static graft_status launch_mul(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    if (graft_cuda_present(&k->op.in[GRAFT_MUL_RESIDUAL])) return launch_gate(k, in, out);
+    return launch_binary(k, in, out, workspace);
+}
+
 static graft_status init_unary(graft_kernel *k, int32_t variant, graft_err *e)
 {
     (void)variant, (void)e;
     graft_cuda_pack_plain(k, 0, k->t);
     return GRAFT_OK;
+}
+
+/* Whether act(x) has been launched eight values at a time, x being dense as the result; *st: how
+ * that went. */
+static bool acts_by_eights(const graft_kernel *k, const void *x, void *out, graft_act act,
+                           graft_status *st)
+{
+    int64_t n = graft_ref_elements(&k->op.out);
+    graft_cuda_acts p = {.x = x, .out = out, .eights = (uint32_t)(n / 8), .act = act};
+    if (n % 8 || !graft_ref_is_dense(&k->op.out) || !graft_cuda_aligned(&x, 1, out)) return false;
+    *st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_acts, k->t),
+                            graft_cuda_blocks(p.eights, GRAFT_CUDA_THREADS), 1, 1, &p);
+    return true;
 }
 
 static graft_status launch_unary(graft_kernel *k, const void *const *in, void *out, char *workspace)
@@ -72,6 +140,9 @@ static graft_status launch_unary(graft_kernel *k, const void *const *in, void *o
     bool scale = k->op.op == GRAFT_OP_SCALE;
     graft_cuda_elementwise p = over_result(k, scale ? GRAFT_CUDA_SCALE : GRAFT_CUDA_ACT, out);
     graft_tensor_desc a = input_of(k, 0);
+    graft_status st;
+    if (!scale && as_dense(&a, &k->op.out) && acts_by_eights(k, in[0], out, k->op.attrs.act, &st))
+        return st;
     p.a = in[0];
     p.act = k->op.attrs.act;
     p.scale = k->op.attrs.scale;
@@ -96,6 +167,8 @@ static graft_status launch_geglu(graft_kernel *k, const void *const *in, void *o
 graft_status graft_cuda_finish(const graft_kernel *k, void *out, graft_act act, int b_input,
                                const void *b, int c_input, const void *c)
 {
+    graft_status st;
+    if (!b && !c && acts_by_eights(k, out, out, act, &st)) return st;
     graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_FINISH, out);
     p.a = out;
     p.b = b;
@@ -138,7 +211,7 @@ const graft_cuda_op graft_cuda_op_scale = {
 const graft_cuda_op graft_cuda_op_add = {
     .init = init_binary, .launch = launch_binary, .inplace = true};
 const graft_cuda_op graft_cuda_op_mul = {
-    .init = init_binary, .launch = launch_binary, .inplace = true};
+    .check = check_mul, .init = init_binary, .launch = launch_mul, .inplace = true};
 const graft_cuda_op graft_cuda_op_prelu = {
     .init = init_binary, .launch = launch_binary, .inplace = true};
 const graft_cuda_op graft_cuda_op_geglu = {.init = init_unary, .launch = launch_geglu};

@@ -54,6 +54,10 @@ static const graft_cuda_op *find(graft_op op, graft_quant quant)
         return &graft_cuda_op_mean_scale;
     case GRAFT_OP_LOW_SCALE:
         return &graft_cuda_op_low_scale;
+    case GRAFT_OP_RMS_NORM:
+        return &graft_cuda_op_rms_norm;
+    case GRAFT_OP_JOIN:
+        return &graft_cuda_op_join;
     default:
         return NULL;
     }
@@ -167,14 +171,18 @@ static graft_status download(graft_device *d, void *dst, const void *src, uint64
 
 /* ------------------------------------------------------------------ kernels */
 
-/* Inputs that are float32 also where the kernel computes with 16 bits. */
-static bool stays_f32(const graft_op_desc *op, int i)
+/* Inputs that are float32 also where the kernel computes with 16 bits, and never anything else. */
+static bool is_f32(const graft_op_desc *op, int i)
 {
     switch (op->op) {
     case GRAFT_OP_GROUP_NORM:
         return i == GRAFT_NORM_MOMENTS;
+    case GRAFT_OP_LAYER_NORM:
+        return i != GRAFT_NORM_X && !op->in[i].constant;
+    case GRAFT_OP_ATTENTION:
+        return i == GRAFT_ATTENTION_BIAS;
     case GRAFT_OP_MUL:
-        return i == 1 && graft_ref_elements(&op->in[i]) == 1;
+        return i == GRAFT_MUL_B && graft_cuda_present(&op->in[GRAFT_MUL_RESIDUAL]);
     case GRAFT_OP_MEAN_SCALE:
     case GRAFT_OP_LOW_SCALE:
         return i == GRAFT_FACTOR;
@@ -183,6 +191,13 @@ static bool stays_f32(const graft_op_desc *op, int i)
     default:
         return false;
     }
+}
+
+/* A factor may be, too. */
+static bool may_be_f32(const graft_op_desc *op, int i)
+{
+    bool factor = op->op == GRAFT_OP_MUL && i == 1 && graft_ref_elements(&op->in[i]) == 1;
+    return factor || is_f32(op, i);
 }
 
 /* The checks of the ref library see float32 in place of the dtype that this kernel computes with.
@@ -206,10 +221,9 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     graft_dtype t = given.out.dtype;
     if (given.op != GRAFT_OP_COPY && (t == GRAFT_F16 || t == GRAFT_BF16)) {
         for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
-            bool moments = given.op == GRAFT_OP_GROUP_NORM && i == GRAFT_NORM_MOMENTS;
-            if (given.in[i].dtype == GRAFT_F32 && !given.in[i].constant && !stays_f32(&given, i))
+            if (given.in[i].dtype == GRAFT_F32 && !given.in[i].constant && !may_be_f32(&given, i))
                 return graft_fail(e, GRAFT_E_UNSUPPORTED, "input %d is float32, the result not", i);
-            if (given.in[i].dtype == t && !moments) given.in[i].dtype = GRAFT_F32;
+            if (given.in[i].dtype == t && !is_f32(&given, i)) given.in[i].dtype = GRAFT_F32;
         }
         given.out.dtype = GRAFT_F32;
     }
@@ -287,8 +301,11 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
 
 static int32_t inplace(graft_kernel *k, int32_t input)
 {
-    const graft_tensor_desc *t = &k->op.in[0];
-    return input == 0 && k->type->inplace && !t->constant && graft_ref_is_dense(t) &&
+    bool residual = input == GRAFT_MUL_RESIDUAL && k->op.op == GRAFT_OP_MUL &&
+                    graft_cuda_present(&k->op.in[input]);
+    if (input != 0 && !residual) return 0;
+    const graft_tensor_desc *t = &k->op.in[input];
+    return k->type->inplace && !t->constant && graft_ref_is_dense(t) &&
            graft_ref_is_dense(&k->op.out) &&
            graft_ref_elements(t) == graft_ref_elements(&k->op.out);
 }

@@ -79,6 +79,12 @@ GRAFT_DEVICE float graft_gelu(float x)
     return 0.5f * x * erfcf(-x * 0.70710678118654752f);
 }
 
+/* x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)), which is gelu by tanh. */
+GRAFT_DEVICE float graft_gelu_tanh(float x)
+{
+    return x / (1.0f + expf(-1.5957691216f * (x + 0.044715f * x * x * x)));
+}
+
 GRAFT_DEVICE float graft_act_of(int32_t act, float x)
 {
     switch (act) {
@@ -92,6 +98,8 @@ GRAFT_DEVICE float graft_act_of(int32_t act, float x)
         return x < 0 ? 0.2f * x : x;
     case GRAFT_ACT_RELU:
         return x < 0 ? 0.0f : x; /* NaN passes through */
+    case GRAFT_ACT_GELU_TANH:
+        return graft_gelu_tanh(x);
     default:
         return x;
     }

@@ -1,4 +1,4 @@
-/* COPY, CONCAT, UPSAMPLE, EMBEDDING, GATHER_ROW, TIMESTEP. */
+/* COPY, CONCAT, JOIN, UPSAMPLE, EMBEDDING, GATHER_ROW, TIMESTEP. */
 #include "kernels/cuda/backend.h"
 
 static void shape_to_32(const graft_tensor_desc *t, graft_cuda_move *p)
@@ -70,10 +70,9 @@ static graft_status launch_copy(graft_kernel *k, const void *const *in, void *ou
     return launch_move(k, &p);
 }
 
-static graft_status launch_concat(graft_kernel *k, const void *const *in, void *out,
-                                  char *workspace)
+/* Inputs behind each other along dimension `dim` of the result. */
+static graft_status put_together(graft_kernel *k, const void *const *in, void *out, int dim)
 {
-    (void)workspace;
     graft_status st = GRAFT_OK;
     char *to = out;
     for (int i = 0; i < 2 && !st; i++) {
@@ -82,9 +81,22 @@ static graft_status launch_concat(graft_kernel *k, const void *const *in, void *
         shape_to_32(&k->op.in[i], &p);
         graft_cuda_shape(&k->op.out, NULL, p.sd);
         st = launch_move(k, &p);
-        to += k->op.in[i].dim[k->op.in[i].rank - 1] * (int64_t)graft_dtype_size(k->t);
+        to += k->op.in[i].dim[dim] * k->op.out.stride[dim] * (int64_t)graft_dtype_size(k->t);
     }
     return st;
+}
+
+static graft_status launch_concat(graft_kernel *k, const void *const *in, void *out,
+                                  char *workspace)
+{
+    (void)workspace;
+    return put_together(k, in, out, k->op.out.rank - 1);
+}
+
+static graft_status launch_join(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    (void)workspace;
+    return put_together(k, in, out, 1);
 }
 
 static graft_status launch_upsample(graft_kernel *k, const void *const *in, void *out,
@@ -161,6 +173,7 @@ static graft_status launch_timestep(graft_kernel *k, const void *const *in, void
 
 const graft_cuda_op graft_cuda_op_copy = {.init = init, .launch = launch_copy};
 const graft_cuda_op graft_cuda_op_concat = {.init = init, .launch = launch_concat};
+const graft_cuda_op graft_cuda_op_join = {.init = init, .launch = launch_join};
 const graft_cuda_op graft_cuda_op_upsample = {.init = init, .launch = launch_upsample};
 const graft_cuda_op graft_cuda_op_embedding = {.init = init, .launch = launch_embedding};
 const graft_cuda_op graft_cuda_op_gather_row = {.init = init, .launch = launch_gather};

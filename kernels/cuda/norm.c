@@ -1,4 +1,4 @@
-/* LAYER_NORM and GROUP_NORM. */
+/* LAYER_NORM, RMS_NORM and GROUP_NORM. */
 #include "kernels/cuda/backend.h"
 
 /* Rows that can be read eight values at a time: addresses and strides are multiples of 16 bytes. */
@@ -26,6 +26,25 @@ static graft_status check_constants(const graft_op_desc *op, graft_err *e)
     return GRAFT_OK;
 }
 
+static bool of_each_entry(const graft_op_desc *op)
+{
+    return op->in[GRAFT_NORM_GAMMA].rank == 3;
+}
+
+static graft_status check_layer(const graft_op_desc *op, graft_err *e)
+{
+    if (!of_each_entry(op)) return check_constants(op, e);
+    if (op->in[GRAFT_NORM_X].constant) return graft_fail(e, GRAFT_E_UNSUPPORTED, "x must vary");
+    return GRAFT_OK;
+}
+
+/* The same of vectors of float32 that a kernel reads eight at a time. */
+static bool vectors_by_fours(const graft_cuda_layer_norm *p)
+{
+    return ((uintptr_t)p->gamma | (uintptr_t)p->beta) % 16 == 0 && p->sgamma % 4 == 0 &&
+           p->sbeta % 4 == 0;
+}
+
 static graft_status launch_layer(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     (void)workspace;
@@ -37,12 +56,52 @@ static graft_status launch_layer(graft_kernel *k, const void *const *in, void *o
     graft_cuda_shape(&k->op.in[0], p.dim, p.sx);
     graft_cuda_shape(&k->op.out, NULL, p.so);
     p.rows = (uint32_t)(graft_ref_elements(&k->op.out) / p.dim[3]);
-    if (p.dim[3] <= GRAFT_CUDA_NORM_ROW && by_eights(k, &k->op.in[0], p.x) &&
-        by_eights(k, &k->op.out, out))
+    if (of_each_entry(&k->op)) { /* whose batch is dimension 1 of the four */
+        p.sgamma = k->op.in[GRAFT_NORM_GAMMA].stride[0];
+        p.sbeta = k->op.in[GRAFT_NORM_BETA].stride[0];
+    }
+    p.vec =
+        vectors_by_fours(&p) && by_eights(k, &k->op.in[0], p.x) && by_eights(k, &k->op.out, out);
+    if (p.vec && p.dim[3] <= GRAFT_CUDA_NORM_ROW)
         return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm8, k->t),
                                  graft_cuda_blocks(p.rows, GRAFT_CUDA_NORM_THREADS / 32), 1, 1, &p);
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), p.rows,
                              1, 1, &p);
+}
+
+static graft_status check_rms(const graft_op_desc *op, graft_err *e)
+{
+    if (op->in[GRAFT_NORM_X].constant || !op->in[GRAFT_NORM_GAMMA].constant)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "x must vary, gamma be constant");
+    return GRAFT_OK;
+}
+
+static graft_status init_rms(graft_kernel *k, int32_t variant, graft_err *e)
+{
+    (void)variant, (void)e;
+    graft_cuda_pack_plain(k, GRAFT_NORM_GAMMA, GRAFT_F32);
+    return GRAFT_OK;
+}
+
+static graft_status launch_rms(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    (void)workspace;
+    graft_cuda_rms_norm p = {.x = in[GRAFT_NORM_X],
+                             .gamma = in[GRAFT_NORM_GAMMA],
+                             .out = out,
+                             .heads = (uint32_t)k->op.attrs.heads,
+                             .lanes = 1,
+                             .eps = k->op.attrs.eps};
+    graft_cuda_shape(&k->op.in[0], p.dim, p.sx);
+    graft_cuda_shape(&k->op.out, NULL, p.so);
+    p.width = p.dim[3] / p.heads;
+    p.parts = (uint32_t)(graft_ref_elements(&k->op.out) / p.width);
+    while (p.lanes < 32 && p.lanes * 8 < p.width) p.lanes *= 2;
+    p.vec = p.width % 8 == 0 && (uintptr_t)p.gamma % 16 == 0 && by_eights(k, &k->op.in[0], p.x) &&
+            by_eights(k, &k->op.out, out);
+    return graft_cuda_launch(
+        k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_rms_norm, k->t),
+        graft_cuda_blocks((uint64_t)p.parts * p.lanes, GRAFT_CUDA_NORM_THREADS), 1, 1, &p);
 }
 
 static graft_status check_group(const graft_op_desc *op, graft_err *e)
@@ -140,6 +199,8 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
 }
 
 const graft_cuda_op graft_cuda_op_layer_norm = {
-    .check = check_constants, .init = init_layer, .launch = launch_layer};
+    .check = check_layer, .init = init_layer, .launch = launch_layer};
+const graft_cuda_op graft_cuda_op_rms_norm = {
+    .check = check_rms, .init = init_rms, .launch = launch_rms, .inplace = true};
 const graft_cuda_op graft_cuda_op_group_norm = {
     .check = check_group, .init = init_group, .launch = launch_group};

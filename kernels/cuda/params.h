@@ -32,7 +32,8 @@ enum {
     GRAFT_CUDA_SCALE,  /* a * scale + shift */
     GRAFT_CUDA_GEGLU,  /* a * gelu(b) */
     GRAFT_CUDA_FINISH, /* act(a + b + c); b and c may be NULL */
-    GRAFT_CUDA_PRELU   /* a, or a * b where a is negative */
+    GRAFT_CUDA_PRELU,  /* a, or a * b where a is negative */
+    GRAFT_CUDA_GATE    /* c + a * b */
 };
 typedef struct graft_cuda_elementwise {
     const void *a, *b, *c;
@@ -45,6 +46,24 @@ typedef struct graft_cuda_elementwise {
     int32_t flat;     /* all four tensors are dense and of one shape */
     int32_t b_is_f32; /* whatever the others are */
 } graft_cuda_elementwise;
+
+/* out = act(x), both dense; eights: of all values. */
+typedef struct graft_cuda_acts {
+    const void *x;
+    void *out;
+    uint32_t eights;
+    int32_t act;
+} graft_cuda_acts;
+
+/* out = residual + a * b, eight values at a time: a, residual and out are (N, T, C), b has a row
+ * for each entry of N. */
+typedef struct graft_cuda_gate {
+    const void *a, *residual;
+    const float *b;
+    void *out;
+    int64_t sa[2], sr[2], so[2], sb; /* entry, token */
+    uint32_t tokens, eights, count;  /* eights: of a row; count: of all rows */
+} graft_cuda_gate;
 
 /* Rows of pairs, dense, to rows of a * gelu(b); eights: of results in a row. */
 typedef struct graft_cuda_pairs {
@@ -90,10 +109,24 @@ typedef struct graft_cuda_layer_norm {
     const float *gamma, *beta;
     void *out;
     int64_t sx[4], so[4];
+    int64_t sgamma, sbeta; /* from one place of dimension 1 to the next; 0: the same for all */
     uint32_t dim[4];
     uint32_t rows;
+    int32_t vec; /* rows, gamma and beta can be accessed 16 bytes at a time */
     float eps;
 } graft_cuda_layer_norm;
+
+/* RMS_NORM of parts of `width` values, each by `lanes` neighbouring threads: 1, 2, 4, ... 32. */
+typedef struct graft_cuda_rms_norm {
+    const void *x;
+    const float *gamma;
+    void *out;
+    int64_t sx[4], so[4];
+    uint32_t dim[4]; /* dim[3]: of all heads */
+    uint32_t parts, heads, width, lanes;
+    int32_t vec; /* all parts and gamma can be accessed 16 bytes at a time */
+    float eps;
+} graft_cuda_rms_norm;
 
 /* A part of a group's statistics: how many values, their mean, squared distances from it. */
 typedef struct graft_cuda_stat {
@@ -233,6 +266,8 @@ typedef struct graft_cuda_attention {
     int32_t queries, keys, heads, head_dim, causal;
     int32_t vec;
     float scale;
+    const float *bias; /* of graft_attention: added to scores; NULL: none */
+    int64_t sbias[2];  /* head, query */
 } graft_cuda_attention;
 
 /* out[i] = factor[0] * in[0][i] + …, in double; count 0: factor[0]. */
