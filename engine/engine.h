@@ -158,8 +158,8 @@ void graft_upscaler_release(graft_upscaler *u);
  * schedule to zero terminal SNR (arXiv:2305.08891). */
 graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
                                   graft_model **out, graft_err *e);
-/* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, above 0 and
- * at most 100: more of the schedule has more noise, as large pictures want it. */
+/* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, 0.001
+ * to 100: more of the schedule has more noise, as large pictures want it. */
 graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
                                        graft_err *e);
 /* Guidance rescale (arXiv:2305.08891, 3.4), multiplier 0..1. */
@@ -378,10 +378,10 @@ typedef struct graft_checkpoint {
     const graft_model *model;
     const graft_clip *clip;
     const graft_vae *vae;
-    int64_t encoder; /* 1 or 2: of the clip this text encoder alone, without a prefix; 0: all */
+    int64_t encoder; /* 1 to 3: of the clip this text encoder alone, without a prefix; 0: all */
 } graft_checkpoint;
-/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g" or "clip_h"; NULL
- * past the last. */
+/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g", "clip_h" or, behind
+ * those, "t5xxl"; NULL past the last. */
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
 /* Writes safetensors with the names of Stable Diffusion's own files (model.diffusion_model.…,
  * cond_stage_model.… or conditioner.embedders.…, first_stage_model.…), a VAE alone without its
