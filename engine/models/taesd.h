@@ -2,8 +2,8 @@
  * https://github.com/madebyollin/taesd), in the units of vae.h: 3x3 convolutions and ReLUs, no
  * norm.
  *
- * Its latents are those that the UNet sees, not divided by the scale factor, and its pictures are
- * 0..1. The decoder begins with 3 tanh(x / 3) of each number of the latent. That is no part of the
+ * Its latents are those that the denoising network sees, scaled and shifted, and its pictures are
+ * 0..1. Those of Stable Diffusion 3 have 16 channels, else there are 4. The decoder begins with 3 tanh(x / 3) of each number of the latent. That is no part of the
  * graph: the caller computes it (graft_taesd_clamp), so that it is exact in every precision. */
 #ifndef GRAFT_MODELS_TAESD_H
 #define GRAFT_MODELS_TAESD_H
