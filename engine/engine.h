@@ -46,7 +46,8 @@ typedef struct graft_task {
     /* Asked before each of them: would it be shown? NULL: yes. */
     bool (*preview_wanted)(void *ctx);
     /* What to decode them with, asked once a run: a TAESD for this model's latents, whose reference
-     * the run takes over, or NULL. Without it they show the latent's channels as colours. */
+     * the run takes over, or NULL. Without it they show the latent's channels as colours, if it has
+     * four; those of SD 3 are not shown then. */
     graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
     void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
@@ -97,8 +98,9 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
                              graft_err *e);
 /* An AutoencoderKL in the names of checkpoints or of diffusers, or a TAESD: in diffusers' names, or
  * of its author's files the decoder, which then cannot encode. Nothing in a TAESD's tensors says
- * whose latents it takes: those of SDXL where "xl" is in the name of the file or of its folder, of
- * SD 1 and 2 otherwise, unless the file has a config. */
+ * whose latents it takes: with 16 channels those of SD 3, with 4 those of SDXL where "xl" is in the
+ * name of the file or of its folder, of SD 1 and 2 otherwise, unless the file has a config.
+ * GRAFT_E_UNSUPPORTED for one with 16 channels that is called FLUX's ("taef1", "flux"). */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
 /* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */

@@ -22,6 +22,7 @@ CONFIGS = {
     "layers": dict(channels=[12, 12], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)]),
     "levels": dict(channels=[8, 20], blocks=[(0, 2, 1), (2, 1, 0)]),
     "pair": dict(channels=[16, 16], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)]),
+    "sd3": dict(channels=[10, 14], blocks=[(3, 3, 3, 1), (1, 3, 3, 3)], latent=16),
 }
 CASES = [dict(n=1, h=4, w=4), dict(n=2, h=5, w=7), dict(n=1, h=1, w=3)]
 HALVES = ("decoder", "encoder")
@@ -29,7 +30,8 @@ HALVES = ("decoder", "encoder")
 
 def networks(cfg):
     (c_out, c_in), (out, into) = cfg["channels"], cfg["blocks"]
-    return dict(decoder=taesd.decoder(c_out, out), encoder=taesd.encoder(c_in, into))
+    latent = cfg.get("latent", taesd.LATENT)
+    return dict(decoder=taesd.decoder(c_out, out, latent), encoder=taesd.encoder(c_in, into, latent))
 
 
 def randomize(net, g):
@@ -42,12 +44,12 @@ def randomize(net, g):
 
 
 @torch.no_grad()
-def cases(half, net, factor, g):
+def cases(half, net, latents, factor, g):
     out = {}
     for k, case in enumerate(CASES):
         n, h, w = case["n"], case["h"], case["w"]
         if half == "decoder":
-            latent = torch.randn((n, taesd.LATENT, h, w), generator=g) * 2
+            latent = torch.randn((n, latents, h, w), generator=g) * 2
             out[f"case{k}.latent"], out[f"case{k}.decoded"] = latent, net(latent)
         else:
             image = torch.rand((n, 3, h * factor, w * factor), generator=g)
@@ -66,7 +68,7 @@ def make(name, seed, folder):
         tensors = files.setdefault(f"{name}_{half}" if pair else name, {})
         tensors.update({k if pair else taesd.diffusers_name(half, k): v.half()
                         for k, v in net.state_dict().items()})
-        tensors.update(cases(half, net, factor, g))
+        tensors.update(cases(half, net, cfg.get("latent", taesd.LATENT), factor, g))
     for file, tensors in files.items():
         for k, v in tensors.items():
             if k.endswith(("decoded", "moments")):

@@ -9,7 +9,7 @@ import re
 import torch
 import torch.nn as nn
 
-LATENT = 4
+LATENT = 4  # channels; those of Stable Diffusion 3 have 16
 
 
 def conv3(cin, cout, **kw):
@@ -32,8 +32,8 @@ class Block(nn.Module):
         return torch.relu(self.conv(x) + x)
 
 
-def decoder(c, blocks):
-    layers = [Clamp(), conv3(LATENT, c), nn.ReLU()]
+def decoder(c, blocks, latent=LATENT):
+    layers = [Clamp(), conv3(latent, c), nn.ReLU()]
     for i, n in enumerate(blocks):
         layers += [Block(c) for _ in range(n)]
         if i + 1 < len(blocks):
@@ -41,13 +41,13 @@ def decoder(c, blocks):
     return nn.Sequential(*layers, conv3(c, 3))
 
 
-def encoder(c, blocks):
+def encoder(c, blocks, latent=LATENT):
     layers = [conv3(3, c)]
     for i, n in enumerate(blocks):
         if i:
             layers.append(conv3(c, c, stride=2, bias=False))
         layers += [Block(c) for _ in range(n)]
-    return nn.Sequential(*layers, conv3(c, LATENT))
+    return nn.Sequential(*layers, conv3(c, latent))
 
 
 def diffusers_name(half, name):

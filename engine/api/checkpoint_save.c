@@ -443,7 +443,14 @@ static graft_status make_room(save_job *j, graft_err *e)
     return j->values && j->narrow ? GRAFT_OK : graft_fail_nomem(e, "a checkpoint");
 }
 
-/* Whose latents a TAESD takes: in its own file the name says so, which a saved one has no more. */
+/* Whose latents a TAESD takes: in its own file the name says so, which a saved one has no more. Of
+ * other numbers of channels those say it. */
+static bool needs_config(const graft_checkpoint *c)
+{
+    return !c->model && !c->clip && c->vae->arch.kind == GRAFT_VAE_TINY &&
+           c->vae->arch.z_channels == GRAFT_PREVIEW_CHANNELS;
+}
+
 static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *e)
 {
     graft_str_printf(out, "{\"scale_factor\":%.17g,\"latent_rgb\":[", v->scale_factor);
@@ -492,7 +499,7 @@ graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
     }
     for (size_t i = 0; i < n; i++) pairs[i] = metadata[i];
     config = config_of(c);
-    if (!config && !c->model && !c->clip && c->vae->arch.kind == GRAFT_VAE_TINY) {
+    if (!config && needs_config(c)) {
         GRAFT_TRY(write_config(c->vae, &tiny, e));
         config = tiny.data;
     }

@@ -13,6 +13,7 @@ static const struct kind {
     {"zero_convs.", "a ControlNet", "ControlNetLoader"},
     {"controlnet_", "a ControlNet", "ControlNetLoader"},
     {"joint_blocks.", "a diffusion transformer (SD 3)", "UNETLoader"},
+    {"pos_embed.pos_embed", "a diffusion transformer (SD 3)", "UNETLoader"},
     {"double_blocks.", "a diffusion transformer (FLUX or a relative)", NULL},
     {"transformer_blocks.0.attn.", "a diffusion transformer", NULL},
     {"RDB1.conv1.", "an upscale model", "UpscaleModelLoader"},

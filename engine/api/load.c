@@ -91,7 +91,7 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
     graft_clip *c = NULL;
     graft_vae *v = NULL;
     graft_status st =
-        graft_load_open(path, model ? graft_diffusers_adopt_unet : NULL, task, &file, e);
+        graft_load_open(path, model ? graft_diffusers_adopt_net : NULL, task, &file, e);
     if (st) return st;
     if (model) GRAFT_TRY(graft_load_model_part(engine, file, task, &m, e));
     if (clip) GRAFT_TRY(graft_load_clip_part(engine, file, task, &c, e));

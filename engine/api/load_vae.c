@@ -11,23 +11,40 @@
 
 static const char *const prefixes[] = {"first_stage_model.", "vae.", "", NULL};
 
-/* "taesdxl_decoder.safetensors", "sdxl-tiny" */
-static bool says_xl(const char *name, size_t n)
+/* Whether the word, of small letters and digits, is in it: "taesdxl_decoder", "SDXL-tiny". */
+static bool says(const char *name, size_t n, const char *word)
 {
-    for (size_t i = 0; i + 1 < n; i++)
-        if ((name[i] | 32) == 'x' && (name[i + 1] | 32) == 'l') return true;
-    return false;
+    size_t k = strlen(word), same = 0;
+    for (size_t i = 0; i + k <= n && same < k; i++)
+        for (same = 0; same < k && (name[i + same] | 32) == word[same];) same++;
+    return same == k;
 }
 
-/* SDXL's TAESD has the same tensors in the same shapes as that of the others; what tells
- * them apart is what people call them: the file, or where all files have one name, its folder. */
-static bool named_xl(const char *path)
+/* Tiny autoencoders of several models have the same tensors in the same shapes; what tells them
+ * apart is what people call them: the file, or where all files have one name, its folder. */
+static bool named(const char *path, const char *word)
 {
     const char *name = strrchr(path, '/');
-    if (!name) return says_xl(path, strlen(path));
+    if (!name) return says(path, strlen(path), word);
     const char *folder = name;
     while (folder > path && folder[-1] != '/') folder--;
-    return says_xl(name, strlen(name)) || says_xl(folder, (size_t)(name - folder));
+    return says(name, strlen(name), word) || says(folder, (size_t)(name - folder), word);
+}
+
+/* With 16 channels they are Stable Diffusion 3's, unless the name says that they are FLUX's. */
+static graft_status configure_tiny_sd3(graft_vae *v, const graft_safetensors *f,
+                                       const graft_checkpoint_config *c, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    v->scale_factor = c->scale_factor > 0 ? c->scale_factor : GRAFT_LOAD_SD3_SCALE;
+    v->latent_shift = c->scale_factor > 0 ? 0 : GRAFT_LOAD_SD3_SHIFT;
+    if (c->scale_factor > 0 || graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR))
+        return GRAFT_OK;
+    if (!named(path, "taef1") && !named(path, "flux")) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s: by its name a tiny autoencoder for FLUX's latents, which are not "
+                      "supported",
+                      path);
 }
 
 /* Whose latents they are: what the file's config says; in a checkpoint, what its UNet is. */
@@ -36,9 +53,10 @@ static graft_status configure_tiny(graft_vae *v, const graft_safetensors *f, gra
     graft_checkpoint_config c;
     graft_status st = graft_checkpoint_config_read(f, &c, e);
     if (st) return st;
+    if (v->arch.z_channels != GRAFT_PREVIEW_CHANNELS) return configure_tiny_sd3(v, f, &c, e);
     const char *unet = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
     bool xl = unet ? graft_load_has(f, unet, "label_emb.0.0.weight")
-                   : named_xl(graft_safetensors_path(f));
+                   : named(graft_safetensors_path(f), "xl");
     v->scale_factor = c.scale_factor > 0 ? c.scale_factor
                       : xl               ? GRAFT_LOAD_SDXL_SCALE
                                          : GRAFT_LOAD_SD_SCALE;
@@ -210,7 +228,9 @@ out:
 
 bool graft_vae_is_for(const graft_vae *v, const graft_model *m)
 {
-    return v->arch.kind == GRAFT_VAE_TINY && graft_vae_factor(&v->arch) <= LATENT_PIXELS &&
-           v->scale_factor == m->scale_factor &&
-           memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
+    bool same = v->arch.z_channels == m->arch.latent_channels &&
+                v->scale_factor == m->scale_factor && v->latent_shift == m->latent_shift;
+    if (v->arch.z_channels == GRAFT_PREVIEW_CHANNELS)
+        same = same && memcmp(&v->colours, &m->preview, sizeof v->colours) == 0;
+    return same && v->arch.kind == GRAFT_VAE_TINY && graft_vae_factor(&v->arch) <= LATENT_PIXELS;
 }

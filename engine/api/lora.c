@@ -19,7 +19,10 @@ typedef struct lora_target {
     const graft_st_tensor *tensor;
     size_t prefix; /* length of the part's prefix in the tensor's name */
     int64_t row, rows;
+    int64_t up_row, up_rows; /* of the layer, as in graft_patch */
+    size_t next;             /* 1 + the place of what the same layer changes, too; 0: nothing */
 } lora_target;
+#define MOST_TARGETS 2 /* of a layer */
 
 typedef struct lora_job {
     const char *path;
@@ -29,6 +32,8 @@ typedef struct lora_job {
     lora_target *target;
     size_t n_targets, cap_targets;
     graft_weights *base[PARTS]; /* NULL: not asked for */
+    bool text;                  /* text encoders are asked for, of whatever kind */
+    size_t n_t5;                /* layers for T5 */
     float strength[PARTS];
     const char **name[PARTS]; /* of the tensors to change */
     graft_patch *patch[PARTS];
@@ -81,6 +86,49 @@ static graft_status add_unet_layer(lora_job *j, const graft_unet_arch *a, const 
     return add_layer(j, GRAFT_LORA_UNET, t, layer, has_other ? other : NULL, e);
 }
 
+/* A layer that changes the rows of t, from `from` on, and what `next` says. */
+static graft_status add_rows(lora_job *j, const lora_target *t, int64_t from, int64_t rows,
+                             size_t next, const char *name, graft_err *e)
+{
+    lora_target part = *t;
+    part.row = from;
+    part.rows = rows;
+    part.next = next;
+    return add_layer(j, GRAFT_LORA_UNET, &part, name, NULL, e);
+}
+
+/* diffusers names q, k and v apart, and has the halves of some layers the other way round. */
+static graft_status add_mmdit_layer(lora_job *j, const graft_mmdit_arch *a, const lora_target *t,
+                                    const char *layer, graft_err *e)
+{
+    graft_diffusers_rows theirs;
+    const int64_t rows = t->tensor->shape[0];
+    bool known = graft_diffusers_mmdit_name(a, layer, &theirs);
+    bool same = known && theirs.pieces == 1 && !theirs.exchanged;
+    graft_status st = add_layer(j, GRAFT_LORA_UNET, t, layer, same ? theirs.name[0].text : NULL, e);
+    if (!known || same || st) return st;
+    if (theirs.exchanged && rows % 2 == 0) {
+        lora_target half = *t;
+        half.up_rows = rows;
+        half.up_row = half.rows = rows / 2;
+        st = add_target(j, &half, e);
+        half.up_row = 0;
+        return st ? st
+                  : add_rows(j, &half, rows / 2, rows / 2, j->n_targets, theirs.name[0].text, e);
+    }
+    for (int i = 0; !theirs.exchanged && rows % theirs.pieces == 0 && i < theirs.pieces && !st; i++)
+        st = add_rows(j, t, i * (rows / theirs.pieces), rows / theirs.pieces, 0,
+                      theirs.name[i].text, e);
+    return st;
+}
+
+static graft_status add_net_layer(lora_job *j, const graft_net_arch *a, const lora_target *t,
+                                  const char *layer, graft_err *e)
+{
+    return graft_net_is_unet(a) ? add_unet_layer(j, &a->unet, t, layer, e)
+                                : add_mmdit_layer(j, &a->mmdit, t, layer, e);
+}
+
 /* OpenCLIP keeps q, k and v in one matrix; LoRA files name them apart, as transformers does. */
 static graft_status add_joined_attention(lora_job *j, graft_lora_part part, lora_target t,
                                          const char *name, graft_err *e)
@@ -115,9 +163,9 @@ static graft_status add_text_layer(lora_job *j, graft_lora_part part, const lora
     return add_name(j, part, old, e);
 }
 
-/* Every matrix and convolution below the set's prefix; `unet` or `text` is NULL. The token table is
+/* Every matrix and convolution below the set's prefix; `net` or `text` is NULL. The token table is
  * read past the weight set, so a patch on it would have no effect: it is left out. */
-static graft_status add_part(lora_job *j, graft_lora_part part, const graft_unet_arch *unet,
+static graft_status add_part(lora_job *j, graft_lora_part part, const graft_net_arch *net,
                              const graft_text_arch *text, graft_err *e)
 {
     const graft_weights *w = j->base[part];
@@ -128,7 +176,7 @@ static graft_status add_part(lora_job *j, graft_lora_part part, const graft_unet
     if (text) graft_textenc_table_name(text, table, sizeof table);
     for (size_t i = 0; i < graft_safetensors_count(f) && !st; i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
-        lora_target target = {t, prefix, 0, 0};
+        lora_target target = {.tensor = t, .prefix = prefix};
         char layer[256];
         if (t->rank < 2 || strncmp(t->name, graft_weights_prefix(w), prefix) != 0) continue;
         const char *name = t->name + prefix;
@@ -140,8 +188,8 @@ static graft_status add_part(lora_job *j, graft_lora_part part, const graft_unet
         if (!graft_str_ends(name, ".weight") || n >= sizeof layer || strcmp(name, table) == 0)
             continue;
         snprintf(layer, sizeof layer, "%.*s", (int)n - 7, name);
-        st = unet ? add_unet_layer(j, unet, &target, layer, e)
-                  : add_text_layer(j, part, &target, layer, e);
+        st = net ? add_net_layer(j, net, &target, layer, e)
+                 : add_text_layer(j, part, &target, layer, e);
     }
     return st;
 }
@@ -156,11 +204,26 @@ static void note_missed(lora_job *j, const char *name)
     j->n_missed++;
 }
 
+static graft_status add_patch(lora_job *j, const graft_lora_layer *k, const lora_target *t,
+                              float alpha, graft_err *e)
+{
+    graft_patch p = graft_patch_make(k->up, k->down, k->mid, alpha, t->row, t->rows);
+    if (t->up_rows) graft_patch_take_rows(&p, t->up_row, t->up_rows);
+    graft_status st = graft_patch_check(&p, t->tensor, e);
+    if (st) return st;
+    p.strength = j->strength[k->part];
+    size_t i = j->n[k->part]++;
+    j->name[k->part][i] = t->tensor->name + t->prefix;
+    j->patch[k->part][i] = p;
+    return GRAFT_OK;
+}
+
 static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_err *e)
 {
     float alpha;
     const graft_st_tensor *any = k->up ? k->up : k->down ? k->down : k->mid ? k->mid : k->alpha;
-    if (!j->base[k->part]) return GRAFT_OK;
+    if (k->part == GRAFT_LORA_TEXT3) j->n_t5++;
+    if (k->part == GRAFT_LORA_TEXT3 || !j->base[k->part]) return GRAFT_OK;
     size_t at = (size_t)graft_map_get(&j->index, k->plain);
     if (!at) {
         note_missed(j, any->name);
@@ -170,17 +233,10 @@ static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_er
         return graft_fail(e, GRAFT_E_FORMAT, "%s has no %s beside it", any->name,
                           k->up ? "down part" : "up part");
     graft_status st = graft_lora_alpha(k, &alpha, e);
-    if (st) return st;
-    const lora_target *t = &j->target[at - 1];
-    graft_patch p = graft_patch_make(k->up, k->down, k->mid, alpha, t->row, t->rows);
-    st = graft_patch_check(&p, t->tensor, e);
-    if (st) return st;
-    p.strength = j->strength[k->part];
-    size_t i = j->n[k->part]++;
-    j->name[k->part][i] = t->tensor->name + t->prefix;
-    j->patch[k->part][i] = p;
+    for (; at && !st; at = j->target[at - 1].next)
+        st = add_patch(j, k, &j->target[at - 1], alpha, e);
     j->matched++;
-    return GRAFT_OK;
+    return st;
 }
 
 static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
@@ -195,7 +251,8 @@ static graft_status match_all(lora_job *j, const graft_task *task, graft_err *e)
     if (j->missed.failed) return graft_fail_nomem(e, "LoRA");
     if (j->matched) return GRAFT_OK;
     if (!j->n_missed)
-        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to", j->path);
+        return graft_fail(e, GRAFT_E_ARG, "%s holds nothing for what it is applied to%s", j->path,
+                          j->text && j->n_t5 ? "; what it holds for T5 is not supported" : "");
     return graft_fail(e, GRAFT_E_ARG, "%s fits no layer of this model: %zu %s not match (%s)",
                       j->path, j->n_missed, j->n_missed == 1 ? "key does" : "keys do",
                       j->missed.data);
@@ -213,8 +270,8 @@ static graft_status job_open(lora_job *j, const graft_task *task, graft_err *e)
     st = graft_lora_file_read(graft_weights_file(j->owner), &j->file, e);
     if (st) return graft_err_prefix(e, st, "%s", j->path);
     for (int i = 0; i < PARTS; i++) {
-        j->name[i] = graft_malloc_array(j->file.n, sizeof *j->name[i]);
-        j->patch[i] = graft_malloc_array(j->file.n, sizeof *j->patch[i]);
+        j->name[i] = graft_malloc_array(j->file.n, MOST_TARGETS * sizeof *j->name[i]);
+        j->patch[i] = graft_malloc_array(j->file.n, MOST_TARGETS * sizeof *j->patch[i]);
         if (!j->name[i] || !j->patch[i]) return graft_fail_nomem(e, "LoRA");
     }
     return GRAFT_OK;
@@ -241,6 +298,12 @@ static void warn(const lora_job *j, const graft_engine *engine, const graft_task
                          j->n_missed == 1 ? "key matches nothing and is left out"
                                           : "keys match nothing and are left out",
                          j->missed.data);
+    if (j->n_t5 && j->text)
+        graft_log_printf(
+            log, GRAFT_LOG_WARN,
+            "%s: %zu layer%s for T5 %s left out: LoRAs change CLIP's text encoders and "
+            "the model, not T5",
+            j->path, j->n_t5, j->n_t5 == 1 ? "" : "s", j->n_t5 == 1 ? "is" : "are");
 }
 
 /* Replaces *weights by a set with the part's patches; without any, or at strength 0, it stays. */
@@ -257,17 +320,25 @@ static graft_status patch_part(const lora_job *j, graft_lora_part part, graft_we
     return GRAFT_OK;
 }
 
+/* Stable Diffusion 3's two encoders may be there one without the other. */
+static graft_lora_part part_of(const graft_clip *c, size_t encoder)
+{
+    if (c->kind == GRAFT_CLIP_SD3)
+        return c->encoder[encoder].large ? GRAFT_LORA_TEXT2 : GRAFT_LORA_TEXT1;
+    return GRAFT_LORA_TEXT1 + (graft_lora_part)encoder;
+}
+
 static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
                         const graft_task *task, graft_model *new_m, graft_clip *new_c, graft_err *e)
 {
     graft_status st = job_open(j, task, e);
-    if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch.unet, NULL, e);
+    if (!st && m) st = add_part(j, GRAFT_LORA_UNET, &m->arch, NULL, e);
     for (size_t i = 0; c && i < c->n_encoders && !st; i++)
-        st = add_part(j, GRAFT_LORA_TEXT1 + (graft_lora_part)i, NULL, &c->encoder[i].arch, e);
+        st = add_part(j, part_of(c, i), NULL, &c->encoder[i].arch, e);
     if (!st) st = match_all(j, task, e);
     if (!st && new_m) st = patch_part(j, GRAFT_LORA_UNET, &new_m->weights, e);
     for (size_t i = 0; new_c && i < new_c->n_encoders && !st; i++)
-        st = patch_part(j, GRAFT_LORA_TEXT1 + (graft_lora_part)i, &new_c->encoder[i].weights, e);
+        st = patch_part(j, part_of(c, i), &new_c->encoder[i].weights, e);
     return st;
 }
 
@@ -313,8 +384,8 @@ graft_status graft_lora_apply(const graft_model *m, const graft_clip *c, const c
         goto out;
     }
     if (m) j.base[GRAFT_LORA_UNET] = m->weights;
-    for (size_t i = 0; c && i < c->n_encoders; i++)
-        j.base[GRAFT_LORA_TEXT1 + i] = c->encoder[i].weights;
+    for (size_t i = 0; c && i < c->n_encoders; i++) j.base[part_of(c, i)] = c->encoder[i].weights;
+    j.text = c != NULL;
     j.strength[GRAFT_LORA_UNET] = (float)strength_model;
     j.strength[GRAFT_LORA_TEXT1] = j.strength[GRAFT_LORA_TEXT2] = (float)strength_clip;
     GRAFT_TRY(run(&j, m, c, task, new_m, new_c, e));

@@ -29,15 +29,29 @@ static const struct {
                 {"_lora.up.weight", ROLE_UP},
                 {"_lora.down.weight", ROLE_DOWN}};
 
+/* What PEFT puts before everything. */
+#define WRAPPED "base_model_model_"
+
 /* Longer prefixes stand before those that they begin with. */
 static const struct {
     const char *prefix;
     graft_lora_part part;
-} prefixes[] = {{"lora_unet_", GRAFT_LORA_UNET},      {"lora_te1_", GRAFT_LORA_TEXT1},
-                {"lora_te2_", GRAFT_LORA_TEXT2},      {"lora_te_", GRAFT_LORA_TEXT1},
-                {"unet_", GRAFT_LORA_UNET},           {"text_encoder_2_", GRAFT_LORA_TEXT2},
-                {"text_encoder_", GRAFT_LORA_TEXT1},  {"model_diffusion_model_", GRAFT_LORA_UNET},
-                {"diffusion_model_", GRAFT_LORA_UNET}};
+    bool stays; /* it is the beginning of a layer's name */
+} prefixes[] = {{"lora_unet_", GRAFT_LORA_UNET, false},
+                {"lora_transformer_", GRAFT_LORA_UNET, false},
+                {"lora_te1_", GRAFT_LORA_TEXT1, false},
+                {"lora_te2_", GRAFT_LORA_TEXT2, false},
+                {"lora_te3_", GRAFT_LORA_TEXT3, false},
+                {"lora_te_", GRAFT_LORA_TEXT1, false},
+                {"unet_", GRAFT_LORA_UNET, false},
+                {"transformer_blocks_", GRAFT_LORA_UNET, true},
+                {"transformer_", GRAFT_LORA_UNET, false},
+                {"text_encoder_2_", GRAFT_LORA_TEXT2, false},
+                {"text_encoder_3_", GRAFT_LORA_TEXT3, false},
+                {"text_encoder_", GRAFT_LORA_TEXT1, false},
+                {"model_diffusion_model_", GRAFT_LORA_UNET, false},
+                {"diffusion_model_", GRAFT_LORA_UNET, false}};
+#define N_PREFIXES (sizeof prefixes / sizeof *prefixes)
 
 /* What a key's last words begin with when it is no plain LoRA. */
 static const struct {
@@ -56,7 +70,7 @@ static const struct {
                    {"a1", "a GLoRA layer", true},
                    {"b1", "a GLoRA layer", true}};
 
-static const char *const part_names[] = {"unet", "te1", "te2"};
+static const char *const part_names[] = {"unet", "te1", "te2", "te3"};
 
 /* Whether one of the words between dots says that this key is of another kind. */
 static const char *foreign_kind(const char *key)
@@ -110,13 +124,14 @@ static bool plain_of(const char *key, size_t stem, char out[GRAFT_LORA_NAME], gr
         if (*p == '.') *p = '_';
     drop_processor(text);
     *part = GRAFT_LORA_UNET; /* what names no part is of the oldest files, with a UNet alone */
-    size_t skip = 0;
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes && !skip; i++)
-        if (graft_str_starts(text, prefixes[i].prefix)) {
-            *part = prefixes[i].part;
-            skip = strlen(prefixes[i].prefix);
-        }
-    return graft_lora_plain_name(*part, text + skip, out);
+    const char *name = text + (graft_str_starts(text, WRAPPED) ? strlen(WRAPPED) : 0);
+    size_t i = 0;
+    while (i < N_PREFIXES && !graft_str_starts(name, prefixes[i].prefix)) i++;
+    if (i < N_PREFIXES) {
+        *part = prefixes[i].part;
+        if (!prefixes[i].stays) name += strlen(prefixes[i].prefix);
+    }
+    return graft_lora_plain_name(*part, name, out);
 }
 
 static graft_status check_finite(const graft_st_tensor *t, graft_err *e)

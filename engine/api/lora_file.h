@@ -2,7 +2,8 @@
  * LyCORIS' LoCon.
  *
  * Each key is a layer's name and a role. Programs differ in dots, underscores and prefixes, so
- * layers are compared in one plain form: "unet/", "te1/" or "te2/" and the name with '_' for every
+ * layers are compared in one plain form: "unet/", "te1/", "te2/" or "te3/" and the name with '_'
+ * for every
  * '.'. Immutable once open; any thread. */
 #ifndef GRAFT_API_LORA_FILE_H
 #define GRAFT_API_LORA_FILE_H
@@ -17,7 +18,8 @@
 typedef enum graft_lora_part {
     GRAFT_LORA_UNET = 0,
     GRAFT_LORA_TEXT1,
-    GRAFT_LORA_TEXT2
+    GRAFT_LORA_TEXT2,
+    GRAFT_LORA_TEXT3 /* Stable Diffusion 3's T5 */
 } graft_lora_part;
 
 typedef struct graft_lora_layer {

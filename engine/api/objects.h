@@ -182,9 +182,9 @@ struct graft_vae {
     graft_weights *weights; /* of the decoder; of both halves where encoder_weights is NULL */
     graft_weights *encoder_weights; /* of one that is a file of its own */
     graft_build_options options;
-    /* Of a TAESD, which works on what the UNet sees: whose latents those are. Latents that travel
-     * between nodes are these divided by the scale factor. */
-    double scale_factor;
+    /* Of a TAESD, which works on what the network sees: whose latents those are. Latents that
+     * travel between nodes are these divided by the scale factor, plus the shift. */
+    double scale_factor, latent_shift;
     graft_preview_colours colours;
 };
 static inline graft_weights *graft_vae_weights(const graft_vae *v, bool decoder)

@@ -7,20 +7,24 @@
 void graft_previews_begin(graft_previews *p, const graft_model *model, const graft_task *task,
                           const int64_t shape[4])
 {
-    *p = (graft_previews){.model = model, .task = task, .height = shape[2], .width = shape[3]};
-    p->any = task && task->preview && shape[1] == GRAFT_PREVIEW_CHANNELS;
-    if (!p->any || !task->preview_vae) return;
-    p->vae = task->preview_vae(task->ctx, model);
+    *p = (graft_previews){
+        .model = model, .task = task, .channels = shape[1], .height = shape[2], .width = shape[3]};
+    const bool coloured = shape[1] == GRAFT_PREVIEW_CHANNELS;
+    if (!task || !task->preview) return;
+    if (task->preview_vae) p->vae = task->preview_vae(task->ctx, model);
+    p->any = p->vae || coloured;
     if (!p->vae || !model->engine->max_bytes) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "previews are not decoded: GRAFT_MEMORY_MB is for models");
     graft_previews_end(p);
 }
 
+/* Nothing is decoded from here on; colours are what is left. */
 void graft_previews_end(graft_previews *p)
 {
     graft_vae_release(p->vae);
     p->vae = NULL;
+    p->any = p->any && p->channels == GRAFT_PREVIEW_CHANNELS;
 }
 
 static bool is_looked_at(const graft_previews *p)
@@ -83,7 +87,7 @@ static graft_status show_picture(const graft_previews *p, const graft_image *ima
 
 static graft_status decode(graft_previews *p, const float *denoised, graft_err *e)
 {
-    const int64_t shape[4] = {1, GRAFT_PREVIEW_CHANNELS, p->height, p->width};
+    const int64_t shape[4] = {1, p->channels, p->height, p->width};
     /* Phases and progress are the run's. */
     const graft_task quiet = {
         .ctx = p->task->ctx, .cancelled = p->task->cancelled, .log = p->task->log};
@@ -116,5 +120,5 @@ void graft_previews_show(graft_previews *p, const float *denoised, bool last)
         graft_log_printf(&p->task->log, GRAFT_LOG_WARN, "previews are not decoded: %s", e.text);
         graft_previews_end(p);
     }
-    if (!p->vae) show_colours(p, denoised);
+    if (!p->vae && p->any) show_colours(p, denoised);
 }

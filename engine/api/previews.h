@@ -1,6 +1,7 @@
-/* Pictures of what a sampling run is at: the latent's channels as colours, or decoded by a TAESD
- * where the task has one. They cost the run at most a tenth of its time, the last one and what is
- * compiled for them apart, and never make it fail. One thread, that of the run. */
+/* Pictures of what a sampling run is at: the latent's channels as colours, where there are four of
+ * them, or decoded by a TAESD where the task has one. They cost the run at most a tenth of its
+ * time, the last one and what is compiled for them apart, and never make it fail. One thread, that
+ * of the run. */
 #ifndef GRAFT_API_PREVIEWS_H
 #define GRAFT_API_PREVIEWS_H
 #include "engine/api/objects.h"
@@ -11,11 +12,11 @@
 typedef struct graft_previews { /* zeros: of no run */
     const graft_model *model;
     const graft_task *task;
-    graft_vae *vae;        /* NULL: colours */
-    int64_t height, width; /* of the latent */
-    double rest_until;     /* no decoding before */
-    bool ready;            /* the decoder is compiled */
-    bool any;              /* the task takes previews, and the latent has some */
+    graft_vae *vae;                  /* NULL: colours */
+    int64_t channels, height, width; /* of the latent */
+    double rest_until;               /* no decoding before */
+    bool ready;                      /* the decoder is compiled */
+    bool any;                        /* the task takes previews, and the latent has some */
 } graft_previews;
 
 /* For latents of this shape. model and task, which may be NULL, outlive it. */

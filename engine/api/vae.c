@@ -169,7 +169,8 @@ static void to_unit_range(const graft_vae *v, float *p, int64_t n)
 static const float *decoder_input(const graft_vae *v, const float *z, int64_t n, float *room)
 {
     if (!is_tiny(v)) return z;
-    for (int64_t i = 0; i < n; i++) room[i] = z[i] * (float)v->scale_factor;
+    const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
+    for (int64_t i = 0; i < n; i++) room[i] = (z[i] - shift) * scale;
     graft_taesd_clamp(room, (size_t)n);
     return room;
 }
@@ -240,7 +241,8 @@ static void encoder_output(const graft_vae *v, const float *moments, int64_t n, 
 {
     /* The mean of the posterior, as ComfyUI takes it; a TAESD gives nothing else. */
     const float scale = is_tiny(v) ? (float)v->scale_factor : 1.0f;
-    for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale;
+    const float shift = is_tiny(v) ? (float)v->latent_shift : 0.0f;
+    for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale + shift;
 }
 
 static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels,

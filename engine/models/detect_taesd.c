@@ -7,6 +7,7 @@
 #define MAX_WIDTH  1024
 #define MAX_BLOCKS 16 /* of a level */
 #define LATENT     4  /* channels: those of Stable Diffusion 1 and 2, and of SDXL */
+#define LATENT_SD3 16
 #define COLOURS    3
 
 /* A half on its way: the number of the next layer, as its author counts them. */
@@ -85,16 +86,20 @@ static graft_status detect_half(const graft_safetensors *f, const char *prefix, 
     if (!st) st = other_layers(&w, half, &levels, &last, e);
     if (st) return st;
     const int32_t latent = decoder ? in : last, colours = decoder ? last : in;
-    if (latent != LATENT)
-        return odd(&w, "channels of latents; those of the models here have 4", latent, e);
+    if (latent != LATENT && latent != LATENT_SD3)
+        return odd(&w, "channels of latents; those of the models here have 4 or 16", latent, e);
     if (colours != COLOURS) return odd(&w, "channels of pictures; they have 3 here", colours, e);
     if (out->levels && out->levels != levels)
         return graft_fail(e, GRAFT_E_FORMAT,
                           "%s: the encoder changes the size %d times and the decoder %d times",
                           graft_safetensors_path(f), out->levels - 1, levels - 1);
+    if (out->z_channels && out->z_channels != latent)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: the encoder's latents have %d channels and the decoder's %d",
+                          graft_safetensors_path(f), out->z_channels, latent);
     out->levels = levels;
     out->kind = GRAFT_VAE_TINY;
-    out->z_channels = out->embed_dim = LATENT;
+    out->z_channels = out->embed_dim = latent;
     out->in_channels = out->out_channels = COLOURS;
     *(decoder ? &out->decoder : &out->encoder) = 1;
     return GRAFT_OK;

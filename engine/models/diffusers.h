@@ -6,6 +6,7 @@
 #ifndef GRAFT_MODELS_DIFFUSERS_H
 #define GRAFT_MODELS_DIFFUSERS_H
 #include "engine/models/arch.h"
+#include "engine/models/build.h"
 
 /* "input_blocks.4.1.proj_in" -> "down_blocks.1.attentions.0.proj_in". Levels end where the
  * architecture's blocks change their size, so any block list will do. */
@@ -14,6 +15,17 @@ bool graft_diffusers_unet_name(const graft_unet_arch *a, const char *name, char 
  * "controlnet_down_blocks.3". */
 bool graft_diffusers_control_name(const graft_unet_arch *a, const char *name, char *out,
                                   size_t size);
+/* Layers that are one of a transformer's, by its rows from the first on: queries, keys and values
+ * are layers of their own there. */
+typedef struct graft_diffusers_rows {
+    graft_name name[3];
+    int pieces;     /* of equal size */
+    bool exchanged; /* of the only piece: the halves of its rows stand in the other order */
+} graft_diffusers_rows;
+/* "joint_blocks.0.x_block.mlp.fc1" -> "transformer_blocks.0.ff.net.0.proj"; of `a` only the depth
+ * counts. */
+bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,
+                                graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
 bool graft_diffusers_text_name(const char *name, char *out, size_t size);
 #endif

@@ -1,4 +1,5 @@
-/* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL): their tensors get the
+/* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel):
+ * their tensors get the
  * names that checkpoints have, by which all else knows them. Which block a tensor belongs to
  * depends on how many layers the blocks before it have, which is counted in the file.
  *
@@ -13,6 +14,12 @@
 typedef graft_status graft_diffusers_adopt(graft_safetensors *f, graft_err *e);
 /* down_blocks.1.attentions.0.proj_in.weight -> input_blocks.4.1.proj_in.weight */
 graft_diffusers_adopt graft_diffusers_adopt_unet;
+/* transformer_blocks.3.ff.net.2.weight -> joint_blocks.3.x_block.mlp.fc2.weight. Queries, keys and
+ * values become one tensor, and halves change places where their order is another: both are copied,
+ * about a sixth of the file. */
+graft_diffusers_adopt graft_diffusers_adopt_mmdit;
+/* Of these two the one that the file is. */
+graft_diffusers_adopt graft_diffusers_adopt_net;
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */
 graft_diffusers_adopt graft_diffusers_adopt_vae;

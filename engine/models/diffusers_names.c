@@ -11,32 +11,57 @@ graft_status graft_diffusers_names_init(graft_diffusers_names *n, graft_safetens
                                         graft_err *e)
 {
     *n = (graft_diffusers_names){.f = f, .e = e};
-    n->alias = graft_calloc(graft_safetensors_count(f) + 1, sizeof *n->alias);
+    n->count = graft_safetensors_count(f);
+    n->alias = graft_calloc(n->count + 1, sizeof *n->alias);
     if (!n->alias) n->status = graft_fail_nomem(e, "tensor names");
     return n->status;
 }
 
 void graft_diffusers_names_finish(graft_diffusers_names *n)
 {
-    for (size_t i = 0; n->alias && i < graft_safetensors_count(n->f); i++)
-        graft_free(n->alias[i].name);
+    for (size_t i = 0; n->alias && i < n->count; i++) graft_free(n->alias[i].name);
     graft_free(n->alias);
+}
+
+/* The alias of a tensor that must be there; NULL after a failure. */
+static graft_st_alias *alias_of(graft_diffusers_names *n, graft_name theirs)
+{
+    if (n->status) return NULL;
+    const graft_st_tensor *t = graft_safetensors_find(n->f, theirs.text);
+    if (t) return &n->alias[t - graft_safetensors_at(n->f, 0)];
+    n->status = graft_fail(n->e, GRAFT_E_FORMAT, "%s: tensor %s is missing",
+                           graft_safetensors_path(n->f), theirs.text);
+    return NULL;
+}
+
+static void name_alias(graft_diffusers_names *n, graft_st_alias *a, graft_name ours)
+{
+    a->name = graft_strdup(ours.text);
+    if (!a->name) n->status = graft_fail_nomem(n->e, "tensor names");
 }
 
 void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, graft_name theirs,
                                   bool kernel)
 {
-    if (n->status) return;
-    const graft_st_tensor *t = graft_safetensors_find(n->f, theirs.text);
-    if (!t) {
-        n->status = graft_fail(n->e, GRAFT_E_FORMAT, "%s: tensor %s is missing",
-                               graft_safetensors_path(n->f), theirs.text);
-        return;
-    }
-    graft_st_alias *a = &n->alias[t - graft_safetensors_at(n->f, 0)];
-    a->name = graft_strdup(ours.text);
+    graft_st_alias *a = alias_of(n, theirs);
+    if (!a) return;
     a->kernel = kernel;
-    if (!a->name) n->status = graft_fail_nomem(n->e, "tensor names");
+    name_alias(n, a, ours);
+}
+
+void graft_diffusers_names_rows(graft_diffusers_names *n, graft_name ours, const graft_name *theirs,
+                                int pieces, bool exchanged)
+{
+    size_t next = 0;
+    for (int i = pieces; i-- > 0;) {
+        graft_st_alias *a = alias_of(n, theirs[i]);
+        if (!a) return;
+        a->next = next;
+        a->piece = i > 0;
+        a->exchanged = exchanged;
+        next = 1 + (size_t)(a - n->alias);
+        if (!i) name_alias(n, a, ours);
+    }
 }
 
 void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graft_name theirs)
@@ -75,7 +100,7 @@ graft_status graft_diffusers_names_apply(graft_diffusers_names *n, const char *w
 {
     for (size_t i = 0; i < graft_safetensors_count(n->f) && !n->status; i++) {
         const graft_st_tensor *t = graft_safetensors_at(n->f, i);
-        if (!n->alias[i].name && !t->part && strchr(t->name, '.'))
+        if (!n->alias[i].name && !n->alias[i].piece && !t->part && strchr(t->name, '.'))
             n->status = graft_fail(n->e, GRAFT_E_UNSUPPORTED, "%s: %s has no tensor %.200s",
                                    graft_safetensors_path(n->f), what, t->name);
     }

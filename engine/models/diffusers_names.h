@@ -15,6 +15,7 @@ extern const graft_diffusers_pair graft_diffusers_single[], graft_diffusers_resi
 typedef struct graft_diffusers_names {
     graft_safetensors *f;
     graft_st_alias *alias; /* one for each tensor; names are owned */
+    size_t count;          /* of tensors, before any are joined */
     graft_status status;
     graft_err *e;
 } graft_diffusers_names;
@@ -29,6 +30,9 @@ void graft_diffusers_names_tensor(graft_diffusers_names *n, graft_name ours, gra
                                   bool kernel);
 /* A layer's weight and bias. */
 void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graft_name theirs);
+/* n tensors become one, with the rows of all in this order; or one whose halves change places. */
+void graft_diffusers_names_rows(graft_diffusers_names *n, graft_name ours, const graft_name *theirs,
+                                int pieces, bool exchanged);
 /* A residual block's layers; "conv_shortcut" may be missing where conv1 changes no channels. */
 void graft_diffusers_names_residual(graft_diffusers_names *n, const graft_diffusers_pair *list,
                                     graft_name ours, graft_name theirs);

@@ -2,15 +2,16 @@
  * https://github.com/madebyollin/taesd), in the units of vae.h: 3x3 convolutions and ReLUs, no
  * norm.
  *
- * Its latents are those that the UNet sees, not divided by the scale factor, and its pictures are
- * 0..1. The decoder begins with 3 tanh(x / 3) of each number of the latent. That is no part of the
- * graph: the caller computes it (graft_taesd_clamp), so that it is exact in every precision. */
+ * Its latents are those that the denoising network sees, scaled and shifted, and its pictures are
+ * 0..1. Latents of Stable Diffusion 3 have 16 channels, the others 4. The decoder begins with
+ * 3 tanh(x / 3) of each number of the latent. That is no part of the graph: the caller computes it
+ * (graft_taesd_clamp), so that it is exact in every precision. */
 #ifndef GRAFT_MODELS_TAESD_H
 #define GRAFT_MODELS_TAESD_H
 #include "engine/models/build.h"
 #include "engine/models/vae.h"
 
-/* n numbers of a latent in the UNet's scale, ready for the decoder. NaN stays. */
+/* n numbers of a latent in the network's scale, ready for the decoder. NaN stays. */
 void graft_taesd_clamp(float *x, size_t n);
 
 /* The layer of this number, as its author counts them: of the encoder's the stem is 0, of the

@@ -140,7 +140,9 @@ static bool shape_of(const graft_patch *p, const graft_st_tensor *target, patch_
     s->rank = p->up->rank > 1 ? p->up->shape[1] : 0;
     s->rank_down = p->down->rank > 1 ? p->down->shape[0] : 0;
     if (s->rank < 1 || s->rank_down < 1 || s->columns < 1) return false;
-    if (p->up->shape[0] != s->rows || count(p->up) / s->rank != s->rows) return false;
+    int64_t up_rows = p->up_rows ? p->up_rows : s->rows;
+    if (p->up->shape[0] != up_rows || count(p->up) / s->rank != up_rows) return false;
+    if (p->up_row < 0 || p->up_row > up_rows - s->rows) return false;
     s->in = count(p->down) / s->rank_down;
     if (!p->mid) return s->rank == s->rank_down && s->in == s->columns;
     if (s->in < 1 || p->mid->rank < 2 || p->mid->shape[0] != s->rank ||
@@ -190,6 +192,14 @@ graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *d
     return p;
 }
 
+void graft_patch_take_rows(graft_patch *p, int64_t up_row, int64_t up_rows)
+{
+    p->up_row = up_row;
+    p->up_rows = up_rows;
+    p->hash = graft_hash_mix(p->hash, &p->up_row, sizeof p->up_row);
+    p->hash = graft_hash_mix(p->hash, &p->up_rows, sizeof p->up_rows);
+}
+
 /* LoCon's second and third part as one; NULL when out of memory. */
 static float *right_factor(const graft_patch *p, const patch_shape *s)
 {
@@ -206,7 +216,8 @@ graft_status graft_patch_product_init(const graft_patch *p, const graft_st_tenso
 {
     patch_shape s;
     if (!shape_of(p, target, &s)) return graft_patch_check(p, target, e);
-    *out = (graft_patch_product){.up = p->up->data,
+    size_t above = (size_t)(p->up_row * s.rank) * graft_dtype_size(p->up->dtype);
+    *out = (graft_patch_product){.up = (const uint8_t *)p->up->data + above,
                                  .down = p->down->data,
                                  .up_dtype = p->up->dtype,
                                  .down_dtype = p->down->dtype,
@@ -233,8 +244,8 @@ graft_status graft_patch_apply(const graft_patch *p, const graft_st_tensor *targ
     float *up = as_f32(p->up), *down = p->mid ? right_factor(p, &s) : as_f32(p->down);
     bool ok = up && down;
     if (ok)
-        add_product(dst + p->row * s.columns, up, down, s.rows, s.rank, s.columns,
-                    p->scale * p->strength);
+        add_product(dst + p->row * s.columns, up + p->up_row * s.rank, down, s.rows, s.rank,
+                    s.columns, p->scale * p->strength);
     graft_free(up);
     graft_free(down);
     return ok ? GRAFT_OK : graft_fail_nomem(e, "LoRA");

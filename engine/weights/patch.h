@@ -7,6 +7,8 @@
  * scale is 1. rows 0: the whole tensor. */
 graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *down,
                              const graft_st_tensor *mid, float alpha, int64_t row, int64_t rows);
+/* Only the rows from up_row on of the `up_rows` that `up` has. */
+void graft_patch_take_rows(graft_patch *p, int64_t up_row, int64_t up_rows);
 /* Whether the factors fit the target. GRAFT_E_FORMAT with both shapes when not. */
 graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e);
 /* The patch as one product: strength * scale * up (rows,rank) x down (rank,columns), added from row

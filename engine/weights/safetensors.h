@@ -25,10 +25,11 @@ typedef struct graft_st_tensor {
     graft_dtype dtype;
     int rank;
     int64_t shape[GRAFT_SAFETENSORS_MAX_RANK];
-    const void *data; /* inside the mapping; aligned to 1 byte only */
+    const void *data; /* inside the mapping or, joined, in memory; aligned to 1 byte only */
     uint64_t bytes;
     int part; /* 1: a scale or a shape of a quantized tensor (quantized.h), which has all of it */
-    const char *called; /* by the file, where it got another name (rename, below); else NULL */
+    const char *called; /* by the file, where it got another name (rename, below); else NULL; of
+                           one that is joined the first piece's */
 } graft_st_tensor;
 
 /* Immutable once open and, where that is done, renamed; any thread. */
@@ -41,12 +42,19 @@ void graft_safetensors_close(graft_safetensors *f);
 
 /* Another name for a tensor. */
 typedef struct graft_st_alias {
-    char *name;  /* NULL: it keeps its own */
-    bool kernel; /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
+    char *name;     /* NULL: it keeps its own */
+    bool kernel;    /* a matrix (a,b) becomes the kernel of a 1x1 convolution, (a,b,1,1) */
+    bool exchanged; /* the two halves of its rows change places */
+    bool piece;     /* it is `next` of another; it has no name */
+    size_t next;    /* 0, or 1 + the number of a tensor whose rows come behind its own */
 } graft_st_alias;
 /* Gives tensor i the name alias[i], one for each of graft_safetensors_count(); names are copied.
- * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then; the file
- * can only be closed after a failure. */
+ * A tensor that is `next` of another becomes part of it and is none any more. What is joined or
+ * exchanged is copied into memory, which lasts as long as the file is open.
+ *
+ * Before anybody else knows of the file. GRAFT_E_FORMAT when two have the same name then, and for
+ * rows that do not fit each other in shape or dtype; the file can only be closed after a failure.
+ */
 graft_status graft_safetensors_rename(graft_safetensors *f, const graft_st_alias *alias,
                                       graft_err *e);
 /* What the file itself calls it: for messages. */

@@ -40,8 +40,10 @@ graft_region graft_region_of(const char *name);
  * graft_patch_make (patch.h). */
 typedef struct graft_patch {
     const graft_st_tensor *up, *down, *mid; /* mid: of a LoCon with three parts, or NULL */
-    int64_t row, rows; /* the rows of the tensor that it changes; rows 0: all of them */
-    float scale;       /* alpha / rank; 1 without alpha */
+    int64_t row, rows;       /* the rows of the tensor that it changes; rows 0: all of them */
+    int64_t up_row, up_rows; /* `up` has up_rows, of which those from up_row on are meant; up_rows
+                                0: as many as it changes */
+    float scale;             /* alpha / rank; 1 without alpha */
     float strength;
     graft_hash hash; /* of everything above but the strength */
 } graft_patch;

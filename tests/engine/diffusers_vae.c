@@ -33,9 +33,9 @@ static float *decoded(const graft_vae *v, size_t *n)
     graft_latent *l = NULL;
     graft_image *image = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    int64_t shape[4] = {1, 4, 4, 6};
-    float x[96];
-    for (size_t i = 0; i < 96; i++) x[i] = fixed_value(i);
+    int64_t shape[4] = {1, v->arch.embed_dim, 4, 6};
+    float x[16 * 24];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = fixed_value(i);
     CHECK_OK(graft_latent_from_data(x, shape, &l, &e), &e);
     CHECK_OK(graft_vae_decode(v, l, NULL, NULL, &image, &e), &e);
     const float *data = graft_image_data(image, shape);
@@ -98,6 +98,49 @@ static void same_vaes(void)
             graft_vae_release(b);
             unlink(path);
         }
+}
+
+/* Other numbers of values, at random. */
+static void reshape(made_file *f, const char *name, int rank, const int64_t *shape)
+{
+    graft_st_tensor *t = made_find(f, name);
+    add_tensor(f, name, rank, shape, NULL, 0.1f);
+    free((void *)t->data);
+    free((char *)t->name);
+    *t = f->tensor[--f->n];
+}
+
+/* The small VAE as Stable Diffusion 3's are: 16 channels of latents, nothing quantized. */
+static void write_sixteen(const char *path)
+{
+    made_file *f = part_of_file(SMALL_VAE, "first_stage_model.");
+    const int64_t *in = made_find(f, "decoder.conv_in.weight")->shape;
+    const int64_t *out = made_find(f, "encoder.conv_out.weight")->shape;
+    const int64_t first[4] = {in[0], 16, 3, 3}, last[4] = {32, out[1], 3, 3};
+    static const char *const quant[] = {"quant_conv.weight", "quant_conv.bias",
+                                        "post_quant_conv.weight", "post_quant_conv.bias"};
+    for (int i = 0; i < 4; i++) drop_tensor(f, quant[i]);
+    reshape(f, "decoder.conv_in.weight", 4, first);
+    reshape(f, "encoder.conv_out.weight", 4, last);
+    reshape(f, "encoder.conv_out.bias", 1, last);
+    write_file(f, path, NULL);
+}
+
+static void sixteen_channels(void)
+{
+    const char *ours = temp_path("sixteen.safetensors");
+    write_sixteen(ours);
+    for (int k = 0; k < 4; k++) {
+        graft_vae *a = load_vae(ours);
+        const char *path = written(a, (vae_naming){k & 1, k & 2});
+        graft_vae *b = load_vae(path);
+        CHECK(a->arch.embed_dim == 16 && !a->arch.quant_conv && a->arch.encoder);
+        same_vae(a, b);
+        graft_vae_release(a);
+        graft_vae_release(b);
+        unlink(path);
+    }
+    unlink(ours);
 }
 
 /* Names as they are published, from one VAE of four levels. */
@@ -311,6 +354,7 @@ int main(void)
     engine = make_engine("cpu");
     RUN(names);
     RUN(same_vaes);
+    RUN(sixteen_channels);
     RUN(parts);
     RUN(saved);
     RUN(without_tensors);

@@ -281,6 +281,75 @@ static void not_within_a_limit(void)
     graft_previews_end(&p);
 }
 
+/* Stable Diffusion 3's latents have no colours: they are decoded, or not shown. */
+static void sixteen_channels(void)
+{
+    enum { H = 4, W = 6, N = 16 * H * W };
+    static watch seen;
+    const int64_t shape[4] = {1, 16, H, W};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *sd3 = load_model(engine, MMDIT);
+    graft_vae *own = NULL;
+    graft_task t = task_of(&seen);
+    graft_latent *l = NULL;
+    graft_image *image = NULL;
+    graft_previews p;
+    float x[N], z[N];
+    int64_t s[4];
+    int most = 0;
+    CHECK_OK(graft_vae_load(engine, TAESD("sd3"), NULL, &own, &e), &e);
+    for (int i = 0; i < N; i++) x[i] = 2 * fixed_value((uint64_t)i);
+    graft_previews_begin(&p, sd3, &t, shape); /* nobody has a decoder */
+    CHECK(!p.any && !graft_previews_wanted(&p, false) && !graft_previews_wanted(&p, true));
+    graft_previews_show(&p, x, true);
+    CHECK(seen.vaes == 1 && seen.shown == 0);
+    seen.give = own;
+    graft_previews_begin(&p, sd3, &t, shape);
+    CHECK(graft_previews_wanted(&p, false));
+    graft_previews_show(&p, x, false);
+    CHECK(seen.shown == 1 && seen.width == 8 * W && seen.height == 8 * H && !seen.log[0]);
+    graft_previews_end(&p);
+    for (int i = 0; i < N; i++) z[i] = (float)((double)x[i] / TAESD3_SCALE + TAESD3_SHIFT);
+    CHECK_OK(graft_latent_from_data(z, shape, &l, &e), &e);
+    CHECK_OK(graft_vae_decode(own, l, NULL, NULL, &image, &e), &e);
+    const float *q = graft_image_data(image, s);
+    for (int64_t i = 0; i < 64 * H * W * 3; i++) {
+        int d = abs((int)seen.last[i] - (int)(q[i] * 255.0f + 0.5f));
+        most = d > most ? d : most;
+    }
+    CHECK(most <= 1);
+    graft_image_release(image);
+    graft_latent_release(l);
+    graft_vae_release(own);
+    graft_model_release(sd3);
+}
+
+/* A decoder that fails: one warning, and nothing in the place of what it would show. */
+static void sixteen_channels_fail(void)
+{
+    static watch seen;
+    const int64_t shape[4] = {1, 16, 24, 24};
+    const graft_compile_options o = {.precision = "f32", .tuning = "off", .max_memory_mb = 1};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *sd3 = load_model(engine, MMDIT);
+    graft_vae *own = NULL, *broken = NULL;
+    graft_task t = task_of(&seen);
+    graft_previews p;
+    float *x = calloc(16 * 24 * 24, sizeof *x);
+    CHECK_OK(graft_vae_load(engine, TAESD("sd3"), NULL, &own, &e), &e);
+    CHECK_OK(graft_vae_compile(own, &o, NULL, &broken, &e), &e);
+    seen.give = broken;
+    graft_previews_begin(&p, sd3, &t, shape);
+    graft_previews_show(&p, x, false);
+    CHECK(seen.shown == 0 && strstr(seen.log, "previews are not decoded: "));
+    CHECK(!p.any && !graft_previews_wanted(&p, true));
+    graft_previews_end(&p);
+    free(x);
+    graft_vae_release(broken);
+    graft_vae_release(own);
+    graft_model_release(sd3);
+}
+
 int main(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -298,6 +367,8 @@ int main(void)
         RUN(failures_end_nothing);
         RUN(cancelled_meanwhile);
         RUN(not_within_a_limit);
+        RUN(sixteen_channels);
+        RUN(sixteen_channels_fail);
     }
     graft_cond_release(cond);
     graft_model_release(model);

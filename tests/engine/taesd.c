@@ -106,6 +106,53 @@ static void whose_latents(void)
     graft_vae_release(demo);
 }
 
+/* 16 channels are Stable Diffusion 3's, whatever the file is called, but for FLUX's names. */
+static void latents_of_sd3(void)
+{
+    static const char own[] = "{\"scale_factor\":0.5}";
+    const struct {
+        const char *name, *config;
+        double scale, shift;
+    } files[] = {{"taesd3", NULL, TAESD3_SCALE, TAESD3_SHIFT},
+                 {"diffusion_pytorch_model", NULL, TAESD3_SCALE, TAESD3_SHIFT},
+                 {"taesdxl", NULL, TAESD3_SCALE, TAESD3_SHIFT},
+                 {"taef1", own, 0.5, 0}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        taesd_files p = taesd3_write("vae_approx", files[i].name, files[i].config);
+        graft_vae *v = taesd_load_pair(engine, p.encoder, p.decoder), *half = load(p.decoder);
+        CHECK(v->arch.z_channels == 16 && v->arch.embed_dim == 16 && v->arch.levels == 4);
+        CHECK(v->scale_factor == files[i].scale && v->latent_shift == files[i].shift);
+        CHECK(half->scale_factor == files[i].scale && half->latent_shift == files[i].shift);
+        CHECK_INT(fits(v, MMDIT), i < 3);
+        CHECK(!fits(v, SD1) && !fits(v, SDXL));
+        graft_vae_release(half);
+        graft_vae_release(v);
+        taesd_remove(&p);
+    }
+    graft_vae *v = load(TAESD("sd3")), *four = load(TAESD("layers"));
+    CHECK(fits(v, MMDIT) && !fits(v, SD1) && !fits(four, MMDIT));
+    graft_vae_release(four);
+    graft_vae_release(v);
+}
+
+static void latents_of_others(void)
+{
+    static const char *const names[] = {"taef1", "TAEF1", "flux-tiny"};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_vae *v = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        taesd_files p = taesd3_write("vae_approx", names[i], NULL);
+        CHECK_INT(graft_vae_load_pair(engine, p.encoder, p.decoder, NULL, &v, &e),
+                  GRAFT_E_UNSUPPORTED);
+        CHECK(!v && strstr(e.text, "FLUX") && strstr(e.text, names[i]));
+        taesd_remove(&p);
+    }
+    taesd_files p = taesd3_write("vae_approx", "taesd3", NULL);
+    CHECK_INT(graft_vae_load_pair(engine, pair.encoder, p.decoder, NULL, &v, &e), GRAFT_E_FORMAT);
+    CHECK(!v && strstr(e.text, "latents have 4 channels and the decoder's 16"));
+    taesd_remove(&p);
+}
+
 /* A decoder that doubles the size so often; each layer has one channel. */
 static made_file *doubling(int times)
 {
@@ -289,12 +336,11 @@ static void unlike_halves(void)
 
 /* ------------------------------------------------------------------ numbers */
 
-/* Latents that travel between nodes are those of the golden files, which a UNet would see, divided
- * by the scale factor, and pictures are theirs as they are, within 0..1. */
-static void units(void)
+/* Latents that travel between nodes are those of the golden files, which the network would see,
+ * divided by the scale factor, plus the shift, and pictures are theirs as they are, within 0..1. */
+static void units_of(graft_vae *v, const char *golden, double scale, double shift)
 {
-    graft_safetensors *f = open_file(TAESD("layers"));
-    graft_vae *v = load(TAESD("layers"));
+    graft_safetensors *f = open_file(golden);
     graft_err e = GRAFT_ERR_INIT;
     graft_latent *latent = NULL;
     graft_image *image = NULL;
@@ -302,7 +348,7 @@ static void units(void)
     const graft_st_tensor *t = graft_safetensors_find(f, "case1.latent");
     float *z = values_of(t), *want = values_of(graft_safetensors_find(f, "case1.decoded"));
     int64_t n = shape_count(t->shape, 4);
-    for (int64_t i = 0; i < n; i++) z[i] /= (float)TAESD_SCALE;
+    for (int64_t i = 0; i < n; i++) z[i] = (float)((double)z[i] / scale + shift);
     CHECK_OK(graft_latent_from_data(z, t->shape, &latent, &e), &e);
     CHECK_OK(graft_vae_decode(v, latent, NULL, NULL, &image, &e), &e);
     const float *got = graft_image_data(image, shape);
@@ -331,8 +377,8 @@ static void units(void)
     CHECK_OK(graft_vae_encode(v, image, NULL, NULL, &latent, &e), &e);
     const float *back = graft_latent_data(latent, shape);
     n = shape_count(shape, 4);
-    for (int64_t i = 0; i < n; i++) want[i] /= (float)TAESD_SCALE;
-    CHECK(shape[1] == 4 && difference(back, want, (size_t)n) < 1e-4);
+    for (int64_t i = 0; i < n; i++) want[i] = (float)((double)want[i] / scale + shift);
+    CHECK(shape[1] == v->arch.z_channels && difference(back, want, (size_t)n) < 1e-4);
     graft_image_release(image);
     graft_latent_release(latent);
     free(planes);
@@ -340,6 +386,16 @@ static void units(void)
     free(want);
     graft_vae_release(v);
     graft_safetensors_close(f);
+}
+
+static void units(void)
+{
+    taesd_files p = taesd3_write("vae_approx", "taesd3", NULL);
+    units_of(load(TAESD("layers")), TAESD("layers"), TAESD_SCALE, 0);
+    units_of(load(TAESD("sd3")), TAESD("sd3"), TAESD3_SCALE, TAESD3_SHIFT);
+    units_of(taesd_load_pair(engine, p.encoder, p.decoder), TAESD("sd3"), TAESD3_SCALE,
+             TAESD3_SHIFT);
+    taesd_remove(&p);
 }
 
 int main(void)
@@ -353,6 +409,8 @@ int main(void)
             RUN(files_are_told_apart);
             RUN(one_half);
             RUN(whose_latents);
+            RUN(latents_of_sd3);
+            RUN(latents_of_others);
             RUN(larger_pictures);
             RUN(damaged_files);
             RUN(hostile_files);

@@ -8,6 +8,9 @@
 #define TAESD(name)   GRAFT_SOURCE_DIR "/golden/small/taesd_" name ".safetensors"
 #define TAESD_SCALE   0.18215
 #define TAESDXL_SCALE 0.13025
+#define TAESD3_SCALE  1.5305
+#define TAESD3_SHIFT  0.0609
+#define MMDIT         GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
 
 static inline void taesd_drop(made_file *f, const char *name)
 {
@@ -28,21 +31,57 @@ static inline made_file *taesd_copy(const char *path)
     return m;
 }
 
+/* Half of the golden file for Stable Diffusion 3, in its author's names. */
+static inline made_file *taesd3_half(bool decoder)
+{
+    made_file *m = taesd_copy(TAESD("sd3"));
+    const char *other = decoder ? "encoder." : "decoder.";
+    for (size_t i = m->n; i-- > 0;) {
+        graft_st_tensor *t = &m->tensor[i];
+        char name[64], rest[48];
+        int number;
+        if (strncmp(t->name, other, 8) == 0) {
+            taesd_drop(m, t->name);
+            continue;
+        }
+        CHECK_INT(sscanf(t->name + 8, "layers.%d.%47s", &number, rest), 2);
+        snprintf(name, sizeof name, "%d.%s", number + decoder, rest);
+        free((char *)t->name);
+        t->name = strdup(name);
+    }
+    return m;
+}
+
 /* Writes the golden pair as FOLDER/NAME_encoder.safetensors and FOLDER/NAME_decoder.safetensors,
  * both removed by taesd_remove(). */
 typedef struct taesd_files {
     char folder[256], encoder[512], decoder[512];
 } taesd_files;
 
-static inline taesd_files taesd_write(const char *folder, const char *name, const char *config)
+static inline taesd_files taesd_names(const char *folder, const char *name)
 {
     taesd_files p;
     snprintf(p.folder, sizeof p.folder, "%s", temp_path(folder));
     mkdir(p.folder, 0777);
     snprintf(p.encoder, sizeof p.encoder, "%s/%s_encoder.safetensors", p.folder, name);
     snprintf(p.decoder, sizeof p.decoder, "%s/%s_decoder.safetensors", p.folder, name);
+    return p;
+}
+
+static inline taesd_files taesd_write(const char *folder, const char *name, const char *config)
+{
+    taesd_files p = taesd_names(folder, name);
     write_file(taesd_copy(TAESD("pair_encoder")), p.encoder, config);
     write_file(taesd_copy(TAESD("pair_decoder")), p.decoder, config);
+    return p;
+}
+
+/* The same of the one for Stable Diffusion 3. */
+static inline taesd_files taesd3_write(const char *folder, const char *name, const char *config)
+{
+    taesd_files p = taesd_names(folder, name);
+    write_file(taesd3_half(false), p.encoder, config);
+    write_file(taesd3_half(true), p.decoder, config);
     return p;
 }
 

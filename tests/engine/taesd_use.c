@@ -312,6 +312,26 @@ static void saved_and_loaded(void)
     graft_vae_release(half);
 }
 
+/* Of Stable Diffusion 3's the channels say it, in a file of its own and in a checkpoint. */
+static void saved_for_sd3(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_vae *v = NULL;
+    graft_model *m = load_model(engine, MMDIT), *other = load_model(engine, SD1);
+    CHECK_OK(graft_vae_load(engine, TAESD("sd3"), NULL, &v, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        graft_vae *w = saved(&(graft_checkpoint){.model = i ? m : NULL, .vae = v}, GRAFT_OK, "");
+        CHECK(w && w->scale_factor == TAESD3_SCALE && w->latent_shift == TAESD3_SHIFT);
+        CHECK(w && graft_vae_is_for(w, m));
+        if (w) same_pictures(v, w);
+        graft_vae_release(w);
+    }
+    saved(&(graft_checkpoint){.model = other, .vae = v}, GRAFT_E_ARG, "other latents");
+    graft_vae_release(v);
+    graft_model_release(m);
+    graft_model_release(other);
+}
+
 /* ------------------------------------------------------------------ memory */
 
 static graft_status load_and_decode(const graft_latent *latent, const char *save)
@@ -433,6 +453,7 @@ int main(void)
         RUN(narrow_numbers);
         RUN(reports);
         RUN(saved_and_loaded);
+        RUN(saved_for_sd3);
         RUN(memory_may_end_anywhere);
         RUN(the_demos_pair);
         RUN(trained_tiles_do_not_show);

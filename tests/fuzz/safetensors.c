@@ -24,7 +24,9 @@ static void adopt(const uint8_t *data, size_t size, graft_diffusers_adopt *how)
     if (how(f, &e) == GRAFT_OK)
         for (size_t i = 0; i < graft_safetensors_count(f); i++) {
             const graft_st_tensor *t = graft_safetensors_at(f, i);
+            const volatile uint8_t *p = t->data;
             if (graft_safetensors_find(f, t->name) != t) abort();
+            if (t->bytes && p[0] + p[t->bytes - 1] < 0) abort(); /* sanitizers watch */
         }
     graft_safetensors_close(f);
 }
@@ -47,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (graft_safetensors_metadata(f, key) != value) abort();
     graft_safetensors_close(f);
     adopt(data, size, graft_diffusers_adopt_unet);
+    adopt(data, size, graft_diffusers_adopt_mmdit);
     adopt(data, size, graft_diffusers_adopt_vae);
     return 0;
 }

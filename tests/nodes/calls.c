@@ -40,12 +40,21 @@ static void edit_lora(const graft_node *n, graft_arg *in)
     set_f(n, in, "strength_model", 0.75);
     if (fake_host_input(n, "strength_clip") >= 0) set_f(n, in, "strength_clip", -2);
 }
+static void edit_sd3(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "type", "sd3");
+}
+
 static void loaders_pass_files_on(void)
 {
     expect("CheckpointLoaderSimple", edit_loaders, "checkpoint other.safetensors\n", "load ");
     expect("UNETLoader", NULL, "model file.safetensors\n", "load ");
     expect("CLIPLoader", NULL, "clip stable_diffusion file.safetensors\n", "load ");
     expect("DualCLIPLoader", NULL, "clip sdxl file.safetensors file.safetensors\n", "load ");
+    expect("CLIPLoader", edit_sd3, "clip sd3 file.safetensors\n", "load ");
+    expect("DualCLIPLoader", edit_sd3, "clip sd3 file.safetensors file.safetensors\n", "load ");
+    expect("TripleCLIPLoader", NULL,
+           "clip sd3 file.safetensors file.safetensors file.safetensors\n", "load ");
     expect("VAELoader", NULL, "vae file.safetensors\n", "load ");
     expect("ControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
     expect("OneDiffControlNetLoader", NULL, "controlnet file.safetensors\n", "load ");
@@ -146,6 +155,20 @@ static void edit_text(const graft_node *n, graft_arg *in)
 {
     set_s(n, in, "text", "a (cat:1.2)");
 }
+/* Without a text for CLIP-G, which is then left out or reads an empty one. */
+static void edit_texts(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "clip_l", "l");
+    set_s(n, in, "clip_g", "");
+    set_s(n, in, "t5xxl", "t5");
+}
+
+static void edit_padded(const graft_node *n, graft_arg *in)
+{
+    edit_texts(n, in);
+    set_s(n, in, "empty_padding", "empty_prompt");
+}
+
 static void edit_sdxl(const graft_node *n, graft_arg *in)
 {
     static const char *const names[] = {"width",  "height",       "crop_w",
@@ -177,6 +200,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSDXL", edit_sdxl, "encode_sdxl 'g' 'l' 1 2 3 4 5 6\n", "encode ");
     expect("CLIPTextEncodeSDXLRefiner", edit_text, "encode_refiner 'a (cat:1.2)' 6 1024 1024\n",
            "encode ");
+    expect("CLIPTextEncodeSD3", edit_texts, "encode_sd3 'l' '-' 't5'\n", "encode ");
+    expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");
@@ -347,6 +372,8 @@ static void edit_downscale(const graft_node *n, graft_arg *in)
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
+    expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
+    expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");

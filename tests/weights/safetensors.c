@@ -363,8 +363,9 @@ static void renamed(void)
         {.name = "a", .dtype = GRAFT_F32, .rank = 2, .shape = {2, 3}, .data = x, .bytes = 24},
         {.name = "b", .dtype = GRAFT_F32, .rank = 1, .shape = {1}, .data = x, .bytes = 4},
         {.name = "c", .dtype = GRAFT_F32, .rank = 1, .shape = {1}, .data = x, .bytes = 4}};
-    const graft_st_alias names[3] = {{"longer.name", true}, {"a", true}, {NULL, false}};
-    const graft_st_alias same[3] = {{"c", false}, {NULL, false}, {NULL, false}};
+    const graft_st_alias names[3] = {
+        {.name = "longer.name", .kernel = true}, {.name = "a", .kernel = true}, {.name = NULL}};
+    const graft_st_alias same[3] = {{.name = "c"}, {.name = NULL}, {.name = NULL}};
     graft_safetensors *f = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_safetensors_write(path, t, 3, NULL, 0, &e), &e);
@@ -383,6 +384,53 @@ static void renamed(void)
     CHECK_INT(graft_safetensors_rename(f, same, &e), GRAFT_E_FORMAT);
     CHECK(strstr(e.text, "tensors a and c are the same one") && strstr(e.text, path));
     graft_safetensors_close(f);
+    unlink(path);
+}
+
+/* Rows of several in one tensor, halves that change places, and what does not go together. */
+static void joined_by_rows(void)
+{
+    char path[64];
+    temp_path(path);
+    const float x[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const float want[12] = {11, 12, 1, 2, 3, 4, 5, 6}, turned[4] = {9, 10, 7, 8};
+    const graft_st_tensor t[5] = {
+        {.name = "v", .dtype = GRAFT_F32, .rank = 2, .shape = {2, 2}, .data = x + 2, .bytes = 16},
+        {.name = "k", .dtype = GRAFT_F32, .rank = 2, .shape = {1, 2}, .data = x, .bytes = 8},
+        {.name = "q", .dtype = GRAFT_F32, .rank = 2, .shape = {1, 2}, .data = x + 10, .bytes = 8},
+        {.name = "two", .dtype = GRAFT_F32, .rank = 2, .shape = {2, 2}, .data = x + 6, .bytes = 16},
+        {.name = "odd", .dtype = GRAFT_F32, .rank = 2, .shape = {1, 4}, .data = x, .bytes = 16}};
+    const graft_st_alias good[5] = {{.piece = true},
+                                    {.piece = true, .next = 1},
+                                    {.name = "qkv", .next = 2},
+                                    {.name = "turned", .exchanged = true},
+                                    {.name = NULL}};
+    const graft_st_alias bad[3][5] = {{[0] = {.name = "a", .next = 5}, [4] = {.piece = true}},
+                                      {[3] = {.name = "a", .next = 5}, [4] = {.piece = true}},
+                                      {[4] = {.name = "a", .exchanged = true}}};
+    graft_safetensors *f = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_safetensors_write(path, t, 5, NULL, 0, &e), &e);
+    CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+    CHECK_OK(graft_safetensors_rename(f, good, &e), &e);
+    CHECK_INT(graft_safetensors_count(f), 3);
+    const graft_st_tensor *a = graft_safetensors_find(f, "qkv");
+    const graft_st_tensor *b = graft_safetensors_find(f, "turned");
+    const graft_st_tensor *c = graft_safetensors_find(f, "odd");
+    CHECK(a && a->rank == 2 && a->shape[0] == 4 && a->shape[1] == 2 && a->bytes == 32);
+    CHECK(a && memcmp(a->data, want, 32) == 0 && strcmp(graft_st_called(a), "q") == 0);
+    CHECK(b && b->shape[0] == 2 && memcmp(b->data, turned, sizeof turned) == 0);
+    CHECK(c && memcmp(c->data, x, 16) == 0);
+    CHECK(!graft_safetensors_find(f, "v") && !graft_safetensors_find(f, "k"));
+    for (size_t i = 0; i < 3; i++) graft_safetensors_forget(f, graft_safetensors_at(f, i));
+    CHECK(a && memcmp(a->data, want, 32) == 0);
+    graft_safetensors_close(f);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
+        CHECK_INT(graft_safetensors_rename(f, bad[i], &e), GRAFT_E_FORMAT);
+        CHECK(strstr(e.text, path) && strstr(e.text, "odd"));
+        graft_safetensors_close(f);
+    }
     unlink(path);
 }
 
@@ -546,6 +594,7 @@ int main(void)
     RUN(many_tensors);
     RUN(damaged_files);
     RUN(renamed);
+    RUN(joined_by_rows);
     RUN(every_allocation_fails);
     RUN(reference_files);
     RUN(quantized_tensors);
