@@ -391,12 +391,12 @@ const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
  * weights as float16; what is computed is written in the type in which all its parts are stored,
  * else in float32 (float64 too), or float16 for types of 8 bits. From the first part's file comes
  * "config" in the metadata; a v prediction and zero terminal SNR are noted as tensors "v_pred" and
- * "ztsnr", other options are not. `metadata`: NULL, or pairs key, value, …, NULL. One tensor at a
- * time is in memory; progress counts tensors. The file has its name once it is whole: nothing is
- * left of one that failed or was cancelled. GRAFT_E_ARG when `path` exists; GRAFT_E_LIMIT for
- * values beyond their type; GRAFT_E_UNSUPPORTED for text encoders that such files have no names
- * for. A TAESD has diffusers' names in them, and a config that says whose latents it takes;
- * GRAFT_E_ARG beside a model of other latents. */
+ * "ztsnr", T5's tokenizer as one named "spiece_model"; other options are not. `metadata`: NULL, or
+ * pairs key, value, …, NULL. One tensor at a time is in memory; progress counts tensors. The file
+ * has its name once it is whole: nothing is left of one that failed or was cancelled. GRAFT_E_ARG
+ * when `path` exists; GRAFT_E_LIMIT for values beyond their type; GRAFT_E_UNSUPPORTED for text
+ * encoders that such files have no names for. A TAESD has diffusers' names in them, and a config
+ * that says whose latents it takes; GRAFT_E_ARG beside a model of other latents. */
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e);
