@@ -160,8 +160,8 @@ void graft_upscaler_release(graft_upscaler *u);
  * schedule to zero terminal SNR (arXiv:2305.08891). */
 graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
                                   graft_model **out, graft_err *e);
-/* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, above 0 and
- * at most 100: more of the schedule has more noise, as large pictures want it. */
+/* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, 0.001
+ * to 100: more of the schedule has more noise, as large pictures want it. */
 graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
                                        graft_err *e);
 /* Guidance rescale (arXiv:2305.08891, 3.4), multiplier 0..1. */
@@ -380,10 +380,10 @@ typedef struct graft_checkpoint {
     const graft_model *model;
     const graft_clip *clip;
     const graft_vae *vae;
-    int64_t encoder; /* 1 or 2: of the clip this text encoder alone, without a prefix; 0: all */
+    int64_t encoder; /* 1 to 3: of the clip this text encoder alone, without a prefix; 0: all */
 } graft_checkpoint;
-/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g" or "clip_h"; NULL
- * past the last. */
+/* What text encoder i, counted from 0, is called in files: "clip_l", "clip_g", "clip_h" or, behind
+ * those, "t5xxl"; NULL past the last. */
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
 /* Writes safetensors with the names of Stable Diffusion's own files (model.diffusion_model.…,
  * cond_stage_model.… or conditioner.embedders.…, first_stage_model.…), a VAE alone without its
@@ -391,12 +391,12 @@ const char *graft_clip_encoder_name(const graft_clip *c, size_t i);
  * weights as float16; what is computed is written in the type in which all its parts are stored,
  * else in float32 (float64 too), or float16 for types of 8 bits. From the first part's file comes
  * "config" in the metadata; a v prediction and zero terminal SNR are noted as tensors "v_pred" and
- * "ztsnr", other options are not. `metadata`: NULL, or pairs key, value, …, NULL. One tensor at a
- * time is in memory; progress counts tensors. The file has its name once it is whole: nothing is
- * left of one that failed or was cancelled. GRAFT_E_ARG when `path` exists; GRAFT_E_LIMIT for
- * values beyond their type; GRAFT_E_UNSUPPORTED for text encoders that such files have no names
- * for. A TAESD has diffusers' names in them, and a config that says whose latents it takes;
- * GRAFT_E_ARG beside a model of other latents. */
+ * "ztsnr", T5's tokenizer as one named "spiece_model"; other options are not. `metadata`: NULL, or
+ * pairs key, value, …, NULL. One tensor at a time is in memory; progress counts tensors. The file
+ * has its name once it is whole: nothing is left of one that failed or was cancelled. GRAFT_E_ARG
+ * when `path` exists; GRAFT_E_LIMIT for values beyond their type; GRAFT_E_UNSUPPORTED for text
+ * encoders that such files have no names for. A TAESD has diffusers' names in them, and a config
+ * that says whose latents it takes; GRAFT_E_ARG beside a model of other latents. */
 graft_status graft_checkpoint_save(const graft_checkpoint *c, const char *path,
                                    const char *const *metadata, const graft_task *task,
                                    graft_err *e);

@@ -187,6 +187,22 @@ static graft_status add_mark(save_job *j, const char *name, graft_err *e)
     return add(j, "", name, &mark, &nothing, GRAFT_F32, e);
 }
 
+/* T5 and its tokenizer, without which it cannot be used, wherever the file had that from. */
+static graft_status add_t5(save_job *j, const graft_t5 *t, const char *prefix, graft_err *e)
+{
+    const graft_weights *w = t->weights;
+    graft_str name = GRAFT_STR_INIT;
+    const saved_tensor model = {
+        .set = t->weights, .name = t->model.name, .base = &t->model, .stored = true};
+    graft_status st = add_part(j, t->weights, prefix, e);
+    graft_str_printf(&name, "%s" GRAFT_T5_TOKENIZER, graft_weights_prefix(w));
+    if (!st && name.failed) st = graft_fail_nomem(e, "a checkpoint");
+    if (!st && !graft_safetensors_find(graft_weights_file(w), name.data))
+        st = add(j, prefix, t->model.name, &model, &t->model, t->model.dtype, e);
+    graft_str_finish(&name);
+    return st;
+}
+
 /* Below which prefix encoder i is found again. */
 static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **out, graft_err *e)
 {
@@ -311,6 +327,12 @@ out:
     return st;
 }
 
+/* Whether it is T5 alone. */
+static bool is_t5(const graft_checkpoint *c)
+{
+    return c->clip && c->clip->t5 && c->encoder == (int64_t)c->clip->n_encoders + 1;
+}
+
 static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e)
 {
     const char *prefix;
@@ -318,6 +340,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
     graft_status st = GRAFT_OK;
     if (c->encoder && (!c->clip || !graft_clip_encoder_name(c->clip, (size_t)c->encoder - 1)))
         return graft_fail(e, GRAFT_E_ARG, "there is no text encoder %lld", (long long)c->encoder);
+    if (is_t5(c)) return add_t5(j, c->clip->t5, "", e);
     if (c->encoder) return add_part(j, c->clip->encoder[c->encoder - 1].weights, "", e);
     if (c->model) {
         GRAFT_TRY(add_part(j, c->model->weights, "model.diffusion_model.", e));
@@ -331,7 +354,7 @@ static graft_status collect(save_job *j, const graft_checkpoint *c, graft_err *e
         GRAFT_TRY(turn ? add_as_openclip(j, n, prefix, e) : add_part(j, n->weights, prefix, e));
     }
     if (c->clip && c->clip->t5)
-        GRAFT_TRY(add_part(j, c->clip->t5->weights, "text_encoders.t5xxl.transformer.", e));
+        GRAFT_TRY(add_t5(j, c->clip->t5, "text_encoders.t5xxl.transformer.", e));
     if (c->vae) GRAFT_TRY(add_vae(j, c, alone ? "" : "first_stage_model.", e));
     if (!j->n) st = graft_fail(e, GRAFT_E_ARG, "there is nothing to save");
 out:
@@ -442,8 +465,9 @@ static graft_status write_config(const graft_vae *v, graft_str *out, graft_err *
 
 static const graft_weights *text_weights(const graft_checkpoint *c)
 {
-    return c->clip->n_encoders ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
-                               : c->clip->t5->weights;
+    return c->clip->n_encoders && !is_t5(c)
+               ? c->clip->encoder[c->encoder ? c->encoder - 1 : 0].weights
+               : c->clip->t5->weights;
 }
 
 /* What the parts' shapes do not tell, as the first part's file has it. */

@@ -53,6 +53,7 @@ graft_status graft_clip_set_last_layer(const graft_clip *c, int64_t layer, graft
 
 const char *graft_clip_encoder_name(const graft_clip *c, size_t i)
 {
+    if (i == c->n_encoders && c->t5) return "t5xxl";
     if (i >= c->n_encoders) return NULL;
     const graft_encoder *k = &c->encoder[i];
     return k->large ? "clip_g" : k->arch.width == 1024 ? "clip_h" : "clip_l";

@@ -119,8 +119,9 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
     if (!st)
-        st = graft_regions_create(config->positive, config->negative, config->shape, config->task,
-                                  &g->regions, e);
+        st = graft_regions_create(config->positive, config->negative, config->shape,
+                                  graft_net_patch(&config->model->arch), config->task, &g->regions,
+                                  e);
     if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);

@@ -113,13 +113,15 @@ static graft_status no_encoder(const graft_safetensors *f, const char *why, graf
 }
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
- * CLIP-G; and SD 3 takes L's pooled output as it is, though the file may have a projection. */
+ * CLIP-G, which pads as OpenCLIP does, in whichever names; and SD 3 takes L's pooled output as it
+ * is, though the file may have a projection. */
 static void settle(graft_clip *c)
 {
     if (c->kind == GRAFT_CLIP_SDXL && c->n_encoders == 1) c->kind = GRAFT_CLIP_ONE;
     for (size_t i = 0; i < c->n_encoders; i++) {
         graft_encoder *n = &c->encoder[i];
         if (c->n_encoders == 2) n->large = i == 1;
+        if (n->large) n->pad_token = 0;
         if (c->kind == GRAFT_CLIP_SD3 && !n->large) n->arch.projection = 0;
     }
 }
@@ -215,7 +217,6 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         c->encoder[0] = c->encoder[1];
         c->encoder[1] = t;
     }
-    if (c->n_encoders == 2) c->encoder[1].pad_token = 0; /* as OpenCLIP pads, in whichever names */
     settle(c);
     *out = c;
     c = NULL;

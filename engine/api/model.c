@@ -83,8 +83,9 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
 graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
                                        graft_err *e)
 {
-    if (!(shift > 0 && shift <= 100))
-        return graft_fail(e, GRAFT_E_ARG, "a shift of %g is not above 0 and at most 100", shift);
+    /* Below that 1 + (shift - 1) is not shift any more in float32. */
+    if (!(shift >= 0.001 && shift <= 100))
+        return graft_fail(e, GRAFT_E_ARG, "a shift of %g is not between 0.001 and 100", shift);
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->prediction = GRAFT_PREDICT_FLOW;

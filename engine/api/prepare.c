@@ -124,7 +124,9 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
 {
     needs v = {0};
     graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
-    if (!st) st = graft_regions_create(rq->positive, rq->negative, rq->shape, task, &v.regions, e);
+    if (!st)
+        st = graft_regions_create(rq->positive, rq->negative, rq->shape,
+                                  graft_net_patch(&rq->model->arch), task, &v.regions, e);
     if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
         st = graft_fail_nomem(e, "sampling");
     for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)

@@ -48,6 +48,22 @@ static graft_box area_of(const graft_cond_entry *k, const int64_t shape[4])
     return (graft_box){y.first, x.first, y.count, x.count};
 }
 
+/* Out to a multiple of `step` cells, where the latent has so many. */
+static void widen(int64_t *first, int64_t *count, int64_t cells, int64_t step)
+{
+    const int64_t all = (*count + step - 1) / step * step;
+    if (all > cells) return;
+    if (*first + all > cells) *first = cells - all;
+    *count = all;
+}
+
+static graft_box seen_of(graft_box b, const int64_t shape[4], int64_t step)
+{
+    widen(&b.y, &b.height, shape[2], step);
+    widen(&b.x, &b.width, shape[3], step);
+    return b;
+}
+
 static bool is_empty(const graft_box *b)
 {
     return b->height < 1 || b->width < 1;
@@ -55,20 +71,25 @@ static bool is_empty(const graft_box *b)
 
 /* ------------------------------------------------------------------ weights */
 
+/* Nothing outside. */
 static double ramp(int64_t i, int64_t side, bool first_inside, bool last_inside)
 {
+    if (i < 0 || i >= side) return 0;
     int64_t n = side / 8 < GRAFT_FEATHER_MAX ? side / 8 : GRAFT_FEATHER_MAX;
     return graft_weight_fade(i, side, first_inside ? n + 1 : 0, last_inside ? n + 1 : 0);
 }
 
-static void fill_feathered(graft_cond_region *r, const int64_t shape[4], double strength)
+/* in: the prompt's own part of the box. */
+static void fill_feathered(graft_cond_region *r, const graft_box *in, const int64_t shape[4],
+                           double strength)
 {
-    const graft_box *b = &r->box;
+    const graft_box *b = in;
+    const int64_t top = r->box.y - in->y, left = r->box.x - in->x;
     bool bottom = b->y + b->height < shape[2], right = b->x + b->width < shape[3];
     float *w = r->weight;
     for (int64_t p = 0; p < shape[0]; p++)
-        for (int64_t y = 0; y < b->height; y++)
-            for (int64_t x = 0; x < b->width; x++)
+        for (int64_t y = top; y < top + r->box.height; y++)
+            for (int64_t x = left; x < left + r->box.width; x++)
                 *w++ = (float)(strength * ramp(y, b->height, b->y > 0, bottom) *
                                ramp(x, b->width, b->x > 0, right));
 }
@@ -97,8 +118,16 @@ static bool allocate_weight(graft_cond_region *r, const int64_t shape[4])
     return r->weight != NULL;
 }
 
+static float mask_weight(const graft_cond_region *r, const graft_box *in, int64_t i)
+{
+    const int64_t x = r->box.x + i % r->box.width;
+    const int64_t y = r->box.y + i / r->box.width % r->box.height;
+    bool inside = y >= in->y && y < in->y + in->height && x >= in->x && x < in->x + in->width;
+    return inside ? graft_weight_clip(r->weight[i]) : 0;
+}
+
 static graft_status fill_masked(graft_cond_region *r, const graft_cond_entry *k,
-                                const int64_t shape[4], double strength, graft_err *e)
+                                const int64_t shape[4], int64_t step, double strength, graft_err *e)
 {
     graft_image *mask = NULL;
     int64_t sized[4];
@@ -107,6 +136,8 @@ static graft_status fill_masked(graft_cond_region *r, const graft_cond_entry *k,
     const float *data = graft_image_data(mask, sized);
     const graft_box inside = bounds_of(data, shape, &r->box);
     if (k->mask_bounds || is_empty(&inside)) r->box = inside;
+    const graft_box in = r->box;
+    if (!is_empty(&in)) r->box = seen_of(in, shape, step);
     const graft_box *b = &r->box;
     size_t n = (size_t)(shape[0] * b->height * b->width);
     if (n && !allocate_weight(r, shape)) {
@@ -116,14 +147,14 @@ static graft_status fill_masked(graft_cond_region *r, const graft_cond_entry *k,
     const int64_t planes[4] = {shape[0], shape[2], shape[3], 1};
     if (n) graft_resize_cut(data, planes, b->y, b->x, r->weight, b->height, b->width);
     for (size_t i = 0; i < n; i++)
-        r->weight[i] = (float)(strength * (double)graft_weight_clip(r->weight[i]));
+        r->weight[i] = (float)(strength * (double)mask_weight(r, &in, (int64_t)i));
 out:
     graft_image_release(mask);
     return st;
 }
 
 static graft_status resolve(graft_cond_region *r, const graft_cond_entry *k, const int64_t shape[4],
-                            graft_err *e)
+                            int64_t step, graft_err *e)
 {
     double strength = k->strength * k->mask_strength;
     graft_status st = GRAFT_OK;
@@ -135,10 +166,12 @@ static graft_status resolve(graft_cond_region *r, const graft_cond_entry *k, con
         return GRAFT_OK;
     }
     if (k->mask) {
-        st = fill_masked(r, k, shape, strength, e);
+        st = fill_masked(r, k, shape, step, strength, e);
     } else {
+        const graft_box in = r->box;
+        r->box = seen_of(in, shape, step);
         if (!allocate_weight(r, shape)) return graft_fail_nomem(e, "an area");
-        fill_feathered(r, shape, strength);
+        fill_feathered(r, &in, shape, strength);
     }
     r->idle = is_empty(&r->box);
     return st;
@@ -156,7 +189,7 @@ static void warn_idle(const graft_task *task, const graft_cond_entry *k)
 /* ------------------------------------------------------------------ of a run */
 
 graft_status graft_regions_create(const graft_cond *positive, const graft_cond *negative,
-                                  const int64_t shape[4], const graft_task *task,
+                                  const int64_t shape[4], int64_t step, const graft_task *task,
                                   graft_regions *out, graft_err *e)
 {
     size_t n = positive->n + negative->n, cells = (size_t)(shape[0] * shape[2] * shape[3]);
@@ -170,7 +203,7 @@ graft_status graft_regions_create(const graft_cond *positive, const graft_cond *
         const graft_cond_entry *k =
             i < positive->n ? positive->entry[i] : negative->entry[i - positive->n];
         graft_cond_region *r = &out->list[i];
-        st = resolve(r, k, shape, e);
+        st = resolve(r, k, shape, step, e);
         if (!st && r->idle) warn_idle(task, k);
         out->any = out->any || r->idle || r->weight;
     }

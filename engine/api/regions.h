@@ -15,7 +15,7 @@ bool graft_box_same_size(const graft_box *a, const graft_box *b);
 bool graft_box_equal(const graft_box *a, const graft_box *b);
 
 typedef struct graft_cond_region {
-    graft_box box; /* what the UNet sees of the latent; empty where idle */
+    graft_box box; /* what the network sees of the latent; empty where idle */
     bool idle;     /* weighs nothing anywhere, so that nobody computes it */
     float *weight; /* (pictures, box.height, box.width); NULL: 1 in the whole latent */
 } graft_cond_region;
@@ -31,11 +31,12 @@ typedef struct graft_regions {
 /* A prompt's area is brought to whole cells and cut to the latent. Towards the inside of the
  * picture its weight falls off over an eighth of its side at either end, GRAFT_FEATHER_MAX cells at
  * most, so that no seam shows where others lie below it; with a mask it does not, since the mask
- * says what counts. What is outside the latent, or has no weight, is idle, and the task's log says
- * so. task may be NULL; shape: of the latent. */
+ * says what counts. What the network sees is that, widened to multiples of `step` cells, in which
+ * the prompt weighs nothing. What is outside the latent, or has no weight, is idle, and the task's
+ * log says so. task may be NULL; shape: of the latent. */
 #define GRAFT_FEATHER_MAX 8
 graft_status graft_regions_create(const graft_cond *positive, const graft_cond *negative,
-                                  const int64_t shape[4], const graft_task *task,
+                                  const int64_t shape[4], int64_t step, const graft_task *task,
                                   graft_regions *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_regions_finish(graft_regions *r);

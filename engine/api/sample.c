@@ -104,6 +104,18 @@ static graft_status take_mask(run_state *r, const graft_latent *l, graft_err *e)
     return GRAFT_OK;
 }
 
+/* A flow's end at 1, but for rounding. */
+static graft_status check_sigmas(const run_state *r, graft_err *e)
+{
+    for (size_t i = 0; i < r->n_sigmas && graft_model_is_flow(r->s->model); i++)
+        if (!(r->sigmas[i] <= 1.001f))
+            return graft_fail(e, GRAFT_E_ARG,
+                              "a sigma of %g: this model is a flow, whose sigmas are at most 1; "
+                              "BasicScheduler makes its own",
+                              (double)r->sigmas[i]);
+    return GRAFT_OK;
+}
+
 /* The sigmas as the sampler gets them. */
 static const float *sampler_sigmas(const run_state *r)
 {
@@ -221,12 +233,15 @@ static void begin(run_state *r, const graft_guided_config *c)
 }
 
 /* A flow's state that has noise left is handed on as latent + s noise (flow_form.h), which is what
- * the form has already. */
+ * the form has already. At 1 nothing is left of the latent: the state stays the noise that it is.
+ */
 static void end(run_state *r)
 {
     float last = r->sigmas[r->n_sigmas - 1];
-    if (!graft_model_is_flow(r->s->model) || r->levels || !(last > 0 && last < 1)) return;
-    for (int64_t i = 0; i < r->n; i++) r->start[i] /= 1.0f - last;
+    if (!graft_model_is_flow(r->s->model) || !(last > 0)) return;
+    if (r->levels && last < 1) return;
+    float scale = r->levels ? 1.0f + r->levels[r->n_sigmas - 1] : 1.0f - last;
+    for (int64_t i = 0; i < r->n && (r->levels || last < 1); i++) r->start[i] /= scale;
 }
 
 /* What the schedule's numbers are to the sampler. */
@@ -416,6 +431,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
         unchanged(latent, out, denoised);
         goto out;
     }
+    GRAFT_TRY(check_sigmas(r, e));
     GRAFT_TRY(take_mask(r, latent, e));
     if (task && task->compile_only) {
         GRAFT_TRY(prepare_only(r, e));

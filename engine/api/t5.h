@@ -23,7 +23,10 @@ typedef struct graft_t5 {
     graft_t5_arch arch;
     graft_weights *weights;
     graft_unigram *tokenizer;
+    graft_st_tensor model; /* the tokenizer's file, as bytes that are owned */
 } graft_t5;
+/* What the tokenizer's tensor is called, beside T5's others or without a prefix. */
+#define GRAFT_T5_TOKENIZER "spiece_model"
 /* What is below `place` of the file. The tokenizer is a tensor "spiece_model" of the file, or the
  * file spiece.model beside it, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
 graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,

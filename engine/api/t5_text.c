@@ -1,4 +1,5 @@
 /* T5 as a text encoder: its files, and prompts. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,50 +12,71 @@
 
 /* ------------------------------------------------------------------ loading */
 
-static graft_status from_file(const char *path, graft_unigram **out, graft_err *e)
+/* Takes the tokenizer's n bytes, whose name is `from`. */
+static graft_status take_model(graft_t5 *t, char *data, size_t n, const char *from, graft_err *e)
+{
+    t->model = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
+                                 .dtype = GRAFT_U8,
+                                 .rank = 1,
+                                 .shape = {(int64_t)n},
+                                 .data = data,
+                                 .bytes = n};
+    graft_status st = graft_unigram_create(data, n, &t->tokenizer, e);
+    return st ? graft_err_prefix(e, st, "%s", from) : GRAFT_OK;
+}
+
+static graft_status from_file(graft_t5 *t, const char *path, graft_err *e)
 {
     char *data = NULL;
     size_t n = 0;
     graft_status st = graft_file_read(path, GRAFT_UNIGRAM_MAX_FILE, &data, &n, e);
-    if (st) return st;
-    st = graft_unigram_create(data, n, out, e);
-    graft_free(data);
-    return st ? graft_err_prefix(e, st, "%s", path) : GRAFT_OK;
+    return st ? st : take_model(t, data, n, path, e);
 }
 
 /* The tokenizer's file in the folder that `path` is in. */
-static graft_status beside(const char *path, graft_unigram **out, graft_err *e)
+static graft_status beside(graft_t5 *t, const char *path, graft_err *e)
 {
     const char *slash = strrchr(path, '/');
     graft_str name = GRAFT_STR_INIT;
     graft_str_printf(&name, "%.*s" TOKENIZER, slash ? (int)(slash + 1 - path) : 0, path);
     graft_status st =
-        name.failed ? graft_fail_nomem(e, "a file's name") : from_file(name.data, out, e);
+        name.failed ? graft_fail_nomem(e, "a file's name") : from_file(t, name.data, e);
     graft_str_finish(&name);
     return st;
 }
 
-static graft_status known(const graft_task *task, graft_unigram **out, graft_err *e)
+static graft_status known(graft_t5 *t, const graft_task *task, graft_err *e)
 {
     char *path = NULL;
     if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
     graft_status st = task->text_file(task->ctx, TOKENIZER, &path, e);
-    if (!st) st = from_file(path, out, e);
+    if (!st) st = from_file(t, path, e);
     graft_free(path);
     return st;
 }
 
-static graft_status load_tokenizer(const graft_safetensors *f, const graft_task *task,
-                                   graft_unigram **out, graft_err *e)
+static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
 {
-    const graft_st_tensor *t = graft_safetensors_find(f, "spiece_model");
-    if (t && graft_dtype_size(t->dtype) == 1) {
-        graft_status st = graft_unigram_create(t->data, (size_t)t->bytes, out, e);
-        return st ? graft_err_prefix(e, st, "%s: spiece_model", graft_safetensors_path(f))
-                  : GRAFT_OK;
+    char name[128];
+    snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, place);
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    if (!t) t = graft_safetensors_find(f, GRAFT_T5_TOKENIZER);
+    return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
+}
+
+static graft_status load_tokenizer(graft_t5 *t, const graft_safetensors *f, const char *place,
+                                   const graft_task *task, graft_err *e)
+{
+    const graft_st_tensor *in = tokenizer_in(f, place);
+    if (in) {
+        char *data = graft_malloc((size_t)in->bytes);
+        if (!data) return graft_fail_nomem(e, "a tokenizer");
+        memcpy(data, in->data, (size_t)in->bytes);
+        graft_status st = take_model(t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
+        return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
     }
-    graft_status st = beside(graft_safetensors_path(f), out, e);
-    if (st == GRAFT_E_NOTFOUND) st = known(task, out, e);
+    graft_status st = beside(t, graft_safetensors_path(f), e);
+    if (st == GRAFT_E_NOTFOUND) st = known(t, task, e);
     if (st != GRAFT_E_NOTFOUND) return st;
     return graft_fail(e, GRAFT_E_NOTFOUND,
                       "%s: T5 without its tokenizer: put " TOKENIZER
@@ -84,7 +106,7 @@ graft_status graft_t5_load(graft_weights *file, const char *place, const graft_t
     GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
     GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
     GRAFT_TRY(check_weights(t, e));
-    GRAFT_TRY(load_tokenizer(f, task, &t->tokenizer, e));
+    GRAFT_TRY(load_tokenizer(t, f, place, task, e));
     if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
         st = graft_fail(
             e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
@@ -109,6 +131,7 @@ void graft_t5_release(graft_t5 *t)
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
     graft_weights_release(t->weights);
     graft_unigram_destroy(t->tokenizer);
+    graft_free((void *)(uintptr_t)t->model.data);
     graft_free(t);
 }
 

@@ -6,11 +6,15 @@
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_mmdit_arch *a, graft_err *e)
 {
-    int64_t heads = 0,
-            head_dim = dim_of(find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight"), 0);
-    a->qk_norm = head_dim > 0;
+    /* Either tells that there are norms, so that a file that lacks one is refused by its name. */
+    const graft_st_tensor *q = find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight");
+    const graft_st_tensor *k = find(f, prefix, "joint_blocks.0.x_block.attn.ln_k.weight");
+    int64_t heads = 0, head_dim = dim_of(q ? q : k, 0);
     graft_status st = GRAFT_OK;
-    if (!head_dim) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
+    a->qk_norm = q || k;
+    if (a->qk_norm && !head_dim)
+        return missing(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight", e);
+    if (!a->qk_norm) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
     if (!st) st = graft_detect_number(f, config, "num_heads", &heads, e);
     if (st) return st;
     if (head_dim < 1) head_dim = heads > 0 ? a->hidden / heads : HEAD_DIM;
@@ -25,8 +29,10 @@ static graft_status detect_heads(const graft_safetensors *f, const char *prefix,
 static graft_status detect_blocks(const graft_safetensors *f, const char *prefix,
                                   graft_mmdit_arch *a, graft_err *e)
 {
+    /* Two names, so that a file that lacks one of them is refused by that name. */
     while (a->depth < BLOCKS_MAX &&
-           find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth))
+           (find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth) ||
+            find(f, prefix, "joint_blocks.%d.x_block.mlp.fc1.weight", a->depth)))
         a->depth++;
     while (a->dual < a->depth &&
            find(f, prefix, "joint_blocks.%d.x_block.attn2.qkv.weight", a->dual))

@@ -22,4 +22,9 @@ static inline bool graft_net_is_unet(const graft_net_arch *a)
 {
     return a->kind == GRAFT_NET_UNET;
 }
+/* Of how many cells the height and width of a latent must be multiples. */
+static inline int64_t graft_net_patch(const graft_net_arch *a)
+{
+    return graft_net_is_unet(a) ? 1 : a->mmdit.patch;
+}
 #endif

@@ -59,10 +59,10 @@ void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta
     if (lcm) keep_lcm_steps(t);
 }
 
-/* In float32, as ComfyUI has it. */
+/* In float32, as ComfyUI has it, but that rounding leads to no more than all noise. */
 static float flow_sigma(float shift, float t)
 {
-    return shift * t / (1 + (shift - 1) * t);
+    return fminf(shift * t / (1 + (shift - 1) * t), 1);
 }
 
 void graft_sigma_table_init_flow(graft_sigma_table *t, double shift)

@@ -8,22 +8,19 @@
  * GRAFT_TEST_FAULTS=all in the environment every allocation is tried, with the name of a scenario
  * every one of that. What goes wrong on such ways is mostly seen by AddressSanitizer, so that a
  * build without it tries fewer. */
-#include <execinfo.h>
-
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "tests/engine/control.h"
+#include "tests/engine/fault_sites.h"
 #include "tests/engine/sample.h"
 
-#define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
-#define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
-#define X2   GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { SPREAD = 3, CALLS = 3 };
-#else
-enum { SPREAD = 3, CALLS = 2 }; /* fewer calls make fewer sites */
-#endif
+#define CLIP         GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
+#define VAE          GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
+#define MMDIT        GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
+#define T5           GRAFT_SOURCE_DIR "/golden/small/t5.safetensors"
+#define TOKENS_MODEL GRAFT_SOURCE_DIR "/golden/small/unigram/odd.model"
+#define X2           GRAFT_SOURCE_DIR "/golden/small/upscale_rrdb_x2.safetensors"
 
 /* All that a scenario may hold; one step of it adds something. */
 typedef struct world {
@@ -108,6 +105,11 @@ static graft_status encode_text(world *w, graft_err *e)
 static graft_status empty_latent(world *w, graft_err *e)
 {
     return graft_latent_empty(4, 64, 64, 1, &w->latent, e);
+}
+
+static graft_status deep_latent(world *w, graft_err *e)
+{
+    return graft_latent_empty(16, 64, 64, 1, &w->latent, e);
 }
 
 static graft_status plain_cond(world *w, graft_err *e)
@@ -364,6 +366,25 @@ static graft_status patch(world *w, graft_err *e)
     return st;
 }
 
+/* A transformer that leaves a block out, with prompts of its own kind, in a state of another form.
+ */
+static graft_status load_transformer(world *w, graft_err *e)
+{
+    graft_status st = graft_model_load(w->engine, MMDIT, NULL, &w->model, e);
+    return st ? st : graft_model_skip_layers(w->model, "1", 3, 0, 1, &w->changed, e);
+}
+
+static graft_status sample_flow(world *w, graft_err *e)
+{
+    return sample_with(w, w->changed, "dpmpp_2m_sde", 2, e);
+}
+
+static const char *t5_path;
+static graft_status load_t5(world *w, graft_err *e)
+{
+    return graft_clip_load(w->engine, &t5_path, 1, "sd3", NULL, &w->clip, e);
+}
+
 static graft_status shrink(world *w, graft_err *e)
 {
     const graft_downscale_options o = {2, 2, 0, 1, false, "bicubic", "area"};
@@ -385,6 +406,27 @@ static void write_inpainting(const char *path)
     graft_safetensors *f = open_file(SD1);
     write_file(widened_file(copy_file(f, ""), 0.2f), path, graft_safetensors_metadata(f, "config"));
     graft_safetensors_close(f);
+}
+
+/* A text encoder with its tokenizer in one file. */
+static void write_t5(const char *path)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_safetensors *f = open_file(T5);
+    made_file *m = copy_file(f, "");
+    char *text = NULL;
+    size_t n = 0;
+    graft_safetensors_close(f);
+    CHECK_OK(graft_file_read(TOKENS_MODEL, 1 << 20, &text, &n, &e), &e);
+    const int64_t count = ((int64_t)n + 3) / 4 * 4;
+    void *bytes = add_tensor(m, "spiece_model", 1, (int64_t[]){count / 4}, NULL, 0);
+    graft_st_tensor *t = &m->tensor[m->n - 1];
+    memcpy(bytes, text, n);
+    t->dtype = GRAFT_U8;
+    t->shape[0] = (int64_t)n;
+    t->bytes = n;
+    graft_free(text);
+    write_file(m, path, NULL);
 }
 
 static void write_control(const char *path, const char *diff)
@@ -472,6 +514,12 @@ static const scenario scenarios[] = {
      4,
      false,
      true},
+    {"sample a flow",
+     {engine_step, load_transformer, plain_cond, deep_latent, sample_flow},
+     1,
+     false,
+     false},
+    {"encode a prompt with T5", {engine_step, load_t5, encode_text}, 1, false, false},
     {"FreeU, tiles, perturbed attention",
      {engine_step, load_unet, plain_cond, empty_latent, patch, sample_patched},
      4,
@@ -520,98 +568,6 @@ static uint64_t digest(const world *w)
 }
 
 /* ------------------------------------------------------------------ sites */
-
-enum { SITES = 4096, BLOCKS = 1 << 16 };
-
-/* All sites of all scenarios so far; of each that the present one came to first, its blocks. */
-static struct {
-    uint64_t name[SITES];
-    int64_t blocks[SITES]; /* 0: came up in an earlier scenario */
-    size_t n, earlier;
-    uint16_t of[BLOCKS]; /* the site of each block of the present scenario, 0 for the first block */
-    int64_t first, count;
-    bool recording;
-} sites;
-
-static int64_t total_blocks(void)
-{
-    graft_alloc_stats s;
-    graft_alloc_stats_get(&s);
-    return s.total_blocks;
-}
-
-static size_t site_of(uint64_t name)
-{
-    size_t i = 0;
-    while (i < sites.n && sites.name[i] != name) i++;
-    if (i == sites.n && sites.n < SITES) {
-        sites.name[sites.n] = name;
-        sites.blocks[sites.n++] = 0;
-    }
-    return i;
-}
-
-/* Called by the C library's functions below, which the linker puts in place of those that
- * base/alloc.c calls. */
-static void note_block(void)
-{
-    void *call[CALLS + 3]; /* this function, its caller and graft_*alloc() lead nowhere new */
-    uint64_t name = 0;
-    if (!sites.recording) return;
-    sites.recording = false; /* backtrace() may allocate */
-    int n = backtrace(call, CALLS + 3);
-    for (int i = 3; i < n; i++) name = (name ^ (uintptr_t)call[i]) * 1099511628211u;
-    size_t site = site_of(name);
-    int64_t block = total_blocks() - sites.first;
-    CHECK(site < SITES && block == sites.count + 1 && block < BLOCKS);
-    if (site < SITES && block < BLOCKS) {
-        sites.of[block] = (uint16_t)site;
-        if (site >= sites.earlier) sites.blocks[site]++;
-        sites.count = block;
-    }
-    sites.recording = true;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-int __real_posix_memalign(void **p, size_t align, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-int __wrap_posix_memalign(void **p, size_t align, size_t size);
-
-void *__wrap_malloc(size_t size)
-{
-    note_block();
-    return __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    note_block();
-    return __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-    note_block();
-    return __real_realloc(p, size);
-}
-
-int __wrap_posix_memalign(void **p, size_t align, size_t size)
-{
-    note_block();
-    return __real_posix_memalign(p, align, size);
-}
-
-static void begin_recording(void)
-{
-    sites.earlier = sites.n;
-    sites.first = total_blocks();
-    sites.count = 0;
-    sites.recording = true;
-}
 
 /* Marks the blocks to try. Of a site with many it is not always the first: what was made before is
  * to be given back as well. */
@@ -768,7 +724,7 @@ static void write_lora(const char *path)
 
 int main(void)
 {
-    char path[256], net[256], diff[256], inpaint[256];
+    char path[256], net[256], diff[256], inpaint[256], t5[256];
     /* The JSON trees of configurations fail as well. */
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
@@ -784,6 +740,9 @@ int main(void)
     snprintf(inpaint, sizeof inpaint, "%s", temp_path("inpaint.safetensors"));
     inpaint_path = inpaint;
     write_inpainting(inpaint);
+    snprintf(t5, sizeof t5, "%s", temp_path("t5.safetensors"));
+    t5_path = t5;
+    write_t5(t5);
     if (CALLS < 3) puts("skipped: most of the sites, which AddressSanitizer's build tries");
     RUN(with_ref);
     RUN(with_cpu_and_cache);
@@ -791,5 +750,6 @@ int main(void)
     unlink(net);
     unlink(diff);
     unlink(inpaint);
+    unlink(t5);
     return test_end();
 }

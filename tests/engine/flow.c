@@ -192,6 +192,67 @@ static void masked(void)
     close_scene(&s);
 }
 
+/* What the network makes of a part of the noise, x - v at sigma 1; -> (C, high, wide). */
+static void predicted(const scene *s, const graft_cond *cond, const float *noise, const int box[4],
+                      double *out)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_binding *b = NULL;
+    float in[N], v[N], t = 1000;
+    const int area = box[2] * box[3];
+    for (int i = 0; i < C * area; i++)
+        in[i] = noise[i / area * H * W + (box[0] + i % area / box[3]) * W + box[1] + i % box[3]];
+    CHECK_OK(graft_model_bind(s->m, 1, box[2], box[3], WORDS, NULL, &b, &e), &e);
+    const graft_cond_entry *c = cond->entry[0];
+    CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){in, &t, c->data, c->pooled},
+                           (void *[]){v}, NULL, NULL, &e),
+             &e);
+    for (int i = 0; i < C * area; i++) out[i] = (double)in[i] - (double)v[i];
+    graft_binding_release(b);
+}
+
+/* The bounds of a mask, or an area, of odd sides: the network sees whole squares of its patches,
+ * and the prompt counts where it was put. */
+static void odd_places(void)
+{
+    static const int whole[4] = {0, 0, H, W}, seen[2][4] = {{1, 2, 4, 6}, {2, 2, 4, 6}};
+    static const int inside[2][4] = {{1, 2, 3, 5}, {3, 3, 3, 5}};
+    static const float sigma[2] = {1, 0};
+    graft_err e = GRAFT_ERR_INIT;
+    scene s = open_scene();
+    graft_cond *background = s.negative, *thing = s.positive;
+    for (int k = 0; k < 2; k++) {
+        double back[N], part[N], wanted[N];
+        float noise[N], mask[H * W] = {0};
+        graft_image *image = NULL;
+        graft_cond *placed = NULL;
+        for (int i = 0; i < inside[k][2] * inside[k][3]; i++)
+            mask[(inside[k][0] + i / inside[k][3]) * W + inside[k][1] + i % inside[k][3]] = 1;
+        CHECK_OK(graft_image_from_data(mask, (const int64_t[]){1, H, W, 1}, true, &image, &e), &e);
+        CHECK_OK(graft_cond_mask(thing, image, 1, true, &placed, &e), &e);
+        CHECK_OK(graft_cond_combine(placed, background, &s.positive, &e), &e);
+        CHECK_OK(graft_noise_latent(SEED, (const int64_t[]){1, C, H, W}, NULL, noise, &e), &e);
+        predicted(&s, background, noise, whole, back);
+        predicted(&s, thing, noise, seen[k], part);
+        for (int i = 0; i < N; i++) {
+            int y = i / W % H - seen[k][0], x = i % W - seen[k][1];
+            double more =
+                mask[i % (H * W)] == 0
+                    ? 0
+                    : (part[(i / (H * W) * seen[k][2] + y) * seen[k][3] + x] - back[i]) / 2;
+            wanted[i] = (back[i] + 3 * more) / s.m->scale_factor + s.m->latent_shift;
+        }
+        graft_latent *l = sampled(&s, "euler", sigma, 2, true, s.from);
+        CHECK(worst(l, wanted) < 2e-5);
+        graft_latent_release(l);
+        graft_cond_release(s.positive);
+        graft_cond_release(placed);
+        graft_image_release(image);
+    }
+    s.positive = thing;
+    close_scene(&s);
+}
+
 /* A run in two parts: what the first leaves is the latent and its noise, and the second goes on
  * from there without any of its own. */
 static void in_two_parts(void)
@@ -245,6 +306,26 @@ static void every_sampler(void)
     close_scene(&s);
 }
 
+/* A second-order step over nearly all of the schedule, and sigmas that end at all noise. */
+static void long_steps(void)
+{
+    static const char *const samplers[] = {"euler", "dpm_2", "dpm_2_ancestral", "dpmpp_sde"};
+    static const float down[3] = {1, 0.005f, 0}, up[3] = {0.05f, 0.6f, 1};
+    scene s = open_scene();
+    for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++) {
+        graft_latent *a = sampled(&s, samplers[i], down, 3, true, s.from);
+        CHECK(finite_all(a));
+        if (!finite_all(a)) fprintf(stderr, "%s\n", samplers[i]);
+        graft_latent_release(a);
+    }
+    graft_latent *l = sampled(&s, "euler", up, 3, false, s.from);
+    graft_latent *m = sampled(&s, "euler_cfg_pp", up, 3, false, s.from);
+    CHECK(finite_all(l) && finite_all(m));
+    graft_latent_release(l);
+    graft_latent_release(m);
+    close_scene(&s);
+}
+
 /* Without noise of its own it is euler, but for a start that is a little below 1. */
 static void quiet_ancestor(void)
 {
@@ -277,7 +358,7 @@ static void quiet_ancestor(void)
 
 static void shifts(void)
 {
-    static const double bad[] = {0, -1, 100.5, INFINITY, NAN};
+    static const double bad[] = {0, -1, 1e-9, 100.5, INFINITY, NAN};
     graft_err e = GRAFT_ERR_INIT;
     graft_model *m = load_model(engine, NET), *n = NULL;
     graft_sigma_table t;
@@ -291,6 +372,11 @@ static void shifts(void)
     graft_model_sigma_table(n, &t);
     CHECK(fabs((double)t.sigma[499] - 0.5) < 1e-6);
     graft_model_release(n);
+    for (int i = 1; i <= 10000; i++) { /* what is all noise is in the range that begins there */
+        graft_sigma_table_init_flow(&t, i / 100.0);
+        bool top = t.sigma[t.count - 1] <= 1 && t.sigma[t.count - 1] > 0.9999f;
+        CHECK(top && graft_sigma_in_range(&t, 0, 1, t.sigma[t.count - 1]));
+    }
     graft_model_release(m);
 }
 
@@ -325,6 +411,9 @@ static void refusals(void)
     refused_with(sample(&s, "euler", sigma, 3, true, s.from, NULL, &l, &e), &e, "RescaleCFG");
     graft_model_release(s.m);
     s.m = plain;
+    static const float unets[3] = {14.6f, 0.5f, 0};
+    CHECK_INT(sample(&s, "euler", unets, 3, true, s.from, NULL, &l, &e), GRAFT_E_ARG);
+    CHECK(strstr(e.text, "at most 1") != NULL);
     CHECK(!l);
     close_scene(&s);
 }
@@ -532,12 +621,14 @@ int main(void)
         engine = make_engine(backends[i]);
         RUN(euler_by_hand);
         RUN(masked);
+        RUN(odd_places);
         RUN(in_two_parts);
         RUN(swapped);
         RUN(skipped_rows);
         RUN(skip_guidance);
         if (i == 1) {
             RUN(every_sampler);
+            RUN(long_steps);
             RUN(quiet_ancestor);
             RUN(shifts);
             RUN(refusals);

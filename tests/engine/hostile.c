@@ -5,8 +5,9 @@
 #include "base/file.h"
 #include "tests/engine/sample.h"
 
-#define VAE  GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
-#define CLIP GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
+#define VAE   GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
+#define CLIP  GRAFT_SOURCE_DIR "/golden/small/clip_quick_gelu.safetensors"
+#define SD35M GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"
 
 static graft_engine *engine;
 static char path[256];
@@ -79,8 +80,11 @@ static const struct {
     part what;
     const char *file;
     size_t stride; /* tensors tried */
-} models[] = {
-    {UNET_PART, SD1, 9}, {UNET_PART, SDXL, 23}, {VAE_PART, VAE, 11}, {CLIP_PART, CLIP, 5}};
+} models[] = {{UNET_PART, SD1, 9},
+              {UNET_PART, SDXL, 23},
+              {UNET_PART, SD35M, 7},
+              {VAE_PART, VAE, 11},
+              {CLIP_PART, CLIP, 5}};
 #define N_MODELS (sizeof models / sizeof *models)
 
 /* Tensors of the golden files that are no weights: inputs and outputs of their cases. */
@@ -173,6 +177,61 @@ static void fewer_rows(void)
             write_changed(f, config);
             refused(models[k].what, "", why);
         }
+    }
+}
+
+/* A transformer that lacks what its blocks are counted and told by: the message names it. */
+static void gap_in_a_transformer(void)
+{
+    static const char *const gone[] = {
+        "joint_blocks.2.x_block.attn.qkv.weight", "joint_blocks.2.x_block.mlp.fc1.weight",
+        "joint_blocks.1.x_block.attn.qkv.weight", "joint_blocks.0.x_block.attn.ln_q.weight",
+        "joint_blocks.0.x_block.attn.ln_k.weight"};
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        char config[4096];
+        made_file *f = copy_model(SD35M, config, sizeof config);
+        graft_st_tensor *t = f->tensor;
+        while (t < f->tensor + f->n && !strstr(t->name, gone[i])) t++;
+        CHECK(t < f->tensor + f->n);
+        free((char *)t->name);
+        free((void *)t->data);
+        *t = f->tensor[--f->n];
+        write_changed(f, config);
+        refused(UNET_PART, gone[i], "a gap");
+    }
+}
+
+/* Tables of places, sizes of patches and heads that make no transformer. */
+static void transformers_that_do_not_fit(void)
+{
+    static const struct {
+        const char *tensor;
+        int rank;
+        int64_t dim[4];
+    } odd[] = {{"pos_embed", 3, {1, 0, 32}},
+               {"pos_embed", 3, {1, 2, 32}},
+               {"pos_embed", 3, {2, 16, 32}},
+               {"pos_embed", 1, {16}},
+               {"x_embedder.proj.weight", 4, {32, 16, 2, 1}},
+               {"x_embedder.proj.weight", 4, {32, 16, 3, 3}},
+               {"x_embedder.proj.weight", 4, {32, 4, 2, 2}},
+               {"x_embedder.proj.weight", 2, {32, 64}},
+               {"t_embedder.mlp.0.weight", 2, {32, 7}},
+               {"joint_blocks.0.x_block.attn.ln_q.weight", 1, {7}},
+               {"joint_blocks.0.x_block.attn.ln_q.weight", 1, {0}}};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        char config[4096], name[128];
+        made_file *f = copy_model(SD35M, config, sizeof config);
+        snprintf(name, sizeof name, "model.diffusion_model.%s", odd[i].tensor);
+        graft_st_tensor *t = made_find(f, name);
+        const size_t n = (size_t)shape_count(odd[i].dim, odd[i].rank);
+        free((void *)t->data);
+        t->data = calloc(n + 1, sizeof(float));
+        t->bytes = n * sizeof(float);
+        t->rank = odd[i].rank;
+        memcpy(t->shape, odd[i].dim, sizeof odd[i].dim);
+        write_changed(f, config);
+        refused(UNET_PART, "", odd[i].tensor);
     }
 }
 
@@ -560,6 +619,8 @@ int main(void)
     RUN(missing_tensors);
     RUN(wrong_shapes);
     RUN(fewer_rows);
+    RUN(gap_in_a_transformer);
+    RUN(transformers_that_do_not_fit);
     RUN(channels_that_do_not_match);
     RUN(whole_numbers_for_weights);
     RUN(extra_tensors);

@@ -1,6 +1,9 @@
 /* T5's encoder: the buckets of its bias, which files it is found in, what its graph keeps in
  * float32, and what it refuses. What it computes is held against golden/small/t5. */
+#include <sys/stat.h>
+
 #include "base/alloc.h"
+#include "base/file.h"
 #include "engine/api/t5.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/fixture.h"
@@ -395,6 +398,60 @@ static void compiles_only(void)
 }
 
 /* Once all is compiled and packed, each allocation of a run fails in turn. */
+/* ------------------------------------------------------------------ as a text encoder */
+
+static void encoded_alike(const graft_clip *a, const graft_clip *b)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_cond *x = NULL, *y = NULL;
+    CHECK_OK(graft_clip_encode(a, "a (red:1.3) apple", NULL, &x, &e), &e);
+    CHECK_OK(graft_clip_encode(b, "a (red:1.3) apple", NULL, &y, &e), &e);
+    if (!x || !y) return;
+    const graft_cond_entry *k = x->entry[0], *l = y->entry[0];
+    CHECK(k->tokens == l->tokens && k->width == WIDTH &&
+          memcmp(k->data, l->data, (size_t)(k->tokens * k->width) * sizeof *k->data) == 0);
+    graft_cond_release(x);
+    graft_cond_release(y);
+}
+
+/* Saved alone it has its tokenizer with it, which lay beside the file it came from; and saved once
+ * more. */
+static void saved_with_its_tokenizer(void)
+{
+    static const char model[] = GRAFT_SOURCE_DIR "/golden/small/unigram/odd.model";
+    graft_err e = GRAFT_ERR_INIT;
+    char folder[256], from[300], tokenizer[300], *bytes = NULL;
+    const char *file = from;
+    size_t n = 0;
+    graft_clip *clip = NULL;
+    snprintf(folder, sizeof folder, "%s", temp_path("t5"));
+    snprintf(from, sizeof from, "%s/a.safetensors", folder);
+    snprintf(tokenizer, sizeof tokenizer, "%s/spiece.model", folder);
+    CHECK(mkdir(folder, 0700) == 0);
+    write_file(make_file("shared.weight"), from, NULL);
+    CHECK_OK(graft_file_read(model, 1 << 20, &bytes, &n, &e), &e);
+    CHECK_OK(graft_file_write(tokenizer, bytes, n, &e), &e);
+    CHECK_OK(graft_clip_load(engine, &file, 1, "sd3", NULL, &clip, &e), &e);
+    CHECK(strcmp(graft_clip_encoder_name(clip, 0), "t5xxl") == 0);
+    CHECK(!graft_clip_encoder_name(clip, 1));
+    for (int i = 0; i < 2; i++) {
+        const graft_checkpoint what = {.clip = clip, .encoder = 1};
+        const char *to = temp_path(i ? "again.safetensors" : "saved.safetensors");
+        graft_clip *saved = NULL;
+        CHECK_OK(graft_checkpoint_save(&what, to, NULL, NULL, &e), &e);
+        CHECK_OK(graft_clip_load(engine, &to, 1, "sd3", NULL, &saved, &e), &e);
+        if (saved) encoded_alike(clip, saved);
+        unlink(to);
+        graft_clip_release(clip);
+        clip = saved;
+    }
+    graft_clip_release(clip);
+    graft_free(bytes);
+    unlink(tokenizer);
+    unlink(from);
+    CHECK(rmdir(folder) == 0);
+}
+
 static void no_memory(void)
 {
     const int32_t ids[T] = {1, 2, 3, 4, 5};
@@ -435,6 +492,7 @@ int main(void)
     RUN(outgrows_float16);
     RUN(refuses_runs);
     RUN(compiles_only);
+    RUN(saved_with_its_tokenizer);
     RUN(no_memory);
     graft_engine_destroy(engine);
     return test_end();
