@@ -144,7 +144,10 @@ void graft_progress_step(graft_progress *p, uint64_t done, uint64_t total)
 {
     pthread_mutex_lock(&p->lock);
     if (done > total) done = total;
-    if (total != p->total || done < p->done) {
+    /* Samplers say nothing before their first step, which has taken the time since the phase began.
+     */
+    bool first = p->total == 0 && done == 1;
+    if ((total != p->total && !first) || done < p->done) {
         restart(p);
         p->base = done;
     }

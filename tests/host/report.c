@@ -71,6 +71,28 @@ static void shares(void)
     fclose(f);
 }
 
+/* A step may take many seconds: the first is told as soon as it is done, with what it took. */
+static void first_step(void)
+{
+    graft_progress p;
+    FILE *f = tmpfile();
+    graft_progress_init(&p, f, false);
+    graft_progress_nodes(&p, 1);
+    graft_progress_node(&p, "Sampler", "3");
+    graft_progress_phase(&p, "sample");
+    p.begun -= 10;
+    p.drawn -= 10;
+    graft_progress_step(&p, 1, 8);
+    p.begun -= 6;
+    p.drawn -= 6;
+    graft_progress_step(&p, 2, 8);
+    graft_progress_finish(&p);
+    read_back(f);
+    CHECK_INT(count("[1/1] Sampler (3): sample 1/8  10.00 s/it  ETA 1:10\n"), 1);
+    CHECK_INT(count("[1/1] Sampler (3): sample 2/8  8.00 s/it  ETA 0:48\n"), 1);
+    fclose(f);
+}
+
 static void quiet(void)
 {
     graft_progress p;
@@ -132,6 +154,7 @@ int main(void)
 {
     RUN(lines);
     RUN(shares);
+    RUN(first_step);
     RUN(quiet);
     RUN(memory);
     return test_end();
