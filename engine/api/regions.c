@@ -79,12 +79,11 @@ static double ramp(int64_t i, int64_t side, bool first_inside, bool last_inside)
     return graft_weight_fade(i, side, first_inside ? n + 1 : 0, last_inside ? n + 1 : 0);
 }
 
-/* in: the prompt's own part of the box. */
-static void fill_feathered(graft_cond_region *r, const graft_box *in, const int64_t shape[4],
+/* b: the prompt's own part of the region's box. */
+static void fill_feathered(graft_cond_region *r, const graft_box *b, const int64_t shape[4],
                            double strength)
 {
-    const graft_box *b = in;
-    const int64_t top = r->box.y - in->y, left = r->box.x - in->x;
+    const int64_t top = r->box.y - b->y, left = r->box.x - b->x;
     bool bottom = b->y + b->height < shape[2], right = b->x + b->width < shape[3];
     float *w = r->weight;
     for (int64_t p = 0; p < shape[0]; p++)

@@ -238,10 +238,10 @@ static void begin(run_state *r, const graft_guided_config *c)
 static void end(run_state *r)
 {
     float last = r->sigmas[r->n_sigmas - 1];
-    if (!graft_model_is_flow(r->s->model) || !(last > 0)) return;
-    if (r->levels && last < 1) return;
+    bool as_it_is = (r->levels != NULL) == (last < 1);
+    if (!graft_model_is_flow(r->s->model) || !(last > 0) || as_it_is) return;
     float scale = r->levels ? 1.0f + r->levels[r->n_sigmas - 1] : 1.0f - last;
-    for (int64_t i = 0; i < r->n && (r->levels || last < 1); i++) r->start[i] /= scale;
+    for (int64_t i = 0; i < r->n; i++) r->start[i] /= scale;
 }
 
 /* What the schedule's numbers are to the sampler. */

@@ -206,6 +206,21 @@ static inline graft_model *load_model(graft_engine *g, const char *path)
     return m;
 }
 
+/* That no model is loaded from the file, for a reason that says `words`: it is left in `e`. Takes
+ * f. config: its metadata, or NULL. */
+static inline void check_refused(graft_engine *g, made_file *f, const char *config,
+                                 graft_status status, const char *words, graft_err *e)
+{
+    const char *path = temp_path("damaged.safetensors");
+    graft_model *m = NULL;
+    write_file(f, path, config);
+    CHECK_INT(graft_model_load(g, path, NULL, &m, e), status);
+    CHECK(!m && strstr(e->text, words) && strstr(e->text, "damaged.safetensors"));
+    if (!strstr(e->text, words)) fprintf(stderr, "no \"%s\" in: %s\n", words, e->text);
+    graft_model_release(m);
+    unlink(path);
+}
+
 enum { SIDE = 8, TOKENS = 77, OUT = 4 * SIDE * SIDE };
 
 /* The i-th value of a fixed sequence in -1..1 (splitmix64); no state, so threads may share it. */
