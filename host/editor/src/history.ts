@@ -62,8 +62,40 @@ function thumbs(files: FileRef[], title: string): Node[] {
   })
 }
 
+// Asks once more, as what is cleared does not come back, until something else is pressed or focused.
+function clearButton(clear: () => void): HTMLButtonElement {
+  const button = h("button", { type: "button" })
+  let sure = false
+  const ask = (again: boolean) => {
+    sure = again
+    button.className = sure ? "button danger" : "button quiet"
+    button.textContent = sure
+      ? "Clear it for good? The pictures stay in their folder"
+      : "Clear the history"
+  }
+  ask(false)
+  button.onclick = () => {
+    if (sure) clear()
+    ask(!sure)
+  }
+  button.onblur = () => ask(false)
+  const elsewhere = (event: Event) => {
+    if (event.target !== button) ask(false)
+  }
+  document.addEventListener("pointerdown", elsewhere, true)
+  return button
+}
+
 export class HistoryPanel {
-  readonly element = h("section", { class: "panel-body" })
+  private readonly cards = h("div", { class: "history" })
+  private readonly empty = h(
+    "div",
+    { class: "empty" },
+    h("p", {}, "No runs yet."),
+    h("p", { class: "muted" }, "Pictures appear here when the queue has finished one."),
+  )
+  private readonly clear = clearButton(() => void this.act(api.clearHistory()))
+  readonly element = h("section", { class: "panel-body" }, this.cards, this.empty, this.clear)
   entries: [string, HistoryEntry][] = []
   onEntries = () => {}
   private asked = 0
@@ -178,36 +210,11 @@ export class HistoryPanel {
     )
   }
 
+  // The button stays the same one: a run that ends meanwhile must not take back its first press.
   private render() {
-    if (!this.entries.length) {
-      this.element.replaceChildren(
-        h(
-          "div",
-          { class: "empty" },
-          h("p", {}, "No runs yet."),
-          h("p", { class: "muted" }, "Pictures appear here when the queue has finished one."),
-        ),
-      )
-      return
-    }
-    this.element.replaceChildren(
-      h("div", { class: "history" }, ...this.entries.map(([id, entry]) => this.card(id, entry))),
-      this.clearButton(),
-    )
-  }
-
-  // Asks once more: what is cleared does not come back.
-  private clearButton(): Node {
-    const button = h("button", { type: "button", class: "button quiet" }, "Clear the history")
-    button.onclick = () => {
-      if (button.classList.contains("danger")) return void this.act(api.clearHistory())
-      button.className = "button danger"
-      button.textContent = "Clear it for good? The pictures stay in their folder"
-      setTimeout(() => {
-        button.className = "button quiet"
-        button.textContent = "Clear the history"
-      }, 5000)
-    }
-    return button
+    const some = this.entries.length > 0
+    this.cards.replaceChildren(...this.entries.map(([id, entry]) => this.card(id, entry)))
+    this.cards.hidden = this.clear.hidden = !some
+    this.empty.hidden = some
   }
 }
