@@ -4,9 +4,9 @@
  *                    [--parts unet,vae,clip | --parts lora | --parts controlnet |
  *                     --parts union | --parts upscaler | --parts taesd | --parts t5]
  *
- * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large, or tiny-sd1, tiny-sd2,
- * tiny-sdxl, tiny-sd3, which are small enough to run whole workflows in tests; tiny-refiner is a
- * UNet alone, whose prompts are as wide as all. Those of SD 3 have no T5. The names come from the
+ * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
+ * are pruned; or tiny-sd1, tiny-sd2, tiny-sdxl, tiny-sd3, which are small enough to run whole
+ * workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3 have no T5. The names come from the
  * same graph builders that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that
  * activations stay in float16's range; a tensor depends on seed and name only. Pictures made with
  * them are noise, but always the same noise. */
@@ -40,6 +40,9 @@ typedef struct kind {
     const char *name;
     int32_t model_channels, mult[4], levels, res_blocks;
     int32_t depth[4], middle; /* transformer blocks by level */
+    /* Pruned UNets: their transformer blocks in the output blocks where those differ, outermost
+     * last; how many of the middle's two residual blocks are gone. */
+    int32_t depth_after[GRAFT_MAX_BLOCKS], middle_pruned;
     int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
@@ -109,6 +112,17 @@ static const kind kinds[] = {
      .linear_proj = 1, .head_dim = 64,
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
      .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
+    {.name = "ssd1b",
+     .model_channels = 320, .mult = {1, 2, 4}, .levels = 3, .res_blocks = 2,
+     .depth = {0, 2, 4}, .depth_after = {4, 4, 10, 2, 1, 1, 0, 0, 0}, .middle_pruned = 1,
+     .context_dim = 2048, .adm_channels = 1280 + 6 * 256, .linear_proj = 1, .head_dim = 64,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SDXL_TEXT_L, HF(12, 768, 12)}, {SDXL_TEXT_G, OPENCLIP(32, 1280, 20)}}},
+    {.name = "bk-sdm-small",
+     .model_channels = 320, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 1,
+     .depth = {1, 1, 1, 0}, .middle_pruned = 2, .context_dim = 768, .num_heads = 8,
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SD1_TEXT, HF(12, 768, 12)}}},
     {.name = "sdxl-refiner",
      .model_channels = 384, .mult = {1, 2, 4, 4}, .levels = 4, .res_blocks = 2,
      .depth = {0, 4, 4, 0}, .middle = 4, .context_dim = 1280, .adm_channels = 1280 + 5 * 256,
@@ -279,6 +293,7 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
     a->linear_proj = k->linear_proj;
     a->num_heads = k->num_heads;
     a->head_dim = k->head_dim;
+    a->middle_residual = 2 - k->middle_pruned;
     a->middle_transformer = k->middle;
     a->input[a->n_input++].channels = k->model_channels;
     for (int l = 0; l < k->levels; l++) {
@@ -287,10 +302,13 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
             a->input[a->n_input++] = (graft_unet_block){channels, k->depth[l], 0, 0};
         if (l + 1 < k->levels) a->input[a->n_input++].down = 1;
     }
+    const bool own = k->depth_after[0] > 0;
     for (int l = k->levels - 1; l >= 0; l--)
-        for (int i = 0; i <= k->res_blocks; i++)
-            a->output[a->n_output++] = (graft_unet_block){k->mult[l] * k->model_channels,
-                                                          k->depth[l], 0, l && i == k->res_blocks};
+        for (int i = 0; i <= k->res_blocks; i++, a->n_output++)
+            a->output[a->n_output] = (graft_unet_block){
+                .channels = k->mult[l] * k->model_channels,
+                .transformer = own ? k->depth_after[a->n_output] : k->depth[l],
+                .up = l && i == k->res_blocks};
 }
 
 static graft_status add_mmdit(const kind *k, list *l, graft_err *e)

@@ -69,7 +69,9 @@ class UNet(nn.Module):
             if level + 1 < len(mult):
                 self.input_blocks.append(td.Seq(td.Downsample(ch)))
                 self.chans.append(ch)
-        self.middle_block = td.Seq(*self.parts(ch, emb, ch, middle), td.ResBlock(ch, emb, ch))
+        # A depth of -1: the first residual block alone; -2: nothing.
+        self.middle_block = td.Seq(*(self.parts(ch, emb, ch, max(middle, 0)) if middle > -2 else []),
+                                   *([td.ResBlock(ch, emb, ch)] if middle >= 0 else []))
         self.output_blocks, skips = nn.ModuleList(), list(self.chans)
         for level, m in reversed(list(enumerate(mult))):
             for i in range(n + 1):

@@ -28,7 +28,10 @@ typedef struct graft_unet_arch {
     int32_t linear_proj;  /* proj_in and proj_out are stored as matrices, not as 1x1 convolutions */
     int32_t num_heads, head_dim; /* exactly one is not 0 */
     int32_t n_input, n_output;
-    int32_t middle_transformer;
+    /* The middle: two residual blocks with a transformer of this depth between them, or without one
+     * at depth 0. Pruned models have only the first of them (SSD-1B, Segmind Vega), or no middle
+     * (KOALA, the smaller of BK-SDM: Kim et al. 2023, arXiv:2305.15798). */
+    int32_t middle_residual, middle_transformer;
     graft_unet_block input[GRAFT_MAX_BLOCKS], output[GRAFT_MAX_BLOCKS];
 } graft_unet_arch;
 

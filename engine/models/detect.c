@@ -168,11 +168,34 @@ static graft_status detect_context(const graft_safetensors *f, const char *prefi
     return graft_detect_context(f, prefix, name, a, e);
 }
 
+graft_status graft_detect_middle(const graft_safetensors *f, const char *prefix,
+                                 const graft_detect_middle_names *names, graft_unet_arch *a,
+                                 graft_err *e)
+{
+    char name[128];
+    a->middle_transformer = graft_detect_depth(f, prefix, names->transformer);
+    if (!a->middle_transformer && find(f, prefix, "%s.proj_in.weight", names->transformer)) {
+        snprintf(name, sizeof name, "%s.transformer_blocks.0.norm1.weight", names->transformer);
+        return missing(f, prefix, name, e);
+    }
+    /* Behind a transformer there is a second block, whether its tensors are there or not. */
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++)
+            if (a->middle_transformer || find(f, prefix, "%s.%s", names->residual[i], names->conv[k]))
+                a->middle_residual = i + 1;
+    return GRAFT_OK;
+}
+
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
                                graft_err *e)
 {
+    static const graft_detect_middle_names names = {
+        "middle_block.1",
+        {"middle_block.0", "middle_block.1"},
+        {"in_layers.2.weight", "out_layers.3.weight"}};
     const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
-    a->middle_transformer = transformer_depth(f, prefix, "middle_block");
+    graft_status st = graft_detect_middle(f, prefix, &names, a, e);
+    if (st) return st;
     if (!dim_of(time, 0)) return missing(f, prefix, "time_embed.0.weight", e);
     a->time_dim = dim_of(time, 0);
     a->adm_channels = dim_of(find(f, prefix, "label_emb.0.0.weight"), 1);

@@ -39,6 +39,14 @@ static inline int32_t dim_of(const graft_st_tensor *t, int i)
 /* input and in_channels, n_input, model_channels. */
 graft_status graft_detect_input_blocks(const graft_safetensors *f, const char *prefix,
                                        graft_unet_arch *a, graft_err *e);
+/* middle_residual and middle_transformer. The names are those of the first and the second residual
+ * block and of the transformer between them, and of a residual block's two convolutions. */
+typedef struct graft_detect_middle_names {
+    const char *transformer, *residual[2], *conv[2];
+} graft_detect_middle_names;
+graft_status graft_detect_middle(const graft_safetensors *f, const char *prefix,
+                                 const graft_detect_middle_names *names, graft_unet_arch *a,
+                                 graft_err *e);
 /* Behind that: what a UNet and a ControlNet's copy of its first half have in common, but for the
  * heads. */
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,

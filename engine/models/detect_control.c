@@ -64,9 +64,13 @@ static graft_status diffusers_context(const graft_safetensors *f, const char *pr
 static graft_status diffusers_half(const graft_safetensors *f, const char *prefix,
                                    graft_unet_arch *a, graft_err *e)
 {
+    static const graft_detect_middle_names names = {
+        "mid_block.attentions.0",
+        {"mid_block.resnets.0", "mid_block.resnets.1"},
+        {"conv1.weight", "conv2.weight"}};
     graft_status st = diffusers_blocks(f, prefix, a, e);
     if (st) return st;
-    a->middle_transformer = graft_detect_depth(f, prefix, "mid_block.attentions.0");
+    if ((st = graft_detect_middle(f, prefix, &names, a, e))) return st;
     a->time_dim = dim_of(find(f, prefix, "time_embedding.linear_1.weight"), 0);
     if (!a->time_dim) return missing(f, prefix, "time_embedding.linear_1.weight", e);
     a->adm_channels = dim_of(find(f, prefix, "add_embedding.linear_1.weight"), 1);

@@ -25,7 +25,7 @@ typedef struct level_layers {
 typedef struct unet_layers {
     int levels[2]; /* of DOWN and UP */
     level_layers level[2][GRAFT_MAX_LEVELS];
-    int middle_depth;
+    int middle_residual, middle_depth;
 } unet_layers;
 
 /* ------------------------------------------------------------------ counting */
@@ -53,6 +53,10 @@ static bool count_one(unet_layers *u, const char *name)
     char kind[16];
     if (graft_str_starts(name, "mid_block.attentions.0."))
         return count_depth(&u->middle_depth, name + strlen("mid_block.attentions.0."));
+    if (sscanf(name, "mid_block.resnets.%d.%n", &k, &n) == 1 && n) {
+        raise_to(&u->middle_residual, k);
+        return k >= 0 && k < 2;
+    }
     name += graft_str_starts(name, half_name[half]) ? strlen(half_name[half]) : 0;
     if (sscanf(name, ".%d.%15[a-z].%d.%n", &level, kind, &k, &n) != 3 || !n) return true;
     bool residual = strcmp(kind, "resnets") == 0, transformer = strcmp(kind, "attentions") == 0;
@@ -169,12 +173,13 @@ static void rest(graft_diffusers_names *n, const unet_layers *u)
     for (const graft_diffusers_pair *p = graft_diffusers_single; p->ours; p++)
         if (label || !graft_str_starts(p->theirs, "add_embedding."))
             graft_diffusers_names_layer(n, NAME("%s", p->ours), NAME("%s", p->theirs));
-    graft_diffusers_names_residual(n, graft_diffusers_residual, NAME("middle_block.0"),
-                                   NAME("mid_block.resnets.0"));
+    /* Pruned models have one residual block there or none, but two around a transformer. */
+    const int residual = u->middle_depth ? 2 : u->middle_residual;
+    for (int k = 0; k < residual; k++)
+        graft_diffusers_names_residual(n, graft_diffusers_residual,
+                                       NAME("middle_block.%d", k && u->middle_depth ? 2 : k),
+                                       NAME("mid_block.resnets.%d", k));
     transformer(n, u->middle_depth, NAME("middle_block.1"), NAME("mid_block.attentions.0"));
-    graft_diffusers_names_residual(n, graft_diffusers_residual,
-                                   NAME("middle_block.%d", u->middle_depth ? 2 : 1),
-                                   NAME("mid_block.resnets.1"));
 }
 
 /* ------------------------------------------------------------------ the file */

@@ -36,6 +36,7 @@ graft_vid graft_unet_embedding(const graft_unet_blocks *u, graft_name first, gra
                                graft_vid x);
 /* h (rows,H,W,C), rows N or fewer until the first cross-attention. */
 graft_vid graft_unet_input_block(graft_unet_blocks *u, int i, graft_vid h);
+/* h itself where the model has no middle. */
 graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h);
 /* `size_of`: the value whose height and width the block must end with when it doubles its size. */
 graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graft_vid size_of);

@@ -204,7 +204,8 @@ static graft_status start(struct command *c, graft_err *e)
     s->security = (graft_security){o->token, o->cors_origin, o->listen, o->allow_host};
     graft_hub_init(&s->hub);
     graft_logs_init(&s->logs, &s->hub, c->options.quiet);
-    graft_sink_init(&s->sink, &s->hub, &s->logs, o->previews);
+    graft_sink_init(&s->sink, &s->hub, &s->logs);
+    s->previews = o->previews;
     GRAFT_TRY(open_state(c, e));
     GRAFT_TRY(open_store(c, e));
     graft_queue_init(&s->queue, s->store, &s->hub);

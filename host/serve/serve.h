@@ -30,6 +30,7 @@ typedef struct graft_serve {
     graft_store *store;
     graft_queue queue;
     graft_sink sink;
+    graft_preview_mode previews;       /* where a prompt does not say */
     graft_executor *executor;          /* the worker's */
     char *users;                       /* absolute folder of the files of /userdata */
     char *web_root;                    /* NULL: there is no page */

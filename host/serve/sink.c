@@ -14,13 +14,12 @@
 #define WARNINGS     100  /* of one run that clients are told of; the log has all */
 #define ANSWER_READ  0.05 /* seconds from a prompt to the first of its results */
 
-void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews)
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs)
 {
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     s->hub = hub;
     s->logs = logs;
-    s->previews = previews;
 }
 
 static void node_finish(graft_sink_node *n)
@@ -606,7 +605,7 @@ static void on_success(void *ctx)
     pthread_mutex_unlock(&s->lock);
 }
 
-graft_events graft_sink_events(graft_sink *s)
+graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews)
 {
     const graft_events events = {.ctx = s,
                                  .start = on_start,
@@ -617,8 +616,8 @@ graft_events graft_sink_events(graft_sink *s)
                                  .phase = on_phase,
                                  .log = on_log,
                                  .warning = on_warning,
-                                 .decoded_previews = s->previews == GRAFT_PREVIEWS_TAESD,
-                                 .preview = s->previews == GRAFT_PREVIEWS_NONE ? NULL : on_preview,
+                                 .decoded_previews = previews == GRAFT_PREVIEWS_TAESD,
+                                 .preview = previews == GRAFT_PREVIEWS_NONE ? NULL : on_preview,
                                  .preview_wanted = on_preview_wanted,
                                  .picture = on_picture,
                                  .node_done = on_done,

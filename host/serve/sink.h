@@ -27,7 +27,6 @@ typedef struct graft_sink_node {
 typedef struct graft_sink {
     graft_hub *hub;
     graft_logs *logs;
-    graft_preview_mode previews;
     pthread_mutex_t lock; /* guards the rest */
     char *id, *client;    /* of the job; NULL: nothing runs, no client */
     double added;         /* when it was queued, graft_clock_now() */
@@ -42,7 +41,7 @@ typedef struct graft_sink {
     double progress_at, preview_at;
 } graft_sink;
 
-void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs, graft_preview_mode previews);
+void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs);
 void graft_sink_finish(graft_sink *s);
 
 /* The worker: begin, run with the events, take the record, store it, tell, close. The results of a
@@ -50,7 +49,7 @@ void graft_sink_finish(graft_sink *s);
  * that its client has read the answer to the prompt, which says the id, when they come. */
 graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
                               graft_err *e);
-graft_events graft_sink_events(graft_sink *s);
+graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews);
 /* A job that could not be run at all. */
 void graft_sink_fail(graft_sink *s, const graft_err *why);
 /* The messages as a JSON array (graft_free; NULL when out of memory). */

@@ -67,12 +67,27 @@ static graft_status check(graft_serve *s, cJSON **prompt, const cJSON *targets, 
     return GRAFT_E_ARG;
 }
 
+/* A prompt may ask for other pictures than the server was told to make. */
+static graft_preview_mode previews_of(const cJSON *extra, graft_preview_mode usual)
+{
+    static const struct {
+        const char *name;
+        graft_preview_mode mode;
+    } methods[] = {{"none", GRAFT_PREVIEWS_NONE},
+                   {"auto", GRAFT_PREVIEWS_LATENT},
+                   {"latent2rgb", GRAFT_PREVIEWS_LATENT},
+                   {"taesd", GRAFT_PREVIEWS_TAESD}};
+    const char *name = graft_json_str(extra, "preview_method", "");
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (strcmp(name, methods[i].name) == 0) return methods[i].mode;
+    return usual;
+}
+
 static graft_status run(graft_serve *s, const graft_store_job *job, graft_run_result *result,
                         graft_err *e)
 {
     cJSON *prompt = NULL, *extra = NULL, *targets = NULL;
     graft_validation v = {0};
-    graft_events events = graft_sink_events(&s->sink);
     graft_status st =
         graft_sink_begin(&s->sink, job->id, job->client, graft_queue_added(&s->queue, job), e);
     if (st) goto out;
@@ -81,6 +96,7 @@ static graft_status run(graft_serve *s, const graft_store_job *job, graft_run_re
     GRAFT_TRY(graft_json_parse(job->outputs, strlen(job->outputs), "the outputs", &targets, e));
     GRAFT_TRY(check(s, &prompt, targets, &v, e));
     const cJSON *pnginfo = graft_tree_get(extra, "extra_pnginfo");
+    const graft_events events = graft_sink_events(&s->sink, previews_of(extra, s->previews));
     const graft_run_request request = {v.prompt, cJSON_IsObject(pnginfo) ? pnginfo : NULL, &events,
                                        &s->queue.cancel, false};
     st = graft_executor_run(s->executor, &request, result, e);

@@ -14,6 +14,7 @@ static inline void arch_unet(graft_unet_arch *a, const int32_t *mult, const int3
     a->in_channels = a->out_channels = 4;
     a->model_channels = 320;
     a->time_dim = 1280;
+    a->middle_residual = 2;
     a->input[a->n_input++].channels = 320;
     for (int l = 0; l < levels; l++) {
         for (int k = 0; k < 2; k++)

@@ -227,6 +227,10 @@ static void cuts_where_it_says(void)
     check_cut(SD1, 0, 1, 1, 8, 8);
     check_cut(SD1, 1, 0, 0, 8, 8);
     check_cut(SDXL, 0, 0, 2, 8, 8);
+    check_cut(PRUNED_ONE, OUTERMOST, 0, 5, 8, 8);
+    check_cut(PRUNED_ONE, 1, 1, 0, 8, 8);
+    check_cut(PRUNED_NONE, OUTERMOST, 0, 3, 8, 8);
+    check_cut(PRUNED_NONE, 1, 0, 0, 8, 8);
 }
 
 static void cut_of_known_models(void)

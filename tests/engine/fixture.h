@@ -14,6 +14,9 @@
 #define SD1  GRAFT_SOURCE_DIR "/golden/small/unet_sd1.safetensors"
 #define SD2  GRAFT_SOURCE_DIR "/golden/small/unet_sd2.safetensors"
 #define SDXL GRAFT_SOURCE_DIR "/golden/small/unet_sdxl.safetensors"
+/* The middle is one residual block, or nothing. */
+#define PRUNED_ONE  GRAFT_SOURCE_DIR "/golden/small/pruned_one.safetensors"
+#define PRUNED_NONE GRAFT_SOURCE_DIR "/golden/small/pruned_none.safetensors"
 #define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 
 #if defined(__SANITIZE_THREAD__)

@@ -75,7 +75,7 @@ static graft_serve *serve(void)
     s.security.listen = "127.0.0.1";
     graft_hub_init(&s.hub);
     graft_logs_init(&s.logs, &s.hub, true);
-    graft_sink_init(&s.sink, &s.hub, &s.logs, true);
+    graft_sink_init(&s.sink, &s.hub, &s.logs);
     char *db = graft_path_join(root, "queue.sqlite");
     require(db && graft_store_open(db, &limits, &s.store, &interrupted, &e) == GRAFT_OK);
     graft_free(db);

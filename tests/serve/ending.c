@@ -69,7 +69,7 @@ static void begin(struct fixture *f)
     remove_store();
     graft_hub_init(&f->hub);
     graft_logs_init(&f->logs, &f->hub, true);
-    graft_sink_init(&f->sink, &f->hub, &f->logs, false);
+    graft_sink_init(&f->sink, &f->hub, &f->logs);
     CHECK_OK(graft_store_open(path, &roomy, &f->store, &interrupted, &e), &e);
     graft_queue_init(&f->queue, f->store, &f->hub);
     CHECK_OK(graft_queue_add(&f->queue, &job, &e), &e);
@@ -94,7 +94,7 @@ static double time_of_end(struct fixture *f, double age)
     graft_err e = GRAFT_ERR_INIT;
     double now = graft_clock_now();
     CHECK_OK(graft_sink_begin(&f->sink, "job", "client", now - age, &e), &e);
-    const graft_events events = graft_sink_events(&f->sink);
+    const graft_events events = graft_sink_events(&f->sink, GRAFT_PREVIEWS_LATENT);
     events.success(events.ctx);
     graft_sink_close(&f->sink);
     return graft_clock_now() - now;
@@ -145,7 +145,7 @@ static void at_no_node_afterwards(void)
     const graft_where at = {"1", "1", NULL, "1"};
     graft_str before = GRAFT_STR_INIT, after = GRAFT_STR_INIT;
     begin(&f);
-    const graft_events events = graft_sink_events(&f.sink);
+    const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
     events.node_start(events.ctx, &at, NULL, "");
     graft_sink_resume(&f.sink, "client", &before);
     graft_sink_progress(&f.sink, "job", &before);
@@ -167,7 +167,7 @@ static void ends(graft_status code, const char *status, const char *event)
     graft_err e = GRAFT_ERR_INIT;
     char types[200], wanted[80];
     begin(&f);
-    const graft_events events = graft_sink_events(&f.sink);
+    const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
     const graft_run_error error = {code, "1", "Node", "", "it failed", NULL, NULL};
     events.start(events.ctx, 1);
     sent(&f.hub, types, sizeof types);
@@ -201,7 +201,7 @@ static void never_told(void)
 {
     struct fixture f;
     begin(&f);
-    const graft_events events = graft_sink_events(&f.sink);
+    const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
     events.success(events.ctx);
     finish(&f);
 }

@@ -39,8 +39,9 @@ async function serve(...args) {
 }
 
 // {status, sizes: of the previews, warnings: about them}
-async function run(seed, vae) {
-  const before = w.got.length, answer = (await post(s, '/prompt', { prompt: workflow(seed, vae), client_id: 'c' })).json();
+async function run(seed, vae, extra) {
+  const before = w.got.length;
+  const answer = (await post(s, '/prompt', { prompt: workflow(seed, vae), client_id: 'c', ...(extra && { extra_data: extra }) })).json();
   if (!answer.prompt_id) return { status: 'refused', answer };
   const entry = await ended(s, answer.prompt_id);
   await until(() => w.got.some((m) => m.type === 'executing' && m.data.node === null && m.data.prompt_id === answer.prompt_id));
@@ -103,6 +104,19 @@ async function loaded() {
   check(r.status === 'error' && JSON.stringify(r.entry).includes('no encoder of a TAESD'), 'two decoders');
 }
 
+// What the prompt asks for goes before what the server was told, for that prompt alone.
+async function asked() {
+  const sizes = async (seed, method) => (await run(seed, undefined, { preview_method: method })).sizes;
+  equal(await sizes(20, 'none'), [], 'a prompt that wants none');
+  equal(await sizes(21, 'latent2rgb'), ['1: 8x8'], 'colours');
+  equal(await sizes(22, 'auto'), ['1: 8x8'], "ComfyUI's auto is colours");
+  for (const [i, method] of ['default', 'no such', 7, null].entries()) equal(await sizes(23 + i, method), ['1: 64x64'], `${method} leaves the server's`);
+  await serve('--preview', 'none');
+  equal(await sizes(30, 'taesd'), ['1: 64x64'], 'decoded where the server has none');
+  equal((await run(31)).sizes, [], 'the next prompt has none again');
+  await serve('--preview', 'taesd');
+}
+
 async function interrupted() {
   const before = w.got.length;
   const { prompt_id: id } = (await post(s, '/prompt', { prompt: workflow(9, undefined, 10000), client_id: 'c' })).json();
@@ -115,6 +129,7 @@ async function interrupted() {
 await colours();
 await decoded();
 await loaded();
+await asked();
 await interrupted();
 w.socket.destroy();
 equal((await s.stop()).code, 0, 'the server ends');
