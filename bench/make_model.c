@@ -6,10 +6,10 @@
  *
  * KIND: sd15, sd21, sdxl, sdxl-refiner, sd3, sd35-medium, sd35-large; ssd1b and bk-sdm-small, which
  * are pruned; or tiny-sd1, tiny-sd2, tiny-sdxl, tiny-sd3, which are small enough to run whole
- * workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3 have no T5. The names come from the
- * same graph builders that read them. Weights are normal with a spread of 1 / sqrt(inputs), so that
- * activations stay in float16's range; a tensor depends on seed and name only. Pictures made with
- * them are noise, but always the same noise. */
+ * workflows in tests; tiny-refiner is a UNet alone, whose prompts are as wide as all. Those of SD 3
+ * have no T5. The names come from the same graph builders that read them. Weights are normal with a
+ * spread of 1 / sqrt(inputs), so that activations stay in float16's range; a tensor depends on seed
+ * and name only. Pictures made with them are noise, but always the same noise. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -305,10 +305,10 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
     const bool own = k->depth_after[0] > 0;
     for (int l = k->levels - 1; l >= 0; l--)
         for (int i = 0; i <= k->res_blocks; i++, a->n_output++)
-            a->output[a->n_output] = (graft_unet_block){
-                .channels = k->mult[l] * k->model_channels,
-                .transformer = own ? k->depth_after[a->n_output] : k->depth[l],
-                .up = l && i == k->res_blocks};
+            a->output[a->n_output] =
+                (graft_unet_block){.channels = k->mult[l] * k->model_channels,
+                                   .transformer = own ? k->depth_after[a->n_output] : k->depth[l],
+                                   .up = l && i == k->res_blocks};
 }
 
 static graft_status add_mmdit(const kind *k, list *l, graft_err *e)

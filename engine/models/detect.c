@@ -181,7 +181,8 @@ graft_status graft_detect_middle(const graft_safetensors *f, const char *prefix,
     /* Behind a transformer there is a second block, whether its tensors are there or not. */
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2; k++)
-            if (a->middle_transformer || find(f, prefix, "%s.%s", names->residual[i], names->conv[k]))
+            if (a->middle_transformer ||
+                find(f, prefix, "%s.%s", names->residual[i], names->conv[k]))
                 a->middle_residual = i + 1;
     return GRAFT_OK;
 }
@@ -189,10 +190,9 @@ graft_status graft_detect_middle(const graft_safetensors *f, const char *prefix,
 graft_status graft_detect_half(const graft_safetensors *f, const char *prefix, graft_unet_arch *a,
                                graft_err *e)
 {
-    static const graft_detect_middle_names names = {
-        "middle_block.1",
-        {"middle_block.0", "middle_block.1"},
-        {"in_layers.2.weight", "out_layers.3.weight"}};
+    static const graft_detect_middle_names names = {"middle_block.1",
+                                                    {"middle_block.0", "middle_block.1"},
+                                                    {"in_layers.2.weight", "out_layers.3.weight"}};
     const graft_st_tensor *time = find(f, prefix, "time_embed.0.weight");
     graft_status st = graft_detect_middle(f, prefix, &names, a, e);
     if (st) return st;

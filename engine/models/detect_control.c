@@ -64,10 +64,9 @@ static graft_status diffusers_context(const graft_safetensors *f, const char *pr
 static graft_status diffusers_half(const graft_safetensors *f, const char *prefix,
                                    graft_unet_arch *a, graft_err *e)
 {
-    static const graft_detect_middle_names names = {
-        "mid_block.attentions.0",
-        {"mid_block.resnets.0", "mid_block.resnets.1"},
-        {"conv1.weight", "conv2.weight"}};
+    static const graft_detect_middle_names names = {"mid_block.attentions.0",
+                                                    {"mid_block.resnets.0", "mid_block.resnets.1"},
+                                                    {"conv1.weight", "conv2.weight"}};
     graft_status st = diffusers_blocks(f, prefix, a, e);
     if (st) return st;
     if ((st = graft_detect_middle(f, prefix, &names, a, e))) return st;

@@ -254,7 +254,8 @@ graft_vid graft_unet_output_block(graft_unet_blocks *u, int i, graft_vid h, graf
 
 graft_vid graft_unet_middle_block(graft_unet_blocks *u, graft_vid h)
 {
-    const int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3), residual = u->a->middle_residual;
+    const int32_t channels = (int32_t)graft_build_dim(&u->b, h, 3),
+                  residual = u->a->middle_residual;
     if (residual > 0) h = res_block(u, NAME("middle_block.0"), h, channels);
     u->perturbing = u->perturbed > 0;
     if (u->perturbing) h = graft_unet_wide(u, h);

@@ -17,7 +17,7 @@
 /* The middle is one residual block, or nothing. */
 #define PRUNED_ONE  GRAFT_SOURCE_DIR "/golden/small/pruned_one.safetensors"
 #define PRUNED_NONE GRAFT_SOURCE_DIR "/golden/small/pruned_none.safetensors"
-#define DEMO GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
+#define DEMO        GRAFT_SOURCE_DIR "/models/checkpoints/emoji-64.safetensors"
 
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1

@@ -1,5 +1,5 @@
-/* UNets whose middle was pruned: told from what their files have, in both namings, and refused where
- * a file has only lost a tensor. golden/small has what they compute. */
+/* UNets whose middle was pruned: told from what their files have, in both namings, and refused
+ * where a file has only lost a tensor. golden/small has what they compute. */
 #include "engine/models/unet.h"
 #include "tests/engine/diffusers.h"
 #include "tests/engine/merge.h"
