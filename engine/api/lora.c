@@ -19,10 +19,10 @@ typedef struct lora_target {
     const graft_st_tensor *tensor;
     size_t prefix; /* length of the part's prefix in the tensor's name */
     int64_t row, rows;
-    int64_t up_row, up_rows; /* of the layer, as in graft_patch */
-    size_t next;             /* 1 + the place of what the same layer changes, too; 0: nothing */
+    int64_t from_row, from_rows; /* of the layer's delta, as in graft_patch */
+    size_t next;                 /* 1 + the place of what the same layer changes, too; 0: nothing */
 } lora_target;
-#define MOST_TARGETS 2 /* of a layer */
+#define MOST_TARGETS 4 /* of a layer: two pieces of a weight and of its bias */
 
 typedef struct lora_job {
     const char *path;
@@ -109,10 +109,10 @@ static graft_status add_mmdit_layer(lora_job *j, const graft_mmdit_arch *a, cons
     if (!known || same || st) return st;
     if (theirs.exchanged && rows % 2 == 0) {
         lora_target half = *t;
-        half.up_rows = rows;
-        half.up_row = half.rows = rows / 2;
+        half.from_rows = rows;
+        half.from_row = half.rows = rows / 2;
         st = add_target(j, &half, e);
-        half.up_row = 0;
+        half.from_row = 0;
         return st ? st
                   : add_rows(j, &half, rows / 2, rows / 2, j->n_targets, theirs.name[0].text, e);
     }
@@ -163,7 +163,7 @@ static graft_status add_text_layer(lora_job *j, graft_lora_part part, const lora
     return add_name(j, part, old, e);
 }
 
-/* Every matrix and convolution below the set's prefix; `net` or `text` is NULL. The token table is
+/* Every layer with weights below the set's prefix; `net` or `text` is NULL. The token table is
  * read past the weight set, so a patch on it would have no effect: it is left out. */
 static graft_status add_part(lora_job *j, graft_lora_part part, const graft_net_arch *net,
                              const graft_text_arch *text, graft_err *e)
@@ -178,7 +178,7 @@ static graft_status add_part(lora_job *j, graft_lora_part part, const graft_net_
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         lora_target target = {.tensor = t, .prefix = prefix};
         char layer[256];
-        if (t->rank < 2 || strncmp(t->name, graft_weights_prefix(w), prefix) != 0) continue;
+        if (t->rank < 1 || strncmp(t->name, graft_weights_prefix(w), prefix) != 0) continue;
         const char *name = t->name + prefix;
         size_t n = strlen(name);
         if (text && graft_str_ends(name, ".attn.in_proj_weight")) {
@@ -204,37 +204,59 @@ static void note_missed(lora_job *j, const char *name)
     j->n_missed++;
 }
 
-static graft_status add_patch(lora_job *j, const graft_lora_layer *k, const lora_target *t,
-                              float alpha, graft_err *e)
+static graft_status add_patch(lora_job *j, graft_lora_part part, const graft_patch_source *source,
+                              const lora_target *t, const graft_st_tensor *tensor, graft_err *e)
 {
-    graft_patch p = graft_patch_make(k->up, k->down, k->mid, alpha, t->row, t->rows);
-    if (t->up_rows) graft_patch_take_rows(&p, t->up_row, t->up_rows);
-    graft_status st = graft_patch_check(&p, t->tensor, e);
+    graft_patch p = graft_patch_make(source, t->row, t->rows);
+    if (t->from_rows) graft_patch_take_rows(&p, t->from_row, t->from_rows);
+    graft_status st = graft_patch_check(&p, tensor, e);
     if (st) return st;
-    p.strength = j->strength[k->part];
-    size_t i = j->n[k->part]++;
-    j->name[k->part][i] = t->tensor->name + t->prefix;
-    j->patch[k->part][i] = p;
+    p.strength = j->strength[part];
+    size_t i = j->n[part]++;
+    j->name[part][i] = tensor->name + t->prefix;
+    j->patch[part][i] = p;
     return GRAFT_OK;
+}
+
+/* The bias of the layer whose weight the target is: "….bias", or "…in_proj_bias" of a joined one.
+ */
+static const graft_st_tensor *bias_of(const lora_job *j, graft_lora_part part, const lora_target *t)
+{
+    static const char word[] = "weight";
+    const char *name = t->tensor->name + t->prefix;
+    char own[256];
+    int stem = (int)strlen(name) - (int)strlen(word);
+    int n = snprintf(own, sizeof own, "%.*sbias", stem, name);
+    return n < (int)sizeof own ? graft_weights_find(j->base[part], own) : NULL;
+}
+
+static graft_status add_target_patches(lora_job *j, const graft_lora_layer *k, const lora_target *t,
+                                       graft_err *e)
+{
+    graft_patch_source to_weight, to_bias;
+    bool weight, bias;
+    graft_status st = graft_lora_sources(k, &to_weight, &weight, &to_bias, &bias, e);
+    if (!st && weight) st = add_patch(j, k->part, &to_weight, t, t->tensor, e);
+    if (st || !bias) return st;
+    const graft_st_tensor *tensor = bias_of(j, k->part, t), *given = to_bias.part[0].whole;
+    if (!tensor)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: the layer of %s has no bias", given->name,
+                          t->tensor->name);
+    return add_patch(j, k->part, &to_bias, t, tensor, e);
 }
 
 static graft_status match_layer(lora_job *j, const graft_lora_layer *k, graft_err *e)
 {
-    float alpha;
-    const graft_st_tensor *any = k->up ? k->up : k->down ? k->down : k->mid ? k->mid : k->alpha;
     if (k->part == GRAFT_LORA_TEXT3) j->n_t5++;
     if (k->part == GRAFT_LORA_TEXT3 || !j->base[k->part]) return GRAFT_OK;
     size_t at = (size_t)graft_map_get(&j->index, k->plain);
+    graft_status st = GRAFT_OK;
     if (!at) {
-        note_missed(j, any->name);
+        note_missed(j, graft_lora_any(k)->name);
         return GRAFT_OK;
     }
-    if (!k->up || !k->down)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s has no %s beside it", any->name,
-                          k->up ? "down part" : "up part");
-    graft_status st = graft_lora_alpha(k, &alpha, e);
     for (; at && !st; at = j->target[at - 1].next)
-        st = add_patch(j, k, &j->target[at - 1], alpha, e);
+        st = add_target_patches(j, k, &j->target[at - 1], e);
     j->matched++;
     return st;
 }

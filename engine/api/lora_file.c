@@ -9,25 +9,47 @@
 #include "base/str.h"
 #include "engine/weights/values.h"
 
-typedef enum lora_role { ROLE_NONE, ROLE_UP, ROLE_DOWN, ROLE_MID, ROLE_ALPHA } lora_role;
-
 static const struct {
     const char *suffix;
-    lora_role role;
-} suffixes[] = {{".lora_up.weight", ROLE_UP},
-                {".lora_down.weight", ROLE_DOWN},
-                {".lora_mid.weight", ROLE_MID},
-                {".alpha", ROLE_ALPHA},
-                {".lora_B.weight", ROLE_UP},
-                {".lora_A.weight", ROLE_DOWN},
-                {".lora_B.default.weight", ROLE_UP},
-                {".lora_A.default.weight", ROLE_DOWN},
-                {".lora.up.weight", ROLE_UP},
-                {".lora.down.weight", ROLE_DOWN},
-                {".lora_linear_layer.up.weight", ROLE_UP},
-                {".lora_linear_layer.down.weight", ROLE_DOWN},
-                {"_lora.up.weight", ROLE_UP},
-                {"_lora.down.weight", ROLE_DOWN}};
+    graft_lora_role role;
+    graft_patch_form form; /* of roles that several forms have */
+} suffixes[] = {{".lora_up.weight", GRAFT_LORA_UP, 0},
+                {".lora_down.weight", GRAFT_LORA_DOWN, 0},
+                {".lora_mid.weight", GRAFT_LORA_MID, 0},
+                {".alpha", GRAFT_LORA_ALPHA, 0},
+                {".lora_B.weight", GRAFT_LORA_UP, 0},
+                {".lora_A.weight", GRAFT_LORA_DOWN, 0},
+                {".lora_B.default.weight", GRAFT_LORA_UP, 0},
+                {".lora_A.default.weight", GRAFT_LORA_DOWN, 0},
+                {".lora.up.weight", GRAFT_LORA_UP, 0},
+                {".lora.down.weight", GRAFT_LORA_DOWN, 0},
+                {".lora_linear_layer.up.weight", GRAFT_LORA_UP, 0},
+                {".lora_linear_layer.down.weight", GRAFT_LORA_DOWN, 0},
+                {"_lora.up.weight", GRAFT_LORA_UP, 0},
+                {"_lora.down.weight", GRAFT_LORA_DOWN, 0},
+                {".hada_w1_a", GRAFT_LORA_W1_A, GRAFT_PATCH_HADAMARD},
+                {".hada_w1_b", GRAFT_LORA_W1_B, GRAFT_PATCH_HADAMARD},
+                {".hada_t1", GRAFT_LORA_T1, GRAFT_PATCH_HADAMARD},
+                {".hada_w2_a", GRAFT_LORA_W2_A, GRAFT_PATCH_HADAMARD},
+                {".hada_w2_b", GRAFT_LORA_W2_B, GRAFT_PATCH_HADAMARD},
+                {".hada_t2", GRAFT_LORA_T2, GRAFT_PATCH_HADAMARD},
+                {".lokr_w1", GRAFT_LORA_W1, GRAFT_PATCH_KRONECKER},
+                {".lokr_w1_a", GRAFT_LORA_W1_A, GRAFT_PATCH_KRONECKER},
+                {".lokr_w1_b", GRAFT_LORA_W1_B, GRAFT_PATCH_KRONECKER},
+                {".lokr_t1", GRAFT_LORA_T1, GRAFT_PATCH_KRONECKER},
+                {".lokr_w2", GRAFT_LORA_W2, GRAFT_PATCH_KRONECKER},
+                {".lokr_w2_a", GRAFT_LORA_W2_A, GRAFT_PATCH_KRONECKER},
+                {".lokr_w2_b", GRAFT_LORA_W2_B, GRAFT_PATCH_KRONECKER},
+                {".lokr_t2", GRAFT_LORA_T2, GRAFT_PATCH_KRONECKER},
+                {".diff", GRAFT_LORA_DIFF, 0},
+                {".diff_b", GRAFT_LORA_BIAS_DIFF, 0},
+                {".w_norm", GRAFT_LORA_DIFF, 0},
+                {".b_norm", GRAFT_LORA_BIAS_DIFF, 0},
+                {".dora_scale", GRAFT_LORA_MAGNITUDE, 0},
+                {".lora_magnitude_vector", GRAFT_LORA_MAGNITUDE, 0},
+                {".lora_magnitude_vector.weight", GRAFT_LORA_MAGNITUDE, 0},
+                {".lora_magnitude_vector.default.weight", GRAFT_LORA_MAGNITUDE, 0}};
+#define N_SUFFIXES (sizeof suffixes / sizeof *suffixes)
 
 /* What PEFT puts before everything. */
 #define WRAPPED "base_model_model_"
@@ -53,20 +75,12 @@ static const struct {
                 {"diffusion_model_", GRAFT_LORA_UNET, false}};
 #define N_PREFIXES (sizeof prefixes / sizeof *prefixes)
 
-/* What a key's last words begin with when it is no plain LoRA. */
+/* What a key's last words begin with when it is of another form. */
 static const struct {
     const char *word, *what;
     bool whole;
-} unsupported[] = {{"hada_", "a LyCORIS LoHa layer", false},
-                   {"lokr_", "a LyCORIS LoKr layer", false},
-                   {"dora_scale", "a DoRA layer", false},
-                   {"lora_magnitude", "a DoRA layer", false},
-                   {"oft_", "an OFT layer", false},
+} unsupported[] = {{"oft_", "an OFT layer", false},
                    {"boft_", "an OFT layer", false},
-                   {"diff", "a full weight difference", true},
-                   {"diff_b", "a bias difference", true},
-                   {"w_norm", "a norm difference", true},
-                   {"b_norm", "a norm difference", true},
                    {"a1", "a GLoRA layer", true},
                    {"b1", "a GLoRA layer", true}};
 
@@ -88,14 +102,12 @@ static const char *foreign_kind(const char *key)
     return NULL;
 }
 
-static lora_role role_of(const char *key, size_t *stem)
+/* Which suffix the key ends with, N_SUFFIXES: none. */
+static size_t suffix_of(const char *key)
 {
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (!graft_str_ends(key, suffixes[i].suffix)) continue;
-        *stem = strlen(key) - strlen(suffixes[i].suffix);
-        return suffixes[i].role;
-    }
-    return ROLE_NONE;
+    size_t i = 0;
+    while (i < N_SUFFIXES && !graft_str_ends(key, suffixes[i].suffix)) i++;
+    return i;
 }
 
 bool graft_lora_plain_name(graft_lora_part part, const char *name, char out[GRAFT_LORA_NAME])
@@ -178,21 +190,23 @@ static graft_status add_key(graft_lora_file *l, graft_map *index, const graft_st
     graft_lora_part part;
     const char *kind = foreign_kind(t->name);
     if (kind) return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s is %s: not supported", t->name, kind);
-    lora_role role = role_of(t->name, &stem);
-    if (role == ROLE_NONE || !plain_of(t->name, stem, plain, &part)) {
+    size_t i = suffix_of(t->name);
+    if (i < N_SUFFIXES) stem = strlen(t->name) - strlen(suffixes[i].suffix);
+    if (i == N_SUFFIXES || !plain_of(t->name, stem, plain, &part)) {
         l->foreign[l->n_foreign++] = t->name;
         return GRAFT_OK;
     }
     graft_lora_layer *k = layer_of(l, index, plain, part);
     if (!k) return graft_fail_nomem(e, "LoRA");
-    const graft_st_tensor **place = role == ROLE_UP     ? &k->up
-                                    : role == ROLE_DOWN ? &k->down
-                                    : role == ROLE_MID  ? &k->mid
-                                                        : &k->alpha;
+    const graft_st_tensor **place = &k->tensor[suffixes[i].role];
     if (*place)
         return graft_fail(e, GRAFT_E_FORMAT, "%s and %s are the same", (*place)->name, t->name);
     *place = t;
-    return role == ROLE_ALPHA ? GRAFT_OK : check_finite(t, e);
+    if (suffixes[i].form && k->form && suffixes[i].form != k->form)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: the layer has parts of LoHa and of LoKr",
+                          t->name);
+    if (suffixes[i].form) k->form = suffixes[i].form;
+    return suffixes[i].role == GRAFT_LORA_ALPHA ? GRAFT_OK : check_finite(t, e);
 }
 
 graft_status graft_lora_file_read(const graft_safetensors *f, graft_lora_file *out, graft_err *e)
@@ -220,9 +234,19 @@ void graft_lora_file_finish(graft_lora_file *l)
     *l = (graft_lora_file){0};
 }
 
-graft_status graft_lora_alpha(const graft_lora_layer *k, float *out, graft_err *e)
+/* ------------------------------------------------------------------ what a layer does */
+
+const graft_st_tensor *graft_lora_any(const graft_lora_layer *k)
 {
-    const graft_st_tensor *t = k->alpha;
+    int i = 0;
+    while (i < GRAFT_LORA_ROLES - 1 && !k->tensor[i]) i++;
+    return k->tensor[i];
+}
+
+/* NAN without one. */
+static graft_status alpha_of(const graft_lora_layer *k, float *out, graft_err *e)
+{
+    const graft_st_tensor *t = k->tensor[GRAFT_LORA_ALPHA];
     *out = NAN;
     if (!t) return GRAFT_OK;
     if (t->bytes == graft_dtype_size(t->dtype)) {
@@ -240,4 +264,56 @@ graft_status graft_lora_alpha(const graft_lora_layer *k, float *out, graft_err *
     }
     return isfinite(*out) ? GRAFT_OK
                           : graft_fail(e, GRAFT_E_FORMAT, "%s is not one finite number", t->name);
+}
+
+/* Of LoHa's and LoKr's: whole or in factors, which a core may stand between. */
+static graft_status part_of(const graft_lora_layer *k, int first, graft_factors *out, graft_err *e)
+{
+    const graft_st_tensor *const *t = k->tensor + first; /* whole, a, b, core */
+    const bool factors = t[1] || t[2] || t[3];
+    if (t[0] && factors)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s stands beside its own factors", t[0]->name);
+    if (!t[0] && (!t[1] || !t[2]))
+        return graft_fail(e, GRAFT_E_FORMAT, "%s lacks %s", graft_lora_any(k)->name,
+                          factors ? "a factor beside it" : "its other part");
+    *out = (graft_factors){.whole = t[0], .a = t[1], .b = t[2], .core = t[3], .turned = t[3]};
+    return GRAFT_OK;
+}
+
+static graft_status low_rank(const graft_lora_layer *k, graft_factors *out, graft_err *e)
+{
+    const graft_st_tensor *up = k->tensor[GRAFT_LORA_UP], *down = k->tensor[GRAFT_LORA_DOWN];
+    if (!up || !down)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s has no %s beside it", graft_lora_any(k)->name,
+                          up ? "down part" : "up part");
+    *out = (graft_factors){.a = up, .b = down, .core = k->tensor[GRAFT_LORA_MID]};
+    return GRAFT_OK;
+}
+
+graft_status graft_lora_sources(const graft_lora_layer *k, graft_patch_source *to_weight,
+                                bool *weight, graft_patch_source *to_bias, bool *bias, graft_err *e)
+{
+    const graft_st_tensor *const *t = k->tensor;
+    const bool low = t[GRAFT_LORA_UP] || t[GRAFT_LORA_DOWN] || t[GRAFT_LORA_MID];
+    const bool whole = t[GRAFT_LORA_DIFF] != NULL;
+    graft_patch_source w = {.form = k->form, .magnitude = t[GRAFT_LORA_MAGNITUDE]};
+    graft_status st = alpha_of(k, &w.alpha, e);
+    if (st) return st;
+    *bias = t[GRAFT_LORA_BIAS_DIFF] != NULL;
+    *weight = low || whole || k->form || w.magnitude || !*bias;
+    *to_bias = (graft_patch_source){.part = {{.whole = t[GRAFT_LORA_BIAS_DIFF]}}, .alpha = NAN};
+    if (!*weight) return GRAFT_OK;
+    if (low + whole + (k->form != 0) > 1)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: the layer is changed in more than one form",
+                          graft_lora_any(k)->name);
+    if (k->form) {
+        st = part_of(k, GRAFT_LORA_W1, &w.part[0], e);
+        if (!st) st = part_of(k, GRAFT_LORA_W2, &w.part[1], e);
+    } else if (whole) {
+        w.part[0].whole = t[GRAFT_LORA_DIFF];
+    } else {
+        st = low_rank(k, &w.part[0], e);
+    }
+    *to_weight = w;
+    return st;
 }

@@ -21,6 +21,8 @@ bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w)
         if (graft_weights_source(w, slot, k, false, &s, NULL) || s.sum ||
             graft_is_quantized(s.tensor->dtype))
             return false;
+        for (size_t p = 0; p < s.n_patches; p++)
+            if (s.patch[p].strength != 0.0f && !graft_patch_is_product(&s.patch[p])) return false;
     }
     return true;
 }

@@ -5,8 +5,9 @@
 #define GRAFT_EXEC_MERGE_H
 #include "engine/exec/exe.h"
 
-/* Whether the backend may merge use i for this set: LoRAs change it, and its sources are floats
- * that a file stores. What is a sum of several files is computed by the host. */
+/* Whether the backend may merge use i for this set: LoRAs change it, all of them by products of two
+ * matrices, and its sources are floats that a file stores. Other forms of LoRA, and what is a sum
+ * of several files, are computed by the host. */
 bool graft_merge_possible(const graft_exe *x, size_t i, const graft_weights *w);
 /* Bytes that the stored sources of use i, which can be merged, add to the store: appended to
  * `bytes`, at most one a source; returns how many there are. */

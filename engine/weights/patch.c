@@ -1,6 +1,8 @@
 #include "engine/weights/patch.h"
 
+#include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "engine/weights/values.h"
@@ -12,160 +14,81 @@ static int64_t count(const graft_st_tensor *t)
     return n;
 }
 
-static float *as_f32(const graft_st_tensor *t)
+/* ------------------------------------------------------------------ sizes */
+
+/* Of the delta and of what it changes: `rows` rows of `columns`, the first of them row `from` of
+ * the delta's `all`. `by_input`: the magnitude is one number for each of `inputs`. */
+typedef struct patch_size {
+    graft_factors_size part[2];
+    int64_t rows, columns, from, all, inputs;
+    bool by_input;
+} patch_size;
+
+/* The delta's own. */
+static bool delta_size(const graft_patch *p, patch_size *s)
 {
-    float *p = graft_malloc_array((size_t)count(t), sizeof *p);
-    if (p) graft_to_f32(t->dtype, t->data, p, (size_t)count(t));
-    return p;
+    for (int i = 0; i < 2; i++)
+        if ((i == 0 || p->form != GRAFT_PATCH_LOW_RANK) &&
+            !graft_factors_size_of(&p->part[i], &s->part[i]))
+            return false;
+    s->all = s->part[0].rows;
+    s->columns = s->part[0].columns;
+    if (p->form == GRAFT_PATCH_HADAMARD)
+        return s->part[1].rows == s->all && s->part[1].columns == s->columns;
+    if (p->form == GRAFT_PATCH_KRONECKER)
+        return !__builtin_mul_overflow(s->all, s->part[1].rows, &s->all) &&
+               !__builtin_mul_overflow(s->columns, s->part[1].columns, &s->columns);
+    return true;
 }
 
-/* ------------------------------------------------------------------ the product */
-
-#define TILE_ROWS    4
-#define TILE_COLUMNS 16
-#define STRIP        256 /* columns of b that stay in the second-level cache for all rows of a */
-
-typedef float lane8 __attribute__((vector_size(32), aligned(4), may_alias));
-
-/* c(4,16) += f * a(4,k) b(k,16); rows of a, b and c are k, n and n values long. Eight sums with
- * names instead of an array: they stay in registers at any level of optimization. */
-static inline __attribute__((always_inline)) void add_tile(float *c, const float *a, const float *b,
-                                                           int64_t k, int64_t n, float f)
+static bool magnitude_fits(const graft_patch *p, const graft_st_tensor *target, patch_size *s)
 {
-    const float *a1 = a + k, *a2 = a1 + k, *a3 = a2 + k;
-    lane8 l0 = {0}, l1 = {0}, l2 = {0}, l3 = {0}, r0 = {0}, r1 = {0}, r2 = {0}, r3 = {0};
-    for (int64_t i = 0; i < k; i++) {
-        lane8 left = *(const lane8 *)(b + i * n), right = *(const lane8 *)(b + i * n + 8);
-        l0 += a[i] * left;
-        r0 += a[i] * right;
-        l1 += a1[i] * left;
-        r1 += a1[i] * right;
-        l2 += a2[i] * left;
-        r2 += a2[i] * right;
-        l3 += a3[i] * left;
-        r3 += a3[i] * right;
-    }
-    *(lane8 *)c += f * l0;
-    *(lane8 *)(c + 8) += f * r0;
-    *(lane8 *)(c + n) += f * l1;
-    *(lane8 *)(c + n + 8) += f * r1;
-    *(lane8 *)(c + 2 * n) += f * l2;
-    *(lane8 *)(c + 2 * n + 8) += f * r2;
-    *(lane8 *)(c + 3 * n) += f * l3;
-    *(lane8 *)(c + 3 * n + 8) += f * r3;
+    const graft_st_tensor *m = p->magnitude;
+    s->inputs = target->rank > 1 ? target->shape[1] : 1;
+    if (!m || (m->rank > 0 && m->shape[0] == s->all && count(m) == s->all)) return true;
+    s->by_input = m->rank > 1 && m->shape[0] == 1 && m->shape[1] == s->inputs &&
+                  count(m) == s->inputs && s->all == s->rows;
+    return s->by_input;
 }
 
-static inline __attribute__((always_inline)) void
-add_edge(float *c, const float *a, const float *b, int64_t k, int64_t n, int64_t columns, float f)
-{
-    for (int64_t j = 0; j < columns; j++) {
-        float sum = 0.0f;
-        for (int64_t l = 0; l < k; l++) sum += a[l] * b[l * n + j];
-        c[j] += f * sum;
-    }
-}
-
-/* c(m,n) += f * a(m,k) b(k,n), row-major. */
-static inline __attribute__((always_inline)) void
-add_strips(float *c, const float *a, const float *b, int64_t m, int64_t k, int64_t n, float f)
-{
-    for (int64_t at = 0; at < n; at += STRIP) {
-        int64_t width = n - at < STRIP ? n - at : STRIP, whole = width / TILE_COLUMNS;
-        int64_t i = 0, done = whole * TILE_COLUMNS;
-        for (; i + TILE_ROWS <= m; i += TILE_ROWS) {
-            float *row = c + i * n + at;
-            for (int64_t j = 0; j < done; j += TILE_COLUMNS)
-                add_tile(row + j, a + i * k, b + at + j, k, n, f);
-            for (int r = 0; r < TILE_ROWS; r++)
-                add_edge(row + r * n + done, a + (i + r) * k, b + at + done, k, n, width - done, f);
-        }
-        for (; i < m; i++) add_edge(c + i * n + at, a + i * k, b + at, k, n, width, f);
-    }
-}
-
-static void add_product_plain(float *c, const float *a, const float *b, int64_t m, int64_t k,
-                              int64_t n, float f)
-{
-    add_strips(c, a, b, m, k, n, f);
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2,fma"))) static void
-add_product_avx2(float *c, const float *a, const float *b, int64_t m, int64_t k, int64_t n, float f)
-{
-    add_strips(c, a, b, m, k, n, f);
-}
-#endif
-
-static void add_product(float *c, const float *a, const float *b, int64_t m, int64_t k, int64_t n,
-                        float f)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        add_product_avx2(c, a, b, m, k, n, f);
-        return;
-    }
-#endif
-    add_product_plain(c, a, b, m, k, n, f);
-}
-
-/* mid (r_up, r_down, kh*kw) and down (r_down, I) give the (r_up, I*kh*kw) right factor. */
-static float *expand_mid(const float *mid, const float *down, int64_t r_up, int64_t r_down,
-                         int64_t in, int64_t k)
-{
-    float *out = graft_calloc((size_t)(r_up * in), (size_t)k * sizeof *out);
-    if (!out) return NULL;
-    for (int64_t a = 0; a < r_up; a++)
-        for (int64_t b = 0; b < r_down; b++)
-            for (int64_t i = 0; i < in; i++)
-                for (int64_t s = 0; s < k; s++)
-                    out[(a * in + i) * k + s] += mid[(a * r_down + b) * k + s] * down[b * in + i];
-    return out;
-}
-
-/* ------------------------------------------------------------------ patches */
-
-/* The sizes in the product (rows,rank) x (rank,columns); with mid, columns = in * kernel. */
-typedef struct patch_shape {
-    int64_t rows, columns, rank, rank_down, in, kernel;
-} patch_shape;
-
-static bool shape_of(const graft_patch *p, const graft_st_tensor *target, patch_shape *s)
+static bool size_of(const graft_patch *p, const graft_st_tensor *target, patch_size *s)
 {
     int64_t all = target->rank ? target->shape[0] : 0;
+    *s = (patch_size){.from = p->from_row};
     if (all < 1 || p->row < 0 || p->rows < 0 || p->row > all || p->rows > all - p->row)
         return false;
     s->rows = p->rows ? p->rows : all - p->row;
-    s->columns = count(target) / all;
-    s->rank = p->up->rank > 1 ? p->up->shape[1] : 0;
-    s->rank_down = p->down->rank > 1 ? p->down->shape[0] : 0;
-    if (s->rank < 1 || s->rank_down < 1 || s->columns < 1) return false;
-    int64_t up_rows = p->up_rows ? p->up_rows : s->rows;
-    if (p->up->shape[0] != up_rows || count(p->up) / s->rank != up_rows) return false;
-    if (p->up_row < 0 || p->up_row > up_rows - s->rows) return false;
-    s->in = count(p->down) / s->rank_down;
-    if (!p->mid) return s->rank == s->rank_down && s->in == s->columns;
-    if (s->in < 1 || p->mid->rank < 2 || p->mid->shape[0] != s->rank ||
-        p->mid->shape[1] != s->rank_down)
-        return false;
-    s->kernel = count(p->mid) / s->rank / s->rank_down;
-    return s->kernel > 0 && s->columns % s->kernel == 0 && s->columns / s->kernel == s->in;
-}
-
-static const char *shape_text(const graft_st_tensor *t, char out[160])
-{
-    return graft_safetensors_shape_text(t->shape, t->rank, out, 160);
+    if (!delta_size(p, s) || s->columns != count(target) / all || s->columns < 1) return false;
+    if (s->all != (p->from_rows ? p->from_rows : s->rows)) return false;
+    if (p->from_row < 0 || p->from_row > s->all - s->rows) return false;
+    return magnitude_fits(p, target, s);
 }
 
 graft_status graft_patch_check(const graft_patch *p, const graft_st_tensor *target, graft_err *e)
 {
-    patch_shape s;
-    char up[160], down[160], own[160];
-    if (shape_of(p, target, &s)) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_FORMAT, "%s %s and %s %s do not fit %s %s", p->up->name,
-                      shape_text(p->up, up), p->down->name, shape_text(p->down, down), target->name,
-                      shape_text(target, own));
+    patch_size s;
+    graft_str text = GRAFT_STR_INIT;
+    char shape[160];
+    if (size_of(p, target, &s)) return GRAFT_OK;
+    for (int i = 0; i < 2; i++) {
+        const graft_factors *f = &p->part[i];
+        const graft_st_tensor *const all[] = {f->whole, f->a, f->core, f->b,
+                                              i ? p->magnitude : NULL};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (all[k])
+                graft_str_printf(
+                    &text, "%s%s %s", text.len ? ", " : "", all[k]->name,
+                    graft_safetensors_shape_text(all[k]->shape, all[k]->rank, shape, sizeof shape));
+    }
+    graft_status st =
+        graft_fail(e, GRAFT_E_FORMAT, "%s: do not fit %s %s",
+                   text.data ? text.data : "a LoRA's factors", target->name,
+                   graft_safetensors_shape_text(target->shape, target->rank, shape, sizeof shape));
+    graft_str_finish(&text);
+    return st;
 }
+
+/* ------------------------------------------------------------------ making one */
 
 static graft_hash mix_tensor(graft_hash h, const graft_st_tensor *t)
 {
@@ -176,56 +99,73 @@ static graft_hash mix_tensor(graft_hash h, const graft_st_tensor *t)
     return graft_hash_mix(h, t->shape, (size_t)t->rank * sizeof *t->shape);
 }
 
-graft_patch graft_patch_make(const graft_st_tensor *up, const graft_st_tensor *down,
-                             const graft_st_tensor *mid, float alpha, int64_t row, int64_t rows)
+/* That of the first part that has factors; 0 where both are whole. */
+static int64_t rank_of(const graft_patch_source *s)
 {
-    graft_patch p = {.up = up, .down = down, .mid = mid, .row = row, .rows = rows, .scale = 1.0f};
-    int64_t rank = down->rank ? down->shape[0] : 0;
-    if (!isnan(alpha) && rank > 0) p.scale = alpha / (float)rank;
+    for (int i = 0; i < 2; i++)
+        if (!s->part[i].whole && s->part[i].b && s->part[i].b->rank) return s->part[i].b->shape[0];
+    return 0;
+}
+
+graft_patch graft_patch_make(const graft_patch_source *s, int64_t row, int64_t rows)
+{
+    graft_patch p = {.form = s->form,
+                     .part = {s->part[0], s->part[1]},
+                     .magnitude = s->magnitude,
+                     .row = row,
+                     .rows = rows,
+                     .scale = 1.0f};
+    int64_t rank = rank_of(s);
+    if (!isnan(s->alpha) && rank > 0) p.scale = s->alpha / (float)rank;
     graft_hash h = {0, 0};
-    h = mix_tensor(h, up);
-    h = mix_tensor(h, down);
-    h = mix_tensor(h, mid);
+    h = graft_hash_mix(h, &p.form, sizeof p.form);
+    for (int i = 0; i < 2; i++) {
+        const graft_factors *f = &p.part[i];
+        h = mix_tensor(h, f->whole);
+        h = mix_tensor(h, f->a);
+        h = mix_tensor(h, f->b);
+        h = mix_tensor(h, f->core);
+        h = graft_hash_mix(h, &f->turned, sizeof f->turned);
+    }
+    h = mix_tensor(h, p.magnitude);
     h = graft_hash_mix(h, &p.row, sizeof p.row);
     h = graft_hash_mix(h, &p.rows, sizeof p.rows);
     p.hash = graft_hash_mix(h, &p.scale, sizeof p.scale);
     return p;
 }
 
-void graft_patch_take_rows(graft_patch *p, int64_t up_row, int64_t up_rows)
+void graft_patch_take_rows(graft_patch *p, int64_t from_row, int64_t from_rows)
 {
-    p->up_row = up_row;
-    p->up_rows = up_rows;
-    p->hash = graft_hash_mix(p->hash, &p->up_row, sizeof p->up_row);
-    p->hash = graft_hash_mix(p->hash, &p->up_rows, sizeof p->up_rows);
+    p->from_row = from_row;
+    p->from_rows = from_rows;
+    p->hash = graft_hash_mix(p->hash, &p->from_row, sizeof p->from_row);
+    p->hash = graft_hash_mix(p->hash, &p->from_rows, sizeof p->from_rows);
 }
 
-/* LoCon's second and third part as one; NULL when out of memory. */
-static float *right_factor(const graft_patch *p, const patch_shape *s)
+/* ------------------------------------------------------------------ products */
+
+bool graft_patch_is_product(const graft_patch *p)
 {
-    float *mid = as_f32(p->mid), *down = as_f32(p->down);
-    float *right =
-        mid && down ? expand_mid(mid, down, s->rank, s->rank_down, s->in, s->kernel) : NULL;
-    graft_free(mid);
-    graft_free(down);
-    return right;
+    return p->form == GRAFT_PATCH_LOW_RANK && !p->part[0].whole && !p->part[0].turned &&
+           !p->magnitude;
 }
 
 graft_status graft_patch_product_init(const graft_patch *p, const graft_st_tensor *target,
                                       graft_patch_product *out, graft_err *e)
 {
-    patch_shape s;
-    if (!shape_of(p, target, &s)) return graft_patch_check(p, target, e);
-    size_t above = (size_t)(p->up_row * s.rank) * graft_dtype_size(p->up->dtype);
-    *out = (graft_patch_product){.up = (const uint8_t *)p->up->data + above,
-                                 .down = p->down->data,
-                                 .up_dtype = p->up->dtype,
-                                 .down_dtype = p->down->dtype,
+    patch_size s;
+    const graft_factors *f = &p->part[0];
+    if (!size_of(p, target, &s)) return graft_patch_check(p, target, e);
+    size_t above = (size_t)(s.from * s.part[0].rank) * graft_dtype_size(f->a->dtype);
+    *out = (graft_patch_product){.up = (const uint8_t *)f->a->data + above,
+                                 .down = f->b->data,
+                                 .up_dtype = f->a->dtype,
+                                 .down_dtype = f->b->dtype,
                                  .rows = s.rows,
-                                 .rank = s.rank,
+                                 .rank = s.part[0].rank,
                                  .columns = s.columns};
-    if (!p->mid) return GRAFT_OK;
-    out->down = out->owned = right_factor(p, &s);
+    if (!f->core) return GRAFT_OK;
+    out->down = out->owned = graft_factors_right(f, &s.part[0]);
     out->down_dtype = GRAFT_F32;
     return out->owned ? GRAFT_OK : graft_fail_nomem(e, "LoRA");
 }
@@ -236,17 +176,121 @@ void graft_patch_product_finish(graft_patch_product *x)
     x->owned = NULL;
 }
 
-graft_status graft_patch_apply(const graft_patch *p, const graft_st_tensor *target, float *dst,
-                               graft_err *e)
+/* ------------------------------------------------------------------ deltas */
+
+/* All forms: dst (s->rows,s->columns) += f * the delta's rows from s->from on. False when out of
+ * memory. */
+static bool add_low_rank(const graft_patch *p, const patch_size *s, float f, float *dst)
 {
-    patch_shape s;
-    if (!shape_of(p, target, &s)) return graft_patch_check(p, target, e);
-    float *up = as_f32(p->up), *down = p->mid ? right_factor(p, &s) : as_f32(p->down);
+    float *up = graft_factors_values(p->part[0].a);
+    float *down = graft_factors_right(&p->part[0], &s->part[0]);
     bool ok = up && down;
     if (ok)
-        add_product(dst + p->row * s.columns, up + p->up_row * s.rank, down, s.rows, s.rank,
-                    s.columns, p->scale * p->strength);
+        graft_add_product(dst, up + s->from * s->part[0].rank, down, s->rows, s->part[0].rank,
+                          s->columns, f);
     graft_free(up);
     graft_free(down);
+    return ok;
+}
+
+static bool add_whole(const graft_patch *p, const patch_size *s, float f, float *dst)
+{
+    float *v = graft_factors_whole(&p->part[0], &s->part[0]);
+    const float *from = v + s->from * s->columns;
+    for (int64_t i = 0; v && i < s->rows * s->columns; i++) dst[i] += f * from[i];
+    graft_free(v);
+    return v != NULL;
+}
+
+static bool add_hadamard(const graft_patch *p, const patch_size *s, float f, float *dst)
+{
+    float *u = graft_factors_whole(&p->part[0], &s->part[0]);
+    float *v = u ? graft_factors_whole(&p->part[1], &s->part[1]) : NULL;
+    const int64_t first = s->from * s->columns;
+    for (int64_t i = 0; v && i < s->rows * s->columns; i++)
+        dst[i] += f * u[first + i] * v[first + i];
+    graft_free(u);
+    graft_free(v);
+    return v != NULL;
+}
+
+static bool add_kronecker(const graft_patch *p, const patch_size *s, float f, float *dst)
+{
+    float *u = graft_factors_whole(&p->part[0], &s->part[0]);
+    float *v = u ? graft_factors_whole(&p->part[1], &s->part[1]) : NULL;
+    const int64_t rows = s->part[1].rows, columns = s->part[1].columns, wide = s->part[0].columns;
+    for (int64_t r = 0; v && r < s->rows; r++) {
+        const float *left = u + (s->from + r) / rows * wide;
+        const float *right = v + (s->from + r) % rows * columns;
+        float *to = dst + r * s->columns;
+        for (int64_t m = 0; m < wide; m++, to += columns)
+            for (int64_t n = 0; n < columns; n++) to[n] += f * left[m] * right[n];
+    }
+    graft_free(u);
+    graft_free(v);
+    return v != NULL;
+}
+
+static bool add_delta(const graft_patch *p, const patch_size *s, float f, float *dst)
+{
+    if (p->form == GRAFT_PATCH_HADAMARD) return add_hadamard(p, s, f, dst);
+    if (p->form == GRAFT_PATCH_KRONECKER) return add_kronecker(p, s, f, dst);
+    return p->part[0].whole || p->part[0].turned ? add_whole(p, s, f, dst)
+                                                 : add_low_rank(p, s, f, dst);
+}
+
+/* ------------------------------------------------------------------ DoRA */
+
+/* Which number of the magnitude a value of v belongs to. */
+static int64_t length_of(const patch_size *s, int64_t row, int64_t column)
+{
+    return s->by_input ? column / (s->columns / s->inputs) : s->from + row;
+}
+
+/* m / |v|; NULL when out of memory. */
+static float *factors_of(const graft_patch *p, const patch_size *s, const float *v)
+{
+    const int64_t n = count(p->magnitude);
+    float *m = graft_factors_values(p->magnitude);
+    double *square = graft_calloc((size_t)n, sizeof *square);
+    for (int64_t r = 0; m && square && r < s->rows; r++)
+        for (int64_t c = 0; c < s->columns; c++) {
+            double x = v[r * s->columns + c];
+            square[length_of(s, r, c)] += x * x;
+        }
+    for (int64_t i = 0; m && square && i < n; i++) m[i] /= (float)sqrt(square[i]) + FLT_EPSILON;
+    if (!square) {
+        graft_free(m);
+        m = NULL;
+    }
+    graft_free(square);
+    return m;
+}
+
+static bool add_decomposed(const graft_patch *p, const patch_size *s, const float *base, float *dst)
+{
+    const int64_t n = s->rows * s->columns;
+    float *v = graft_malloc_array((size_t)n, sizeof *v), *factor = NULL;
+    bool ok = v != NULL;
+    if (ok) memcpy(v, base, (size_t)n * sizeof *v);
+    ok = ok && add_delta(p, s, p->scale, v) && (factor = factors_of(p, s, v)) != NULL;
+    for (int64_t r = 0; ok && r < s->rows; r++)
+        for (int64_t c = 0; c < s->columns; c++) {
+            int64_t i = r * s->columns + c;
+            dst[i] += p->strength * (factor[length_of(s, r, c)] * v[i] - base[i]);
+        }
+    graft_free(v);
+    graft_free(factor);
+    return ok;
+}
+
+graft_status graft_patch_apply(const graft_patch *p, const graft_st_tensor *target,
+                               const float *base, float *dst, graft_err *e)
+{
+    patch_size s;
+    if (!size_of(p, target, &s)) return graft_patch_check(p, target, e);
+    const int64_t first = p->row * s.columns;
+    bool ok = p->magnitude ? add_decomposed(p, &s, base + first, dst + first)
+                           : add_delta(p, &s, p->scale * p->strength, dst + first);
     return ok ? GRAFT_OK : graft_fail_nomem(e, "LoRA");
 }

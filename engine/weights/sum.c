@@ -1,6 +1,7 @@
 /* Sums of weight sets. All that may be done to weights here is linear: what a file stores times a
  * factor, and patches times a strength. So any tree of merges is one list of files with a factor
- * each, and one list of patches a tensor. */
+ * each, and one list of patches a tensor. Only DoRA's patches are not linear in the weights that
+ * they change; they are no part of sums. */
 #include <math.h>
 #include <string.h>
 
@@ -100,7 +101,13 @@ static graft_status add_patch(graft_weights *w, const char *name, const graft_pa
         return GRAFT_OK;
     }
     p.strength = strength;
-    return strength == 0.0f ? GRAFT_OK : graft_set_add_patch(w, name, &p, e);
+    if (strength == 0.0f) return GRAFT_OK;
+    if (p.magnitude)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s is of a DoRA, which changes weights by their length: what it is "
+                          "applied to cannot be merged before it is saved",
+                          p.magnitude->name);
+    return graft_set_add_patch(w, name, &p, e);
 }
 
 static graft_status add_patches(graft_weights *w, const graft_weights *of, const double factor[],
@@ -307,14 +314,28 @@ graft_status graft_weights_values(const graft_weights *w, const char *name, int6
     return GRAFT_OK;
 }
 
+static bool needs_base(const graft_set_patches *list)
+{
+    for (size_t i = 0; list && i < list->n; i++)
+        if (list->patch[i].strength != 0.0f && list->patch[i].magnitude) return true;
+    return false;
+}
+
 graft_status graft_weights_patched_values(const graft_weights *w, const char *name,
                                           const graft_st_tensor *target, int64_t n, float *out,
                                           graft_err *e)
 {
     const graft_set_patches *list = graft_map_get(&w->patches, name);
+    float *base = NULL;
     graft_status st = graft_weights_values(w, name, 0, n, out, e);
+    if (!st && needs_base(list)) {
+        base = graft_malloc_array((size_t)n, sizeof *base);
+        if (!base) return graft_fail_nomem(e, "LoRA");
+        memcpy(base, out, (size_t)n * sizeof *base);
+    }
     for (size_t i = 0; list && i < list->n && !st; i++)
         if (list->patch[i].strength != 0.0f)
-            st = graft_patch_apply(&list->patch[i], target, out, e);
+            st = graft_patch_apply(&list->patch[i], target, base, out, e);
+    graft_free(base);
     return st;
 }

@@ -36,14 +36,33 @@ typedef enum graft_region {
 #define GRAFT_REGIONS 3
 graft_region graft_region_of(const char *name);
 
-/* A change to one tensor: W += strength * scale * (up x down), as a LoRA has it. Made by
- * graft_patch_make (patch.h). */
+/* A matrix: `whole`, or a x b, or with a core (rank_a,rank_b,kernel) a x core x b, as a
+ * convolution's three parts are multiplied. What is not there is NULL. */
+typedef struct graft_factors {
+    const graft_st_tensor *whole, *a, *b, *core;
+    bool turned; /* a is stored as (rank,rows), as LyCORIS does where there is a core */
+} graft_factors;
+
+typedef enum graft_patch_form {
+    GRAFT_PATCH_LOW_RANK = 0, /* part[0]: LoRA (Hu et al. 2021, arXiv:2106.09685), LoCon, or a whole
+                                 difference */
+    GRAFT_PATCH_HADAMARD = 1, /* part[0] times part[1], value by value: LoHa (Hyeon-Woo et al. 2021,
+                                 arXiv:2108.06098) */
+    GRAFT_PATCH_KRONECKER = 2 /* part[0] (x) part[1]: LoKr (Yeh et al. 2023, arXiv:2309.14859) */
+} graft_patch_form;
+
+/* A change to one tensor: W += strength * scale * delta, or with a magnitude W += strength * (m * V
+ * / |V| - W), V = W + scale * delta: DoRA (Liu et al. 2024, arXiv:2402.09353), where W is what the
+ * tensor is without patches, and |V| the length of each output's weights, or of each input's where
+ * m has shape (1,inputs,…). Made by graft_patch_make (patch.h). */
 typedef struct graft_patch {
-    const graft_st_tensor *up, *down, *mid; /* mid: of a LoCon with three parts, or NULL */
-    int64_t row, rows;       /* the rows of the tensor that it changes; rows 0: all of them */
-    int64_t up_row, up_rows; /* `up` has up_rows, of which those from up_row on are meant; up_rows
-                                0: as many as it changes */
-    float scale;             /* alpha / rank; 1 without alpha */
+    graft_patch_form form;
+    graft_factors part[2];
+    const graft_st_tensor *magnitude; /* m, or NULL */
+    int64_t row, rows;           /* the rows of the tensor that it changes; rows 0: all of them */
+    int64_t from_row, from_rows; /* delta has from_rows, of which those from from_row on are meant;
+                                    from_rows 0: as many as it changes */
+    float scale;                 /* alpha / rank; 1 without alpha */
     float strength;
     graft_hash hash; /* of everything above but the strength */
 } graft_patch;
@@ -56,7 +75,8 @@ graft_status graft_weights_patch(graft_weights *base, const char *const *name,
 /* A new set: fa * a + fb * b, tensor by tensor, each with its patches; factors by region. Both have
  * the same tensors in the same shapes; names, and what is no weight, are a's. Sums of sums become
  * one sum, in which a file occurs once: what cancels out is not read, and what remains alone with a
- * factor of 1 is the file's tensor, bit by bit. */
+ * factor of 1 is the file's tensor, bit by bit. GRAFT_E_UNSUPPORTED where a DoRA's patch would be
+ * part of it. */
 graft_status graft_weights_sum(graft_weights *a, const double fa[GRAFT_REGIONS], graft_weights *b,
                                const double fb[GRAFT_REGIONS], graft_weights **out, graft_err *e);
 /* A new set: a + b where b has the tensor, else a's own; b with its patches. For a network that is

@@ -84,9 +84,11 @@ static void add_layer(made_file *lora, made_lora *l, int i, bool mid, float stre
     if (three) add_tensor(lora, name, 4, middle, NULL, 0.3f);
     for (size_t k = first; i % 2 && k < lora->n; k++) to_f16(&lora->tensor[k]);
     graft_st_tensor *t = &lora->tensor[first];
-    graft_patch p = graft_patch_make(&t[0], &t[1], three ? &t[2] : NULL, alpha, 0, 0);
+    const graft_patch_source source = {
+        .part = {{.a = &t[0], .b = &t[1], .core = three ? &t[2] : NULL}}, .alpha = alpha};
+    graft_patch p = graft_patch_make(&source, 0, 0);
     p.strength = strength;
-    CHECK_OK(graft_patch_apply(&p, w, (float *)(uintptr_t)w->data, &e), &e);
+    CHECK_OK(graft_patch_apply(&p, w, NULL, (float *)(uintptr_t)w->data, &e), &e);
     l->factor_bytes +=
         t[0].bytes +
         (three ? (uint64_t)(rank * w->shape[1] * w->shape[2] * w->shape[3]) * sizeof(float)
@@ -289,6 +291,33 @@ static void host_merges_without_room(void)
     without_room(GRAFT_QUANT_INT8);
 }
 
+/* Forms that are no product of two matrices are merged by the host. */
+static void other_forms(void)
+{
+    static const char *const forms[] = {"loha", "lokr", "difference", "dora"};
+    graft_engine *g = engine_in("cuda", "f32"), *host = engine_in("cpu", "f32");
+    graft_model *m = load_model(g, SD1), *h = load_model(host, SD1);
+    float plain[OUT], got[OUT], want[OUT], again[OUT];
+    run_model(m, plain);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char path[512];
+        snprintf(path, sizeof path, GRAFT_SOURCE_DIR "/golden/lora/%s.safetensors", forms[i]);
+        graft_model *l = with_lora(m, path, 0.8), *c = with_lora(h, path, 0.8);
+        run_model(l, got);
+        run_model(c, want);
+        CHECK(difference(got, want, OUT) < 1e-4);
+        CHECK(difference(plain, want, OUT) > 1e-3);
+        graft_model_release(l);
+        graft_model_release(c);
+        run_model(m, again);
+        CHECK(same_bits(again, plain));
+    }
+    graft_model_release(m);
+    graft_model_release(h);
+    graft_engine_destroy(g);
+    graft_engine_destroy(host);
+}
+
 /* What no engine asks for is refused before anything is launched. */
 static void wrong_calls(void)
 {
@@ -385,6 +414,7 @@ int main(void)
     RUN(strength_costs_factors);
     RUN(stacked_and_swapped);
     if (host_has_fma()) RUN(host_merges_without_room);
+    RUN(other_forms);
     RUN(wrong_calls);
     RUN(memory_failures);
     return close_fake();

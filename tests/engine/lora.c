@@ -515,11 +515,6 @@ static const bad_case bad[] = {
      "not finite"},
     {GOOD ".lora_up.weight", GOOD ".lora_down.weight", NULL, 32, 2, 2, 32, INFINITY, GRAFT_E_FORMAT,
      "not finite"},
-    {GOOD ".hada_w1_a", GOOD ".hada_w1_b", NULL, 32, 2, 2, 32, 1, GRAFT_E_UNSUPPORTED, "hada_w1"},
-    {GOOD ".lokr_w1", GOOD ".lokr_w2", NULL, 4, 4, 8, 8, 1, GRAFT_E_UNSUPPORTED, "lokr_w"},
-    {GOOD ".lora_up.weight", GOOD ".lora_down.weight", GOOD ".dora_scale", 32, 2, 2, 32, 1,
-     GRAFT_E_UNSUPPORTED, "DoRA"},
-    {GOOD ".diff", NULL, NULL, 32, 32, 2, 32, 1, GRAFT_E_UNSUPPORTED, ".diff"},
     {GOOD ".lora_up.weight",
      "unet.down_blocks.0.attentions.0.transformer_blocks.0.attn1.to_q"
      ".lora_B.weight",

@@ -1,5 +1,7 @@
 /* LoRAs for Stable Diffusion 3 in every naming: each does what merged weights do, and has the bits
  * of the same LoRA in the checkpoint's own names. */
+#include <math.h>
+
 #include "tests/engine/mmdit.h"
 
 static graft_engine *engine;
@@ -247,6 +249,86 @@ static void every_layer(void)
     unlink(merged);
 }
 
+/* ------------------------------------------------------------------ other forms */
+
+/* delta (n,columns) as a whole difference, or as the Kronecker product of two matrices. */
+static float *make_delta(made_file *f, const layer_case *l, bool kronecker,
+                         const graft_st_tensor *w, int64_t n)
+{
+    const int64_t columns = shape_count(w->shape, w->rank) / w->shape[0];
+    const int64_t whole[4] = {n, w->shape[1], w->shape[2], w->shape[3]}, two[2] = {2, 2};
+    const int64_t half[2] = {n / 2, columns / 2};
+    float *delta = calloc((size_t)(n * columns), sizeof *delta);
+    if (!kronecker || w->rank > 2) {
+        const float *d = add_tensor(f, key(&namings[1], l, ".diff"), w->rank, whole, NULL, 0.2f);
+        memcpy(delta, d, (size_t)(n * columns) * sizeof *d);
+        return delta;
+    }
+    const float *a = add_tensor(f, key(&namings[1], l, ".lokr_w1"), 2, two, NULL, 0.7f);
+    const float *b = add_tensor(f, key(&namings[1], l, ".lokr_w2"), 2, half, NULL, 0.3f);
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c < columns; c++)
+            delta[r * columns + c] =
+                a[r / half[0] * 2 + c / half[1]] * b[r % half[0] * half[1] + c % half[1]];
+    return delta;
+}
+
+/* The rows of w that are the layer's, with the delta, and as long as `length` says (NULL: as they
+ * become). */
+static void merge_rows(graft_st_tensor *w, const layer_case *l, int64_t n, const float *delta,
+                       const float *length)
+{
+    const int64_t columns = shape_count(w->shape, w->rank) / w->shape[0];
+    for (int64_t r = 0; r < n; r++) {
+        float *v = (float *)(uintptr_t)w->data + row_of(l, w->shape[0], r) * columns;
+        double square = 0;
+        for (int64_t c = 0; c < columns; c++) {
+            v[c] += delta[r * columns + c];
+            square += (double)v[c] * (double)v[c];
+        }
+        for (int64_t c = 0; c < columns && length; c++)
+            v[c] = (float)((double)v[c] * (double)length[r] / sqrt(square));
+    }
+}
+
+/* Rows of joined matrices, and halves that stand the other way round, get what their layer's rows
+ * get in every form. */
+static void other_forms(void)
+{
+    const char *lora = temp_path("forms.safetensors"), *merged = temp_path("merged.safetensors");
+    float plain[MMDIT_OUT], got[MMDIT_OUT], want[MMDIT_OUT];
+    graft_model *m = load_model(engine, MMDIT);
+    run_mmdit(m, plain);
+    for (size_t i = 0; i < COUNT(diffusers); i++)
+        for (int form = 0; form < 4; form++) { /* Kronecker or whole, with lengths or not */
+            const layer_case *l = &diffusers[i];
+            char full[256];
+            graft_safetensors *base = open_file(MMDIT);
+            made_file *f = calloc(1, sizeof *f), *by_hand = copy_file(base, UNET);
+            graft_safetensors_close(base);
+            snprintf(full, sizeof full, UNET "%s.weight", l->tensor);
+            graft_st_tensor *w = made_find(by_hand, full);
+            const int64_t n = l->of ? w->shape[0] / l->of : w->shape[0];
+            float *delta = make_delta(f, l, form & 1, w, n), *length = NULL;
+            if (form & 2)
+                length =
+                    add_tensor(f, key(&namings[1], l, ".lora_magnitude_vector"), 1, &n, NULL, 1.0f);
+            merge_rows(w, l, n, delta, length);
+            free(delta);
+            write_file(f, lora, NULL);
+            write_file(by_hand, merged, config_of(MMDIT));
+            graft_model *x = load_model(engine, merged), *y = with_lora(m, lora, 1);
+            run_mmdit(x, want);
+            run_mmdit(y, got);
+            CHECK(difference(got, want, MMDIT_OUT) < 2e-5);
+            CHECK(difference(plain, want, MMDIT_OUT) > 1e-4);
+            RELEASE_ALL(x, y);
+        }
+    graft_model_release(m);
+    unlink(lora);
+    unlink(merged);
+}
+
 /* ------------------------------------------------------------------ what does not fit */
 
 static void add_pair(made_file *f, const char *stem, int64_t rows, int64_t columns)
@@ -376,6 +458,7 @@ int main(void)
     engine = make_engine("cpu");
     RUN(every_naming);
     RUN(every_layer);
+    RUN(other_forms);
     RUN(refused);
     RUN(told);
     RUN(text_encoders);

@@ -223,8 +223,10 @@ static graft_weights *patched(graft_weights *base, const char *path)
     graft_weights *owner = NULL, *w = NULL;
     CHECK_OK(graft_safetensors_open(path, &f, &e), &e);
     CHECK_OK(graft_weights_create(f, &owner, &e), &e);
-    graft_patch p = graft_patch_make(graft_weights_find(owner, "up"),
-                                     graft_weights_find(owner, "down"), NULL, NAN, 0, 0);
+    const graft_patch_source source = {
+        .part = {{.a = graft_weights_find(owner, "up"), .b = graft_weights_find(owner, "down")}},
+        .alpha = NAN};
+    graft_patch p = graft_patch_make(&source, 0, 0);
     p.strength = 0.5f;
     CHECK_OK(graft_weights_patch(base, (const char *[]){"a"}, &p, 1, owner, &w, &e), &e);
     graft_weights_release(owner);
