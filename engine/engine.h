@@ -168,6 +168,14 @@ graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
 
+/* Differential diffusion (Levin and Fried 2023, arXiv:2306.00950): a latent's mask says when each
+ * of its places begins to change, not how much. At timestep t of a run from t_first down to t_last
+ * (of sigma_min where the run ends at 0) a place changes where mask >= (t - t_last) / (t_first -
+ * t_last), and else is the latent with its noise; so at t_last all change. strength 0..1 mixes that
+ * with the mask as it is; 0: nothing happens. GRAFT_E_ARG for others. */
+graft_status graft_model_differential(const graft_model *m, double strength, graft_model **out,
+                                      graft_err *e);
+
 /* Perturbed-attention guidance (Ahn et al. 2024, arXiv:2403.17377): the denoised latent moves by
  * `scale` times the difference between the positive prompts' prediction and one in which the middle
  * block's self-attention sees nothing but each token itself. The rest of guidance, a rescale

@@ -648,25 +648,40 @@ static void combine(graft_guided *g, float sigma, float *out)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
 }
 
+/* Where a mask's grey begins to change at this sigma (differential diffusion). */
+static float threshold_at(const graft_guided *g, float sigma)
+{
+    const graft_sigma_table *t = g->c.table;
+    float end = g->c.last > t->sigma[0] ? g->c.last : t->sigma[0];
+    float last = graft_sigma_to_timestep(t, end), first = graft_sigma_to_timestep(t, g->c.first);
+    return first > last ? (graft_sigma_to_timestep(t, sigma) - last) / (first - last) : 0.0f;
+}
+
+/* How much value i of the latent may change now. */
+static float mask_of(const graft_guided *g, int64_t i, float threshold)
+{
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    float m = g->c.mask[i / g->per * area + i % area], share = (float)g->c.model->differential;
+    return share > 0 ? share * (float)(m >= threshold) + (1 - share) * m : m;
+}
+
 /* Outside the mask the state is the latent with its own noise, and the result the latent. */
 static void mask_input(graft_guided *g, float sigma)
 {
-    int64_t area = g->c.shape[2] * g->c.shape[3];
     float share = graft_model_is_flow(g->c.model) ? 1.0f - sigma : 1.0f;
+    float threshold = threshold_at(g, sigma);
     for (int64_t i = 0; i < g->n; i++) {
-        float m = g->c.mask[i / g->per * area + i % area];
+        float m = mask_of(g, i, threshold);
         float kept = graft_blend_noised(share * g->c.latent[i], g->c.noise[i], sigma);
         g->x[i] = graft_blend_value(m, g->x[i], kept);
     }
 }
 
-static void mask_output(const graft_guided *g, float *out)
+static void mask_output(const graft_guided *g, float sigma, float *out)
 {
-    int64_t area = g->c.shape[2] * g->c.shape[3];
-    for (int64_t i = 0; i < g->n; i++) {
-        float m = g->c.mask[i / g->per * area + i % area];
-        out[i] = graft_blend_value(m, out[i], g->c.latent[i]);
-    }
+    float threshold = threshold_at(g, sigma);
+    for (int64_t i = 0; i < g->n; i++)
+        out[i] = graft_blend_value(mask_of(g, i, threshold), out[i], g->c.latent[i]);
 }
 
 float graft_guided_scale(const graft_guided *g, float sigma)
@@ -687,7 +702,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     if (st) return st;
     combine(g, sigma, out);
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
-    if (g->c.mask) mask_output(g, out);
+    if (g->c.mask) mask_output(g, sigma, out);
     return GRAFT_OK;
 }
 

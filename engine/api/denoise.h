@@ -30,8 +30,9 @@ typedef struct graft_guided_config {
     const graft_sigma_table *table;
     const graft_cond *positive, *negative;
     double cfg;
-    int64_t shape[4]; /* of the latent */
-    size_t steps;     /* of the sampler; for DeepCache's schedule */
+    int64_t shape[4];  /* of the latent */
+    size_t steps;      /* of the sampler; for DeepCache's schedule */
+    float first, last; /* sigmas of the run, for differential diffusion */
     /* Inpainting: mask (N,h,w) in 0..1, 1 = may change; the latent in the UNet's space and the
      * noise it started with. All NULL without a mask. */
     const float *mask, *latent, *noise;

@@ -106,6 +106,18 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return GRAFT_OK;
 }
 
+graft_status graft_model_differential(const graft_model *m, double strength, graft_model **out,
+                                      graft_err *e)
+{
+    if (!(strength >= 0 && strength <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "a strength of %g is not between 0 and 1", strength);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->differential = strength;
+    *out = n;
+    return GRAFT_OK;
+}
+
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e)
 {

@@ -269,6 +269,8 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .negative = s->negative,
                              .cfg = s->cfg,
                              .steps = r->n_sigmas - 1,
+                             .first = r->sigmas[0],
+                             .last = r->sigmas[r->n_sigmas - 1],
                              .mask = r->mask,
                              .latent = r->mask ? r->latent : NULL,
                              .noise = r->mask ? r->noise : NULL,

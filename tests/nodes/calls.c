@@ -375,6 +375,7 @@ static void options_pass_arguments_on(void)
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
+    expect("DifferentialDiffusion", NULL, "differential 1\n", "");
     expect("PerturbedAttentionGuidance", NULL, "perturbed 3\n", "");
     expect("HyperTile", NULL, "hypertile 256 2 0 0\n", "");
     expect("HyperTile", edit_hypertile, "hypertile 128 3 1 1\n", "");

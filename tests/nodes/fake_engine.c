@@ -268,6 +268,14 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_differential(const graft_model *m, double strength, graft_model **out,
+                                      graft_err *e)
+{
+    (void)m;
+    trace("differential %g\n", strength);
+    return make_model(out, e);
+}
+
 graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
                                              graft_err *e)
 {
