@@ -4,6 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
+/* A text that was cut within a character, or names a file in some other encoding, is UTF-8 again:
+ * a question mark stands for the bytes that are none. */
+static void mend(char *text)
+{
+    char *to = text;
+    const char *end = text + strlen(text);
+    bool gap = false;
+    for (const char *p = text; p < end;) {
+        size_t n = graft_str_utf8(p, end);
+        if (n) {
+            memmove(to, p, n);
+            to += n;
+        } else if (!gap) {
+            *to++ = '?';
+        }
+        gap = !n;
+        p += n ? n : 1;
+    }
+    *to = 0;
+}
+
 graft_status graft_fail(graft_err *e, graft_status code, const char *fmt, ...)
 {
     if (!e) return code;
@@ -12,6 +35,7 @@ graft_status graft_fail(graft_err *e, graft_status code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
+    mend(e->text);
     return code;
 }
 
@@ -27,6 +51,7 @@ graft_status graft_err_prefix(graft_err *e, graft_status code, const char *fmt, 
     if (n > 0 && (size_t)n < sizeof e->text - 3)
         snprintf(e->text + n, sizeof e->text - (size_t)n, ": %.*s",
                  (int)(sizeof e->text - (size_t)n - 3), old[0] ? old : graft_status_text(code));
+    mend(e->text);
     e->code = code;
     return code;
 }

@@ -63,13 +63,18 @@ void graft_str_printf(graft_str *s, const char *fmt, ...)
 void graft_str_json(graft_str *s, const char *text)
 {
     const char *run = text, *p = text; /* what needs no escape goes in one piece */
+    const char *end = text + strlen(text);
     graft_str_puts(s, "\"");
-    for (; *p; p++) {
+    for (size_t n; p < end; p += n) {
         unsigned char c = (unsigned char)*p;
-        if (c >= 0x20 && c != '"' && c != '\\') continue;
+        n = graft_str_utf8(p, end);
+        if (n && c >= 0x20 && c != '"' && c != '\\') continue;
         graft_str_append(s, run, (size_t)(p - run));
         run = p + 1;
-        if (c >= 0x20)
+        if (!n) {
+            graft_str_puts(s, "\xef\xbf\xbd");
+            n = 1;
+        } else if (c >= 0x20)
             graft_str_printf(s, "\\%c", c);
         else if (c == '\n')
             graft_str_puts(s, "\\n");

@@ -21,7 +21,8 @@ void graft_str_append(graft_str *s, const char *text, size_t n);
 void graft_str_puts(graft_str *s, const char *text);
 /* Numbers have a point whatever the process's locale: texts are files and JSON. */
 void graft_str_printf(graft_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Appends `text` as a JSON string with its quotes; bytes over 0x7f pass as they are. */
+/* Appends `text` as a JSON string with its quotes. Characters beyond ASCII pass as they are, and
+ * U+FFFD stands for each byte that is no part of any: a text that was cut, a file's name. */
 void graft_str_json(graft_str *s, const char *text);
 /* Hands the text over (graft_free); NULL if an append failed. The buffer is empty after. */
 char *graft_str_take(graft_str *s);

@@ -34,13 +34,15 @@ static void put_text(graft_literal *out, graft_kind kind, char *text)
 /* Messages show values as Python prints them, because clients compare them. */
 static void put_float(graft_str *s, double v)
 {
-    char buf[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(buf, sizeof buf, "%.*g", digits, v);
-        if (strtod(buf, NULL) == v) break;
+    graft_str number = GRAFT_STR_INIT;
+    for (int digits = 15; digits <= 17 && !number.failed; digits++) {
+        graft_str_finish(&number);
+        graft_str_printf(&number, "%.*g", digits, v);
+        if (!number.failed && graft_str_to_double(number.data, NULL) == v) break;
     }
-    graft_str_puts(s, buf);
-    if (isfinite(v) && !strpbrk(buf, ".e")) graft_str_puts(s, ".0");
+    graft_str_puts(s, number.failed ? "?" : number.data);
+    if (isfinite(v) && !number.failed && !strpbrk(number.data, ".e")) graft_str_puts(s, ".0");
+    graft_str_finish(&number);
 }
 
 static void put_quoted(graft_str *s, const char *text)
@@ -237,7 +239,7 @@ static bool float_from_text(const char *s, double *out)
     char *end;
     while (isspace((unsigned char)*s)) s++;
     if (!*s || s[strspn(s, "0123456789+-.eE \t\r\n")]) return false;
-    *out = strtod(s, &end);
+    *out = graft_str_to_double(s, &end);
     if (end == s) return false;
     while (isspace((unsigned char)*end)) end++;
     return !*end;

@@ -6,27 +6,25 @@
 #include "base/json.h"
 #include "base/str.h"
 
-/* Decodes the UTF-8 sequence at s; *n is the bytes it takes. U+FFFD for anything malformed. */
-static uint32_t decode(const unsigned char *s, size_t *n)
+/* The character beyond ASCII at s; *n is the bytes that it takes. U+FFFD for a byte that begins
+ * none.
+ */
+static uint32_t decode(const unsigned char *s, const unsigned char *end, size_t *n)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    *n = 1;
-    if (s[0] < 0xc2 || s[0] > 0xf4) return 0xfffd;
-    uint32_t code = s[0] & (0x7fu >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((s[i] & 0xc0) != 0x80) return 0xfffd; /* the terminator ends up here as well */
-        code = code << 6 | (s[i] & 0x3fu);
+    *n = graft_str_utf8((const char *)s, (const char *)end);
+    if (!*n) {
+        *n = 1;
+        return 0xfffd;
     }
-    if (code < least[len] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0xfffd;
-    *n = len;
+    uint32_t code = s[0] & (0x7fu >> *n);
+    for (size_t i = 1; i < *n; i++) code = code << 6 | (s[i] & 0x3fu);
     return code;
 }
 
 char *graft_metadata_ascii(const char *json)
 {
     graft_str text = GRAFT_STR_INIT;
-    const unsigned char *s = (const unsigned char *)json;
+    const unsigned char *s = (const unsigned char *)json, *end = s + strlen(json);
     graft_str_append(&text, "", 0);
     while (*s) {
         size_t n = 0;
@@ -34,7 +32,7 @@ char *graft_metadata_ascii(const char *json)
         graft_str_append(&text, (const char *)s, n);
         s += n;
         if (!*s) break;
-        uint32_t code = decode(s, &n);
+        uint32_t code = decode(s, end, &n);
         s += n;
         if (code >= 0x10000) {
             code -= 0x10000;

@@ -37,6 +37,8 @@ static graft_status append_tensor(graft_str *s, const graft_st_tensor *t, uint64
     if (!dtype || t->rank < 0 || t->rank > GRAFT_SAFETENSORS_MAX_RANK)
         return graft_fail(e, GRAFT_E_ARG, "tensor \"%.200s\": dtype %d or rank %d out of range",
                           t->name, (int)t->dtype, t->rank);
+    if (!graft_str_is_utf8(t->name, strlen(t->name)))
+        return graft_fail(e, GRAFT_E_ARG, "tensor \"%.200s\": the name is not UTF-8", t->name);
     if (__builtin_add_overflow(*at, t->bytes, at))
         return graft_fail(e, GRAFT_E_LIMIT, "tensor \"%.200s\": too much data", t->name);
     graft_str_json(s, t->name);

@@ -152,9 +152,7 @@ static void round_trips(void)
     locale_end();
 }
 
-static void refuses_garbage(void)
-{
-    static const char *const bad[] = {"",
+static const char *const garbage[] = {"",
                                       " ",
                                       "{",
                                       "}",
@@ -212,11 +210,14 @@ static void refuses_garbage(void)
                                       "\x0b"
                                       "1",
                                       "\xef\xbb\xbf{}"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+
+static void refuses_garbage(void)
+{
+    for (size_t i = 0; i < sizeof garbage / sizeof *garbage; i++) {
         graft_err e = GRAFT_ERR_INIT;
         cJSON *item = NULL;
-        graft_status st = graft_json_parse(bad[i], strlen(bad[i]), "bad.json", &item, &e);
-        if (st != GRAFT_E_FORMAT) fprintf(stderr, "accepted: %s\n", bad[i]);
+        graft_status st = graft_json_parse(garbage[i], strlen(garbage[i]), "bad.json", &item, &e);
+        if (st != GRAFT_E_FORMAT) fprintf(stderr, "accepted: %s\n", garbage[i]);
         CHECK_INT(st, GRAFT_E_FORMAT);
         CHECK(!item && strncmp(e.text, "bad.json: line ", 15) == 0);
     }

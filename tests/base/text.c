@@ -33,8 +33,28 @@ static void str_builds(void)
     graft_str_json(&s, "a\"b\\c\n\t\x01/\xc3\xa9");
     CHECK_STR(s.data, "\"a\\\"b\\\\c\\n\\u0009\\u0001/\xc3\xa9\"");
     graft_str_finish(&s);
+    graft_str_json(&s, "\xc3\xa9\xe9\xf0\x9f\"\xc3"); /* one character, and pieces of three */
+    CHECK_STR(s.data, "\"\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\\\"\xef\xbf\xbd\"");
+    graft_str_finish(&s);
     CHECK(!graft_str_starts("ab", "abc") && !graft_str_ends("ab", "cab"));
     CHECK(graft_str_starts("ab", "") && graft_str_ends("ab", ""));
+}
+
+/* Messages are UTF-8 wherever they were cut. */
+static void messages_are_text(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char name[1200];
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(name, 'x', shift);
+        for (size_t i = shift; i + 4 < sizeof name; i += 4) memcpy(name + i, "\xf0\x9f\x8c\xb3", 5);
+        CHECK_INT(graft_fail(&e, GRAFT_E_IO, "%.201s: %s", name, name), GRAFT_E_IO);
+        CHECK(graft_str_is_utf8(e.text, strlen(e.text)) && strlen(e.text) > 900);
+        CHECK_INT(graft_err_prefix(&e, GRAFT_E_ARG, "%.30s", name), GRAFT_E_ARG);
+        CHECK(graft_str_is_utf8(e.text, strlen(e.text)));
+    }
+    graft_fail(&e, GRAFT_E_IO, "a\xff\xfe\xc3\xa9\x80");
+    CHECK_STR(e.text, "a?\xc3\xa9?");
 }
 
 /* What is written is read by other programs, and by this one in another locale. */
@@ -177,6 +197,7 @@ static void log_lines(void)
 int main(void)
 {
     RUN(str_builds);
+    RUN(messages_are_text);
     RUN(numbers_have_a_point);
     RUN(str_remembers_failure);
     RUN(map_keeps);

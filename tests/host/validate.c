@@ -1,4 +1,5 @@
 #include "tests/host/fixture.h"
+#include "tests/locale.h"
 
 static graft_validation check(const char *text)
 {
@@ -438,6 +439,21 @@ static void large(void)
     graft_str_finish(&s);
 }
 
+/* Numbers are those of JSON and Python, whichever locale a plugin set. */
+static void numbers_in_another_locale(void)
+{
+    if (locale_begin()) {
+        seeds_and_choices();
+        written_forms();
+        graft_validation v = check("{'1':{'class_type':'TestSeed','inputs':{'seed':1,'mode':'a',"
+                                   "'strength':'0.25'}},"
+                                   "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
+        CHECK(v.prompt && cJSON_GetObjectItemCaseSensitive(v.node_errors, "1") == NULL);
+        graft_validation_finish(&v);
+    }
+    locale_end();
+}
+
 int main(void)
 {
     fixture_open();
@@ -451,6 +467,7 @@ int main(void)
     RUN(targets_and_custom);
     RUN(own_checks);
     RUN(written_forms);
+    RUN(numbers_in_another_locale);
     RUN(hostile);
     RUN(large);
     fixture_close();
