@@ -57,6 +57,18 @@ static int drop_opaque_alpha(stbi_uc *p, int64_t pixels)
     return 3;
 }
 
+/* A frame may be a gigabyte, and most files have one: room for no more than that at first. */
+static bool room_for_frame(stbi_uc **frames, size_t *cap, size_t n, size_t stride)
+{
+    size_t count = n ? 2 * n : 1;
+    stbi_uc *grown;
+    if (n < *cap) return true;
+    if (!(grown = graft_realloc(*frames, count, stride))) return false;
+    *frames = grown;
+    *cap = count;
+    return true;
+}
+
 /* stb_image's own loop over frames reads before its buffer when a frame asks to restore the one
  * before the last (dispose 3), so the frames are stepped through here. */
 static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded *out, graft_err *e)
@@ -81,7 +93,7 @@ static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded
         if ((int64_t)(stride / 4) * (n + 1) > GRAFT_IMAGE_MAX_PIXELS)
             st = graft_fail(e, GRAFT_E_LIMIT, "%s: more than %" PRId64 " pixels in all frames",
                             what, GRAFT_IMAGE_MAX_PIXELS);
-        else if (graft_grow(&frames, &cap, (size_t)(n + 1), stride))
+        else if (!room_for_frame(&frames, &cap, (size_t)n, stride))
             st = graft_fail_nomem(e, what);
         else
             memcpy(frames + (size_t)n++ * stride, u, stride);

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "engine/image/image.h"
 #include "engine/image/resize.h"
+#include "engine/sampling/noise.h"
 
 #define ALIGN     64
 #define MAX_BATCH 65536
@@ -318,6 +319,12 @@ static graft_status repeat_batch_index(const graft_latent *l, int64_t amount, gr
         low = index[i] < low ? index[i] : low;
         high = index[i] > high ? index[i] : high;
     }
+    int64_t most;
+    if (__builtin_mul_overflow(high - low + 1, amount - 1, &most) ||
+        __builtin_add_overflow(most, high, &most) || most > GRAFT_NOISE_MOST_INDEX)
+        return graft_fail(e, GRAFT_E_LIMIT,
+                          "batch indices above %d: the noise of all pictures before one is drawn",
+                          GRAFT_NOISE_MOST_INDEX);
     for (int64_t i = 0; i < n * amount; i++)
         r->batch_index[i] = index[i % n] + i / n * (high - low + 1);
     return GRAFT_OK;

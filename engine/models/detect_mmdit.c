@@ -1,19 +1,23 @@
 #include "engine/models/detect.h"
 
-#define BLOCKS_MAX 128
-#define HEAD_DIM   64 /* of all published ones */
+#define BLOCKS_MAX   128
+#define PATCH_MAX    64 /* published ones have 2 */
+#define CHANNELS_MAX 4096
+#define HEAD_DIM     64 /* of all published ones */
 
 static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
                                  graft_mmdit_arch *a, graft_err *e)
 {
     /* Either tells that there are norms, so that a file that lacks one is refused by its name. */
-    const graft_st_tensor *q = find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight");
-    const graft_st_tensor *k = find(f, prefix, "joint_blocks.0.x_block.attn.ln_k.weight");
-    int64_t heads = 0, head_dim = dim_of(q ? q : k, 0);
+    const graft_st_tensor *q =
+        graft_detect_find(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight");
+    const graft_st_tensor *k =
+        graft_detect_find(f, prefix, "joint_blocks.0.x_block.attn.ln_k.weight");
+    int64_t heads = 0, head_dim = graft_detect_dim(q ? q : k, 0);
     graft_status st = GRAFT_OK;
     a->qk_norm = q || k;
     if (a->qk_norm && !head_dim)
-        return missing(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight", e);
+        return graft_detect_missing(f, prefix, "joint_blocks.0.x_block.attn.ln_q.weight", e);
     if (!a->qk_norm) st = graft_detect_number(f, config, "num_head_channels", &head_dim, e);
     if (!st) st = graft_detect_number(f, config, "num_heads", &heads, e);
     if (st) return st;
@@ -31,38 +35,41 @@ static graft_status detect_blocks(const graft_safetensors *f, const char *prefix
 {
     /* Two names, so that a file that lacks one of them is refused by that name. */
     while (a->depth < BLOCKS_MAX &&
-           (find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth) ||
-            find(f, prefix, "joint_blocks.%d.x_block.mlp.fc1.weight", a->depth)))
+           (graft_detect_find(f, prefix, "joint_blocks.%d.x_block.attn.qkv.weight", a->depth) ||
+            graft_detect_find(f, prefix, "joint_blocks.%d.x_block.mlp.fc1.weight", a->depth)))
         a->depth++;
     while (a->dual < a->depth &&
-           find(f, prefix, "joint_blocks.%d.x_block.attn2.qkv.weight", a->dual))
+           graft_detect_find(f, prefix, "joint_blocks.%d.x_block.attn2.qkv.weight", a->dual))
         a->dual++;
-    a->mlp = dim_of(find(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight"), 0);
-    if (!a->depth) return missing(f, prefix, GRAFT_MMDIT_TENSOR, e);
-    return a->mlp ? GRAFT_OK : missing(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight", e);
+    a->mlp =
+        graft_detect_dim(graft_detect_find(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight"), 0);
+    if (!a->depth) return graft_detect_missing(f, prefix, GRAFT_MMDIT_TENSOR, e);
+    return a->mlp ? GRAFT_OK
+                  : graft_detect_missing(f, prefix, "joint_blocks.0.x_block.mlp.fc1.weight", e);
 }
 
 /* The table has one row for each cell of a square. */
 static graft_status detect_table(const graft_safetensors *f, const char *prefix,
                                  graft_mmdit_arch *a, graft_err *e)
 {
-    const graft_st_tensor *t = find(f, prefix, "pos_embed");
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "pos_embed");
     int64_t cells = t && t->rank >= 2 ? t->shape[t->rank - 2] : 0;
     while (a->table < (1 << 15) && (int64_t)(a->table + 1) * (a->table + 1) <= cells) a->table++;
     if (a->table && (int64_t)a->table * a->table == cells) return GRAFT_OK;
-    return missing(f, prefix, "pos_embed", e);
+    return graft_detect_missing(f, prefix, "pos_embed", e);
 }
 
 graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, const char *config,
                                 graft_mmdit_arch *out, graft_err *e)
 {
     *out = (graft_mmdit_arch){0};
-    const graft_st_tensor *in = find(f, prefix, "x_embedder.proj.weight");
-    out->hidden = dim_of(in, 0);
-    out->channels = dim_of(in, 1);
-    out->patch = dim_of(in, 2);
-    if (!out->hidden || !out->channels || !out->patch || dim_of(in, 3) != out->patch)
-        return missing(f, prefix, "x_embedder.proj.weight", e);
+    const graft_st_tensor *in = graft_detect_find(f, prefix, "x_embedder.proj.weight");
+    out->hidden = graft_detect_dim(in, 0);
+    out->channels = graft_detect_dim(in, 1);
+    out->patch = graft_detect_dim(in, 2);
+    if (!out->hidden || !out->channels || !out->patch || graft_detect_dim(in, 3) != out->patch ||
+        out->patch > PATCH_MAX || out->channels > CHANNELS_MAX)
+        return graft_detect_missing(f, prefix, "x_embedder.proj.weight", e);
     const struct {
         const char *name;
         int32_t *width;
@@ -70,8 +77,8 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
                   {"y_embedder.mlp.0.weight", &out->pooled_dim},
                   {"context_embedder.weight", &out->context_dim}};
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
-        *widths[i].width = dim_of(find(f, prefix, "%s", widths[i].name), 1);
-        if (!*widths[i].width) return missing(f, prefix, widths[i].name, e);
+        *widths[i].width = graft_detect_dim(graft_detect_find(f, prefix, "%s", widths[i].name), 1);
+        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
     }
     graft_status st = detect_blocks(f, prefix, out, e);
     if (!st) st = detect_table(f, prefix, out, e);

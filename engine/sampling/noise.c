@@ -152,6 +152,9 @@ static graft_status draw_indexed(graft_rng *r, int64_t pictures, size_t size,
         if (batch_index[k] < 0)
             return graft_fail(e, GRAFT_E_ARG, "batch index %lld of picture %lld is negative",
                               (long long)batch_index[k], (long long)k);
+        if (batch_index[k] > GRAFT_NOISE_MOST_INDEX)
+            return graft_fail(e, GRAFT_E_LIMIT, "batch index %lld of picture %lld is above %d",
+                              (long long)batch_index[k], (long long)k, GRAFT_NOISE_MOST_INDEX);
         if (batch_index[k] > last) last = batch_index[k];
     }
     float *one = graft_malloc_array(size, sizeof *one);

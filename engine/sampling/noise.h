@@ -26,9 +26,11 @@ void graft_rng_seed(graft_rng *r, uint64_t seed);
 /* torch.randn(n): fills out[0..n). */
 void graft_rng_randn(graft_rng *r, float *out, size_t n);
 
+/* Of the pictures that a batch's noise may be that of: all before one are drawn, too. */
+#define GRAFT_NOISE_MOST_INDEX 65535
 /* The starting noise of a latent batch (N,C,h,w). batch_index NULL: one draw of the whole shape;
  * else picture k gets the noise of place batch_index[k] when every index from 0 to the largest is
- * drawn singly, in order. */
+ * drawn singly, in order. GRAFT_E_LIMIT for indices above GRAFT_NOISE_MOST_INDEX. */
 graft_status graft_noise_latent(uint64_t seed, const int64_t shape[4], const int64_t *batch_index,
                                 float *out, graft_err *e);
 

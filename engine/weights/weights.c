@@ -211,6 +211,15 @@ static bool fits(const graft_gslot *s, size_t k, const graft_st_tensor *t)
     }
 }
 
+/* Scales lie behind the values, one for each row as the file counts them: there may be no other
+ * dimension before it. */
+static bool has_rows(const graft_gslot *s, size_t k, const graft_st_tensor *t)
+{
+    int64_t dim[GRAFT_MAX_RANK];
+    source_shape(s, k, dim);
+    return !graft_is_quantized(t->dtype) || (t->rank > 0 && t->shape[0] == dim[0]);
+}
+
 static const char *source_text(const graft_gslot *s, size_t k, char *out, size_t size)
 {
     int64_t dim[GRAFT_MAX_RANK];
@@ -231,7 +240,7 @@ static graft_status check_source(const graft_gslot *s, size_t k, const graft_saf
     if (!t)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing", path, prefix,
                           s->source[k]);
-    if (!fits(s, k, t)) {
+    if (!fits(s, k, t) || !has_rows(s, k, t)) {
         char there[160], wanted[160];
         return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s has the shape %s where %s belongs",
                           path, graft_st_called(t),

@@ -128,7 +128,7 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
     graft_err e = GRAFT_ERR_INIT;
     graft_device *d = NULL;
     *out = NULL;
-    if (!host || host->size < sizeof *host || index != 0) {
+    if (!host || host->size < GRAFT_KERNELS_HOST_SIZE || index != 0) {
         st = graft_fail(&e, GRAFT_E_ARG, "the cpu library has one device and needs a host record");
         goto out;
     }
@@ -138,7 +138,7 @@ static graft_status create(const graft_kernels_host *host, int32_t index, graft_
         goto out;
     }
     memset(d, 0, sizeof *d);
-    d->host = *host;
+    memcpy(&d->host, host, host->size < sizeof d->host ? host->size : sizeof d->host);
     if (d->host.threads > omp_get_thread_limit()) d->host.threads = omp_get_thread_limit();
     if (d->host.threads < 1) d->host.threads = 1;
     d->simd = graft_cpu_simd_best(getenv("GRAFT_CPU_ISA")); /* for tests and comparisons */

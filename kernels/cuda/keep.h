@@ -12,7 +12,7 @@ typedef struct graft_cuda_key {
     size_t bytes;
 } graft_cuda_key;
 
-/* The bytes that were kept; released with host.free. NULL: none. [any] */
+/* The bytes that were kept; released with host.free. NULL: none. Any thread. */
 char *graft_cuda_keep_read(const graft_device *d, const graft_cuda_key *key, uint64_t *bytes);
 void graft_cuda_keep_write(const graft_device *d, const graft_cuda_key *key, const void *data,
                            uint64_t bytes);

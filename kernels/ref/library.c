@@ -30,7 +30,7 @@ static graft_status device_create(const graft_kernels_host *host, int32_t device
 {
     graft_err e = GRAFT_ERR_INIT;
     *out = NULL;
-    if (!host || host->size < sizeof *host || !host->alloc || !host->free)
+    if (!host || host->size < GRAFT_KERNELS_HOST_SIZE || !host->alloc || !host->free)
         return report(graft_fail(&e, GRAFT_E_ARG, "host record is too small or has no allocator"),
                       &e, text, n);
     if (device_index != 0)
@@ -38,8 +38,8 @@ static graft_status device_create(const graft_kernels_host *host, int32_t device
                       text, n);
     graft_device *d = host->alloc(ALIGNMENT, sizeof *d);
     if (!d) return report(graft_fail_nomem(&e, "the device"), &e, text, n);
-    d->host = *host;
-    d->host.size = sizeof *host;
+    memset(d, 0, sizeof *d);
+    memcpy(&d->host, host, host->size < sizeof d->host ? host->size : sizeof d->host);
     *out = d;
     return report(GRAFT_OK, &e, text, n);
 }

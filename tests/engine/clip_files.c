@@ -244,10 +244,32 @@ static void make_files(void)
     graft_safetensors_close(g);
 }
 
+/* Numbers of the config that are cut to 32 bits would be others. */
+static void nonsense_in_the_config(void)
+{
+    static const char *const configs[] = {"{\"text\": {\"heads\": 4294967298}}",
+                                          "{\"text\": {\"heads\": 97}}",
+                                          "{\"text\": {\"heads\": 2, \"eos\": 4294967296}}",
+                                          "{\"text\": {\"heads\": 2, \"eos\": -1}}"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        const char *path = temp_path("config.safetensors");
+        graft_safetensors *f = open_file(SMALL_L);
+        graft_clip *c = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        write_file(copy_file(f, "text_"), path, configs[i]);
+        graft_safetensors_close(f);
+        CHECK_INT(graft_clip_load(engine, &path, 1, "stable_diffusion", NULL, &c, &e),
+                  GRAFT_E_FORMAT);
+        CHECK(!c && strstr(e.text, "makes no sense"));
+        unlink(path);
+    }
+}
+
 int main(void)
 {
     engine = make_engine("cpu");
     make_files();
+    RUN(nonsense_in_the_config);
     RUN(second_in_both_names);
     RUN(saved_as_openclip);
     RUN(saved_with_changes);

@@ -101,6 +101,26 @@ static void repeat(void)
     const int64_t index[6] = {1, 2, 3, 4, 5, 6};
     CHECK(x && memcmp(x, index, sizeof index) == 0);
     graft_latent_release(rr);
+    /* Each round the distance between the numbers grows by the number of copies. */
+    graft_latent *low = NULL, *high = NULL, *pair = NULL;
+    graft_status st = GRAFT_OK;
+    int rounds = 0;
+    CHECK_OK(graft_latent_from_batch(l, 0, 1, &low, &e), &e);
+    CHECK_OK(graft_latent_from_batch(l, 2, 1, &high, &e), &e);
+    for (; !st && rounds < 12; rounds++) {
+        CHECK_OK(graft_latent_batch(low, high, &pair, &e), &e);
+        graft_latent_release(high);
+        high = NULL;
+        st = graft_latent_repeat(pair, 64, &rr, &e);
+        if (!st) CHECK_OK(graft_latent_from_batch(rr, 127, 1, &high, &e), &e);
+        if (!st) graft_latent_release(rr);
+        graft_latent_release(pair);
+    }
+    CHECK_INT(st, GRAFT_E_LIMIT);
+    CHECK_INT(rounds, 3);
+    graft_latent_release(low);
+    graft_latent_release(high);
+    CHECK(strstr(e.text, "batch indices above 65535"));
     graft_latent_release(from);
     CHECK_INT(graft_latent_repeat(l, 0, &r, &e), GRAFT_E_ARG);
     CHECK_INT(graft_latent_repeat(l, INT64_MAX, &r, &e), GRAFT_E_ARG);

@@ -62,10 +62,40 @@ static void create_refuses(void)
     graft_kernels_host host = *lib_host();
     host.size = 8;
     CHECK_INT(ref.api->create(&host, 0, &d, text, sizeof text), GRAFT_E_ARG);
+    host.size = GRAFT_KERNELS_HOST_SIZE - 1;
+    CHECK_INT(ref.api->create(&host, 0, &d, text, sizeof text), GRAFT_E_ARG);
     graft_alloc_fail_at(1);
     CHECK_INT(ref.api->create(lib_host(), 0, &d, text, sizeof text), GRAFT_E_NOMEM);
     graft_alloc_fail_at(0);
     CHECK_INT(ref.api->create(lib_host(), 1, &d, NULL, 0), GRAFT_E_NOTFOUND);
+}
+
+/* An older engine's record ends before what came later, which nobody reads then. */
+static void older_hosts(void)
+{
+    static const char *const libs[] = {GRAFT_LIB_DIR "/graft_kernels_ref.so",
+                                       GRAFT_LIB_DIR "/graft_kernels_cpu.so"};
+    struct {
+        graft_kernels_host host;
+        char behind[64];
+    } r;
+    for (int i = 0; i < 2; i++) {
+        kernel_lib lib;
+        graft_device *d = NULL;
+        char text[128] = "";
+        if (!lib_open(libs[i], &lib)) continue;
+        memset(&r, 0x5a, sizeof r);
+        memcpy(&r.host, lib_host(), GRAFT_KERNELS_HOST_SIZE);
+        r.host.size = GRAFT_KERNELS_HOST_SIZE;
+        CHECK_INT(lib.api->create(&r.host, 0, &d, text, sizeof text), GRAFT_OK);
+        const graft_op_desc op = find_case(GRAFT_OP_LINEAR).desc;
+        graft_kernel_info info = {.size = sizeof info};
+        graft_kernel *k = NULL;
+        if (d) CHECK_INT(lib.api->prepare(d, &op, -1, &k, &info, text, sizeof text), GRAFT_OK);
+        if (k) lib.api->release(k);
+        if (d) lib.api->destroy(d);
+        lib_close(&lib);
+    }
 }
 
 /* A record from an engine that knows more: fine as long as what is new is zero. */
@@ -503,6 +533,7 @@ int main(void)
     if (!open) return test_end();
     RUN(entry_is_complete);
     RUN(create_refuses);
+    RUN(older_hosts);
     RUN(records_may_grow);
     RUN(unknown_operators);
     RUN(conv_refuses);

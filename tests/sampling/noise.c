@@ -74,6 +74,8 @@ static void refusals(void)
     const int64_t huge[4] = {INT64_MAX, 2, 2, 2}, negative[4] = {1, -4, 2, 2}, zero[1] = {0};
     float v[16];
     graft_err e = GRAFT_ERR_INIT;
+    const int64_t above[1] = {GRAFT_NOISE_MOST_INDEX + 1};
+    CHECK_INT(graft_noise_latent(1, shape, above, v, &e), GRAFT_E_LIMIT);
     CHECK_INT(graft_noise_latent(1, shape, below, v, &e), GRAFT_E_ARG);
     CHECK_INT(graft_noise_latent(1, huge, NULL, v, &e), GRAFT_E_ARG);
     CHECK_INT(graft_noise_latent(1, negative, NULL, v, &e), GRAFT_E_ARG);
