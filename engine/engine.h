@@ -331,7 +331,7 @@ const char *graft_cache_folder(const graft_engine *engine);
 
 /* Writes the weights of a file that PyTorch's torch.save() made (.ckpt, .pt, .pth, .bin) as `to`, a
  * safetensors file, which must not exist yet. Nothing in the file is run (weights/pytorch.h). Names
- * and element types stay as they are. [any] */
+ * and element types stay as they are. Any thread. */
 typedef struct graft_convert_info {
     uint64_t tensors, bytes; /* that were written */
     uint64_t left_out;       /* tensors of kinds that are not read */

@@ -41,9 +41,10 @@ enum {
     GRAFT_OBJECT = 6  /* payload v */
 };
 
-/* An object that travels along a link: MODEL, CLIP, VAE, CONDITIONING, LATENT, IMAGE, MASK, LIST.
- * First member of the maker's own structure. Immutable and reference-counted: once a value has been
- * an output, nobody changes what can be seen of it. The maker frees it, with its own allocator. */
+/* An object that travels along a link: MODEL, CLIP, VAE, CONDITIONING, LATENT, IMAGE, MASK, LIST
+ * and whatever else plugins agree on by its name. First member of the maker's own structure.
+ * Immutable and reference-counted: once a value has been an output, nobody changes what can be seen
+ * of it. The maker frees it, with its own allocator. */
 typedef struct graft_value graft_value;
 typedef struct graft_value_ops {
     const char *type;                /* for matching sockets; never a reason to cast */
@@ -69,8 +70,9 @@ typedef struct graft_arg { /* 16 bytes, for ever */
     graft_payload u;
 } graft_arg;
 
-/* "graft.tensor/1": host memory that anyone may read. Answered by LATENT (N,4,H/8,W/8 float32),
- * IMAGE (N,H,W,C float32 in 0..1) and MASK (N,H,W float32, 1 = selected). Numbers for dtype and
+/* "graft.tensor/1": host memory that anyone may read. Answered by LATENT (N,C,H/8,W/8 float32; C is
+ * 4, or 16 for Stable Diffusion 3), IMAGE (N,H,W,C float32 in 0..1), MASK (N,H,W float32, 1 =
+ * selected) and SIGMAS (n float32). Numbers for dtype and
  * device are DLPack's (https://dmlc.github.io/dlpack), so that interchange copies fields. Device
  * memory would come in a table of its own. */
 #define GRAFT_TENSOR_ID "graft.tensor/1"
@@ -127,7 +129,7 @@ typedef struct graft_job_api { /* all [any] while the job lives */
 } graft_job_api;
 
 /* What this node does from now on, for progress and for the table of phases at the end: "load",
- * "compile", "tune", "calibrate", "encode", "sample", "decode", "save". */
+ * "compile", "tune", "calibrate", "encode", "sample", "decode", "upscale", "save". */
 #define GRAFT_PHASE_ID "graft.phase/1"
 typedef struct graft_phase_api {
     void (*begin)(graft_job *j, const char *phase); /* [any] ends the phase before it */

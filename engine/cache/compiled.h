@@ -37,7 +37,7 @@ typedef struct graft_compile_job {
 graft_hash graft_compile_key(const graft_compile_job *job);
 /* The compiled graph with one reference for the caller. GRAFT_E_LIMIT, with the smallest budget
  * that would do, when its arena and weights are over max_bytes; GRAFT_E_CANCEL soon after the task
- * is cancelled, also while another caller makes the graph. [any] */
+ * is cancelled, also while another caller makes the graph. Any thread. */
 graft_status graft_compiled_get(graft_compiled *c, const graft_compile_job *job,
                                 const graft_task *task, graft_exe **out, graft_err *e);
 

@@ -49,7 +49,7 @@ void graft_backends_finish(graft_backends *b);
  * engine calls it under its lock. */
 graft_status graft_backends_get(graft_backends *b, const char *name, graft_backend **out,
                                 graft_err *e);
-/* What a library has beyond the plain table; NULL for older and simpler ones. [any] */
+/* What a library has beyond the plain table; NULL for older and simpler ones. Any thread. */
 const graft_kernels_more *graft_backend_more(const graft_backend *b);
-bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_… [any] */
+bool graft_backend_wants(const graft_backend *b, uint32_t bit); /* GRAFT_WANTS_…; any thread */
 #endif

@@ -106,7 +106,7 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
 /* Memory for runs. One pool serves all executables of an engine: runs that never happen together
- * share one block, which grows to the largest. [any] */
+ * share one block, which grows to the largest. Any thread. */
 typedef struct graft_arenas graft_arenas;
 graft_status graft_arenas_create(graft_arenas **out, graft_err *e);
 void graft_arenas_destroy(graft_arenas *a);

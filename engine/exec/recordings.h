@@ -17,13 +17,13 @@ typedef struct graft_recordings graft_recordings;
 graft_recordings *graft_recordings_create(graft_backend *b);
 void graft_recordings_destroy(graft_recordings *r);
 /* Gives back the memory of those that do not run now; NULL is fine. They are recorded anew when
- * their runs come again. [any] */
+ * their runs come again. Any thread. */
 void graft_recordings_trim(graft_recordings *r);
 /* Launches every step in order; stops at the first failure. */
 typedef graft_status graft_recording_launch(void *ctx);
 /* Repeats the run with this key, which names all its addresses; the first time *done is false, and
  * the caller shall run ordinarily, the second time it is recorded. Runs with equal keys do not
- * happen at once, since they share an arena. r may be NULL. [any] */
+ * happen at once, since they share an arena. r may be NULL. Any thread. */
 graft_status graft_recordings_run(graft_recordings *r, graft_hash key,
                                   graft_recording_launch *launch, void *ctx, bool *done);
 #endif

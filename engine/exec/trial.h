@@ -19,7 +19,7 @@ typedef struct graft_trial_limits {
 
 /* GRAFT_E_LIMIT when memory or time do not suffice: there is no result then. A variant that cannot
  * be made, fails, or computes something else than the library's own choice is not usable; with one
- * variant only, nothing is timed. [any], but timings want the machine for themselves. */
+ * variant only, nothing is timed. Any thread, but timings want the machine for themselves. */
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);

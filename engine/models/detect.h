@@ -6,12 +6,12 @@
 
 #include "engine/models/arch.h"
 
-/* One look-up: prefix + printf. `found` is NULL when the tensor is absent. */
-static inline const graft_st_tensor *find(const graft_safetensors *f, const char *prefix,
-                                          const char *fmt, ...)
+/* The tensor prefix + printf; NULL when it is absent. */
+static inline const graft_st_tensor *graft_detect_find(const graft_safetensors *f,
+                                                       const char *prefix, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-static inline const graft_st_tensor *find(const graft_safetensors *f, const char *prefix,
-                                          const char *fmt, ...)
+static inline const graft_st_tensor *graft_detect_find(const graft_safetensors *f,
+                                                       const char *prefix, const char *fmt, ...)
 {
     char name[512];
     int n = snprintf(name, sizeof name, "%s", prefix);
@@ -22,15 +22,15 @@ static inline const graft_st_tensor *find(const graft_safetensors *f, const char
     return graft_safetensors_find(f, name);
 }
 
-static inline graft_status missing(const graft_safetensors *f, const char *prefix, const char *name,
-                                   graft_err *e)
+static inline graft_status graft_detect_missing(const graft_safetensors *f, const char *prefix,
+                                                const char *name, graft_err *e)
 {
-    const graft_st_tensor *t = find(f, prefix, "%s", name);
+    const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", name);
     return graft_fail(e, GRAFT_E_FORMAT, "%s: tensor %s%s is missing or has an unexpected shape",
                       graft_safetensors_path(f), t ? "" : prefix, t ? graft_st_called(t) : name);
 }
 
-static inline int32_t dim_of(const graft_st_tensor *t, int i)
+static inline int32_t graft_detect_dim(const graft_st_tensor *t, int i)
 {
     return t && t->rank > i && t->shape[i] > 0 && t->shape[i] < (1 << 24) ? (int32_t)t->shape[i]
                                                                           : 0;

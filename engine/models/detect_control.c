@@ -19,31 +19,32 @@ static graft_status add_block(graft_unet_arch *a, graft_unet_block block,
 static graft_status diffusers_blocks(const graft_safetensors *f, const char *prefix,
                                      graft_unet_arch *a, graft_err *e)
 {
-    const graft_st_tensor *first = find(f, prefix, "conv_in.weight");
-    graft_status st = add_block(a, (graft_unet_block){.channels = dim_of(first, 0)}, f, e);
-    a->in_channels = dim_of(first, 1);
-    a->model_channels = dim_of(first, 0);
+    const graft_st_tensor *first = graft_detect_find(f, prefix, "conv_in.weight");
+    graft_status st =
+        add_block(a, (graft_unet_block){.channels = graft_detect_dim(first, 0)}, f, e);
+    a->in_channels = graft_detect_dim(first, 1);
+    a->model_channels = graft_detect_dim(first, 0);
     for (int level = 0; level < GRAFT_MAX_LEVELS && !st; level++) {
         int k = 0;
         for (; k < GRAFT_MAX_BLOCKS && !st; k++) {
             char name[64];
             const graft_st_tensor *conv =
-                find(f, prefix, "down_blocks.%d.resnets.%d.conv1.weight", level, k);
+                graft_detect_find(f, prefix, "down_blocks.%d.resnets.%d.conv1.weight", level, k);
             if (!conv) break;
             snprintf(name, sizeof name, "down_blocks.%d.attentions.%d", level, k);
             st = add_block(a,
-                           (graft_unet_block){.channels = dim_of(conv, 0),
+                           (graft_unet_block){.channels = graft_detect_dim(conv, 0),
                                               .transformer = graft_detect_depth(f, prefix, name)},
                            f, e);
         }
         if (!k) break;
-        if (!st && find(f, prefix, "down_blocks.%d.downsamplers.0.conv.weight", level))
+        if (!st && graft_detect_find(f, prefix, "down_blocks.%d.downsamplers.0.conv.weight", level))
             st = add_block(a, (graft_unet_block){.down = 1}, f, e);
     }
     if (st) return st;
     return a->model_channels && a->n_input > 1
                ? GRAFT_OK
-               : missing(f, prefix, "down_blocks.0.resnets.0.conv1.weight", e);
+               : graft_detect_missing(f, prefix, "down_blocks.0.resnets.0.conv1.weight", e);
 }
 
 /* The first transformer's attention to the prompt tells its width. */
@@ -70,9 +71,11 @@ static graft_status diffusers_half(const graft_safetensors *f, const char *prefi
     graft_status st = diffusers_blocks(f, prefix, a, e);
     if (st) return st;
     if ((st = graft_detect_middle(f, prefix, &names, a, e))) return st;
-    a->time_dim = dim_of(find(f, prefix, "time_embedding.linear_1.weight"), 0);
-    if (!a->time_dim) return missing(f, prefix, "time_embedding.linear_1.weight", e);
-    a->adm_channels = dim_of(find(f, prefix, "add_embedding.linear_1.weight"), 1);
+    a->time_dim =
+        graft_detect_dim(graft_detect_find(f, prefix, "time_embedding.linear_1.weight"), 0);
+    if (!a->time_dim) return graft_detect_missing(f, prefix, "time_embedding.linear_1.weight", e);
+    a->adm_channels =
+        graft_detect_dim(graft_detect_find(f, prefix, "add_embedding.linear_1.weight"), 1);
     return diffusers_context(f, prefix, a, e);
 }
 
@@ -85,10 +88,10 @@ static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
         snprintf(name, sizeof name, "input_hint_block.%d", 2 * a->n_hint);
         if (a->diffusers && !graft_diffusers_control_name(&a->half, name, theirs, sizeof theirs))
             break;
-        t = find(f, prefix, "%s.weight", a->diffusers ? theirs : name);
-        if (!dim_of(t, 0)) break;
-        if (!a->n_hint) a->hint_channels = dim_of(t, 1);
-        a->hint[a->n_hint] = dim_of(t, 0);
+        t = graft_detect_find(f, prefix, "%s.weight", a->diffusers ? theirs : name);
+        if (!graft_detect_dim(t, 0)) break;
+        if (!a->n_hint) a->hint_channels = graft_detect_dim(t, 1);
+        a->hint[a->n_hint] = graft_detect_dim(t, 0);
     }
     if (a->n_hint == 8 && a->hint_channels == 3 && a->hint[7] == a->half.model_channels)
         return GRAFT_OK;
@@ -101,9 +104,10 @@ static graft_status detect_hint(const graft_safetensors *f, const char *prefix,
 /* Whether any of a union ControlNet's own parts is there. */
 static bool is_union(const graft_safetensors *f, const char *prefix)
 {
-    return find(f, prefix, "task_embedding") || find(f, prefix, "spatial_ch_projs.weight") ||
-           find(f, prefix, "control_add_embedding.linear_1.weight") ||
-           find(f, prefix, "transformer_layes.0.attn.in_proj_weight");
+    return graft_detect_find(f, prefix, "task_embedding") ||
+           graft_detect_find(f, prefix, "spatial_ch_projs.weight") ||
+           graft_detect_find(f, prefix, "control_add_embedding.linear_1.weight") ||
+           graft_detect_find(f, prefix, "transformer_layes.0.attn.in_proj_weight");
 }
 
 /* Shapes that the graph asks for are left to it. */
@@ -111,30 +115,32 @@ static graft_status detect_union(const graft_safetensors *f, const char *prefix,
                                  graft_control_arch *a, graft_err *e)
 {
     const char *path = graft_safetensors_path(f);
-    const graft_st_tensor *task = find(f, prefix, "task_embedding");
-    const graft_st_tensor *all = find(f, prefix, "control_add_embedding.linear_1.weight");
-    int32_t types = dim_of(task, 0), width = dim_of(all, 1);
+    const graft_st_tensor *task = graft_detect_find(f, prefix, "task_embedding");
+    const graft_st_tensor *all =
+        graft_detect_find(f, prefix, "control_add_embedding.linear_1.weight");
+    int32_t types = graft_detect_dim(task, 0), width = graft_detect_dim(all, 1);
     if (!is_union(f, prefix)) return GRAFT_OK;
-    if (!types || task->rank != 2) return missing(f, prefix, "task_embedding", e);
+    if (!types || task->rank != 2) return graft_detect_missing(f, prefix, "task_embedding", e);
     if (!width || all->rank != 2)
-        return missing(f, prefix, "control_add_embedding.linear_1.weight", e);
+        return graft_detect_missing(f, prefix, "control_add_embedding.linear_1.weight", e);
     if (types != 6 && types != GRAFT_CONTROL_TYPES)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a union ControlNet for %d types of pictures; known are 6 and %d",
                           path, types, GRAFT_CONTROL_TYPES);
-    if (dim_of(task, 1) != a->half.model_channels || width % (2 * types))
+    if (graft_detect_dim(task, 1) != a->half.model_channels || width % (2 * types))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a union ControlNet whose %d types are %d values wide, and %d in its "
                           "time embedding; known are %d, as its first features have, and an even "
                           "number for each type",
-                          path, types, dim_of(task, 1), width, a->half.model_channels);
+                          path, types, graft_detect_dim(task, 1), width, a->half.model_channels);
     a->types = types;
     a->type_dim = width / types;
     while (a->type_layers < GRAFT_MAX_BLOCKS &&
-           find(f, prefix, "transformer_layes.%d.attn.in_proj_weight", a->type_layers))
+           graft_detect_find(f, prefix, "transformer_layes.%d.attn.in_proj_weight", a->type_layers))
         a->type_layers++;
-    return a->type_layers ? GRAFT_OK
-                          : missing(f, prefix, "transformer_layes.0.attn.in_proj_weight", e);
+    return a->type_layers
+               ? GRAFT_OK
+               : graft_detect_missing(f, prefix, "transformer_layes.0.attn.in_proj_weight", e);
 }
 
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
@@ -142,7 +148,8 @@ graft_status graft_control_detect(const graft_safetensors *f, const char *prefix
 {
     graft_status st;
     memset(out, 0, sizeof *out);
-    out->diffusers = find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
+    out->diffusers =
+        graft_detect_find(f, prefix, "controlnet_cond_embedding.conv_in.weight") != NULL;
     if (out->diffusers) {
         st = diffusers_half(f, prefix, &out->half, e);
     } else {

@@ -21,13 +21,14 @@ typedef struct walk {
 
 static const graft_st_tensor *layer(const walk *w, int32_t number, const char *rest)
 {
-    return find(w->f, w->prefix, "%s.%s", graft_taesd_layer(w->a, w->decoder, number).text, rest);
+    return graft_detect_find(w->f, w->prefix, "%s.%s",
+                             graft_taesd_layer(w->a, w->decoder, number).text, rest);
 }
 
 static graft_status no_layer(const walk *w, int32_t number, const char *rest, graft_err *e)
 {
     const graft_name name = graft_taesd_layer(w->a, w->decoder, number);
-    return missing(w->f, w->prefix, graft_name_make("%s.%s", name.text, rest).text, e);
+    return graft_detect_missing(w->f, w->prefix, graft_name_make("%s.%s", name.text, rest).text, e);
 }
 
 static bool is_conv3(const graft_st_tensor *t)
@@ -46,8 +47,8 @@ static graft_status first_layer(walk *w, int32_t *width, int32_t *in, graft_err 
 {
     const int32_t number = w->decoder ? 1 : 0;
     const graft_st_tensor *t = layer(w, number, "weight");
-    *width = dim_of(t, 0);
-    *in = dim_of(t, 1);
+    *width = graft_detect_dim(t, 0);
+    *in = graft_detect_dim(t, 1);
     if (!is_conv3(t) || !*width || !*in) return no_layer(w, number, "weight", e);
     if (*width > MAX_WIDTH) return odd(w, "channels", *width, e);
     w->at = w->decoder ? 3 : 1;
@@ -65,7 +66,7 @@ static graft_status other_layers(walk *w, graft_tiny_half *half, int32_t *levels
             if (++*blocks > MAX_BLOCKS) return odd(w, "blocks or more on a level", *blocks, e);
         const graft_st_tensor *t = layer(w, w->at, "weight");
         if (t && layer(w, w->at, "bias")) {
-            *out = dim_of(t, 0);
+            *out = graft_detect_dim(t, 0);
             return is_conv3(t) && *out ? GRAFT_OK : no_layer(w, w->at, "weight", e);
         }
         if (w->decoder) w->at++; /* an up-sampling has no tensors */
@@ -136,9 +137,11 @@ graft_status graft_taesd_pair_detect(const graft_safetensors *encoder,
 
 graft_tiny_part graft_taesd_half_in(const graft_safetensors *f)
 {
-    if (is_conv3(find(f, "", "1.weight")) && find(f, "", "3.conv.0.weight"))
+    if (is_conv3(graft_detect_find(f, "", "1.weight")) &&
+        graft_detect_find(f, "", "3.conv.0.weight"))
         return GRAFT_TINY_DECODER;
-    if (is_conv3(find(f, "", "0.weight")) && find(f, "", "1.conv.0.weight"))
+    if (is_conv3(graft_detect_find(f, "", "0.weight")) &&
+        graft_detect_find(f, "", "1.conv.0.weight"))
         return GRAFT_TINY_ENCODER;
     return GRAFT_TINY_NONE;
 }

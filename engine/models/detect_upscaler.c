@@ -28,7 +28,8 @@ static const graft_st_tensor *numbered(const graft_safetensors *f, const char *p
                                        const char *pattern, int number)
 {
     const char *hole = strstr(pattern, "%d");
-    return find(f, prefix, "%.*s%d%s", (int)(hole - pattern), pattern, number, hole + 2);
+    return graft_detect_find(f, prefix, "%.*s%d%s", (int)(hole - pattern), pattern, number,
+                             hole + 2);
 }
 
 static graft_status odd(const graft_safetensors *f, const char *what, long long value, graft_err *e)
@@ -52,11 +53,11 @@ static int32_t rrdb_end(const graft_safetensors *f, const char *prefix, const na
     if (n->last) {
         while (a->doublings <= MAX_DOUBLINGS && numbered(f, prefix, n->up, 1 + a->doublings))
             a->doublings++;
-        return dim_of(find(f, prefix, "%s", n->last), 0);
+        return graft_detect_dim(graft_detect_find(f, prefix, "%s", n->last), 0);
     }
     for (a->doublings = MAX_DOUBLINGS; a->doublings >= 0; a->doublings--) {
         const graft_st_tensor *t = numbered(f, prefix, n->up, 4 + 3 * a->doublings);
-        if (t) return dim_of(t, 0);
+        if (t) return graft_detect_dim(t, 0);
     }
     return 0;
 }
@@ -64,19 +65,20 @@ static int32_t rrdb_end(const graft_safetensors *f, const char *prefix, const na
 static graft_status detect_rrdb(const graft_safetensors *f, const char *prefix, const naming *n,
                                 graft_upscaler_arch *a, graft_err *e)
 {
-    const graft_st_tensor *first = find(f, prefix, "%s", n->first);
+    const graft_st_tensor *first = graft_detect_find(f, prefix, "%s", n->first);
     const graft_st_tensor *dense = numbered(f, prefix, n->dense, 0);
     a->kind = GRAFT_UPSCALER_RRDB;
     a->names = n->names;
-    a->features = dim_of(first, 0);
-    a->growth = dim_of(dense, 0);
-    if (!is_conv3(first) || !a->features) return missing(f, prefix, n->first, e);
-    if (!is_conv3(dense) || !a->growth) return missing(f, prefix, "rdb1.conv1.weight", e);
+    a->features = graft_detect_dim(first, 0);
+    a->growth = graft_detect_dim(dense, 0);
+    if (!is_conv3(first) || !a->features) return graft_detect_missing(f, prefix, n->first, e);
+    if (!is_conv3(dense) || !a->growth)
+        return graft_detect_missing(f, prefix, "rdb1.conv1.weight", e);
     if (a->features > MAX_WIDTH) return odd(f, "features", a->features, e);
     if (a->growth > MAX_WIDTH) return odd(f, "growth channels", a->growth, e);
     while (a->blocks <= MAX_BLOCKS && numbered(f, prefix, n->dense, a->blocks)) a->blocks++;
     if (a->blocks > MAX_BLOCKS) return odd(f, "blocks or more", a->blocks, e);
-    int32_t channels = rrdb_end(f, prefix, n, a), in = dim_of(first, 1);
+    int32_t channels = rrdb_end(f, prefix, n, a), in = graft_detect_dim(first, 1);
     if (channels != GRAFT_UPSCALER_CHANNELS)
         return odd(f, "channels; pictures here have 3", channels, e);
     if (a->doublings > MAX_DOUBLINGS) return odd(f, "up-samplings or more", a->doublings, e);
@@ -92,28 +94,30 @@ static graft_status detect_rrdb(const graft_safetensors *f, const char *prefix, 
 static graft_status detect_compact(const graft_safetensors *f, const char *prefix,
                                    graft_upscaler_arch *a, graft_err *e)
 {
-    const graft_st_tensor *first = find(f, prefix, "body.0.weight"), *last = NULL;
+    const graft_st_tensor *first = graft_detect_find(f, prefix, "body.0.weight"), *last = NULL;
     int n = 0;
     a->kind = GRAFT_UPSCALER_COMPACT;
-    a->features = dim_of(first, 0);
-    if (!is_conv3(first) || !a->features) return missing(f, prefix, "body.0.weight", e);
+    a->features = graft_detect_dim(first, 0);
+    if (!is_conv3(first) || !a->features)
+        return graft_detect_missing(f, prefix, "body.0.weight", e);
     if (a->features > MAX_WIDTH) return odd(f, "features", a->features, e);
-    if (dim_of(first, 1) != GRAFT_UPSCALER_CHANNELS)
-        return odd(f, "channels; pictures here have 3", dim_of(first, 1), e);
-    if (!find(f, prefix, "body.1.weight"))
+    if (graft_detect_dim(first, 1) != GRAFT_UPSCALER_CHANNELS)
+        return odd(f, "channels; pictures here have 3", graft_detect_dim(first, 1), e);
+    if (!graft_detect_find(f, prefix, "body.1.weight"))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "%s: a compact upscale model without PReLU (no tensor %sbody.1.weight); "
                           "its activation cannot be told",
                           graft_safetensors_path(f), prefix);
     for (const graft_st_tensor *t;
-         n <= MAX_BLOCKS && (t = find(f, prefix, "body.%d.weight", 2 * n)); n++)
+         n <= MAX_BLOCKS && (t = graft_detect_find(f, prefix, "body.%d.weight", 2 * n)); n++)
         last = t;
     if (n > MAX_BLOCKS) return odd(f, "blocks or more", n, e);
     a->blocks = n - 2;
-    if (n < 2 || !is_conv3(last)) return missing(f, prefix, "body.2.weight", e);
+    if (n < 2 || !is_conv3(last)) return graft_detect_missing(f, prefix, "body.2.weight", e);
     for (a->factor = 1; a->factor <= MAX_FACTOR; a->factor++)
-        if (dim_of(last, 0) == GRAFT_UPSCALER_CHANNELS * a->factor * a->factor) return GRAFT_OK;
-    return odd(f, "channels before its pixel shuffle", dim_of(last, 0), e);
+        if (graft_detect_dim(last, 0) == GRAFT_UPSCALER_CHANNELS * a->factor * a->factor)
+            return GRAFT_OK;
+    return odd(f, "channels before its pixel shuffle", graft_detect_dim(last, 0), e);
 }
 
 graft_status graft_upscaler_detect(const graft_safetensors *f, const char *prefix,
@@ -132,7 +136,7 @@ const char *graft_upscaler_prefix(const graft_safetensors *f)
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         for (size_t k = 0; k < N_NAMINGS; k++)
             if (numbered(f, prefixes[i], namings[k].dense, 0)) return prefixes[i];
-        const graft_st_tensor *first = find(f, prefixes[i], "body.0.weight");
+        const graft_st_tensor *first = graft_detect_find(f, prefixes[i], "body.0.weight");
         if (is_conv3(first)) return prefixes[i];
     }
     return NULL;

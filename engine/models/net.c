@@ -31,7 +31,7 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
 {
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
-    if (find(f, prefix, GRAFT_MMDIT_TENSOR)) {
+    if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
         return st;
