@@ -32,6 +32,7 @@ static void configure_flow(graft_model *m, const graft_checkpoint_config *c)
     m->flow_shift = 3;
     m->scale_factor = c->scale_factor > 0 ? c->scale_factor : GRAFT_LOAD_SD3_SCALE;
     m->latent_shift = c->scale_factor > 0 ? 0 : GRAFT_LOAD_SD3_SHIFT;
+    m->preview = graft_preview_sd3;
 }
 
 static graft_status configure_model(graft_model *m, const graft_safetensors *f, const char *prefix,

@@ -4,15 +4,19 @@
 #include "base/clock.h"
 #include "engine/image/latent.h"
 
+static bool coloured(const graft_previews *p)
+{
+    return p->model && p->channels == p->model->preview.channels;
+}
+
 void graft_previews_begin(graft_previews *p, const graft_model *model, const graft_task *task,
                           const int64_t shape[4])
 {
     *p = (graft_previews){
         .model = model, .task = task, .channels = shape[1], .height = shape[2], .width = shape[3]};
-    const bool coloured = shape[1] == GRAFT_PREVIEW_CHANNELS;
     if (!task || !task->preview) return;
     if (task->preview_vae) p->vae = task->preview_vae(task->ctx, model);
-    p->any = p->vae || coloured;
+    p->any = p->vae || coloured(p);
     if (!p->vae || !model->engine->max_bytes) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "previews are not decoded: GRAFT_MEMORY_MB is for models");
@@ -24,7 +28,7 @@ void graft_previews_end(graft_previews *p)
 {
     graft_vae_release(p->vae);
     p->vae = NULL;
-    p->any = p->any && p->channels == GRAFT_PREVIEW_CHANNELS;
+    p->any = p->any && coloured(p);
 }
 
 static bool is_looked_at(const graft_previews *p)
