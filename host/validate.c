@@ -285,7 +285,8 @@ static graft_status unknown_node(graft_check *c, size_t node, const char *class_
 static graft_status look_up(graft_check *c, graft_validation *out)
 {
     size_t n = 0;
-    for (cJSON *json = c->p->json->child; json; json = json->next, n++) {
+    cJSON *first = cJSON_IsObject(c->p->json) ? c->p->json->child : NULL; /* as was counted */
+    for (cJSON *json = first; json; json = json->next, n++) {
         graft_prompt_node *node = &c->p->node[n];
         const char *class_type = graft_json_str(json, "class_type", NULL);
         node->id = json->string;

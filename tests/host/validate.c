@@ -43,6 +43,11 @@ static void whole_prompt(void)
                "'extra_info':{}}"},
         {"[]", "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
                "'extra_info':{}}"},
+        {"[{'class_type':'TestShow','inputs':{'any':5}},'a',null,[1],{}]",
+         "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
+         "'extra_info':{}}"},
+        {"5", "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
+              "'extra_info':{}}"},
         {"{'1':{'class_type':'TestInt','inputs':{}}}",
          "{'type':'prompt_no_outputs','message':'Prompt has no outputs','details':'',"
          "'extra_info':{}}"},

@@ -118,7 +118,8 @@ async function refusals() {
   equal(await bad({}, 'no_prompt', 'No prompt provided'), { error: { type: 'no_prompt', message: 'No prompt provided',
     details: 'No prompt provided', extra_info: {} }, node_errors: {} }, 'no_prompt');
   await bad({ prompt: {} }, 'prompt_no_outputs', 'Prompt has no outputs');
-  await bad({ prompt: [] }, 'prompt_no_outputs', 'Prompt has no outputs');
+  for (const prompt of [[], ['a'], [{}], [null], [[1]], [picture()[1], ...Array(1000).fill('b')], 'a', 7])
+    await bad({ prompt }, 'prompt_no_outputs', 'Prompt has no outputs');
   await bad({ prompt: picture(), partial_execution_targets: [] }, 'prompt_no_outputs', 'Prompt has no outputs');
   await bad({ prompt: picture(), prompt_id: 'a b' }, 'invalid_prompt_id', 'prompt_id must be 1 to 128 letters, digits or -_.:');
   await bad('{"prompt": NaN}', 'invalid_json', 'The body is not valid JSON');
