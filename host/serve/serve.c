@@ -146,6 +146,9 @@ static void *wait_for_signal(void *ctx)
     struct command *c = ctx;
     int number;
     sigwait(&c->wanted, &number);
+    if (number != SIGUSR1)
+        fputs("\nstopping: the job that runs ends within one operator; once more ends at once\n",
+              stderr);
     graft_queue_stop(&c->serve.queue);
     graft_transport_stop(c->transport);
     if (number != SIGUSR1 && sigwait(&c->wanted, &number) == 0 && number != SIGUSR1) _exit(130);

@@ -338,6 +338,8 @@ static void on_phase(void *ctx, const graft_where *at, const char *phase)
     if (n && strcmp(n->phase, phase) != 0) {
         snprintf(n->phase, sizeof n->phase, "%s", phase);
         n->begun = n->rate = 0;
+        n->value = 0; /* that was the other phase's: this one has not said anything yet */
+        n->max = 1;
         send_state(s);
     }
     pthread_mutex_unlock(&s->lock);

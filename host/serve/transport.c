@@ -95,6 +95,8 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_RAW_RX_FILE:
         take_connections(transport_of(wsi));
         return 0;
+    case LWS_CALLBACK_RAW_RX:
+        return graft_conn__not_http(wsi);
     case LWS_CALLBACK_HTTP:
         return graft_conn__request(transport_of(wsi), c, wsi);
     case LWS_CALLBACK_HTTP_BODY:

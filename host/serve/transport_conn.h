@@ -86,6 +86,9 @@ struct graft_transport {
 void graft_transport__deliver(graft_transport *t);
 
 /* Callbacks of the library: 0 goes on, -1 closes the connection. */
+/* For a CONNECT, after which the library takes a connection for no HTTP any more and would keep it
+ * for ever: refuses and closes it. */
+int graft_conn__not_http(struct lws *wsi);
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi);
 int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const void *data,
                      size_t n);

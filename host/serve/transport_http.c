@@ -308,6 +308,16 @@ static int begin_chunks(graft_transport *t, graft_conn *c, struct lws *wsi)
     return lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0 ? go_on(wsi) : 0;
 }
 
+int graft_conn__not_http(struct lws *wsi)
+{
+    static const char text[] = "HTTP/1.1 405 Method Not Allowed\r\nallow: GET\r\n"
+                               "content-length: 0\r\nconnection: close\r\n\r\n";
+    uint8_t out[LWS_PRE + sizeof text];
+    memcpy(out + LWS_PRE, text, sizeof text - 1);
+    lws_write(wsi, out + LWS_PRE, sizeof text - 1, LWS_WRITE_RAW);
+    return -1;
+}
+
 int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     int64_t size;

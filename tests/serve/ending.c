@@ -206,6 +206,24 @@ static void never_told(void)
     finish(&f);
 }
 
+/* A phase begins with nothing done, whatever the one before it said last. */
+static void phase_begins_anew(void)
+{
+    struct fixture f;
+    graft_str t = GRAFT_STR_INIT;
+    const graft_where at = {"5", "5", NULL, "5"};
+    begin(&f);
+    const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
+    events.node_start(events.ctx, &at, NULL, "");
+    events.phase(events.ctx, &at, "compile");
+    events.progress(events.ctx, &at, 235, 235);
+    events.phase(events.ctx, &at, "sample");
+    graft_sink_progress(&f.sink, "job", &t);
+    CHECK(t.data && strstr(t.data, "\"phase\":\"sample\",\"value\":0,\"max\":1,"));
+    graft_str_finish(&t);
+    finish(&f);
+}
+
 int main(void)
 {
     char dir[] = "/tmp/graft-ending-XXXXXX";
@@ -216,6 +234,7 @@ int main(void)
     RUN(waits_for_readers);
     RUN(counts_from_the_line);
     RUN(at_no_node_afterwards);
+    RUN(phase_begins_anew);
     rmdir(dir);
     return test_end();
 }

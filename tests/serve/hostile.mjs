@@ -66,6 +66,11 @@ async function http() {
     check(!r.text.includes('root:'), `${what} reads no file`);
     await alive(what);
   }
+  // The library hands these connections over as they are and puts no limit of time to them.
+  for (const more of ['', 'x'.repeat(5000)]) {
+    const r = await raw(s, head('CONNECT', 'evil.example:443', [host]) + more, 5000);
+    equal([status(r), r.closed], [405, true], 'CONNECT is refused and closed');
+  }
   equal((await post(s, '/prompt', Buffer.alloc(2 << 20, 32))).status, 413, 'a body that is too long');
   await alive('a long body');
   // A body without a length and without chunks is an empty one.
