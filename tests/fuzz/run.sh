@@ -10,6 +10,6 @@ for fuzzer in "$build"/tests/fuzz_*; do
     name=${fuzzer##*/fuzz_}
     mkdir -p "$build/corpus/$name"
     echo "fuzz: $name, $seconds s"
-    "$fuzzer" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 \
+    "$fuzzer" -dict="$here/json.dict" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 \
         -artifact_prefix="$build/corpus/" "$build/corpus/$name" "$here/corpus/$name"
 done
