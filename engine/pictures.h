@@ -84,6 +84,39 @@ graft_status graft_image_composite(const graft_image *to, const graft_image *fro
 graft_status graft_image_pad(const graft_image *i, const int64_t sides[4], int64_t feathering,
                              graft_image **out, graft_image **mask, graft_err *e);
 
+/* ------------------------------------------------------------------ filters */
+/* These take pictures (N,H,W,C) and masks, work on each channel for itself, and give the same
+ * shape. The task, which may be NULL, is asked for cancellation at every row or so. */
+
+#define GRAFT_IMAGE_MAX_BLUR 31 /* pixels */
+/* The mean of the square of 2 radius + 1 pixels a side around each pixel, with the weights
+ * exp(-(x^2 + y^2) / (2 sigma^2)), where x and y go from -1 to 1 across the square. So sigma is in
+ * units of the radius: a large one makes the square flat. Beyond its edges a picture is mirrored
+ * about the outermost pixel; GRAFT_E_ARG where a side is not larger than the radius, which is 1 to
+ * GRAFT_IMAGE_MAX_BLUR. */
+graft_status graft_image_blur(const graft_image *i, int64_t radius, double sigma,
+                              const graft_task *task, graft_image **out, graft_err *e);
+/* picture + 10 alpha (picture - the same blurred), clipped to 0..1; as in graft_image_blur(). */
+graft_status graft_image_sharpen(const graft_image *i, int64_t radius, double sigma, double alpha,
+                                 const graft_task *task, graft_image **out, graft_err *e);
+/* The picture's edges, white on black (N,H,W,3), by J. Canny, "A Computational Approach to Edge
+ * Detection" (1986), as kornia.filters.canny() has it. Grey (0.299 R + 0.587 G + 0.114 B) is
+ * blurred (sigma 1 pixel, 5 x 5, mirrored at the edges); Sobel's operator, whose weights have the
+ * sum 4 on either side, gives a gradient of size sqrt(gx^2 + gy^2 + 1e-6). Kept is what is larger
+ * than both its neighbours in the gradient's direction, rounded to 45 degrees. Of that what is
+ * above `high` is an edge, and what is above `low` where it joins one, also by corners. GRAFT_E_ARG
+ * unless 0 < low <= high and sides are at least 3. */
+graft_status graft_image_canny(const graft_image *i, double low, double high,
+                               const graft_task *task, graft_image **out, graft_err *e);
+/* Morphology by a square of `size` pixels a side, 1 to 16384: "erode" gives the least value in the
+ * square around each pixel, "dilate" the largest; "open" dilates what was eroded, "close" the other
+ * way round; "gradient" is dilation - erosion, "top_hat" picture - opening, "bottom_hat" closing -
+ * picture. What is beyond the edges does not count. A square of an even size reaches one pixel
+ * further up and left where it erodes, and is mirrored where it dilates, as Minkowski's sums are:
+ * so opening nowhere brightens, and closing nowhere darkens. */
+graft_status graft_image_morphology(const graft_image *i, const char *operation, int64_t size,
+                                    const graft_task *task, graft_image **out, graft_err *e);
+
 /* ------------------------------------------------------------------ masks */
 
 graft_status graft_mask_solid(int64_t width, int64_t height, double value, graft_image **out,

@@ -338,6 +338,40 @@ static void pictures_are_changed(void)
     fake_host_release(&p, 1);
 }
 
+/* Each node's numbers arrive: a white picture of 5 x 4 pixels with a dark one in it. */
+static void pictures_are_filtered(void)
+{
+    graft_arg in[24], out[4], p;
+    float v[60];
+    graft_image *i = NULL;
+    graft_value *value = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int k = 0; k < 60; k++) v[k] = k / 3 == 7 ? 0 : 1; /* at 2, 1 */
+    CHECK_OK(graft_image_from_data(v, (const int64_t[]){1, 4, 5, 3}, false, &i, &e), &e);
+    CHECK_OK(graft_value_wrap(GRAFT_VALUE_IMAGE, i, &value, &e), &e);
+    p = (graft_arg){.kind = GRAFT_OBJECT, .u.v = value};
+    /* Weights of 1 : e^-0.5 : e^-1, then all alike (':' is 0.96); the upper edge is a mirror. */
+    expect_picture(made("ImageBlur", &p, NULL, NULL), 1, "X888X X989X X999X XXXXX");
+    expect_picture(made("ImageBlur", &p, NULL, "blur_radius", 2, "sigma", 1000, NULL), 1,
+                   "89998 89998 9:::9 89998");
+    expect_picture(made("ImageSharpen", &p, NULL, "alpha", 0, NULL), 1, "XXXXX XX0XX XXXXX XXXXX");
+    expect_picture(made("ImageSharpen", &p, NULL, "alpha", 500, NULL), 1,
+                   "XXXXX XX0XX XXXXX XXXXX");
+    expect_picture(made("Canny", &p, NULL, NULL), 1, "00000 00000 00000 00000");
+    expect_picture(made("Canny", &p, NULL, "low_threshold", 1, "high_threshold", 2, NULL), 1,
+                   "0X0X0 0X0X0 0XXX0 00000");
+    expect_picture(made("Morphology", &p, "erode", NULL), 1, "X000X X000X X000X XXXXX");
+    expect_picture(made("Morphology", &p, "erode", "kernel_size", 5, NULL), 1,
+                   "00000 00000 00000 00000");
+    expect_picture(made("Morphology", &p, "close", NULL), 1, "XXXXX XXXXX XXXXX XXXXX");
+    fake_host_defaults(fake_host_node("Canny"), in);
+    in[0] = p;
+    in[1].u.f = 0.9;
+    CHECK_INT(run_with("Canny", in, out), GRAFT_E_ARG);
+    CHECK(strstr(host.fail_text, "0.9 and 0.8") != NULL);
+    fake_host_release(&p, 1);
+}
+
 int main(void)
 {
     if (fake_host_init(&host)) return 1;
@@ -349,6 +383,7 @@ int main(void)
     RUN(latents_under_masks);
     RUN(pictures_are_put_together);
     RUN(pictures_are_changed);
+    RUN(pictures_are_filtered);
     fake_host_release(model, 4), fake_host_release(prompt, 4);
     fake_host_release(picture, 4), fake_host_release(mask, 4);
     graft_plugin_entry.deinit();
