@@ -552,6 +552,12 @@ graft_status graft_latent_blend(const graft_latent *a, const graft_latent *b, do
  * that are not finite. */
 graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graft_latent *b,
                               double factor_b, graft_latent **out, graft_err *e);
+/* The mixture a * ratio + b * (1 - ratio) of directions, with that mixture of lengths: the channels
+ * of a place are a vector; both are brought to the length 1, mixed, brought to it again, and get
+ * the mixed length. A vector of length 0 has no direction and counts as 0. b is scaled to a's size
+ * (bilinear, cut to its aspect) and repeats over its batch. With mask and batch indices of a. */
+graft_status graft_latent_interpolate(const graft_latent *a, const graft_latent *b, double ratio,
+                                      graft_latent **out, graft_err *e);
 /* same: every sample is sampled with the noise of the first; else each with that of its place. */
 graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_latent **out,
                                      graft_err *e);

@@ -78,6 +78,38 @@ graft_status graft_image_blend(const graft_image *a, const graft_image *b, doubl
 graft_status graft_image_composite(const graft_image *to, const graft_image *from, int64_t x,
                                    int64_t y, bool resize, const graft_image *mask,
                                    graft_image **out, graft_err *e);
+/* Two pictures, each with a mask that is white where it is clear, as graft_image_split_alpha() has
+ * it; borrowed. */
+typedef struct graft_layer_pair {
+    const graft_image *source, *source_mask, *destination, *destination_mask;
+} graft_layer_pair;
+/* The source over the destination by one of the modes of android.graphics.PorterDuff.Mode, 12 of
+ * which are those of T. Porter and T. Duff, "Compositing Digital Images" (1984): with alpha = 1 -
+ * mask and colours C that are multiplied by their alpha,
+ *
+ *     ADD       alpha_s + alpha_d, C_s + C_d, both clipped to 0..1
+ *     CLEAR     0, 0
+ *     SRC       alpha_s, C_s
+ *     SRC_ATOP  alpha_d, alpha_d C_s + (1 - alpha_s) C_d
+ *     SRC_IN    alpha_s alpha_d, alpha_d C_s
+ *     SRC_OUT   (1 - alpha_d) alpha_s, (1 - alpha_d) C_s
+ *     SRC_OVER  u, C_s + (1 - alpha_s) C_d
+ *     DST...    likewise, the two exchanged
+ *     XOR       SRC_OUT + DST_OUT
+ *     DARKEN    u, the colour of XOR + min(C_s, C_d)
+ *     LIGHTEN   u, the colour of XOR + max(C_s, C_d)
+ *     MULTIPLY  alpha_s alpha_d, C_s C_d
+ *     SCREEN    u, C_s + C_d - C_s C_d
+ *     OVERLAY   u, 2 C_s C_d where 2 C_d < alpha_d,
+ *               else alpha_s alpha_d - 2 (alpha_d - C_s) (alpha_s - C_d)
+ *
+ * where u = alpha_s + alpha_d - alpha_s alpha_d. *out has the colours divided by alpha again and
+ * clipped to 0..1, black where alpha is below 1e-5; *mask is 1 - alpha. The source's mask, the
+ * destination and its mask are scaled to the source's size (bicubic, cut to its aspect). As many
+ * results as there are of what there are fewest. GRAFT_E_ARG for pictures of unlike channels and
+ * for masks that are pictures. */
+graft_status graft_image_porter_duff(const graft_layer_pair *p, const char *mode, graft_image **out,
+                                     graft_image **mask, graft_err *e);
 /* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
  * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
  * room. */

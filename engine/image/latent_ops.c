@@ -175,6 +175,54 @@ graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graf
     return st;
 }
 
+/* v / n, or 0 for what has no length. */
+static float share(float v, float n)
+{
+    return n > 0 ? v / n : 0;
+}
+
+/* The length of the vector of `channels` values that lie `plane` apart. */
+static float length(const float *v, int64_t channels, int64_t plane)
+{
+    double sum = 0;
+    for (int64_t c = 0; c < channels; c++) sum += (double)v[c * plane] * (double)v[c * plane];
+    return (float)sqrt(sum);
+}
+
+/* One place: directions mixed, then lengths. */
+static void interpolate(const float *v, const float *w, float k, int64_t channels, int64_t plane,
+                        float *dst)
+{
+    const float m = length(v, channels, plane), n = length(w, channels, plane);
+    for (int64_t c = 0; c < channels * plane; c += plane)
+        dst[c] = share(v[c], m) * k + share(w[c], n) * (1 - k);
+    const float mixed = length(dst, channels, plane);
+    for (int64_t c = 0; c < channels * plane; c += plane)
+        dst[c] = share(dst[c], mixed) * (m * k + n * (1 - k));
+}
+
+graft_status graft_latent_interpolate(const graft_latent *a, const graft_latent *b, double ratio,
+                                      graft_latent **out, graft_err *e)
+{
+    int64_t s[4], t[4];
+    const float *v = graft_latent_data(a, s);
+    float *other = NULL;
+    graft_latent *r = NULL;
+    *out = NULL;
+    graft_latent_data(b, t);
+    graft_status st = scaled(b, s, GRAFT_RESIZE_BILINEAR, true, &other, e);
+    if (!st) st = graft_latent_create_like(a, s, &r, e);
+    const int64_t plane = s[2] * s[3], one = s[1] * plane;
+    float *dst = st ? NULL : graft_latent_writable(r);
+    for (int64_t i = 0; i < s[0] * plane && !st; i++) {
+        const int64_t at = i / plane * one + i % plane;
+        interpolate(v + at, other + at % (t[0] * one), (float)ratio, s[1], plane, dst + at);
+    }
+    graft_free(other);
+    if (!st) *out = r;
+    return st;
+}
+
 /* Masks of a batch's samples at this size; white without one. */
 static graft_status masks_of(const graft_latent *l, int64_t h, int64_t w, float *dst, graft_err *e)
 {

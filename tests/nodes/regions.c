@@ -205,6 +205,10 @@ static void latents_are_changed(void)
                   "4 8 12, 3 7 11, 2 6 10, 1 5 9");
     expect_latent(made("LatentBlend", two, NULL, "blend_factor", 75, NULL), 1,
                   "26 27 28 29, 30 31 32 33, 34 35 36 37");
+    graft_arg far = made("LatentInterpolate", two, NULL, "ratio", 0, NULL);
+    const float *v = graft_latent_data(graft_value_object(far.u.v, GRAFT_VALUE_LATENT), NULL);
+    for (int i = 0; i < 48; i++) CHECK_NEAR(v[i], 101 + i, 1e-4);
+    fake_host_release(&far, 1);
     expect_latent(made("LatentBatch", two, NULL, NULL), 2, "1 2 3 4, 5 6 7 8, 9 10 11 12");
     expect_latent(made("LatentComposite", two, NULL, "x", 16, "y", 8, NULL), 1,
                   "1 2 3 4, 5 6 101 102, 9 10 105 106");
@@ -281,6 +285,15 @@ static void pictures_are_put_together(void)
     CHECK_STR(out[1].u.v->ops->type, "MASK");
     expect_mask(out[1], "XXXX XXXX XXXX XXXX XXXX");
     expect_picture(out[0], 1, "5555 XX55 5555 5555 5555");
+    const graft_arg layers[4] = {two[0], dark, two[1], white}; /* the one below is clear */
+    expect_picture(made("PorterDuffImageComposite", layers, "SRC_OVER", NULL), 1, "XX");
+    expect_picture(made("PorterDuffImageComposite", layers, "DST", NULL), 1, "00");
+    fake_host_defaults(fake_host_node("PorterDuffImageComposite"), in);
+    memcpy(in, layers, sizeof layers);
+    in[4].u.s = "SRC_OVER";
+    CHECK_INT(run_with("PorterDuffImageComposite", in, out), GRAFT_OK);
+    expect_mask(out[1], "22");
+    fake_host_release(out, 1);
     fake_host_release(two, 2);
     fake_host_release(&white, 1);
     fake_host_release(&dark, 1);
