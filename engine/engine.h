@@ -565,6 +565,14 @@ graft_status graft_latent_same_noise(const graft_latent *l, bool same, graft_lat
  * a mask, samples without are all white. */
 graft_status graft_latent_batch(const graft_latent *a, const graft_latent *b, graft_latent **out,
                                 graft_err *e);
+/* The samples of n batches, one behind the other, in batches of `size`, 1 or more: a batch ends
+ * before that where channels, height or width change. Each sample keeps its batch index; without
+ * any it has its number among all samples. Masks go with their samples, and repeat in turn where a
+ * batch has fewer. Where only some of a batch have one, the others are all white; where they are of
+ * unlike sizes, all are brought to that of the pictures, 8h x 8w (bilinear). Masks of a batch that
+ * are all white are left out. *out as in graft_image_rebatch(). */
+graft_status graft_latent_rebatch(const graft_latent *const *latents, size_t n, int64_t size,
+                                  graft_latent ***out, size_t *count, graft_err *e);
 /* `from` laid over `to` at x, y, repeated over its batch; feather: over so many pixels it fades in
  * at those of its edges that lie inside. With mask and batch indices of `to`. */
 graft_status graft_latent_composite(const graft_latent *to, const graft_latent *from, int64_t x,

@@ -65,6 +65,11 @@ graft_status graft_image_join_alpha(const graft_image *i, const graft_image *mas
  * without transparency are opaque beside others. */
 graft_status graft_image_batch(const graft_image *a, const graft_image *b, graft_image **out,
                                graft_err *e);
+/* The pictures of n batches, one behind the other, in batches of `size`, 1 or more: a batch ends
+ * before that where height, width or channels change. *out: *count batches in graft_malloc'ed
+ * memory, each of them the caller's; both are empty when n is 0 and after a failure. */
+graft_status graft_image_rebatch(const graft_image *const *images, size_t n, int64_t size,
+                                 graft_image ***out, size_t *count, graft_err *e);
 /* a * (1 - factor) + mode(a, b) * factor, clipped to 0..1, where b is scaled to a's size (bicubic,
  * cut to its aspect) and repeats over its batch. mode: "normal", "multiply", "screen", "overlay",
  * "soft_light", "difference", as in W3C's Compositing and Blending. */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "nodes/booster.h"
+#include "nodes/list.h"
 #include "nodes/part.h"
 #include "nodes/value.h"
 
@@ -49,7 +50,9 @@ static graft_status check_arg(graft_call *c, int i)
     graft_value_kind kind = graft_value_kind_of(want->type);
     assert(kind < GRAFT_VALUE_KINDS);
     c->blamed = i;
-    graft_status st = graft_value_adopt(a->u.v, kind, &c->value[i], &c->err);
+    graft_status st = want->flags & GRAFT_INPUT_LIST
+                          ? graft_list_adopt(a->u.v, kind, &c->value[i], &c->err)
+                          : graft_value_adopt(a->u.v, kind, &c->value[i], &c->err);
     if (st == GRAFT_OK) c->blamed = -1;
     return st;
 }

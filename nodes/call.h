@@ -13,7 +13,7 @@ typedef struct graft_call {
     graft_job *job;
     const graft_input *const *inputs;
     const graft_arg *in;
-    graft_value *value[GRAFT_CALL_MAX_INPUTS]; /* object inputs as values of ours; NULL: none */
+    graft_value *value[GRAFT_CALL_MAX_INPUTS]; /* objects and lists as ours; NULL: none */
     graft_arg out[GRAFT_CALL_MAX_OUTPUTS];     /* the host's once everything went well */
     graft_task_job where;
     graft_task task; /* for the engine */

@@ -61,6 +61,13 @@
         .size = sizeof(graft_output), .name = (name_), .type = (type_), .tooltip = (tooltip_)      \
     }
 #define OUT(...) &(const graft_output)OUTPUT(__VA_ARGS__)
+/* A list (list.h) of such values. */
+#define OUT_LIST(name_, type_, tooltip_)                                                           \
+    &(const graft_output)                                                                          \
+    {                                                                                              \
+        .size = sizeof(graft_output), .flags = GRAFT_OUTPUT_LIST, .name = (name_),                 \
+        .type = (type_), .tooltip = (tooltip_)                                                     \
+    }
 
 /* A query() that offers choices only, from `static char **list(const graft_host *, const char *)`.
  */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "nodes/list.h"
 #include "tests/nodes/fake_engine.h"
 #include "tests/nodes/fake_host.h"
 #include "tests/test.h"
@@ -15,6 +16,7 @@ static graft_arg model[4], controlnet[4], upscaler[4], prompt_a[4], prompt_b[4],
     image[4], mask[4];
 static graft_arg deepcache[4], quantizer[4], booster[4]; /* OneDiff's */
 static graft_arg sigmas[4], sampler[4], noise[4], guider[4];
+static graft_arg images[4], latents[4]; /* lists */
 
 static inline graft_status run_with(const char *id, const graft_arg *in, graft_arg *out)
 {
@@ -46,6 +48,8 @@ static inline void connect(const graft_node *node, graft_arg *in)
         if (strcmp(t, "DeepCacheBooster") == 0) in[i] = deepcache[0];
         if (strcmp(t, "QuantizationBooster") == 0) in[i] = quantizer[0];
         if (strcmp(t, "CUSTOM_BOOSTER") == 0) in[i] = booster[0];
+        if (node->inputs[i]->flags & GRAFT_INPUT_LIST)
+            in[i] = strcmp(t, "IMAGE") == 0 ? images[0] : latents[0];
     }
 }
 
@@ -94,6 +98,23 @@ static inline void make_parts(void)
     CHECK_INT(run_with("CFGGuider", in, guider), GRAFT_OK);
 }
 
+/* Lists of the same thing twice. */
+static inline void make_lists(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_value *i = NULL, *l = NULL;
+    CHECK_OK(graft_list_create(2, &i, &e), &e);
+    CHECK_OK(graft_list_create(2, &l, &e), &e);
+    for (int k = 0; k < 2; k++) {
+        graft_image *one = graft_value_object(image[0].u.v, GRAFT_VALUE_IMAGE);
+        graft_latent *other = graft_value_object(latent[0].u.v, GRAFT_VALUE_LATENT);
+        CHECK_OK(graft_list_push(i, GRAFT_VALUE_IMAGE, graft_image_retain(one), &e), &e);
+        CHECK_OK(graft_list_push(l, GRAFT_VALUE_LATENT, graft_latent_retain(other), &e), &e);
+    }
+    images[0] = (graft_arg){.kind = GRAFT_OBJECT, .u.v = i};
+    latents[0] = (graft_arg){.kind = GRAFT_OBJECT, .u.v = l};
+}
+
 static inline void make_inputs(void)
 {
     graft_arg in[24], m;
@@ -132,13 +153,14 @@ static inline void make_inputs(void)
     m = mask[0];
     CHECK(m.kind == GRAFT_OBJECT && strcmp(m.u.v->ops->type, "MASK") == 0);
     make_parts();
+    make_lists();
 }
 
 static inline void release_inputs(void)
 {
-    graft_arg *const all[] = {model,   controlnet, upscaler, prompt_a,  prompt_b,
-                              latent,  image,      mask,     deepcache, quantizer,
-                              booster, sigmas,     sampler,  noise,     guider};
+    graft_arg *const all[] = {model,   controlnet, upscaler,  prompt_a,  prompt_b, latent,
+                              image,   mask,       deepcache, quantizer, booster,  sigmas,
+                              sampler, noise,      guider,    images,    latents};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) fake_host_release(all[i], 4);
 }
 

@@ -36,11 +36,12 @@ static void check_flags(const cJSON *want, const graft_input *in)
         {"image_upload", GRAFT_INPUT_IMAGE_UPLOAD},
         {"advanced", GRAFT_INPUT_ADVANCED},
         {"image_output", GRAFT_INPUT_IMAGE_OUTPUT},
+        {"list", GRAFT_INPUT_LIST},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         EXPECT(flag(want, flags[i].name) == ((in->flags & flags[i].flag) != 0));
     EXPECT((display != NULL) == ((in->flags & GRAFT_INPUT_COLOR) != 0));
-    EXPECT(!(in->flags & (GRAFT_INPUT_LAZY | GRAFT_INPUT_SOCKET | GRAFT_INPUT_LIST)));
+    EXPECT(!(in->flags & (GRAFT_INPUT_LAZY | GRAFT_INPUT_SOCKET)));
 }
 
 static void check_number(const cJSON *want, const graft_input *in)
@@ -132,7 +133,8 @@ static void check_node(const cJSON *want, const graft_node *node)
     EXPECT(!node->inputs[i]);
     for (const cJSON *out = outputs->child; out; out = out->next, o++) {
         const graft_output *have = node->outputs[o];
-        EXPECT(have && have->size == sizeof *have && have->flags == 0);
+        EXPECT(have && have->size == sizeof *have &&
+               have->flags == (flag(out, "list") ? GRAFT_OUTPUT_LIST : 0u));
         if (!have) return;
         CHECK_STR(have->name, graft_json_str(out, "name", ""));
         CHECK_STR(have->type, graft_json_str(out, "type", ""));

@@ -128,68 +128,6 @@ static graft_status run_replace(void *self, graft_job *j, const graft_arg *in, g
     return give_list(j, out, l);
 }
 
-/* ---- pictures of any number at once, in batches of a given size */
-
-/* The picture of a list that has number `i` over all batches, and where it is in its own. */
-static const graft_tensor *nth(const graft_value *v, const graft_list_api *api, uint64_t i,
-                               size_t *from)
-{
-    for (uint64_t k = 0; k < api->count(v); k++) {
-        graft_arg item = {0};
-        const graft_tensor *t = api->at(v, k, &item) ? NULL : tensor_of(&item);
-        if (!t || t->ndim != 4) return NULL;
-        *from = (size_t)i * (count_of(t) / (size_t)t->shape[0]);
-        if (i < (uint64_t)t->shape[0]) return t;
-        i -= (uint64_t)t->shape[0];
-    }
-    return NULL;
-}
-/* As many pictures of one size as there are, from number `first` on, at most `most`. */
-static picture *batch_of(const graft_value *v, const graft_list_api *api, uint64_t first,
-                         int64_t most)
-{
-    size_t from, each;
-    const graft_tensor *head = nth(v, api, first, &from), *t;
-    int64_t shape[4] = {0, head->shape[1], head->shape[2], head->shape[3]};
-    while (shape[0] < most && (t = nth(v, api, first + (uint64_t)shape[0], &from)) &&
-           t->shape[1] == shape[1] && t->shape[2] == shape[2] && t->shape[3] == shape[3])
-        shape[0]++;
-    picture *p = picture_create(&image_ops, 4, shape);
-    each = (size_t)(shape[1] * shape[2] * shape[3]);
-    for (int64_t i = 0; p && i < shape[0]; i++) {
-        t = nth(v, api, first + (uint64_t)i, &from);
-        for (size_t k = 0; k < each; k++) p->data[(size_t)i * each + k] = at(t, from + k);
-    }
-    return p;
-}
-static graft_status run_rebatch(void *self, graft_job *j, const graft_arg *in, graft_arg *out)
-{
-    const graft_value *v = in[0].u.v;
-    const graft_list_api *api = v->ops->query(v, GRAFT_LIST_ID);
-    size_t from;
-    uint64_t n = 0;
-    (void)self;
-    while (api && nth(v, api, n, &from)) n++;
-    if (!n) return fail(j, "images are no pictures");
-    list *l = list_create(&list_ops, n);
-    for (uint64_t i = 0; l && i < n;) {
-        picture *p = batch_of(v, api, i, in[1].u.i);
-        if (p) {
-            const graft_arg item = {.kind = GRAFT_OBJECT, .u.v = &p->value};
-            i += (uint64_t)p->tensor.shape[0];
-            list_push(l, &item); /* cannot fail for an object */
-            p->value.ops->release(&p->value);
-        } else {
-            list_release(&l->value);
-            l = NULL;
-        }
-    }
-    return give_list(j, out, l);
-}
-
-IN(in_images, "images", "IMAGE", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_LIST);
-IN(in_size, "batch_size", "INT", .kind = GRAFT_INT, .initial.i = 1, .min = 1, .max = 4096);
-OUT(out_images, "IMAGE", GRAFT_OUTPUT_LIST);
 IN(in_value1, "value1", "*", .kind = GRAFT_OBJECT);
 #define MORE(i)                                                                                    \
     IN(in_value##i, "value" #i, "*", .kind = GRAFT_OBJECT, .flags = GRAFT_INPUT_OPTIONAL)
@@ -217,7 +155,6 @@ static const graft_node nodes[] = {
          INS(&in_value1, &in_value2, &in_value3, &in_value4, &in_value5, &in_value6, &in_value7,
              &in_value8, &in_value9),
          OUTS(&out_list), run_list, NULL),
-    NODE("RebatchImages", 0, INS(&in_images, &in_size), OUTS(&out_images), run_rebatch, NULL),
     NODE("TestAccumulateNode", 0, INS(&in_to_add, &in_maybe), OUTS(&out_new), run_add, NULL),
     NODE("TestAccumulationHeadNode", 0, INS(&in_old), OUTS(&out_new, &out_any), run_head, NULL),
     NODE("TestAccumulationTailNode", 0, INS(&in_old), OUTS(&out_new, &out_any), run_tail, NULL),

@@ -49,6 +49,10 @@ async function lists() {
   const rebatched = await run({ 1: image('BLACK', { batch_size: 3 }), 2: image('WHITE', { batch_size: 2 }), 3: node('TestMakeListNode', { value1: ['1', 0], value2: ['2', 0] }),
     4: node('RebatchImages', { images: ['3', 0], batch_size: 4 }), 5: show('4'), 6: save('4') });
   equal([rebatched.outputs[5].text, rebatched.outputs[6].images.length], [['0.2500', '1.0000'], 5], 'five pictures in fours');
+  const latents = await run({ 1: node('EmptyLatentImage', { width: 16, height: 16, batch_size: 5 }), 2: node('RebatchLatents', { latents: ['1', 0], batch_size: 2 }),
+    3: node('LatentFromBatch', { samples: ['2', 0], batch_index: 0, length: 1 }), 4: node('RebatchLatents', { latents: ['3', 0], batch_size: 2 }),
+    5: node('SaveLatent', { samples: ['4', 0], filename_prefix: 'semantics' }) });
+  equal([latents.status, latents.outputs[5].latents.length], ['success', 2], 'five samples in twos, the first of each in twos again');
   const pair = { 1: node('TestMakeListNode', { value1: 3, value2: 4, value3: 5 }), 2: node('TestMakeListNode', { value1: 10, value2: 20 }),
     3: node('TestIntMathOperation', { a: ['1', 0], b: ['2', 0], operation: 'add' }), 4: node('StubConstantImage', { value: 1, height: ['3', 0], width: 8, batch_size: 1 }), 5: save('4') };
   const q = await run(pair);
