@@ -12,8 +12,9 @@ typedef struct graft_check {
     const graft_outer *outer; /* NULL: a whole prompt */
     graft_map index;          /* id -> node number + 1 */
     cJSON **faults;           /* per node: array of errors, or NULL */
-    bool *bad;                /* per output node: it, or something it needs, is at fault */
+    bool *bad;                /* per node: it, or something it needs, is at fault */
     bool *moved;              /* per node: its faults belong to node_errors by now */
+    cJSON **dependent;        /* per node: the outputs that its entry there lists; borrowed */
     graft_err *e;
 } graft_check;
 

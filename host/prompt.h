@@ -5,7 +5,9 @@
 #include "host/literal.h"
 #include "plugin/loader.h"
 
-#define GRAFT_PROMPT_MAX_NODES 10000 /* bounds the time that checking can take */
+/* With the length of the JSON this bounds the time that checking can take, which grows with neither
+ * faster than in proportion. */
+#define GRAFT_PROMPT_MAX_NODES 10000
 
 typedef struct graft_prompt_input {
     bool linked;

@@ -8,6 +8,8 @@
 #include "host/tree.h"
 
 #define LONG_CYCLE 1000 /* characters */
+/* What listing the outputs behind faults may cost: a step from node to node is 1, an entry more. */
+#define NOTES ((size_t)1 << 24)
 
 /* The node of this prompt to which an input is linked. */
 static bool inner(const graft_prompt_input *in)
@@ -42,9 +44,43 @@ static graft_status check_reached(graft_check *c)
     return st;
 }
 
+/* The nodes that take something of node i, once a link: to[first[i]] … to[first[i + 1] - 1]. */
+struct behind {
+    size_t *first, *to;
+};
+
+static void behind_finish(struct behind *b)
+{
+    graft_free(b->first);
+    graft_free(b->to);
+}
+
+static graft_status behind_init(struct behind *b, const graft_prompt *p, graft_err *e)
+{
+    size_t links = 0;
+    b->to = NULL;
+    b->first = graft_calloc(p->count + 2, sizeof *b->first);
+    if (!b->first) return graft_fail_nomem(e, "a prompt");
+    /* Counted two places on, so that filling the lists leaves each end one place on. */
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t k = 0; p->node[i].in && k < p->node[i].n_in; k++)
+            if (inner(&p->node[i].in[k])) {
+                b->first[p->node[i].in[k].node + 2]++;
+                links++;
+            }
+    for (size_t i = 2; i < p->count + 2; i++) b->first[i] += b->first[i - 1];
+    b->to = graft_malloc_array(links, sizeof *b->to);
+    if (!b->to) return graft_fail_nomem(e, "a prompt");
+    for (size_t i = 0; i < p->count; i++)
+        for (size_t k = 0; p->node[i].in && k < p->node[i].n_in; k++)
+            if (inner(&p->node[i].in[k])) b->to[b->first[p->node[i].in[k].node + 1]++] = i;
+    return GRAFT_OK;
+}
+
 /* Removes nodes without a remaining edge in one direction until none is left to remove; what stays
  * in `kept` after both directions lies on a cycle or between two of them. */
-static void trim(const graft_prompt *p, bool *kept, size_t *degree, size_t *stack, bool upstream)
+static void trim(const graft_prompt *p, const struct behind *b, bool *kept, size_t *degree,
+                 size_t *stack, bool upstream)
 {
     size_t depth = 0;
     memset(degree, 0, p->count * sizeof *degree);
@@ -65,11 +101,8 @@ static void trim(const graft_prompt *p, bool *kept, size_t *degree, size_t *stac
             }
             continue;
         }
-        for (size_t i = 0; i < p->count; i++)
-            for (size_t k = 0; kept[i] && k < p->node[i].n_in; k++) {
-                const graft_prompt_input *in = &p->node[i].in[k];
-                if (inner(in) && in->node == gone && !--degree[i]) stack[depth++] = i;
-            }
+        for (size_t k = b->first[gone]; k < b->first[gone + 1]; k++)
+            if (kept[b->to[k]] && !--degree[b->to[k]]) stack[depth++] = b->to[k];
     }
 }
 
@@ -82,7 +115,8 @@ static size_t onward(const graft_prompt *p, const bool *kept, size_t at)
     return at;
 }
 
-/* Tells every node of a cycle. Each is told all of it, so what is told of a long one is cut. */
+/* Tells every node of a cycle. Each is told all of it, so what is told of a long one is cut, and
+ * names that are long themselves are left out. */
 static graft_status cycle_faults(graft_check *c, const bool *kept, size_t first)
 {
     const graft_prompt_node *node = c->p->node;
@@ -92,14 +126,15 @@ static graft_status cycle_faults(graft_check *c, const bool *kept, size_t first)
     bool ok = ids, cut = false;
     size_t at = first;
     do {
-        cut = path.len > LONG_CYCLE;
+        cut = cut || path.len + strlen(node[at].id) > LONG_CYCLE;
         if (!cut) {
             graft_str_printf(&path, "%s (%s) -> ", node[at].id, node[at].entry->node->id);
             ok = ok && graft_tree_push(ids, cJSON_CreateString(node[at].id));
         }
         at = onward(c->p, kept, at);
     } while (at != first);
-    graft_str_printf(&path, "%s%s (%s)", cut ? "... -> " : "", node[first].id,
+    graft_str_printf(&path, "%s%s (%s)", cut ? "... -> " : "",
+                     strlen(node[first].id) > LONG_CYCLE ? "..." : node[first].id,
                      node[first].entry->node->id);
     ok = ok && !path.failed;
     do {
@@ -121,7 +156,7 @@ out:
     return st;
 }
 
-static graft_status check_cycles(graft_check *c)
+static graft_status check_cycles(graft_check *c, const struct behind *b)
 {
     graft_prompt *p = c->p;
     graft_status st = GRAFT_OK;
@@ -132,8 +167,8 @@ static graft_status check_cycles(graft_check *c)
         goto out;
     }
     for (size_t i = 0; i < p->count; i++) kept[i] = p->node[i].in;
-    trim(p, kept, work, work + p->count, false);
-    trim(p, kept, work, work + p->count, true);
+    trim(p, b, kept, work, work + p->count, false);
+    trim(p, b, kept, work, work + p->count, true);
     memset(walk, 0, p->count * sizeof *walk); /* the number of the walk that came by, from 1 */
     for (size_t i = 0; i < p->count; i++) {
         size_t at = i;
@@ -154,7 +189,8 @@ static graft_status node_entry(graft_check *c, size_t node, cJSON *node_errors)
     cJSON *entry = cJSON_CreateObject();
     bool ok = entry && cJSON_AddItemToObject(entry, "errors", c->faults[node]);
     c->moved[node] = ok;
-    ok = ok && graft_tree_put(entry, "dependent_outputs", cJSON_CreateArray()) &&
+    c->dependent[node] = cJSON_AddArrayToObject(entry, "dependent_outputs");
+    ok = ok && c->dependent[node] &&
          graft_tree_put(entry, "class_type",
                         class_type ? cJSON_Duplicate(class_type, 1) : cJSON_CreateNull());
     if (!ok) {
@@ -165,26 +201,51 @@ static graft_status node_entry(graft_check *c, size_t node, cJSON *node_errors)
                                                      : graft_fail_nomem(c->e, "the faults");
 }
 
-/* Notes `output` at each faulty node it needs, and whether there is any. */
-static graft_status note_output(graft_check *c, size_t output, cJSON *node_errors, size_t *stack,
-                                size_t *seen)
+/* Marks what is at fault and all that is behind it. */
+static void mark_bad(graft_check *c, const struct behind *b, size_t *stack)
 {
     size_t depth = 0;
+    for (size_t i = 0; i < c->p->count; i++) {
+        if (!c->faults[i]) continue;
+        c->bad[i] = true;
+        stack[depth++] = i;
+    }
+    while (depth) {
+        size_t at = stack[--depth];
+        for (size_t k = b->first[at]; k < b->first[at + 1]; k++) {
+            if (c->bad[b->to[k]]) continue;
+            c->bad[b->to[k]] = true;
+            stack[depth++] = b->to[k];
+        }
+    }
+}
+
+static size_t pay(size_t left, size_t cost)
+{
+    return cost < left ? left - cost : 0;
+}
+
+/* Notes `output` at each faulty node it needs. With many outputs and faults the lists would be as
+ * long as one times the other, so they stop to grow when `left` is used up. */
+static graft_status note_output(graft_check *c, size_t output, size_t *stack, size_t *seen,
+                                size_t *left)
+{
+    const char *id = c->p->node[output].id;
+    size_t depth = 0, cost = 64 + strlen(id);
     stack[depth++] = output;
     seen[output] = output + 1;
-    while (depth) {
+    while (depth && *left) {
         size_t at = stack[--depth];
         const graft_prompt_node *n = &c->p->node[at];
         if (c->faults[at]) {
-            c->bad[output] = true;
-            cJSON *entry = cJSON_GetObjectItemCaseSensitive(node_errors, n->id);
-            if (!graft_tree_push(graft_tree_get(entry, "dependent_outputs"),
-                                 cJSON_CreateString(c->p->node[output].id)))
+            *left = pay(*left, cost);
+            if (!graft_tree_push(c->dependent[at], cJSON_CreateString(id)))
                 return graft_fail_nomem(c->e, "the faults");
         }
+        *left = pay(*left, n->n_in);
         for (size_t k = 0; k < n->n_in; k++) {
             const graft_prompt_input *in = &n->in[k];
-            if (!inner(in) || seen[in->node] == output + 1) continue;
+            if (!inner(in) || !c->bad[in->node] || seen[in->node] == output + 1) continue;
             seen[in->node] = output + 1;
             stack[depth++] = in->node;
         }
@@ -211,26 +272,26 @@ static cJSON *all_failed(const graft_check *c)
     return error;
 }
 
-static graft_status collect(graft_check *c, graft_validation *out)
+static graft_status collect(graft_check *c, const struct behind *b, graft_validation *out)
 {
     graft_prompt *p = c->p;
     graft_status st = GRAFT_OK;
-    bool faulty = false;
+    size_t left = NOTES;
     size_t *work = graft_calloc(2 * p->count, sizeof *work);
     p->output = graft_malloc_array(p->count, sizeof *p->output);
     if (!work || !p->output) {
         st = graft_fail_nomem(c->e, "a prompt");
         goto out;
     }
-    for (size_t i = 0; i < p->count; i++) {
-        if (!c->faults[i]) continue;
-        faulty = true;
-        GRAFT_TRY(node_entry(c, i, out->node_errors));
-    }
+    for (size_t i = 0; i < p->count; i++)
+        if (c->faults[i]) GRAFT_TRY(node_entry(c, i, out->node_errors));
+    mark_bad(c, b, work);
     for (size_t i = 0; i < p->count; i++) {
         if (!p->node[i].output) continue;
-        if (faulty) GRAFT_TRY(note_output(c, i, out->node_errors, work, work + p->count));
-        if (!c->bad[i]) p->output[p->n_output++] = i;
+        if (c->bad[i])
+            GRAFT_TRY(note_output(c, i, work, work + p->count, &left));
+        else
+            p->output[p->n_output++] = i;
     }
     if (!p->n_output && !c->outer && !(out->error = all_failed(c)))
         st = graft_fail_nomem(c->e, "the faults");
@@ -311,11 +372,14 @@ static graft_status look_up(graft_check *c, graft_validation *out)
 static size_t mark_outputs(graft_check *c, const char *const *target, size_t n_target)
 {
     size_t n = 0;
+    for (size_t k = 0; k < n_target; k++) {
+        size_t at = graft_check_find(c, target[k]);
+        if (at) c->p->node[at - 1].output = true;
+    }
     for (size_t i = 0; i < c->p->count; i++) {
         graft_prompt_node *node = &c->p->node[i];
         /* Of two members with one name the last counts, as everywhere in JSON's habits. */
-        bool last = graft_check_find(c, node->id) == i + 1, wanted = false;
-        for (size_t k = 0; k < n_target; k++) wanted |= strcmp(target[k], node->id) == 0;
+        bool last = graft_check_find(c, node->id) == i + 1, wanted = node->output;
         node->output = last && (node->entry->node->flags & GRAFT_NODE_OUTPUT);
         if (c->outer)
             node->output = last && (wanted || node->output);
@@ -361,9 +425,13 @@ static graft_status run_checks(graft_check *c, const char *const *target, size_t
                                        cJSON_CreateObject());
         return out->error ? GRAFT_OK : graft_fail_nomem(c->e, "the faults");
     }
+    struct behind behind = {NULL, NULL};
     st = check_reached(c);
-    if (!st) st = check_cycles(c);
-    return st ? st : collect(c, out);
+    if (!st) st = behind_init(&behind, c->p, c->e);
+    if (!st) st = check_cycles(c, &behind);
+    if (!st) st = collect(c, &behind, out);
+    behind_finish(&behind);
+    return st;
 }
 
 static graft_status validate(graft_check c, cJSON *json, const char *const *target, size_t n_target,
@@ -377,7 +445,8 @@ static graft_status validate(graft_check c, cJSON *json, const char *const *targ
     c.faults = graft_calloc(c.p->count, sizeof *c.faults);
     c.bad = graft_calloc(c.p->count, sizeof *c.bad);
     c.moved = graft_calloc(c.p->count, sizeof *c.moved);
-    if (out->node_errors && c.faults && c.bad && c.moved)
+    c.dependent = graft_calloc(c.p->count, sizeof *c.dependent);
+    if (out->node_errors && c.faults && c.bad && c.moved && c.dependent)
         st = run_checks(&c, target, n_target, out);
     else
         st = graft_fail_nomem(e, "a prompt");
@@ -386,6 +455,7 @@ static graft_status validate(graft_check c, cJSON *json, const char *const *targ
     graft_free(c.faults);
     graft_free(c.bad);
     graft_free(c.moved);
+    graft_free(c.dependent);
     graft_map_finish(&c.index);
     if (st || out->error)
         graft_prompt_destroy(c.p);

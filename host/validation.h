@@ -7,7 +7,9 @@
 typedef struct graft_validation {
     graft_prompt *prompt; /* NULL when nothing can run */
     cJSON *error;         /* {type, message, details, extra_info}; NULL when something can run */
-    cJSON *node_errors;   /* an object: id -> {errors, dependent_outputs, class_type} */
+    /* An object: id -> {errors, dependent_outputs, class_type}. Lists of outputs are not whole
+     * where all of them together would have more than some 100 000 entries. */
+    cJSON *node_errors;
 } graft_validation;
 
 void graft_validation_finish(graft_validation *v);

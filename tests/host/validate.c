@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "tests/host/fixture.h"
 #include "tests/locale.h"
 
@@ -459,6 +460,110 @@ static void numbers_in_another_locale(void)
     locale_end();
 }
 
+/* Whatever a prompt's nodes have to do with each other, it is refused soon and in few words. */
+static void refused_soon(const char *what, graft_str *text, const char *const *target,
+                         size_t n_target)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_validation v;
+    cJSON *json = parse(text->data);
+    double began = graft_clock_now();
+    CHECK_OK(
+        graft_validate(fixture.registry, &fixture.services.host, json, target, n_target, &v, &e),
+        &e);
+    double took = graft_clock_now() - began;
+    char *answer = graft_json_print(v.node_errors);
+    size_t size = answer ? strlen(answer) : 0;
+    printf("%s: %.2f s, %zu bytes\n", what, took, size);
+    CHECK(took < 4); /* it is a tenth of that, but not under sanitizers on a busy machine */
+    CHECK(size < (size_t)24 << 20);
+    CHECK(v.error != NULL);
+    graft_free(answer);
+    graft_validation_finish(&v);
+    graft_str_finish(text);
+}
+
+static void put_add(graft_str *s, int i, const char *a, const char *b)
+{
+    graft_str_printf(s, "%c'%d':{'class_type':'TestAdd','inputs':{'a':%s,'b':%s}}", i ? ',' : '{',
+                     i, a, b);
+}
+
+static void put_shows(graft_str *s, int from, int n, int of)
+{
+    for (int i = 0; i < n; i++)
+        graft_str_printf(s, ",'%d':{'class_type':'TestShow','inputs':{'any':['%d',0]}}", from + i,
+                         of);
+    graft_str_puts(s, "}");
+}
+
+/* Every output needs every faulty node. */
+static void chain_of_faults(void)
+{
+    enum { HALF = GRAFT_PROMPT_MAX_NODES / 2 };
+    graft_str s = GRAFT_STR_INIT;
+    char link[32];
+    for (int i = 0; i < HALF; i++) {
+        snprintf(link, sizeof link, "['%d',0]", i - 1);
+        put_add(&s, i, i ? link : "'x'", "'x'");
+    }
+    put_shows(&s, HALF, HALF, HALF - 1);
+    refused_soon("faults in a chain", &s, NULL, 0);
+}
+
+/* Removing what leads to a cycle, from its far end, is as long as the way there. */
+static void way_to_a_cycle(void)
+{
+    enum { WAY = GRAFT_PROMPT_MAX_NODES - 1 };
+    graft_str s = GRAFT_STR_INIT;
+    char link[32], own[32];
+    for (int i = 0; i < WAY; i++) {
+        snprintf(link, sizeof link, "['%d',0]", i - 1);
+        snprintf(own, sizeof own, "['%d',0]", i);
+        put_add(&s, i, i ? link : "1", i == WAY - 1 ? own : i ? link : "1");
+    }
+    put_shows(&s, WAY, 1, WAY - 1);
+    refused_soon("a way to a cycle", &s, NULL, 0);
+}
+
+/* Each node of a cycle is told of the others. */
+static void long_cycles(void)
+{
+    enum { ALL = GRAFT_PROMPT_MAX_NODES - 1 };
+    graft_str s = GRAFT_STR_INIT;
+    char link[32];
+    for (int i = 0; i < ALL; i++) {
+        snprintf(link, sizeof link, "['%d',0]", (i + 1) % ALL);
+        put_add(&s, i, link, "1");
+    }
+    put_shows(&s, ALL, 1, 0);
+    refused_soon("a cycle of all", &s, NULL, 0);
+    char *name = malloc(100001);
+    memset(name, 'n', 100000);
+    name[100000] = 0;
+    for (int i = 0; i < 1000; i++) {
+        snprintf(link, sizeof link, "['%d',0]", i + 1);
+        put_add(&s, i, link, "1");
+    }
+    graft_str_printf(&s, ",'1000':{'class_type':'TestAdd','inputs':{'a':['%s',0],'b':1}}", name);
+    graft_str_printf(&s, ",'%s':{'class_type':'TestAdd','inputs':{'a':['0',0],'b':1}}", name);
+    put_shows(&s, 1001, 1, 0);
+    refused_soon("a cycle with a long name", &s, NULL, 0);
+    free(name);
+}
+
+static void many_targets(void)
+{
+    enum { ALL = GRAFT_PROMPT_MAX_NODES - 1, TARGETS = 200000 };
+    const char **target = malloc(TARGETS * sizeof *target);
+    graft_str s = GRAFT_STR_INIT;
+    for (int i = 0; i < TARGETS; i++) target[i] = "a name that no node of this prompt has";
+    put_add(&s, 0, "1", "1");
+    put_shows(&s, 1, ALL, 0);
+    refused_soon("targets", &s, target, TARGETS);
+    free(target);
+}
+
 int main(void)
 {
     fixture_open();
@@ -475,6 +580,10 @@ int main(void)
     RUN(numbers_in_another_locale);
     RUN(hostile);
     RUN(large);
+    RUN(chain_of_faults);
+    RUN(way_to_a_cycle);
+    RUN(long_cycles);
+    RUN(many_targets);
     fixture_close();
     return test_end();
 }
