@@ -71,6 +71,15 @@ double graft_queue_added(graft_queue *q, const graft_store_job *job)
     return age < 0 ? 0 : graft_clock_now() - 1e-3 * (double)age;
 }
 
+/* Waits for a change, or a second at most; locked. */
+static void wait_a_second(graft_queue *q)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec++;
+    pthread_cond_timedwait(&q->changed, &q->lock, &t);
+}
+
 graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out)
 {
     graft_queue_work work = GRAFT_QUEUE_STOP;
@@ -92,14 +101,10 @@ graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out)
             work = GRAFT_QUEUE_JOB;
             break;
         }
-        if (st) { /* a full disk, for example: try again in a while */
-            struct timespec t;
-            clock_gettime(CLOCK_REALTIME, &t);
-            t.tv_sec++;
-            pthread_cond_timedwait(&q->changed, &q->lock, &t);
-        } else {
+        if (st) /* a full disk, for example: try again in a while */
+            wait_a_second(q);
+        else
             pthread_cond_wait(&q->changed, &q->lock);
-        }
     }
     pthread_mutex_unlock(&q->lock);
     return work;
@@ -110,13 +115,24 @@ graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, void (*
 {
     pthread_mutex_lock(&q->lock);
     graft_status st = graft_store_finish(q->store, end, e);
-    q->running[0] = 0;
-    atomic_store(&q->cancel, 0);
-    atomic_store(&q->busy, false);
-    told(ctx);
-    broadcast(q);
+    if (!st || st == GRAFT_E_NOTFOUND) {
+        q->running[0] = 0;
+        atomic_store(&q->cancel, 0);
+        atomic_store(&q->busy, false);
+        told(ctx);
+        broadcast(q);
+    }
     pthread_mutex_unlock(&q->lock);
     return st;
+}
+
+bool graft_queue_pause(graft_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    if (!q->stopping) wait_a_second(q);
+    bool goes_on = !q->stopping;
+    pthread_mutex_unlock(&q->lock);
+    return goes_on;
 }
 
 bool graft_queue_busy(const graft_queue *q)

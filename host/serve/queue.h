@@ -39,9 +39,13 @@ graft_queue_work graft_queue_wait(graft_queue *q, graft_store_job *out);
 /* graft_clock_now() when a job was added, or a moment earlier. */
 double graft_queue_added(graft_queue *q, const graft_store_job *job);
 /* Writes the history entry, frees the place and tells everybody, in one step; calls `told` between
- * the entry and the telling. The worker only. */
+ * the entry and the telling. A failure leaves the job running and tells nobody, so it is to be
+ * called again after graft_queue_pause(); but not after GRAFT_E_NOTFOUND, which means that the
+ * store has lost the job. The worker only. */
 graft_status graft_queue_end(graft_queue *q, const graft_store_end *end, void (*told)(void *ctx),
                              void *ctx, graft_err *e);
+/* Lets a second pass, or less when the line changes; false when the server ends. */
+bool graft_queue_pause(graft_queue *q);
 
 /* True while a job runs. Takes no lock. */
 bool graft_queue_busy(const graft_queue *q);

@@ -253,6 +253,7 @@ int graft_command_serve(const graft_options *o)
     sigaddset(&c->wanted, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &c->wanted, &before);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is as bad as a full disk, and no worse */
     graft_status st = start(c, &e);
     if (!st) {
         announce(c);

@@ -108,10 +108,23 @@ out:
     return st;
 }
 
+/* A full disk, for example, may have room again: until the entry is written the job counts as
+ * running, and nobody hears that it ended. */
+static void write_down(graft_serve *s, const graft_store_end *end)
+{
+    graft_status before = GRAFT_OK, st;
+    for (;;) {
+        graft_err e = GRAFT_ERR_INIT;
+        st = graft_queue_end(&s->queue, end, graft_sink_tell, &s->sink, &e);
+        if (st && st != before) graft_logs_line(&s->logs, GRAFT_LOG_ERROR, e.text);
+        if (!st || st == GRAFT_E_NOTFOUND || !graft_queue_pause(&s->queue)) return;
+        before = st;
+    }
+}
+
 /* Memory may be short; then the entry is written with less in it. */
 static void store(graft_serve *s, const graft_store_job *job, const graft_run_result *result)
 {
-    graft_err e = GRAFT_ERR_INIT;
     char *messages = graft_sink_take_messages(&s->sink);
     char *outputs = result->outputs ? graft_json_print(result->outputs) : NULL;
     char *meta = outputs ? meta_of(result) : NULL;
@@ -121,8 +134,7 @@ static void store(graft_serve *s, const graft_store_job *job, const graft_run_re
                                  outputs ? outputs : "{}",
                                  meta ? meta : "{}",
                                  graft_clock_ms()};
-    if (graft_queue_end(&s->queue, &end, graft_sink_tell, &s->sink, &e))
-        graft_logs_line(&s->logs, GRAFT_LOG_ERROR, e.text);
+    write_down(s, &end);
     graft_free(messages);
     graft_free(outputs);
     graft_free(meta);

@@ -1,5 +1,6 @@
 // The queue outlives the server; a job is stopped by its id and no other; progress can be followed.
 // Needs the nodes of tests/host/testnodes.c, which can sleep.
+import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { Socket, check, end, ended, equal, get, post, sleep, soon, start, until } from './server.mjs';
 
@@ -183,7 +184,31 @@ async function killed() {
   equal((await entry('t1')).status.status_str, 'success', 'kept');
 }
 
-for (const test of [interrupt, cancelled, away, failure, order, killed]) {
+// While there is no room on the disk a job goes on to run; then it is in the history as what it was, and the next one runs.
+async function full() {
+  const grow = (bytes) => spawnSync('prlimit', ['--pid', String(s.process.pid), `--fsize=${bytes}:`]).status === 0;
+  if (spawnSync('prlimit', ['--version']).error) return console.log('skipped: prlimit is not installed');
+  const w = new Socket(s, '?clientId=full'), about = (id) => w.got.filter((m) => m.data.prompt_id === id).map((m) => m.type);
+  await w.until((m) => m.type === 'status');
+  await run('room', 500, 40, { client_id: 'full' });
+  await run('next', 1, 41, { client_id: 'full' });
+  await running('room');
+  check(grow(0), 'no file may grow');
+  await until(() => s.log().includes('the database of jobs'));
+  await sleep(1200); // it has been tried again
+  equal((await get(s, '/queue')).json().queue_running.map((q) => q[1]), ['room'], 'it runs while it cannot be written down');
+  equal((await get(s, '/history/room')).text, '{}', 'and is in no history');
+  check(!about('room').includes('execution_success'), 'nor told to have ended');
+  check(grow('unlimited'), 'now they may');
+  equal((await entry('room')).status.status_str, 'success', 'afterwards the history has it');
+  equal((await entry('next')).status.status_str, 'success', 'and the next one');
+  check(await w.finished('next'), 'its end is told');
+  check(about('room').includes('execution_success'), 'and that of the one before');
+  equal((await get(s, '/prompt')).json().exec_info.queue_remaining, 0, 'nothing is left');
+  w.close();
+}
+
+for (const test of [interrupt, cancelled, away, failure, order, full, killed]) {
   const began = performance.now();
   await test();
   console.log(`${test.name} ${Math.round(performance.now() - began)} ms`);

@@ -1,8 +1,10 @@
 /* The order in which the end of a prompt is told: the history has it before any client hears of it.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -196,6 +198,44 @@ static void after_the_entry(void)
     ends(GRAFT_E_CANCEL, "interrupted", "execution_interrupted");
 }
 
+/* While the entry cannot be written the job runs, and nobody is told anything else. */
+static void no_room(void)
+{
+    struct fixture f;
+    struct rlimit before, none;
+    graft_err e = GRAFT_ERR_INIT;
+    char types[200];
+    begin(&f);
+    const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
+    events.success(events.ctx);
+    sent(&f.hub, types, sizeof types);
+    const graft_store_end end = {"job", "success", "[]", "{}", "{}", 9};
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    none = before;
+    none.rlim_cur = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0);
+    graft_status st = graft_queue_end(&f.queue, &end, on_told, &f, &e);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK(st && st != GRAFT_E_NOTFOUND);
+    sent(&f.hub, types, sizeof types);
+    CHECK_STR(types, "");
+    CHECK_INT(graft_store_find(f.store, "job"), GRAFT_STORE_RUNNING);
+    CHECK_INT(graft_store_remaining(f.store), 1);
+    CHECK(graft_queue_busy(&f.queue));
+    CHECK_OK(graft_queue_end(&f.queue, &end, on_told, &f, &e), &e);
+    sent(&f.hub, types, sizeof types);
+    CHECK_STR(types, "execution_success status ");
+    CHECK(!graft_queue_busy(&f.queue));
+    /* One that the store does not have is not tried for ever. */
+    CHECK_INT(graft_queue_end(&f.queue, &end, on_told, &f, &e), GRAFT_E_NOTFOUND);
+    CHECK(graft_queue_pause(&f.queue));
+    graft_queue_stop(&f.queue);
+    CHECK(!graft_queue_pause(&f.queue));
+    graft_sink_close(&f.sink);
+    finish(&f);
+}
+
 /* An end that is never told, because the server stops, is not lost memory. */
 static void never_told(void)
 {
@@ -231,6 +271,7 @@ int main(void)
     snprintf(path, sizeof path, "%s/jobs.sqlite", dir);
     RUN(after_the_entry);
     RUN(never_told);
+    RUN(no_room);
     RUN(waits_for_readers);
     RUN(counts_from_the_line);
     RUN(at_no_node_afterwards);
