@@ -34,10 +34,9 @@ static void forget(graft_sink *s)
 {
     for (size_t i = 0; i < s->n_node; i++) node_finish(&s->node[i]);
     s->n_node = 0;
-    graft_free(s->id);
-    graft_free(s->client);
     graft_free(s->current);
-    s->id = s->client = s->current = NULL;
+    s->id = s->client = NULL;
+    s->current = NULL;
     graft_str_finish(&s->messages);
     cJSON_Delete(s->warnings);
     s->warnings = NULL;
@@ -53,17 +52,14 @@ void graft_sink_finish(graft_sink *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
-                              graft_err *e)
+void graft_sink_begin(graft_sink *s, const char *id, const char *client, double added)
 {
     pthread_mutex_lock(&s->lock);
     forget(s);
     s->added = added;
-    s->id = graft_strdup(id);
-    s->client = client ? graft_strdup(client) : NULL;
-    bool ok = s->id && (s->client || !client);
+    s->id = id;
+    s->client = client;
     pthread_mutex_unlock(&s->lock);
-    return ok ? GRAFT_OK : graft_fail_nomem(e, "a job");
 }
 
 /* ---- building blocks; the lock is held */

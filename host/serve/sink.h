@@ -27,10 +27,10 @@ typedef struct graft_sink_node {
 typedef struct graft_sink {
     graft_hub *hub;
     graft_logs *logs;
-    pthread_mutex_t lock; /* guards the rest */
-    char *id, *client;    /* of the job; NULL: nothing runs, no client */
-    double added;         /* when it was queued, graft_clock_now() */
-    char *current;        /* the node that runs; NULL */
+    pthread_mutex_t lock;    /* guards the rest */
+    const char *id, *client; /* of the job; NULL: nothing runs, no client */
+    double added;            /* when it was queued, graft_clock_now() */
+    char *current;           /* the node that runs; NULL */
     graft_sink_node *node;
     size_t n_node, cap_node;
     graft_str messages; /* history: ["type",{…}],… */
@@ -46,9 +46,9 @@ void graft_sink_finish(graft_sink *s);
 
 /* The worker: begin, run with the events, take the record, store it, tell, close. The results of a
  * job that was `added` (graft_clock_now()) moments ago are held back for the rest of 50 ms, so
- * that its client has read the answer to the prompt, which says the id, when they come. */
-graft_status graft_sink_begin(graft_sink *s, const char *id, const char *client, double added,
-                              graft_err *e);
+ * that its client has read the answer to the prompt, which says the id, when they come. Id and
+ * client are borrowed until close: an end must be told and written down however short memory is. */
+void graft_sink_begin(graft_sink *s, const char *id, const char *client, double added);
 graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews);
 /* A job that could not be run at all. */
 void graft_sink_fail(graft_sink *s, const graft_err *why);

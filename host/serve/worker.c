@@ -88,9 +88,8 @@ static graft_status run(graft_serve *s, const graft_store_job *job, graft_run_re
 {
     cJSON *prompt = NULL, *extra = NULL, *targets = NULL;
     graft_validation v = {0};
-    graft_status st =
-        graft_sink_begin(&s->sink, job->id, job->client, graft_queue_added(&s->queue, job), e);
-    if (st) goto out;
+    graft_status st = GRAFT_OK;
+    graft_sink_begin(&s->sink, job->id, job->client, graft_queue_added(&s->queue, job));
     GRAFT_TRY(graft_json_parse(job->prompt, strlen(job->prompt), "the prompt", &prompt, e));
     GRAFT_TRY(graft_json_parse(job->extra, strlen(job->extra), "extra_data", &extra, e));
     GRAFT_TRY(graft_json_parse(job->outputs, strlen(job->outputs), "the outputs", &targets, e));

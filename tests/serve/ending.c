@@ -76,7 +76,7 @@ static void begin(struct fixture *f)
     graft_queue_init(&f->queue, f->store, &f->hub);
     CHECK_OK(graft_queue_add(&f->queue, &job, &e), &e);
     CHECK(graft_queue_wait(&f->queue, &job) == GRAFT_QUEUE_JOB);
-    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", 0, &e), &e);
+    graft_sink_begin(&f->sink, "job", "client", 0);
     graft_store_job_finish(&job);
 }
 
@@ -93,9 +93,8 @@ static void finish(struct fixture *f)
 /* How long a job that was queued `age` seconds ago needs for its end, from its beginning on. */
 static double time_of_end(struct fixture *f, double age)
 {
-    graft_err e = GRAFT_ERR_INIT;
     double now = graft_clock_now();
-    CHECK_OK(graft_sink_begin(&f->sink, "job", "client", now - age, &e), &e);
+    graft_sink_begin(&f->sink, "job", "client", now - age);
     const graft_events events = graft_sink_events(&f->sink, GRAFT_PREVIEWS_LATENT);
     events.success(events.ctx);
     graft_sink_close(&f->sink);
@@ -236,6 +235,30 @@ static void no_room(void)
     finish(&f);
 }
 
+/* Memory is short from the beginning of a job on: it ends, and the history says with what. */
+static void no_memory(void)
+{
+    for (int64_t n = 1; n < 30; n++) {
+        struct fixture f;
+        graft_err e = GRAFT_ERR_INIT;
+        const graft_err why = {GRAFT_E_NOMEM, "a job: out of memory"};
+        begin(&f);
+        graft_sink_close(&f.sink);
+        graft_alloc_fail_at(n);
+        graft_sink_begin(&f.sink, "job", "client", 0);
+        graft_sink_fail(&f.sink, &why);
+        char *messages = graft_sink_take_messages(&f.sink);
+        graft_alloc_fail_at(0);
+        CHECK_STR(f.sink.end, "error");
+        const graft_store_end end = {"job", "error", messages ? messages : "[]", "{}", "{}", 9};
+        CHECK_OK(graft_queue_end(&f.queue, &end, graft_sink_tell, &f.sink, &e), &e);
+        CHECK_INT(graft_store_find(f.store, "job"), GRAFT_STORE_DONE);
+        graft_sink_close(&f.sink);
+        graft_free(messages);
+        finish(&f);
+    }
+}
+
 /* An end that is never told, because the server stops, is not lost memory. */
 static void never_told(void)
 {
@@ -272,6 +295,7 @@ int main(void)
     RUN(after_the_entry);
     RUN(never_told);
     RUN(no_room);
+    RUN(no_memory);
     RUN(waits_for_readers);
     RUN(counts_from_the_line);
     RUN(at_no_node_afterwards);
