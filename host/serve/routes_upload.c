@@ -11,7 +11,9 @@
 #include "host/serve/routes.h"
 #include "host/tree.h"
 
-#define TRIES 10000 /* names "x (1).png" … that are tried */
+#define TRIES       10000 /* names "x (1).png" … that are tried */
+#define LONG_NAME   180   /* bytes before " (1)": with it and the suffix a name has up to 255 */
+#define LONG_SUFFIX 60
 
 /* Where a file goes: a folder below one of the roots, and its name. */
 struct place {
@@ -38,6 +40,8 @@ static int place_of(graft_serve *s, const graft_multipart *m, const graft_part *
     if (!p->root || !p->name[0] || strchr(p->name, '/') || strchr(p->name, '\\') ||
         strstr(p->name, "..") || p->name[0] == '.' || !graft_str_is_utf8(p->name, strlen(p->name)))
         return 400;
+    const char *dot = strrchr(p->name, '.');
+    if (dot && strlen(dot) > LONG_SUFFIX) return 400;
     size_t n = strlen(p->sub);
     while (n && p->sub[n - 1] == '/') p->sub[--n] = 0;
     return 0;
@@ -56,14 +60,16 @@ static bool same_content(const char *path, const void *data, size_t size)
  * p->name. 0 or the status to answer. */
 static int write_file(struct place *p, const char *folder, const void *data, size_t size)
 {
-    char base[300], suffix[64];
+    char base[LONG_NAME + 1], suffix[LONG_SUFFIX + 1];
     const char *dot = strrchr(p->name, '.');
     size_t stem = dot ? (size_t)(dot - p->name) : strlen(p->name);
     snprintf(suffix, sizeof suffix, "%s", dot ? dot : "");
+    if (stem > LONG_NAME) stem = LONG_NAME;
+    while (stem && (p->name[stem] & 0xc0) == 0x80) stem--; /* not within a character */
     snprintf(base, sizeof base, "%.*s", (int)stem, p->name);
     for (int i = 0; i < TRIES; i++) {
         char *path = NULL;
-        if (i) snprintf(p->name, sizeof p->name, "%.200s (%d)%s", base, i, suffix);
+        if (i) snprintf(p->name, sizeof p->name, "%s (%d)%s", base, i, suffix);
         if (graft_path_inside(folder, p->name, &path, NULL)) return 400;
         int status = -1;
         if (p->overwrite)

@@ -251,6 +251,18 @@ async function uploads() {
     check(r.status === 400 || (r.status === 200 && r.json().name === 'blob'), `upload ${filename} ${sub}: ${r.status}`);
   }
   equal((await post(s, '/upload/image', 'nonsense')).status, 400, 'no form');
+  // Long names are cut between two characters, wherever the limit falls.
+  for (const first of ['', 'a', 'ab', 'abc'])
+    for (const [c, n] of [['é', 110], ['猫', 80], ['🍎', 60]]) {
+      const name = `${first}${c.repeat(n)}.png`;
+      equal((await up(file('one', name))).json().name, name, 'a long name');
+      const r = await up(file('two', name)), utf8 = new TextDecoder('utf-8', { fatal: true });
+      let text = '{}';
+      try { text = utf8.decode(r.body); } catch { check(false, `the answer for ${name} is UTF-8`); }
+      const cut = JSON.parse(text).name;
+      check(cut && new RegExp(`^${first}${c}+ \\(1\\)\\.png$`, 'u').test(cut) && fs.readFileSync(path.join(s.input, cut), 'latin1') === 'two', `cut: ${cut}`);
+    }
+  equal((await up(file('x', `x.${'y'.repeat(70)}`))).status, 400, 'an ending that is too long');
   check((await get(s, '/object_info/LoadImage')).json().LoadImage.input.required.image[0].includes('u.png'), 'a new choice');
   const mask = file(png, 'mask.png');
   mask.append('original_ref', JSON.stringify({ filename: 'a_00001_.png', subfolder: 'demo', type: 'output' }));
