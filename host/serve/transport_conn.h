@@ -28,7 +28,7 @@ typedef struct graft_ws_item {
 typedef struct graft_ws {
     struct graft_ws *next;
     struct lws *wsi;
-    char id[GRAFT_QUEUE_ID];
+    char *id; /* "" once another socket of the client took its place */
     graft_ws_item *first, **last;
     size_t waiting; /* bytes */
     bool logs, doomed;

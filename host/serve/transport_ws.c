@@ -58,11 +58,16 @@ int graft_ws__confirm(graft_transport *t, struct lws *wsi, const char *protocol)
     return status ? refuse(wsi, status, "") : 0;
 }
 
-static void random_id(char out[33])
+/* The id that a client gives itself, or one at random; NULL when out of memory. */
+static char *id_of(const graft_http_request *q)
 {
+    const char *wanted = graft_http_arg(q, "clientId");
     uint8_t bytes[16] = {0};
+    char made[33];
+    if (wanted && *wanted && graft_str_is_utf8(wanted, strlen(wanted))) return graft_strdup(wanted);
     if (getrandom(bytes, sizeof bytes, 0) < 0) memset(bytes, 1, sizeof bytes);
-    for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    for (int i = 0; i < 16; i++) snprintf(made + 2 * i, 3, "%02x", bytes[i]);
+    return graft_strdup(made);
 }
 
 static void pop(graft_ws *w)
@@ -113,31 +118,26 @@ static void send_own(graft_transport *t, graft_ws *w, graft_str *s)
 
 int graft_ws__open(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
-    char id[GRAFT_QUEUE_ID] = "";
     graft_str s = GRAFT_STR_INIT;
     graft_http_request q = {0};
-    if (!graft_conn__read(wsi, &q)) {
-        graft_http_request_finish(&q);
+    graft_ws *w = graft_calloc(1, sizeof *w);
+    if (w && graft_conn__read(wsi, &q)) w->id = id_of(&q);
+    graft_http_request_finish(&q);
+    if (!w || !w->id) {
+        graft_free(w);
         return -1;
     }
-    const char *wanted = graft_http_arg(&q, "clientId");
-    if (wanted && graft_str_is_utf8(wanted, strlen(wanted))) snprintf(id, sizeof id, "%s", wanted);
-    graft_http_request_finish(&q);
-    if (!id[0]) random_id(id);
-    graft_ws *w = graft_calloc(1, sizeof *w);
-    if (!w) return -1;
     graft_transport__deliver(t); /* what was said before comes before what is said now */
-    replace(t, id);
+    replace(t, w->id);
     w->wsi = wsi;
     w->last = &w->first;
-    snprintf(w->id, sizeof w->id, "%s", id);
     w->next = t->clients;
     t->clients = w;
     c->ws = w;
-    graft_queue_status(&t->serve->queue, id, &s);
+    graft_queue_status(&t->serve->queue, w->id, &s);
     send_own(t, w, &s);
     graft_mail__hand_over(t, w);
-    graft_sink_resume(&t->serve->sink, id, &s);
+    graft_sink_resume(&t->serve->sink, w->id, &s);
     send_own(t, w, &s);
     return 0;
 }
@@ -205,6 +205,7 @@ void graft_ws__close(graft_transport *t, graft_conn *c)
         }
     keep_unsent(t, w);
     graft_inbox_finish(&w->inbox);
+    graft_free(w->id);
     graft_free(w);
     c->ws = NULL;
 }

@@ -324,12 +324,19 @@ async function reconnect() {
   equal([a.closed, a.code, b.closed], [true, 1000, false], 'the new socket replaces the old one, which the editor page knows by the code');
   const id = (await post(s, '/prompt', { prompt: picture(11, 'demo/r'), client_id: 'same' })).json().prompt_id;
   check(await b.finished(id), 'and gets the events');
+  // An id of any length, in any characters, is whoever says it to the other routes.
+  const name = `x${'猫'.repeat(400)}`, long = new Socket(s, `?clientId=${encodeURIComponent(name)}`);
+  equal((await long.until((m) => m.type === 'status')).data.sid, name, 'a long id');
+  check(await long.finished((await post(s, '/prompt', { prompt: picture(15, 'demo/r'), client_id: name })).json().prompt_id), 'gets its events, too');
+  await get(s, '/internal/logs/subscribe', { method: 'PATCH', body: JSON.stringify({ clientId: name, enabled: true }) });
+  await post(s, '/prompt', { prompt: picture(15, 'demo/r') });
+  check(await long.until((m) => m.type === 'logs'), 'and log lines');
   const c = new Socket(s);
   check(/^[0-9a-f]{32}$/.test((await c.until((m) => m.type === 'status')).data.sid), 'an id is made up');
   equal((await post(s, '/x')).status, 404, 'POST to nowhere');
   b.got.length = 0;
   check(await b.until((m) => m.type === 'status'), 'a sign of life');
-  for (const w of [b, c]) w.close();
+  for (const w of [b, c, long]) w.close();
 }
 
 // A client whose handshake comes after its prompt ran, or whose connection broke, misses nothing.
