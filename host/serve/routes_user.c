@@ -76,9 +76,9 @@ graft_status graft_route_setting_post(graft_serve *s, const graft_http_request *
 {
     graft_err why = GRAFT_ERR_INIT;
     cJSON *body = NULL;
-    if (graft_http_json(q, &body, &why) || !body)
-        return graft_http_error(r, 400, body ? why.text : "the setting must be JSON", e);
-    graft_status st = set(s, rest, body, e);
+    graft_status st = graft_http_json(q, &body, &why);
+    if (st || !body) return graft_http_error(r, 400, st ? why.text : "the setting must be JSON", e);
+    st = set(s, rest, body, e);
     cJSON_Delete(body);
     if (!st) graft_http_empty(r, 200);
     return st;

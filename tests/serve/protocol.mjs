@@ -279,6 +279,10 @@ async function user() {
   equal((await post(s, '/api/settings', { a: [1, 2], 'Comfy.Mode': 'light' })).status, 200, 'merge');
   equal((await get(s, '/api/settings')).json(), { 'Comfy.Mode': 'light', a: [1, 2] }, 'settings');
   equal([(await get(s, '/settings/a')).text, (await get(s, '/settings/b')).text], ['[1,2]', 'null'], 'one setting');
+  const [all, one] = [await post(s, '/settings', '{"a": 1, b}'), await post(s, '/settings/a', '{"a": 1, b}')];
+  equal([all.status, one.status, one.json()], [400, 400, all.json()], 'where the JSON is wrong is said in both places');
+  check(/line 1|column|character|offset|byte/.test(one.json().error), `where: ${one.json().error}`);
+  equal((await post(s, '/settings/a', '')).json().error, 'the setting must be JSON', 'no JSON at all');
   equal((await get(s, '/userdata?dir=workflows&recurse=true&split=false&full_info=true')).text, '[]', 'no workflows');
   equal((await get(s, '/userdata?dir=subgraphs%2F')).status, 404, 'no such folder');
   equal((await get(s, '/userdata')).status, 400, 'no folder named');
