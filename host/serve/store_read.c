@@ -21,7 +21,8 @@ static void put_string(graft_str *out, sqlite3_stmt *q, int at)
 
 static void put_number(graft_str *out, double v)
 {
-    if (v == (double)(int64_t)v && v < 1e15 && v > -1e15)
+    /* The range first: what no int64_t can be must not become one. */
+    if (v < 1e15 && v > -1e15 && v == (double)(int64_t)v)
         graft_str_printf(out, "%lld", (long long)v);
     else
         graft_str_printf(out, "%.17g", v);

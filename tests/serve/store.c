@@ -83,6 +83,36 @@ static void jobs_run_by_number(void)
     graft_store_close(s);
 }
 
+/* Numbers that clients choose: whole ones are printed as such, and any can be. */
+static void numbers_of_any_size(void)
+{
+    static const struct {
+        double number;
+        const char *printed;
+    } c[] = {{-1e300, "[[-1.0000000000000001e+300,"},
+             {-7, "[-7,"},
+             {7.5, "[7.5,"},
+             {999999999999999, "[999999999999999,"},
+             {1e15, "[1000000000000000,"},
+             {9.3e18, "[9.3e+18,"},
+             {1e300, "[1.0000000000000001e+300,"}};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_str t = GRAFT_STR_INIT;
+    fresh();
+    graft_store *s = open_store(&roomy);
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++)
+        CHECK_OK(add(s, (char[]){(char)('a' + i), 0}, c[i].number, &e), &e);
+    CHECK_OK(graft_store_queue_json(s, &t, &e), &e);
+    const char *at = t.data ? t.data : "";
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        const char *next = strstr(at, c[i].printed);
+        CHECK(next);
+        if (next) at = next;
+    }
+    graft_str_finish(&t);
+    graft_store_close(s);
+}
+
 static void limits_hold(void)
 {
     const graft_store_limits tight = {3, 1 << 20, 2, 1 << 20};
@@ -262,6 +292,7 @@ int main(void)
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/jobs.sqlite", dir);
     RUN(jobs_run_by_number);
+    RUN(numbers_of_any_size);
     RUN(limits_hold);
     RUN(a_dead_process_leaves_a_mark);
     RUN(no_job_is_missing);
