@@ -32,18 +32,30 @@ graft_status graft_check_fault(graft_check *c, size_t node, const char *type, co
     return graft_fail_nomem(c->e, "the list of faults");
 }
 
+/* The input's description, or null where it was told already and is long. NULL: out of memory. */
+static cJSON *config_of(graft_check *c, const graft_node *node, const graft_input *in)
+{
+    graft_known_choices *known = NULL;
+    cJSON *description;
+    if (graft_schema_combo(in)) {
+        if (graft_known_get(&c->known, c->host, node, in, &known, NULL)) return NULL;
+        if (known->described && known->choices.count > GRAFT_KNOWN_LONG) return cJSON_CreateNull();
+        known->described = true;
+    }
+    bool made = !graft_object_info_input(in, known ? &known->choices : NULL, &description, NULL);
+    return made ? description : NULL;
+}
+
 /* {input_name, input_config, received_value}; `config` false: null in its place. */
 static cJSON *extra_for(graft_check *c, size_t node, const graft_input *in, bool config,
                         const cJSON *received)
 {
     const graft_node *schema = c->p->node[node].entry->node;
-    cJSON *extra = cJSON_CreateObject(), *description = NULL;
+    cJSON *extra = cJSON_CreateObject();
     bool ok = graft_tree_text(extra, "input_name", in->name);
-    if (!config)
-        description = cJSON_CreateNull();
-    else if (graft_object_info_input(c->host, schema, in, &description, NULL))
-        ok = false;
-    ok = graft_tree_put(extra, "input_config", description) && ok;
+    ok = graft_tree_put(extra, "input_config",
+                        config ? config_of(c, schema, in) : cJSON_CreateNull()) &&
+         ok;
     if (received) ok = graft_tree_put(extra, "received_value", cJSON_Duplicate(received, 1)) && ok;
     if (ok) return extra;
     cJSON_Delete(extra);
@@ -136,30 +148,20 @@ static graft_status check_link(graft_check *c, size_t node, const graft_input *i
 }
 
 /* Where a file was looked for, which the protocol has no word for. */
-static bool put_folder(cJSON *extra, const graft_lookup *l)
+static bool put_folder(cJSON *extra, const char *folder)
 {
-    return !l->folder[0] || graft_tree_text(extra, "folder", l->folder);
+    return !*folder || graft_tree_text(extra, "folder", folder);
 }
 
-/* The same for a value that is none of the choices: the node is asked for them once more. */
-static bool put_choices_folder(cJSON *extra, const graft_host *host, const graft_node *node,
-                               const graft_input *in)
-{
-    graft_lookup lookup;
-    graft_choices choices;
-    graft_lookup_begin(&lookup, host);
-    if (!graft_choices_init(&choices, host, node, in, NULL)) graft_choices_finish(&choices);
-    graft_lookup_end(&lookup, host);
-    return put_folder(extra, &lookup);
-}
-
+/* `known`: of a COMBO. */
 static graft_status literal_fault(graft_check *c, size_t node, const graft_input *in,
-                                  const cJSON *received, const graft_literal_fault *fault)
+                                  const graft_known_choices *known, const cJSON *received,
+                                  const graft_literal_fault *fault)
 {
     cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
     bool ok = true;
-    if (strcmp(fault->type, "value_not_in_list") == 0)
-        ok = put_choices_folder(extra, c->host, c->p->node[node].entry->node, in);
+    if (known && strcmp(fault->type, "value_not_in_list") == 0)
+        ok = put_folder(extra, known->folder);
     if (fault->exception) ok = ok && graft_tree_text(extra, "exception_message", fault->exception);
     if (!ok) {
         cJSON_Delete(extra);
@@ -177,15 +179,18 @@ static graft_status check_literal(graft_check *c, size_t node, const graft_input
     bool uploaded =
         (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && graft_schema_table(schema, GRAFT_VALIDATE_ID);
     bool left = uploaded || is_taken(own_check(c, node), in->name);
-    graft_literal_fault fault;
-    graft_status st =
-        graft_literal_read(c->host, schema, in, item, left, &out->literal, &fault, c->e);
+    graft_literal_fault fault = {0};
+    graft_known_choices *known = NULL;
+    graft_status st = GRAFT_OK;
+    if (graft_schema_combo(in) && !(left && cJSON_IsString(item)))
+        st = graft_known_get(&c->known, c->host, schema, in, &known, c->e);
+    if (!st) st = graft_literal_read(known, in, item, left, &out->literal, &fault, c->e);
     if (!st && out->literal.value.kind != GRAFT_NONE) {
         cJSON *converted = graft_literal_json(in, &out->literal.value);
         if (!graft_tree_set(inputs, in->name, converted)) st = graft_fail_nomem(c->e, "an input");
         item = graft_tree_get(inputs, in->name);
     }
-    if (!st && fault.type) st = literal_fault(c, node, in, item, &fault);
+    if (!st && fault.type) st = literal_fault(c, node, in, known, item, &fault);
     graft_literal_fault_finish(&fault);
     return st;
 }
@@ -219,7 +224,7 @@ static graft_status custom_fault(graft_check *c, size_t node, const char *input,
              text);
     cJSON *extra = cJSON_CreateObject();
     bool ok = extra && (!input || graft_tree_text(extra, "input_name", input));
-    if (!ok || !put_folder(extra, lookup)) {
+    if (!ok || !put_folder(extra, lookup->folder)) {
         cJSON_Delete(extra);
         return graft_fail_nomem(c->e, "the list of faults");
     }

@@ -3,6 +3,7 @@
 #ifndef GRAFT_HOST_CHECK_H
 #define GRAFT_HOST_CHECK_H
 #include "base/map.h"
+#include "host/known.h"
 #include "host/validate.h"
 
 typedef struct graft_check {
@@ -11,10 +12,11 @@ typedef struct graft_check {
     graft_prompt *p;
     const graft_outer *outer; /* NULL: a whole prompt */
     graft_map index;          /* id -> node number + 1 */
-    cJSON **faults;           /* per node: array of errors, or NULL */
-    bool *bad;                /* per node: it, or something it needs, is at fault */
-    bool *moved;              /* per node: its faults belong to node_errors by now */
-    cJSON **dependent;        /* per node: the outputs that its entry there lists; borrowed */
+    graft_known known;
+    cJSON **faults;    /* per node: array of errors, or NULL */
+    bool *bad;         /* per node: it, or something it needs, is at fault */
+    bool *moved;       /* per node: its faults belong to node_errors by now */
+    cJSON **dependent; /* per node: the outputs that its entry there lists; borrowed */
     graft_err *e;
 } graft_check;
 

@@ -9,8 +9,6 @@
 #include "base/alloc.h"
 #include "base/str.h"
 
-#define LONG_LIST 20 /* longer lists of choices are not repeated in messages */
-
 void graft_literal_finish(graft_literal *l)
 {
     graft_free(l->text);
@@ -301,7 +299,7 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
     graft_str_printf(&s, "%s: ", in->name);
     put_item(&s, item, true);
     graft_str_puts(&s, " not in ");
-    fault->no_config = c->count > LONG_LIST;
+    fault->no_config = c->count > GRAFT_KNOWN_LONG;
     if (fault->no_config) {
         graft_str_printf(&s, "(list of length %zu)", c->count);
     } else {
@@ -316,24 +314,16 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
     return fault->details ? GRAFT_OK : graft_fail_nomem(e, "a message");
 }
 
-static graft_status read_choice(const graft_host *host, const graft_node *node,
-                                const graft_input *in, const cJSON *item, bool left,
-                                graft_literal *out, graft_literal_fault *fault, graft_err *e)
+static graft_status read_choice(const graft_known_choices *c, const graft_input *in,
+                                const cJSON *item, bool left, graft_literal *out,
+                                graft_literal_fault *fault, graft_err *e)
 {
-    graft_choices c;
-    graft_status st = graft_choices_init(&c, host, node, in, e);
-    if (st) return st;
-    if (cJSON_IsString(item) && (left || graft_choices_has(&c, item->valuestring))) {
-        char *text = graft_strdup(item->valuestring);
-        if (text)
-            put_text(out, GRAFT_CHOICE, text);
-        else
-            st = graft_fail_nomem(e, "an input");
-    } else {
-        st = not_in_list(in, item, &c, fault, e);
-    }
-    graft_choices_finish(&c);
-    return st;
+    if (!cJSON_IsString(item) || (!left && !graft_known_has(c, item->valuestring)))
+        return not_in_list(in, item, &c->choices, fault, e);
+    char *text = graft_strdup(item->valuestring);
+    if (!text) return graft_fail_nomem(e, "an input");
+    put_text(out, GRAFT_CHOICE, text);
+    return GRAFT_OK;
 }
 
 static graft_status read_string(const cJSON *item, graft_literal *out, graft_err *e)
@@ -391,16 +381,16 @@ static graft_status read_any(const graft_input *in, const cJSON *item, bool left
     return GRAFT_OK;
 }
 
-graft_status graft_literal_read(const graft_host *host, const graft_node *node,
-                                const graft_input *in, const cJSON *item, bool left,
-                                graft_literal *out, graft_literal_fault *fault, graft_err *e)
+graft_status graft_literal_read(const graft_known_choices *choices, const graft_input *in,
+                                const cJSON *item, bool left, graft_literal *out,
+                                graft_literal_fault *fault, graft_err *e)
 {
     memset(out, 0, sizeof *out);
     memset(fault, 0, sizeof *fault);
     if (strcmp(in->type, "INT") == 0) return read_int(in, item, left, out, fault, e);
     if (strcmp(in->type, "FLOAT") == 0) return read_float(in, item, left, out, fault, e);
     if (strcmp(in->type, "STRING") == 0) return read_string(item, out, e);
-    if (graft_schema_combo(in)) return read_choice(host, node, in, item, left, out, fault, e);
+    if (graft_schema_combo(in)) return read_choice(choices, in, item, left, out, fault, e);
     if (strcmp(in->type, "BOOLEAN") == 0) {
         out->value.kind = GRAFT_BOOL;
         out->value.u.i = truth(item);

@@ -2,7 +2,7 @@
 #ifndef GRAFT_HOST_LITERAL_H
 #define GRAFT_HOST_LITERAL_H
 #include "base/json.h"
-#include "host/schema.h"
+#include "host/known.h"
 
 typedef struct graft_literal {
     graft_arg value; /* kind GRAFT_NONE: not set */
@@ -21,12 +21,13 @@ typedef struct graft_literal_fault {
 void graft_literal_fault_finish(graft_literal_fault *f);
 
 /* Converts as ComfyUI does (64.7 and "64" are INT 64, anything is a STRING, …), then checks range
- * and choices. `left`: the node's own check takes the input, so range and choices are left to it,
- * and a socket takes whatever was written. *out is set where the conversion worked, also when the
- * range is wrong. The status is for our own failures; the user's are in *fault. */
-graft_status graft_literal_read(const graft_host *host, const graft_node *node,
-                                const graft_input *in, const cJSON *item, bool left,
-                                graft_literal *out, graft_literal_fault *fault, graft_err *e);
+ * and `choices`, which a COMBO must have unless it is left a text. `left`: the node's own check
+ * takes the input, so range and choices are left to it, and a socket takes whatever was written.
+ * *out is set where the conversion worked, also when the range is wrong. The status is for our own
+ * failures; the user's are in *fault. */
+graft_status graft_literal_read(const graft_known_choices *choices, const graft_input *in,
+                                const cJSON *item, bool left, graft_literal *out,
+                                graft_literal_fault *fault, graft_err *e);
 /* The value as JSON; NULL when out of memory. */
 cJSON *graft_literal_json(const graft_input *in, const graft_arg *value);
 /* The input's initial value: NONE for sockets. */

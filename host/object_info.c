@@ -101,19 +101,17 @@ static cJSON *options_of(const graft_input *in)
     return NULL;
 }
 
-graft_status graft_object_info_input(const graft_host *host, const graft_node *node,
-                                     const graft_input *in, cJSON **out, graft_err *e)
+graft_status graft_object_info_input(const graft_input *in, const graft_choices *choices,
+                                     cJSON **out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
-    graft_choices choices = {0};
     cJSON *type = NULL;
     cJSON *pair = cJSON_CreateArray();
     *out = NULL;
     if (graft_schema_combo(in)) {
-        GRAFT_TRY(graft_choices_init(&choices, host, node, in, e));
         type = cJSON_CreateArray();
-        for (size_t i = 0; type && i < choices.count; i++)
-            if (!graft_tree_push(type, cJSON_CreateString(choices.name[i]))) {
+        for (size_t i = 0; type && i < choices->count; i++)
+            if (!graft_tree_push(type, cJSON_CreateString(choices->name[i]))) {
                 st = graft_fail_nomem(e, "a node's schema");
                 goto out;
             }
@@ -131,6 +129,16 @@ graft_status graft_object_info_input(const graft_host *host, const graft_node *n
 out:
     cJSON_Delete(type);
     cJSON_Delete(pair);
+    return st;
+}
+
+static graft_status describe(const graft_host *host, const graft_node *node, const graft_input *in,
+                             cJSON **out, graft_err *e)
+{
+    graft_choices choices = {0};
+    graft_status st = GRAFT_OK;
+    if (graft_schema_combo(in)) st = graft_choices_init(&choices, host, node, in, e);
+    if (!st) st = graft_object_info_input(in, &choices, out, e);
     graft_choices_finish(&choices);
     return st;
 }
@@ -150,7 +158,7 @@ static graft_status add_section(const graft_host *host, const graft_node *node, 
         section = graft_tree_get(inputs, name);
         names = graft_tree_get(order, name);
         cJSON *config;
-        graft_status st = graft_object_info_input(host, node, in, &config, e);
+        graft_status st = describe(host, node, in, &config, e);
         if (st) return st;
         if (!graft_tree_put(section, in->name, config) ||
             !graft_tree_push(names, cJSON_CreateString(in->name)))

@@ -3,11 +3,13 @@
 #define GRAFT_HOST_OBJECT_INFO_H
 #include "base/hash.h"
 #include "base/json.h"
+#include "host/schema.h"
 #include "plugin/loader.h"
 
-/* [type or choices, options] of one input; *out is freed with cJSON_Delete(). */
-graft_status graft_object_info_input(const graft_host *host, const graft_node *node,
-                                     const graft_input *in, cJSON **out, graft_err *e);
+/* [type or choices, options] of one input; *out is freed with cJSON_Delete(). `choices`: those of a
+ * COMBO. */
+graft_status graft_object_info_input(const graft_input *in, const graft_choices *choices,
+                                     cJSON **out, graft_err *e);
 graft_status graft_object_info_node(const graft_host *host, const graft_registry_node *node,
                                     cJSON **out, graft_err *e);
 /* An object: class name -> schema, in order of loading. */

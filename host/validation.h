@@ -8,7 +8,8 @@ typedef struct graft_validation {
     graft_prompt *prompt; /* NULL when nothing can run */
     cJSON *error;         /* {type, message, details, extra_info}; NULL when something can run */
     /* An object: id -> {errors, dependent_outputs, class_type}. Lists of outputs are not whole
-     * where all of them together would have more than some 100 000 entries. */
+     * where all of them together would have more than some 100 000 entries. A long list of choices
+     * is told in one `input_config` only; in the others stands null. */
     cJSON *node_errors;
 } graft_validation;
 

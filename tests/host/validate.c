@@ -564,6 +564,45 @@ static void many_targets(void)
     free(target);
 }
 
+/* Many nodes that take one of many files: the folder is listed once, and told once. */
+static void many_files(void)
+{
+    enum { FILES = 2000, LOADS = 1500 };
+    graft_str s = GRAFT_STR_INIT;
+    char path[64];
+    CHECK(system("mkdir -p input") == 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "input/a picture with a long name %d.png", i);
+        check_text(path, "");
+    }
+    put_add(&s, 0, "'x'", "1");
+    for (int i = 1; i < LOADS; i++)
+        graft_str_printf(&s, ",'%d':{'class_type':'TestFile','inputs':{'file':%s}}", i,
+                         i & 1 ? "5" : "['x']");
+    for (int i = 0; i < LOADS; i++)
+        graft_str_printf(&s, ",'%d':{'class_type':'TestShow','inputs':{'any':['%d',0]}}", LOADS + i,
+                         i);
+    graft_str_puts(&s, "}");
+    refused_soon("files", &s, NULL, 0);
+    graft_validation v = check("{'1':{'class_type':'TestFile','inputs':{'file':['x']}},"
+                               "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+                               "'3':{'class_type':'TestFile','inputs':{'file':['x']}},"
+                               "'4':{'class_type':'TestShow','inputs':{'any':['3',0]}}}");
+    int config[2] = {0, 0}; /* how many choices each is told */
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, v.node_errors)
+    {
+        const cJSON *fault = cJSON_GetArrayItem(graft_tree_get(entry, "errors"), 0);
+        const cJSON *told = graft_tree_get(graft_tree_get(fault, "extra_info"), "input_config");
+        CHECK(told);
+        config[cJSON_IsNull(told)] += 1 + cJSON_GetArraySize(cJSON_GetArrayItem(told, 0));
+    }
+    CHECK_INT(config[0], 1 + FILES);
+    CHECK_INT(config[1], 1);
+    graft_validation_finish(&v);
+    CHECK(system("rm -rf input") == 0);
+}
+
 int main(void)
 {
     fixture_open();
@@ -584,6 +623,7 @@ int main(void)
     RUN(way_to_a_cycle);
     RUN(long_cycles);
     RUN(many_targets);
+    RUN(many_files);
     fixture_close();
     return test_end();
 }
