@@ -103,6 +103,17 @@ static graft_status route(graft_serve *s, const graft_http_request *q, graft_htt
     return graft_http_text(r, 404, "404: Not Found", e);
 }
 
+bool graft_serve_takes_long(const graft_http_request *q)
+{
+    const char *path = strncmp(q->path, "/api/", 5) == 0 ? q->path + 4 : q->path;
+    if (q->method == GRAFT_HTTP_POST)
+        return strcmp(path, "/upload/image") == 0 || strcmp(path, "/upload/mask") == 0;
+    if (q->method != GRAFT_HTTP_GET) return false;
+    if (strcmp(path, "/view") == 0)
+        return graft_http_arg(q, "preview") || graft_http_arg(q, "channel");
+    return graft_str_starts(path, "/view_metadata/");
+}
+
 void graft_serve_failure(graft_serve *s, graft_http_response *r, const graft_err *why)
 {
     graft_err e = GRAFT_ERR_INIT;

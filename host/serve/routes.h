@@ -1,5 +1,6 @@
 /* The routes of the protocol. A handler answers a request that passed the security check; `rest` is
- * what follows the route's prefix. A failure becomes a 500. The main thread. */
+ * what follows the route's prefix. A failure becomes a 500. The main thread, where
+ * graft_serve_takes_long() does not say that it is another: these look at files only. */
 #ifndef GRAFT_HOST_SERVE_ROUTES_H
 #define GRAFT_HOST_SERVE_ROUTES_H
 #include "host/serve/serve.h"
@@ -37,7 +38,7 @@ graft_route graft_route_static, graft_route_extensions;
 
 /* Appends the features object, which /features and the WebSocket give. */
 void graft_serve_features(const graft_serve *s, graft_str *out);
-/* The rendered schemas are stale after an upload. */
+/* The rendered schemas are stale after an upload. [any] */
 void graft_serve_forget_info(graft_serve *s);
 /* 500 with {"error": …}, or 507 when memory or disk is short. */
 void graft_serve_failure(graft_serve *s, graft_http_response *r, const graft_err *e);

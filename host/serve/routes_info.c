@@ -14,7 +14,7 @@ static const char json_type[] = "application/json; charset=utf-8";
 
 void graft_serve_forget_info(graft_serve *s)
 {
-    s->info_at = 0;
+    atomic_store(&s->info_stale, true);
 }
 
 /* A gzip member with the text; NULL when that fails, which costs only bytes on the wire. */
@@ -42,7 +42,8 @@ static graft_status render(graft_serve *s, graft_err *e)
     double now = graft_clock_now();
     const graft_host *host = &s->session.services.host;
     graft_hash choices;
-    if (s->info && now - s->info_at < INFO_SECONDS) return GRAFT_OK;
+    bool stale = atomic_exchange(&s->info_stale, false);
+    if (s->info && !stale && now - s->info_at < INFO_SECONDS) return GRAFT_OK;
     /* All else of it is constant, and printing it takes much longer than listing files. */
     graft_status st = graft_object_info_hash(host, s->session.registry, &choices, e);
     if (st) return st;

@@ -1,6 +1,8 @@
 /* The server: everything that its threads and routes share. */
 #ifndef GRAFT_HOST_SERVE_SERVE_H
 #define GRAFT_HOST_SERVE_SERVE_H
+#include <stdatomic.h>
+
 #include "base/hash.h"
 #include "host/executor.h"
 #include "host/options.h"
@@ -38,12 +40,17 @@ typedef struct graft_serve {
     graft_http_blob *info, *info_gzip; /* main thread: rendered /object_info */
     graft_hash info_choices;           /* of the files that it names */
     double info_at;
+    atomic_bool info_stale; /* any thread: what info_at says does not count */
     void (*subscribe)(void *ctx, const char *client, bool on); /* to log lines; main thread */
     void *subscribe_ctx;
     int64_t counter; /* main thread: the next number of a prompt */
 } graft_serve;
 
-/* Answers a request. Never fails: what goes wrong becomes an answer. The main thread. */
+/* Whether an answer may take so long that others should not wait for it: pictures in another form,
+ * uploads, headers of models. [any] */
+bool graft_serve_takes_long(const graft_http_request *q);
+/* Answers a request. Never fails: what goes wrong becomes an answer. The main thread, and for those
+ * that take long one other. */
 void graft_serve_answer(graft_serve *s, const graft_http_request *q, graft_http_response *r);
 
 /* The thread that runs jobs, until graft_queue_stop(). */

@@ -85,6 +85,7 @@ static int on_event(struct lws *wsi, enum lws_callback_reasons reason, void *use
     graft_conn *c = user;
     switch (reason) {
     case LWS_CALLBACK_EVENT_WAIT_CANCELLED:
+        graft_later__deliver(transport_of(wsi));
         graft_transport__deliver(transport_of(wsi));
         return 0;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
@@ -174,7 +175,9 @@ static bool watch_listener(graft_transport *t)
 static void drop(graft_transport *t)
 {
     if (t->vhost) t->listener.fd = -1;
+    graft_later__stop(t);
     if (t->context) lws_context_destroy(t->context);
+    graft_later__finish(t);
     graft_listener_close(&t->listener);
     graft_ready__finish(t);
     graft_mail__finish(&t->mail);
@@ -204,6 +207,7 @@ graft_status graft_transport_create(graft_serve *s, graft_transport **out, graft
         return st;
     }
     graft_ready__init(t, o->tls_cert);
+    graft_later__init(t);
     t->context = make_context(t, o);
     if (!t->context || !watch_listener(t)) {
         st = graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", o->listen, t->listener.port,
@@ -245,7 +249,10 @@ void graft_transport_run(graft_transport *t)
     while (!atomic_load(&t->stop)) {
         t->hurry = false;
         if (gather && t->ready >= 0 && last - whole < WHOLE_SECONDS) {
-            if (atomic_exchange(&t->woken, false)) graft_transport__deliver(t);
+            if (atomic_exchange(&t->woken, false)) {
+                graft_later__deliver(t);
+                graft_transport__deliver(t);
+            }
             graft_ready__serve(t);
         } else {
             if (lws_service(t->context, 0) < 0) break;

@@ -1,5 +1,6 @@
 /* HTTP and WebSocket connections, through libwebsockets: the only file that knows the library. All
- * sockets and all answers belong to the thread that calls graft_transport_run(). */
+ * sockets belong to the thread that calls graft_transport_run(); see graft_serve_answer() for who
+ * makes answers. */
 #ifndef GRAFT_HOST_SERVE_TRANSPORT_H
 #define GRAFT_HOST_SERVE_TRANSPORT_H
 #include "host/serve/serve.h"

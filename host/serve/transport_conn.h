@@ -46,13 +46,34 @@ typedef struct graft_mail {
     size_t count, bytes;
 } graft_mail;
 
+/* A request that is answered by another thread: see transport_later.c. */
+typedef struct graft_later {
+    struct graft_later *next;
+    graft_http_request q; /* until it is in `done`, both are that thread's */
+    graft_http_response r;
+    struct graft_conn *conn; /* NULL: nobody waits any more */
+    size_t held;             /* then: bytes of the body that count in graft_transport.bodies */
+    int fd;                  /* its socket, or what was its socket */
+} graft_later;
+typedef struct graft_later_line {
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards the lists and `stop` */
+    pthread_cond_t changed;
+    graft_later *first, **last; /* to be answered, in order */
+    graft_later *done;
+    bool runs, stop;
+} graft_later_line;
+
 /* The library gives each connection one of these, zeroed. */
 typedef struct graft_conn {
     bool active;            /* q and r hold something */
     bool answered, refused; /* refused: the body is read and dropped */
     graft_http_request q;
     graft_http_response r;
-    struct lws *sending; /* NULL, or in the transport's list: a long answer is on its way */
+    graft_later *later; /* q and r are there meanwhile */
+    bool due;           /* they have come back, and the answer waits for its turn to be sent */
+    struct lws
+        *sending; /* NULL, or in the transport's list: a long answer is on its way, or made */
     struct graft_conn *next;
     size_t cap, sent, was_sent; /* was_sent: at the last look, see graft_conn__look() */
     int64_t expect, got;        /* bytes of the body; with `chunked`, got has its borders, too */
@@ -72,6 +93,7 @@ struct graft_transport {
     graft_ws *clients;
     graft_conn *sending; /* those with long answers */
     graft_mail mail;
+    graft_later_line later;
     int64_t bodies; /* bytes that are held for requests */
     bool hurry;     /* the last round left something half done */
     double credit;  /* answers that need not be gathered: see graft_transport_run() */
@@ -79,7 +101,7 @@ struct graft_transport {
     int writable[GRAFT_CONN_WRITABLE]; /* sockets: see graft_ready__writable() */
     size_t n_writable;
     atomic_int stop;
-    atomic_bool woken; /* the hub has messages */
+    atomic_bool woken; /* the hub has messages, or a long answer is made */
 };
 
 /* Hands what was pushed to the hub since the last time to the sockets it is for. */
@@ -101,6 +123,18 @@ void graft_conn__look(graft_transport *t);
 /* Reads method, path, arguments and headers; false when memory is short or the method is unknown.
  */
 bool graft_conn__read(struct lws *wsi, graft_http_request *q);
+
+/* Where its thread cannot be started, all is answered at once. */
+void graft_later__init(graft_transport *t);
+void graft_later__stop(graft_transport *t);   /* before the library's context goes */
+void graft_later__finish(graft_transport *t); /* after that */
+/* Hands over the connection's request, which is in the list of those that are sent to; false: it is
+ * to be answered now. */
+bool graft_later__begin(graft_transport *t, graft_conn *c, struct lws *wsi);
+/* The connection closes. */
+void graft_later__leave(graft_conn *c);
+/* Gives answers that are made to their connections, which then send them. */
+void graft_later__deliver(graft_transport *t);
 
 /* Without TLS only. */
 void graft_ready__init(graft_transport *t, bool tls);

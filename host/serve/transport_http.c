@@ -135,6 +135,7 @@ void graft_conn__look(graft_transport *t)
 {
     if (!t->sending || !holds_some(t)) return;
     for (graft_conn *c = t->sending; c; c = c->next) {
+        if (c->later || c->due) continue;
         if (c->sent == c->was_sent)
             lws_set_timeout(c->sending, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
         c->was_sent = c->sent;
@@ -144,11 +145,12 @@ void graft_conn__look(graft_transport *t)
 void graft_conn__reset(graft_transport *t, graft_conn *c)
 {
     end_sending(t, c);
+    if (c->later) graft_later__leave(c);
     if (!c->active) return;
     t->bodies -= (int64_t)c->cap;
     graft_http_request_finish(&c->q);
     graft_http_response_finish(&c->r);
-    c->active = c->answered = c->refused = false;
+    c->active = c->answered = c->refused = c->due = false;
     c->cap = c->sent = 0;
     c->expect = c->got = 0;
     c->chunked = false;
@@ -218,6 +220,12 @@ int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     uint8_t buffer[LWS_PRE + GRAFT_CONN_PIECE], *start = buffer + LWS_PRE;
     graft_http_response *r = &c->r;
+    if (c->due) {
+        c->due = false;
+        end_sending(t, c);
+        lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, 20);
+        return send_answer(t, c, wsi);
+    }
     if (!c->active || !c->answered || c->sent >= r->size) return 0;
     size_t n = r->size - c->sent < GRAFT_CONN_PIECE ? r->size - c->sent : GRAFT_CONN_PIECE;
     if (r->fd >= 0) {
@@ -238,6 +246,10 @@ int graft_conn__write(graft_transport *t, graft_conn *c, struct lws *wsi)
 
 static int answer(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
+    if (graft_serve_takes_long(&c->q) && graft_later__begin(t, c, wsi)) {
+        begin_sending(t, c, wsi);
+        return 0;
+    }
     graft_serve_answer(t->serve, &c->q, &c->r);
     return send_answer(t, c, wsi);
 }
@@ -287,7 +299,8 @@ static bool came_along(graft_transport *t, struct lws *wsi)
     if (!lws_get_opaque_user_data(wsi) || !holds_some(t)) return false;
     for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 0);
     bool held = holds_some(t);
-    for (graft_conn *c = t->sending; c; c = c->next) lws_rx_flow_control(c->sending, 1);
+    for (graft_conn *c = t->sending; c; c = c->next)
+        if (!(c->later && c->later->q.method != GRAFT_HTTP_GET)) lws_rx_flow_control(c->sending, 1);
     return held;
 }
 
@@ -391,7 +404,7 @@ static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const
 
 int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const void *data, size_t n)
 {
-    if (!c->active || c->answered) return 0;
+    if (!c->active || c->answered || c->later || c->due) return 0;
     t->hurry = true;
     c->got += (int64_t)n;
     if (!c->chunked && c->got > c->expect) return -1;
@@ -406,7 +419,7 @@ int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const v
 
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
-    if (!c->active || c->answered) return 0;
+    if (!c->active || c->answered || c->later || c->due) return 0;
     if (c->chunked) return refuse(t, c, wsi, 413, true); /* more than the library takes */
     if (c->refused) return refuse(t, c, wsi, 413, false);
     return answer(t, c, wsi);

@@ -113,7 +113,11 @@ async function lines() {
 async function together() {
   const g = `GET /users HTTP/1.1\r\n${host}\r\n\r\n`, h = `POST /userdata/together HTTP/1.1\r\n${host}\r\nContent-Length: 7\r\n\r\n`, b = 'ABCDEFG';
   const z = `POST /interrupt HTTP/1.1\r\n${host}\r\nContent-Length: 0\r\n\r\n`, d = `DELETE /userdata/together HTTP/1.1\r\n${host}\r\nContent-Length: 7\r\n\r\n`;
-  for (const [pieces, wanted] of [[[g + g + g], [200, 200, 200]], [[z + z + g], [200, 200, 200]], [[h + b, 1, h + b], [200, 200]], [[h, b, 1, h, b], [200, 200]], [[h + b + g], [200, 200]],
+  // Those that another thread answers.
+  const v = `GET /view?filename=a_00001_.png&subfolder=demo&preview=jpeg HTTP/1.1\r\n${host}\r\n\r\n`, form = '--x\r\nContent-Disposition: form-data; name="image"; filename="t.png"\r\n\r\nABC\r\n--x--\r\n';
+  const u = `POST /upload/image HTTP/1.1\r\n${host}\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: ${form.length}\r\n\r\n`;
+  for (const [pieces, wanted] of [[[v + g], [200, 200]], [[v + v + g], [200, 200, 200]], [[g + v + g + v], [200, 200, 200, 200]], [[v + z], [200, 200]], [[v + h + b], [200, 503]], [[v, 1, h + b, 2, v], [200, 200, 200]],
+    [[u + form + g], [200, 200]], [[u + form, 1, u, form], [200, 200]], [[u, form + v + g], [200, 200, 200]], [[v, 1, u, form + g + g], [200, 200, 200, 200]], [[v + u + form], [200, 503]], [[g + g + g], [200, 200, 200]], [[z + z + g], [200, 200, 200]], [[h + b, 1, h + b], [200, 200]], [[h, b, 1, h, b], [200, 200]], [[h + b + g], [200, 200]],
     [[h, b + g + g], [200, 200, 200]], [[g + h.slice(0, 30), 1, h.slice(30) + b], [200, 200]],
     [[g + h + b], [200, 503]], [[h + b + h + b + g], [200, 503]], [[g + h, b], [200, 503]], [[h, b + h, b], [200, 503]], [[g + g + h + b + g], [200, 200, 503]],
     [[g.slice(0, 9), g.slice(9) + h + b], [200, 503]], [[g + d + b], [200, 503]], [[h + b + g + h + b], [200, 200, 503]]]) {

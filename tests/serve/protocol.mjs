@@ -1,6 +1,7 @@
 // What clients of the protocol rely on: bodies, status codes and the order of events.
 import fs from 'node:fs';
 import path from 'node:path';
+import zlib from 'node:zlib';
 import { Socket, check, end, ended, equal, get, picture, post, raw, sleep, soon, start, until } from './server.mjs';
 
 const s = await start();
@@ -362,6 +363,65 @@ async function late() {
   for (const w of [a, b]) w.close();
 }
 
+// A PNG of one byte a pixel.
+function png(width, height) {
+  const chunk = (type, data) => {
+    const out = Buffer.alloc(12 + data.length);
+    out.writeUInt32BE(data.length);
+    out.write(type, 4, 'latin1');
+    data.copy(out, 8);
+    let crc = 0xffffffff;
+    for (const b of out.subarray(4, 8 + data.length)) {
+      crc ^= b;
+      for (let k = 0; k < 8; k++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+    }
+    out.writeUInt32BE(~crc >>> 0, 8 + data.length);
+    return out;
+  };
+  const head = Buffer.alloc(13);
+  head.writeUInt32BE(width, 0);
+  head.writeUInt32BE(height, 4);
+  head[8] = 8;
+  return Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), chunk('IHDR', head),
+    chunk('IDAT', zlib.deflateSync(Buffer.alloc((width + 1) * height), { level: 1 })), chunk('IEND', Buffer.alloc(0))]);
+}
+
+// While a large picture is converted, all others are answered.
+async function beside() {
+  const bytes = png(6000, 6000);
+  fs.writeFileSync(path.join(s.output, 'large.png'), bytes);
+  const mask = file(bytes, 'large.png');
+  mask.append('original_ref', JSON.stringify({ filename: 'large.png', type: 'output' }));
+  let began, longest = 0;
+  for (const [what, ask, type] of [['a preview', () => get(s, '/view?filename=large.png&preview=webp;90'), 'image/jpeg'],
+    ['channels', () => get(s, '/api/view?filename=large.png&channel=rgb'), 'image/png'],
+    ['a mask', () => post(s, '/upload/mask', mask), 'application/json; charset=utf-8']]) {
+    let made = false, others = 0;
+    began = performance.now();
+    const answer = ask().then((r) => { made = true; return r; });
+    await sleep(100);
+    while (!made) {
+      equal((await get(s, '/queue')).status, 200, 'the queue');
+      others += !made;
+      await sleep(5);
+    }
+    const r = await answer;
+    equal([r.status, r.headers.get('content-type')], [200, type], what);
+    check(others >= 5, `${others} answers beside ${what}`);
+    longest = Math.max(longest, performance.now() - began);
+  }
+  check((await get(s, '/object_info/LoadImage')).json().LoadImage.input.required.image[0].includes('large.png'), 'what was uploaded is known');
+  // Who goes away in between is in nobody's way, nor who wants more at once.
+  const away = new AbortController(), some = Array.from({ length: 20 }, () => get(s, '/view?filename=large.png&channel=a', { signal: away.signal }).catch(() => {}));
+  await sleep(200);
+  away.abort();
+  await Promise.all(some);
+  began = performance.now();
+  equal((await get(s, '/view?filename=large.png&preview=jpeg;10')).status, 200, 'after those who went');
+  const ms = performance.now() - began;
+  check(ms < 8 * longest, `after twenty that went: ${ms} ms, one takes ${longest} ms`);
+}
+
 const id = await eventOrder();
 await history(id);
 await view();
@@ -374,8 +434,12 @@ await pieces();
 await jobs();
 await reconnect();
 await late();
+await beside();
 equal((await get(s, '/internal/logs')).headers.get('content-type'), 'application/json; charset=utf-8', 'logs');
 check((await get(s, '/internal/logs/raw')).json().entries.length > 0, 'log entries');
+const unanswered = [1, 2, 3].map(() => get(s, '/view?filename=large.png&channel=a').catch(() => {}));
+await sleep(100);
 equal((await s.stop()).code, 0, 'the server ends in order');
+await Promise.all(unanswered);
 fs.rmSync(s.dir, { recursive: true });
 end();
