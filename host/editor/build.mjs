@@ -13,13 +13,17 @@ const require = createRequire(join(process.cwd(), "package.json"))
 const esbuild = require("esbuild")
 const litegraph = join(dirname(require.resolve("@comfyorg/litegraph")), "..")
 
-// The library evaluates what is typed into a number field; a number is all that we accept there.
-const noEval = {
-  name: "no-eval",
+// The library evaluates what is typed into a number field; a number is all that we accept there. And
+// it draws the rectangle that selects nodes as if no page were ever zoomed out, unlike all else.
+const mend = {
+  name: "mend",
   setup(build) {
     build.onLoad({ filter: /litegraph\.es\.js$/ }, async ({ path }) => {
       const text = await readFile(path, "utf8")
-      return { contents: text.replaceAll(/\beval\(v\)/g, "Number(v)"), loader: "js" }
+      const contents = text
+        .replaceAll(/\beval\(v\)/g, "Number(v)")
+        .replaceAll("Math.max(1, window.devicePixelRatio)", "window.devicePixelRatio")
+      return { contents, loader: "js" }
     })
   },
 }
@@ -33,7 +37,7 @@ await esbuild.build({
   format: "esm",
   target: "es2022",
   nodePaths: modules,
-  plugins: [noEval],
+  plugins: [mend],
   legalComments: "none",
   logLevel: "warning",
 })

@@ -49,6 +49,11 @@ export class Editor {
     }) as any
     canvas.onDrawBackground = (ctx, area) => drawGrid(ctx, area, canvas.ds.scale)
     canvas.onDrawForeground = () => placeEditor()
+    // The library takes the canvas's own pixels for the page's.
+    const { ds } = canvas
+    const area = ds.computeVisibleArea.bind(ds)
+    ds.computeVisibleArea = (view) =>
+      area((view ?? [0, 0, element.width / this.ratio, element.height / this.ratio]) as any)
     canvas.onSelectionChange = () => this.onSelection()
     this.graph.events.addEventListener("subgraph-created", (event: any) =>
       this.learnSubgraph(event.detail.subgraph),
@@ -146,16 +151,24 @@ export class Editor {
       this.graph.getNodeById(outer)) as GraftNode | null
   }
 
+  private ratio = 1 // pixels of the canvas to one of the page
+
+  // The canvas has the screen's pixels. Both of the library's layers are drawn scaled by their ratio,
+  // so that all places (of nodes on the page, of the pointer, of the view) are in pixels of the page.
   resize() {
-    const { canvas } = this.canvas
-    const ratio = Math.max(1, window.devicePixelRatio)
-    const { width, height } = canvas.parentElement!.getBoundingClientRect()
-    const [w, tall] = [Math.round(width * ratio), Math.round(height * ratio)]
+    const { canvas, ctx } = this.canvas
+    const ratio = window.devicePixelRatio || 1
+    const { left, top, right, bottom, width, height } =
+      canvas.parentElement!.getBoundingClientRect()
+    const pixels = (from: number, to: number) => Math.round(to * ratio) - Math.round(from * ratio)
+    const [w, tall] = [pixels(left, right), pixels(top, bottom)] // as browsers round edges
     canvas.style.width = `${width}px`
     canvas.style.height = `${height}px`
-    if (canvas.width === w && canvas.height === tall) return
-    const all = this.showsAll(canvas.width / ratio, canvas.height / ratio)
+    if (canvas.width === w && canvas.height === tall && this.ratio === ratio) return
+    const all = this.showsAll(canvas.width / this.ratio, canvas.height / this.ratio)
+    this.ratio = ratio
     this.canvas.resize(w, tall)
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0) // the lower layer has it from the library
     this.canvas.setDirty(true, true)
     // A view that nobody chose, or that showed everything, goes with the window.
     if (this.isFitted() || (all && !this.showsAll(width, height))) this.fit()

@@ -541,8 +541,19 @@ function wire() {
     changed,
   })
   new ResizeObserver(() => editor.resize()).observe(byId("stage"))
+  followRatio()
   wireDrop()
   wireRunner()
+}
+
+// The window goes to another screen, or the page is zoomed.
+function followRatio() {
+  const same = matchMedia(`(resolution: ${devicePixelRatio}dppx)`)
+  const change = () => {
+    editor.resize()
+    followRatio()
+  }
+  same.addEventListener("change", change, { once: true })
 }
 
 function dropLink(detail: any) {

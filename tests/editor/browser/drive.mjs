@@ -15,7 +15,7 @@ const FLAGS = [
   "--disable-sync",
 ]
 
-export async function openBrowser({ width = 1280, height = 800, theme = "dark" } = {}) {
+export async function openBrowser({ width = 1280, height = 800, theme = "dark", ...more } = {}) {
   const profile = mkdtempSync(join(tmpdir(), "graft-browser-"))
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: process.env.CHROMIUM,
@@ -24,6 +24,7 @@ export async function openBrowser({ width = 1280, height = 800, theme = "dark" }
     viewport: { width, height },
     colorScheme: theme,
     acceptDownloads: true,
+    ...more,
   })
   const page = context.pages()[0] ?? (await context.newPage())
   context.setDefaultTimeout(60_000) // a busy machine takes its time
