@@ -1,7 +1,7 @@
 // Where the time and the memory of the last run went.
 import { systemStats } from "./api"
 import { bytes, duration, h, svg } from "./dom"
-import { SAMPLING, type Run } from "./progress"
+import type { NodeRun, Run } from "./progress"
 
 const EVERY = 400 // ms between two looks at the memory
 const POINTS = 2000
@@ -109,12 +109,7 @@ export class ProfilePanel {
       .sort((a, b) => b.ms - a.ms)
     const cached = nodes.filter(({ node }) => node.state === "cached").length
     const rows = ran.map(({ id, node, ms }) =>
-      this.row(
-        this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`,
-        ms,
-        total,
-        this.rate(run, id, node.max),
-      ),
+      this.row(this.titles.get(id.split(/[:.]/)[0]) ?? `#${id}`, ms, total, this.rate(node)),
     )
     this.element.replaceChildren(
       h(
@@ -130,11 +125,8 @@ export class ProfilePanel {
   }
 
   // Steps a second of a node that samples; other nodes count things that are no steps.
-  private rate(run: Run, id: string, steps: number): string {
-    const spent = run.phases
-      .filter((phase) => phase.node === id && phase.name === SAMPLING)
-      .reduce((sum, phase) => sum + (phase.ended ?? run.ended ?? phase.started) - phase.started, 0)
-    return spent > 0 && steps > 1 ? `${(steps / (spent / 1000)).toPrecision(3)} it/s` : ""
+  private rate({ steps, sampled, max }: NodeRun): string {
+    return sampled > 0 && max > 1 ? `${(steps / (sampled / 1000)).toPrecision(3)} it/s` : ""
   }
 
   private row(name: string, ms: number, total: number, note = ""): Node {

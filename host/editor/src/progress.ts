@@ -8,6 +8,9 @@ export interface NodeRun {
   state: "pending" | "running" | "finished" | "error" | "cached"
   started?: number
   ended?: number
+  steps: number // that were sampled, in `sampled` ms
+  sampled: number
+  since?: number // while it samples: the last step, or the begin
 }
 export interface Run {
   prompt: string
@@ -47,7 +50,8 @@ export function createRun(prompt: string, at: number): Run {
 
 function nodeRun(run: Run, id: string): NodeRun {
   let node = run.nodes.get(id)
-  if (!node) run.nodes.set(id, (node = { value: 0, max: 0, state: "pending" }))
+  if (!node)
+    run.nodes.set(id, (node = { value: 0, max: 0, state: "pending", steps: 0, sampled: 0 }))
   return node
 }
 
@@ -67,12 +71,25 @@ function enter(run: Run, id: string | null, at: number) {
   if (id === null) return
   const node = nodeRun(run, id)
   node.started ??= at
-  node.ended = undefined
+  node.ended = node.since = undefined
   node.state = "running"
 }
 
-function step(run: Run, id: string, value: number, max: number, at: number) {
+// What was done, not what was to be done: a run may be interrupted.
+function countSteps(node: NodeRun, value: number, max: number, at: number) {
+  const more = max === node.max && value >= node.value ? value - node.value : value
+  if (node.since === undefined) node.since = at
+  else if (more > 0) {
+    node.steps += more
+    node.sampled += at - node.since
+    node.since = at
+  }
+}
+
+function step(run: Run, id: string, value: number, max: number, at: number, phase = run.phase) {
   const node = nodeRun(run, id)
+  if (phase === SAMPLING) countSteps(node, value, max, at)
+  else node.since = undefined
   const last = run.lastStep
   if (last && last.node === id && value > last.value && at > last.at) {
     const rate = ((value - last.value) * 1000) / (at - last.at)
@@ -117,7 +134,7 @@ export function apply(run: Run, type: string, data: any, at: number) {
         const id = String(state.display_node_id ?? state.node_id)
         if (state.state !== "running") continue
         enter(run, id, at)
-        step(run, id, Number(state.value), Number(state.max), at)
+        step(run, id, Number(state.value), Number(state.max), at, state.phase)
         if (state.phase) setPhase(run, String(state.phase), at)
       }
       break

@@ -169,6 +169,40 @@ test("a run from its events", () => {
   assert.equal(fraction(run, 4), 1)
 })
 
+test("the steps that were done are counted, not those that were to be done", () => {
+  const run = createRun("p", 0)
+  const state = (value: number, max: number, phase: string) => ({
+    nodes: { 5: { node_id: "5", state: "running", value, max, phase } },
+  })
+  const tell = (value: number, max: number, phase: string, at: number) => {
+    apply(run, "progress_state", state(value, max, phase), at)
+    apply(run, "progress", { node: "5", value, max }, at)
+  }
+  apply(run, "executing", { node: "5" }, 10)
+  tell(300, 300, "compile", 200)
+  tell(300, 300, "sample", 1000) // the phase begins with the last one's numbers
+  tell(1, 20, "sample", 1500)
+  tell(2, 20, "sample", 2000)
+  apply(run, "execution_interrupted", { node_id: "5" }, 2400)
+  const { steps, sampled } = run.nodes.get("5")!
+  assert.deepEqual([steps, sampled], [2, 1000])
+  // Sampling twice in one node; what comes in between is no sampling.
+  const twice = createRun("q", 0)
+  const all = (phase: string, from: number) => {
+    for (let i = 1; i <= 3; i++) {
+      apply(twice, "progress_state", state(i, 3, phase), from + 100 * i)
+      if (i === 1) apply(twice, "progress_state", state(1, 3, phase), from + 100)
+    }
+  }
+  apply(twice, "progress_state", state(0, 3, "sample"), 0)
+  all("sample", 0)
+  all("decode", 1000)
+  apply(twice, "progress_state", state(3, 3, "sample"), 2000)
+  all("sample", 2000)
+  const both = twice.nodes.get("5")!
+  assert.deepEqual([both.steps, both.sampled], [6, 600])
+})
+
 test("a blocked node is told of, and the run goes on", () => {
   const run = createRun("p", 0)
   apply(run, "executing", { node: "1" }, 1)
