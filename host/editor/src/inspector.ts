@@ -4,7 +4,7 @@ import { h, icon } from "./dom"
 import type { Editor } from "./graph"
 import { isMissing, type GraftNode } from "./nodes"
 import { compatible, type InputSpec } from "./schema"
-import { clampNumber, showNumber } from "./values"
+import { addTo, clampNumber, showNumber } from "./values"
 
 const MODES: [number, string][] = [
   [0, "runs"],
@@ -274,9 +274,7 @@ export class Inspector {
         },
         onkeydown: (event: KeyboardEvent) => {
           const step = event.key === "ArrowUp" ? 1 : event.key === "ArrowDown" ? -1 : 0
-          const value = step
-            ? clampNumber(Number(field.value) + step * (input.options.step ?? 1), input)
-            : null
+          const value = step ? addTo(field.value, step * (input.options.step ?? 1), input) : null
           if (value === null) return
           event.preventDefault()
           set(typeof value === "number" ? Number(value.toPrecision(12)) : value)

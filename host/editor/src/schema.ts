@@ -4,7 +4,7 @@ export type Value = string | number | boolean | null | unknown[] | Record<string
 
 export interface InputOptions {
   default?: Value
-  min?: number
+  min?: number // with digits that a number cannot hold, a string (json.ts)
   max?: number
   step?: number
   round?: number | false

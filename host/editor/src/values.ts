@@ -14,18 +14,50 @@ export function showNumber(value: unknown, input: InputSpec): string {
   return Number(rounded) === number ? rounded : String(Number(number.toPrecision(6)))
 }
 
+// The ends of what the server takes as a whole number, of either sign.
+const MOST = 2n ** 64n - 1n
+const LEAST = -(2n ** 63n)
+
+interface Ends {
+  min?: number | string
+  max?: number | string
+}
+
+function end(given: number | string | undefined, least: bigint, most: bigint, open: bigint) {
+  if (given === undefined || !Number.isFinite(Number(given))) return open
+  const whole = BigInt(typeof given === "string" ? given : Math.round(given))
+  return whole < least ? least : whole > most ? most : whole
+}
+
+// As a number where a JavaScript number holds it.
+function clampWhole(value: bigint, { min, max }: Ends): number | string {
+  const [low, high] = [end(min, LEAST, MOST, LEAST), end(max, LEAST, MOST, MOST)]
+  const kept = value < low ? low : value > high ? high : value
+  const number = Number(kept)
+  return Number.isSafeInteger(number) ? number : String(kept)
+}
+
 export function clampNumber(text: string | number, input: InputSpec): number | string | null {
-  if (typeof text === "string" && input.type === "INT" && /^\d{16,20}$/.test(text.trim())) {
-    const big = BigInt(text.trim())
-    if (big > BigInt(Number.MAX_SAFE_INTEGER))
-      return big <= 0xffffffffffffffffn ? String(big) : null
+  const { min, max } = input.options
+  if (input.type === "INT" && /^\s*-?\d{16,20}\s*$/.test(String(text))) {
+    const big = BigInt(text)
+    return big < LEAST || big > MOST ? null : clampWhole(big, { min, max })
   }
   let value = Number(text)
   if (!Number.isFinite(value) || String(text).trim() === "") return null
-  const { min, max } = input.options
-  if (min !== undefined) value = Math.max(min, value)
-  if (max !== undefined) value = Math.min(max, value)
-  return input.type === "INT" ? Math.round(value) : value
+  if (min !== undefined) value = Math.max(Number(min), value)
+  if (max !== undefined) value = Math.min(Number(max), value)
+  if (input.type !== "INT") return value
+  const whole = Math.round(value)
+  return Number.isSafeInteger(whole) ? whole : clampWhole(BigInt(whole), { min, max })
+}
+
+// So many more; of an INT every digit counts.
+export function addTo(value: unknown, more: number, input: InputSpec): number | string | null {
+  if (input.type !== "INT") return clampNumber(Number(value) + more, input)
+  const now = typeof value === "string" ? value.trim() : Math.round(Number(value))
+  if (!/^-?\d+$/.test(String(now)) || !Number.isFinite(more)) return null
+  return clampWhole(BigInt(now) + BigInt(Math.round(more)), input.options)
 }
 
 // Dragging adds steps; what it makes should read 0.3, not 0.30000000000000004.
@@ -76,6 +108,6 @@ export function nextValue(widget: any, control: string): unknown {
   const min = Math.max(options?.min ?? 0, -SEED_MAX)
   const max = Math.min(options?.max ?? SEED_MAX, SEED_MAX)
   if (control === "randomize") return Math.floor(min + Math.random() * (max - min))
-  if (typeof value === "string") return String(BigInt(value) + (control === "increment" ? 1n : -1n))
-  return Math.min(max, Math.max(min, Number(value) + (control === "increment" ? 1 : -1)))
+  const now = /^-?\d+$/.test(String(value)) ? BigInt(value) : 0n
+  return clampWhole(now + (control === "increment" ? 1n : -1n), { min: 0, ...options })
 }

@@ -8,7 +8,7 @@ import { openPicker } from "./picker"
 import { growNode } from "./room"
 import { CONTROLS, defaultValue, type InputSpec, type WidgetPlace } from "./schema"
 import { theme } from "./theme"
-import { clampNumber, showNumber, tidyFloat, wrapText } from "./values"
+import { addTo, clampNumber, showNumber, tidyFloat, wrapText } from "./values"
 
 const MARGIN = 15
 const LINE = 15
@@ -32,8 +32,8 @@ function addNumber(node: LGraphNode, input: InputSpec) {
     defaultValue(input) as number,
     () => hooks.changed(node),
     {
-      min: options.min,
-      max: options.max,
+      min: options.min === undefined ? undefined : Number(options.min),
+      max: options.max === undefined ? undefined : Number(options.max),
       step2: step,
       step: step * 10,
       precision: input.type === "INT" ? 0 : Math.max(1, Math.ceil(-Math.log10(step))),
@@ -45,14 +45,48 @@ function addNumber(node: LGraphNode, input: InputSpec) {
   const set = widget.setValue.bind(widget)
   widget.setValue = (value: any, where: any) => {
     const clean = clampNumber(value, input)
-    if (clean === null) return
+    if (clean === null || clean === widget.value) return
+    if (typeof clean === "string") {
+      widget.value = clean // the library would make it a number, which has not all of its digits
+      widget.callback?.(clean)
+      return
+    }
     const { round } = options
     const grain = round === false ? 1e-9 : round || step // false: every digit counts
     const tidy =
       typeof clean === "number" && input.type === "FLOAT" ? tidyFloat(clean, grain) : clean
     set(tidy as number, where)
   }
+  if (kind === "number") exactly(node, widget, input, step)
   return widget
+}
+
+// Arrows, dragging and typing as the library has them, but with every digit.
+function exactly(node: LGraphNode, widget: any, input: InputSpec, step: number) {
+  const side = (e: any) => {
+    const x = e.canvasX - node.pos[0]
+    return x < 40 ? -1 : x > (widget.width || node.size[0]) - 40 ? 1 : 0
+  }
+  const add = (steps: number, where: any) => {
+    const sum = addTo(widget.value, steps * step, input)
+    if (sum !== null) widget.setValue(sum, where)
+  }
+  widget.onClick = (where: any) => {
+    const way = side(where.e)
+    if (way) add(way, where)
+    else
+      where.canvas.prompt(
+        "Value",
+        widget.value,
+        (text: string) => widget.setValue(text, where),
+        where.e,
+      )
+  }
+  widget.onDrag = (where: any) => {
+    const x = where.e.canvasX - node.pos[0]
+    const inside = x > -3 && x < (widget.width || node.size[0]) + 3
+    if (!side(where.e) || !inside) add(where.e.deltaX ?? 0, where)
+  }
 }
 
 function addCombo(node: LGraphNode, input: InputSpec) {

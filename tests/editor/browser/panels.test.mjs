@@ -289,6 +289,59 @@ test("a file that the server lacks is marked before anything runs", async () => 
   await page.locator(".field.bad", { hasText: "This server has no gone.safetensors." }).waitFor()
 })
 
+test("a typed seed keeps all of its digits, on the node and in the panel", async () => {
+  // The server says where seeds end in digits that a number of JavaScript has not.
+  await page.route("**/object_info", async (route) => {
+    const response = await route.fetch()
+    const body = (await response.text()).replaceAll("18446744073709552000", "18446744073709551615")
+    await route.fulfill({ response, body })
+  })
+  await browser.open(url)
+  const id = await idOf("KSampler")
+  const shown = () => page.evaluate((id) => String(graft.editor.node(id).widgets[0].value), id)
+  const field = page.locator("[data-widget=seed]")
+  const sent = async () => {
+    const asked = page.waitForRequest((request) => request.url().endsWith("/prompt"))
+    await page.keyboard.press("Control+Enter")
+    const digits = /"seed":(\d+)/.exec((await asked).postData())[1]
+    await runEnded(page)
+    return digits
+  }
+  await page.mouse.click(...Object.values(await pointOf(page, id, "title")))
+  await open("node")
+  for (const seed of ["18446744073709551615", "9007199254740993", "9007199254740995"]) {
+    await set("KSampler", "seed", 7)
+    const at = await pointOf(page, id, "widget", "seed")
+    await page.mouse.click(at.x, at.y)
+    await page.locator(".inline-editor").fill(seed)
+    await page.keyboard.press("Enter")
+    assert.equal(await shown(), seed, "on the node")
+    assert.equal(await sent(), seed)
+    await set("KSampler", "seed", 7)
+    await page.waitForFunction(() => document.querySelector("[data-widget=seed]").value === "7")
+    await field.fill(seed)
+    await field.press("Tab")
+    assert.equal(await shown(), seed, "in the panel")
+    assert.equal(await sent(), seed)
+  }
+  // Arrows: of the panel, and those on the node.
+  await field.focus()
+  await page.keyboard.press("ArrowUp")
+  assert.equal(await shown(), "9007199254740996")
+  const at = await pointOf(page, id, "widget", "seed")
+  const left = await page.evaluate((id) => {
+    const { editor } = graft
+    return (editor.node(id).size[0] / 2 - 24) * editor.canvas.ds.scale
+  }, id)
+  await page.mouse.click(at.x - left, at.y)
+  assert.equal(await shown(), "9007199254740995")
+  await page.mouse.click(at.x + left, at.y)
+  await drag(page, { x: at.x, y: at.y }, { x: at.x + 40, y: at.y })
+  const dragged = BigInt(await shown()) - 9007199254740996n
+  assert.ok(dragged > 0n && dragged < 100n, String(dragged))
+  await page.unroute("**/object_info")
+})
+
 test("an empty canvas says what to do", async () => {
   assert.ok(!(await page.locator("#hint").isVisible()))
   await page.getByRole("button", { name: "Workflow" }).click()

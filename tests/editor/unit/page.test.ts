@@ -23,6 +23,7 @@ import { showLeft, showRate } from "../../../host/editor/src/status"
 import { beforeOf, subjectOf } from "../../../host/editor/src/subject"
 import { Undo } from "../../../host/editor/src/undo"
 import {
+  addTo,
   clampNumber,
   nextValue,
   showNumber,
@@ -105,6 +106,21 @@ test("values of widgets", () => {
   assert.equal(clampNumber("soup", int), null)
   assert.equal(clampNumber("18446744073709551615", seed), "18446744073709551615")
   assert.equal(clampNumber("18446744073709551616", seed), null)
+  const exact: any = { type: "INT", options: { min: 0, max: "18446744073709551615" } }
+  for (const input of [seed, exact]) {
+    assert.equal(clampNumber("18446744073709551615", input), "18446744073709551615")
+    assert.equal(clampNumber(" 9007199254740993", input), "9007199254740993")
+    assert.equal(clampNumber("9007199254740991", input), 9007199254740991)
+    assert.equal(clampNumber("-9007199254740993", input), 0)
+    assert.equal(addTo("18446744073709551614", 1, input), "18446744073709551615")
+    assert.equal(addTo("18446744073709551615", 10, input), "18446744073709551615")
+    assert.equal(addTo(9007199254740991, 2, input), "9007199254740993")
+    assert.equal(addTo(3, -10, input), 0)
+  }
+  assert.equal(clampNumber("9007199254740993", int), 100)
+  assert.equal(clampNumber("9".repeat(30), seed), "18446744073709551615")
+  assert.equal(addTo("soup", 1, int), null)
+  assert.equal(addTo(0.5, 0.25, float), 0.75)
   assert.equal(showNumber(8, float), "8.0")
   assert.equal(showNumber(0.125, float), "0.125")
   assert.equal(showNumber(20, int), "20")
@@ -119,7 +135,14 @@ test("seeds move on", () => {
   assert.equal(nextValue(w(3), "increment"), 4)
   assert.equal(nextValue(w(10), "increment"), 10)
   assert.equal(nextValue(w(0), "decrement"), 0)
-  assert.equal(nextValue(w("18446744073709551614"), "increment"), "18446744073709551615")
+  const seeds = { min: 0, max: "18446744073709551615" } // as json.ts reads it
+  const next = (value: unknown, way = "increment") => nextValue(w(value, seeds), way)
+  assert.equal(next("18446744073709551614"), "18446744073709551615")
+  assert.equal(next("18446744073709551615"), "18446744073709551615")
+  assert.equal(next("9007199254740992", "decrement"), 9007199254740991)
+  assert.equal(next(9007199254740991), "9007199254740992")
+  assert.equal(next(2 ** 52), 2 ** 52 + 1)
+  assert.equal(next(0, "decrement"), 0)
   assert.equal(nextValue(w("b", { values: ["a", "b", "c"] }), "increment"), "c")
   for (let i = 0; i < 50; i++) {
     const value = nextValue(w(0, { min: 0, max: 2 ** 64 }), "randomize") as number
