@@ -15,7 +15,7 @@ import {
   type Thresholds,
 } from "./plan"
 import { Axes, decades, HEIGHT, logPlace, logValue, mark, PAD, translate, WIDTH } from "./plot"
-import { beforeOf, QUANTIZE, type Picture } from "./subject"
+import { comparedOf, QUANTIZE, type Picture } from "./subject"
 import type { Editor } from "./graph"
 import { insertQuantize } from "./insert"
 import type { GraftNode } from "./nodes"
@@ -505,13 +505,13 @@ export class QuantizePanel {
 
   private comparisonParts(): Node[] {
     const title = h("h3", {}, "Before and after")
-    if (this.pictures.length < 2)
+    const compared = comparedOf(this.pictures)
+    if (!compared)
       return [
         title,
         h("p", { class: "muted" }, "Two pictures in the history can be compared here."),
       ]
-    const before = beforeOf(this.pictures)!
-    const after = this.pictures[0]
+    const { before, after } = compared
     const choice = (label: string, chosen: Picture, change: () => void) =>
       h(
         "label",

@@ -22,14 +22,32 @@ export function subjectOf(prompt: Record<string, { class_type: string; inputs: a
   return values.sort().join("\n")
 }
 
-// What to hold the newest picture against: one of the same subject, computed the other way.
-export function beforeOf(pictures: Picture[]): Picture | undefined {
-  const [after, ...others] = pictures
-  const alike = others.filter((p) => p.subject === after?.subject)
-  return (
-    alike.find((p) => p.quantized !== after.quantized) ??
+// How a prompt quantizes, in a word: "8-bit", "fp8_e4m3fn"; "" when it does not.
+export function quantizationOf(
+  prompt: Record<string, { class_type: string; inputs: any }>,
+): string {
+  const names = Object.values(prompt)
+    .filter((node) => node.class_type === QUANTIZE)
+    .map(({ inputs }) => {
+      const { bits, format } = inputs ?? {}
+      if (Array.isArray(bits) || Array.isArray(format)) return "quantized" // comes from a link
+      return format && format !== "int" ? String(format) : `${bits ?? 8}-bit`
+    })
+  return [...new Set(names)].join(", ")
+}
+
+// The newest picture and what to hold it against: one of the same subject, computed the other way.
+// Before is how it was without quantization, whichever of the two was made first.
+export function comparedOf(pictures: Picture[]): { before: Picture; after: Picture } | undefined {
+  const [newest, ...others] = pictures
+  const alike = others.filter((p) => p.subject === newest?.subject)
+  const other =
+    alike.find((p) => p.quantized !== newest.quantized) ??
     alike[0] ??
     others.find((p) => !p.quantized) ??
     others[0]
-  )
+  if (!other) return undefined
+  return other.quantized && !newest.quantized
+    ? { before: newest, after: other }
+    : { before: other, after: newest }
 }

@@ -20,7 +20,7 @@ import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, fraction } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { showLeft, showRate } from "../../../host/editor/src/status"
-import { beforeOf, subjectOf } from "../../../host/editor/src/subject"
+import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/subject"
 import { Undo } from "../../../host/editor/src/undo"
 import {
   addTo,
@@ -678,10 +678,19 @@ test("what a picture is held against: the same subject, not quantized, if there 
   const other = picture("other", false, "whale")
   const alike = picture("alike", true, "apple")
   const plain = picture("plain", false, "apple")
-  assert.equal(beforeOf([after, other, alike, plain])?.label, "plain")
-  assert.equal(beforeOf([after, other, alike])?.label, "alike")
-  assert.equal(beforeOf([after, alike, other].slice(0, 1)), undefined)
-  assert.equal(beforeOf([after, picture("q", true, "x"), other])?.label, "other")
+  const pair = (...pictures: ReturnType<typeof picture>[]) => {
+    const both = comparedOf(pictures)
+    return both && [both.before.label, both.after.label]
+  }
+  assert.deepEqual(pair(after, other, alike, plain), ["plain", "after"])
+  assert.deepEqual(pair(after, other, alike), ["alike", "after"])
+  assert.deepEqual([pair(), pair(after)], [undefined, undefined])
+  assert.deepEqual(pair(after, picture("q", true, "x"), other), ["other", "after"])
+  // A plain run that comes after a quantized one is not what became of it.
+  assert.deepEqual(pair(plain, after), ["plain", "after"])
+  assert.deepEqual(pair(plain, other, alike, after), ["plain", "alike"])
+  assert.deepEqual(pair(plain, picture("older", false, "apple")), ["older", "plain"])
+  assert.deepEqual(pair(other, after), ["other", "after"])
   const prompt = (seed: number, more = {}) => ({
     "1": { class_type: "KSampler", inputs: { seed, steps: 20, model: ["2", 0] } },
     ...more,
@@ -689,4 +698,14 @@ test("what a picture is held against: the same subject, not quantized, if there 
   const quantize = { "9": { class_type: "QuantizeModel", inputs: { seed: 5 } } }
   assert.equal(subjectOf(prompt(1)), subjectOf(prompt(1, quantize)))
   assert.notEqual(subjectOf(prompt(1)), subjectOf(prompt(2)))
+})
+
+test("how a prompt quantizes, in a word", () => {
+  const prompt = (...all: object[]) =>
+    Object.fromEntries(all.map((inputs, i) => [i, { class_type: "QuantizeModel", inputs }]))
+  assert.equal(quantizationOf({ "1": { class_type: "KSampler", inputs: { bits: 3 } } }), "")
+  assert.equal(quantizationOf(prompt({ bits: 8, format: "int" })), "8-bit")
+  assert.equal(quantizationOf(prompt({ bits: 4 }, { bits: 4 })), "4-bit")
+  assert.equal(quantizationOf(prompt({ bits: 8, format: "fp8_e4m3fn" })), "fp8_e4m3fn")
+  assert.equal(quantizationOf(prompt({ bits: ["7", 0] }, {})), "quantized, 8-bit")
 })
