@@ -4,7 +4,7 @@ import type { FileRef, HistoryEntry } from "./api"
 import { duration, h, icon, iconButton, toast } from "./dom"
 import { showPicture } from "./lightbox"
 import { promptTitle } from "./queue"
-import { QUANTIZE, subjectOf, type Picture } from "./subject"
+import { quantizationOf, subjectOf, type Picture } from "./subject"
 
 const SHOWN = 64
 
@@ -36,9 +36,31 @@ export function warningsOf(entry: HistoryEntry): string[] {
     })
 }
 
+// With seconds: runs of one minute are told apart by them.
 function clock(at?: number): string {
-  if (!at) return ""
-  return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })
+  return at ? new Date(at).toLocaleTimeString([], { hourCycle: "h23" }) : ""
+}
+
+// Whether all that a run gave was there already.
+export function fromCache({ outputs, status }: HistoryEntry): boolean {
+  const cached = (status?.messages ?? [])
+    .filter(([type]) => type === "execution_cached")
+    .flatMap(([, data]) => (data?.nodes ?? []) as unknown[])
+  const gave = Object.keys(outputs ?? {})
+  return gave.length > 0 && gave.every((id) => cached.includes(id))
+}
+
+// How a run was quantized, with what its plan chose: "8-bit, 84 of 132 layers".
+export function quantizedBy(entry: HistoryEntry): string {
+  const name = quantizationOf(entry.prompt?.[2] ?? {})
+  if (!name) return ""
+  for (const { plan } of Object.values(entry.outputs ?? {})) {
+    const text = typeof plan?.[0] === "string" ? plan[0] : ""
+    const layers = text.match(/"chosen":\s*(true|false)/g) ?? []
+    const chosen = layers.filter((layer) => layer.endsWith("true")).length
+    if (layers.length) return `${name}, ${chosen} of ${layers.length} layers`
+  }
+  return name
 }
 
 const MOST_WARNINGS = 3
@@ -125,17 +147,16 @@ export class HistoryPanel {
   pictures(): Picture[] {
     const found = new Map<string, Picture>()
     for (const [, entry] of this.entries) {
-      const nodes = Object.values(entry.prompt?.[2] ?? {})
-      const quantized = nodes.some((node) => node.class_type === QUANTIZE)
+      const quantized = quantizationOf(entry.prompt?.[2] ?? {})
       const { started } = timesOf(entry)
       for (const file of picturesOf(entry)) {
         const url = api.viewUrl(file)
-        const label = [clock(started), quantized ? "quantized" : "", file.filename]
+        const label = [clock(started), quantized, file.filename]
         if (!found.has(url))
           found.set(url, {
             label: label.filter(Boolean).join(" · "),
             url,
-            quantized,
+            quantized: !!quantized,
             subject: subjectOf(entry.prompt?.[2] ?? {}),
           })
       }
@@ -171,8 +192,13 @@ export class HistoryPanel {
     const note = [
       state,
       clock(started),
-      ms === undefined ? "" : ms < 1 && !state ? "from the cache" : duration(ms),
+      !state && (fromCache(entry) || (ms !== undefined && ms < 1))
+        ? "from the cache"
+        : ms === undefined
+          ? ""
+          : duration(ms),
     ]
+    const quantized = quantizedBy(entry)
     return h(
       "article",
       { class: `history-card ${state}` },
@@ -203,6 +229,7 @@ export class HistoryPanel {
           { class: "history-text" },
           h("span", { class: "history-title", title }, title),
           h("span", { class: "muted" }, note.filter(Boolean).join(" · ")),
+          quantized ? h("span", { class: "history-bits" }, quantized) : null,
         ),
         iconButton("open", "Load this workflow", restore),
         iconButton("trash", "Remove from the history", () => void this.act(api.dropHistory([id]))),

@@ -530,6 +530,6 @@ export class QuantizePanel {
     const first = choice("Before", before, () => show())
     const second = choice("After", after, () => show())
     this.compare.show(before.url, after.url)
-    return [title, this.compare.element, h("div", { class: "two" }, first, second)]
+    return [title, this.compare.element, first, second]
   }
 }

@@ -368,6 +368,52 @@ test("the window's title tells how far a run is; the last profile stays meanwhil
   await page.waitForFunction(() => document.title === "text to picture · Graft")
 })
 
+test("runs of one minute are told apart: when, how they were quantized, what the cache had", async () => {
+  mock.state.history = {}
+  await queue()
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  await queue()
+  await set("QuantizeModel", "bits", 4)
+  await queue()
+  // The first one again, as a server tells it that had everything.
+  const [[, first]] = Object.entries(mock.state.history)
+  const again = structuredClone(first)
+  again.status.messages = again.status.messages.map(([type, data]) => [
+    type,
+    { ...data, nodes: Object.keys(again.prompt[2]), timestamp: data.timestamp + 3_600_000 },
+  ])
+  mock.state.history.again = again
+  await browser.open(url)
+  await open("history")
+  const notes = await page.locator(".history-text").allTextContents()
+  const { layers } = mock.state.plan
+  const chosen = layers.filter((layer) => layer.chosen).length
+  assert.equal(notes.length, 4)
+  for (const note of notes) assert.match(note, /\d\d:\d\d:\d\d/)
+  assert.match(notes[0], /from the cache$/)
+  assert.match(notes[1], new RegExp(`4-bit, ${chosen} of ${layers.length} layers$`))
+  assert.match(notes[2], new RegExp(`8-bit, ${chosen} of ${layers.length} layers$`))
+  assert.ok(!/bit|cache/.test(notes[3]), notes[3])
+  await open("quantize")
+  const selects = page.locator(".quantize select")
+  const named = await selects.first().locator("option").allTextContents()
+  assert.equal(new Set(named).size, named.length)
+  assert.match(named[1], /^\d\d:\d\d:\d\d · 4-bit · picture_/)
+  const wide = await selects.evaluateAll((all) => {
+    const ctx = document.createElement("canvas").getContext("2d")
+    return all.map((select) => {
+      ctx.font = getComputedStyle(select).font
+      const longest = Math.max(...[...select.options].map((o) => ctx.measureText(o.text).width))
+      return select.clientWidth - 30 - longest // the arrow and margins
+    })
+  })
+  for (const spare of wide) assert.ok(spare >= 0, String(spare))
+  // Before is plain, after is what was quantized last.
+  const shown = await selects.evaluateAll((all) => all.map((s) => s.selectedOptions[0].text))
+  assert.ok(!/bit/.test(shown[0]) && /4-bit/.test(shown[1]), String(shown))
+})
+
 test("the history is cleared at the second press", async () => {
   await queue()
   await open("history")
