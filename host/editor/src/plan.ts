@@ -28,6 +28,8 @@ export interface Plan {
   assumed: Kind[] // whose gain the plan does not say
   joint?: { mse?: number; psnr?: number; ssim?: number }
   measured: number // times as fast, as it was calibrated; 0 when that was not timed
+  disturbed: boolean // what single layers took does not go with what was measured
+  limits: Record<string, unknown> | null // for which the plan was made
 }
 export interface Thresholds {
   conv: number
@@ -94,6 +96,19 @@ function parseLayer(raw: any, plan: any): PlanLayer {
   }
 }
 
+// Prediction and measurement of the plan's own choice differ by less on a quiet machine, as in
+// engine/quant/plan.c.
+const DISTURBED = 1.5
+
+function isDisturbed(step: number, layers: PlanLayer[], measured: number): boolean {
+  const saved = layers
+    .filter((layer) => layer.chosen && layer.secondsQuantized > 0)
+    .reduce((sum, layer) => sum + layer.seconds - layer.secondsQuantized, 0)
+  if (!(step > 0 && measured > 0)) return false
+  const off = measured / (saved < step ? step / (step - saved) : 1)
+  return !(off > 1 / DISTURBED && off < DISTURBED)
+}
+
 // Reads a plan that came from a node, as JSON text or as an object; null when it is none.
 export function parsePlan(source: unknown): Plan | null {
   let raw: any = source
@@ -109,6 +124,10 @@ export function parsePlan(source: unknown): Plan | null {
     .filter((layer: any) => layer && typeof layer === "object" && layer.name !== undefined)
     .map((layer: any) => parseLayer(layer, raw))
   const gain = raw.gain ?? raw.speedup
+  const measured =
+    number(raw.time?.sampled_quantized) > 0
+      ? number(raw.time.sampled) / number(raw.time.sampled_quantized)
+      : 0
   return {
     version: number(raw.version, 1),
     bits: number(raw.bits, 8),
@@ -124,10 +143,9 @@ export function parsePlan(source: unknown): Plan | null {
       KINDS.map((kind) => [kind, number(gain?.[kind]) || ASSUMED[kind]]),
     ) as Record<Kind, number>,
     assumed: KINDS.filter((kind) => !(number(gain?.[kind]) > 0)),
-    measured:
-      number(raw.time?.sampled_quantized) > 0
-        ? number(raw.time.sampled) / number(raw.time.sampled_quantized)
-        : 0,
+    measured,
+    disturbed: isDisturbed(number(raw.time?.step), layers, measured),
+    limits: raw.limits && typeof raw.limits === "object" ? raw.limits : null,
     joint: raw.joint && typeof raw.joint === "object" ? raw.joint : undefined,
   }
 }
@@ -217,6 +235,59 @@ export function predict(plan: Plan, t: Thresholds): Prediction {
       unmeasured: part(lost.unmeasured),
     },
   }
+}
+
+// Whether the plan was made for these thresholds, so that what was measured holds for them.
+export function isOf({ limits, layers }: Plan, t: Thresholds): boolean {
+  if (!limits) return layers.every((layer) => layer.chosen === (fate(layer, t) === "chosen"))
+  const used = { conv: t.useConv, linear: t.useLinear, attention: t.useAttention }
+  const same = (a: unknown, b: number) => Math.abs(number(a, NaN) - b) <= 1e-6 * Math.max(b, 1e-9)
+  return (
+    same(limits.density, t.density) &&
+    KINDS.every((kind) => {
+      if (kind === "attention" && t.attention === undefined) return true
+      if (!used[kind] || !limits[kind]) return !used[kind] === !limits[kind]
+      return same(limits[`${kind}_mse`], t[kind] ?? 0)
+    })
+  )
+}
+
+const times = (n: number) => `${n.toFixed(2)}×`
+const CALM = "“recalibrate” on a quiet machine gives better ones."
+
+// How fast the model is with these thresholds, where that is from, and what else was said of it.
+export function speed(plan: Plan, t: Thresholds): { value: string; label: string; note: string } {
+  const predicted = times(predict(plan, t).speedup)
+  const measured = times(plan.measured)
+  const said = (value: string, label: string, note: string) => ({ value, label, note })
+  if (!(plan.measured > 0)) return said(predicted, "predicted speed", "")
+  // Eight bits cannot be that much faster or slower.
+  if (plan.measured > 8 || plan.measured < 1 / 8)
+    return said(
+      predicted,
+      "predicted, uncertain",
+      `Other programs disturbed the times of this plan; ${CALM}`,
+    )
+  const own = isOf(plan, t)
+  if (plan.disturbed)
+    return own
+      ? said(
+          measured,
+          "measured speed",
+          `Trust what was measured: the times of single layers, which predict ${predicted}, were disturbed by other programs; ${CALM}`,
+        )
+      : said(
+          measured,
+          "measured, as the plan was made",
+          `For these thresholds the times of single layers predict ${predicted}. Do not trust that: other programs disturbed them; ${CALM}`,
+        )
+  return own
+    ? said(measured, "measured speed", `The times of single layers predict ${predicted}.`)
+    : said(
+        predicted,
+        "predicted speed",
+        `Measured with the plan as it was made, with other thresholds: ${measured}.`,
+      )
 }
 
 // Why a plan says nothing: none of its layers was worth measuring. "" when it does say something.

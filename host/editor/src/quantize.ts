@@ -9,6 +9,7 @@ import {
   parsePlan,
   predict,
   seesAttention,
+  speed,
   unmeasured,
   type Plan,
   type PlanLayer,
@@ -427,7 +428,12 @@ export class QuantizePanel {
 
   private cards(): Node {
     const card = (id: string, label: string) =>
-      h("div", { class: "card" }, h("strong", { "data-card": id }, "–"), h("span", {}, label))
+      h(
+        "div",
+        { class: "card" },
+        h("strong", { "data-card": id }, "–"),
+        h("span", { "data-card": `${id}-label` }, label),
+      )
     return h(
       "div",
       {},
@@ -480,24 +486,20 @@ export class QuantizePanel {
       if (element) element.textContent = text
     }
     const nothing = unmeasured(plan, t)
-    put("speedup", nothing ? "–" : `${p.speedup.toFixed(2)}×`)
+    const fast = speed(plan, t)
+    put("speedup", nothing ? "–" : fast.value)
+    put("speedup-label", nothing ? "predicted speed" : fast.label)
     put("size", nothing || p.size === null ? "–" : `${Math.round(p.size * 100)} %`)
     put("count", nothing ? "–" : `${p.count} of ${plan.layers.length}`)
     put("error", nothing ? "–" : p.count ? p.error.toPrecision(2) : "0")
     if (nothing) return put("advice", nothing)
     const together = Number(plan.joint?.mse ?? 0)
-    // Eight bits cannot be that much faster or slower.
-    const disturbed = plan.measured > 0 && (plan.measured > 8 || plan.measured < 1 / 8)
-    const last = [
-      plan.measured > 0 && !disturbed ? `${plan.measured.toFixed(2)}× as fast` : "",
-      together > 0 ? `an error of ${together.toPrecision(2)} of all layers together` : "",
-    ].filter(Boolean)
     const sentences = [
+      fast.note,
       advice(p),
-      assumption(plan, t),
-      last.length ? `Measured with the plan as it was made: ${last.join(", ")}.` : "",
-      disturbed
-        ? "Other programs disturbed its times; “recalibrate” on a quiet machine gives better ones."
+      fast.label.startsWith("measured") ? "" : assumption(plan, t),
+      together > 0
+        ? `All layers of the plan together caused an error of ${together.toPrecision(2)}.`
         : "",
     ]
     put("advice", sentences.filter(Boolean).join(" "))

@@ -280,6 +280,36 @@ test("thresholds of the same value are each dragged by their own knob", async ()
   }
 })
 
+test("a plan whose times were disturbed shows what was measured, and says which to trust", async () => {
+  const { plan } = mock.state
+  const timed = (layer) => ({
+    ...layer,
+    seconds: 0.01,
+    seconds_quantized: layer.chosen ? 0.03 : 0.01,
+  })
+  const limits = { conv: true, linear: true, conv_mse: 0.1, linear_mse: 0.1, density: 100 }
+  const time = { step: 0.01 * plan.layers.length, sampled: 1.65, sampled_quantized: 1 }
+  mock.state.plan = { ...plan, limits, time, layers: plan.layers.map(timed) }
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  await page.evaluate(() => {
+    const node = graft.editor.nodes.find((n) => n.type === "QuantizeModel")
+    node.widgets.find((w) => w.name === "quantize_attention").value = "disable"
+  })
+  await queue()
+  mock.state.plan = plan
+  await page.locator(".plot").waitFor()
+  const card = (id) => page.locator(`[data-card=${id}]`).textContent()
+  assert.deepEqual(
+    [await card("speedup"), await card("speedup-label")],
+    ["1.65×", "measured speed"],
+  )
+  assert.match(await card("advice"), /^Trust what was measured: .* predict 0\.\d\d×/)
+  await page.locator("input[type=number][data-control=density]").fill("400")
+  assert.equal(await card("speedup-label"), "measured, as the plan was made")
+  assert.match(await card("advice"), /Do not trust that/)
+})
+
 test("a file that the server lacks is marked before anything runs", async () => {
   await set("CheckpointLoaderSimple", "ckpt_name", "gone.safetensors")
   await page.mouse.click(

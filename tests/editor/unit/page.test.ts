@@ -14,6 +14,7 @@ import {
   parsePlan,
   predict,
   seesAttention,
+  speed,
   unmeasured,
 } from "../../../host/editor/src/plan"
 import { pngTexts } from "../../../host/editor/src/png"
@@ -471,6 +472,54 @@ const attention = (mse: number | null, more = {}) => ({
   ...more,
 })
 const three = { ...all, attention: 0.1, useAttention: true }
+
+test("of two numbers that do not agree the one to trust leads", () => {
+  const made = (sampled: number, slow: number, more = {}) =>
+    parsePlan({
+      layers: [
+        layer("a", "conv", 500, 0.01, 100, { seconds: 4, seconds_quantized: slow }),
+        layer("b", "linear", 500, 0.2, 100, { chosen: false, seconds: 2, seconds_quantized: 1 }),
+      ],
+      time: { step: 8, sampled, sampled_quantized: 1 },
+      ...more,
+    })!
+  const other = { ...all, linear: 0.5 }
+  // Never timed as a whole.
+  const alone = parsePlan({ layers: [layer("a", "conv", 500, 0.01, 100)] })!
+  assert.deepEqual(speed(alone, all), { value: "1.60×", label: "predicted speed", note: "" })
+  // They agree: what was measured leads where it was measured.
+  const quiet = made(1.65, 1)
+  assert.ok(!quiet.disturbed)
+  assert.deepEqual(speed(quiet, all), {
+    value: "1.65×",
+    label: "measured speed",
+    note: "The times of single layers predict 1.60×.",
+  })
+  assert.deepEqual(speed(quiet, other), {
+    value: "2.00×",
+    label: "predicted speed",
+    note: "Measured with the plan as it was made, with other thresholds: 1.65×.",
+  })
+  // They do not.
+  const busy = made(1.65, 10.5)
+  assert.ok(busy.disturbed)
+  assert.deepEqual([speed(busy, all).value, speed(busy, all).label], ["1.65×", "measured speed"])
+  assert.match(speed(busy, all).note, /^Trust what was measured: .* predict 0\.55×, were disturbed/)
+  const moved = speed(busy, other)
+  assert.deepEqual([moved.value, moved.label], ["1.65×", "measured, as the plan was made"])
+  assert.match(moved.note, /predict 0\.59×\. Do not trust that/)
+  // Neither can be.
+  assert.deepEqual(speed(made(20, 1), all).label, "predicted, uncertain")
+  assert.match(speed(made(20, 1), all).note, /recalibrate/)
+  // Whose thresholds they are is what the plan says, not what they would choose.
+  const limits = { conv: true, linear: false, conv_mse: 0.1, linear_mse: 0.7, density: 300 }
+  const own = made(1.65, 1, { limits })
+  const label = (t: typeof all) => speed(own, t).label
+  assert.equal(label({ ...all, useLinear: false }), "measured speed")
+  assert.equal(label({ ...all, useLinear: false, conv: 0.11 }), "predicted speed")
+  assert.equal(label({ ...all, useLinear: false, density: 301 }), "predicted speed")
+  assert.equal(label(all), "predicted speed")
+})
 
 test("attention is a kind of its own: limit, switch and gain, and no weights", () => {
   const plan = parsePlan({ layers: [layer("a", "conv", 500, 0.01, 100), attention(0.05)] })!
