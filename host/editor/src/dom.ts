@@ -107,6 +107,11 @@ export function duration(ms: number): string {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
 }
 
+// With seconds: runs of one minute are told apart by them.
+export function clockTime(at?: number): string {
+  return at ? new Date(at).toLocaleTimeString([], { hourCycle: "h23" }) : ""
+}
+
 export function bytes(n: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"]
   let unit = 0

@@ -1,7 +1,7 @@
 // What ran: its pictures, and the workflow that made them.
 import * as api from "./api"
 import type { FileRef, HistoryEntry } from "./api"
-import { duration, h, icon, iconButton, toast } from "./dom"
+import { clockTime, duration, h, icon, iconButton, toast } from "./dom"
 import { showPicture } from "./lightbox"
 import { promptTitle } from "./queue"
 import { quantizationOf, subjectOf, type Picture } from "./subject"
@@ -34,11 +34,6 @@ export function warningsOf(entry: HistoryEntry): string[] {
       const title = node?._meta?.title ?? node?.class_type ?? `Node ${data.node}`
       return `${title}: ${data.text}`
     })
-}
-
-// With seconds: runs of one minute are told apart by them.
-function clock(at?: number): string {
-  return at ? new Date(at).toLocaleTimeString([], { hourCycle: "h23" }) : ""
 }
 
 // Whether all that a run gave was there already.
@@ -151,7 +146,7 @@ export class HistoryPanel {
       const { started } = timesOf(entry)
       for (const file of picturesOf(entry)) {
         const url = api.viewUrl(file)
-        const label = [clock(started), quantized, file.filename]
+        const label = [clockTime(started), quantized, file.filename]
         if (!found.has(url))
           found.set(url, {
             label: label.filter(Boolean).join(" · "),
@@ -191,7 +186,7 @@ export class HistoryPanel {
     const warned = warningsOf(entry)
     const note = [
       state,
-      clock(started),
+      clockTime(started),
       !state && (fromCache(entry) || (ms !== undefined && ms < 1))
         ? "from the cache"
         : ms === undefined

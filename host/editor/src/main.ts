@@ -617,6 +617,7 @@ function wireRunner() {
   }
   let frame = 0
   runner.onProgress = () => {
+    profile.look()
     cancelAnimationFrame(frame)
     frame = requestAnimationFrame(() => {
       status.show(runner.run, (id) => runner.titleOf(id), runner.total)

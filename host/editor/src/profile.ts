@@ -1,9 +1,12 @@
 // Where the time and the memory of the last run went.
 import { systemStats } from "./api"
-import { bytes, duration, h, svg } from "./dom"
+import { bytes, clockTime, duration, h, svg } from "./dom"
 import type { NodeRun, Run } from "./progress"
+import { savedProfile, saveProfile } from "./saved"
 
 const EVERY = 400 // ms between two looks at the memory
+const SHORT = 1000 // ms of a run in which so much happens that it is looked at more often
+const SOON = 60 // how often
 const POINTS = 2000
 
 export interface Sample {
@@ -13,10 +16,11 @@ export interface Sample {
 }
 
 // What is known of a run.
-interface Measured {
+export interface Measured {
   run: Run
   titles: Map<string, string>
   samples: Sample[]
+  clock: number // when it ended
 }
 
 // It found everything in the cache.
@@ -31,26 +35,49 @@ export class ProfilePanel {
   private samples: Sample[] = []
   private ended = false // something of an earlier run is shown
   private before: Measured | null = null // that run
+  private clock = 0
+  private kept = false // it is one from before the page was loaded
   private timer = 0
+  private looked = 0
 
   constructor() {
-    this.render()
+    const last = savedProfile()
+    try {
+      if (last) Object.assign(this, last, { ended: true, kept: true })
+      this.render()
+    } catch {
+      Object.assign(this, { run: null, ended: false, kept: false }) // not as this page keeps it
+      this.render()
+    }
   }
 
   start(run: Run, titles: Map<string, string>) {
     if (this.ended && this.run && this.run.state !== "running")
-      this.before = { run: this.run, titles: this.titles, samples: this.samples }
+      this.before = {
+        run: this.run,
+        titles: this.titles,
+        samples: this.samples,
+        clock: this.clock,
+      }
     this.run = run
     this.titles = titles
     this.samples = []
     clearInterval(this.timer)
-    const look = () => void this.sample(run)
-    this.timer = window.setInterval(look, EVERY)
-    look()
+    this.timer = window.setInterval(() => void this.sample(run), EVERY)
+    void this.sample(run)
+  }
+
+  // Something of the run happened: its memory may be another. Later on the timer is enough.
+  look() {
+    const { run } = this
+    const now = performance.now()
+    if (run?.state === "running" && now - run.started < SHORT && now - this.looked > SOON)
+      void this.sample(run)
   }
 
   private async sample(run: Run) {
     if (run !== this.run) return
+    this.looked = performance.now()
     try {
       const { system, devices } = await systemStats()
       const vram = devices
@@ -70,8 +97,15 @@ export class ProfilePanel {
       return
     }
     this.ended = true
+    this.kept = false
+    this.clock = Date.now()
     this.render()
-    if (this.run) void this.sample(this.run).then(() => this.render())
+    const { run, titles, samples, clock } = this
+    if (!run) return
+    void this.sample(run).then(() => {
+      if (run === this.run) this.render()
+      saveProfile({ run, titles, samples, clock })
+    })
   }
 
   render() {
@@ -118,6 +152,9 @@ export class ProfilePanel {
         h("strong", {}, duration(total)),
         ` in all · ${ran.length} ${ran.length === 1 ? "node" : "nodes"} ran${cached ? ` · ${cached} from the cache` : ""}`,
       ),
+      this.kept
+        ? h("p", { class: "muted" }, `The run that ended at ${clockTime(this.clock)}.`)
+        : "",
       ...(rows.length ? [h("h3", {}, "Time by node"), h("div", { class: "bars" }, ...rows)] : []),
       ...this.phases(run, total),
       ...this.memory(run),
@@ -155,20 +192,27 @@ export class ProfilePanel {
   private memory(run: Run): Node[] {
     const { samples } = this
     const end = run.ended ?? samples.at(-1)?.at ?? 0
-    if (samples.length < 2 || end - run.started < EVERY) return [] // nothing to see yet
+    if (!samples.length) return []
+    const curved = samples.length > 2 && end - run.started >= EVERY // else there is only a peak
     const curve = (key: "ram" | "vram", label: string) => {
       const values = samples.map((s) => s[key])
       const [low, high] = [Math.min(...values), Math.max(...values)]
       if (!high) return null
       const span = Math.max(high - low, 64 << 20)
       const x = (at: number) =>
-        (340 * Math.max(0, at - run.started)) / Math.max(1, end - run.started)
+        Math.min(340, (340 * Math.max(0, at - run.started)) / Math.max(1, end - run.started))
       const path = samples
         .map(
           (s, i) =>
             `${i ? "L" : "M"}${x(s.at).toFixed(1)} ${(56 - (48 * (s[key] - low)) / span).toFixed(1)}`,
         )
         .join("")
+      const range =
+        high - low < 1 << 20
+          ? `${label}: ${bytes(high)}`
+          : `${label}: ${bytes(low)} to ${bytes(high)}`
+      const caption = h("figcaption", {}, curved ? range : `${label}: ${bytes(high)} at most`)
+      if (!curved) return h("figure", { class: "memory" }, caption)
       return h(
         "figure",
         { class: "memory" },
@@ -186,13 +230,7 @@ export class ProfilePanel {
           }),
           svg("path", { d: path, class: "memory-line" }),
         ),
-        h(
-          "figcaption",
-          {},
-          high - low < 1 << 20
-            ? `${label}: ${bytes(high)}`
-            : `${label}: ${bytes(low)} to ${bytes(high)}`,
-        ),
+        caption,
       )
     }
     return [

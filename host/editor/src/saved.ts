@@ -1,5 +1,7 @@
-// The workflow as the browser keeps it from one visit to the next.
+// What the browser keeps from one visit to the next: the workflow, and what its last run took.
 import { parseJson } from "./json"
+import type { Measured, Sample } from "./profile"
+import { createRun } from "./progress"
 
 const KEY = "graft.workflow"
 
@@ -24,6 +26,52 @@ export function savedWorkflow(): Saved | null {
     const text = localStorage.getItem(KEY)
     const saved = text ? (parseJson(text) as Saved) : null
     return saved?.workflow?.nodes?.length ? saved : null
+  } catch {
+    return null
+  }
+}
+
+// With fewer points of its memory.
+const PROFILE = "graft.profile"
+const KEPT = 240
+
+export function saveProfile({ run, titles, samples, clock }: Measured) {
+  const every = Math.ceil(samples.length / KEPT)
+  const { state, started, ended, phases } = run
+  const text = JSON.stringify({
+    run: { state, started, ended, phases },
+    nodes: [...run.nodes],
+    titles: [...titles],
+    samples: thin(samples, every),
+    clock,
+  })
+  try {
+    localStorage.setItem(PROFILE, text)
+  } catch {
+    // The page remembers it until it is loaded again.
+  }
+}
+
+// The largest of so many that follow each other: a peak stays.
+function thin(samples: Sample[], every: number): Sample[] {
+  const kept: Sample[] = []
+  for (let i = 0; i < samples.length; i += every) {
+    const some = samples.slice(i, i + every)
+    kept.push({
+      at: some[0].at,
+      ram: Math.max(...some.map((s) => s.ram)),
+      vram: Math.max(...some.map((s) => s.vram)),
+    })
+  }
+  return kept
+}
+
+export function savedProfile(): Measured | null {
+  try {
+    const { run, nodes, titles, samples, clock } = JSON.parse(localStorage.getItem(PROFILE) ?? "")
+    if (!(run.ended >= run.started)) return null
+    const whole = { ...createRun("", run.started), ...run, nodes: new Map(nodes) }
+    return { run: whole, titles: new Map(titles), samples: [...samples], clock: Number(clock) }
   } catch {
     return null
   }

@@ -444,6 +444,39 @@ test("runs of one minute are told apart: when, how they were quantized, what the
   assert.ok(!/bit/.test(shown[0]) && /4-bit/.test(shown[1]), String(shown))
 })
 
+test("a short run has a peak of memory, and its profile is there after a reload", async () => {
+  await set("KSampler", "steps", 2)
+  await queue()
+  await open("profile")
+  await page.locator(".memory figcaption").waitFor()
+  const total = await page.locator(".profile-total").textContent()
+  assert.match(await page.locator(".memory figcaption").textContent(), /^This machine: .* at most$/)
+  assert.match(await page.locator(".profile").textContent(), /Time by node.*Sampler.*Memory in use/)
+  await browser.open(url) // the panel is open again
+  assert.equal(await page.locator(".profile-total").textContent(), total)
+  assert.match(
+    await page.locator(".profile").textContent(),
+    /The run that ended at \d\d:\d\d:\d\d\./,
+  )
+  assert.match(await page.locator(".memory figcaption").textContent(), /at most$/)
+  // The next one takes its place, with a curve where it is long enough.
+  await set("KSampler", "steps", 120)
+  await queue()
+  await page.locator(".memory svg").waitFor()
+  assert.ok(!/that ended at/.test(await page.locator(".profile").textContent()))
+  const rest = '"nodes":[["1",null]],"titles":[],"samples":[],"clock":1}'
+  for (const run of [
+    "{",
+    "{}",
+    `{"run":{"started":1},${rest}`,
+    `{"run":{"state":"success","started":1,"ended":2},${rest}`,
+  ]) {
+    await page.evaluate((text) => localStorage.setItem("graft.profile", text), run)
+    await browser.open(url)
+    await page.locator(".profile .empty", { hasText: "Run a workflow" }).waitFor()
+  }
+})
+
 test("the history is cleared at the second press", async () => {
   await queue()
   await open("history")

@@ -107,8 +107,8 @@ test("a run that finds all in the cache leaves the last profile", { skip: missin
         .find((n) => n.type === "KSampler")
         .widgets.find((w) => w.name === "seed").value = 5),
   )
-  await page.locator("#queue").click()
-  await page.locator(".profile .bars").first().waitFor()
+  await runOnce(page)
+  await page.waitForFunction(() => !/ended at/.test(document.querySelector(".profile").textContent))
   const first = await page.locator(".profile-total").textContent()
   await page.locator("#queue").click()
   await page.locator(".status-text", { hasText: "Nothing changed" }).waitFor()
