@@ -83,8 +83,16 @@ let settled = 0
 let restoring = false
 let shape = "" // of the state that was noted last
 let places = "" // likewise, without where nodes stand
+let flat = "" // likewise, whatever node lies on top: where Undo and Redo are
 let ran = false // since then
 let moved = false // likewise: nodes made room
+// A node that is touched comes to the top; nobody wants that undone.
+function flatten({ nodes, ...rest }: any): string {
+  const sorted = [...nodes].sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1))
+  return JSON.stringify({ ...rest, nodes: sorted }, (key, value) =>
+    key === "order" ? undefined : value,
+  )
+}
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -101,9 +109,12 @@ function settle() {
     JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
   const now = without("size")
   const bare = without("size", "pos", "bounding")
-  const state = JSON.stringify({ ...rest, extra: kept })
-  // Nodes grow when a run shows its pictures in them; nobody wants that undone.
-  if ((ran && now === shape) || (moved && bare === places)) undo.amend(state)
+  const whole = { ...rest, extra: kept }
+  const state = JSON.stringify(whole)
+  const before = flat
+  flat = flatten(whole)
+  // Nodes grow when a run shows its pictures in them; nobody wants that undone either.
+  if ((ran && now === shape) || (moved && bare === places) || flat === before) undo.amend(state)
   else if (undo.note(state)) {
     saveWorkflow(editor.name, data)
     showName()
@@ -134,6 +145,7 @@ function step(state: string | null) {
   const pictures = new Map(editor.nodes.map((node) => [node.id, picturesOf(node)]))
   const results = new Map(editor.nodes.map((node) => [node.id, node.result]))
   restoring = true
+  flat = flatten(JSON.parse(state))
   editor.load(JSON.parse(state), undefined, true)
   for (const node of editor.nodes) {
     const had = pictures.get(node.id) ?? []

@@ -184,6 +184,37 @@ test("undo, redo, copy, paste, delete, bypass and groups", async () => {
   assert.equal(await page.evaluate(() => graft.editor.graph.groups.length), 1)
 })
 
+test("a link dropped on the canvas, and nothing chosen, is nothing to undo", async () => {
+  await fresh()
+  const sampler = await page.evaluate(
+    () => graft.editor.nodes.find((n) => n.type === "KSampler").id,
+  )
+  const box = await page.locator("#canvas").boundingBox()
+  const free = { x: box.x + box.width / 2, y: box.y + box.height - 40 }
+  await drag(page, await pointOf(page, sampler, "output", 0), free)
+  await page.locator("dialog.search").waitFor()
+  await page.keyboard.press("Escape")
+  await page.waitForTimeout(300)
+  assert.ok(await page.locator("#undo").isDisabled(), "Escape")
+  await page.mouse.click(...Object.values(await pointOf(page, sampler, "title")))
+  await page.waitForTimeout(300)
+  assert.ok(await page.locator("#undo").isDisabled(), "a node came to the top")
+  // One that is chosen is one step; the same again after an undo is one, too.
+  for (let i = 0; i < 2; i++) {
+    await drag(page, await pointOf(page, sampler, "output", 0), free)
+    await page.locator("dialog.search input").fill("VAEDecode")
+    await page.keyboard.press("Enter")
+    await page.waitForTimeout(300)
+    assert.equal(await count(), 8)
+    await page.locator("#undo").click()
+    assert.deepEqual([await count(), await links()], [7, 9])
+    assert.ok(await page.locator("#undo").isDisabled())
+    assert.ok(!(await page.locator("#redo").isDisabled()))
+  }
+  await page.locator("#redo").click()
+  assert.deepEqual([await count(), await links()], [8, 10])
+})
+
 test("keys that users of such editors know, groups renamed, bends in links", async () => {
   await fresh()
   const sampler = await page.evaluate(
