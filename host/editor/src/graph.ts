@@ -15,6 +15,8 @@ import { withRoom } from "./room"
 import { drawGrid } from "./theme"
 import { nextValue } from "./values"
 
+const PICTURE = /\.(png|jpe?g|webp|gif|avif|bmp|tiff?|svg)$/i
+
 export class Editor {
   readonly graph = new LGraph()
   readonly canvas: LGraphCanvas
@@ -310,8 +312,8 @@ export class Editor {
 
   async loadFile(file: File): Promise<string> {
     const name = file.name.replace(/\.[^.]*$/, "")
-    if (file.type === "image/png" || /\.png$/i.test(file.name)) {
-      const texts = await pngTexts(new Uint8Array(await file.arrayBuffer()))
+    if (file.type.startsWith("image/") || PICTURE.test(file.name)) {
+      const texts = await pngTexts(new Uint8Array(await file.arrayBuffer())) // others have none
       const text = texts.get("workflow") ?? texts.get("prompt")
       if (!text) throw new Error(`${file.name} carries no workflow.`)
       return this.load(parseJson(text), name)

@@ -537,6 +537,14 @@ test("files: saved in three forms, and loaded again, also from a picture", async
   assert.equal(await links(), 9)
   await drop("plain.png", "image/png", picture(8, 0))
   assert.match(await page.locator("#toast").textContent(), /carries no workflow/)
+  for (const [name, type] of [
+    ["photo.jpg", "image/jpeg"],
+    ["photo.webp", "image/webp"],
+    ["PHOTO.JPEG", ""],
+  ]) {
+    await drop(name, type, Buffer.from([0xff, 0xd8, 0xff, 0xe0]))
+    assert.equal(await page.locator("#toast").textContent(), `${name} carries no workflow.`)
+  }
   await drop("broken.json", "application/json", Buffer.from("{"))
   assert.match(await page.locator("#toast").textContent(), /not JSON/)
   assert.equal(await links(), 9)
