@@ -58,21 +58,22 @@ export function drawFaults(node: GraftNode, ctx: CanvasRenderingContext2D) {
   }
 }
 
+const hasErrors = (node: GraftNode) =>
+  !!node.faults?.length || !!node.has_errors || node.run?.state === "error"
+
+// Frames around each other, so that none hides another: what is wrong, what runs, what is selected.
 function strokes(node: GraftNode) {
+  const frame = (color: string, lineWidth: number, inner: boolean[]) => ({
+    color,
+    lineWidth,
+    padding: 3 + 4 * inner.filter((there) => there).length,
+  })
+  const runs = () => node.run?.state === "running"
+  node.strokeStyles["error"] = () => (hasErrors(node) ? frame(theme().danger, 2, []) : undefined)
   node.strokeStyles["running"] = () =>
-    node.run?.state === "running" ? { color: theme().accent, lineWidth: 2, padding: 3 } : undefined
-  node.strokeStyles["error"] = () =>
-    node.faults?.length || node.has_errors || node.run?.state === "error"
-      ? { color: theme().danger, lineWidth: 2, padding: 3 }
-      : undefined
+    runs() ? frame(theme().accent, 2, [hasErrors(node)]) : undefined
   node.strokeStyles["selected"] = () =>
-    node.selected
-      ? {
-          color: theme().accent,
-          lineWidth: 1.5,
-          padding: node.faults?.length || node.run?.state === "running" ? 7 : 3,
-        }
-      : undefined
+    node.selected ? frame(theme().accent, 1.5, [hasErrors(node), runs()]) : undefined
 }
 
 export function dress(node: GraftNode) {

@@ -110,6 +110,42 @@ test("nodes that do not run look so", async () => {
   assert.equal(await colour(), plain)
 })
 
+test("a node with an error has its red frame also while it runs, and when it is selected", async () => {
+  const id = await idOf("KSampler")
+  const frames = async (faults, state, selected) => {
+    await page.evaluate(
+      ([id, faults, state, selected]) => {
+        const { editor } = graft
+        const node = editor.node(id)
+        node.faults = faults ? [{ input: "", text: "wrong" }] : undefined
+        node.run = { state, value: 1, max: 2 }
+        editor.canvas.deselectAll()
+        if (selected) editor.canvas.selectItems([node])
+        editor.canvas.ds.scale = 1
+        editor.canvas.ds.offset[0] = -400
+        editor.canvas.setDirty(true, true)
+      },
+      [id, faults, state, selected],
+    )
+    await page.waitForTimeout(100)
+    return page.evaluate((id) => {
+      const { canvas, ds } = graft.editor.canvas
+      const { pos, size } = graft.editor.node(id)
+      const y = Math.round(pos[1] + size[1] / 2 + ds.offset[1])
+      const left = Math.round(pos[0] + ds.offset[0])
+      return [3, 7, 11].map((out) => {
+        const [r, g] = canvas.getContext("2d").getImageData(left - out - 1, y, 2, 1).data
+        return r > 2 * g ? "red" : g > 1.5 * r ? "green" : ""
+      })
+    }, id)
+  }
+  assert.deepEqual(await frames(true, "pending", false), ["red", "", ""])
+  assert.deepEqual(await frames(true, "running", false), ["red", "green", ""])
+  assert.deepEqual(await frames(true, "running", true), ["red", "green", "green"])
+  assert.deepEqual(await frames(false, "running", false), ["green", "", ""])
+  assert.deepEqual(await frames(false, "pending", true), ["green", "", ""])
+})
+
 test("a run that fails before its answer has come still says why", async () => {
   await set("KSampler", "cfg", 98)
   const answered = page.waitForResponse((response) => response.url().endsWith("/prompt"))
