@@ -4,6 +4,7 @@ import { compatible, type NodeSpec, type Specs } from "./schema"
 export interface LinkEnd {
   type: string | number
   from: "output" | "input" // the end that is already attached
+  of?: string // the class of the node there
 }
 
 // Higher is better; 0 is no match. Every word has to be found somewhere; several that stand in the
@@ -43,24 +44,55 @@ function rank({ category, deprecated }: NodeSpec): number {
   return place < 0 ? FIRST.length : place
 }
 
+// What a link most often goes to, and comes from; of some nodes it goes elsewhere.
+const TO: Record<string, string[]> = {
+  MODEL: ["KSampler", "LoraLoader"],
+  CLIP: ["CLIPTextEncode"],
+  VAE: ["VAEDecode", "VAEEncode"],
+  CONDITIONING: ["KSampler"],
+  LATENT: ["VAEDecode", "KSampler", "LatentUpscale"],
+  "LATENT of EmptyLatentImage": ["KSampler"],
+  "LATENT of VAEEncode": ["KSampler"],
+  IMAGE: ["SaveImage", "PreviewImage", "VAEEncode"],
+  "IMAGE of LoadImage": ["VAEEncode", "ImageScale"],
+  MASK: ["SetLatentNoiseMask", "VAEEncodeForInpaint"],
+  CONTROL_NET: ["ControlNetApplyAdvanced"],
+}
+const FROM: Record<string, string[]> = {
+  MODEL: ["CheckpointLoaderSimple", "LoraLoader"],
+  CLIP: ["CheckpointLoaderSimple", "LoraLoader"],
+  VAE: ["CheckpointLoaderSimple", "VAELoader"],
+  CONDITIONING: ["CLIPTextEncode"],
+  LATENT: ["EmptyLatentImage", "VAEEncode", "KSampler"],
+  "LATENT of VAEDecode": ["KSampler"],
+  IMAGE: ["VAEDecode", "LoadImage"],
+  "IMAGE of VAEEncode": ["LoadImage"],
+  MASK: ["LoadImageMask", "LoadImage"],
+}
+
+// Lower is nearer: what usually stands at such an end, then nodes that are about this type (their
+// first socket), then those that have one of it, then those that take values of any kind.
+function distance(spec: NodeSpec, end: LinkEnd): number {
+  const table = end.from === "output" ? TO : FROM
+  const usual = table[`${end.type} of ${end.of}`] ?? table[end.type] ?? []
+  const place = usual.indexOf(spec.name)
+  if (place >= 0) return place
+  const sockets = end.from === "output" ? spec.inputs.filter((i) => !i.widget) : spec.outputs
+  const at = spec.deprecated ? -1 : sockets.findIndex(({ type }) => type === end.type)
+  return usual.length + (at === 0 ? 0 : at > 0 ? 1 : 2)
+}
+
 export function find(specs: Specs, query: string, end?: LinkEnd): NodeSpec[] {
   const found = [...specs.values()]
     .filter((spec) => !end || fits(spec, end))
     .map((spec) => ({ spec, points: score(spec, query) }))
     .filter(({ points }) => points > 0)
-  // A socket of the very type comes before one that takes a value of any kind.
-  const exact = (spec: NodeSpec) =>
-    end &&
-    (end.from === "output"
-      ? spec.inputs.some((i) => !i.widget && i.type === end.type)
-      : spec.outputs.some((o) => o.type === end.type))
-      ? 1
-      : 0
+  const far = (spec: NodeSpec) => (end ? distance(spec, end) : 0)
   return found
     .sort(
       (a, b) =>
         b.points - a.points ||
-        exact(b.spec) - exact(a.spec) ||
+        far(a.spec) - far(b.spec) ||
         rank(a.spec) - rank(b.spec) ||
         a.spec.category.localeCompare(b.spec.category) ||
         a.spec.title.localeCompare(b.spec.title),

@@ -576,6 +576,7 @@ function dropLink(detail: any) {
   addNode([event.canvasX, event.canvasY], {
     type: link.fromSlot.type,
     from,
+    of: link.node.type,
     node: link.node,
     slot: link.fromSlotIndex,
   })

@@ -351,6 +351,22 @@ test("search: names before descriptions, every word counts, links narrow it", ()
     ),
   )
   find(specs, "( [ \\ *") // is no pattern
+  // What usually stands at such an end comes first.
+  const first = (type: string, from: "output" | "input", of?: string) =>
+    find(specs, "", { type, from, of })[0].name
+  assert.equal(first("LATENT", "output", "KSampler"), "VAEDecode")
+  assert.equal(first("LATENT", "output", "EmptyLatentImage"), "KSampler")
+  assert.equal(first("LATENT", "input", "KSampler"), "EmptyLatentImage")
+  assert.equal(first("CLIP", "output"), "CLIPTextEncode")
+  assert.equal(first("IMAGE", "output", "VAEDecode"), "SaveImage")
+  assert.equal(first("CONDITIONING", "input"), "CLIPTextEncode")
+  const latents = find(specs, "", { type: "LATENT", from: "output" })
+  const kept = latents.slice(2).map((s) => s.inputs.filter((i) => !i.widget)[0]?.type === "LATENT")
+  assert.equal(
+    kept.lastIndexOf(true),
+    kept.filter(Boolean).length - 1,
+    "those about latents follow",
+  )
   const named = (name: string, title: string) =>
     [name, { ...specs.get("ConditioningCombine")!, name, title }] as const
   const masks = new Map([
