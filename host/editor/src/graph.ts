@@ -15,6 +15,11 @@ import { withRoom } from "./room"
 import { drawGrid } from "./theme"
 import { nextValue } from "./values"
 
+// How large nodes are whose text can be read: of nine pixels, on tablets. All of a workflow is shown
+// where it is almost so.
+const READABLE = 0.75
+const ALMOST = 0.68
+
 const PICTURE = /\.(png|jpe?g|webp|gif|avif|bmp|tiff?|svg)$/i
 
 export class Editor {
@@ -25,6 +30,7 @@ export class Editor {
   onChange = () => {}
   onSelection = () => {}
   onView = () => {}
+  covered = () => 0 // pixels at the right of the canvas that lie under a panel
   // Other nodes are there: what was said about those before is void. `same`: of the same workflow.
   onLoad = (_same: boolean) => {}
 
@@ -173,7 +179,8 @@ export class Editor {
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0) // the lower layer has it from the library
     this.canvas.setDirty(true, true)
     // A view that nobody chose, or that showed everything, goes with the window.
-    if (this.isFitted() || (all && !this.showsAll(width, height))) this.fit()
+    if (this.isFitted()) this.again()
+    else if (all && !this.showsAll(width, height)) this.frame()
   }
 
   private bounds(nodes: GraftNode[]): [number, number, number, number] {
@@ -197,6 +204,7 @@ export class Editor {
     )
   }
   private fitted = ""
+  private again = () => {} // what made that view
   private viewText(): string {
     const { scale, offset } = this.canvas.ds
     return `${scale} ${offset[0]} ${offset[1]}`
@@ -208,21 +216,82 @@ export class Editor {
   // Brings all nodes, or those given, into view; never larger than life.
   fit(nodes: GraftNode[] = this.nodes) {
     if (!nodes.length) return
-    const [left, top, right, bottom] = this.bounds(nodes)
-    const { clientWidth: width, clientHeight: height } = this.canvas.canvas
-    const margin = 40
-    const scale = Math.min(
-      1,
-      (width - 2 * margin) / (right - left),
-      (height - 2 * margin) / (bottom - top),
-    )
-    const { ds } = this.canvas
-    ds.scale = Math.max(0.15, scale)
-    ds.offset[0] = width / ds.scale / 2 - (left + right) / 2
-    ds.offset[1] = height / ds.scale / 2 - (top + bottom) / 2
-    if (nodes === this.nodes) this.fitted = this.viewText()
-    this.canvas.setDirty(true, true)
+    this.look(nodes, 40, 0.15)
+    if (nodes === this.nodes) this.remember(() => this.fit())
     this.onView()
+  }
+
+  // The view until somebody chooses another: all nodes or, where a tablet would show them too small
+  // to be read, the last columns of them. Beside a panel that covers others it is what is selected.
+  frame() {
+    if (!this.nodes.length) return
+    const narrow = matchMedia("(max-width: 1100px)").matches // as in frame.css
+    const margin = narrow ? 16 : 40
+    const { nodes } = this
+    const { selected } = this
+    if (this.covered() > 0 && selected.length) this.look(selected, margin, READABLE)
+    else if (!narrow || this.scaleOf(nodes, margin) >= ALMOST) this.look(nodes, margin, 0.15)
+    else {
+      const lefts = [...new Set(nodes.map((node) => node.pos[0]))].sort((a, b) => a - b)
+      const last = lefts
+        .map((left) => nodes.filter((node) => node.pos[0] >= left))
+        .find((some) => this.scaleOf(some, margin) >= READABLE)
+      const output = nodes.filter((node) => node.spec?.output).slice(-1)
+      this.look(last ?? (output.length ? output : nodes.slice(-1)), margin, READABLE)
+    }
+    this.remember(() => this.frame())
+    this.onView()
+  }
+
+  // There is more room for the nodes, or less; a view that somebody moved stays.
+  reframe() {
+    if (this.isFitted()) this.again()
+  }
+
+  centre(node: GraftNode) {
+    const { ds, canvas } = this.canvas
+    const [left, top, right, bottom] = this.bounds([node])
+    ds.offset[0] = (canvas.clientWidth - this.covered()) / ds.scale / 2 - (left + right) / 2
+    ds.offset[1] = canvas.clientHeight / ds.scale / 2 - (top + bottom) / 2
+    this.canvas.setDirty(true, true)
+  }
+
+  // How large nodes can be that are all to be in view.
+  private scaleOf(nodes: GraftNode[], margin: number): number {
+    const [left, top, right, bottom] = this.bounds(nodes)
+    const { clientWidth, clientHeight } = this.canvas.canvas
+    return Math.min(
+      1,
+      (clientWidth - this.covered() - 2 * margin) / (right - left),
+      (clientHeight - 2 * margin) / (bottom - top),
+    )
+  }
+
+  private look(nodes: GraftNode[], margin: number, least: number) {
+    const [left, top, right, bottom] = this.bounds(nodes)
+    const { clientWidth, clientHeight } = this.canvas.canvas
+    const { ds } = this.canvas
+    ds.scale = Math.max(least, this.scaleOf(nodes, margin))
+    ds.offset[0] = (clientWidth - this.covered()) / ds.scale / 2 - (left + right) / 2
+    ds.offset[1] = clientHeight / ds.scale / 2 - (top + bottom) / 2
+    this.canvas.setDirty(true, true)
+  }
+
+  private remember(again: () => void) {
+    this.again = again
+    this.fitted = this.viewText()
+  }
+
+  // A view that was saved; it still goes with the window when nobody had chosen it.
+  private restore({ scale, offset }: { scale: number; offset: number[] }) {
+    const { ds } = this.canvas
+    this.frame()
+    const off = [scale / ds.scale - 1, ds.offset[0] - offset[0], ds.offset[1] - offset[1]]
+    if (Math.abs(off[0]) < 1e-3 && Math.abs(off[1]) < 2 && Math.abs(off[2]) < 2) return
+    this.fitted = ""
+    ds.scale = scale
+    ds.offset[0] = offset[0]
+    ds.offset[1] = offset[1]
   }
 
   clear() {
@@ -275,11 +344,8 @@ export class Editor {
       this.canvas.ds.scale = view.scale
       this.canvas.ds.offset[0] = view.offset[0]
       this.canvas.ds.offset[1] = view.offset[1]
-    } else if (ds?.scale > 0 && Array.isArray(ds.offset) && this.visible(ds)) {
-      this.canvas.ds.scale = ds.scale
-      this.canvas.ds.offset[0] = ds.offset[0]
-      this.canvas.ds.offset[1] = ds.offset[1]
-    } else this.fit()
+    } else if (ds?.scale > 0 && Array.isArray(ds.offset) && this.visible(ds)) this.restore(ds)
+    else this.frame()
     if (name) this.name = name
     this.canvas.setDirty(true, true)
     this.onChange()

@@ -42,6 +42,6 @@ export function insertQuantize(editor: Editor): GraftNode | null {
   }
   const control = widget(node, "control_after_generate")
   if (control) control.value = "fixed" // another seed would calibrate anew in every run
-  editor.fit()
+  editor.frame()
   return node
 }

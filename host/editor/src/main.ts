@@ -166,7 +166,7 @@ function loadDemo() {
   open(() => {
     const note = editor.load(defaultPrompt(editor.specs), "text to picture")
     placeDemo(editor.nodes as any)
-    editor.fit()
+    editor.frame()
     changed()
     return note
   })
@@ -443,8 +443,8 @@ function goTo(id: string) {
   const node = editor.node(id)
   if (!node) return
   editor.canvas.selectItems([node])
-  editor.canvas.centerOnNode(node)
   sidebar.show("node", { focus: true })
+  editor.centre(node)
 }
 
 function showFaults(faults: Fault[], title?: string) {
@@ -506,6 +506,12 @@ function wire() {
     },
   })
   editor.onChange = changed
+  // In a narrow window a panel lies over the canvas.
+  editor.covered = () => {
+    const panel = byId("side-body").getBoundingClientRect()
+    return panel.width ? Math.max(0, byId("stage").getBoundingClientRect().right - panel.left) : 0
+  }
+  sidebar.onToggle = () => editor.reframe()
   editor.onLoad = (same) => runner.loaded(same)
   editor.onSelection = () => {
     inspector.render()

@@ -1,4 +1,4 @@
-// Screens of any resolution: what is drawn is where it can be clicked.
+// Screens of any resolution and size: what is drawn is where it can be clicked, and can be read.
 import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -168,3 +168,76 @@ for (const ratio of [0.8, 1.25, 2])
       await browser.close()
     }
   })
+
+test("on a tablet nodes can be read, and a panel does not cover them", async () => {
+  const browser = await openBrowser({ width: 820, height: 1180 })
+  try {
+    const { page } = browser
+    await browser.open(url)
+    await onTablet(browser, page)
+    assert.deepEqual(browser.faults, [])
+  } finally {
+    await browser.close()
+  }
+})
+
+async function onTablet(browser, page) {
+  // What is in view, left of an open panel, and how large.
+  const view = () =>
+    page.evaluate(() => {
+      const { editor } = graft
+      const { ds, canvas } = editor.canvas
+      const panel = document.getElementById("side-body").getBoundingClientRect()
+      const right = panel.width ? panel.left : canvas.clientWidth
+      const shown = editor.nodes.filter(
+        ({ pos, size }) =>
+          (pos[0] + ds.offset[0]) * ds.scale >= 0 &&
+          (pos[0] + size[0] + ds.offset[0]) * ds.scale <= right,
+      )
+      return { scale: ds.scale, shown: shown.map((n) => n.title).sort() }
+    })
+  const open = async (tab) => {
+    await page.locator(`#tab-${tab}`).click()
+    await page.waitForTimeout(200)
+    return view()
+  }
+  const includes = ({ scale, shown }, ...titles) => {
+    for (const title of titles) assert.ok(shown.includes(title), `${title} in ${shown}`)
+    assert.ok(scale >= 0.68, String(scale))
+  }
+  const first = await view()
+  includes(first, "Prompt", "Sampler", "Picture")
+  assert.ok(first.scale >= 0.75, String(first.scale))
+  includes(await open("history"), "Decode", "Picture")
+  assert.deepEqual(await open("history"), first)
+  // With a node selected it is that one which is looked at.
+  await page.mouse.click(...Object.values(await pointOf(page, 5, "title")))
+  includes(await open("node"), "Sampler")
+  assert.deepEqual(await open("node"), first)
+  // The same after the page was loaded again.
+  await page.waitForTimeout(200)
+  await browser.open(url)
+  assert.deepEqual(await view(), first)
+  includes(await open("history"), "Picture")
+  await open("history")
+  // All of it is shown to whoever asks for it, and again when the window grows.
+  await page.locator("#canvas").focus()
+  await page.keyboard.press(".")
+  assert.equal((await view()).shown.length, 7)
+  assert.equal((await open("history")).shown.length, 7)
+  await open("history")
+  await page.setViewportSize({ width: 1024, height: 1180 })
+  await page.waitForTimeout(200)
+  const landscape = await view()
+  assert.equal(landscape.shown.length, 7)
+  includes(landscape)
+  await page.evaluate(() => graft.editor.frame())
+  includes(await open("quantize"), "Sampler", "Picture")
+  await open("quantize")
+  // A view that somebody moved stays.
+  await page.evaluate(() => (graft.editor.canvas.ds.offset[0] -= 90))
+  const moved = await view()
+  assert.equal((await open("node")).scale, moved.scale)
+  await page.locator("#tab-node").click()
+  assert.deepEqual(await view(), moved)
+}
