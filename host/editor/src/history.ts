@@ -87,7 +87,7 @@ function clearButton(clear: () => void): HTMLButtonElement {
     sure = again
     button.className = sure ? "button danger" : "button quiet"
     button.textContent = sure
-      ? "Clear it for good? The pictures stay in their folder"
+      ? "Clear it for good? The pictures stay in their folder."
       : "Clear the history"
   }
   ask(false)
@@ -191,12 +191,12 @@ export class HistoryPanel {
         ? "from the cache"
         : ms === undefined
           ? ""
-          : duration(ms),
+          : duration(ms).replaceAll(" ", "\u00a0"), // a number and its unit stay together
     ]
     const quantized = quantizedBy(entry)
     return h(
       "article",
-      { class: `history-card ${state}` },
+      { class: `history-card ${state}${pictures.length ? "" : " wide"}` },
       pictures.length ? h("div", { class: `thumbs n${pictures.length}` }, ...pictures) : null,
       failure
         ? h(

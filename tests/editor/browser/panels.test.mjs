@@ -513,6 +513,40 @@ test("a short run has a peak of memory, and its profile is there after a reload"
   }
 })
 
+test("cards of the history leave no holes, and its button is as wide as they are", async () => {
+  mock.state.history = {}
+  for (const steps of [2, 3]) {
+    await set("KSampler", "steps", steps)
+    await queue()
+  }
+  await set("KSampler", "steps", 300)
+  await page.locator("#queue").click()
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+  await set("KSampler", "steps", 4)
+  await queue()
+  await open("history")
+  await page.waitForFunction(() => document.querySelectorAll(".history-card").length === 4)
+  await page.getByRole("button", { name: "Clear the history" }).click()
+  const { cards, grid, button } = await page.evaluate(() => {
+    const box = (element) => {
+      const { left, top, right, bottom, width, height } = element.getBoundingClientRect()
+      return { left, top, right, bottom, area: width * height }
+    }
+    return {
+      cards: [...document.querySelectorAll(".history-card")].map(box),
+      grid: box(document.querySelector(".history")),
+      button: box(document.querySelector(".history ~ .button.danger")),
+    }
+  })
+  assert.ok(button.right <= grid.right + 0.5 && button.left >= grid.left, JSON.stringify(button))
+  // Three pictures and one run without: two rows of two, and a low one of the whole width.
+  const [wide, ...others] = [...cards].sort((a, b) => a.bottom - a.top - (b.bottom - b.top))
+  assert.ok(wide.right - wide.left > grid.right - grid.left - 1)
+  const rows = new Set(others.map(({ top }) => Math.round(top)))
+  assert.equal(rows.size, 2)
+})
+
 test("the history is cleared at the second press", async () => {
   await queue()
   await open("history")
