@@ -1,7 +1,7 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { drawFaults, type GraftNode } from "./nodes"
-import { theme } from "./theme"
+import { theme, typeColor } from "./theme"
 import { drawMark } from "./warnings"
 
 export const MUTED = 2
@@ -63,7 +63,52 @@ function drawGroup(group: LGraphGroup, canvas: LGraphCanvas, ctx: CanvasRenderin
   ctx.restore()
 }
 
+const ASIDE = 12 // how far from a node a link goes around it
+const BEND = 10
+
+// A link that ends left of where it begins would run below both of its nodes, and only a stroke of it
+// would show between them: it goes around them instead, through the gap. Null where there is none.
+function around(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>, link: any) {
+  if (!link || link.parentId !== undefined || b[0] > a[0]) return null
+  const [from, to] = [link.origin_id, link.target_id].map(
+    (id) => canvas.graph?.getNodeById(id)?.boundingRect,
+  )
+  if (!from || !to) return null
+  const below = from[1] + from[3] < to[1]
+  const [upper, lower] = below ? [from, to] : [to, from]
+  const room = lower[1] - upper[1] - upper[3]
+  if (room < 8) return null
+  const y = lower[1] - room / 2
+  const right = Math.max(a[0], from[0] + from[2]) + ASIDE
+  const left = Math.min(b[0], to[0]) - ASIDE
+  const bend = Math.min(BEND, Math.abs(y - a[1]) / 2, Math.abs(b[1] - y) / 2)
+  const path = new Path2D()
+  path.moveTo(a[0], a[1])
+  path.arcTo(right, a[1], right, y, bend)
+  path.arcTo(right, y, left, y, bend)
+  path.arcTo(left, y, left, b[1], bend)
+  path.arcTo(left, b[1], b[0], b[1], bend)
+  path.lineTo(b[0], b[1])
+  return { path, middle: [(left + right) / 2, y] }
+}
+
+function installLinks(canvas: LGraphCanvas) {
+  const renderLink: (...given: any[]) => void = canvas.renderLink.bind(canvas)
+  canvas.renderLink = (ctx: CanvasRenderingContext2D, ...given: any[]) => {
+    const [a, b, link, , , color, , , more] = given
+    const way = more?.disabled ? null : around(canvas, a, b, link)
+    if (!way) return renderLink(ctx, ...given)
+    link.path = way.path // where it can be clicked
+    ;[link._pos[0], link._pos[1]] = way.middle
+    ctx.lineJoin = "round"
+    ctx.lineWidth = canvas.connections_width
+    ctx.strokeStyle = color || link.color || typeColor(link.type)
+    ctx.stroke(way.path)
+  }
+}
+
 export function installDrawing(canvas: LGraphCanvas) {
+  installLinks(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
     drawNode(node, ctx)

@@ -43,7 +43,7 @@ const THEMES: Record<ThemeName, CanvasTheme> = {
     background: "#f3f4f1",
     grid: "#dcdfd8",
     node: "#ffffff",
-    title: "#eef1ec",
+    title: "#dae2d9",
     titleText: "#20262b",
     text: "#3b444c",
     muted: "#5c666e",

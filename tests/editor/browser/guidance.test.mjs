@@ -271,6 +271,63 @@ test("links of every type can be seen and told apart, dark and light", async () 
   }
 })
 
+// The colour that the canvas has at points of the graph.
+const drawnAt = (points) =>
+  page.evaluate((points) => {
+    const { ds, canvas } = graft.editor.canvas
+    const ctx = canvas.getContext("2d")
+    return points.map(([x, y]) => {
+      const at = [(x + ds.offset[0]) * ds.scale, (y + ds.offset[1]) * ds.scale]
+      const pixel = ctx.getImageData(Math.round(at[0]), Math.round(at[1]), 1, 1).data
+      return (
+        "#" +
+        [...pixel]
+          .slice(0, 3)
+          .map((v) => v.toString(16).padStart(2, "0"))
+          .join("")
+      )
+    })
+  }, points)
+
+test("a link back to the left goes around its nodes, and can be seen all the way", async () => {
+  await fresh()
+  const { way, colour } = await page.evaluate(() => {
+    const { editor } = graft
+    const of = (type) => editor.nodes.find((n) => n.type === type)
+    const [from, to] = [of("VAEDecode"), of("SaveImage")]
+    editor.canvas.ds.scale = 1
+    editor.canvas.ds.offset[0] = -from.pos[0] + 200
+    editor.canvas.ds.offset[1] = 0
+    editor.canvas.setDirty(true, true)
+    const [a, b] = [from.getOutputPos(0), to.getInputPos(0)]
+    const y = (from.pos[1] + from.size[1] + to.pos[1] - 30) / 2
+    const [left, right] = [to.pos[0] - 12, from.pos[0] + from.size[0] + 12]
+    const way = [0.2, 0.5, 0.8].map((part) => [left + (right - left) * part, y])
+    way.push([right, (a[1] + y) / 2], [left, (b[1] + y) / 2])
+    return { way, colour: editor.canvas.default_connection_color_byType.IMAGE }
+  })
+  await page.waitForTimeout(150)
+  for (const [i, seen] of (await drawnAt(way)).entries())
+    assert.ok(far(seen, colour) < 40, `${seen} for ${colour} at ${way[i]}`)
+})
+
+test("title bars stand out from the canvas, dark and light", async () => {
+  await fresh()
+  for (const mode of ["dark", "light"]) {
+    await page.waitForTimeout(150)
+    const places = await page.evaluate(() => {
+      const { pos, size } = graft.editor.nodes[0]
+      return [
+        [pos[0] + size[0] - 20, pos[1] - 15],
+        [pos[0] - 9, pos[1] - 15],
+      ]
+    })
+    const [title, ground] = await drawnAt(places)
+    assert.ok(contrast(title, ground) >= 1.17, `${mode}: ${title} on ${ground}`)
+    await page.locator("#theme").click()
+  }
+})
+
 const overlaps = () =>
   page.evaluate(() => {
     const { nodes } = graft.editor
