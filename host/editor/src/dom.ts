@@ -122,6 +122,20 @@ export function bytes(n: number): string {
   return `${n.toFixed(unit && n < 10 ? 1 : 0)} ${units[unit]}`
 }
 
+// Ends of a list beyond which there is more fade out, so that it does not look whole. Gives what is to
+// be called when its lines are others.
+export function fadeEnds(list: HTMLElement): () => void {
+  list.classList.add("fading")
+  const update = () => {
+    const { scrollTop, scrollHeight, clientHeight } = list
+    list.classList.toggle("more-above", scrollTop > 1)
+    list.classList.toggle("more-below", scrollHeight - clientHeight - scrollTop > 1)
+  }
+  list.addEventListener("scroll", update)
+  new ResizeObserver(update).observe(list)
+  return update
+}
+
 export function download(name: string, text: string) {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }))
   const link = h("a", { href: url, download: name })

@@ -1,5 +1,5 @@
 // Shortcuts: one table for doing and for showing them.
-import { h, iconButton } from "./dom"
+import { fadeEnds, h, iconButton } from "./dom"
 
 export interface Shortcut {
   keys: string // as shown: "Ctrl+Enter"; several are separated by " or "
@@ -50,16 +50,23 @@ export function showShortcuts(shortcuts: Shortcut[]) {
   const rows = shortcuts
     .filter((s) => s.text)
     .map(({ keys, text }) => h("tr", {}, h("td", {}, text), h("td", {}, ...keyCaps(keys))))
+  const table = h("table", { class: "keys" }, h("tbody", {}, ...rows))
+  const list = h(
+    "div",
+    { class: "keys-list", tabindex: "0", "aria-labelledby": "help-title" },
+    table,
+  )
+  fadeEnds(list)
   const dialog = h(
     "dialog",
-    { class: "dialog", "aria-labelledby": "help-title" },
+    { class: "dialog help", "aria-labelledby": "help-title" },
     h(
       "header",
       {},
       h("h2", { id: "help-title" }, "Shortcuts"),
       iconButton("close", "Close", () => dialog.close()),
     ),
-    h("table", { class: "keys" }, h("tbody", {}, ...rows)),
+    list,
   )
   dialog.addEventListener("close", () => dialog.remove())
   dialog.addEventListener("click", (event) => {

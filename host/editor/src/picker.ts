@@ -1,5 +1,5 @@
 // The list of a combo on the canvas: filtered by typing, moved through with the arrow keys.
-import { h } from "./dom"
+import { fadeEnds, h } from "./dom"
 
 const FILTER_FROM = 9 // shorter lists need no filter
 
@@ -15,6 +15,7 @@ export function openPicker({ label, values, value, at, pick }: PickerOptions) {
   let shown = values
   let active = Math.max(0, values.indexOf(value as string))
   const list = h("ul", { role: "listbox", "aria-label": label, tabindex: "-1" })
+  const fade = fadeEnds(list)
   const field = h("input", {
     type: "text",
     placeholder: "Filter…",
@@ -57,6 +58,7 @@ export function openPicker({ label, values, value, at, pick }: PickerOptions) {
         h("li", { class: "muted" }, values.length ? "Nothing matches." : "The list is empty."),
       )
     mark()
+    fade()
   }
   field.addEventListener("input", () => {
     const words = field.value.toLowerCase().split(/\s+/)

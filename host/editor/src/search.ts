@@ -1,5 +1,5 @@
 // Finding a node to add, in a dialog.
-import { h } from "./dom"
+import { fadeEnds, h } from "./dom"
 import { find, type LinkEnd } from "./find"
 import type { NodeSpec, Specs } from "./schema"
 import { typeColor } from "./theme"
@@ -23,6 +23,7 @@ export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: L
   let shown: NodeSpec[] = []
   let active = 0
   const list = h("ul", { role: "listbox", id: "search-list", "aria-label": "Nodes" })
+  const fade = fadeEnds(list)
   const detail = h("p", { class: "search-detail", "aria-live": "polite" })
   const field = h("input", {
     type: "search",
@@ -75,6 +76,7 @@ export function openSearch(specs: Specs, pick: (spec: NodeSpec) => void, end?: L
     )
     list.hidden = !shown.length
     mark()
+    fade()
   }
   field.addEventListener("input", update)
   field.addEventListener("keydown", (event) => {

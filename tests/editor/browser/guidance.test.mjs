@@ -328,6 +328,66 @@ test("title bars stand out from the canvas, dark and light", async () => {
   }
 })
 
+test("lists with more than is in view fade out where it goes on", async () => {
+  await fresh()
+  // Which ends fade, and whether there is more: by the list's own measure, and by its mask.
+  const ends = (selector) =>
+    page.evaluate((selector) => {
+      const list = document.querySelector(selector)
+      const { scrollTop, scrollHeight, clientHeight } = list
+      const style = getComputedStyle(list)
+      const more = [scrollTop > 1, scrollHeight - clientHeight - scrollTop > 1]
+      const fades = ["--above", "--below"].map(
+        (name) => parseFloat(style.getPropertyValue(name)) > 0,
+      )
+      return { more, fades, mask: style.maskImage.startsWith("linear-gradient") }
+    }, selector)
+  const check = async (selector, more) => {
+    await page.waitForTimeout(150)
+    assert.deepEqual(await ends(selector), { more, fades: more, mask: true }, selector)
+  }
+  const scroll = (selector, to) =>
+    page.evaluate(
+      ([selector, to]) => (document.querySelector(selector).scrollTop = to),
+      [selector, to],
+    )
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("?")
+  await check(".keys-list", [false, true])
+  await scroll(".keys-list", 1e6)
+  await check(".keys-list", [true, false])
+  await page.getByRole("heading", { name: "Shortcuts" }).waitFor() // it stays in sight
+  await page.keyboard.press("Escape")
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("a")
+  await check(".search ul", [false, true])
+  await page.locator("dialog.search input").fill("vae decode")
+  await check(".search ul", [false, false])
+  await page.locator("dialog.search input").fill("")
+  await scroll(".search ul", 30)
+  await check(".search ul", [true, true])
+  await page.keyboard.press("Escape")
+  // A combo opens where its value is.
+  const values = Array.from({ length: 60 }, (_, i) => `sampler ${i}`)
+  await page.evaluate((values) => {
+    const node = graft.editor.nodes.find((n) => n.type === "KSampler")
+    const widget = node.widgets.find((w) => w.name === "sampler_name")
+    widget.options.values = values
+    widget.value = values[30]
+  }, values)
+  const at = await pointOf(page, await idOf("KSampler"), "widget", "sampler_name")
+  await page.mouse.click(at.x, at.y)
+  await page.locator(".picker li", { hasText: "sampler 30" }).waitFor()
+  await check(".picker ul", [true, true])
+  const clear = await page.evaluate(() => {
+    const list = document.querySelector(".picker ul").getBoundingClientRect()
+    const { top, bottom } = document.querySelector(".picker li.active").getBoundingClientRect()
+    return [top - list.top, list.bottom - bottom]
+  })
+  for (const room of clear) assert.ok(room >= 32, `${clear}: what is chosen does not fade`)
+  await page.keyboard.press("Escape")
+})
+
 const overlaps = () =>
   page.evaluate(() => {
     const { nodes } = graft.editor
