@@ -43,13 +43,6 @@ static void finish(save_job *j)
     graft_free(j->turned);
 }
 
-static int64_t count(const graft_st_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
-    return n;
-}
-
 /* ------------------------------------------------------------------ what is written */
 
 /* Numbers that are no weights: the first set's stay. */
@@ -66,7 +59,7 @@ static bool is_summed(const graft_weights *w, const char *name, const graft_st_t
     if (!graft_weights_computes_with(base->dtype) || is_fixed(name)) return false;
     for (size_t at = 0; graft_weights_next_term(w, name, &at, &t);)
         if (!t.tensor || !graft_weights_computes_with(t.tensor->dtype) ||
-            count(t.tensor) != count(base))
+            graft_st_values(t.tensor) != graft_st_values(base))
             return false;
     return true;
 }
@@ -102,7 +95,8 @@ static graft_status add(save_job *j, const char *prefix, const char *called,
     graft_str_finish(&name);
     if (!t.name) return graft_fail_nomem(e, "a checkpoint");
     memcpy(t.shape, shape->shape, sizeof t.shape);
-    t.bytes = from->stored ? shape->bytes : (uint64_t)count(shape) * graft_dtype_size(dtype);
+    t.bytes =
+        from->stored ? shape->bytes : (uint64_t)graft_st_values(shape) * graft_dtype_size(dtype);
     j->from[j->n] = *from;
     j->tensor[j->n++] = t;
     return GRAFT_OK;
@@ -397,7 +391,7 @@ static void transpose(save_job *j, int64_t rows, int64_t columns)
 static graft_status compute(save_job *j, const saved_tensor *from, const graft_st_tensor *t,
                             const void **data, graft_err *e)
 {
-    int64_t n = count(t), own = count(from->base);
+    int64_t n = graft_st_values(t), own = graft_st_values(from->base);
     graft_status st =
         graft_weights_patched_values(from->set, from->name, from->base, own, j->values, e);
     for (int i = 0; i < 2 && from->behind[i] && !st; i++)
@@ -432,7 +426,7 @@ static graft_status make_room(save_job *j, graft_err *e)
 {
     int64_t most = 1, turned = 0;
     for (size_t i = 0; i < j->n; i++) {
-        int64_t n = j->from[i].stored ? 0 : count(&j->tensor[i]);
+        int64_t n = j->from[i].stored ? 0 : graft_st_values(&j->tensor[i]);
         if (n > most) most = n;
         if (n > turned && j->from[i].transposed) turned = n;
     }

@@ -648,9 +648,10 @@ static void combine(graft_guided *g, float sigma, float *out)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
 }
 
-/* Where a mask's grey begins to change at this sigma (differential diffusion). */
+/* From which grey on a mask's places change at this sigma: those of differential diffusion. */
 static float threshold_at(const graft_guided *g, float sigma)
 {
+    if (!g->c.mask || !(g->c.model->differential > 0)) return 0.0f;
     const graft_sigma_table *t = g->c.table;
     float end = g->c.last > t->sigma[0] ? g->c.last : t->sigma[0];
     float last = graft_sigma_to_timestep(t, end), first = graft_sigma_to_timestep(t, g->c.first);
@@ -666,10 +667,9 @@ static float mask_of(const graft_guided *g, int64_t i, float threshold)
 }
 
 /* Outside the mask the state is the latent with its own noise, and the result the latent. */
-static void mask_input(graft_guided *g, float sigma)
+static void mask_input(graft_guided *g, float sigma, float threshold)
 {
     float share = graft_model_is_flow(g->c.model) ? 1.0f - sigma : 1.0f;
-    float threshold = threshold_at(g, sigma);
     for (int64_t i = 0; i < g->n; i++) {
         float m = mask_of(g, i, threshold);
         float kept = graft_blend_noised(share * g->c.latent[i], g->c.noise[i], sigma);
@@ -677,9 +677,8 @@ static void mask_input(graft_guided *g, float sigma)
     }
 }
 
-static void mask_output(const graft_guided *g, float sigma, float *out)
+static void mask_output(const graft_guided *g, float threshold, float *out)
 {
-    float threshold = threshold_at(g, sigma);
     for (int64_t i = 0; i < g->n; i++)
         out[i] = graft_blend_value(mask_of(g, i, threshold), out[i], g->c.latent[i]);
 }
@@ -694,7 +693,8 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
                                 float *unconditional, graft_err *e)
 {
     memcpy(g->x, x, (size_t)g->n * sizeof *x);
-    if (g->c.mask) mask_input(g, sigma);
+    const float threshold = threshold_at(g, sigma);
+    if (g->c.mask) mask_input(g, sigma, threshold);
     float scale = graft_guided_scale(g, sigma);
     for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
     graft_guided_collect(g, sigma, unconditional != NULL);
@@ -702,7 +702,7 @@ static graft_status denoise_any(graft_guided *g, const float *x, float sigma, fl
     if (st) return st;
     combine(g, sigma, out);
     if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
-    if (g->c.mask) mask_output(g, sigma, out);
+    if (g->c.mask) mask_output(g, threshold, out);
     return GRAFT_OK;
 }
 

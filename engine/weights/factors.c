@@ -3,17 +3,10 @@
 #include "base/alloc.h"
 #include "engine/weights/values.h"
 
-static int64_t count(const graft_st_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
-    return n;
-}
-
 float *graft_factors_values(const graft_st_tensor *t)
 {
-    float *p = graft_malloc_array((size_t)count(t), sizeof *p);
-    if (p) graft_to_f32(t->dtype, t->data, p, (size_t)count(t));
+    float *p = graft_malloc_array((size_t)graft_st_values(t), sizeof *p);
+    if (p) graft_to_f32(t->dtype, t->data, p, (size_t)graft_st_values(t));
     return p;
 }
 
@@ -114,20 +107,20 @@ bool graft_factors_size_of(const graft_factors *f, graft_factors_size *s)
     *s = (graft_factors_size){.kernel = 1};
     if (f->whole) {
         s->rows = f->whole->rank ? f->whole->shape[0] : 0;
-        s->columns = s->in = s->rows ? count(f->whole) / s->rows : 0;
+        s->columns = s->in = s->rows ? graft_st_values(f->whole) / s->rows : 0;
         return s->rows > 0 && s->columns > 0;
     }
     if (!f->a || !f->b || f->a->rank < 2 || f->b->rank < 2) return false;
     s->rows = f->a->shape[f->turned];
     s->rank = f->a->shape[!f->turned];
     s->rank_b = f->b->shape[0];
-    if (s->rows < 1 || s->rank < 1 || s->rank_b < 1 || count(f->a) != s->rows * s->rank)
+    if (s->rows < 1 || s->rank < 1 || s->rank_b < 1 || graft_st_values(f->a) != s->rows * s->rank)
         return false;
-    s->in = count(f->b) / s->rank_b;
+    s->in = graft_st_values(f->b) / s->rank_b;
     if (f->core) {
         if (f->core->rank < 2 || f->core->shape[0] != s->rank || f->core->shape[1] != s->rank_b)
             return false;
-        s->kernel = count(f->core) / s->rank / s->rank_b;
+        s->kernel = graft_st_values(f->core) / s->rank / s->rank_b;
     } else if (s->rank != s->rank_b) {
         return false;
     }

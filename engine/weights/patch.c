@@ -7,13 +7,6 @@
 #include "base/alloc.h"
 #include "engine/weights/values.h"
 
-static int64_t count(const graft_st_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
-    return n;
-}
-
 /* ------------------------------------------------------------------ sizes */
 
 /* Of the delta and of what it changes: `rows` rows of `columns`, the first of them row `from` of
@@ -45,9 +38,9 @@ static bool magnitude_fits(const graft_patch *p, const graft_st_tensor *target, 
 {
     const graft_st_tensor *m = p->magnitude;
     s->inputs = target->rank > 1 ? target->shape[1] : 1;
-    if (!m || (m->rank > 0 && m->shape[0] == s->all && count(m) == s->all)) return true;
+    if (!m || (m->rank > 0 && m->shape[0] == s->all && graft_st_values(m) == s->all)) return true;
     s->by_input = m->rank > 1 && m->shape[0] == 1 && m->shape[1] == s->inputs &&
-                  count(m) == s->inputs && s->all == s->rows;
+                  graft_st_values(m) == s->inputs && s->all == s->rows;
     return s->by_input;
 }
 
@@ -58,7 +51,8 @@ static bool size_of(const graft_patch *p, const graft_st_tensor *target, patch_s
     if (all < 1 || p->row < 0 || p->rows < 0 || p->row > all || p->rows > all - p->row)
         return false;
     s->rows = p->rows ? p->rows : all - p->row;
-    if (!delta_size(p, s) || s->columns != count(target) / all || s->columns < 1) return false;
+    if (!delta_size(p, s) || s->columns != graft_st_values(target) / all || s->columns < 1)
+        return false;
     if (s->all != (p->from_rows ? p->from_rows : s->rows)) return false;
     if (p->from_row < 0 || p->from_row > s->all - s->rows) return false;
     return magnitude_fits(p, target, s);
@@ -250,7 +244,7 @@ static int64_t length_of(const patch_size *s, int64_t row, int64_t column)
 /* m / |v|; NULL when out of memory. */
 static float *factors_of(const graft_patch *p, const patch_size *s, const float *v)
 {
-    const int64_t n = count(p->magnitude);
+    const int64_t n = graft_st_values(p->magnitude);
     float *m = graft_factors_values(p->magnitude);
     double *square = graft_calloc((size_t)n, sizeof *square);
     for (int64_t r = 0; m && square && r < s->rows; r++)

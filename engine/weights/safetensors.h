@@ -63,6 +63,14 @@ static inline const char *graft_st_called(const graft_st_tensor *t)
     return t->called ? t->called : t->name;
 }
 
+/* How many values it has: the reader has checked that the number exists. */
+static inline int64_t graft_st_values(const graft_st_tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i];
+    return n;
+}
+
 size_t graft_safetensors_count(const graft_safetensors *f);
 /* In the order of the data. */
 const graft_st_tensor *graft_safetensors_at(const graft_safetensors *f, size_t i);

@@ -23,19 +23,6 @@ static graft_clip *load_pair(const char *first, const char *second)
     return c;
 }
 
-static void encode(const graft_clip *c, size_t i, float *hidden, float *pooled)
-{
-    int32_t tokens[GRAFT_TEXT_CHUNK];
-    float weights[GRAFT_TEXT_CHUNK];
-    graft_err e = GRAFT_ERR_INIT;
-    for (int k = 0; k < GRAFT_TEXT_CHUNK; k++) {
-        tokens[k] = k < 20 ? 3 + 11 * k : 511;
-        weights[k] = 1.0f;
-    }
-    graft_chunks chunks = {.tokens = tokens, .weights = weights, .count = 1};
-    CHECK_OK(graft_clip_run_chunks(c, i, &chunks, NULL, hidden, pooled, &e), &e);
-}
-
 /* Both encoders, hidden and pooled; OpenCLIP's one product in place of three may round elsewhere.
  */
 static void same_pair(const graft_clip *a, const graft_clip *b)
@@ -47,8 +34,8 @@ static void same_pair(const graft_clip *a, const graft_clip *b)
         CHECK_INT(a->encoder[i].pad_token, b->encoder[i].pad_token);
         CHECK_INT(a->encoder[i].layer, b->encoder[i].layer);
         CHECK_INT(a->encoder[i].hidden_norm, b->encoder[i].hidden_norm);
-        encode(a, i, one, p);
-        encode(b, i, two, q);
+        run_encoder(a, i, one, p);
+        run_encoder(b, i, two, q);
         CHECK(difference(one, two, HIDDEN) < 1e-5);
         CHECK(difference(p, q, W) < 1e-5);
     }
@@ -112,8 +99,8 @@ static void saved_with_changes(void)
     graft_clip *c = load_pair(path_l, path_g), *l = NULL, *m = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_lora_apply(NULL, c, path_lora, 0, 0.8, NULL, NULL, &l, &e), &e);
-    encode(c, 1, plain, pooled);
-    encode(l, 1, changed, pooled);
+    run_encoder(c, 1, plain, pooled);
+    run_encoder(l, 1, changed, pooled);
     CHECK(difference(changed, plain, HIDDEN) > 1e-3);
     CHECK_OK(graft_clip_merge_add(l, c, &m, &e), &e);
     graft_clip *of_lora = saved_and_loaded(l, path);

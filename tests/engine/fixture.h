@@ -209,6 +209,28 @@ static inline graft_model *load_model(graft_engine *g, const char *path)
     return m;
 }
 
+/* A text encoder alone, and encoder i's answer to a fixed prompt. */
+static inline graft_clip *load_encoder(graft_engine *g, const char *path)
+{
+    graft_clip *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_clip_load(g, &path, 1, "stable_diffusion", NULL, &c, &e), &e);
+    return c;
+}
+
+static inline void run_encoder(const graft_clip *c, size_t i, float *hidden, float *pooled)
+{
+    int32_t tokens[GRAFT_TEXT_CHUNK];
+    float weights[GRAFT_TEXT_CHUNK];
+    graft_err e = GRAFT_ERR_INIT;
+    for (int k = 0; k < GRAFT_TEXT_CHUNK; k++) {
+        tokens[k] = k < 20 ? 3 + 11 * k : 511;
+        weights[k] = 1.0f;
+    }
+    const graft_chunks chunks = {.tokens = tokens, .weights = weights, .count = 1};
+    CHECK_OK(graft_clip_run_chunks(c, i, &chunks, NULL, hidden, pooled, &e), &e);
+}
+
 /* That no model is loaded from the file, for a reason that says `words`: it is left in `e`. Takes
  * f. config: its metadata, or NULL. */
 static inline void check_refused(graft_engine *g, made_file *f, const char *config,

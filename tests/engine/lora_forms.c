@@ -176,27 +176,6 @@ static void in_sums(void)
 
 enum { W = 96, LAYERS = 3, HIDDEN = GRAFT_TEXT_CHUNK * W };
 
-static void encode(const graft_clip *c, float *hidden)
-{
-    int32_t tokens[GRAFT_TEXT_CHUNK];
-    float weights[GRAFT_TEXT_CHUNK], pooled[W];
-    graft_err e = GRAFT_ERR_INIT;
-    for (int i = 0; i < GRAFT_TEXT_CHUNK; i++) {
-        tokens[i] = i < 20 ? 3 + 11 * i : 511;
-        weights[i] = 1.0f;
-    }
-    graft_chunks chunks = {.tokens = tokens, .weights = weights, .count = 1};
-    CHECK_OK(graft_clip_run_chunks(c, 0, &chunks, NULL, hidden, pooled, &e), &e);
-}
-
-static graft_clip *load_clip(const char *path)
-{
-    graft_clip *c = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_clip_load(engine, &path, 1, "stable_diffusion", NULL, &c, &e), &e);
-    return c;
-}
-
 static void add(made_file *f, const char *stem, const char *key, int64_t rows, int64_t columns)
 {
     char name[256];
@@ -208,7 +187,7 @@ static void add(made_file *f, const char *stem, const char *key, int64_t rows, i
  */
 static void joined_attention(void)
 {
-    static float plain[HIDDEN], one[HIDDEN], two[HIDDEN];
+    static float plain[HIDDEN], one[HIDDEN], two[HIDDEN], pooled[W];
     const char *clip = GRAFT_SOURCE_DIR "/golden/small/clip_gelu.safetensors";
     const char *path = temp_path("te-forms.safetensors"),
                *open_path = temp_path("open.safetensors");
@@ -231,7 +210,7 @@ static void joined_attention(void)
     add(f, "2_layer_norm1", "w_norm", W, 0);
     write_file(f, path, NULL);
     write_file(as_openclip(own, LAYERS, W), open_path, graft_safetensors_metadata(own, "config"));
-    graft_clip *c[] = {load_clip(clip), load_clip(open_path), NULL, NULL};
+    graft_clip *c[] = {load_encoder(engine, clip), load_encoder(engine, open_path), NULL, NULL};
     last_log[0] = 0;
     CHECK_OK(graft_lora_apply(NULL, c[0], path, 1, 0.9, NULL, NULL, &c[2], &e), &e);
     CHECK_OK(graft_lora_apply(NULL, c[1], path, 1, 0.9, NULL, NULL, &c[3], &e), &e);
@@ -239,9 +218,9 @@ static void joined_attention(void)
     /* The two loaders choose other default layers; the same one is compared. */
     for (int i = 0; i < 4; i++)
         if (c[i]) c[i]->encoder[0].layer = 1, c[i]->encoder[0].hidden_norm = true;
-    encode(c[0], plain);
-    if (c[2]) encode(c[2], one);
-    if (c[3]) encode(c[3], two);
+    run_encoder(c[0], 0, plain, pooled);
+    if (c[2]) run_encoder(c[2], 0, one, pooled);
+    if (c[3]) run_encoder(c[3], 0, two, pooled);
     CHECK(difference(plain, one, HIDDEN) > 1e-3);
     CHECK(difference(two, one, HIDDEN) < 1e-5);
     for (int i = 0; i < 4; i++) graft_clip_release(c[i]);
