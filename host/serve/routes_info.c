@@ -4,8 +4,9 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
-#include "host/object_info.h"
 #include "base/clock.h"
+#include "base/resident.h"
+#include "host/object_info.h"
 #include "host/serve/routes.h"
 #include "host/tree.h"
 
@@ -148,8 +149,8 @@ graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *
                      "\"installed_templates_version\":null,\"required_templates_version\":"
                      "\"0.1.95\",\"python_version\":\"none\",\"pytorch_version\":\"none\","
                      "\"embedded_python\":false,\"argv\":[\"graft\",\"serve\"],"
-                     "\"graft_version\":\"" GRAFT_VERSION "\"},",
-                     total, left);
+                     "\"graft_version\":\"" GRAFT_VERSION "\",\"graft_memory\":%lld},",
+                     total, left, (long long)graft_resident_now());
     graft_str_printf(&t,
                      "\"devices\":[{\"name\":\"cpu\",\"type\":\"cpu\",\"index\":null,"
                      "\"vram_total\":%lld,\"vram_free\":%lld,\"torch_vram_total\":%lld,"

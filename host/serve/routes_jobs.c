@@ -156,6 +156,8 @@ static void put_full(graft_serve *s, graft_str *t, const graft_store_row *row)
         put_warnings(t, row->messages);
     else
         graft_sink_warnings(&s->sink, row->id, t);
+    graft_str_puts(t, ",\"profile\":");
+    graft_str_puts(t, row->profile ? row->profile : "null");
     graft_str_puts(t, ",\"workflow\":{\"prompt\":");
     graft_str_puts(t, row->prompt);
     graft_str_puts(t, ",\"extra_data\":");

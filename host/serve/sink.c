@@ -18,6 +18,7 @@ void graft_sink_init(graft_sink *s, graft_hub *hub, graft_logs *logs)
 {
     memset(s, 0, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
+    graft_phases_init(&s->phases);
     s->hub = hub;
     s->logs = logs;
 }
@@ -49,11 +50,13 @@ void graft_sink_finish(graft_sink *s)
 {
     forget(s);
     graft_free(s->node);
+    graft_phases_finish(&s->phases);
     pthread_mutex_destroy(&s->lock);
 }
 
 void graft_sink_begin(graft_sink *s, const char *id, const char *client, double added)
 {
+    graft_phases_restart(&s->phases);
     pthread_mutex_lock(&s->lock);
     forget(s);
     s->added = added;
@@ -298,6 +301,7 @@ static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_
 {
     graft_sink *s = ctx;
     double now = graft_clock_now();
+    graft_phases_sample(&s->phases);
     pthread_mutex_lock(&s->lock);
     graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
     if (n) {
@@ -329,6 +333,7 @@ static void on_progress(void *ctx, const graft_where *at, uint64_t done, uint64_
 static void on_phase(void *ctx, const graft_where *at, const char *phase)
 {
     graft_sink *s = ctx;
+    graft_phases_begin(&s->phases, phase);
     pthread_mutex_lock(&s->lock);
     graft_sink_node *n = s->id ? find_node(s, at->id) : NULL;
     if (n && strcmp(n->phase, phase) != 0) {
@@ -474,6 +479,7 @@ static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
+    graft_phases_end(&s->phases);
     if (ui) let_read(s);
     pthread_mutex_lock(&s->lock);
     graft_sink_node *n = from_cache ? add_node(s, at) : find_node(s, at->id);

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "host/events.h"
 #include "host/options.h"
+#include "host/phases.h"
 #include "host/serve/hub.h"
 #include "host/serve/logs.h"
 
@@ -27,6 +28,7 @@ typedef struct graft_sink_node {
 typedef struct graft_sink {
     graft_hub *hub;
     graft_logs *logs;
+    graft_phases phases;     /* what the job takes; it has a lock of its own */
     pthread_mutex_t lock;    /* guards the rest */
     const char *id, *client; /* of the job; NULL: nothing runs, no client */
     double added;            /* when it was queued, graft_clock_now() */

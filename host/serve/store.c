@@ -88,7 +88,7 @@ static graft_status mark_interrupted(graft_store *s, const char *id, int64_t sta
                      "\"the server stopped\",\"timestamp\":%lld}]]",
                      t);
     char *text = graft_str_take(&messages);
-    const graft_store_end end = {id, "interrupted", text, "{}", "{}", started};
+    const graft_store_end end = {id, "interrupted", text, "{}", "{}", started, NULL};
     graft_status st = text ? graft_store_finish(s, &end, e) : graft_fail_nomem(e, "a job");
     graft_free(text);
     return st;
@@ -281,6 +281,7 @@ static graft_status trim(graft_store *s, graft_err *e)
 graft_status graft_store_finish(graft_store *s, const graft_store_end *end, graft_err *e)
 {
     int64_t more = (int64_t)(strlen(end->messages) + strlen(end->outputs) + strlen(end->meta));
+    if (end->profile) more += (int64_t)strlen(end->profile);
     pthread_mutex_lock(&s->lock);
     sqlite3_stmt *q = graft_sql__get(s, GRAFT_SQL_FINISH, e);
     graft_status st = q ? run(s, GRAFT_SQL_BEGIN, e) : GRAFT_E_IO;
@@ -292,7 +293,8 @@ graft_status graft_store_finish(graft_store *s, const graft_store_end *end, graf
     sqlite3_bind_int64(q, 5, end->ended);
     sqlite3_bind_int64(q, 6, s->finished + 1);
     sqlite3_bind_int64(q, 7, more);
-    graft_sql__text(q, 8, end->id);
+    graft_sql__text(q, 8, end->profile);
+    graft_sql__text(q, 9, end->id);
     int64_t bytes = -1;
     int code = sqlite3_step(q);
     if (code == SQLITE_ROW) {

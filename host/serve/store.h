@@ -56,6 +56,7 @@ typedef struct graft_store_end {
     const char *status;                    /* "success", "error", "interrupted" */
     const char *messages, *outputs, *meta; /* JSON: array, object, object */
     int64_t ended;
+    const char *profile; /* JSON object: what the run took; NULL: not known */
 } graft_store_end;
 graft_status graft_store_finish(graft_store *s, const graft_store_end *end, graft_err *e);
 
@@ -80,7 +81,7 @@ graft_status graft_store_history_one(graft_store *s, const char *id, graft_str *
 
 /* A row as /api/jobs shows it; texts are borrowed for the call. */
 typedef struct graft_store_row {
-    const char *id, *client, *prompt, *extra, *status, *messages, *outputs;
+    const char *id, *client, *prompt, *extra, *status, *messages, *outputs, *profile;
     graft_store_state state;
     double number;
     int64_t created, started, ended; /* 0: not yet */

@@ -204,8 +204,8 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
 {
     int code;
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
-        const char *text[7];
-        for (int i = 0; i < 7; i++) text[i] = (const char *)sqlite3_column_text(q, i);
+        const char *text[8];
+        for (int i = 0; i < 8; i++) text[i] = (const char *)sqlite3_column_text(q, i);
         const graft_store_row r = {text[0],
                                    text[1],
                                    text[2],
@@ -213,11 +213,12 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
                                    text[4],
                                    text[5],
                                    text[6],
-                                   (graft_store_state)sqlite3_column_int(q, 7),
-                                   sqlite3_column_double(q, 8),
-                                   sqlite3_column_int64(q, 9),
+                                   text[7],
+                                   (graft_store_state)sqlite3_column_int(q, 8),
+                                   sqlite3_column_double(q, 9),
                                    sqlite3_column_int64(q, 10),
-                                   sqlite3_column_int64(q, 11)};
+                                   sqlite3_column_int64(q, 11),
+                                   sqlite3_column_int64(q, 12)};
         row(ctx, &r);
     }
     return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
@@ -249,9 +250,10 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     const char *way = query->ascending ? "ASC" : "DESC";
     graft_str_printf(&order, " ORDER BY %s%s%sseq %s", query->by_duration ? "ended - started " : "",
                      query->by_duration ? way : "", query->by_duration ? ", " : "", way);
-    graft_str_puts(&sql, "SELECT id, client, prompt, extra, status, messages, outputs, state, "
-                         "number, created, started, ended FROM job WHERE seq IN (SELECT seq FROM "
-                         "job");
+    graft_str_puts(&sql,
+                   "SELECT id, client, prompt, extra, status, messages, outputs, profile, "
+                   "state, number, created, started, ended FROM job WHERE seq IN (SELECT seq FROM "
+                   "job");
     put_where(&sql, query);
     graft_str_printf(&sql, "%s LIMIT %lld OFFSET %lld)%s", order.data ? order.data : "",
                      (long long)query->limit, (long long)query->offset,

@@ -8,13 +8,17 @@ static const char schema[] =
     " number REAL NOT NULL, client TEXT, prompt TEXT NOT NULL, extra TEXT NOT NULL,"
     " targets TEXT NOT NULL, created INTEGER NOT NULL, started INTEGER, ended INTEGER,"
     " status TEXT, messages TEXT, outputs TEXT, meta TEXT, finished INTEGER,"
-    " bytes INTEGER NOT NULL);"
+    " bytes INTEGER NOT NULL, profile TEXT);"
     "CREATE INDEX IF NOT EXISTS job_waiting ON job(state, number, seq) WHERE state < 2;"
     /* In the order of the history; with what is counted, so that the totals, which are made at
      * every start, are had without reading the rows. */
     "CREATE INDEX IF NOT EXISTS job_history ON job(state, finished, bytes, status);"
     "CREATE TABLE IF NOT EXISTS setting(name TEXT PRIMARY KEY, value TEXT NOT NULL);"
-    "PRAGMA user_version = 1;";
+    "PRAGMA user_version = 2;";
+
+/* What tables of version 1 lack. */
+static const char from_1[] = "BEGIN; ALTER TABLE job ADD COLUMN profile TEXT;"
+                             "PRAGMA user_version = 2; COMMIT;";
 
 #define HISTORY_COLUMNS                                                                            \
     "id, number, prompt, extra, targets, outputs, status, messages, meta, finished"
@@ -33,8 +37,8 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
         " state = 0 AND state < 2 ORDER BY number, seq LIMIT 1) RETURNING seq, number, id, client,"
         " prompt, extra, targets, created, bytes",
     [GRAFT_SQL_FINISH] = "UPDATE job SET state = 2, status = ?, messages = ?, outputs = ?,"
-                         " meta = ?, ended = ?, finished = ?, bytes = bytes + ? WHERE id = ? AND"
-                         " state = 1 RETURNING bytes",
+                         " meta = ?, ended = ?, finished = ?, bytes = bytes + ?, profile = ?"
+                         " WHERE id = ? AND state = 1 RETURNING bytes",
     [GRAFT_SQL_DELETE_ONE] = "DELETE FROM job WHERE id = ? AND state = ? RETURNING bytes",
     [GRAFT_SQL_DELETE_ALL] = "DELETE FROM job WHERE state = ?",
     [GRAFT_SQL_OLDEST] = "DELETE FROM job WHERE seq = (SELECT seq FROM job WHERE state = 2 ORDER BY"
@@ -89,6 +93,18 @@ void graft_sql__text(sqlite3_stmt *q, int at, const char *text)
     sqlite3_bind_text(q, at, text, -1, SQLITE_STATIC);
 }
 
+/* 0: a new database; -1: it cannot be read. */
+static int version_of(sqlite3 *db)
+{
+    sqlite3_stmt *q = NULL;
+    int version = -1;
+    if (!sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &q, NULL) &&
+        sqlite3_step(q) == SQLITE_ROW)
+        version = sqlite3_column_int(q, 0);
+    sqlite3_finalize(q);
+    return version;
+}
+
 graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -101,6 +117,7 @@ graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e)
                      "PRAGMA synchronous = NORMAL; PRAGMA cache_size = -4000;"
                      "PRAGMA journal_size_limit = 16777216;",
                      NULL, NULL, NULL) ||
+        (version_of(s->db) == 1 && sqlite3_exec(s->db, from_1, NULL, NULL, NULL)) ||
         sqlite3_exec(s->db, schema, NULL, NULL, NULL))
         return graft_err_prefix(e, graft_sql__fail(s, e), "%s", path);
     return GRAFT_OK;

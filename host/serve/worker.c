@@ -127,13 +127,17 @@ static void store(graft_serve *s, const graft_store_job *job, const graft_run_re
     char *messages = graft_sink_take_messages(&s->sink);
     char *outputs = result->outputs ? graft_json_print(result->outputs) : NULL;
     char *meta = outputs ? meta_of(result) : NULL;
+    graft_str profile = GRAFT_STR_INIT;
+    graft_phases_json(&s->sink.phases, &profile);
     const graft_store_end end = {job->id,
                                  s->sink.end[0] ? s->sink.end : "error",
                                  messages ? messages : "[]",
                                  outputs ? outputs : "{}",
                                  meta ? meta : "{}",
-                                 graft_clock_ms()};
+                                 graft_clock_ms(),
+                                 profile.failed ? NULL : profile.data};
     write_down(s, &end);
+    graft_str_finish(&profile);
     graft_free(messages);
     graft_free(outputs);
     graft_free(meta);

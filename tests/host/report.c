@@ -127,10 +127,10 @@ static void memory(void)
     CHECK_INT(p.count, 3);
     CHECK_STR(p.row[1].name, "sample");
     CHECK(p.row[2].seconds >= 0.02 && p.row[2].seconds < 5);
-    if (p.row[1].peak_kb > 0) {
-        CHECK(p.row[1].peak_kb > p.row[0].peak_kb + 60000);
-        if (p.resets) CHECK(p.row[1].peak_kb > p.row[2].peak_kb + 60000);
-        CHECK(p.all_peak_kb >= p.row[1].peak_kb);
+    if (p.row[1].peak > 0) {
+        CHECK(p.row[1].peak > p.row[0].peak + (60 << 20));
+        if (p.resets) CHECK(p.row[1].peak > p.row[2].peak + (60 << 20));
+        CHECK(p.all_peak >= p.row[1].peak);
     } else {
         printf("skipped: the system does not tell this process its memory\n");
     }

@@ -180,7 +180,7 @@ static void ends(graft_status code, const char *status, const char *event)
     char *messages = graft_sink_take_messages(&f.sink);
     CHECK(messages && strstr(messages, event));
     CHECK_STR(f.sink.end, status);
-    const graft_store_end end = {"job", f.sink.end, messages, "{}", "{}", 9};
+    const graft_store_end end = {"job", f.sink.end, messages, "{}", "{}", 9, NULL};
     CHECK_OK(graft_queue_end(&f.queue, &end, on_told, &f, &e), &e);
     graft_sink_close(&f.sink);
     sent(&f.hub, types, sizeof types);
@@ -208,7 +208,7 @@ static void no_room(void)
     const graft_events events = graft_sink_events(&f.sink, GRAFT_PREVIEWS_LATENT);
     events.success(events.ctx);
     sent(&f.hub, types, sizeof types);
-    const graft_store_end end = {"job", "success", "[]", "{}", "{}", 9};
+    const graft_store_end end = {"job", "success", "[]", "{}", "{}", 9, NULL};
     CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
     none = before;
     none.rlim_cur = 0;
@@ -250,7 +250,8 @@ static void no_memory(void)
         char *messages = graft_sink_take_messages(&f.sink);
         graft_alloc_fail_at(0);
         CHECK_STR(f.sink.end, "error");
-        const graft_store_end end = {"job", "error", messages ? messages : "[]", "{}", "{}", 9};
+        const graft_store_end end = {"job", "error", messages ? messages : "[]", "{}", "{}",
+                                     9,     NULL};
         CHECK_OK(graft_queue_end(&f.queue, &end, graft_sink_tell, &f.sink, &e), &e);
         CHECK_INT(graft_store_find(f.store, "job"), GRAFT_STORE_DONE);
         graft_sink_close(&f.sink);

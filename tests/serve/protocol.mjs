@@ -311,6 +311,14 @@ async function jobs() {
   equal([job.status, job.outputs_count, job.workflow_id, job.preview_output.filename],
     ['completed', 1, 'w1', 'j_00001_.png'], 'job');
   check(!JSON.stringify(job).includes('secret'), 'keys are not kept');
+  const { seconds, memory_peak, phases } = job.profile, names = phases.map((p) => p.name);
+  equal(names, ['save'], 'phases');
+  const sum = phases.reduce((all, p) => all + p.seconds, 0), most = Math.max(...phases.map((p) => p.memory_peak));
+  check(sum > 0 && sum <= seconds && seconds < 600, `${sum} of ${seconds} s in phases`);
+  check(memory_peak >= most && most > 2 ** 20, `${most} of ${memory_peak} bytes in phases`);
+  const { graft_memory, ram_total } = (await get(s, '/system_stats')).json().system;
+  check(graft_memory > 2 ** 20 && graft_memory < ram_total, 'memory of the server');
+  check(!('profile' in (await get(s, '/api/jobs')).json().jobs[0]), 'not in the list of jobs');
   const list = (await get(s, '/api/jobs?status=completed&limit=1&sort_order=desc')).json();
   equal([list.jobs[0].id, list.pagination.limit, list.pagination.has_more], ['my-job', 1, true], 'jobs');
   equal((await get(s, '/api/jobs?workflow_id=w1')).json().pagination.total, 1, 'by workflow');

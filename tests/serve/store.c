@@ -1,6 +1,7 @@
 #include "host/serve/store.h"
 
 #include <pthread.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -44,7 +45,7 @@ static graft_status add(graft_store *s, const char *id, double number, graft_err
 
 static graft_status end(graft_store *s, const char *id, graft_err *e)
 {
-    const graft_store_end x = {id, "success", "[]", "{\"2\":{}}", "{}", 9};
+    const graft_store_end x = {id, "success", "[]", "{\"2\":{}}", "{}", 9, "{\"p\":2}"};
     return graft_store_finish(s, &x, e);
 }
 
@@ -80,6 +81,46 @@ static void jobs_run_by_number(void)
     /* A finished job's id may be used again, and then stands for the new job. */
     CHECK_OK(add(s, "b", 1, &e), &e);
     CHECK_INT(graft_store_find(s, "b"), GRAFT_STORE_PENDING);
+    graft_store_close(s);
+}
+
+static void note_profile(void *ctx, const graft_store_row *r)
+{
+    char *text = ctx;
+    strcat(strcat(text, r->profile ? r->profile : "-"), " ");
+}
+
+/* What a server of version 1 left is there, and gets what was added since. */
+static void an_older_database(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_store_job j;
+    bool found;
+    int64_t total;
+    char profiles[64] = "";
+    sqlite3 *db;
+    fresh();
+    graft_store *s = open_store(&roomy);
+    for (int i = 0; i < 2; i++) {
+        const char *id = i ? "new" : "old";
+        CHECK_OK(add(s, id, i, &e), &e);
+        CHECK_OK(graft_store_next(s, 7, &j, &found, &e), &e);
+        CHECK_OK(end(s, id, &e), &e);
+        graft_store_job_finish(&j);
+        graft_store_close(s);
+        CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+        if (!i)
+            CHECK_INT(sqlite3_exec(db,
+                                   "ALTER TABLE job DROP COLUMN profile; PRAGMA user_version = 1",
+                                   NULL, NULL, NULL),
+                      SQLITE_OK);
+        sqlite3_close(db);
+        s = open_store(&roomy);
+    }
+    const graft_store_query all = {.ascending = true, .limit = -1};
+    CHECK_OK(graft_store_rows(s, &all, note_profile, profiles, &total, &e), &e);
+    CHECK_INT(total, 2);
+    CHECK_STR(profiles, "- {\"p\":2} ");
     graft_store_close(s);
 }
 
@@ -292,6 +333,7 @@ int main(void)
     if (!mkdtemp(dir)) return 1;
     snprintf(path, sizeof path, "%s/jobs.sqlite", dir);
     RUN(jobs_run_by_number);
+    RUN(an_older_database);
     RUN(numbers_of_any_size);
     RUN(limits_hold);
     RUN(a_dead_process_leaves_a_mark);

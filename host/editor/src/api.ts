@@ -31,8 +31,15 @@ export interface HistoryEntry {
   [more: string]: unknown
 }
 export interface SystemStats {
-  system: Record<string, any> & { ram_total: number; ram_free: number }
+  system: Record<string, any> & { ram_total: number; ram_free: number; graft_memory: number }
   devices: { name: string; type: string; vram_total: number; vram_free: number }[]
+}
+
+// What the server measured of a run: seconds, and bytes that its own process had in memory.
+export interface Spent {
+  seconds: number
+  memory_peak: number
+  phases: { name: string; seconds: number; memory_peak: number }[]
 }
 
 // The prompt was refused; `body` says why, node by node.
@@ -146,7 +153,8 @@ export const dropHistory = (ids: string[]) => post("history", { delete: ids })
 export const clearHistory = () => post("history", { clear: true })
 export const systemStats = () => get<SystemStats>("system_stats")
 export const embeddings = () => get<string[]>("embeddings")
-export const job = (id: string) => get<any>(`jobs/${encodeURIComponent(id)}`)
+export const profileOf = async (id: string) =>
+  (await get<{ profile?: Spent }>(`jobs/${encodeURIComponent(id)}`)).profile ?? null
 
 export async function uploadImage(file: File): Promise<string> {
   const form = new FormData()

@@ -1,5 +1,5 @@
 // Where the time and the memory of the last run went.
-import { systemStats } from "./api"
+import { profileOf, type Spent, systemStats } from "./api"
 import { bytes, clockTime, duration, h, svg } from "./dom"
 import type { NodeRun, Run } from "./progress"
 import { savedProfile, saveProfile } from "./saved"
@@ -9,6 +9,7 @@ const SHORT = 1000 // ms of a run in which so much happens that it is looked at 
 const SOON = 60 // how often
 const POINTS = 2000
 
+// Bytes: of the server's process, of its devices.
 export interface Sample {
   at: number
   ram: number
@@ -20,6 +21,7 @@ export interface Measured {
   run: Run
   titles: Map<string, string>
   samples: Sample[]
+  spent: Spent | null // null: the server has not said
   clock: number // when it ended
 }
 
@@ -33,6 +35,7 @@ export class ProfilePanel {
   private run: Run | null = null
   private titles = new Map<string, string>()
   private samples: Sample[] = []
+  private spent: Spent | null = null
   private ended = false // something of an earlier run is shown
   private before: Measured | null = null // that run
   private clock = 0
@@ -57,11 +60,13 @@ export class ProfilePanel {
         run: this.run,
         titles: this.titles,
         samples: this.samples,
+        spent: this.spent,
         clock: this.clock,
       }
     this.run = run
     this.titles = titles
     this.samples = []
+    this.spent = null
     clearInterval(this.timer)
     this.timer = window.setInterval(() => void this.sample(run), EVERY)
     void this.sample(run)
@@ -84,7 +89,7 @@ export class ProfilePanel {
         .filter((d) => d.type !== "cpu")
         .reduce((sum, d) => sum + d.vram_total - d.vram_free, 0)
       if (this.samples.length < POINTS)
-        this.samples.push({ at: performance.now(), ram: system.ram_total - system.ram_free, vram })
+        this.samples.push({ at: performance.now(), ram: system.graft_memory, vram })
     } catch {
       // The curve has a gap; the run goes on.
     }
@@ -102,9 +107,13 @@ export class ProfilePanel {
     this.render()
     const { run, titles, samples, clock } = this
     if (!run) return
-    void this.sample(run).then(() => {
-      if (run === this.run) this.render()
-      saveProfile({ run, titles, samples, clock })
+    const spent = profileOf(run.prompt).catch(() => null) // the history may be cleared already
+    void Promise.all([spent, this.sample(run)]).then(([spent]) => {
+      if (run === this.run) {
+        this.spent = spent
+        this.render()
+      }
+      saveProfile({ run, titles, samples, spent, clock })
     })
   }
 
@@ -178,15 +187,21 @@ export class ProfilePanel {
     )
   }
 
+  // As the server measured them; without that, as the page saw them begin and end.
   private phases(run: Run, total: number): Node[] {
-    const sums = new Map<string, number>()
-    for (const { name, started, ended } of run.phases)
-      sums.set(name, (sums.get(name) ?? 0) + (ended ?? run.ended ?? started) - started)
+    const sums = new Map<string, { ms: number; note: string }>()
+    for (const { name, started, ended } of this.spent ? [] : run.phases) {
+      const ms = (ended ?? run.ended ?? started) - started
+      sums.set(name, { ms: (sums.get(name)?.ms ?? 0) + ms, note: "" })
+    }
+    for (const { name, seconds, memory_peak } of this.spent?.phases ?? [])
+      sums.set(name, { ms: 1000 * seconds, note: memory_peak ? bytes(memory_peak) : "" })
     if (!sums.size) return []
     const rows = [...sums]
-      .sort((a, b) => b[1] - a[1])
-      .map(([name, ms]) => this.row(name, ms, total))
-    return [h("h3", {}, "Time by phase"), h("div", { class: "bars" }, ...rows)]
+      .sort((a, b) => b[1].ms - a[1].ms)
+      .map(([name, { ms, note }]) => this.row(name, ms, total, note))
+    const title = this.spent ? "Time and most memory by phase" : "Time by phase"
+    return [h("h3", {}, title), h("div", { class: "bars" }, ...rows)]
   }
 
   private memory(run: Run): Node[] {
@@ -195,7 +210,7 @@ export class ProfilePanel {
     if (!samples.length) return []
     const curved = samples.length > 2 && end - run.started >= EVERY // else there is only a peak
     const curve = (key: "ram" | "vram", label: string) => {
-      const values = samples.map((s) => s[key])
+      const values = samples.map((s) => s[key] ?? 0)
       const [low, high] = [Math.min(...values), Math.max(...values)]
       if (!high) return null
       const span = Math.max(high - low, 64 << 20)
@@ -211,7 +226,9 @@ export class ProfilePanel {
         high - low < 1 << 20
           ? `${label}: ${bytes(high)}`
           : `${label}: ${bytes(low)} to ${bytes(high)}`
-      const caption = h("figcaption", {}, curved ? range : `${label}: ${bytes(high)} at most`)
+      const peak = (key === "ram" && this.spent?.memory_peak) || high
+      const most = peak > high ? `${range}, ${bytes(peak)} at most` : range
+      const caption = h("figcaption", {}, curved ? most : `${label}: ${bytes(peak)} at most`)
       if (!curved) return h("figure", { class: "memory" }, caption)
       return h(
         "figure",
@@ -235,7 +252,7 @@ export class ProfilePanel {
     }
     return [
       h("h3", {}, "Memory in use"),
-      ...[curve("ram", "This machine"), curve("vram", "Its device")].filter((c) => c !== null),
+      ...[curve("ram", "The server"), curve("vram", "Its device")].filter((c) => c !== null),
     ]
   }
 }

@@ -35,7 +35,7 @@ export function savedWorkflow(): Saved | null {
 const PROFILE = "graft.profile"
 const KEPT = 240
 
-export function saveProfile({ run, titles, samples, clock }: Measured) {
+export function saveProfile({ run, titles, samples, spent, clock }: Measured) {
   const every = Math.ceil(samples.length / KEPT)
   const { state, started, ended, phases } = run
   const text = JSON.stringify({
@@ -43,6 +43,7 @@ export function saveProfile({ run, titles, samples, clock }: Measured) {
     nodes: [...run.nodes],
     titles: [...titles],
     samples: thin(samples, every),
+    spent,
     clock,
   })
   try {
@@ -68,10 +69,16 @@ function thin(samples: Sample[], every: number): Sample[] {
 
 export function savedProfile(): Measured | null {
   try {
-    const { run, nodes, titles, samples, clock } = JSON.parse(localStorage.getItem(PROFILE) ?? "")
+    const kept = JSON.parse(localStorage.getItem(PROFILE) ?? "")
+    const { run, nodes, titles, samples, spent } = kept
     if (!(run.ended >= run.started)) return null
-    const whole = { ...createRun("", run.started), ...run, nodes: new Map(nodes) }
-    return { run: whole, titles: new Map(titles), samples: [...samples], clock: Number(clock) }
+    return {
+      run: { ...createRun("", run.started), ...run, nodes: new Map(nodes) },
+      titles: new Map(titles),
+      samples: [...samples],
+      spent: spent ?? null,
+      clock: Number(kept.clock),
+    }
   } catch {
     return null
   }

@@ -486,8 +486,9 @@ test("a short run has a peak of memory, and its profile is there after a reload"
   await open("profile")
   await page.locator(".memory figcaption").waitFor()
   const total = await page.locator(".profile-total").textContent()
-  assert.match(await page.locator(".memory figcaption").textContent(), /^This machine: .* at most$/)
+  assert.match(await page.locator(".memory figcaption").textContent(), /^The server: .* at most$/)
   assert.match(await page.locator(".profile").textContent(), /Time by node.*Sampler.*Memory in use/)
+  assert.match(await page.locator(".profile").textContent(), /Time by phase/) // as the page saw them
   await browser.open(url) // the panel is open again
   assert.equal(await page.locator(".profile-total").textContent(), total)
   assert.match(
@@ -511,6 +512,31 @@ test("a short run has a peak of memory, and its profile is there after a reload"
     await browser.open(url)
     await page.locator(".profile .empty", { hasText: "Run a workflow" }).waitFor()
   }
+})
+
+test("the profile has what the server measured of its phases and its memory", async () => {
+  const phase = (name, seconds, memory_peak) => ({ name, seconds, memory_peak })
+  mock.state.spent = {
+    seconds: 9,
+    memory_peak: 3 * 2 ** 30,
+    phases: [phase("load", 0.5, 2 ** 29), phase("sample", 7.25, 3 * 2 ** 30)],
+  }
+  await set("KSampler", "steps", 120)
+  await queue()
+  await open("profile")
+  const shown = async () => {
+    await page.locator(".profile h3", { hasText: "Time and most memory by phase" }).waitFor()
+    const [, phases] = await page.locator(".profile .bars").all()
+    assert.deepEqual(await phases.locator(".bar").allTextContents(), [
+      "sample3.0 GiB7.25 s",
+      "load512 MiB500 ms",
+    ])
+    assert.match(await page.locator(".memory figcaption").textContent(), /, 3\.0 GiB at most$/)
+  }
+  await shown()
+  await browser.open(url)
+  await shown()
+  mock.state.spent = null
 })
 
 test("cards of the history leave no holes, and its button is as wide as they are", async () => {

@@ -310,7 +310,11 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     "GET history": () => state.history,
     "GET embeddings": () => [200, state.embeddings],
     "GET system_stats": () => ({
-      system: { ram_total: 8 * 2 ** 30, ram_free: 4 * 2 ** 30 - Math.random() * 2 ** 29 },
+      system: {
+        ram_total: 8 * 2 ** 30,
+        ram_free: 4 * 2 ** 30,
+        graft_memory: 300 * 2 ** 20 + Math.random() * 2 ** 28,
+      },
       devices: [{ name: "cpu", type: "cpu", vram_total: 0, vram_free: 0 }],
     }),
     "POST queue": (body) => {
@@ -377,6 +381,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
       state.files.set(name, picture(64, 90))
       return reply(200, JSON.stringify({ name, subfolder: "", type: "input" }))
     }
+    if (path.startsWith("jobs/")) return reply(200, JSON.stringify({ profile: state.spent }))
     const route = routes[`${request.method} ${path}`]
     if (route) {
       const answer = await route(raw.length ? JSON.parse(raw.toString()) : {})
