@@ -173,6 +173,17 @@ static int newest_first(const void *a, const void *b)
                               : strcmp(x->name, y->name);
 }
 
+/* A link that leads out of the folder is no file of it: /view would not show it. */
+static bool leads_out(int dir, const char *root, const char *name)
+{
+    struct stat info;
+    char *path = NULL;
+    if (fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) || !S_ISLNK(info.st_mode)) return false;
+    graft_status st = graft_path_inside(root, name, &path, NULL);
+    graft_free(path);
+    return st != GRAFT_OK;
+}
+
 /* The files at the top of a folder. */
 static graft_status list_files(const char *root, struct file **file, size_t *n, graft_err *e)
 {
@@ -183,7 +194,8 @@ static graft_status list_files(const char *root, struct file **file, size_t *n, 
     while (!st && dir && (entry = readdir(dir))) {
         struct stat info;
         if (entry->d_name[0] == '.' || !graft_str_is_utf8(entry->d_name, strlen(entry->d_name)) ||
-            fstatat(dirfd(dir), entry->d_name, &info, 0) || !S_ISREG(info.st_mode))
+            fstatat(dirfd(dir), entry->d_name, &info, 0) || !S_ISREG(info.st_mode) ||
+            leads_out(dirfd(dir), root, entry->d_name))
             continue;
         char *copy = graft_strdup(entry->d_name);
         if (!copy || graft_grow(file, &cap, *n + 1, sizeof **file)) {

@@ -106,6 +106,10 @@ async function view() {
       page.headers.get('content-security-policy').startsWith('sandbox'), `${bad} is no page`);
   }
   fs.symlinkSync('/etc/passwd', path.join(s.output, 'link.png'));
+  fs.writeFileSync(path.join(s.output, 'near.png'), '');
+  fs.symlinkSync('near.png', path.join(s.output, 'within.png'));
+  const files = (await get(s, '/internal/files/output')).json();
+  equal(['link.png', 'near.png', 'within.png'].filter((f) => files.includes(f)), ['near.png', 'within.png'], 'links that lead out are not listed');
   check((await get(s, '/view?filename=link.png')).status >= 400, 'a link that leaves the folder');
 }
 
