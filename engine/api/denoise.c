@@ -135,6 +135,7 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
 void graft_guided_destroy(graft_guided *g)
 {
     if (!g) return;
+    graft_series_finish(&g->series);
     for (size_t i = 0; i < g->n_bound; i++) graft_binding_release(g->bound[i].binding);
     graft_free(g->active);
     graft_free(g->x);
@@ -228,7 +229,11 @@ graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft
         *out = g->bound[i].binding;
         return GRAFT_OK;
     }
-    if (g->n_bound == MAX_BINDINGS) graft_binding_release(g->bound[--g->n_bound].binding);
+    if (g->n_bound == MAX_BINDINGS) {
+        graft_binding *last = g->bound[--g->n_bound].binding;
+        graft_series_forget(&g->series, last);
+        graft_binding_release(last);
+    }
     if (g->controls) all.beside = graft_controls_bytes(g->controls);
     graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
     if (st) return st;
@@ -449,8 +454,9 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
     if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
     in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
     double start = graft_clock_now();
-    st = graft_exe_run(b, g->c.model->engine->arenas, in, (void *[]){g->batch_out, g->feature},
-                       g->c.task, NULL, e);
+    graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
+    st = graft_exe_run_again(b, g->c.model->engine->arenas, series, in,
+                             (void *[]){g->batch_out, g->feature}, g->c.task, e);
     if (!st) st = tell(g, which, count, use.variant, in, start, e);
     if (st) return st;
     add_all(g, which, count);

@@ -49,6 +49,7 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
         graft_backends_load(&g->backends, config->kernel_dir, thread_count(config), &g->log, e);
     if (!st) st = graft_packs_create(&g->packs, e);
     if (!st) st = graft_arenas_create(&g->arenas, e);
+    if (!st) st = graft_arenas_create(&g->kept, e);
     if (!st && config->cache_dir)
         st = graft_disk_cache_create(config->cache_dir, mib_of("GRAFT_CACHE_MAX_MB", 512, &g->log),
                                      &g->log, &g->disk, e);
@@ -88,6 +89,7 @@ void graft_engine_destroy(graft_engine *g)
     if (!g) return;
     graft_compiled_destroy(g->compiled);
     graft_arenas_destroy(g->arenas);
+    graft_arenas_destroy(g->kept);
     graft_packs_destroy(g->packs);
     graft_tuner_destroy(g->tuner);
     graft_backends_finish(&g->backends);

@@ -8,6 +8,7 @@
 #include "engine/api/denoise.h"
 #include "engine/api/features.h"
 #include "engine/api/known.h"
+#include "engine/api/series.h"
 #include "kernels/guidance.h"
 
 #define MAX_BINDINGS 16 /* different variants and shapes within one run */
@@ -22,6 +23,7 @@ struct graft_guided {
     graft_regions regions;
     bound_shape bound[MAX_BINDINGS];
     size_t n_bound;
+    graft_series series;
     active *active;
     size_t n_active;
     int64_t n, per;             /* values of the latent in all, and per picture */

@@ -27,6 +27,7 @@ struct graft_engine {
     char default_backend[32], default_precision[8];
     graft_packs *packs;
     graft_arenas *arenas;
+    graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
     uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */
     graft_disk_cache *disk; /* NULL: memory only */
     graft_tuner *tuner;

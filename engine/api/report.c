@@ -182,7 +182,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
     }
     graft_packs_stats_get(m->engine->packs, &r->packs);
     graft_compiled_stats_get(m->engine->compiled, &r->compiled);
-    r->arena_bytes = graft_arenas_bytes(m->engine->arenas);
+    r->arena_bytes = graft_arenas_bytes(m->engine->arenas) + graft_arenas_bytes(m->engine->kept);
     uint64_t known = distinct_bytes(&all);
     r->other_resident = r->packs.bytes > known ? r->packs.bytes - known : 0;
 out:

@@ -409,8 +409,10 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
         const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
         st = graft_guided_bind(g, &use, &b, e);
         if (!st)
-            st = graft_exe_run_there(b, g->c.model->engine->arenas, write_inputs, read_outputs, r,
-                                     g->c.task, e);
+            st = graft_exe_run_there(b, g->c.model->engine->arenas,
+                                     graft_series_get(&g->series, g->c.model, b, g->active,
+                                                      r->call.which, r->call.count),
+                                     write_inputs, read_outputs, r, g->c.task, e);
         r->call.done += r->call.count;
     }
     return st;

@@ -68,6 +68,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
     /* Without effect it is no reason for another graph. */
     if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
     memcpy(&unet.quant, &m->quant, sizeof unet.quant);
+    job.steady = m->arch.adm_channels ? 0xc : 0x4; /* context, and y where there is one */
     job.beside_bytes = use->beside;
     st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
     if (st) return st;

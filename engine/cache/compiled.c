@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "compile_version.h"
+#include "engine/exec/invariants.h"
 #include "engine/passes/passes.h"
 
 #define WAIT_NS 10000000 /* between two looks whether a waiting caller is cancelled */
@@ -284,6 +285,11 @@ static graft_status make(graft_compiled *c, const graft_compile_job *job, graft_
         } else {
             store(c, job, key, task, x);
         }
+    }
+    st = graft_exe_find_invariants(x, job->steady, e);
+    if (st) {
+        graft_exe_release(x);
+        return st;
     }
     x->key = key;
     x->arch = graft_compiled_arch(job->arch, job->arch_bytes);

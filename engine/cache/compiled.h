@@ -26,7 +26,8 @@ typedef struct graft_compile_job {
     graft_backend *backend;
     graft_tuning tuning;
     bool use_disk;
-    int64_t max_bytes;      /* of arena, workspace and packed weights; 0: no limit */
+    uint32_t steady;   /* a bit for each of the graph's inputs that may be the same in many runs */
+    int64_t max_bytes; /* of arena, workspace and packed weights; 0: no limit */
     int64_t beside_bytes;   /* of packed weights that others need at the same time */
     int64_t resident_bytes; /* packed weights in memory now, which trials must leave room for */
     /* Builds the graph as model code describes it; passes run afterwards. */

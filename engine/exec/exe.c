@@ -402,6 +402,7 @@ void graft_exe_release(graft_exe *x)
     graft_graph_destroy(x->graph);
     graft_free(x->step);
     graft_free(x->info);
+    graft_free(x->kept);
     graft_free(x->use);
     graft_free(x->live);
     graft_free(x->input);

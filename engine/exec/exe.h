@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "engine/engine.h"
+#include "engine/exec/arenas.h"
 #include "engine/exec/backend.h"
 #include "engine/exec/packs.h"
 #include "engine/exec/recordings.h"
@@ -21,6 +22,13 @@ typedef struct graft_exe_step {
     int64_t in[GRAFT_MAX_INPUTS]; /* byte offset in the arena; -1: absent; -2 - i: weight use i */
     int64_t out, workspace;       /* workspace: -1 without */
 } graft_exe_step;
+
+/* Where a step of a run with invariants (invariants.h) reads and writes: byte offsets in their
+ * memory, -1: where it always does. */
+typedef struct graft_exe_kept {
+    int64_t in[GRAFT_MAX_INPUTS], out;
+    bool invariant; /* the step is left out once they are made */
+} graft_exe_kept;
 
 /* A constant input of one node, in the layout that its kernel wants. */
 typedef struct graft_exe_use {
@@ -50,6 +58,8 @@ typedef struct graft_exe {
     graft_backend *backend;
     graft_exe_step *step; /* one for each node of the graph */
     graft_kernel_info *info;
+    graft_exe_kept *kept; /* one a node; NULL: nothing is invariant */
+    int64_t kept_bytes;
     graft_exe_use *use;
     size_t n_uses;
     graft_exe_io *input, *output;
@@ -105,15 +115,6 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 /* Drops the packs that LoRAs and merges made for this weight set. */
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
-/* Memory for runs. One pool serves all executables of an engine: runs that never happen together
- * share one block, which grows to the largest. Any thread. */
-typedef struct graft_arenas graft_arenas;
-graft_status graft_arenas_create(graft_arenas **out, graft_err *e);
-void graft_arenas_destroy(graft_arenas *a);
-/* Frees blocks that no run uses. */
-void graft_arenas_trim(graft_arenas *a);
-uint64_t graft_arenas_bytes(graft_arenas *a);
-
 /* Time of each step, added up over runs. */
 typedef struct graft_exe_profile {
     double *seconds; /* one a node */
@@ -121,18 +122,27 @@ typedef struct graft_exe_profile {
     uint64_t runs;
 } graft_exe_profile;
 
+typedef struct graft_invariants graft_invariants; /* invariants.h */
+
 /* Runs once. in[i], out[i]: host memory of the graph's inputs and outputs, dense. Blocks. profile
  * may be NULL. GRAFT_E_CANCEL within one operator after task->cancelled says so. */
 graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,
                            void *const *out, const graft_task *task, graft_exe_profile *profile,
                            graft_err *e);
 
-/* The same with inputs and outputs that are made and used on the device: `before` writes to the
+/* The same as part of a series (invariants.h; NULL: of none), in which the steady inputs have the
+ * same values in every run. */
+graft_status graft_exe_run_again(const graft_binding *b, graft_arenas *arenas,
+                                 graft_invariants *series, const void *const *in, void *const *out,
+                                 const graft_task *task, graft_err *e);
+
+/* That with inputs and outputs that are made and used on the device: `before` writes to the
  * addresses of the inputs, `after` reads from those of the outputs, both by work that the device
  * does in the order it is given. Does not wait; a failure of the device may show later. */
 #define GRAFT_EXE_PLACES 8 /* inputs, and outputs, at most */
 typedef graft_status graft_exe_place(void *ctx, void *const *address);
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
-                                 graft_exe_place *before, graft_exe_place *after, void *ctx,
-                                 const graft_task *task, graft_err *e);
+                                 graft_invariants *series, graft_exe_place *before,
+                                 graft_exe_place *after, void *ctx, const graft_task *task,
+                                 graft_err *e);
 #endif

@@ -10,7 +10,8 @@
 #include "base/hash.h"
 #include "engine/exec/backend.h"
 
-#define GRAFT_RECORDINGS 4 /* the longest unused goes when there are more */
+#define GRAFT_RECORDINGS                                                                           \
+    8 /* two a set of weights (run.c); the longest unused goes when there are more */
 typedef struct graft_recordings graft_recordings;
 
 /* NULL when the backend cannot record, or memory is short: runs are ordinary ones then. */

@@ -1,137 +1,37 @@
-/* Arenas and runs. */
+/* Runs. */
 #include <assert.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/exec/exe.h"
+#include "engine/exec/invariants.h"
 
-typedef struct arena {
-    graft_backend *backend;
-    void *data;
-    uint64_t bytes;
-    struct arena *next;
-} arena;
+/* What a run has: weights, its arena, and the memory of what does not change from run to run where
+ * it is one of a series. */
+typedef struct run {
+    const graft_binding *binding;
+    uint8_t *base, *kept; /* kept: NULL where it is none */
+    bool made;            /* that memory holds what it shall */
+} run;
 
-struct graft_arenas {
-    pthread_mutex_t lock;
-    arena *idle;
-    uint64_t bytes; /* of all blocks, also those in use */
-};
-
-graft_status graft_arenas_create(graft_arenas **out, graft_err *e)
+static graft_status launch(const run *r, size_t i)
 {
-    graft_arenas *a = graft_calloc(1, sizeof *a);
-    if (!a) return graft_fail_nomem(e, "arenas");
-    pthread_mutex_init(&a->lock, NULL);
-    *out = a;
-    return GRAFT_OK;
-}
-
-static void arena_free(graft_arenas *a, arena *k)
-{
-    a->bytes -= k->bytes;
-    if (k->data) k->backend->api->free(k->backend->device, k->data);
-    graft_free(k);
-}
-
-void graft_arenas_trim(graft_arenas *a)
-{
-    pthread_mutex_lock(&a->lock);
-    while (a->idle) {
-        arena *k = a->idle;
-        a->idle = k->next;
-        arena_free(a, k);
-    }
-    pthread_mutex_unlock(&a->lock);
-}
-
-void graft_arenas_destroy(graft_arenas *a)
-{
-    if (!a) return;
-    graft_arenas_trim(a);
-    pthread_mutex_destroy(&a->lock);
-    graft_free(a);
-}
-
-uint64_t graft_arenas_bytes(graft_arenas *a)
-{
-    pthread_mutex_lock(&a->lock);
-    uint64_t n = a->bytes;
-    pthread_mutex_unlock(&a->lock);
-    return n;
-}
-
-/* The idle block that fits best: the smallest that is large enough, else the largest, which grows.
- */
-static arena *take_idle(graft_arenas *a, graft_backend *backend, uint64_t bytes)
-{
-    arena **best = NULL;
-    for (arena **at = &a->idle; *at; at = &(*at)->next) {
-        if ((*at)->backend != backend) continue;
-        bool fits = (*at)->bytes >= bytes, best_fits = best && (*best)->bytes >= bytes;
-        if (!best || (fits && (!best_fits || (*at)->bytes < (*best)->bytes)) ||
-            (!fits && !best_fits && (*at)->bytes > (*best)->bytes))
-            best = at;
-    }
-    if (!best) return NULL;
-    arena *k = *best;
-    *best = k->next;
-    return k;
-}
-
-static arena *acquire(graft_arenas *a, graft_backend *backend, uint64_t bytes, graft_err *e)
-{
-    pthread_mutex_lock(&a->lock);
-    arena *k = take_idle(a, backend, bytes);
-    if (!k) {
-        k = graft_calloc(1, sizeof *k);
-        if (k) k->backend = backend;
-    }
-    if (k && (!k->data || k->bytes < bytes)) {
-        if (k->data) {
-            backend->api->free(backend->device, k->data);
-            /* Or the old block would lie beside the new one. */
-            if (backend->info.host_memory) graft_alloc_trim();
-        }
-        a->bytes -= k->bytes;
-        k->bytes = 0;
-        k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
-        if (k->data) {
-            k->bytes = bytes;
-            a->bytes += bytes;
-        } else {
-            graft_free(k);
-            k = NULL;
-        }
-    }
-    pthread_mutex_unlock(&a->lock);
-    if (!k)
-        graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes for activations",
-                   (unsigned long long)bytes);
-    return k;
-}
-
-static void give_back(graft_arenas *a, arena *k)
-{
-    pthread_mutex_lock(&a->lock);
-    k->next = a->idle;
-    a->idle = k;
-    pthread_mutex_unlock(&a->lock);
-}
-
-static graft_status launch(const graft_binding *b, size_t i, uint8_t *base)
-{
-    const graft_exe_step *s = &b->exe->step[i];
+    const graft_exe *x = r->binding->exe;
+    const graft_exe_step *s = &x->step[i];
+    const graft_exe_kept *k = r->kept ? &x->kept[i] : NULL;
     const void *in[GRAFT_MAX_INPUTS];
-    for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
-        int64_t at = s->in[k];
-        in[k] = at >= 0 ? base + at : at == -1 ? NULL : graft_pack_data(b->pack[-2 - at]);
+    if (r->made && k->invariant) return GRAFT_OK;
+    for (int j = 0; j < GRAFT_MAX_INPUTS; j++) {
+        int64_t at = s->in[j];
+        in[j] = k && k->in[j] >= 0 ? r->kept + k->in[j]
+                : at >= 0          ? r->base + at
+                : at == -1         ? NULL
+                                   : graft_pack_data(r->binding->pack[-2 - at]);
     }
-    return b->exe->backend->api->launch(s->kernel, in, base + s->out,
-                                        s->workspace < 0 ? NULL : base + s->workspace);
+    return x->backend->api->launch(s->kernel, in,
+                                   k && k->out >= 0 ? r->kept + k->out : r->base + s->out,
+                                   s->workspace < 0 ? NULL : r->base + s->workspace);
 }
 
 static void add_times(graft_exe_times *times, const uint64_t *ns)
@@ -141,17 +41,11 @@ static void add_times(graft_exe_times *times, const uint64_t *ns)
     atomic_fetch_add_explicit(&times->runs, 1, memory_order_relaxed);
 }
 
-typedef struct all_steps {
-    const graft_binding *binding;
-    uint8_t *base;
-} all_steps;
-
 static graft_status launch_all(void *ctx)
 {
-    const all_steps *a = ctx;
+    const run *r = ctx;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < a->binding->exe->graph->n_nodes && !st; i++)
-        st = launch(a->binding, i, a->base);
+    for (size_t i = 0; i < r->binding->exe->graph->n_nodes && !st; i++) st = launch(r, i);
     return st;
 }
 
@@ -165,25 +59,32 @@ static graft_status failed(const graft_exe *x, graft_status st, const char *what
     return graft_fail(e, st, "backend %s, %s %zu (%s): %s", x->backend->name, what, i, name, text);
 }
 
-/* Hands all steps over. */
-static graft_status launch_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
-                                 graft_exe_profile *profile, graft_err *e)
+/* Repeats the recording of such a run, if there is one: the first of a series has another one than
+ * those behind it. */
+static graft_status repeat(run *r, bool *repeated)
 {
-    graft_exe *x = b->exe;
+    const uint64_t is[] = {(uintptr_t)r->base, (uintptr_t)r->kept, r->made};
+    graft_hash key = graft_hash_mix(r->binding->places, is, sizeof is);
+    return graft_recordings_run(r->binding->exe->recordings, key, launch_all, r, repeated);
+}
+
+/* Hands all steps over. */
+static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profile *profile,
+                                 graft_err *e)
+{
+    graft_exe *x = r->binding->exe;
     uint64_t ns[GRAFT_OP_END] = {0};
     int64_t before = graft_clock_ns();
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
-        graft_hash key = graft_hash_mix(b->places, &base, sizeof base);
-        graft_status st =
-            graft_recordings_run(x->recordings, key, launch_all, &(all_steps){b, base}, &repeated);
+        graft_status st = repeat(r, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
     for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {
         if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         graft_op op = x->graph->node[i].op;
-        graft_status st = launch(b, i, base);
+        graft_status st = launch(r, i);
         if (st) return failed(x, st, "operator", i, graft_op_name(op), e);
         int64_t after = graft_clock_ns();
         ns[op] += (uint64_t)(after - before);
@@ -195,38 +96,65 @@ static graft_status launch_steps(const graft_binding *b, uint8_t *base, const gr
     return GRAFT_OK;
 }
 
-static graft_status run_steps(const graft_binding *b, uint8_t *base, const graft_task *task,
-                              graft_exe_profile *profile, graft_err *e)
+static run begin(const graft_binding *b, graft_arena *a, const graft_invariants *series)
 {
-    graft_exe *x = b->exe;
-    char text[512] = "";
-    graft_status st = launch_steps(b, base, task, profile, e);
-    if (st) return st;
-    st = x->backend->api->wait(x->backend->device, text, sizeof text);
-    return st ? graft_fail(e, st, "backend %s: %s", x->backend->name, text) : GRAFT_OK;
+    return (run){b, a->data, graft_invariants_data(series), graft_invariants_made(series)};
 }
 
 /* The arena may be another run's as soon as it is given back: what that one does comes later. */
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
-                                 graft_exe_place *before, graft_exe_place *after, void *ctx,
-                                 const graft_task *task, graft_err *e)
+                                 graft_invariants *series, graft_exe_place *before,
+                                 graft_exe_place *after, void *ctx, const graft_task *task,
+                                 graft_err *e)
 {
     const graft_exe *x = b->exe;
     void *in[GRAFT_EXE_PLACES] = {NULL}, *out[GRAFT_EXE_PLACES] = {NULL};
     assert(x->graph->n_inputs <= GRAFT_EXE_PLACES && x->graph->n_outputs <= GRAFT_EXE_PLACES);
-    arena *a = acquire(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)x->arena_bytes, e);
     if (!a) return GRAFT_E_NOMEM;
-    uint8_t *base = a->data;
-    for (size_t i = 0; i < x->graph->n_inputs; i++) in[i] = base + x->input[i].offset;
-    for (size_t i = 0; i < x->graph->n_outputs; i++) out[i] = base + x->output[i].offset;
+    run r = begin(b, a, series);
+    for (size_t i = 0; i < x->graph->n_inputs; i++) in[i] = r.base + x->input[i].offset;
+    for (size_t i = 0; i < x->graph->n_outputs; i++) out[i] = r.base + x->output[i].offset;
     graft_status st = before(ctx, in);
     if (st) failed(x, st, "input", 0, "on the device", e);
-    if (!st) st = launch_steps(b, base, task, NULL, e);
+    if (!st) st = launch_steps(&r, task, NULL, e);
     if (!st) {
+        graft_invariants_make(series);
         st = after(ctx, out);
         if (st) failed(x, st, "output", 0, "on the device", e);
     }
-    give_back(arenas, a);
+    graft_arenas_give(arenas, a);
+    return st;
+}
+
+/* profile: NULL, or a run that is no part of a series. */
+static graft_status run_whole(const graft_binding *b, graft_arenas *arenas,
+                              graft_invariants *series, const void *const *in, void *const *out,
+                              const graft_task *task, graft_exe_profile *profile, graft_err *e)
+{
+    const graft_exe *x = b->exe;
+    const graft_kernels_api *api = x->backend->api;
+    graft_device *d = x->backend->device;
+    graft_arena *a = graft_arenas_take(arenas, x->backend, (uint64_t)x->arena_bytes, e);
+    if (!a) return GRAFT_E_NOMEM;
+    run r = begin(b, a, series);
+    char text[512] = "";
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < x->graph->n_inputs && !st; i++) {
+        st = api->upload(d, r.base + x->input[i].offset, in[i], (uint64_t)x->input[i].bytes);
+        if (st) failed(x, st, "input", i, "upload", e);
+    }
+    if (!st) st = launch_steps(&r, task, profile, e);
+    if (!st) {
+        graft_invariants_make(series);
+        st = api->wait(d, text, sizeof text);
+        if (st) graft_fail(e, st, "backend %s: %s", x->backend->name, text);
+    }
+    for (size_t i = 0; i < x->graph->n_outputs && !st; i++) {
+        st = api->download(d, out[i], r.base + x->output[i].offset, (uint64_t)x->output[i].bytes);
+        if (st) failed(x, st, "output", i, "download", e);
+    }
+    graft_arenas_give(arenas, a);
     return st;
 }
 
@@ -234,22 +162,12 @@ graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const v
                            void *const *out, const graft_task *task, graft_exe_profile *profile,
                            graft_err *e)
 {
-    const graft_exe *x = b->exe;
-    const graft_kernels_api *api = x->backend->api;
-    graft_device *d = x->backend->device;
-    arena *a = acquire(arenas, x->backend, (uint64_t)x->arena_bytes, e);
-    if (!a) return GRAFT_E_NOMEM;
-    uint8_t *base = a->data;
-    graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < x->graph->n_inputs && !st; i++) {
-        st = api->upload(d, base + x->input[i].offset, in[i], (uint64_t)x->input[i].bytes);
-        if (st) failed(x, st, "input", i, "upload", e);
-    }
-    if (!st) st = run_steps(b, base, task, profile, e);
-    for (size_t i = 0; i < x->graph->n_outputs && !st; i++) {
-        st = api->download(d, out[i], base + x->output[i].offset, (uint64_t)x->output[i].bytes);
-        if (st) failed(x, st, "output", i, "download", e);
-    }
-    give_back(arenas, a);
-    return st;
+    return run_whole(b, arenas, NULL, in, out, task, profile, e);
+}
+
+graft_status graft_exe_run_again(const graft_binding *b, graft_arenas *arenas,
+                                 graft_invariants *series, const void *const *in, void *const *out,
+                                 const graft_task *task, graft_err *e)
+{
+    return run_whole(b, arenas, series, in, out, task, NULL, e);
 }

@@ -1,0 +1,113 @@
+#include "engine/exec/arenas.h"
+
+#include <pthread.h>
+
+#include "base/alloc.h"
+
+struct graft_arenas {
+    pthread_mutex_t lock;
+    graft_arena *idle;
+    uint64_t bytes; /* of all blocks, also those in use */
+};
+
+graft_status graft_arenas_create(graft_arenas **out, graft_err *e)
+{
+    graft_arenas *a = graft_calloc(1, sizeof *a);
+    if (!a) return graft_fail_nomem(e, "arenas");
+    pthread_mutex_init(&a->lock, NULL);
+    *out = a;
+    return GRAFT_OK;
+}
+
+static void arena_free(graft_arenas *a, graft_arena *k)
+{
+    a->bytes -= k->bytes;
+    if (k->data) k->backend->api->free(k->backend->device, k->data);
+    graft_free(k);
+}
+
+void graft_arenas_trim(graft_arenas *a)
+{
+    pthread_mutex_lock(&a->lock);
+    while (a->idle) {
+        graft_arena *k = a->idle;
+        a->idle = k->next;
+        arena_free(a, k);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+void graft_arenas_destroy(graft_arenas *a)
+{
+    if (!a) return;
+    graft_arenas_trim(a);
+    pthread_mutex_destroy(&a->lock);
+    graft_free(a);
+}
+
+uint64_t graft_arenas_bytes(graft_arenas *a)
+{
+    pthread_mutex_lock(&a->lock);
+    uint64_t n = a->bytes;
+    pthread_mutex_unlock(&a->lock);
+    return n;
+}
+
+/* The idle block that fits best: the smallest that is large enough, else the largest, which grows.
+ */
+static graft_arena *take_idle(graft_arenas *a, graft_backend *backend, uint64_t bytes)
+{
+    graft_arena **best = NULL;
+    for (graft_arena **at = &a->idle; *at; at = &(*at)->next) {
+        if ((*at)->backend != backend) continue;
+        bool fits = (*at)->bytes >= bytes, best_fits = best && (*best)->bytes >= bytes;
+        if (!best || (fits && (!best_fits || (*at)->bytes < (*best)->bytes)) ||
+            (!fits && !best_fits && (*at)->bytes > (*best)->bytes))
+            best = at;
+    }
+    if (!best) return NULL;
+    graft_arena *k = *best;
+    *best = k->next;
+    return k;
+}
+
+graft_arena *graft_arenas_take(graft_arenas *a, graft_backend *backend, uint64_t bytes,
+                               graft_err *e)
+{
+    pthread_mutex_lock(&a->lock);
+    graft_arena *k = take_idle(a, backend, bytes);
+    if (!k) {
+        k = graft_calloc(1, sizeof *k);
+        if (k) k->backend = backend;
+    }
+    if (k && (!k->data || k->bytes < bytes)) {
+        if (k->data) {
+            backend->api->free(backend->device, k->data);
+            /* Or the old block would lie beside the new one. */
+            if (backend->info.host_memory) graft_alloc_trim();
+        }
+        a->bytes -= k->bytes;
+        k->bytes = 0;
+        k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
+        if (k->data) {
+            k->bytes = bytes;
+            a->bytes += bytes;
+        } else {
+            graft_free(k);
+            k = NULL;
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (!k)
+        graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes for activations",
+                   (unsigned long long)bytes);
+    return k;
+}
+
+void graft_arenas_give(graft_arenas *a, graft_arena *k)
+{
+    pthread_mutex_lock(&a->lock);
+    k->next = a->idle;
+    a->idle = k;
+    pthread_mutex_unlock(&a->lock);
+}
