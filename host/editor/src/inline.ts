@@ -80,7 +80,8 @@ export function openEditor(
   }
   field.addEventListener("keydown", (event) => {
     const key = (event as KeyboardEvent).key
-    if (key === "Escape") close(false)
+    if (key === "Escape")
+      close(!!multiline) // a text that was written is kept, a number is not
     else if (key === "Enter" && (!multiline || (event as KeyboardEvent).ctrlKey)) close(true)
     else {
       event.stopPropagation() // the canvas must not see what is typed

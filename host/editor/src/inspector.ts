@@ -42,9 +42,29 @@ export class Inspector {
       const typing = document.activeElement as HTMLElement
       if (/^(input|textarea)$/i.test(typing.tagName)) return this.follow()
     }
+    const back = this.focus(node === this.shown)
     this.shown = node
     this.version = version
     this.element.replaceChildren(this.picker(node), ...(node ? this.form(node) : [this.hint()]))
+    back()
+  }
+
+  // Remembers which field has the focus, and where its cursor is, for the form that takes the place of
+  // this one. Of another node's form only the list of nodes is the same field.
+  private focus(same: boolean): () => void {
+    const fields = () => [
+      ...this.element.querySelectorAll<HTMLElement>("select, input, textarea, pre"),
+    ]
+    const focused = document.activeElement as HTMLElement
+    const at = fields().indexOf(focused)
+    if (at < 0 || (at > 0 && !same)) return () => {}
+    const { selectionStart, selectionEnd } = focused as HTMLInputElement
+    const typed = typeof selectionStart === "number" // null of a switch, undefined of a list
+    return () => {
+      const field = fields()[at]
+      field?.focus({ preventScroll: true })
+      if (typed) (field as HTMLInputElement)?.setSelectionRange?.(selectionStart, selectionEnd)
+    }
   }
 
   private hint(): Node {

@@ -98,6 +98,7 @@ function changed() {
   settled = window.setTimeout(settle, 120)
 }
 function settle() {
+  settled = 0
   showHint()
   inspector.render()
   quantize.render()
@@ -140,6 +141,14 @@ function paintUndo() {
   byId<HTMLButtonElement>("undo").disabled = !undo.canUndo
   byId<HTMLButtonElement>("redo").disabled = !undo.canRedo
 }
+// What was changed a moment ago is a step, too: the one that Undo takes back.
+function stepBy(way: "undo" | "redo") {
+  if (settled) {
+    clearTimeout(settled)
+    settle()
+  }
+  step(undo[way]())
+}
 function step(state: string | null) {
   if (state === null) return
   const pictures = new Map(editor.nodes.map((node) => [node.id, picturesOf(node)]))
@@ -154,6 +163,7 @@ function step(state: string | null) {
     if (text) showText(node, text, !had.length)
   }
   clearTimeout(settled)
+  settled = 0
   restoring = false
   showHint()
   saveWorkflow(editor.name, editor.graph.serialize())
@@ -333,8 +343,8 @@ const shortcuts: Shortcut[] = [
   { keys: "A", text: "Add a node (or double-click the canvas)", run: () => addNode() },
   { keys: "Ctrl+S", text: "Save the workflow", run: save, typing: true },
   { keys: "Ctrl+O", text: "Open a workflow or a picture", run: pickWorkflow, typing: true },
-  { keys: "Ctrl+Z", text: "Undo", run: () => step(undo.undo()) },
-  { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => step(undo.redo()) },
+  { keys: "Ctrl+Z", text: "Undo", run: () => stepBy("undo") },
+  { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => stepBy("redo") },
   { keys: "Ctrl+C", text: "Copy the selected nodes" },
   { keys: "Ctrl+X", text: "Cut the selected nodes", run: () => editor.cut() },
   { keys: "Ctrl+V", text: "Paste" },
@@ -427,8 +437,8 @@ function buildBar() {
     h("button", { type: "button", class: "name", id: "name", title: "Rename", onclick: rename }),
     h("span", { class: "grow" }),
     iconButton("plus", "Add a node (A)", () => addNode()),
-    iconButton("undo", "Undo (Ctrl+Z)", () => step(undo.undo()), { id: "undo", ...off }),
-    iconButton("redo", "Redo (Ctrl+Y)", () => step(undo.redo()), { id: "redo", ...off }),
+    iconButton("undo", "Undo (Ctrl+Z)", () => stepBy("undo"), { id: "undo", ...off }),
+    iconButton("redo", "Redo (Ctrl+Y)", () => stepBy("redo"), { id: "redo", ...off }),
     iconButton("fit", "Show all nodes (.)", () => editor.fit()),
     iconButton(symbol, "Light or dark", toggleTheme, { id: "theme" }),
     iconButton("help", "Shortcuts (?)", () => showShortcuts(shortcuts)),
@@ -518,7 +528,9 @@ function wire() {
     quantize.render()
   }
   const canvas = byId<HTMLCanvasElement>("canvas")
-  for (const type of ["pointerup", "keyup", "paste"]) window.addEventListener(type, changed)
+  // The library stops what it has dealt with on the canvas, so this looks first.
+  for (const type of ["pointerup", "pointercancel", "keyup", "paste"])
+    window.addEventListener(type, changed, true)
   canvas.addEventListener("litegraph:canvas", (event: any) => {
     const { detail } = event
     if (detail.subType === "empty-double-click")
