@@ -153,6 +153,9 @@ export const dropHistory = (ids: string[]) => post("history", { delete: ids })
 export const clearHistory = () => post("history", { clear: true })
 export const systemStats = () => get<SystemStats>("system_stats")
 export const embeddings = () => get<string[]>("embeddings")
+// When a job began, by the server's clock in ms.
+export const startOf = async (id: string) =>
+  Number((await get<any>(`jobs/${encodeURIComponent(id)}`)).execution_start_time) || undefined
 export const profileOf = async (id: string) =>
   (await get<{ profile?: Spent }>(`jobs/${encodeURIComponent(id)}`)).profile ?? null
 

@@ -131,7 +131,7 @@ function showName() {
   byId("name").textContent = editor.name
   const { run } = runner
   const done =
-    run?.state === "running" ? `${Math.round(100 * fraction(run, runner.total))} % · ` : ""
+    run?.state === "running" ? `${Math.round(100 * fraction(run, runner.expected))} % · ` : ""
   document.title = `${done}${editor.name} · Graft`
 }
 function showHint() {
@@ -651,7 +651,7 @@ function wireRunner() {
     profile.look()
     cancelAnimationFrame(frame)
     frame = requestAnimationFrame(() => {
-      status.show(runner.run, (id) => runner.titleOf(id), runner.total)
+      status.show(runner.run, (id) => runner.titleOf(id), runner.expected)
       showName()
     })
   }
@@ -673,9 +673,9 @@ function wireRunner() {
   }
   runner.onOutput = (node, output) => quantize.take(node, output)
   runner.onFaults = showFaults
-  queuePanel.onQueue = (prompts) => {
-    sidebar.badge("queue", prompts.length ? String(prompts.length) : "")
-    void runner.queued(prompts)
+  queuePanel.onQueue = (entries) => {
+    sidebar.badge("queue", entries.length ? String(entries.length) : "")
+    void runner.queued(entries)
   }
   history.onEntries = () => {
     quantize.setPictures(history.pictures())

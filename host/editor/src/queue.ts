@@ -16,7 +16,7 @@ export class QueuePanel {
   readonly element = h("section", { class: "panel-body" })
   running: QueueEntry[] = []
   pending: QueueEntry[] = []
-  onQueue = (_prompts: string[]) => {}
+  onQueue = (_entries: QueueEntry[]) => {}
   private asked = 0
 
   constructor() {
@@ -33,7 +33,7 @@ export class QueuePanel {
     } catch {
       return
     }
-    this.onQueue([...this.running, ...this.pending].map(([, id]) => id))
+    this.onQueue([...this.running, ...this.pending])
     this.render()
   }
 

@@ -5,7 +5,15 @@ import { nodeFaults, promptFaults, type Fault } from "./errors"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import type { Preview } from "./frames"
-import { apply, createRun, type Run } from "./progress"
+import {
+  apply,
+  createRun,
+  expectedOf,
+  resume,
+  timeByServer,
+  type Expected,
+  type Run,
+} from "./progress"
 import { showText, writtenBy } from "./results"
 import { showPictures } from "./widgets"
 
@@ -18,9 +26,9 @@ const refusal = (faults: Fault[]) =>
 
 export class Runner implements api.Listener {
   run: Run | null = null
-  total = 0
+  expected: Expected = { nodes: 0, steps: new Map() }
   private readonly titles = new Map<string, Map<string, string>>() // of submitted prompts
-  private readonly totals = new Map<string, number>()
+  private readonly expectations = new Map<string, Expected>()
   private readonly elsewhere = new Set<string>() // prompts whose workflow is no longer shown
   private readonly previews = new Map<string, string>()
   onRun = (_run: Run, _titles: Map<string, string>) => {}
@@ -59,7 +67,7 @@ export class Runner implements api.Listener {
         const answer = await api.submit({ prompt, workflow, clientId, front }, this.editor.specs)
         const titles = new Map(this.editor.nodes.map((node) => [String(node.id), node.title]))
         this.titles.set(answer.prompt_id, titles)
-        this.totals.set(answer.prompt_id, Object.keys(prompt).length)
+        this.expectations.set(answer.prompt_id, expectedOf(prompt))
         // A run may have failed by now; its faults stay when the answer has none.
         const faults = nodeFaults(answer.node_errors)
         if (faults.length) this.showFaults(faults, HELD_UP)
@@ -126,13 +134,27 @@ export class Runner implements api.Listener {
     return titles?.get(outer) ?? this.nodeOf(this.run?.prompt, outer)?.title ?? `Node ${id}`
   }
 
-  private begin(prompt: string): Run {
+  private begin(prompt: string, joined: boolean): Run {
     if (this.run?.prompt === prompt) return this.run
     for (const node of this.editor.nodes) node.run = node.warnings = undefined
-    this.run = createRun(prompt, performance.now())
-    this.total = this.totals.get(prompt) ?? this.editor.nodes.length
-    this.onRun(this.run, this.titles.get(prompt) ?? new Map())
-    return this.run
+    const run = (this.run = createRun(prompt, performance.now()))
+    this.expected = this.expectations.get(prompt) ?? {
+      nodes: this.editor.nodes.length,
+      steps: new Map(),
+    }
+    if (joined) void this.join(run)
+    this.onRun(run, this.titles.get(prompt) ?? new Map())
+    return run
+  }
+
+  // The page was loaded while it ran.
+  private async join(run: Run) {
+    run.joined = true
+    resume(run, run.started)
+    run.began ??= await api.startOf(run.prompt).catch(() => undefined)
+    if (run.state === "running") return
+    timeByServer(run)
+    this.onProgress()
   }
 
   event(type: string, data: any) {
@@ -142,7 +164,7 @@ export class Runner implements api.Listener {
     // Late events of a run that was followed to its end change nothing.
     if (this.run?.prompt === prompt && this.run.state !== "running") return
     if (this.run?.prompt !== prompt && type === "executing" && data.node === null) return
-    const run = this.begin(prompt)
+    const run = this.begin(prompt, type !== "execution_start")
     const before = run.state
     apply(run, type, data, performance.now())
     if (type === "graft.warning") this.warn(run)
@@ -154,7 +176,7 @@ export class Runner implements api.Listener {
 
   private end(run: Run) {
     this.titles.delete(run.prompt)
-    this.totals.delete(run.prompt)
+    this.expectations.delete(run.prompt)
     const errors = run.error ? [run.error] : run.blocked
     // A failure before this one is in the history; here it would read as if it were of this run.
     if (this.failed && run.state === "success") this.clearFaults()
@@ -227,9 +249,14 @@ export class Runner implements api.Listener {
 
   // These prompts run or wait. A run that does not has ended, also when the news of it was lost: the
   // server was gone for a while, or another page has taken this one's place.
-  async queued(prompts: string[]) {
+  async queued(entries: api.QueueEntry[]) {
     const { run } = this
-    if (run?.state !== "running" || prompts.includes(run.prompt)) return
+    if (run?.state !== "running") return
+    const own = entries.find(([, id]) => id === run.prompt)
+    if (own) {
+      if (!this.expectations.has(run.prompt)) this.expected = expectedOf(own[2])
+      return
+    }
     const found = await api.historyEntry(run.prompt).catch(() => ({}) as Record<string, undefined>)
     const entry = found[run.prompt]
     // Without one the list is older than the run; a run that began meanwhile is the one to show.
@@ -244,6 +271,8 @@ export class Runner implements api.Listener {
 
   connected(up: boolean) {
     this.onConnected(up)
-    if (up) this.onQueue()
+    if (!up) return
+    if (this.run?.state === "running") resume(this.run, performance.now())
+    this.onQueue()
   }
 }

@@ -1,6 +1,6 @@
 // The line at the bottom: what runs, how far it is, how fast.
 import { byId, duration, h, icon } from "./dom"
-import { fraction, SAMPLING, type Run } from "./progress"
+import { fraction, SAMPLING, type Expected, type Run } from "./progress"
 
 const READY =
   "Queue runs the workflow. Double-click the canvas to add a node. Press ? for all keys."
@@ -75,10 +75,10 @@ export class StatusBar {
     if (this.notes.textContent !== text) this.notes.replaceChildren(icon("warning"), text)
   }
 
-  show(run: Run | null, title: (id: string) => string, total: number) {
+  show(run: Run | null, title: (id: string) => string, expected: Expected) {
     const element = byId("status")
     element.dataset.state = run?.state ?? "idle"
-    const part = run ? fraction(run, total) : 0
+    const part = run ? fraction(run, expected) : 0
     this.fill.style.width = `${part * 100}%`
     this.track.setAttribute("aria-valuenow", String(Math.round(part * 100)))
     if (!run) return

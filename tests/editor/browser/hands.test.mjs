@@ -165,4 +165,34 @@ test("the panel's lists keep the focus, arrow after arrow, and a text its cursor
   assert.equal(await text.inputValue(), "red ripe pear")
 })
 
+test("a page that is loaded again in the middle of a run knows how far that is, and how long it took", async () => {
+  await page.evaluate((id) => {
+    graft.editor.node(id).widgets.find((w) => w.name === "steps").value = 1000
+  }, SAMPLER)
+  await page.locator("#queue").click()
+  await page.waitForFunction(() =>
+    /^(?:[5-9]\d|\d{3}) of/.test(document.querySelector(".status-steps").textContent),
+  )
+  const began = [...mock.state.started.values()].at(-1)
+  await browser.open(url)
+  await page.waitForFunction(() =>
+    /^\d+ of 1000 · [\d.]+ it/.test(document.querySelector(".status-steps").textContent),
+  )
+  const [steps, part] = await page.evaluate(() => [
+    document.querySelector(".status-steps").textContent,
+    Number(document.querySelector(".status-track").getAttribute("aria-valuenow")),
+  ])
+  const [, value, rate] = /^(\d+) of 1000 · ([\d.]+) it/.exec(steps).map(Number)
+  assert.ok(Math.abs(part - value / 10) < 3, `${part} % at ${value} of 1000`)
+  assert.ok(rate < 150, steps) // one in ten milliseconds
+  await page.locator("#interrupt").click()
+  const text = page.locator(".status-text", { hasText: "Interrupted after" })
+  await text.waitFor()
+  const took =
+    mock.state.history[await page.evaluate(() => graft.runner.run.prompt)].status.messages.at(-1)[1]
+      .timestamp - began
+  const said = 1000 * Number(/after ([\d.]+) s/.exec(await text.textContent())[1])
+  assert.ok(Math.abs(said - took) < 60, `${said} ms for ${took}`)
+})
+
 test("no error reached the page", () => assert.deepEqual(browser.faults, []))

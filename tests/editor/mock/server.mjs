@@ -110,6 +110,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     counter: 0,
     uploads: [],
     embeddings: ["cat", "charming", "style/catlike", "style/oil"],
+    started: new Map(), // when runs began
     plan, // what QuantizeModel gives
   }
   const say = (client, type, data) => {
@@ -269,6 +270,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
       messages.push([type, full])
       say(client, type, full)
     })
+    state.started.set(prompt_id, Date.now())
     tell("execution_start", {})
     tell("execution_cached", { nodes: [] })
     let status_str = "success"
@@ -381,7 +383,10 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
       state.files.set(name, picture(64, 90))
       return reply(200, JSON.stringify({ name, subfolder: "", type: "input" }))
     }
-    if (path.startsWith("jobs/")) return reply(200, JSON.stringify({ profile: state.spent }))
+    if (path.startsWith("jobs/")) {
+      const execution_start_time = state.started.get(path.slice(5))
+      return reply(200, JSON.stringify({ execution_start_time, profile: state.spent }))
+    }
     const route = routes[`${request.method} ${path}`]
     if (route) {
       const answer = await route(raw.length ? JSON.parse(raw.toString()) : {})

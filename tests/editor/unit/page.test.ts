@@ -18,7 +18,7 @@ import {
   unmeasured,
 } from "../../../host/editor/src/plan"
 import { pngTexts } from "../../../host/editor/src/png"
-import { apply, createRun, fraction } from "../../../host/editor/src/progress"
+import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { showLeft, showRate } from "../../../host/editor/src/status"
 import { comparedOf, quantizationOf, subjectOf } from "../../../host/editor/src/subject"
@@ -175,7 +175,8 @@ test("a run from its events", () => {
   apply(run, "progress_state", state(2, "sample"), 210)
   assert.equal(run.phase, "sample")
   assert.equal(run.rate, 10)
-  assert.equal(fraction(run, 4), (1 + 0.5) / 4)
+  const four = { nodes: 4, steps: new Map<string, number>() }
+  assert.equal(fraction(run, four), 2 / (4 + 0.2 * 2))
   apply(run, "executing", { node: "6" }, 400)
   assert.equal(run.nodes.get("5")!.ended, 400)
   assert.equal(run.nodes.get("5")!.state, "finished")
@@ -190,7 +191,99 @@ test("a run from its events", () => {
   apply(run, "executing", { node: null }, 501)
   assert.equal(run.state, "success")
   assert.equal(run.ended, 500)
-  assert.equal(fraction(run, 4), 1)
+  assert.equal(fraction(run, four), 1)
+})
+
+test("the bar is the sampling's, and goes on evenly", () => {
+  const sampler = { model: ["1", 0], latent_image: ["4", 0] }
+  const prompt: any = {
+    "1": { class_type: "Loader", inputs: {} },
+    "2": { class_type: "Encode", inputs: {} },
+    "3": { class_type: "QuantizeModel", inputs: { ...sampler, steps: 500 } },
+    "4": { class_type: "Empty", inputs: {} },
+    "5": { class_type: "KSampler", inputs: { ...sampler, steps: 2000 } },
+    "6": { class_type: "Decode", inputs: {} },
+    "7": { class_type: "Save", inputs: {} },
+  }
+  const expected = expectedOf(prompt)
+  assert.deepEqual([...expected.steps], [["5", 2000]])
+  const run = createRun("p", 0)
+  const parts: number[] = []
+  const look = () => parts.push(fraction(run, expected))
+  for (const node of ["1", "2", "3", "4", "5"]) {
+    apply(run, "executing", { node }, 1)
+    look()
+  }
+  const tell = (value: number, max: number, phase: string) => {
+    const state = { node_id: "5", state: "running", value, max, phase }
+    apply(run, "progress_state", { nodes: { 5: state } }, 1)
+    look()
+  }
+  tell(300, 300, "compile")
+  tell(300, 300, "sample")
+  assert.ok(parts.at(-1)! < 0.1, String(parts))
+  tell(206, 2000, "sample")
+  assert.ok(Math.abs(parts.at(-1)! - 0.103) < 0.01, String(parts))
+  tell(2000, 2000, "sample")
+  apply(run, "executing", { node: "6" }, 1)
+  look()
+  assert.ok(parts.at(-1)! > 0.98 && parts.at(-1)! < 1, String(parts))
+  assert.deepEqual(
+    [...parts].sort((a, b) => a - b),
+    parts,
+  )
+  // What the cache had is no part of it; of few steps the others' part stays small.
+  const again = createRun("q", 0)
+  prompt["5"].inputs.steps = 4
+  apply(again, "execution_cached", { nodes: ["1", "2", "3", "4"] }, 0)
+  apply(again, "executing", { node: "5" }, 0)
+  assert.equal(fraction(again, expectedOf(prompt)), 0)
+  apply(again, "progress", { node: "5", value: 2, max: 4 }, 0)
+  assert.ok(Math.abs(fraction(again, expectedOf(prompt)) - 0.5) < 0.05)
+  // A sampler whose steps are those of a schedule; one of which nothing is known.
+  assert.deepEqual(
+    [
+      ...expectedOf({
+        "1": { class_type: "BasicScheduler", inputs: { steps: 8 } },
+        "2": { class_type: "SplitSigmas", inputs: { sigmas: ["1", 0] } },
+        "3": { class_type: "SamplerCustom", inputs: { ...sampler, sigmas: ["2", 0] } },
+        "4": { class_type: "KSampler", inputs: { ...sampler, steps: ["9", 0] } },
+        "5": {
+          class_type: "KSamplerAdvanced",
+          inputs: { ...sampler, steps: 20, start_at_step: 12, end_at_step: 10000 },
+        },
+      }).steps,
+    ],
+    [
+      ["3", 8],
+      ["4", 20],
+      ["5", 8],
+    ],
+  )
+})
+
+test("a run that the page joins late: its rate starts anew, its time is the server's", () => {
+  const run = createRun("p", 10_000)
+  run.joined = true
+  run.began = 1_000_000
+  resume(run, 10_000)
+  const tell = (value: number, at: number, rate?: number) =>
+    apply(run, "progress", { node: "5", value, max: 4000, phase: "sample", rate }, at)
+  tell(2, 10_001)
+  tell(208, 10_020) // what had waited comes at once
+  assert.equal(run.rate, 0)
+  tell(308, 11_020)
+  assert.equal(Math.round(run.rate), 100)
+  assert.deepEqual([run.nodes.get("5")!.steps, run.nodes.get("5")!.sampled], [100, 1000])
+  tell(309, 11_021, 101)
+  assert.equal(run.rate, 101)
+  apply(run, "execution_interrupted", { node_id: "5", timestamp: 1_004_500 }, 11_200)
+  assert.equal(run.ended! - run.started, 4500)
+  // Of one that was followed all the time nothing is added for the page's being away.
+  const away = createRun("q", 0)
+  apply(away, "execution_start", { timestamp: 5000 }, 0)
+  apply(away, "execution_success", { timestamp: 7000 }, 60_000)
+  assert.equal(away.ended! - away.started, 2000)
 })
 
 test("the steps that were done are counted, not those that were to be done", () => {
