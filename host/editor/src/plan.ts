@@ -29,6 +29,7 @@ export interface Plan {
   joint?: { mse?: number; psnr?: number; ssim?: number }
   measured: number // times as fast, as it was calibrated; 0 when that was not timed
   disturbed: boolean // what single layers took does not go with what was measured
+  noise: "" | "little" | "unclear" // why what was measured tells nothing: see noiseOf
   limits: Record<string, unknown> | null // for which the plan was made
 }
 export interface Thresholds {
@@ -100,13 +101,35 @@ function parseLayer(raw: any, plan: any): PlanLayer {
 // engine/quant/plan.c.
 const DISTURBED = 1.5
 
-function isDisturbed(step: number, layers: PlanLayer[], measured: number): boolean {
+// How fast the plan's own choice is by the times of its layers; 0 where they say nothing.
+function gainOf(step: number, layers: PlanLayer[]): number {
   const saved = layers
     .filter((layer) => layer.chosen && layer.secondsQuantized > 0)
     .reduce((sum, layer) => sum + layer.seconds - layer.secondsQuantized, 0)
-  if (!(step > 0 && measured > 0)) return false
-  const off = measured / (saved < step ? step / (step - saved) : 1)
-  return !(off > 1 / DISTURBED && off < DISTURBED)
+  if (!(step > 0)) return 0
+  return saved < step ? step / (step - saved) : 1
+}
+
+function isDisturbed(step: number, layers: PlanLayer[], measured: number): boolean {
+  const gain = gainOf(step, layers)
+  if (!(gain > 0 && measured > 0)) return false
+  return !(measured / gain > 1 / DISTURBED && measured / gain < DISTURBED)
+}
+
+// Where so little of the work is quantized, whatever other programs do changes the time more.
+const LITTLE = 0.1
+
+// A sampling was timed as it is, and one with the chosen layers. That says nothing where the two do
+// nearly the same, nor where they differ by little, and by less than from what single layers took.
+function noiseOf(plan: Plan, step: number): Plan["noise"] {
+  const { layers, measured, otherFlops } = plan
+  if (!(measured > 0)) return ""
+  const work = (some: PlanLayer[]) => some.reduce((sum, layer) => sum + layer.flops, 0)
+  const all = work(layers) + otherFlops
+  if (all > 0 && work(layers.filter((layer) => layer.chosen)) < LITTLE * all) return "little"
+  const gain = gainOf(step, layers)
+  const [own, off] = [measured, measured / gain].map((n) => Math.abs(Math.log(n)))
+  return gain > 0 && own < Math.log(DISTURBED) && own <= off ? "unclear" : ""
 }
 
 // Reads a plan that came from a node, as JSON text or as an object; null when it is none.
@@ -128,7 +151,7 @@ export function parsePlan(source: unknown): Plan | null {
     number(raw.time?.sampled_quantized) > 0
       ? number(raw.time.sampled) / number(raw.time.sampled_quantized)
       : 0
-  return {
+  const plan: Plan = {
     version: number(raw.version, 1),
     bits: number(raw.bits, 8),
     layers,
@@ -145,9 +168,12 @@ export function parsePlan(source: unknown): Plan | null {
     assumed: KINDS.filter((kind) => !(number(gain?.[kind]) > 0)),
     measured,
     disturbed: isDisturbed(number(raw.time?.step), layers, measured),
+    noise: "",
     limits: raw.limits && typeof raw.limits === "object" ? raw.limits : null,
     joint: raw.joint && typeof raw.joint === "object" ? raw.joint : undefined,
   }
+  plan.noise = noiseOf(plan, number(raw.time?.step))
+  return plan
 }
 
 export type Fate = "chosen" | "error" | "density" | "off" | "unmeasured" | "kept"
@@ -253,6 +279,7 @@ export function isOf({ limits, layers }: Plan, t: Thresholds): boolean {
 }
 
 const times = (n: number) => `${n.toFixed(2)}×`
+const NOISE = "within what measuring disturbs"
 const CALM = "“recalibrate” on a quiet machine gives better ones."
 
 // How fast the model is with these thresholds, where that is from, and what else was said of it.
@@ -269,6 +296,24 @@ export function speed(plan: Plan, t: Thresholds): { value: string; label: string
       `Other programs disturbed the times of this plan; ${CALM}`,
     )
   const own = isOf(plan, t)
+  if (own && plan.noise === "little")
+    return said(
+      "≈ 1×",
+      NOISE,
+      `So little of the work is quantized that the measured ${measured} is ${NOISE}.`,
+    )
+  if (own && plan.noise === "unclear")
+    return said(
+      "unclear",
+      NOISE,
+      `Measured were ${measured}, the times of single layers predict ${predicted}: what is between them is ${NOISE}; ${CALM}`,
+    )
+  if (plan.noise)
+    return said(
+      predicted,
+      "predicted speed",
+      `With the thresholds of the run the difference was ${NOISE}.`,
+    )
   if (plan.disturbed)
     return own
       ? said(
@@ -313,6 +358,34 @@ export function assumption(plan: Plan, t: Thresholds): string {
       : `The speed assumes that an 8-bit layer is ${conv}× (convolution) or ${linear}× (linear) as fast.`
   if (!more || plan.timed) return ""
   return `The speed assumes that 8-bit attention is ${attention}× as fast.`
+}
+
+const MOST = 0.8 // of the work that a lower density could take in
+
+// Where hardly anything is quantized because of its density: a threshold that takes in most of the
+// work, and what part of all work is quantized now. Null where it is another threshold's doing.
+export function lowerDensity(plan: Plan, t: Thresholds): { density: number; share: number } | null {
+  const { share } = predict(plan, t)
+  if (share >= LITTLE) return null
+  const free = plan.layers
+    .filter((layer) => {
+      const what = fate(layer, { ...t, density: 0 })
+      return what === "chosen" || (what === "unmeasured" && layer.kind !== "attention")
+    })
+    .sort((a, b) => b.density - a.density)
+  const work = free.reduce((sum, layer) => sum + layer.flops, 0)
+  const all = plan.layers.reduce((sum, layer) => sum + layer.flops, plan.otherFlops)
+  if (!(work > 2 * LITTLE * all)) return null
+  let taken = 0
+  const last = free.find((layer) => (taken += layer.flops) >= MOST * work)!
+  const density = last.density < 10 ? Math.floor(last.density) : floor2(last.density)
+  return density < t.density ? { density, share } : null
+}
+
+// With two digits, and not above.
+function floor2(value: number): number {
+  const grain = 10 ** (Math.floor(Math.log10(value)) - 1)
+  return Math.floor(value / grain) * grain
 }
 
 // Which threshold holds back most of the work, in a sentence.

@@ -6,6 +6,7 @@ import {
   assumption,
   fate,
   hasAttention,
+  lowerDensity,
   parsePlan,
   predict,
   seesAttention,
@@ -130,6 +131,7 @@ export class QuantizePanel {
   private content(plan: Plan | null): Node[] {
     const parts: Node[] = []
     if (!this.node) parts.push(this.invitation())
+    if (this.node && plan) parts.push(this.more())
     if (this.node) parts.push(this.sliders(plan))
     if (this.node && plan) parts.push(this.plot(plan), this.cards())
     else if (this.node)
@@ -152,6 +154,39 @@ export class QuantizePanel {
         ),
       )
     return parts
+  }
+
+  // A newcomer's plan may leave nearly all as it is: what to do about that stands first.
+  private more(): Node {
+    const density = CONTROLS.find(({ key }) => key === "density")!
+    const lower = () => {
+      const plan = this.plan()
+      const found = plan && lowerDensity(plan, this.thresholds())
+      if (!found) return
+      this.set(density, found.density, true)
+      this.element.querySelector<HTMLElement>("input[type=number][data-control=density]")?.focus()
+    }
+    return h(
+      "div",
+      { class: "more", "data-more": "", hidden: true },
+      h("p", {}),
+      h("button", { type: "button", class: "button", onclick: lower }),
+    )
+  }
+
+  private updateMore(plan: Plan, t: Thresholds): boolean {
+    const box = this.element.querySelector<HTMLElement>("[data-more]")
+    const found = lowerDensity(plan, t)
+    if (!box) return false
+    box.hidden = !found
+    if (!found) return false
+    const share = Math.round(100 * found.share)
+    box.querySelector("p")!.textContent = found.share
+      ? `Only ${share ? `${share} %` : "a trace"} of the work is quantized: nearly all layers are below the least compute density.`
+      : "Nothing is quantized: all layers are below the least compute density."
+    const label = `Quantize more: lower the density to ${found.density}`
+    box.querySelector("button")!.textContent = label
+    return true
   }
 
   private prompted(): boolean {
@@ -485,6 +520,7 @@ export class QuantizePanel {
       const element = this.element.querySelector(`[data-card=${id}]`)
       if (element) element.textContent = text
     }
+    const more = this.updateMore(plan, t)
     const nothing = unmeasured(plan, t)
     const fast = speed(plan, t)
     put("speedup", nothing ? "–" : fast.value)
@@ -496,7 +532,7 @@ export class QuantizePanel {
     const together = Number(plan.joint?.mse ?? 0)
     const sentences = [
       fast.note,
-      advice(p),
+      more ? "" : advice(p),
       fast.label.startsWith("measured") ? "" : assumption(plan, t),
       together > 0
         ? `All layers of the plan together caused an error of ${together.toPrecision(2)}.`

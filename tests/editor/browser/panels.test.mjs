@@ -346,6 +346,38 @@ test("a plan whose times were disturbed shows what was measured, and says which 
   assert.match(await card("advice"), /Do not trust that/)
 })
 
+test("where hardly anything is quantized, it is said, and a density that takes in more is a press away", async () => {
+  const { plan } = mock.state
+  const limits = { conv: true, linear: true, conv_mse: 1, linear_mse: 1, density: 1900 }
+  const time = { step: 1, sampled: 0.76, sampled_quantized: 1 }
+  const layers = plan.layers.map((layer) => ({
+    ...layer,
+    chosen: layer.density >= 1900 && layer.kind !== "attention",
+  }))
+  mock.state.plan = { ...plan, limits, time, layers }
+  await open("quantize")
+  await page.getByRole("button", { name: "Add QuantizeModel" }).click()
+  for (const [key, value] of Object.entries({ conv_mse: 1, linear_mse: 1, compute_density: 1900 }))
+    await set("QuantizeModel", `${key}_threshold`, value)
+  await set("QuantizeModel", "quantize_attention", "disable")
+  await queue()
+  mock.state.plan = plan
+  const card = (id) => page.locator(`[data-card=${id}]`).textContent()
+  const more = page.getByRole("button", { name: /^Quantize more: lower the density to \d+$/ })
+  await more.waitFor()
+  assert.deepEqual(
+    [await card("speedup"), await card("speedup-label")],
+    ["≈ 1×", "within what measuring disturbs"],
+  )
+  const density = Number(/\d+/.exec(await more.textContent())[0])
+  await more.click()
+  assert.equal(await value("QuantizeModel", "compute_density_threshold"), density)
+  assert.ok(!(await more.isVisible()))
+  const [, chosen, all] = /^(\d+) of (\d+)$/.exec(await card("count")).map(Number)
+  assert.ok(chosen > all / 3, `${chosen} of ${all}`)
+  assert.match(await card("advice"), /^With the thresholds of the run the difference was within/)
+})
+
 test("a file that the server lacks is marked before anything runs", async () => {
   await set("CheckpointLoaderSimple", "ckpt_name", "gone.safetensors")
   await page.mouse.click(
