@@ -31,6 +31,7 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
     { content: node.flags.collapsed ? "Expand" : "Collapse", callback: act(() => node.collapse()) },
     { content: node.pinned ? "Unpin" : "Pin", callback: act(() => node.pin()) },
     { content: "Colour", has_submenu: true, callback: LGraphCanvas.onMenuNodeColors },
+    { content: "Rename", callback: () => editor.renameNode(node) },
     null,
     { content: node.mode === 4 ? "End bypass" : "Bypass", callback: act(() => editor.setMode(4)) },
     { content: node.mode === 2 ? "Unmute" : "Mute", callback: act(() => editor.setMode(2)) },
@@ -62,12 +63,14 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
 export function installContextMenus(editor: Editor, actions: ContextActions) {
   const { canvas } = editor
   const add = () => actions.add([canvas.graph_mouse[0], canvas.graph_mouse[1]])
+  const paste = () =>
+    canvas.pasteFromClipboard({ position: [canvas.graph_mouse[0], canvas.graph_mouse[1]] })
   canvas.getCanvasMenuOptions = () =>
     [
       { content: "Add a node…", callback: add },
       { content: "Add a group", callback: actions.group },
       null,
-      { content: "Paste", callback: () => canvas.pasteFromClipboard() },
+      { content: "Paste", callback: paste },
       { content: "Show all nodes", callback: () => editor.fit() },
     ] as any
   window.addEventListener("keydown", (event) => {

@@ -4,6 +4,7 @@ import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "
 import { fillFileNames } from "./filename"
 import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
+import { boxOf, installPaste, nearestRoom, viewOf } from "./place"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
 import { dress, widen, type GraftNode } from "./nodes"
@@ -16,9 +17,10 @@ import { drawGrid } from "./theme"
 import { nextValue } from "./values"
 
 // How large nodes are whose text can be read: of nine pixels, on tablets. All of a workflow is shown
-// where it is almost so.
+// where it is almost so, and in a wide window as long as it is more than a row of spots.
 const READABLE = 0.75
 const ALMOST = 0.68
+const SPOTS = 0.35
 
 const PICTURE = /\.(png|jpe?g|webp|gif|avif|bmp|tiff?|svg)$/i
 
@@ -69,6 +71,7 @@ export class Editor {
     this.graph.onNodeAdded = () => this.onChange()
     this.graph.onNodeRemoved = () => this.onChange()
     installDrawing(canvas)
+    installPaste(canvas)
     element.tabIndex = 0
   }
 
@@ -209,7 +212,7 @@ export class Editor {
     const { scale, offset } = this.canvas.ds
     return `${scale} ${offset[0]} ${offset[1]}`
   }
-  private isFitted(): boolean {
+  isFitted(): boolean {
     return this.fitted === this.viewText()
   }
 
@@ -221,8 +224,8 @@ export class Editor {
     this.onView()
   }
 
-  // The view until somebody chooses another: all nodes or, where a tablet would show them too small
-  // to be read, the last columns of them. Beside a panel that covers others it is what is selected.
+  // The view until somebody chooses another: all nodes or, where they would be too small to be read,
+  // the last columns of them. Beside a panel that covers others it is what is selected.
   frame() {
     if (!this.nodes.length) return
     const narrow = matchMedia("(max-width: 1100px)").matches // as in frame.css
@@ -230,7 +233,8 @@ export class Editor {
     const { nodes } = this
     const { selected } = this
     if (this.covered() > 0 && selected.length) this.look(selected, margin, READABLE)
-    else if (!narrow || this.scaleOf(nodes, margin) >= ALMOST) this.look(nodes, margin, 0.15)
+    else if (this.scaleOf(nodes, margin) >= (narrow ? ALMOST : SPOTS))
+      this.look(nodes, margin, 0.15)
     else {
       const lefts = [...new Set(nodes.map((node) => node.pos[0]))].sort((a, b) => a - b)
       const last = lefts
@@ -423,6 +427,16 @@ export class Editor {
     return node
   }
 
+  // A node that was added without a place goes where there is room, and the view goes with it.
+  makeWay(node: GraftNode) {
+    const others = this.shown.nodes.filter((other) => other !== node) as GraftNode[]
+    const view = viewOf(this.canvas, this.covered())
+    const [x, y] = nearestRoom(boxOf(node), others.map(boxOf), view)
+    node.pos = [node.pos[0] + x, node.pos[1] + y]
+    const [left, top, right, bottom] = boxOf(node)
+    if (left < view[0] || top < view[1] || right > view[2] || bottom > view[3]) this.centre(node)
+  }
+
   addGroup() {
     const group = new LGraphGroup("Group")
     group.color = LGraphGroup.defaultColour // its own choice is a blue on which its title is hard to read
@@ -482,15 +496,29 @@ export class Editor {
     this.onView()
   }
 
-  renameGroup(group: LGraphGroup) {
-    const place: any = { name: "Name of the group", y: 0, width: group.size[0] }
-    const anchor: any = { pos: group.pos, size: group.size, title: group.title }
+  // The name of a group or a node, typed where it stands.
+  private typeName(what: string, of: any, y: number, width: number, empty: string) {
+    const place: any = { name: `Name of the ${what}`, y, width }
+    const anchor: any = { pos: of.pos, size: of.size, title: of.title }
     const done = (text: string) => {
-      group.title = text.trim() || group.title
+      const name = text.trim() || empty
+      if (name === of.title) return
+      of.title = name
       this.canvas.setDirty(true, true)
       this.onChange()
     }
-    openEditor(this.canvas, anchor, place, { value: group.title, done })
+    openEditor(this.canvas, anchor, place, { value: of.title, done })
+  }
+  renameGroup(group: LGraphGroup) {
+    this.typeName("group", group, 0, group.size[0], group.title)
+  }
+  renameNode(node: GraftNode) {
+    const y = 3 - LiteGraph.NODE_TITLE_HEIGHT
+    this.typeName("node", node, y, node.renderingSize[0], node.spec?.title ?? node.type)
+  }
+  renameSelected() {
+    const node = this.selected.at(-1)
+    if (node) this.renameNode(node)
   }
 
   // Lists of files as they are now. The widgets on the canvas share them with the specs.

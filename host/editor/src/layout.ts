@@ -39,29 +39,45 @@ function columnsOf(nodes: LayoutNode[]): Map<LayoutNode, number> {
   return column
 }
 
+const MANY = 12 // columns that stand beside each other before any are folded
+const WIDE = 1.8 // times as wide as high: a window
+
+// Of a workflow that is a long row, how many steps of depth one column holds, below each other, so that
+// the whole has about the shape of a window.
+function foldOf(columns: LayoutNode[][]): number {
+  if (columns.length <= MANY) return 1
+  const width = columns.reduce((sum, some) => sum + widthOf(some) + GAP_X, 0)
+  const height = columns.reduce((sum, some) => sum + heightOf(some), 0) / columns.length
+  return Math.max(1, Math.round(Math.sqrt(width / (WIDE * height))))
+}
+const widthOf = (some: LayoutNode[]) => Math.max(...some.map((node) => node.width))
+const heightOf = (some: LayoutNode[]) => some.reduce((sum, node) => sum + node.height + GAP_Y, 0)
+
 export function layout(nodes: LayoutNode[]): Map<string | number, [number, number]> {
   const column = columnsOf(nodes)
-  const columns: LayoutNode[][] = []
-  for (const node of nodes) (columns[column.get(node)!] ??= []).push(node)
+  const sparse: LayoutNode[][] = []
+  for (const node of nodes) (sparse[column.get(node)!] ??= []).push(node)
+  const columns = sparse.filter((some) => some)
+  const fold = foldOf(columns)
   const places = new Map<string | number, [number, number]>()
   const centre = new Map<string | number, number>()
-  let x = 0
-  for (const members of columns) {
-    if (!members) continue
-    const wish = (node: LayoutNode) => {
-      const known = node.from.map((id) => centre.get(id)).filter((y) => y !== undefined)
-      return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0
-    }
+  const wish = (node: LayoutNode) => {
+    const known = node.from.map((id) => centre.get(id)).filter((y) => y !== undefined)
+    return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0
+  }
+  let [x, y] = [0, 0]
+  columns.forEach((members, i) => {
+    if (i % fold === 0) y = 0
     const sorted = members
       .map((node, i) => ({ node, i, y: wish(node) }))
       .sort((a, b) => a.y - b.y || a.i - b.i)
-    let y = 0
     for (const { node } of sorted) {
       places.set(node.id, [x, y])
       centre.set(node.id, y + node.height / 2)
       y += node.height + GAP_Y
     }
-    x += Math.max(...members.map((node) => node.width)) + GAP_X
-  }
+    const group = columns.slice(i - (i % fold), i + 1).flat()
+    if ((i + 1) % fold === 0) x += widthOf(group) + GAP_X
+  })
   return places
 }

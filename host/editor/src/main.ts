@@ -1,6 +1,7 @@
 // Puts the page together.
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
+import { lastRun, shrink } from "./again"
 import { installContextMenus } from "./context"
 import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
 import type { Fault } from "./errors"
@@ -31,7 +32,7 @@ import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
 import { installMarks } from "./warnings"
-import { pictureAt, picturesOf, setHooks, showPictures, uploadTo } from "./widgets"
+import { pictureAt, picturesOf, setHooks, showPictures, uploadTo, wordsOf } from "./widgets"
 
 applyTheme(preferredTheme())
 const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
@@ -93,6 +94,10 @@ function flatten({ nodes, ...rest }: any): string {
     key === "order" ? undefined : value,
   )
 }
+function keep(workflow: any = editor.graph.serialize()) {
+  const grown = editor.nodes.flatMap((node) => (node.grown ? [{ id: node.id, ...node.grown }] : []))
+  saveWorkflow({ name: editor.name, workflow, fitted: editor.isFitted(), grown })
+}
 function changed() {
   clearTimeout(settled)
   settled = window.setTimeout(settle, 120)
@@ -100,6 +105,7 @@ function changed() {
 function settle() {
   settled = 0
   showHint()
+  runner.recheck()
   inspector.render()
   quantize.render()
   if (restoring || editor.canvas.isDragging) return
@@ -117,7 +123,7 @@ function settle() {
   // Nodes grow when a run shows its pictures in them; nobody wants that undone either.
   if ((ran && now === shape) || (moved && bare === places) || flat === before) undo.amend(state)
   else if (undo.note(state)) {
-    saveWorkflow(editor.name, data)
+    keep(data)
     showName()
   }
   shape = now
@@ -152,13 +158,16 @@ function stepBy(way: "undo" | "redo") {
 function step(state: string | null) {
   if (state === null) return
   const pictures = new Map(editor.nodes.map((node) => [node.id, picturesOf(node)]))
+  const words = new Map(editor.nodes.map((node) => [node.id, wordsOf(node)]))
   const results = new Map(editor.nodes.map((node) => [node.id, node.result]))
+  const grown = new Map(editor.nodes.map((node) => [node.id, node.grown]))
   restoring = true
   flat = flatten(JSON.parse(state))
   editor.load(JSON.parse(state), undefined, true)
   for (const node of editor.nodes) {
     const had = pictures.get(node.id) ?? []
-    if (had.length) showPictures(node, had)
+    if (had.length) showPictures(node, had, words.get(node.id))
+    node.grown = grown.get(node.id)
     const text = results.get(node.id)
     if (text) showText(node, text, !had.length)
   }
@@ -166,7 +175,7 @@ function step(state: string | null) {
   settled = 0
   restoring = false
   showHint()
-  saveWorkflow(editor.name, editor.graph.serialize())
+  keep()
   inspector.render(true)
   quantize.render(true)
   paintUndo()
@@ -232,7 +241,7 @@ function rename() {
         onsubmit: () => {
           editor.name = field.value.trim() || "workflow"
           showName()
-          saveWorkflow(editor.name, editor.graph.serialize())
+          keep()
         },
       },
       h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
@@ -260,24 +269,12 @@ function addNode(at?: [number, number], end?: LinkEnd & { node: GraftNode; slot:
         at ? [place[0] + 4, place[1] + 4] : [place[0] - 130, place[1] - 60],
       )
       if (!node) return
-      if (!at) spread(node)
+      if (!at) editor.makeWay(node)
       if (end) join(node, end)
       byId("canvas").focus()
     },
     end,
   )
-}
-// Keeps nodes that were added without a place from lying on each other.
-function spread(node: GraftNode) {
-  while (
-    editor.nodes.some(
-      (other) =>
-        other !== node &&
-        Math.abs(other.pos[0] - node.pos[0]) < 16 &&
-        Math.abs(other.pos[1] - node.pos[1]) < 16,
-    )
-  )
-    node.pos = [node.pos[0] + 28, node.pos[1] + 28]
 }
 function join(node: GraftNode, end: LinkEnd & { node: GraftNode; slot: number }) {
   if (end.from === "output") {
@@ -355,6 +352,7 @@ const shortcuts: Shortcut[] = [
   { keys: "Ctrl+M", text: "Mute or unmute the selected nodes", run: () => editor.setMode(2) },
   { keys: "Ctrl+B", text: "Bypass the selected nodes, or end that", run: () => editor.setMode(4) },
   { keys: "Alt+C", text: "Collapse or expand the selected nodes", run: () => editor.collapse() },
+  { keys: "F2", text: "Rename the selected node", run: () => editor.renameSelected() },
   { keys: "P", text: "Pin or unpin the selected nodes", run: () => editor.pin() },
   ...(["Left", "Right", "Up", "Down"] as const).map((way, i) => ({
     keys: `Arrow${way}`,
@@ -546,6 +544,7 @@ function wire() {
       const picture = pictureAt(detail.node, canvasX, canvasY)
       if (detail.node.subgraph) editor.openSubgraph(detail.node)
       else if (picture >= 0) openPictures(picturesOf(detail.node), picture)
+      else if (canvasY < detail.node.pos[1]) editor.renameNode(detail.node)
       else sidebar.show("node")
     }
   })
@@ -637,6 +636,7 @@ function wireRunner() {
     if (warned) goTo(warned.node)
     else sidebar.show("history", { focus: true })
   }
+  runner.onMended = () => status.ready()
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
@@ -677,7 +677,10 @@ function wireRunner() {
     sidebar.badge("queue", entries.length ? String(entries.length) : "")
     void runner.queued(entries)
   }
+  let first = true // look at the history; a run that goes on shows its own
   history.onEntries = () => {
+    if (first && !runner.run && picturesWanted) showAgain()
+    first = false
     quantize.setPictures(history.pictures())
     for (const [, entry] of history.entries)
       for (const [node, output] of Object.entries(entry.outputs ?? {}))
@@ -685,19 +688,37 @@ function wireRunner() {
   }
 }
 
+let picturesWanted = false // of a workflow that was here before
+function showAgain() {
+  const found = lastRun(editor, history.entries)
+  if (!found) return
+  ran = true // nobody wants that undone
+  for (const [id, output] of Object.entries(found[1].outputs)) {
+    const node = editor.node(id)
+    if (node) runner.show(node, output)
+  }
+}
+
 function firstWorkflow() {
   const saved = savedWorkflow()
-  if (saved) open(() => editor.load(saved.workflow, saved.name))
-  else loadDemo()
+  if (!saved) return loadDemo()
+  picturesWanted = true
+  open(() => {
+    const note = editor.load(saved.workflow, saved.name)
+    shrink(editor, saved.grown ?? [])
+    // A panel may be there that was not, of which another page has taken note.
+    if (saved.fitted) editor.frame()
+    return note
+  })
 }
 
 // A page that goes away (closed, reloaded, put aside on a tablet) keeps what was changed last.
 function keepOnLeaving() {
-  const keep = () => {
-    if (editor.nodes.length) saveWorkflow(editor.name, editor.graph.serialize())
+  const leave = () => {
+    if (editor.nodes.length) keep()
   }
-  window.addEventListener("pagehide", keep)
-  document.addEventListener("visibilitychange", () => document.hidden && keep())
+  window.addEventListener("pagehide", leave)
+  document.addEventListener("visibilitychange", () => document.hidden && leave())
 }
 
 // In a narrow window an open panel covers the canvas, so it opens there only when asked for; in a

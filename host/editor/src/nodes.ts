@@ -13,6 +13,7 @@ export interface GraftNode extends LGraphNode {
   warnings?: string[] // of the last run
   run?: { state: string; value: number; max: number }
   result?: string // the text it gave when it last ran
+  grown?: { from: [number, number]; to: [number, number] } // its size before it showed that, and since
 }
 
 const HEX_DIM = "66"

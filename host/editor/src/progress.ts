@@ -1,5 +1,6 @@
 // What a run is doing, worked out from its events. No elements here: see status.ts.
 import type { Prompt } from "./convert"
+import { QUANTIZE } from "./subject"
 
 export const SAMPLING = "sample" // the phase whose progress counts steps
 
@@ -47,7 +48,6 @@ export interface Expected {
 }
 
 const GUESSED = 20 // steps, where a sampler has them from elsewhere
-const CALIBRATES = "QuantizeModel" // it has the inputs of a sampler
 
 // The steps of a sampler, or of the schedule that it gets.
 function stepsOf(prompt: Prompt, id: string): number {
@@ -65,7 +65,7 @@ function stepsOf(prompt: Prompt, id: string): number {
 
 export function expectedOf(prompt: Prompt): Expected {
   const samplers = Object.entries(prompt).filter(
-    ([, { class_type, inputs }]) => inputs?.latent_image && class_type !== CALIBRATES,
+    ([, { class_type, inputs }]) => inputs?.latent_image && class_type !== QUANTIZE, // it has them too
   )
   return {
     nodes: Object.keys(prompt).length,

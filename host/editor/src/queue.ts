@@ -1,7 +1,8 @@
 // The list of what runs and what waits.
 import * as api from "./api"
-import { h, icon, iconButton, toast } from "./dom"
+import { duration, h, icon, iconButton, toast } from "./dom"
 import type { QueueEntry } from "./api"
+import { QUANTIZE } from "./subject"
 
 export function promptTitle(entry: QueueEntry): string {
   const prompt = entry[2] ?? {}
@@ -10,6 +11,22 @@ export function promptTitle(entry: QueueEntry): string {
     if (typeof text === "string" && text.trim()) return text.trim().slice(0, 90)
   }
   return `${Object.keys(prompt).length} nodes`
+}
+
+// What tells prompts of the same words apart: their seeds, but not that of a calibration.
+export function seedsOf(entry: QueueEntry): string {
+  const seeds = Object.values(entry[2] ?? {})
+    .filter((node) => node.class_type !== QUANTIZE)
+    .flatMap(({ inputs }) => [inputs?.seed, inputs?.noise_seed])
+    .filter((seed) => /^(number|string|bigint)$/.test(typeof seed))
+  return [...new Set(seeds.map(String))].join(", ")
+}
+
+function waitedOf(entry: QueueEntry): string {
+  const since = Number(entry[3]?.create_time)
+  if (!(since > 0)) return ""
+  const seconds = Math.max(0, Math.floor((Date.now() - since) / 1000))
+  return `waits ${seconds < 60 ? `${seconds} s` : duration(seconds * 1000)}`
 }
 
 export class QueuePanel {
@@ -21,6 +38,18 @@ export class QueuePanel {
 
   constructor() {
     this.render()
+    setInterval(() => this.tick(), 1000)
+  }
+
+  private tick() {
+    if (this.element.hidden) return
+    const notes = this.element.querySelectorAll<HTMLElement>(".row:not(.running) .row-note")
+    notes.forEach((note, i) => (note.textContent = this.note(this.pending[i], false)))
+  }
+
+  private note(entry: QueueEntry, runs: boolean): string {
+    const seeds = seedsOf(entry)
+    return [seeds && `seed ${seeds}`, runs ? "" : waitedOf(entry)].filter(Boolean).join(" · ")
   }
 
   async refresh() {
@@ -53,7 +82,12 @@ export class QueuePanel {
       "li",
       { class: runs ? "row running" : "row" },
       h("span", { class: "row-mark" }, runs ? icon("play") : String(Math.abs(number))),
-      h("span", { class: "row-text", title: id }, promptTitle(entry)),
+      h(
+        "span",
+        { class: "row-text", title: id },
+        promptTitle(entry),
+        h("span", { class: "row-note" }, this.note(entry, runs)),
+      ),
       iconButton("close", runs ? "Interrupt" : "Remove from the queue", cancel),
     )
   }
@@ -88,7 +122,9 @@ export class QueuePanel {
               class: "button quiet",
               onclick: () => void this.act(api.clearPending()),
             },
-            `Remove all ${this.pending.length} that wait`,
+            this.pending.length === 1
+              ? "Remove the one that waits"
+              : `Remove all ${this.pending.length} that wait`,
           )
         : "",
     )

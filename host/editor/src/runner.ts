@@ -2,6 +2,7 @@
 import * as api from "./api"
 import { hideToast, toast } from "./dom"
 import { nodeFaults, promptFaults, type Fault } from "./errors"
+import { complaintsOf, isMended, type Complaint } from "./mended"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import type { Preview } from "./frames"
@@ -18,6 +19,9 @@ import { showText, writtenBy } from "./results"
 import { showPictures } from "./widgets"
 
 const HELD_UP = "Parts of the workflow were held up"
+
+// The panel plots it, with words that can be read; the file is white.
+const PLAN = "Plan: double-click for its picture"
 
 const OTHER = "A run of another workflow failed, or parts of it were held up"
 
@@ -38,6 +42,8 @@ export class Runner implements api.Listener {
   onOutput = (_node: string, _output: any) => {}
   onRefused = (_text: string) => {}
   onQueued = () => {}
+  onMended = () => {}
+  private complaints: Complaint[] = [] // why a workflow was not queued
   private failed = false // what is shown is why an earlier run failed
   onFaults = (_faults: Fault[], _title?: string) => {}
   onWarnings = () => {}
@@ -59,8 +65,7 @@ export class Runner implements api.Listener {
             input: "",
             text: `This server has no node “${node.type}”.`,
           }))
-        this.showFaults(faults)
-        return this.onRefused(refusal(faults))
+        return this.refuse(faults)
       }
       try {
         const workflow = this.editor.toWorkflow()
@@ -78,13 +83,30 @@ export class Runner implements api.Listener {
           toast((error as Error).message, "error")
           return this.onRefused((error as Error).message)
         }
-        const faults = promptFaults(error.body)
-        this.showFaults(faults)
-        return this.onRefused(refusal(faults))
+        return this.refuse(promptFaults(error.body))
       } finally {
         this.onQueue()
       }
     }
+  }
+
+  private refuse(faults: Fault[]) {
+    this.showFaults(faults)
+    this.complaints = complaintsOf(this.editor, faults)
+    this.onRefused(refusal(faults))
+  }
+
+  // Something was changed. What a refusal complained of goes as it is mended.
+  recheck() {
+    const left = this.complaints.filter((complaint) => !isMended(this.editor, complaint))
+    if (left.length === this.complaints.length) return
+    this.clearFaults()
+    this.editor.canvas.setDirty(true, true)
+    const faults = left.map(({ fault }) => fault)
+    if (!left.length) return this.onMended()
+    this.showFaults(faults)
+    this.complaints = left
+    this.onRefused(refusal(faults))
   }
 
   interrupt() {
@@ -97,7 +119,9 @@ export class Runner implements api.Listener {
   loaded(same: boolean) {
     if (!same) for (const prompt of this.titles.keys()) this.elsewhere.add(prompt)
     if (!same && this.run?.state === "running") this.elsewhere.add(this.run.prompt)
+    const refused = this.complaints.length > 0
     this.clearFaults()
+    if (refused) this.onMended()
   }
 
   // The node on the canvas that a run of it has by this number.
@@ -107,6 +131,7 @@ export class Runner implements api.Listener {
 
   clearFaults() {
     this.failed = false
+    this.complaints = []
     for (const node of this.editor.nodes) {
       node.faults = undefined
       if (node.run?.state === "error") node.run = undefined
@@ -216,7 +241,11 @@ export class Runner implements api.Listener {
   private output(id: string, output: any) {
     const node = this.nodeOf(this.run?.prompt, id)
     this.onOutput(id, output)
-    if (!node || !output) return
+    if (node && output) this.show(node, output)
+  }
+
+  // What a node gives, on the node.
+  show(node: GraftNode, output: any) {
     const files = [...(output.images ?? []), ...(output.gifs ?? [])].filter(
       (file: any) => file?.filename,
     )
@@ -224,6 +253,7 @@ export class Runner implements api.Listener {
       showPictures(
         node,
         files.map((file: api.FileRef) => api.viewUrl(file)),
+        output.plan ? PLAN : "",
       )
     const texts = [output.text ?? []].flat().filter((text: unknown) => typeof text === "string")
     texts.push(...writtenBy(output))

@@ -8,12 +8,20 @@ const KEY = "graft.workflow"
 export interface Saved {
   name: string
   workflow: any
+  fitted?: boolean // nobody had chosen the view
+  grown?: Grown[]
+}
+// A node that grew because it showed something, which is not kept with it.
+export interface Grown {
+  id: string | number
+  from: [number, number]
+  to: [number, number]
 }
 
 // A browser may refuse: no room left, or storage switched off. The page works on without it.
-export function saveWorkflow(name: string, workflow: unknown): boolean {
+export function saveWorkflow(saved: Saved): boolean {
   try {
-    localStorage.setItem(KEY, JSON.stringify({ name, workflow }))
+    localStorage.setItem(KEY, JSON.stringify(saved))
     return true
   } catch {
     return false

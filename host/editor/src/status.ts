@@ -64,6 +64,11 @@ export class StatusBar {
     this.notes.hidden = true
   }
 
+  ready() {
+    this.say(READY, "idle")
+    this.fill.style.width = "0"
+  }
+
   // The line may be too short for all of it.
   private put(text: string) {
     if (this.text.textContent !== text) this.text.textContent = this.text.title = text

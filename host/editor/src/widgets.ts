@@ -244,8 +244,11 @@ export function addWidget(node: LGraphNode, place: WidgetPlace): any {
 }
 
 // For what a node shows: nothing else is hidden by it.
-export function grow(node: LGraphNode, size: [number, number]) {
-  if (growNode(node as GraftNode, size)) hooks.moved()
+export function grow(node: GraftNode, size: [number, number]) {
+  const from: [number, number] = node.grown?.from ?? [node.size[0], node.size[1]]
+  if (growNode(node, size)) hooks.moved()
+  const to: [number, number] = [node.size[0], node.size[1]]
+  if (to[0] !== from[0] || to[1] !== from[1]) node.grown = { from, to }
 }
 
 // The pictures of a node, below its other widgets; without pictures it takes no room.
@@ -260,20 +263,38 @@ export function pictureWidget(node: LGraphNode): any {
     options: { socketless: true },
     y: 0,
     pictures: [] as HTMLImageElement[],
+    words: "", // in place of pictures that could not be read at this size
     computeLayoutSize() {
-      return {
-        minHeight: this.pictures.length ? 180 : 0,
-        maxHeight: this.pictures.length ? undefined : 0,
-        minWidth: 160,
-      }
+      const height = !this.pictures.length ? 0 : this.words ? 44 : 180
+      return { minHeight: height, maxHeight: height === 180 ? undefined : height, minWidth: 160 }
     },
     draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
+      if (this.words) return drawWords(ctx, this.words, width, y + 4, this.computedHeight - 12)
       drawPictures(ctx, this.pictures, 10, y + 4, width - 20, this.computedHeight - 12)
     },
     disabled: true, // takes no clicks: the node is moved by its pictures, too
   }
   node.addCustomWidget(widget)
   return widget
+}
+
+function drawWords(
+  ctx: CanvasRenderingContext2D,
+  words: string,
+  width: number,
+  y: number,
+  height: number,
+) {
+  ctx.globalAlpha = 1 // the library draws what takes no clicks paler
+  ctx.beginPath()
+  ctx.roundRect(MARGIN, y, width - 2 * MARGIN, height, 6)
+  ctx.fillStyle = theme().field
+  ctx.fill()
+  ctx.font = `12px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "center"
+  ctx.fillStyle = theme().text
+  ctx.fillText(words, width / 2, y + height / 2 + 4, width - 2 * MARGIN - 12)
+  ctx.textAlign = "left"
 }
 
 const columnsOf = (count: number, width: number, height: number) =>
@@ -337,8 +358,12 @@ function drawPictures(
   ctx.imageSmoothingEnabled = true
 }
 
-export function showPictures(node: LGraphNode, urls: string[]) {
+export const wordsOf = (node: LGraphNode): string =>
+  (node.widgets?.find((w) => w.name === "$pictures") as any)?.words ?? ""
+
+export function showPictures(node: LGraphNode, urls: string[], words = "") {
   const widget = pictureWidget(node)
+  widget.words = words
   const had = widget.pictures.length > 0
   widget.pictures = urls.map((url) => {
     const picture = new Image()
@@ -348,7 +373,7 @@ export function showPictures(node: LGraphNode, urls: string[]) {
   })
   if (urls.length && !had) {
     const least = node.computeSize()
-    grow(node, [Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
+    grow(node as GraftNode, [Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
   }
   node.setDirtyCanvas(true, true)
 }

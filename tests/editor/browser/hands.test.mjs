@@ -3,8 +3,8 @@ import assert from "node:assert/strict"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { after, before, beforeEach, test } from "node:test"
-import { createMock } from "../mock/server.mjs"
-import { drag, openBrowser, pointOf } from "./drive.mjs"
+import { createMock, picture } from "../mock/server.mjs"
+import { addNode, doubleClick, drag, openBrowser, pointOf, runEnded, runOnce } from "./drive.mjs"
 
 const objectInfo = JSON.parse(
   readFileSync(join(process.env.GRAFT_SOURCE_DIR, "tests/editor/mock/object_info.json"), "utf8"),
@@ -193,6 +193,273 @@ test("a page that is loaded again in the middle of a run knows how far that is, 
       .timestamp - began
   const said = 1000 * Number(/after ([\d.]+) s/.exec(await text.textContent())[1])
   assert.ok(Math.abs(said - took) < 60, `${said} ms for ${took}`)
+})
+
+// Pairs of nodes that lie on each other.
+const overlaps = () =>
+  page.evaluate(() => {
+    const boxes = graft.editor.nodes.map(({ id, pos, size }) => [
+      id,
+      pos[0],
+      pos[1] - 30,
+      pos[0] + size[0],
+      pos[1] + size[1],
+    ])
+    return boxes.flatMap((a, i) =>
+      boxes
+        .slice(i + 1)
+        .filter((b) => a[1] < b[3] && b[1] < a[3] && a[2] < b[4] && b[2] < a[4])
+        .map((b) => [a[0], b[0]]),
+    )
+  })
+// Parts of nodes that are out of view, or under a panel.
+const hidden = () =>
+  page.evaluate(() => {
+    const { editor } = graft
+    const { ds, canvas } = editor.canvas
+    const at = (n) => [
+      (n.pos[0] + ds.offset[0]) * ds.scale,
+      (n.pos[0] + n.size[0] + ds.offset[0]) * ds.scale,
+    ]
+    return editor.nodes
+      .filter((n) => at(n)[0] < 0 || at(n)[1] > canvas.clientWidth - editor.covered())
+      .map((n) => n.title)
+  })
+
+test("what is added by the keys lies on nothing and in view; what is pasted lies beside its original", async () => {
+  const view = () => page.evaluate(() => graft.editor.canvas.ds.offset.join())
+  const before = await view()
+  for (const name of ["KSampler", "VAEDecode", "SaveImage", "LoadImage", "KSampler"]) {
+    const id = await addNode(page, name)
+    assert.ok(
+      !(await hidden()).includes(await page.evaluate((id) => graft.editor.node(id).title, id)),
+    )
+    if (name === "VAEDecode") assert.equal(await view(), before) // as long as there is room in it
+  }
+  assert.deepEqual(await overlaps(), [])
+  await page.keyboard.press(".")
+  await page.mouse.click(...Object.values(await pointOf(page, SAMPLER, "title")))
+  await press("Control+c")
+  const places = [await page.evaluate((id) => [...graft.editor.node(id).pos], SAMPLER)]
+  for (let i = 0; i < 3; i++) {
+    await press("Control+v") // with the pointer still on the original
+    places.push(await page.evaluate(() => [...graft.editor.selected[0].pos]))
+  }
+  for (let i = 1; i < 4; i++)
+    assert.deepEqual(
+      places[i].map((v, axis) => Math.round(v - places[0][axis])),
+      [32 * i, 32 * i],
+    )
+  // Where the pointer is on free ground it goes there.
+  const box = await page.locator("#canvas").boundingBox()
+  await page.evaluate(() => {
+    graft.editor.canvas.ds.offset[1] -= 20_000
+    graft.editor.canvas.setDirty(true, true)
+  })
+  await page.mouse.move(box.x + 300, box.y + 200)
+  await press("Control+v")
+  const [x, y] = await page.evaluate(() => {
+    const { ds } = graft.editor.canvas
+    const { pos } = graft.editor.selected[0]
+    return [(pos[0] + ds.offset[0]) * ds.scale, (pos[1] + ds.offset[1]) * ds.scale]
+  })
+  assert.ok(Math.abs(x - 300) < 3 && Math.abs(y - 200) < 3, `${x} ${y}`)
+})
+
+test("a long row of a file without places is folded, and its end can be read", async () => {
+  const prompt = { 1: { class_type: "LoadImage", inputs: { image: "a.png" } } }
+  for (let i = 2; i < 200; i++)
+    prompt[i] = { class_type: "ImageScale", inputs: { image: [String(i - 1), 0] } }
+  prompt[200] = { class_type: "SaveImage", inputs: { images: ["199", 0] } }
+  const [wide, high, scale, seen] = await page.evaluate((prompt) => {
+    const { editor } = graft
+    editor.load(prompt, "long")
+    const span = (axis) =>
+      Math.max(...editor.nodes.map((n) => n.pos[axis])) -
+      Math.min(...editor.nodes.map((n) => n.pos[axis]))
+    const { ds, canvas } = editor.canvas
+    const [left, top] = editor.node(200).pos.map((v, axis) => (v + ds.offset[axis]) * ds.scale)
+    return [
+      span(0),
+      span(1),
+      ds.scale,
+      left > 0 && top > 0 && left < canvas.clientWidth - 200 && top < canvas.clientHeight - 50,
+    ]
+  }, prompt)
+  assert.ok(wide / high > 0.8 && wide / high < 4, `${wide} x ${high}`)
+  assert.ok(scale >= 0.7, String(scale))
+  assert.ok(seen)
+  assert.deepEqual(await overlaps(), [])
+})
+
+test("after a reload the view fits beside a panel that another page had opened", async () => {
+  await settled()
+  await page.evaluate(() => localStorage.setItem("graft.panel", "history"))
+  await browser.open(url)
+  assert.ok(await page.locator(".side-title", { hasText: "History" }).isVisible())
+  assert.deepEqual(await hidden(), [])
+  // A view that somebody chose stays.
+  await page.evaluate(() => (graft.editor.canvas.ds.scale = 1.25))
+  await browser.open(url)
+  assert.equal(await page.evaluate(() => graft.editor.canvas.ds.scale), 1.25)
+})
+
+test("after a reload nodes show the last pictures again, and none has room for what is gone", async () => {
+  const heights = () =>
+    page.evaluate(
+      (id) => [
+        graft.editor.node(id).size[1],
+        graft.editor.nodes.find((n) => n.type === "SaveImage").size[1],
+      ],
+      SAMPLER,
+    )
+  const pictures = () =>
+    page.evaluate(() =>
+      graft.editor.nodes
+        .filter((n) => n.widgets?.find((w) => w.name === "$pictures")?.pictures.length)
+        .map((n) => n.type),
+    )
+  const before = await heights()
+  await runOnce(page)
+  await page.waitForFunction(
+    () =>
+      graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
+        ?.naturalWidth,
+  )
+  assert.ok((await heights())[0] > before[0] + 100) // for the preview
+  await browser.open(url)
+  await page.waitForFunction(
+    () =>
+      graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
+        ?.naturalWidth === 64,
+  )
+  assert.deepEqual(await pictures(), ["SaveImage"])
+  assert.deepEqual(await heights(), before)
+  assert.ok(!(await canUndo()))
+  // Of another workflow nothing is shown.
+  await addNode(page, "SaveImage")
+  await settled()
+  await page.evaluate(() => graft.editor.nodes.at(-2).connect(0, graft.editor.nodes.at(-1), 0))
+  await browser.open(url)
+  await settled()
+  assert.deepEqual(await pictures(), [])
+})
+
+test("a node is renamed by its title, by its menu and by F2, and shortcuts do not listen meanwhile", async () => {
+  const title = () => page.evaluate((id) => graft.editor.node(id).title, SAMPLER)
+  const field = page.locator("input.inline-editor")
+  const at = await pointOf(page, SAMPLER, "title")
+  await doubleClick(page, at, field)
+  assert.equal(await field.inputValue(), "Sampler")
+  await page.keyboard.type("anqhr. Delete") // letters that are shortcuts
+  await press("Enter")
+  assert.equal(await title(), "anqhr. Delete")
+  await settled()
+  assert.equal(await page.locator("dialog[open]").count(), 0)
+  await page.mouse.click(at.x, at.y, { button: "right" })
+  await page.getByRole("menuitem", { name: "Rename" }).click()
+  await page.keyboard.type("Noise away")
+  await press("Enter")
+  assert.equal(await title(), "Noise away")
+  await settled()
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("F2")
+  await field.fill("")
+  await page.keyboard.press("Enter")
+  assert.equal(await title(), objectInfo.KSampler.display_name)
+  for (const name of ["Noise away", "anqhr. Delete", "Sampler"]) {
+    await press("Control+z")
+    assert.equal(await title(), name)
+  }
+})
+
+test("prompts in the queue are told apart, and how long they wait is said", async () => {
+  await page.evaluate((id) => {
+    const set = (name, value) =>
+      (graft.editor.node(id).widgets.find((w) => w.name === name).value = value)
+    set("steps", 400)
+    set("control_after_generate", "increment")
+  }, SAMPLER)
+  await page.locator("#tab-queue").click()
+  await page.locator(".queue-group input").fill("3")
+  await page.locator("#queue").click()
+  await page.waitForFunction(() => document.querySelectorAll(".row").length === 3)
+  const notes = () => page.locator(".row-note").allTextContents()
+  const [running, ...waiting] = await notes()
+  assert.equal(running, "seed 1")
+  waiting.forEach((note, i) => assert.match(note, new RegExp(`^seed ${i + 2} · waits \\d+ s$`)))
+  await page.locator("button", { hasText: "Remove all 2 that wait" }).waitFor()
+  await page.waitForFunction(() =>
+    /waits [1-9]/.test(document.querySelectorAll(".row-note")[2].textContent),
+  )
+  await page.getByRole("button", { name: "Remove from the queue" }).last().click()
+  await page.locator("button", { hasText: /^Remove the one that waits$/ }).click()
+  await page.locator("#interrupt").click()
+  await runEnded(page)
+})
+
+test("what a refusal complained of goes away once it is mended, one by one", async () => {
+  const set = (name, value) =>
+    page.evaluate(
+      ([id, name, value]) => {
+        graft.editor.node(id).widgets.find((w) => w.name === name).value = value
+        graft.editor.onChange()
+      },
+      [name === "ckpt_name" ? LOADER : SAMPLER, name, value],
+    )
+  const line = (text) => page.locator(".status-text", { hasText: text }).waitFor()
+  await set("steps", 0)
+  await set("ckpt_name", "gone.safetensors")
+  await page.keyboard.press("Control+Enter")
+  await line("Not queued: 2 things have to be mended first")
+  await set("ckpt_name", "gone-too.safetensors") // mends nothing
+  await set("cfg", 3)
+  await settled()
+  assert.equal(await page.locator(".faults li").count(), 2)
+  await set("steps", 8)
+  await line("Not queued: 1 thing has to be mended first")
+  assert.equal(await page.locator(".faults li").count(), 1)
+  await set("ckpt_name", "emoji-64.safetensors")
+  await line("Queue runs the workflow.")
+  assert.equal(await page.locator(".faults").count(), 0)
+  assert.ok(await page.evaluate(() => graft.editor.nodes.every((n) => !n.faults?.length)))
+  await set("steps", 0)
+  await settled()
+  await page.keyboard.press("Control+Enter")
+  await line("Not queued: 1 thing")
+  await press("Control+z")
+  await line("Queue runs the workflow.")
+})
+
+test("the picture of a plan is words on the node, and opens large", async () => {
+  await page.evaluate(() => {
+    const { editor } = graft
+    const node = editor.add("QuantizeModel", [300, 700])
+    editor.node(1).connect(0, node, 0)
+    node.connect(0, editor.node(5), 0)
+    editor.fit()
+  })
+  mock.state.files.set("plan.png", picture(600, 10))
+  mock.state.planFile = { filename: "plan.png", subfolder: "", type: "temp" }
+  await runOnce(page)
+  const [high, at] = await page.evaluate(() => {
+    const { editor } = graft
+    const node = editor.nodes.find((n) => n.type === "QuantizeModel")
+    const widget = node.widgets.find((w) => w.name === "$pictures")
+    const { ds, canvas } = editor.canvas
+    const box = canvas.getBoundingClientRect()
+    const [x, y] = [node.pos[0] + node.size[0] / 2, node.pos[1] + widget.y + 20]
+    return [
+      widget.computedHeight,
+      { x: box.left + (x + ds.offset[0]) * ds.scale, y: box.top + (y + ds.offset[1]) * ds.scale },
+    ]
+  })
+  assert.ok(high < 60, String(high))
+  await doubleClick(page, at, page.locator(".lightbox-name", { hasText: "plan.png · 600 × 600" }))
+  const shown = await page.locator(".lightbox img").boundingBox()
+  assert.ok(shown.width >= 500, String(shown.width))
+  await page.keyboard.press("Escape")
+  mock.state.planFile = null
 })
 
 test("no error reached the page", () => assert.deepEqual(browser.faults, []))

@@ -247,7 +247,11 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
       )
       output = { images: [{ filename, subfolder: "", type: "output" }] }
     }
-    if (node.class_type === "QuantizeModel") output = { plan: [JSON.stringify(state.plan)] }
+    if (node.class_type === "QuantizeModel")
+      output = {
+        plan: [JSON.stringify(state.plan)],
+        ...(state.planFile ? { images: [state.planFile] } : {}),
+      }
     if (node.class_type === "ModelReport") output = { text: ["UNet\n  compiled  1 graph"] }
     if (node.class_type === "SaveLatent")
       output = { latents: [{ filename: "a_00001_.latent", subfolder: "latents", type: "output" }] }
@@ -342,7 +346,7 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
         number: state.counter++,
         prompt_id,
         prompt: body.prompt,
-        extra: { ...body.extra_data, client_id: body.client_id },
+        extra: { ...body.extra_data, client_id: body.client_id, create_time: Date.now() },
         client: body.client_id,
         outputs: {},
       }
