@@ -46,6 +46,12 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return __half_as_ushort(__float2half_rn(f));
 }
 
+/* 1 / sqrt(x), off by at most two units in the last place. */
+GRAFT_DEVICE float graft_inverse_sqrt(float x)
+{
+    return rsqrtf(x);
+}
+
 /* Products and sums that the compiler does not fuse. */
 GRAFT_DEVICE double graft_times(double a, double b)
 {

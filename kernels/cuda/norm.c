@@ -117,14 +117,19 @@ static graft_status check_group(const graft_op_desc *op, graft_err *e)
     return check_constants(op, e);
 }
 
-/* Pixels of one group, and values of all channels, that one block reads for statistics. */
-enum { STAT_PIXELS = 512, STAT_VALUES = 16384 };
+/* Pixels of one group, and values of all channels, that one block reads for statistics; fewer of
+ * small pictures, so that BLOCKS have something to do: the same number on every device, since the
+ * order of sums depends on it. */
+enum { STAT_PIXELS = 512, STAT_VALUES = 16384, STAT_LEAST = 4096, STAT_BLOCKS = 256 };
 
 static uint32_t splits_of(const graft_op_desc *op, bool eights)
 {
-    int64_t pixels = op->out.dim[1] * op->out.dim[2];
-    int64_t n = eights ? pixels * op->out.dim[3] / STAT_VALUES : pixels / STAT_PIXELS;
+    int64_t pixels = op->out.dim[1] * op->out.dim[2], values = pixels * op->out.dim[3];
+    int64_t n = eights ? values / STAT_VALUES : pixels / STAT_PIXELS;
     int64_t most = eights ? GRAFT_CUDA_STAT_MORE : GRAFT_CUDA_STAT_SPLITS;
+    int64_t wanted = STAT_BLOCKS / op->out.dim[0];
+    if (wanted > values / STAT_LEAST) wanted = values / STAT_LEAST;
+    if (eights && n < wanted) n = wanted;
     if (n > pixels) n = pixels; /* none of them is empty */
     return n < 1 ? 1 : n > most ? (uint32_t)most : (uint32_t)n;
 }
@@ -140,25 +145,41 @@ static graft_status init_group(graft_kernel *k, int32_t variant, graft_err *e)
     return init_layer(k, variant, e);
 }
 
+/* Slices of channels that keep nearly all threads of a block busy, and pixels of a block: fewer
+ * than its threads can have under way where that leaves processors idle. Returns the slices. */
+static uint32_t share_out(const graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
+{
+    uint32_t eights = p->channels / 8, ahead = GRAFT_CUDA_NORM_AHEAD;
+    uint32_t slices = graft_cuda_blocks(eights, GRAFT_CUDA_NORM_SLICE / 8);
+    p->slice = graft_cuda_blocks(eights, slices) * 8;
+    uint32_t lanes = GRAFT_CUDA_NORM_THREADS / (p->slice / 8);
+    uint64_t pixels = (uint64_t)p->height * p->width, enough = 2 * (uint64_t)k->d->processors;
+    while (ahead > 1 &&
+           (uint64_t)graft_cuda_blocks(pixels, lanes * ahead) * slices * batch < enough)
+        ahead /= 2;
+    p->chunk = lanes * ahead;
+    return slices;
+}
+
 /* Statistics of parts, those put together, and the norm. */
 static graft_status launch_eights(graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
 {
     graft_status st = GRAFT_OK;
+    uint32_t slices = share_out(k, p, batch);
     p->splits = splits_of(&k->op, true);
-    p->chunk = STAT_VALUES / p->channels + 1;
     if (!p->moments) {
         st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_stat8, k->t),
                                p->splits, batch, 1, p);
         if (!st)
             st = graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_group_join,
-                                   graft_cuda_blocks(p->groups, GRAFT_CUDA_NORM_THREADS / 8), batch,
-                                   1, p);
+                                   graft_cuda_blocks(p->groups, GRAFT_CUDA_NORM_THREADS / 32),
+                                   batch, 1, p);
         p->moments = p->joined;
     }
     if (st) return st;
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_norm8, k->t),
-                             graft_cuda_blocks((uint64_t)p->height * p->width, p->chunk), batch, 1,
-                             p);
+                             graft_cuda_blocks((uint64_t)p->height * p->width, p->chunk), batch,
+                             slices, p);
 }
 
 static graft_status launch_group(graft_kernel *k, const void *const *in, void *out, char *workspace)
@@ -186,7 +207,9 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
         p.sx[i] = x->stride[i];
         p.so[i] = k->op.out.stride[i];
     }
-    if (p.channels <= GRAFT_CUDA_NORM_CHANNELS && by_eights(k, x, p.x) &&
+    bool usual = (p.act == GRAFT_ACT_NONE || p.act == GRAFT_ACT_SILU) &&
+                 p.sx[1] == p.width * p.sx[2] && p.so[1] == p.width * p.so[2];
+    if (usual && p.channels <= GRAFT_CUDA_NORM_CHANNELS && by_eights(k, x, p.x) &&
         by_eights(k, &k->op.out, out))
         return launch_eights(k, &p, batch);
     graft_status st = GRAFT_OK;

@@ -15,6 +15,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_STAT_SPLITS = 64,     /* at most, of the pixels of one group */
        GRAFT_CUDA_STAT_MORE = 256,      /* likewise, where they are read eight channels at a time */
        GRAFT_CUDA_NORM_CHANNELS = 4096, /* so read at most */
+       GRAFT_CUDA_NORM_SLICE = 640,     /* of these at most has a block that norms them */
+       GRAFT_CUDA_NORM_AHEAD = 4,       /* pixels of which a thread of it has values under way */
        GRAFT_CUDA_NORM_ROW = 2048,
        GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MERGE_ROWS = 8,
@@ -145,6 +147,8 @@ typedef struct graft_cuda_group_norm {
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;
     uint32_t chunk; /* pixels of an apply block */
+    uint32_t
+        slice; /* its channels, eight by eight: whole lanes of threads have at most AHEAD pixels */
     int32_t act;
     float eps;
 } graft_cuda_group_norm;

@@ -86,6 +86,11 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return graft_f32_to_f16(f);
 }
 
+GRAFT_DEVICE float graft_inverse_sqrt(float x)
+{
+    return 1.0f / sqrtf(x);
+}
+
 GRAFT_DEVICE double graft_times(double a, double b)
 {
     return a * b;

@@ -560,6 +560,12 @@ static void wide_norms(case_list *l)
     group_norm(l, act_of(1, 7, 9, 4104), 27, 0, 1e-5f, 0);
     group_norm_add(l, act_of(2, 23, 25, 320), 32, GRAFT_ACT_SILU, 8);
     group_norm_add(l, act_of(1, 11, 5, 1920), 64, GRAFT_ACT_SILU, 0);
+    group_norm(l, act_of(2, 13, 11, 1280), 32, GRAFT_ACT_SILU, 1e-5f, 0);
+    group_norm(l, act_of(2, 19, 7, 640), 32, GRAFT_ACT_SILU, 1e-5f, 16);
+    kernel_case *c = &l->item[l->count - 1]; /* of a wider picture: rows do not follow each other */
+    c->desc.in[0].stride[1] += 2 * c->desc.in[0].stride[2];
+    c->desc.in[0].stride[0] = c->desc.in[0].dim[1] * c->desc.in[0].stride[1];
+    layer_norm(l, act_of(2, 9, 1280, 0), 1e-5f, 8, GRAFT_F32);
     layer_norm(l, act_of(2, 9, 2048, 0), 1e-5f, 8, GRAFT_BF16);
     layer_norm(l, act_of(3, 2056, 0, 0), 1e-5f, 0, GRAFT_F32);
     layer_norm(l, act_of(9, 8, 0, 0), 1e-5f, 8, GRAFT_F32);
