@@ -46,6 +46,38 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return __half_as_ushort(__float2half_rn(f));
 }
 
+/* Two values rounded as by graft_f16_store() and graft_bf16_store(), the first one in the lower
+ * half; what is no number is 0x7fff. */
+GRAFT_DEVICE uint32_t graft_pair_f16(float a, float b)
+{
+    uint32_t u;
+    asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(u) : "f"(b), "f"(a));
+    return u;
+}
+
+GRAFT_DEVICE uint32_t graft_pair_bf16(float a, float b)
+{
+    uint32_t u;
+    asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(u) : "f"(b), "f"(a));
+    return u;
+}
+
+/* 2^x and 1 / x, each in one instruction: off by some 2^-22 of their value, and what is below the
+ * smallest normal number is 0. */
+GRAFT_DEVICE float graft_exp2_near(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+GRAFT_DEVICE float graft_inverse_near(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* 1 / sqrt(x), off by at most two units in the last place. */
 GRAFT_DEVICE float graft_inverse_sqrt(float x)
 {

@@ -20,6 +20,8 @@
 #define T       float
 #define LOAD    graft_f32_load
 #define STORE   graft_f32_store
+#define GELU    graft_gelu
+#define ACT     graft_act_of
 #include "kernels/cuda/take8.inc"
 #include "kernels/cuda/elementwise.inc"
 #include "kernels/cuda/norm.inc"
@@ -34,6 +36,8 @@
 #undef T
 #undef LOAD
 #undef STORE
+#undef GELU
+#undef ACT
 
 #define NAME(f) PASTE(f, _f16)
 #define LOAD    graft_f16_load

@@ -86,6 +86,26 @@ GRAFT_DEVICE uint16_t graft_f16_store(float f)
     return graft_f32_to_f16(f);
 }
 
+GRAFT_DEVICE uint32_t graft_pair_f16(float a, float b)
+{
+    return (uint32_t)graft_f32_to_f16(a) | (uint32_t)graft_f32_to_f16(b) << 16;
+}
+
+GRAFT_DEVICE uint32_t graft_pair_bf16(float a, float b)
+{
+    return (uint32_t)graft_f32_to_bf16(a) | (uint32_t)graft_f32_to_bf16(b) << 16;
+}
+
+GRAFT_DEVICE float graft_exp2_near(float x)
+{
+    return exp2f(x);
+}
+
+GRAFT_DEVICE float graft_inverse_near(float x)
+{
+    return 1.0f / x;
+}
+
 GRAFT_DEVICE float graft_inverse_sqrt(float x)
 {
     return 1.0f / sqrtf(x);

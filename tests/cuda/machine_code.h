@@ -8,8 +8,16 @@
 #include "base/file.h"
 #include "tests/test.h"
 
-/* wgmma in 16 bits; mma.sync in 16 bits, and in FP8. */
-enum { OPCODE_HGMMA = 0x9f0, OPCODE_HMMA = 0x23c, OPCODE_QMMA = 0x27a };
+/* wgmma in 16 bits; mma.sync in 16 bits, and in FP8; two floats rounded; a load from shared memory;
+ * a function that is called. */
+enum {
+    OPCODE_HGMMA = 0x9f0,
+    OPCODE_HMMA = 0x23c,
+    OPCODE_QMMA = 0x27a,
+    OPCODE_F2FP = 0x23e,
+    OPCODE_LDS = 0x984,
+    OPCODE_CALL = 0x944
+};
 
 static inline int count_opcode(const char *code, uint64_t bytes, uint32_t opcode)
 {

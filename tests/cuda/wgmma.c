@@ -230,7 +230,7 @@ static void not_where_the_test_fails(void)
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
-static int wgmma_kernels;
+static int wgmma_kernels, others;
 
 static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
 {
@@ -245,12 +245,27 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
         CHECK_INT(wgmma, 0);
     }
     if (strncmp(name, "graft_matmul_large", 18) == 0) CHECK(mma >= 16); /* the count works */
+    /* Two values are rounded by one instruction; gelu calls nothing and does not branch into what
+     * it would call; what the norm keeps of a group comes from shared memory four values at a time.
+     */
+    if (strcmp(name, "graft_pairs_bf16") == 0) {
+        CHECK_INT(count_opcode(code, bytes, OPCODE_F2FP), 4);
+        CHECK_INT(count_opcode(code, bytes, OPCODE_CALL), 0);
+        CHECK(bytes / 16 < 240);
+        others++;
+    }
+    if (strcmp(name, "graft_group_norm8_bf16") == 0) {
+        CHECK_INT(count_opcode(code, bytes, OPCODE_LDS), 4);
+        CHECK_INT(count_opcode(code, bytes, OPCODE_F2FP), 4 * GRAFT_CUDA_NORM_AHEAD);
+        others++;
+    }
 }
 
 static void kernels_have_their_instructions(void)
 {
     each_kernel("sm_90a", look_at_hopper);
     CHECK_INT(wgmma_kernels, 2 * KERNELS);
+    CHECK_INT(others, 2);
 }
 
 /* ptxas makes products wait for each other where it cannot follow their sums, and says so. */
