@@ -95,6 +95,12 @@ GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t 
 /* ------------------------------------------------------------------ tiles (cp.async.bulk.tensor)
  */
 
+/* The map will be used soon (prefetch.tensormap). */
+GRAFT_DEVICE void graft_map_prefetch(const graft_cuda_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"((uint64_t)map) : "memory");
+}
+
 /* The map's box at column x, row y to shared memory; its bytes count at the barrier. */
 GRAFT_DEVICE void graft_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
                                   uint32_t barrier)

@@ -265,6 +265,37 @@ GRAFT_DEVICE void graft_tile_of(int32_t block, int32_t tiles_m, int32_t tiles_n,
     *m = first + rest - *n * rows;
 }
 
+/* Eight results of a warp of wgmma.inc, number i of its rows of `eights`: 16, and 16 from 64 on. */
+typedef struct graft_place {
+    int32_t row, column;
+} graft_place;
+
+GRAFT_DEVICE graft_place graft_place_of(int32_t i, int32_t eights)
+{
+    graft_place at;
+    at.row = i / eights;
+    at.column = (i - at.row * eights) * 8;
+    at.row = at.row / 16 * 64 + at.row % 16;
+    return at;
+}
+
+/* Whether rows of the result are of whole eights that are accessed at once, and an activation is
+ * not asked for but GEGLU: what is added is fetched ahead then. */
+GRAFT_DEVICE int graft_by_eights(const graft_cuda_wgmma *p)
+{
+    return p->vec && p->n % 8 == 0 && p->act == GRAFT_ACT_NONE;
+}
+
+/* Of these, row m of `of`, whose rows are ld apart; zeros unless `there`. */
+GRAFT_DEVICE graft_vec graft_eight(const graft_cuda_wgmma *p, const void *of, int64_t ld, int32_t m,
+                                   int32_t n, int there)
+{
+    graft_vec v;
+    v.u[0] = v.u[1] = v.u[2] = v.u[3] = 0;
+    if (!of || !there || m >= p->m || n >= p->n) return v;
+    return *(const graft_vec *)(const void *)((const uint16_t *)of + m * ld + n);
+}
+
 GRAFT_DEVICE int64_t graft_offset(const uint32_t *at, const int64_t *stride)
 {
     return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];

@@ -73,6 +73,11 @@ GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t 
     return 1;
 }
 
+GRAFT_DEVICE void graft_map_prefetch(const graft_cuda_map *map)
+{
+    (void)map;
+}
+
 GRAFT_DEVICE void graft_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
                                   uint32_t barrier)
 {
