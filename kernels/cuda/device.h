@@ -11,9 +11,10 @@
 #define GRAFT_DEVICE static __device__ __forceinline__
 #define GRAFT_KERNEL(name, threads, params)                                                        \
     extern "C" __global__ void __launch_bounds__(threads) name(const params p)
-/* One that rather has registers than a fourth block beside it. */
-#define GRAFT_KERNEL_WIDE(name, threads, params)                                                   \
-    extern "C" __global__ void __launch_bounds__(threads, 3) name(const params p)
+/* One with so few registers that a processor has room for `blocks` of it, and no fewer than that
+ * leaves. */
+#define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params)                                         \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const params p)
 #define GRAFT_SHARED            __shared__
 #define GRAFT_THREAD            ((uint32_t)threadIdx.x)
 #define GRAFT_BLOCK(d)          ((uint32_t)blockIdx.d)

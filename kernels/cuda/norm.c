@@ -63,7 +63,11 @@ static graft_status launch_layer(graft_kernel *k, const void *const *in, void *o
     p.vec =
         vectors_by_fours(&p) && by_eights(k, &k->op.in[0], p.x) && by_eights(k, &k->op.out, out);
     if (p.vec && p.dim[3] <= GRAFT_CUDA_NORM_ROW)
-        return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm8, k->t),
+        return graft_cuda_launch(k->d,
+                                 graft_cuda_typed(p.dim[3] <= GRAFT_CUDA_NORM_SHORT_ROW
+                                                      ? GRAFT_CUDA_FN_graft_layer_norm8_short
+                                                      : GRAFT_CUDA_FN_graft_layer_norm8,
+                                                  k->t),
                                  graft_cuda_blocks(p.rows, GRAFT_CUDA_NORM_THREADS / 32), 1, 1, &p);
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), p.rows,
                              1, 1, &p);

@@ -18,7 +18,8 @@ enum { /* threads of a block */
        GRAFT_CUDA_NORM_SLICE = 640,     /* of these at most has a block that norms them */
        GRAFT_CUDA_NORM_AHEAD = 4,       /* pixels of which a thread of it has values under way */
        GRAFT_CUDA_NORM_ROW = 2048,
-       GRAFT_CUDA_QUANT_SPLITS = 32, /* of one picture, while its largest value is looked for */
+       GRAFT_CUDA_NORM_SHORT_ROW = 1280, /* with fewer registers */
+       GRAFT_CUDA_QUANT_SPLITS = 32,     /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MERGE_ROWS = 8,
        GRAFT_CUDA_WAVE_SPLITS = 16, /* at most, of the rows of one picture */
        GRAFT_CUDA_WAVES = 7,        /* 1, cos and sin of u, of v and of u + v (ops.def) */

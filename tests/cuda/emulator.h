@@ -17,10 +17,10 @@
 #define GRAFT_SHARED static
 #define GRAFT_UNROLL
 #define GRAFT_UNROLL_BY(n)
-#define GRAFT_THREAD                        emulator_thread()
-#define GRAFT_BLOCK(d)                      emulator_block_##d()
-#define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params)
-#define GRAFT_KERNEL_WIDE                   GRAFT_KERNEL
+#define GRAFT_THREAD                                       emulator_thread()
+#define GRAFT_BLOCK(d)                                     emulator_block_##d()
+#define GRAFT_KERNEL(name, threads, params)                GRAFT_KERNEL_(name, params)
+#define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params) GRAFT_KERNEL_(name, params)
 #define GRAFT_KERNEL_(name, params)                                                                \
     static void name##_body(const params p);                                                       \
     void name(const void *args);                                                                   \

@@ -175,6 +175,44 @@ static void kernels_do_not_spill(void)
     graft_free(log);
 }
 
+/* The most registers that the kernel takes of a thread, on any device; 0: it is not there. */
+static int registers_of(const char *log, const char *kernel)
+{
+    char entry[100];
+    int most = 0;
+    snprintf(entry, sizeof entry, "entry function '%s'", kernel);
+    for (const char *p = log; p && (p = strstr(p, entry)); p++) {
+        const char *used = strstr(p, ": Used ");
+        int n = used ? atoi(used + 7) : 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* A processor has 65536 registers; blocks of 256 threads, so many of them at once. */
+static void norms_leave_room(void)
+{
+    static const struct {
+        const char *kernel;
+        int blocks;
+    } rooms[] = {{"graft_layer_norm8_short_bf16", 3},
+                 {"graft_layer_norm8_short_f16", 3},
+                 {"graft_layer_norm8_bf16", 2},
+                 {"graft_group_norm8_bf16", 4},
+                 {"graft_group_norm8_f16", 3}};
+    char *log = NULL;
+    size_t size = 0;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
+             &e);
+    for (size_t i = 0; log && i < sizeof rooms / sizeof *rooms; i++) {
+        int n = (registers_of(log, rooms[i].kernel) + 7) / 8 * 8;
+        if (n * 256 * rooms[i].blocks > 65536) printf("  %s: %d registers\n", rooms[i].kernel, n);
+        CHECK(n > 0 && n * 256 * rooms[i].blocks <= 65536);
+    }
+    graft_free(log);
+}
+
 int main(void)
 {
     RUN(needs_libc_only);
@@ -182,6 +220,7 @@ int main(void)
     RUN(refuses_with_reasons);
     RUN(create_and_destroy);
     RUN(kernels_do_not_spill);
+    RUN(norms_leave_room);
     graft_alloc_stats stats;
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);
