@@ -157,6 +157,18 @@ int hopper_barrier_try(uint32_t address, uint32_t parity)
     return load(address).phase != parity;
 }
 
+EXPORT uint32_t hopper_hurry; /* so many threads of a block find each wait too long */
+
+int hopper_barrier_wait(uint32_t address, uint32_t parity)
+{
+    while (!hopper_barrier_try(address, parity)) {
+        bool coming = load(address).bytes != 0;
+        if (hopper_hurry && (emulator_thread() < hopper_hurry || !coming)) return 0;
+        emulator_spin();
+    }
+    return 1;
+}
+
 /* ------------------------------------------------------------------ tiles */
 
 static CUresult check_map(const map *m, const cuuint32_t *steps)

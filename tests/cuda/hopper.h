@@ -22,6 +22,8 @@ void hopper_barrier_init(uint32_t barrier, uint32_t count);
 void hopper_barrier_init_fence(void);
 void hopper_barrier_arrive(uint32_t barrier, uint32_t bytes);
 int hopper_barrier_try(uint32_t barrier, uint32_t parity);
+/* 0: it took too long, which is so where a test sets hopper_hurry, and never else. */
+int hopper_barrier_wait(uint32_t barrier, uint32_t parity);
 void hopper_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
                       uint32_t barrier);
 void hopper_wgmma_fence(void);
@@ -69,8 +71,7 @@ GRAFT_DEVICE void graft_barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
 GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t ms)
 {
     (void)ms;
-    while (!hopper_barrier_try(barrier, parity)) emulator_spin();
-    return 1;
+    return hopper_barrier_wait(barrier, parity);
 }
 
 GRAFT_DEVICE void graft_map_prefetch(const graft_cuda_map *map)

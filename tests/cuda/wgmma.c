@@ -227,6 +227,21 @@ static void not_where_the_test_fails(void)
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
 }
 
+/* Threads that give up a wait end the kernel with a wrong result, and not while tiles are on their
+ * way: the emulator would end the process. */
+static void gives_up_in_order(void)
+{
+    void *h = dlopen(FAKE_DRIVER_DIR "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    uint32_t *hurry = h ? dlsym(h, "hopper_hurry") : NULL;
+    CHECK(hurry != NULL);
+    if (!hurry) return;
+    *hurry = 256; /* all that multiply */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+    CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
+    *hurry = 0;
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+}
+
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
@@ -288,6 +303,7 @@ int main(void)
     RUN(products_are_right);
     RUN(on_hopper_alone);
     RUN(not_where_the_test_fails);
+    RUN(gives_up_in_order);
     RUN(kernels_have_their_instructions);
     RUN(products_overlap);
     CHECK_INT(fake_driver_state()->live_blocks, 0);
