@@ -148,8 +148,7 @@ typedef struct graft_cuda_group_norm {
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;
     uint32_t chunk; /* pixels of an apply block */
-    uint32_t
-        slice; /* its channels, eight by eight: whole lanes of threads have at most AHEAD pixels */
+    uint32_t slice; /* its channels, a multiple of eight */
     int32_t act;
     float eps;
 } graft_cuda_group_norm;
