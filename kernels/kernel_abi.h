@@ -18,7 +18,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 5u
+#define GRAFT_KERNELS_ABI_MINOR 6u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -57,6 +57,8 @@ typedef struct graft_device_info {
     uint32_t alignment;                     /* of every buffer, bytes */
     int32_t host_memory;                    /* 1: buffers are ordinary memory */
     int32_t fast_bf16, fast_f16, fast_int8; /* 1: has instructions that make it faster than f32 */
+    uint32_t zero;
+    uint64_t cache_bytes; /* of the cache in front of its own memory; 0: not known. Since 1.6 */
 } graft_device_info;
 
 /* What prepare() found out. */
@@ -136,6 +138,7 @@ typedef struct graft_weight_part {
 } graft_weight_part;
 
 typedef struct graft_fetch graft_fetch; /* the library's: one per fetch() */
+typedef struct graft_marks graft_marks; /* the library's: one per marks_create() */
 
 typedef struct graft_kernels_more {
     uint32_t size; /* grows at the end */
@@ -191,6 +194,15 @@ typedef struct graft_kernels_more {
     uint64_t (*captured_bytes)(const graft_captured *c);
     uint32_t wants; /* GRAFT_WANTS_…: what graphs for this library may look like. Since 1.5. */
     uint32_t zero2;
+    /* [any] Where time goes on a device that works on its own, by its own clock: n marks, at least
+     * two, in the order of launches. mark: sets number `index` behind what was launched so far, not
+     * while launches are recorded. marks_read: when all were set, in order; waits for the last;
+     * seconds[i] is what passed from mark i to mark i + 1. A library has all of them or none. Since
+     * 1.6. */
+    graft_status (*marks_create)(graft_device *d, uint32_t n, graft_marks **out);
+    graft_status (*mark)(graft_marks *m, uint32_t index);
+    graft_status (*marks_read)(graft_marks *m, double *seconds);
+    void (*marks_free)(graft_marks *m); /* NULL is fine */
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

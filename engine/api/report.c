@@ -179,6 +179,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
             r->ns[op] += p->ns[op];
             r->all_ns += p->ns[op];
         }
+        r->runs += p->runs;
     }
     graft_packs_stats_get(m->engine->packs, &r->packs);
     graft_compiled_stats_get(m->engine->compiled, &r->compiled);
@@ -213,6 +214,7 @@ static void print_graph(graft_str *s, const graft_exe *x)
     char arena[16], bound[16], weights[16], each[16];
     uint64_t ns = 0, runs = atomic_load(&x->times.runs);
     for (int op = 0; op < GRAFT_OP_END; op++) ns += atomic_load(&x->times.ns[op]);
+    const bool timed = ns || !runs;
     graft_report_bytes((uint64_t)x->arena_bytes, arena);
     graft_report_bytes((uint64_t)x->arena_bound, bound);
     graft_report_bytes(x->weight_bytes, weights);
@@ -227,9 +229,10 @@ static void print_graph(graft_str *s, const graft_exe *x)
     }
     graft_str_printf(s,
                      ": %zu operator%s, arena %s (no plan needs less than %s), weights %s, "
-                     "%llu run%s of %s\n",
+                     "%llu run%s%s%s\n",
                      x->graph->n_nodes, plural(x->graph->n_nodes), arena, bound, weights,
-                     (unsigned long long)runs, plural(runs), each);
+                     (unsigned long long)runs, plural(runs), timed ? " of " : "",
+                     timed ? each : "");
 }
 
 /* Graphs of one kind that are too many and too small for a line each: parts of a VAE in strips.
@@ -252,10 +255,10 @@ static void print_strips(graft_str *s, const graft_report *r, const graft_report
     graft_report_bytes((uint64_t)most, arena);
     graft_report_time(1e-9 * (double)ns, time);
     graft_str_printf(s,
-                     "    in strips, to keep the limit: %llu part%s, largest arena %s, %llu run%s, "
-                     "%s in all\n",
+                     "    in strips, to keep the limit: %llu part%s, largest arena %s, "
+                     "%llu run%s%s%s%s\n",
                      (unsigned long long)n, plural(n), arena, (unsigned long long)runs,
-                     plural(runs), time);
+                     plural(runs), ns ? ", " : "", ns ? time : "", ns ? " in all" : "");
 }
 
 /* One number where the three are the same, else input, middle and output blocks. */
@@ -418,6 +421,7 @@ static void print_times(graft_str *s, const graft_report *r)
 {
     bool done[GRAFT_OP_END] = {false};
     graft_str_puts(s, r->all_ns ? "Time by operator kind, all runs so far\n"
+                      : r->runs ? "Time by operator kind is not measured on devices\n"
                                 : "Nothing has run yet\n");
     for (int most; (most = graft_report_next_op(r, done)) >= 0;) {
         char text[16];

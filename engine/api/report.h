@@ -24,7 +24,8 @@ typedef struct graft_report {
     graft_report_part part[GRAFT_REPORT_PARTS];
     graft_exe **exe; /* all compiled graphs in memory */
     size_t n_exes;
-    uint64_t ns[GRAFT_OP_END], all_ns; /* over the parts */
+    /* Over the parts. Runs on devices with memory of their own have no times (graft_exe_times). */
+    uint64_t ns[GRAFT_OP_END], all_ns, runs;
     uint64_t other_resident, arena_bytes;
     graft_packs_stats packs;
     graft_compiled_stats compiled;

@@ -75,7 +75,9 @@ static void draw_times(graft_canvas *c, const graft_report *r)
     bool done[GRAFT_OP_END] = {false};
     int64_t y = PANEL_TOP + 36;
     heading(c, MARGIN, PANEL_TOP, MIDDLE - 2 * MARGIN, "Time by operator kind");
-    if (!r->all_ns) graft_draw_text(c, MARGIN, y, 2, FAINT, "nothing has run yet");
+    if (!r->all_ns)
+        graft_draw_text(c, MARGIN, y, 2, FAINT,
+                        r->runs ? "not measured on devices" : "nothing has run yet");
     int most = graft_report_next_op(r, done);
     double scale = most < 0 ? 1 : (double)r->all_ns / (double)r->ns[most];
     uint64_t rest = r->all_ns;

@@ -412,7 +412,7 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
             st = graft_exe_run_there(b, g->c.model->engine->arenas,
                                      graft_series_get(&g->series, g->c.model, b, g->active,
                                                       r->call.which, r->call.count),
-                                     write_inputs, read_outputs, r, g->c.task, e);
+                                     write_inputs, read_outputs, r, g->c.task, NULL, e);
         r->call.done += r->call.count;
     }
     return st;

@@ -44,7 +44,8 @@ typedef struct graft_exe_io {
 } graft_exe_io;
 
 /* Time of all runs by operator kind, added up for reports: always on, two clock reads a step. On
- * devices that work on their own a step's time is that of handing it over. */
+ * devices with memory of their own, which work on their own too, it stays 0: the host's clock would
+ * tell how long it took to hand the work over. */
 typedef struct graft_exe_times {
     _Atomic uint64_t ns[GRAFT_OP_END];
     _Atomic uint64_t runs;
@@ -115,7 +116,8 @@ graft_status graft_exe_drop_packs(const graft_exe *x, const graft_weights *old,
 /* Drops the packs that LoRAs and merges made for this weight set. */
 void graft_exe_drop_derived(const graft_exe *x, const graft_weights *w, graft_packs *packs);
 
-/* Time of each step, added up over runs. */
+/* Time of each step, added up over runs; by the device's own clock where it has one. A run with a
+ * profile is no recorded one, and waits for the device. */
 typedef struct graft_exe_profile {
     double *seconds; /* one a node */
     size_t n;
@@ -138,11 +140,12 @@ graft_status graft_exe_run_again(const graft_binding *b, graft_arenas *arenas,
 
 /* That with inputs and outputs that are made and used on the device: `before` writes to the
  * addresses of the inputs, `after` reads from those of the outputs, both by work that the device
- * does in the order it is given. Does not wait; a failure of the device may show later. */
+ * does in the order it is given. Does not wait; a failure of the device may show later. profile may
+ * be NULL. */
 #define GRAFT_EXE_PLACES 8 /* inputs, and outputs, at most */
 typedef graft_status graft_exe_place(void *ctx, void *const *address);
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
                                  graft_invariants *series, graft_exe_place *before,
                                  graft_exe_place *after, void *ctx, const graft_task *task,
-                                 graft_err *e);
+                                 graft_exe_profile *profile, graft_err *e);
 #endif

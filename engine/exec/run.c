@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "engine/exec/exe.h"
 #include "engine/exec/invariants.h"
@@ -59,6 +60,86 @@ static graft_status failed(const graft_exe *x, graft_status st, const char *what
     return graft_fail(e, st, "backend %s, %s %zu (%s): %s", x->backend->name, what, i, name, text);
 }
 
+/* ------------------------------------------------------------------ time of each step */
+
+/* On a device that works on its own, marks between the steps; elsewhere the host's clock. */
+typedef struct stopwatch {
+    const graft_kernels_more *more;
+    graft_marks *marks; /* NULL: the host's clock */
+    double *seconds;    /* of each step, by the marks */
+    uint32_t n;
+} stopwatch;
+
+static void stopwatch_finish(stopwatch *w)
+{
+    if (w->marks) w->more->marks_free(w->marks);
+    graft_free(w->seconds);
+    *w = (stopwatch){0};
+}
+
+/* Without a profile, and without the device's clock or memory, nothing is marked. */
+static void stopwatch_init(stopwatch *w, const graft_exe *x, const graft_exe_profile *profile)
+{
+    size_t n = x->graph->n_nodes;
+    *w = (stopwatch){.more = graft_backend_more(x->backend), .n = (uint32_t)n};
+    if (!profile || x->backend->info.host_memory || !GRAFT_KERNELS_HAS(w->more, marks_create))
+        return;
+    w->seconds = graft_malloc_array(n, sizeof *w->seconds);
+    if (!w->seconds || w->more->marks_create(x->backend->device, w->n + 1, &w->marks)) {
+        w->marks = NULL;
+        stopwatch_finish(w);
+    }
+}
+
+static graft_status stopwatch_mark(const stopwatch *w, size_t i)
+{
+    return w->marks ? w->more->mark(w->marks, (uint32_t)i) : GRAFT_OK;
+}
+
+/* Adds what the marks tell. */
+static graft_status stopwatch_read(const stopwatch *w, graft_exe_profile *profile)
+{
+    if (!w->marks) return GRAFT_OK;
+    graft_status st = w->more->marks_read(w->marks, w->seconds);
+    for (size_t i = 0; i < w->n && i < profile->n && !st; i++) profile->seconds[i] += w->seconds[i];
+    return st;
+}
+
+/* ------------------------------------------------------------------ handing over */
+
+/* One by one. */
+static graft_status launch_each(run *r, const graft_task *task, graft_exe_profile *profile,
+                                graft_err *e)
+{
+    graft_exe *x = r->binding->exe;
+    stopwatch w;
+    uint64_t ns[GRAFT_OP_END] = {0};
+    size_t i = 0;
+    stopwatch_init(&w, x, profile);
+    graft_status st = stopwatch_mark(&w, 0);
+    int64_t before = graft_clock_ns();
+    for (; i < x->graph->n_nodes && !st; i++) {
+        if (graft_task_cancelled(task)) {
+            stopwatch_finish(&w);
+            return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
+        }
+        st = launch(r, i);
+        if (!st) st = stopwatch_mark(&w, i + 1);
+        if (st) break;
+        int64_t after = graft_clock_ns();
+        if (x->backend->info.host_memory) ns[x->graph->node[i].op] += (uint64_t)(after - before);
+        if (profile && !w.marks && i < profile->n)
+            profile->seconds[i] += 1e-9 * (double)(after - before);
+        before = after;
+    }
+    if (!st) st = stopwatch_read(&w, profile);
+    stopwatch_finish(&w);
+    if (st && i == x->graph->n_nodes) i--;
+    if (st) return failed(x, st, "operator", i, graft_op_name(x->graph->node[i].op), e);
+    add_times(&x->times, ns);
+    return GRAFT_OK;
+}
+
 /* Repeats the recording of such a run, if there is one: the first of a series has another one than
  * those behind it. */
 static graft_status repeat(run *r, bool *repeated)
@@ -73,27 +154,20 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
                                  graft_err *e)
 {
     graft_exe *x = r->binding->exe;
-    uint64_t ns[GRAFT_OP_END] = {0};
-    int64_t before = graft_clock_ns();
+    const uint64_t none[GRAFT_OP_END] = {0};
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
         graft_status st = repeat(r, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
-    for (size_t i = 0; i < x->graph->n_nodes && !repeated; i++) {
-        if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
-        graft_op op = x->graph->node[i].op;
-        graft_status st = launch(r, i);
-        if (st) return failed(x, st, "operator", i, graft_op_name(op), e);
-        int64_t after = graft_clock_ns();
-        ns[op] += (uint64_t)(after - before);
-        if (profile && i < profile->n) profile->seconds[i] += 1e-9 * (double)(after - before);
-        before = after;
+    if (repeated) {
+        add_times(&x->times, none);
+        return GRAFT_OK;
     }
-    if (profile) profile->runs++;
-    add_times(&x->times, ns);
-    return GRAFT_OK;
+    graft_status st = launch_each(r, task, profile, e);
+    if (profile && !st) profile->runs++;
+    return st;
 }
 
 static run begin(const graft_binding *b, graft_arena *a, const graft_invariants *series)
@@ -105,7 +179,7 @@ static run begin(const graft_binding *b, graft_arena *a, const graft_invariants 
 graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
                                  graft_invariants *series, graft_exe_place *before,
                                  graft_exe_place *after, void *ctx, const graft_task *task,
-                                 graft_err *e)
+                                 graft_exe_profile *profile, graft_err *e)
 {
     const graft_exe *x = b->exe;
     void *in[GRAFT_EXE_PLACES] = {NULL}, *out[GRAFT_EXE_PLACES] = {NULL};
@@ -117,7 +191,7 @@ graft_status graft_exe_run_there(const graft_binding *b, graft_arenas *arenas,
     for (size_t i = 0; i < x->graph->n_outputs; i++) out[i] = r.base + x->output[i].offset;
     graft_status st = before(ctx, in);
     if (st) failed(x, st, "input", 0, "on the device", e);
-    if (!st) st = launch_steps(&r, task, NULL, e);
+    if (!st) st = launch_steps(&r, task, profile, e);
     if (!st) {
         graft_invariants_make(series);
         st = after(ctx, out);

@@ -132,6 +132,9 @@ graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, ui
 /* Memory of at least this size that what is in the stream may still use. The lock is held. */
 graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes);
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
+/* Says which file a library is: several versions may be installed. version 0: not known. */
+void graft_cuda_log_path(const graft_device *d, const char *library, size_t version,
+                         const char *path);
 
 /* selftest.c: whether the kernels compute what they should; before the libraries are opened. */
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);

@@ -32,6 +32,17 @@ void graft_cuda_log(const graft_device *d, int32_t level, const char *text)
     if (d->host.log && text[0]) d->host.log(d->host.log_ctx, level, text);
 }
 
+void graft_cuda_log_path(const graft_device *d, const char *library, size_t version,
+                         const char *path)
+{
+    char text[400];
+    if (version)
+        snprintf(text, sizeof text, "%s %zu is %.320s", library, version, path);
+    else
+        snprintf(text, sizeof text, "%s is %.320s", library, path);
+    graft_cuda_log(d, GRAFT_LOG_DEBUG, text);
+}
+
 void graft_cuda_lock(graft_device *d)
 {
     pthread_mutex_lock(&d->lock);
@@ -217,17 +228,21 @@ static void open_libraries(graft_device *d)
 static graft_status describe(graft_device *d, graft_err *e)
 {
     char name[96] = "NVIDIA GPU";
-    int driver = 0;
+    int driver = 0, cache = 0;
     size_t free_bytes = 0, total = 0;
     TRY_DRIVER(d->drv.device_name(name, sizeof name, d->id), "the device's name");
     TRY_DRIVER(
         d->drv.device_attribute(&d->processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, d->id),
         "the device's processors");
+    TRY_DRIVER(d->drv.device_attribute(&cache, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, d->id),
+               "the device's cache");
     TRY_DRIVER(d->drv.memory_info(&free_bytes, &total), "the device's memory");
     TRY_DRIVER(d->drv.version(&driver), "the driver's version");
+    graft_cuda_log_path(d, "the driver for CUDA", (size_t)driver, d->drv.path);
     d->info = (graft_device_info){.size = sizeof d->info,
                                   .memory_total = total,
                                   .alignment = GRAFT_CUDA_ALIGN,
+                                  .cache_bytes = cache > 0 ? (uint64_t)cache : 0,
                                   .fast_bf16 = 1,
                                   .fast_f16 = 1,
                                   .fast_int8 = 1};

@@ -42,10 +42,15 @@ static graft_status load(graft_cuda_dnn *dnn, graft_err *e)
                                            {"libcudnn.so.9", NULL}};
     graft_dl dl = {NULL};
     graft_status st = GRAFT_OK;
-    graft_cuda_open(nvrtc, &dl, NULL); /* without it compiled plans drop out by themselves */
+    /* Without it compiled plans drop out by themselves. */
+    if (graft_cuda_open(nvrtc, &dl, NULL))
+        graft_cuda_log(dnn->d, GRAFT_LOG_DEBUG, "no NVRTC, so cuDNN compiles no plans");
+    else
+        graft_cuda_log_path(dnn->d, "NVRTC", 0, graft_cuda_path(&dl));
     for (size_t i = 0; i < sizeof files / sizeof *files && !st; i++)
         st = graft_cuda_open(files[i], &dl, e);
     if (!st) st = graft_cuda_symbols(&dl, names, &dnn->f, "cuDNN", e);
+    if (!st) graft_cuda_log_path(dnn->d, "cuDNN", dnn->f.version(), graft_cuda_path(&dl));
     return st ? graft_err_prefix(e, st, "no cuDNN, so convolutions and attention use own kernels")
               : GRAFT_OK;
 }

@@ -48,6 +48,7 @@ graft_status graft_cuda_driver_open(graft_cuda_driver *out, graft_err *e)
     if (st) return graft_err_prefix(e, st, "no NVIDIA driver");
     st = graft_cuda_symbols(&dl, names, out, "NVIDIA's driver", e);
     if (st) return st;
+    out->path = graft_cuda_path(&dl);
     CUresult r = out->init(0);
     if (r == CUDA_ERROR_NO_DEVICE)
         return graft_fail(e, GRAFT_E_NOTFOUND, "no NVIDIA GPU: the driver is there and finds none");

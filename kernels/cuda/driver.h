@@ -34,6 +34,7 @@
     X(event_destroy, cuEventDestroy)                                                               \
     X(event_record, cuEventRecord)                                                                 \
     X(event_wait, cuEventSynchronize)                                                              \
+    X(event_elapsed, cuEventElapsedTime)                                                           \
     X(event_query, cuEventQuery)                                                                   \
     X(module_load, cuModuleLoadData)                                                               \
     X(module_unload, cuModuleUnload)                                                               \
@@ -54,6 +55,7 @@ typedef struct graft_cuda_driver {
 #define GRAFT_CUDA_FIELD(field, function) __typeof__(&function) field;
     GRAFT_CUDA_DRIVER(GRAFT_CUDA_FIELD)
 #undef GRAFT_CUDA_FIELD
+    const char *path; /* of the file that they are from */
 } graft_cuda_driver;
 
 #define GRAFT_CUDA_CAPABILITY 80 /* the least compute capability, times 10 */

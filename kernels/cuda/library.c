@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/capture.h"
+#include "kernels/cuda/marks.h"
 #include "kernels/cuda/sampler.h"
 #include "kernels/ref/ref.h"
 
@@ -370,6 +371,10 @@ static const graft_kernels_more more = {
     .rescale = graft_cuda_rescale_guidance,
     .captured_bytes = graft_cuda_captured_bytes,
     .wants = GRAFT_WANTS_NORM_ADD,
+    .marks_create = graft_cuda_marks_create,
+    .mark = graft_cuda_mark,
+    .marks_read = graft_cuda_marks_read,
+    .marks_free = graft_cuda_marks_free,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

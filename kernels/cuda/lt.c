@@ -92,11 +92,13 @@ graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err 
         cublasStatus_t s = lt->f.create(&lt->handle);
         if (s) st = fail(lt, s, "opening it", e);
     }
-    if (st)
+    if (st) {
         d->host.free(lt);
-    else
-        *out = lt;
-    return st;
+        return st;
+    }
+    graft_cuda_log_path(d, "cuBLASLt", lt->f.version(), graft_cuda_path(&dl));
+    *out = lt;
+    return GRAFT_OK;
 }
 
 void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt)

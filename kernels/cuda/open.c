@@ -1,5 +1,7 @@
 #include "kernels/cuda/open.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,13 @@ graft_status graft_cuda_open(const char *const *names, graft_dl *out, graft_err 
         if (open_in(usual_folders, names[i], out)) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_NOTFOUND, "%s (looked in %s%s%s and where the system looks)",
                       why.text, own && *own ? own : "", own && *own ? ", " : "", usual_folders);
+}
+
+const char *graft_cuda_path(const graft_dl *dl)
+{
+    struct link_map *map = NULL;
+    if (dlinfo(dl->handle, RTLD_DI_LINKMAP, &map) || !map || !map->l_name) return "";
+    return map->l_name;
 }
 
 graft_status graft_cuda_symbols(const graft_dl *dl, const char *const *names, void *table,

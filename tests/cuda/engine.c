@@ -50,6 +50,33 @@ static void norms_add_channels(const graft_graph *g)
     CHECK_INT(convs, 0);
 }
 
+/* By the device's clock, on which a kernel takes a microsecond, and nothing is left out. */
+static void profile_is_the_device_s(const graft_binding *b, const graft_exe_profile *p,
+                                    uint64_t launches)
+{
+    double sum = 0;
+    CHECK_INT(p->runs, 1);
+    for (size_t i = 0; i < p->n; i++) {
+        double us = p->seconds[i] * 1e6;
+        CHECK(us > 0.9 && fabs(us - floor(us + 0.5)) < 1e-3);
+        if (b->exe->graph->node[i].op == GRAFT_OP_GROUP_NORM) CHECK(us > 2.9);
+        sum += us;
+    }
+    CHECK(fabs(sum - (double)launches) < 1e-2);
+}
+
+/* The host's clock would tell how long it takes to hand work over. */
+static void report_has_no_host_times(const graft_model *m)
+{
+    char *text = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_report(m, NULL, NULL, &text, NULL, &e), &e);
+    CHECK(strstr(text, "5 runs\n") != NULL);
+    CHECK(strstr(text, "Time by operator kind is not measured on devices") != NULL);
+    if (!strstr(text, "5 runs\n")) fprintf(stderr, "%s\n", text);
+    graft_text_free(text);
+}
+
 static void runs_are_recorded(void)
 {
     graft_engine *g = engine_in("cuda", "bf16");
@@ -61,10 +88,13 @@ static void runs_are_recorded(void)
     /* Times of single steps need single steps. */
     graft_exe_profile p = {.seconds = calloc(b->exe->graph->n_nodes, sizeof *p.seconds),
                            .n = b->exe->graph->n_nodes};
+    uint64_t launches = fake->launches;
     one_run(b, g, again, &p);
     CHECK_INT(fake->replays, replays);
     CHECK(same_bits(first, again));
+    profile_is_the_device_s(b, &p, fake->launches - launches);
     free(p.seconds);
+    report_has_no_host_times(m);
     /* The arena moves: the recording is no longer good, and its place is taken by another. */
     graft_arenas_trim(g->arenas);
     for (int i = 0; i < 3; i++) {

@@ -46,6 +46,7 @@ static const size_t args_bytes = sizeof((node *)0)->args;
  * for it, so that a wait that is missing shows. Its users hold the device's lock. */
 static node *queue, **queue_end = &queue;
 static uint64_t queued, done; /* ever */
+static uint64_t handed;       /* kernels and copies that the stream was given, ever: its clock */
 
 static void run(const node *n);
 
@@ -63,6 +64,7 @@ static void work_until(uint64_t number)
 
 static void hand_over(const node *n)
 {
+    handed++;
     if (!fake_cuda.lazy) {
         run(n);
         return;
@@ -160,6 +162,8 @@ EXPORT CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d)
         *v = fake_cuda.capability / 10;
     else if (a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         *v = fake_cuda.capability % 10;
+    else if (a == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)
+        *v = fake_cuda.cache;
     else
         *v = 2; /* processors: few, so that small products use large tiles too */
     return CUDA_SUCCESS;
@@ -340,11 +344,19 @@ EXPORT CUresult cuStreamSynchronize(CUstream s)
     return r;
 }
 
+typedef struct event {
+    uint64_t before; /* how much work there was */
+    uint64_t time;
+    bool timed, set;
+} event;
+
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
 {
     if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
-    (void)flags;
-    *e = (CUevent)calloc(1, sizeof(uint64_t)); /* how much work there was before it */
+    event *made = calloc(1, sizeof *made);
+    if (!made) abort();
+    made->timed = !(flags & CU_EVENT_DISABLE_TIMING);
+    *e = (CUevent)made;
     fake_cuda.live_objects++;
     return CUDA_SUCCESS;
 }
@@ -361,15 +373,16 @@ EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
 {
     (void)s;
     CUresult r = not_while_recording();
-    if (!r) *(uint64_t *)e = queued;
-    return r;
+    if (r) return r;
+    *(event *)e = (event){queued, handed, ((event *)e)->timed, true};
+    return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent e)
 {
     CUresult r = not_while_recording();
     fake_cuda.event_waits++;
-    work_until(*(const uint64_t *)e);
+    work_until(((const event *)e)->before);
     if (!r && fake_cuda.fail_event && --fake_cuda.fail_event == 0) r = CUDA_ERROR_LAUNCH_FAILED;
     if (r == CUDA_ERROR_LAUNCH_FAILED) sticky = (int)r;
     return r;
@@ -379,7 +392,19 @@ EXPORT CUresult cuEventQuery(CUevent e)
 {
     CUresult r = not_while_recording();
     if (r) return r;
-    return done < *(const uint64_t *)e ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return done < ((const event *)e)->before ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+/* A kernel takes a microsecond. */
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
+{
+    const event *a = (const event *)from, *b = (const event *)to;
+    CUresult r = not_while_recording();
+    if (r) return r;
+    if (!a->timed || !b->timed || !a->set || !b->set) return CUDA_ERROR_INVALID_HANDLE;
+    if (done < a->before || done < b->before) return CUDA_ERROR_NOT_READY;
+    *ms = 1e-3f * (float)(b->time - a->time);
+    return CUDA_SUCCESS;
 }
 
 /* ------------------------------------------------------------------ kernels */

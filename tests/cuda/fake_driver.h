@@ -35,6 +35,7 @@ typedef struct fake_cuda_state {
     int skip_launch; /* the n-th launch from now does nothing */
     int misuse;      /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
+    int cache;        /* bytes of its cache */
     int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
     int slow_plans;   /* microseconds that the made-up cuDNN takes to make a plan */
     int plans_made, plans_restored, heuristics; /* by the made-up cuDNN and cuBLASLt */

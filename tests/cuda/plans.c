@@ -100,9 +100,16 @@ static int complaints;
 
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text)
 {
-    (void)d, (void)level;
-    complaints++;
+    (void)d;
+    complaints += level >= GRAFT_LOG_WARN;
     fprintf(stderr, "  %s\n", text);
+}
+
+void graft_cuda_log_path(const graft_device *d, const char *library, size_t version,
+                         const char *path)
+{
+    (void)d;
+    printf("     %s %zu is %s\n", library, version, path);
 }
 
 graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why)

@@ -17,6 +17,7 @@ typedef struct scene {
     char *memory; /* x, the packed weight, out, the workspace, floats of samplers */
     graft_captured *captured;
     graft_fetch *fetch;
+    graft_marks *marks;
 } scene;
 
 static const graft_kernels *k;
@@ -200,12 +201,52 @@ static void drop_fetch(scene *s)
     k->more->fetch_free(s->fetch);
 }
 
+static void make_marks(scene *s)
+{
+    graft_marks *none = NULL;
+    CHECK_INT(k->more->marks_create(s->d, 1, &none), GRAFT_E_ARG);
+    CHECK_INT(k->more->marks_create(s->d, 3, &s->marks), GRAFT_OK);
+    CHECK_INT(k->more->mark(s->marks, 3), GRAFT_E_ARG);
+}
+
+static void mark(scene *s)
+{
+    CHECK_INT(k->more->mark(s->marks, 0), GRAFT_OK);
+    launch(s);
+    CHECK_INT(k->more->mark(s->marks, 1), GRAFT_OK);
+    CHECK_INT(k->more->mark(s->marks, 2), GRAFT_OK);
+}
+
+/* They are events of the device; a recording knows no such thing. */
+static void mark_a_capture(scene *s)
+{
+    graft_captured *c = NULL;
+    CHECK_INT(k->more->capture_begin(s->d), GRAFT_OK);
+    CHECK_INT(k->more->mark(s->marks, 0), GRAFT_E_ARG);
+    k->more->capture_end(s->d, &c);
+    k->more->captured_free(c);
+}
+
+static void read_marks(scene *s)
+{
+    double seconds[2] = {-1, -1};
+    CHECK_INT(k->more->marks_read(s->marks, seconds), GRAFT_OK);
+    CHECK(seconds[0] > 0.9e-6 && seconds[1] == 0);
+}
+
+static void drop_marks(scene *s)
+{
+    k->more->marks_free(s->marks);
+    k->more->marks_free(NULL);
+}
+
 static void each_has_the_context(void)
 {
     static void (*const calls[])(scene * s) = {
-        create,  tell,       take_memory, prepare,      pack,    upload,      launch,
-        look,    clear,      capture,     replay,       look,    sums,        fetch,
-        fetched, drop_fetch, wait_all,    drop_capture, release, give_memory, destroy};
+        create,     tell,       take_memory, prepare,      pack,       upload, launch,
+        look,       clear,      capture,     replay,       look,       sums,   fetch,
+        fetched,    drop_fetch, wait_all,    drop_capture, make_marks, mark,   mark_a_capture,
+        read_marks, drop_marks, release,     give_memory,  destroy};
     scene s = {0};
     for (size_t i = 0; i < sizeof calls / sizeof *calls && (i == 0 || s.d); i++) {
         in_thread(&s, calls[i]);
