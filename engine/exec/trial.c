@@ -53,6 +53,9 @@ typedef struct candidate {
     graft_kernel_info info;
     void *packed[GRAFT_MAX_INPUTS];
     void *workspace;
+    char *turns; /* more copies of one packed input, in one piece; NULL: none */
+    int32_t turning, n_turns;
+    int64_t turn_bytes; /* from one to the next */
 } candidate;
 
 static float random_value(bench *t)
@@ -154,6 +157,9 @@ static graft_status pack_constant(bench *t, candidate *c, int32_t input)
 /* Gives its memory back; kernel and information stay. */
 static void candidate_unload(bench *t, candidate *c)
 {
+    give(t, c->turns, c->n_turns * c->turn_bytes);
+    c->turns = NULL;
+    c->n_turns = 0;
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
         give(t, c->packed[i], (int64_t)c->info.packed_bytes[i]);
         c->packed[i] = NULL;
@@ -191,11 +197,14 @@ static graft_status candidate_load(bench *t, candidate *c)
     return c->workspace ? GRAFT_OK : GRAFT_E_LIMIT;
 }
 
-static graft_status hand_over(bench *t, candidate *c)
+/* turn: which of the copies is used, where there are any. */
+static graft_status hand_over(bench *t, candidate *c, int turn)
 {
     const void *in[GRAFT_MAX_INPUTS];
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
         in[i] = t->op->in[i].constant ? c->packed[i] : t->in[i];
+    int copy = turn % (c->n_turns + 1);
+    if (copy) in[c->turning] = c->turns + (copy - 1) * c->turn_bytes;
     return t->b->api->launch(c->kernel, in, t->out, c->workspace);
 }
 
@@ -203,13 +212,38 @@ static graft_status launch(bench *t, candidate *c, double *seconds)
 {
     char text[256] = "";
     double start = graft_trial_now();
-    graft_status st = hand_over(t, c);
+    graft_status st = hand_over(t, c, 0);
     if (!st) st = t->b->api->wait(t->b->device, text, sizeof text);
     *seconds = graft_trial_now() - start;
     return st;
 }
 
 /* ------------------------------------------------------------------ time */
+
+/* Copies of the largest packed input, so many that with it the device's cache does not hold them
+ * all; fewer where there are fewer launches, or memory is short. */
+static void make_turns(bench *t, candidate *c, int launches)
+{
+    const graft_kernels_more *more = graft_backend_more(t->b);
+    const int64_t cache = (int64_t)t->b->info.cache_bytes, align = t->b->info.alignment;
+    const uint64_t *bytes = c->info.packed_bytes;
+    if (c->turns || cache < 1 || t->b->info.host_memory || !GRAFT_KERNELS_HAS(more, copy)) return;
+    c->turning = 0;
+    for (int i = 1; i < GRAFT_MAX_INPUTS; i++)
+        if (c->packed[i] && (!c->packed[c->turning] || bytes[i] > bytes[c->turning]))
+            c->turning = i;
+    const int64_t size = (int64_t)bytes[c->turning];
+    if (!c->packed[c->turning] || size < 1 || size >= cache) return;
+    c->turn_bytes = align > 1 ? (size + align - 1) / align * align : size;
+    int64_t n = cache / size + 1, room = (t->max_bytes - t->taken) / 2 / c->turn_bytes;
+    if (n > launches - 1) n = launches - 1;
+    if (n > room) n = room;
+    if (n < 1 || !(c->turns = take(t, n * c->turn_bytes))) return;
+    c->n_turns = (int32_t)n;
+    for (int64_t i = 0; i < n; i++) /* what fails here shows when it is waited for */
+        more->copy(t->b->device, c->turns + i * c->turn_bytes, c->packed[c->turning],
+                   (uint64_t)size);
+}
 
 /* Several launches as one recorded run; NULL where they cannot be recorded, and where one takes so
  * long (`first`) that nothing else shows. */
@@ -221,8 +255,9 @@ static graft_captured *record(bench *t, candidate *c, double first, int *launche
     double n = RECORDED_SECONDS / (first > 1e-9 ? first : 1e-9);
     *launches = n > RECORDED_MOST ? RECORDED_MOST : (int)n;
     if (*launches < 2 || !more || !more->capture_begin) return NULL;
+    make_turns(t, c, *launches);
     if (more->capture_begin(t->b->device)) return NULL;
-    for (int i = 0; i < *launches && !st; i++) st = hand_over(t, c);
+    for (int i = 0; i < *launches && !st; i++) st = hand_over(t, c, i);
     graft_status end = more->capture_end(t->b->device, &r);
     if (!st && !end) return r;
     more->captured_free(r);
@@ -293,29 +328,33 @@ static bool compare(bench *t, int64_t at, size_t count, float *buffers, differen
     graft_to_f32(dtype, (char *)t->reference + at * size, theirs, count);
     for (size_t i = 0; i < count; i++) {
         float off = fabsf(ours[i] - theirs[i]);
-        if (!(off <= d->worst)) d->worst = off; /* NaN counts as a difference, and stays */
+        /* NaN counts as a difference, and stays: nothing is equal to it, itself included. */
+        if (d->worst == d->worst && !(off <= d->worst)) d->worst = off;
         if (fabsf(theirs[i]) > d->largest) d->largest = fabsf(theirs[i]);
     }
     return true;
 }
 
-/* True when what lies in t->out is near enough to the reference. Of large results as much as
- * CHUNKS_MOST parts hold is compared, from the first to the last, equally far apart. */
-static bool agrees(bench *t)
+/* How far what lies in t->out is from the reference. Of large results as much as CHUNKS_MOST parts
+ * hold is compared, from the first to the last, equally far apart. GRAFT_E_UNSUPPORTED: what it
+ * holds cannot be compared. */
+static graft_status distance(bench *t, float *off)
 {
     int64_t n = span_of(&t->op->out), chunks = (n + CHUNK - 1) / CHUNK;
     int64_t parts = chunks < CHUNKS_MOST ? chunks : CHUNKS_MOST;
     difference d = {0, 0};
     if (tolerance_of(t->op) <= 0 || graft_dtype_size(t->op->out.dtype) > sizeof(float))
-        return false;
+        return GRAFT_E_UNSUPPORTED;
     float *buffers = graft_malloc_array(3 * CHUNK, sizeof *buffers);
-    bool good = buffers != NULL;
+    if (!buffers) return GRAFT_E_LIMIT;
+    bool good = true;
     for (int64_t i = 0; i < parts && good; i++) {
         int64_t at = (parts < 2 ? 0 : i * (chunks - 1) / (parts - 1)) * CHUNK;
         good = compare(t, at, (size_t)(n - at < CHUNK ? n - at : CHUNK), buffers, &d);
     }
     graft_free(buffers);
-    return good && d.worst <= tolerance_of(t->op) * d.largest;
+    *off = d.worst > 0 ? d.worst / d.largest : d.worst; /* infinite, or no number, where that is */
+    return good ? GRAFT_OK : GRAFT_E_DEVICE;
 }
 
 static graft_status keep_reference(bench *t)
@@ -368,10 +407,13 @@ static graft_status try_variant(bench *t, int32_t v, const candidate *own, const
     graft_status st = candidate_init(t, &c, v);
     if (!st) st = candidate_load(t, &c);
     if (!st) st = launch(t, &c, &first);
-    bool good = !st && agrees(t);
+    if (!st) st = distance(t, &out->off[v]);
+    bool good = !st && out->off[v] <= tolerance_of(t->op);
+    if (!st && !good) out->wrong |= 1u << v;
     if (good && !t->b->info.host_memory) st = launch(t, &c, &first);
     if (!st && good) st = measure(t, &c, first, 1e-9 * (double)fastest(out), task, &out->ns[v]);
     if (st) out->ns[v] = 0;
+    out->status[v] = st;
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
         if (t->op->in[i].constant && c.info.packing[i] != own->info.packing[i])
             out->repacks |= 1u << v;

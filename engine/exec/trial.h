@@ -4,12 +4,19 @@
 #include "engine/engine.h"
 #include "engine/exec/backend.h"
 
-#define GRAFT_TRIAL_VARIANTS 8 /* more than these are not looked at */
+#define GRAFT_TRIAL_VARIANTS 16 /* more than these are not looked at */
 
 typedef struct graft_trial {
-    int32_t own, count;                /* the library's own choice; how many there are */
-    uint32_t repacks;                  /* bit i: variant i wants its weights in another layout */
-    uint64_t ns[GRAFT_TRIAL_VARIANTS]; /* best time of one launch; 0: not usable */
+    int32_t own, count; /* the library's own choice; how many there are */
+    uint32_t repacks;   /* bit i: variant i wants its weights in another layout */
+    uint64_t
+        ns[GRAFT_TRIAL_VARIANTS]; /* best time of one launch; 0: not usable, for this reason: */
+    /* Bit i: variant i computes something else. Of trials that another process made, neither this
+     * nor what follows is known. */
+    uint32_t wrong;
+    graft_status status[GRAFT_TRIAL_VARIANTS]; /* of making it and of running it */
+    /* How far its result is from that of the own choice, as a share of the largest value */
+    float off[GRAFT_TRIAL_VARIANTS];
 } graft_trial;
 
 typedef struct graft_trial_limits {
@@ -19,7 +26,9 @@ typedef struct graft_trial_limits {
 
 /* GRAFT_E_LIMIT when memory or time do not suffice: there is no result then. A variant that cannot
  * be made, fails, or computes something else than the library's own choice is not usable; with one
- * variant only, nothing is timed. Any thread, but timings want the machine for themselves. */
+ * variant only, nothing is timed. Where the device's cache is known, short launches take turns with
+ * copies of the weights that it does not hold together: in a run others come between two uses of
+ * the same ones. Any thread, but timings want the machine for themselves. */
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "engine/exec/trial.h"
 #include "engine/graph/cost.h"
 
 /* What a byte costs beside a floating-point operation, for the order of trials alone. */
@@ -137,6 +136,16 @@ static bool parse_line(char **p, graft_hash *signature, graft_trial *trial)
     return true;
 }
 
+/* The file's times, and what this process knows of the variants that it tried itself. */
+static void take_times(tuned *to, const graft_trial *from)
+{
+    const graft_trial own = to->trial;
+    to->trial = *from;
+    to->trial.wrong = own.wrong;
+    memcpy(to->trial.status, own.status, sizeof own.status);
+    memcpy(to->trial.off, own.off, sizeof own.off);
+}
+
 /* Takes over what the file knows, also for what this process timed itself: the result that was
  * written first stays, so that all processes choose alike. A file that cannot be read back leaves
  * the table as far as it came. */
@@ -152,7 +161,7 @@ static void merge_file(graft_tuner *t, table *k, const graft_log *log)
         graft_hash signature;
         graft_trial trial;
         ok = parse_line(&p, &signature, &trial) && add(k, signature, &trial);
-        if (ok) find(k, signature)->trial = trial;
+        if (ok) take_times(find(k, signature), &trial);
         while (*p == '\n' || *p == ' ') p++;
     }
     graft_free(text);
@@ -230,6 +239,17 @@ static bool known(graft_tuner *t, graft_hash backend, graft_hash signature)
     bool found = k && find(k, signature);
     pthread_mutex_unlock(&t->lock);
     return found;
+}
+
+bool graft_tuner_find(graft_tuner *t, const graft_exe *x, size_t i, graft_trial *out)
+{
+    graft_hash signature = graft_tuner_signature(x->graph, i, x->backend);
+    pthread_mutex_lock(&t->lock);
+    const table *k = table_of(t, x->backend->identity);
+    const tuned *r = k ? find(k, signature) : NULL;
+    if (r) *out = r->trial;
+    pthread_mutex_unlock(&t->lock);
+    return r != NULL;
 }
 
 /* The signatures of the graph that have no result; pending[] has room for all nodes. */

@@ -8,6 +8,7 @@
 #include "engine/disk/disk.h"
 #include "engine/engine.h"
 #include "engine/exec/exe.h"
+#include "engine/exec/trial.h"
 
 typedef enum graft_tuning {
     GRAFT_TUNING_OFF = 0,
@@ -37,6 +38,9 @@ graft_status graft_tuner_choose(graft_tuner *t, const graft_tuner_request *reque
                                 const graft_task *task, int32_t *variant, graft_err *e);
 /* Signatures with a result in memory. */
 uint64_t graft_tuner_count(graft_tuner *t);
+/* The result for node i of an executable, with the library's own choices or others; false: there is
+ * none. */
+bool graft_tuner_find(graft_tuner *t, const graft_exe *x, size_t i, graft_trial *out);
 /* What stands for node i in the table of results. */
 graft_hash graft_tuner_signature(const graft_graph *g, size_t i, const graft_backend *backend);
 #endif

@@ -116,6 +116,17 @@ static void margins(void)
     CHECK(graft_trial_best(&none) == -1);
 }
 
+/* Of the variants of wrong_and_broken_ones_lose(). */
+static void reasons_are_kept(graft_tuner *t, const graft_exe *x)
+{
+    graft_trial r;
+    CHECK(graft_tuner_find(t, x, 0, &r));
+    CHECK(r.count == 4 && r.wrong == 2);
+    CHECK(r.ns[1] == 0 && r.status[1] == GRAFT_OK && r.off[1] > 5e-4f && r.off[1] < 5e-3f);
+    CHECK(r.ns[2] == 0 && r.status[2] != GRAFT_OK);
+    CHECK(r.ns[3] > 0 && r.status[3] == GRAFT_OK && r.off[3] == 0);
+}
+
 static void wrong_and_broken_ones_lose(void)
 {
     int32_t v[8];
@@ -129,6 +140,7 @@ static void wrong_and_broken_ones_lose(void)
     graft_tuner *t = make_tuner(NULL);
     choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
     CHECK(v[0] == 3);
+    reasons_are_kept(t, x);
     graft_tuner_destroy(t);
     fake.error[1] = NAN;
     fake.unmade[3] = true;
@@ -136,6 +148,12 @@ static void wrong_and_broken_ones_lose(void)
     choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
     CHECK(v[0] == -1);
     graft_tuner_destroy(t);
+    fake.error_to = 1; /* at the beginning alone: what follows does not make up for it */
+    t = make_tuner(NULL);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == -1);
+    graft_tuner_destroy(t);
+    fake.error_to = 0;
     fake.error[1] = 1e-4f; /* within the limit of 3e-4 */
     t = make_tuner(NULL);
     choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);

@@ -204,8 +204,9 @@ static void wait_fails(void)
 }
 
 /* Variants are timed as runs are: recorded. */
-static void trials_are_recorded(void)
+static void trial(int cache)
 {
+    fake->cache = cache;
     graft_engine *g = engine_in("cuda", "bf16");
     graft_backend *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
@@ -217,15 +218,25 @@ static void trials_are_recorded(void)
     d.in[GRAFT_LINEAR_X] = d.in[GRAFT_LINEAR_W] = square;
     d.in[GRAFT_LINEAR_W].constant = 1;
     CHECK_OK(graft_backends_get(&g->backends, "cuda", &b, &e), &e);
-    uint64_t captures = fake->captures, replays = fake->replays;
+    uint64_t captures = fake->captures, replays = fake->replays, copies = fake->copies;
     int64_t objects = fake->live_objects;
     CHECK_OK(graft_trial_run(b, &d, &limits, NULL, &t, &e), &e);
     CHECK(t.count > 4);
     for (int v = 0; v < t.count; v++) CHECK(t.ns[v] > 0);
     CHECK(fake->captures > captures && fake->replays > replays);
+    /* Weights of 8 KiB: three more of them, for each variant, are more than fits in. */
+    CHECK_INT(fake->copies - copies, cache ? 3 * (uint64_t)t.count : 0);
+    CHECK_INT(t.wrong, 0);
     CHECK_INT(fake->live_objects, objects);
     CHECK_INT(fake->misuse, 0);
     graft_engine_destroy(g);
+}
+
+static void trials_are_recorded(void)
+{
+    trial(0);
+    trial(20000);
+    fake->cache = 0;
 }
 
 static graft_binding *bind_small(const graft_model *m)
