@@ -36,7 +36,8 @@ enum { OUTER_VECTORS = 3 };
 
 #define LT_WORKSPACE ((size_t)32 << 20)
 
-/* The algorithms for one shape, also as they are kept on disk: the library says of its own record
+/* The algorithms for one shape, also as they are kept on disk, under a key with a number that changes
+ * with how many are asked for: the library says of its own record
  * that it may be stored as bytes and used with the same version. */
 typedef struct lt_choice {
     cublasLtMatmulAlgo_t algorithm;
@@ -254,7 +255,7 @@ static const lt_list *find_list(const graft_cuda_lt_plan *p)
     memset(l, 0, sizeof *l);
     memset(found, 0, sizeof found);
     memcpy(l->key, numbers, sizeof numbers);
-    const graft_cuda_key key = {"cublasLt algorithms 1", l->key, sizeof l->key};
+    const graft_cuda_key key = {"cublasLt algorithms 2", l->key, sizeof l->key};
     l->count = restore(p, &key, l->choice);
     if (!l->count && propose(p, found, &n) == CUBLAS_STATUS_SUCCESS) {
         for (int i = 0; i < n; i++)

@@ -14,7 +14,7 @@ typedef struct graft_cuda_gemm {
     bool bias, residual;
 } graft_cuda_gemm;
 
-enum { GRAFT_CUDA_LT_ALGORITHMS = 4 }; /* of which tuning chooses */
+enum { GRAFT_CUDA_LT_ALGORITHMS = 8 }; /* of which tuning chooses */
 
 /* Loads the library and opens it for the current context; *out stays NULL on failure. */
 graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e);

@@ -1,5 +1,6 @@
 /* libcublasLt.so.13 without a device: the functions that the CUDA backend uses, products by loops.
- * Two algorithms, which do the same; the second asks for a workspace and writes to all of it. */
+ * Two algorithms, or as many as are asked for, which do the same; all but the first ask for a
+ * workspace and write to all of it. */
 #include <cublasLt.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -184,7 +185,7 @@ EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
               (const layout *)(const void *)b, (const layout *)(const void *)c,
               (const layout *)(const void *)y))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    *count = most < 2 || want->workspace < WORKSPACE ? 1 : 2;
+    *count = most < 2 || want->workspace < WORKSPACE ? 1 : fake_cuda.algorithms ? most : 2;
     for (int i = 0; i < *count; i++) {
         memset(&list[i], 0, sizeof list[i]);
         list[i].algo.data[0] = 77;
