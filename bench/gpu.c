@@ -1,45 +1,61 @@
 /* graft-bench-gpu: whole networks and their operators on a device, for bench/gpu.sh.
  *
- *   graft-bench-gpu [--json FILE] [--backend cuda] [--repeats N] [--tuning off|fast|full]
- *                   [--operators] [--against cpu] [--cache FOLDER] KIND MODEL.safetensors
+ *   graft-bench-gpu [OPTION...] device | ceilings | sd15|sdxl|vae MODEL.safetensors
  *
- * KIND: sd15 or sdxl (the UNet at 512x512 or 1024x1024 with guidance, as one batch of two; then the
- * swap to a second set of weights, and the UNet with 8-bit layers), vae (the decoder at 1024x1024),
- * or device, without a model, which only says what would be measured. A step's time includes the
- * copies of its inputs and outputs. Ceilings are measured in the same run. Networks are tuned
- * first, in full unless --tuning says otherwise.
+ * sd15 and sdxl: the UNet at 512x512 or 1024x1024 with guidance, as one batch of two. vae: the
+ * decoder at 1024x1024. Networks are tuned first. ceilings: the fastest products of one size.
+ * device: only says what would be measured, which libraries, and from which files; code 4 where
+ * cuBLASLt, cuDNN or NVRTC is missing, since own kernels would be measured in their place.
  *
- * With --against the UNet is run once more by that backend in float32, and a result that is further
- * from it than rounding explains is a failure. It is one, too, when that backend cannot run, but
- * everything else is measured all the same.
+ * The time of a step is that of one of many that are handed over one after the other with inputs
+ * that are on the device, as a sampler does it. What one alone takes, with its inputs and outputs
+ * copied from and to the host and waited for, is another figure: KIND_run_ms.
  *
- * With --cache a UNet is only made ready, tuning included, with what the folder keeps from earlier
- * processes: once with an empty folder and once more is what a first and a second start take. */
+ *   --operators       where the step's time goes, and what tuning found of each variant
+ *   --against NAME    the UNet once more by that backend in float32: a result that is further from
+ *                     it than rounding explains is a failure, and so is a backend that cannot run
+ *   --swap FILE       the swap to a second set of weights and back
+ *   --levels          also with 8-bit layers, integers and FP8
+ *   --start           the UNet is only made ready, tuning included, and run once: with an empty
+ *                     folder of --cache and once more is what a first and a second start take
+ *   --cache FOLDER    what was tuned and compiled is kept there; without it nowhere
+ *   --tuning off|fast|full   (full)
+ *   --json FILE       figures go there, too
+ *   --repeats N       (30)
+ *   --side N          of the latents, to try this program with a small model
+ *   --backend NAME    (cuda)
+ *
+ * Code 3: everything was measured and something is wrong. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "bench/gpu_table.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
 #include "engine/exec/trial.h"
 #include "engine/graph/cost.h"
 
-enum { REPEATS = 64 };
+enum { REPEATS = 64, STEPS = 20, ROUNDS = 5, PROFILES = 5 };
+enum { WRONG = 3, INCOMPLETE = 4 }; /* codes */
 
 typedef struct bench {
     graft_engine *engine;
     graft_backend *device;
-    const char *json, *backend, *kind, *model, *cache, *against;
-    int repeats, operators, wrong;
+    const char *json, *backend, *kind, *model, *cache, *against, *second;
+    int repeats, operators, levels, start, side, wrong, no_nvrtc;
     graft_tuning tuning;
     char how[240];
 } bench;
 
+/* What a small model took is not to be taken for the figure of that name. */
 static void note(const bench *b, const char *name, double value, const char *unit)
 {
-    record(b->json, name, value, unit, b->how);
+    char tried[80];
+    snprintf(tried, sizeof tried, "%s%s", b->side ? "tried_" : "", name);
+    record(b->json, tried, value, unit, b->how);
 }
 
 /* ------------------------------------------------------------------ one network */
@@ -47,8 +63,36 @@ static void note(const bench *b, const char *name, double value, const char *uni
 typedef struct network {
     graft_binding *binding;
     void *in[GRAFT_MAX_INPUTS], *out[2];
+    void *there[GRAFT_MAX_INPUTS]; /* the inputs on the device, where it can copy them itself */
+    bool on_device;
     double flops;
 } network;
+
+static graft_backend *backend_of(const network *s)
+{
+    return s->binding->exe->backend;
+}
+
+static void *need(void *p)
+{
+    if (p) return p;
+    fputs("graft-bench-gpu: out of memory\n", stderr);
+    exit(1);
+}
+
+static void send_inputs(network *s)
+{
+    const graft_exe *x = s->binding->exe;
+    const graft_backend *d = x->backend;
+    graft_err e = GRAFT_ERR_INIT;
+    s->on_device = !d->info.host_memory && GRAFT_KERNELS_HAS(graft_backend_more(d), copy);
+    for (size_t i = 0; i < x->graph->n_inputs && s->on_device; i++) {
+        uint64_t bytes = (uint64_t)x->input[i].bytes;
+        s->there[i] = need(d->api->alloc(d->device, bytes));
+        if (d->api->upload(d->device, s->there[i], s->in[i], bytes))
+            must(graft_fail(&e, GRAFT_E_DEVICE, "inputs do not arrive on the device"), &e);
+    }
+}
 
 static void open_network(network *s, graft_binding *binding)
 {
@@ -57,25 +101,30 @@ static void open_network(network *s, graft_binding *binding)
     memset(s, 0, sizeof *s);
     s->binding = binding;
     for (size_t i = 0; i < x->graph->n_inputs; i++) {
-        float *p = s->in[i] = calloc(1, (size_t)x->input[i].bytes);
-        if (!p) abort();
+        float *p = s->in[i] = need(calloc(1, (size_t)x->input[i].bytes));
         for (int64_t k = 0; k < x->input[i].bytes / 4; k++) {
             seed = seed * 1664525u + 1013904223u;
             p[k] = (float)(seed >> 8) * (2.0f / 16777216.0f) - 1.0f;
         }
     }
     for (size_t i = 0; i < x->graph->n_outputs; i++)
-        if (!(s->out[i] = malloc((size_t)x->output[i].bytes))) abort();
+        s->out[i] = need(malloc((size_t)x->output[i].bytes));
     for (size_t i = 0; i < x->graph->n_nodes; i++) s->flops += graft_cost_flops(x->graph, i);
+    send_inputs(s);
 }
 
 static void close_network(network *s)
 {
-    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) free(s->in[i]);
+    const graft_backend *d = backend_of(s);
+    for (int i = 0; i < GRAFT_MAX_INPUTS; i++) {
+        if (s->there[i]) d->api->free(d->device, s->there[i]);
+        free(s->in[i]);
+    }
     for (int i = 0; i < 2; i++) free(s->out[i]);
     graft_binding_release(s->binding);
 }
 
+/* Alone, with everything that the host must do for it. */
 static double run_once(const bench *b, const network *s)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -86,74 +135,118 @@ static double run_once(const bench *b, const network *s)
     return graft_clock_now() - t;
 }
 
-/* The median, in ms. The first runs are ordinary ones and the recording. */
-static double time_network(const bench *b, const network *s)
+/* ------------------------------------------------------------------ steps */
+
+static graft_status write_inputs(void *ctx, void *const *address)
+{
+    const network *s = ctx;
+    const graft_exe *x = s->binding->exe;
+    const graft_backend *d = x->backend;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < x->graph->n_inputs && !st; i++)
+        st = graft_backend_more(d)->copy(d->device, address[i], s->there[i],
+                                         (uint64_t)x->input[i].bytes);
+    return st;
+}
+
+static graft_status leave_outputs(void *ctx, void *const *address)
+{
+    (void)ctx, (void)address;
+    return GRAFT_OK;
+}
+
+/* Handed over, not waited for. */
+static void hand_over(const bench *b, network *s, graft_exe_profile *profile)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    if (!s->on_device)
+        must(graft_exe_run(s->binding, b->engine->arenas, (const void *const *)s->in, s->out, NULL,
+                           profile, &e),
+             &e);
+    else
+        must(graft_exe_run_there(s->binding, b->engine->arenas, write_inputs, leave_outputs, s,
+                                 NULL, profile, &e),
+             &e);
+}
+
+static void wait_for(const network *s)
+{
+    const graft_backend *d = backend_of(s);
+    graft_err e = GRAFT_ERR_INIT;
+    char text[256] = "";
+    graft_status st = d->api->wait(d->device, text, sizeof text);
+    if (st) must(graft_fail(&e, st, "%s", text), &e);
+}
+
+/* The median over some rounds of many steps between two waits, in ms. The first steps are an
+ * ordinary one and the recording. */
+static double time_steps(const bench *b, network *s)
+{
+    double t[ROUNDS];
+    int steps = b->repeats < STEPS ? b->repeats : STEPS;
+    for (int i = 0; i < 4; i++) hand_over(b, s, NULL);
+    wait_for(s);
+    for (int round = 0; round < ROUNDS; round++) {
+        t[round] = graft_clock_now();
+        for (int i = 0; i < steps; i++) hand_over(b, s, NULL);
+        wait_for(s);
+        t[round] = (graft_clock_now() - t[round]) / steps;
+    }
+    record_sort(t, ROUNDS);
+    double step = t[ROUNDS / 2];
+    const graft_exe *x = s->binding->exe;
+    printf("  %d rounds of %d steps: least %.3f, median %.3f, most %.3f ms a step; %.0f GFLOP, "
+           "%.1f TFLOP/s\n",
+           ROUNDS, steps, t[0] * 1e3, step * 1e3, t[ROUNDS - 1] * 1e3, s->flops * 1e-9,
+           s->flops / step * 1e-12);
+    printf("  arena %.1f MiB (bound %.1f), weights %.1f MiB\n", (double)x->arena_bytes / 1048576,
+           (double)x->arena_bound / 1048576, (double)x->weight_bytes / 1048576);
+    return step * 1e3;
+}
+
+/* The same one by one with copies and waits: the median, in ms. */
+static double time_runs(const bench *b, const network *s)
 {
     double t[REPEATS];
     int n = b->repeats < REPEATS ? b->repeats : REPEATS;
-    for (int i = 0; i < 4; i++) run_once(b, s);
+    for (int i = 0; i < 2; i++) run_once(b, s);
     for (int i = 0; i < n; i++) t[i] = run_once(b, s);
     record_sort(t, n);
-    printf("  %d runs: least %.3f, median %.3f, most %.3f ms; %.0f GFLOP, %.1f TFLOP/s\n", n,
-           t[0] * 1e3, t[n / 2] * 1e3, t[n - 1] * 1e3, s->flops * 1e-9,
-           s->flops / t[n / 2] * 1e-12);
-    const graft_exe *x = s->binding->exe;
-    printf("  arena %.1f MiB (bound %.1f), weights %.1f MiB\n", (double)x->arena_bytes / 1048576,
-           (double)x->arena_bound / 1048576, (double)x->weight_bytes / 1048576);
+    printf("  %d runs with copies: least %.3f, median %.3f, most %.3f ms\n", n, t[0] * 1e3,
+           t[n / 2] * 1e3, t[n - 1] * 1e3);
     return t[n / 2] * 1e3;
 }
 
-/* What the library calls a variant of an operator. */
-static void variant_name(const bench *b, const graft_op_desc *d, int32_t variant, char *out,
-                         size_t n)
+/* Both figures; the first is that of a step, and is returned. */
+static double time_network(const bench *b, network *s, const char *what)
 {
-    graft_kernel *k = NULL;
-    graft_kernel_info info = {.size = sizeof info};
-    bool known = b->device->api->prepare(b->device->device, d, variant, &k, &info, NULL, 0) == 0;
-    snprintf(out, n, "%s", known ? info.variant : "?");
-    b->device->api->release(k);
+    char name[64];
+    double step = time_steps(b, s);
+    snprintf(name, sizeof name, "%s_step_ms", what);
+    note(b, name, step, "ms, one of many steps handed over together");
+    snprintf(name, sizeof name, "%s_run_ms", what);
+    note(b, name, time_runs(b, s), "ms, one alone with copies from and to the host");
+    return step;
 }
 
-/* Every distinct operator of the network, or quantized one, its variants timed one by one. */
-static void time_operators(const bench *b, const graft_exe *x, bool quantized_only)
+/* Recorded steps before the one that is looked at keep the device busy until all of that one was
+ * handed over: else the time of handing over would show between its operators. */
+static void profile(bench *b, network *s, double step_ms)
 {
-    graft_op_desc *seen = calloc(x->graph->n_nodes, sizeof *seen);
-    int *times = calloc(x->graph->n_nodes, sizeof *times);
-    size_t n = 0;
-    if (!seen || !times) abort();
-    for (size_t i = 0; i < x->graph->n_nodes; i++) {
-        graft_op_desc d;
-        size_t k = 0;
-        memset(&d, 0, sizeof d);
-        graft_graph_desc(x->graph, i, &d);
-        if (quantized_only && !d.attrs.quant) continue;
-        while (k < n && memcmp(&seen[k], &d, sizeof d) != 0) k++;
-        if (k == n) seen[n++] = d;
-        times[k]++;
+    const graft_exe *x = s->binding->exe;
+    graft_exe_profile p = {.n = x->graph->n_nodes};
+    if (!b->operators) return;
+    p.seconds = need(calloc(p.n, sizeof *p.seconds));
+    for (int i = 0; i < PROFILES; i++) {
+        for (int k = 0; k < 3 && s->on_device; k++) hand_over(b, s, NULL);
+        hand_over(b, s, &p);
     }
-    printf("  %-10s %5s  %-44s us of each variant\n", "operator", "count", "shape");
-    for (size_t k = 0; k < n; k++) {
-        graft_trial t;
-        graft_err e = GRAFT_ERR_INIT;
-        graft_trial_limits limits = {.max_bytes = (int64_t)4 << 30};
-        const int64_t *o = seen[k].out.dim, *w = seen[k].in[1].dim;
-        printf("  %-10s %5d  (%lld,%lld,%lld,%lld) by (%lld,%lld,%lld,%lld) ",
-               graft_op_name(seen[k].op), times[k], (long long)o[0], (long long)o[1],
-               (long long)o[2], (long long)o[3], (long long)w[0], (long long)w[1], (long long)w[2],
-               (long long)w[3]);
-        if (graft_trial_run(b->device, &seen[k], &limits, NULL, &t, &e)) {
-            printf("%s\n", e.text);
-            continue;
-        }
-        for (int v = 0; v < t.count; v++) {
-            char variant[64];
-            variant_name(b, &seen[k], v, variant, sizeof variant);
-            printf("%s %s %.1f", v ? "," : "", variant, (double)t.ns[v] * 1e-3);
-        }
-        printf("%s\n", t.count == 1 ? " (one variant, not timed)" : "");
+    int wrong = gpu_table_print(b->engine, x, &p, step_ms);
+    if (wrong) {
+        fprintf(stderr, "graft-bench-gpu: %d variants compute something else\n", wrong);
+        b->wrong = 1;
     }
-    free(seen);
-    free(times);
+    free(p.seconds);
 }
 
 /* The squared distance of two results over the size of the second. */
@@ -195,16 +288,11 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
 {
     graft_model *other = NULL;
     graft_err e = GRAFT_ERR_INIT;
-    const char *path = getenv("GRAFT_BENCH_SECOND");
     char name[64];
-    if (!path) {
-        printf("  skipped: swaps, GRAFT_BENCH_SECOND names no second checkpoint\n");
-        return;
-    }
     for (int resident = 0; resident < 2; resident++) {
         network s;
         double t = graft_clock_now();
-        if (!resident) must(graft_model_swap(m, path, true, NULL, &other, &e), &e);
+        if (!resident) must(graft_model_swap(m, b->second, true, NULL, &other, &e), &e);
         graft_binding *binding = bind(resident ? m : other, side);
         t = graft_clock_now() - t;
         open_network(&s, binding);
@@ -235,7 +323,7 @@ static graft_model *quantized(const graft_model *m, int64_t side, graft_quant_fo
 }
 
 /* The same step with 8-bit layers; its error is that of one call with made-up inputs. */
-static void bench_levels(const bench *b, const graft_model *m, int64_t side, const network *plain,
+static void bench_levels(bench *b, const graft_model *m, int64_t side, const network *plain,
                          graft_quant_format format)
 {
     char name[64];
@@ -245,12 +333,13 @@ static void bench_levels(const bench *b, const graft_model *m, int64_t side, con
     double t = graft_clock_now();
     open_network(&s, bind(q, side));
     printf("  made ready in %.2f s\n", graft_clock_now() - t);
-    snprintf(name, sizeof name, "%s_%s_step_ms", b->kind, what);
-    note(b, name, time_network(b, &s), "ms");
+    snprintf(name, sizeof name, "%s_%s", b->kind, what);
+    double step = time_network(b, &s, name);
     run_once(b, plain);
+    run_once(b, &s);
     snprintf(name, sizeof name, "%s_%s_nmse", b->kind, what);
     note(b, name, error_of(&s, plain), "of bf16, one call");
-    if (b->operators) time_operators(b, s.binding->exe, true);
+    profile(b, &s, step);
     close_network(&s);
     graft_model_release(q);
 }
@@ -306,24 +395,28 @@ static void compare(bench *b, int64_t side, const network *s)
     }
 }
 
+static int64_t side_of(const bench *b)
+{
+    return b->side ? b->side : strcmp(b->kind, "sd15") == 0 ? 64 : 128;
+}
+
 static void bench_unet(bench *b)
 {
-    char name[64];
-    int64_t side = strcmp(b->kind, "sdxl") == 0 ? 128 : 64;
+    int64_t side = side_of(b);
     graft_model *m = load(b);
     double t = graft_clock_now();
     network s;
     open_network(&s, bind(m, side));
     printf("%s UNet, batch 2, latents of %d x %d, bf16: made ready in %.2f s\n", b->kind, (int)side,
            (int)side, graft_clock_now() - t);
-    double step = time_network(b, &s);
-    snprintf(name, sizeof name, "%s_step_ms", b->kind);
-    note(b, name, step, "ms");
+    double step = time_network(b, &s, b->kind);
+    profile(b, &s, step);
     if (b->against) compare(b, side, &s);
-    time_swaps(b, m, side, step);
-    bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
-    bench_levels(b, m, side, &s, GRAFT_FORMAT_FP8);
-    if (b->operators) time_operators(b, s.binding->exe, false); /* last: it takes the longest */
+    if (b->second) time_swaps(b, m, side, step);
+    if (b->levels) {
+        bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
+        bench_levels(b, m, side, &s, GRAFT_FORMAT_FP8);
+    }
     close_network(&s);
     graft_model_release(m);
 }
@@ -338,20 +431,22 @@ static void bench_start(const bench *b)
 {
     char name[64];
     int entries = 0;
+    network s;
     graft_err e = GRAFT_ERR_INIT;
     must(graft_cache_list(b->engine, false, count_entry, &entries, &e), &e);
     graft_model *m = load(b);
     double t = graft_clock_now();
-    graft_binding *binding = bind(m, strcmp(b->kind, "sdxl") == 0 ? 128 : 64);
-    t = graft_clock_now() - t;
-    printf("%s UNet with %d entries in %s\n", b->kind, entries, b->cache);
+    open_network(&s, bind(m, side_of(b)));
+    double ready = graft_clock_now() - t, step = run_once(b, &s);
+    printf("%s UNet with %d entries in %s: ready in %.3f s, then the first step %.3f s\n", b->kind,
+           entries, b->cache, ready, step);
     snprintf(name, sizeof name, "%s_ready_%s_s", b->kind, entries ? "again" : "first");
-    note(b, name, t, "s, weights from the page cache");
-    graft_binding_release(binding);
+    note(b, name, ready + step, "s, with the first step, weights from the page cache");
+    close_network(&s);
     graft_model_release(m);
 }
 
-static void bench_vae(const bench *b)
+static void bench_vae(bench *b)
 {
     graft_vae *v = NULL;
     graft_binding *binding = NULL;
@@ -361,12 +456,14 @@ static void bench_vae(const bench *b)
     snprintf(v->options.precision, sizeof v->options.precision, "bf16");
     snprintf(v->options.device, sizeof v->options.device, "%s", b->backend);
     v->options.tuning = b->tuning;
-    v->options.no_disk = true;
-    must(graft_vae_bind(v, true, 128, 128, NULL, &binding, &e), &e);
+    v->options.no_disk = !b->cache;
+    must(graft_vae_bind(v, true, side_of(b), side_of(b), NULL, &binding, &e), &e);
     open_network(&s, binding);
-    printf("VAE decoder, 1024 x 1024, bf16\n");
-    note(b, "vae_1024_ms", time_network(b, &s), "ms");
-    if (b->operators) time_operators(b, s.binding->exe, false);
+    printf("VAE decoder, %d x %d, bf16\n", 8 * (int)side_of(b), 8 * (int)side_of(b));
+    double step = time_steps(b, &s);
+    note(b, "vae_1024_ms", step, "ms, one of many handed over together");
+    note(b, "vae_1024_run_ms", time_runs(b, &s), "ms, one alone with copies from and to the host");
+    profile(b, &s, step);
     close_network(&s);
     graft_vae_release(v);
 }
@@ -391,7 +488,7 @@ static double best_of(const bench *b, const graft_op_desc *d)
 
 static void ceilings(const bench *b)
 {
-    const int64_t n = 8192;
+    const int64_t n = b->side ? 64 : 8192;
     graft_tensor_desc square = {
         .dtype = GRAFT_BF16, .rank = 2, .dim = {n, n}, .stride = {n, 1}, .constant = 0};
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR, .out = square};
@@ -408,18 +505,37 @@ static void ceilings(const bench *b)
              "TOP/s, the same with x quantized in it");
 }
 
+/* ------------------------------------------------------------------ the command */
+
+/* For `device` everything that the library says of what it found. */
 static void log_line(void *ctx, int32_t level, const char *text)
 {
-    (void)ctx;
+    bench *b = ctx;
+    b->no_nvrtc |= strstr(text, "no NVRTC") != NULL;
     if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft-bench-gpu: %s\n", text);
+    if (level < GRAFT_LOG_WARN && strcmp(b->kind, "device") == 0) printf("  %s\n", text);
+}
+
+/* Own kernels stand in for what is missing, and their times would be taken for the libraries'. The
+ * identity names versions, 0 where there is none. */
+static int complete(const bench *b)
+{
+    const char *id = b->device->info.identity;
+    int good = 1;
+    if (strcmp(b->backend, "cuda") != 0) return 1;
+    if (strstr(id, " lt 0")) good = !printf("  MISSING: cuBLASLt\n");
+    if (strstr(id, " dnn 0")) good = !printf("  MISSING: cuDNN\n");
+    if (b->no_nvrtc) good = !printf("  MISSING: NVRTC\n");
+    return good;
 }
 
 static int usage(void)
 {
-    fputs("usage: graft-bench-gpu [--json FILE] [--backend NAME] [--repeats N] "
-          "[--tuning off|fast|full] [--operators] [--against NAME] [--cache FOLDER] "
-          "device | sd15|sdxl|vae MODEL.safetensors\n",
-          stderr);
+    fputs(
+        "usage: graft-bench-gpu [--operators] [--against NAME] [--swap FILE] [--levels] [--start] "
+        "[--cache FOLDER] [--tuning off|fast|full] [--json FILE] [--repeats N] [--side N] "
+        "[--backend NAME] device | ceilings | sd15|sdxl|vae MODEL.safetensors\n",
+        stderr);
     return 2;
 }
 
@@ -435,24 +551,38 @@ static int tuning_of(const char *text, graft_tuning *out)
     return 0;
 }
 
+static int parse_option(const char *name, const char *value, bench *b)
+{
+    const struct {
+        const char *name, **text;
+        int *number;
+    } options[] = {{"--json", &b->json, NULL},       {"--backend", &b->backend, NULL},
+                   {"--against", &b->against, NULL}, {"--cache", &b->cache, NULL},
+                   {"--swap", &b->second, NULL},     {"--repeats", NULL, &b->repeats},
+                   {"--side", NULL, &b->side}};
+    if (strcmp(name, "--tuning") == 0) return tuning_of(value, &b->tuning);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (strcmp(name, options[i].name) != 0) continue;
+        if (options[i].text)
+            *options[i].text = value;
+        else
+            *options[i].number = atoi(value);
+        return 1;
+    }
+    return 0;
+}
+
 static int parse(int argc, char **argv, bench *b)
 {
     for (int i = 1; i < argc; i++) {
-        bool more = i + 1 < argc;
-        if (more && strcmp(argv[i], "--json") == 0)
-            b->json = argv[++i];
-        else if (more && strcmp(argv[i], "--backend") == 0)
-            b->backend = argv[++i];
-        else if (more && strcmp(argv[i], "--repeats") == 0)
-            b->repeats = atoi(argv[++i]);
-        else if (more && strcmp(argv[i], "--tuning") == 0 && tuning_of(argv[i + 1], &b->tuning))
-            i++;
-        else if (more && strcmp(argv[i], "--against") == 0)
-            b->against = argv[++i];
-        else if (more && strcmp(argv[i], "--cache") == 0)
-            b->cache = argv[++i];
-        else if (strcmp(argv[i], "--operators") == 0)
+        if (strcmp(argv[i], "--operators") == 0)
             b->operators = 1;
+        else if (strcmp(argv[i], "--levels") == 0)
+            b->levels = 1;
+        else if (strcmp(argv[i], "--start") == 0)
+            b->start = 1;
+        else if (i + 1 < argc && parse_option(argv[i], argv[i + 1], b))
+            i++;
         else if (argv[i][0] != '-' && !b->kind)
             b->kind = argv[i];
         else if (argv[i][0] != '-' && !b->model)
@@ -460,9 +590,22 @@ static int parse(int argc, char **argv, bench *b)
         else
             return 0;
     }
-    if (b->kind && strcmp(b->kind, "device") == 0) return 1;
-    return b->kind && b->model && b->repeats > 0 &&
-           (!strcmp(b->kind, "sd15") || !strcmp(b->kind, "sdxl") || !strcmp(b->kind, "vae"));
+    if (!b->kind || b->repeats < 1 || b->side < 0 || (b->start && !b->cache)) return 0;
+    if (!strcmp(b->kind, "device") || !strcmp(b->kind, "ceilings")) return 1;
+    return b->model && (!strcmp(b->kind, "sd15") || !strcmp(b->kind, "sdxl") ||
+                        (!strcmp(b->kind, "vae") && !b->start));
+}
+
+static void run(bench *b)
+{
+    if (strcmp(b->kind, "ceilings") == 0)
+        ceilings(b);
+    else if (strcmp(b->kind, "vae") == 0)
+        bench_vae(b);
+    else if (b->start)
+        bench_start(b);
+    else if (b->model)
+        bench_unet(b);
 }
 
 int main(int argc, char **argv)
@@ -471,20 +614,19 @@ int main(int argc, char **argv)
     graft_err e = GRAFT_ERR_INIT;
     if (!parse(argc, argv, &b)) return usage();
     setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is cut short has said what it did */
+    if (b.model) must_exist(b.model);
     graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR,
                                   .backend = b.backend,
                                   .cache_dir = b.cache,
-                                  .log = {NULL, log_line}};
+                                  .log = {&b, log_line}};
     must(graft_engine_create(&config, &b.engine, &e), &e);
     must(graft_backends_get(&b.engine->backends, b.backend, &b.device, &e), &e);
     printf("%s: %s\n", b.device->name, b.device->info.name);
     printf("  %s\n", b.device->info.identity);
     snprintf(b.how, sizeof b.how, "bench/gpu.sh on %s, tuning %s", b.device->info.name,
              tunings[b.tuning]);
-    if (strcmp(b.kind, "device") != 0 && !b.cache) ceilings(&b);
-    if (strcmp(b.kind, "vae") == 0) bench_vae(&b);
-    if (b.kind[0] == 's' && b.cache) bench_start(&b);
-    if (b.kind[0] == 's' && !b.cache) bench_unet(&b);
+    int good = strcmp(b.kind, "device") != 0 || complete(&b);
+    run(&b);
     graft_engine_destroy(b.engine);
-    return b.wrong;
+    return b.wrong ? WRONG : good ? 0 : INCOMPLETE;
 }

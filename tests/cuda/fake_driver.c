@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/cuda/emulator.h"
 
@@ -508,7 +509,10 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
         (shared > USUAL_SHARED && shared > shared_limit[kernel - emulated_kernels]) || extra ||
         !gx || !gy || !gz || gy > 65535 || gz > 65535 || gx > 0x7fffffffu)
         return CUDA_ERROR_INVALID_VALUE;
-    if (fake_cuda.fail_launch && --fake_cuda.fail_launch == 0) {
+    const char *fault = getenv("FAKE_CUDA_FAULT"), *hang = getenv("FAKE_CUDA_HANG");
+    if (hang && strncmp(kernel->name, hang, strlen(hang)) == 0) pause();
+    bool faults = fault && strncmp(kernel->name, fault, strlen(fault)) == 0;
+    if (faults || (fake_cuda.fail_launch && --fake_cuda.fail_launch == 0)) {
         sticky = CUDA_ERROR_LAUNCH_FAILED;
         return CUDA_ERROR_LAUNCH_FAILED;
     }
