@@ -1,11 +1,16 @@
 /* CONV2D: variant 0 the own implicit product, then cuDNN's plans.
  *
  * cuDNN gets x * w + residual + bias in this order, which its precompiled kernels know; what is
- * left (channel_add, act) is one pass over the result. A doubled x is written out for it. */
+ * left (channel_add, act) is one pass over the result. A doubled x is written out for it.
+ *
+ * Rows of weights whose number of values is no multiple of 8 are padded for the own kernel, which
+ * cuDNN does not take: its variants have them dense then, and where one is refused they are padded
+ * into the workspace. */
 #include <stdio.h>
 
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/matmul.h"
+#include "kernels/cuda/quant.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
@@ -48,18 +53,47 @@ static uint64_t doubled_bytes(const graft_kernel *k)
     return doubled(&k->op) ? (bytes + 255) / 256 * 256 : 0;
 }
 
+/* The UNet's first and last convolution and the VAE's: tuning has to find cuDNN faster there. */
+static bool odd_channels(const graft_op_desc *op)
+{
+    return op->in[GRAFT_CONV_W].dim[0] % 8 || op->in[GRAFT_CONV_W].dim[1] % 8;
+}
+
+/* Whether cuDNN's weights are laid out unlike the own kernel's. */
+static bool is_dense(const graft_kernel *k)
+{
+    return k->layout[GRAFT_CONV_W].ldw % 8 != 0;
+}
+
+static void make_dense(graft_kernel *k)
+{
+    graft_cuda_layout l = k->layout[GRAFT_CONV_W];
+    if (l.channels * l.taps % 8 == 0) return;
+    uint64_t end = 0;
+    graft_cuda_reserve(&end, k->info.workspace_bytes);
+    k->at.weight = graft_cuda_reserve(&end, (uint64_t)l.rows * l.ldw * graft_dtype_size(l.to));
+    k->info.workspace_bytes = end;
+    l.ldw = l.channels * l.taps;
+    graft_cuda_pack_as(k, GRAFT_CONV_W, l);
+    k->info.packing[GRAFT_CONV_W] |= 1u << 11; /* pack_as() uses those below */
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
     int32_t count = 0;
     graft_op_desc d = library_desc(&k->op);
+    bool odd = odd_channels(&d);
     (void)e;
-    if (k->d->dnn && k->t != GRAFT_F32 && d.in[GRAFT_CONV_W].dim[1] % 8 == 0 &&
+    graft_cuda_matmul_layout(k, false);
+    if (odd && variant < 0) variant = 0;
+    if (k->d->dnn && k->t != GRAFT_F32 && !(odd && d.attrs.quant) &&
         graft_cuda_dnn_conv(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
                             variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
         k->dnn) {
         k->part = doubled_bytes(k);
         k->info.workspace_bytes = k->part + graft_cuda_dnn_workspace(k->dnn);
+        make_dense(k);
         k->info.variant_index = variant < 1 ? 1 : variant;
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
     } else {
@@ -67,16 +101,37 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_matmul_name(k, &p));
     }
     k->info.variant_count = 1 + count;
-    graft_cuda_matmul_layout(k, false);
     return GRAFT_OK;
 }
 
-static graft_status launch_own(graft_kernel *k, const void *const *in, void *out)
+/* Dense weights as the own kernel wants them. */
+static graft_status pad_weights(graft_kernel *k, const void *w, void *to)
+{
+    const graft_cuda_layout *l = &k->layout[GRAFT_CONV_W];
+    graft_cuda_pack p = {.src = w,
+                         .dst = to,
+                         .from = l->to,
+                         .to = l->to,
+                         .rows = l->rows,
+                         .channels = l->ldw,
+                         .taps = 1,
+                         .ldw = (l->ldw + 7) / 8 * 8};
+    return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_pack,
+                             graft_cuda_blocks((uint64_t)p.rows * p.ldw, GRAFT_CUDA_THREADS), 1, 1,
+                             &p);
+}
+
+static graft_status launch_own(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     graft_cuda_matmul p;
     graft_cuda_matmul_conv(&k->op, &p);
     p.x = in[GRAFT_CONV_X];
     p.w = in[GRAFT_CONV_W];
+    if (is_dense(k)) {
+        graft_status st = pad_weights(k, p.w, workspace + k->at.weight);
+        if (st) return st;
+        p.w = workspace + k->at.weight;
+    }
     p.bias = in[GRAFT_CONV_BIAS];
     p.channel_add = in[GRAFT_CONV_CHANNEL_ADD];
     p.residual = in[GRAFT_CONV_RESIDUAL];
@@ -99,7 +154,8 @@ static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
-    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 5, out)) return launch_own(k, in, out);
+    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 5, out))
+        return launch_own(k, in, out, workspace);
     const void *x = in[GRAFT_CONV_X], *add = in[GRAFT_CONV_CHANNEL_ADD];
     graft_status st = GRAFT_OK;
     if (doubled(&k->op)) {
@@ -111,7 +167,7 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
                                 in[GRAFT_CONV_BIAS]};
     st = graft_cuda_dnn_run(k->d, k->dnn, data, 5, workspace ? workspace + k->part : NULL);
     k->refused = st == GRAFT_E_UNSUPPORTED;
-    if (k->refused) return launch_own(k, in, out);
+    if (k->refused) return launch_own(k, in, out, workspace);
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }

@@ -246,14 +246,21 @@ static graft_status choose(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t
     return GRAFT_OK;
 }
 
+/* Every row 16 bytes aligned, or nothing between the rows, as in pictures of 3 or 4 channels. */
+static bool rows_fit(const graft_tensor_desc *t)
+{
+    if (t->dim[3] % 8 && t->stride[2] == t->dim[3] && t->stride[1] == t->dim[2] * t->stride[2])
+        return true;
+    return t->stride[0] % 8 == 0 && t->stride[1] % 8 == 0 && t->stride[2] % 8 == 0;
+}
+
 graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
 {
     *count = 0;
-    for (int i = 0; i < 3; i++) /* every row 16 bytes aligned */
-        if (op->in[GRAFT_CONV_X].stride[i] % 8 || op->out.stride[i] % 8 ||
-            op->in[GRAFT_CONV_RESIDUAL].stride[i] % 8)
-            return GRAFT_E_UNSUPPORTED;
+    if (!rows_fit(&op->in[GRAFT_CONV_X]) || !rows_fit(&op->out) ||
+        !rows_fit(&op->in[GRAFT_CONV_RESIDUAL]))
+        return GRAFT_E_UNSUPPORTED;
     return choose(dnn, op, index, out, count, e);
 }
 

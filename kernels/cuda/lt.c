@@ -37,8 +37,8 @@ enum { OUTER_VECTORS = 3 };
 #define LT_WORKSPACE ((size_t)32 << 20)
 
 /* The algorithms for one shape, also as they are kept on disk, under a key with a number that
- * changes with how many are asked for: the library says of its own record
- * that it may be stored as bytes and used with the same version. */
+ * changes with how many are asked for: the library says of its own record that it may be stored as
+ * bytes and used with the same version. */
 typedef struct lt_choice {
     cublasLtMatmulAlgo_t algorithm;
     uint64_t workspace;

@@ -170,6 +170,36 @@ static void means_without_range(void)
     lib_close(&ref);
 }
 
+/* Convolutions of 3, 4 and 9 channels are asked of cuDNN, too, with weights that are laid out for
+ * it; where it refuses to run its plan the own kernel takes them from there. */
+static void odd_channels(void)
+{
+    kernel_lib cuda, ref;
+    size_t cases;
+    int run = 0;
+    CHECK(lib_open(GRAFT_LIB_DIR "/graft_kernels_ref.so", &ref));
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device || !ref.device) return;
+    kernel_case *list = kernel_cases(&cases);
+    by_library = 0;
+    for (size_t i = 0; i < cases; i++) {
+        const graft_op_desc *d = &list[i].desc;
+        const int64_t *w = d->in[GRAFT_CONV_W].dim;
+        if (d->op != GRAFT_OP_CONV2D || (w[0] % 8 == 0 && w[1] % 8 == 0)) continue;
+        if (products(d) > MOST_PRODUCTS) continue;
+        for (int refuse = 0; refuse < 2; refuse++) {
+            fake_driver_state()->refuse_plans = refuse;
+            run += compare_variants(&cuda, &ref, &list[i], GRAFT_BF16, i);
+        }
+        fake_driver_state()->refuse_plans = 0;
+    }
+    printf("     %d runs, %d of them asked of cuDNN\n", run, by_library);
+    CHECK(by_library > 8);
+    free(list);
+    lib_close(&cuda);
+    lib_close(&ref);
+}
+
 int main(void)
 {
     use_fake_driver();
@@ -177,6 +207,7 @@ int main(void)
     RUN(inputs_of_another_dtype);
     RUN(norms_far_from_zero);
     RUN(means_without_range);
+    RUN(odd_channels);
     fake_cuda_state *fake = fake_driver_state();
     CHECK_INT(fake->live_blocks, 0);
     CHECK_INT(fake->live_objects, 0);

@@ -238,6 +238,12 @@ static void convolutions(void)
                                      {1, 256, 512, 256, 3, 1},  {1, 256, 1024, 256, 3, 1},
                                      {1, 256, 1024, 128, 3, 1}, {1, 128, 1024, 128, 3, 1},
                                      {1, 512, 512, 256, 1, 1},  {1, 256, 1024, 128, 1, 1}};
+    /* First and last ones, of latents, pictures, and latents with a mask. */
+    static const conv_shape ends[] = {{2, 4, 128, 320, 3, 1},  {2, 320, 128, 4, 3, 1},
+                                      {2, 4, 64, 320, 3, 1},   {2, 320, 64, 4, 3, 1},
+                                      {2, 9, 64, 320, 3, 1},   {1, 4, 128, 512, 3, 1},
+                                      {1, 128, 1024, 3, 3, 1}, {1, 3, 1024, 128, 3, 1}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && !levels; i++) conv(&ends[i], false);
     convs_of(sdxl, sizeof sdxl / sizeof *sdxl);
     convs_of(sd15, sizeof sd15 / sizeof *sd15);
     if (!levels) convs_of(vae, sizeof vae / sizeof *vae);
