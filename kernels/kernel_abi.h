@@ -64,7 +64,9 @@ typedef struct graft_device_info {
 /* What prepare() found out. */
 typedef struct graft_kernel_info {
     uint32_t size;
-    uint32_t zero;
+    /* Bit i: variant i may take long to prepare, seconds rather than moments: for tuning that has
+     * the time. The last ones. Since 1.6, 0 before. */
+    uint32_t slow;
     uint64_t workspace_bytes;
     /* Per constant input: bytes that pack() writes, and a number that names the layout: equal
      * numbers (from one library version) mean equal bytes for equal source values, whatever the

@@ -458,6 +458,8 @@ graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *
     out->own = own.info.variant_index;
     out->count = own.info.variant_count;
     if (out->count > GRAFT_TRIAL_VARIANTS) out->count = GRAFT_TRIAL_VARIANTS;
+    while (limits->deadline > 0 && out->count > 1 && own.info.slow >> (out->count - 1) & 1)
+        out->count--;
     if (out->own < 0 || out->own >= out->count) out->own = out->count = 0;
     if (out->count > 1) st = try_all(&t, &own, limits, task, out);
     candidate_finish(&t, &own);

@@ -7,7 +7,7 @@
 #define GRAFT_TRIAL_VARIANTS 16 /* more than these are not looked at */
 
 typedef struct graft_trial {
-    int32_t own, count; /* the library's own choice; how many there are */
+    int32_t own, count; /* the library's own choice; how many were looked at */
     uint32_t repacks;   /* bit i: variant i wants its weights in another layout */
     uint64_t
         ns[GRAFT_TRIAL_VARIANTS]; /* best time of one launch; 0: not usable, for this reason: */
@@ -28,7 +28,8 @@ typedef struct graft_trial_limits {
  * be made, fails, or computes something else than the library's own choice is not usable; with one
  * variant only, nothing is timed. Where the device's cache is known, short launches take turns with
  * copies of the weights that it does not hold together: in a run others come between two uses of
- * the same ones. Any thread, but timings want the machine for themselves. */
+ * the same ones. With a deadline, variants that take long to prepare are not looked at. Any thread,
+ * but timings want the machine for themselves. */
 graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *op,
                              const graft_trial_limits *limits, const graft_task *task,
                              graft_trial *out, graft_err *e);

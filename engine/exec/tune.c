@@ -97,9 +97,12 @@ static tuned *find(const table *k, graft_hash signature)
     return NULL;
 }
 
+/* What is there stays, unless it looked at fewer variants. */
 static bool add(table *k, graft_hash signature, const graft_trial *trial)
 {
-    if (find(k, signature)) return true;
+    tuned *known = find(k, signature);
+    if (known && trial->count > known->trial.count) known->trial = *trial;
+    if (known) return true;
     if (graft_grow(&k->list, &k->cap, k->n + 1, sizeof *k->list)) return false;
     k->list[k->n++] = (tuned){signature, *trial};
     return true;
@@ -161,7 +164,8 @@ static void merge_file(graft_tuner *t, table *k, const graft_log *log)
         graft_hash signature;
         graft_trial trial;
         ok = parse_line(&p, &signature, &trial) && add(k, signature, &trial);
-        if (ok) take_times(find(k, signature), &trial);
+        if (ok && trial.count >= find(k, signature)->trial.count)
+            take_times(find(k, signature), &trial);
         while (*p == '\n' || *p == ' ') p++;
     }
     graft_free(text);
@@ -232,13 +236,23 @@ static graft_status look_up(graft_tuner *t, const graft_tuner_request *rq,
     return k ? GRAFT_OK : graft_fail_nomem(e, "tuner");
 }
 
-static bool known(graft_tuner *t, graft_hash backend, graft_hash signature)
+/* With so many variants looked at. */
+static bool known(graft_tuner *t, graft_hash backend, graft_hash signature, int32_t variants)
 {
     pthread_mutex_lock(&t->lock);
     const table *k = table_of(t, backend);
-    bool found = k && find(k, signature);
+    const tuned *r = k ? find(k, signature) : NULL;
+    bool found = r && r->trial.count >= variants;
     pthread_mutex_unlock(&t->lock);
     return found;
+}
+
+/* How many variants of a node a result must have looked at. */
+static int32_t variants_wanted(const graft_kernel_info *info, graft_tuning level)
+{
+    int32_t n = info->variant_count;
+    if (level != GRAFT_TUNING_FULL || !info->slow) return 0;
+    return n < GRAFT_TRIAL_VARIANTS ? n : GRAFT_TRIAL_VARIANTS;
 }
 
 bool graft_tuner_find(graft_tuner *t, const graft_exe *x, size_t i, graft_trial *out)
@@ -253,9 +267,10 @@ bool graft_tuner_find(graft_tuner *t, const graft_exe *x, size_t i, graft_trial 
 }
 
 /* The signatures of the graph that have no result; pending[] has room for all nodes. */
-static size_t collect(graft_tuner *t, const graft_exe *x, const graft_hash *signature,
+static size_t collect(graft_tuner *t, const graft_tuner_request *rq, const graft_hash *signature,
                       pending *list)
 {
+    const graft_exe *x = rq->exe;
     size_t n = 0;
     for (size_t i = 0; i < x->graph->n_nodes; i++) {
         double cost =
@@ -265,7 +280,8 @@ static size_t collect(graft_tuner *t, const graft_exe *x, const graft_hash *sign
         while (k < n && !graft_hash_equal(list[k].signature, signature[i])) k++;
         if (k < n)
             list[k].cost += cost;
-        else if (!known(t, x->backend->identity, signature[i]))
+        else if (!known(t, x->backend->identity, signature[i],
+                        variants_wanted(&x->info[i], rq->level)))
             list[n++] = (pending){signature[i], i, cost};
     }
     qsort(list, n, sizeof *list, costly_first);
@@ -330,10 +346,10 @@ graft_status graft_tuner_choose(graft_tuner *t, const graft_tuner_request *rq,
     for (size_t i = 0; i < g->n_nodes; i++)
         signature[i] = graft_tuner_signature(g, i, rq->exe->backend);
     GRAFT_TRY(look_up(t, rq, signature, task, variant, e));
-    if (collect(t, rq->exe, signature, list)) {
+    if (collect(t, rq, signature, list)) {
         GRAFT_TRY(begin_timing(t, task, e));
         /* Others may have timed the same operators meanwhile. */
-        size_t n = collect(t, rq->exe, signature, list);
+        size_t n = collect(t, rq, signature, list);
         st = run_trials(t, rq, list, n, task, e);
         pthread_mutex_unlock(&t->timing);
         if (!st) st = look_up(t, rq, signature, task, variant, e);

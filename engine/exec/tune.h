@@ -32,7 +32,8 @@ typedef struct graft_tuner_request {
 
 /* Fills variant[i] for each node of the graph: what earlier timings found, or a new timing, or -1
  * for the library's own choice. OFF: -1 for all. FAST: new timings for at most 3 s in all, the most
- * costly operators first; FULL: every operator. An operator whose trial has no room stays at -1.
+ * costly operators first, without variants that take long to prepare; FULL: every operator, anew
+ * where FAST left out some. An operator whose trial has no room stays at -1.
  * Progress counts trials. GRAFT_E_CANCEL keeps the results so far. */
 graft_status graft_tuner_choose(graft_tuner *t, const graft_tuner_request *request,
                                 const graft_task *task, int32_t *variant, graft_err *e);

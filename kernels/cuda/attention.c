@@ -21,7 +21,6 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     int32_t count = 0;
-    (void)e;
     k->info.variant_count = 1;
     if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_BIAS])) return GRAFT_OK; /* own kernels only */
     if (k->d->dnn && variant != 0 && !k->op.attrs.causal && k->t != GRAFT_F32 &&
@@ -34,6 +33,10 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, &count, NULL);
     }
     k->info.variant_count += count;
+    bool compiled = k->dnn && graft_cuda_dnn_compiled(k->dnn);
+    for (int32_t v = 2; v <= count && compiled; v++) k->info.slow |= 1u << v;
+    if (variant > 0 && variant <= count && !k->dnn)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN has no such plan");
     return GRAFT_OK;
 }
 

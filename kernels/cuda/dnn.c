@@ -181,15 +181,26 @@ static void give_handle(graft_cuda_dnn *dnn, spare_handle *h)
     pthread_mutex_unlock(&dnn->lock);
 }
 
+/* What the calling thread makes plans with; *own is given back. */
+static graft_status begin_making(graft_cuda_dnn *dnn, graft_dnn_maker *m, spare_handle **own,
+                                 graft_err *e)
+{
+    *m = (graft_dnn_maker){dnn->d, dnn, &dnn->f, NULL, dnn->properties};
+    *own = NULL;
+    graft_cuda_lock(dnn->d); /* for the context, which this thread has from now on */
+    graft_cuda_unlock(dnn->d);
+    if (dnn->properties) return GRAFT_OK;
+    graft_status st = take_handle(dnn, own, e);
+    if (!st) m->handle = (*own)->handle;
+    return st;
+}
+
 /* From disk where it is there, else made and kept. No lock is held. */
 static void fill_set(graft_cuda_dnn *dnn, graft_dnn_plans *set, graft_err *e)
 {
-    graft_dnn_maker m = {dnn->d, dnn, &dnn->f, NULL, dnn->properties};
-    graft_cuda_lock(dnn->d); /* for the context, which this thread has from now on */
-    graft_cuda_unlock(dnn->d);
-    spare_handle *own = NULL;
-    if (!dnn->properties && take_handle(dnn, &own, e)) return;
-    if (own) m.handle = own->handle;
+    graft_dnn_maker m;
+    spare_handle *own;
+    if (begin_making(dnn, &m, &own, e)) return;
     graft_status st = graft_dnn_plans_restore(&m, set);
     if (st == GRAFT_E_FORMAT) {
         pthread_mutex_lock(&dnn->lock);
@@ -205,6 +216,14 @@ static void fill_set(graft_cuda_dnn *dnn, graft_dnn_plans *set, graft_err *e)
         graft_dnn_plans_keep(&m, set);
     }
     if (own) give_handle(dnn, own);
+}
+
+static void set_is_ready(graft_cuda_dnn *dnn, graft_dnn_plans *set)
+{
+    pthread_mutex_lock(&dnn->lock);
+    set->ready = true;
+    pthread_cond_broadcast(&dnn->changed);
+    pthread_mutex_unlock(&dnn->lock);
 }
 
 /* The set of this shape, filled by the first that asks while others wait; NULL without memory. */
@@ -227,11 +246,34 @@ static graft_dnn_plans *find_set(graft_cuda_dnn *dnn, const graft_op_desc *op, g
     pthread_mutex_unlock(&dnn->lock);
     if (!mine || !set) return set;
     fill_set(dnn, set, e);
-    pthread_mutex_lock(&dnn->lock);
-    set->ready = true;
-    pthread_cond_broadcast(&dnn->changed);
-    pthread_mutex_unlock(&dnn->lock);
+    set_is_ready(dnn, set);
     return set;
+}
+
+/* Whether plan `index` is there, which is made if it is offered and nobody has done so; others wait
+ * meanwhile. *count: how many are offered. */
+static bool reach(graft_cuda_dnn *dnn, graft_dnn_plans *set, int32_t index, int32_t *count,
+                  graft_err *e)
+{
+    for (;;) {
+        pthread_mutex_lock(&dnn->lock);
+        while (!set->ready) pthread_cond_wait(&dnn->changed, &dnn->lock);
+        bool there = index < set->count, mine = !there && index < set->offered;
+        *count = set->offered;
+        if (mine) set->ready = false;
+        pthread_mutex_unlock(&dnn->lock);
+        if (!mine) return there;
+        graft_dnn_maker m;
+        spare_handle *own;
+        bool able = begin_making(dnn, &m, &own, e) == GRAFT_OK;
+        if (able) {
+            graft_dnn_plans_more(&m, set);
+            graft_dnn_plans_keep(&m, set);
+        }
+        if (own) give_handle(dnn, own);
+        set_is_ready(dnn, set);
+        if (!able) return false;
+    }
 }
 
 static graft_status choose(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
@@ -240,8 +282,7 @@ static graft_status choose(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t
     *count = 0;
     graft_dnn_plans *set = find_set(dnn, op, e);
     if (!set) return GRAFT_E_NOMEM;
-    *count = set->count;
-    if (index >= set->count) return GRAFT_E_UNSUPPORTED;
+    if (!reach(dnn, set, index, count, e)) return GRAFT_E_UNSUPPORTED;
     if (out && index >= 0) *out = &set->plan[index];
     return GRAFT_OK;
 }

@@ -19,7 +19,9 @@ void graft_cuda_dnn_close(graft_device *d, graft_cuda_dnn *dnn);
 size_t graft_cuda_dnn_version(const graft_cuda_dnn *dnn);
 
 /* Plan `index` of *count for the operator, best first; owned by `dnn`. out NULL: only counts.
- * Unsupported when there is none. A convolution's channel_add, act and upsample are left out. */
+ * Unsupported when there is none; an attention's second and third are compiled when they are first
+ * asked for, and may turn out not to be there. A convolution's channel_add, act and upsample are
+ * left out. */
 graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
 /* The same of levels, int8 or E4M3: x and w are dense levels, out the sums times w's and x's

@@ -22,6 +22,7 @@ struct graft_device {
 
 static struct fake_state {
     int variants, own;
+    uint32_t slow;                /* bits of variants that take long to prepare */
     int us[FAKE_VARIANTS];        /* of a launch, on the library's own clock */
     int first_us[FAKE_VARIANTS];  /* more, of its kernel's first one */
     int host_us[FAKE_VARIANTS];   /* of handing it over, which a recorded one is not */
@@ -135,6 +136,7 @@ static inline graft_status fake_prepare(graft_device *d, const graft_op_desc *op
     }
     info->variant_index = v;
     info->variant_count = fake.variants;
+    info->slow = fake.slow;
     atomic_fetch_add(&fake.kernels, 1);
     *out = k;
     return GRAFT_OK;

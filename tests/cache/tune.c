@@ -116,6 +116,31 @@ static void margins(void)
     CHECK(graft_trial_best(&none) == -1);
 }
 
+/* Variants that take long to prepare are for tuning that has the time; what it finds stays. */
+static void slow_ones_wait_for_full(void)
+{
+    int32_t v[8];
+    graft_backend b = fake_backend("t slow");
+    fake_reset();
+    fake.variants = 3;
+    fake.slow = 1u << 2;
+    fake.us[0] = 900, fake.us[1] = 600, fake.us[2] = 150;
+    graft_exe *x = make_exe(&b, 1, 32);
+    graft_tuner *t = make_tuner(NULL);
+    choose(t, x, GRAFT_TUNING_FAST, PLENTY, v);
+    CHECK(v[0] == 1);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == 2);
+    CHECK(graft_tuner_count(t) == 1);
+    int launches = atomic_load(&fake.launches);
+    choose(t, x, GRAFT_TUNING_FAST, PLENTY, v);
+    CHECK(v[0] == 2);
+    choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+    CHECK(v[0] == 2 && atomic_load(&fake.launches) == launches);
+    graft_tuner_destroy(t);
+    graft_exe_release(x);
+}
+
 /* Of the variants of wrong_and_broken_ones_lose(). */
 static void reasons_are_kept(graft_tuner *t, const graft_exe *x)
 {
@@ -520,6 +545,7 @@ int main(void)
     RUN(one_variant_is_no_question);
     RUN(margins);
     RUN(wrong_and_broken_ones_lose);
+    RUN(slow_ones_wait_for_full);
     RUN(recorded_launches_are_timed);
     RUN(first_launches_do_not_count);
     RUN(large_tensors_in_few_copies);
