@@ -164,8 +164,8 @@ static void hand_over(const bench *b, network *s, graft_exe_profile *profile)
                            profile, &e),
              &e);
     else
-        must(graft_exe_run_there(s->binding, b->engine->arenas, NULL, write_inputs, leave_outputs, s,
-                                 NULL, profile, &e),
+        must(graft_exe_run_there(s->binding, b->engine->arenas, NULL, write_inputs, leave_outputs,
+                                 s, NULL, profile, &e),
              &e);
 }
 

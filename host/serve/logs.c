@@ -37,14 +37,27 @@ static void put_entry(graft_str *out, int64_t ms, const char *text)
     graft_str_finish(&line);
 }
 
+/* What a client sends may be in a line, and must not steer the terminal that shows it: no control
+ * characters but the ends of lines, also not those of two bytes (U+0080 to U+009F). */
+static void no_controls(char *text)
+{
+    for (unsigned char *p = (unsigned char *)text; p && *p; p++)
+        if ((*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
+            *p = '?';
+        else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)
+            p[0] = p[1] = '?';
+}
+
 void graft_logs_line(graft_logs *l, int32_t level, const char *text)
 {
     if (level < GRAFT_LOG_INFO) return;
     int64_t now = graft_clock_ms();
     graft_str m = GRAFT_STR_INIT, told = GRAFT_STR_INIT;
     graft_roots_hide(l->roots, text, &told);
-    char *copy = graft_str_take(&told);
+    char *copy = graft_str_take(&told), *plain = graft_strdup(text);
     graft_str_finish(&told);
+    no_controls(copy);
+    no_controls(plain);
     pthread_mutex_lock(&l->lock);
     graft_free(l->line[l->next].text);
     l->line[l->next].text = copy ? graft_strdup(copy) : NULL;
@@ -52,8 +65,10 @@ void graft_logs_line(graft_logs *l, int32_t level, const char *text)
     l->next = (l->next + 1) % GRAFT_LOGS_LINES;
     if (l->count < GRAFT_LOGS_LINES) l->count++;
     if (!l->quiet || level >= GRAFT_LOG_ERROR)
-        fprintf(stderr, "%s%s\n", level >= GRAFT_LOG_WARN ? "graft: " : "", text);
+        fprintf(stderr, "%s%s\n", level >= GRAFT_LOG_WARN ? "graft: " : "",
+                plain ? plain : "out of memory");
     pthread_mutex_unlock(&l->lock);
+    graft_free(plain);
     graft_str_puts(&m, "{\"type\":\"logs\",\"data\":{\"entries\":[");
     put_entry(&m, now, copy ? copy : "out of memory");
     graft_free(copy);

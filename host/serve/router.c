@@ -132,7 +132,8 @@ static void refuse(graft_serve *s, const graft_http_request *q, graft_verdict v,
 {
     char line[400];
     if (v == GRAFT_VERDICT_TOKEN) {
-        graft_http_empty(r, 401);
+        if (graft_http_text(r, 401, "401: this server asks for its token", NULL))
+            graft_http_empty(r, 401);
         graft_http_header(r, "www-authenticate:", "Basic realm=\"Graft\", charset=\"UTF-8\"");
         return;
     }
@@ -141,7 +142,8 @@ static void refuse(graft_serve *s, const graft_http_request *q, graft_verdict v,
              v == GRAFT_VERDICT_HOST ? "see --allow-host"
                                      : "another site's page; see --cors-origin");
     graft_logs_line(&s->logs, GRAFT_LOG_WARN, line);
-    graft_http_empty(r, 403);
+    /* An empty answer would be a download to a browser. */
+    if (graft_http_text(r, 403, "403: not for this Host or Origin", NULL)) graft_http_empty(r, 403);
 }
 
 void graft_serve_answer(graft_serve *s, const graft_http_request *q, graft_http_response *r)

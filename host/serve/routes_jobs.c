@@ -123,18 +123,6 @@ static void put_warnings(graft_str *t, const char *messages)
     cJSON_Delete(list);
 }
 
-static void put_workflow_id(graft_str *t, const char *extra)
-{
-    cJSON *json = parse(extra);
-    const cJSON *workflow = graft_tree_get(graft_tree_get(json, "extra_pnginfo"), "workflow");
-    const char *id = graft_json_str(workflow, "id", NULL);
-    if (id)
-        put_text(t, "workflow_id", id);
-    else
-        graft_str_puts(t, ",\"workflow_id\":null");
-    cJSON_Delete(json);
-}
-
 static void put_full(graft_serve *s, graft_str *t, const graft_store_row *row)
 {
     bool done = row->state == GRAFT_STORE_DONE;
@@ -179,7 +167,11 @@ static void on_row(void *ctx, const graft_store_row *row)
     /* A run that succeeded may have told of blocked nodes. */
     put_error(t, strcmp(status_of(row), "completed") == 0 ? NULL : row->messages);
     put_outputs(t, row->outputs);
-    put_workflow_id(t, row->extra);
+    graft_str_puts(t, ",\"workflow_id\":");
+    if (row->workflow)
+        graft_str_json(t, row->workflow);
+    else
+        graft_str_puts(t, "null");
     graft_str_puts(t, ",\"progress\":");
     graft_sink_progress(&a->serve->sink, row->id, t);
     if (a->full) put_full(a->serve, t, row);
@@ -249,7 +241,7 @@ graft_status graft_route_jobs(graft_serve *s, const graft_http_request *q, const
 graft_status graft_route_jobs_one(graft_serve *s, const graft_http_request *q, const char *rest,
                                   graft_http_response *r, graft_err *e)
 {
-    const graft_store_query query = {.id = rest, .limit = 1};
+    const graft_store_query query = {.id = rest, .whole = true, .limit = 1};
     struct answer a = {.serve = s, .full = true};
     int64_t total;
     (void)q;

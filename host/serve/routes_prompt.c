@@ -160,6 +160,15 @@ static bool identify(graft_serve *s, const cJSON *body, graft_store_job *job,
     return job->id;
 }
 
+/* The id of the page's workflow, by which jobs are listed. */
+static graft_status note_workflow(const cJSON *body, graft_store_job *job, graft_err *e)
+{
+    const cJSON *info = graft_tree_get(graft_tree_get(body, "extra_data"), "extra_pnginfo");
+    const char *id = graft_json_str(graft_tree_get(info, "workflow"), "id", NULL);
+    job->workflow = id ? graft_strdup(id) : NULL;
+    return id && !job->workflow ? graft_fail_nomem(e, "a prompt") : GRAFT_OK;
+}
+
 static graft_status enqueue(graft_serve *s, cJSON *body, graft_store_job *job,
                             const graft_validation *v, graft_http_response *r, graft_err *e)
 {
@@ -169,7 +178,8 @@ static graft_status enqueue(graft_serve *s, cJSON *body, graft_store_job *job,
     job->created = graft_clock_ms();
     job->client = client ? graft_strdup(client) : NULL;
     if (client && !job->client) return graft_fail_nomem(e, "a prompt");
-    graft_status st = make_extra(body, job->client, job->created, &job->extra, e);
+    graft_status st = note_workflow(body, job, e); /* before its parts are taken */
+    if (!st) st = make_extra(body, job->client, job->created, &job->extra, e);
     if (st) return st;
     job->prompt = graft_json_print(v->prompt->json);
     job->outputs = output_ids(v->prompt);
@@ -200,7 +210,15 @@ graft_status graft_route_prompt_post(graft_serve *s, const graft_http_request *q
         st = fault(r, 400, "no_prompt", "No prompt provided", "No prompt provided", e);
         goto out;
     }
-    GRAFT_TRY(validate(s, body, &v, e));
+    st = validate(s, body, &v, &why);
+    if (st == GRAFT_E_LIMIT) {
+        st = fault(r, 400, "prompt_too_large", why.text, "", e);
+        goto out;
+    }
+    if (st) {
+        graft_fail(e, st, "%s", why.text);
+        goto out;
+    }
     st = v.error ? answer_faults(r, &v, e) : enqueue(s, body, &job, &v, r, e);
 out:
     graft_validation_finish(&v);

@@ -12,6 +12,7 @@ void graft_store_job_finish(graft_store_job *j)
     graft_free(j->prompt);
     graft_free(j->extra);
     graft_free(j->outputs);
+    graft_free(j->workflow);
     memset(j, 0, sizeof *j);
 }
 
@@ -176,6 +177,7 @@ static graft_status insert(graft_store *s, graft_store_job *j, int64_t bytes, gr
     graft_sql__text(q, 6, j->outputs);
     sqlite3_bind_int64(q, 7, j->created);
     sqlite3_bind_int64(q, 8, bytes);
+    graft_sql__text(q, 9, j->workflow);
     return graft_sql__done(s, q, e);
 }
 

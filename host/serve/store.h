@@ -41,6 +41,7 @@ typedef struct graft_store_job {
     char *extra;     /* JSON object */
     char *outputs;   /* JSON array of the ids of the outputs to run */
     int64_t created; /* ms since 1970 */
+    char *workflow;  /* extra_pnginfo.workflow.id; NULL: none; the store does not give it back */
 } graft_store_job;
 void graft_store_job_finish(graft_store_job *j);
 
@@ -81,7 +82,7 @@ graft_status graft_store_history_one(graft_store *s, const char *id, graft_str *
 
 /* A row as /api/jobs shows it; texts are borrowed for the call. */
 typedef struct graft_store_row {
-    const char *id, *client, *prompt, *extra, *status, *messages, *outputs, *profile;
+    const char *id, *client, *prompt, *extra, *status, *messages, *outputs, *profile, *workflow;
     graft_store_state state;
     double number;
     int64_t created, started, ended; /* 0: not yet */
@@ -89,7 +90,8 @@ typedef struct graft_store_row {
 typedef struct graft_store_query {
     const char *id;       /* NULL: any */
     uint32_t kinds;       /* bits of graft_store_kind; 0: all */
-    const char *workflow; /* extra_pnginfo.workflow.id; NULL: any */
+    const char *workflow; /* NULL: any */
+    bool whole;           /* with prompt and extra, which may be large; else they are NULL */
     bool by_duration, ascending;
     int64_t limit, offset; /* limit < 0: no limit */
 } graft_store_query;

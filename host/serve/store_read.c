@@ -176,8 +176,7 @@ static void put_where(graft_str *sql, const graft_store_query *q)
         "(state = 2 AND status = 'error')", "(state = 2 AND status = 'interrupted')"};
     /* Only what is asked for, so that an index serves it: a history may be large. */
     graft_str_puts(sql, q->id ? " WHERE id = ?1" : " WHERE 1");
-    if (q->workflow)
-        graft_str_puts(sql, " AND json_extract(extra, '$.extra_pnginfo.workflow.id') = ?2");
+    if (q->workflow) graft_str_puts(sql, " AND workflow = ?2");
     if (!q->kinds) return;
     const char *glue = " AND (";
     for (uint32_t i = 0; i < sizeof kind / sizeof *kind; i++)
@@ -204,8 +203,8 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
 {
     int code;
     while ((code = sqlite3_step(q)) == SQLITE_ROW) {
-        const char *text[8];
-        for (int i = 0; i < 8; i++) text[i] = (const char *)sqlite3_column_text(q, i);
+        const char *text[9];
+        for (int i = 0; i < 9; i++) text[i] = (const char *)sqlite3_column_text(q, i);
         const graft_store_row r = {text[0],
                                    text[1],
                                    text[2],
@@ -214,11 +213,12 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
                                    text[5],
                                    text[6],
                                    text[7],
-                                   (graft_store_state)sqlite3_column_int(q, 8),
-                                   sqlite3_column_double(q, 9),
-                                   sqlite3_column_int64(q, 10),
+                                   text[8],
+                                   (graft_store_state)sqlite3_column_int(q, 9),
+                                   sqlite3_column_double(q, 10),
                                    sqlite3_column_int64(q, 11),
-                                   sqlite3_column_int64(q, 12)};
+                                   sqlite3_column_int64(q, 12),
+                                   sqlite3_column_int64(q, 13)};
         row(ctx, &r);
     }
     return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
@@ -250,10 +250,10 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     const char *way = query->ascending ? "ASC" : "DESC";
     graft_str_printf(&order, " ORDER BY %s%s%sseq %s", query->by_duration ? "ended - started " : "",
                      query->by_duration ? way : "", query->by_duration ? ", " : "", way);
-    graft_str_puts(&sql,
-                   "SELECT id, client, prompt, extra, status, messages, outputs, profile, "
-                   "state, number, created, started, ended FROM job WHERE seq IN (SELECT seq FROM "
-                   "job");
+    graft_str_printf(&sql,
+                     "SELECT id, client, %s, status, messages, outputs, profile, workflow, state, "
+                     "number, created, started, ended FROM job WHERE seq IN (SELECT seq FROM job",
+                     query->whole ? "prompt, extra" : "NULL, NULL");
     put_where(&sql, query);
     graft_str_printf(&sql, "%s LIMIT %lld OFFSET %lld)%s", order.data ? order.data : "",
                      (long long)query->limit, (long long)query->offset,

@@ -8,7 +8,7 @@ static const char schema[] =
     " number REAL NOT NULL, client TEXT, prompt TEXT NOT NULL, extra TEXT NOT NULL,"
     " targets TEXT NOT NULL, created INTEGER NOT NULL, started INTEGER, ended INTEGER,"
     " status TEXT, messages TEXT, outputs TEXT, meta TEXT, finished INTEGER,"
-    " bytes INTEGER NOT NULL, profile TEXT);"
+    " bytes INTEGER NOT NULL, profile TEXT, workflow TEXT);"
     "CREATE INDEX IF NOT EXISTS job_waiting ON job(state, number, seq) WHERE state < 2;"
     /* In the order of the history; with what is counted, so that the totals, which are made at
      * every start, are had without reading the rows. */
@@ -18,6 +18,9 @@ static const char schema[] =
 
 /* What tables of version 1 lack. */
 static const char from_1[] = "BEGIN; ALTER TABLE job ADD COLUMN profile TEXT;"
+                             "ALTER TABLE job ADD COLUMN workflow TEXT;"
+                             "UPDATE job SET workflow = json_extract(extra,"
+                             " '$.extra_pnginfo.workflow.id') WHERE json_valid(extra);"
                              "PRAGMA user_version = 2; COMMIT;";
 
 #define HISTORY_COLUMNS                                                                            \
@@ -30,7 +33,7 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
     [GRAFT_SQL_COMMIT] = "COMMIT",
     [GRAFT_SQL_ROLLBACK] = "ROLLBACK",
     [GRAFT_SQL_ADD] = "INSERT INTO job(id, state, number, client, prompt, extra, targets, created,"
-                      " bytes) VALUES(?, 0, ?, ?, ?, ?, ?, ?, ?)",
+                      " bytes, workflow) VALUES(?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
     [GRAFT_SQL_STATE] = "SELECT state FROM job WHERE id = ?",
     [GRAFT_SQL_NEXT] =
         "UPDATE job SET state = 1, started = ? WHERE seq = (SELECT seq FROM job WHERE"

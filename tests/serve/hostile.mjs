@@ -26,6 +26,10 @@ async function sites() {
   await from(403, ['Host: localhost.evil.example']);
   await from(403, ['Host: 127.0.0.1.evil.example']);
   await from(403, ['Host: a b']);
+  // What a client names must not steer the terminal that shows the log: bytes, escape and bell are named in it.
+  await from(403, ['Host: \x1b[31mred\x07\xc2\x9b2J']);
+  const told = (await get(s, '/internal/logs')).text;
+  check(/Host .{0,3}\?\[31mred\?.{0,2}\?\?2J/.test(told), `no control characters: ${told.slice(-400)}`);
   for (const method of ['GET', 'POST']) {
     const url = method === 'GET' ? '/queue' : '/interrupt';
     await from(403, [host, 'Origin: http://evil.example'], method, url);
@@ -231,6 +235,8 @@ async function token() {
   const t = await start({ args: ['--token', 'secret word'] });
   const basic = (p) => ({ Authorization: `Basic ${Buffer.from(`user:${p}`).toString('base64')}` });
   equal((await get(t, '/prompt')).status, 401, 'no token');
+  const asked = await get(t, '/');
+  equal([asked.headers.get('content-type'), asked.text], ['text/plain; charset=utf-8', '401: this server asks for its token'], 'a page, not a download');
   equal((await get(t, '/', { headers: { Authorization: 'Bearer secret' } })).status, 401, 'a wrong token');
   equal((await get(t, '/prompt', { headers: { Authorization: 'Bearer secret word' } })).status, 200, 'bearer');
   equal((await get(t, '/prompt', { headers: basic('secret word') })).status, 200, 'basic');

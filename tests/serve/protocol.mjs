@@ -130,6 +130,8 @@ async function refusals() {
   await bad('{"prompt": NaN}', 'invalid_json', 'The body is not valid JSON');
   await bad(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_json', 'The body is not valid JSON');
   await bad('['.repeat(100000), 'invalid_json', 'The body is not valid JSON');
+  const many = Object.fromEntries([...Array(10001)].map((_, i) => [i + 1, picture()[1]]));
+  await bad({ prompt: many }, 'prompt_too_large', 'the prompt has 10001 nodes; at most 10000 are accepted');
   const p = picture();
   p[1].inputs.width = 0;
   delete p[2].inputs.filename_prefix;

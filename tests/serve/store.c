@@ -110,10 +110,12 @@ static void an_older_database(void)
         graft_store_close(s);
         CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
         if (!i)
-            CHECK_INT(sqlite3_exec(db,
-                                   "ALTER TABLE job DROP COLUMN profile; PRAGMA user_version = 1",
-                                   NULL, NULL, NULL),
-                      SQLITE_OK);
+            CHECK_INT(
+                sqlite3_exec(db,
+                             "ALTER TABLE job DROP COLUMN profile; ALTER TABLE job DROP COLUMN "
+                             "workflow; PRAGMA user_version = 1",
+                             NULL, NULL, NULL),
+                SQLITE_OK);
         sqlite3_close(db);
         s = open_store(&roomy);
     }
