@@ -9,8 +9,8 @@
 typedef struct graft_trial {
     int32_t own, count; /* the library's own choice; how many were looked at */
     uint32_t repacks;   /* bit i: variant i wants its weights in another layout */
-    uint64_t
-        ns[GRAFT_TRIAL_VARIANTS]; /* best time of one launch; 0: not usable, for this reason: */
+    /* Best time of one launch; 0: not usable, for a reason that is below. */
+    uint64_t ns[GRAFT_TRIAL_VARIANTS];
     /* Bit i: variant i computes something else. Of trials that another process made, neither this
      * nor what follows is known. */
     uint32_t wrong;
