@@ -314,6 +314,13 @@ export function speed(plan: Plan, t: Thresholds): { value: string; label: string
       "predicted speed",
       `With the thresholds of the run the difference was ${NOISE}.`,
     )
+  // Layers are chosen because they are faster: of two that contradict each other it is not this one.
+  if (plan.disturbed && plan.measured < 1)
+    return said(
+      own ? "unclear" : predicted,
+      own ? NOISE : "predicted, uncertain",
+      `Measured were ${measured}${own ? `, the times of single layers predict ${predicted}` : " as the plan was made"}: other programs disturbed this plan; ${CALM}`,
+    )
   if (plan.disturbed)
     return own
       ? said(

@@ -175,16 +175,17 @@ test("a page that is loaded again in the middle of a run knows how far that is, 
   )
   const began = [...mock.state.started.values()].at(-1)
   await browser.open(url)
-  await page.waitForFunction(() =>
-    /^\d+ of 1000 · [\d.]+ it/.test(document.querySelector(".status-steps").textContent),
-  )
+  // One step in ten milliseconds; a page that was slow itself needs a moment to see it.
+  await page.waitForFunction(() => {
+    const text = document.querySelector(".status-steps").textContent
+    return Number(/^\d+ of 1000 · ([\d.]+) it/.exec(text)?.[1]) < 150
+  })
   const [steps, part] = await page.evaluate(() => [
     document.querySelector(".status-steps").textContent,
     Number(document.querySelector(".status-track").getAttribute("aria-valuenow")),
   ])
-  const [, value, rate] = /^(\d+) of 1000 · ([\d.]+) it/.exec(steps).map(Number)
+  const value = Number(/^\d+/.exec(steps)[0])
   assert.ok(Math.abs(part - value / 10) < 3, `${part} % at ${value} of 1000`)
-  assert.ok(rate < 150, steps) // one in ten milliseconds
   await page.locator("#interrupt").click()
   const text = page.locator(".status-text", { hasText: "Interrupted after" })
   await text.waitFor()
@@ -194,6 +195,12 @@ test("a page that is loaded again in the middle of a run knows how far that is, 
   const said = 1000 * Number(/after ([\d.]+) s/.exec(await text.textContent())[1])
   assert.ok(Math.abs(said - took) < 60, `${said} ms for ${took}`)
 })
+
+// What comes in a moment, on a busy machine in some more.
+async function eventually(holds) {
+  for (let i = 0; i < 100 && !(await holds()); i++) await page.waitForTimeout(50)
+  assert.ok(await holds())
+}
 
 // Pairs of nodes that lie on each other.
 const overlaps = () =>
@@ -231,9 +238,8 @@ test("what is added by the keys lies on nothing and in view; what is pasted lies
   const before = await view()
   for (const name of ["KSampler", "VAEDecode", "SaveImage", "LoadImage", "KSampler"]) {
     const id = await addNode(page, name)
-    assert.ok(
-      !(await hidden()).includes(await page.evaluate((id) => graft.editor.node(id).title, id)),
-    )
+    const title = await page.evaluate((id) => graft.editor.node(id).title, id)
+    await eventually(async () => !(await hidden()).includes(title))
     if (name === "VAEDecode") assert.equal(await view(), before) // as long as there is room in it
   }
   assert.deepEqual(await overlaps(), [])
@@ -326,7 +332,7 @@ test("after a reload nodes show the last pictures again, and none has room for w
       graft.editor.nodes.find((n) => n.type === "SaveImage").widgets.at(-1).pictures?.[0]
         ?.naturalWidth,
   )
-  assert.ok((await heights())[0] > before[0] + 100) // for the preview
+  await eventually(async () => (await heights())[0] > before[0] + 100) // for the preview
   await browser.open(url)
   await page.waitForFunction(
     () =>

@@ -130,6 +130,12 @@ test("of two numbers that do not agree the one to trust leads", () => {
   const moved = speed(busy, other)
   assert.deepEqual([moved.value, moved.label], ["1.65×", "measured, as the plan was made"])
   assert.match(moved.note, /predict 0\.59×\. Do not trust that/)
+  // Slower than without, which the layers do not say: nobody knows.
+  const slow = made(0.48, 4)
+  assert.ok(slow.disturbed)
+  assert.equal(speed(slow, all).value, "unclear")
+  assert.match(speed(slow, all).note, /^Measured were 0\.48×, the times .* predict 1\.00×: .*; “recalibrate”/)
+  assert.deepEqual([speed(slow, other).value, speed(slow, other).label], ["1.14×", "predicted, uncertain"])
   // Neither can be.
   assert.deepEqual(speed(made(20, 1), all).label, "predicted, uncertain")
   assert.match(speed(made(20, 1), all).note, /recalibrate/)
