@@ -88,6 +88,7 @@ graft_status graft_exe_find_invariants(graft_exe *x, uint32_t steady, graft_err 
     int64_t align = x->backend->info.alignment < 64 ? 64 : x->backend->info.alignment;
     finder f = {.g = g};
     graft_status st = GRAFT_OK;
+    if (!steady) return GRAFT_OK; /* such runs are no series */
     f.steady = graft_calloc(g->n_values, sizeof *f.steady);
     f.needed = graft_calloc(g->n_values, sizeof *f.needed);
     f.at = graft_malloc_array(g->n_values, sizeof *f.at);
