@@ -20,7 +20,7 @@ enum {
     AT_END = 1000
 };
 #define RECORD_AT 0.4  /* share of the run where the step is recorded */
-#define BRIEF     0.02 /* seconds of a call: whole samplings of such may meet other programs' work */
+#define BRIEF     0.02 /* seconds of a call: all of a sampling may meet other programs' work */
 enum { TURNS = 8 };
 
 typedef struct calibration {

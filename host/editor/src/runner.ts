@@ -6,6 +6,7 @@ import { complaintsOf, isMended, type Complaint } from "./mended"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
 import type { Preview } from "./frames"
+import { Paced } from "./paced"
 import {
   apply,
   createRun,
@@ -17,6 +18,10 @@ import {
 } from "./progress"
 import { showText, writtenBy } from "./results"
 import { showPictures } from "./widgets"
+
+// Steps come every 20 ms. Where the page and the sampling share processors, a picture of the canvas
+// for each takes as much of them as the steps.
+const PACE = 150 // ms
 
 const HELD_UP = "Parts of the workflow were held up"
 
@@ -35,6 +40,8 @@ export class Runner implements api.Listener {
   private readonly expectations = new Map<string, Expected>()
   private readonly elsewhere = new Set<string>() // prompts whose workflow is no longer shown
   private readonly previews = new Map<string, string>()
+  private readonly sketches = new Map<string, { target: GraftNode; image: Blob }>() // not shown yet
+  private readonly refresh = new Paced(() => this.look(), PACE)
   onRun = (_run: Run, _titles: Map<string, string>) => {}
   onProgress = () => {}
   onEnd = (_run: Run) => {}
@@ -194,9 +201,10 @@ export class Runner implements api.Listener {
     apply(run, type, data, performance.now())
     if (type === "graft.warning") this.warn(run)
     if (type === "executed") this.output(String(data.display_node ?? data.node), data.output)
-    this.paint(run)
-    this.onProgress()
-    if (before === "running" && run.state !== "running") this.end(run)
+    if (before === "running" && run.state !== "running") {
+      this.refresh.now()
+      this.end(run)
+    } else this.refresh.ask()
   }
 
   private end(run: Run) {
@@ -228,6 +236,14 @@ export class Runner implements api.Listener {
     this.onWarnings()
   }
 
+  // All that changed since the last look, in one picture.
+  private look() {
+    for (const [id, { target, image }] of this.sketches) this.sketch(id, target, image)
+    this.sketches.clear()
+    if (this.run) this.paint(this.run)
+    this.onProgress()
+  }
+
   private paint(run: Run) {
     const shown = new Map<GraftNode, { state: string; value: number; max: number }>()
     for (const [id, state] of run.nodes) {
@@ -240,6 +256,7 @@ export class Runner implements api.Listener {
 
   private output(id: string, output: any) {
     const node = this.nodeOf(this.run?.prompt, id)
+    this.sketches.delete(id)
     this.onOutput(id, output)
     if (node && output) this.show(node, output)
   }
@@ -265,6 +282,11 @@ export class Runner implements api.Listener {
     const id = node ?? this.run?.node
     const target = id ? this.nodeOf(prompt ?? this.run?.prompt, id) : null
     if (!id || !target) return
+    this.sketches.set(id, { target, image })
+    this.refresh.ask()
+  }
+
+  private sketch(id: string, target: GraftNode, image: Blob) {
     const url = URL.createObjectURL(image)
     const old = this.previews.get(id)
     this.previews.set(id, url)

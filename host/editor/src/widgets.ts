@@ -363,11 +363,11 @@ export const wordsOf = (node: LGraphNode): string =>
 
 export function showPictures(node: LGraphNode, urls: string[], words = "") {
   const widget = pictureWidget(node)
+  const had = widget.pictures.length > 0 && widget.words === words
   widget.words = words
-  const had = widget.pictures.length > 0
   widget.pictures = urls.map((url) => {
     const picture = new Image()
-    picture.onload = () => node.setDirtyCanvas(true)
+    picture.onload = picture.onerror = () => node.setDirtyCanvas(true)
     picture.src = url
     return picture
   })
@@ -375,5 +375,5 @@ export function showPictures(node: LGraphNode, urls: string[], words = "") {
     const least = node.computeSize()
     grow(node as GraftNode, [Math.max(node.size[0], least[0]), Math.max(node.size[1], least[1])])
   }
-  node.setDirtyCanvas(true, true)
+  if (!urls.length || !had) node.setDirtyCanvas(true, true) // else once they are loaded
 }

@@ -121,6 +121,7 @@ test("text to picture, built by hand", async () => {
   assert.equal(await links(), 4)
   // …and the others are chosen in the Node panel.
   await page.locator("#tab-node").click()
+  await page.waitForTimeout(150) // the view moves aside
   const pick = async (node, input, source) => {
     const title = await page.mouse.click(...Object.values(await pointOf(page, node, "title")))
     const option = await page.evaluate(([id, slot]) => `${id}/${slot}`, source)

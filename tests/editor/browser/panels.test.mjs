@@ -454,7 +454,7 @@ test("the window's title tells how far a run is; the last profile stays meanwhil
   await queue()
   await open("profile")
   await page.locator(".profile-total").waitFor()
-  await set("KSampler", "steps", 300)
+  await set("KSampler", "steps", 3000)
   await page.locator("#queue").click()
   await page.waitForFunction(() => /^\d+ % · text to picture · Graft$/.test(document.title))
   assert.ok(await page.locator(".profile-total").isVisible())

@@ -6,6 +6,7 @@ import { find, score } from "../../../host/editor/src/find"
 import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
 import { layout } from "../../../host/editor/src/layout"
+import { Paced } from "../../../host/editor/src/paced"
 import { pngTexts } from "../../../host/editor/src/png"
 import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
@@ -624,4 +625,19 @@ test("how a prompt quantizes, in a word", () => {
   assert.equal(quantizationOf(prompt({ bits: 4 }, { bits: 4 })), "4-bit")
   assert.equal(quantizationOf(prompt({ bits: 8, format: "fp8_e4m3fn" })), "fp8_e4m3fn")
   assert.equal(quantizationOf(prompt({ bits: ["7", 0] }, {})), "quantized, 8-bit")
+})
+
+test("what is asked for too often is done at once and once more", async () => {
+  let times = 0
+  const paced = new Paced(() => times++, 20)
+  for (let i = 0; i < 10; i++) paced.ask()
+  assert.equal(times, 1)
+  await new Promise((done) => setTimeout(done, 100))
+  assert.equal(times, 2)
+  paced.ask()
+  assert.equal(times, 3)
+  paced.ask()
+  paced.now() // also for what waits
+  await new Promise((done) => setTimeout(done, 100))
+  assert.equal(times, 4)
 })
