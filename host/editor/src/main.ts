@@ -651,7 +651,8 @@ function wireRunner() {
     profile.look()
     cancelAnimationFrame(frame)
     frame = requestAnimationFrame(() => {
-      status.show(runner.run, (id) => runner.titleOf(id), runner.expected)
+      const whose = runner.away ? "Another workflow · " : ""
+      status.show(runner.run, (id) => whose + runner.titleOf(id), runner.expected)
       showName()
     })
   }

@@ -7,7 +7,7 @@ export const SAMPLING = "sample" // the phase whose progress counts steps
 export interface NodeRun {
   value: number
   max: number
-  state: "pending" | "running" | "finished" | "error" | "cached"
+  state: "pending" | "running" | "finished" | "stopped" | "error" | "cached"
   started?: number
   ended?: number
   due: number // steps that it samples, 0 until it does
@@ -178,7 +178,10 @@ export function setPhase(run: Run, name: string, at: number) {
 }
 
 function close(run: Run, state: Run["state"], at: number) {
+  const node = run.node === null ? undefined : run.nodes.get(run.node)
+  const cut = state !== "success" && node?.state === "running" // what it had to do is not done
   finish(run, run.node, at)
+  if (cut) node!.state = "stopped"
   setPhase(run, "", at)
   run.state = state
   run.ended = at

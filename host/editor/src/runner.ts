@@ -160,6 +160,11 @@ export class Runner implements api.Listener {
     this.onFaults(faults, title)
   }
 
+  // What runs is not what is shown.
+  get away(): boolean {
+    return !!this.run && this.elsewhere.has(this.run.prompt)
+  }
+
   titleOf(id: string): string {
     const outer = id.split(/[:.]/)[0]
     const titles = this.run && this.titles.get(this.run.prompt)

@@ -263,6 +263,7 @@ export function pictureWidget(node: LGraphNode): any {
     options: { socketless: true },
     y: 0,
     pictures: [] as HTMLImageElement[],
+    drawn: [] as HTMLImageElement[], // those of them that are loaded; until one is, the ones before
     words: "", // in place of pictures that could not be read at this size
     computeLayoutSize() {
       const height = !this.pictures.length ? 0 : this.words ? 44 : 180
@@ -270,7 +271,10 @@ export function pictureWidget(node: LGraphNode): any {
     },
     draw(ctx: CanvasRenderingContext2D, _node: LGraphNode, width: number, y: number) {
       if (this.words) return drawWords(ctx, this.words, width, y + 4, this.computedHeight - 12)
-      drawPictures(ctx, this.pictures, 10, y + 4, width - 20, this.computedHeight - 12)
+      const ready = this.pictures.filter((picture: HTMLImageElement) => isLoaded(picture))
+      const settled = this.pictures.every((picture: HTMLImageElement) => picture.complete)
+      if (ready.length || settled) this.drawn = ready
+      drawPictures(ctx, this.drawn, 10, y + 4, width - 20, this.computedHeight - 12)
     },
     disabled: true, // takes no clicks: the node is moved by its pictures, too
   }
@@ -320,15 +324,16 @@ export function pictureAt(node: LGraphNode, x: number, y: number): number {
   return at < count ? at : -1
 }
 
+const isLoaded = (picture: HTMLImageElement) => picture.complete && picture.naturalWidth > 0
+
 function drawPictures(
   ctx: CanvasRenderingContext2D,
-  pictures: HTMLImageElement[],
+  ready: HTMLImageElement[],
   x: number,
   y: number,
   width: number,
   height: number,
 ) {
-  const ready = pictures.filter((picture) => picture.complete && picture.naturalWidth)
   if (!ready.length || height < 8) return
   ctx.globalAlpha = 1 // the library draws what takes no clicks paler
   const columns = columnsOf(ready.length, width, height)

@@ -466,6 +466,46 @@ test("the window's title tells how far a run is; the last profile stays meanwhil
   await page.waitForFunction(() => document.title === "text to picture · Graft")
 })
 
+test("one preview takes the place of another without a gap", async () => {
+  await set("KSampler", "steps", 150)
+  await page.evaluate(() => {
+    const { canvas } = graft.editor
+    const { drawImage } = CanvasRenderingContext2D.prototype
+    const { drawFrontCanvas } = canvas
+    const complete = Object.getOwnPropertyDescriptor(HTMLImageElement.prototype, "complete")
+    const late = new WeakMap() // every second picture is not loaded before the run is over
+    let known = 0
+    Object.defineProperty(HTMLImageElement.prototype, "complete", {
+      configurable: true,
+      get() {
+        if (!late.has(this)) late.set(this, known++ % 2 === 1)
+        return !late.get(this) && complete.get.call(this)
+      },
+    })
+    let pictures = 0
+    window.drawn = []
+    CanvasRenderingContext2D.prototype.drawImage = function (what, ...where) {
+      if (what instanceof HTMLImageElement) pictures++
+      return drawImage.call(this, what, ...where)
+    }
+    canvas.drawFrontCanvas = function () {
+      pictures = 0
+      drawFrontCanvas.call(this)
+      window.drawn.push(pictures)
+    }
+    window.restore = () => {
+      CanvasRenderingContext2D.prototype.drawImage = drawImage
+      canvas.drawFrontCanvas = drawFrontCanvas
+      Object.defineProperty(HTMLImageElement.prototype, "complete", complete)
+    }
+  })
+  await queue()
+  const drawn = await page.evaluate(() => (window.restore(), window.drawn))
+  const first = drawn.findIndex((count) => count > 0)
+  assert.ok(first >= 0 && drawn.length > first + 3, String(drawn))
+  for (const count of drawn.slice(first)) assert.ok(count > 0, String(drawn))
+})
+
 test("runs of one minute are told apart: when, how they were quantized, what the cache had", async () => {
   mock.state.history = {}
   await queue()

@@ -293,6 +293,8 @@ test("the steps that were done are counted, not those that were to be done", () 
   apply(run, "execution_interrupted", { node_id: "5" }, 2400)
   const { steps, sampled } = run.nodes.get("5")!
   assert.deepEqual([steps, sampled], [2, 1000])
+  const part = fraction(run, { nodes: 1, steps: new Map([["5", 20]]) })
+  assert.ok(part > 0.05 && part < 0.2, `the bar of an interrupted run is at ${part}`)
   // Sampling twice in one node; what comes in between is no sampling.
   const twice = createRun("q", 0)
   const all = (phase: string, from: number) => {
