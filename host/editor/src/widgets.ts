@@ -263,7 +263,7 @@ export function pictureWidget(node: LGraphNode): any {
     options: { socketless: true },
     y: 0,
     pictures: [] as HTMLImageElement[],
-    drawn: [] as HTMLImageElement[], // those of them that are loaded; until one is, the ones before
+    drawn: [] as HTMLImageElement[], // until all of them are loaded, the ones before
     words: "", // in place of pictures that could not be read at this size
     computeLayoutSize() {
       const height = !this.pictures.length ? 0 : this.words ? 44 : 180
@@ -273,7 +273,7 @@ export function pictureWidget(node: LGraphNode): any {
       if (this.words) return drawWords(ctx, this.words, width, y + 4, this.computedHeight - 12)
       const ready = this.pictures.filter((picture: HTMLImageElement) => isLoaded(picture))
       const settled = this.pictures.every((picture: HTMLImageElement) => picture.complete)
-      if (ready.length || settled) this.drawn = ready
+      if (settled || !this.drawn.length) this.drawn = ready
       drawPictures(ctx, this.drawn, 10, y + 4, width - 20, this.computedHeight - 12)
     },
     disabled: true, // takes no clicks: the node is moved by its pictures, too
