@@ -55,6 +55,7 @@ struct graft_device {
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
+    bool pdl;                   /* own kernels may start before the one ahead has ended */
     bool capturing, capture_failed;
     char lost[256]; /* why the device is not used again; empty: it works */
     graft_cuda_lt *lt;
@@ -140,6 +141,9 @@ void graft_cuda_log_path(const graft_device *d, const char *library, size_t vers
 graft_status graft_cuda_selftest(graft_device *d, graft_err *e);
 /* Whether the FP8 instructions do; sets d->fp8. For devices that have them. */
 void graft_cuda_fp8_open(graft_device *d);
+/* Whether kernels that are launched before the one ahead has ended wait for it; sets d->pdl. From
+ * compute capability 9.0 on. */
+void graft_cuda_pdl_open(graft_device *d);
 
 /* ------------------------------------------------------------------ pack.c */
 

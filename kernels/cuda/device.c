@@ -103,10 +103,22 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
 {
     if (d->lost[0]) return GRAFT_E_DEVICE;
     void *args[] = {(void *)params}; /* the driver's type; it only reads */
-    return graft_cuda_done(d,
-                           d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1,
-                                         kernels[f].shared, d->stream, args, NULL),
-                           kernels[f].name);
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                               .value.programmaticStreamSerializationAllowed = 1};
+    const CUlaunchConfig config = {.gridDimX = x,
+                                   .gridDimY = y,
+                                   .gridDimZ = z,
+                                   .blockDimX = kernels[f].threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = kernels[f].shared,
+                                   .hStream = d->stream,
+                                   .attrs = &early,
+                                   .numAttrs = 1};
+    CUresult r = d->pdl ? d->drv.launch_with(&config, d->function[f], args, NULL)
+                        : d->drv.launch(d->function[f], x, y, z, kernels[f].threads, 1, 1,
+                                        kernels[f].shared, d->stream, args, NULL);
+    return graft_cuda_done(d, r, kernels[f].name);
 }
 
 /* ------------------------------------------------------------------ copies */
@@ -273,6 +285,12 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
             "the device fails its self-test: %s; with GRAFT_CUDA_%s=off these kernels "
             "are left out",
             d->lost, d->capability == HOPPER ? "WGMMA" : "FP8");
+    if (d->capability >= HOPPER) graft_cuda_pdl_open(d);
+    if (d->lost[0])
+        return graft_fail(e, GRAFT_E_DEVICE,
+                          "the device fails its self-test: %s; with GRAFT_CUDA_PDL=off kernels "
+                          "start one after the other",
+                          d->lost);
     open_libraries(d);
     return describe(d, e);
 }

@@ -9,18 +9,59 @@
 #include <cuda_fp16.h>
 
 #define GRAFT_DEVICE static __device__ __forceinline__
-#define GRAFT_KERNEL(name, threads, params)                                                        \
-    extern "C" __global__ void __launch_bounds__(threads) name(const params p)
+/* The body stands behind it and begins when all kernels before this one have ended. */
+#define GRAFT_KERNEL(name, threads, params) GRAFT_KERNEL_(name, params, threads)
 /* One with so few registers that a processor has room for `blocks` of it, and no fewer than that
  * leaves. */
 #define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params)                                         \
-    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const params p)
+    GRAFT_KERNEL_(name, params, threads, blocks)
+#define GRAFT_KERNEL_(name, params, ...)                                                           \
+    GRAFT_DEVICE void name##_body(const params p);                                                 \
+    extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const params p)                 \
+    {                                                                                              \
+        graft_grid_wait();                                                                         \
+        graft_grid_next();                                                                         \
+        name##_body(p);                                                                            \
+    }                                                                                              \
+    GRAFT_DEVICE void name##_body(const params p)
 #define GRAFT_SHARED            __shared__
 #define GRAFT_THREAD            ((uint32_t)threadIdx.x)
 #define GRAFT_BLOCK(d)          ((uint32_t)blockIdx.d)
 #define GRAFT_UNROLL            _Pragma("unroll")
 #define GRAFT_UNROLL_BY(n)      _Pragma(GRAFT_PRAGMA_TEXT(unroll n))
 #define GRAFT_PRAGMA_TEXT(text) #text
+
+/* From 9.0 on a kernel may be launched so that it starts before the one ahead of it in the stream
+ * has ended (programmatic dependent launch, graft_cuda_launch()): as soon as each block of that one
+ * has called graft_grid_next() or is done. So it must not touch memory of the device before
+ * graft_grid_wait() is back, which says that the kernel ahead has ended and shows what it wrote.
+ *
+ * Every own kernel waits, in every thread, before it can return. Why that is enough: a wait covers
+ * the one kernel ahead only. But that one, B, cannot have ended before its own threads were past
+ * their wait, and so not before the kernel ahead of it, A, had ended, and so on to the first. If B
+ * could return without a wait it could end before A, and C, which waits for B, would go on too
+ * early. Copies, events and kernels launched without the attribute begin when all before them is
+ * done, whatever was called there; a library's kernel launched with it has to wait as these do.
+ *
+ * next() comes behind wait(), so that one kernel at most is ahead of its turn: else a row of short
+ * ones would lie in wait for each other on the processors. It takes effect when the last block has
+ * called it; no block of the running kernel is without its place then, and the next kernel gets
+ * what is left over. A start takes about as long as a block of our short kernels, so they call it
+ * first thing. The price: blocks of the next kernel go to the processors that are free first, and
+ * may lie on these more densely than if all had been free. */
+GRAFT_DEVICE void graft_grid_wait(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+GRAFT_DEVICE void graft_grid_next(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 GRAFT_DEVICE void graft_sync(void)
 {

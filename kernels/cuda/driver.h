@@ -41,6 +41,7 @@
     X(module_function, cuModuleGetFunction)                                                        \
     X(function_set, cuFuncSetAttribute)                                                            \
     X(launch, cuLaunchKernel)                                                                      \
+    X(launch_with, cuLaunchKernelEx)                                                               \
     X(tensor_map, cuTensorMapEncodeTiled)                                                          \
     X(capture_begin, cuStreamBeginCapture)                                                         \
     X(capture_end, cuStreamEndCapture)                                                             \

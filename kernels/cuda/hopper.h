@@ -17,7 +17,7 @@
 #endif
 
 /* One whose blocks have shared memory of a size that the launch gives, `per` of them a processor.
- */
+ * It calls graft_grid_wait() and graft_grid_next() itself. */
 #define GRAFT_KERNEL_HOPPER(name, threads, per, params)                                            \
     extern "C" __global__ void __launch_bounds__(threads, per)                                     \
         name(const __grid_constant__ params p)

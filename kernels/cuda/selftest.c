@@ -1,12 +1,14 @@
 /* A device whose kernels compute something else is not used: one product on tensor cores, exact in
  * every step, is held against the host's when the device is opened, in bfloat16 and in int8. One of
- * FP8, where the device has that, decides only whether it is used. */
+ * FP8, where the device has that, decides only whether it is used, and so does a chain of kernels
+ * that start before the one ahead has ended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "kernels/cuda/backend.h"
+#include "kernels/cuda/capture.h"
 
 enum { SIDE = 64, BYTES = SIDE * SIDE * 2 };
 
@@ -136,4 +138,97 @@ void graft_cuda_fp8_open(graft_device *d)
     snprintf(text, sizeof text, "kernels with FP8 instructions are not used: %.200s",
              d->lost[0] ? d->lost : e.text);
     graft_cuda_log(d, GRAFT_LOG_WARN, text);
+}
+
+/* ------------------------------------------------------------------ kernels that start early
+ *
+ * Each link of the chain transposes what the one before wrote and adds 1, from one half of the
+ * memory to the other: its blocks need results of all blocks, and one that began too early would
+ * read what was there two links ago, or overwrite what the link before still reads. */
+
+enum {
+    ROWS = 64,
+    COLUMNS = 128,
+    VALUES = ROWS * COLUMNS,
+    CHAIN_BYTES = VALUES * (int)sizeof(float),
+    LINKS = 16,
+    GRAPHS_WITH_EDGES = 12030 /* the first driver whose recordings keep such launches as such */
+};
+
+static graft_status launch_chain(graft_device *d, float *on_device)
+{
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < LINKS && !st; i++) {
+        bool there = i % 2 == 0;
+        uint32_t rows = there ? COLUMNS : ROWS, columns = VALUES / rows;
+        graft_cuda_elementwise p = {.a = on_device + (there ? 0 : VALUES),
+                                    .out = on_device + (there ? VALUES : 0),
+                                    .sa = {0, 0, 1, rows},
+                                    .so = {0, 0, columns, 1},
+                                    .dim = {1, 1, rows, columns},
+                                    .count = VALUES,
+                                    .op = GRAFT_CUDA_SCALE,
+                                    .scale = 1,
+                                    .shift = 1};
+        st = graft_cuda_launch(d, GRAFT_CUDA_FN_graft_elementwise,
+                               graft_cuda_blocks(VALUES, GRAFT_CUDA_THREADS), 1, 1, &p);
+    }
+    return st;
+}
+
+static graft_status replay_chain(graft_device *d, float *on_device)
+{
+    graft_captured *c = NULL;
+    graft_status st = graft_cuda_capture_begin(d);
+    if (st) return st;
+    st = launch_chain(d, on_device);
+    graft_status end = graft_cuda_capture_end(d, &c);
+    if (!st) st = end;
+    for (int i = 0; i < 2 && !st; i++) st = graft_cuda_replay(c);
+    graft_cuda_captured_free(c);
+    return st;
+}
+
+/* Launched one by one, then recorded and replayed twice: an even number of links each. */
+static graft_status try_chain(graft_device *d, float *on_device, graft_err *e)
+{
+    float value[VALUES];
+    for (int i = 0; i < VALUES; i++) value[i] = (float)i;
+    graft_status st = graft_cuda_upload(d, on_device, value, sizeof value);
+    if (!st) st = launch_chain(d, on_device);
+    if (!st) st = replay_chain(d, on_device);
+    if (!st) st = graft_cuda_download(d, value, on_device, sizeof value);
+    if (st) return graft_fail(e, st, "a chain of kernels cannot be launched or recorded");
+    for (int i = 0; i < VALUES; i++)
+        if (value[i] != (float)(i + 3 * LINKS))
+            return graft_fail(e, GRAFT_E_DEVICE, "element %d of a chain of kernels is %g, not %d",
+                              i, (double)value[i], i + 3 * LINKS);
+    return GRAFT_OK;
+}
+
+void graft_cuda_pdl_open(graft_device *d)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char text[320];
+    int version = 0;
+    CUdeviceptr memory = 0;
+    const char *wanted = getenv("GRAFT_CUDA_PDL");
+    if (wanted && strcmp(wanted, "off") == 0) return;
+    if (d->drv.version(&version) || version < GRAPHS_WITH_EDGES) return;
+    CUresult r = d->drv.memory_alloc(&memory, 2 * CHAIN_BYTES);
+    d->pdl = r == CUDA_SUCCESS;
+    graft_status st = r ? graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e)
+                        : try_chain(d, (float *)(uintptr_t)memory, &e);
+    /* What a launch was refused for does no harm without the attribute. */
+    bool works = st && d->drv.stream_wait(d->stream) == CUDA_SUCCESS;
+    if (memory) d->drv.memory_free(memory);
+    d->pdl = st == GRAFT_OK;
+    snprintf(text, sizeof text, "kernels %s%.200s",
+             st ? "do not start before the one ahead has ended: "
+                : "start before the one ahead has ended",
+             !st          ? ""
+             : d->lost[0] ? d->lost
+                          : e.text);
+    graft_cuda_log(d, st ? GRAFT_LOG_WARN : GRAFT_LOG_DEBUG, text);
+    if (works) d->lost[0] = '\0';
 }

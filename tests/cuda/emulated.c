@@ -1,6 +1,7 @@
 /* The emulator itself, where the tests of kernels rest on it: one product of a warpgroup whose
  * operands are laid out by hand, against plain sums; and that each way to use Hopper's instructions
- * wrongly shows, as a wrong result or as an end with a message. */
+ * wrongly, or to start before the kernel ahead has ended, shows, as a wrong result or as an end
+ * with a message. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -30,6 +31,7 @@ typedef enum mistake { /* what a kernel does wrong */
                        MANY_BYTES,    /* and more: waits for ever */
                        NO_SWIZZLE,    /* operands described as plain rows */
                        HALF_GROUP,    /* not all threads take part */
+                       NO_GRID_WAIT,  /* fetches tiles that the kernel ahead may still write */
                        OUTSIDE        /* shared memory that is not there */
 } mistake;
 
@@ -70,6 +72,7 @@ GRAFT_KERNEL_HOPPER(small_product, THREADS, 1, params)
         if (p.by_hand) memcpy(memory, p.by_hand, BARRIERS);
     }
     graft_sync();
+    if (p.mistake != NO_GRID_WAIT || tid < 128) graft_grid_wait();
     if (tid >= 128) {
         if (tid == 128 && !p.by_hand) fetch(&p, 0, p.mistake == OUTSIDE ? BARRIERS : 0, full);
         if (tid == 128 && p.mistake == EARLY_RELEASE) {
@@ -149,25 +152,91 @@ static void layouts_are_those_of_the_device(void)
 }
 
 /* In a process of its own, since most of them end it. Every order of events has its turn. */
-static void shows(mistake m)
+static void shows(bool (*right)(int mistake), int m)
 {
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         if (!freopen("/dev/null", "w", stderr)) _exit(3);
-        bool right = true;
-        for (int i = 0; i < 8; i++) right = run(m, false) && right;
-        _exit(right ? 0 : 1);
+        bool all = true;
+        for (int i = 0; i < 8; i++) all = right(m) && all;
+        _exit(all ? 0 : 1);
     }
     int status = 0;
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
     CHECK(status != 0);
-    if (status == 0) fprintf(stderr, "  mistake %d does not show\n", (int)m);
+    if (status == 0) fprintf(stderr, "  mistake %d does not show\n", m);
+}
+
+static bool fetched(int m)
+{
+    return run((mistake)m, false);
 }
 
 static void mistakes_show(void)
 {
-    for (int m = NONE + 1; m <= OUTSIDE; m++) shows((mistake)m);
+    for (int m = NONE + 1; m <= OUTSIDE; m++) shows(fetched, m);
+}
+
+/* ------------------------------------------------------------------ kernels that start early */
+
+enum { LINK = 64 };
+typedef enum haste { /* what a kernel does wrong that starts before the one ahead has ended */
+                     PATIENT,
+                     NEVER_WAITS,
+                     READS_FIRST,  /* and waits then */
+                     WRITES_FIRST, /* into what the kernel ahead reads */
+                     PARTLY_WAITS, /* some threads return without */
+                     NEXT_FIRST    /* lets the next one start before it waited itself */
+} haste;
+
+typedef struct link {
+    const float *from;
+    float *to;
+    int32_t haste;
+} link_params;
+
+GRAFT_KERNEL(first_link, LINK, link_params)
+{
+    p.to[GRAFT_THREAD] = p.from[(GRAFT_THREAD + 1) % LINK] + 1;
+}
+
+GRAFT_KERNEL_HOPPER(second_link, LINK, 1, link_params)
+{
+    uint32_t i = GRAFT_THREAD;
+    float early = p.haste == READS_FIRST ? p.from[i] : 0;
+    if (p.haste == WRITES_FIRST) p.to[i] = 0;
+    if (p.haste == PARTLY_WAITS && i >= LINK / 2) return;
+    if (p.haste == NEXT_FIRST) graft_grid_next();
+    if (p.haste != NEVER_WAITS) graft_grid_wait();
+    graft_grid_next();
+    p.to[i] = (p.haste == READS_FIRST ? early : p.from[i]) + 1;
+}
+
+static void launch_first(const void *args)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    emulator_launch(first_link, args, grid, LINK, 0);
+}
+
+/* There and back, the second before the first has ended. */
+static bool chained(int m)
+{
+    const uint32_t grid[3] = {1, 1, 1};
+    float a[LINK], b[LINK] = {0};
+    for (int i = 0; i < LINK; i++) a[i] = (float)i;
+    link_params first = {.from = a, .to = b}, second = {.from = b, .to = a, .haste = m};
+    emulator_begin_early(launch_first, &first);
+    emulator_launch(second_link, &second, grid, LINK, 0);
+    for (int i = 0; i < LINK; i++)
+        if (a[i] != (float)((i + 1) % LINK + 2)) return false;
+    return true;
+}
+
+static void haste_shows(void)
+{
+    CHECK(chained(PATIENT));
+    for (int m = PATIENT + 1; m <= NEXT_FIRST; m++) shows(chained, m);
 }
 
 static void maps_are_checked(void)
@@ -185,6 +254,7 @@ int main(void)
     fill();
     RUN(layouts_are_those_of_the_device);
     RUN(mistakes_show);
+    RUN(haste_shows);
     RUN(maps_are_checked);
     return test_end();
 }

@@ -79,7 +79,7 @@ static void make(coroutine *c, char *stack, size_t bytes, void (*start)(void))
 static void arrive(void) {}
 #endif
 
-typedef enum thread_state { READY, AT_BLOCK, AT_GROUP, AT_WARP, SPUN, DONE } thread_state;
+typedef enum thread_state { READY, AT_BLOCK, AT_GROUP, AT_WARP, AT_GRID, SPUN, DONE } thread_state;
 
 typedef struct async_copy {
     void *to;
@@ -91,6 +91,7 @@ typedef struct thread {
     uint32_t turn;  /* collectives that this thread took part in */
     uint32_t group; /* of copies: the one that is open */
     uint32_t copies;
+    bool waited; /* for the kernels before this one */
     async_copy copy[COPIES];
 } thread;
 
@@ -100,7 +101,7 @@ typedef struct lane_values {
 } lane_values;
 
 /* What each change reads lies together: threads change some hundred million times in a test. */
-static struct {
+static struct machine {
     coroutine context[MAX_THREADS], scheduler;
     uint8_t state[MAX_THREADS];
     thread thread[MAX_THREADS];
@@ -111,39 +112,41 @@ static struct {
     const void *args;
     lane_values value[2][WARPS][32]; /* of two collectives in turn */
     float number[2][MAX_THREADS];    /* the same of shuffles */
-} e;
+    void (*ahead)(const void *);     /* what has still to run for a kernel that began early */
+    const void *ahead_args;
+} machines[2], *e = machines; /* the second one runs what a kernel of the first waits for */
 
 uint32_t emulator_thread(void)
 {
-    return e.now;
+    return e->now;
 }
 
 uint32_t emulator_block_x(void)
 {
-    return e.block[0];
+    return e->block[0];
 }
 
 uint32_t emulator_block_y(void)
 {
-    return e.block[1];
+    return e->block[1];
 }
 
 uint32_t emulator_block_z(void)
 {
-    return e.block[2];
+    return e->block[2];
 }
 
 /* To the next lane of the warp that can go on, and only behind the last one to the scheduler. */
 static void leave(thread_state state)
 {
-    uint32_t me = e.now, next = me + 1;
-    e.state[me] = (uint8_t)state;
-    while (next % 32 && e.state[next] != READY) next++;
+    uint32_t me = e->now, next = me + 1;
+    e->state[me] = (uint8_t)state;
+    while (next % 32 && e->state[next] != READY) next++;
     if (next % 32) {
-        e.now = next;
-        change(&e.context[me], &e.context[next]);
+        e->now = next;
+        change(&e->context[me], &e->context[next]);
     } else {
-        change(&e.context[me], &e.scheduler);
+        change(&e->context[me], &e->scheduler);
     }
 }
 
@@ -167,34 +170,50 @@ void emulator_spin(void)
     leave(SPUN);
 }
 
+void emulator_grid_wait(void)
+{
+    e->thread[e->now].waited = true;
+    if (e->ahead) leave(AT_GRID);
+}
+
+void emulator_grid_next(void)
+{
+    if (!emulator_waited()) emulator_fail("the next kernel may start before the one ahead is done");
+}
+
+bool emulator_waited(void)
+{
+    return e->thread[e->now].waited;
+}
+
 uint8_t *emulator_shared(void)
 {
-    return e.shared;
+    return e->shared;
 }
 
 void emulator_fail(const char *what)
 {
-    fprintf(stderr, "emulator: block %u,%u,%u thread %u: %s\n", e.block[0], e.block[1], e.block[2],
-            e.now, what);
+    fprintf(stderr, "emulator: block %u,%u,%u thread %u: %s\n", e->block[0], e->block[1],
+            e->block[2], e->now, what);
     abort();
 }
 
 /* This lane's values are there for its warp, and all of theirs for it. */
 static const lane_values *exchange(const lane_values *mine)
 {
-    uint32_t me = e.now, side = e.thread[me].turn++ & 1;
-    e.value[side][me / 32][me % 32] = *mine;
+    uint32_t me = e->now, side = e->thread[me].turn++ & 1;
+    e->value[side][me / 32][me % 32] = *mine;
     leave(AT_WARP);
-    return e.value[side][me / 32];
+    return e->value[side][me / 32];
 }
 
 float emulator_shuffle_xor(float v, int mask)
 {
-    uint32_t me = e.now, side = e.thread[me].turn++ & 1;
+    uint32_t me = e->now, side = e->thread[me].turn++ & 1;
     if (mask < 0 || mask > 31) emulator_fail("a shuffle beyond the warp");
-    e.number[side][me] = v;
+    e->number[side][me] = v;
     leave(AT_WARP);
-    return e.number[side][me ^ (uint32_t)mask];
+    return e->number[side][me ^ (uint32_t)mask];
 }
 
 /* Element (row, k) of a, and (k, column) of b, as PTX lays the fragments of m16n8k16 out. */
@@ -214,7 +233,7 @@ void emulator_mma(float *d, const uint32_t *a, const uint32_t *b, float (*to_flo
 {
     lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
     const lane_values *w = exchange(&mine);
-    int lane = (int)(e.now % 32);
+    int lane = (int)(e->now % 32);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 16; k++)
             d[i] += a_at(w, lane / 4 + i / 2 * 8, k, to_float) *
@@ -237,7 +256,7 @@ void emulator_mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b)
 {
     lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
     const lane_values *w = exchange(&mine);
-    int lane = (int)(e.now % 32);
+    int lane = (int)(e->now % 32);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 32; k++)
             d[i] += a8_at(w, lane / 4 + i / 2 * 8, k) * b8_at(w, k, lane % 4 * 2 + i % 2);
@@ -247,7 +266,7 @@ void emulator_mma_fp8(float *d, const uint32_t *a, const uint32_t *b)
 {
     lane_values mine = {.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}};
     const lane_values *w = exchange(&mine);
-    int lane = (int)(e.now % 32);
+    int lane = (int)(e->now % 32);
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 32; k++)
             d[i] += graft_f8_e4m3_to_f32((uint8_t)a8_at(w, lane / 4 + i / 2 * 8, k)) *
@@ -258,14 +277,14 @@ void emulator_load_matrices(uint32_t *to, const void *row)
 {
     lane_values mine = {.row = row};
     const lane_values *w = exchange(&mine);
-    uint32_t lane = e.now % 32;
+    uint32_t lane = e->now % 32;
     for (uint32_t m = 0; m < 4; m++)
         memcpy(&to[m], (const char *)w[m * 8 + lane / 4].row + lane % 4 * 4, 4);
 }
 
 void emulator_async16(void *to, const void *from, int there)
 {
-    thread *t = &e.thread[e.now];
+    thread *t = &e->thread[e->now];
     if (t->copies == COPIES || (uintptr_t)to % 16 || (there && (uintptr_t)from % 16)) {
         fprintf(stderr, "emulator: an asynchronous copy too many, or not aligned\n");
         abort();
@@ -275,12 +294,12 @@ void emulator_async16(void *to, const void *from, int there)
 
 void emulator_async_commit(void)
 {
-    e.thread[e.now].group++;
+    e->thread[e->now].group++;
 }
 
 void emulator_async_wait(uint32_t groups)
 {
-    thread *t = &e.thread[e.now];
+    thread *t = &e->thread[e->now];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->copies; i++) {
         const async_copy *c = &t->copy[i];
@@ -299,12 +318,13 @@ static void thread_main(void)
 {
     arrive();
     for (;;) {
-        uint32_t me = e.now;
-        e.kernel(e.args);
-        if (e.thread[me].copies) {
-            fprintf(stderr, "emulator: %u copies were never waited for\n", e.thread[me].copies);
+        uint32_t me = e->now;
+        e->kernel(e->args);
+        if (e->thread[me].copies) {
+            fprintf(stderr, "emulator: %u copies were never waited for\n", e->thread[me].copies);
             abort();
         }
+        if (!e->thread[me].waited) emulator_fail("it did not wait for the kernels before");
         leave(DONE);
     }
 }
@@ -312,14 +332,14 @@ static void thread_main(void)
 static uint32_t count_in(uint32_t first, uint32_t end, thread_state state)
 {
     uint32_t n = 0;
-    for (uint32_t i = first; i < end; i++) n += e.state[i] == state;
+    for (uint32_t i = first; i < end; i++) n += e->state[i] == state;
     return n;
 }
 
 static void all_ready(uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
-        if (e.state[i] != DONE) e.state[i] = READY;
+        if (e->state[i] != DONE) e->state[i] = READY;
 }
 
 /* Until all lanes wait for more than their warp, or are done. */
@@ -327,10 +347,10 @@ static void run_warp(uint32_t first, uint32_t end)
 {
     for (;;) {
         uint32_t i = first;
-        while (i < end && e.state[i] != READY) i++;
+        while (i < end && e->state[i] != READY) i++;
         if (i < end) {
-            e.now = i;
-            change(&e.scheduler, &e.context[i]); /* and the ready lanes behind it, see leave() */
+            e->now = i;
+            change(&e->scheduler, &e->context[i]); /* and the ready lanes behind it, see leave() */
         }
         uint32_t waiting = count_in(first, end, AT_WARP);
         if (!waiting) return;
@@ -360,24 +380,49 @@ static uint32_t spun_again(uint32_t threads)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < threads; i++)
-        if (e.state[i] == SPUN) {
-            e.state[i] = READY;
+        if (e->state[i] == SPUN) {
+            e->state[i] = READY;
             n++;
         }
     return n;
 }
 
+/* Nobody can go on before the kernel ahead is done. */
+static void run_ahead(void)
+{
+    void (*ahead)(const void *) = e->ahead;
+    e->ahead = NULL;
+    e++;
+    hopper_use(1);
+    ahead(machines[0].ahead_args);
+    e--;
+    hopper_use(0);
+}
+
+void emulator_begin_early(void (*ahead)(const void *), const void *args)
+{
+    machines[0].ahead = ahead;
+    machines[0].ahead_args = args;
+}
+
 static void run_block(uint32_t threads)
 {
     for (uint32_t i = 0; i < threads; i++) {
-        e.state[i] = READY;
-        e.thread[i].turn = 0;
+        e->state[i] = READY;
+        e->thread[i].turn = 0;
+        e->thread[i].waited = false;
     }
     uint64_t events = hopper_events();
     for (;;) {
         for (uint32_t first = 0; first < threads; first += 32) run_warp(first, first + 32);
         uint32_t done = count_in(0, threads, DONE);
         if (done == threads) return;
+        if (count_in(0, threads, AT_GRID)) {
+            run_ahead();
+            for (uint32_t i = 0; i < threads; i++)
+                if (e->state[i] == AT_GRID) e->state[i] = READY;
+            continue;
+        }
         bool released = release_groups(threads);
         uint32_t spun = spun_again(threads);
         if (spun && !released && events == hopper_events() && !hopper_deliver())
@@ -398,23 +443,23 @@ void emulator_launch(void (*kernel)(const void *), const void *args, const uint3
                      uint32_t threads, uint32_t shared)
 {
     if (threads > MAX_THREADS || threads % 32) abort();
-    if (!e.stacks) {
-        e.stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_STEP, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (e.stacks == MAP_FAILED) abort();
+    if (!e->stacks) {
+        e->stacks = mmap(NULL, (size_t)MAX_THREADS * STACK_STEP, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (e->stacks == MAP_FAILED) abort();
         for (uint32_t i = 0; i < MAX_THREADS; i++)
-            make(&e.context[i], e.stacks + (size_t)i * STACK_STEP, STACK, thread_main);
+            make(&e->context[i], e->stacks + (size_t)i * STACK_STEP, STACK, thread_main);
     }
-    if (shared && posix_memalign((void **)&e.shared, 1024, shared)) abort();
-    e.kernel = kernel;
-    e.args = args;
-    for (e.block[2] = 0; e.block[2] < grid[2]; e.block[2]++)
-        for (e.block[1] = 0; e.block[1] < grid[1]; e.block[1]++)
-            for (e.block[0] = 0; e.block[0] < grid[0]; e.block[0]++) {
-                if (shared) hopper_begin(e.shared, shared);
+    if (shared && posix_memalign((void **)&e->shared, 1024, shared)) abort();
+    e->kernel = kernel;
+    e->args = args;
+    for (e->block[2] = 0; e->block[2] < grid[2]; e->block[2]++)
+        for (e->block[1] = 0; e->block[1] < grid[1]; e->block[1]++)
+            for (e->block[0] = 0; e->block[0] < grid[0]; e->block[0]++) {
+                if (shared) hopper_begin(e->shared, shared);
                 run_block(threads);
                 if (shared) hopper_end();
             }
-    free(e.shared);
-    e.shared = NULL;
+    free(e->shared);
+    e->shared = NULL;
 }

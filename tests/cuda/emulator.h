@@ -21,13 +21,15 @@
 #define GRAFT_BLOCK(d)                                     emulator_block_##d()
 #define GRAFT_KERNEL(name, threads, params)                GRAFT_KERNEL_(name, params)
 #define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params) GRAFT_KERNEL_(name, params)
-#define GRAFT_KERNEL_(name, params)                                                                \
+#define GRAFT_KERNEL_(name, params)                        EMULATED(emulator_begin(), name, params)
+#define EMULATED(begins, name, params)                                                             \
     static void name##_body(const params p);                                                       \
     void name(const void *args);                                                                   \
     void name(const void *args)                                                                    \
     {                                                                                              \
         params p;                                                                                  \
         memcpy(&p, args, sizeof p);                                                                \
+        begins;                                                                                    \
         name##_body(p);                                                                            \
     }                                                                                              \
     static void name##_body(const params p)
@@ -40,6 +42,12 @@ void emulator_sync(void);
 void emulator_sync_warp(void);
 /* 128 threads that follow each other. */
 void emulator_sync_group(void);
+/* graft_grid_wait() and graft_grid_next() of device.h. A thread that ends without a wait, or lets
+ * the next kernel start before it, ends the process. */
+void emulator_grid_wait(void);
+void emulator_grid_next(void);
+/* Whether this thread has waited. */
+bool emulator_waited(void);
 /* Waits for what others do: comes back after they had their turns. */
 void emulator_spin(void);
 /* Shared memory of the size that the launch asked for. */
@@ -60,6 +68,25 @@ void emulator_async_wait(uint32_t groups);
 /* Runs a kernel over a grid of blocks of `threads` threads. Not reentrant: hold a lock. */
 void emulator_launch(void (*kernel)(const void *), const void *args, const uint32_t grid[3],
                      uint32_t threads, uint32_t shared);
+/* The next launch begins before what is ahead of it: `ahead`, which may launch a kernel, is called
+ * when the first block can do nothing more without it. Not from within such a call. */
+void emulator_begin_early(void (*ahead)(const void *), const void *args);
+
+GRAFT_DEVICE void graft_grid_wait(void)
+{
+    emulator_grid_wait();
+}
+
+GRAFT_DEVICE void graft_grid_next(void)
+{
+    emulator_grid_next();
+}
+
+GRAFT_DEVICE void emulator_begin(void)
+{
+    emulator_grid_wait();
+    emulator_grid_next();
+}
 
 GRAFT_DEVICE void graft_sync(void)
 {

@@ -82,7 +82,9 @@ static void runs_are_recorded(void)
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, SD1);
     float first[OUT], again[OUT];
+    uint64_t overlapped = fake->overlapped;
     graft_binding *b = record_and_repeat(g, m, first);
+    CHECK(fake->overlapped > overlapped + 100); /* kernels that began before the one ahead ended */
     norms_add_channels(b->exe->graph);
     uint64_t replays = fake->replays;
     /* Times of single steps need single steps. */

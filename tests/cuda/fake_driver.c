@@ -19,6 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 typedef struct node { /* a recorded launch */
     void (*run)(const void *);
     uint32_t grid[3], threads, shared; /* 0 threads: no kernel but a call */
+    bool early;                        /* may begin before the kernel ahead has ended */
     char args[1024];
     struct node *next;
 } node;
@@ -50,15 +51,32 @@ static uint64_t queued, done; /* ever */
 static uint64_t handed;       /* kernels and copies that the stream was given, ever: its clock */
 
 static void run(const node *n);
+static void run_overlapped(const node *n, const node *next);
+static void copy_now(const void *args);
 
+static node *take(void)
+{
+    node *n = queue;
+    queue = n->next;
+    if (!queue) queue_end = &queue;
+    done++;
+    return n;
+}
+
+/* A kernel that may begin before the one ahead has ended does so: pairs of them, which begin at
+ * other places each time. */
 static void work_until(uint64_t number)
 {
+    static uint64_t turn;
     while (queue && done < number) {
-        node *n = queue;
-        queue = n->next;
-        if (!queue) queue_end = &queue;
-        done++;
-        run(n);
+        node *n = take();
+        if (queue && done < number && queue->early && n->run != copy_now && turn++ % 3) {
+            node *next = take();
+            run_overlapped(n, next);
+            free(next);
+        } else {
+            run(n);
+        }
         free(n);
     }
 }
@@ -456,13 +474,28 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int val
     return CUDA_SUCCESS;
 }
 
-static void run(const node *n)
+static void play(const void *what)
 {
-    pthread_mutex_lock(&lock);
+    const node *n = what;
     if (n->threads)
         emulator_launch(n->run, n->args, n->grid, n->threads, n->shared);
     else
         n->run(n->args);
+}
+
+static void run(const node *n)
+{
+    pthread_mutex_lock(&lock);
+    play(n);
+    pthread_mutex_unlock(&lock);
+}
+
+static void run_overlapped(const node *n, const node *next)
+{
+    pthread_mutex_lock(&lock);
+    emulator_begin_early(play, n);
+    play(next);
+    fake_cuda.overlapped++;
     pthread_mutex_unlock(&lock);
 }
 
@@ -496,16 +529,18 @@ EXPORT int fake_cuda_enqueue(void (*f)(const void *), const void *args, unsigned
     return (int)enqueue(&n);
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                               unsigned by, unsigned bz, unsigned shared, CUstream s, void **args,
-                               void **extra)
+static CUresult launch(const CUlaunchConfig *c, CUfunction f, void **args, void **extra, bool early)
 {
     const emulated_kernel *kernel = (const emulated_kernel *)(uintptr_t)f;
-    node n = {.run = kernel->run, .grid = {gx, gy, gz}, .threads = bx, .shared = shared};
-    (void)s;
+    unsigned gx = c->gridDimX, gy = c->gridDimY, gz = c->gridDimZ, shared = c->sharedMemBytes;
+    node n = {.run = kernel->run,
+              .grid = {gx, gy, gz},
+              .threads = c->blockDimX,
+              .shared = shared,
+              .early = early};
     if (with_context()) return CUDA_ERROR_INVALID_CONTEXT;
     if (sticky) return (CUresult)sticky;
-    if (by != 1 || bz != 1 ||
+    if (c->blockDimY != 1 || c->blockDimZ != 1 ||
         (shared > USUAL_SHARED && shared > shared_limit[kernel - emulated_kernels]) || extra ||
         !gx || !gy || !gz || gy > 65535 || gz > 65535 || gx > 0x7fffffffu)
         return CUDA_ERROR_INVALID_VALUE;
@@ -519,6 +554,40 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
     if (args_of(kernel->name) > args_bytes) abort();
     memcpy(n.args, args[0], args_of(kernel->name));
     return enqueue(&n);
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, CUstream s, void **args,
+                               void **extra)
+{
+    const CUlaunchConfig c = {.gridDimX = gx,
+                              .gridDimY = gy,
+                              .gridDimZ = gz,
+                              .blockDimX = bx,
+                              .blockDimY = by,
+                              .blockDimZ = bz,
+                              .sharedMemBytes = shared,
+                              .hStream = s};
+    return launch(&c, f, args, extra, false);
+}
+
+_Static_assert(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION == 6 &&
+                   sizeof(CUlaunchAttributeValue) == 64 && sizeof(CUlaunchAttribute) == 72,
+               "as in the interface of drivers");
+
+/* With the one attribute that is used, and only where it means something. */
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, void **extra)
+{
+    const CUlaunchAttribute *a = c->attrs;
+    if (c->numAttrs != 1 || a->id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION ||
+        a->value.programmaticStreamSerializationAllowed != 1 || fake_cuda.capability < 90) {
+        fake_cuda.misuse++;
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (fake_cuda.refuse_early) return CUDA_ERROR_NOT_SUPPORTED;
+    if (fake_cuda.fault_early) sticky = CUDA_ERROR_LAUNCH_FAILED;
+    if (++fake_cuda.early % 16 == 5 && fake_cuda.forget_early) return CUDA_SUCCESS;
+    return launch(c, f, args, extra, true);
 }
 
 #include "kernels/cuda/params.h"

@@ -27,13 +27,17 @@ typedef struct fake_cuda_state {
     uint64_t uploads, upload_bytes, downloads, download_bytes; /* host to device, and back */
     uint64_t copies, copy_bytes;                               /* within the device */
     uint64_t waits, event_waits, allocs, frees;
-    int lazy;        /* work is done when someone waits for it, and not before */
-    int fail_launch; /* the n-th launch from now fails; 0: none */
+    uint64_t early, overlapped; /* launches that may begin early, and those that did */
+    int lazy;                   /* work is done when someone waits for it, and not before */
+    int fail_launch;            /* the n-th launch from now fails; 0: none */
     int fail_wait, fail_event;
-    int fail_record; /* the n-th launch into a capture from now is refused, and the capture with it
-                      */
-    int skip_launch; /* the n-th launch from now does nothing */
-    int misuse;      /* calls that are not allowed while a capture goes on, or without a context */
+    int fail_record;  /* the n-th launch into a capture from now is refused, and the capture with it
+                       */
+    int skip_launch;  /* the n-th launch from now does nothing */
+    int refuse_early; /* launches that may begin early are refused */
+    int fault_early;  /* they fault */
+    int forget_early; /* some of them do nothing */
+    int misuse;       /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
     int cache;        /* bytes of its cache */
     int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */

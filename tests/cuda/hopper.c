@@ -52,7 +52,7 @@ typedef struct warpgroup {
     held held[GROUP][SUMS];
 } warpgroup;
 
-static struct {
+static struct machine {
     uint8_t *shared;
     uint32_t bytes;
     tile tile[TILES];
@@ -61,46 +61,51 @@ static struct {
     uint64_t events;
     bool initialized, fenced; /* barriers, and since then */
     warpgroup *group;
-} h;
+} machines[2], *h = machines;
+
+void hopper_use(int machine)
+{
+    h = &machines[machine];
+}
 
 static uint8_t *at(uint32_t address, uint32_t bytes, uint32_t align)
 {
-    if (address % align || address > h.bytes || bytes > h.bytes - address)
+    if (address % align || address > h->bytes || bytes > h->bytes - address)
         emulator_fail("shared memory: an address outside, or not aligned");
-    return h.shared + address;
+    return h->shared + address;
 }
 
 void hopper_begin(uint8_t *shared, uint32_t bytes)
 {
-    uint32_t random = h.random * 1664525u + 1013904223u;
-    warpgroup *group = h.group ? h.group : malloc(GROUPS * sizeof *group);
+    uint32_t random = h->random * 1664525u + 1013904223u;
+    warpgroup *group = h->group ? h->group : malloc(GROUPS * sizeof *group);
     if (!group) abort();
     memset(group, 0, GROUPS * sizeof *group);
-    memset(&h, 0, sizeof h);
-    h.shared = shared;
-    h.bytes = bytes;
-    h.random = random;
-    h.group = group;
+    memset(h, 0, sizeof *h);
+    h->shared = shared;
+    h->bytes = bytes;
+    h->random = random;
+    h->group = group;
     if (bytes) memset(shared, 0xff, bytes); /* NaN in all types */
 }
 
 void hopper_end(void)
 {
-    if (h.tiles) emulator_fail("a block ended before its tiles came");
+    if (h->tiles) emulator_fail("a block ended before its tiles came");
     for (int g = 0; g < GROUPS; g++)
         for (int i = 0; i < GROUP; i++)
-            if (h.group[g].issued[i] != h.group[g].done)
+            if (h->group[g].issued[i] != h->group[g].done)
                 emulator_fail("a block ended before its products were waited for");
 }
 
 uint64_t hopper_events(void)
 {
-    return h.events;
+    return h->events;
 }
 
 uint32_t hopper_address(const void *p)
 {
-    return (uint32_t)((const uint8_t *)p - h.shared);
+    return (uint32_t)((const uint8_t *)p - h->shared);
 }
 
 /* ------------------------------------------------------------------ barriers */
@@ -123,7 +128,7 @@ static void store(uint32_t address, barrier b)
     if (b.pending == 0 && b.bytes == 0) {
         b.phase ^= 1;
         b.pending = b.expected;
-        h.events++;
+        h->events++;
     }
     memcpy(at(address, 8, 8), &b, sizeof b);
 }
@@ -133,13 +138,13 @@ void hopper_barrier_init(uint32_t address, uint32_t count)
     barrier b = {.expected = count, .pending = count};
     if (count < 1 || count >= 1u << 20) emulator_fail("a barrier's count");
     memcpy(at(address, 8, 8), &b, sizeof b);
-    h.initialized = true;
-    h.fenced = false;
+    h->initialized = true;
+    h->fenced = false;
 }
 
 void hopper_barrier_init_fence(void)
 {
-    h.fenced = true;
+    h->fenced = true;
 }
 
 void hopper_barrier_arrive(uint32_t address, uint32_t bytes)
@@ -220,12 +225,13 @@ void hopper_tile_load(uint32_t to, const graft_cuda_map *from, int32_t x, int32_
     tile t = {.x = x, .y = y, .to = to, .barrier = barrier_at};
     memcpy(&t.from, from, sizeof t.from);
     if (t.from.magic != MAGIC || (uintptr_t)from % 64) emulator_fail("no tensor map");
-    if (!h.initialized || !h.fenced) emulator_fail("a tile for a barrier without its fence");
-    if (h.tiles == TILES) emulator_fail("too many tiles on their way");
+    if (!emulator_waited()) emulator_fail("a tile before the kernels ahead are done");
+    if (!h->initialized || !h->fenced) emulator_fail("a tile for a barrier without its fence");
+    if (h->tiles == TILES) emulator_fail("too many tiles on their way");
     load(barrier_at);
     memset(at(to, 128 * t.from.box[1], 128), 0xff, 128 * t.from.box[1]);
-    h.tile[h.tiles++] = t;
-    h.events++;
+    h->tile[h->tiles++] = t;
+    h->events++;
 }
 
 /* PIECE elements, which stay side by side: a row of the box is 128 bytes, of 16-bit values. */
@@ -252,16 +258,16 @@ static void copy_tile(const tile *t)
 
 bool hopper_deliver(void)
 {
-    if (!h.tiles) return false;
-    h.random = h.random * 1664525u + 1013904223u;
-    int i = (int)(h.random >> 16) % h.tiles;
-    tile t = h.tile[i];
-    h.tile[i] = h.tile[--h.tiles];
+    if (!h->tiles) return false;
+    h->random = h->random * 1664525u + 1013904223u;
+    int i = (int)(h->random >> 16) % h->tiles;
+    tile t = h->tile[i];
+    h->tile[i] = h->tile[--h->tiles];
     copy_tile(&t);
     barrier b = load(t.barrier);
     b.bytes -= 128 * t.from.box[1];
     store(t.barrier, b);
-    h.events++;
+    h->events++;
     return true;
 }
 
@@ -272,7 +278,7 @@ static warpgroup *mine(uint32_t *thread)
     uint32_t me = emulator_thread();
     if (me >= GROUPS * GROUP) emulator_fail("a product by a thread that is of no warpgroup");
     *thread = me % GROUP;
-    return &h.group[me / GROUP];
+    return &h->group[me / GROUP];
 }
 
 void hopper_wgmma_fence(void)

@@ -11,7 +11,7 @@
 #include "kernels/cuda/params.h"
 #include "tests/cuda/emulator.h"
 
-#define GRAFT_KERNEL_HOPPER(name, threads, per, params) GRAFT_KERNEL_(name, params)
+#define GRAFT_KERNEL_HOPPER(name, threads, per, params) EMULATED((void)0, name, params)
 #define GRAFT_SHARED_BYTES(name)                        uint8_t *name = emulator_shared()
 
 #define graft_registers_fewer(n) ((void)(n))
@@ -30,6 +30,8 @@ void hopper_wgmma_fence(void);
 void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t));
 void hopper_wgmma_commit(void);
 void hopper_wgmma_wait(uint32_t groups);
+/* Which one of two machines goes on. */
+void hopper_use(int machine);
 /* Of the emulator, around a block; bytes: of shared memory. */
 void hopper_begin(uint8_t *shared, uint32_t bytes);
 void hopper_end(void);

@@ -9,24 +9,52 @@
 #include "tests/test.h"
 
 /* wgmma in 16 bits; mma.sync in 16 bits, and in FP8; two floats rounded; a load from shared memory;
- * a function that is called. */
+ * a function that is called; the end, or a part of it. Of what touches the device's memory: loads
+ * and stores, those of any memory, copies to shared memory, tiles. griddepcontrol: wait,
+ * launch_dependents. */
 enum {
     OPCODE_HGMMA = 0x9f0,
     OPCODE_HMMA = 0x23c,
     OPCODE_QMMA = 0x27a,
     OPCODE_F2FP = 0x23e,
     OPCODE_LDS = 0x984,
-    OPCODE_CALL = 0x944
+    OPCODE_CALL = 0x944,
+    OPCODE_EXIT = 0x94d,
+    OPCODE_LDG = 0x981,
+    OPCODE_STG = 0x986,
+    OPCODE_LD = 0x980,
+    OPCODE_ST = 0x985,
+    OPCODE_LDGSTS = 0xfae,
+    OPCODE_UTMALDG = 0x5b4,
+    OPCODE_ACQBULK = 0x82e,
+    OPCODE_PREEXIT = 0x82d
 };
+
+static inline uint64_t instruction(const char *code, uint64_t number)
+{
+    uint64_t word;
+    memcpy(&word, code + 16 * number, sizeof word);
+    return word;
+}
+
+/* Where the first one is; their number when there is none. */
+static inline uint64_t find_opcode(const char *code, uint64_t bytes, uint32_t opcode)
+{
+    uint64_t i = 0;
+    while (i < bytes / 16 && (instruction(code, i) & 0xfff) != opcode) i++;
+    return i;
+}
+
+/* Whether it depends on no predicate. */
+static inline bool always(const char *code, uint64_t number)
+{
+    return (instruction(code, number) >> 12 & 15) == 7;
+}
 
 static inline int count_opcode(const char *code, uint64_t bytes, uint32_t opcode)
 {
     int n = 0;
-    for (uint64_t i = 0; i + 16 <= bytes; i += 16) {
-        uint64_t word;
-        memcpy(&word, code + i, sizeof word);
-        n += (word & 0xfff) == opcode;
-    }
+    for (uint64_t i = 0; i < bytes / 16; i++) n += (instruction(code, i) & 0xfff) == opcode;
     return n;
 }
 

@@ -75,9 +75,9 @@ static inline graft_binding *record_and_repeat(graft_engine *g, const graft_mode
     graft_binding *b = NULL;
     graft_err e = GRAFT_ERR_INIT;
     float again[OUT];
-    uint64_t captures = fake->captures, replays = fake->replays;
     CHECK_INT(m->arch.context_dim, 48);
     CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    uint64_t captures = fake->captures, replays = fake->replays; /* the device was tested */
     one_run(b, g, first, NULL);
     CHECK_INT(fake->captures, captures);
     uint64_t launches = fake->launches;

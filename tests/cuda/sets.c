@@ -186,6 +186,9 @@ static void recordings_count(void)
     fake->node_bytes = NODE;
     graft_engine *g = engine_in("cuda", "bf16");
     graft_model *m = load_model(g, SD1);
+    graft_err e = GRAFT_ERR_INIT;
+    graft_backend *device = NULL; /* opened now: its tests record, too */
+    CHECK_OK(graft_backends_get(&g->backends, "cuda", &device, &e), &e);
     uint64_t recorded = fake->recorded;
     graft_binding *b = record_and_repeat(g, m, first);
     uint64_t bytes = (fake->recorded - recorded) * NODE, need;
@@ -201,7 +204,6 @@ static void recordings_count(void)
     need = (uint64_t)b->exe->arena_bytes + b->exe->weight_bytes;
     g->max_bytes = need + bytes + bytes / 2; /* a limit with room for one and a half */
     graft_binding *other = NULL;
-    graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &other, &e), &e);
     CHECK_INT(recorded_by(b), bytes); /* it fits */
     graft_binding_release(other);

@@ -199,8 +199,10 @@ static int launches_before(void)
 {
     uint64_t launches = fake_driver_state()->launches;
     setenv("GRAFT_CUDA_WGMMA", "off", 1);
+    setenv("GRAFT_CUDA_PDL", "off", 1); /* that test comes behind them */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
     unsetenv("GRAFT_CUDA_WGMMA");
+    unsetenv("GRAFT_CUDA_PDL");
     return (int)(fake_driver_state()->launches - launches);
 }
 
