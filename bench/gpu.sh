@@ -286,13 +286,13 @@ open_device
 code=$?
 if [ $code -eq 1 ] || [ $code -ge 124 ]; then
     why=$device was=$code
-    export GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off
+    export GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off
     open_device
     code=$?
     if [ $code -eq 0 ] || [ $code -eq 4 ]; then
         failed=" device($was)"
         say "** THE DEVICE DOES NOT OPEN WITH ALL KERNELS (code $was): $why"
-        say "** IT DOES WITHOUT THOSE FOR HOPPER AND FP8 (GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off):"
+        say "** IT DOES WITHOUT THOSE FOR HOPPER AND FP8 (GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off):"
         say "** ALL THAT FOLLOWS IS WITHOUT THEM"
     fi
 fi
@@ -341,9 +341,9 @@ part() {
         [ $left -ge 60 ] || return 0
         [ "$2" -le $left ] || set -- "$1" $left
         say "** $name ONCE MORE, WITHOUT THE KERNELS FOR HOPPER AND FP8"
-        export GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off
+        export GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off
         run_part "$name" "$2" || say "== $name FAILED again"
-        unset GRAFT_CUDA_WGMMA GRAFT_CUDA_FP8
+        unset GRAFT_CUDA_WGMMA GRAFT_CUDA_FP8 GRAFT_CUDA_PDL
         ;;
     esac
 }
