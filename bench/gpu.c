@@ -14,6 +14,8 @@
  *   --operators       where the step's time goes, and what tuning found of each variant
  *   --against NAME    the UNet once more by that backend in float32: a result that is further from
  *                     it than rounding explains is a failure, and so is a backend that cannot run
+ *   --overlap         the step beside one whose kernels start one after the other: both results,
+ *                     and KIND's pdl_KIND_ratio, the time of the former over that of the latter
  *   --swap FILE       the swap to a second set of weights and back
  *   --levels          also with 8-bit layers, integers and FP8
  *   --start           the UNet is only made ready, tuning included, and run once: with an empty
@@ -45,7 +47,7 @@ typedef struct bench {
     graft_engine *engine;
     graft_backend *device;
     const char *json, *backend, *kind, *model, *cache, *against, *second;
-    int repeats, operators, levels, start, side, wrong, no_nvrtc;
+    int repeats, operators, levels, start, overlap, side, wrong, no_nvrtc, overlaps;
     graft_tuning tuning;
     char how[240];
 } bench;
@@ -56,6 +58,27 @@ static void note(const bench *b, const char *name, double value, const char *uni
     char tried[80];
     snprintf(tried, sizeof tried, "%s%s", b->side ? "tried_" : "", name);
     record(b->json, tried, value, unit, b->how);
+}
+
+/* For `device` everything that the library says of what it found. */
+static void log_line(void *ctx, int32_t level, const char *text)
+{
+    bench *b = ctx;
+    b->no_nvrtc |= strstr(text, "no NVRTC") != NULL;
+    b->overlaps |= strstr(text, "kernels start before the one ahead") != NULL;
+    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft-bench-gpu: %s\n", text);
+    if (level < GRAFT_LOG_WARN && strcmp(b->kind, "device") == 0) printf("  %s\n", text);
+}
+
+/* With the device, which is opened. */
+static graft_status open_engine(bench *b, graft_err *e)
+{
+    graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR,
+                                  .backend = b->backend,
+                                  .cache_dir = b->cache,
+                                  .log = {b, log_line}};
+    graft_status st = graft_engine_create(&config, &b->engine, e);
+    return st ? st : graft_backends_get(&b->engine->backends, b->backend, &b->device, e);
 }
 
 /* ------------------------------------------------------------------ one network */
@@ -178,20 +201,30 @@ static void wait_for(const network *s)
     if (st) must(graft_fail(&e, st, "%s", text), &e);
 }
 
-/* The median over some rounds of many steps between two waits, in ms. The first steps are an
- * ordinary one and the recording. */
+/* The first steps are an ordinary one and the recording. */
+static void warm_up(const bench *b, network *s)
+{
+    for (int i = 0; i < 4; i++) hand_over(b, s, NULL);
+    wait_for(s);
+}
+
+/* One of many steps between two waits, in seconds. */
+static double time_round(const bench *b, network *s)
+{
+    int steps = b->repeats < STEPS ? b->repeats : STEPS;
+    double t = graft_clock_now();
+    for (int i = 0; i < steps; i++) hand_over(b, s, NULL);
+    wait_for(s);
+    return (graft_clock_now() - t) / steps;
+}
+
+/* The median over some rounds, in ms. */
 static double time_steps(const bench *b, network *s)
 {
     double t[ROUNDS];
     int steps = b->repeats < STEPS ? b->repeats : STEPS;
-    for (int i = 0; i < 4; i++) hand_over(b, s, NULL);
-    wait_for(s);
-    for (int round = 0; round < ROUNDS; round++) {
-        t[round] = graft_clock_now();
-        for (int i = 0; i < steps; i++) hand_over(b, s, NULL);
-        wait_for(s);
-        t[round] = (graft_clock_now() - t[round]) / steps;
-    }
+    warm_up(b, s);
+    for (int round = 0; round < ROUNDS; round++) t[round] = time_round(b, s);
     record_sort(t, ROUNDS);
     double step = t[ROUNDS / 2];
     const graft_exe *x = s->binding->exe;
@@ -395,6 +428,49 @@ static void compare(bench *b, int64_t side, const network *s)
     }
 }
 
+/* The same network on the same device opened a second time, with what was tuned for the first, and
+ * with kernels that start one after the other. The two take turns, so that a clock that changes
+ * changes for both. */
+static void bench_overlap(bench *b, int64_t side, network *s)
+{
+    bench apart = *b;
+    network other;
+    double t[2][ROUNDS];
+    char name[64];
+    graft_err e = GRAFT_ERR_INIT;
+    if (!b->overlaps) {
+        printf("  no kernel starts before the one ahead has ended: nothing to compare\n");
+        return;
+    }
+    setenv("GRAFT_CUDA_PDL", "off", 1);
+    must(open_engine(&apart, &e), &e);
+    unsetenv("GRAFT_CUDA_PDL");
+    graft_model *m = load(&apart);
+    open_network(&other, bind(m, side));
+    warm_up(b, s);
+    warm_up(&apart, &other);
+    for (int round = 0; round < ROUNDS; round++) {
+        t[0][round] = time_round(b, s);
+        t[1][round] = time_round(&apart, &other);
+    }
+    for (int i = 0; i < 2; i++) record_sort(t[i], ROUNDS);
+    double on = t[0][ROUNDS / 2] * 1e3, off = t[1][ROUNDS / 2] * 1e3;
+    snprintf(name, sizeof name, "pdl_%s_ratio", b->kind);
+    note(b, name, on / off, "of a step's time without programmatic dependent launch");
+    run_once(b, s);
+    run_once(&apart, &other);
+    double error = error_of(s, &other);
+    printf("  kernels that start early: %.3f ms a step, one after the other %.3f, ", on, off);
+    printf("results differ by %g\n", error);
+    if (!(error < ERROR_MOST)) {
+        fprintf(stderr, "graft-bench-gpu: kernels that start early compute something else\n");
+        b->wrong = 1;
+    }
+    close_network(&other);
+    graft_model_release(m);
+    graft_engine_destroy(apart.engine);
+}
+
 static int64_t side_of(const bench *b)
 {
     return b->side ? b->side : strcmp(b->kind, "sd15") == 0 ? 64 : 128;
@@ -412,6 +488,7 @@ static void bench_unet(bench *b)
     double step = time_network(b, &s, b->kind);
     profile(b, &s, step);
     if (b->against) compare(b, side, &s);
+    if (b->overlap) bench_overlap(b, side, &s);
     if (b->second) time_swaps(b, m, side, step);
     if (b->levels) {
         bench_levels(b, m, side, &s, GRAFT_FORMAT_INT);
@@ -507,15 +584,6 @@ static void ceilings(const bench *b)
 
 /* ------------------------------------------------------------------ the command */
 
-/* For `device` everything that the library says of what it found. */
-static void log_line(void *ctx, int32_t level, const char *text)
-{
-    bench *b = ctx;
-    b->no_nvrtc |= strstr(text, "no NVRTC") != NULL;
-    if (level >= GRAFT_LOG_WARN) fprintf(stderr, "graft-bench-gpu: %s\n", text);
-    if (level < GRAFT_LOG_WARN && strcmp(b->kind, "device") == 0) printf("  %s\n", text);
-}
-
 /* Own kernels stand in for what is missing, and their times would be taken for the libraries'. The
  * identity names versions, 0 where there is none. */
 static int complete(const bench *b)
@@ -531,11 +599,11 @@ static int complete(const bench *b)
 
 static int usage(void)
 {
-    fputs(
-        "usage: graft-bench-gpu [--operators] [--against NAME] [--swap FILE] [--levels] [--start] "
-        "[--cache FOLDER] [--tuning off|fast|full] [--json FILE] [--repeats N] [--side N] "
-        "[--backend NAME] device | ceilings | sd15|sdxl|vae MODEL.safetensors\n",
-        stderr);
+    fputs("usage: graft-bench-gpu [--operators] [--against NAME] [--overlap] [--swap FILE]\n"
+          "                       [--levels] [--start] [--cache FOLDER] [--tuning off|fast|full]\n"
+          "                       [--json FILE] [--repeats N] [--side N] [--backend NAME]\n"
+          "                       device | ceilings | sd15|sdxl|vae MODEL.safetensors\n",
+          stderr);
     return 2;
 }
 
@@ -581,6 +649,8 @@ static int parse(int argc, char **argv, bench *b)
             b->levels = 1;
         else if (strcmp(argv[i], "--start") == 0)
             b->start = 1;
+        else if (strcmp(argv[i], "--overlap") == 0)
+            b->overlap = 1;
         else if (i + 1 < argc && parse_option(argv[i], argv[i + 1], b))
             i++;
         else if (argv[i][0] != '-' && !b->kind)
@@ -615,12 +685,7 @@ int main(int argc, char **argv)
     if (!parse(argc, argv, &b)) return usage();
     setvbuf(stdout, NULL, _IOLBF, 0); /* a run that is cut short has said what it did */
     if (b.model) must_exist(b.model);
-    graft_engine_config config = {.kernel_dir = GRAFT_LIB_DIR,
-                                  .backend = b.backend,
-                                  .cache_dir = b.cache,
-                                  .log = {&b, log_line}};
-    must(graft_engine_create(&config, &b.engine, &e), &e);
-    must(graft_backends_get(&b.engine->backends, b.backend, &b.device, &e), &e);
+    must(open_engine(&b, &e), &e);
     printf("%s: %s\n", b.device->name, b.device->info.name);
     printf("  %s\n", b.device->info.identity);
     snprintf(b.how, sizeof b.how, "bench/gpu.sh on %s, tuning %s", b.device->info.name,

@@ -132,11 +132,11 @@ networks() {
 }
 
 sdxl() {
-    networks --cache "$work/cache" --operators --against cpu sdxl "$sdxl"
+    networks --cache "$work/cache" --operators --against cpu --overlap sdxl "$sdxl"
 }
 
 sd15() {
-    networks --cache "$work/cache" --operators --against cpu sd15 "$sd15"
+    networks --cache "$work/cache" --operators --against cpu --overlap sd15 "$sd15"
 }
 
 vae() {
@@ -279,8 +279,9 @@ cached() { sed -n "s/^$1:INTERNAL=//p" "$build/CMakeCache.txt" 2> /dev/null; }
 moved "$(cached CMAKE_CACHEFILE_DIR)" lib/graft "$build"
 moved "$(cached CMAKE_HOME_DIRECTORY)" golden "$here"
 
-# Kernels for Hopper and FP8 compute a product when the device is opened. One that faults, rather
-# than being wrong, or that hangs, takes the device with it: a new process leaves them out.
+# Kernels for Hopper and FP8 compute a product when the device is opened, and a chain of kernels
+# starts early. One that faults, rather than being wrong, or that hangs, takes the device with it: a
+# new process leaves all of that out.
 open_device() { device=$(timeout -k 5 "${GRAFT_GPU_PATIENCE:-90}" "$bench" device 2>&1); }
 open_device
 code=$?
@@ -292,8 +293,8 @@ if [ $code -eq 1 ] || [ $code -ge 124 ]; then
     if [ $code -eq 0 ] || [ $code -eq 4 ]; then
         failed=" device($was)"
         say "** THE DEVICE DOES NOT OPEN WITH ALL KERNELS (code $was): $why"
-        say "** IT DOES WITHOUT THOSE FOR HOPPER AND FP8 (GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off):"
-        say "** ALL THAT FOLLOWS IS WITHOUT THEM"
+        say "** IT DOES WITHOUT THOSE FOR HOPPER AND FP8 AND WITHOUT STARTS AHEAD OF TIME"
+        say "** (GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off): ALL THAT FOLLOWS IS WITHOUT THEM"
     fi
 fi
 if [ $code -eq 4 ] && [ "${GRAFT_GPU_INCOMPLETE:-}" ]; then
@@ -340,7 +341,7 @@ part() {
         left=$((limit - used))
         [ $left -ge 60 ] || return 0
         [ "$2" -le $left ] || set -- "$1" $left
-        say "** $name ONCE MORE, WITHOUT THE KERNELS FOR HOPPER AND FP8"
+        say "** $name ONCE MORE, WITHOUT THE KERNELS FOR HOPPER AND FP8 AND WITHOUT STARTS AHEAD OF TIME"
         export GRAFT_CUDA_WGMMA=off GRAFT_CUDA_FP8=off GRAFT_CUDA_PDL=off
         run_part "$name" "$2" || say "== $name FAILED again"
         unset GRAFT_CUDA_WGMMA GRAFT_CUDA_FP8 GRAFT_CUDA_PDL

@@ -585,7 +585,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **a
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (fake_cuda.refuse_early) return CUDA_ERROR_NOT_SUPPORTED;
-    if (fake_cuda.fault_early) sticky = CUDA_ERROR_LAUNCH_FAILED;
+    if (fake_cuda.fault_early || getenv("FAKE_CUDA_FAULT_EARLY")) sticky = CUDA_ERROR_LAUNCH_FAILED;
     if (++fake_cuda.early % 16 == 5 && fake_cuda.forget_early) return CUDA_SUCCESS;
     return launch(c, f, args, extra, true);
 }

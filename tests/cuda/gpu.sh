@@ -49,6 +49,9 @@ expect "a kernel that faults is left out" 1 "DOES NOT OPEN WITH ALL KERNELS" "WI
 FAKE_CUDA_HANG=graft_wgmma GRAFT_GPU_PATIENCE=5 GRAFT_GPU_PARTS=versions run
 expect "and so is one that hangs" 1 "code 124" "WITHOUT THEM" "== versions"
 
+FAKE_CUDA_FAULT_EARLY=1 GRAFT_GPU_PARTS=versions run
+expect "so are starts ahead of time" 1 "GRAFT_CUDA_PDL=off" "WITHOUT THEM" "== versions"
+
 for file in "$fakes"/*; do
     case $file in *cudnn.so.9) ;; *) ln -s "$file" "$folder/libs" ;; esac
 done
@@ -62,7 +65,8 @@ rm -rf "$folder/out"
 GRAFT_GPU_PARTS="versions sdxl sd15 vae ceilings swaps levels start" run
 expect "the parts" 0 "cuBLASLt .* is $fakes/libcublasLt" "cuDNN .* is $fakes/libcudnn" \
     "tried_sdxl_step_ms" "tried_sdxl_run_ms" "operators one by one" "us each" "cublasLt 0" \
-    "compared with cpu" "tried_vae_1024_ms" "tried_swap_sd15_resident_ms" "tried_sdxl_int8_step_ms" \
+    "compared with cpu" "results differ by 0$" "tried_pdl_sdxl_ratio" "tried_pdl_sd15_ratio" \
+    "tried_vae_1024_ms" "tried_swap_sd15_resident_ms" "tried_sdxl_int8_step_ms" \
     "tried_sdxl_ready_again_s" "failed: none"
 [ "$(ls "$folder/out" | tr '\n' ' ')" = "bench.json gpu.log results.tar.xz " ] ||
     { echo "FAIL few files: $(ls "$folder/out" | tr '\n' ' ')"; bad=$((bad + 1)); }
