@@ -1,11 +1,14 @@
 /* graft-bench-gpu: whole networks and their operators on a device, for bench/gpu.sh.
  *
- *   graft-bench-gpu [OPTION...] device | ceilings | sd15|sdxl|vae MODEL.safetensors
+ *   graft-bench-gpu [OPTION...] device | ceilings | sd15|sdxl|vae MODEL.safetensors |
+ *                               picture MODEL.safetensors COMMAND...
  *
  * sd15 and sdxl: the UNet at 512x512 or 1024x1024 with guidance, as one batch of two. vae: the
  * decoder at 1024x1024. Networks are tuned first. ceilings: the fastest products of one size.
  * device: only says what would be measured, which libraries, and from which files; code 4 where
- * cuBLASLt, cuDNN or NVRTC is missing, since own kernels would be measured in their place.
+ * cuBLASLt, cuDNN or NVRTC is missing, since own kernels would be measured in their place. picture:
+ * COMMAND makes one with MODEL in a process of its own, from its start to its end, and what it
+ * takes of the device's memory; with an empty folder of --cache and once more, as with --start.
  *
  * The time of a step is that of one of many that are handed over one after the other with inputs
  * that are on the device, as a sampler does it. What one alone takes, with its inputs and outputs
@@ -34,6 +37,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "bench/gpu_picture.h"
 #include "bench/gpu_table.h"
 #include "bench/record.h"
 #include "engine/api/quantize.h"
@@ -47,6 +51,7 @@ typedef struct bench {
     graft_engine *engine;
     graft_backend *device;
     const char *json, *backend, *kind, *model, *cache, *against, *second;
+    char **command; /* of a picture, NULL-terminated */
     int repeats, operators, levels, start, overlap, side, wrong, no_nvrtc, overlaps;
     graft_tuning tuning;
     char how[240];
@@ -316,7 +321,8 @@ static graft_binding *bind(const graft_model *m, int64_t side)
 }
 
 /* Another file of the same architecture takes the place of the first, from the page cache, and
- * back, with both resident; times until the first step has run with it, less an ordinary step. */
+ * back, with both resident; times until the first step has run with it, less an ordinary step. Then
+ * what a step takes with it beside one before the swap. */
 static void time_swaps(const bench *b, const graft_model *m, int64_t side, double step)
 {
     graft_model *other = NULL;
@@ -332,6 +338,9 @@ static void time_swaps(const bench *b, const graft_model *m, int64_t side, doubl
         double first = run_once(b, &s) * 1e3;
         snprintf(name, sizeof name, "swap_%s_%s_ms", b->kind, resident ? "resident" : "file");
         note(b, name, t * 1e3 + (first > step ? first - step : 0), "ms");
+        snprintf(name, sizeof name, "swap_%s_%s_step_ratio", b->kind,
+                 resident ? "resident" : "file");
+        note(b, name, time_steps(b, &s) / step, "of a step's time before the swap");
         close_network(&s);
     }
     graft_model_release(other);
@@ -504,13 +513,27 @@ static void count_entry(void *ctx, const char *name, uint64_t bytes, int64_t mod
     ++*(int *)ctx;
 }
 
-static void bench_start(const bench *b)
+static int cache_entries(const bench *b)
 {
-    char name[64];
     int entries = 0;
-    network s;
     graft_err e = GRAFT_ERR_INIT;
     must(graft_cache_list(b->engine, false, count_entry, &entries, &e), &e);
+    return entries;
+}
+
+/* What is in use on the whole device, this process's context and code among it; 0: not known. */
+static double used_mib(const bench *b)
+{
+    graft_device_info info = {.size = sizeof info};
+    if (b->device->api->info(b->device->device, &info) || !info.memory_free) return 0;
+    return (double)(info.memory_total - info.memory_free) / 1048576;
+}
+
+static void bench_start(bench *b)
+{
+    char name[64];
+    network s;
+    int entries = cache_entries(b);
     graft_model *m = load(b);
     double t = graft_clock_now();
     open_network(&s, bind(m, side_of(b)));
@@ -519,8 +542,32 @@ static void bench_start(const bench *b)
            entries, b->cache, ready, step);
     snprintf(name, sizeof name, "%s_ready_%s_s", b->kind, entries ? "again" : "first");
     note(b, name, ready + step, "s, with the first step, weights from the page cache");
+    warm_up(b, &s);
+    snprintf(name, sizeof name, "%s_over_weights_mib", b->kind);
+    double weights = (double)s.binding->exe->weight_bytes / 1048576, used = used_mib(b);
+    if (used > 0 && entries)
+        note(b, name, used - weights, "MiB in use on the device beside the UNet's weights");
     close_network(&s);
     graft_model_release(m);
+}
+
+static void bench_picture(bench *b)
+{
+    char name[64];
+    gpu_picture p;
+    graft_err e = GRAFT_ERR_INIT;
+    const char *turn = cache_entries(b) ? "again" : "first";
+    setenv("GRAFT_CACHE", b->cache, 1);
+    setenv("GRAFT_BACKEND", b->backend, 1);
+    must(gpu_picture_run(b->device, b->model, b->command, &p, &e), &e);
+    double file = (double)p.file_bytes / 1048576, peak = (double)p.peak_bytes / 1048576;
+    printf("a picture in a new process (%s): %.3f s; reading its checkpoint's %.0f MiB %.3f s\n",
+           turn, p.seconds, file, p.read_seconds);
+    snprintf(name, sizeof name, "picture_%s_s", turn);
+    note(b, name, p.seconds - p.read_seconds, "s beside reading the checkpoint");
+    if (p.peak_bytes)
+        note(b, "picture_over_file_mib", peak - file,
+             "MiB of the device at most, beside the size of the checkpoint");
 }
 
 static void bench_vae(bench *b)
@@ -602,7 +649,8 @@ static int usage(void)
     fputs("usage: graft-bench-gpu [--operators] [--against NAME] [--overlap] [--swap FILE]\n"
           "                       [--levels] [--start] [--cache FOLDER] [--tuning off|fast|full]\n"
           "                       [--json FILE] [--repeats N] [--side N] [--backend NAME]\n"
-          "                       device | ceilings | sd15|sdxl|vae MODEL.safetensors\n",
+          "                       device | ceilings | sd15|sdxl|vae MODEL.safetensors |\n"
+          "                       picture MODEL.safetensors COMMAND...\n",
           stderr);
     return 2;
 }
@@ -657,11 +705,15 @@ static int parse(int argc, char **argv, bench *b)
             b->kind = argv[i];
         else if (argv[i][0] != '-' && !b->model)
             b->model = argv[i];
-        else
+        else if (argv[i][0] != '-' && strcmp(b->kind, "picture") == 0) {
+            b->command = argv + i;
+            break;
+        } else
             return 0;
     }
     if (!b->kind || b->repeats < 1 || b->side < 0 || (b->start && !b->cache)) return 0;
     if (!strcmp(b->kind, "device") || !strcmp(b->kind, "ceilings")) return 1;
+    if (!strcmp(b->kind, "picture")) return b->command && b->cache;
     return b->model && (!strcmp(b->kind, "sd15") || !strcmp(b->kind, "sdxl") ||
                         (!strcmp(b->kind, "vae") && !b->start));
 }
@@ -672,6 +724,8 @@ static void run(bench *b)
         ceilings(b);
     else if (strcmp(b->kind, "vae") == 0)
         bench_vae(b);
+    else if (strcmp(b->kind, "picture") == 0)
+        bench_picture(b);
     else if (b->start)
         bench_start(b);
     else if (b->model)

@@ -25,7 +25,7 @@ set -u
 
 first="versions:10 ops:90 demo:50 sdxl:200 sd15:90 vae:50 ceilings:30"
 second="swaps:130 torch:380"
-third="levels:200 start:70 quant:80 int8:50 sanitizer:120"
+third="levels:200 start:100 quant:80 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
 parts_of() {
@@ -93,7 +93,7 @@ sdxl_b=$models/sdxl${small:+-small}-b.safetensors
 # Makes what the parts need, two at a time, the largest first.
 make_models() {
     case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" torch:"*)
-        model sdxl 1 unet "$sdxl" & ;;
+        model sdxl 1 unet,vae,clip "$sdxl" & ;;
     esac
     case " $* " in *" swaps:"*) model sdxl 2 unet "$sdxl_b" & ;; esac
     wait
@@ -172,12 +172,20 @@ levels() {
     both levels_one
 }
 
-# What a first and a second process take until the UNet has run.
+# What a first and a second process take until the UNet has run, and until they have made a picture.
 start() {
-    rm -rf "$work/cache-start"
+    rm -rf "$work/cache-start" "$work/cache-picture" "$work/tree"
+    mkdir -p "$work/tree/checkpoints"
+    ln -s "$sdxl" "$work/tree/checkpoints/sdxl.safetensors"
     for turn in first again; do
         echo "$turn:"
         networks --tuning fast --cache "$work/cache-start" --start sdxl "$sdxl" || return 1
+    done
+    for turn in first again; do
+        networks --cache "$work/cache-picture" picture "$sdxl" "$build/bin/graft" run \
+            "$here/workflows/sdxl-txt2img.json" --models "$work/tree" --set 5.steps=20 \
+            --set 1.ckpt_name=sdxl.safetensors ${small:+--set 4.width=64 --set 4.height=64} \
+            --output "$work/pictures/start" --quiet || return 1
     done
 }
 
