@@ -45,7 +45,8 @@ static graft_status stb_failed(const char *what, graft_err *e)
                           GRAFT_IMAGE_MAX_SIDE);
     if (strcmp(reason, "unknown image type") == 0)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: not a picture of a known kind", what);
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: cannot be decoded (%s)", what, reason);
+    return graft_fail(e, GRAFT_E_FORMAT,
+                      "%s: damaged, or of a kind that is not read (stb_image: %s)", what, reason);
 }
 
 /* Frames are decoded as RGBA; those of a GIF that is opaque everywhere become RGB, in place. */

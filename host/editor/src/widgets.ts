@@ -274,6 +274,8 @@ export function pictureWidget(node: LGraphNode): any {
       const ready = this.pictures.filter((picture: HTMLImageElement) => isLoaded(picture))
       const settled = this.pictures.every((picture: HTMLImageElement) => picture.complete)
       if (settled || !this.drawn.length) this.drawn = ready
+      if (settled && !ready.length && this.pictures.length)
+        return drawWords(ctx, "damaged, or not a picture", width, y + 4, 36)
       drawPictures(ctx, this.drawn, 10, y + 4, width - 20, this.computedHeight - 12)
     },
     disabled: true, // takes no clicks: the node is moved by its pictures, too
