@@ -9,7 +9,9 @@
 #include "base/str.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
-#define MAX_SIDE 1000000u /* libpng's own default for users */
+#define MAX_WORK (4 * MAX_TEXT) /* that the reader may ask for: a text is held up to three times   \
+                                 */
+#define MAX_SIDE 1000000u       /* libpng's own default for users */
 
 /* What libpng's callbacks need. Everything that changes after setjmp() lives here, reached through
  * a pointer, so that a jump cannot leave it in a lost register. */
@@ -18,6 +20,7 @@ typedef struct session {
     size_t left;
     uint8_t *out;
     size_t size, cap;
+    uint64_t budget; /* bytes that libpng may still ask for, given back or not */
     bool no_memory;
     char message[128];
     jmp_buf jump;
@@ -40,6 +43,8 @@ static void on_warning(png_structp png, png_const_charp text)
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
 {
     session *s = png_get_mem_ptr(png);
+    if (size > s->budget) return NULL;
+    s->budget -= size;
     void *p = graft_malloc(size);
     if (!p) s->no_memory = true;
     return p;
@@ -160,6 +165,7 @@ graft_status graft_png_encode(const uint8_t *pixels, uint32_t width, uint32_t he
         return graft_fail(e, GRAFT_E_LIMIT, "PNG: %zu text chunks are too many", n_text);
     const uint32_t shape[2] = {width, height};
     session *s = graft_calloc(1, sizeof *s);
+    if (s) s->budget = UINT64_MAX;
     png_text *chunk = make_chunks(text, n_text);
     png_structp png = NULL;
     png_infop info = NULL;
@@ -248,6 +254,7 @@ graft_status graft_png_read_text(const uint8_t *data, size_t size, const char *k
     if (s) {
         s->in = data;
         s->left = size;
+        s->budget = MAX_WORK;
         png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, s, on_error, on_warning, s, on_malloc,
                                        on_free);
     }

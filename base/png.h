@@ -21,7 +21,8 @@ graft_status graft_png_decode_rgb(const uint8_t *data, size_t size, uint8_t **pi
                                   uint32_t *width, uint32_t *height, graft_err *e);
 /* The value of the first text chunk (tEXt, zTXt, iTXt) with this key, as UTF-8 (graft_free);
  * GRAFT_E_NOTFOUND without one, GRAFT_E_FORMAT when this is no PNG or damaged before the key was
- * found. Text behind the picture is found, too. At most 64 MiB of text is accepted. */
+ * found. Text behind the picture is found, too. At most 64 MiB of text is accepted,
+ * and no more than four times as much is unpacked, whatever the file holds. */
 graft_status graft_png_read_text(const uint8_t *data, size_t size, const char *key, char **out,
                                  graft_err *e);
 #endif

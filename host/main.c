@@ -20,7 +20,7 @@ int graft_command_check(const graft_options *o)
     const graft_log log = {NULL, on_finding};
     graft_status st = graft_folders_init(&folders, o->models, o->input, o->output, o->temp, &e);
     if (!st) {
-        graft_services_init(&services, &folders);
+        graft_services_init(&services, &folders, &log);
         st = graft_plugin_check(o->file, &services.host, &log, &e);
     }
     graft_services_finish(&services);

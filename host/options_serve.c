@@ -3,7 +3,7 @@
 
 #include "host/options.h"
 
-#define MAX_UPLOAD_MB 4096
+#define MAX_UPLOAD_MB 768 /* what all bodies under way may take: GRAFT_CONN_BODIES */
 #define MAX_RECENT    100000
 
 static graft_status number(const char *name, const char *text, int low, int high, int *out,

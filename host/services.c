@@ -100,6 +100,13 @@ static void free_names(const graft_host *h, char **names)
     graft_folders_free_names(names);
 }
 
+static void log_line(const graft_host *h, int32_t level, const char *text)
+{
+    const graft_services *s = (const graft_services *)(const void *)h;
+    if (s->log.line && text) s->log.line(s->log.ctx, level, text);
+}
+
+static const graft_log_api log_table = {log_line};
 static const graft_folders_api folders_table = {resolve, list, reserve, free_text, free_names};
 
 static const void *query(const graft_host *h, const char *id)
@@ -117,6 +124,7 @@ static const void *query(const graft_host *h, const char *id)
                   {GRAFT_PROMPT_ID, &graft_job_prompt_table},
                   {GRAFT_UI_ID, &graft_job_ui_table},
                   {GRAFT_FOLDERS_ID, &folders_table},
+                  {GRAFT_LOG_ID, &log_table},
                   {GRAFT_DYNAMIC_ID, &graft_job_dynamic_table},
                   {GRAFT_EXPAND_ID, &graft_job_expand_table}};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
@@ -124,7 +132,7 @@ static const void *query(const graft_host *h, const char *id)
     return NULL;
 }
 
-void graft_services_init(graft_services *s, const graft_folders *folders)
+void graft_services_init(graft_services *s, const graft_folders *folders, const graft_log *log)
 {
     memset(s, 0, sizeof *s);
     s->host.size = sizeof s->host;
@@ -134,6 +142,7 @@ void graft_services_init(graft_services *s, const graft_folders *folders)
     s->host.version = GRAFT_VERSION;
     s->host.query = query;
     s->folders = folders;
+    if (log) s->log = *log;
     pthread_mutex_init(&s->lock, NULL);
 }
 

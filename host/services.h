@@ -3,6 +3,7 @@
 #define GRAFT_HOST_SERVICES_H
 #include <pthread.h>
 
+#include "base/log.h"
 #include "host/folders.h"
 #include "plugin/graft_plugin.h"
 
@@ -17,12 +18,14 @@ typedef struct graft_lookup {
 typedef struct graft_services {
     graft_host host; /* first: the tables find their way back from it */
     const graft_folders *folders;
+    graft_log log;        /* for what plugins say outside jobs */
     pthread_mutex_t lock; /* guards the list and what is in it */
     graft_lookup *lookup; /* those that go on now */
 } graft_services;
 
-/* `folders` must outlive the services; both must outlive the registry. */
-void graft_services_init(graft_services *s, const graft_folders *folders);
+/* `folders` must outlive the services; both must outlive the registry. `log` is copied; NULL:
+ * silent. */
+void graft_services_init(graft_services *s, const graft_folders *folders, const graft_log *log);
 void graft_services_finish(graft_services *s); /* fine on a zeroed one */
 
 /* Between these two the calling thread's last folder is noted that it listed, or in which it looked

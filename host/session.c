@@ -17,7 +17,7 @@ graft_status graft_session_init(graft_session *s, const graft_options *o, const 
     graft_status st = GRAFT_OK;
     memset(s, 0, sizeof *s);
     GRAFT_TRY(graft_folders_init(&s->folders, o->models, o->input, o->output, o->temp, e));
-    graft_services_init(&s->services, &s->folders);
+    graft_services_init(&s->services, &s->folders, log);
     GRAFT_TRY(graft_registry_create(&s->services.host, &s->registry, e));
     GRAFT_TRY(graft_registry_load_folder(s->registry, o->plugins, log, &s->plugins, e));
     if (!s->plugins)

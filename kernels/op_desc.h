@@ -137,4 +137,13 @@ typedef struct graft_op_desc {
     graft_tensor_desc in[GRAFT_MAX_INPUTS];
     graft_tensor_desc out;
 } graft_op_desc;
+
+/* Whether a record, of at least this size, has nothing that only a newer engine knows: what lies
+ * beyond the fields above must be zero. */
+static inline int graft_op_desc_is_known(const graft_op_desc *op)
+{
+    uint32_t i = (uint32_t)sizeof *op;
+    while (i < op->size && !((const unsigned char *)op)[i]) i++;
+    return i >= op->size;
+}
 #endif

@@ -16,7 +16,27 @@ static struct {
     int64_t inits;
     graft_engine *engine;
     graft_preview_vaes *previews;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_mutex_t log_lock;
+    const graft_host *host; /* that came last, NULL when one has gone; under log_lock */
+} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .log_lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* What the engine says that belongs to no job. */
+static void log_line(void *ctx, int32_t level, const char *text)
+{
+    (void)ctx;
+    pthread_mutex_lock(&state.log_lock);
+    const graft_host *h = state.host;
+    const graft_log_api *api = h ? h->query(h, GRAFT_LOG_ID) : NULL;
+    if (api && level >= GRAFT_LOG_WARN) api->line(h, level, text);
+    pthread_mutex_unlock(&state.log_lock);
+}
+
+static void set_host(const graft_host *h)
+{
+    pthread_mutex_lock(&state.log_lock);
+    state.host = h;
+    pthread_mutex_unlock(&state.log_lock);
+}
 
 /* Where compiled graphs are kept: $GRAFT_CACHE, $XDG_CACHE_HOME/graft or ~/.cache/graft. *out is
  * NULL when the environment names no place. */
@@ -43,7 +63,8 @@ static graft_status create_engine(graft_engine **out, graft_err *e)
     graft_status st;
     if (!dir) return graft_fail(e, GRAFT_E_IO, "cannot tell where the node plugin is installed");
     GRAFT_TRY(find_cache_dir(&cache_dir, e));
-    graft_engine_config config = {.kernel_dir = dir, .cache_dir = cache_dir};
+    graft_engine_config config = {
+        .kernel_dir = dir, .cache_dir = cache_dir, .log = {NULL, log_line}};
     GRAFT_TRY(graft_engine_create(&config, out, e));
 out:
     graft_free(cache_dir);
@@ -73,7 +94,8 @@ graft_status graft_nodes_preview_vaes(graft_preview_vaes **out, graft_err *e)
 
 static graft_status init(const graft_host *h, const char *dir)
 {
-    (void)h, (void)dir;
+    (void)dir;
+    set_host(h);
     pthread_mutex_lock(&state.lock);
     state.inits++;
     pthread_mutex_unlock(&state.lock);
@@ -90,6 +112,8 @@ static void deinit(void)
         state.engine = NULL;
     }
     pthread_mutex_unlock(&state.lock);
+    set_host(
+        NULL); /* whose it was is not said: with several hosts the others are silent from now */
 }
 
 static const graft_node *node(uint32_t i)

@@ -206,6 +206,13 @@ typedef struct graft_expand_api {
     const char *(*node)(graft_job *j, const char *id);
 } graft_expand_api;
 
+/* What belongs to no job, such as a library that cannot be loaded. */
+#define GRAFT_LOG_ID "graft.log/1"
+typedef struct graft_log_api {
+    /* [any] Levels as graft_job_api.log's; `text` is copied. */
+    void (*line)(const graft_host *h, int32_t level, const char *text);
+} graft_log_api;
+
 /* Files by folder key. Keys: "checkpoints", "loras", "vae", "text_encoders", "diffusion_models",
  * "embeddings", … (read-only model folders), "input", "output", "temp". Every name is checked by
  * the host: nothing outside the folder can be named. */

@@ -59,6 +59,25 @@ static graft_status make_parts(graft_engine *g, const graft_engine_config *confi
     return st;
 }
 
+static bool is_one_of(const char *s, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(s, *list) == 0) return true;
+    return false;
+}
+
+static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
+
+static const char *precision_of(const graft_log *log)
+{
+    const char *env = getenv("GRAFT_PRECISION");
+    if (!env || !*env) return "auto";
+    if (is_one_of(env, precisions)) return env;
+    graft_log_printf(log, GRAFT_LOG_WARN,
+                     "GRAFT_PRECISION is none of auto, f32, bf16 and f16 but \"%s\": ignored", env);
+    return "auto";
+}
+
 graft_status graft_engine_create(const graft_engine_config *config, graft_engine **out,
                                  graft_err *e)
 {
@@ -66,14 +85,13 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     if (!g) return graft_fail_nomem(e, "engine");
     pthread_mutex_init(&g->lock, NULL);
     g->log = config->log;
-    const char *env = getenv("GRAFT_BACKEND"), *precision = getenv("GRAFT_PRECISION");
+    const char *env = getenv("GRAFT_BACKEND");
     bool any = !config->backend || strcmp(config->backend, "auto") == 0;
     snprintf(g->default_backend, sizeof g->default_backend, "%s",
              !any            ? config->backend
              : env && env[0] ? env
                              : "auto");
-    snprintf(g->default_precision, sizeof g->default_precision, "%s",
-             precision && precision[0] ? precision : "auto");
+    snprintf(g->default_precision, sizeof g->default_precision, "%s", precision_of(&g->log));
     g->max_bytes = mib_of("GRAFT_MEMORY_MB", 0, &g->log);
     graft_status st = make_parts(g, config, e);
     if (!st) graft_packs_use_slabs(g->packs, !g->max_bytes);
@@ -112,13 +130,6 @@ graft_status graft_engine_tokenizer(graft_engine *g, const graft_tokenizer **out
     *out = g->tokenizer;
     pthread_mutex_unlock(&g->lock);
     return st;
-}
-
-static bool is_one_of(const char *s, const char *const *list)
-{
-    for (; *list; list++)
-        if (strcmp(s, *list) == 0) return true;
-    return false;
 }
 
 /* Whether a backend multiplies matrices of this type. */
@@ -161,7 +172,6 @@ graft_status graft_options_resolve(graft_engine *g, const graft_build_options *o
 graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
                                 graft_build_options *out, graft_err *e)
 {
-    static const char *const precisions[] = {"auto", "f32", "bf16", "f16", NULL};
     static const char *const tunings[] = {"off", "fast", "full", NULL};
     const char *tuning = in->tuning ? in->tuning : "fast";
     const char *precision = in->precision ? in->precision : "auto";

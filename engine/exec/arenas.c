@@ -19,22 +19,19 @@ graft_status graft_arenas_create(graft_arenas **out, graft_err *e)
     return GRAFT_OK;
 }
 
-static void arena_free(graft_arenas *a, graft_arena *k)
-{
-    a->bytes -= k->bytes;
-    if (k->data) k->backend->api->free(k->backend->device, k->data);
-    graft_free(k);
-}
-
 void graft_arenas_trim(graft_arenas *a)
 {
     pthread_mutex_lock(&a->lock);
-    while (a->idle) {
-        graft_arena *k = a->idle;
-        a->idle = k->next;
-        arena_free(a, k);
-    }
+    graft_arena *list = a->idle;
+    for (graft_arena *k = list; k; k = k->next) a->bytes -= k->bytes;
+    a->idle = NULL;
     pthread_mutex_unlock(&a->lock);
+    while (list) {
+        graft_arena *k = list;
+        list = k->next;
+        if (k->data) k->backend->api->free(k->backend->device, k->data);
+        graft_free(k);
+    }
 }
 
 void graft_arenas_destroy(graft_arenas *a)
@@ -71,33 +68,40 @@ static graft_arena *take_idle(graft_arenas *a, graft_backend *backend, uint64_t 
     return k;
 }
 
+/* A block that is too small, and that is nobody else's now, gets another size; false when there is
+ * no memory, and no block then. */
+static bool resize(graft_arenas *a, graft_arena *k, uint64_t bytes)
+{
+    const graft_backend *b = k->backend;
+    if (k->data) {
+        b->api->free(b->device, k->data);
+        /* Or the old block would lie beside the new one. */
+        if (b->info.host_memory) graft_alloc_trim();
+    }
+    uint64_t before = k->bytes;
+    k->data = b->api->alloc(b->device, bytes ? bytes : 1);
+    k->bytes = k->data ? bytes : 0;
+    pthread_mutex_lock(&a->lock);
+    a->bytes += k->bytes;
+    a->bytes -= before;
+    pthread_mutex_unlock(&a->lock);
+    return k->data != NULL;
+}
+
 graft_arena *graft_arenas_take(graft_arenas *a, graft_backend *backend, uint64_t bytes,
                                graft_err *e)
 {
     pthread_mutex_lock(&a->lock);
     graft_arena *k = take_idle(a, backend, bytes);
+    pthread_mutex_unlock(&a->lock);
     if (!k) {
         k = graft_calloc(1, sizeof *k);
         if (k) k->backend = backend;
     }
-    if (k && (!k->data || k->bytes < bytes)) {
-        if (k->data) {
-            backend->api->free(backend->device, k->data);
-            /* Or the old block would lie beside the new one. */
-            if (backend->info.host_memory) graft_alloc_trim();
-        }
-        a->bytes -= k->bytes;
-        k->bytes = 0;
-        k->data = backend->api->alloc(backend->device, bytes ? bytes : 1);
-        if (k->data) {
-            k->bytes = bytes;
-            a->bytes += bytes;
-        } else {
-            graft_free(k);
-            k = NULL;
-        }
+    if (k && (!k->data || k->bytes < bytes) && !resize(a, k, bytes)) {
+        graft_free(k);
+        k = NULL;
     }
-    pthread_mutex_unlock(&a->lock);
     if (!k)
         graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes for activations",
                    (unsigned long long)bytes);

@@ -46,6 +46,13 @@ typedef struct spare {
     struct spare *next;
 } spare;
 
+/* Device memory that nobody has any more. */
+typedef struct dead {
+    graft_backend *backend;
+    void *data;
+    struct dead *next;
+} dead;
+
 struct graft_packs {
     pthread_mutex_t lock;
     pthread_cond_t filled;
@@ -53,6 +60,7 @@ struct graft_packs {
     size_t n_buckets;
     spare *spares;
     graft_slab *slabs;
+    dead *dead; /* freed when the lock is given back */
     bool no_slabs;
     uint64_t clock, budget;
     graft_packs_stats stats;
@@ -81,7 +89,32 @@ static graft_pack **place_of(graft_packs *p, graft_hash sample)
     return &p->bucket[sample.lo & (p->n_buckets - 1)];
 }
 
+/* A device may wait for all its work before it frees memory: not while others wait for the lock. */
+static void unlock(graft_packs *p)
+{
+    dead *list = p->dead;
+    p->dead = NULL;
+    pthread_mutex_unlock(&p->lock);
+    while (list) {
+        dead *d = list;
+        list = d->next;
+        d->backend->api->free(d->backend->device, d->data);
+        graft_free(d);
+    }
+}
+
 /* ------------------------------------------------------------------ memory, the lock is held */
+
+static void bury(graft_packs *p, graft_backend *backend, void *data)
+{
+    dead *d = graft_malloc(sizeof *d);
+    if (!d) {
+        backend->api->free(backend->device, data);
+        return;
+    }
+    *d = (dead){backend, data, p->dead};
+    p->dead = d;
+}
 
 static void slab_leave(graft_packs *p, graft_slab *s)
 {
@@ -91,7 +124,7 @@ static void slab_leave(graft_packs *p, graft_slab *s)
     *at = s->next;
     p->stats.bytes -= s->bytes;
     p->stats.slabs--;
-    s->backend->api->free(s->backend->device, s->data);
+    bury(p, s->backend, s->data);
     graft_free(s);
 }
 
@@ -100,7 +133,7 @@ static void free_memory(graft_packs *p, graft_backend *backend, graft_slab *slab
     if (slab)
         slab_leave(p, slab);
     else if (data)
-        backend->api->free(backend->device, data);
+        bury(p, backend, data);
 }
 
 /* Takes the pack out of the table and frees it. */
@@ -242,14 +275,14 @@ void graft_packs_trim(graft_packs *p, uint64_t bytes)
     pthread_mutex_lock(&p->lock);
     free_spares(p);
     trim_locked(p, bytes);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 void graft_packs_settle(graft_packs *p)
 {
     pthread_mutex_lock(&p->lock);
     free_spares(p);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 void graft_packs_set_budget(graft_packs *p, uint64_t bytes)
@@ -257,7 +290,7 @@ void graft_packs_set_budget(graft_packs *p, uint64_t bytes)
     pthread_mutex_lock(&p->lock);
     p->budget = bytes;
     trim_locked(p, bytes);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 static bool is_sample(const graft_pack *k, const graft_backend *backend, graft_hash sample)
@@ -345,7 +378,7 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
         drop(p, k);
     }
     pthread_cond_broadcast(&p->filled);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return st;
 }
 
@@ -362,12 +395,12 @@ graft_status graft_packs_get(graft_packs *p, graft_backend *backend, graft_pack_
             continue;
         }
         if ((k = join(p, k)) == NULL) continue;
-        pthread_mutex_unlock(&p->lock);
+        unlock(p);
         *out = k;
         return GRAFT_OK;
     }
     graft_pack *k = add(p, backend, name, bytes, slab);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return fill_pack(p, k, fill, ctx, out, e);
 }
 
@@ -381,7 +414,7 @@ graft_status graft_packs_add(graft_packs *p, graft_backend *backend, graft_hash 
     graft_pack *k = NULL;
     if (!taken) k = add(p, backend, (graft_pack_name){{0, 0}, sample}, bytes, slab);
     if (k) k->nameless = true;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return taken ? GRAFT_OK : fill_pack(p, k, fill, ctx, out, e);
 }
 
@@ -393,7 +426,7 @@ graft_pack *graft_packs_find(graft_packs *p, const graft_backend *backend, graft
         k = join(p, k);
     else
         k = NULL;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return k;
 }
 
@@ -405,7 +438,7 @@ void graft_packs_put(graft_packs *p, graft_pack *pack)
     pack->last_used = ++p->clock;
     if (pack->unwanted && !pack->refs) recycle(p, pack);
     trim_locked(p, p->budget);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_pack_name name)
@@ -416,7 +449,7 @@ void graft_packs_drop(graft_packs *p, const graft_backend *backend, graft_pack_n
         k->unwanted = true;
         if (!k->refs) recycle(p, k);
     }
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graft_pack_name name)
@@ -424,7 +457,7 @@ uint64_t graft_packs_resident(graft_packs *p, const graft_backend *backend, graf
     pthread_mutex_lock(&p->lock);
     const graft_pack *k = find(p, backend, name);
     uint64_t bytes = k && k->state == PACK_READY ? k->bytes : 0;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return bytes;
 }
 
@@ -432,7 +465,7 @@ bool graft_packs_sampled(graft_packs *p, const graft_backend *backend, graft_has
 {
     pthread_mutex_lock(&p->lock);
     bool there = find_sample(p, backend, sample, false) != NULL;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return there;
 }
 
@@ -465,19 +498,20 @@ graft_slab *graft_packs_reserve(graft_packs *p, graft_backend *backend, const ui
     s->bytes = p->no_slabs ? 0 : beyond_spares(p, backend, bytes, n);
     if (s->bytes && p->budget != UINT64_MAX)
         trim_locked(p, p->budget > s->bytes ? p->budget - s->bytes : 0);
+    unlock(p);
     if (s->bytes) s->data = backend->api->alloc(backend->device, s->bytes);
-    if (s->data) {
-        s->live = 1;
-        s->reserved = true;
-        s->next = p->slabs;
-        p->slabs = s;
-        p->stats.bytes += s->bytes;
-        p->stats.slabs++;
-    } else {
+    if (!s->data) {
         graft_free(s);
-        s = NULL;
+        return NULL;
     }
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_lock(&p->lock);
+    s->live = 1;
+    s->reserved = true;
+    s->next = p->slabs;
+    p->slabs = s;
+    p->stats.bytes += s->bytes;
+    p->stats.slabs++;
+    unlock(p);
     return s;
 }
 
@@ -489,7 +523,7 @@ bool graft_packs_fit(graft_packs *p, uint64_t bytes)
         trim_locked(p, p->budget - bytes);
         fits = p->stats.bytes <= p->budget - bytes;
     }
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
     return fits;
 }
 
@@ -499,14 +533,14 @@ void graft_packs_reserved(graft_packs *p, graft_slab *s)
     pthread_mutex_lock(&p->lock);
     s->reserved = false;
     slab_leave(p, s);
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 void graft_packs_use_slabs(graft_packs *p, bool use)
 {
     pthread_mutex_lock(&p->lock);
     p->no_slabs = !use;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }
 
 const void *graft_pack_data(const graft_pack *pack)
@@ -522,5 +556,5 @@ void graft_packs_stats_get(graft_packs *p, graft_packs_stats *out)
     for (size_t i = 0; i < p->n_buckets; i++)
         for (graft_pack *k = p->bucket[i]; k; k = k->next)
             if (k->refs && k->state == PACK_READY) out->used_bytes += k->bytes;
-    pthread_mutex_unlock(&p->lock);
+    unlock(p);
 }

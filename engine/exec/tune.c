@@ -171,35 +171,37 @@ static void merge_file(graft_tuner *t, table *k, const graft_log *log)
     graft_free(text);
 }
 
-static void write_file(graft_tuner *t, const table *k, const graft_log *log)
+/* The table as its file has it. */
+static void print_table(const table *k, graft_str *out)
 {
-    graft_str s = GRAFT_STR_INIT;
-    graft_str_puts(&s, "graft-tuning 1\n");
+    graft_str_puts(out, "graft-tuning 1\n");
     for (size_t i = 0; i < k->n; i++) {
         const graft_trial *r = &k->list[i].trial;
-        graft_str_printf(&s, "%016llx %016llx %d %d %u",
+        graft_str_printf(out, "%016llx %016llx %d %d %u",
                          (unsigned long long)k->list[i].signature.hi,
                          (unsigned long long)k->list[i].signature.lo, r->own, r->count, r->repacks);
         for (int32_t v = 0; v < r->count; v++)
-            graft_str_printf(&s, " %llu", (unsigned long long)r->ns[v]);
-        graft_str_puts(&s, "\n");
+            graft_str_printf(out, " %llu", (unsigned long long)r->ns[v]);
+        graft_str_puts(out, "\n");
     }
-    if (!s.failed)
-        graft_disk_cache_write(t->disk, GRAFT_DISK_TUNING, k->backend, log, s.data, s.len);
-    graft_str_finish(&s);
 }
 
-/* Other processes may have written since: their results are taken over first. */
+/* Other processes may have written since: their results are taken over first. Others may look up
+ * what they need while the disk is written to. */
 static void save(graft_tuner *t, graft_hash backend, const graft_log *log)
 {
+    graft_str text = GRAFT_STR_INIT;
     int lock = graft_disk_cache_lock(t->disk);
     pthread_mutex_lock(&t->lock);
     table *k = table_of(t, backend);
     if (k) {
         merge_file(t, k, log);
-        write_file(t, k, log);
+        print_table(k, &text);
     }
     pthread_mutex_unlock(&t->lock);
+    if (k && !text.failed)
+        graft_disk_cache_write(t->disk, GRAFT_DISK_TUNING, backend, log, text.data, text.len);
+    graft_str_finish(&text);
     graft_disk_cache_unlock(lock);
 }
 

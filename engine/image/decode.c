@@ -25,9 +25,11 @@ static void *noted(void *p)
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
 #define STBI_NO_PIC
-#define STBI_MAX_DIMENSIONS              GRAFT_IMAGE_MAX_SIDE
+#define STBI_MAX_DIMENSIONS GRAFT_IMAGE_MAX_SIDE
+/* Its JPEG decoder looks into tables that a damaged file never filled, and asserts what such a file
+ * may well violate. */
 #define STBI_ASSERT(x)                   ((void)0)
-#define STBI_MALLOC(size)                noted(graft_malloc(size))
+#define STBI_MALLOC(size)                noted(graft_calloc(1, (size)))
 #define STBI_REALLOC_SIZED(p, old, size) noted(graft_realloc((p), 1, (size)))
 #define STBI_REALLOC(p, size)            noted(graft_realloc((p), 1, (size)))
 #define STBI_FREE(p)                     graft_free(p)

@@ -10,10 +10,9 @@
 
 void graft_http_request_finish(graft_http_request *q)
 {
-    char **const text[] = {
-        &q->path,       &q->host,         &q->origin,        &q->authorization,
-        &q->cookie,     &q->content_type, &q->if_none_match, &q->accept_encoding,
-        &q->fetch_site, &q->fetch_mode,   &q->fetch_dest,    &q->request_headers};
+    char **const text[] = {&q->path,       &q->host,         &q->origin,        &q->authorization,
+                           &q->cookie,     &q->content_type, &q->if_none_match, &q->accept_encoding,
+                           &q->fetch_site, &q->fetch_mode,   &q->fetch_dest};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) graft_free(*text[i]);
     for (size_t i = 0; i < q->n_arg; i++) graft_free(q->arg[i]);
     graft_free(q->arg);
@@ -216,13 +215,27 @@ bool graft_http_type_inert(const char *type)
            graft_str_starts(type, "audio/");
 }
 
+/* What follows a word of a list, up to the comma: parameters, of which one may be a weight of 0. */
+static bool is_weightless(const char *p)
+{
+    for (p += strspn(p, " \t"); *p == ';'; p += strspn(p, " \t")) {
+        p += 1 + strspn(p + 1, " \t");
+        if (strncasecmp(p, "q=0", 3) == 0) {
+            const char *end = p + 3 + strspn(p + 3, ".0");
+            if (!*end || strchr(",; \t", *end)) return true;
+        }
+        p += strcspn(p, ",;");
+    }
+    return false;
+}
+
 bool graft_http_has_word(const char *list, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = list; *p;) {
         p += strspn(p, ", \t");
         size_t len = strcspn(p, ",; \t");
-        if (len == n && strncasecmp(p, word, n) == 0) return true;
+        if (len == n && strncasecmp(p, word, n) == 0) return !is_weightless(p + len);
         p += strcspn(p, ",");
     }
     return false;

@@ -17,7 +17,7 @@ typedef enum graft_method {
     GRAFT_HTTP_OPTIONS = 32
 } graft_method;
 
-/* Header values are "" when absent. Text is what the client sent, so nothing can be assumed of it
+/* Header values are NULL when absent. Text is what the client sent, so nothing can be assumed of it
  * but the terminating zero; path and arguments are percent-decoded. */
 typedef struct graft_http_request {
     graft_method method; /* HEAD is GET with `head` */
@@ -27,7 +27,7 @@ typedef struct graft_http_request {
     char **arg; /* "name=value" */
     size_t n_arg;
     char *host, *origin, *authorization, *cookie, *content_type, *if_none_match, *accept_encoding;
-    char *fetch_site, *fetch_mode, *fetch_dest, *request_headers;
+    char *fetch_site, *fetch_mode, *fetch_dest;
     uint8_t *body;
     size_t body_size;
 } graft_http_request;
@@ -91,6 +91,7 @@ void graft_http_blob_answer(graft_http_response *r, const graft_http_request *q,
 const char *graft_http_type(const char *name);
 /* A type that a browser shows as a picture, a sound or a film, and never runs. */
 bool graft_http_type_inert(const char *type);
-/* The next value of a comma- or blank-separated list: true when `word` is in it (any case). */
+/* Whether `word` is in a comma-separated list (any case), and not with the weight 0 (";q=0",
+ * RFC 9110, 12.4.2). */
 bool graft_http_has_word(const char *list, const char *word);
 #endif

@@ -10,7 +10,11 @@ void graft_queue_init(graft_queue *q, graft_store *store, graft_hub *hub)
 {
     memset(q, 0, sizeof *q);
     pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->changed, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->changed, &attr);
+    pthread_condattr_destroy(&attr);
     atomic_init(&q->cancel, 0);
     atomic_init(&q->busy, false);
     q->store = store;
@@ -75,7 +79,7 @@ double graft_queue_added(graft_queue *q, const graft_store_job *job)
 static void wait_a_second(graft_queue *q)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     t.tv_sec++;
     pthread_cond_timedwait(&q->changed, &q->lock, &t);
 }

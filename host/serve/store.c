@@ -103,6 +103,7 @@ graft_status graft_store_open(const char *path, const graft_store_limits *limits
     *interrupted = 0;
     if (!s) return graft_fail_nomem(e, "the database of jobs");
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->read_lock, NULL);
     s->limits = *limits;
     graft_status st = graft_sql__open(s, path, e);
     if (!st) st = load_totals(s, e);
@@ -126,6 +127,7 @@ void graft_store_close(graft_store *s)
     if (!s) return;
     graft_sql__close(s);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->read_lock);
     graft_free(s);
 }
 

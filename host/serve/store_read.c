@@ -191,7 +191,8 @@ static graft_status prepare(graft_store *s, graft_str *text, const graft_store_q
                             sqlite3_stmt **q, graft_err *e)
 {
     if (text->failed) return graft_fail_nomem(e, "a query");
-    if (sqlite3_prepare_v2(s->db, text->data, -1, q, NULL)) return graft_sql__fail(s, e);
+    if (sqlite3_prepare_v2(s->reader, text->data, -1, q, NULL))
+        return graft_sql__fail_on(s->reader, e);
     if (query->id) graft_sql__text(*q, 1, query->id);
     if (query->workflow) graft_sql__text(*q, 2, query->workflow);
     return GRAFT_OK;
@@ -221,7 +222,7 @@ static graft_status each_row(graft_store *s, sqlite3_stmt *q,
                                    sqlite3_column_int64(q, 13)};
         row(ctx, &r);
     }
-    return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail(s, e);
+    return code == SQLITE_DONE ? GRAFT_OK : graft_sql__fail_on(s->reader, e);
 }
 
 graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
@@ -232,12 +233,12 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     sqlite3_stmt *q = NULL;
     graft_status st = GRAFT_OK;
     *total = 0;
-    pthread_mutex_lock(&s->lock);
+    pthread_mutex_lock(&s->read_lock);
     graft_str_puts(&sql, "SELECT COUNT(*) FROM job");
     put_where(&sql, query);
     GRAFT_TRY(prepare(s, &sql, query, &q, e));
     if (sqlite3_step(q) != SQLITE_ROW) {
-        st = graft_sql__fail(s, e);
+        st = graft_sql__fail_on(s->reader, e);
         goto out;
     }
     *total = sqlite3_column_int64(q, 0);
@@ -264,7 +265,7 @@ graft_status graft_store_rows(graft_store *s, const graft_store_query *query,
     st = each_row(s, q, row, ctx, e);
 out:
     sqlite3_finalize(q);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->read_lock);
     graft_str_finish(&sql);
     return st;
 }

@@ -64,12 +64,17 @@ static const char *const sql[GRAFT_SQL_COUNT] = {
 
 graft_status graft_sql__fail(graft_store *s, graft_err *e)
 {
-    int code = sqlite3_errcode(s->db) & 0xff;
+    return graft_sql__fail_on(s->db, e);
+}
+
+graft_status graft_sql__fail_on(sqlite3 *db, graft_err *e)
+{
+    int code = sqlite3_errcode(db) & 0xff;
     graft_status st = code == SQLITE_NOMEM                              ? GRAFT_E_NOMEM
                       : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? GRAFT_E_FORMAT
                       : code == SQLITE_TOOBIG || code == SQLITE_FULL    ? GRAFT_E_LIMIT
                                                                         : GRAFT_E_IO;
-    return graft_fail(e, st, "the database of jobs: %s", sqlite3_errmsg(s->db));
+    return graft_fail(e, st, "the database of jobs: %s", sqlite3_errmsg(db));
 }
 
 sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, graft_err *e)
@@ -123,11 +128,17 @@ graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e)
         (version_of(s->db) == 1 && sqlite3_exec(s->db, from_1, NULL, NULL, NULL)) ||
         sqlite3_exec(s->db, schema, NULL, NULL, NULL))
         return graft_err_prefix(e, graft_sql__fail(s, e), "%s", path);
+    flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(path, &s->reader, flags, NULL))
+        return s->reader ? graft_err_prefix(e, graft_sql__fail_on(s->reader, e), "%s", path)
+                         : graft_fail_nomem(e, "the database of jobs");
+    sqlite3_busy_timeout(s->reader, 2000);
     return GRAFT_OK;
 }
 
 void graft_sql__close(graft_store *s)
 {
     for (int i = 0; i < GRAFT_SQL_COUNT; i++) sqlite3_finalize(s->statement[i]);
+    sqlite3_close(s->reader);
     sqlite3_close(s->db);
 }

@@ -33,6 +33,10 @@ enum graft_store_statement {
 struct graft_store {
     pthread_mutex_t lock;
     sqlite3 *db;
+    /* A connection that only reads, for answers that may take long: in write-ahead mode it sees the
+     * state at its beginning, and nobody waits for it but those that want the same. */
+    pthread_mutex_t read_lock;
+    sqlite3 *reader;
     sqlite3_stmt *statement[GRAFT_SQL_COUNT];
     graft_store_limits limits;
     int64_t count[3], bytes[3]; /* by state */
@@ -44,8 +48,9 @@ struct graft_store {
 sqlite3_stmt *graft_sql__get(graft_store *s, enum graft_store_statement which, graft_err *e);
 /* Steps a statement that gives no rows, and resets it. */
 graft_status graft_sql__done(graft_store *s, sqlite3_stmt *q, graft_err *e);
-/* The status for SQLite's last failure. */
+/* The status for SQLite's last failure; the second on any connection. */
 graft_status graft_sql__fail(graft_store *s, graft_err *e);
+graft_status graft_sql__fail_on(sqlite3 *db, graft_err *e);
 void graft_sql__text(sqlite3_stmt *q, int at, const char *text); /* borrowed until the reset */
 graft_status graft_sql__open(graft_store *s, const char *path, graft_err *e);
 void graft_sql__close(graft_store *s);

@@ -66,8 +66,9 @@ typedef struct graft_later_line {
 
 /* The library gives each connection one of these, zeroed. */
 typedef struct graft_conn {
-    bool active;            /* q and r hold something */
-    bool answered, refused; /* refused: the body is read and dropped */
+    bool active; /* q and r hold something */
+    bool answered;
+    int refused; /* the status that follows a body which is read and dropped; 0: it is kept */
     graft_http_request q;
     graft_http_response r;
     graft_later *later; /* q and r are there meanwhile */

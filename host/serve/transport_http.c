@@ -150,7 +150,8 @@ void graft_conn__reset(graft_transport *t, graft_conn *c)
     t->bodies -= (int64_t)c->cap;
     graft_http_request_finish(&c->q);
     graft_http_response_finish(&c->r);
-    c->active = c->answered = c->refused = c->due = false;
+    c->active = c->answered = c->due = false;
+    c->refused = 0;
     c->cap = c->sent = 0;
     c->expect = c->got = 0;
     c->chunked = false;
@@ -352,7 +353,7 @@ int graft_conn__request(graft_transport *t, graft_conn *c, struct lws *wsi)
     bool asks = lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_EXPECT) > 0;
     if (size <= t->serve->max_upload) return asks ? go_on(wsi) : 0;
     if (asks || size > 8 * t->serve->max_upload) return refuse(t, c, wsi, 413, true);
-    c->refused = true; /* a client that is still sending would not read the answer */
+    c->refused = 413; /* a client that is still sending would not read the answer */
     return 0;
 }
 
@@ -372,13 +373,25 @@ static bool reserve(graft_transport *t, graft_conn *c, size_t need)
     return true;
 }
 
-static bool keep(graft_transport *t, graft_conn *c, const void *data, size_t n)
+static void drop_body(graft_transport *t, graft_conn *c)
 {
-    if (c->refused) return true;
-    if (!reserve(t, c, c->q.body_size + n)) return false;
+    t->bodies -= (int64_t)c->cap;
+    graft_free(c->q.body);
+    c->q.body = NULL;
+    c->q.body_size = c->cap = 0;
+}
+
+/* One that there is no room for is read to its end all the same: who is still sending would not
+ * read the answer. */
+static void keep(graft_transport *t, graft_conn *c, const void *data, size_t n)
+{
+    if (c->refused) return;
+    if (!reserve(t, c, c->q.body_size + n)) {
+        c->refused = 503;
+        return drop_body(t, c);
+    }
     memcpy(c->q.body + c->q.body_size, data, n);
     c->q.body_size += n;
-    return true;
 }
 
 static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const uint8_t *in,
@@ -394,10 +407,10 @@ static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const
             return refuse(t, c, wsi, 400, true);
         case GRAFT_CHUNKS_END:
             lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
-            return c->refused ? refuse(t, c, wsi, 413, true) : answer(t, c, wsi);
+            return c->refused ? refuse(t, c, wsi, c->refused, true) : answer(t, c, wsi);
         case GRAFT_CHUNKS_DATA:
-            if (size > (size_t)c->expect - c->q.body_size) c->refused = true;
-            if (!keep(t, c, data, size)) return -1;
+            if (size > (size_t)c->expect - c->q.body_size) c->refused = 413;
+            keep(t, c, data, size);
         }
     }
 }
@@ -414,13 +427,14 @@ int graft_conn__body(graft_transport *t, graft_conn *c, struct lws *wsi, const v
     bool slow = time > BODY_TIME && (double)c->got < time * BODY_RATE;
     if (slow && (c->chunked || c->got < c->expect)) return -1;
     if (c->chunked) return take_chunks(t, c, wsi, data, n);
-    return keep(t, c, data, n) ? 0 : -1;
+    keep(t, c, data, n);
+    return 0;
 }
 
 int graft_conn__complete(graft_transport *t, graft_conn *c, struct lws *wsi)
 {
     if (!c->active || c->answered || c->later || c->due) return 0;
     if (c->chunked) return refuse(t, c, wsi, 413, true); /* more than the library takes */
-    if (c->refused) return refuse(t, c, wsi, 413, false);
+    if (c->refused) return refuse(t, c, wsi, c->refused, false);
     return answer(t, c, wsi);
 }

@@ -205,6 +205,9 @@ static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e
 {
     if (!op || op->size < sizeof *op)
         return graft_fail(e, GRAFT_E_ARG, "the operator's record is too short");
+    if (!graft_op_desc_is_known(op))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "operator record has fields that this library does not know");
     const graft_cpu_op *type = find(op);
     if (!type)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cpu library",

@@ -209,12 +209,11 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
     graft_op_desc given;
     if (!op || op->size < sizeof *op)
         return graft_fail(e, GRAFT_E_ARG, "the operator's record is too short");
+    if (!graft_op_desc_is_known(op))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "operator record has fields that this library does not know");
     memcpy(&given, op, sizeof given);
     given.size = sizeof given;
-    for (uint32_t i = sizeof given; i < op->size; i++)
-        if (((const unsigned char *)op)[i])
-            return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                              "operator record has fields that this library does not know");
     /* Integers are a permission there, of which no kernel here makes use. */
     if (given.op == GRAFT_OP_ATTENTION && given.attrs.quant == GRAFT_QUANT_INT8)
         given.attrs.quant = GRAFT_QUANT_NONE;

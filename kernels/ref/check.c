@@ -35,10 +35,9 @@ static graft_status read_desc(const graft_op_desc *op, graft_op_desc *out, graft
     if (op->size < sizeof *out)
         return graft_fail(e, GRAFT_E_ARG, "operator record of %u bytes, expected at least %zu",
                           (unsigned)op->size, sizeof *out);
-    for (size_t i = sizeof *out; i < op->size; i++)
-        if (((const unsigned char *)op)[i])
-            return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                              "operator record has fields that this library does not know");
+    if (!graft_op_desc_is_known(op))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "operator record has fields that this library does not know");
     *out = *op;
     out->size = sizeof *out;
     return GRAFT_OK;

@@ -291,7 +291,19 @@ static void check_calls(const source *s)
     }
 }
 
-/* A variable at file level or `static` within a function that is not const. */
+/* The end of the braces that open at text[i]. */
+static const char *after_braces(const char *p)
+{
+    int depth = 0;
+    for (; *p; p++) {
+        depth += *p == '{';
+        depth -= *p == '}';
+        if (!depth) return p + 1;
+    }
+    return p;
+}
+
+/* A variable that is `static`, at file level or within a function, and not const. */
 static void check_state(const source *s)
 {
     if (!in_library(s->name)) return;
@@ -299,13 +311,41 @@ static void check_state(const source *s)
         char declaration[256];
         size_t n = strcspn(p, ";={(");
         if ((p > s->code && is_word(p[-1])) || p[n] == '(') continue;
-        if (n >= sizeof declaration) n = sizeof declaration - 1;
-        memcpy(declaration, p, n);
-        declaration[n] = 0;
+        size_t head = n >= sizeof declaration ? sizeof declaration - 1 : n;
+        memcpy(declaration, p, head);
+        declaration[head] = 0;
         const char *star = strrchr(declaration, '*');
         bool constant = strstr(star ? star : declaration, "const") != NULL;
-        bool type_only = p[n] == '{' && strstr(declaration, "struct") && !strchr(declaration, '=');
-        if (!constant && !type_only && !excepted(states, s->name, declaration))
+        bool type = p[n] == '{' && !strchr(declaration, '=') &&
+                    (strstr(declaration, "struct") || strstr(declaration, "union"));
+        if (type) { /* what follows its fields: the variable's name, and perhaps a star */
+            const char *rest = after_braces(p + n);
+            head = strcspn(rest, ";={(");
+            if (head >= sizeof declaration) head = sizeof declaration - 1;
+            memcpy(declaration, rest, head);
+            declaration[head] = 0;
+        }
+        if (!constant && !excepted(states, s->name, declaration))
+            complain(s, (size_t)(p - s->code), "variable that is not const", declaration);
+    }
+}
+
+/* Likewise without `static`: a line of one word more than a type, that ends as a variable does. */
+static void check_globals(const source *s)
+{
+    static const char *const begins[] = {"typedef", "extern", "static", "struct", "union",
+                                         "enum",    "return", "goto",   NULL};
+    if (!in_library(s->name) || !graft_str_ends(s->name, ".c")) return;
+    for (const char *p = s->code; p && *p; p = strchr(p, '\n'), p += p != NULL) {
+        size_t n = strcspn(p, ";={(\n"), words = 0;
+        bool wanted = is_word(*p) && (p[n] == ';' || p[n] == '=' || p[n] == '{');
+        for (size_t i = 0; i < n; i++) words += is_word(p[i]) && (!i || !is_word(p[i - 1]));
+        for (const char *const *b = begins; *b; b++) wanted &= !graft_str_starts(p, *b);
+        char declaration[256];
+        snprintf(declaration, sizeof declaration, "%.*s", (int)(n < 255 ? n : 255), p);
+        const char *star = strrchr(declaration, '*');
+        if (strstr(star ? star : declaration, "const")) continue;
+        if (wanted && words >= 2 && !excepted(states, s->name, declaration))
             complain(s, (size_t)(p - s->code), "variable that is not const", declaration);
     }
 }
@@ -341,6 +381,7 @@ static void check_source(const char *name)
         check_functions(&s);
         check_calls(&s);
         check_state(&s);
+        check_globals(&s);
         check_marks(&s);
         check_guard(&s);
     }
@@ -365,6 +406,15 @@ static void sources_are_tidy(void)
     }
 }
 
+/* Whether the code has this word; a name of several as it stands. */
+static bool has_word(const char *code, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = code; (p = strstr(p, word)); p++)
+        if ((p == code || !is_word(p[-1])) && !is_word(p[n])) return true;
+    return false;
+}
+
 /* An exception for something that is gone hides the next one of that name. */
 static void exceptions_are_needed(void)
 {
@@ -380,7 +430,7 @@ static void exceptions_are_needed(void)
     for (int i = 0; i < 2; i++)
         for (const struct exception *x = lists[i]; x->file; x++) {
             source s = {0};
-            CHECK(read_source(x->file, &s) && strstr(s.code, x->name));
+            CHECK(read_source(x->file, &s) && has_word(s.code, x->name));
             graft_free(s.text);
             graft_free(s.code);
         }

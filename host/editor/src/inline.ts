@@ -17,8 +17,6 @@ export interface EditorOptions {
   done?(text: string): void
 }
 
-export const editorIsOpen = () => open !== null
-
 // Puts the open field back over its widget after the canvas moved.
 export function placeEditor() {
   open?.place()
