@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/jpeg.h"
 #include "engine/image/image.h"
 
 /* stb_image forgets here and there that an allocation failed, and then reports a damaged file or
@@ -121,6 +122,9 @@ graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, g
 {
     *out = (graft_decoded){0};
     if (size > INT_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%s: a file of over 2 GiB", what);
+    if (!graft_jpeg_is_safe(bytes, size))
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG file with a table that none can have",
+                          what);
     const int n = (int)size;
     stbi__context s;
     memory_short = false;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/jpeg.h"
 #include "base/png.h"
 #include "base/size.h"
 #include "base/str.h"
@@ -25,6 +26,9 @@ static void *resize(void *p, size_t size)
 #define STBI_NO_STDIO
 #define STBI_NO_HDR
 #define STBI_NO_LINEAR
+#define STBI_NO_PIC
+/* It reads behind pixels of 16 bits when it is asked for other channels than a PNM file has. */
+#define STBI_NO_PNM
 #define STBI_MAX_DIMENSIONS 32768
 /* Its JPEG decoder looks into tables that a damaged file never filled, and asserts what such a file
  * may well violate. */
@@ -85,7 +89,7 @@ graft_status graft_picture_read(const uint8_t *data, size_t size, graft_picture 
 {
     int channels;
     memset(out, 0, sizeof *out);
-    if (size > INT32_MAX ||
+    if (size > INT32_MAX || !graft_jpeg_is_safe(data, size) ||
         !stbi_info_from_memory(data, (int)size, &out->width, &out->height, &channels))
         return graft_fail(e, GRAFT_E_FORMAT, "this is no picture that can be read");
     if ((int64_t)out->width * out->height > GRAFT_PICTURE_MAX_PIXELS)
