@@ -9,9 +9,10 @@
 #include "base/str.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
-#define MAX_WORK (4 * MAX_TEXT) /* that the reader may ask for: a text is held up to three times   \
-                                 */
-#define MAX_SIDE 1000000u       /* libpng's own default for users */
+#define MAX_WORK                                                                                   \
+    (4 * MAX_TEXT)        /* that the reader may ask for: a text is held up to three times         \
+                           */
+#define MAX_SIDE 1000000u /* libpng's own default for users */
 
 /* What libpng's callbacks need. Everything that changes after setjmp() lives here, reached through
  * a pointer, so that a jump cannot leave it in a lost register. */
@@ -43,7 +44,7 @@ static void on_warning(png_structp png, png_const_charp text)
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
 {
     session *s = png_get_mem_ptr(png);
-    if (size > s->budget) return NULL;
+    if (size > s->budget) png_error(png, "its texts are too long");
     s->budget -= size;
     void *p = graft_malloc(size);
     if (!p) s->no_memory = true;

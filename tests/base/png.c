@@ -138,6 +138,30 @@ static void reads_foreign_files(void)
     free(file);
 }
 
+/* Each text is within the limit, all of them are not. */
+static void stops_unpacking(void)
+{
+    enum { TEXT = 48 << 20, MANY = 40 };
+    static const uint8_t signature[] = {137, 'P', 'N', 'G', 13, 10, 26, 10};
+    static const uint8_t head[] = {0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0};
+    graft_err e = GRAFT_ERR_INIT;
+    uint8_t *file = calloc(1, 8 << 20), *packed = malloc(1 << 20);
+    char *text = calloc(1, TEXT), *found;
+    uLongf n = (1 << 20) - 5;
+    size_t size = 8;
+    memset(text, 'z', TEXT);
+    memcpy(packed, "zip\0", 5);
+    CHECK(compress2(packed + 5, &n, (uint8_t *)text, TEXT, 9) == Z_OK);
+    memcpy(file, signature, 8);
+    put_chunk(file, &size, "IHDR", head, 13);
+    for (int i = 0; i < MANY; i++) put_chunk(file, &size, "zTXt", packed, n + 5);
+    put_chunk(file, &size, "tEXt", "late\0here", 9);
+    put_chunk(file, &size, "IEND", NULL, 0);
+    CHECK(graft_png_read_text(file, size, "late", &found, &e) == GRAFT_E_FORMAT);
+    CHECK(!found && strstr(e.text, "too long"));
+    free(file), free(packed), free(text);
+}
+
 static void survives_cuts(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -255,6 +279,7 @@ int main(void)
     RUN(decodes_back);
     RUN(texts_come_back);
     RUN(reads_foreign_files);
+    RUN(stops_unpacking);
     RUN(survives_cuts);
     RUN(survives_no_memory);
     RUN(refuses_arguments);
