@@ -137,6 +137,21 @@ static void quiet_runs_warn(void)
     process_finish(&p);
 }
 
+/* What the engine finds belongs to no node, and reaches the user all the same. */
+static void the_engine_warns(void)
+{
+    const char *const set[] = {TINY, "5.steps=1", NULL};
+    process p = {.output = "trouble/engine", .quiet = true};
+    CHECK(!setenv("GRAFT_MEMORY_MB", "plenty", 1) && !setenv("GRAFT_PRECISION", "fp16", 1));
+    process_workflow(&p, "workflows/txt2img.json", set);
+    unsetenv("GRAFT_MEMORY_MB");
+    unsetenv("GRAFT_PRECISION");
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "warning: GRAFT_MEMORY_MB is no number") != NULL);
+    CHECK(strstr(p.text, "\"fp16\": ignored") != NULL);
+    process_finish(&p);
+}
+
 static void sleep_ms(long ms)
 {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -189,6 +204,7 @@ int main(void)
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
     RUN(quiet_runs_warn);
+    RUN(the_engine_warns);
     RUN(ctrl_c_stops_soon);
     return test_end();
 }
