@@ -1,13 +1,12 @@
 #include "base/jpeg.h"
 
-enum { MARK = 0xff, SOI = 0xd8, DHT = 0xc4, SOS = 0xda, CODES = 256 };
+enum { MARK = 0xff, SOI = 0xd8, EOI = 0xd9, DHT = 0xc4, RST0 = 0xd0, RST7 = 0xd7, CODES = 256 };
 
 /* The tables of one segment, whose length stands at data[at]. What is missing counts as zeros. */
-static bool tables_are_safe(const uint8_t *data, size_t size, size_t at)
+static bool tables_are_safe(const uint8_t *data, size_t size, size_t at, size_t length)
 {
-    if (size - at < 2) return true;
-    size_t left = (size_t)(data[at] << 8 | data[at + 1]);
-    for (at += 2, left -= left < 2 ? left : 2; left > 0;) {
+    size_t left = length < 2 ? 0 : length - 2;
+    for (at += 2; left > 0;) {
         size_t codes = 0;
         for (size_t i = 1; i <= 16 && at + i < size; i++) codes += data[at + i];
         if (codes > CODES) return false;
@@ -18,27 +17,22 @@ static bool tables_are_safe(const uint8_t *data, size_t size, size_t at)
     return true;
 }
 
-/* The first byte that is no whole segment before the picture's data. */
-static size_t head_end(const uint8_t *data, size_t size)
-{
-    size_t at = 2;
-    while (size - at >= 4 && data[at] == MARK && data[at + 1] >= 0xc0 && data[at + 1] != MARK &&
-           data[at + 1] != SOS) {
-        size_t n = (size_t)(data[at + 2] << 8 | data[at + 3]);
-        if (n < 2 || n > size - at - 2) break;
-        at += 2 + n;
-    }
-    return at;
-}
-
+/* Goes from marker to marker as stb_image does. It gives up at what may stand in none of its
+ * places; here the next marker is looked for, which finds what it would find and more. */
 bool graft_jpeg_is_safe(const uint8_t *data, size_t size)
 {
-    if (size < 4 || data[0] != MARK) return true;
-    size_t from = data[1] == SOI ? head_end(data, size) : 1;
-    for (size_t at = 2; at < from; at += 2 + (size_t)(data[at + 2] << 8 | data[at + 3]))
-        if (data[at + 1] == DHT && !tables_are_safe(data, size, at + 2)) return false;
-    for (size_t at = from; at + 2 < size; at++)
-        if (data[at] == MARK && data[at + 1] == DHT && !tables_are_safe(data, size, at + 2))
-            return false;
-    return true;
+    size_t at = 0;
+    if (size < 2 || data[0] != MARK) return true;
+    for (;;) {
+        while (at < size && data[at] != MARK) at++;
+        while (at < size && data[at] == MARK) at++; /* fill bytes */
+        if (at >= size || data[at] == EOI) return true;
+        uint8_t marker = data[at++];
+        if (!marker || marker == SOI || (marker >= RST0 && marker <= RST7)) continue;
+        if (size - at < 2) return true;
+        size_t length = (size_t)(data[at] << 8 | data[at + 1]);
+        if (marker == DHT && !tables_are_safe(data, size, at, length)) return false;
+        if (length > size - at) return true;
+        at += length;
+    }
 }

@@ -9,9 +9,8 @@
 #include "base/str.h"
 
 #define MAX_TEXT ((size_t)64 << 20)
-#define MAX_WORK                                                                                   \
-    (4 * MAX_TEXT)        /* that the reader may ask for: a text is held up to three times         \
-                           */
+/* What the reader may ask for: a text is held up to three times. */
+#define MAX_WORK (4 * MAX_TEXT)
 #define MAX_SIDE 1000000u /* libpng's own default for users */
 
 /* What libpng's callbacks need. Everything that changes after setjmp() lives here, reached through

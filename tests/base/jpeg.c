@@ -4,7 +4,7 @@
 
 #include "tests/test.h"
 
-/* SOI, a segment with one Huffman table of `first` codes of one bit, `first` values, and `tail`. */
+/* SOI, a segment with one Huffman table of so many codes, its values, and `tail`. */
 static size_t with_table(uint8_t *out, int marker, int codes, const char *tail, size_t n_tail)
 {
     size_t n = 0, length = 19 + (size_t)codes;
@@ -41,6 +41,13 @@ static void all_places_count(void)
     CHECK(graft_jpeg_is_safe(file, n));
     memcpy(file + n, bad + 2, n_bad);
     CHECK(!graft_jpeg_is_safe(file, n + n_bad)); /* behind the data of a scan */
+    memcpy(file + n, "\xff\xe1\0\6\xff\xd9\0\0", 8);
+    memcpy(file + n + 8, bad + 2, n_bad);
+    CHECK(!graft_jpeg_is_safe(file, n + 8 + n_bad)); /* the end in a segment is none */
+    memcpy(file + n, "\xff\xd9", 2);
+    memcpy(file + n + 2, bad + 2, n_bad);
+    CHECK(
+        graft_jpeg_is_safe(file, n + 2 + n_bad)); /* a film behind a picture is nobody's business */
     n = with_table(file, 0xc4, 4, "damage", 6);
     memcpy(file + n, bad + 2, n_bad);
     CHECK(!graft_jpeg_is_safe(file, n + n_bad)); /* where a segment should begin */
