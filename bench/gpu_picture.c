@@ -37,6 +37,7 @@ static graft_status read_file(const char *path, gpu_picture *out, graft_err *e)
     return st;
 }
 
+/* 0 where the device does not say. */
 static uint64_t free_bytes(const graft_backend *d)
 {
     graft_device_info info = {.size = sizeof info};
@@ -58,7 +59,7 @@ graft_status gpu_picture_run(const graft_backend *device, const char *model, cha
     if (failed) return graft_fail(e, GRAFT_E_IO, "%s: %s", command[0], strerror(failed));
     while (ended == 0 || (ended < 0 && errno == EINTR)) {
         uint64_t now = free_bytes(device);
-        if (now < before && before - now > out->peak_bytes) out->peak_bytes = before - now;
+        if (now && now < before && before - now > out->peak_bytes) out->peak_bytes = before - now;
         nanosleep(&nap, NULL);
         ended = waitpid(pid, &code, WNOHANG);
     }

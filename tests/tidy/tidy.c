@@ -291,7 +291,7 @@ static void check_calls(const source *s)
     }
 }
 
-/* The end of the braces that open at text[i]. */
+/* Behind the braces that open at p. */
 static const char *after_braces(const char *p)
 {
     int depth = 0;
@@ -330,22 +330,25 @@ static void check_state(const source *s)
     }
 }
 
-/* Likewise without `static`: a line of one word more than a type, that ends as a variable does. */
+/* Likewise without `static`: a line that begins with a type and a name and ends as a variable does.
+ */
 static void check_globals(const source *s)
 {
-    static const char *const begins[] = {"typedef", "extern", "static", "struct", "union",
-                                         "enum",    "return", "goto",   NULL};
+    static const char *const begins[] = {"typedef ", "extern ", "static ", "enum ",
+                                         "return ",  "goto ",   NULL};
     if (!in_library(s->name) || !graft_str_ends(s->name, ".c")) return;
     for (const char *p = s->code; p && *p; p = strchr(p, '\n'), p += p != NULL) {
         size_t n = strcspn(p, ";={(\n"), words = 0;
         bool wanted = is_word(*p) && (p[n] == ';' || p[n] == '=' || p[n] == '{');
         for (size_t i = 0; i < n; i++) words += is_word(p[i]) && (!i || !is_word(p[i - 1]));
         for (const char *const *b = begins; *b; b++) wanted &= !graft_str_starts(p, *b);
+        bool tagged = graft_str_starts(p, "struct ") || graft_str_starts(p, "union ");
+        wanted &= !tagged || p[n] != '{';
         char declaration[256];
         snprintf(declaration, sizeof declaration, "%.*s", (int)(n < 255 ? n : 255), p);
         const char *star = strrchr(declaration, '*');
         if (strstr(star ? star : declaration, "const")) continue;
-        if (wanted && words >= 2 && !excepted(states, s->name, declaration))
+        if (wanted && words >= (tagged ? 3 : 2) && !excepted(states, s->name, declaration))
             complain(s, (size_t)(p - s->code), "variable that is not const", declaration);
     }
 }
