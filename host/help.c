@@ -57,6 +57,7 @@ static const struct {
     {OF(SERVE), "--tls-cert FILE, --tls-key FILE", "serve HTTPS"},
     {OF(SERVE), "--allow-host NAMES", "further names of this server, separated by commas"},
     {OF(SERVE), "--cors-origin ORIGIN", "a site whose pages may use this server"},
+    {OF(SERVE), "--workflows DIR", "workflows that the page offers (default: ./workflows)"},
     {OF(SERVE), "--web-root DIR", "another editor page"},
     {OF(SERVE), "--max-upload-mb N", "longest request body, MiB (default: 100)"},
     {OF(SERVE), "--preview none|latent|taesd",

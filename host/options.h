@@ -31,8 +31,9 @@ typedef enum graft_preview_mode {
 /* Texts are borrowed from argv or the environment; NULL: not given. */
 typedef struct graft_serve_options {
     const char *listen, *token, *tls_cert, *tls_key, *web_root, *cors_origin, *allow_host;
-    const char *state; /* folder of queue, history, settings and the user's files */
-    int port;          /* 0: any free one */
+    const char *workflows; /* folder of those that the page offers to begin with */
+    const char *state;     /* folder of queue, history, settings and the user's files */
+    int port;              /* 0: any free one */
     int max_upload_mb;
     int recent; /* results kept beyond those of the last prompt; -1: none are kept at all */
     graft_preview_mode previews;

@@ -47,7 +47,8 @@ static graft_status apply(const char *name, const char *value, graft_serve_optio
     } texts[] = {{"--listen", &o->listen},           {"--token", &o->token},
                  {"--tls-cert", &o->tls_cert},       {"--tls-key", &o->tls_key},
                  {"--web-root", &o->web_root},       {"--state", &o->state},
-                 {"--cors-origin", &o->cors_origin}, {"--allow-host", &o->allow_host}};
+                 {"--cors-origin", &o->cors_origin}, {"--allow-host", &o->allow_host},
+                 {"--workflows", &o->workflows}};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         if (strcmp(name, texts[k].name) != 0) continue;
         if (!*value) return graft_fail(e, GRAFT_E_ARG, "%s wants a value that is not empty", name);
@@ -69,8 +70,9 @@ graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_opt
                                   graft_err *e)
 {
     static const char *const names[] = {
-        "--listen",      "--token",      "--tls-cert", "--tls-key",       "--web-root", "--state",
-        "--cors-origin", "--allow-host", "--port",     "--max-upload-mb", "--preview",  "--cache"};
+        "--listen",  "--token",       "--tls-cert",   "--tls-key", "--web-root",
+        "--state",   "--cors-origin", "--allow-host", "--port",    "--max-upload-mb",
+        "--preview", "--cache",       "--workflows"};
     const char *arg = argv[*i];
     if (strcmp(arg, "--insecure") == 0) {
         o->insecure = true;
@@ -92,6 +94,7 @@ graft_status graft_options__serve_defaults(graft_serve_options *o, graft_err *e)
     if (!o->token && env && *env) o->token = env;
     if (!o->listen) o->listen = "127.0.0.1";
     if (!o->state) o->state = "./state";
+    if (!o->workflows) o->workflows = "./workflows";
     if (!o->max_upload_mb) o->max_upload_mb = 100;
     o->port = o->port == -1 ? 0 : o->port ? o->port : 8188;
     if (!o->tls_cert != !o->tls_key)

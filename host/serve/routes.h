@@ -33,6 +33,8 @@ graft_route graft_route_userdata_list, graft_route_userdata_list2, graft_route_u
 graft_route graft_route_jobs, graft_route_jobs_one, graft_route_jobs_post, graft_route_jobs_cancel;
 /* routes_logs.c */
 graft_route graft_route_logs, graft_route_logs_raw, graft_route_logs_subscribe;
+/* routes_templates.c */
+graft_route graft_route_templates, graft_route_template;
 /* static.c */
 graft_route graft_route_static, graft_route_extensions;
 
@@ -40,6 +42,9 @@ graft_route graft_route_static, graft_route_extensions;
 void graft_serve_features(const graft_serve *s, graft_str *out);
 /* The rendered schemas are stale after an upload. [any] */
 void graft_serve_forget_info(graft_serve *s);
+/* Answers with a file below a folder, which no link may leave, or 404. */
+graft_status graft_serve_file(const char *root, const char *name, const graft_http_request *q,
+                              graft_http_response *r, graft_err *e);
 /* 500 with {"error": …}, or 507 when memory or disk is short. */
 void graft_serve_failure(graft_serve *s, graft_http_response *r, const graft_err *e);
 #endif

@@ -209,6 +209,7 @@ static graft_status start(struct command *c, graft_err *e)
     graft_logs_init(&s->logs, &s->hub, c->options.quiet);
     graft_sink_init(&s->sink, &s->hub, &s->logs);
     s->previews = o->previews;
+    s->templates = o->workflows;
     GRAFT_TRY(open_state(c, e));
     GRAFT_TRY(open_store(c, e));
     graft_queue_init(&s->queue, s->store, &s->hub);

@@ -36,6 +36,7 @@ typedef struct graft_serve {
     graft_executor *executor;          /* the worker's */
     char *users;                       /* absolute folder of the files of /userdata */
     char *web_root;                    /* NULL: there is no page */
+    const char *templates;             /* folder of workflows to begin with; need not exist */
     int64_t max_upload;                /* bytes of one request body */
     graft_http_blob *info, *info_gzip; /* main thread: rendered /object_info */
     graft_hash info_choices;           /* of the files that it names */

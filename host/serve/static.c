@@ -81,27 +81,31 @@ static void answer_file(graft_http_response *r, const graft_http_request *q, con
     }
 }
 
-/* `rest` is the path, from its slash on. */
-graft_status graft_route_static(graft_serve *s, const graft_http_request *q, const char *rest,
-                                graft_http_response *r, graft_err *e)
+graft_status graft_serve_file(const char *root, const char *name, const graft_http_request *q,
+                              graft_http_response *r, graft_err *e)
 {
-    const char *name = rest + (*rest == '/');
     char *path = NULL;
     struct stat info;
-    if (!*name) name = "index.html";
-    if (!s->web_root) {
-        if (strcmp(name, "index.html") != 0) return not_found(r, e);
-        graft_status st = graft_http_text(r, 200, no_page, e);
-        r->type = "text/html; charset=utf-8";
-        return st;
-    }
-    graft_status st = graft_path_inside(s->web_root, name, &path, NULL);
+    graft_status st = graft_path_inside(root, name, &path, NULL);
     if (st == GRAFT_E_NOMEM) return graft_fail_nomem(e, "a path");
     if (st) return not_found(r, e);
     int fd = open_file(path, &info);
     if (fd >= 0) answer_file(r, q, path, fd, &info);
     graft_free(path);
     return fd >= 0 ? GRAFT_OK : not_found(r, e);
+}
+
+/* `rest` is the path, from its slash on. */
+graft_status graft_route_static(graft_serve *s, const graft_http_request *q, const char *rest,
+                                graft_http_response *r, graft_err *e)
+{
+    const char *name = rest + (*rest == '/');
+    if (!*name) name = "index.html";
+    if (s->web_root) return graft_serve_file(s->web_root, name, q, r, e);
+    if (strcmp(name, "index.html") != 0) return not_found(r, e);
+    graft_status st = graft_http_text(r, 200, no_page, e);
+    r->type = "text/html; charset=utf-8";
+    return st;
 }
 
 /* The scripts below the web root's extensions/, as URLs. */

@@ -46,7 +46,7 @@ const table = [
   ['POST', '/userdata/workflows%2Fx.json/move/..%2F..%2Fa.json', '', 400, plain('The file is empty')], ['GET', '/userdata/workflows%2Fa.json', , 200, json('{"a":1}')],
   ['DELETE', '/userdata/workflows%2Fa.json', , 204, [, '']], ['DELETE', '/userdata/workflows%2Fa.json', , 404, none], ['GET', '/userdata/none', , 404, none],
   ['GET', '/v2/userdata', , 200, json('[{"name":"workflows","path":"workflows","type":"directory",…')], ['GET', '/v2/userdata?path=none', , 404, json('{"error":…')],
-  ['GET', '/i18n', , 200, json('{}')], ['GET', '/workflow_templates', , 200, json('{}')], ['GET', '/global_subgraphs', , 200, json('{}')], ['GET', '/node_replacements', , 200, json('{}')],
+  ['GET', '/i18n', , 200, json('{}')], ['GET', '/workflow_templates', , 200, json('{}')], ['GET', '/workflow_templates/graft/none.json', , 404, plain('404: Not Found')], ['GET', '/global_subgraphs', , 200, json('{}')], ['GET', '/node_replacements', , 200, json('{}')],
   ['GET', '/internal/logs', , 200, json('"prompt …')], ['GET', '/internal/logs/raw', , 200, json('{"entries":[{"t":"…')],
   ['PATCH', '/internal/logs/subscribe', '{"clientId":"x","enabled":true}', 200, none], ['GET', '/internal/folder_paths', , 404, plain('404: Not Found')],
   ['GET', '/internal/files/output', , 200, json('[]')], ['GET', '/internal/files/none', , 400, json('{"error":"Invalid directory type"}')],

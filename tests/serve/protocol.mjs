@@ -224,7 +224,7 @@ async function info() {
   await until(async () => !(await get(s, '/prompt')).json().exec_info.queue_remaining);
   equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
   equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
-  for (const url of ['/i18n', '/workflow_templates', '/global_subgraphs', '/node_replacements'])
+  for (const url of ['/i18n', '/global_subgraphs', '/node_replacements'])
     equal((await get(s, `/api${url}`)).text, '{}', url);
   for (const url of ['/extensions', '/embeddings']) equal((await get(s, url)).text, '[]', url);
   check((await get(s, '/models')).json().includes('checkpoints'), 'models');
@@ -436,6 +436,35 @@ async function beside() {
   check(ms < 8 * longest, `after twenty that went: ${ms} ms, one takes ${longest} ms`);
 }
 
+// The folder of workflows is looked at when it is asked for; nothing else of it or beside it can be had.
+async function templates() {
+  const dir = path.join(s.dir, 'workflows'), one = '{"1":{"class_type":"A","inputs":{}}}';
+  equal((await get(s, '/workflow_templates')).text, '{}', 'no templates');
+  fs.mkdirSync(path.join(dir, 'below'), { recursive: true });
+  for (const name of ['b c.json', 'a.json', 'index.json', 'below/d.json', 'README.md', 'page.html'])
+    fs.writeFileSync(path.join(dir, name), one);
+  fs.writeFileSync(path.join(s.dir, 'secret.json'), '{}');
+  fs.symlinkSync(path.join(s.dir, 'secret.json'), path.join(dir, 'link.json'));
+  equal((await get(s, '/api/workflow_templates')).json().graft.filter((name) => name !== 'link'), ['a', 'b c'], 'templates');
+  const r = await get(s, '/api/workflow_templates/graft/b%20c.json');
+  equal([r.status, r.text, r.headers.get('content-type')], [200, one, 'application/json; charset=utf-8'], 'a template');
+  equal((await get(s, '/workflow_templates/graft/index.json')).status, 200, 'their index');
+  for (const name of ['graft/none.json', 'graft/README.md', 'graft/page.html', 'graft/link.json', 'graft/..%2Fsecret.json', 'other/a.json', 'graft/below', 'graft/'])
+    equal((await get(s, `/workflow_templates/${name}`)).status, 404, name);
+  // Those that ship: each has a place in their index, with the models that do not ship.
+  const source = new URL('../../', import.meta.url).pathname;
+  const index = JSON.parse(fs.readFileSync(path.join(source, 'workflows/index.json'))).flatMap((group) => group.workflows);
+  const names = fs.readdirSync(path.join(source, 'workflows')).filter((f) => /^[^.]*\.json$/.test(f) && f !== 'index.json').map((f) => f.slice(0, -5));
+  equal(index.map((w) => w.name).sort(), names.sort(), 'the index has all');
+  const ours = fs.readdirSync(path.join(source, 'models'), { recursive: true }).map((f) => path.basename(f));
+  for (const { name, title, description, models = [] } of index) {
+    check(title && description.endsWith('.'), `${name} is described`);
+    const inputs = Object.values(JSON.parse(fs.readFileSync(path.join(source, `workflows/${name}.json`)))).flatMap((n) => Object.values(n.inputs));
+    const others = inputs.filter((v) => /\.safetensors$/.test(v) && !ours.includes(v));
+    equal(models, [...new Set(others)].sort(), `the models of ${name}`);
+  }
+}
+
 const id = await eventOrder();
 await history(id);
 await view();
@@ -444,6 +473,7 @@ await sent();
 await info();
 await uploads();
 await user();
+await templates();
 await pieces();
 await jobs();
 await reconnect();

@@ -1,15 +1,6 @@
 // What nodes showed before the page was loaded: the last run of their workflow is in the history.
 import type { HistoryEntry } from "./api"
 import type { Editor } from "./graph"
-import type { Grown } from "./saved"
-
-// Nodes that had grown for what they showed are as they were, unless somebody sized them since.
-export function shrink(editor: Editor, grown: Grown[]) {
-  for (const { id, from, to } of grown) {
-    const node = editor.node(id)
-    if (node && node.size[0] === to[0] && node.size[1] === to[1]) node.setSize([from[0], from[1]])
-  }
-}
 
 // The newest of the runs, which are newest first, whose nodes are those on the canvas.
 export function lastRun(

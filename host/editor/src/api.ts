@@ -159,6 +159,68 @@ export const startOf = async (id: string) =>
 export const profileOf = async (id: string) =>
   (await get<{ profile?: Spent }>(`jobs/${encodeURIComponent(id)}`)).profile ?? null
 
+export interface SavedFile {
+  name: string
+  modified: number // seconds since 1970
+}
+export interface Template {
+  name: string
+  title?: string
+  description?: string
+  models?: string[] // that do not come with it
+}
+export interface TemplateGroup {
+  title: string
+  workflows: Template[]
+}
+
+const fileOf = (name: string) => `userdata/${encodeURIComponent(`workflows/${name}.json`)}`
+
+// Newest first.
+export async function savedWorkflows(): Promise<SavedFile[]> {
+  const response = await send("userdata?dir=workflows&recurse=true&full_info=true")
+  if (response.status === 404) return [] // nothing was ever saved
+  if (!response.ok) throw new Error(`The server answered ${response.status} to userdata.`)
+  const files: { path: string; modified: number }[] = await response.json()
+  return files
+    .filter(({ path }) => path.endsWith(".json"))
+    .map(({ path, modified }) => ({ name: path.slice(0, -".json".length), modified }))
+    .sort((a, b) => b.modified - a.modified)
+}
+export const readWorkflow = (name: string) => get<unknown>(fileOf(name))
+export async function deleteWorkflow(name: string) {
+  const response = await send(fileOf(name), { method: "DELETE" })
+  if (!response.ok) throw new Error(`The server answered ${response.status}.`)
+}
+// False when there is one of that name, which is to stay.
+export async function saveWorkflow(name: string, text: string, overwrite: boolean) {
+  const response = await send(`${fileOf(name)}?overwrite=${overwrite}`, {
+    method: "POST",
+    body: text,
+  })
+  if (response.status === 409) return false
+  if (!response.ok) throw new Error(`The server would not save “${name}” (${response.status}).`)
+  return true
+}
+
+// Those that come with the server, as their index groups them; what it leaves out comes last.
+export async function templates(): Promise<TemplateGroup[]> {
+  const found = (await get<Record<string, string[]>>("workflow_templates")).graft ?? []
+  if (!found.length) return []
+  const groups = await get<TemplateGroup[]>("workflow_templates/graft/index.json").catch(
+    () => [] as TemplateGroup[],
+  )
+  const there = groups.map(({ title, workflows }) => ({
+    title,
+    workflows: workflows.filter(({ name }) => found.includes(name)),
+  }))
+  const named = new Set(groups.flatMap(({ workflows }) => workflows.map(({ name }) => name)))
+  const others = found.filter((name) => !named.has(name)).map((name) => ({ name }))
+  return [...there, { title: "Others", workflows: others }].filter((group) => group.workflows.length)
+}
+export const template = (name: string) =>
+  get<unknown>(`workflow_templates/graft/${encodeURIComponent(name)}.json`)
+
 export async function uploadImage(file: File): Promise<string> {
   const form = new FormData()
   form.append("image", file)

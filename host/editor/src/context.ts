@@ -1,5 +1,6 @@
 // What a right click offers.
 import { LGraphCanvas, LiteGraph } from "@comfyorg/litegraph"
+import { duplicate } from "./clipboard"
 import type { Editor } from "./graph"
 import { openPictures, savePicture } from "./lightbox"
 import type { GraftNode } from "./nodes"
@@ -37,7 +38,7 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
     { content: node.mode === 2 ? "Unmute" : "Mute", callback: act(() => editor.setMode(2)) },
     null,
     { content: "Copy", callback: act(() => canvas.copyToClipboard()) },
-    { content: "Duplicate", callback: LGraphCanvas.onMenuNodeClone },
+    { content: "Duplicate", callback: act(() => duplicate(canvas)) },
     { content: "Delete", callback: act(() => canvas.deleteSelected()) },
   ]
   if ("subgraph" in node)
@@ -60,6 +61,35 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
   return entries
 }
 
+const NEAR = 10 // pixels around a link
+
+// Where the pointer is on a link, what can be done with that.
+function linkEntries(canvas: LGraphCanvas, actions: ContextActions): (Entry | null)[] {
+  const { ctx, graph } = canvas
+  const [x, y] = canvas.graph_mouse
+  const ratio = window.devicePixelRatio || 1
+  const { lineWidth } = ctx
+  ctx.lineWidth = NEAR
+  const on = [...canvas.renderedPaths].findLast(
+    ({ path }) => path && ctx.isPointInStroke(path, x * ratio, y * ratio),
+  )
+  ctx.lineWidth = lineWidth
+  if (!on || !graph) return []
+  const then = (run: () => void) => () => {
+    run()
+    canvas.setDirty(true, true)
+    actions.changed()
+  }
+  const link = "origin_id" in on ? on : null
+  return [
+    { content: "Add a bend", callback: then(() => graph.createReroute([x, y], on)) },
+    ...(link
+      ? [{ content: "Remove this link", callback: then(() => graph.removeLink(link.id)) }]
+      : []),
+    null,
+  ]
+}
+
 export function installContextMenus(editor: Editor, actions: ContextActions) {
   const { canvas } = editor
   const add = () => actions.add([canvas.graph_mouse[0], canvas.graph_mouse[1]])
@@ -67,6 +97,7 @@ export function installContextMenus(editor: Editor, actions: ContextActions) {
     canvas.pasteFromClipboard({ position: [canvas.graph_mouse[0], canvas.graph_mouse[1]] })
   canvas.getCanvasMenuOptions = () =>
     [
+      ...linkEntries(canvas, actions),
       { content: "Add a node…", callback: add },
       { content: "Add a group", callback: actions.group },
       null,

@@ -1,6 +1,7 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
 import { drawFaults, type GraftNode } from "./nodes"
+import { Router, runsBelow, type Box, type Point } from "./route"
 import { theme, typeColor } from "./theme"
 import { drawMark } from "./warnings"
 
@@ -69,7 +70,7 @@ const BEND = 10
 // A link that ends left of where it begins would run below both of its nodes, and only a stroke of it
 // would show between them: it goes around them instead, through the gap. Null where there is none.
 function around(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>, link: any) {
-  if (!link || link.parentId !== undefined || b[0] > a[0]) return null
+  if (b[0] > a[0]) return null
   const [from, to] = [link.origin_id, link.target_id].map(
     (id) => canvas.graph?.getNodeById(id)?.boundingRect,
   )
@@ -81,22 +82,84 @@ function around(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>
   const y = lower[1] - room / 2
   const right = Math.max(a[0], from[0] + from[2]) + ASIDE
   const left = Math.min(b[0], to[0]) - ASIDE
-  const bend = Math.min(BEND, Math.abs(y - a[1]) / 2, Math.abs(b[1] - y) / 2)
+  return rounded([[a[0], a[1]], [right, a[1]], [right, y], [left, y], [left, b[1]], [b[0], b[1]]])
+}
+
+interface Way {
+  path: Path2D
+  middle: Point
+}
+
+function rounded(corners: Point[]): Way {
   const path = new Path2D()
-  path.moveTo(a[0], a[1])
-  path.arcTo(right, a[1], right, y, bend)
-  path.arcTo(right, y, left, y, bend)
-  path.arcTo(left, y, left, b[1], bend)
-  path.arcTo(left, b[1], b[0], b[1], bend)
-  path.lineTo(b[0], b[1])
-  return { path, middle: [(left + right) / 2, y] }
+  path.moveTo(...corners[0])
+  for (let i = 1; i < corners.length - 1; i++) {
+    const [before, corner, after] = corners.slice(i - 1, i + 2)
+    const half = (to: Point) => Math.hypot(to[0] - corner[0], to[1] - corner[1]) / 2
+    path.arcTo(...corner, ...after, Math.min(BEND, half(before), half(after)))
+  }
+  path.lineTo(...corners[corners.length - 1])
+  const middle = corners.length >> 1
+  const [p, q] = [corners[middle - 1], corners[middle]]
+  return { path, middle: [(p[0] + q[0]) / 2, (p[1] + q[1]) / 2] }
+}
+
+const MANY = 20_000 // nodes times links: beyond that looking for ways would take too long
+
+// The ways of all links, as long as nothing moves.
+class Ways {
+  private key = ""
+  private router: Router | null = null
+  private boxes = new Map<string, Box>()
+  private readonly known = new Map<unknown, { ends: string; way: Way | null }>()
+
+  look(canvas: LGraphCanvas) {
+    const nodes = canvas.graph?.nodes ?? []
+    const links = canvas.graph?.links ?? new Map()
+    const many = nodes.length * links.size > MANY
+    const boxes = new Map<string, Box>()
+    if (!many)
+      for (const { id, boundingRect: [x, y, width, height] } of nodes)
+        boxes.set(String(id), [x, y, x + width, y + height])
+    const key = JSON.stringify([[...boxes], [...links.keys()]])
+    if (key === this.key) return
+    this.key = key
+    this.boxes = boxes
+    this.router = many ? null : new Router([...boxes.values()])
+    this.known.clear()
+  }
+
+  of(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>, link: any): Way | null {
+    const ends = `${a[0]} ${a[1]} ${b[0]} ${b[1]}`
+    const known = this.known.get(link.id)
+    if (known?.ends === ends) return known.way
+    const way = around(canvas, a, b, link) ?? this.beside([a[0], a[1]], [b[0], b[1]], link)
+    this.known.set(link.id, { ends, way })
+    return way
+  }
+
+  private beside(a: Point, b: Point, { origin_id, origin_slot, target_id }: any): Way | null {
+    if (!this.router) return null
+    const own = [String(origin_id), String(target_id)]
+    const others = [...this.boxes].filter(([id]) => !own.includes(id)).map(([, box]) => box)
+    if (!runsBelow(a, b, others)) return null
+    const corners = this.router.route(a, b, `${origin_id} ${origin_slot}`)
+    return corners && rounded(corners)
+  }
 }
 
 function installLinks(canvas: LGraphCanvas) {
+  const ways = new Ways()
+  const drawBackCanvas = canvas.drawBackCanvas.bind(canvas)
+  canvas.drawBackCanvas = () => {
+    ways.look(canvas)
+    drawBackCanvas()
+  }
   const renderLink: (...given: any[]) => void = canvas.renderLink.bind(canvas)
   canvas.renderLink = (ctx: CanvasRenderingContext2D, ...given: any[]) => {
     const [a, b, link, , , color, , , more] = given
-    const way = more?.disabled ? null : around(canvas, a, b, link)
+    const plain = !link || link.parentId !== undefined || more?.disabled
+    const way = plain ? null : ways.of(canvas, a, b, link)
     if (!way) return renderLink(ctx, ...given)
     link.path = way.path // where it can be clicked
     ;[link._pos[0], link._pos[1]] = way.middle

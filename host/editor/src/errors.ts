@@ -40,7 +40,7 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
   },
   required_input_missing: (input) => `“${input}” needs a link or a value.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
-  dependency_cycle: () => "This node waits for its own result. Remove a link of the circle.",
+  dependency_cycle: () => "This node waits for its own result. Remove one of the links of this loop.",
 }
 
 function describe(error: NodeErrors["errors"][number]): { input: string; text: string } {

@@ -4,13 +4,12 @@ import { isPrompt, isUiWorkflow, toPrompt, type Prompt, type UiWorkflow } from "
 import { fillFileNames } from "./filename"
 import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
-import { boxOf, installPaste, nearestRoom, viewOf } from "./place"
+import { boxOf, nearestRoom, viewOf } from "./place"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout } from "./layout"
 import { dress, widen, type GraftNode } from "./nodes"
-import { parseJson } from "./json"
 import { normalise } from "./normalise"
-import { pngTexts } from "./png"
+import { readFile } from "./read"
 import { CONTROLS, type Specs } from "./schema"
 import { withRoom } from "./room"
 import { drawGrid } from "./theme"
@@ -22,16 +21,16 @@ const READABLE = 0.75
 const ALMOST = 0.68
 const SPOTS = 0.35
 
-const PICTURE = /\.(png|jpe?g|webp|gif|avif|bmp|tiff?|svg)$/i
-
 export class Editor {
   readonly graph = new LGraph()
   readonly canvas: LGraphCanvas
   specs: Specs = new Map()
   name = "workflow"
+  file = "" // its name on the server, where it was saved or opened
   onChange = () => {}
   onSelection = () => {}
   onView = () => {}
+  onRemoved = (_node: GraftNode) => {}
   covered = () => 0 // pixels at the right of the canvas that lie under a panel
   // Other nodes are there: what was said about those before is void. `same`: of the same workflow.
   onLoad = (_same: boolean) => {}
@@ -69,9 +68,11 @@ export class Editor {
       this.learnSubgraph(event.detail.subgraph),
     )
     this.graph.onNodeAdded = () => this.onChange()
-    this.graph.onNodeRemoved = () => this.onChange()
+    this.graph.onNodeRemoved = (node) => {
+      this.onRemoved(node as GraftNode)
+      this.onChange()
+    }
     installDrawing(canvas)
-    installPaste(canvas)
     element.tabIndex = 0
   }
 
@@ -330,8 +331,9 @@ export class Editor {
   load(data: unknown, name?: string, keepView = false): string {
     const api = !isUiWorkflow(data)
     if (api && !isPrompt(data)) throw new Error("This is not a workflow.")
+    const notes: string[] = []
     const workflow = normalise(
-      api ? fromPrompt(data as Prompt, this.specs) : (data as UiWorkflow),
+      api ? fromPrompt(data as Prompt, this.specs, notes) : (data as UiWorkflow),
       this.specs,
     )
     closeEditor(false)
@@ -350,10 +352,17 @@ export class Editor {
       this.canvas.ds.offset[1] = view.offset[1]
     } else if (ds?.scale > 0 && Array.isArray(ds.offset) && this.visible(ds)) this.restore(ds)
     else this.frame()
-    if (name) this.name = name
+    if (name) {
+      this.name = name
+      this.file = ""
+    }
     this.canvas.setDirty(true, true)
     this.onChange()
-    return missing.length ? `This server has no ${missing.join(", ")}.` : ""
+    if (missing.length)
+      notes.push(
+        `This server does not have the ${missing.length > 1 ? "nodes" : "node"} ${missing.join(", ")}.`,
+      )
+    return notes.join(" ")
   }
 
   // Whether a saved view would show at least the middle of one node here.
@@ -381,22 +390,10 @@ export class Editor {
   }
 
   async loadFile(file: File): Promise<string> {
-    const name = file.name.replace(/\.[^.]*$/, "")
-    if (file.type.startsWith("image/") || PICTURE.test(file.name)) {
-      const texts = await pngTexts(new Uint8Array(await file.arrayBuffer())) // others have none
-      const text = texts.get("workflow") ?? texts.get("prompt")
-      if (!text) throw new Error(`${file.name} carries no workflow.`)
-      return this.load(parseJson(text), name)
-    }
-    let data: any
-    try {
-      data = parseJson(await file.text())
-    } catch {
-      throw new Error(`${file.name} is not JSON.`)
-    }
-    // What clients send to the server, or find in its history, has the workflow inside.
-    if (data && !isUiWorkflow(data) && !isPrompt(data)) data = data.workflow ?? data.prompt ?? data
-    return this.load(data, name)
+    const found = await readFile(file)
+    if (!found) throw new Error(`${file.name} carries no workflow.`)
+    const notes = [found.note, this.load(found.data, found.name)]
+    return notes.filter(Boolean).join(" ")
   }
 
   arrange() {

@@ -19,6 +19,7 @@ class Importer {
   constructor(
     private readonly prompt: Prompt,
     private readonly specs: Specs,
+    private readonly notes: string[],
   ) {
     this.ids = numberIds(Object.keys(prompt))
     for (const [key, node] of Object.entries(prompt)) this.nodes.push(this.node(key, node))
@@ -38,6 +39,10 @@ class Importer {
       const linked = isLink(value) && value[0] in this.prompt
       const type = input?.type ?? "*"
       const link = linked ? this.link(value, key, inputs.length, type) : null
+      if (isLink(value) && !linked && !input?.widget)
+        this.notes.push(
+          `Node ${key} takes “${name}” from node ${value[0]}, which the file does not have.`,
+        )
       if (!linked && value !== undefined) literals[name] = unwrap(value)
       if (!input && !linked) continue
       inputs.push({ name, type, link, ...(input?.widget ? { widget: { name } } : {}) })
@@ -84,8 +89,9 @@ function valuesOf(spec: NodeSpec, literals: Record<string, unknown>): unknown[] 
   })
 }
 
-export function fromPrompt(prompt: Prompt, specs: Specs): UiWorkflow {
-  const { nodes, links } = new Importer(prompt, specs)
+// `notes` gets a line about each link that leads nowhere.
+export function fromPrompt(prompt: Prompt, specs: Specs, notes: string[] = []): UiWorkflow {
+  const { nodes, links } = new Importer(prompt, specs, notes)
   const last = Math.max(0, ...nodes.map((node) => Number(node.id)))
   const rest = { groups: [], config: {}, extra: {}, version: 0.4 }
   return { last_node_id: last, last_link_id: links.length, nodes, links, ...rest }

@@ -241,7 +241,7 @@ export class Inspector {
     const tip = linked
       ? "Comes from the link."
       : missing
-        ? `This server has no ${String(widget.value) || "file for it"}. Choose another.`
+        ? `This server does not have ${String(widget.value) || "a file for it"}. Choose another.`
         : widget.tooltip
     return h(
       "label",

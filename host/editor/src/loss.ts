@@ -1,4 +1,4 @@
-// Asks before something is saved that is less than what is on the canvas.
+// Asks before a file is made that is less than what is on the canvas.
 import type { Lost } from "./convert"
 import { h, iconButton } from "./dom"
 
@@ -41,11 +41,11 @@ export function confirmLoss(lost: Lost[], go: () => void, saveAll: () => void) {
     h(
       "div",
       { class: "buttons" },
-      h("button", { type: "button", class: "button", onclick: then(go) }, "Save without them"),
+      h("button", { type: "button", class: "button", onclick: then(go) }, "Download without them"),
       h(
         "button",
         { type: "button", class: "button primary", autofocus: true, onclick: then(saveAll) },
-        "Save as a workflow, with all",
+        "Download as a workflow, with all",
       ),
     ),
   )

@@ -1,13 +1,13 @@
 // Puts the page together.
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
-import { lastRun, shrink } from "./again"
+import { lastRun } from "./again"
 import { installContextMenus } from "./context"
-import { byId, download, h, hideToast, icon, iconButton, toast } from "./dom"
+import { byId, h, hideToast, icon, iconButton, toast } from "./dom"
+import { installClipboard } from "./clipboard"
 import type { Fault } from "./errors"
+import { Files, open } from "./files"
 import type { LinkEnd } from "./find"
-import { promptFile } from "./json"
-import { confirmLoss } from "./loss"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
@@ -20,23 +20,25 @@ import { ProfilePanel } from "./profile"
 import { fraction } from "./progress"
 import { QuantizePanel } from "./quantize"
 import { QueuePanel } from "./queue"
+import { isPicture, readFile, readText } from "./read"
 import { Runner } from "./runner"
 import { savedWorkflow, saveWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
 import { applyTheme, learnTypes, preferredTheme, type ThemeName, themeName } from "./theme"
+import { installTips } from "./tips"
 import { installTouch } from "./touch"
 import { Undo } from "./undo"
 import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
-import { installMarks } from "./warnings"
 import { pictureAt, picturesOf, setHooks, showPictures, uploadTo, wordsOf } from "./widgets"
 
 applyTheme(preferredTheme())
 const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
 applyTheme(themeName(), editor.canvas)
+const files = new Files(editor)
 const undo = new Undo()
 const runner = new Runner(editor)
 const status = new StatusBar()
@@ -95,8 +97,8 @@ function flatten({ nodes, ...rest }: any): string {
   )
 }
 function keep(workflow: any = editor.graph.serialize()) {
-  const grown = editor.nodes.flatMap((node) => (node.grown ? [{ id: node.id, ...node.grown }] : []))
-  saveWorkflow({ name: editor.name, workflow, fitted: editor.isFitted(), grown })
+  const { name, file } = editor
+  saveWorkflow({ name, file, workflow, fitted: editor.isFitted() })
 }
 function changed() {
   clearTimeout(settled)
@@ -116,7 +118,7 @@ function settle() {
     JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
   const now = without("size")
   const bare = without("size", "pos", "bounding")
-  const whole = { ...rest, extra: kept }
+  const whole = { ...rest, extra: kept, name: editor.name }
   const state = JSON.stringify(whole)
   const before = flat
   flat = flatten(whole)
@@ -157,28 +159,43 @@ function stepBy(way: "undo" | "redo") {
 }
 function step(state: string | null) {
   if (state === null) return
-  const pictures = new Map(editor.nodes.map((node) => [node.id, picturesOf(node)]))
-  const words = new Map(editor.nodes.map((node) => [node.id, wordsOf(node)]))
-  const results = new Map(editor.nodes.map((node) => [node.id, node.result]))
-  const grown = new Map(editor.nodes.map((node) => [node.id, node.grown]))
+  const { name, ...workflow } = JSON.parse(state)
+  const same = name === editor.name
+  if (same) editor.nodes.forEach(remember)
+  else Object.assign(editor, { name, file: "" })
   restoring = true
   flat = flatten(JSON.parse(state))
-  editor.load(JSON.parse(state), undefined, true)
-  for (const node of editor.nodes) {
-    const had = pictures.get(node.id) ?? []
-    if (had.length) showPictures(node, had, words.get(node.id))
-    node.grown = grown.get(node.id)
-    const text = results.get(node.id)
-    if (text) showText(node, text, !had.length)
-  }
+  editor.load(workflow, undefined, true)
+  if (same) editor.nodes.forEach(recall)
+  else showAgain()
   clearTimeout(settled)
   settled = 0
   restoring = false
   showHint()
+  showName()
   keep()
   inspector.render(true)
   quantize.render(true)
   paintUndo()
+}
+
+// What nodes showed when they were last there, for those that Undo brings back.
+interface Shown {
+  type: string
+  pictures: string[]
+  words: string
+  result?: string
+}
+const shown = new Map<string, Shown>()
+function remember(node: GraftNode) {
+  const { type, result } = node
+  shown.set(String(node.id), { type, pictures: picturesOf(node), words: wordsOf(node), result })
+}
+function recall(node: GraftNode) {
+  const was = shown.get(String(node.id))
+  if (was?.type !== node.type) return
+  if (was.pictures.length) showPictures(node, was.pictures, was.words)
+  if (was.result) showText(node, was.result, !was.pictures.length)
 }
 
 function loadDemo() {
@@ -189,73 +206,6 @@ function loadDemo() {
     changed()
     return note
   })
-}
-
-// Runs something that loads a workflow, and says what went wrong.
-function open(load: () => string | Promise<string>) {
-  Promise.resolve()
-    .then(load)
-    .then((note) => note && toast(note, "error"))
-    .catch((error: Error) => toast(error.message, "error"))
-}
-
-function pickWorkflow() {
-  const input = h("input", { type: "file", accept: ".json,.png,application/json,image/png" })
-  input.onchange = () => input.files?.[0] && open(() => editor.loadFile(input.files![0]))
-  input.click()
-}
-
-function fileName(): string {
-  return editor.name.replace(/[^\w.-]+/g, "-") || "workflow"
-}
-const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
-const save = () => download(`${fileName()}.json`, pretty(editor.toWorkflow()))
-const save1 = () => download(`${fileName()}.json`, pretty(editor.toWorkflow1()))
-function saveApi() {
-  const { prompt, lost } = editor.toPrompt()
-  const text = promptFile(prompt, isInteger)
-  const go = () => download(`${fileName()}.api.json`, text)
-  if (lost.length) confirmLoss(lost, go, save)
-  else go()
-}
-// Of nodes that the server does not know a seed is all that can be guessed.
-function isInteger(type: string, input: string): boolean {
-  const spec = editor.specs.get(type)
-  if (!spec) return /seed/.test(input)
-  return spec.inputs.some((known) => known.name === input && known.type === "INT")
-}
-
-function rename() {
-  const field = h("input", {
-    type: "text",
-    value: editor.name,
-    "aria-label": "Name of the workflow",
-  })
-  const dialog = h(
-    "dialog",
-    { class: "dialog small", "aria-label": "Rename" },
-    h(
-      "form",
-      {
-        method: "dialog",
-        onsubmit: () => {
-          editor.name = field.value.trim() || "workflow"
-          showName()
-          keep()
-        },
-      },
-      h("label", { class: "field" }, h("span", {}, "Name of the workflow"), field),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "submit", class: "button primary" }, "Rename"),
-      ),
-    ),
-  )
-  dialog.addEventListener("close", () => dialog.remove())
-  document.body.append(dialog)
-  dialog.showModal()
-  field.select()
 }
 
 // Adds a node where the pointer is, joined to the link that was dropped there.
@@ -317,10 +267,12 @@ const count = h("input", {
   value: "1",
   "aria-label": "How many times to run",
   title: "How many times to run",
+  onchange: () => (count.value = String(times())),
 })
+const times = () => Math.min(999, Math.max(1, Math.round(Number(count.value) || 1)))
 const queueRun = (front = false) => {
-  const times = Math.min(999, Math.max(1, Math.round(Number(count.value) || 1)))
-  void runner.submit(client, times, front).then(() => changed())
+  count.value = String(times())
+  void runner.submit(client, times(), front).then(() => changed())
 }
 
 const shortcuts: Shortcut[] = [
@@ -338,8 +290,13 @@ const shortcuts: Shortcut[] = [
     typing: true,
   },
   { keys: "A", text: "Add a node (or double-click the canvas)", run: () => addNode() },
-  { keys: "Ctrl+S", text: "Save the workflow", run: save, typing: true },
-  { keys: "Ctrl+O", text: "Open a workflow or a picture", run: pickWorkflow, typing: true },
+  {
+    keys: "Ctrl+S",
+    text: "Save the workflow on the server",
+    run: () => void files.save(),
+    typing: true,
+  },
+  { keys: "Ctrl+O", text: "Open a workflow", run: () => void files.browse(), typing: true },
   { keys: "Ctrl+Z", text: "Undo", run: () => stepBy("undo") },
   { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => stepBy("redo") },
   { keys: "Ctrl+C", text: "Copy the selected nodes" },
@@ -382,6 +339,7 @@ function workflowMenu(): (MenuItem | null)[] {
   const clear = () => {
     editor.clear()
     editor.name = "workflow"
+    editor.file = ""
     changed()
   }
   const arrange = () => {
@@ -392,13 +350,17 @@ function workflowMenu(): (MenuItem | null)[] {
   return [
     { label: "New", run: clear },
     { label: "Demo: text to picture", run: loadDemo },
-    { label: "Open…", keys: "Ctrl+O", run: pickWorkflow },
+    { label: "Open…", keys: "Ctrl+O", run: () => void files.browse() },
+    { label: "Open a file…", run: () => files.pickFile() },
     { label: "Refresh lists of files", keys: "R", run: () => void refreshChoices() },
     null,
-    { label: "Save", keys: "Ctrl+S", run: save },
-    { label: "Save as format 1.0", run: save1 },
-    { label: "Save for the API", run: saveApi },
-    { label: "Rename…", run: rename },
+    { label: "Save", keys: "Ctrl+S", run: () => void files.save() },
+    { label: "Save as…", run: () => void files.saveAs() },
+    { label: "Rename…", run: () => void files.rename() },
+    null,
+    { label: "Download", run: files.download },
+    { label: "Download as format 1.0", run: files.download1 },
+    { label: "Download for the API", run: () => files.downloadApi() },
     null,
     { label: "Arrange nodes", run: arrange },
     { label: "Group selected nodes", keys: "Ctrl+G", run: () => editor.addGroup() },
@@ -432,7 +394,13 @@ function buildBar() {
   byId("bar").replaceChildren(
     h("div", { class: "brand" }, icon("leaf"), h("span", {}, "Graft")),
     menuButton("Workflow", "menu", workflowMenu(), "icon-button"),
-    h("button", { type: "button", class: "name", id: "name", title: "Rename", onclick: rename }),
+    h("button", {
+      type: "button",
+      class: "name",
+      id: "name",
+      title: "Rename",
+      onclick: () => void files.rename(),
+    }),
     h("span", { class: "grow" }),
     iconButton("plus", "Add a node (A)", () => addNode()),
     iconButton("undo", "Undo (Ctrl+Z)", () => stepBy("undo"), { id: "undo", ...off }),
@@ -520,7 +488,19 @@ function wire() {
     return panel.width ? Math.max(0, byId("stage").getBoundingClientRect().right - panel.left) : 0
   }
   sidebar.onToggle = () => editor.reframe()
-  editor.onLoad = (same) => runner.loaded(same)
+  editor.onLoad = (same) => {
+    runner.loaded(same)
+    if (same) return
+    shown.clear()
+    hideToast()
+    if (runner.run?.state !== "running") status.ready()
+  }
+  editor.onRemoved = remember
+  files.onName = () => {
+    showName()
+    keep()
+    changed()
+  }
   editor.onSelection = () => {
     inspector.render()
     quantize.render()
@@ -555,14 +535,14 @@ function wire() {
     onclick: () => editor.leaveSubgraph(),
   })
   back.append("← Whole workflow")
-  const hint = "Double-click here to add a node, or drop a workflow or a picture that carries one."
+  const hint = "Double-click here to add a node, or drop a workflow or a picture."
   byId("stage").append(back, h("p", { class: "stage-hint", id: "hint", hidden: true }, hint))
   canvas.addEventListener("litegraph:set-graph", () => {
     back.hidden = !editor.inSubgraph
   })
   installTouch(editor.canvas, changed)
   installMenuKeys(editor)
-  installMarks(editor.canvas, () => editor.nodes)
+  installTips(editor.canvas)
   installContextMenus(editor, {
     add: (at) => addNode(at),
     group: () => editor.addGroup(),
@@ -599,6 +579,25 @@ function dropLink(detail: any) {
   })
 }
 
+// A picture without a workflow becomes a node that loads it; several stand below each other.
+async function takeFiles(given: File[], at: [number, number]) {
+  let [x, y] = at
+  for (const file of given) {
+    const found = await readFile(file)
+    if (found) {
+      const note = editor.load(found.data, found.name)
+      return [found.note, note].filter(Boolean).join(" ")
+    }
+    const node = editor.add("LoadImage", [x, y])
+    const widget = node?.widgets?.find((w) => w.name === "image")
+    if (!node || !widget) throw new Error(`${file.name} carries no workflow.`)
+    if (!(await uploadTo(node, widget, file))) editor.graph.remove(node)
+    y += node.size[1] + 48
+    changed()
+  }
+  return ""
+}
+
 function wireDrop() {
   const stage = byId("stage")
   stage.addEventListener("dragover", (event) => {
@@ -609,8 +608,8 @@ function wireDrop() {
   stage.addEventListener("drop", (event) => {
     event.preventDefault()
     stage.classList.remove("dropping")
-    const file = event.dataTransfer?.files[0]
-    if (!file) return
+    const given = [...(event.dataTransfer?.files ?? [])]
+    if (!given.length) return
     const box = stage.getBoundingClientRect()
     const [x, y] = editor.canvas.ds.convertCanvasToOffset([
       event.clientX - box.left,
@@ -619,8 +618,20 @@ function wireDrop() {
     const node = editor.graph.getNodeOnPos(x, y) as GraftNode | null
     const input = node?.spec?.inputs.find((i) => i.options.image_upload)
     const widget = input && node!.widgets?.find((w) => w.name === input.name)
-    if (widget && file.type.startsWith("image/")) void uploadTo(node!, widget, file).then(changed)
-    else open(() => editor.loadFile(file))
+    if (widget && isPicture(given[0])) void uploadTo(node!, widget, given[0]).then(changed)
+    else open(() => takeFiles(given, [x, y]))
+  })
+  installClipboard(editor.canvas, {
+    covered: () => editor.covered(),
+    pictures: (given) => {
+      const [x, y] = editor.canvas.graph_mouse
+      open(() => takeFiles(given, [x, y]))
+    },
+    text: (text) => {
+      const data = readText(text)
+      if (data) open(() => editor.load(data, "pasted"))
+      return !!data
+    },
   })
 }
 
@@ -706,7 +717,7 @@ function firstWorkflow() {
   picturesWanted = true
   open(() => {
     const note = editor.load(saved.workflow, saved.name)
-    shrink(editor, saved.grown ?? [])
+    editor.file = saved.file ?? ""
     // A panel may be there that was not, of which another page has taken note.
     if (saved.fitted) editor.frame()
     return note

@@ -79,6 +79,11 @@ function strokes(node: GraftNode) {
 
 export function dress(node: GraftNode) {
   strokes(node)
+  // What it shows is kept nowhere: files, copies and Undo have it as large as it is without.
+  node.onSerialize = (data) => {
+    const { grown, size } = node
+    if (grown && size[0] === grown.to[0] && size[1] === grown.to[1]) data.size = [...grown.from]
+  }
   node.onDrawForeground = (ctx: CanvasRenderingContext2D) => {
     drawRunState(node, ctx)
     drawEmpty(node, ctx)

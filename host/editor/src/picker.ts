@@ -2,6 +2,7 @@
 import { fadeEnds, h } from "./dom"
 
 const FILTER_FROM = 9 // shorter lists need no filter
+const PAUSE = 800 // ms after which typing begins anew
 
 export interface PickerOptions {
   label: string
@@ -68,11 +69,22 @@ export function openPicker({ label, values, value, at, pick }: PickerOptions) {
     active = 0
     fill()
   })
+  // A short list has no field: typing goes to the entry that begins so.
+  let typed = ""
+  let last = 0
+  const jump = ({ key, timeStamp, ctrlKey, metaKey, altKey }: KeyboardEvent): boolean => {
+    if (!field.hidden || key.length !== 1 || ctrlKey || metaKey || altKey) return false
+    typed = (timeStamp - last < PAUSE ? typed : "") + key.toLowerCase()
+    last = timeStamp
+    const at = shown.findIndex((entry) => String(entry).toLowerCase().startsWith(typed))
+    if (at >= 0) active = at
+    return true
+  }
   dialog.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key] ?? 0
     if (step) active = Math.max(0, Math.min(shown.length - 1, active + step))
     else if (event.key === "Enter") choose(active)
-    else return
+    else if (!jump(event)) return
     event.preventDefault()
     mark()
   })

@@ -279,7 +279,7 @@ export function isOf({ limits, layers }: Plan, t: Thresholds): boolean {
 }
 
 const times = (n: number) => `${n.toFixed(2)}×`
-const NOISE = "within what measuring disturbs"
+const NOISE = "within the noise of measuring"
 const CALM = "“recalibrate” on a quiet machine gives better ones."
 
 // How fast the model is with these thresholds, where that is from, and what else was said of it.

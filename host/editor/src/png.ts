@@ -50,20 +50,41 @@ async function textOf(type: string, data: Uint8Array): Promise<[string, string] 
   return [key, utf8(rest[0] === 1 ? await inflate(body) : body)]
 }
 
-// The text chunks of a PNG by keyword; empty for anything that is not a whole PNG.
-export async function pngTexts(data: Uint8Array): Promise<Map<string, string>> {
+let table: Uint32Array | null = null
+
+// ISO 3309, of a chunk's type and data.
+function crcOf(data: Uint8Array): number {
+  table ??= Uint32Array.from({ length: 256 }, (_, n) => {
+    for (let k = 0; k < 8; k++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1
+    return n
+  })
+  let crc = ~0
+  for (const byte of data) crc = table[(crc ^ byte) & 255] ^ (crc >>> 8)
+  return ~crc >>> 0
+}
+
+// The text chunks of a PNG by keyword; empty for anything that is no PNG. Whether the file is whole, or
+// cut off or damaged somewhere.
+export async function readPng(
+  data: Uint8Array,
+): Promise<{ texts: Map<string, string>; whole: boolean }> {
   const texts = new Map<string, string>()
-  if (SIGNATURE.some((byte, i) => data[i] !== byte)) return texts
+  let whole = false
+  let sound = true
+  if (SIGNATURE.some((byte, i) => data[i] !== byte)) return { texts, whole: true }
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength)
   for (let at = 8; at + 12 <= data.length; ) {
     const size = view.getUint32(at)
     const type = latin1(data.subarray(at + 4, at + 8))
-    if (size > data.length - at - 12 || type === "IEND") break
+    if (size > data.length - at - 12) break
+    sound &&= crcOf(data.subarray(at + 4, at + 8 + size)) === view.getUint32(at + 8 + size)
+    whole = type === "IEND"
+    if (whole) break
     if (type === "tEXt" || type === "zTXt" || type === "iTXt") {
       const pair = await textOf(type, data.subarray(at + 8, at + 8 + size)).catch(() => null)
       if (pair) texts.set(...pair)
     }
     at += 12 + size
   }
-  return texts
+  return { texts, whole: whole && sound }
 }

@@ -3,6 +3,7 @@ import { profileOf, type Spent, systemStats } from "./api"
 import { bytes, clockTime, duration, h, svg } from "./dom"
 import type { NodeRun, Run } from "./progress"
 import { savedProfile, saveProfile } from "./saved"
+import { showRate } from "./status"
 
 const EVERY = 400 // ms between two looks at the memory
 const SHORT = 1000 // ms of a run in which so much happens that it is looked at more often
@@ -172,7 +173,7 @@ export class ProfilePanel {
 
   // Steps a second of a node that samples; other nodes count things that are no steps.
   private rate({ steps, sampled, max }: NodeRun): string {
-    return sampled > 0 && max > 1 ? `${(steps / (sampled / 1000)).toPrecision(3)} it/s` : ""
+    return sampled > 0 && max > 1 ? showRate(steps / (sampled / 1000)) : ""
   }
 
   private row(name: string, ms: number, total: number, note = ""): Node {

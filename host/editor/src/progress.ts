@@ -191,8 +191,8 @@ function close(run: Run, state: Run["state"], at: number) {
 export function timeByServer(run: Run) {
   const { began, over, ended } = run
   if (began === undefined || over === undefined || ended === undefined || over < began) return
-  if (run.joined) run.started = ended - (over - began)
-  else run.ended = Math.min(ended, run.started + over - began)
+  if (run.joined || run.started + over - began > ended) run.started = ended - (over - began)
+  else run.ended = run.started + over - began
 }
 
 // Applies one event that belongs to this run.

@@ -204,7 +204,7 @@ export class QuantizePanel {
         { class: "muted" },
         offered
           ? "QuantizeModel stands between a checkpoint and a sampler. Run once, then tune its thresholds here."
-          : "This server has no QuantizeModel node.",
+          : "This server does not have the QuantizeModel node.",
       ),
       offered
         ? h(

@@ -75,13 +75,15 @@ export class QueuePanel {
     await this.refresh()
   }
 
-  private row(entry: QueueEntry, runs: boolean): Node {
-    const [number, id] = entry
+  // By its place among those that wait, from 1; 0 is what runs.
+  private row(entry: QueueEntry, place: number): Node {
+    const [, id] = entry
+    const runs = place === 0
     const cancel = () => void this.act(runs ? api.interrupt(id) : api.dropPending([id]))
     return h(
       "li",
       { class: runs ? "row running" : "row" },
-      h("span", { class: "row-mark" }, runs ? icon("play") : String(Math.abs(number))),
+      h("span", { class: "row-mark" }, runs ? icon("play") : String(place)),
       h(
         "span",
         { class: "row-text", title: id },
@@ -110,8 +112,8 @@ export class QueuePanel {
       h(
         "ul",
         { class: "rows" },
-        ...this.running.map((e) => this.row(e, true)),
-        ...shown.map((e) => this.row(e, false)),
+        ...this.running.map((e) => this.row(e, 0)),
+        ...shown.map((e, i) => this.row(e, i + 1)),
       ),
       more > 0 ? h("p", { class: "muted" }, `and ${more} more`) : "",
       this.pending.length
@@ -123,8 +125,8 @@ export class QueuePanel {
               onclick: () => void this.act(api.clearPending()),
             },
             this.pending.length === 1
-              ? "Remove the one that waits"
-              : `Remove all ${this.pending.length} that wait`,
+              ? "Remove the waiting one"
+              : `Remove all ${this.pending.length} waiting`,
           )
         : "",
     )

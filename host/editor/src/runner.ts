@@ -31,7 +31,7 @@ const PLAN = "Plan: double-click for its picture"
 const OTHER = "A run of another workflow failed, or parts of it were held up"
 
 const refusal = (faults: Fault[]) =>
-  `${faults.length} ${faults.length === 1 ? "thing has" : "things have"} to be mended first`
+  `${faults.length} ${faults.length === 1 ? "thing" : "things"} to fix first`
 
 export class Runner implements api.Listener {
   run: Run | null = null
@@ -70,7 +70,7 @@ export class Runner implements api.Listener {
             node: String(node.id),
             nodeClass: node.type,
             input: "",
-            text: `This server has no node “${node.type}”.`,
+            text: `This server does not have the node “${node.type}”.`,
           }))
         return this.refuse(faults)
       }

@@ -7,15 +7,9 @@ const KEY = "graft.workflow"
 
 export interface Saved {
   name: string
+  file?: string // its name on the server
   workflow: any
   fitted?: boolean // nobody had chosen the view
-  grown?: Grown[]
-}
-// A node that grew because it showed something, which is not kept with it.
-export interface Grown {
-  id: string | number
-  from: [number, number]
-  to: [number, number]
 }
 
 // A browser may refuse: no room left, or storage switched off. The page works on without it.

@@ -7,7 +7,7 @@ const READY =
 
 export function showRate(rate: number): string {
   if (!rate) return ""
-  if (rate >= 1000) return `${Math.round(rate)} it/s`
+  if (rate >= 999.5) return `${Math.round(rate)} it/s`
   return rate >= 1 ? `${rate.toPrecision(3)} it/s` : `${(1 / rate).toPrecision(3)} s/it`
 }
 // How long a node's steps will take yet; "" when that is a moment.

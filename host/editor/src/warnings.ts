@@ -1,6 +1,5 @@
 // The mark on a node that was warned of, or that is at fault, and the text behind it.
-import { LiteGraph, type LGraphCanvas } from "@comfyorg/litegraph"
-import { h } from "./dom"
+import { LiteGraph } from "@comfyorg/litegraph"
 import type { GraftNode } from "./nodes"
 import { theme } from "./theme"
 
@@ -45,33 +44,8 @@ export function drawMark(node: GraftNode, ctx: CanvasRenderingContext2D) {
 }
 
 // Whether a point of the canvas is on a node's mark, or next to it: it is small.
-function isOnMark(node: GraftNode, x: number, y: number): boolean {
+export function isOnMark(node: GraftNode, x: number, y: number): boolean {
   const [left, top] = placeOf(node)
   const [right, down] = [x - node.pos[0] - left, y - node.pos[1] - top]
   return right >= -6 && down >= -6 && right <= SIZE + 6 && down <= SIZE + 6
-}
-
-// Shows the text while the pointer is on a mark. With the keyboard it is read in the Node panel.
-export function installMarks(canvas: LGraphCanvas, nodes: () => GraftNode[]) {
-  const tip = h("div", { class: "tip", role: "tooltip", id: "tip", hidden: true })
-  canvas.canvas.parentElement!.append(tip)
-  const hide = () => {
-    tip.hidden = true
-  }
-  canvas.canvas.addEventListener("pointermove", (event) => {
-    const box = canvas.canvas.getBoundingClientRect()
-    const at = [event.clientX - box.left, event.clientY - box.top] as [number, number]
-    const [x, y] = canvas.ds.convertCanvasToOffset(at)
-    const node = event.buttons
-      ? undefined
-      : nodes().findLast((node) => markText(node) && isOnMark(node, x, y))
-    if (!node) return hide()
-    tip.textContent = markText(node)
-    tip.hidden = false
-    tip.style.left = `${Math.max(8, Math.min(at[0] + 12, box.width - tip.offsetWidth - 8))}px`
-    const below = at[1] + 18 + tip.offsetHeight < box.height
-    tip.style.top = `${below ? at[1] + 18 : Math.max(8, at[1] - tip.offsetHeight - 12)}px`
-  })
-  for (const type of ["pointerleave", "pointerdown", "wheel"])
-    canvas.canvas.addEventListener(type, hide, { passive: true })
 }

@@ -187,7 +187,9 @@ function addText(node: LGraphNode, input: InputSpec) {
 }
 
 function addControl(node: LGraphNode) {
-  return choiceWidget(node, "control_after_generate", "randomize", CONTROLS)
+  const widget = choiceWidget(node, "control_after_generate", "randomize", CONTROLS)
+  widget.tooltip = "What becomes of the value above once a run was queued."
+  return widget
 }
 
 function addUpload(node: LGraphNode, target: any) {
@@ -204,7 +206,8 @@ function pickFile(node: LGraphNode, target: any) {
   input.click()
 }
 
-export async function uploadTo(node: LGraphNode, widget: any, file: File) {
+// False when the server would not have it.
+export async function uploadTo(node: LGraphNode, widget: any, file: File): Promise<boolean> {
   try {
     const uploaded = await api.uploadImage(file)
     const spec = (node as GraftNode).spec?.inputs.find((input) => input.name === widget.name)
@@ -214,8 +217,10 @@ export async function uploadTo(node: LGraphNode, widget: any, file: File) {
     widget.value = name
     widget.callback?.(name)
     node.setDirtyCanvas(true)
+    return true
   } catch (error) {
     toast((error as Error).message, "error")
+    return false
   }
 }
 
@@ -303,8 +308,15 @@ function drawWords(
   ctx.textAlign = "left"
 }
 
-const columnsOf = (count: number, width: number, height: number) =>
-  Math.min(count, Math.ceil(Math.sqrt(count * (width / height))))
+// So that square pictures are as large as they can be.
+function columnsOf(count: number, width: number, height: number): number {
+  const side = (columns: number) =>
+    Math.min(width / columns, height / Math.ceil(count / columns))
+  let best = 1
+  for (let columns = 2; columns <= count; columns++)
+    if (side(columns) > side(best)) best = columns
+  return best
+}
 
 // The addresses of what a node shows.
 export function picturesOf(node: LGraphNode): string[] {

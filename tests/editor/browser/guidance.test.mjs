@@ -113,7 +113,7 @@ test("a file that is not there: which one and where, at node and input, until it
   await queue()
   await page.locator(".faults").waitFor()
   assert.match(await text(".faults"), /no file “gone\.safetensors” in models\/checkpoints/)
-  assert.equal(await text(".status-text"), "Not queued: 1 thing has to be mended first")
+  assert.equal(await text(".status-text"), "Not queued: 1 thing to fix first")
   assert.deepEqual(
     await page.evaluate(() =>
       graft.editor.nodes.flatMap((n) => (n.faults ?? []).map((f) => f.input)),
@@ -210,23 +210,23 @@ test("saving for the API keeps values of unknown nodes, or says which it cannot 
     1: { class_type: "Elsewhere", inputs: { text: "hello", size: 5 }, _meta: { title: "Mine" } },
   }
   await page.evaluate((prompt) => graft.editor.load(prompt, "mine"), prompt)
-  assert.deepEqual(await saved(() => menuItem("Save for the API")), ["mine.api.json", prompt])
+  assert.deepEqual(await saved(() => menuItem("Download for the API")), ["mine.api.json", prompt])
   // Without names they are shown before anything is saved.
   await page.evaluate(
     (w) => graft.editor.load(w, "mine"),
     unknownNode({ widgets_values: ["hello", 5] }),
   )
-  await menuItem("Save for the API")
+  await menuItem("Download for the API")
   const dialog = page.getByRole("dialog", { name: "Some values would be lost" })
   assert.match(await dialog.textContent(), /Mine \(Elsewhere\)"hello", 5/)
   await page.keyboard.press("Escape")
   assert.equal(await dialog.count(), 0)
-  await menuItem("Save for the API")
-  const [name, workflow] = await saved(() => dialog.getByText("Save as a workflow").click())
+  await menuItem("Download for the API")
+  const [name, workflow] = await saved(() => dialog.getByText("Download as a workflow").click())
   assert.equal(name, "mine.json")
   assert.deepEqual(workflow.nodes[0].widgets_values, ["hello", 5])
-  await menuItem("Save for the API")
-  const [, without] = await saved(() => dialog.getByText("Save without them").click())
+  await menuItem("Download for the API")
+  const [, without] = await saved(() => dialog.getByText("Download without them").click())
   assert.deepEqual(without["1"].inputs, {})
 })
 

@@ -246,16 +246,36 @@ test("what is added by the keys lies on nothing and in view; what is pasted lies
   await page.keyboard.press(".")
   await page.mouse.click(...Object.values(await pointOf(page, SAMPLER, "title")))
   await press("Control+c")
-  const places = [await page.evaluate((id) => [...graft.editor.node(id).pos], SAMPLER)]
-  for (let i = 0; i < 3; i++) {
+  const pasted = async (count) => {
     await press("Control+v") // with the pointer still on the original
-    places.push(await page.evaluate(() => [...graft.editor.selected[0].pos]))
+    await eventually(async () => (await nodeCount()) === count)
+    assert.deepEqual(await overlaps(), [])
   }
-  for (let i = 1; i < 4; i++)
-    assert.deepEqual(
-      places[i].map((v, axis) => Math.round(v - places[0][axis])),
-      [32 * i, 32 * i],
+  const nodeCount = () => page.evaluate(() => graft.editor.nodes.length)
+  const all = await nodeCount()
+  for (let i = 1; i <= 3; i++) await pasted(all + i)
+  const [from, to] = await page.evaluate(
+    (id) => [[...graft.editor.node(id).pos], [...graft.editor.selected[0].pos]],
+    SAMPLER,
+  )
+  assert.ok(Math.hypot(to[0] - from[0], to[1] - from[1]) < 1500, `${from} ${to}`)
+  // All at once, for which there is no room but beside everything; the view goes with it.
+  await press("Control+a")
+  await press("Control+c")
+  await pasted(2 * (all + 3))
+  const seen = await page.evaluate(() => {
+    const { ds, canvas } = graft.editor.canvas
+    const extent = [canvas.clientWidth, canvas.clientHeight]
+    return graft.editor.selected.some(({ pos, size }) =>
+      [0, 1].every((axis) => {
+        const at = (pos[axis] + ds.offset[axis]) * ds.scale
+        return at < extent[axis] && at + size[axis] * ds.scale > 0
+      }),
     )
+  })
+  assert.ok(seen)
+  await page.evaluate((id) => graft.editor.canvas.selectItems([graft.editor.node(id)]), SAMPLER)
+  await press("Control+c")
   // Where the pointer is on free ground it goes there.
   const box = await page.locator("#canvas").boundingBox()
   await page.evaluate(() => {
@@ -263,7 +283,7 @@ test("what is added by the keys lies on nothing and in view; what is pasted lies
     graft.editor.canvas.setDirty(true, true)
   })
   await page.mouse.move(box.x + 300, box.y + 200)
-  await press("Control+v")
+  await pasted(2 * (all + 3) + 1)
   const [x, y] = await page.evaluate(() => {
     const { ds } = graft.editor.canvas
     const { pos } = graft.editor.selected[0]
@@ -394,12 +414,12 @@ test("prompts in the queue are told apart, and how long they wait is said", asyn
   const [running, ...waiting] = await notes()
   assert.equal(running, "seed 1")
   waiting.forEach((note, i) => assert.match(note, new RegExp(`^seed ${i + 2} · waits \\d+ s$`)))
-  await page.locator("button", { hasText: "Remove all 2 that wait" }).waitFor()
+  await page.locator("button", { hasText: "Remove all 2 waiting" }).waitFor()
   await page.waitForFunction(() =>
     /waits [1-9]/.test(document.querySelectorAll(".row-note")[2].textContent),
   )
   await page.getByRole("button", { name: "Remove from the queue" }).last().click()
-  await page.locator("button", { hasText: /^Remove the one that waits$/ }).click()
+  await page.locator("button", { hasText: /^Remove the waiting one$/ }).click()
   await page.locator("#interrupt").click()
   await runEnded(page)
 })
@@ -417,13 +437,13 @@ test("what a refusal complained of goes away once it is mended, one by one", asy
   await set("steps", 0)
   await set("ckpt_name", "gone.safetensors")
   await page.keyboard.press("Control+Enter")
-  await line("Not queued: 2 things have to be mended first")
+  await line("Not queued: 2 things to fix first")
   await set("ckpt_name", "gone-too.safetensors") // mends nothing
   await set("cfg", 3)
   await settled()
   assert.equal(await page.locator(".faults li").count(), 2)
   await set("steps", 8)
-  await line("Not queued: 1 thing has to be mended first")
+  await line("Not queued: 1 thing to fix first")
   assert.equal(await page.locator(".faults li").count(), 1)
   await set("ckpt_name", "emoji-64.safetensors")
   await line("Queue runs the workflow.")

@@ -367,7 +367,7 @@ test("where hardly anything is quantized, it is said, and a density that takes i
   await more.waitFor()
   assert.deepEqual(
     [await card("speedup"), await card("speedup-label")],
-    ["≈ 1×", "within what measuring disturbs"],
+    ["≈ 1×", "within the noise of measuring"],
   )
   const density = Number(/\d+/.exec(await more.textContent())[0])
   await more.click()
@@ -384,7 +384,7 @@ test("a file that the server lacks is marked before anything runs", async () => 
     ...Object.values(await pointOf(page, await idOf("CheckpointLoaderSimple"), "title")),
   )
   await open("node")
-  await page.locator(".field.bad", { hasText: "This server has no gone.safetensors." }).waitFor()
+  await page.locator(".field.bad", { hasText: "This server does not have gone.safetensors." }).waitFor()
 })
 
 test("a typed seed keeps all of its digits, on the node and in the panel", async () => {

@@ -112,6 +112,8 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     embeddings: ["cat", "charming", "style/catlike", "style/oil"],
     started: new Map(), // when runs began
     plan, // what QuantizeModel gives
+    kept: new Map(), // files of the user, by their paths
+    templates: {}, // by their names; "index" groups them
   }
   const say = (client, type, data) => {
     for (const [id, socket] of sockets)
@@ -315,6 +317,10 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     }),
     "GET history": () => state.history,
     "GET embeddings": () => [200, state.embeddings],
+    "GET workflow_templates": () => {
+      const names = Object.keys(state.templates).filter((name) => name !== "index")
+      return names.length ? { graft: names } : {}
+    },
     "GET system_stats": () => ({
       system: {
         ram_total: 8 * 2 ** 30,
@@ -367,6 +373,23 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     },
   }
 
+  // Files that the page keeps here: a folder's, one's text, a new one, none.
+  function keep(request, path, query, text) {
+    const { kept } = state
+    if (!path) {
+      const folder = `${query.get("dir")}/`
+      const files = [...kept].filter(([name]) => name.startsWith(folder))
+      const list = files.map(([name, file]) => ({ path: name.slice(folder.length), ...file.info }))
+      return files.length ? [200, list] : [404, "Directory not found"]
+    }
+    if (request.method === "GET")
+      return kept.has(path) ? [200, JSON.parse(kept.get(path).text)] : [404, ""]
+    if (request.method === "DELETE") return kept.delete(path) ? [204, ""] : [404, ""]
+    if (kept.has(path) && query.get("overwrite") === "false") return [409, "File already exists"]
+    kept.set(path, { text, info: { size: text.length, modified: Date.now() / 1000 } })
+    return [200, path]
+  }
+
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, "http://x")
     const chunks = []
@@ -390,6 +413,15 @@ export function createMock({ root, objectInfo, stepMs = 40, plan = planOf() }) {
     if (path.startsWith("jobs/")) {
       const execution_start_time = state.started.get(path.slice(5))
       return reply(200, JSON.stringify({ execution_start_time, profile: state.spent }))
+    }
+    if (path === "userdata" || path.startsWith("userdata/")) {
+      const name = decodeURIComponent(path.slice("userdata/".length))
+      const [code, body] = keep(request, name, url.searchParams, raw.toString())
+      return reply(code, code === 204 ? undefined : JSON.stringify(body))
+    }
+    if (path.startsWith("workflow_templates/graft/")) {
+      const template = state.templates[decodeURIComponent(path.slice(25)).replace(/\.json$/, "")]
+      return template ? reply(200, JSON.stringify(template)) : reply(404, "")
     }
     const route = routes[`${request.method} ${path}`]
     if (route) {

@@ -7,7 +7,7 @@ import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
 import { layout } from "../../../host/editor/src/layout"
 import { Paced } from "../../../host/editor/src/paced"
-import { pngTexts } from "../../../host/editor/src/png"
+import { readPng } from "../../../host/editor/src/png"
 import { apply, createRun, expectedOf, fraction, resume } from "../../../host/editor/src/progress"
 import { parseObjectInfo } from "../../../host/editor/src/schema"
 import { showLeft, showRate } from "../../../host/editor/src/status"
@@ -46,7 +46,7 @@ const bytes = (...parts: (string | number[] | Buffer)[]) =>
   Buffer.concat(parts.map((p) => Buffer.from(p as any)))
 
 test("texts of a PNG: plain, compressed, international", async () => {
-  const texts = await pngTexts(
+  const { texts } = await readPng(
     png(
       chunk("tEXt", bytes("prompt", [0], '{"a":"é"}')),
       chunk("zTXt", bytes("z", [0, 0], deflateSync("squeezed"))),
@@ -64,13 +64,13 @@ test("texts of a PNG: plain, compressed, international", async () => {
 
 test("a picture that is cut, broken or none gives what can be read, never an error", async () => {
   const whole = png(chunk("tEXt", bytes("prompt", [0], "x".repeat(50))))
-  for (let size = 0; size < whole.length; size++) await pngTexts(whole.slice(0, size))
-  assert.equal((await pngTexts(new TextEncoder().encode("<svg/>"))).size, 0)
-  assert.equal((await pngTexts(png(chunk("zTXt", bytes("z", [0, 0], "not zlib"))))).size, 0)
+  for (let size = 0; size < whole.length; size++) await readPng(whole.slice(0, size))
+  assert.equal((await readPng(new TextEncoder().encode("<svg/>"))).texts.size, 0)
+  assert.equal((await readPng(png(chunk("zTXt", bytes("z", [0, 0], "not zlib"))))).texts.size, 0)
   const huge = png()
   new DataView(huge.buffer, huge.byteOffset).setUint32(8, 0xffffffff)
-  assert.equal((await pngTexts(huge)).size, 0)
-  assert.equal((await pngTexts(png(chunk("iTXt", bytes("k", [0, 0, 0], "never ends"))))).size, 0)
+  assert.equal((await readPng(huge)).texts.size, 0)
+  assert.equal((await readPng(png(chunk("iTXt", bytes("k", [0, 0, 0], "never ends"))))).texts.size, 0)
 })
 
 test("numbers that JavaScript cannot hold keep their digits where the browser lets them", () => {

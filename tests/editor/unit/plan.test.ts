@@ -143,12 +143,12 @@ test("of two numbers that do not agree the one to trust leads", () => {
   const other_flops = 10_000
   const little = made(0.76, 1, { other_flops })
   assert.deepEqual([little.noise, speed(little, all).value], ["little", "≈ 1×"])
-  assert.equal(speed(little, all).label, "within what measuring disturbs")
-  assert.match(speed(little, all).note, /measured 0\.76× is within what measuring disturbs/)
+  assert.equal(speed(little, all).label, "within the noise of measuring")
+  assert.match(speed(little, all).note, /measured 0\.76× is within the noise of measuring/)
   assert.deepEqual(speed(little, other), {
     value: "2.00×",
     label: "predicted speed",
-    note: "With the thresholds of the run the difference was within what measuring disturbs.",
+    note: "With the thresholds of the run the difference was within the noise of measuring.",
   })
   const unclear = made(0.95, 3.2)
   assert.deepEqual([unclear.noise, speed(unclear, all).value], ["unclear", "unclear"])

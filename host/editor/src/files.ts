@@ -1,0 +1,150 @@
+// Workflows as files: those kept on the server, those that come with it, and those of the user's disk.
+import * as api from "./api"
+import { askText, askYes } from "./ask"
+import { openBrowse, type Offer, type Shelf } from "./browse"
+import { download, h, toast } from "./dom"
+import type { Editor } from "./graph"
+import { promptFile } from "./json"
+import { confirmLoss } from "./loss"
+
+const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
+const when = (seconds: number) =>
+  new Date(1000 * seconds).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
+
+// A name on the server: folders have slashes between them, and nothing begins with a dot.
+export function tidyName(name: string): string {
+  const parts = name.split("/").map((part) => part.trim().replace(/^\.+/, ""))
+  return parts.filter(Boolean).join("/") || "workflow"
+}
+
+// Runs something that loads a workflow, and says what went wrong.
+export function open(load: () => string | Promise<string>) {
+  Promise.resolve()
+    .then(load)
+    .then((note) => note && toast(note, "error"))
+    .catch((error: Error) => toast(error.message, "error"))
+}
+
+export class Files {
+  onName = () => {}
+
+  constructor(private readonly editor: Editor) {}
+
+  // By Save: in its place on the server, which is asked for another workflow's.
+  async save() {
+    const { editor } = this
+    const name = tidyName(editor.name)
+    const text = pretty(editor.toWorkflow())
+    try {
+      const done = await api.saveWorkflow(name, text, editor.file === name)
+      if (!done) {
+        const question = `There is another workflow “${name}” on the server.`
+        if (!(await askYes("Replace it?", question, "Replace"))) return
+        await api.saveWorkflow(name, text, true)
+      }
+      editor.file = editor.name = name
+      this.onName()
+      toast(`Saved on the server as “${name}”.`)
+    } catch (error) {
+      toast((error as Error).message, "error")
+    }
+  }
+
+  async saveAs() {
+    if (await this.askName("Save as", "Save")) await this.save()
+  }
+  async rename() {
+    await this.askName("Rename", "Rename")
+  }
+  private async askName(title: string, go: string): Promise<boolean> {
+    const { editor } = this
+    const name = await askText(title, "Name of the workflow", editor.name, go)
+    if (name === null) return false
+    editor.name = tidyName(name)
+    this.onName()
+    return true
+  }
+
+  private fileName(): string {
+    return this.editor.name.replace(/[^\w.-]+/g, "-") || "workflow"
+  }
+  download = () => download(`${this.fileName()}.json`, pretty(this.editor.toWorkflow()))
+  download1 = () => download(`${this.fileName()}.json`, pretty(this.editor.toWorkflow1()))
+  downloadApi() {
+    const { prompt, lost } = this.editor.toPrompt()
+    const text = promptFile(prompt, (type, input) => this.isInteger(type, input))
+    const go = () => download(`${this.fileName()}.api.json`, text)
+    if (lost.length) confirmLoss(lost, go, this.download)
+    else go()
+  }
+  // Of nodes that the server does not know a seed is all that can be guessed.
+  private isInteger(type: string, input: string): boolean {
+    const spec = this.editor.specs.get(type)
+    if (!spec) return /seed/.test(input)
+    return spec.inputs.some((known) => known.name === input && known.type === "INT")
+  }
+
+  pickFile() {
+    const input = h("input", { type: "file", accept: ".json,.png,application/json,image/png" })
+    input.onchange = () => input.files?.[0] && open(() => this.editor.loadFile(input.files![0]))
+    input.click()
+  }
+
+  // What is on the server, to be chosen from.
+  async browse() {
+    const [saved, templates] = await Promise.all([api.savedWorkflows(), api.templates()]).catch(
+      (error: Error) => {
+        toast(error.message, "error")
+        return [[], []] as [api.SavedFile[], api.TemplateGroup[]]
+      },
+    )
+    const shelves: Shelf[] = [
+      {
+        title: "Saved on the server",
+        offers: saved.map((file) => this.savedOffer(file)),
+        empty: "Nothing yet: Save keeps a workflow here.",
+      },
+      ...templates.map((group) => ({
+        title: group.title,
+        offers: group.workflows.map((template) => this.templateOffer(template)),
+      })),
+    ]
+    openBrowse(shelves, () => this.pickFile())
+  }
+
+  private savedOffer({ name, modified }: api.SavedFile): Offer {
+    const { editor } = this
+    return {
+      title: name,
+      text: "",
+      note: when(modified),
+      open: () =>
+        open(async () => {
+          const note = editor.load(await api.readWorkflow(name), name)
+          editor.file = name
+          return note
+        }),
+      remove: async () => {
+        await api.deleteWorkflow(name)
+        if (editor.file === name) editor.file = ""
+      },
+    }
+  }
+
+  private templateOffer({ name, title, description, models }: api.Template): Offer {
+    const wanting = (models ?? []).filter((model) => !this.has(model))
+    return {
+      title: title ?? name,
+      text: description ?? "",
+      note: wanting.length ? `needs ${wanting.join(", ")}` : "",
+      wanting: wanting.length > 0,
+      open: () => open(async () => this.editor.load(await api.template(name), title ?? name)),
+    }
+  }
+
+  private has(file: string): boolean {
+    for (const { inputs } of this.editor.specs.values())
+      if (inputs.some(({ choices }) => choices?.includes(file))) return true
+    return false
+  }
+}

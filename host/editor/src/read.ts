@@ -1,0 +1,45 @@
+// What a file or a text holds: a workflow in one of its forms, or a picture that may carry one.
+import { isPrompt, isUiWorkflow } from "./convert"
+import { parseJson } from "./json"
+import { readPng } from "./png"
+
+export interface Found {
+  data: unknown
+  name: string
+  note: string // what is wrong with the file, though it could be read
+}
+
+const PICTURE = /\.(png|jpe?g|webp|gif|avif|bmp|tiff?|svg)$/i
+
+export const isPicture = (file: File) => file.type.startsWith("image/") || PICTURE.test(file.name)
+
+// What clients send to the server, or find in its history, has the workflow inside.
+const unwrap = (data: any) =>
+  data && !isUiWorkflow(data) && !isPrompt(data) ? (data.workflow ?? data.prompt ?? data) : data
+
+// Null for a picture that carries none.
+export async function readFile(file: File): Promise<Found | null> {
+  const name = file.name.replace(/\.[^.]*$/, "")
+  if (isPicture(file)) {
+    const { texts, whole } = await readPng(new Uint8Array(await file.arrayBuffer())) // others have none
+    const text = texts.get("workflow") ?? texts.get("prompt")
+    const note = whole ? "" : `${file.name} is damaged; only its workflow was read.`
+    return text ? { data: parseJson(text), name, note } : null
+  }
+  try {
+    return { data: unwrap(parseJson(await file.text())), name, note: "" }
+  } catch {
+    throw new Error(`${file.name} is no workflow: it is not JSON.`)
+  }
+}
+
+// The workflow that a text is, if it is one.
+export function readText(text: string): unknown {
+  if (!/^\s*\{/.test(text)) return null
+  try {
+    const data = unwrap(parseJson(text))
+    return isUiWorkflow(data) || isPrompt(data) ? data : null
+  } catch {
+    return null
+  }
+}

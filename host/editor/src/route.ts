@@ -1,0 +1,141 @@
+// Ways for links around nodes that are not theirs: a curve that runs below a node comes out at its
+// other side, beside sockets to which it does not belong.
+
+export type Point = [number, number]
+export type Box = [left: number, top: number, right: number, bottom: number]
+interface Line {
+  along: "x" | "y"
+  at: number
+  from: number
+  to: number
+  of: string // links of one output may share their way
+}
+
+const STUB = 12 // from a socket to the first corner
+const CLEAR = 4 // between a line and a node
+const PAD = 9 // likewise, where there is room
+const APART = 7 // between two lines
+const TRIES = 8
+const SAMPLES = 24
+
+const span = (a: number, b: number): [number, number] => (a < b ? [a, b] : [b, a])
+
+// Whether a line that is level or upright would lie on one of the boxes.
+function hit(along: "x" | "y", at: number, from: number, to: number, boxes: Box[]) {
+  const [low, high] = span(from, to)
+  return boxes.find(([left, top, right, bottom]) =>
+    along === "x"
+      ? at > top - CLEAR && at < bottom + CLEAR && high > left - CLEAR && low < right + CLEAR
+      : at > left - CLEAR && at < right + CLEAR && high > top - CLEAR && low < bottom + CLEAR,
+  )
+}
+
+// Whether the curve that the canvas library would draw runs below one of the boxes.
+export function runsBelow([ax, ay]: Point, [bx, by]: Point, boxes: Box[]): boolean {
+  const reach = Math.hypot(bx - ax, by - ay) / 4
+  for (let i = 1; i < SAMPLES; i++) {
+    const t = i / SAMPLES
+    const s = 1 - t
+    const [p, q, r] = [3 * s * s * t, 3 * s * t * t, t * t * t]
+    const x = s * s * s * ax + p * (ax + reach) + q * (bx - reach) + r * bx
+    const y = s * s * s * ay + p * ay + q * by + r * by
+    if (boxes.some((box) => x > box[0] && x < box[2] && y > box[1] && y < box[3])) return true
+  }
+  return false
+}
+
+export class Router {
+  private lines: Line[] = []
+
+  constructor(private readonly boxes: Box[]) {}
+
+  // The corners of a way from a to b, which is further right. Null where there is none. `of` names the
+  // output that the link comes from.
+  route(a: Point, b: Point, of: string): Point[] | null {
+    if (b[0] - a[0] < 2 * STUB) return null
+    const inner = this.elbow(a, b, of) ?? this.level(a, b, of)
+    if (!inner) return null
+    const corners = [a, ...inner, b]
+    for (let i = 1; i < corners.length; i++) {
+      const [p, q] = [corners[i - 1], corners[i]]
+      const along = p[1] === q[1] ? "x" : "y"
+      const [at, from, to] = along === "x" ? [p[1], p[0], q[0]] : [p[0], p[1], q[1]]
+      this.lines.push({ along, at, from, to, of })
+    }
+    return corners
+  }
+
+  // With one upright line, after the output or before the input.
+  private elbow(a: Point, b: Point, of: string): Point[] | null {
+    for (const [end, other, way] of [
+      [a, b, 1],
+      [b, a, -1],
+    ] as const) {
+      const x = this.upright(end, other[1], way, of)
+      if (x === null || way * (other[0] - x) < STUB) continue
+      if (hit("x", other[1], x, other[0], this.without(other))) continue
+      if (this.taken("x", other[1], x, other[0], of)) continue
+      return [
+        [x, a[1]],
+        [x, b[1]],
+      ]
+    }
+    return null
+  }
+
+  // Along a level line that is free, above or below what is between them.
+  private level(a: Point, b: Point, of: string): Point[] | null {
+    const between = this.boxes.filter((box) => box[2] > a[0] && box[0] < b[0])
+    const levels: [number, -1 | 1][] = between.flatMap(([, top, , bottom]) => [
+      [top - PAD, -1],
+      [bottom + PAD, 1],
+    ])
+    const cost = (y: number) => Math.abs(y - a[1]) + Math.abs(y - b[1])
+    levels.sort((p, q) => cost(p[0]) - cost(q[0]))
+    for (const [start, away] of levels)
+      for (let i = 0; i < TRIES; i++) {
+        const y = start + away * APART * i
+        const x1 = this.upright(a, y, 1, of)
+        const x2 = this.upright(b, y, -1, of)
+        if (x1 === null || x2 === null || x2 - x1 < STUB) break
+        if (hit("x", y, x1, x2, this.boxes)) break
+        if (this.taken("x", y, x1, x2, of)) continue
+        return [
+          [x1, a[1]],
+          [x1, y],
+          [x2, y],
+          [x2, b[1]],
+        ]
+      }
+    return null
+  }
+
+  // All boxes but the one whose socket this is.
+  private without([x, y]: Point): Box[] {
+    return this.boxes.filter(
+      ([left, top, right, bottom]) =>
+        x <= left - CLEAR || x >= right + CLEAR || y <= top || y >= bottom,
+    )
+  }
+
+  // Where a line from a socket turns up or down: to the right of an output, to the left of an input.
+  private upright([x, y]: Point, level: number, way: 1 | -1, of: string): number | null {
+    let at = x + way * STUB
+    for (let i = 0; i < TRIES; i++) {
+      const box = hit("y", at, y, level, this.boxes)
+      if (box) at = way > 0 ? box[2] + PAD : box[0] - PAD
+      else if (this.taken("y", at, y, level, of)) at += way * APART
+      else return hit("x", y, x, at, this.without([x, y])) ? null : at
+    }
+    return null
+  }
+
+  private taken(along: "x" | "y", at: number, from: number, to: number, of: string): boolean {
+    const [low, high] = span(from, to)
+    return this.lines.some((line) => {
+      if (line.along !== along || line.of === of || Math.abs(line.at - at) >= APART) return false
+      const [start, end] = span(line.from, line.to)
+      return start < high && low < end
+    })
+  }
+}

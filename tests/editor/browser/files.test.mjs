@@ -1,0 +1,283 @@
+// Workflows that are kept on the server, those that come with it, and what is dropped or pasted.
+import assert from "node:assert/strict"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { after, before, test } from "node:test"
+import { createMock, picture } from "../mock/server.mjs"
+import { openBrowser, pointOf, runOnce } from "./drive.mjs"
+
+const source = process.env.GRAFT_SOURCE_DIR
+const objectInfo = JSON.parse(
+  readFileSync(join(source, "tests/editor/mock/object_info.json"), "utf8"),
+)
+const regions = JSON.parse(readFileSync(join(source, "workflows/regions.json"), "utf8"))
+let mock, url, browser, page
+
+before(async () => {
+  mock = createMock({ root: process.env.GRAFT_EDITOR_DIR, objectInfo, stepMs: 10 })
+  mock.state.templates = {
+    index: [
+      {
+        title: "Pictures",
+        workflows: [
+          { name: "regions", title: "Regions", description: "Two prompts." },
+          { name: "big", title: "Big", description: "Another model.", models: ["big.safetensors"] },
+          { name: "gone", title: "Not in the folder" },
+        ],
+      },
+    ],
+    regions,
+    big: regions,
+    mine: regions,
+  }
+  url = `http://127.0.0.1:${await mock.listen()}/`
+  browser = await openBrowser()
+  page = browser.page
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"])
+  await browser.open(url)
+})
+after(async () => {
+  await browser?.close()
+  await mock?.close()
+})
+
+const eventually = async (holds) => {
+  for (let i = 0; i < 100 && !(await holds()); i++) await page.waitForTimeout(50)
+  assert.ok(await holds())
+}
+const dialog = () => page.locator("dialog.browse")
+const browse = async () => {
+  await page.keyboard.press("Control+o")
+  await dialog().waitFor()
+}
+const menu = async (name) => {
+  await page.getByRole("button", { name: "Workflow", exact: true }).click()
+  await page.getByRole("menuitem", { name, exact: true }).click()
+}
+const name = () => page.locator("#name").textContent()
+const kept = () => [...mock.state.kept.keys()]
+const toast = (text) => page.locator("#toast.show").filter({ hasText: text }).waitFor()
+const types = () => page.evaluate(() => graft.editor.nodes.map((n) => n.type).sort())
+const renamed = async (item, text) => {
+  await menu(item)
+  await page.locator("dialog input").fill(text)
+  await page.keyboard.press("Enter")
+}
+
+test("templates: in their groups, with what they lack, found by words, opened by Enter", async () => {
+  await browse()
+  assert.deepEqual(await dialog().locator("h3").allTextContents(), [
+    "Saved on the server",
+    "Pictures",
+    "Others",
+  ])
+  assert.deepEqual(await dialog().locator(".offer-title").allTextContents(), [
+    "Regions",
+    "Big",
+    "mine",
+  ])
+  assert.deepEqual(await dialog().locator(".offer-note").allTextContents(), [
+    "needs big.safetensors",
+  ])
+  await page.keyboard.type("two prom")
+  assert.deepEqual(await dialog().locator(".offer-title").allTextContents(), ["Regions"])
+  await page.keyboard.press("Enter")
+  await eventually(async () => (await name()) === "Regions")
+  assert.equal((await types()).length, Object.keys(regions).length)
+  await page.keyboard.press("Control+z")
+  assert.equal(await name(), "text to picture", "Undo brings the name back")
+  assert.equal((await types()).length, 7)
+  await page.keyboard.press("Control+y")
+  assert.equal(await name(), "Regions")
+})
+
+test("Save keeps a workflow on the server, and replaces no other without asking", async () => {
+  await page.keyboard.press("Control+s")
+  await toast("Saved on the server as “Regions”.")
+  assert.deepEqual(kept(), ["workflows/Regions.json"])
+  await page.evaluate(() => graft.editor.add("KSampler", [0, 2000]))
+  await page.keyboard.press("Control+s")
+  const saved = () => JSON.parse(mock.state.kept.get("workflows/Regions.json").text).nodes.length
+  await eventually(() => saved() === Object.keys(regions).length + 1)
+  // The same name, but not the workflow that was saved by it.
+  await browse()
+  await page.keyboard.type("two prom")
+  await page.keyboard.press("Enter")
+  await eventually(async () => (await types()).length === Object.keys(regions).length)
+  await page.keyboard.press("Control+s")
+  await page.getByRole("button", { name: "Cancel" }).click()
+  assert.equal(saved(), Object.keys(regions).length + 1)
+  await page.keyboard.press("Control+s")
+  await page.getByRole("button", { name: "Replace", exact: true }).click()
+  await eventually(() => saved() === Object.keys(regions).length)
+  await renamed("Save as…", " pairs/../.two ")
+  await eventually(() => kept().length === 2)
+  assert.deepEqual(kept(), ["workflows/Regions.json", "workflows/pairs/two.json"])
+  assert.equal(await name(), "pairs/two")
+})
+
+test("what was saved can be opened again, also after a reload, and deleted at the second press", async () => {
+  await menu("New")
+  await page.reload()
+  await page.waitForSelector("html[data-ready]")
+  await browse()
+  assert.deepEqual(
+    (await dialog().locator(".offer-title").allTextContents()).slice(0, 2).sort(),
+    ["Regions", "pairs/two"],
+  )
+  await dialog().locator(".offer", { hasText: "pairs/two" }).click()
+  await eventually(async () => (await name()) === "pairs/two")
+  await browser.open(url)
+  assert.equal(await name(), "pairs/two")
+  await page.keyboard.press("Control+s") // asks nothing: it is the one that was opened
+  await toast("Saved on the server as “pairs/two”.")
+  await browse()
+  await page.getByRole("button", { name: "Delete pairs/two" }).click()
+  await dialog().locator("input").click() // another thought
+  assert.equal(kept().length, 2)
+  await page.getByRole("button", { name: "Delete pairs/two" }).click()
+  await page.getByText("Delete?").click()
+  await eventually(() => kept().length === 1)
+  await eventually(async () => !(await dialog().locator("text=pairs/two").count()))
+  await page.keyboard.press("Escape")
+})
+
+test("a workflow is renamed or not, and Undo knows its name", async () => {
+  const before = await name()
+  await menu("Rename…")
+  await page.locator("dialog input").fill("something")
+  await page.getByRole("button", { name: "Cancel" }).click()
+  assert.equal(await name(), before)
+  await renamed("Rename…", "something else")
+  assert.equal(await name(), "something else")
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("Control+z")
+  assert.equal(await name(), before)
+})
+
+const drop = (files, at) =>
+  page.evaluate(
+    ([files, at]) => {
+      const dataTransfer = new DataTransfer()
+      for (const [name, type, bytes] of files)
+        dataTransfer.items.add(new File([new Uint8Array(bytes)], name, { type }))
+      const [clientX, clientY] = at
+      const event = { bubbles: true, cancelable: true, dataTransfer, clientX, clientY }
+      document.getElementById("stage").dispatchEvent(new DragEvent("drop", event))
+    },
+    [files, at],
+  )
+const pictures = () =>
+  page.evaluate(() =>
+    graft.editor.nodes
+      .filter((n) => n.type === "LoadImage")
+      .map((n) => n.widgets.find((w) => w.name === "image").value),
+  )
+
+test("pictures that carry no workflow become nodes that load them", async () => {
+  await menu("New")
+  const plain = [...picture(8, 0)]
+  await drop([["a.png", "image/png", plain], ["b.JPG", "", plain]], [300, 300])
+  await eventually(async () => (await pictures()).length === 2)
+  await eventually(async () => (await pictures()).join() === "a.png,b.JPG")
+  const places = await page.evaluate(() => graft.editor.nodes.map(({ pos }) => [...pos]))
+  assert.equal(places[0][0], places[1][0])
+  assert.ok(places[1][1] > places[0][1])
+})
+
+const paste = (files, text) =>
+  page.evaluate(
+    ([files, text]) => {
+      const clipboardData = new DataTransfer()
+      for (const [name, type, bytes] of files)
+        clipboardData.items.add(new File([new Uint8Array(bytes)], name, { type }))
+      if (text) clipboardData.setData("text/plain", text)
+      const event = new ClipboardEvent("paste", { bubbles: true, cancelable: true, clipboardData })
+      document.getElementById("canvas").dispatchEvent(event)
+    },
+    [files, text],
+  )
+
+test("a picture, a workflow and nodes of another page can be pasted", async () => {
+  await menu("New")
+  await paste([["shot.png", "image/png", [...picture(8, 0)]]])
+  await eventually(async () => (await pictures()).join() === "shot.png")
+  await paste([], JSON.stringify(regions))
+  await eventually(async () => (await types()).length === Object.keys(regions).length)
+  await eventually(async () => (await name()) === "pasted")
+  await paste([], "{ no workflow }")
+  await page.locator("#canvas").focus()
+  await page.evaluate(() => {
+    const { editor } = graft
+    editor.canvas.selectItems(editor.nodes.filter((n) => n.type === "KSampler"))
+  })
+  await page.keyboard.press("Control+c")
+  const text = await page.evaluate(() => navigator.clipboard.readText())
+  assert.equal(JSON.parse(text).nodes[0].type, "KSampler")
+  await menu("New")
+  await page.evaluate(() => localStorage.removeItem("litegrapheditor_clipboard"))
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("Control+v")
+  await eventually(async () => (await types()).join() === "KSampler")
+  await page.waitForTimeout(200)
+  assert.equal((await types()).length, 1, "once")
+})
+
+test("copies, and what Undo brings back, have no empty room for pictures", async () => {
+  await page.evaluate(() => localStorage.clear())
+  await page.goto(`${url}app.css`)
+  await browser.open(url)
+  await menu("Demo: text to picture")
+  const id = await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").id)
+  const height = (of) => page.evaluate((id) => graft.editor.node(id)?.size[1], of)
+  const without = await height(id)
+  await runOnce(page)
+  await eventually(async () => (await height(id)) > without)
+  const grown = await height(id)
+  await page.evaluate((id) => graft.editor.canvas.selectItems([graft.editor.node(id)]), id)
+  await page.locator("#canvas").focus()
+  await page.keyboard.press("Control+c")
+  await page.keyboard.press("Control+v")
+  await eventually(async () => (await types()).length === 8)
+  assert.equal(await height(await page.evaluate(() => graft.editor.selected[0].id)), without)
+  await page.evaluate((id) => graft.editor.canvas.selectItems([graft.editor.node(id)]), id)
+  await page.keyboard.press("Delete")
+  await eventually(async () => (await height(id)) === undefined)
+  await page.keyboard.press("Control+z")
+  await eventually(async () => (await height(id)) === grown)
+  const shown = await page.evaluate(
+    (id) => graft.editor.node(id).widgets.find((w) => w.name === "$pictures").pictures.length,
+    id,
+  )
+  assert.equal(shown, 1)
+})
+
+test("what a socket and a widget are for is shown where the pointer stays", async () => {
+  const id = await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").id)
+  const tip = page.locator("#tip:not([hidden])")
+  const point = await pointOf(page, id, "widget", "steps")
+  await page.mouse.move(point.x, point.y)
+  await tip.filter({ hasText: "steps" }).waitFor()
+  assert.match(await tip.textContent(), /How many steps to take/)
+  const socket = await pointOf(page, id, "input", 0)
+  await page.mouse.move(socket.x, socket.y)
+  await page.locator("#tip:not([hidden])").filter({ hasText: "model · MODEL" }).waitFor()
+  await page.mouse.move(5, 300)
+  await tip.waitFor({ state: "detached" })
+})
+
+test("a link has a menu, and is removed by it", async () => {
+  const links = () => page.evaluate(() => graft.editor.graph._links.size)
+  await menu("Demo: text to picture")
+  await page.waitForTimeout(300)
+  const before = await links()
+  const sampler = await page.evaluate(
+    () => graft.editor.nodes.find((n) => n.type === "VAEDecode").id,
+  )
+  const to = await pointOf(page, sampler, "input", 0)
+  await page.mouse.click(to.x - 25, to.y, { button: "right" })
+  await page.getByRole("menuitem", { name: "Remove this link" }).click()
+  assert.equal(await links(), before - 1)
+})
+
+test("no error reached the page", () => assert.deepEqual(browser.faults, []))
