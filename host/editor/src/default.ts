@@ -75,6 +75,14 @@ const PLACES: Record<number, [number, number, number, number]> = {
   7: [990, 170, 280, 330],
 }
 
+// In a narrow window, in two rows.
+const NARROW: typeof PLACES = {
+  ...PLACES,
+  5: [0, 530, 290, 270],
+  6: [330, 530, 300, 50],
+  7: [330, 640, 300, 330],
+}
+
 export function placeDemo(
   nodes: {
     id: string | number
@@ -82,9 +90,10 @@ export function placeDemo(
     setSize(size: [number, number]): void
     computeSize(): ArrayLike<number>
   }[],
+  narrow = false,
 ) {
   for (const node of nodes) {
-    const place = PLACES[Number(node.id)]
+    const place = (narrow ? NARROW : PLACES)[Number(node.id)]
     if (!place) continue
     node.pos = [place[0], place[1]]
     const least = node.computeSize()

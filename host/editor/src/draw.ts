@@ -64,26 +64,7 @@ function drawGroup(group: LGraphGroup, canvas: LGraphCanvas, ctx: CanvasRenderin
   ctx.restore()
 }
 
-const ASIDE = 12 // how far from a node a link goes around it
-const BEND = 10
-
-// A link that ends left of where it begins would run below both of its nodes, and only a stroke of it
-// would show between them: it goes around them instead, through the gap. Null where there is none.
-function around(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>, link: any) {
-  if (b[0] > a[0]) return null
-  const [from, to] = [link.origin_id, link.target_id].map(
-    (id) => canvas.graph?.getNodeById(id)?.boundingRect,
-  )
-  if (!from || !to) return null
-  const below = from[1] + from[3] < to[1]
-  const [upper, lower] = below ? [from, to] : [to, from]
-  const room = lower[1] - upper[1] - upper[3]
-  if (room < 8) return null
-  const y = lower[1] - room / 2
-  const right = Math.max(a[0], from[0] + from[2]) + ASIDE
-  const left = Math.min(b[0], to[0]) - ASIDE
-  return rounded([[a[0], a[1]], [right, a[1]], [right, y], [left, y], [left, b[1]], [b[0], b[1]]])
-}
+const BEND = 10 // radius of a link's corners
 
 interface Way {
   path: Path2D
@@ -129,20 +110,22 @@ class Ways {
     this.known.clear()
   }
 
-  of(canvas: LGraphCanvas, a: ArrayLike<number>, b: ArrayLike<number>, link: any): Way | null {
+  of(a: ArrayLike<number>, b: ArrayLike<number>, link: any): Way | null {
     const ends = `${a[0]} ${a[1]} ${b[0]} ${b[1]}`
     const known = this.known.get(link.id)
     if (known?.ends === ends) return known.way
-    const way = around(canvas, a, b, link) ?? this.beside([a[0], a[1]], [b[0], b[1]], link)
+    const way = this.find([a[0], a[1]], [b[0], b[1]], link)
     this.known.set(link.id, { ends, way })
     return way
   }
 
-  private beside(a: Point, b: Point, { origin_id, origin_slot, target_id }: any): Way | null {
+  // Null where the library's own curve will do. Of one that ends left of where it begins only a stroke
+  // would show between its two nodes.
+  private find(a: Point, b: Point, { origin_id, origin_slot, target_id }: any): Way | null {
     if (!this.router) return null
     const own = [String(origin_id), String(target_id)]
     const others = [...this.boxes].filter(([id]) => !own.includes(id)).map(([, box]) => box)
-    if (!runsBelow(a, b, others)) return null
+    if (b[0] > a[0] && !runsBelow(a, b, others)) return null
     const corners = this.router.route(a, b, `${origin_id} ${origin_slot}`)
     return corners && rounded(corners)
   }
@@ -159,7 +142,7 @@ function installLinks(canvas: LGraphCanvas) {
   canvas.renderLink = (ctx: CanvasRenderingContext2D, ...given: any[]) => {
     const [a, b, link, , , color, , , more] = given
     const plain = !link || link.parentId !== undefined || more?.disabled
-    const way = plain ? null : ways.of(canvas, a, b, link)
+    const way = plain ? null : ways.of(a, b, link)
     if (!way) return renderLink(ctx, ...given)
     link.path = way.path // where it can be clicked
     ;[link._pos[0], link._pos[1]] = way.middle

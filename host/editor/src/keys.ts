@@ -9,6 +9,17 @@ export interface Shortcut {
   typing?: boolean // works while a field is being typed in, too
 }
 
+// What the canvas does itself by mouse.
+export const GESTURES: Shortcut[] = [
+  { keys: "Drag", text: "The canvas: move the view; a node: move it" },
+  { keys: "Wheel", text: "Zoom" },
+  { keys: "Ctrl+Drag", text: "Select what is in a rectangle" },
+  { keys: "Shift+Click", text: "Add a node to the selection, or take it out" },
+  { keys: "Alt+Drag", text: "A node: copy it" },
+  { keys: "Alt+Click", text: "A link: add a bend" },
+  { keys: "Right click", text: "Menu of a node, a link or the canvas" },
+]
+
 function matches(event: KeyboardEvent, keys: string): boolean {
   return keys.split(" or ").some((combination) => {
     const parts = combination.split("+")
@@ -76,11 +87,15 @@ export function showShortcuts(shortcuts: Shortcut[]) {
   dialog.showModal()
 }
 
+const LABELS: Record<string, string> = { ContextMenu: "Menu" } // as it is called on keyboards
+
 function keyCaps(keys: string): (Node | string)[] {
   return keys
     .split(" or ")
     .flatMap((combination, i) => [
       ...(i ? [" or "] : []),
-      ...combination.split("+").flatMap((key, k) => [...(k ? [" "] : []), h("kbd", {}, key)]),
+      ...combination
+        .split("+")
+        .flatMap((key, k) => [...(k ? [" "] : []), h("kbd", {}, LABELS[key] ?? key)]),
     ])
 }

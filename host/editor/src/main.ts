@@ -11,7 +11,7 @@ import type { LinkEnd } from "./find"
 import { Editor } from "./graph"
 import { HistoryPanel } from "./history"
 import { Inspector } from "./inspector"
-import { installShortcuts, showShortcuts, type Shortcut } from "./keys"
+import { GESTURES, installShortcuts, showShortcuts, type Shortcut } from "./keys"
 import { menuButton, type MenuItem } from "./menu"
 import { openPictures } from "./lightbox"
 import { installMenuKeys, openMenu } from "./menukeys"
@@ -201,7 +201,7 @@ function recall(node: GraftNode) {
 function loadDemo() {
   open(() => {
     const note = editor.load(defaultPrompt(editor.specs), "text to picture")
-    placeDemo(editor.nodes as any)
+    placeDemo(editor.nodes as any, matchMedia("(max-width: 900px)").matches)
     editor.frame()
     changed()
     return note
@@ -333,6 +333,7 @@ const shortcuts: Shortcut[] = [
   { keys: "Q", text: "Queue", run: () => sidebar.show("queue", { focus: true }) },
   { keys: "H", text: "History", run: () => sidebar.show("history", { focus: true }) },
   { keys: "?", text: "This help", run: () => showShortcuts(shortcuts) },
+  ...GESTURES,
 ]
 
 function workflowMenu(): (MenuItem | null)[] {

@@ -30,6 +30,9 @@ function hit(along: "x" | "y", at: number, from: number, to: number, boxes: Box[
   )
 }
 
+const isOn = ([left, top, right, bottom]: Box, [x, y]: Point) =>
+  x > left - CLEAR && x < right + CLEAR && y > top && y < bottom
+
 // Whether the curve that the canvas library would draw runs below one of the boxes.
 export function runsBelow([ax, ay]: Point, [bx, by]: Point, boxes: Box[]): boolean {
   const reach = Math.hypot(bx - ax, by - ay) / 4
@@ -49,10 +52,9 @@ export class Router {
 
   constructor(private readonly boxes: Box[]) {}
 
-  // The corners of a way from a to b, which is further right. Null where there is none. `of` names the
-  // output that the link comes from.
+  // The corners of a way from output a to input b, wherever that is. Null where there is none. `of` names
+  // the output that the link comes from.
   route(a: Point, b: Point, of: string): Point[] | null {
-    if (b[0] - a[0] < 2 * STUB) return null
     const inner = this.elbow(a, b, of) ?? this.level(a, b, of)
     if (!inner) return null
     const corners = [a, ...inner, b]
@@ -83,21 +85,32 @@ export class Router {
     return null
   }
 
-  // Along a level line that is free, above or below what is between them.
-  private level(a: Point, b: Point, of: string): Point[] | null {
-    const between = this.boxes.filter((box) => box[2] > a[0] && box[0] < b[0])
+  // Levels to be tried, and which way to go from each where it is taken: above and below all nodes that
+  // are between them. A link that goes back runs in the middle between its own two, if it can.
+  private levels(a: Point, b: Point): [number, -1 | 1][] {
+    const [left, right] = span(a[0], b[0])
+    const between = this.boxes.filter((box) => box[2] > left - STUB && box[0] < right + STUB)
     const levels: [number, -1 | 1][] = between.flatMap(([, top, , bottom]) => [
       [top - PAD, -1],
       [bottom + PAD, 1],
     ])
     const cost = (y: number) => Math.abs(y - a[1]) + Math.abs(y - b[1])
     levels.sort((p, q) => cost(p[0]) - cost(q[0]))
-    for (const [start, away] of levels)
+    const [from, to] = [a, b].map((end) => this.boxes.find((box) => isOn(box, end)))
+    if (b[0] > a[0] || !from || !to) return levels
+    const [upper, lower] = from[1] < to[1] ? [from, to] : [to, from]
+    return [[(upper[3] + lower[1]) / 2, 1], ...levels]
+  }
+
+  // Along a level line that is free.
+  private level(a: Point, b: Point, of: string): Point[] | null {
+    const back = b[0] < a[0]
+    for (const [start, away] of this.levels(a, b))
       for (let i = 0; i < TRIES; i++) {
         const y = start + away * APART * i
         const x1 = this.upright(a, y, 1, of)
         const x2 = this.upright(b, y, -1, of)
-        if (x1 === null || x2 === null || x2 - x1 < STUB) break
+        if (x1 === null || x2 === null || (!back && x2 - x1 < STUB)) break
         if (hit("x", y, x1, x2, this.boxes)) break
         if (this.taken("x", y, x1, x2, of)) continue
         return [
@@ -111,11 +124,8 @@ export class Router {
   }
 
   // All boxes but the one whose socket this is.
-  private without([x, y]: Point): Box[] {
-    return this.boxes.filter(
-      ([left, top, right, bottom]) =>
-        x <= left - CLEAR || x >= right + CLEAR || y <= top || y >= bottom,
-    )
+  private without(end: Point): Box[] {
+    return this.boxes.filter((box) => !isOn(box, end))
   }
 
   // Where a line from a socket turns up or down: to the right of an output, to the left of an input.

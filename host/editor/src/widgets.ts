@@ -193,8 +193,20 @@ function addControl(node: LGraphNode) {
 }
 
 function addUpload(node: LGraphNode, target: any) {
-  const widget = node.addWidget("button", "upload", "image", () => pickFile(node, target), {})
+  const widget: any = node.addWidget("button", "upload", "image", () => pickFile(node, target), {})
   widget.label = "Choose a picture…"
+  // As round as the other widgets, which the library's own is not.
+  widget.drawWidget = (ctx: CanvasRenderingContext2D, { width }: { width: number }) => {
+    const { height, y } = widget
+    ctx.beginPath()
+    ctx.roundRect(MARGIN, y, width - 2 * MARGIN, height, height / 2)
+    ctx.fillStyle = theme().field
+    ctx.fill()
+    ctx.strokeStyle = theme().fieldLine
+    ctx.stroke()
+    widget.drawLabel(ctx, width / 2)
+    ctx.textAlign = "left"
+  }
   return widget
 }
 
@@ -372,9 +384,29 @@ function drawPictures(
     ctx.roundRect(left, top, w, tall, 5)
     ctx.clip()
     ctx.drawImage(picture, left, top, w, tall)
+    if (picture.src.startsWith("blob:")) drawCaption(ctx, "preview", left + w, top + tall)
     ctx.restore()
   })
   ctx.imageSmoothingEnabled = true
+}
+
+// In the lower right corner of a picture that is not the result.
+function drawCaption(
+  ctx: CanvasRenderingContext2D,
+  text: string,
+  right: number,
+  bottom: number,
+) {
+  ctx.font = `10px ${LiteGraph.NODE_FONT}`
+  ctx.textAlign = "center"
+  const width = ctx.measureText(text).width + 12
+  ctx.fillStyle = "rgb(16 19 22 / 70%)"
+  ctx.beginPath()
+  ctx.roundRect(right - width - 5, bottom - 21, width, 16, 8)
+  ctx.fill()
+  ctx.fillStyle = "#e6eaed"
+  ctx.fillText(text, right - width / 2 - 5, bottom - 9.5)
+  ctx.textAlign = "left"
 }
 
 export const wordsOf = (node: LGraphNode): string =>

@@ -13,6 +13,23 @@ const fault = (type: string, details: string, input_name = "image", folder?: str
     1: { errors: [{ type, message: "M", details, extra_info: { input_name, folder } }] },
   })[0].text
 
+test("a link of a file that leads nowhere is said", () => {
+  const notes: string[] = []
+  const spec = { inputs: [{ name: "samples", type: "LATENT", widget: false }], outputs: [] }
+  const prompt = { 3: { class_type: "VAEDecode", inputs: { samples: ["9", 0] } } }
+  fromPrompt(prompt as any, new Map([["VAEDecode", spec as any]]), notes)
+  assert.deepEqual(notes, ["Node 3 takes “samples” from node 9, which the file does not have."])
+})
+
+test("how long a run took is the server's to say, whatever the page saw", () => {
+  for (const late of [0, 40]) {
+    const run = createRun("a", 1000 + late)
+    apply(run, "execution_start", { timestamp: 5000 }, 1000 + late)
+    apply(run, "execution_success", { timestamp: 5200 }, 1210)
+    assert.equal(run.ended! - run.started, 200)
+  }
+})
+
 test("a file that is not there is named, with the folder it was looked for in", () => {
   const gone = "There is no file “x.png” in input. Put it there and press R, or choose another."
   const details = "image - Invalid image file: x.png"
