@@ -301,7 +301,7 @@ test("a link back to the left goes around its nodes, and can be seen all the way
     editor.canvas.setDirty(true, true)
     const [a, b] = [from.getOutputPos(0), to.getInputPos(0)]
     const y = (from.pos[1] + from.size[1] + to.pos[1] - 30) / 2
-    const [left, right] = [b[0] - 12, a[0] + 12]
+    const [left, right] = [to.pos[0] - 9, from.pos[0] + from.size[0] + 9]
     const way = [0.2, 0.5, 0.8].map((part) => [left + (right - left) * part, y])
     way.push([right, (a[1] + y) / 2], [left, (b[1] + y) / 2])
     return { way, colour: editor.canvas.default_connection_color_byType.IMAGE }
