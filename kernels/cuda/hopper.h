@@ -67,6 +67,8 @@ GRAFT_DEVICE void graft_barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
                  : "memory");
 }
 
+/* Whether the phase of this parity has ended (the phase before the first has parity 1). It may take
+ * a while to say no: how long is the device's affair. */
 GRAFT_DEVICE int graft_barrier_try(uint32_t barrier, uint32_t parity)
 {
     uint32_t done;
@@ -78,18 +80,11 @@ GRAFT_DEVICE int graft_barrier_try(uint32_t barrier, uint32_t parity)
     return done != 0;
 }
 
-/* Waits until the phase of this parity has ended (the phase before the first has parity 1). 0 when
- * it does not within `ms`: a kernel that waits for ever would take the machine with it. */
-GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t ms)
+GRAFT_DEVICE uint64_t graft_nanoseconds(void)
 {
-    uint64_t start = 0, now;
-    for (uint32_t turn = 0; !graft_barrier_try(barrier, parity); turn++) {
-        if (turn % 1024) continue;
-        asm volatile("mov.u64 %0,%globaltimer;" : "=l"(now));
-        if (turn == 0) start = now;
-        if (now - start > ms * 1000000ull) return 0;
-    }
-    return 1;
+    uint64_t now;
+    asm volatile("mov.u64 %0,%globaltimer;" : "=l"(now));
+    return now;
 }
 
 /* ------------------------------------------------------------------ tiles (cp.async.bulk.tensor)
@@ -182,6 +177,23 @@ GRAFT_WGMMA(160, f16, 80, 80, 81, 82)
 #define GRAFT_HOPPER 1
 #include GRAFT_CUDA_EMULATOR_HOPPER
 #endif
+
+/* A turn may last milliseconds, and the clock is slow to read. */
+#define GRAFT_BARRIER_TURNS 16
+
+/* Waits until the phase of this parity has ended. 0 when it does not within `ms`, or little more: a
+ * kernel that waits for ever would take the machine with it. */
+GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t ms)
+{
+    uint64_t start = 0;
+    for (uint32_t turn = 0; !graft_barrier_try(barrier, parity); turn++) {
+        if (turn % GRAFT_BARRIER_TURNS) continue;
+        uint64_t now = graft_nanoseconds();
+        if (turn == 0) start = now;
+        if (now - start > ms * 1000000ull) return 0;
+    }
+    return 1;
+}
 
 /* Operands of wgmma whose rows of 64 values (128 bytes) lie one below the other with the 128-byte
  * swizzle, groups of eight rows 1024 bytes apart, as a tile's copy leaves them. 16 values further

@@ -48,6 +48,12 @@ static uint64_t operand(uint32_t address, const params *p)
     return (uint64_t)(address >> 4) | (uint64_t)64 << 32 | swizzle << 62;
 }
 
+static void wait_for(uint32_t barrier, uint32_t parity)
+{
+    while (!graft_barrier_try(barrier, parity)) {
+    }
+}
+
 static void fetch(const params *p, int32_t column, uint32_t x_at, uint32_t full)
 {
     uint32_t bytes = BARRIERS;
@@ -76,19 +82,19 @@ GRAFT_KERNEL_HOPPER(small_product, THREADS, 1, params)
     if (tid >= 128) {
         if (tid == 128 && !p.by_hand) fetch(&p, 0, p.mistake == OUTSIDE ? BARRIERS : 0, full);
         if (tid == 128 && p.mistake == EARLY_RELEASE) {
-            graft_barrier_wait(full + 8, 0, 0);
+            wait_for(full + 8, 0);
             fetch(&p, K, 0, full);
         }
         return;
     }
-    if (!p.by_hand && p.mistake != NO_BARRIER) graft_barrier_wait(full, 0, 0);
+    if (!p.by_hand && p.mistake != NO_BARRIER) wait_for(full, 0);
     if (p.mistake != NO_FENCE) graft_wgmma_fence();
     for (uint32_t k = 0; k < K / 16; k++)
         if (p.mistake != HALF_GROUP || tid < 96)
             graft_wgmma_mul_128_bf16(d, operand(k * 32, &p), operand(X_BYTES + k * 32, &p), k > 0);
     graft_wgmma_commit();
     if (p.mistake == EARLY_RELEASE && tid % 32 == 0) graft_barrier_arrive(full + 8);
-    if (p.mistake == EARLY_RELEASE) graft_barrier_wait(full, 1, 0);
+    if (p.mistake == EARLY_RELEASE) wait_for(full, 1);
     if (p.mistake != NO_WAIT) graft_wgmma_wait_0();
     for (uint32_t i = 0; i < N / 2; i++)
         p.out[(tid / 32 * 16 + tid % 32 / 4 + i / 2 % 2 * 8) * N + i / 4 * 8 + tid % 4 * 2 +

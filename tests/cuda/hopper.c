@@ -8,6 +8,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 2, MOST_SUMS = 128, SUMS = 2 };
+enum { THREADS = 1024, TRY_NS = 10 * 1000 * 1000 }; /* of a block; of a try at a barrier */
 
 /* cuTensorMapEncodeTiled() leaves this in the 128 bytes of a map. */
 typedef struct map {
@@ -60,6 +61,8 @@ static struct machine {
     uint32_t random;
     uint64_t events;
     bool initialized, fenced; /* barriers, and since then */
+    uint64_t clock[THREADS], began[THREADS];
+    uint32_t waits_for[THREADS]; /* what each of them began to wait for then */
     warpgroup *group;
 } machines[2], *h = machines;
 
@@ -156,22 +159,34 @@ void hopper_barrier_arrive(uint32_t address, uint32_t bytes)
     store(address, b);
 }
 
-int hopper_barrier_try(uint32_t address, uint32_t parity)
+EXPORT uint32_t hopper_hurry;      /* so many threads of a block find each wait too long */
+EXPORT uint64_t hopper_longest_ns; /* wait of such a thread, from its first try to its last */
+
+static bool has_ended(uint32_t address, uint32_t parity)
 {
     if (parity > 1) emulator_fail("a parity is 0 or 1");
     return load(address).phase != parity;
 }
 
-EXPORT uint32_t hopper_hurry; /* so many threads of a block find each wait too long */
-
-int hopper_barrier_wait(uint32_t address, uint32_t parity)
+int hopper_barrier_try(uint32_t address, uint32_t parity)
 {
-    while (!hopper_barrier_try(address, parity)) {
-        bool coming = load(address).bytes != 0;
-        if (hopper_hurry && (emulator_thread() < hopper_hurry || !coming)) return 0;
-        emulator_spin();
+    uint32_t me = emulator_thread(), wait = address << 1 | parity;
+    if (has_ended(address, parity)) return 1;
+    if (hopper_hurry && (me < hopper_hurry || load(address).bytes == 0)) {
+        if (h->waits_for[me] != wait) h->began[me] = h->clock[me];
+        h->waits_for[me] = wait;
+        h->clock[me] += TRY_NS;
+        uint64_t waited = h->clock[me] - h->began[me];
+        if (waited > hopper_longest_ns) hopper_longest_ns = waited;
+        return 0;
     }
-    return 1;
+    emulator_spin();
+    return has_ended(address, parity);
+}
+
+uint64_t hopper_nanoseconds(void)
+{
+    return h->clock[emulator_thread()];
 }
 
 /* ------------------------------------------------------------------ tiles */

@@ -21,9 +21,11 @@ uint32_t hopper_address(const void *p);
 void hopper_barrier_init(uint32_t barrier, uint32_t count);
 void hopper_barrier_init_fence(void);
 void hopper_barrier_arrive(uint32_t barrier, uint32_t bytes);
+/* 0 comes when others have gone on; where a test sets hopper_hurry, after the longest time that a
+ * device might take. */
 int hopper_barrier_try(uint32_t barrier, uint32_t parity);
-/* 0: it took too long, which is so where a test sets hopper_hurry, and never else. */
-int hopper_barrier_wait(uint32_t barrier, uint32_t parity);
+/* The thread's: only what hopper_hurry made it wait for has passed. */
+uint64_t hopper_nanoseconds(void);
 void hopper_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
                       uint32_t barrier);
 void hopper_wgmma_fence(void);
@@ -70,10 +72,14 @@ GRAFT_DEVICE void graft_barrier_arrive_expect(uint32_t barrier, uint32_t bytes)
     hopper_barrier_arrive(barrier, bytes);
 }
 
-GRAFT_DEVICE int graft_barrier_wait(uint32_t barrier, uint32_t parity, uint32_t ms)
+GRAFT_DEVICE int graft_barrier_try(uint32_t barrier, uint32_t parity)
 {
-    (void)ms;
-    return hopper_barrier_wait(barrier, parity);
+    return hopper_barrier_try(barrier, parity);
+}
+
+GRAFT_DEVICE uint64_t graft_nanoseconds(void)
+{
+    return hopper_nanoseconds();
 }
 
 GRAFT_DEVICE void graft_map_prefetch(const graft_cuda_map *map)
