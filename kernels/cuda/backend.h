@@ -33,6 +33,17 @@ typedef struct graft_cuda_lt_plan graft_cuda_lt_plan;   /* one product */
 typedef struct graft_cuda_dnn graft_cuda_dnn;           /* cuDNN, open */
 typedef struct graft_cuda_dnn_plan graft_cuda_dnn_plan; /* one convolution or attention */
 
+/* What is asked of NVIDIA's libraries, as far as refusals are told apart. */
+typedef enum graft_cuda_request {
+    GRAFT_CUDA_LT_PRODUCT,
+    GRAFT_CUDA_LT_FP8,
+    GRAFT_CUDA_DNN_CONV,
+    GRAFT_CUDA_DNN_ATTENTION,
+    GRAFT_CUDA_DNN_INT8,
+    GRAFT_CUDA_DNN_FP8,
+    GRAFT_CUDA_REQUESTS
+} graft_cuda_request;
+
 struct graft_device {
     graft_kernels_host host; /* a copy */
     graft_device_info info;
@@ -57,7 +68,8 @@ struct graft_device {
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool pdl;                   /* own kernels may start before the one ahead has ended */
     bool capturing, capture_failed;
-    char lost[256]; /* why the device is not used again; empty: it works */
+    char lost[256];                 /* why the device is not used again; empty: it works */
+    bool told[GRAFT_CUDA_REQUESTS]; /* that a library refused one of these; under the lock */
     graft_cuda_lt *lt;
     graft_cuda_dnn *dnn;
 };
@@ -115,8 +127,8 @@ void graft_cuda_unlock(graft_device *d);
  * on. The lock is held. */
 graft_status graft_cuda_done(graft_device *d, CUresult r, const char *what);
 /* A library's call failed. GRAFT_E_UNSUPPORTED where the device still works, so that own kernels
- * can do the same; else likewise. */
-graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why);
+ * can do the same, which is told once for each kind of request; else likewise. The lock is held. */
+graft_status graft_cuda_refused(graft_device *d, graft_cuda_request what, const char *why);
 graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t x, uint32_t y,
                                uint32_t z, const void *params);
 /* The version of a typed kernel for dtype t. */

@@ -70,18 +70,29 @@ static void lose(graft_device *d, const char *text)
     }
 }
 
-/* A capture must not wait; of a device that is lost waiting fails, too, and says why. */
-graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why)
+/* A capture must not wait; of a device that is lost waiting fails, too, and says why. What is
+ * refused once is refused in many layers, and tuning asks for all of it: one line is enough. */
+graft_status graft_cuda_refused(graft_device *d, graft_cuda_request what, const char *why)
 {
+    static const char *const names[GRAFT_CUDA_REQUESTS] = {
+        [GRAFT_CUDA_LT_PRODUCT] = "cuBLASLt: a product",
+        [GRAFT_CUDA_LT_FP8] = "cuBLASLt: a product in FP8",
+        [GRAFT_CUDA_DNN_CONV] = "cuDNN: a convolution",
+        [GRAFT_CUDA_DNN_ATTENTION] = "cuDNN: attention",
+        [GRAFT_CUDA_DNN_INT8] = "cuDNN: a product in int8",
+        [GRAFT_CUDA_DNN_FP8] = "cuDNN: a product in FP8",
+    };
     char text[256];
-    snprintf(text, sizeof text, "%s: %.150s", what, why);
+    snprintf(text, sizeof text, "%s: %.150s", names[what], why);
     CUresult r = d->capturing ? CUDA_SUCCESS : d->drv.stream_wait(d->stream);
     if (d->capturing || r) {
         lose(d, text);
         return GRAFT_E_DEVICE;
     }
-    snprintf(text, sizeof text, "%s: %.150s; own kernels do it instead", what, why);
-    graft_cuda_log(d, GRAFT_LOG_WARN, text);
+    snprintf(text, sizeof text, "%s: %.150s; where that is so own kernels do it instead",
+             names[what], why);
+    if (!d->told[what]) graft_cuda_log(d, GRAFT_LOG_WARN, text);
+    d->told[what] = true;
     return GRAFT_E_UNSUPPORTED;
 }
 

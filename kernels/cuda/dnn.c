@@ -362,7 +362,7 @@ graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const v
         pointer[count] = data[i];
         id[count++] = i + 1;
     }
-    if (p->attention) {
+    if (p->request == GRAFT_CUDA_DNN_ATTENTION) {
         pointer[count] = &p->scale;
         id[count++] = 5;
     }
@@ -374,8 +374,7 @@ graft_status graft_cuda_dnn_run(graft_device *d, graft_cuda_dnn_plan *p, const v
     graft_dnn_finalize(&b, pack, "the pointers of a plan");
     cudnnStatus_t s = b.status ? b.status : f->execute(p->dnn->handle, p->plan, pack);
     graft_status st =
-        s ? graft_cuda_refused(d, "cuDNN: a plan", b.status ? b.failed : f->status_text(s))
-          : GRAFT_OK;
+        s ? graft_cuda_refused(d, p->request, b.status ? b.failed : f->status_text(s)) : GRAFT_OK;
     graft_dnn_finish(&b);
     return st;
 }

@@ -37,6 +37,13 @@ static graft_dnn_desc begin_plan(const graft_dnn_maker *m, graft_dnn_builder *b)
 }
 
 /* Finalizes the builder's only descriptor and adds it to the set, if it is any good. */
+static graft_cuda_request request_of(const graft_op_desc *op)
+{
+    if (op->op == GRAFT_OP_ATTENTION) return GRAFT_CUDA_DNN_ATTENTION;
+    if (!graft_dnn_of_levels(op)) return GRAFT_CUDA_DNN_CONV;
+    return op->attrs.quant == GRAFT_QUANT_FP8 ? GRAFT_CUDA_DNN_FP8 : GRAFT_CUDA_DNN_INT8;
+}
+
 static bool end_plan(const graft_dnn_maker *m, graft_dnn_builder *b, graft_dnn_desc p,
                      graft_dnn_plans *set, const graft_cuda_dnn_plan *what)
 {
@@ -47,15 +54,14 @@ static bool end_plan(const graft_dnn_maker *m, graft_dnn_builder *b, graft_dnn_d
                           &workspace) == CUDNN_STATUS_SUCCESS &&
                 workspace >= 0 && workspace <= WORKSPACE_MOST;
     if (good) {
-        set->plan[set->count++] =
-            (graft_cuda_dnn_plan){.dnn = m->dnn,
-                                  .plan = p,
-                                  .engine = what->engine,
-                                  .config = what->config,
-                                  .workspace = workspace,
-                                  .compiled = what->compiled,
-                                  .attention = set->key.op == GRAFT_OP_ATTENTION,
-                                  .scale = set->key.attrs.scale};
+        set->plan[set->count++] = (graft_cuda_dnn_plan){.dnn = m->dnn,
+                                                        .plan = p,
+                                                        .engine = what->engine,
+                                                        .config = what->config,
+                                                        .workspace = workspace,
+                                                        .compiled = what->compiled,
+                                                        .request = request_of(&set->key),
+                                                        .scale = set->key.attrs.scale};
         b->n = 0; /* the plan stays */
     }
     graft_dnn_finish(b);

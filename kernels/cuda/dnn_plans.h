@@ -9,8 +9,9 @@ struct graft_cuda_dnn_plan {
     graft_dnn_desc plan;
     int64_t engine, workspace;
     int64_t config; /* which of those that the heuristics propose it is */
-    bool compiled, attention;
-    float scale; /* of the scores; the plan reads it when it runs */
+    bool compiled;
+    graft_cuda_request request; /* what it does */
+    float scale;                /* of the scores; the plan reads it when it runs */
 };
 
 /* What plans came from: they may refer to it. */

@@ -329,5 +329,7 @@ graft_status graft_cuda_lt_run(graft_device *d, graft_cuda_lt_plan *p, const voi
         s = f->matmul(p->lt->handle, p->desc, &one, w, p->w, x, p->x, &beta,
                       p->g.residual ? residual : y, p->r ? p->r : p->y, y, p->y, &p->algorithm,
                       p->workspace ? workspace : NULL, p->workspace, d->stream);
-    return s ? graft_cuda_refused(d, "cuBLASLt: a product", f->status_text(s)) : GRAFT_OK;
+    if (!s) return GRAFT_OK;
+    return graft_cuda_refused(d, p->g.levels ? GRAFT_CUDA_LT_FP8 : GRAFT_CUDA_LT_PRODUCT,
+                              f->status_text(s));
 }

@@ -112,7 +112,7 @@ void graft_cuda_log_path(const graft_device *d, const char *library, size_t vers
     printf("     %s %zu is %s\n", library, version, path);
 }
 
-graft_status graft_cuda_refused(graft_device *d, const char *what, const char *why)
+graft_status graft_cuda_refused(graft_device *d, graft_cuda_request what, const char *why)
 {
     (void)d, (void)what, (void)why;
     return GRAFT_E_DEVICE;
