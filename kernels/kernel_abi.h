@@ -18,7 +18,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 6u
+#define GRAFT_KERNELS_ABI_MINOR 7u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -205,6 +205,10 @@ typedef struct graft_kernels_more {
     graft_status (*mark)(graft_marks *m, uint32_t index);
     graft_status (*marks_read)(graft_marks *m, double *seconds);
     void (*marks_free)(graft_marks *m); /* NULL is fine */
+    /* [any] 1 when a launch of k was refused by what the library itself builds on, so that
+     * something else than info.variant did it, and will from then on. Results are right either way;
+     * but what is timed then is not the variant. NULL: that never happens. Since 1.7. */
+    int32_t (*stands_in)(graft_kernel *k);
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

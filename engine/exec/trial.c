@@ -208,6 +208,13 @@ static graft_status hand_over(bench *t, candidate *c, int turn)
     return t->b->api->launch(c->kernel, in, t->out, c->workspace);
 }
 
+/* Whether what was launched is not the variant: a time would be that of something else. */
+static bool is_replaced(const bench *t, const candidate *c)
+{
+    const graft_kernels_more *more = graft_backend_more(t->b);
+    return GRAFT_KERNELS_HAS(more, stands_in) && more->stands_in(c->kernel);
+}
+
 static graft_status launch(bench *t, candidate *c, double *seconds)
 {
     char text[256] = "";
@@ -403,15 +410,18 @@ static graft_status try_variant(bench *t, int32_t v, const candidate *own, const
                                 graft_trial *out)
 {
     candidate c;
-    double first = 0;
+    uint64_t least = fastest(out);
+    double first = 0, best = least ? 1e-9 * (double)least : INFINITY;
     graft_status st = candidate_init(t, &c, v);
     if (!st) st = candidate_load(t, &c);
     if (!st) st = launch(t, &c, &first);
+    if (!st && is_replaced(t, &c)) st = GRAFT_E_UNSUPPORTED;
     if (!st) st = distance(t, &out->off[v]);
     bool good = !st && out->off[v] <= tolerance_of(t->op);
     if (!st && !good) out->wrong |= 1u << v;
     if (good && !t->b->info.host_memory) st = launch(t, &c, &first);
-    if (!st && good) st = measure(t, &c, first, 1e-9 * (double)fastest(out), task, &out->ns[v]);
+    if (!st && good) st = measure(t, &c, first, best, task, &out->ns[v]);
+    if (!st && is_replaced(t, &c)) st = GRAFT_E_UNSUPPORTED; /* in a later launch */
     if (st) out->ns[v] = 0;
     out->status[v] = st;
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++)
@@ -421,20 +431,36 @@ static graft_status try_variant(bench *t, int32_t v, const candidate *own, const
     return st == GRAFT_E_CANCEL ? st : GRAFT_OK;
 }
 
+/* What the library's own choice computes is what the others are held against, also where something
+ * stands in for it; only there is no time of it then. *seconds: of a launch. */
+static graft_status try_own(bench *t, candidate *own, const graft_task *task, graft_trial *out,
+                            double *seconds)
+{
+    uint64_t ns = 0;
+    graft_status st = GRAFT_OK;
+    GRAFT_TRY(candidate_load(t, own));
+    GRAFT_TRY(launch(t, own, seconds));
+    GRAFT_TRY(keep_reference(t));
+    /* The first launch may set things up: it counts only where that would not show, and never on a
+     * device, which loads code then. */
+    if (*seconds < MAX_SECONDS || !t->b->info.host_memory) GRAFT_TRY(launch(t, own, seconds));
+    if (!is_replaced(t, own)) GRAFT_TRY(measure(t, own, *seconds, *seconds, task, &ns));
+    if (is_replaced(t, own))
+        out->status[out->own] = GRAFT_E_UNSUPPORTED;
+    else
+        out->ns[out->own] = ns;
+    candidate_unload(t, own); /* one variant in memory at a time */
+out:
+    return st;
+}
+
 static graft_status try_all(bench *t, candidate *own, const graft_trial_limits *limits,
                             const graft_task *task, graft_trial *out)
 {
     double seconds;
     graft_status st = GRAFT_OK;
     GRAFT_TRY(bench_init(t));
-    GRAFT_TRY(candidate_load(t, own));
-    GRAFT_TRY(launch(t, own, &seconds));
-    GRAFT_TRY(keep_reference(t));
-    /* The first launch may set things up: it counts only where that would not show, and never on a
-     * device, which loads code then. */
-    if (seconds < MAX_SECONDS || !t->b->info.host_memory) GRAFT_TRY(launch(t, own, &seconds));
-    GRAFT_TRY(measure(t, own, seconds, seconds, task, &out->ns[out->own]));
-    candidate_unload(t, own); /* one variant in memory at a time */
+    GRAFT_TRY(try_own(t, own, task, out, &seconds));
     for (int32_t v = 0; v < out->count; v++) {
         if (v == out->own) continue;
         if (graft_task_cancelled(task)) return GRAFT_E_CANCEL;
@@ -471,11 +497,11 @@ graft_status graft_trial_run(const graft_backend *backend, const graft_op_desc *
 int32_t graft_trial_best(const graft_trial *t)
 {
     int32_t best = -1;
-    if (t->count < 2 || !t->ns[t->own]) return -1;
-    double least = (double)t->ns[t->own];
+    if (t->count < 2) return -1;
+    double own = t->ns[t->own] ? (double)t->ns[t->own] : INFINITY, least = own;
     for (int32_t v = 0; v < t->count; v++) {
         double margin = t->repacks >> v & 1 ? MARGIN_REPACKS : MARGIN;
-        double own = (double)t->ns[t->own], ns = (double)t->ns[v];
+        double ns = (double)t->ns[v];
         if (v == t->own || ns < 1 || ns >= own * margin || ns >= least) continue;
         best = v;
         least = ns;

@@ -299,6 +299,14 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     return st;
 }
 
+static int32_t stands_in(graft_kernel *k)
+{
+    graft_cuda_lock(k->d);
+    int32_t yes = k->refused;
+    graft_cuda_unlock(k->d);
+    return yes;
+}
+
 static int32_t inplace(graft_kernel *k, int32_t input)
 {
     bool residual = input == GRAFT_MUL_RESIDUAL && k->op.op == GRAFT_OP_MUL &&
@@ -374,6 +382,7 @@ static const graft_kernels_more more = {
     .mark = graft_cuda_mark,
     .marks_read = graft_cuda_marks_read,
     .marks_free = graft_cuda_marks_free,
+    .stands_in = stands_in,
 };
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {

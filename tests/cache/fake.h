@@ -32,6 +32,7 @@ static struct fake_state {
     float error[FAKE_VARIANTS]; /* added to the result, from here to there; 0: everywhere */
     int64_t error_from, error_to;
     bool broken[FAKE_VARIANTS], unmade[FAKE_VARIANTS], unrecorded[FAKE_VARIANTS];
+    int replaced[FAKE_VARIANTS];     /* from which launch on something else stands in; 0: never */
     struct graft_captured *recorded; /* that is being made */
     int prepare_us;
     void (*meanwhile)(void); /* called once, at the next preparation */
@@ -220,6 +221,12 @@ static inline void fake_captured_free(graft_captured *c)
     graft_free(c);
 }
 
+static inline int32_t fake_stands_in(graft_kernel *k)
+{
+    int from = fake.replaced[k->variant];
+    return from && k->launches >= from;
+}
+
 static inline graft_backend fake_backend(const char *identity)
 {
     static const graft_kernels lib = {.abi_minor = 0}; /* nothing beyond the plain table */
@@ -239,7 +246,8 @@ static inline graft_backend fake_recorder(const char *identity)
                                             .capture_begin = fake_capture_begin,
                                             .capture_end = fake_capture_end,
                                             .replay = fake_replay,
-                                            .captured_free = fake_captured_free};
+                                            .captured_free = fake_captured_free,
+                                            .stands_in = fake_stands_in};
     static const graft_kernels lib = {.abi_minor = 1, .more = &more};
     graft_backend b = fake_backend(identity);
     b.lib = &lib;

@@ -112,6 +112,8 @@ static void margins(void)
     CHECK(graft_trial_best(&r) == -1);
     r.ns[0] = 0;
     CHECK(graft_trial_best(&r) == -1);
+    r.ns[1] = 850; /* without one to compare it with, it is the only one that can be used */
+    CHECK(graft_trial_best(&r) == 1);
     const graft_trial none = {0};
     CHECK(graft_trial_best(&none) == -1);
 }
@@ -209,6 +211,36 @@ static void recorded_launches_are_timed(void)
     graft_tuner_destroy(u);
     graft_exe_release(x);
     graft_exe_release(y);
+    CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
+}
+
+/* Of a variant in whose place something else runs, from its first launch or a later one on, there
+ * is no time, whether it is the library's own choice or not. */
+static void stand_ins_are_not_timed(void)
+{
+    graft_backend b = fake_recorder("t17");
+    fake_reset();
+    fake.variants = 3;
+    fake.own = 1;
+    fake.us[0] = 80, fake.us[1] = 60, fake.us[2] = 30;
+    graft_exe *x = make_exe(&b, 1, 32);
+    for (int from = 0; from < 3; from++)
+        for (int own = 0; own < 2; own++) {
+            int32_t v[8];
+            graft_trial r;
+            graft_tuner *t = make_tuner(NULL);
+            fake.replaced[2] = from, fake.replaced[1] = own ? from : 0;
+            choose(t, x, GRAFT_TUNING_FULL, PLENTY, v);
+            CHECK(v[0] == (!from ? 2 : own ? 0 : -1));
+            CHECK(graft_tuner_find(t, x, 0, &r) && r.ns[0] > 0);
+            for (int i = 1; i < 3; i++) {
+                bool in_place = fake.replaced[i] != 0;
+                CHECK((r.ns[i] == 0) == in_place);
+                CHECK(r.status[i] == (in_place ? GRAFT_E_UNSUPPORTED : GRAFT_OK));
+            }
+            graft_tuner_destroy(t);
+        }
+    graft_exe_release(x);
     CHECK(atomic_load(&fake.kernels) == 0 && atomic_load(&fake.bytes) == 0);
 }
 
@@ -547,6 +579,7 @@ int main(void)
     RUN(wrong_and_broken_ones_lose);
     RUN(slow_ones_wait_for_full);
     RUN(recorded_launches_are_timed);
+    RUN(stand_ins_are_not_timed);
     RUN(first_launches_do_not_count);
     RUN(large_tensors_in_few_copies);
     RUN(trials_keep_their_limit);

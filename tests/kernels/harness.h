@@ -59,7 +59,7 @@ typedef struct case_result {
     float *out;       /* dense; free() */
     int32_t variants; /* variant_count */
     char fault[160];  /* empty: all contracts kept */
-    char variant[64];
+    char variant[64]; /* ends with "refused" where something else ran in its place */
 } case_result;
 /* Packs, launches twice and, where allowed, in place. */
 void case_run(const kernel_lib *lib, const kernel_case *c, graft_dtype dtype, int32_t variant,

@@ -479,6 +479,15 @@ static bool launch_inplace(session *s, int i, const float *expected)
     return same || fault(s, "other values in place", "");
 }
 
+/* What ran instead must not pass for the variant in reports. */
+static void name_stand_in(session *s)
+{
+    const graft_kernels *k = s->lib->kernels;
+    const graft_kernels_more *more = k->abi_minor >= 1 ? k->more : NULL;
+    if (GRAFT_KERNELS_HAS(more, stands_in) && more->stands_in(s->kernel))
+        snprintf(s->result->variant, sizeof s->result->variant, "%.50s, refused", s->info.variant);
+}
+
 static bool run(session *s, const kernel_case *c, int32_t variant, float *const *val)
 {
     const kernel_lib *lib = s->lib;
@@ -506,6 +515,7 @@ static bool run(session *s, const kernel_case *c, int32_t variant, float *const 
             ok = launch_inplace(s, i, s->result->out);
             break; /* the input is gone */
         }
+    name_stand_in(s);
     return ok;
 }
 
