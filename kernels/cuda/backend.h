@@ -93,6 +93,7 @@ struct graft_kernel {
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     bool refused;  /* the library's plan failed in a launch: own kernels from then on */
+    bool apart;    /* the residual is added behind cuBLASLt's product */
     uint64_t part; /* where in the workspace the second half begins */
     struct {       /* likewise, of quantized kernels */
         uint64_t level, scale, most, wide, weight;

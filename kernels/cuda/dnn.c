@@ -305,16 +305,20 @@ graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, i
     return choose(dnn, op, index, out, count, e);
 }
 
+bool graft_cuda_dnn_takes_levels(const graft_op_desc *op)
+{
+    const int64_t *w = op->in[GRAFT_CONV_W].dim, *y = op->out.dim;
+    bool yes = w[0] % 16 == 0 && w[1] % 16 == 0 && y[0] * y[1] * y[2] >= INT8_LEAST;
+    for (int i = 0; i < 3; i++)
+        yes = yes && op->out.stride[i] % 8 == 0 && op->in[GRAFT_CONV_RESIDUAL].stride[i] % 8 == 0;
+    return yes;
+}
+
 graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e)
 {
-    const int64_t *w = op->in[GRAFT_CONV_W].dim, *y = op->out.dim;
     *count = 0;
-    if (w[0] % 16 || w[1] % 16) return GRAFT_E_UNSUPPORTED;
-    if (y[0] * y[1] * y[2] < INT8_LEAST) return GRAFT_E_UNSUPPORTED;
-    for (int i = 0; i < 3; i++)
-        if (op->out.stride[i] % 8 || op->in[GRAFT_CONV_RESIDUAL].stride[i] % 8)
-            return GRAFT_E_UNSUPPORTED;
+    if (!graft_cuda_dnn_takes_levels(op)) return GRAFT_E_UNSUPPORTED;
     return choose(dnn, op, index, out, count, e);
 }
 

@@ -29,6 +29,8 @@ graft_status graft_cuda_dnn_conv(graft_cuda_dnn *dnn, const graft_op_desc *op, i
  * wide. */
 graft_status graft_cuda_dnn_int8(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                  graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
+/* Whether it is asked for a plan of these levels at all, which takes no time to find out. */
+bool graft_cuda_dnn_takes_levels(const graft_op_desc *op);
 graft_status graft_cuda_dnn_attention(graft_cuda_dnn *dnn, const graft_op_desc *op, int32_t index,
                                       graft_cuda_dnn_plan **out, int32_t *count, graft_err *e);
 uint64_t graft_cuda_dnn_workspace(const graft_cuda_dnn_plan *p);

@@ -121,14 +121,16 @@ static graft_status init_unary(graft_kernel *k, int32_t variant, graft_err *e)
     return GRAFT_OK;
 }
 
-/* Whether act(x) has been launched eight values at a time, x being dense as the result; *st: how
- * that went. */
-static bool acts_by_eights(const graft_kernel *k, const void *x, void *out, graft_act act,
-                           graft_status *st)
+/* Whether act(x + residual) has been launched eight values at a time, both being dense as the
+ * result; *st: how that went. residual may be NULL. */
+static bool acts_by_eights(const graft_kernel *k, const void *x, const void *residual, void *out,
+                           graft_act act, graft_status *st)
 {
     int64_t n = graft_ref_elements(&k->op.out);
-    graft_cuda_acts p = {.x = x, .out = out, .eights = (uint32_t)(n / 8), .act = act};
-    if (n % 8 || !graft_ref_is_dense(&k->op.out) || !graft_cuda_aligned(&x, 1, out)) return false;
+    const void *const both[] = {x, residual};
+    graft_cuda_acts p = {
+        .x = x, .residual = residual, .out = out, .eights = (uint32_t)(n / 8), .act = act};
+    if (n % 8 || !graft_ref_is_dense(&k->op.out) || !graft_cuda_aligned(both, 2, out)) return false;
     *st = graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_acts, k->t),
                             graft_cuda_blocks(p.eights, GRAFT_CUDA_THREADS), 1, 1, &p);
     return true;
@@ -141,7 +143,8 @@ static graft_status launch_unary(graft_kernel *k, const void *const *in, void *o
     graft_cuda_elementwise p = over_result(k, scale ? GRAFT_CUDA_SCALE : GRAFT_CUDA_ACT, out);
     graft_tensor_desc a = input_of(k, 0);
     graft_status st;
-    if (!scale && as_dense(&a, &k->op.out) && acts_by_eights(k, in[0], out, k->op.attrs.act, &st))
+    if (!scale && as_dense(&a, &k->op.out) &&
+        acts_by_eights(k, in[0], NULL, out, k->op.attrs.act, &st))
         return st;
     p.a = in[0];
     p.act = k->op.attrs.act;
@@ -168,7 +171,8 @@ graft_status graft_cuda_finish(const graft_kernel *k, void *out, graft_act act, 
                                const void *b, int c_input, const void *c)
 {
     graft_status st;
-    if (!b && !c && acts_by_eights(k, out, out, act, &st)) return st;
+    bool dense = !c || as_dense(&k->op.in[c_input], &k->op.out);
+    if (!b && dense && acts_by_eights(k, out, c, out, act, &st)) return st;
     graft_cuda_elementwise p = over_result(k, GRAFT_CUDA_FINISH, out);
     p.a = out;
     p.b = b;

@@ -8,7 +8,7 @@
 #include "kernels/cuda/sampler.h"
 #include "kernels/ref/ref.h"
 
-#define VERSION "2"
+#define VERSION "3"
 #define SCORE   1000
 
 static const graft_cuda_op *find(graft_op op, graft_quant quant)

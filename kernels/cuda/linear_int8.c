@@ -1,5 +1,5 @@
 /* LINEAR on 8 bits, integers or FP8 (kernels/quant.h): variant 0 the own product, then cuBLASLt's
- * algorithms for FP8, or cuDNN's plan where there are none.
+ * algorithms for FP8, then cuDNN's plan, which for tuning alone is made where there are such.
  *
  * cuBLASLt multiplies int8 on Hopper but does not scale what it gives; cuDNN does, and to it this
  * is a convolution of 1 x 1 over a picture one pixel wide, whose pixels are the rows. */
@@ -50,7 +50,7 @@ static bool library_desc(const graft_kernel *k, graft_op_desc *d)
     return true;
 }
 
-/* False as above, and for integers. */
+/* False as above, for integers, and on devices where cuBLASLt has no scales of rows. */
 static bool gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cuda_gemm *g)
 {
     const graft_tensor_desc *r = &k->op.in[GRAFT_LINEAR_RESIDUAL];
@@ -67,14 +67,63 @@ static bool gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cud
                            .ldr = graft_cuda_present(r) ? graft_cuda_row_stride(r) : 0,
                            .bias = graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]),
                            .residual = graft_cuda_present(r)};
-    return k->d->lt && k->t != GRAFT_F32 && g->levels == GRAFT_F8_E4M3 && g->ldo >= 0 &&
-           g->ldr >= 0;
+    return k->d->lt && k->d->capability == 90 && k->t != GRAFT_F32 && g->levels == GRAFT_F8_E4M3 &&
+           g->ldo >= 0 && g->ldr >= 0;
 }
 
-/* Which of a library's choices a variant is. */
-static int32_t choice_of(int32_t variant)
+/* Which of a library's choices a variant is, the first of which has number `first`. */
+static int32_t choice_of(int32_t variant, int32_t first)
 {
-    return variant < 1 ? variant < 0 ? 0 : -1 : variant - 1;
+    return variant < 0 && first == 1 ? 0 : variant < first ? -1 : variant - first;
+}
+
+enum { AT_ONCE = 4 }; /* algorithms that are tried for the second form of a product */
+
+/* cuBLASLt's algorithms for FP8, *count of them. In FP8 a bias or a residual is known to work, both
+ * are not, and what proposes algorithms is not told whether a residual counts. So the first ones
+ * leave it to another pass, and those behind them, which add both at once, are for tuning, which
+ * sees whether they run. */
+static void plan_lt(graft_kernel *k, const graft_cuda_matmul *p, int32_t variant, int32_t *count)
+{
+    graft_cuda_gemm both, g;
+    int32_t more = 0;
+    *count = 0;
+    if (!gemm_of(k, p, &both)) return;
+    bool apart = both.bias && both.residual;
+    g = both;
+    if (apart) {
+        g.residual = false;
+        g.ldr = 0;
+    }
+    graft_cuda_lt_plan_create(k->d->lt, &g, choice_of(variant, 1), variant == 0 ? NULL : &k->lt,
+                              count);
+    k->apart = apart && k->lt;
+    if (!apart || !*count) return;
+    int32_t choice = choice_of(variant, 1 + *count);
+    graft_cuda_lt_plan_create(k->d->lt, &both, choice < AT_ONCE ? choice : -1,
+                              k->lt ? NULL : &k->lt, &more);
+    *count += more < AT_ONCE ? more : AT_ONCE;
+}
+
+/* cuDNN's plan as variant 1 + lt, lt being how many are cuBLASLt's. Compiling it takes seconds, so
+ * where there are such it is made only for who asks for it by number. */
+static graft_status plan_dnn(graft_kernel *k, int32_t variant, int32_t lt, int32_t *count,
+                             graft_err *e)
+{
+    graft_op_desc d;
+    *count = 0;
+    if (!library_desc(k, &d) || !graft_cuda_dnn_takes_levels(&d)) return GRAFT_OK;
+    if (lt) {
+        *count = 1;
+        k->info.slow = 1u << (1 + lt);
+        if (variant != 1 + lt) return GRAFT_OK;
+    }
+    int32_t made = 0;
+    graft_status st = graft_cuda_dnn_int8(k->d->dnn, &d, choice_of(variant, 1 + lt),
+                                          variant == 0 ? NULL : &k->dnn, &made, NULL);
+    if (!lt) *count = made;
+    if (lt && (st || !k->dnn)) return graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN has no such plan");
+    return GRAFT_OK;
 }
 
 /* What GEGLU's product and the library need in the workspace. */
@@ -91,34 +140,28 @@ static void reserve_library(graft_kernel *k, const graft_cuda_matmul *p, int32_t
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
-    graft_op_desc d;
-    int32_t count = 0;
-    graft_cuda_gemm g;
+    int32_t lt = 0, dnn = 0;
     uint64_t end = 0;
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
-    (void)e;
     graft_cuda_matmul_linear(&k->op, &p);
     k->at.level =
         graft_cuda_reserve(&end, (uint64_t)p.m * (uint64_t)graft_cuda_int8_padded(p.channels));
     k->at.scale = graft_cuda_reserve(&end, (uint64_t)p.m * sizeof(float));
-    if (gemm_of(k, &p, &g))
-        graft_cuda_lt_plan_create(k->d->lt, &g, choice_of(variant), variant == 0 ? NULL : &k->lt,
-                                  &count);
+    plan_lt(k, &p, variant, &lt);
+    graft_status st = plan_dnn(k, variant, lt, &dnn, e);
+    if (st) return st;
     if (k->lt) {
         reserve_library(k, &p, variant, graft_cuda_lt_workspace(k->lt), &end);
-        snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d",
-                 (int)k->info.variant_index - 1);
-    } else if (!count && library_desc(k, &d) &&
-               graft_cuda_dnn_int8(k->d->dnn, &d, choice_of(variant), variant == 0 ? NULL : &k->dnn,
-                                   &count, NULL) == GRAFT_OK &&
-               k->dnn) {
+        snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d%s",
+                 (int)k->info.variant_index - 1, k->apart ? " + residual" : "");
+    } else if (k->dnn) {
         reserve_library(k, &p, variant, graft_cuda_dnn_workspace(k->dnn), &end);
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
     } else {
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_int8_name(k, &p));
     }
     k->info.workspace_bytes = end;
-    k->info.variant_count = 1 + count;
+    k->info.variant_count = 1 + lt + dnn;
     graft_cuda_int8_layout(k, geglu);
     return GRAFT_OK;
 }
@@ -168,9 +211,10 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     st = k->lt ? launch_lt(k, in, to, ws) : launch_dnn(k, in, to, ws);
     k->refused = st == GRAFT_E_UNSUPPORTED;
     if (k->refused) return launch_own(k, in, out, ws);
-    if (st || act == GRAFT_ACT_NONE) return st;
+    if (st || (act == GRAFT_ACT_NONE && !k->apart)) return st;
     if (geglu) return graft_cuda_fold_pairs(k, ws + k->at.wide, out);
-    return graft_cuda_finish(k, out, act, 0, NULL, 0, NULL);
+    return graft_cuda_finish(k, out, act, 0, NULL, GRAFT_LINEAR_RESIDUAL,
+                             k->apart ? residual : NULL);
 }
 
 const graft_cuda_op graft_cuda_op_linear_int8 = {.check = check, .init = init, .launch = launch};

@@ -50,9 +50,9 @@ typedef struct graft_cuda_elementwise {
     int32_t b_is_f32; /* whatever the others are */
 } graft_cuda_elementwise;
 
-/* out = act(x), both dense; eights: of all values. */
+/* out = act(x + residual), all dense; residual may be NULL. eights: of all values. */
 typedef struct graft_cuda_acts {
-    const void *x;
+    const void *x, *residual;
     void *out;
     uint32_t eights;
     int32_t act;

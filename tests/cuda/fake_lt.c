@@ -299,7 +299,10 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     bool good = fits(&p.m, &p.la, &p.lb, &p.lc, &p.ld) && algo->data[0] == 77 &&
                 (!workspace_bytes || workspace) && fake_cuda_context() && aligned(&p, algo);
     if (!good) return CUBLAS_STATUS_INVALID_VALUE;
+    bool both = p.m.epilogue == CUBLASLT_EPILOGUE_BIAS && p.beta != 0;
     if (fake_cuda_refuses()) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (p.la.type == CUDA_R_8F_E4M3 && both && fake_cuda.refuse_sums)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     return fake_cuda_enqueue(run, &p, sizeof p) ? CUBLAS_STATUS_EXECUTION_FAILED
                                                 : CUBLAS_STATUS_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* What cuBLASLt and cuDNN refuse: own kernels stand in and the library says so, tuning takes no
- * stand-in for the variant, and each kind of request is told once. */
+ * stand-in for the variant, each kind of request is told once, and nothing is asked of FP8 that is
+ * not known to be there. */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -17,6 +18,7 @@ double graft_trial_now(void)
 }
 
 enum { MOST = 64 * 64 * 2, THREADS = 6 }; /* values of a tensor */
+#define LIMIT 2e-5                        /* as tests/kernels/limits.h has it for LINEAR */
 
 static fake_cuda_state *fake;
 static const graft_kernels *lib;
@@ -129,12 +131,14 @@ static void *give_input(const graft_backend *b, graft_kernel *k, const graft_ker
     return p;
 }
 
-static outcome run(const graft_backend *b, const graft_op_desc *d, int32_t variant)
+/* out: as floats, or NULL. */
+static outcome run(const graft_backend *b, const graft_op_desc *d, int32_t variant, float *out)
 {
     outcome r = {0};
     graft_kernel_info info = {.size = sizeof info};
     graft_kernel *k = NULL;
     void *in[GRAFT_MAX_INPUTS] = {NULL};
+    uint16_t y[MOST];
     CHECK_INT(b->api->prepare(b->device, d, variant, &k, &info, NULL, 0), GRAFT_OK);
     if (!k) return r;
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) in[i] = give_input(b, k, &info, d, i);
@@ -147,11 +151,101 @@ static outcome run(const graft_backend *b, const graft_op_desc *d, int32_t varia
     r.stands_in = lib->more->stands_in(k);
     r.variants = info.variant_count;
     snprintf(r.variant, sizeof r.variant, "%s", info.variant);
+    CHECK_INT(b->api->download(b->device, y, to, 2 * count(&d->out)), GRAFT_OK);
+    for (size_t i = 0; out && i < count(&d->out); i++) out[i] = graft_bf16_to_f32(y[i]);
     for (int i = 0; i < GRAFT_MAX_INPUTS; i++) b->api->free(b->device, in[i]);
     b->api->free(b->device, to);
     b->api->free(b->device, ws);
     b->api->release(k);
     return r;
+}
+
+/* ------------------------------------------------------------------ FP8 */
+
+static double difference(const float *a, const float *b, size_t n)
+{
+    double off = 0, size = 1e-30;
+    for (size_t i = 0; i < n; i++) {
+        off += pow((double)a[i] - (double)b[i], 2);
+        size += pow((double)b[i], 2);
+    }
+    return off / size;
+}
+
+/* With a bias and a residual the library's product is still used, and the residual is in one more
+ * pass, which is that of the activation, too. */
+static void fp8_keeps_its_product(void)
+{
+    graft_backend b = open_device();
+    float got[MOST], want[MOST];
+    fake->refuse_sums = 1;
+    for (int i = 0; i < 8; i++) {
+        bool bias = i & 1, residual = i & 2, act = i & 4;
+        graft_op_desc d = linear(GRAFT_QUANT_FP8, 32, bias, residual);
+        if (act) d.attrs.act = GRAFT_ACT_SILU;
+        outcome r = run(&b, &d, -1, got);
+        CHECK(strncmp(r.variant, "cublasLt fp8", 12) == 0);
+        CHECK_INT(r.stands_in, 0);
+        CHECK_INT(r.launches, 2u + (act || (bias && residual)));
+        CHECK(strncmp(run(&b, &d, 0, want).variant, "own", 3) == 0);
+        CHECK(difference(got, want, count(&d.out)) < LIMIT);
+    }
+    CHECK_INT(warnings, 0);
+    fake->refuse_sums = 0;
+    lib->api->destroy(b.device);
+}
+
+/* Those that add both at once come behind the others, and cuDNN's plan behind them; all compute the
+ * same, where they run. */
+static void fp8_variants(void)
+{
+    graft_backend b = open_device();
+    const graft_op_desc d = linear(GRAFT_QUANT_FP8, 32, true, true);
+    float got[MOST], want[MOST];
+    int apart = 0, at_once = 0, cudnn = 0;
+    outcome own = run(&b, &d, 0, want);
+    for (int32_t v = 1; v < own.variants; v++) {
+        outcome r = run(&b, &d, v, got);
+        CHECK(difference(got, want, count(&d.out)) < LIMIT);
+        CHECK_INT(r.stands_in, 0);
+        fake->refuse_sums = 1;
+        bool once = strncmp(r.variant, "cublasLt", 8) == 0 && !strstr(r.variant, "+ residual");
+        CHECK_INT(run(&b, &d, v, got).stands_in, once);
+        CHECK(difference(got, want, count(&d.out)) < LIMIT);
+        fake->refuse_sums = 0;
+        apart += strstr(r.variant, "+ residual") != NULL;
+        at_once += once;
+        cudnn += strncmp(r.variant, "cudnn", 5) == 0;
+        CHECK(!once || !cudnn);
+        CHECK(apart == v || v > 2);
+    }
+    CHECK_INT(apart, 2);
+    CHECK_INT(at_once, 2);
+    CHECK_INT(cudnn, 1);
+    lib->api->destroy(b.device);
+}
+
+/* Compiling cuDNN's plan takes its time, so it is for who asks. */
+static void fp8_plans_only_when_asked(void)
+{
+    graft_backend b = open_device();
+    const graft_op_desc d = linear(GRAFT_QUANT_FP8, 64, true, false);
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    int made = fake->plans_made;
+    for (int32_t v = -1; v < 3; v++) {
+        CHECK_INT(b.api->prepare(b.device, &d, v, &k, &info, NULL, 0), GRAFT_OK);
+        b.api->release(k);
+        CHECK_INT(info.variant_count, 4);
+        CHECK_INT(info.slow, 1 << 3);
+    }
+    CHECK_INT(fake->plans_made, made);
+    CHECK_INT(b.api->prepare(b.device, &d, 3, &k, &info, NULL, 0), GRAFT_OK);
+    b.api->release(k);
+    CHECK(strncmp(info.variant, "cudnn", 5) == 0);
+    CHECK_INT(info.variant_index, 3);
+    CHECK(fake->plans_made > made);
+    lib->api->destroy(b.device);
 }
 
 /* ------------------------------------------------------------------ tuning */
@@ -205,6 +299,23 @@ static void trials_time_no_stand_in(void)
     lib->api->destroy(b.device);
 }
 
+/* One that is refused does not take the others with it. */
+static void trials_drop_what_is_refused(void)
+{
+    graft_backend b = open_device();
+    const graft_op_desc d = linear(GRAFT_QUANT_FP8, 64, true, true);
+    fake->refuse_sums = 1;
+    graft_trial t = tried(&b, &d);
+    fake->refuse_sums = 0;
+    CHECK_INT(t.count, 1 + 2 + 2 + 1);
+    for (int v = 0; v < t.count; v++) {
+        CHECK_INT(t.status[v], v == 3 || v == 4 ? GRAFT_E_UNSUPPORTED : GRAFT_OK);
+        CHECK((t.ns[v] > 0) == (v != 3 && v != 4));
+    }
+    CHECK_INT(t.own, 1);
+    lib->api->destroy(b.device);
+}
+
 /* ------------------------------------------------------------------ what is told */
 
 static void told_once_for_each_kind(void)
@@ -220,7 +331,7 @@ static void told_once_for_each_kind(void)
                                       convolution(GRAFT_QUANT_INT8, 4 + i),
                                       convolution(GRAFT_QUANT_FP8, 4 + i)};
         for (size_t k = 0; k < sizeof list / sizeof *list; k++)
-            CHECK_INT(run(&b, &list[k], -1).stands_in, 1);
+            CHECK_INT(run(&b, &list[k], -1, NULL).stands_in, 1);
         CHECK_INT(warnings, 6); /* both of int8 are one product to cuDNN */
     }
     for (int i = 0; i < 6; i++)
@@ -234,7 +345,7 @@ static void told_once_for_each_kind(void)
 static void *run_one(void *p)
 {
     const graft_op_desc d = linear(GRAFT_QUANT_NONE, 32, true, true);
-    CHECK_INT(run(p, &d, -1).stands_in, 1);
+    CHECK_INT(run(p, &d, -1, NULL).stands_in, 1);
     return NULL;
 }
 
@@ -258,7 +369,11 @@ int main(void)
     lib = h ? dlsym(h, GRAFT_KERNELS_SYMBOL) : NULL;
     CHECK(fake && lib);
     if (!fake || !lib) return test_end();
+    RUN(fp8_keeps_its_product);
+    RUN(fp8_variants);
+    RUN(fp8_plans_only_when_asked);
     RUN(trials_time_no_stand_in);
+    RUN(trials_drop_what_is_refused);
     RUN(told_once_for_each_kind);
     RUN(told_once_by_all_threads);
     CHECK_INT(fake->live_blocks, 0);
