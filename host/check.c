@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "host/hint.h"
 #include "host/object_info.h"
 #include "host/services.h"
 #include "host/tree.h"
@@ -161,7 +162,7 @@ static graft_status literal_fault(graft_check *c, size_t node, const graft_input
     cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
     bool ok = true;
     if (known && strcmp(fault->type, "value_not_in_list") == 0)
-        ok = put_folder(extra, known->folder);
+        ok = put_folder(extra, known->folder) && graft_hint_choice(c, extra, known, received);
     if (fault->exception) ok = ok && graft_tree_text(extra, "exception_message", fault->exception);
     if (!ok) {
         cJSON_Delete(extra);
@@ -203,7 +204,8 @@ static graft_status check_input(graft_check *c, size_t node, const graft_input *
     if (!item || (cJSON_IsNull(item) && optional)) {
         if (optional) return graft_literal_initial(in, &out->literal, c->e);
         cJSON *extra = cJSON_CreateObject();
-        if (!graft_tree_text(extra, "input_name", in->name)) {
+        if (!graft_tree_text(extra, "input_name", in->name) ||
+            !graft_hint_missing(c, extra, node, in->name)) {
             cJSON_Delete(extra);
             return graft_fail_nomem(c->e, "the list of faults");
         }
@@ -223,8 +225,11 @@ static graft_status custom_fault(graft_check *c, size_t node, const char *input,
     snprintf(details, sizeof details, "%s%s%s", input ? input : "", input && *text ? " - " : "",
              text);
     cJSON *extra = cJSON_CreateObject();
+    const cJSON *inputs = graft_tree_get(c->p->node[node].json, "inputs");
     bool ok = extra && (!input || graft_tree_text(extra, "input_name", input));
-    if (!ok || !put_folder(extra, lookup->folder)) {
+    ok = ok && put_folder(extra, lookup->folder);
+    if (!ok ||
+        (input && !graft_hint_file(c, extra, lookup->folder, graft_tree_get(inputs, input)))) {
         cJSON_Delete(extra);
         return graft_fail_nomem(c->e, "the list of faults");
     }

@@ -13,6 +13,7 @@ typedef struct graft_check {
     const graft_outer *outer; /* NULL: a whole prompt */
     graft_map index;          /* id -> node number + 1 */
     graft_known known;
+    int hints;         /* faults that were explained so far, for hint.c */
     cJSON **faults;    /* per node: array of errors, or NULL */
     bool *bad;         /* per node: it, or something it needs, is at fault */
     bool *moved;       /* per node: its faults belong to node_errors by now */

@@ -172,7 +172,7 @@ static graft_status run_one(comparison *c, int which, int seed, outcome *r, graf
     graft_status st;
     GRAFT_TRY(graft_validate(c->session.registry, &c->session.services.host, json, NULL, 0, &v, e));
     if (v.error || (v.node_errors && v.node_errors->child)) {
-        graft_validation_text(&v, file, &text);
+        graft_validation_text(&v, file, &c->session.folders, &text);
         st = graft_fail(e, GRAFT_E_ARG, "%s", text.data ? text.data : file);
         goto out;
     }

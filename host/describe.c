@@ -1,6 +1,5 @@
 #include "host/describe.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,74 +13,24 @@
 
 /* ------------------------------------------------------------------ finding */
 
-#define NEAR     5  /* names that a failure tells at most */
-#define LONGEST  64 /* names beyond this are near nothing */
-#define FAR_AWAY 1000
-
-/* Letters to add, take away or change until one is the other (Levenshtein), capitals aside. */
-static int distance(const char *a, const char *b)
-{
-    size_t n = strlen(a), m = strlen(b);
-    int row[LONGEST + 1];
-    if (n > LONGEST || m > LONGEST) return FAR_AWAY;
-    for (size_t k = 0; k <= m; k++) row[k] = (int)k;
-    for (size_t i = 0; i < n; i++) {
-        int before = row[0];
-        row[0] = (int)i + 1;
-        for (size_t k = 0; k < m; k++) {
-            int change = before + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[k]));
-            before = row[k + 1];
-            int step = (row[k] < row[k + 1] ? row[k] : row[k + 1]) + 1;
-            row[k + 1] = change < step ? change : step;
-        }
-    }
-    return row[m];
-}
-
-static bool contains(const char *text, const char *part)
-{
-    size_t n = strlen(part);
-    for (; *text; text++)
-        if (strncasecmp(text, part, n) == 0) return true;
-    return false;
-}
-
-/* How far the name is from the node's; FAR_AWAY when nobody would have meant it. */
-static int farness(const graft_node *node, const char *name)
-{
-    const char *const names[] = {node->id, node->title ? node->title : ""};
-    int least = FAR_AWAY, longest = (int)strlen(name) / 3 + 1;
-    for (int i = 0; i < 2; i++) {
-        int d = distance(name, names[i]);
-        if (d > longest) d = strlen(name) > 2 && contains(names[i], name) ? longest : FAR_AWAY;
-        if (d < least) least = d;
-    }
-    return least;
-}
-
 static graft_status not_found(const graft_registry *r, const char *name, graft_err *e)
 {
-    const graft_registry_node *n, *near[NEAR];
-    char list[512] = "";
-    int count = 0, used = 0, far[NEAR];
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, name);
+    graft_describe_near(r, &near);
+    return graft_fail(e, GRAFT_E_NOTFOUND, "there is no node \"%.80s\"%s", name,
+                      near.count ? graft_near_text(&near, text)
+                                 : "; \"graft nodes\" lists those there are");
+}
+
+void graft_describe_near(const graft_registry *r, graft_near *near)
+{
+    const graft_registry_node *n;
     for (size_t i = 0; (n = graft_registry_at(r, i)); i++) {
-        int d = farness(n->node, name), at = count;
-        if (d == FAR_AWAY) continue;
-        while (at > 0 && far[at - 1] > d) at--;
-        if (at == NEAR) continue;
-        count += count < NEAR;
-        for (int k = count - 1; k > at; k--) far[k] = far[k - 1], near[k] = near[k - 1];
-        far[at] = d;
-        near[at] = n;
+        graft_near_add(near, n->node->id);
+        if (n->node->title) graft_near_add_like(near, n->node->title, n->node->id);
     }
-    for (int i = 0; i < count; i++) {
-        int more = snprintf(list + used, sizeof list - (size_t)used, "%s%s", i ? ", " : "",
-                            near[i]->node->id);
-        if (more >= (int)sizeof list - used) break;
-        used += more;
-    }
-    return graft_fail(e, GRAFT_E_NOTFOUND, "there is no node \"%.80s\"; %s%s", name,
-                      count ? "near to it: " : "\"graft nodes\" lists those there are", list);
 }
 
 graft_status graft_describe_find(const graft_registry *r, const char *name,

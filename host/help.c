@@ -1,6 +1,7 @@
 /* What the program says of itself, for terminals of 80 columns. */
 #include <string.h>
 
+#include "host/near.h"
 #include "host/options.h"
 
 #define OF(command) (1u << GRAFT_COMMAND_##command)
@@ -136,4 +137,38 @@ void graft_options_hint(const char *command, FILE *out)
             return;
         }
     fputs("graft: \"graft help\" lists the commands\n", out);
+}
+
+/* Adds the names in "--width N, --height N". */
+static void add_names(graft_near *near, const char *option)
+{
+    for (const char *p = option; (p = strchr(p, '-'));) {
+        size_t length = strcspn(p, " ,");
+        if (p == option || p[-1] == ' ') graft_near_add_part(near, p, length);
+        p += length;
+    }
+}
+
+graft_status graft_options__unknown(graft_command command, const char *arg, graft_err *e)
+{
+    char name[64], text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(arg, "="), arg);
+    graft_near_init(&near, name);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].of >> command & 1) add_names(&near, options[i].option);
+    return graft_fail(e, GRAFT_E_ARG, "unknown option %s%s", name, graft_near_text(&near, text));
+}
+
+graft_status graft_options__unknown_command(const char *name, graft_err *e)
+{
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, name);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        graft_near_add(&near, commands[i].name);
+    graft_near_add(&near, "help");
+    graft_near_add(&near, "version");
+    return graft_fail(e, GRAFT_E_ARG, "unknown command %.80s%s", name,
+                      graft_near_text(&near, text));
 }

@@ -44,12 +44,10 @@ static graft_status default_models(graft_options *o, graft_err *e)
     if (o->models) return GRAFT_OK;
     if (env && *env) return fill(&o->models, env, e);
     if (!graft_dir_exists("./models")) {
-        char *beside = beside_program("../../models");
-        if (beside && graft_dir_exists(beside)) {
-            o->models = beside;
-            return GRAFT_OK;
-        }
+        char real[PATH_MAX], *beside = beside_program("../../models");
+        bool there = beside && graft_dir_exists(beside) && realpath(beside, real);
         graft_free(beside);
+        if (there) return fill(&o->models, real, e);
     }
     return fill(&o->models, "./models", e);
 }
@@ -162,7 +160,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
     if (serve) st = graft_options__serve(argc, argv, i, &o->serve, e);
     if (o->command == GRAFT_COMMAND_QUANTIZE)
         st = graft_options__quantize(argc, argv, i, &o->quantize, e);
-    return st == GRAFT_E_NOTFOUND ? graft_fail(e, GRAFT_E_ARG, "unknown option %s", arg) : st;
+    return st == GRAFT_E_NOTFOUND ? graft_options__unknown(o->command, arg, e) : st;
 }
 
 static graft_status command_of(const char *name, graft_options *o, graft_err *e)
@@ -182,7 +180,7 @@ static graft_status command_of(const char *name, graft_options *o, graft_err *e)
             o->command = known[i].command;
             return GRAFT_OK;
         }
-    return graft_fail(e, GRAFT_E_ARG, "unknown command %s", name);
+    return graft_options__unknown_command(name, e);
 }
 
 /* "help run" is "run --help". */

@@ -73,6 +73,10 @@ void graft_options_help(graft_command topic, FILE *out);
 /* After a wrong command line: where to read on about `command`, which may be unknown. */
 void graft_options_hint(const char *command, FILE *out);
 
+/* GRAFT_E_ARG, and what may have been meant, in help.c. */
+graft_status graft_options__unknown(graft_command command, const char *arg, graft_err *e);
+graft_status graft_options__unknown_command(const char *name, graft_err *e);
+
 /* Options of serve, in options_serve.c. GRAFT_E_NOTFOUND when argv[*i] is none of them; *i moves to
  * the last argument that was used. */
 graft_status graft_options__serve(int argc, char **argv, int *i, graft_serve_options *o,

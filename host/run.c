@@ -169,7 +169,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
         return o->command == GRAFT_COMMAND_COMPILE ? GRAFT_OK
                                                    : check_output(&s->folders, v->prompt, e);
     graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(v, o->file, &text);
+    graft_validation_text(v, o->file, &s->folders, &text);
     if (!text.failed) fputs(text.data ? text.data : "", stderr);
     graft_str_finish(&text);
     if (e) e->text[0] = 0;

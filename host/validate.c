@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/check.h"
+#include "host/hint.h"
 #include "host/tree.h"
 
 #define LONG_CYCLE 1000 /* characters */
@@ -324,7 +325,8 @@ static graft_status unknown_node(graft_check *c, size_t node, const char *class_
         bool ok = graft_tree_text(extra, "node_id", n->id);
         if (class_type)
             ok = ok && graft_tree_text(extra, "class_type", class_type) &&
-                 graft_tree_text(extra, "node_title", title_of(n->json, class_type));
+                 graft_tree_text(extra, "node_title", title_of(n->json, class_type)) &&
+                 graft_hint_class(c, extra, class_type);
         if (!ok) {
             cJSON_Delete(extra);
             return graft_fail_nomem(c->e, "the faults");
@@ -485,7 +487,7 @@ static void number_from(graft_prompt *p, size_t first)
 static graft_status first_fault(const graft_validation *v, graft_err *e)
 {
     graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(v, "the expansion", &text);
+    graft_validation_text(v, "the expansion", NULL, &text);
     graft_status st =
         text.failed ? graft_fail_nomem(e, "the faults")
                     : graft_fail(e, GRAFT_E_ARG, "%.*s", (int)strcspn(text.data, "\n"), text.data);

@@ -23,20 +23,93 @@ static bool is_pickle(const cJSON *value)
     return false;
 }
 
+/* "A, B" and `last` before the last. */
+static void put_list(const cJSON *list, const char *last, graft_str *out)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        const char *join = item == list->child ? "" : item->next ? ", " : last;
+        graft_str_printf(out, "%s%s", join, cJSON_IsString(item) ? item->valuestring : "");
+    }
+}
+
+/* What hint.c found. */
+static void put_hints(const cJSON *extra, graft_str *out)
+{
+    const cJSON *near = graft_tree_get(extra, "suggestions");
+    const cJSON *there = graft_tree_get(extra, "available");
+    int more = graft_json_int(extra, "count", 0) - cJSON_GetArraySize(there);
+    const char *given = graft_json_str(extra, "given", NULL);
+    if (near) {
+        graft_str_puts(out, "; did you mean ");
+        put_list(near, " or ", out);
+        graft_str_puts(out, "?");
+    } else if (there && there->child) {
+        bool one = !more && there->child->next == NULL;
+        graft_str_puts(out, one ? "; there is only " : "; there are ");
+        put_list(there, more ? ", " : " and ", out);
+        if (more) graft_str_printf(out, " and %d more", more);
+    } else if (there) {
+        bool input = strcmp(graft_json_str(extra, "folder", ""), "input") == 0;
+        graft_str_printf(out, ", nor any other; --%s says where to look",
+                         input ? "input" : "models");
+    }
+    if (given) graft_str_printf(out, "; \"%s\" is no input of this node", given);
+}
+
+/* The folder itself where a terminal shows it; for others its name in the protocol. */
+static void put_folder(const char *name, const graft_folders *f, graft_str *out)
+{
+    const char *below = strchr(name, '/'), *root = f ? graft_folders_root(f, name) : NULL;
+    if (f && below)
+        graft_str_printf(out, "%s%s", f->models, below);
+    else
+        graft_str_puts(out, root ? root : name);
+}
+
+/* A value that is none of the choices, which are files where there is a folder. */
+static void put_choice(const cJSON *extra, const char *class_type, const char *details,
+                       const graft_folders *f, graft_str *out)
+{
+    const char *folder = graft_json_str(extra, "folder", NULL);
+    const cJSON *received = graft_tree_get(extra, "received_value");
+    char *value = cJSON_IsString(received) ? NULL : graft_json_print(received);
+    const char *text = cJSON_IsString(received) ? received->valuestring : value ? value : "";
+    const cJSON *config = graft_tree_get(extra, "input_config");
+    const char *length = strstr(details, "(list of length ");
+    if (folder) {
+        graft_str_printf(out, ": there is no file %s in ", text);
+        put_folder(folder, f, out);
+    } else if (length || !cJSON_IsArray(config)) {
+        graft_str_printf(out, ": \"%s\" is none of its choices", text);
+    } else {
+        graft_str_printf(out, ": \"%s\" is none of ", text);
+        put_list(cJSON_GetArrayItem(config, 0), ", ", out);
+    }
+    put_hints(extra, out);
+    if (folder && is_pickle(received))
+        graft_str_puts(out, "; files of PyTorch are not loaded, \"graft convert FILE\" makes a "
+                            ".safetensors of one");
+    if (!folder && length && !graft_tree_get(extra, "suggestions"))
+        graft_str_printf(out, "; \"graft nodes %s\" lists them", class_type);
+    graft_free(value);
+}
+
 /* The words that clients of the protocol know are not those that a terminal needs; false where
  * they will do. */
 static bool put_plainly(const char *type, const char *details, const cJSON *extra, graft_str *out)
 {
     const cJSON *config = graft_tree_get(extra, "input_config");
     const char *wanted = cJSON_GetStringValue(cJSON_GetArrayItem(config, 0));
-    bool custom = strcmp(type, "custom_validation_failed") == 0;
-    if ((custom && *details) || strcmp(type, "value_not_in_list") == 0) {
+    if (strcmp(type, "missing_node_type") == 0) {
+        graft_str_puts(out, ": there is no such node class");
+        if (!graft_tree_get(extra, "suggestions"))
+            graft_str_puts(out, "; \"graft nodes\" lists those there are");
+        return true;
+    }
+    if (*details && strcmp(type, "custom_validation_failed") == 0) {
         graft_str_printf(out, ": %s", details);
-        if (graft_tree_get(extra, "folder") && is_pickle(graft_tree_get(extra, "received_value")))
-            graft_str_puts(out, ": files of PyTorch are not loaded; \"graft convert FILE\" makes a "
-                                ".safetensors of one");
-        else if (graft_str_ends(details, " not in []"))
-            graft_str_puts(out, ": there is no such file; --models and --input say where to look");
         return true;
     }
     if (wanted && strcmp(type, "return_type_mismatch") == 0) {
@@ -51,7 +124,8 @@ static bool put_plainly(const char *type, const char *details, const cJSON *extr
     return true;
 }
 
-static void put_fault(const cJSON *f, graft_str *out)
+static void put_fault(const cJSON *f, const char *class_type, const graft_folders *folders,
+                      graft_str *out)
 {
     const char *type = graft_json_str(f, "type", ""), *details = graft_json_str(f, "details", "");
     const cJSON *extra = graft_tree_get(f, "extra_info");
@@ -72,25 +146,31 @@ static void put_fault(const cJSON *f, graft_str *out)
         details += strlen(input);
         details += strspn(details, ",:- ");
     }
-    if (!put_plainly(type, details, extra, out)) {
-        graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
-        if (*details) graft_str_printf(out, " (%s)", details);
+    if (strcmp(type, "value_not_in_list") == 0) {
+        put_choice(extra, class_type, details, folders, out);
+    } else {
+        if (!put_plainly(type, details, extra, out)) {
+            graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
+            if (*details) graft_str_printf(out, " (%s)", details);
+        }
+        put_hints(extra, out);
     }
     graft_str_puts(out, "\n");
 }
 
-void graft_validation_text(const graft_validation *v, const char *file, graft_str *out)
+void graft_validation_text(const graft_validation *v, const char *file,
+                           const graft_folders *folders, graft_str *out)
 {
     const cJSON *entry;
     cJSON_ArrayForEach(entry, v->node_errors)
     {
-        const cJSON *class_type = graft_tree_get(entry, "class_type");
+        const char *class_type = graft_json_str(entry, "class_type", NULL);
         const cJSON *fault;
         cJSON_ArrayForEach(fault, graft_tree_get(entry, "errors"))
         {
             graft_str_printf(out, "%s: node %s", file, entry->string);
-            if (cJSON_IsString(class_type)) graft_str_printf(out, " (%s)", class_type->valuestring);
-            put_fault(fault, out);
+            if (class_type) graft_str_printf(out, " (%s)", class_type);
+            put_fault(fault, class_type ? class_type : "", folders, out);
         }
     }
     if (v->error && !(v->node_errors && v->node_errors->child))

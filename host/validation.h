@@ -2,6 +2,7 @@
 #ifndef GRAFT_HOST_VALIDATION_H
 #define GRAFT_HOST_VALIDATION_H
 #include "base/str.h"
+#include "host/folders.h"
 #include "host/prompt.h"
 
 typedef struct graft_validation {
@@ -14,6 +15,8 @@ typedef struct graft_validation {
 } graft_validation;
 
 void graft_validation_finish(graft_validation *v);
-/* One readable line a fault: "FILE: node 3 (KSampler), input steps: …". */
-void graft_validation_text(const graft_validation *v, const char *file, graft_str *out);
+/* One readable line a fault: "FILE: node 3 (KSampler), input steps: …". `folders` (may be NULL):
+ * where files were looked for. */
+void graft_validation_text(const graft_validation *v, const char *file,
+                           const graft_folders *folders, graft_str *out);
 #endif

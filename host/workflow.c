@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/png.h"
 #include "base/str.h"
+#include "host/describe.h"
 #include "host/literal.h"
 #include "host/tree.h"
 
@@ -122,13 +123,35 @@ graft_status graft_workflow_read(const char *path, const graft_registry *r, graf
     return st;
 }
 
-static bool named(const cJSON *node, const char *name, const graft_registry *r)
+/* The title in the editor, or else the class's; may be NULL. */
+static const char *title_of(const cJSON *node, const graft_registry *r)
 {
     const char *class_type = graft_json_str(node, "class_type", "");
     const char *title = graft_json_str(graft_tree_get(node, "_meta"), "title", NULL);
     const graft_registry_node *entry = graft_registry_find(r, class_type);
-    if (!title && entry) title = entry->node->title;
+    return !title && entry ? entry->node->title : title;
+}
+
+static bool named(const cJSON *node, const char *name, const graft_registry *r)
+{
+    const char *class_type = graft_json_str(node, "class_type", ""), *title = title_of(node, r);
     return strcmp(class_type, name) == 0 || (title && strcmp(title, name) == 0);
+}
+
+/* Ids are left out: every number is near to every other. */
+static graft_status not_named(const cJSON *prompt, const char *name, const graft_registry *r,
+                              graft_err *e)
+{
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, name);
+    for (const cJSON *node = prompt->child; node; node = node->next) {
+        const char *title = title_of(node, r);
+        graft_near_add(&near, graft_json_str(node, "class_type", ""));
+        if (title) graft_near_add(&near, title);
+    }
+    return graft_fail(e, GRAFT_E_NOTFOUND, "no node has the id, title or class \"%.80s\"%s", name,
+                      graft_near_text(&near, text));
 }
 
 static graft_status find_named(cJSON *prompt, const char *name, const graft_registry *r,
@@ -148,9 +171,36 @@ static graft_status find_named(cJSON *prompt, const char *name, const graft_regi
         st = graft_fail(e, GRAFT_E_ARG, "\"%s\" is the name of several nodes: %s; use an id", name,
                         ids.data ? ids.data : "");
     else if (!n)
-        st = graft_fail(e, GRAFT_E_NOTFOUND, "no node has the id, title or class \"%s\"", name);
+        st = not_named(prompt, name, r, e);
     graft_str_finish(&ids);
     return st;
+}
+
+static graft_status no_such_class(const cJSON *node, const graft_registry *r, graft_err *e)
+{
+    const char *class_type = graft_json_str(node, "class_type", "");
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, class_type);
+    graft_describe_near(r, &near);
+    return graft_fail(e, GRAFT_E_NOTFOUND, "node %s: there is no node class %.80s%s", node->string,
+                      class_type, graft_near_text(&near, text));
+}
+
+/* Inputs that take a link are named, too: who meant one is told what it takes. */
+static graft_status find_input(const cJSON *node, const graft_node *schema, const char *name,
+                               const graft_input **out, graft_err *e)
+{
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, name);
+    for (size_t i = 0; i < graft_schema_inputs(schema); i++) {
+        *out = schema->inputs[i];
+        if (strcmp((*out)->name, name) == 0) return GRAFT_OK;
+        graft_near_add(&near, (*out)->name);
+    }
+    return graft_fail(e, GRAFT_E_NOTFOUND, "node %s (%s) has no input \"%.80s\"%s", node->string,
+                      schema->id, name, graft_near_text(&near, text));
 }
 
 graft_status graft_workflow_set(cJSON *prompt, const graft_registry *r, const char *node,
@@ -161,15 +211,9 @@ graft_status graft_workflow_set(cJSON *prompt, const graft_registry *r, const ch
     if (st) return st;
     const char *class_type = graft_json_str(found, "class_type", "");
     const graft_registry_node *entry = graft_registry_find(r, class_type);
-    if (!entry)
-        return graft_fail(e, GRAFT_E_NOTFOUND, "node %s: there is no node class %s", found->string,
-                          class_type);
+    if (!entry) return no_such_class(found, r, e);
     const graft_input *in = NULL;
-    for (size_t i = 0; i < graft_schema_inputs(entry->node); i++)
-        if (strcmp(entry->node->inputs[i]->name, input) == 0) in = entry->node->inputs[i];
-    if (!in)
-        return graft_fail(e, GRAFT_E_NOTFOUND, "node %s (%s) has no input \"%s\"", found->string,
-                          class_type, input);
+    if ((st = find_input(found, entry->node, input, &in, e))) return st;
     if (!graft_schema_literal(in) && strcmp(in->type, "*") != 0)
         return graft_fail(e, GRAFT_E_ARG, "node %s (%s): input %s takes a link to %s, not a value",
                           found->string, class_type, input, in->type);

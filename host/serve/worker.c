@@ -61,7 +61,7 @@ static graft_status check(graft_serve *s, cJSON **prompt, const cJSON *targets, 
     graft_free(target);
     if (st || v->prompt) return st;
     graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(v, "prompt", &text);
+    graft_validation_text(v, "prompt", NULL, &text);
     graft_fail(e, GRAFT_E_ARG, "%s", text.data ? text.data : "the prompt is no longer valid");
     graft_str_finish(&text);
     return GRAFT_E_ARG;

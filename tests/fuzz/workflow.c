@@ -43,7 +43,7 @@ static void validate(graft_session *s, cJSON *prompt)
     if (st == GRAFT_OK) {
         graft_str text = GRAFT_STR_INIT;
         require(v.prompt || v.error);
-        graft_validation_text(&v, "fuzz", &text);
+        graft_validation_text(&v, "fuzz", NULL, &text);
         require(!v.error || text.len);
         graft_str_finish(&text);
     }

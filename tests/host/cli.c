@@ -147,7 +147,7 @@ static void failures(void)
     CHECK_STR(out_text, ""); /* nothing ran: half a workflow is not what was asked for */
     check_text("unknown.json", "{\"1\":{\"class_type\":\"Xyz\",\"inputs\":{}}}");
     CHECK_INT(graft("run unknown.json" PLUGINS), 1);
-    CHECK(strstr(err_text, "node 1 (Xyz)") && strstr(err_text, "does not exist"));
+    CHECK(strstr(err_text, "node 1 (Xyz)") && strstr(err_text, "there is no such node class"));
     check_text("fails.json", "{\"1\":{\"class_type\":\"TestFail\",\"inputs\":{\"code\":1}},"
                              "\"2\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":[\"1\",0]}}}");
     CHECK_INT(graft("run fails.json" PLUGINS), 1);
@@ -164,6 +164,34 @@ static void failures(void)
     CHECK(strstr(err_text, "input filename_prefix: ") != NULL);
     CHECK_INT(graft("check " HOST_TEST_PLUGINS "/host_testnodes.so"), 0);
     CHECK_INT(graft("check good.json"), 1);
+}
+
+/* Whoever mistypes a name is told the one that is near. */
+static void did_you_mean(void)
+{
+    static const struct {
+        const char *args, *meant;
+        int status;
+    } c[] = {{"rnu", "unknown command rnu; did you mean run?", 2},
+             {"help quantise", "did you mean quantize?", 2},
+             {"run a --modles x", "unknown option --modles; did you mean --models?", 2},
+             {"run a --Quiet", "did you mean --quiet?", 2},
+             {"quantize a --hieght=8", "unknown option --hieght; did you mean --height?", 2},
+             {"serve --prot 1", "did you mean --port?", 2},
+             {"compare a b --seed 1", "did you mean --seeds?", 2},
+             {"check x --plugin y", "did you mean --plugins?", 2},
+             {"run good.json --set TestSavee.text=x" PLUGINS, "did you mean TestSave", 1},
+             {"run good.json --set 1.txet=x" PLUGINS, "no input \"txet\"; did you mean text?", 1},
+             {"run shwo.json" PLUGINS, "did you mean TestShow?", 1},
+             {"run shwo.json --set 1.any=1" PLUGINS, "did you mean TestShow?", 1}};
+    check_text("shwo.json", "{\"1\":{\"class_type\":\"TestShwo\",\"inputs\":{\"any\":1}}}");
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        CHECK_INT(graft(c[i].args), c[i].status);
+        CHECK(strstr(err_text, c[i].meant) != NULL);
+        if (!strstr(err_text, c[i].meant)) fprintf(stderr, "graft %s: %s\n", c[i].args, err_text);
+    }
+    CHECK_INT(graft("fly"), 2);
+    CHECK(!strstr(err_text, "did you mean"));
 }
 
 static void nodes(void)
@@ -194,7 +222,7 @@ static void one_node(void)
         CHECK(strstr(out_text, "\nOutputs\n"));
     }
     CHECK_INT(graft("nodes TestSed" PLUGINS), 1);
-    CHECK(!*out_text && strstr(err_text, "there is no node \"TestSed\"; near to it: TestSeed"));
+    CHECK(!*out_text && strstr(err_text, "there is no node \"TestSed\"; did you mean TestSeed?"));
     CHECK_INT(graft("nodes switch" PLUGINS), 1);
     CHECK(strstr(err_text, "TestSwitch") != NULL);
     CHECK_INT(graft("nodes qqqqqqqqqqqqqqqqqqqq" PLUGINS), 1);
@@ -357,6 +385,7 @@ int main(void)
     RUN(help_fits);
     RUN(run);
     RUN(failures);
+    RUN(did_you_mean);
     RUN(nodes);
     RUN(one_node);
     RUN(descriptions_fit);

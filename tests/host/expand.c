@@ -143,8 +143,8 @@ static void faults(void)
     "{'1':{'class_type':'" class "','inputs':{'part':'" part "','results':'" results "'}},"        \
                                  "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}"
     FAILS(ONE("TestExpand", "{`a`:{`class_type`:`Nothing`,`inputs`:{}}}", "[[`a`,0],null]"),
-          "node 1 (TestExpand): the expansion: node 1.0.0.a (Nothing): Cannot execute because node "
-          "Nothing does not exist.");
+          "node 1 (TestExpand): the expansion: node 1.0.0.a (Nothing): there is no such node "
+          "class; \"graft nodes\" lists those there are");
     FAILS(ONE("TestExpand", "{`a`:{`class_type`:`TestInt`,`inputs`:{`value`:1000}}}",
               "[[`a`,0],null]"),
           "node 1 (TestExpand): the expansion: node 1.0.0.a (TestInt), input value: Value 1000 "

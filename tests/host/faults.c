@@ -87,7 +87,7 @@ static graft_status attempt(const char *text, bool keep, bool expect_faults)
     CHECK((v.error != NULL) == expect_faults);
     if (v.error) {
         graft_str s = GRAFT_STR_INIT;
-        graft_validation_text(&v, "test", &s);
+        graft_validation_text(&v, "test", NULL, &s);
         if (s.failed) st = GRAFT_E_NOMEM;
         graft_str_finish(&s);
         goto out;

@@ -167,7 +167,7 @@ static void links(void)
     CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "4"), "dependent_outputs"), "['4']");
     CHECK(v.error == NULL && v.prompt && v.prompt->n_output == 1);
     graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(&v, "f.json", &text);
+    graft_validation_text(&v, "f.json", NULL, &text);
     CHECK_STR(text.data, "f.json: node 2 (TestMeasure), input thing: takes THING, and is linked "
                          "to an output of type INT\n"
                          "f.json: node 4 (TestShow), input any: linked to node 9, which does not "
@@ -252,7 +252,72 @@ static void missing_files(void)
     EXPECT("TestFile", "{'file':5}",
            "[{'type':'value_not_in_list','message':'Value not in list','details':'file: 5 not in "
            "[]','extra_info':{'input_name':'file','input_config':[[],{'tooltip':'tip',"
-           "'image_upload':true}],'received_value':5,'folder':'input'}}]");
+           "'image_upload':true}],'received_value':5,'folder':'input','available':[],'count':0}}]");
+}
+
+static void expect_line(const char *prompt, const graft_folders *folders, const char *line)
+{
+    graft_validation v = check(prompt);
+    graft_str text = GRAFT_STR_INIT;
+    graft_validation_text(&v, "f", folders, &text);
+    CHECK_STR(text.data ? text.data : "", line);
+    graft_str_finish(&text);
+    graft_validation_finish(&v);
+}
+
+/* What may have been meant is told beside what clients of the protocol know. */
+static void suggestions(void)
+{
+    graft_validation v = check("{'1':{'class_type':'TestShwo','inputs':{}}}");
+    CHECK_JSON(graft_tree_get(v.error, "extra_info"),
+               "{'node_id':'1','class_type':'TestShwo','node_title':'TestShwo','suggestions':"
+               "['TestShow']}");
+    CHECK_STR(graft_json_str(v.error, "message", ""),
+              "Cannot execute because node TestShwo does not exist.");
+    graft_validation_finish(&v);
+    expect_line("{'1':{'class_type':'TestShwo','inputs':{}}}", NULL,
+                "f: node 1 (TestShwo): there is no such node class; did you mean TestShow?\n");
+    expect_line("{'1':{'class_type':'Qwertz','inputs':{}}}", NULL,
+                "f: node 1 (Qwertz): there is no such node class; \"graft nodes\" lists those "
+                "there are\n");
+    expect_line("{'1':{'class_type':'TestSave','inputs':{'txet':'x','filename_prefix':'y'}}}", NULL,
+                "f: node 1 (TestSave), input text: Required input is missing; \"txet\" is no input "
+                "of this node\n");
+    expect_line("{'1':{'class_type':'TestSeed','inputs':{'seed':1,'mode':'its','strength':1}},"
+                "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
+                NULL,
+                "f: node 1 (TestSeed), input mode: \"its\" is none of a, b, it's; did you mean "
+                "it's?\n");
+}
+
+/* Where files were looked for, and what is there. */
+static void suggested_files(void)
+{
+    static const char prompt[] = "{'1':{'class_type':'TestFile','inputs':{'file':'%s'}},"
+                                 "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}";
+    static const struct {
+        const char *file, *hint;
+    } c[] = {{"bllue.png", "; did you mean blue.png?"},
+             {"zzzzz.png", "; there are blue.png, green.png, red.png and 1 more"}};
+    CHECK(system("mkdir -p input && cd input && touch blue.png green.png red.png white.png") == 0);
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        char text[300], line[300];
+        snprintf(text, sizeof text, prompt, c[i].file);
+        snprintf(line, sizeof line, "f: node 1 (TestFile), input file: Invalid file: %s%s\n",
+                 c[i].file, c[i].hint);
+        expect_line(text, NULL, line);
+    }
+    const graft_folders *folders = &fixture.folders;
+    char line[300], text[300];
+    snprintf(line, sizeof line,
+             "f: node 1 (TestFile), input file: there is no file [] in %s; there are blue.png, "
+             "green.png, red.png and 1 more\n",
+             folders->input);
+    snprintf(text, sizeof text,
+             "{'1':{'class_type':'TestFile','inputs':{'file':{'__value__':[]}}},"
+             "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}");
+    expect_line(text, folders, line);
+    CHECK(system("rm -rf input") == 0);
 }
 
 static void targets_and_custom(void)
@@ -277,10 +342,12 @@ static void targets_and_custom(void)
     CHECK_JSON(graft_tree_get(graft_tree_get(v.node_errors, "1"), "errors"),
                "[{'type':'custom_validation_failed','message':'Custom validation failed for node',"
                "'details':'file - Invalid file: "
-               "no.txt','extra_info':{'input_name':'file','folder':'input'}}]");
+               "no.txt','extra_info':{'input_name':'file','folder':'input','available':[],"
+               "'count':0}}]");
     graft_str line = GRAFT_STR_INIT;
-    graft_validation_text(&v, "f.json", &line);
-    CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt\n");
+    graft_validation_text(&v, "f.json", NULL, &line);
+    CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt, nor any "
+                         "other; --input says where to look\n");
     graft_str_finish(&line);
     graft_validation_finish(&v);
 }
@@ -416,7 +483,7 @@ static void hostile(void)
             CHECK(graft_validate(fixture.registry, &fixture.services.host, json, NULL, 0, &v,
                                  NULL) == GRAFT_OK);
             graft_str out = GRAFT_STR_INIT;
-            graft_validation_text(&v, "x", &out);
+            graft_validation_text(&v, "x", NULL, &out);
             CHECK(!out.failed);
             graft_str_finish(&out);
             graft_validation_finish(&v);
@@ -613,6 +680,8 @@ int main(void)
     RUN(cycles);
     RUN(coercion);
     RUN(missing_files);
+    RUN(suggestions);
+    RUN(suggested_files);
     RUN(targets_and_custom);
     RUN(own_checks);
     RUN(written_forms);

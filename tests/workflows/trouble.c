@@ -27,11 +27,14 @@ static void bad_values_are_refused(void)
 {
     static const struct {
         const char *set, *word;
-    } bad[] = {{"1.ckpt_name=none.safetensors", "none.safetensors"},
+    } bad[] = {{"1.ckpt_name=none.safetensors", "there is no file none.safetensors in /"},
+               {"1.ckpt_name=none.safetensors", "checkpoints; there are "},
+               {"1.ckpt_name=tiny-sd11.safetensors", "; did you mean tiny-sd1.safetensors"},
                {"1.ckpt_name=old.ckpt", "graft convert"},
                {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
                {"5.steps=0", "steps"},
-               {"5.sampler_name=nonsense", "sampler_name"},
+               {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is none of its choices"},
+               {"5.sampler_name=eulr", "did you mean euler?"},
                {"5.cfg=-1", "cfg"},
                {"5.denoise=2", "denoise"},
                {"5.seed=-1", "seed"},
@@ -39,7 +42,8 @@ static void bad_values_are_refused(void)
                {"4.width=1000000", "width"},
                {"7.filename_prefix=../outside", "SaveImage"},
                {"9.steps=3", "9"},
-               {"5.nothing=3", "nothing"}};
+               {"5.nothing=3", "nothing"},
+               {"Samplr.steps=3", "did you mean Sampler"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const char *const set[] = {TINY, "5.steps=1", bad[i].set, NULL};
         process p = {.output = "trouble/values"};
