@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -161,6 +162,54 @@ graft_status graft_folders_resolve(const graft_folders *f, const char *key, cons
     if (!root) return graft_fail(e, GRAFT_E_ARG, "there is no folder \"%s\"", key);
     graft_status st = graft_path_inside(root, name, path, e);
     return st ? st : existing(root, name, path, e);
+}
+
+/* What is left of `path` below `root`; NULL when it lies elsewhere. */
+static const char *below(const char *root, const char *path)
+{
+    size_t n = strlen(root);
+    while (n && root[n - 1] == '/') n--;
+    if (strncmp(path, root, n) != 0 || path[n] != '/') return NULL;
+    path += n + strspn(path + n, "/");
+    return *path ? path : NULL;
+}
+
+/* `path` with its folder as it really is, so that a last part that is a link stays one. */
+static char *really(const char *path)
+{
+    char real[PATH_MAX], *folder = graft_strdup(path),
+                         *slash = folder ? strrchr(folder, '/') : NULL;
+    if (slash) *slash = 0;
+    char *out = slash && realpath(slash == folder ? "/" : folder, real)
+                    ? graft_path_join(real, slash + 1)
+                    : NULL;
+    graft_free(folder);
+    return out;
+}
+
+graft_status graft_folders_name_of(const graft_folders *f, const char *key, const char *path,
+                                   char **name, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    const struct model_folder *m = find_models(key);
+    char *own = absolute(path), *real = own ? really(own) : NULL, *file = NULL;
+    *name = NULL;
+    if (!own) return graft_fail_nomem(e, "a path");
+    for (int i = 0; m && i < MODEL_ROOTS && !*name; i++) {
+        char *root = NULL, real_root[PATH_MAX];
+        GRAFT_TRY(model_root(f, m, i, &root, e));
+        const char *rest = root ? below(root, own) : NULL;
+        if (root && !rest && real && realpath(root, real_root)) rest = below(real_root, real);
+        graft_free(root);
+        if (!rest || graft_folders_resolve(f, key, rest, &file, NULL)) continue;
+        graft_free(file);
+        *name = graft_strdup(rest);
+        if (!*name) st = graft_fail_nomem(e, "a path");
+    }
+out:
+    graft_free(own);
+    graft_free(real);
+    return st;
 }
 
 static int by_name(const void *a, const void *b)

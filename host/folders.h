@@ -26,6 +26,10 @@ graft_status graft_folders_writable(const graft_folders *f, const char *key, gra
  * output/FOLDER. In the other folders, and below output, no link may leave the folder. */
 graft_status graft_folders_resolve(const graft_folders *f, const char *key, const char *name,
                                    char **path, graft_err *e);
+/* The name below folder `key` of the model at `path`, which is a user's own word (graft_free); NULL
+ * when it lies in none of the places where such models are looked for. */
+graft_status graft_folders_name_of(const graft_folders *f, const char *key, const char *path,
+                                   char **name, graft_err *e);
 /* NULL-terminated sorted names (graft_folders_free_names); an unknown key has none. */
 graft_status graft_folders_list(const graft_folders *f, const char *key, char ***names,
                                 graft_err *e);

@@ -6,27 +6,33 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/str.h"
+#include "host/literal.h"
 #include "host/workflow.h"
 
 enum { PROMPTS_MAX = 64, PROMPTS_BYTES = 1 << 20 };
 
 /* Options that are inputs of a node. */
 static const struct {
-    const char *option, *node, *input;
+    const char *option, *node, *type, *input;
 } table[GRAFT_QUANTIZE_OPTIONS] = {
-    {"--bits", GRAFT_QUANTIZE_NODE, "bits"},
-    {"--format", GRAFT_QUANTIZE_NODE, "format"},
-    {"--conv-mse", GRAFT_QUANTIZE_NODE, "conv_mse_threshold"},
-    {"--linear-mse", GRAFT_QUANTIZE_NODE, "linear_mse_threshold"},
-    {"--attention-mse", GRAFT_QUANTIZE_NODE, "attention_mse_threshold"},
-    {"--density", GRAFT_QUANTIZE_NODE, "compute_density_threshold"},
-    {"--steps", GRAFT_QUANTIZE_NODE, "steps"},
-    {"--cfg", GRAFT_QUANTIZE_NODE, "cfg"},
-    {"--seed", GRAFT_QUANTIZE_NODE, "seed"},
-    {"--plan", GRAFT_QUANTIZE_NODE, "plan_name"},
-    {"--negative", "negative", "text"},
-    {"--width", "latent", "width"},
-    {"--height", "latent", "height"}};
+#define QUANTIZE(option, input)                                                                    \
+    {                                                                                              \
+        option, GRAFT_QUANTIZE_NODE, "QuantizeModel", input                                        \
+    }
+    QUANTIZE("--bits", "bits"),
+    QUANTIZE("--format", "format"),
+    QUANTIZE("--conv-mse", "conv_mse_threshold"),
+    QUANTIZE("--linear-mse", "linear_mse_threshold"),
+    QUANTIZE("--attention-mse", "attention_mse_threshold"),
+    QUANTIZE("--density", "compute_density_threshold"),
+    QUANTIZE("--steps", "steps"),
+    QUANTIZE("--cfg", "cfg"),
+    QUANTIZE("--seed", "seed"),
+    QUANTIZE("--plan", "plan_name"),
+#undef QUANTIZE
+    {"--negative", "negative", "CLIPTextEncode", "text"},
+    {"--width", "latent", "EmptyLatentImage", "width"},
+    {"--height", "latent", "EmptyLatentImage", "height"}};
 
 static bool is(const char *arg, const char *name)
 {
@@ -50,6 +56,113 @@ graft_status graft_options__quantize(int argc, char **argv, int *i, graft_quanti
     if (!equals && *i + 1 >= argc) return graft_fail(e, GRAFT_E_ARG, "%s needs a value", arg);
     *where = equals ? equals + 1 : argv[++*i];
     return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ values */
+
+/* "a whole number from 1 to 10000" */
+static void put_allowed(const graft_input *in, graft_str *s)
+{
+    if (graft_schema_combo(in)) {
+        for (const char *const *c = in->choices; c && *c; c++)
+            graft_str_printf(s, "%s%s", c == in->choices ? "" : c[1] ? ", " : " or ", *c);
+    } else if (in->kind == GRAFT_INT && in->step > 1 && in->max - in->min == in->step) {
+        graft_str_printf(s, "%.0f or %.0f", in->min, in->max);
+    } else if (in->kind == GRAFT_INT && in->step > 1) {
+        graft_str_printf(s, "a multiple of %.0f from %.0f to %.0f", in->step, in->min, in->max);
+    } else if (in->kind == GRAFT_INT) {
+        long double min, max;
+        graft_literal_int_range(in, &min, &max);
+        graft_str_printf(s, "a whole number from %.0Lf to %.0Lf", min, max);
+    } else {
+        graft_str_printf(s, "a number from %g to %g", in->min, in->max);
+    }
+}
+
+static bool is_allowed(const graft_input *in, const cJSON *item)
+{
+    uint64_t u;
+    int64_t i;
+    double f;
+    if (graft_schema_combo(in)) {
+        for (const char *const *c = in->choices; c && *c; c++)
+            if (strcmp(*c, item->valuestring) == 0) return true;
+        return !in->choices;
+    }
+    if (in->kind == GRAFT_FLOAT)
+        return !cJSON_IsString(item) && graft_json_f64(item, &f) && f >= in->min && f <= in->max;
+    if (in->kind != GRAFT_INT) return true;
+    if (in->flags & GRAFT_INPUT_U64) return graft_json_u64(item, &u);
+    bool whole = !cJSON_IsString(item) && graft_json_i64(item, &i);
+    return whole && (double)i >= in->min && (double)i <= in->max &&
+           (in->step < 2 || i % (int64_t)in->step == 0);
+}
+
+/* Sampling takes minutes: what cannot be is told before, in the words of the command line. */
+static graft_status check_value(const graft_registry *r, size_t k, const char *text, graft_err *e)
+{
+    const graft_registry_node *entry = graft_registry_find(r, table[k].type);
+    const graft_input *in = NULL;
+    for (size_t i = 0; entry && i < graft_schema_inputs(entry->node); i++)
+        if (strcmp(entry->node->inputs[i]->name, table[k].input) == 0) in = entry->node->inputs[i];
+    if (!in) return GRAFT_OK;
+    cJSON *item = graft_literal_from_text(in, text);
+    if (!item) return graft_fail_nomem(e, "an option");
+    graft_status st = GRAFT_OK;
+    if (!is_allowed(in, item)) {
+        graft_str s = GRAFT_STR_INIT;
+        put_allowed(in, &s);
+        st = graft_fail(e, GRAFT_E_ARG, "%s wants %s, not \"%.80s\"", table[k].option,
+                        s.data ? s.data : "another value", text);
+        graft_str_finish(&s);
+    }
+    cJSON_Delete(item);
+    return st;
+}
+
+static const char *given(const graft_options *o, const char *option)
+{
+    for (size_t k = 0; k < GRAFT_QUANTIZE_OPTIONS; k++)
+        if (strcmp(table[k].option, option) == 0)
+            return o->quantize.value[k] ? o->quantize.value[k] : "";
+    return "";
+}
+
+static graft_status check_values(const graft_options *o, const graft_registry *r, graft_err *e)
+{
+    const char *plan = given(o, "--plan");
+    for (size_t k = 0; k < GRAFT_QUANTIZE_OPTIONS; k++) {
+        const char *text = o->quantize.value[k];
+        graft_status st = text ? check_value(r, k, text, e) : GRAFT_OK;
+        if (st) return st;
+    }
+    if (strcmp(given(o, "--format"), "fp8_e4m3fn") == 0 && strcmp(given(o, "--bits"), "4") == 0)
+        return graft_fail(e, GRAFT_E_ARG, "--format fp8_e4m3fn has 8 bits, not 4");
+    if (strpbrk(plan, "/%") || (*plan && !plan[strspn(plan, ". ")]))
+        return graft_fail(e, GRAFT_E_ARG, "--plan wants a name without folder, not \"%.80s\"",
+                          plan);
+    return GRAFT_OK;
+}
+
+/* The name by which loaders find the checkpoint. */
+static graft_status name_of(const graft_options *o, const graft_folders *f, char **name,
+                            graft_err *e)
+{
+    char *path = NULL;
+    const char *slash = strrchr(o->file, '/');
+    graft_status st = GRAFT_OK;
+    *name = NULL;
+    bool found = !graft_folders_resolve(f, "checkpoints", o->file, &path, NULL);
+    graft_free(path);
+    if (!found) st = graft_folders_name_of(f, "checkpoints", o->file, name, e);
+    if (st || *name) return st;
+    if (!found && graft_file_exists(o->file))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "%s is in no folder of models: put or link it into %s/checkpoints, and "
+                          "give its name there, %s",
+                          o->file, f->models, slash ? slash + 1 : o->file);
+    *name = graft_strdup(o->file);
+    return *name ? GRAFT_OK : graft_fail_nomem(e, "a name");
 }
 
 /* ------------------------------------------------------------------ the workflow */
@@ -106,14 +219,15 @@ static void put_save(const char *prefix, graft_str *s)
     graft_str_finish(&inputs);
 }
 
-static void put_all(const graft_options *o, const char *const *prompt, size_t n, graft_str *s)
+static void put_all(const graft_options *o, const char *checkpoint, const char *const *prompt,
+                    size_t n, graft_str *s)
 {
     char last[32], inputs[256], plan[160];
     graft_str name = GRAFT_STR_INIT;
-    plan_name(o->file, plan);
+    plan_name(checkpoint, plan);
     graft_str_puts(s, "{");
     graft_str_puts(&name, "\"ckpt_name\":");
-    graft_str_json(&name, o->file);
+    graft_str_json(&name, checkpoint);
     put_node(s, "checkpoint", "CheckpointLoaderSimple", name.data ? name.data : "");
     s->failed = s->failed || name.failed;
     put_prompts(s, prompt, n, last);
@@ -169,17 +283,19 @@ static graft_status read_prompts(const char *path, char **text, const char *prom
     return *n ? GRAFT_OK : graft_fail(e, GRAFT_E_ARG, "%s: no prompt in it", path);
 }
 
-graft_status graft_quantize_workflow(const graft_options *o, const graft_registry *r, cJSON **out,
-                                     graft_err *e)
+graft_status graft_quantize_workflow(const graft_options *o, const graft_folders *folders,
+                                     const graft_registry *r, cJSON **out, graft_err *e)
 {
     const char *prompt[PROMPTS_MAX] = {"a photograph of a landscape"};
     size_t n = 1;
-    char *text = NULL;
+    char *text = NULL, *checkpoint = NULL;
     graft_str s = GRAFT_STR_INIT;
     cJSON *json = NULL;
-    graft_status st = GRAFT_OK;
+    graft_status st;
+    GRAFT_TRY(check_values(o, r, e));
+    GRAFT_TRY(name_of(o, folders, &checkpoint, e));
     if (o->quantize.prompts) GRAFT_TRY(read_prompts(o->quantize.prompts, &text, prompt, &n, e));
-    put_all(o, prompt, n, &s);
+    put_all(o, checkpoint, prompt, n, &s);
     if (s.failed) {
         st = graft_fail_nomem(e, "a workflow");
         goto out;
@@ -198,6 +314,7 @@ graft_status graft_quantize_workflow(const graft_options *o, const graft_registr
 out:
     cJSON_Delete(json);
     graft_str_finish(&s);
+    graft_free(checkpoint);
     graft_free(text);
     return st;
 }

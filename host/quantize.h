@@ -2,6 +2,7 @@
 #ifndef GRAFT_HOST_QUANTIZE_H
 #define GRAFT_HOST_QUANTIZE_H
 #include "base/json.h"
+#include "host/folders.h"
 #include "host/options.h"
 #include "plugin/loader.h"
 
@@ -9,7 +10,8 @@
 #define GRAFT_QUANTIZE_REPORT "report"   /* of the node that wants its result */
 
 /* The workflow in the API format: loader, prompts, an empty latent, QuantizeModel, and a report
- * behind it so that something wants the result. Values are checked like those of --set. */
-graft_status graft_quantize_workflow(const graft_options *o, const graft_registry *r, cJSON **out,
-                                     graft_err *e);
+ * behind it so that something wants the result. The checkpoint is a name, or the path of a file in
+ * one of the folders. Values are checked by what the nodes say of their inputs. */
+graft_status graft_quantize_workflow(const graft_options *o, const graft_folders *folders,
+                                     const graft_registry *r, cJSON **out, graft_err *e);
 #endif

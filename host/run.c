@@ -156,7 +156,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
                             graft_validation *v, graft_err *e)
 {
     graft_status st = o->command == GRAFT_COMMAND_QUANTIZE
-                          ? graft_quantize_workflow(o, s->registry, &w->prompt, e)
+                          ? graft_quantize_workflow(o, &s->folders, s->registry, &w->prompt, e)
                           : graft_workflow_read(o->file, s->registry, w, e);
     for (size_t i = 0; !st && i < o->n_set; i++)
         st = apply_set(w->prompt, s->registry, o->set[i], e);

@@ -47,18 +47,76 @@ static void writes_a_plan_and_reads_it(void)
 
 static void bad_options(void)
 {
-    static const char *const bad[][3] = {
-        {"--bits", "5", NULL},       {"--format", "fp8", NULL},
-        {"--bits", "eight", NULL},   {"--conv-mse", "nan", NULL},
-        {"--linear-mse", "2", NULL}, {"--attention-mse", "-1", NULL},
-        {"--density", "-1", NULL},   {"--prompts", "absent.txt", NULL},
-        {"--plan", "../out", NULL},  {"--plan", ".", NULL}};
+    static const struct {
+        const char *more[5], *says;
+    } bad[] = {{{"--bits", "5"}, "--bits wants 4 or 8, not \"5\""},
+               {{"--bits", "eight"}, "--bits wants 4 or 8"},
+               {{"--format", "fp8"}, "--format wants int or fp8_e4m3fn, not \"fp8\""},
+               {{"--format", "fp8_e4m3fn", "--bits", "4"}, "fp8_e4m3fn has 8 bits"},
+               {{"--conv-mse", "nan"}, "--conv-mse wants a number from 0 to 1"},
+               {{"--linear-mse", "2"}, "--linear-mse wants a number from 0 to 1"},
+               {{"--attention-mse", "-1"}, "--attention-mse wants"},
+               {{"--density", "-1"}, "--density wants a whole number from 0"},
+               {{"--width", "65"}, "--width wants a multiple of 8 from 16 to 16384, not \"65\""},
+               {{"--height=65"}, "--height wants a multiple of 8"},
+               {{"--steps=0"}, "--steps wants a whole number from 1"},
+               {{"--steps=2.5"}, "--steps wants a whole number from 1"},
+               {{"--seed=-1"}, "--seed wants a whole number from 0 to 18446744073709551615"},
+               {{"--prompts", "absent.txt"}, "absent.txt"},
+               {{"--plan", "../out"}, "--plan wants a name without folder"},
+               {{"--plan", "."}, "--plan wants a name"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
-        CHECK_INT(quantize(&p, bad[i]), 1);
-        if (p.status != 1) fprintf(stderr, "%s %s:\n%s\n", bad[i][0], bad[i][1], p.text);
+        CHECK_INT(quantize(&p, bad[i].more), 1);
+        CHECK(strstr(p.text, bad[i].says) && !strstr(p.text, "[1/")); /* nothing was loaded */
+        if (!strstr(p.text, bad[i].says))
+            fprintf(stderr, "%s %s:\n%s\n", bad[i].more[0], bad[i].more[1], p.text);
         process_finish(&p);
     }
+}
+
+static int quantize_file(process *p, const char *file)
+{
+    char output[1024];
+    snprintf(output, sizeof output, "%s", scratch("quantize"));
+    const char *const arg[] = {
+        "quantize",    file,      "--models", WORKFLOW_MODELS,    "--output", output, "--width=64",
+        "--height=64", "--steps", "2",        "--density=100000", "--plan",   "path", NULL};
+    process_run(p, arg);
+    return p->status;
+}
+
+/* A path is as good as the name below models/checkpoints, where there is one. */
+static void checkpoints_by_path(void)
+{
+    char linked[1024], outside[1024];
+    snprintf(linked, sizeof linked, "%s", scratch("linked"));
+    snprintf(outside, sizeof outside, "%s", scratch("outside.safetensors"));
+    unlink(linked);
+    CHECK(!symlink(WORKFLOW_MODELS, linked) && scratch_write("outside.safetensors", "x"));
+    const char *const good[] = {WORKFLOW_MODELS "/checkpoints/tiny-sd1.safetensors",
+                                "linked/checkpoints/tiny-sd1.safetensors",
+                                "./linked/loras/../checkpoints/tiny-sd1.safetensors"};
+    const char *const bad[] = {outside, "outside.safetensors"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        process p = {.output = "quantize-log"};
+        CHECK_INT(quantize_file(&p, good[i]), 0);
+        if (p.status) fprintf(stderr, "%s: %s\n", good[i], p.text);
+        process_finish(&p);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        process p = {.output = "quantize-log"};
+        CHECK_INT(quantize_file(&p, bad[i]), 1);
+        CHECK(
+            strstr(p.text, "outside.safetensors is in no folder of models: put or link it into /"));
+        CHECK(strstr(p.text, "/checkpoints, and give its name there, outside.safetensors\n"));
+        process_finish(&p);
+    }
+    process p = {.output = "quantize-log"};
+    CHECK_INT(quantize_file(&p, "some/where/tiny-sd1.safetensors"), 1);
+    CHECK(strstr(p.text, "did you mean tiny-sd1.safetensors"));
+    process_finish(&p);
+    unlink(linked);
 }
 
 /* "nothing reaches the density" is answered with a lower one, which has to help. */
@@ -151,6 +209,7 @@ int main(void)
     RUN(writes_a_plan_and_reads_it);
     RUN(a_lower_density_measures);
     RUN(bad_options);
+    RUN(checkpoints_by_path);
     RUN(prompts_that_are_no_text);
     RUN(damaged_plans);
     return test_end();
