@@ -77,6 +77,9 @@ void graft_engine_destroy(graft_engine *engine);
  * as the engine. */
 const char *const *graft_engine_backends(const graft_engine *engine);
 
+/* Whether the backend of this name ("auto": any) can run here, which opens its device. */
+graft_status graft_engine_check_backend(graft_engine *engine, const char *name, graft_err *e);
+
 /* ------------------------------------------------------------------ loading */
 
 /* Reads a checkpoint (safetensors) and finds out what it is. Each of the three outputs may be NULL

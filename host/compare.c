@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/metrics.h"
 #include "base/png.h"
+#include "host/ahead.h"
 #include "host/commands.h"
 #include "host/executor.h"
 #include "host/phases.h"
@@ -367,6 +368,8 @@ static graft_status compare(comparison *c, graft_err *e)
     graft_status st;
     GRAFT_TRY(graft_workflow_read(c->o->file, c->session.registry, &c->workflow[0], e));
     GRAFT_TRY(graft_workflow_read(c->o->second, c->session.registry, &c->workflow[1], e));
+    GRAFT_TRY(graft_ahead_device(&c->session, c->o, e));
+    GRAFT_TRY(graft_folders_writable(&c->session.folders, "output", "", e));
     GRAFT_TRY(graft_executor_create(&c->session.services.host, true, &c->executor, e));
     graft_progress_nodes(&c->progress, 2 * (size_t)(c->o->seeds ? c->o->seeds : 1));
     if (!c->o->seeds) GRAFT_TRY(compare_seed(c, 0, e));

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,22 +86,40 @@ const char *graft_folders_root(const graft_folders *f, const char *key)
     return NULL;
 }
 
-graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e)
+/* 0, or why no file can be made there. Rights do not tell all: file systems that may only be read,
+ * and those like /proc, refuse a user whom nothing is denied. */
+static int try_folder(const char *path)
+{
+    char *name = graft_path_join(path, ".graft-XXXXXX");
+    int why = name && mkdtemp(name) ? 0 : name ? errno : ENOMEM;
+    if (!why) rmdir(name);
+    graft_free(name);
+    return why;
+}
+
+graft_status graft_folders_writable(const graft_folders *f, const char *key, const char *below,
+                                    graft_err *e)
 {
     const char *root = graft_folders_root(f, key);
     if (!root) return graft_fail(e, GRAFT_E_ARG, "there is no folder \"%s\"", key);
-    char *at = graft_strdup(root), *slash;
-    if (!at) return graft_fail_nomem(e, "a path");
-    int why;
-    for (;;) { /* up to the deepest folder that is there */
-        why = access(at, W_OK | X_OK) ? errno : graft_dir_exists(at) ? 0 : ENOTDIR;
-        slash = strrchr(at, '/');
-        if (why != ENOENT || !slash || !at[1]) break;
+    char *whole = *below ? graft_path_join(root, below) : graft_strdup(root), *slash;
+    char *at = whole ? graft_strdup(whole) : NULL;
+    struct stat info;
+    graft_status st = at ? GRAFT_OK : graft_fail_nomem(e, "a path");
+    /* Up to the deepest part that is there. */
+    while (at && stat(at, &info) && (errno == ENOENT || errno == ENOTDIR) &&
+           (slash = strrchr(at, '/')) && at[1])
         slash[slash == at] = 0;
+    if (at && !stat(at, &info) && !S_ISDIR(info.st_mode)) {
+        st = graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s is no folder", whole, at);
+    } else if (at) {
+        int why = try_folder(at);
+        if (why)
+            st = graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s: %s", whole, at, strerror(why));
     }
     graft_free(at);
-    return why ? graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s", root, strerror(why))
-               : GRAFT_OK;
+    graft_free(whole);
+    return st;
 }
 
 static bool has_suffix(const char *name, const char *const *suffix)

@@ -18,8 +18,10 @@ void graft_folders_finish(graft_folders *f); /* fine on a zeroed one */
 const char *const *graft_folders_keys(void);
 /* The root of "input", "output" or "temp"; NULL for any other key. */
 const char *graft_folders_root(const graft_folders *f, const char *key);
-/* Whether files could be written below this root, which need not exist; GRAFT_E_IO says why not. */
-graft_status graft_folders_writable(const graft_folders *f, const char *key, graft_err *e);
+/* Whether files could be written to the folder `below` of this root, neither of which need exist;
+ * GRAFT_E_IO says why not. Leaves nothing behind. */
+graft_status graft_folders_writable(const graft_folders *f, const char *key, const char *below,
+                                    graft_err *e);
 /* Absolute path of an existing file (graft_free). Models are .safetensors and .sft only, and
  * in text_encoders .model, which are tokenizers and in no list; those of
  * folder FOLDER lie in models/FOLDER, where links are followed wherever they lead, or else in

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "host/ahead.h"
 #include "host/commands.h"
 #include "host/executor.h"
 #include "host/phases.h"
@@ -141,16 +142,6 @@ static void print_outputs(const graft_options *o, const cJSON *outputs)
     }
 }
 
-/* Files are written last: that they cannot be should not be known only then. */
-static graft_status check_output(const graft_folders *folders, const graft_prompt *p, graft_err *e)
-{
-    for (size_t i = 0; i < p->count; i++)
-        for (size_t k = 0; p->node[i].in && k < p->node[i].n_in; k++)
-            if (strcmp(p->node[i].inputs[k]->name, "filename_prefix") == 0)
-                return graft_folders_writable(folders, "output", e);
-    return GRAFT_OK;
-}
-
 /* Reads, changes and checks; GRAFT_E_ARG without a message when the faults were printed. */
 static graft_status prepare(const graft_options *o, graft_session *s, graft_workflow *w,
                             graft_validation *v, graft_err *e)
@@ -165,9 +156,11 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
     w->prompt = NULL;
     st = graft_validate(s->registry, &s->services.host, json, NULL, 0, v, e);
     if (st) return graft_err_prefix(e, st, "%s", o->file);
-    if (!v->error && !(v->node_errors && v->node_errors->child))
-        return o->command == GRAFT_COMMAND_COMPILE ? GRAFT_OK
-                                                   : check_output(&s->folders, v->prompt, e);
+    if (!v->error && !(v->node_errors && v->node_errors->child)) {
+        st = graft_ahead_device(s, o, e);
+        if (st || o->command == GRAFT_COMMAND_COMPILE) return st;
+        return graft_ahead_output(&s->folders, v->prompt, e);
+    }
     graft_str text = GRAFT_STR_INIT;
     graft_validation_text(v, o->file, &s->folders, &text);
     if (!text.failed) fputs(text.data ? text.data : "", stderr);

@@ -188,10 +188,24 @@ static graft_status convert(const char *from, const char *to, char *text, uint64
     return GRAFT_OK;
 }
 
+/* ------------------------------------------------------------------ graft.device/1 */
+
+static graft_status check_device(const char *name, char *text, uint64_t n)
+{
+    graft_engine *engine;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_status st = graft_nodes_engine(&engine, &e);
+    if (!st) st = graft_engine_check_backend(engine, name, &e);
+    if (st) snprintf(text, n, "%s", e.text);
+    return st;
+}
+
 static const void *query(const char *id)
 {
     static const graft_cache_api cache_api = {cache_folder, cache_list, cache_clear};
     static const graft_convert_api convert_api = {convert};
+    static const graft_device_api device_api = {check_device};
+    if (strcmp(id, GRAFT_DEVICE_ID) == 0) return &device_api;
     if (strcmp(id, GRAFT_CACHE_ID) == 0) return &cache_api;
     return strcmp(id, GRAFT_CONVERT_ID) == 0 ? &convert_api : NULL;
 }

@@ -402,6 +402,14 @@ typedef struct graft_convert_api {
     graft_status (*convert)(const char *from, const char *to, char *text, uint64_t n);
 } graft_convert_api;
 
+/* "graft.device/1", from graft_plugin.query: what the plugin's nodes compute on. */
+#define GRAFT_DEVICE_ID "graft.device/1"
+typedef struct graft_device_api {
+    /* [any] Whether they can compute on the device of this name here; a sentence in text[0..n)
+     * says why not, and which they could. */
+    graft_status (*check)(const char *name, char *text, uint64_t n);
+} graft_device_api;
+
 #if defined(__GNUC__)
 #define GRAFT_EXPORT __attribute__((visibility("default")))
 #else

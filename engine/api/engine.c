@@ -122,6 +122,15 @@ const char *const *graft_engine_backends(const graft_engine *engine)
     return engine->backends.name;
 }
 
+graft_status graft_engine_check_backend(graft_engine *g, const char *name, graft_err *e)
+{
+    graft_backend *backend;
+    pthread_mutex_lock(&g->lock);
+    graft_status st = graft_backends_get(&g->backends, name, &backend, e);
+    pthread_mutex_unlock(&g->lock);
+    return st;
+}
+
 graft_status graft_engine_tokenizer(graft_engine *g, const graft_tokenizer **out, graft_err *e)
 {
     graft_status st = GRAFT_OK;

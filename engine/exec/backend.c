@@ -211,7 +211,8 @@ graft_status graft_backends_get(graft_backends *b, const char *name, graft_backe
         graft_log_printf(&b->log, GRAFT_LOG_WARN, "%s", e ? e->text : k->name);
     }
     graft_str s = GRAFT_STR_INIT;
-    for (size_t i = 0; i < b->count; i++) graft_str_printf(&s, " %s", b->list[i].name);
+    for (size_t i = 0; i < b->count; i++)
+        graft_str_printf(&s, "%s %s", i ? "," : "", b->list[i].name);
     const char *why = "";
     for (size_t i = 0; i < b->n_absent && !any; i++)
         if (strcmp(b->absent[i].name, name) == 0) why = b->absent[i].why;

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "host/ahead.h"
 #include "host/commands.h"
 #include "host/serve/transport.h"
 
@@ -216,6 +217,7 @@ static graft_status start(struct command *c, graft_err *e)
     c->has_queue = true;
     GRAFT_TRY(find_page(c, e));
     GRAFT_TRY(graft_session_init(&s->session, &c->options, &log, e));
+    GRAFT_TRY(graft_ahead_device(&s->session, &c->options, e));
     GRAFT_TRY(graft_roots_init(&s->roots, &s->session.folders, c->state, e));
     s->logs.roots = &s->roots;
     GRAFT_TRY(graft_executor_create(&s->session.services.host, o->recent >= 0, &s->executor, e));

@@ -311,8 +311,17 @@ static void output_that_cannot_be(void)
     CHECK_INT(graft("run good.json --output file.txt/below" PLUGINS), 1);
     CHECK(strstr(err_text, "cannot write to") && strstr(err_text, "file.txt"));
     CHECK(!strstr(err_text, "[1/") && !*out_text);
-    CHECK_INT(graft("run good.json --output file.txt" PLUGINS), 1);
-    CHECK(strstr(err_text, "cannot write to") && !strstr(err_text, "[1/"));
+    static const char *const bad[] = {"file.txt", "file.txt/a/b", "/proc/new", "/dev/null"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char args[200];
+        snprintf(args, sizeof args, "run good.json --output %s" PLUGINS, bad[i]);
+        CHECK_INT(graft(args), 1);
+        CHECK(strstr(err_text, "cannot write to /") && !strstr(err_text, "[1/"));
+    }
+    CHECK(mkdir("deep", 0777) == 0);
+    check_text("deep/d", "x"); /* where the prefix "d/x" wants a folder */
+    CHECK_INT(graft("run good.json --output deep" PLUGINS), 1);
+    CHECK(strstr(err_text, "/deep/d is no folder") && !strstr(err_text, "[1/"));
     CHECK_INT(graft("run good.json --quiet --output new/folder" PLUGINS), 0);
     check_text("shows.json", "{\"1\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
     CHECK_INT(graft("run shows.json --output file.txt" PLUGINS), 0); /* which writes nothing */

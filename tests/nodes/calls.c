@@ -428,6 +428,16 @@ static void reports_as_text_and_picture(void)
     expect("ModelReport", NULL, "report model=1 vae=1 clip=1\n", "");
 }
 
+static void devices_are_asked_for(void)
+{
+    const graft_device_api *api = graft_plugin_entry.query(GRAFT_DEVICE_ID);
+    char text[64] = "";
+    CHECK_INT(api->check("cpu", text, sizeof text), GRAFT_OK);
+    CHECK_STR(text, "");
+    CHECK_INT(api->check("cuad", text, sizeof text), GRAFT_E_NOTFOUND);
+    CHECK_STR(text, "no cuad");
+}
+
 int main(void)
 {
     if (fake_host_init(&host)) return 1;
@@ -446,6 +456,7 @@ int main(void)
         RUN(options_pass_arguments_on);
         RUN(vae_nodes_pass_arguments_on);
         RUN(reports_as_text_and_picture);
+        RUN(devices_are_asked_for);
     }
     check_nothing_is_left();
     return test_end();

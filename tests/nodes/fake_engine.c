@@ -87,6 +87,12 @@ const char *const *graft_engine_backends(const graft_engine *engine)
     return names;
 }
 
+graft_status graft_engine_check_backend(graft_engine *engine, const char *name, graft_err *e)
+{
+    (void)engine;
+    return strcmp(name, "cpu") == 0 ? due(e) : graft_fail(e, GRAFT_E_NOTFOUND, "no %s", name);
+}
+
 const char *graft_cache_folder(const graft_engine *engine)
 {
     (void)engine;

@@ -156,6 +156,39 @@ static void the_engine_warns(void)
     process_finish(&p);
 }
 
+/* What a model needs minutes for is not begun when its end can be told. */
+static void found_before_anything_runs(void)
+{
+    static const char *const words[][8] = {
+        {"run", "W", "--device", "cuad"},
+        {"compile", "W", "--device=gpu"},
+        {"compare", "W", "W", "--device", "cuad"},
+        {"serve", "--port=0", "--device", "cuad"},
+        {"run", "W", "--output", "/proc/no"},
+        {"compare", "W", "W", "--output", "/proc/no"},
+        {"quantize", "tiny-sd1.safetensors", "--output", "/proc/no"}};
+    static const char *const says[] = {"--device cuad: backend cuad cannot run here; these can: ",
+                                       "did you mean cuda?",
+                                       "did you mean cuda?",
+                                       "did you mean cuda?",
+                                       "cannot write to /proc/no: ",
+                                       "cannot write to /proc/no: ",
+                                       "cannot write to /proc/no/quantization: "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *arg[12] = {NULL};
+        process p = {.output = "trouble/before"};
+        size_t n = 0;
+        for (; words[i][n]; n++)
+            arg[n] =
+                strcmp(words[i][n], "W") ? words[i][n] : GRAFT_SOURCE_DIR "/workflows/txt2img.json";
+        arg[n++] = "--models";
+        arg[n++] = i < 6 ? GRAFT_SOURCE_DIR "/models" : WORKFLOW_MODELS;
+        process_run(&p, arg);
+        CHECK(!strstr(p.text, "[1/") && !strstr(p.text, "seed"));
+        expect(&p, 1, says[i]);
+    }
+}
+
 static void sleep_ms(long ms)
 {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -209,6 +242,7 @@ int main(void)
     RUN(a_full_disk_leaves_nothing);
     RUN(quiet_runs_warn);
     RUN(the_engine_warns);
+    RUN(found_before_anything_runs);
     RUN(ctrl_c_stops_soon);
     return test_end();
 }
