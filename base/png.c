@@ -22,6 +22,8 @@ typedef struct session {
     size_t size, cap;
     uint64_t budget; /* bytes that libpng may still ask for, given back or not */
     bool no_memory;
+    bool own;       /* the message is one of ours, and no library's word */
+    bool lost_text; /* a chunk of text was damaged, and left out */
     char message[128];
     jmp_buf jump;
 } session;
@@ -37,13 +39,22 @@ static void on_error(png_structp png, png_const_charp text)
 
 static void on_warning(png_structp png, png_const_charp text)
 {
-    (void)png, (void)text;
+    session *s = png_get_error_ptr(png);
+    if (strncmp(text, "tEXt", 4) == 0 || strncmp(text, "zTXt", 4) == 0 ||
+        strncmp(text, "iTXt", 4) == 0)
+        s->lost_text = true;
+}
+
+static void fail_with(png_structp png, session *s, const char *text)
+{
+    s->own = true;
+    png_error(png, text);
 }
 
 static png_voidp on_malloc(png_structp png, png_alloc_size_t size)
 {
     session *s = png_get_mem_ptr(png);
-    if (size > s->budget) png_error(png, "its texts are too long");
+    if (size > s->budget) fail_with(png, s, "its texts are too long");
     s->budget -= size;
     void *p = graft_malloc(size);
     if (!p) s->no_memory = true;
@@ -75,7 +86,7 @@ static void on_flush(png_structp png)
 static void on_read(png_structp png, png_bytep data, size_t n)
 {
     session *s = png_get_io_ptr(png);
-    if (n > s->left) png_error(png, "the file ends too early");
+    if (n > s->left) fail_with(png, s, "the file ends too early");
     memcpy(data, s->in, n);
     s->in += n;
     s->left -= n;
@@ -86,6 +97,13 @@ static graft_status session_fail(const session *s, graft_status code, const char
 {
     if (s->no_memory) return graft_fail_nomem(e, doing);
     return graft_fail(e, code, "%s: %s", doing, s->message);
+}
+
+/* What libpng says of a damaged file is for those who know its insides. */
+static graft_status read_failed(const session *s, graft_err *e)
+{
+    if (s->own || s->no_memory) return session_fail(s, GRAFT_E_FORMAT, "damaged PNG file", e);
+    return graft_fail(e, GRAFT_E_FORMAT, "damaged PNG file");
 }
 
 static bool is_ascii(const char *text)
@@ -262,14 +280,15 @@ graft_status graft_png_read_text(const uint8_t *data, size_t size, const char *k
     if (!info)
         st = graft_fail_nomem(e, "PNG reader");
     else if (!read_jumps(s, png, info, true))
-        st = session_fail(s, GRAFT_E_FORMAT, "damaged PNG file", e);
+        st = read_failed(s, e);
     else if ((st = find_text(png, info, key, out, e)) == GRAFT_E_NOTFOUND) {
         /* Few writers put text behind the picture; the pixels are then inflated and dropped. */
-        st = read_jumps(s, png, info, false)
-                 ? find_text(png, info, key, out, e)
-                 : session_fail(s, GRAFT_E_FORMAT, "damaged PNG file", e);
+        st =
+            read_jumps(s, png, info, false) ? find_text(png, info, key, out, e) : read_failed(s, e);
     }
     if (st == GRAFT_E_NOTFOUND && s->no_memory) st = graft_fail_nomem(e, "PNG text");
+    if (st == GRAFT_E_NOTFOUND && s->lost_text)
+        st = graft_fail(e, GRAFT_E_FORMAT, "damaged PNG file: a text in it cannot be read");
     if (png) png_destroy_read_struct(&png, &info, NULL);
     graft_free(s);
     return st;

@@ -173,6 +173,9 @@ void graft_validation_text(const graft_validation *v, const char *file,
             put_fault(fault, class_type ? class_type : "", folders, out);
         }
     }
-    if (v->error && !(v->node_errors && v->node_errors->child))
-        graft_str_printf(out, "%s: %s\n", file, graft_json_str(v->error, "message", ""));
+    if (!v->error || (v->node_errors && v->node_errors->child)) return;
+    bool none = strcmp(graft_json_str(v->error, "type", ""), "prompt_no_outputs") == 0;
+    graft_str_printf(out, "%s: %s\n", file,
+                     none ? "none of its nodes saves or shows anything"
+                          : graft_json_str(v->error, "message", ""));
 }

@@ -11,6 +11,8 @@
 #include "host/literal.h"
 #include "host/tree.h"
 
+#define WANTED "a workflow is a JSON file, or a PNG picture that carries one"
+
 void graft_workflow_finish(graft_workflow *w)
 {
     cJSON_Delete(w->prompt);
@@ -87,7 +89,7 @@ static graft_status read_png(const char *data, size_t size, const char *path,
     }
     st = GRAFT_OK;
     if (!prompt && !graph) {
-        st = graft_fail(e, GRAFT_E_NOTFOUND, "%s: the picture carries no workflow", path);
+        st = graft_fail(e, GRAFT_E_NOTFOUND, "%s: the picture carries no workflow; " WANTED, path);
         goto out;
     }
     st = GRAFT_E_NOTFOUND;
@@ -106,6 +108,27 @@ out:
     return st;
 }
 
+/* A file that is no workflow, told before its first letter is called wrong. */
+static graft_status check_kind(const char *text, size_t n, const char *path, graft_err *e)
+{
+    size_t at = 0;
+    while (at < n && strchr(" \t\r\n", text[at]) && text[at]) at++;
+    if (at == n) return graft_fail(e, GRAFT_E_FORMAT, "%s: the file is empty; " WANTED, path);
+    if (n > 3 && memcmp(text, "\xff\xd8\xff", 3) == 0)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG picture carries no workflow; " WANTED,
+                          path);
+    if (text[at] == '{' || text[at] == '[' || text[at] == '"') return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: neither JSON nor a PNG picture; " WANTED, path);
+}
+
+/* A prompt is an object of nodes. */
+static graft_status check_nodes(const cJSON *prompt, const char *path, graft_err *e)
+{
+    for (const cJSON *node = prompt->child; node; node = node->next)
+        if (graft_json_str(node, "class_type", NULL)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: JSON, but no workflow: there is no node in it", path);
+}
+
 graft_status graft_workflow_read(const char *path, const graft_registry *r, graft_workflow *out,
                                  graft_err *e)
 {
@@ -113,12 +136,20 @@ graft_status graft_workflow_read(const char *path, const graft_registry *r, graf
     char *text = NULL;
     size_t n = 0;
     memset(out, 0, sizeof *out);
+    if (graft_dir_exists(path))
+        return graft_fail(e, GRAFT_E_ARG, "%s: this is a folder; " WANTED, path);
     graft_status st = graft_file_read(path, GRAFT_JSON_MAX_BYTES, &text, &n, e);
     if (st) return st;
-    if (n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0)
+    if (n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0) {
         st = read_png(text, n, path, r, out, e);
-    else
-        st = graft_workflow_parse(text, n, path, r, out, e);
+    } else {
+        /* Some editors put a mark of UTF-8 first. */
+        size_t mark = n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        st = check_kind(text + mark, n - mark, path, e);
+        if (!st) st = graft_workflow_parse(text + mark, n - mark, path, r, out, e);
+    }
+    if (!st) st = check_nodes(out->prompt, path, e);
+    if (st) graft_workflow_finish(out);
     graft_free(text);
     return st;
 }

@@ -138,6 +138,26 @@ static void reads_foreign_files(void)
     free(file);
 }
 
+/* A text that lost a bit is no text that is not there; what libpng calls it is left out. */
+static void damaged_texts(void)
+{
+    static const uint8_t pixel[3] = {1, 2, 3};
+    uint8_t *file;
+    size_t size, at = 0;
+    char *text;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_png_encode(pixel, 1, 1, 3, 6, texts, 1, &file, &size, &e), &e);
+    while (at + 6 < size && memcmp(file + at, "prompt", 6) != 0) at++;
+    file[at + 10] ^= 1;
+    CHECK_INT(graft_png_read_text(file, size, "prompt", &text, &e), GRAFT_E_FORMAT);
+    CHECK_STR(e.text, "damaged PNG file: a text in it cannot be read");
+    file[at + 10] ^= 1;
+    file[20] ^= 1; /* of the head */
+    CHECK_INT(graft_png_read_text(file, size, "prompt", &text, &e), GRAFT_E_FORMAT);
+    CHECK_STR(e.text, "damaged PNG file");
+    graft_free(file);
+}
+
 /* Each text is within the limit, all of them are not. */
 static void stops_unpacking(void)
 {
@@ -279,6 +299,7 @@ int main(void)
     RUN(decodes_back);
     RUN(texts_come_back);
     RUN(reads_foreign_files);
+    RUN(damaged_texts);
     RUN(stops_unpacking);
     RUN(survives_cuts);
     RUN(survives_no_memory);

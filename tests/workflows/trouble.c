@@ -57,10 +57,18 @@ static void bad_files_are_refused(void)
     static const struct {
         const char *text, *word;
     } bad[] = {
-        {"", "bad.json"},
-        {"{", "bad.json"},
-        {"[1, 2]", "bad.json"},
-        {"{}", "no outputs"},
+        {"", "bad.json: the file is empty; a workflow is a JSON file, or"},
+        {" \n\t", "bad.json: the file is empty"},
+        {"{", "bad.json: line 1, column 2: "},
+        {"{\"a\": 1,}", "bad.json: line 1, column 9: "},
+        {"# Read me\n", "bad.json: neither JSON nor a PNG picture; a workflow is"},
+        {"\xff\xd8\xff\xe0", "bad.json: a JPEG picture carries no workflow"},
+        {"\x89PNG\r\n\x1a\n", "bad.json: damaged PNG file: the file ends too early\n"},
+        {"[1, 2]", "bad.json: a workflow is a JSON object"},
+        {"{}", "bad.json: JSON, but no workflow"},
+        {"{\"a\": 1}", "bad.json: JSON, but no workflow"},
+        {"\xef\xbb\xbf{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {}}}",
+         "bad.json: none of its nodes saves or shows anything"},
         {"{\"1\": {\"class_type\": \"NoSuchNode\", \"inputs\": {}}}", "NoSuchNode"},
         {"{\"1\": {\"class_type\": \"SaveImage\", \"inputs\": {\"filename_prefix\": \"x\"}}}",
          "images"},
@@ -81,6 +89,10 @@ static void bad_files_are_refused(void)
     process p = {.output = "trouble/files"};
     process_workflow(&p, "/nonexistent/workflow.json", NULL);
     expect(&p, 1, "/nonexistent/workflow.json");
+    process_workflow(&p, GRAFT_SOURCE_DIR "/input/apple.png", NULL);
+    expect(&p, 1, "apple.png: the picture carries no workflow; a workflow is");
+    process_workflow(&p, GRAFT_SOURCE_DIR, NULL);
+    expect(&p, 1, ": this is a folder; a workflow is");
 }
 
 /* Checkpoints cut short or changed in their first bytes, beside a list of whole ones. */
