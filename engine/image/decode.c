@@ -38,18 +38,75 @@ static void *noted(void *p)
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include <stb/stb_image.h>
 
-static graft_status stb_failed(const char *what, graft_err *e)
+/* What begins like this is one of those; `at` bytes into the file. */
+static const struct kind {
+    const char *begins, *name;
+    size_t at;
+    bool read;
+} kinds[] = {{"\x89PNG", "PNG", 0, true},    {"\xff\xd8\xff", "JPEG", 0, true},
+             {"GIF8", "GIF", 0, true},       {"8BPS", "PSD", 0, true},
+             {"P5", "PNM", 0, true},         {"P6", "PNM", 0, true},
+             {"BM", "BMP", 0, true},         {"WEBP", "WebP", 8, false},
+             {"ftypavif", "AVIF", 4, false}, {"ftyphei", "HEIC", 4, false},
+             {"II*", "TIFF", 0, false},      {"MM\0*", "TIFF", 0, false},
+             {"<svg", "SVG", 0, false},      {"<?xml", "SVG or XML", 0, false}};
+
+static const struct kind *kind_of(const uint8_t *bytes, size_t size)
 {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct kind *k = &kinds[i];
+        size_t n = k->begins[0] == 'M' ? 4 : strlen(k->begins); /* one holds a zero byte */
+        if (size >= k->at + n && memcmp(bytes + k->at, k->begins, n) == 0) return k;
+    }
+    return NULL;
+}
+
+/* What a whole file may have that is not read; all other reasons are damage. */
+static const char *not_read(const char *reason)
+{
+    static const struct {
+        const char *reason, *plain;
+    } known[] = {{"1/2/4/8/16-bit only", "with this number of bits"},
+                 {"bad bits_per_channel", "with this number of bits"},
+                 {"unsupported bit depth", "with this number of bits"},
+                 {"only 8-bit", "with more than 8 bits"},
+                 {"max value > 65535", "with more than 16 bits"},
+                 {"no header height", "whose height comes late"},
+                 {"BMP RLE", "that is compressed"},
+                 {"BMP JPEG/PNG", "that is compressed"},
+                 {"unknown BMP", "of this version"},
+                 {"wrong version", "of this version"},
+                 {"wrong channel count", "with so many channels"},
+                 {"wrong color format", "whose colours are not RGB"}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(reason, known[i].reason) == 0) return known[i].plain;
+    return strstr(reason, "chunk not known") ? "with chunks that must be known" : NULL;
+}
+
+static graft_status stb_failed(const stbi__context *s, const char *what, graft_err *e)
+{
+    const uint8_t *bytes = s->img_buffer_original;
     const char *reason = stbi_failure_reason();
-    if (!reason) reason = "unknown reason";
+    const struct kind *kind = kind_of(bytes, (size_t)(s->img_buffer_original_end - bytes));
+    if (!reason) reason = "";
     if (memory_short) return graft_fail_nomem(e, what);
     if (strcmp(reason, "too large") == 0)
         return graft_fail(e, GRAFT_E_LIMIT, "%s: wider or taller than %d pixels", what,
                           GRAFT_IMAGE_MAX_SIDE);
+    if (kind && !kind->read)
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: a file of kind %s, which is not read; PNG is, and "
+                          "JPEG, BMP, GIF, TGA, PSD and PNM",
+                          what, kind->name);
+    if (kind && not_read(reason))
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: a %s picture %s, which is not read", what,
+                          kind->name, not_read(reason));
+    if (kind)
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: this %s picture is damaged or cut off", what,
+                          kind->name);
     if (strcmp(reason, "unknown image type") == 0)
         return graft_fail(e, GRAFT_E_FORMAT, "%s: not a picture of a known kind", what);
-    return graft_fail(e, GRAFT_E_FORMAT,
-                      "%s: damaged, or of a kind that is not read (stb_image: %s)", what, reason);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: damaged, or not a picture of a known kind", what);
 }
 
 /* Frames are decoded as RGBA; those of a GIF that is opaque everywhere become RGB, in place. */
@@ -90,7 +147,7 @@ static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded
         if (u == (stbi_uc *)s) break; /* the end mark */
         if (!u) {
             /* A cut file still shows the frames before the cut. */
-            if (n == 0 || memory_short) st = stb_failed(what, e);
+            if (n == 0 || memory_short) st = stb_failed(s, what, e);
             break;
         }
         stride = (size_t)gif->w * (size_t)gif->h * 4;
@@ -121,6 +178,7 @@ graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, g
                           graft_err *e)
 {
     *out = (graft_decoded){0};
+    if (!size) return graft_fail(e, GRAFT_E_FORMAT, "%s: the file is empty", what);
     if (size > INT_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%s: a file of over 2 GiB", what);
     if (!graft_jpeg_is_safe(bytes, size))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG file with a table that none can have",
@@ -137,7 +195,7 @@ graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, g
                    : (void *)stbi_load_from_memory(bytes, n, &w, &h, &c, 0);
     if (!p || memory_short) { /* a whole picture could still have been taken for a shallow one */
         graft_free(p);
-        return stb_failed(what, e);
+        return stb_failed(&s, what, e);
     }
     *out = (graft_decoded){w, h, c, deep ? 16 : 8, 1, p};
     return GRAFT_OK;
