@@ -270,8 +270,8 @@ static graft_status compare_seed(comparison *c, int seed, graft_err *e)
     for (int i = 0; i < 2 && !st; i++) st = run_one(c, i, seed, &r[i], e);
     graft_progress_clear(&c->progress);
     if (!st && r[0].n_pictures != r[1].n_pictures)
-        st = graft_fail(e, GRAFT_E_ARG, "A saves %zu pictures, B %zu", r[0].n_pictures,
-                        r[1].n_pictures);
+        st = graft_fail(e, GRAFT_E_ARG, "A saves %zu picture%s, B %zu", r[0].n_pictures,
+                        r[0].n_pictures == 1 ? "" : "s", r[1].n_pictures);
     for (size_t i = 0; !st && i < r[0].n_pictures; i++) {
         st = compare_pair(c, seed, i, &r[0].picture[i], &r[1].picture[i], e);
         if (st || c->rows == ROWS) continue;
@@ -300,7 +300,9 @@ static void print_results(const comparison *c)
     size_t differ = c->pairs - c->equal;
     printf("%6s %8s", "mean", "");
     print_likeness(differ ? c->psnr / (double)differ : (double)INFINITY, c->ssim / n);
-    if (differ && c->equal) printf("%zu equal pairs are not in the mean of PSNR\n", c->equal);
+    if (differ && c->equal)
+        printf("%zu equal pair%s left out of the mean of PSNR\n", c->equal,
+               c->equal == 1 ? " is" : "s are");
     printf("sampling %.3f s in A, %.3f s in B", c->seconds[0] / runs, c->seconds[1] / runs);
     if (c->seconds[0] > 0 && c->seconds[1] > 0)
         printf(": B is %.2f times as fast", c->seconds[0] / c->seconds[1]);
@@ -308,8 +310,8 @@ static void print_results(const comparison *c)
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++)
         most = fmax(most, c->mse[i] / (double)c->n_mse[i]);
     if (c->uneven[0] || c->uneven[1])
-        printf("the latents are not compared: %zu steps in A, %zu in B\n", c->uneven[0],
-               c->uneven[1]);
+        printf("the latents are not compared: %zu step%s in A, %zu in B\n", c->uneven[0],
+               c->uneven[0] == 1 ? "" : "s", c->uneven[1]);
     if (c->n_mse[0]) printf("MSE of the latent after each step\n");
     for (size_t i = 0; i < STEPS_MAX && c->n_mse[i]; i++) {
         double mse = c->mse[i] / (double)c->n_mse[i];

@@ -41,7 +41,7 @@ static graft_status read_links(graft_expansion *x, const cJSON *links, size_t ca
         if (cJSON_IsNull(link)) continue;
         if (cJSON_GetArraySize(link) != 2 || !cJSON_IsString(id) ||
             !graft_json_i64(cJSON_GetArrayItem(link, 1), &slot) || slot < 0 || slot > INT32_MAX)
-            return graft_fail(e, GRAFT_E_FORMAT, "result %zu of the expansion is no link", i);
+            return graft_fail(e, GRAFT_E_FORMAT, "result %zu of the expansion is not a link", i);
         const graft_hole hole = {i, r->slot[i].count, call, id->valuestring, (uint32_t)slot, 0};
         graft_status st = add_hole(x, &hole, e);
         if (st) return st;
@@ -56,7 +56,7 @@ graft_status graft_expansion_take(graft_expansion *x, graft_job *job, size_t cal
     memset(open, 0, r->n_out * sizeof *open);
     if (!job->part) return GRAFT_OK;
     if (!cJSON_IsObject(job->part))
-        return graft_fail(e, GRAFT_E_FORMAT, "the expansion is no object of nodes");
+        return graft_fail(e, GRAFT_E_FORMAT, "the expansion is not an object of nodes");
     cJSON *entry = cJSON_CreateObject(), *links = job->links;
     bool ok = graft_tree_put(entry, "call", cJSON_CreateNumber((double)call));
     ok = graft_tree_put(entry, "part", job->part) && ok;

@@ -111,7 +111,7 @@ graft_status graft_folders_writable(const graft_folders *f, const char *key, con
            (slash = strrchr(at, '/')) && at[1])
         slash[slash == at] = 0;
     if (at && !stat(at, &info) && !S_ISDIR(info.st_mode)) {
-        st = graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s is no folder", whole, at);
+        st = graft_fail(e, GRAFT_E_IO, "cannot write to %s: %s is not a folder", whole, at);
     } else if (at) {
         int why = try_folder(at);
         if (why)

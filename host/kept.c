@@ -56,7 +56,7 @@ static graft_status show(const graft_cache_api *cache, command what, uint64_t *d
            l.count == 1 ? "entry" : "entries", size_text(l.bytes, size));
     if (what == VERIFY) printf(", %llu damaged", (unsigned long long)l.damaged);
     if (l.old)
-        printf(", %llu old: of another version, made anew when needed", (unsigned long long)l.old);
+        printf(", %llu old: of another version, remade when needed", (unsigned long long)l.old);
     printf("\n");
     *damaged += l.damaged;
     return GRAFT_OK;
@@ -103,7 +103,7 @@ int graft_command_cache(const graft_options *o)
     if (o->file)
         for (what = LIST; what <= CLEAR && strcmp(o->file, names[what]) != 0;) what++;
     if (what > CLEAR) {
-        fprintf(stderr, "graft: cache knows list, verify and clear, not \"%s\"\n", o->file);
+        fprintf(stderr, "graft: cache takes list, verify or clear, not \"%s\"\n", o->file);
         return GRAFT_EXIT_USAGE;
     }
     graft_status st = graft_session_init(&s, o, &graft_session_log, &e);

@@ -99,7 +99,7 @@ static graft_status seeds_of(int argc, char **argv, int *i, graft_options *o, gr
     long n = st ? 0 : strtol(text, &end, 10);
     if (st) return st;
     if (!*text || *end || n < 1 || n > 1000)
-        return graft_fail(e, GRAFT_E_ARG, "--seeds wants a number from 1 to 1000, not \"%s\"",
+        return graft_fail(e, GRAFT_E_ARG, "--seeds must be a number from 1 to 1000, not \"%s\"",
                           text);
     o->seeds = (int)n;
     return GRAFT_OK;
@@ -140,7 +140,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         if (st) return st;
         if (!*o->threads || strlen(o->threads) > 4 ||
             o->threads[strspn(o->threads, "0123456789")] || atoi(o->threads) < 1)
-            return graft_fail(e, GRAFT_E_ARG, "--threads wants a number from 1, not \"%s\"",
+            return graft_fail(e, GRAFT_E_ARG, "--threads must be a number, at least 1, not \"%s\"",
                               o->threads);
         return GRAFT_OK;
     }
@@ -150,7 +150,7 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         if (st) return st;
         const char *equals = strchr(value, '=');
         if (!equals || !memchr(value, '.', (size_t)(equals - value)))
-            return graft_fail(e, GRAFT_E_ARG, "--set wants NODE.INPUT=VALUE, not \"%s\"", value);
+            return graft_fail(e, GRAFT_E_ARG, "--set must be NODE.INPUT=VALUE, not \"%s\"", value);
         o->set[o->n_set++] = value;
         return GRAFT_OK;
     }

@@ -12,8 +12,8 @@ static graft_status number(const char *name, const char *text, int low, int high
     char *end;
     long v = strtol(text, &end, 10);
     if (!*text || *end || v < low || v > high)
-        return graft_fail(e, GRAFT_E_ARG, "%s wants a number from %d to %d, not \"%s\"", name, low,
-                          high, text);
+        return graft_fail(e, GRAFT_E_ARG, "%s must be a number from %d to %d, not \"%s\"", name,
+                          low, high, text);
     *out = (int)v;
     return GRAFT_OK;
 }
@@ -25,7 +25,7 @@ static graft_status cache(const char *text, int *recent, graft_err *e)
         return number("--cache lru=", text + 4, 0, MAX_RECENT, recent, e);
     *recent = strcmp(text, "none") == 0 ? -1 : 0;
     if (*recent || strcmp(text, "classic") == 0) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_ARG, "--cache wants none, classic or lru=N, not \"%s\"", text);
+    return graft_fail(e, GRAFT_E_ARG, "--cache must be none, classic or lru=N, not \"%s\"", text);
 }
 
 static graft_status preview(const char *text, graft_preview_mode *out, graft_err *e)
@@ -36,7 +36,7 @@ static graft_status preview(const char *text, graft_preview_mode *out, graft_err
             *out = (graft_preview_mode)i;
             return GRAFT_OK;
         }
-    return graft_fail(e, GRAFT_E_ARG, "--preview wants none, latent or taesd, not \"%s\"", text);
+    return graft_fail(e, GRAFT_E_ARG, "--preview must be none, latent or taesd, not \"%s\"", text);
 }
 
 static graft_status apply(const char *name, const char *value, graft_serve_options *o, graft_err *e)
@@ -51,7 +51,7 @@ static graft_status apply(const char *name, const char *value, graft_serve_optio
                  {"--workflows", &o->workflows}};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         if (strcmp(name, texts[k].name) != 0) continue;
-        if (!*value) return graft_fail(e, GRAFT_E_ARG, "%s wants a value that is not empty", name);
+        if (!*value) return graft_fail(e, GRAFT_E_ARG, "%s must not be empty", name);
         *texts[k].where = value;
         return GRAFT_OK;
     }

@@ -112,7 +112,7 @@ static graft_status check_value(const graft_registry *r, size_t k, const char *t
     if (!is_allowed(in, item)) {
         graft_str s = GRAFT_STR_INIT;
         put_allowed(in, &s);
-        st = graft_fail(e, GRAFT_E_ARG, "%s wants %s, not \"%.80s\"", table[k].option,
+        st = graft_fail(e, GRAFT_E_ARG, "%s must be %s, not \"%.80s\"", table[k].option,
                         s.data ? s.data : "another value", text);
         graft_str_finish(&s);
     }
@@ -139,7 +139,7 @@ static graft_status check_values(const graft_options *o, const graft_registry *r
     if (strcmp(given(o, "--format"), "fp8_e4m3fn") == 0 && strcmp(given(o, "--bits"), "4") == 0)
         return graft_fail(e, GRAFT_E_ARG, "--format fp8_e4m3fn has 8 bits, not 4");
     if (strpbrk(plan, "/%") || (*plan && !plan[strspn(plan, ". ")]))
-        return graft_fail(e, GRAFT_E_ARG, "--plan wants a name without folder, not \"%.80s\"",
+        return graft_fail(e, GRAFT_E_ARG, "--plan must be a name without a folder, not \"%.80s\"",
                           plan);
     return GRAFT_OK;
 }
@@ -158,8 +158,8 @@ static graft_status name_of(const graft_options *o, const graft_folders *f, char
     if (st || *name) return st;
     if (!found && graft_file_exists(o->file))
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s is in no folder of models: put or link it into %s/checkpoints, and "
-                          "give its name there, %s",
+                          "%s is not in a folder of models: put or link it into %s/checkpoints, "
+                          "and give its name there, %s",
                           o->file, f->models, slash ? slash + 1 : o->file);
     *name = graft_strdup(o->file);
     return *name ? GRAFT_OK : graft_fail_nomem(e, "a name");
@@ -257,7 +257,7 @@ static graft_status check_text(const char *path, const char *text, size_t size, 
     for (const char *at = text, *end = text + size; at < end; at += n) {
         n = graft_str_utf8(at, end);
         if (!n || !*at)
-            return graft_fail(e, GRAFT_E_FORMAT, "%s: line %zu is no UTF-8 text", path, line);
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: line %zu is not UTF-8 text", path, line);
         line += *at == '\n';
     }
     return GRAFT_OK;

@@ -55,7 +55,7 @@ static void put_hints(const cJSON *extra, graft_str *out)
         graft_str_printf(out, ", nor any other; --%s says where to look",
                          input ? "input" : "models");
     }
-    if (given) graft_str_printf(out, "; \"%s\" is no input of this node", given);
+    if (given) graft_str_printf(out, "; \"%s\" is not an input of this node", given);
 }
 
 /* The folder itself where a terminal shows it; for others its name in the protocol. */
@@ -82,15 +82,16 @@ static void put_choice(const cJSON *extra, const char *class_type, const char *d
         graft_str_printf(out, ": there is no file %s in ", text);
         put_folder(folder, f, out);
     } else if (length || !cJSON_IsArray(config)) {
-        graft_str_printf(out, ": \"%s\" is none of its choices", text);
+        graft_str_printf(out, ": \"%s\" is not one of its choices", text);
     } else {
-        graft_str_printf(out, ": \"%s\" is none of ", text);
+        graft_str_printf(out, ": \"%s\" is not one of ", text);
         put_list(cJSON_GetArrayItem(config, 0), ", ", out);
     }
     put_hints(extra, out);
     if (folder && is_pickle(received))
-        graft_str_puts(out, "; files of PyTorch are not loaded, \"graft convert FILE\" makes a "
-                            ".safetensors of one");
+        graft_str_puts(
+            out,
+            "; PyTorch files are not loaded, \"graft convert FILE\" turns one into .safetensors");
     if (!folder && length && !graft_tree_get(extra, "suggestions"))
         graft_str_printf(out, "; \"graft nodes %s\" lists them", class_type);
     graft_free(value);

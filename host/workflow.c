@@ -126,7 +126,8 @@ static graft_status check_nodes(const cJSON *prompt, const char *path, graft_err
 {
     for (const cJSON *node = prompt->child; node; node = node->next)
         if (graft_json_str(node, "class_type", NULL)) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_FORMAT, "%s: JSON, but no workflow: there is no node in it", path);
+    return graft_fail(e, GRAFT_E_FORMAT, "%s: JSON, but not a workflow: there is no node in it",
+                      path);
 }
 
 graft_status graft_workflow_read(const char *path, const graft_registry *r, graft_workflow *out,

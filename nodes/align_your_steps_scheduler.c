@@ -8,7 +8,7 @@ static const graft_input *const inputs[] = {
     [STEPS] = IN_INT("steps", 10, 1, 10000, 0,
                      "How many steps the sampler takes. 10 is what the sigmas were made for."),
     [DENOISE] = IN_FLOAT("denoise", 1.0, 0.0, 1.0, 0.01,
-                         "Share of the steps to take, the last ones. Below 1 for a start that is a "
+                         "Share of the steps to take, the last ones. Go below 1 to start from a "
                          "picture; 0 takes none."),
     NULL};
 static const graft_output *const outputs[] = {

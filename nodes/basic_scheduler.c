@@ -4,15 +4,15 @@
 enum { MODEL, SCHEDULER, STEPS, DENOISE };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL",
-                        "The model that will be sampled: its training says how much noise there is "
-                        "at most and at least."),
+                        "The model that will be sampled: its training sets the largest and the "
+                        "smallest amount of noise."),
     [SCHEDULER] = IN_SCHEDULER(),
     [STEPS] = IN_INT("steps", 20, 1, 10000, 0,
                      "How many steps to take. More take longer; most samplers need 20 to 30."),
     [DENOISE] =
         IN_FLOAT("denoise", 1.0, 0.0, 1.0, 0.01,
-                 "Share of the noise to begin with. Below 1 for a start that is a picture: "
-                 "0.5 keeps its composition, 0 changes nothing. The number of steps stays."),
+                 "Share of the noise to begin with. Go below 1 to start from a picture: 0.5 keeps "
+                 "its composition, 0 changes nothing. The number of steps stays the same."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("SIGMAS", "SIGMAS", "The noise that is left before each step, and none at the end."), NULL};

@@ -4,8 +4,8 @@
 enum { MODEL, STEPS, ALPHA, BETA };
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL",
-                        "The model that will be sampled: its training says how much noise there is "
-                        "at most and at least."),
+                        "The model that will be sampled: its training sets the largest and the "
+                        "smallest amount of noise."),
     [STEPS] = IN_SIGMA_STEPS(),
     [ALPHA] = IN_FLOAT("alpha", 0.6, 0.0, 50.0, 0.01,
                        "Smaller: more steps where there is most noise. 0 has no meaning.",

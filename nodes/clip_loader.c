@@ -47,5 +47,5 @@ QUERY_MODEL_FILE("text_encoders", CLIP_NAME)
 
 GRAFT_NODE(clip_loader, .id = "CLIPLoader", .title = "Load CLIP", .category = "advanced/loaders",
            .description = "Opens a text encoder that comes in a file of its own. Stable Diffusion "
-                          "1 and 2 use one such encoder; Stable Diffusion 3 can do with one.",
+                          "1 and 2 use one such encoder; Stable Diffusion 3 can make do with one.",
            .query = query);

@@ -4,9 +4,9 @@
 enum { CLIP1, CLIP2, RATIO };
 static const graft_input *const inputs[] = {
     [CLIP1] = IN_OBJECT("clip1", "CLIP", "The text encoder that a ratio of 1 gives."),
-    [CLIP2] = IN_OBJECT("clip2", "CLIP",
-                        "The text encoder that a ratio of 0 gives the weights of. It must have the "
-                        "same architecture."),
+    [CLIP2] = IN_OBJECT(
+        "clip2", "CLIP",
+        "The text encoder whose weights a ratio of 0 gives. It must have the same architecture."),
     [RATIO] = IN_FLOAT("ratio", 1.0, 0.0, 1.0, 0.01,
                        "How much of clip1 is in the result; the rest is clip2."),
     NULL};

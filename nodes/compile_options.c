@@ -10,7 +10,7 @@ static const char *const switches[] = {"enable", "disable", NULL};
 
 const graft_input graft_compile_precision =
     INPUT_CHOICE("precision", precisions,
-                 "Numbers that are computed with. auto takes the fastest that the device does "
+                 "The kind of numbers to compute with. auto takes the fastest that the device does "
                  "well; f32 is the most exact.",
                  .initial.s = "auto");
 const graft_input graft_compile_tuning =

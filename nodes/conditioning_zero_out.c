@@ -16,5 +16,5 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(conditioning_zero_out, .id = "ConditioningZeroOut", .title = "ConditioningZeroOut",
            .category = "advanced/conditioning",
-           .description = "Replaces an encoded prompt by zeros; as a negative prompt this is "
+           .description = "Replaces an encoded prompt with zeros; as a negative prompt this is "
                           "emptier than an empty text.");

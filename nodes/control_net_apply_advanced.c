@@ -9,9 +9,9 @@ static const graft_input *const inputs[] = {
     [IMAGE] = IN_OBJECT("image", "IMAGE",
                         "The picture to follow, of the kind that the ControlNet was trained with: "
                         "outlines, depth, a pose. It is scaled and cut to the size of the latent."),
-    [STRENGTH] = IN_FLOAT("strength", 1.0, 0.0, 10.0, 0.01,
-                          "How closely to follow it. 0 switches it off. Changing it compiles "
-                          "nothing again."),
+    [STRENGTH] =
+        IN_FLOAT("strength", 1.0, 0.0, 10.0, 0.01,
+                 "How closely to follow it. 0 switches it off. Changing it recompiles nothing."),
     [START_PERCENT] = IN_FLOAT("start_percent", 0.0, 0.0, 1.0, 0.001,
                                "Where in sampling it begins to count: 0 is the first step."),
     [END_PERCENT] = IN_FLOAT("end_percent", 1.0, 0.0, 1.0, 0.001,
@@ -46,5 +46,5 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(control_net_apply_advanced, .id = "ControlNetApplyAdvanced", .title = "Apply ControlNet",
            .category = "conditioning/controlnet",
-           .description = "Makes sampling with these prompts follow a picture. Several can stand "
-                          "one behind the other; their effects add up.");
+           .description = "Makes sampling with these prompts follow a picture. Several can be "
+                          "chained; their effects add up.");

@@ -23,5 +23,5 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(controlnet_speedup, .id = "ControlnetSpeedup", .title = "ControlNet Speedup",
            .category = "OneDiff", .flags = GRAFT_NODE_DEPRECATED,
-           .description = "For workflows made for OneDiff; does nothing. Put Compile Model behind "
+           .description = "For workflows made for OneDiff; does nothing. Put Compile Model after "
                           "the model instead: its ControlNets are compiled with it.");

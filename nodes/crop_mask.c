@@ -21,5 +21,4 @@ static graft_status run(graft_call *c)
 }
 
 GRAFT_NODE(crop_mask, .id = "CropMask", .title = "CropMask", .category = "mask",
-           .description = "Cuts a rectangle out of a mask; what it would have beyond the edges is "
-                          "left out.");
+           .description = "Cuts a rectangle out of a mask; anything beyond the edges is left out.");

@@ -17,6 +17,6 @@
     OUT("output", "LATENT", "The latents after the last step, with the noise of the last sigma.")
 #define OUT_DENOISED()                                                                             \
     OUT("denoised_output", "LATENT",                                                               \
-        "What the model took the finished picture for in the last step: without noise, also when " \
-        "the sigmas do not end at 0.")
+        "The model's idea of the finished picture in the last step: without noise, even if the "   \
+        "sigmas do not end at 0.")
 #endif

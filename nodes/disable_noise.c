@@ -14,5 +14,6 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(disable_noise, .id = "DisableNoise", .title = "DisableNoise",
            .category = "sampling/custom_sampling/noise",
-           .description = "Adds no noise: for latents that another sampler left noisy, and with "
-                          "flipped sigmas. What a sampler draws on its way comes from seed 0.");
+           .description =
+               "Adds no noise: for latents that another sampler left noisy, and with flipped "
+               "sigmas. Noise that a sampler adds on its way comes from seed 0.");

@@ -52,10 +52,10 @@ graft_status graft_embedding_files_find(graft_embedding_files *f, const char *na
     if (st) return st;
     const char *file = search(f->names, name);
     if (!file)
-        return graft_fail(e, GRAFT_E_NOTFOUND,
-                          "there is no file of this name in the embeddings folder; only "
-                          ".safetensors and .sft are read (graft convert makes them of .pt and "
-                          ".bin)");
+        return graft_fail(
+            e, GRAFT_E_NOTFOUND,
+            "there is no file of this name in the embeddings folder; only .safetensors and .sft "
+            "are read (graft convert makes them from .pt and .bin)");
     return graft_files_resolve(f->host, FOLDER, file, path, e);
 }
 

@@ -14,7 +14,8 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_sigmas(c, 0, sigmas);
 }
 
-GRAFT_NODE(exponential_scheduler, .id = "ExponentialScheduler", .title = "ExponentialScheduler",
-           .category = "sampling/custom_sampling/schedulers",
-           .description = "Sigmas of which each is the same share of the one before. The DPM++ "
-                          "samplers do well with it.");
+GRAFT_NODE(
+    exponential_scheduler, .id = "ExponentialScheduler", .title = "ExponentialScheduler",
+    .category = "sampling/custom_sampling/schedulers",
+    .description =
+        "Sigmas that shrink by the same factor in every step. The DPM++ samplers do well with it.");

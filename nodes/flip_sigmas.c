@@ -3,11 +3,11 @@
 
 enum { SIGMAS };
 static const graft_input *const inputs[] = {
-    [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to turn round."), NULL};
+    [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to reverse."), NULL};
 static const graft_output *const outputs[] = {
     OUT("SIGMAS", "SIGMAS",
-        "The same in the other order. A zero at the beginning becomes 0.0001, since samplers "
-        "divide by it."),
+        "The same in reverse order. A zero at the beginning becomes 0.0001, since samplers divide "
+        "by it."),
     NULL};
 
 static graft_status run(graft_call *c)
@@ -19,5 +19,5 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(flip_sigmas, .id = "FlipSigmas", .title = "FlipSigmas",
            .category = "sampling/custom_sampling/sigmas",
-           .description = "Turns sigmas round, so that euler or ddim walks from a picture to the "
+           .description = "Reverses sigmas, so that euler or ddim walks from a picture to the "
                           "noise that it would come from. Add no noise there.");

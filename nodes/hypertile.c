@@ -6,7 +6,7 @@ static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model to speed up."),
     [TILE_SIZE] = IN_INT("tile_size", 256, 1, 2048, 0,
                          "Least height and width of a tile, in pixels of the picture. Smaller is "
-                         "faster; what lies further apart no longer sees each other."),
+                         "faster; parts that lie further apart no longer see each other."),
     [SWAP_SIZE] = IN_INT("swap_size", 2, 1, 128, 0,
                          "How many sizes of tiles take turns from step to step, so that no seams "
                          "stay in one place; at most 4 do."),

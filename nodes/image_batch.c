@@ -5,7 +5,7 @@ enum { IMAGE1, IMAGE2 };
 static const graft_input *const inputs[] = {
     [IMAGE1] = IN_OBJECT("image1", "IMAGE", "The first pictures of the batch."),
     [IMAGE2] =
-        IN_OBJECT("image2", "IMAGE", "Those behind them; scaled and cut to the size of the first."),
+        IN_OBJECT("image2", "IMAGE", "Those that follow; scaled and cut to the size of the first."),
     NULL};
 static const graft_output *const outputs[] = {OUT("IMAGE", "IMAGE", "All of them."), NULL};
 

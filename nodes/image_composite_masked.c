@@ -9,9 +9,10 @@ static const graft_input *const inputs[] = {
     [Y] = IN_INT("y", 0, 0, 16384, 1, "Pixels from the top edge to what is laid over."),
     [RESIZE_SOURCE] =
         IN_BOOL("resize_source", false, "Scales the source to the destination's size first."),
-    [MASK] = IN_OBJECT("mask", "MASK",
-                       "Where the source covers; it is scaled to the source. Without: all of it.",
-                       .flags = GRAFT_INPUT_OPTIONAL),
+    [MASK] = IN_OBJECT(
+        "mask", "MASK",
+        "Where the source covers; it is scaled to the source. Without a mask all of it does.",
+        .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {OUT("IMAGE", "IMAGE", "Both in one."), NULL};
 

@@ -21,4 +21,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(image_from_batch, .id = "ImageFromBatch", .title = "ImageFromBatch",
            .category = "image/batch",
-           .description = "Takes pictures out of a batch, to go on with those alone.");
+           .description = "Takes pictures out of a batch, to continue with those alone.");

@@ -3,7 +3,7 @@
 
 enum { IMAGE, LEFT, TOP, RIGHT, BOTTOM, FEATHERING };
 static const graft_input *const inputs[] = {
-    [IMAGE] = IN_OBJECT("image", "IMAGE", "The picture to go on from."),
+    [IMAGE] = IN_OBJECT("image", "IMAGE", "The picture to extend."),
     [LEFT] = IN_INT("left", 0, 0, 16384, 8, "Pixels of room on the left."),
     [TOP] = IN_INT("top", 0, 0, 16384, 8, "Pixels of room above."),
     [RIGHT] = IN_INT("right", 0, 0, 16384, 8, "Pixels of room on the right."),
@@ -31,7 +31,8 @@ static graft_status run(graft_call *c)
     return graft_call_out_mask(c, 1, mask);
 }
 
-GRAFT_NODE(image_pad_for_outpaint, .id = "ImagePadForOutpaint",
-           .title = "Pad Image for Outpainting", .category = "image",
-           .description = "Makes room around a picture and a mask of it, so that a sampler can "
-                          "paint what is there.");
+GRAFT_NODE(
+    image_pad_for_outpaint, .id = "ImagePadForOutpaint", .title = "Pad Image for Outpainting",
+    .category = "image",
+    .description =
+        "Adds room around a picture, and a mask of that room, so that a sampler can paint there.");

@@ -4,9 +4,10 @@
 enum { IMAGE, UPSCALE_METHOD, WIDTH, HEIGHT, CROP };
 static const graft_input *const inputs[] = {
     [IMAGE] = IN_OBJECT("image", "IMAGE", "The pictures to resize."),
-    [UPSCALE_METHOD] = IN_CHOICE(
-        "upscale_method", CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
-        "How pixels between pixels are found. lanczos is the sharpest, area suits shrinking."),
+    [UPSCALE_METHOD] = IN_CHOICE("upscale_method",
+                                 CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
+                                 "How new pixels are found between the old ones. lanczos is the "
+                                 "sharpest, area suits shrinking."),
     [WIDTH] = IN_INT("width", 512, 0, 16384, 1,
                      "New width in pixels; 0 keeps the proportions of the old picture."),
     [HEIGHT] = IN_INT("height", 512, 0, 16384, 1,

@@ -4,9 +4,10 @@
 enum { IMAGE, UPSCALE_METHOD, SCALE_BY };
 static const graft_input *const inputs[] = {
     [IMAGE] = IN_OBJECT("image", "IMAGE", "The pictures to resize."),
-    [UPSCALE_METHOD] = IN_CHOICE(
-        "upscale_method", CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
-        "How pixels between pixels are found. lanczos is the sharpest, area suits shrinking."),
+    [UPSCALE_METHOD] = IN_CHOICE("upscale_method",
+                                 CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
+                                 "How new pixels are found between the old ones. lanczos is the "
+                                 "sharpest, area suits shrinking."),
     [SCALE_BY] = IN_FLOAT("scale_by", 1.0, 0.01, 8.0, 0.01,
                           "Factor for width and height: 2 makes both twice as large."),
     NULL};

@@ -4,9 +4,10 @@
 enum { IMAGE, UPSCALE_METHOD, MEGAPIXELS };
 static const graft_input *const inputs[] = {
     [IMAGE] = IN_OBJECT("image", "IMAGE", "The pictures to resize."),
-    [UPSCALE_METHOD] = IN_CHOICE(
-        "upscale_method", CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
-        "How pixels between pixels are found. lanczos is the sharpest, area suits shrinking."),
+    [UPSCALE_METHOD] = IN_CHOICE("upscale_method",
+                                 CHOICES("nearest-exact", "bilinear", "area", "bicubic", "lanczos"),
+                                 "How new pixels are found between the old ones. lanczos is the "
+                                 "sharpest, area suits shrinking."),
     [MEGAPIXELS] = IN_FLOAT("megapixels", 1.0, 0.01, 16.0, 0.01,
                             "How large the result is: 1 has as many pixels as 1024 x 1024, which "
                             "SDXL likes; 0.25 as many as 512 x 512, for SD 1.x."),

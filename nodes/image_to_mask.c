@@ -19,4 +19,4 @@ static graft_status run(graft_call *c)
 }
 
 GRAFT_NODE(image_to_mask, .id = "ImageToMask", .title = "Convert Image to Mask", .category = "mask",
-           .description = "Makes a mask of one channel of a picture.");
+           .description = "Makes a mask from one channel of a picture.");

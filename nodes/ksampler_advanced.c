@@ -19,7 +19,7 @@ enum {
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model that removes the noise."),
     [ADD_NOISE] = IN_CHOICE("add_noise", CHOICES("enable", "disable"),
-                            "Disable it when the latents carry noise already, as those of a "
+                            "Disable it when the latents already carry noise, such as those of a "
                             "sampler before this one."),
     [NOISE_SEED] = IN_SEED("noise_seed", "Number that the noise comes from. The same seed and "
                                          "settings give the same picture."),

@@ -5,7 +5,7 @@ enum { SAMPLES1, SAMPLES2 };
 static const graft_input *const inputs[] = {
     [SAMPLES1] = IN_OBJECT("samples1", "LATENT", "The first latents of the batch."),
     [SAMPLES2] =
-        IN_OBJECT("samples2", "LATENT", "Those behind them; scaled to the size of the first."),
+        IN_OBJECT("samples2", "LATENT", "Those that follow; scaled to the size of the first."),
     NULL};
 static const graft_output *const outputs[] = {OUT("LATENT", "LATENT", "All of them."), NULL};
 

@@ -10,7 +10,7 @@ static const graft_input *const inputs[] = {
                                 .initial.s = "fixed"),
     NULL};
 static const graft_output *const outputs[] = {
-    OUT("LATENT", "LATENT", "The same latents, to be sampled so."), NULL};
+    OUT("LATENT", "LATENT", "The same latents, to be sampled this way."), NULL};
 
 static graft_status run(graft_call *c)
 {

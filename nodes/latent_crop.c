@@ -20,6 +20,7 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_latent(c, 0, latent);
 }
 
-GRAFT_NODE(latent_crop, .id = "LatentCrop", .title = "Crop Latent", .category = "latent/transform",
-           .description = "Cuts a rectangle out of latents and their mask; what it would have "
-                          "beyond the edges is left out.");
+GRAFT_NODE(
+    latent_crop, .id = "LatentCrop", .title = "Crop Latent", .category = "latent/transform",
+    .description =
+        "Cuts a rectangle out of latents and their mask; anything beyond the edges is left out.");

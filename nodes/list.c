@@ -80,7 +80,7 @@ graft_status graft_list_adopt(const graft_value *v, graft_value_kind kind, graft
     const graft_list_api *api = v->ops->query(v, GRAFT_LIST_ID);
     graft_value *made = NULL;
     *out = NULL;
-    if (!api) return graft_fail(e, GRAFT_E_ARG, "this %s is no list", v->ops->type);
+    if (!api) return graft_fail(e, GRAFT_E_ARG, "this %s is not a list", v->ops->type);
     const uint64_t n = api->count(v);
     graft_status st = graft_list_create((size_t)n, &made, e);
     if (st) return st;
@@ -90,7 +90,8 @@ graft_status graft_list_adopt(const graft_value *v, graft_value_kind kind, graft
         st = api->at(v, i, &a);
         if (!st && (a.kind != GRAFT_OBJECT || !a.u.v)) st = GRAFT_E_ARG;
         if (st)
-            st = graft_fail(e, st, "element %llu of the list is no object", (unsigned long long)i);
+            st = graft_fail(e, st, "element %llu of the list is not an object",
+                            (unsigned long long)i);
         else
             st = graft_value_adopt(a.u.v, kind, &l->item[l->n], e);
         if (!st) l->n++;

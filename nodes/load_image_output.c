@@ -31,5 +31,5 @@ QUERY_FILE_IN("output", IMAGE, graft_files_picture_suffixes, "Invalid image file
 
 GRAFT_NODE(load_image_output, .id = "LoadImageOutput", .title = "Load Image (from Outputs)",
            .category = "image", .flags = GRAFT_NODE_EXPERIMENTAL,
-           .description = "Opens a picture that was saved before, to go on with it.",
+           .description = "Opens a picture that was saved before, to continue with it.",
            .query = query);

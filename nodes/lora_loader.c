@@ -42,5 +42,5 @@ QUERY_MODEL_FILE("loras", LORA_NAME)
 
 GRAFT_NODE(lora_loader, .id = "LoraLoader", .title = "Load LoRA", .category = "loaders",
            .description = "Adds a LoRA to a model and its text encoder. Several can follow one "
-                          "another; changing a strength does not compile anything again.",
+                          "another; changing a strength recompiles nothing.",
            .query = query);

@@ -15,4 +15,4 @@ static graft_status run(graft_call *c)
 }
 
 GRAFT_NODE(mask_to_image, .id = "MaskToImage", .title = "Convert Mask to Image", .category = "mask",
-           .description = "Makes a grey picture of a mask, to look at it or to save it.");
+           .description = "Makes a grey picture from a mask, to look at or to save.");

@@ -4,9 +4,9 @@
 enum { MODEL1, MODEL2, INPUT, MIDDLE, OUT_BLOCKS };
 static const graft_input *const inputs[] = {
     [MODEL1] = IN_OBJECT("model1", "MODEL", "The model that ratios of 1 give."),
-    [MODEL2] = IN_OBJECT("model2", "MODEL",
-                         "The model that ratios of 0 give the weights of. It must have the same "
-                         "architecture."),
+    [MODEL2] =
+        IN_OBJECT("model2", "MODEL",
+                  "The model whose weights ratios of 0 give. It must have the same architecture."),
     [INPUT] = IN_FLOAT("input", 1.0, 0.0, 1.0, 0.01,
                        "How much of model1 is in the input blocks, and in the embeddings of time "
                        "and label."),

@@ -4,9 +4,9 @@
 enum { MODEL1, MODEL2, RATIO };
 static const graft_input *const inputs[] = {
     [MODEL1] = IN_OBJECT("model1", "MODEL", "The model that a ratio of 1 gives."),
-    [MODEL2] = IN_OBJECT("model2", "MODEL",
-                         "The model that a ratio of 0 gives the weights of. It must have the same "
-                         "architecture."),
+    [MODEL2] = IN_OBJECT(
+        "model2", "MODEL",
+        "The model whose weights a ratio of 0 gives. It must have the same architecture."),
     [RATIO] = IN_FLOAT("ratio", 1.0, 0.0, 1.0, 0.01,
                        "How much of model1 is in the result; the rest is model2."),
     NULL};

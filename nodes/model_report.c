@@ -10,7 +10,7 @@ static const graft_input *const inputs[] = {
     [CLIP] = IN_OBJECT("clip", "CLIP", "A text encoder to add to the report.",
                        .flags = GRAFT_INPUT_OPTIONAL),
     [LATENT] = IN_OBJECT("latent", "LATENT",
-                         "A sampler's result: the report waits for it, and tells of that run.",
+                         "A sampler's result: the report waits for it, and covers that run.",
                          .flags = GRAFT_INPUT_OPTIONAL),
     NULL};
 static const graft_output *const outputs[] = {OUT("STRING", "STRING", "The report as text."),

@@ -24,7 +24,6 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_image(c, 0, image);
 }
 
-GRAFT_NODE(morphology, .id = "Morphology", .title = "ImageMorphology",
-           .category = "image/postprocessing",
-           .description = "Erodes and dilates pictures, each channel for itself, and what is made "
-                          "of that.");
+GRAFT_NODE(
+    morphology, .id = "Morphology", .title = "ImageMorphology", .category = "image/postprocessing",
+    .description = "Erodes or dilates pictures, each channel by itself, or combines the two.");

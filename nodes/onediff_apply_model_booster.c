@@ -15,5 +15,5 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(onediff_apply_model_booster, .id = "OneDiffApplyModelBooster",
            .title = "Apply Model Booster - OneDiff", .category = "OneDiff/Booster",
            .flags = GRAFT_NODE_DEPRECATED,
-           .description = "For workflows made for OneDiff. In new ones connect DeepCache and the "
-                          "other nodes one behind the other.");
+           .description =
+               "For workflows made for OneDiff. In new ones chain DeepCache and the other nodes.");

@@ -38,6 +38,6 @@ GRAFT_NODE(onediff_deepcache_checkpoint_loader_simple,
            .id = "OneDiffDeepCacheCheckpointLoaderSimple",
            .title = "Load Checkpoint - OneDiff DeepCache", .category = "OneDiff/Loaders",
            .flags = GRAFT_NODE_DEPRECATED,
-           .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
-                          "Compile Model and DeepCache behind it.",
+           .description = "For workflows made for OneDiff. In new ones use Load Checkpoint "
+                          "followed by Compile Model and DeepCache.",
            .query = graft_booster_loader_query);

@@ -13,7 +13,7 @@ static const graft_input *const inputs[] = {
                             "whose error is small are quantized.",
                             .flags = GRAFT_INPUT_SLIDER),
     [CONV_DENSITY] = IN_INT("conv_compute_density_threshold", 100, 0, 2000, 10,
-                            "Layers with less arithmetic a byte stay as they are. The larger of "
+                            "Layers with less arithmetic per byte stay as they are. The larger of "
                             "the two thresholds counts for both kinds."),
     [LINEAR_DENSITY] = IN_INT("linear_compute_density_threshold", 300, 0, 2000, 10,
                               "The same for linear layers, when these are quantized."),

@@ -22,6 +22,6 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(onediff_quant_checkpoint_loader_simple, .id = "OneDiffQuantCheckpointLoaderSimple",
            .title = "Load Checkpoint - OneDiff Quant", .category = "OneDiff/Loaders",
            .flags = GRAFT_NODE_DEPRECATED,
-           .description = "For workflows made for OneDiff. In new ones use Load Checkpoint with "
-                          "Compile Model and Quantize Model behind it.",
+           .description = "For workflows made for OneDiff. In new ones use Load Checkpoint "
+                          "followed by Compile Model and Quantize Model.",
            .query = graft_booster_loader_query);

@@ -18,8 +18,8 @@ static const graft_input *const inputs[] = {
                             "The input block of the UNet behind which a smaller picture is seen. "
                             "Lower: more of it, and faster."),
     [DOWNSCALE_FACTOR] = IN_FLOAT("downscale_factor", 2.0, 0.1, 9.0, 0.001,
-                                  "How many times smaller: as the picture is larger than what the "
-                                  "model was trained for."),
+                                  "How many times smaller: as many as the picture is larger than "
+                                  "what the model was trained for."),
     [START_PERCENT] = IN_FLOAT("start_percent", 0.0, 0.0, 1.0, 0.001,
                                "Where in sampling it begins: 0 is the first step."),
     [END_PERCENT] = IN_FLOAT("end_percent", 0.35, 0.0, 1.0, 0.001,

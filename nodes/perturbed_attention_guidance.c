@@ -21,6 +21,6 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(perturbed_attention_guidance, .id = "PerturbedAttentionGuidance",
            .title = "PerturbedAttentionGuidance", .category = "model_patches/unet",
-           .description = "Gives pictures more structure: guidance away from a prediction in which "
-                          "the middle of the UNet does not see how parts relate, on top of that by "
-                          "cfg or in place of it.");
+           .description =
+               "Gives pictures more structure: guidance away from a prediction in which the middle "
+               "of the UNet does not see how parts relate, on top of cfg or in place of it.");

@@ -47,8 +47,8 @@ static const graft_input *const inputs[] = {
                             "below the larger of the two."),
     [DENSITY] =
         IN_INT("compute_density_threshold", 100, 0, 100000, 1,
-               "Layers with less arithmetic than this, in FLOP a byte, stay as they are. "
-               "Lower it for more speed and less memory; small pictures need lower values."),
+               "Layers with less arithmetic than this, in FLOP per byte, stay as they are. Lower "
+               "it for more speed and less memory; small pictures need lower values."),
     [POSITIVE] = IN_OBJECT("positive", "CONDITIONING",
                            "A typical prompt to calibrate on. Without it the first sampling run "
                            "calibrates.",
@@ -73,7 +73,7 @@ static const graft_input *const inputs[] = {
                           "uses it when it is there: thresholds then move without calibrating.",
                           .flags = GRAFT_INPUT_OPTIONAL),
     [RECALIBRATE] = IN_CHOICE("recalibrate", CHOICES("disable", "enable"),
-                              "Calibrates although there is a plan of that name, and replaces it. "
+                              "Calibrates even if there is a plan of that name, and replaces it. "
                               "Needed once for other weights.",
                               .flags = GRAFT_INPUT_OPTIONAL),
     [FORMAT] = IN_CHOICE("format", CHOICES("int", "fp8_e4m3fn"),
@@ -134,8 +134,8 @@ static graft_status plan_path(graft_call *c, char **path)
     graft_status st;
     if (!*name) return GRAFT_OK;
     if (!plan_stem(name, &stem))
-        return graft_call_fail(c, PLAN_NAME, GRAFT_E_ARG, "plan_name %s is no name for a file",
-                               name);
+        return graft_call_fail(c, PLAN_NAME, GRAFT_E_ARG,
+                               "plan_name %s cannot be the name of a file", name);
     if (stem.failed) {
         st = graft_fail_nomem(&c->err, "a file's name");
         goto out;
@@ -226,8 +226,9 @@ static const void *query(const char *id)
     return strcmp(id, GRAFT_FINGERPRINT_ID) == 0 ? &fingerprints : NULL;
 }
 
-GRAFT_NODE(quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
-           .description = "Computes the layers that bear it in 8 bits, which is faster. "
-                          "Calibration measures every layer in two or three "
-                          "samplings; LoRAs, other weights and DeepCache go on working.",
-           .query = query);
+GRAFT_NODE(
+    quantize_model, .id = "QuantizeModel", .title = "Quantize Model", .category = "graft",
+    .description =
+        "Computes the layers that tolerate it in 8 bits, which is faster. Calibration measures "
+        "every layer in two or three samplings; LoRAs, other weights and DeepCache go on working.",
+    .query = query);

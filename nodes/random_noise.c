@@ -18,4 +18,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(random_noise, .id = "RandomNoise", .title = "RandomNoise",
            .category = "sampling/custom_sampling/noise",
-           .description = "Noise to begin with, as KSampler makes it of a seed.");
+           .description = "Noise to begin with, made from a seed as KSampler does.");

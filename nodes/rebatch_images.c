@@ -11,7 +11,7 @@ static const graft_input *const inputs[] = {
                           "How many pictures go into a batch; the last one has what is left."),
     NULL};
 static const graft_output *const outputs[] = {
-    OUT_LIST("IMAGE", "IMAGE", "The new batches: what comes behind runs once for each."), NULL};
+    OUT_LIST("IMAGE", "IMAGE", "The new batches: what follows runs once for each."), NULL};
 
 static graft_status run(graft_call *c)
 {
@@ -43,5 +43,5 @@ out:
 
 GRAFT_NODE(rebatch_images, .id = "RebatchImages", .title = "Rebatch Images",
            .category = "image/batch",
-           .description = "Divides pictures into batches of a size, or puts single ones together. "
-                          "Pictures of other sizes begin a batch of their own.");
+           .description = "Divides pictures into batches of a given size, or joins single ones. "
+                          "Pictures of another size begin a new batch.");

@@ -11,7 +11,7 @@ static const graft_input *const inputs[] = {
                           "How many samples go into a batch; the last one has what is left."),
     NULL};
 static const graft_output *const outputs[] = {
-    OUT_LIST("LATENT", "LATENT", "The new batches: what comes behind runs once for each."), NULL};
+    OUT_LIST("LATENT", "LATENT", "The new batches: what follows runs once for each."), NULL};
 
 static graft_status run(graft_call *c)
 {
@@ -43,5 +43,5 @@ out:
 
 GRAFT_NODE(rebatch_latents, .id = "RebatchLatents", .title = "Rebatch Latents",
            .category = "latent/batch",
-           .description = "Divides latents into batches of a size, or puts single ones together. "
-                          "Latents of other sizes begin a batch of their own.");
+           .description = "Divides latents into batches of a given size, or joins single ones. "
+                          "Latents of another size begin a new batch.");

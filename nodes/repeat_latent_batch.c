@@ -7,7 +7,8 @@ static const graft_input *const inputs[] = {
     [AMOUNT] = IN_INT("amount", 1, 1, 64, 0, "How many copies the result holds."),
     NULL};
 static const graft_output *const outputs[] = {
-    OUT("LATENT", "LATENT", "The repeated batch; a sampler gives each copy other noise."), NULL};
+    OUT("LATENT", "LATENT", "The repeated batch; a sampler gives each copy different noise."),
+    NULL};
 
 static graft_status run(graft_call *c)
 {

@@ -6,8 +6,8 @@ enum { MODEL, ADD_NOISE, NOISE_SEED, CFG, POSITIVE, NEGATIVE, SAMPLER, SIGMAS, L
 static const graft_input *const inputs[] = {
     [MODEL] = IN_OBJECT("model", "MODEL", "The diffusion model that removes the noise."),
     [ADD_NOISE] = IN_BOOL("add_noise", true,
-                          "Turn it off when the latents carry noise already, as those of a sampler "
-                          "before this one."),
+                          "Turn it off when the latents already carry noise, such as those of a "
+                          "sampler before this one."),
     [NOISE_SEED] = IN_SEED("noise_seed", "Number that the noise comes from. The same seed and "
                                          "settings give the same picture."),
     [CFG] = IN_CFG(),

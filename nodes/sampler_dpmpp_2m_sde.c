@@ -22,7 +22,6 @@ static graft_status run(graft_call *c)
     return graft_call_out_part(c, 0, "SAMPLER", &known);
 }
 
-GRAFT_NODE(
-    sampler_dpmpp_2m_sde, .id = "SamplerDPMPP_2M_SDE", .title = "SamplerDPMPP_2M_SDE",
-    .category = "sampling/custom_sampling/samplers",
-    .description = "The samplers dpmpp_2m_sde and dpmpp_2m_sde_heun with other amounts of noise.");
+GRAFT_NODE(sampler_dpmpp_2m_sde, .id = "SamplerDPMPP_2M_SDE", .title = "SamplerDPMPP_2M_SDE",
+           .category = "sampling/custom_sampling/samplers",
+           .description = "The samplers dpmpp_2m_sde and dpmpp_2m_sde_heun with adjustable noise.");

@@ -15,4 +15,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(sampler_dpmpp_2s_ancestral, .id = "SamplerDPMPP_2S_Ancestral",
            .title = "SamplerDPMPP_2S_Ancestral", .category = "sampling/custom_sampling/samplers",
-           .description = "The sampler dpmpp_2s_ancestral with other amounts of noise.");
+           .description = "The sampler dpmpp_2s_ancestral with adjustable noise.");

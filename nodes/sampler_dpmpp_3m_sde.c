@@ -16,4 +16,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(sampler_dpmpp_3m_sde, .id = "SamplerDPMPP_3M_SDE", .title = "SamplerDPMPP_3M_SDE",
            .category = "sampling/custom_sampling/samplers",
-           .description = "The sampler dpmpp_3m_sde with other amounts of noise.");
+           .description = "The sampler dpmpp_3m_sde with adjustable noise.");

@@ -24,4 +24,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(sampler_dpmpp_sde, .id = "SamplerDPMPP_SDE", .title = "SamplerDPMPP_SDE",
            .category = "sampling/custom_sampling/samplers",
-           .description = "The sampler dpmpp_sde with other amounts of noise.");
+           .description = "The sampler dpmpp_sde with adjustable noise.");

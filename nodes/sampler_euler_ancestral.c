@@ -15,4 +15,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(sampler_euler_ancestral, .id = "SamplerEulerAncestral", .title = "SamplerEulerAncestral",
            .category = "sampling/custom_sampling/samplers",
-           .description = "The sampler euler_ancestral with other amounts of noise.");
+           .description = "The sampler euler_ancestral with adjustable noise.");

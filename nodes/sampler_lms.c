@@ -18,4 +18,4 @@ static graft_status run(graft_call *c)
 
 GRAFT_NODE(sampler_lms, .id = "SamplerLMS", .title = "SamplerLMS",
            .category = "sampling/custom_sampling/samplers",
-           .description = "The sampler lms of another order.");
+           .description = "The sampler lms with an adjustable order.");

@@ -8,7 +8,7 @@
     IN_FLOAT(                                                                                      \
         "eta", 1.0, 0.0, 100.0, 0.01,                                                              \
         "Share of the noise that each step takes away and adds anew: 1 is usual, 0 adds none, "    \
-        "so that the same start always ends alike.",                                               \
+        "so that the same start always ends the same.",                                            \
         .flags = GRAFT_INPUT_EXACT)
 #define IN_S_NOISE()                                                                               \
     IN_FLOAT("s_noise", 1.0, 0.0, 100.0, 0.01,                                                     \

@@ -3,14 +3,14 @@
 
 enum { SIGMAS, SIGMA };
 static const graft_input *const inputs[] = {
-    [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to change; none stay none."),
+    [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to change; an empty list stays empty."),
     [SIGMA] = IN_FLOAT("sigma", 136.0, 0.0, 20000.0, 0.001,
                        "Noise before the first step. More than the model was trained with darkens "
                        "or brightens the whole picture.",
                        .flags = GRAFT_INPUT_EXACT),
     NULL};
 static const graft_output *const outputs[] = {
-    OUT("SIGMAS", "SIGMAS", "The same sigmas behind another first one."), NULL};
+    OUT("SIGMAS", "SIGMAS", "The same sigmas with a new first one."), NULL};
 
 static graft_status run(graft_call *c)
 {

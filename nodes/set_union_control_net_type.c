@@ -7,9 +7,8 @@ static const graft_input *const inputs[] = {
                               "A union ControlNet, which follows several types of pictures. One "
                               "for a single type stays as it is."),
     [TYPE] = IN_CHOICE("type", CHOICES(GRAFT_CONTROLNET_TYPES),
-                       "What the pictures for it show. With auto it is not told, and goes by "
-                       "the picture alone. tile and repaint are known to those with 8 types "
-                       "(promax) only."),
+                       "What the pictures for it show. With auto it is not told, and goes by the "
+                       "picture alone. Only those with 8 types (promax) know tile and repaint."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CONTROL_NET", "CONTROL_NET", "The ControlNet for such pictures; for Apply ControlNet."),
@@ -27,5 +26,5 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(set_union_control_net_type, .id = "SetUnionControlNetType",
            .title = "SetUnionControlNetType", .category = "conditioning/controlnet",
            .description = "Tells a union ControlNet what its pictures show: a pose, depth, lines. "
-                          "Another type loads and compiles nothing again; several types go one "
-                          "behind the other, each with its own Apply ControlNet.");
+                          "Changing the type loads and compiles nothing; for several types chain "
+                          "several of these, each with its own Apply ControlNet.");

@@ -21,7 +21,8 @@ static graft_status run(graft_call *c)
     return graft_call_out_mask(c, 1, mask);
 }
 
-GRAFT_NODE(split_image_with_alpha, .id = "SplitImageWithAlpha", .title = "Split Image with Alpha",
-           .category = "mask/compositing",
-           .description = "Takes the transparency off pictures, as a mask. Pictures without any "
-                          "give a black one.");
+GRAFT_NODE(
+    split_image_with_alpha, .id = "SplitImageWithAlpha", .title = "Split Image with Alpha",
+    .category = "mask/compositing",
+    .description =
+        "Splits the transparency off pictures, as a mask. Pictures without any give a black one.");

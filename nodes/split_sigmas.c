@@ -5,8 +5,8 @@ enum { SIGMAS, STEP };
 static const graft_input *const inputs[] = {
     [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to divide."),
     [STEP] = IN_INT("step", 0, 0, 10000, 0,
-                    "How many steps the first sampler takes; the second one does the others. 0 "
-                    "leaves the first nothing, the number of steps the second."),
+                    "How many steps the first sampler takes; the second one does the rest. 0 "
+                    "leaves the first nothing to do, the number of all steps the second."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("high_sigmas", "SIGMAS", "For the first sampler: down to the step."),

@@ -5,8 +5,8 @@ enum { SIGMAS, DENOISE };
 static const graft_input *const inputs[] = {
     [SIGMAS] = IN_OBJECT("sigmas", "SIGMAS", "The sigmas to divide."),
     [DENOISE] = IN_FLOAT("denoise", 1.0, 0.0, 1.0, 0.01,
-                         "Share of the steps that comes second, in low_sigmas: 0.3 are the last "
-                         "three of ten steps, 1 are all."),
+                         "Share of the steps that comes second, in low_sigmas: 0.3 is the last "
+                         "three of ten steps, 1 is all of them."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("high_sigmas", "SIGMAS", "The steps before: the noisy ones."),

@@ -33,7 +33,8 @@ out:
 
 QUERY_MODEL_FILE("checkpoints", CKPT_NAME)
 
-GRAFT_NODE(swap_weights, .id = "SwapWeights", .title = "Swap Weights", .category = "graft",
-           .description = "Runs the same compiled graphs with another checkpoint's weights; "
-                          "nothing is compiled again.",
-           .query = query);
+GRAFT_NODE(
+    swap_weights, .id = "SwapWeights", .title = "Swap Weights", .category = "graft",
+    .description =
+        "Runs the same compiled graphs with another checkpoint's weights; nothing is recompiled.",
+    .query = query);

@@ -5,9 +5,10 @@
 
 enum { UNET_NAME, WEIGHT_DTYPE };
 static const graft_input *const inputs[] = {
-    [UNET_NAME] = IN_CHOICE("unet_name", NULL,
-                            "The model file. Put .safetensors files into models/diffusion_models; "
-                            "those of diffusers (unet/diffusion_pytorch_model.safetensors), too."),
+    [UNET_NAME] =
+        IN_CHOICE("unet_name", NULL,
+                  "The model file. Put .safetensors files into models/diffusion_models; those of "
+                  "diffusers (unet/diffusion_pytorch_model.safetensors) work, too."),
     [WEIGHT_DTYPE] =
         IN_CHOICE("weight_dtype", CHOICES("default", "fp8_e4m3fn", "fp8_e4m3fn_fast", "fp8_e5m2"),
                   "How weights are kept. Leave it at default: the fp8 choices are accepted for old "

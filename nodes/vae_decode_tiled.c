@@ -26,7 +26,8 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_image(c, 0, image);
 }
 
-GRAFT_NODE(vae_decode_tiled, .id = "VAEDecodeTiled", .title = "VAE Decode (Tiled)",
-           .category = "_for_testing",
-           .description = "Decodes latents tile by tile, for pictures that are too large for the "
-                          "memory in one piece.");
+GRAFT_NODE(
+    vae_decode_tiled, .id = "VAEDecodeTiled", .title = "VAE Decode (Tiled)",
+    .category = "_for_testing",
+    .description =
+        "Decodes latents tile by tile, for pictures that do not fit into memory in one piece.");

@@ -28,7 +28,8 @@ static graft_status run(graft_call *c)
     return st != GRAFT_OK ? st : graft_call_out_latent(c, 0, latent);
 }
 
-GRAFT_NODE(vae_encode_tiled, .id = "VAEEncodeTiled", .title = "VAE Encode (Tiled)",
-           .category = "_for_testing",
-           .description = "Encodes pictures tile by tile, for pictures that are too large for the "
-                          "memory in one piece.");
+GRAFT_NODE(
+    vae_encode_tiled, .id = "VAEEncodeTiled", .title = "VAE Encode (Tiled)",
+    .category = "_for_testing",
+    .description =
+        "Encodes pictures tile by tile, for pictures that do not fit into memory in one piece.");

@@ -197,7 +197,7 @@ static graft_status copy_sigmas(const graft_tensor *t, graft_sigmas **out, graft
                           (long long)n);
     if (t->ndim != 1 || n < 0)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "these SIGMAS of another plugin are no list: %d dimensions",
+                          "these SIGMAS of another plugin are not a list: %d dimensions",
                           (int)t->ndim);
     float *values = graft_malloc_array((size_t)n, sizeof *values);
     if (!values) return graft_fail_nomem(e, "a copy of another plugin's tensor");

@@ -31,4 +31,4 @@ static graft_status run(graft_call *c)
 GRAFT_NODE(vp_scheduler, .id = "VPScheduler", .title = "VPScheduler",
            .category = "sampling/custom_sampling/schedulers",
            .description = "Sigmas of the variance-preserving process that diffusion models are "
-                          "derived from, at equal distances of its time.");
+                          "derived from, evenly spaced in its time.");

@@ -28,17 +28,17 @@ graft_status graft_alike_fail(const graft_weights *own, const graft_weights *oth
     if (t && o) {
         char there[160], wanted[160];
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s is of another architecture: %s has the shape %s where %s belongs",
-                          who, graft_st_called(o),
+                          "%s has another architecture: %s has the shape %s where %s belongs", who,
+                          graft_st_called(o),
                           graft_safetensors_shape_text(o->shape, o->rank, there, sizeof there),
                           graft_safetensors_shape_text(t->shape, t->rank, wanted, sizeof wanted));
     }
     if (t)
-        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s is missing", who,
+        return graft_fail(e, GRAFT_E_ARG, "%s has another architecture: %s is missing", who,
                           t->name);
     t = first_difference(other, own, &o);
     if (t)
-        return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: it has %s in addition",
-                          who, graft_st_called(t));
-    return graft_fail(e, GRAFT_E_ARG, "%s is of another architecture: %s", who, else_why);
+        return graft_fail(e, GRAFT_E_ARG, "%s has another architecture: it has %s in addition", who,
+                          graft_st_called(t));
+    return graft_fail(e, GRAFT_E_ARG, "%s has another architecture: %s", who, else_why);
 }

@@ -336,7 +336,7 @@ graft_status graft_clip_encode_refiner(const graft_clip *c, const char *text, do
     const graft_sdxl_size size = {width, height, 0, 0, width, height};
     *out = NULL;
     if (!(score >= 0 && score <= 1e6))
-        return graft_fail(e, GRAFT_E_ARG, "an aesthetic score of %g is none", score);
+        return graft_fail(e, GRAFT_E_ARG, "%g is not an aesthetic score", score);
     graft_status st = encode(c, text, text, &size, task, out, e);
     if (st) return st;
     (*out)->entry[0]->has_score = true;

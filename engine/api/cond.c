@@ -232,7 +232,7 @@ static graft_status check_strength(double strength, graft_err *e)
 {
     return is_length(strength)
                ? GRAFT_OK
-               : graft_fail(e, GRAFT_E_ARG, "strength %g is not a number from 0 on", strength);
+               : graft_fail(e, GRAFT_E_ARG, "strength %g must be a number from 0 up", strength);
 }
 
 typedef struct placing {
@@ -261,8 +261,8 @@ graft_status graft_cond_area(const graft_cond *c, const graft_area *a, double st
     const placing p = {.area = a, .strength = strength};
     graft_status st = check_strength(strength, e);
     if (!st && !(is_length(a->x) && is_length(a->y) && is_length(a->width) && is_length(a->height)))
-        st = graft_fail(e, GRAFT_E_ARG, "an area of %g x %g at %g, %g is none", a->width, a->height,
-                        a->x, a->y);
+        st = graft_fail(e, GRAFT_E_ARG, "an area of %g x %g at %g, %g is not possible", a->width,
+                        a->height, a->x, a->y);
     return st ? st : change_all(c, strength_entry, &p, out, e);
 }
 
@@ -309,9 +309,9 @@ graft_status graft_cond_inpaint(const graft_cond *c, const graft_latent *known, 
                                 graft_err *e)
 {
     if (!graft_latent_mask(known))
-        return graft_fail(e, GRAFT_E_ARG,
-                          "nothing says what of the picture is to be painted: the "
-                          "latent has no mask");
+        return graft_fail(
+            e, GRAFT_E_ARG,
+            "nothing says which part of the picture to paint: the latent has no mask");
     return change_all(c, inpaint_entry, known, out, e);
 }
 

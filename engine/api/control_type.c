@@ -10,7 +10,7 @@ _Static_assert(N_TYPES == 1 + GRAFT_CONTROL_TYPES, "a name for each type, and on
 static graft_status check(const graft_controlnet *n, const char *type, size_t i, graft_err *e)
 {
     if (i == N_TYPES)
-        return graft_fail(e, GRAFT_E_ARG, "\"%s\" is no type of a ControlNet's pictures", type);
+        return graft_fail(e, GRAFT_E_ARG, "\"%s\" is not a type of a ControlNet's pictures", type);
     if (!n->arch.types || i <= (size_t)n->arch.types) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_ARG,
                       "%s: this union ControlNet knows %d types of pictures, and \"%s\" is none of "
@@ -29,7 +29,7 @@ graft_status graft_controlnet_with_type(const graft_controlnet *n, const char *t
     if (!n->arch.types) {
         if (i)
             graft_log_printf(task ? &task->log : &n->engine->log, GRAFT_LOG_WARN,
-                             "%s: no union ControlNet; the type \"%s\" changes nothing",
+                             "%s: not a union ControlNet; the type \"%s\" changes nothing",
                              graft_safetensors_path(graft_weights_file(n->weights)), type);
         *out = graft_controlnet_retain((graft_controlnet *)n);
         return GRAFT_OK;

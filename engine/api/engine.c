@@ -25,7 +25,7 @@ static uint64_t number_of(const char *name, uint64_t most, uint64_t fallback, co
     if (!env || !*env) return fallback;
     unsigned long long n = env[0] >= '0' && env[0] <= '9' ? strtoull(env, &end, 10) : 0;
     if (end && !*end && n <= most) return n;
-    graft_log_printf(log, GRAFT_LOG_WARN, "%s is no number from 0 to %llu but \"%s\": ignored",
+    graft_log_printf(log, GRAFT_LOG_WARN, "%s must be a number from 0 to %llu, not \"%s\": ignored",
                      name, (unsigned long long)most, env);
     return fallback;
 }
@@ -74,7 +74,7 @@ static const char *precision_of(const graft_log *log)
     if (!env || !*env) return "auto";
     if (is_one_of(env, precisions)) return env;
     graft_log_printf(log, GRAFT_LOG_WARN,
-                     "GRAFT_PRECISION is none of auto, f32, bf16 and f16 but \"%s\": ignored", env);
+                     "GRAFT_PRECISION must be auto, f32, bf16 or f16, not \"%s\": ignored", env);
     return "auto";
 }
 

@@ -43,7 +43,7 @@ const char *graft_kind_guess(const graft_safetensors *f, const char *loader, cha
     else if (!k->loader)
         snprintf(out, size, "; it seems to be %s, which is not supported", k->what);
     else if (strcmp(k->loader, loader) == 0)
-        snprintf(out, size, "; it seems to be %s, but none of Stable Diffusion's kind", k->what);
+        snprintf(out, size, "; it seems to be %s, but not of Stable Diffusion's kind", k->what);
     else
         snprintf(out, size, "; it seems to be %s, which %s %s", k->what, k->loader,
                  strcmp(k->loader, "LoraLoader") == 0 ? "applies" : "opens");

@@ -189,8 +189,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "text encoders of type %s are not supported",
                           type);
     if (n_paths < kinds[kind].least || n_paths > kinds[kind].most)
-        return graft_fail(e, GRAFT_E_ARG, "%zu files are no text encoders of type %s", n_paths,
-                          type);
+        return graft_fail(e, GRAFT_E_ARG, "text encoders of type %s are not made of %zu file%s",
+                          type, n_paths, n_paths == 1 ? "" : "s");
     graft_clip *c = new_clip(engine);
     graft_weights *file = NULL;
     graft_status st = GRAFT_OK;

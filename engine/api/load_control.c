@@ -77,10 +77,10 @@ static graft_status add_differences(graft_controlnet *n, const graft_model *m, c
                          "DiffControlNetLoader adds to a model's",
                          path);
     else if (m)
-        graft_log_printf(log, GRAFT_LOG_WARN,
-                         "%s: it holds whole weights, no differences from a model's; nothing is "
-                         "added to them",
-                         path);
+        graft_log_printf(
+            log, GRAFT_LOG_WARN,
+            "%s: it holds whole weights, not differences from a model's; nothing is added to them",
+            path);
     return GRAFT_OK;
 }
 

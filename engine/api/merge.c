@@ -85,10 +85,10 @@ graft_status graft_model_merge_subtract(const graft_model *a, const graft_model 
 static graft_status check_encoders(const graft_clip *a, const graft_clip *b, graft_err *e)
 {
     if (!a->n_encoders || !b->n_encoders)
-        return graft_fail(e, GRAFT_E_UNSUPPORTED, "T5 alone is not merged");
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "T5 alone cannot be merged");
     if (a->n_encoders != b->n_encoders)
         return graft_fail(
-            e, GRAFT_E_ARG, "%s is of another architecture: %zu text encoder%s where %zu belong%s",
+            e, GRAFT_E_ARG, "%s has another architecture: %zu text encoder%s where %zu belong%s",
             graft_safetensors_path(graft_weights_file(b->encoder[0].weights)), b->n_encoders,
             b->n_encoders == 1 ? "" : "s", a->n_encoders, a->n_encoders == 1 ? "s" : "");
     for (size_t i = 0; i < a->n_encoders; i++) {

@@ -63,10 +63,9 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
                  {"x0", GRAFT_PREDICT_X0},
                  {"lcm", GRAFT_PREDICT_LCM}};
     if (!graft_net_is_unet(&m->arch))
-        return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "sampling %s is of UNets; this model is a flow, which ModelSamplingSD3 "
-                          "changes",
-                          kind);
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "sampling %s is for UNets; this model is a flow, which ModelSamplingSD3 changes", kind);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kinds[i].name, kind) != 0) continue;
         graft_model *n = graft_model_copy(m);

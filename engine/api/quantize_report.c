@@ -67,7 +67,7 @@ static void print_speed(graft_str *s, const graft_quant_plan *p)
     if (p->sampled > 0 && p->sampled_quantized > 0) {
         graft_report_time(p->sampled, before);
         graft_report_time(p->sampled_quantized, after);
-        graft_str_printf(s, ", measured %.2f (%s a step instead of %s)",
+        graft_str_printf(s, ", measured %.2f (%s per step instead of %s)",
                          p->sampled / p->sampled_quantized, after, before);
     }
     if (p->seconds > 0) graft_str_puts(s, "\n");

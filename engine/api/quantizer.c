@@ -101,14 +101,14 @@ static graft_status adopt(const graft_model *m, graft_quantizer *q, graft_quant_
         return graft_fail(e, GRAFT_E_ARG, "%s is a plan for another architecture", q->path);
     if (p->bits != q->bits || p->format != q->format)
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s is a plan for %s, not %s: recalibrate, or take another name", q->path,
+                          "%s is a plan for %s, not %s: recalibrate, or use another name", q->path,
                           graft_quant_levels_name(p->bits, p->format),
                           graft_quant_levels_name(q->bits, q->format));
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);
     if (st) return st;
     if (!graft_hash_equal(weights, p->weights))
         return graft_fail(e, GRAFT_E_ARG,
-                          "%s was made for other weights: recalibrate, or take another name",
+                          "%s was made for other weights: recalibrate, or use another name",
                           q->path);
     st = graft_quant_plan_complete(p, &m->arch, e);
     if (st) return graft_err_prefix(e, st, "%s", q->path);
@@ -217,8 +217,8 @@ static void note_size(const graft_quantizer *q, const graft_quant_plan *p, const
     if (!l || !task || !graft_latent_data(l, shape)) return;
     if (shape[2] == p->height && shape[3] == p->width) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
-                     "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: "
-                     "densities and times are of the former; recalibrate to have them anew",
+                     "%s was calibrated at %lldx%lld pixels, this picture has %lldx%lld: densities "
+                     "and times are of the former; recalibrate to renew them",
                      q->path, (long long)p->width * 8, (long long)p->height * 8,
                      (long long)shape[3] * 8, (long long)shape[2] * 8);
 }

@@ -174,12 +174,12 @@ graft_status graft_model_check_downscale(const graft_model *m, const graft_cond 
     if (!m->downscale.shrink.block) return GRAFT_OK;
     if (m->deepcache.interval > 1)
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "PatchModelAddDownscale does not go with DeepCache, whose features have "
-                          "another size in the steps that are downscaled");
+                          "PatchModelAddDownscale does not work with DeepCache, whose features "
+                          "have another size in the steps that are downscaled");
     if (any_control(positive) || any_control(negative))
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                          "PatchModelAddDownscale does not go with ControlNets, which steer blocks "
-                          "of the size that they have without it");
+                          "PatchModelAddDownscale does not work with ControlNets, which steer "
+                          "blocks of the size that they have without it");
     return GRAFT_OK;
 }
 

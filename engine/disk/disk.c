@@ -75,7 +75,7 @@ static const graft_log *ear_of(const graft_disk_cache *c, const graft_log *log)
 static void complain(graft_disk_cache *c, const graft_log *log, const graft_err *e)
 {
     if (atomic_exchange(&c->complained, 1)) return;
-    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: work goes on without it: %s", e->text);
+    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: going on without it: %s", e->text);
 }
 
 static char *path_of(const graft_disk_cache *c, graft_disk_kind kind, graft_hash key)
@@ -113,7 +113,8 @@ static const char *fault_of(const char *data, size_t size, graft_disk_kind kind,
 
 static void throw_away(graft_disk_cache *c, const graft_log *log, const char *path, const char *why)
 {
-    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: %s is %s; it is made anew", path, why);
+    graft_log_printf(ear_of(c, log), GRAFT_LOG_WARN, "cache: %s is %s; it will be made again", path,
+                     why);
     unlink(path);
 }
 

@@ -95,8 +95,7 @@ static graft_status stb_failed(const stbi__context *s, const char *what, graft_e
                           GRAFT_IMAGE_MAX_SIDE);
     if (kind && !kind->read)
         return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: a file of kind %s, which is not read; PNG is, and "
-                          "JPEG, BMP, GIF, TGA, PSD and PNM",
+                          "%s: %s files are not read, only PNG, JPEG, BMP, GIF, TGA, PSD and PNM",
                           what, kind->name);
     if (kind && not_read(reason))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: a %s picture %s, which is not read", what,
@@ -181,8 +180,7 @@ graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, g
     if (!size) return graft_fail(e, GRAFT_E_FORMAT, "%s: the file is empty", what);
     if (size > INT_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%s: a file of over 2 GiB", what);
     if (!graft_jpeg_is_safe(bytes, size))
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG file with a table that none can have",
-                          what);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG file with an impossible table", what);
     const int n = (int)size;
     stbi__context s;
     memory_short = false;

@@ -91,7 +91,8 @@ graft_status graft_filter_reflect(const float *src, const int64_t shape[4], cons
     if (k.h <= radius || k.w <= radius)
         return graft_fail(e, GRAFT_E_ARG,
                           "a picture of %" PRId64 " x %" PRId64
-                          " pixels is too small: a radius of %" PRId64 " needs %" PRId64 " a side",
+                          " pixels is too small: a radius of %" PRId64 " needs %" PRId64
+                          " per side",
                           k.w, k.h, radius, radius + 1);
     const size_t pixel = (size_t)k.channels * sizeof *src;
     k.tap = graft_malloc_array((size_t)(2 * radius + 1), sizeof *k.tap);

@@ -34,7 +34,7 @@ graft_status graft_image_create(const int64_t shape[4], bool mask, graft_image *
                               shape[0], shape[1], shape[2], shape[3]);
     if (shape[1] > GRAFT_IMAGE_MAX_SIDE || shape[2] > GRAFT_IMAGE_MAX_SIDE)
         return graft_fail(e, GRAFT_E_LIMIT,
-                          "a picture of %" PRId64 " x %" PRId64 " pixels: at most %d a side",
+                          "a picture of %" PRId64 " x %" PRId64 " pixels: at most %d per side",
                           shape[2], shape[1], GRAFT_IMAGE_MAX_SIDE);
     if (mask && shape[3] != 1)
         return graft_fail(e, GRAFT_E_ARG, "a mask has 1 channel, not %" PRId64, shape[3]);
@@ -136,7 +136,8 @@ graft_status graft_image_channel_parse(const char *name, int *out, graft_err *e)
     for (*out = 0; *out < 4; ++*out)
         if (strcmp(names[*out], name) == 0) return GRAFT_OK;
     return graft_fail(e, GRAFT_E_ARG,
-                      "channel \"%.40s\" is none of \"red\", \"green\", \"blue\", \"alpha\"", name);
+                      "channel \"%.40s\" is not one of \"red\", \"green\", \"blue\", \"alpha\"",
+                      name);
 }
 
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,

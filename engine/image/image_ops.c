@@ -99,7 +99,7 @@ graft_status graft_image_split_alpha(const graft_image *i, graft_image **out, gr
     const float *src = graft_image_data(i, s);
     *out = *mask = NULL;
     if (s[3] < 3)
-        return graft_fail(e, GRAFT_E_ARG, "a picture of %" PRId64 " channels has no colours", s[3]);
+        return graft_fail(e, GRAFT_E_ARG, "a picture with fewer than 3 channels has no colours");
     const int64_t rgb[4] = {s[0], s[1], s[2], 3}, plane[4] = {s[0], s[1], s[2], 1};
     graft_status st = graft_image_create(rgb, false, out, e);
     if (!st) st = graft_image_create(plane, true, mask, e);
@@ -124,7 +124,7 @@ graft_status graft_image_join_alpha(const graft_image *i, const graft_image *mas
     const float *src = graft_image_data(i, s);
     *out = NULL;
     if (s[3] < 3)
-        return graft_fail(e, GRAFT_E_ARG, "a picture of %" PRId64 " channels has no colours", s[3]);
+        return graft_fail(e, GRAFT_E_ARG, "a picture with fewer than 3 channels has no colours");
     const int64_t rgba[4] = {s[0], s[1], s[2], 4};
     graft_status st = graft_image_resize_mask(mask, s[1], s[2], s[0], &sized, e);
     if (!st) st = graft_image_create(rgba, false, out, e);

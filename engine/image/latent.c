@@ -247,7 +247,8 @@ graft_status graft_latent_upscale(const graft_latent *l, const char *method, int
     *out = NULL;
     if (width < 0 || height < 0 || width > max || height > max)
         return graft_fail(e, GRAFT_E_ARG,
-                          "a latent for %" PRId64 " x %" PRId64 " pixels: 0 to %" PRId64 " a side",
+                          "a latent for %" PRId64 " x %" PRId64 " pixels: 0 to %" PRId64
+                          " per side",
                           width, height, max);
     if (width == 0 && height == 0) {
         graft_resize_method m;

@@ -62,7 +62,8 @@ graft_status graft_latent_load(const char *path, graft_latent **out, graft_err *
     GRAFT_TRY(graft_safetensors_open(path, &f, e));
     const graft_st_tensor *t = graft_safetensors_find(f, TENSOR);
     if (!t) {
-        st = graft_fail(e, GRAFT_E_FORMAT, "%s: no latent: tensor \"" TENSOR "\" is missing", path);
+        st = graft_fail(e, GRAFT_E_FORMAT, "%s: not a latent: tensor \"" TENSOR "\" is missing",
+                        path);
         goto out;
     }
     if (t->rank != 4) {

@@ -159,7 +159,7 @@ graft_status graft_latent_sum(const graft_latent *a, double factor_a, const graf
     graft_status st = GRAFT_OK;
     *out = NULL;
     if (!isfinite(k) || !isfinite(m))
-        return graft_fail(e, GRAFT_E_ARG, "%g and %g are no factors of latents", factor_a,
+        return graft_fail(e, GRAFT_E_ARG, "latents cannot have the factors %g and %g", factor_a,
                           factor_b);
     if (b) {
         graft_latent_data(b, t);

@@ -123,7 +123,7 @@ graft_status graft_image_crop_to_multiple(const graft_image *i, int64_t multiple
     if (h == 0 || w == 0)
         return graft_fail(e, GRAFT_E_ARG,
                           "a picture of %" PRId64 " x %" PRId64 " pixels: at least %" PRId64
-                          " a side",
+                          " per side",
                           shape[2], shape[1], multiple);
     if (h == shape[1] && w == shape[2]) {
         *out = graft_image_retain((graft_image *)i);

@@ -205,8 +205,7 @@ graft_status graft_image_color_to_mask(const graft_image *i, uint32_t rgb, graft
     const float *src = graft_image_data(i, shape);
     *out = NULL;
     if (shape[3] < 3)
-        return graft_fail(e, GRAFT_E_ARG, "a picture of %" PRId64 " channels has no colours",
-                          shape[3]);
+        return graft_fail(e, GRAFT_E_ARG, "a picture with fewer than 3 channels has no colours");
     const int64_t sized[4] = {shape[0], shape[1], shape[2], 1};
     graft_status st = graft_image_create(sized, true, out, e);
     if (st) return st;

@@ -27,7 +27,7 @@ static graft_status parse(const char *name, operation *out, graft_err *e)
             *out = (operation)i;
             return GRAFT_OK;
         }
-    return graft_fail(e, GRAFT_E_ARG, "\"%.40s\" is no morphological operation", name);
+    return graft_fail(e, GRAFT_E_ARG, "\"%.40s\" is not a morphological operation", name);
 }
 
 /* ------------------------------------------------------------------ running extremes */
@@ -158,7 +158,7 @@ graft_status graft_image_morphology(const graft_image *i, const char *name, int6
     *out = NULL;
     graft_status st = parse(name, &how, e);
     if (!st && (size < 1 || size > GRAFT_IMAGE_MAX_SIDE))
-        st = graft_fail(e, GRAFT_E_ARG, "a square of %" PRId64 " pixels a side: 1 to %d", size,
+        st = graft_fail(e, GRAFT_E_ARG, "a square of %" PRId64 " pixels per side: 1 to %d", size,
                         GRAFT_IMAGE_MAX_SIDE);
     if (st) return st;
     GRAFT_TRY(graft_image_create(s, graft_image_is_mask(i), &r, e));

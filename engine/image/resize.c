@@ -19,7 +19,7 @@ graft_status graft_resize_method_parse(const char *name, bool latent, graft_resi
             return GRAFT_OK;
         }
     return graft_fail(e, GRAFT_E_ARG,
-                      "method \"%.40s\" is none of \"nearest-exact\", \"bilinear\", \"area\", "
+                      "method \"%.40s\" is not one of \"nearest-exact\", \"bilinear\", \"area\", "
                       "\"bicubic\", \"%s\"",
                       name, latent ? "bislerp" : "lanczos");
 }

@@ -40,7 +40,7 @@ graft_status graft_image_scale(const graft_image *i, const char *method, int64_t
     if (st) return st;
     if (width < 0 || height < 0 || width > GRAFT_IMAGE_MAX_SIDE || height > GRAFT_IMAGE_MAX_SIDE)
         return graft_fail(e, GRAFT_E_ARG,
-                          "a scaled picture of %" PRId64 " x %" PRId64 " pixels: 0 to %d a side",
+                          "a scaled picture of %" PRId64 " x %" PRId64 " pixels: 0 to %d per side",
                           width, height, GRAFT_IMAGE_MAX_SIDE);
     graft_image_data(i, shape);
     if (width == 0 && height == 0) {
@@ -65,7 +65,7 @@ graft_status graft_image_scale_by(const graft_image *i, const char *method, doub
     if (!(scale > 0.0) || !(w <= GRAFT_IMAGE_MAX_SIDE) || !(h <= GRAFT_IMAGE_MAX_SIDE))
         return graft_fail(e, GRAFT_E_ARG,
                           "a picture of %" PRId64 " x %" PRId64
-                          " pixels times %g: not between 1 and %d a side",
+                          " pixels times %g: not between 1 and %d per side",
                           shape[2], shape[1], scale, GRAFT_IMAGE_MAX_SIDE);
     return scale_to(i, m, w < 1.0 ? 1 : (int64_t)w, h < 1.0 ? 1 : (int64_t)h, false, out, e);
 }
@@ -77,7 +77,7 @@ graft_status graft_image_scale_pixels(const graft_image *i, const char *method, 
     *out = NULL;
     graft_image_data(i, shape);
     if (!(megapixels > 0.0 && megapixels <= 1e6))
-        return graft_fail(e, GRAFT_E_ARG, "%g megapixels are no size of a picture", megapixels);
+        return graft_fail(e, GRAFT_E_ARG, "a picture cannot have %g megapixels", megapixels);
     double pixels = megapixels * 1024.0 * 1024.0;
     return graft_image_scale_by(i, method, sqrt(pixels / ((double)shape[1] * (double)shape[2])),
                                 out, e);

@@ -272,7 +272,7 @@ static graft_status read_plan(const cJSON *o, const char *what, graft_quant_plan
     const cJSON *shape = member(o, "shape"), *joint = member(o, "joint"), *time = member(o, "time");
     int64_t bits = graft_json_int(o, "bits", 0), version = graft_json_int(o, "version", INT64_MIN);
     if (strcmp(graft_json_str(o, "format", ""), FORMAT) != 0)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s is no quantization plan", what);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s is not a quantization plan", what);
     if (version == INT64_MIN)
         return graft_fail(e, GRAFT_E_FORMAT,
                           "%s does not say which version of the plan format it has; this program "

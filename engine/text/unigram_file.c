@@ -28,10 +28,10 @@ enum {
 static graft_status damaged(const graft_protobuf *p, const char *what, graft_err *e)
 {
     if (!p->bad) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_FORMAT,
-                      "this is no SentencePiece model, or a damaged one (%s, %zu bytes before its "
-                      "end)",
-                      what, p->rest.n);
+    return graft_fail(
+        e, GRAFT_E_FORMAT,
+        "this is not a SentencePiece model, or a damaged one (%s, %zu bytes before its end)", what,
+        p->rest.n);
 }
 
 /* A field of another kind than the format's is unknown, and left out as such. */

@@ -613,7 +613,7 @@ static graft_status run(machine *m)
 {
     graft_status st = GRAFT_OK;
     if (m->end - m->p < 2 || m->p[0] != 0x80)
-        return graft_fail(m->e, GRAFT_E_FORMAT, "%s: no pickle of protocol 2 or later", m->what);
+        return graft_fail(m->e, GRAFT_E_FORMAT, "%s: not a pickle of protocol 2 or later", m->what);
     while (st == GRAFT_OK && !m->stopped) {
         if (m->p == m->end) return bad(m, "cut short");
         operation *op = operations[*m->p++];

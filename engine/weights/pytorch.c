@@ -442,8 +442,8 @@ static graft_status open_zip(graft_pytorch *f, graft_err *e)
         if (slash && strcmp(slash, file) == 0) pickle = graft_zip_at(f->zip, i);
     }
     if (!pickle)
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: a zip archive, but no PyTorch file (no data.pkl)",
-                          f->path);
+        return graft_fail(e, GRAFT_E_FORMAT,
+                          "%s: a zip archive, but not a PyTorch file (no data.pkl)", f->path);
     f->folder = graft_strndup(pickle->name, strlen(pickle->name) - sizeof file + 2);
     if (!f->folder) return graft_fail_nomem(e, f->path);
     char name[320];
@@ -578,7 +578,7 @@ static graft_status parse(graft_pytorch *f, const void *data, size_t size, graft
     f->data = data;
     f->size = size;
     if (!looks_like(data, size))
-        return graft_fail(e, GRAFT_E_FORMAT, "%s: no file that torch.save() wrote", f->path);
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: not a file that torch.save() wrote", f->path);
     graft_status st = f->data[0] == 'P' ? open_zip(f, e) : open_legacy(f, e);
     return st ? st : choose_part(f, e);
 }

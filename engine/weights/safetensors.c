@@ -462,12 +462,13 @@ static graft_status parse(graft_safetensors *f, const uint8_t *bytes, size_t siz
      */
     if (length > MAX_HEADER &&
         (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02\x8a", 3) == 0))
-        return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file of it",
-                          f->what, f->what);
+        return graft_fail(
+            e, GRAFT_E_FORMAT,
+            "%s: a PyTorch file; \"graft convert %s\" makes a safetensors file from it", f->what,
+            f->what);
     if (length > MAX_HEADER)
         return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: no safetensors file: header of %" PRIu64 " bytes (at most %u)",
+                          "%s: not a safetensors file: header of %" PRIu64 " bytes (at most %u)",
                           f->what, length, MAX_HEADER);
     if (length > size - LENGTH_BYTES)
         return graft_fail(e, GRAFT_E_FORMAT,

@@ -67,7 +67,7 @@ static graft_status find_directory(const reader *r, uint64_t *at, uint64_t *size
         end = record(r, place = r->size - back, END_BYTES, END_MARK);
     if (!end)
         return graft_fail(r->e, GRAFT_E_FORMAT,
-                          "%s: no zip archive, or cut short: its directory is missing", r->what);
+                          "%s: not a zip archive, or cut short: its directory is missing", r->what);
     *count = u16(end + 10);
     *size = u32(end + 12);
     *at = u32(end + 16);

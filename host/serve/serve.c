@@ -148,7 +148,8 @@ static void *wait_for_signal(void *ctx)
     int number;
     sigwait(&c->wanted, &number);
     if (number != SIGUSR1)
-        fputs("\nstopping: the job that runs ends within one operator; once more ends at once\n",
+        fputs("\nstopping: the running job ends within one operator; interrupt again to end at "
+              "once\n",
               stderr);
     graft_queue_stop(&c->serve.queue);
     graft_transport_stop(c->transport);

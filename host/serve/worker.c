@@ -154,8 +154,9 @@ static void run_and_store(graft_serve *s, const graft_store_job *job)
     if (st)
         snprintf(line, sizeof line, "prompt %.128s: %s", job->id, e.text);
     else
-        snprintf(line, sizeof line, "prompt %.128s: done in %.2f s, %zu nodes ran, %zu cached",
-                 job->id, graft_clock_now() - began, result.ran, result.cached);
+        snprintf(line, sizeof line, "prompt %.128s: done in %.2f s, %zu node%s ran, %zu cached",
+                 job->id, graft_clock_now() - began, result.ran, result.ran == 1 ? "" : "s",
+                 result.cached);
     graft_logs_line(&s->logs, st && st != GRAFT_E_CANCEL ? GRAFT_LOG_WARN : GRAFT_LOG_INFO, line);
     store(s, job, &result);
     graft_sink_close(&s->sink);

@@ -362,7 +362,7 @@ static void ordinary_ones_have_no_types(void)
     graft_controlnet_release(same);
     same = told(net, "depth");
     CHECK(same == net);
-    CHECK(strstr(last_log, "no union ControlNet") && strstr(last_log, "depth"));
+    CHECK(strstr(last_log, "not a union ControlNet") && strstr(last_log, "depth"));
     graft_controlnet_release(same);
 }
 

@@ -303,7 +303,7 @@ static void not_with_deepcache(void)
     c = downscaled(b, &o);
     for (int ahead = 0; ahead < 2; ahead++) {
         CHECK_INT(sample(a, p, n, ahead, &e), GRAFT_E_UNSUPPORTED);
-        CHECK(strstr(e.text, "does not go with DeepCache") != NULL);
+        CHECK(strstr(e.text, "does not work with DeepCache") != NULL);
         CHECK_INT(sample(c, p, n, ahead, &e), GRAFT_E_UNSUPPORTED);
     }
     graft_model *const all[] = {a, b, c, d, m};
@@ -328,7 +328,7 @@ static void not_with_controlnets(void)
     for (int ahead = 0; ahead < 2; ahead++) {
         CHECK_INT(sample(d, steered, n, ahead, &e), GRAFT_E_UNSUPPORTED);
         CHECK_INT(sample(d, p, against, ahead, &e), GRAFT_E_UNSUPPORTED);
-        CHECK(strstr(e.text, "does not go with ControlNets") != NULL);
+        CHECK(strstr(e.text, "does not work with ControlNets") != NULL);
     }
     graft_cond *const conds[] = {p, n, steered, against};
     for (int i = 0; i < 4; i++) graft_cond_release(conds[i]);

@@ -409,7 +409,7 @@ static void guesses(void)
         {"decoder.layers.0.weight", "tiny autoencoder"},
         {"first_stage_model.decoder.up.0.block.0.conv1.weight", "VAELoader"},
         {"decoder.up_blocks.0.resnets.0.conv1.weight", "VAELoader"},
-        {"down_blocks.0.motion_modules.0.weight", "a UNet, but none of Stable Diffusion's kind"},
+        {"down_blocks.0.motion_modules.0.weight", "a UNet, but not of Stable Diffusion's kind"},
         {"text_model.encoder.layers.0.layer_norm1.weight", "CLIPLoader"},
         {"transformer.resblocks.0.ln_1.weight", "CLIPLoader"},
         {"encoder.block.0.layer.0.SelfAttention.q.weight", "T5"},

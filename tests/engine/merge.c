@@ -401,10 +401,10 @@ static void refused(void)
     const graft_merge_ratio half = {0.5, 0.5, 0.5}, odd = {0.5, 0.5, NAN};
     graft_err e = GRAFT_ERR_INIT;
     refuse(graft_model_merge(a, sd2, &half, &m, &e), &e, m,
-           "unet_sd2.safetensors is of another architecture: " UNET
+           "unet_sd2.safetensors has another architecture: " UNET
            "input_blocks.1.1.proj_in.weight has the shape (32,32) where (32,32,1,1) belongs");
     refuse(graft_model_merge_add(a, xl, &m, &e), &e, m, "unet_sdxl.safetensors");
-    refuse(graft_model_merge_subtract(xl, a, 1.0, &m, &e), &e, m, "is of another architecture");
+    refuse(graft_model_merge_subtract(xl, a, 1.0, &m, &e), &e, m, "has another architecture");
     refuse(graft_model_merge(a, b, &odd, &m, &e), &e, m, "output blocks");
     refuse(graft_model_merge_subtract(a, b, INFINITY, &m, &e), &e, m, "multiplier");
     RELEASE_ALL(a, b, sd2, xl);
@@ -496,8 +496,9 @@ static void text_encoders(void)
     graft_clip *demo = NULL, *out = NULL;
     CHECK_OK(graft_checkpoint_load(engine, DEMO, NULL, NULL, &demo, NULL, &e), &e);
     CHECK_INT(graft_clip_merge(x, demo, 0.5, &out, &e), GRAFT_E_ARG);
-    CHECK(strstr(e.text, "emoji-64.safetensors is of another architecture: "
-                         "cond_stage_model.transformer.text_model."));
+    CHECK(strstr(
+        e.text,
+        "emoji-64.safetensors has another architecture: cond_stage_model.transformer.text_model."));
     CHECK_INT(graft_clip_merge(x, y, NAN, &out, &e), GRAFT_E_ARG);
     graft_clip *every[] = {x, y, z, m, all, none, less, back, demo, out};
     for (size_t i = 0; i < sizeof every / sizeof *every; i++) graft_clip_release(every[i]);

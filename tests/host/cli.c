@@ -321,7 +321,7 @@ static void output_that_cannot_be(void)
     CHECK(mkdir("deep", 0777) == 0);
     check_text("deep/d", "x"); /* where the prefix "d/x" wants a folder */
     CHECK_INT(graft("run good.json --output deep" PLUGINS), 1);
-    CHECK(strstr(err_text, "/deep/d is no folder") && !strstr(err_text, "[1/"));
+    CHECK(strstr(err_text, "/deep/d is not a folder") && !strstr(err_text, "[1/"));
     CHECK_INT(graft("run good.json --quiet --output new/folder" PLUGINS), 0);
     check_text("shows.json", "{\"1\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}");
     CHECK_INT(graft("run shows.json --output file.txt" PLUGINS), 0); /* which writes nothing */

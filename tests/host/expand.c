@@ -173,9 +173,9 @@ static void faults(void)
     failing(ONE("TestExpand", "{}", "[[`a`,0]]"), GRAFT_E_FORMAT,
             "node 1 (TestExpand): the expansion's results are not 2 links or nulls", __LINE__);
     failing(ONE("TestExpand", "{}", "[7,null]"), GRAFT_E_FORMAT,
-            "node 1 (TestExpand): result 0 of the expansion is no link", __LINE__);
+            "node 1 (TestExpand): result 0 of the expansion is not a link", __LINE__);
     failing(ONE("TestExpand", "[]", "[null,null]"), GRAFT_E_FORMAT,
-            "node 1 (TestExpand): the expansion is no object of nodes", __LINE__);
+            "node 1 (TestExpand): the expansion is not an object of nodes", __LINE__);
     failing(ONE("TestExpand", "{", "[null,null]"), GRAFT_E_FORMAT,
             "node 1 (TestExpand): the expansion: line 1, column 2: the text ends too early",
             __LINE__);

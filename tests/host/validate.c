@@ -281,12 +281,12 @@ static void suggestions(void)
                 "f: node 1 (Qwertz): there is no such node class; \"graft nodes\" lists those "
                 "there are\n");
     expect_line("{'1':{'class_type':'TestSave','inputs':{'txet':'x','filename_prefix':'y'}}}", NULL,
-                "f: node 1 (TestSave), input text: Required input is missing; \"txet\" is no input "
-                "of this node\n");
+                "f: node 1 (TestSave), input text: Required input is missing; \"txet\" is not an "
+                "input of this node\n");
     expect_line("{'1':{'class_type':'TestSeed','inputs':{'seed':1,'mode':'its','strength':1}},"
                 "'2':{'class_type':'TestShow','inputs':{'any':['1',0]}}}",
                 NULL,
-                "f: node 1 (TestSeed), input mode: \"its\" is none of a, b, it's; did you mean "
+                "f: node 1 (TestSeed), input mode: \"its\" is not one of a, b, it's; did you mean "
                 "it's?\n");
 }
 

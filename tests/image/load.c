@@ -380,18 +380,16 @@ static void plain_words(void)
     static const struct {
         const char *bytes, *text;
         size_t size;
-    } bad[] = {
-        {"", "x: the file is empty", 0},
-        {"hello", "x: not a picture of a known kind", 5},
-        {"\x89PNG\r\n\x1a\n", "x: this PNG picture is damaged or cut off", 8},
-        {"\xff\xd8\xff\xe0\0\x10JFIF", "x: this JPEG picture is damaged or cut off", 10},
-        {"GIF89a", "x: this GIF picture is damaged or cut off", 6},
-        {"8BPS\0\2\0\0\0\0\0\0", "x: a PSD picture of this version, which is not read", 12},
-        {"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\1\0\0\0\1\7\0\0\0\0",
-         "x: a PNG picture with this number of bits, which is not read", 29},
-        {"RIFF\x10\0\0\0WEBPVP8 ",
-         "x: a file of kind WebP, which is not read; PNG is, and JPEG, BMP, GIF, TGA, PSD and PNM",
-         16}};
+    } bad[] = {{"", "x: the file is empty", 0},
+               {"hello", "x: not a picture of a known kind", 5},
+               {"\x89PNG\r\n\x1a\n", "x: this PNG picture is damaged or cut off", 8},
+               {"\xff\xd8\xff\xe0\0\x10JFIF", "x: this JPEG picture is damaged or cut off", 10},
+               {"GIF89a", "x: this GIF picture is damaged or cut off", 6},
+               {"8BPS\0\2\0\0\0\0\0\0", "x: a PSD picture of this version, which is not read", 12},
+               {"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\1\0\0\0\1\7\0\0\0\0",
+                "x: a PNG picture with this number of bits, which is not read", 29},
+               {"RIFF\x10\0\0\0WEBPVP8 ",
+                "x: WebP files are not read, only PNG, JPEG, BMP, GIF, TGA, PSD and PNM", 16}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         graft_decoded d;
         graft_err e = GRAFT_ERR_INIT;

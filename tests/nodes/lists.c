@@ -118,7 +118,7 @@ static void spoilt_lists_are_refused(void)
     refuse(arg_of(&f), GRAFT_E_ARG, "element 1");
     f.n = UINT64_MAX;
     refuse(arg_of(&f), GRAFT_E_NOMEM, "memory");
-    refuse(image[0], GRAFT_E_ARG, "no list"); /* a host spreads lists, and makes them */
+    refuse(image[0], GRAFT_E_ARG, "not a list"); /* a host spreads lists, and makes them */
     refuse((graft_arg){.kind = GRAFT_NONE}, GRAFT_E_ARG, "missing");
 }
 

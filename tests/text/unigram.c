@@ -224,7 +224,7 @@ static void refuses_damage(void)
         writer w = small_model();
         memcpy(w.at + w.n, tails[i].bytes, tails[i].n);
         w.n += tails[i].n;
-        expect(&w, GRAFT_E_FORMAT, "no SentencePiece model");
+        expect(&w, GRAFT_E_FORMAT, "not a SentencePiece model");
     }
 }
 

@@ -95,7 +95,7 @@ static void what_cannot_be_compared(void)
     CHECK(!strstr(p.text, "PSNR")); /* no table without a line */
     process_finish(&p);
     CHECK_INT(compare(&p, PLAIN, BATCH, NULL), 1);
-    CHECK(strstr(p.text, "A saves 1 pictures, B 4"));
+    CHECK(strstr(p.text, "A saves 1 picture, B 4"));
     process_finish(&p);
     CHECK_INT(compare(&p, PLAIN, "absent.json", NULL), 1);
     CHECK(strstr(p.text, "absent.json"));

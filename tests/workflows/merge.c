@@ -198,7 +198,7 @@ static void other_architectures_are_refused(void)
     process p = {.output = "merge/other"};
     process_workflow(&p, "workflows/merge.json", set);
     CHECK(p.status != 0);
-    CHECK(strstr(p.text, "tiny-sd2.safetensors is of another architecture: ") != NULL);
+    CHECK(strstr(p.text, "tiny-sd2.safetensors has another architecture: ") != NULL);
     CHECK_INT(output_count(&p), 0);
     process_finish(&p);
 }

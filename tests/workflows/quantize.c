@@ -49,22 +49,22 @@ static void bad_options(void)
 {
     static const struct {
         const char *more[5], *says;
-    } bad[] = {{{"--bits", "5"}, "--bits wants 4 or 8, not \"5\""},
-               {{"--bits", "eight"}, "--bits wants 4 or 8"},
-               {{"--format", "fp8"}, "--format wants int or fp8_e4m3fn, not \"fp8\""},
+    } bad[] = {{{"--bits", "5"}, "--bits must be 4 or 8, not \"5\""},
+               {{"--bits", "eight"}, "--bits must be 4 or 8"},
+               {{"--format", "fp8"}, "--format must be int or fp8_e4m3fn, not \"fp8\""},
                {{"--format", "fp8_e4m3fn", "--bits", "4"}, "fp8_e4m3fn has 8 bits"},
-               {{"--conv-mse", "nan"}, "--conv-mse wants a number from 0 to 1"},
-               {{"--linear-mse", "2"}, "--linear-mse wants a number from 0 to 1"},
-               {{"--attention-mse", "-1"}, "--attention-mse wants"},
-               {{"--density", "-1"}, "--density wants a whole number from 0"},
-               {{"--width", "65"}, "--width wants a multiple of 8 from 16 to 16384, not \"65\""},
-               {{"--height=65"}, "--height wants a multiple of 8"},
-               {{"--steps=0"}, "--steps wants a whole number from 1"},
-               {{"--steps=2.5"}, "--steps wants a whole number from 1"},
-               {{"--seed=-1"}, "--seed wants a whole number from 0 to 18446744073709551615"},
+               {{"--conv-mse", "nan"}, "--conv-mse must be a number from 0 to 1"},
+               {{"--linear-mse", "2"}, "--linear-mse must be a number from 0 to 1"},
+               {{"--attention-mse", "-1"}, "--attention-mse must be"},
+               {{"--density", "-1"}, "--density must be a whole number from 0"},
+               {{"--width", "65"}, "--width must be a multiple of 8 from 16 to 16384, not \"65\""},
+               {{"--height=65"}, "--height must be a multiple of 8"},
+               {{"--steps=0"}, "--steps must be a whole number from 1"},
+               {{"--steps=2.5"}, "--steps must be a whole number from 1"},
+               {{"--seed=-1"}, "--seed must be a whole number from 0 to 18446744073709551615"},
                {{"--prompts", "absent.txt"}, "absent.txt"},
-               {{"--plan", "../out"}, "--plan wants a name without folder"},
-               {{"--plan", "."}, "--plan wants a name"}};
+               {{"--plan", "../out"}, "--plan must be a name without a folder"},
+               {{"--plan", "."}, "--plan must be a name"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
         CHECK_INT(quantize(&p, bad[i].more), 1);
@@ -107,8 +107,8 @@ static void checkpoints_by_path(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
         CHECK_INT(quantize_file(&p, bad[i]), 1);
-        CHECK(
-            strstr(p.text, "outside.safetensors is in no folder of models: put or link it into /"));
+        CHECK(strstr(p.text,
+                     "outside.safetensors is not in a folder of models: put or link it into /"));
         CHECK(strstr(p.text, "/checkpoints, and give its name there, outside.safetensors\n"));
         process_finish(&p);
     }
@@ -148,7 +148,7 @@ static void prompts_that_are_no_text(void)
         process p = {.output = "quantize-log"};
         CHECK(graft_file_write(path, bad[i].text, bad[i].size, NULL) == GRAFT_OK);
         CHECK_INT(quantize(&p, more), 1);
-        CHECK(strstr(p.text, "prompts.txt: line 2 is no UTF-8 text"));
+        CHECK(strstr(p.text, "prompts.txt: line 2 is not UTF-8 text"));
         process_finish(&p);
     }
 }
@@ -160,7 +160,7 @@ static void damaged_plans(void)
     process p = {.output = "quantize-log"};
     CHECK(graft_file_write(scratch(PLAN), "{}", 2, NULL) == GRAFT_OK);
     CHECK_INT(quantize(&p, none), 1);
-    CHECK(strstr(p.text, "is no quantization plan"));
+    CHECK(strstr(p.text, "is not a quantization plan"));
     process_finish(&p);
     CHECK_INT(quantize(&p, again), 0);
     process_finish(&p);

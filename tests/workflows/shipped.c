@@ -196,7 +196,7 @@ static void types_of_a_union_controlnet_matter(void)
                                "4.width=64", "4.height=64",   NULL};
     process_workflow(&plain, "workflows/controlnet-union.json", set);
     CHECK_INT(plain.status, 0);
-    CHECK(strstr(plain.text, "no union ControlNet") != NULL);
+    CHECK(strstr(plain.text, "not a union ControlNet") != NULL);
     process_finish(&plain);
 }
 

@@ -33,7 +33,7 @@ static void bad_values_are_refused(void)
                {"1.ckpt_name=old.ckpt", "graft convert"},
                {"1.ckpt_name=../../secret.safetensors", "ckpt_name"},
                {"5.steps=0", "steps"},
-               {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is none of its choices"},
+               {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is not one of its choices"},
                {"5.sampler_name=eulr", "did you mean euler?"},
                {"5.cfg=-1", "cfg"},
                {"5.denoise=2", "denoise"},
@@ -65,8 +65,8 @@ static void bad_files_are_refused(void)
         {"\xff\xd8\xff\xe0", "bad.json: a JPEG picture carries no workflow"},
         {"\x89PNG\r\n\x1a\n", "bad.json: damaged PNG file: the file ends too early\n"},
         {"[1, 2]", "bad.json: a workflow is a JSON object"},
-        {"{}", "bad.json: JSON, but no workflow"},
-        {"{\"a\": 1}", "bad.json: JSON, but no workflow"},
+        {"{}", "bad.json: JSON, but not a workflow"},
+        {"{\"a\": 1}", "bad.json: JSON, but not a workflow"},
         {"\xef\xbb\xbf{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {}}}",
          "bad.json: none of its nodes saves or shows anything"},
         {"{\"1\": {\"class_type\": \"NoSuchNode\", \"inputs\": {}}}", "NoSuchNode"},
@@ -163,7 +163,7 @@ static void the_engine_warns(void)
     unsetenv("GRAFT_MEMORY_MB");
     unsetenv("GRAFT_PRECISION");
     CHECK_INT(p.status, 0);
-    CHECK(strstr(p.text, "warning: GRAFT_MEMORY_MB is no number") != NULL);
+    CHECK(strstr(p.text, "warning: GRAFT_MEMORY_MB must be a number") != NULL);
     CHECK(strstr(p.text, "\"fp16\": ignored") != NULL);
     process_finish(&p);
 }
