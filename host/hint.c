@@ -95,3 +95,30 @@ bool graft_hint_missing(graft_check *c, cJSON *extra, size_t node, const char *i
     graft_free(name);
     return ok;
 }
+
+/* Looks among the inputs that the prompt does not give. */
+static void check_stray(const graft_prompt_node *n, const cJSON *inputs, const char *name,
+                        const graft_log *log)
+{
+    char text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_near_init(&near, name);
+    for (size_t i = 0; i < n->n_in; i++) {
+        if (strcmp(n->inputs[i]->name, name) == 0) return;
+        if (!graft_tree_get(inputs, n->inputs[i]->name)) graft_near_add(&near, n->inputs[i]->name);
+    }
+    if (near.count)
+        graft_log_printf(log, GRAFT_LOG_WARN, "node %.80s (%s) has no input \"%.80s\"%s", n->id,
+                         n->entry->node->id, name, graft_near_text(&near, text));
+}
+
+void graft_hint_strays(const graft_prompt *p, const graft_log *log)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const graft_prompt_node *n = &p->node[i];
+        const cJSON *item, *inputs = graft_tree_get(n->json, "inputs");
+        bool any = n->entry->node->flags & GRAFT_NODE_DYNAMIC;
+        if (n->in && !any)
+            cJSON_ArrayForEach(item, inputs) check_stray(n, inputs, item->string, log);
+    }
+}

@@ -15,4 +15,8 @@ bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_known_choices *
 /* `folder` as in graft_lookup, "" for none. */
 bool graft_hint_file(graft_check *c, cJSON *extra, const char *folder, const cJSON *value);
 bool graft_hint_missing(graft_check *c, cJSON *extra, size_t node, const char *input);
+
+/* Warns of names in a checked prompt that are no inputs and near to one that was not given: the
+ * protocol passes over them, and the node would run with its own value. */
+void graft_hint_strays(const graft_prompt *p, const graft_log *log);
 #endif

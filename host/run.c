@@ -8,6 +8,7 @@
 #include "host/ahead.h"
 #include "host/commands.h"
 #include "host/executor.h"
+#include "host/hint.h"
 #include "host/phases.h"
 #include "host/progress.h"
 #include "host/quantize.h"
@@ -157,6 +158,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
     st = graft_validate(s->registry, &s->services.host, json, NULL, 0, v, e);
     if (st) return graft_err_prefix(e, st, "%s", o->file);
     if (!v->error && !(v->node_errors && v->node_errors->child)) {
+        graft_hint_strays(v->prompt, &s->services.log);
         st = graft_ahead_device(s, o, e);
         if (st || o->command == GRAFT_COMMAND_COMPILE) return st;
         return graft_ahead_output(&s->folders, v->prompt, e);

@@ -192,6 +192,14 @@ static void did_you_mean(void)
     }
     CHECK_INT(graft("fly"), 2);
     CHECK(!strstr(err_text, "did you mean"));
+    /* An optional input would be left out without a word. */
+    check_text("stray.json", "{\"1\":{\"class_type\":\"TestSeed\",\"inputs\":{\"seed\":1,"
+                             "\"mode\":\"a\",\"strenght\":1,\"far away\":1}},"
+                             "\"2\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":[\"1\",0]}}}");
+    CHECK_INT(graft("run stray.json --quiet" PLUGINS), 0);
+    CHECK_STR(err_text, "warning: node 1 (TestSeed) has no input \"strenght\"; did you mean "
+                        "strength?\n");
+    CHECK(!strstr(err_text, "far away"));
 }
 
 static void nodes(void)

@@ -63,6 +63,15 @@ static int64_t things(void)
     return c[0] + c[1];
 }
 
+static const char mistyped[] =
+    "{'1':{'class_type':'TestFile','inputs':{'file':'bleu.txt'}},"
+    "'2':{'class_type':'TestSeed','inputs':{'seed':1,'mode':'its','strength':1}},"
+    "'3':{'class_type':'TestSave','inputs':{'txet':'x','filename_prefix':'y'}},"
+    "'4':{'class_type':'TestFile','inputs':{'file':7}},"
+    "'5':{'class_type':'TestShow','inputs':{'any':['1',0]}},"
+    "'6':{'class_type':'TestShow','inputs':{'any':['2',0]}},"
+    "'7':{'class_type':'TestShow','inputs':{'any':['4',0]}}}";
+
 static char *quoted(const char *text)
 {
     char *copy = strdup(text);
@@ -157,6 +166,14 @@ static void reporting(void)
 {
     fail_everywhere(faulty, false, true);
 }
+static void suggesting(void)
+{
+    fail_everywhere(mistyped, false, true);
+    fail_everywhere("{'1':{'class_type':'TestShwo','inputs':{}},"
+                    "'2':{'class_type':'Tested','inputs':{}},'3':{'class_type':'Test','inputs':{}},"
+                    "'4':{'class_type':'TestSave title','inputs':{}}}",
+                    false, true);
+}
 static void converting(void)
 {
     fail_everywhere(graph, false, false);
@@ -191,12 +208,13 @@ int main(void)
     cJSON_Hooks hooks = {graft_malloc, graft_free};
     cJSON_InitHooks(&hooks);
     fixture_open();
-    CHECK(system("mkdir input") == 0);
+    CHECK(system("mkdir input && touch input/blue.txt") == 0);
     RUN(running);
     RUN(running_with_cache);
     RUN(expanding_nodes);
     RUN(calls_beside);
     RUN(reporting);
+    RUN(suggesting);
     RUN(converting);
     RUN(describing);
     fixture_close();

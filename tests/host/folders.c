@@ -137,6 +137,52 @@ static graft_status resolve(const char *key, const char *name)
 }
 
 /* Models are read through links, whatever is in their way; nothing else is, and no name leaves. */
+/* The name of a file that is given by its path; no link leads out of what a name may reach. */
+static void names_of_paths(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_alloc_stats before, after;
+    char *name;
+    CHECK(system("mkdir -p models/loras/sub elsewhere/in && touch elsewhere/in/x.safetensors "
+                 "models/loras/sub/a.safetensors elsewhere/b.safetensors elsewhere/c.txt && "
+                 "ln -s ../../elsewhere/b.safetensors models/loras/b.safetensors && "
+                 "ln -s ../../elsewhere/in models/loras/in && ln -s models/loras way") == 0);
+    static const struct {
+        const char *path, *name;
+    } c[] = {{"models/loras/sub/a.safetensors", "sub/a.safetensors"},
+             {"./models/loras//sub/a.safetensors", "sub/a.safetensors"},
+             {"way/sub/a.safetensors", "sub/a.safetensors"},
+             {"models/loras/b.safetensors", "b.safetensors"},
+             {"way/b.safetensors", "b.safetensors"},
+             {"models/loras/in/x.safetensors", "in/x.safetensors"},
+             {"elsewhere/b.safetensors", NULL},
+             {"elsewhere/c.txt", NULL},
+             {"models/loras/absent.safetensors", NULL},
+             {"models/loras/../../elsewhere/b.safetensors", NULL},
+             {"models/loras", NULL},
+             {"/", NULL},
+             {"", NULL}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        CHECK_OK(graft_folders_name_of(&fixture.folders, "loras", c[i].path, &name, &e), &e);
+        CHECK(!name == !c[i].name);
+        if (name && c[i].name) CHECK_STR(name, c[i].name);
+        graft_free(name);
+    }
+    graft_alloc_stats_get(&before);
+    for (int64_t n = 1; n < 30; n++) {
+        graft_alloc_fail_at(n);
+        graft_status st =
+            graft_folders_name_of(&fixture.folders, "loras", "way/sub/a.safetensors", &name, &e);
+        if (!st) st = graft_folders_writable(&fixture.folders, "output", "a/b", &e);
+        graft_alloc_fail_at(0);
+        graft_free(name);
+        graft_alloc_stats_get(&after);
+        CHECK_INT(after.live_blocks, before.live_blocks);
+    }
+    CHECK(system("rm -r models/loras/sub models/loras/in models/loras/b.safetensors "
+                 "elsewhere way") == 0);
+}
+
 static void links(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -232,6 +278,7 @@ int main(void)
     RUN(numbers);
     RUN(escapes);
     RUN(models);
+    RUN(names_of_paths);
     RUN(links);
     RUN(tables);
     RUN(object_info);
