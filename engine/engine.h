@@ -77,8 +77,16 @@ void graft_engine_destroy(graft_engine *engine);
  * as the engine. */
 const char *const *graft_engine_backends(const graft_engine *engine);
 
-/* Whether the backend of this name ("auto": any) can run here, which opens its device. */
-graft_status graft_engine_check_backend(graft_engine *engine, const char *name, graft_err *e);
+typedef struct graft_engine_device {
+    char backend[32];                   /* "cuda" */
+    char name[128];                     /* "AMD EPYC (AVX-512, VNNI, BF16)" */
+    bool own_memory;                    /* it has memory of its own, as a card does */
+    uint64_t memory_total, memory_free; /* bytes, now; 0: not known */
+} graft_engine_device;
+/* Whether the backend of this name can run here ("auto" and NULL: the engine's own), and what it
+ * runs on; opens the device. `out` may be NULL. Any thread. */
+graft_status graft_engine_describe(graft_engine *engine, const char *name, graft_engine_device *out,
+                                   graft_err *e);
 
 /* ------------------------------------------------------------------ loading */
 

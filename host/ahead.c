@@ -4,24 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "host/device.h"
 #include "host/near.h"
-
-/* The first failure of a plugin that knows of devices. */
-static graft_status check_device(const graft_registry *r, const char *name, graft_err *e)
-{
-    const graft_registry_node *node;
-    const graft_plugin *last = NULL;
-    for (size_t i = 0; (node = graft_registry_at(r, i)) != NULL; i++) {
-        const graft_plugin *p = node->plugin;
-        if (p == last || !p->query) continue;
-        last = p;
-        const graft_device_api *api = p->query(GRAFT_DEVICE_ID);
-        char text[800] = "";
-        graft_status st = api ? api->check(name, text, sizeof text) : GRAFT_OK;
-        if (st) return graft_fail(e, st, "%s", *text ? text : graft_status_text(st));
-    }
-    return GRAFT_OK;
-}
 
 graft_status graft_ahead_device(const graft_session *s, const graft_options *o, graft_err *e)
 {
@@ -30,7 +14,7 @@ graft_status graft_ahead_device(const graft_session *s, const graft_options *o, 
     char text[GRAFT_NEAR_TEXT];
     graft_near near;
     if (!name || !*name) return GRAFT_OK;
-    graft_status st = check_device(s->registry, name, e);
+    graft_status st = graft_device_check(s->registry, name, e);
     if (!st || !e) return st;
     graft_near_init(&near, name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

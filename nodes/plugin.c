@@ -195,16 +195,32 @@ static graft_status check_device(const char *name, char *text, uint64_t n)
     graft_engine *engine;
     graft_err e = GRAFT_ERR_INIT;
     graft_status st = graft_nodes_engine(&engine, &e);
-    if (!st) st = graft_engine_check_backend(engine, name, &e);
+    if (!st) st = graft_engine_describe(engine, name, NULL, &e);
     if (st) snprintf(text, n, "%s", e.text);
     return st;
+}
+
+static graft_status describe_device(graft_device_facts *out)
+{
+    graft_engine *engine;
+    graft_engine_device d;
+    if (!out || out->size < sizeof *out) return GRAFT_E_ARG;
+    graft_status st = graft_nodes_engine(&engine, NULL);
+    if (!st) st = graft_engine_describe(engine, NULL, &d, NULL);
+    if (st) return st;
+    out->own_memory = d.own_memory;
+    out->memory_total = d.memory_total;
+    out->memory_free = d.memory_free;
+    snprintf(out->backend, sizeof out->backend, "%s", d.backend);
+    snprintf(out->name, sizeof out->name, "%s", d.name);
+    return GRAFT_OK;
 }
 
 static const void *query(const char *id)
 {
     static const graft_cache_api cache_api = {cache_folder, cache_list, cache_clear};
     static const graft_convert_api convert_api = {convert};
-    static const graft_device_api device_api = {check_device};
+    static const graft_device_api device_api = {check_device, describe_device};
     if (strcmp(id, GRAFT_DEVICE_ID) == 0) return &device_api;
     if (strcmp(id, GRAFT_CACHE_ID) == 0) return &cache_api;
     return strcmp(id, GRAFT_CONVERT_ID) == 0 ? &convert_api : NULL;

@@ -404,10 +404,20 @@ typedef struct graft_convert_api {
 
 /* "graft.device/1", from graft_plugin.query: what the plugin's nodes compute on. */
 #define GRAFT_DEVICE_ID "graft.device/1"
+typedef struct graft_device_facts {
+    uint32_t size;                      /* of this record as the host knows it */
+    uint32_t own_memory;                /* 1: it has memory of its own, as a card does */
+    char backend[32];                   /* "cuda" */
+    char name[128];                     /* "AMD EPYC (AVX-512, VNNI, BF16)" */
+    uint64_t memory_total, memory_free; /* bytes, now; 0: not known */
+} graft_device_facts;
 typedef struct graft_device_api {
     /* [any] Whether they can compute on the device of this name here; a sentence in text[0..n)
      * says why not, and which they could. */
     graft_status (*check)(const char *name, char *text, uint64_t n);
+    /* [any] What they compute on where a node does not say otherwise, which is opened if it was
+     * not. */
+    graft_status (*describe)(graft_device_facts *out);
 } graft_device_api;
 
 #if defined(__GNUC__)

@@ -122,13 +122,23 @@ const char *const *graft_engine_backends(const graft_engine *engine)
     return engine->backends.name;
 }
 
-graft_status graft_engine_check_backend(graft_engine *g, const char *name, graft_err *e)
+graft_status graft_engine_describe(graft_engine *g, const char *name, graft_engine_device *out,
+                                   graft_err *e)
 {
-    graft_backend *backend;
+    graft_backend *b;
+    bool own = !name || !name[0] || strcmp(name, "auto") == 0;
     pthread_mutex_lock(&g->lock);
-    graft_status st = graft_backends_get(&g->backends, name, &backend, e);
+    graft_status st = graft_backends_get(&g->backends, own ? g->default_backend : name, &b, e);
     pthread_mutex_unlock(&g->lock);
-    return st;
+    if (st || !out) return st;
+    graft_device_info now = {.size = sizeof now};
+    if (b->api->info(b->device, &now)) now = b->info;
+    *out = (graft_engine_device){.own_memory = !now.host_memory,
+                                 .memory_total = now.memory_total,
+                                 .memory_free = now.memory_free};
+    snprintf(out->backend, sizeof out->backend, "%s", b->name);
+    snprintf(out->name, sizeof out->name, "%s", now.name);
+    return GRAFT_OK;
 }
 
 graft_status graft_engine_tokenizer(graft_engine *g, const graft_tokenizer **out, graft_err *e)

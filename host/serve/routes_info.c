@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/resident.h"
+#include "host/device.h"
 #include "host/object_info.h"
 #include "host/serve/routes.h"
 #include "host/tree.h"
@@ -135,13 +136,36 @@ static long long free_memory(void)
     return kb * 1024;
 }
 
+/* What nodes compute on: a card as "cuda:0 NVIDIA …", with its own memory, the rest as "cpu …". */
+static void put_device(const graft_serve *s, long long total, long long left, graft_str *t)
+{
+    graft_device_facts d;
+    graft_str name = GRAFT_STR_INIT;
+    bool known = !graft_device_describe(s->session.registry, &d), card = known && d.own_memory;
+    if (card) {
+        total = (long long)d.memory_total;
+        left = (long long)d.memory_free;
+    }
+    graft_str_printf(&name, "%s%s%s%s", card ? d.backend : "cpu", card ? ":0" : "",
+                     known && *d.name ? " " : "", known ? d.name : "");
+    graft_str_puts(t, "\"devices\":[{\"name\":");
+    graft_str_json(t, name.data ? name.data : "");
+    graft_str_puts(t, ",\"type\":");
+    graft_str_json(t, card ? d.backend : "cpu");
+    graft_str_printf(t,
+                     ",\"index\":%s,\"vram_total\":%lld,\"vram_free\":%lld,"
+                     "\"torch_vram_total\":%lld,\"torch_vram_free\":%lld}]}",
+                     card ? "0" : "null", total, left, total, left);
+    graft_str_finish(&name);
+}
+
 graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *q, const char *rest,
                                       graft_http_response *r, graft_err *e)
 {
     graft_str t = GRAFT_STR_INIT;
     long long total = (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     long long left = free_memory();
-    (void)s, (void)q, (void)rest;
+    (void)q, (void)rest;
     /* Clients compare comfyui_version with what they need, so it names the protocol's version. */
     graft_str_printf(&t,
                      "{\"system\":{\"os\":\"posix\",\"ram_total\":%lld,\"ram_free\":%lld,"
@@ -151,11 +175,7 @@ graft_status graft_route_system_stats(graft_serve *s, const graft_http_request *
                      "\"embedded_python\":false,\"argv\":[\"graft\",\"serve\"],"
                      "\"graft_version\":\"" GRAFT_VERSION "\",\"graft_memory\":%lld},",
                      total, left, (long long)graft_resident_now());
-    graft_str_printf(&t,
-                     "\"devices\":[{\"name\":\"cpu\",\"type\":\"cpu\",\"index\":null,"
-                     "\"vram_total\":%lld,\"vram_free\":%lld,\"torch_vram_total\":%lld,"
-                     "\"torch_vram_free\":%lld}]}",
-                     total, left, total, left);
+    put_device(s, total, left, &t);
     return graft_http_str(r, 200, &t, e);
 }
 

@@ -48,7 +48,7 @@ typedef struct graft_serve {
 } graft_serve;
 
 /* Whether an answer may take so long that others should not wait for it: pictures in another form,
- * uploads, headers of models. [any] */
+ * uploads, headers of models, the device. [any] */
 bool graft_serve_takes_long(const graft_http_request *q);
 /* Answers a request. Never fails: what goes wrong becomes an answer. The main thread, and for those
  * that take long one other. */

@@ -436,6 +436,13 @@ static void devices_are_asked_for(void)
     CHECK_STR(text, "");
     CHECK_INT(api->check("cuad", text, sizeof text), GRAFT_E_NOTFOUND);
     CHECK_STR(text, "no cuad");
+    graft_device_facts d = {.size = sizeof d - 1};
+    CHECK_INT(api->describe(&d), GRAFT_E_ARG);
+    d.size = sizeof d;
+    CHECK_INT(api->describe(&d), GRAFT_OK);
+    CHECK(d.own_memory && d.memory_total == 2000 && d.memory_free == 500);
+    CHECK_STR(d.backend, "fake");
+    CHECK_STR(d.name, "a card");
 }
 
 int main(void)

@@ -87,10 +87,18 @@ const char *const *graft_engine_backends(const graft_engine *engine)
     return names;
 }
 
-graft_status graft_engine_check_backend(graft_engine *engine, const char *name, graft_err *e)
+graft_status graft_engine_describe(graft_engine *engine, const char *name, graft_engine_device *out,
+                                   graft_err *e)
 {
     (void)engine;
-    return strcmp(name, "cpu") == 0 ? due(e) : graft_fail(e, GRAFT_E_NOTFOUND, "no %s", name);
+    if (out)
+        *out = (graft_engine_device){.backend = "fake",
+                                     .name = "a card",
+                                     .own_memory = true,
+                                     .memory_total = 2000,
+                                     .memory_free = 500};
+    return !name || strcmp(name, "cpu") == 0 ? due(e)
+                                             : graft_fail(e, GRAFT_E_NOTFOUND, "no %s", name);
 }
 
 const char *graft_cache_folder(const graft_engine *engine)

@@ -221,6 +221,9 @@ async function info() {
   equal((await get(s, '/object_info', { headers: { 'if-none-match': again.headers.get('etag') } })).status, 304, 'etag');
   const stats = (await get(s, '/system_stats')).json();
   check(stats.system.ram_total > 0 && stats.devices.length === 1 && Array.isArray(stats.system.argv), 'system_stats');
+  const [device] = stats.devices;
+  check(/^(cpu|cuda:0) ./.test(device.name) && device.name.startsWith(device.type), `the device: ${device.name}`);
+  check(device.vram_free > 0 && device.vram_free <= device.vram_total, `its memory: ${device.vram_free} of ${device.vram_total}`);
   await until(async () => !(await get(s, '/prompt')).json().exec_info.queue_remaining);
   equal((await get(s, '/prompt')).json(), { exec_info: { queue_remaining: 0 } }, 'GET /prompt');
   equal((await get(s, '/users')).json(), { storage: 'server', migrated: true }, 'users');
