@@ -310,6 +310,7 @@ graft_status graft_quant_plan_read(const char *text, size_t n, const char *what,
                                    graft_quant_plan **out, graft_err *e)
 {
     cJSON *o = NULL;
+    *out = NULL;
     graft_status st = graft_json_parse(text, n, what, &o, e);
     if (st) return st;
     graft_quant_plan *p = graft_calloc(1, sizeof *p);
