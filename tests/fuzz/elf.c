@@ -1,4 +1,4 @@
-/* Any bytes as a shared object, looked at before it is loaded: all that is told of it lies inside. */
+/* Any bytes as a shared object, looked at before it is loaded: all that is told lies inside. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -448,7 +448,12 @@ async function templates() {
     fs.writeFileSync(path.join(dir, name), one);
   fs.writeFileSync(path.join(s.dir, 'secret.json'), '{}');
   fs.symlinkSync(path.join(s.dir, 'secret.json'), path.join(dir, 'link.json'));
-  equal((await get(s, '/api/workflow_templates')).json().graft.filter((name) => name !== 'link'), ['a', 'b c'], 'templates');
+  const listed = async (query) => (await get(s, `/api/workflow_templates${query}`)).json().graft?.filter((name) => name !== 'link');
+  equal(await listed('?format=any'), ['a', 'b c'], 'templates');
+  equal(await listed(''), undefined, 'none of them is an editor\'s');
+  fs.writeFileSync(path.join(dir, 'with places.json'), '{"nodes":[],"links":[]}');
+  fs.writeFileSync(path.join(dir, 'broken.json'), '{"nodes":[');
+  equal([await listed(''), await listed('?format=any')], [['with places'], ['a', 'b c', 'broken', 'with places']], 'one of an editor');
   const r = await get(s, '/api/workflow_templates/graft/b%20c.json');
   equal([r.status, r.text, r.headers.get('content-type')], [200, one, 'application/json; charset=utf-8'], 'a template');
   equal((await get(s, '/workflow_templates/graft/index.json')).status, 200, 'their index');

@@ -205,7 +205,7 @@ export async function saveWorkflow(name: string, text: string, overwrite: boolea
 
 // Those that come with the server, as their index groups them; what it leaves out comes last.
 export async function templates(): Promise<TemplateGroup[]> {
-  const found = (await get<Record<string, string[]>>("workflow_templates")).graft ?? []
+  const found = (await get<Record<string, string[]>>("workflow_templates?format=any")).graft ?? []
   if (!found.length) return []
   const groups = await get<TemplateGroup[]>("workflow_templates/graft/index.json").catch(
     () => [] as TemplateGroup[],

@@ -2,6 +2,7 @@
 // browser share, and as text through the system's, so that what was copied last is what is pasted:
 // nodes, pictures, or a workflow from elsewhere.
 import { LGraphCanvas } from "@comfyorg/litegraph"
+import { h } from "./dom"
 import type { GraftNode } from "./nodes"
 import { boxAround, boxOf, isFree, nearestRoom, viewOf, type Box } from "./place"
 
@@ -84,6 +85,17 @@ function asNodes(text: string): boolean {
   }
 }
 
+// Pages of another machine without TLS may write there only what is selected.
+async function toSystem(canvas: LGraphCanvas, text: string) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).catch(() => {})
+  const field = h("textarea", { style: "position: fixed; top: 0; opacity: 0", value: text })
+  document.body.append(field)
+  field.select()
+  document.execCommand("copy")
+  field.remove()
+  canvas.canvas.focus()
+}
+
 const isTyping = (target: EventTarget | null) =>
   target instanceof Element && target.matches("input, textarea, select")
 
@@ -96,10 +108,11 @@ export function installClipboard(canvas: LGraphCanvas, arrivals: Arrivals) {
       : placed(canvas, arrivals.covered, () => pasteNodes(options))
   const paste = canvas.pasteFromClipboard.bind(canvas)
 
+  let writing = 0 // copies that the system's clipboard does not have yet
   canvas.copyToClipboard = (items) => {
     copy(items)
-    // Only pages of this machine, or with TLS, may write there; without it nodes come from the library.
-    void navigator.clipboard?.writeText(localStorage.getItem(KEY) ?? "").catch(() => {})
+    writing++
+    void toSystem(canvas, localStorage.getItem(KEY) ?? "").finally(() => writing--)
   }
   let waiting: PasteOptions | null = null
   const pasteWaiting = () => {
@@ -116,7 +129,8 @@ export function installClipboard(canvas: LGraphCanvas, arrivals: Arrivals) {
     if (isTyping(target) || document.querySelector("dialog[open]") || !data) return
     const pictures = [...data.files].filter((file) => file.type.startsWith("image/"))
     const text = data.getData("text/plain")
-    if (pictures.length) {
+    if (writing) pasteWaiting()
+    else if (pictures.length) {
       waiting = null
       arrivals.pictures(pictures)
     } else if (asNodes(text)) {

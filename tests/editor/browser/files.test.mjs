@@ -223,6 +223,35 @@ test("a picture, a workflow and nodes of another page can be pasted", async () =
   assert.equal((await types()).length, 1, "once")
 })
 
+test("what was copied last is pasted, however slow the system's clipboard, or without one", async () => {
+  const copyAndPaste = async (count) => {
+    await page.evaluate(() => {
+      const { editor } = graft
+      editor.canvas.selectItems(editor.nodes.filter((n) => n.type === "KSampler").slice(0, 1))
+    })
+    await page.keyboard.press("Control+c")
+    await page.keyboard.press("Control+v")
+    await eventually(async () => (await types()).length === count)
+    await page.waitForTimeout(200)
+    assert.deepEqual(await types(), Array(count).fill("KSampler"))
+  }
+  await page.evaluate(async (text) => {
+    const { clipboard } = navigator
+    const write = clipboard.writeText.bind(clipboard)
+    await write(text)
+    clipboard.writeText = (text) =>
+      new Promise((done) => setTimeout(done, 400)).then(() => write(text))
+  }, JSON.stringify(regions))
+  await page.locator("#canvas").focus()
+  await copyAndPaste(2)
+  await page.waitForTimeout(500)
+  await page.evaluate(async (text) => {
+    await navigator.clipboard.writeText(text)
+    Object.defineProperty(navigator, "clipboard", { value: undefined, configurable: true })
+  }, JSON.stringify(regions))
+  await copyAndPaste(3)
+})
+
 test("copies, and what Undo brings back, have no empty room for pictures", async () => {
   await page.evaluate(() => localStorage.clear())
   await page.goto(`${url}app.css`)
