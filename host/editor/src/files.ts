@@ -98,6 +98,7 @@ export class Files {
         return [[], []] as [api.SavedFile[], api.TemplateGroup[]]
       },
     )
+    if (document.querySelector("dialog[open]")) return // asked twice, or for something else meanwhile
     const shelves: Shelf[] = [
       {
         title: "Saved on the server",

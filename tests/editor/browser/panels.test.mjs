@@ -554,9 +554,13 @@ test("runs of one minute are told apart: when, how they were quantized, what the
 
 test("a short run has a peak of memory, and its profile is there after a reload", async () => {
   await set("KSampler", "steps", 2)
-  await queue()
   await open("profile")
-  await page.locator(".memory figcaption").waitFor()
+  // On a busy machine it may last until there is a curve: then once more.
+  for (let i = 0; i < 10; i++) {
+    await queue()
+    await page.locator(".memory figcaption").waitFor()
+    if (!(await page.locator(".memory svg").count())) break
+  }
   const total = await page.locator(".profile-total").textContent()
   assert.match(await page.locator(".memory figcaption").textContent(), /^The server: .* at most$/)
   assert.match(await page.locator(".profile").textContent(), /Time by node.*Sampler.*Memory in use/)
