@@ -2,9 +2,9 @@
 import * as api from "./api"
 import { defaultPrompt, placeDemo } from "./default"
 import { lastRun } from "./again"
+import { installArrivals } from "./arrivals"
 import { installContextMenus } from "./context"
 import { byId, h, hideToast, icon, iconButton, toast } from "./dom"
-import { installClipboard } from "./clipboard"
 import type { Fault } from "./errors"
 import { Files, open } from "./files"
 import type { LinkEnd } from "./find"
@@ -20,26 +20,24 @@ import { ProfilePanel } from "./profile"
 import { fraction } from "./progress"
 import { QuantizePanel } from "./quantize"
 import { QueuePanel } from "./queue"
-import { isPicture, readFile, readText } from "./read"
 import { Runner } from "./runner"
-import { savedWorkflow, saveWorkflow } from "./saved"
+import { savedWorkflow } from "./saved"
 import { openSearch } from "./search"
 import { Sidebar } from "./sidebar"
 import { StatusBar } from "./status"
+import { Steps } from "./steps"
 import { applyTheme, learnTypes, preferredTheme, type ThemeName, themeName } from "./theme"
 import { installTips } from "./tips"
 import { installTouch } from "./touch"
-import { Undo } from "./undo"
-import { showText } from "./results"
 import { compatible } from "./schema"
 import { virtualSpecs } from "./virtual"
-import { pictureAt, picturesOf, setHooks, showPictures, uploadTo, wordsOf } from "./widgets"
+import { pictureAt, picturesOf, setHooks } from "./widgets"
 
 applyTheme(preferredTheme())
 const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
 applyTheme(themeName(), editor.canvas)
 const files = new Files(editor)
-const undo = new Undo()
+const steps = new Steps(editor)
 const runner = new Runner(editor)
 const status = new StatusBar()
 const queuePanel = new QueuePanel()
@@ -81,59 +79,8 @@ function newClient(): string {
 }
 let client = sessionStorage.getItem("graft.client") ?? newClient()
 
-// Every change of the workflow ends here, a moment after it happened.
-let settled = 0
-let restoring = false
-let shape = "" // of the state that was noted last
-let places = "" // likewise, without where nodes stand
-let flat = "" // likewise, whatever node lies on top: where Undo and Redo are
-let ran = false // since then
-let moved = false // likewise: nodes made room
-// A node that is touched comes to the top; nobody wants that undone.
-function flatten({ nodes, ...rest }: any): string {
-  const sorted = [...nodes].sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1))
-  return JSON.stringify({ ...rest, nodes: sorted }, (key, value) =>
-    key === "order" ? undefined : value,
-  )
-}
-function keep(workflow: any = editor.graph.serialize()) {
-  const { name, file } = editor
-  saveWorkflow({ name, file, workflow, fitted: editor.isFitted() })
-}
-function changed() {
-  clearTimeout(settled)
-  settled = window.setTimeout(settle, 120)
-}
-function settle() {
-  settled = 0
-  showHint()
-  runner.recheck()
-  inspector.render()
-  quantize.render()
-  if (restoring || editor.canvas.isDragging) return
-  const data: any = editor.graph.serialize()
-  const { extra, revision, ...rest } = data
-  const { ds, ...kept } = extra ?? {}
-  const without = (...keys: string[]) =>
-    JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
-  const now = without("size")
-  const bare = without("size", "pos", "bounding")
-  const whole = { ...rest, extra: kept, name: editor.name }
-  const state = JSON.stringify(whole)
-  const before = flat
-  flat = flatten(whole)
-  // Nodes grow when a run shows its pictures in them; nobody wants that undone either.
-  if ((ran && now === shape) || (moved && bare === places) || flat === before) undo.amend(state)
-  else if (undo.note(state)) {
-    keep(data)
-    showName()
-  }
-  shape = now
-  places = bare
-  moved = false
-  ran = runner.run?.state === "running"
-  paintUndo()
-}
+const { changed } = steps
+
 // The name in the bar, and in the window's title how far the run is: it is read from other windows.
 function showName() {
   byId("name").textContent = editor.name
@@ -146,58 +93,9 @@ function showHint() {
   byId("hint").hidden = editor.nodes.length > 0
 }
 function paintUndo() {
-  byId<HTMLButtonElement>("undo").disabled = !undo.canUndo
-  byId<HTMLButtonElement>("redo").disabled = !undo.canRedo
+  byId<HTMLButtonElement>("undo").disabled = !steps.canUndo
+  byId<HTMLButtonElement>("redo").disabled = !steps.canRedo
 }
-// What was changed a moment ago is a step, too: the one that Undo takes back.
-function stepBy(way: "undo" | "redo") {
-  if (settled) {
-    clearTimeout(settled)
-    settle()
-  }
-  step(undo[way]())
-}
-function step(state: string | null) {
-  if (state === null) return
-  const { name, ...workflow } = JSON.parse(state)
-  const same = name === editor.name
-  if (same) editor.nodes.forEach(remember)
-  else Object.assign(editor, { name, file: "" })
-  restoring = true
-  flat = flatten(JSON.parse(state))
-  editor.load(workflow, undefined, true)
-  if (same) editor.nodes.forEach(recall)
-  else showAgain()
-  clearTimeout(settled)
-  settled = 0
-  restoring = false
-  showHint()
-  showName()
-  keep()
-  inspector.render(true)
-  quantize.render(true)
-  paintUndo()
-}
-
-// What nodes showed when they were last there, for those that Undo brings back.
-interface Shown {
-  type: string
-  pictures: string[]
-  words: string
-  result?: string
-}
-const shown = new Map<string, Shown>()
-function remember(node: GraftNode) {
-  const { type, result } = node
-  shown.set(String(node.id), { type, pictures: picturesOf(node), words: wordsOf(node), result })
-}
-function recall(node: GraftNode) {
-  const was = shown.get(String(node.id))
-  if (was?.type !== node.type) return
-  if (was.pictures.length) showPictures(node, was.pictures, was.words)
-  if (was.result) showText(node, was.result, !was.pictures.length)
-}
-
 function loadDemo() {
   open(() => {
     const note = editor.load(defaultPrompt(editor.specs), "text to picture")
@@ -297,8 +195,8 @@ const shortcuts: Shortcut[] = [
     typing: true,
   },
   { keys: "Ctrl+O", text: "Open a workflow", run: () => void files.browse(), typing: true },
-  { keys: "Ctrl+Z", text: "Undo", run: () => stepBy("undo") },
-  { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => stepBy("redo") },
+  { keys: "Ctrl+Z", text: "Undo", run: () => steps.by("undo") },
+  { keys: "Ctrl+Y or Ctrl+Shift+Z", text: "Redo", run: () => steps.by("redo") },
   { keys: "Ctrl+C", text: "Copy the selected nodes" },
   { keys: "Ctrl+X", text: "Cut the selected nodes", run: () => editor.cut() },
   { keys: "Ctrl+V", text: "Paste" },
@@ -404,8 +302,8 @@ function buildBar() {
     }),
     h("span", { class: "grow" }),
     iconButton("plus", "Add a node (A)", () => addNode()),
-    iconButton("undo", "Undo (Ctrl+Z)", () => stepBy("undo"), { id: "undo", ...off }),
-    iconButton("redo", "Redo (Ctrl+Y)", () => stepBy("redo"), { id: "redo", ...off }),
+    iconButton("undo", "Undo (Ctrl+Z)", () => steps.by("undo"), { id: "undo", ...off }),
+    iconButton("redo", "Redo (Ctrl+Y)", () => steps.by("redo"), { id: "redo", ...off }),
     iconButton("fit", "Show all nodes (.)", () => editor.fit()),
     iconButton(symbol, "Light or dark", toggleTheme, { id: "theme" }),
     iconButton("help", "Shortcuts (?)", () => showShortcuts(shortcuts)),
@@ -477,10 +375,7 @@ function showFaults(faults: Fault[], title?: string) {
 function wire() {
   setHooks({
     changed,
-    moved() {
-      moved = true
-      changed()
-    },
+    moved: () => steps.hasMoved(),
   })
   editor.onChange = changed
   // In a narrow window a panel lies over the canvas.
@@ -492,16 +387,33 @@ function wire() {
   editor.onLoad = (same) => {
     runner.loaded(same)
     if (same) return
-    shown.clear()
+    steps.forget()
     hideToast()
     if (runner.run?.state !== "running") status.ready()
   }
-  editor.onRemoved = remember
+  editor.onRemoved = (node) => steps.remember(node)
   files.onName = () => {
     showName()
-    keep()
+    steps.keep()
     changed()
   }
+  steps.onSettle = () => {
+    showHint()
+    runner.recheck()
+    inspector.render()
+    quantize.render()
+  }
+  steps.onStep = () => {
+    showName()
+    paintUndo()
+  }
+  steps.onRestore = () => {
+    showHint()
+    inspector.render(true)
+    quantize.render(true)
+  }
+  steps.onOther = showAgain
+  steps.isRunning = () => runner.run?.state === "running"
   editor.onSelection = () => {
     inspector.render()
     quantize.render()
@@ -552,7 +464,7 @@ function wire() {
   })
   new ResizeObserver(() => editor.resize()).observe(byId("stage"))
   followRatio()
-  wireDrop()
+  installArrivals(editor, changed)
   wireRunner()
 }
 
@@ -580,62 +492,6 @@ function dropLink(detail: any) {
   })
 }
 
-// A picture without a workflow becomes a node that loads it; several stand below each other.
-async function takeFiles(given: File[], at: [number, number]) {
-  let [x, y] = at
-  for (const file of given) {
-    const found = await readFile(file)
-    if (found) {
-      const note = editor.load(found.data, found.name)
-      return [found.note, note].filter(Boolean).join(" ")
-    }
-    const node = editor.add("LoadImage", [x, y])
-    const widget = node?.widgets?.find((w) => w.name === "image")
-    if (!node || !widget) throw new Error(`${file.name} carries no workflow.`)
-    if (!(await uploadTo(node, widget, file))) editor.graph.remove(node)
-    y += node.size[1] + 48
-    changed()
-  }
-  return ""
-}
-
-function wireDrop() {
-  const stage = byId("stage")
-  stage.addEventListener("dragover", (event) => {
-    event.preventDefault()
-    stage.classList.add("dropping")
-  })
-  stage.addEventListener("dragleave", () => stage.classList.remove("dropping"))
-  stage.addEventListener("drop", (event) => {
-    event.preventDefault()
-    stage.classList.remove("dropping")
-    const given = [...(event.dataTransfer?.files ?? [])]
-    if (!given.length) return
-    const box = stage.getBoundingClientRect()
-    const [x, y] = editor.canvas.ds.convertCanvasToOffset([
-      event.clientX - box.left,
-      event.clientY - box.top,
-    ])
-    const node = editor.graph.getNodeOnPos(x, y) as GraftNode | null
-    const input = node?.spec?.inputs.find((i) => i.options.image_upload)
-    const widget = input && node!.widgets?.find((w) => w.name === input.name)
-    if (widget && isPicture(given[0])) void uploadTo(node!, widget, given[0]).then(changed)
-    else open(() => takeFiles(given, [x, y]))
-  })
-  installClipboard(editor.canvas, {
-    covered: () => editor.covered(),
-    pictures: (given) => {
-      const [x, y] = editor.canvas.graph_mouse
-      open(() => takeFiles(given, [x, y]))
-    },
-    text: (text) => {
-      const data = readText(text)
-      if (data) open(() => editor.load(data, "pasted"))
-      return !!data
-    },
-  })
-}
-
 const ASK_AGAIN = 400 // ms between two looks at the queue, however much happens in it
 
 function wireRunner() {
@@ -652,7 +508,7 @@ function wireRunner() {
   runner.onConnected = (up) => status.connected(up)
   runner.onRun = (run, titles) => {
     byId("interrupt").hidden = false
-    ran = true
+    steps.hasRun()
     profile.start(
       run,
       titles.size ? titles : new Map(editor.nodes.map((n) => [String(n.id), n.title])),
@@ -705,7 +561,7 @@ let picturesWanted = false // of a workflow that was here before
 function showAgain() {
   const found = lastRun(editor, history.entries)
   if (!found) return
-  ran = true // nobody wants that undone
+  steps.hasRun() // nobody wants that undone
   for (const [id, output] of Object.entries(found[1].outputs)) {
     const node = editor.node(id)
     if (node) runner.show(node, output)
@@ -728,7 +584,7 @@ function firstWorkflow() {
 // A page that goes away (closed, reloaded, put aside on a tablet) keeps what was changed last.
 function keepOnLeaving() {
   const leave = () => {
-    if (editor.nodes.length) keep()
+    if (editor.nodes.length) steps.keep()
   }
   window.addEventListener("pagehide", leave)
   document.addEventListener("visibilitychange", () => document.hidden && leave())

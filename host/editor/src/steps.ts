@@ -1,0 +1,145 @@
+// Every change of the workflow ends here, a moment after it happened: as a step that Undo takes back,
+// and in what the browser keeps.
+import type { Editor } from "./graph"
+import type { GraftNode } from "./nodes"
+import { showText } from "./results"
+import { saveWorkflow } from "./saved"
+import { Undo } from "./undo"
+import { picturesOf, showPictures, wordsOf } from "./widgets"
+
+const MOMENT = 120 // ms
+
+// A node that is touched comes to the top; nobody wants that undone.
+function flatten({ nodes, ...rest }: any): string {
+  const sorted = [...nodes].sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1))
+  return JSON.stringify({ ...rest, nodes: sorted }, (key, value) =>
+    key === "order" ? undefined : value,
+  )
+}
+
+// What a node showed.
+interface Shown {
+  type: string
+  pictures: string[]
+  words: string
+  result?: string
+}
+
+export class Steps {
+  private readonly undo = new Undo()
+  private timer = 0
+  private restoring = false
+  private shape = "" // of the state that was noted last
+  private places = "" // likewise, without where nodes stand
+  private flat = "" // likewise, whatever node lies on top: where Undo and Redo are
+  private ran = false // since then
+  private moved = false // likewise: nodes made room
+  // By nodes, when they were last there: Undo brings it back with them.
+  private readonly shown = new Map<string, Shown>()
+
+  onSettle = () => {} // something may have changed
+  onStep = () => {} // there is one more, or one was taken back
+  onRestore = () => {} // all is as it was: other nodes are there
+  onOther = () => {} // another workflow is back, of which is not known what its nodes showed
+  isRunning = () => false
+
+  constructor(private readonly editor: Editor) {}
+
+  get canUndo(): boolean {
+    return this.undo.canUndo
+  }
+  get canRedo(): boolean {
+    return this.undo.canRedo
+  }
+
+  changed = () => {
+    clearTimeout(this.timer)
+    this.timer = window.setTimeout(() => this.settle(), MOMENT)
+  }
+  // Nodes grow, and move for that, when a run shows its pictures; nobody wants that undone either.
+  hasRun() {
+    this.ran = true
+  }
+  hasMoved() {
+    this.moved = true
+    this.changed()
+  }
+
+  keep(workflow: any = this.editor.graph.serialize()) {
+    const { name, file } = this.editor
+    saveWorkflow({ name, file, workflow, fitted: this.editor.isFitted() })
+  }
+
+  private settle() {
+    this.timer = 0
+    this.onSettle()
+    if (this.restoring || this.editor.canvas.isDragging) return
+    const data: any = this.editor.graph.serialize()
+    const { extra, revision, ...rest } = data
+    const { ds, ...kept } = extra ?? {}
+    const without = (...keys: string[]) =>
+      JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
+    const now = without("size")
+    const bare = without("size", "pos", "bounding")
+    const whole = { ...rest, extra: kept, name: this.editor.name }
+    const state = JSON.stringify(whole)
+    const before = this.flat
+    this.flat = flatten(whole)
+    const byItself = (this.ran && now === this.shape) || (this.moved && bare === this.places)
+    if (byItself || this.flat === before) this.undo.amend(state)
+    else if (this.undo.note(state)) this.keep(data)
+    this.shape = now
+    this.places = bare
+    this.moved = false
+    this.ran = this.isRunning()
+    this.onStep()
+  }
+
+  // What was changed a moment ago is a step, too: the one that Undo takes back.
+  by(way: "undo" | "redo") {
+    if (this.timer) {
+      clearTimeout(this.timer)
+      this.settle()
+    }
+    const state = this.undo[way]()
+    if (state !== null) this.restore(state)
+  }
+
+  private restore(state: string) {
+    const { editor } = this
+    const { name, ...workflow } = JSON.parse(state)
+    const same = name === editor.name
+    if (same) for (const node of editor.nodes) this.remember(node)
+    else Object.assign(editor, { name, file: "" })
+    this.restoring = true
+    this.flat = flatten(JSON.parse(state))
+    editor.load(workflow, undefined, true)
+    if (same) for (const node of editor.nodes) this.recall(node)
+    else {
+      this.forget()
+      this.onOther()
+    }
+    clearTimeout(this.timer)
+    this.timer = 0
+    this.restoring = false
+    this.keep()
+    this.onRestore()
+    this.onStep()
+  }
+
+  remember(node: GraftNode) {
+    const { type, result } = node
+    const shown = { type, pictures: picturesOf(node), words: wordsOf(node), result }
+    this.shown.set(String(node.id), shown)
+  }
+  private recall(node: GraftNode) {
+    const was = this.shown.get(String(node.id))
+    if (was?.type !== node.type) return
+    if (was.pictures.length) showPictures(node, was.pictures, was.words)
+    if (was.result) showText(node, was.result, !was.pictures.length)
+  }
+  // Other nodes have these numbers now.
+  forget() {
+    this.shown.clear()
+  }
+}
