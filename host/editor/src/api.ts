@@ -215,7 +215,12 @@ export async function templates(): Promise<TemplateGroup[]> {
     workflows: workflows.filter(({ name }) => found.includes(name)),
   }))
   const named = new Set(groups.flatMap(({ workflows }) => workflows.map(({ name }) => name)))
-  const others = found.filter((name) => !named.has(name)).map((name) => ({ name }))
+  // NAME.editor is NAME once more, in an editor's format.
+  const isCopy = (name: string) =>
+    name.endsWith(".editor") && found.includes(name.slice(0, -".editor".length))
+  const others = found
+    .filter((name) => !named.has(name) && !isCopy(name))
+    .map((name) => ({ name }))
   return [...there, { title: "Others", workflows: others }].filter((group) => group.workflows.length)
 }
 export const template = (name: string) =>

@@ -1,36 +1,41 @@
 // What comes to the canvas from elsewhere: files that are dropped on it, pictures and texts that are
 // pasted.
 import { installClipboard } from "./clipboard"
-import { byId } from "./dom"
+import { byId, toast } from "./dom"
 import { open } from "./files"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
-import { isPicture, readFile, readText } from "./read"
+import { isPicture, parsed, readFile } from "./read"
 import { uploadTo } from "./widgets"
 
-const BELOW = 48 // pixels between nodes of several pictures
-
-// A picture without a workflow becomes a node that loads it; several stand below each other.
+// A picture without a workflow becomes a node that loads it. Of several workflows the first is opened.
 async function takeFiles(
   editor: Editor,
   given: File[],
   [x, y]: [number, number],
   changed: () => void,
 ) {
+  const notes: string[] = []
+  const pictures: File[] = []
+  let opened = ""
   for (const file of given) {
     const found = await readFile(file)
-    if (found) {
-      const note = editor.load(found.data, found.name)
-      return [found.note, note].filter(Boolean).join(" ")
+    if (!found) pictures.push(file)
+    else if (opened) notes.push(`${file.name} was not opened: ${opened} was.`)
+    else {
+      opened = file.name
+      notes.push(found.note, editor.load(found.data, found.name))
     }
-    const node = editor.add("LoadImage", [x, y])
+  }
+  for (const file of pictures) {
+    const node = editor.add("LoadImage", opened ? editor.middle() : [x, y])
     const widget = node?.widgets?.find((w) => w.name === "image")
     if (!node || !widget) throw new Error(`${file.name} carries no workflow.`)
-    if (!(await uploadTo(node, widget, file))) editor.graph.remove(node)
-    y += node.size[1] + BELOW
+    if (await uploadTo(node, widget, file)) editor.makeWay(node)
+    else editor.graph.remove(node)
     changed()
   }
-  return ""
+  return notes.filter(Boolean).join(" ")
 }
 
 export function installArrivals(editor: Editor, changed: () => void) {
@@ -63,9 +68,10 @@ export function installArrivals(editor: Editor, changed: () => void) {
       open(() => takeFiles(editor, given, [x, y], changed))
     },
     text: (text) => {
-      const data = readText(text)
-      if (data) open(() => editor.load(data, "pasted"))
-      return !!data
+      if (/^\s*[[{]/.test(text))
+        open(() => editor.load(parsed(text, "What was copied"), "pasted"))
+      else toast("What was copied is a text, and no nodes.")
     },
+    first: () => editor.frame(),
   })
 }

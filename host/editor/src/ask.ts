@@ -10,27 +10,42 @@ function show(dialog: HTMLDialogElement) {
 const cancelButton = (dialog: () => HTMLDialogElement) =>
   h("button", { type: "button", class: "button", onclick: () => dialog().close() }, "Cancel")
 
-// What was typed, or null when it was cancelled.
-export function askText(title: string, label: string, value: string, go: string) {
+export interface Question {
+  label: string
+  value: string
+  go: string // the button's text
+  problemOf(text: string): string // "" where it can be taken
+}
+
+// What was typed, without spaces around it, or null when it was cancelled.
+export function askText(title: string, { label, value, go, problemOf }: Question) {
   return new Promise<string | null>((answer) => {
-    const field = h("input", { type: "text", value, "aria-label": label })
+    const hint = h("p", { class: "muted", "aria-live": "polite" })
+    const submit = h("button", { type: "submit", class: "button primary" }, go)
+    const check = () => {
+      hint.textContent = problemOf(field.value.trim())
+      submit.disabled = !!hint.textContent
+    }
+    const field = h("input", { type: "text", value, "aria-label": label, oninput: check })
     const dialog: HTMLDialogElement = h(
       "dialog",
       { class: "dialog small", "aria-label": title },
       h(
         "form",
-        { method: "dialog", onsubmit: () => answer(field.value) },
+        { method: "dialog", onsubmit: () => answer(field.value.trim()) },
         h("label", { class: "field" }, h("span", {}, label), field),
+        hint,
         h(
           "div",
           { class: "buttons" },
           cancelButton(() => dialog),
-          h("button", { type: "submit", class: "button primary" }, go),
+          submit,
         ),
       ),
     )
     dialog.addEventListener("close", () => answer(null)) // after an answer it says nothing new
     show(dialog)
+    check()
     field.select()
   })
 }

@@ -15,8 +15,24 @@ type Pasted = ReturnType<LGraphCanvas["_pasteFromClipboard"]>
 
 export interface Arrivals {
   covered(): number // pixels of the canvas that lie under a panel
+  first(): void // nodes were pasted where none were
   pictures(files: File[]): void
-  text(text: string): boolean // false where it is no workflow
+  text(text: string): void
+}
+
+// Where the pointer is on the canvas, or the middle of what is seen when it is elsewhere: the library
+// notes that only as the pointer moves, but another view may have come since.
+function followPointer(canvas: LGraphCanvas, covered: () => number): () => void {
+  let at: [number, number] | null = null
+  canvas.canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => (at = [offsetX, offsetY]))
+  canvas.canvas.addEventListener("pointerleave", () => (at = null))
+  return () => {
+    const { clientWidth, clientHeight } = canvas.canvas
+    const place = at ?? [(clientWidth - covered()) / 2, clientHeight / 2]
+    const [x, y] = canvas.ds.convertCanvasToOffset([place[0], place[1]])
+    canvas.graph_mouse[0] = x
+    canvas.graph_mouse[1] = y
+  }
 }
 
 // The upper left corner of what is on the library's clipboard.
@@ -34,7 +50,7 @@ function originOf(): [number, number] | null {
 
 // Where the pointer is, if nothing is there; else where there is room beside what was copied. A place
 // that was asked for is kept.
-function placed(canvas: LGraphCanvas, covered: () => number, paste: () => Pasted): Pasted {
+function placed(canvas: LGraphCanvas, arrivals: Arrivals, paste: () => Pasted): Pasted {
   const nodes = () => (canvas.graph?.nodes ?? []) as GraftNode[]
   const before = new Set(nodes())
   const others = [...before].map(boxOf)
@@ -48,7 +64,8 @@ function placed(canvas: LGraphCanvas, covered: () => number, paste: () => Pasted
       item.pos[1] += y
     }
   }
-  const view = viewOf(canvas, covered())
+  if (!before.size) arrivals.first()
+  const view = viewOf(canvas, arrivals.covered())
   if (!added.every((node) => isFree(boxOf(node), others))) {
     const [x, y] = [0, 1].map((axis) => Math.min(...done.created.map((item) => item.pos[axis])))
     shift(origin[0] - x + OFFSET, origin[1] - y + OFFSET)
@@ -86,14 +103,19 @@ function asNodes(text: string): boolean {
 }
 
 // Pages of another machine without TLS may write there only what is selected.
-async function toSystem(canvas: LGraphCanvas, text: string) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text).catch(() => {})
+async function toSystem(canvas: LGraphCanvas, text: string): Promise<boolean> {
+  if (navigator.clipboard)
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    )
   const field = h("textarea", { style: "position: fixed; top: 0; opacity: 0", value: text })
   document.body.append(field)
   field.select()
-  document.execCommand("copy")
+  const taken = document.execCommand("copy")
   field.remove()
   canvas.canvas.focus()
+  return taken
 }
 
 const isTyping = (target: EventTarget | null) =>
@@ -105,19 +127,25 @@ export function installClipboard(canvas: LGraphCanvas, arrivals: Arrivals) {
   canvas._pasteFromClipboard = (options = {}) =>
     options.position
       ? pasteNodes(options)
-      : placed(canvas, arrivals.covered, () => pasteNodes(options))
+      : placed(canvas, arrivals, () => pasteNodes(options))
   const paste = canvas.pasteFromClipboard.bind(canvas)
 
+  const findPointer = followPointer(canvas, arrivals.covered)
   let writing = 0 // copies that the system's clipboard does not have yet
+  let refused = false // it would not take the last one
   canvas.copyToClipboard = (items) => {
     copy(items)
     writing++
-    void toSystem(canvas, localStorage.getItem(KEY) ?? "").finally(() => writing--)
+    void toSystem(canvas, localStorage.getItem(KEY) ?? "").then((taken) => {
+      writing--
+      refused = !taken
+    })
   }
   let waiting: PasteOptions | null = null
   const pasteWaiting = () => {
     const options = waiting
     waiting = null
+    findPointer()
     if (options) paste(options)
   }
   canvas.pasteFromClipboard = (options = {}) => {
@@ -129,15 +157,14 @@ export function installClipboard(canvas: LGraphCanvas, arrivals: Arrivals) {
     if (isTyping(target) || document.querySelector("dialog[open]") || !data) return
     const pictures = [...data.files].filter((file) => file.type.startsWith("image/"))
     const text = data.getData("text/plain")
-    if (writing) pasteWaiting()
-    else if (pictures.length) {
-      waiting = null
-      arrivals.pictures(pictures)
-    } else if (asNodes(text)) {
-      localStorage.setItem(KEY, text)
-      pasteWaiting()
-    } else if (text && arrivals.text(text)) waiting = null
-    else pasteWaiting()
+    if (!writing && asNodes(text)) localStorage.setItem(KEY, text)
+    else if (!writing && !refused && (pictures.length || text.trim())) {
+      waiting = null // something else was copied since
+      findPointer()
+      if (pictures.length) arrivals.pictures(pictures)
+      else arrivals.text(text)
+    }
+    pasteWaiting()
   })
 }
 

@@ -38,7 +38,7 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
     const words = sentence(reason || (input ? "" : details) || "The node does not take this value")
     return input ? `“${input}”: ${words}` : words
   },
-  required_input_missing: (input) => `“${input}” needs a link or a value.`,
+  required_input_missing: (input) => `“${input}” needs a link.`,
   bad_linked_input: (input) => `The link into “${input}” is damaged. Draw it again.`,
   dependency_cycle: () => "This node waits for its own result. Remove one of the links of this loop.",
 }

@@ -11,10 +11,17 @@ const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
 const when = (seconds: number) =>
   new Date(1000 * seconds).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })
 
-// A name on the server: folders have slashes between them, and nothing begins with a dot.
-export function tidyName(name: string): string {
-  const parts = name.split("/").map((part) => part.trim().replace(/^\.+/, ""))
-  return parts.filter(Boolean).join("/") || "workflow"
+const LONGEST = 200 // bytes of one part of a name, below what file systems take
+
+// What is wrong with a name, "" when nothing is. Slashes make folders.
+export function problemOf(name: string): string {
+  const parts = name.split("/")
+  if (!name.trim()) return "It needs a name."
+  if (parts.some((part) => !part.trim())) return "A folder needs a name, too."
+  if (parts.some((part) => part.startsWith("."))) return "A name cannot begin with a dot."
+  if (parts.some((part) => new TextEncoder().encode(part).length > LONGEST))
+    return "The name is too long."
+  return ""
 }
 
 // Runs something that loads a workflow, and says what went wrong.
@@ -30,39 +37,42 @@ export class Files {
 
   constructor(private readonly editor: Editor) {}
 
-  // By Save: in its place on the server, which is asked for another workflow's.
-  async save() {
+  // By Save: in its place on the server, which is asked for another workflow's. True when it is there.
+  async save(name = this.editor.name): Promise<boolean> {
     const { editor } = this
-    const name = tidyName(editor.name)
-    const text = pretty(editor.toWorkflow())
+    const problem = problemOf(name)
+    if (problem) toast(problem, "error")
+    if (problem) return false
     try {
-      const done = await api.saveWorkflow(name, text, editor.file === name)
-      if (!done) {
+      const text = pretty(editor.toWorkflow())
+      if (!(await api.saveWorkflow(name, text, editor.file === name))) {
         const question = `There is another workflow “${name}” on the server.`
-        if (!(await askYes("Replace it?", question, "Replace"))) return
+        if (!(await askYes("Replace it?", question, "Replace"))) return false
         await api.saveWorkflow(name, text, true)
       }
       editor.file = editor.name = name
       this.onName()
       toast(`Saved on the server as “${name}”.`)
+      return true
     } catch (error) {
       toast((error as Error).message, "error")
+      return false
     }
   }
 
   async saveAs() {
-    if (await this.askName("Save as", "Save")) await this.save()
+    const name = await this.askName("Save as", "Save")
+    if (name) await this.save(name)
   }
   async rename() {
-    await this.askName("Rename", "Rename")
-  }
-  private async askName(title: string, go: string): Promise<boolean> {
-    const { editor } = this
-    const name = await askText(title, "Name of the workflow", editor.name, go)
-    if (name === null) return false
-    editor.name = tidyName(name)
+    const name = await this.askName("Rename", "Rename")
+    if (!name) return
+    this.editor.name = name
     this.onName()
-    return true
+  }
+  private async askName(title: string, go: string): Promise<string | null> {
+    const { name } = this.editor
+    return askText(title, { label: "Name of the workflow", value: name, go, problemOf })
   }
 
   private fileName(): string {

@@ -6,7 +6,7 @@ import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
 import { closeEditor, openEditor, placeEditor } from "./inline"
-import { layout } from "./layout"
+import { layout, type Window } from "./layout"
 import { dress, widen, type GraftNode } from "./nodes"
 import { normalise } from "./normalise"
 import { readFile } from "./read"
@@ -310,14 +310,18 @@ export class Editor {
   toWorkflow(): UiWorkflow {
     closeEditor()
     const data: any = structuredClone(this.graph.serialize())
-    data.extra = { ...data.extra, frontendVersion: "graft" }
+    const { ds, ...extra } = data.extra ?? {}
+    const view = this.isFitted() ? {} : { ds } // one that nobody chose is made anew
+    data.extra = { ...extra, ...view, frontendVersion: "graft" }
     return data
   }
 
   // The newer form of the same file.
   toWorkflow1(): unknown {
     closeEditor()
-    return structuredClone({ ...this.graph.asSerialisable(), version: 1 })
+    const data: any = structuredClone({ ...this.graph.asSerialisable(), version: 1 })
+    if (this.isFitted()) delete data.extra?.ds
+    return data
   }
 
   toPrompt(now = new Date()): ReturnType<typeof toPrompt> {
@@ -406,12 +410,22 @@ export class Editor {
           .map((slot) => this.graph.getLink(slot.link)?.origin_id)
           .filter((id) => id !== undefined),
       })),
+      this.window(),
     )
     for (const node of this.nodes) {
       const place = places.get(node.id)
       if (place) node.pos = [place[0] + 40, place[1] + 60]
     }
     this.canvas.setDirty(true, true)
+  }
+
+  // What there is room for, and how small things may be in it.
+  private window(): Window {
+    const narrow = matchMedia("(max-width: 1100px)").matches // as in frame.css
+    const margin = narrow ? 16 : 40
+    const { clientWidth, clientHeight } = this.canvas.canvas
+    const width = clientWidth - this.covered() - 2 * margin
+    return { width, height: clientHeight - 2 * margin, least: narrow ? ALMOST : SPOTS }
   }
 
   add(type: string, at: [number, number]): GraftNode | null {

@@ -117,7 +117,13 @@ export class HistoryPanel {
   onEntries = () => {}
   private asked = 0
 
-  constructor(private readonly load: (workflow: unknown, name: string) => void) {
+  constructor(
+    private readonly load: (
+      workflow: unknown,
+      name: string,
+      outputs: HistoryEntry["outputs"],
+    ) => void,
+  ) {
     this.render()
   }
 
@@ -180,7 +186,8 @@ export class HistoryPanel {
     const title = promptTitle(entry.prompt)
     const restore = () => {
       const workflow = entry.prompt[3]?.extra_pnginfo?.workflow ?? entry.prompt[2]
-      this.load(workflow, files[0]?.filename.replace(/\.[^.]*$/, "") ?? "workflow")
+      const name = files[0]?.filename.replace(/\.[^.]*$/, "") ?? "workflow"
+      this.load(workflow, name, entry.outputs ?? {})
     }
     const pictures = thumbs(files, title)
     const warned = warningsOf(entry)

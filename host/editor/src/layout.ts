@@ -39,26 +39,45 @@ function columnsOf(nodes: LayoutNode[]): Map<LayoutNode, number> {
   return column
 }
 
-const MANY = 12 // columns that stand beside each other before any are folded
-const WIDE = 1.8 // times as wide as high: a window
+const MOST = 16 // steps of depth in one column
+const READABLE = 0.75
 
-// Of a workflow that is a long row, how many steps of depth one column holds, below each other, so that
-// the whole has about the shape of a window.
-function foldOf(columns: LayoutNode[][]): number {
-  if (columns.length <= MANY) return 1
-  const width = columns.reduce((sum, some) => sum + widthOf(some) + GAP_X, 0)
-  const height = columns.reduce((sum, some) => sum + heightOf(some), 0) / columns.length
-  return Math.max(1, Math.round(Math.sqrt(width / (WIDE * height))))
+export interface Window {
+  width: number
+  height: number
+  least: number // how large all must be that nothing is folded
+}
+
+// How large, of 1, all can be drawn in a window when so many steps of depth stand below each other in a
+// column.
+function scaleOf(columns: LayoutNode[][], fold: number, window: Window): number {
+  let [width, height] = [0, 0]
+  for (let i = 0; i < columns.length; i += fold) {
+    const some = columns.slice(i, i + fold).flat()
+    width += widthOf(some) + GAP_X
+    height = Math.max(height, heightOf(some))
+  }
+  return Math.min(1, window.width / width, window.height / height)
+}
+
+// Steps of depth that one column holds, below each other: one, unless that is a long row that could not
+// be read in the window. Else what can be read best, with as few as that takes.
+function foldOf(columns: LayoutNode[][], window: Window): number {
+  const folds = Array.from({ length: Math.min(MOST, columns.length) }, (_, i) => i + 1)
+  const scales = folds.map((fold) => scaleOf(columns, fold, window))
+  if (!folds.length || scales[0] >= window.least) return 1
+  const best = Math.min(READABLE, Math.max(...scales))
+  return folds[scales.findIndex((scale) => scale >= best)]
 }
 const widthOf = (some: LayoutNode[]) => Math.max(...some.map((node) => node.width))
 const heightOf = (some: LayoutNode[]) => some.reduce((sum, node) => sum + node.height + GAP_Y, 0)
 
-export function layout(nodes: LayoutNode[]): Map<string | number, [number, number]> {
+export function layout(nodes: LayoutNode[], window: Window): Map<string | number, [number, number]> {
   const column = columnsOf(nodes)
   const sparse: LayoutNode[][] = []
   for (const node of nodes) (sparse[column.get(node)!] ??= []).push(node)
   const columns = sparse.filter((some) => some)
-  const fold = foldOf(columns)
+  const fold = foldOf(columns, window)
   const places = new Map<string | number, [number, number]>()
   const centre = new Map<string | number, number>()
   const wish = (node: LayoutNode) => {

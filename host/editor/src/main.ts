@@ -44,7 +44,13 @@ const queuePanel = new QueuePanel()
 const inspector = new Inspector(editor)
 const quantize = new QuantizePanel(editor)
 const profile = new ProfilePanel()
-const history = new HistoryPanel((workflow, name) => open(() => editor.load(workflow, name)))
+const history = new HistoryPanel((workflow, name, outputs) =>
+  open(() => {
+    const note = editor.load(workflow, name)
+    showOutputs(outputs)
+    return note
+  }),
+)
 const sidebar = new Sidebar(byId("side"), [
   {
     id: "node",
@@ -561,8 +567,11 @@ let picturesWanted = false // of a workflow that was here before
 function showAgain() {
   const found = lastRun(editor, history.entries)
   if (!found) return
+  showOutputs(found[1].outputs)
+}
+function showOutputs(outputs: api.HistoryEntry["outputs"]) {
   steps.hasRun() // nobody wants that undone
-  for (const [id, output] of Object.entries(found[1].outputs)) {
+  for (const [id, output] of Object.entries(outputs)) {
     const node = editor.node(id)
     if (node) runner.show(node, output)
   }

@@ -201,7 +201,7 @@ export class ProfilePanel {
     const rows = [...sums]
       .sort((a, b) => b[1].ms - a[1].ms)
       .map(([name, { ms, note }]) => this.row(name, ms, total, note))
-    const title = this.spent ? "Time and most memory by phase" : "Time by phase"
+    const title = this.spent ? "Time and peak memory by phase" : "Time by phase"
     return [h("h3", {}, title), h("div", { class: "bars" }, ...rows)]
   }
 

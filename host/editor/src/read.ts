@@ -24,22 +24,19 @@ export async function readFile(file: File): Promise<Found | null> {
     const { texts, whole } = await readPng(new Uint8Array(await file.arrayBuffer())) // others have none
     const text = texts.get("workflow") ?? texts.get("prompt")
     const note = whole ? "" : `${file.name} is damaged; only its workflow was read.`
-    return text ? { data: parseJson(text), name, note } : null
+    return text ? { data: parsed(text, `The workflow in ${file.name}`), name, note } : null
   }
-  try {
-    return { data: unwrap(parseJson(await file.text())), name, note: "" }
-  } catch {
-    throw new Error(`${file.name} is no workflow: it is not JSON.`)
-  }
+  return { data: parsed(await file.text(), file.name), name, note: "" }
 }
 
-// The workflow that a text is, if it is one.
-export function readText(text: string): unknown {
-  if (!/^\s*\{/.test(text)) return null
+// `what` it is called where it is no workflow.
+export function parsed(text: string, what: string): unknown {
+  let data
   try {
-    const data = unwrap(parseJson(text))
-    return isUiWorkflow(data) || isPrompt(data) ? data : null
+    data = unwrap(parseJson(text))
   } catch {
-    return null
+    throw new Error(`${what} cannot be read: it is not JSON.`)
   }
+  if (!isUiWorkflow(data) && !isPrompt(data)) throw new Error(`${what} has no nodes.`)
+  return data
 }

@@ -14,7 +14,7 @@ interface Line {
 const STUB = 12 // from a socket to the first corner
 const CLEAR = 4 // between a line and a node
 const PAD = 9 // likewise, where there is room
-const APART = 7 // between two lines
+const APART = 8 // between two lines
 const TRIES = 8
 const SAMPLES = 24
 

@@ -384,8 +384,11 @@ function drawPictures(
     ctx.roundRect(left, top, w, tall, 5)
     ctx.clip()
     ctx.drawImage(picture, left, top, w, tall)
-    if (picture.src.startsWith("blob:")) drawCaption(ctx, "preview", left + w, top + tall)
     ctx.restore()
+    ctx.strokeStyle = theme().fieldLine // white ones end somewhere, too
+    ctx.lineWidth = 1
+    ctx.stroke()
+    if (picture.src.startsWith("blob:")) drawCaption(ctx, "preview", left + w, top + tall)
   })
   ctx.imageSmoothingEnabled = true
 }

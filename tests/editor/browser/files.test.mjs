@@ -110,10 +110,31 @@ test("Save keeps a workflow on the server, and replaces no other without asking"
   await page.keyboard.press("Control+s")
   await page.getByRole("button", { name: "Replace", exact: true }).click()
   await eventually(() => saved() === Object.keys(regions).length)
-  await renamed("Save as…", " pairs/../.two ")
+  const before = await name()
+  await menu("Save as…")
+  const field = page.locator("dialog input")
+  const go = page.getByRole("button", { name: "Save", exact: true })
+  for (const [text, problem] of [
+    [" ", "It needs a name."],
+    ["pairs//two", "A folder needs a name, too."],
+    ["pairs/../two", "A name cannot begin with a dot."],
+    ["x".repeat(201), "The name is too long."],
+  ]) {
+    await field.fill(text)
+    assert.equal(await page.locator("dialog p").textContent(), problem)
+    assert.ok(await go.isDisabled())
+  }
+  await field.fill("Regions 2")
+  mock.state.kept.set("workflows/Regions 2.json", { text: "{}", info: { modified: 1 } })
+  await go.click()
+  await page.getByText("There is another workflow “Regions 2”").waitFor()
+  await page.getByRole("button", { name: "Cancel" }).click()
+  assert.equal(await name(), before, "nothing was saved by that name")
+  mock.state.kept.delete("workflows/Regions 2.json")
+  await renamed("Save as…", " pairs/two ")
   await eventually(() => kept().length === 2)
   assert.deepEqual(kept(), ["workflows/Regions.json", "workflows/pairs/two.json"])
-  assert.equal(await name(), "pairs/two")
+  await eventually(async () => (await name()) === "pairs/two")
 })
 
 test("what was saved can be opened again, also after a reload, and deleted at the second press", async () => {
@@ -181,8 +202,11 @@ test("pictures that carry no workflow become nodes that load them", async () => 
   await eventually(async () => (await pictures()).length === 2)
   await eventually(async () => (await pictures()).join() === "a.png,b.JPG")
   const places = await page.evaluate(() => graft.editor.nodes.map(({ pos }) => [...pos]))
-  assert.equal(places[0][0], places[1][0])
-  assert.ok(places[1][1] > places[0][1])
+  const apart = await page.evaluate(() => {
+    const [a, b] = graft.editor.nodes.map(({ boundingRect: [x, y, w, h] }) => [x, y, x + w, y + h])
+    return a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1]
+  })
+  assert.ok(apart, `${places}`)
 })
 
 const paste = (files, text) =>
@@ -206,6 +230,7 @@ test("a picture, a workflow and nodes of another page can be pasted", async () =
   await eventually(async () => (await types()).length === Object.keys(regions).length)
   await eventually(async () => (await name()) === "pasted")
   await paste([], "{ no workflow }")
+  await toast("What was copied cannot be read: it is not JSON.")
   await page.locator("#canvas").focus()
   await page.evaluate(() => {
     const { editor } = graft
@@ -221,6 +246,35 @@ test("a picture, a workflow and nodes of another page can be pasted", async () =
   await eventually(async () => (await types()).join() === "KSampler")
   await page.waitForTimeout(200)
   assert.equal((await types()).length, 1, "once")
+})
+
+test("what is pasted is what was copied last, where the pointer is now", async () => {
+  await page.locator("#canvas").focus()
+  await page.evaluate(() => graft.editor.canvas.selectItems(graft.editor.nodes.slice(0, 1)))
+  await page.keyboard.press("Control+c")
+  await page.waitForTimeout(200)
+  await page.evaluate(() => navigator.clipboard.writeText("a red apple")) // in another window
+  await page.keyboard.press("Control+v")
+  await toast("What was copied is a text, and no nodes.")
+  assert.equal((await types()).length, 1)
+  await page.mouse.move(400, 300)
+  await page.evaluate(() => {
+    const { ds } = graft.editor.canvas // another workflow's
+    ds.scale = 0.5
+    ds.offset[0] = 9000
+    ds.offset[1] = -7000
+    graft.editor.canvas.setDirty(true, true)
+  })
+  await paste([["here.png", "image/png", [...picture(8, 0)]]])
+  await eventually(async () => (await pictures()).includes("here.png"))
+  const at = await page.evaluate(() => {
+    const { ds } = graft.editor.canvas
+    const { pos } = graft.editor.nodes.find((n) => n.type === "LoadImage")
+    return [0, 1].map((axis) => (pos[axis] + ds.offset[axis]) * ds.scale)
+  })
+  const box = await page.locator("#canvas").boundingBox()
+  assert.ok(Math.hypot(at[0] - 400 + box.x, at[1] - 300 + box.y) < 5, `${at}`)
+  await page.keyboard.press("Delete")
 })
 
 test("what was copied last is pasted, however slow the system's clipboard, or without one", async () => {

@@ -601,7 +601,7 @@ test("the profile has what the server measured of its phases and its memory", as
   await queue()
   await open("profile")
   const shown = async () => {
-    await page.locator(".profile h3", { hasText: "Time and most memory by phase" }).waitFor()
+    await page.locator(".profile h3", { hasText: "Time and peak memory by phase" }).waitFor()
     const [, phases] = await page.locator(".profile .bars").all()
     assert.deepEqual(await phases.locator(".bar").allTextContents(), [
       "sample3.0 GiB7.25 s",

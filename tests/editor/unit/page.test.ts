@@ -418,7 +418,7 @@ test("refusals in words, at node and input", () => {
   )
   assert.equal(faults[0].text, "“steps”: Value 0 smaller than min of 1.")
   assert.equal(faults[1].text, "“scheduler” cannot be 'zzz' here. Choose one of the list.")
-  assert.equal(faults[2].text, "“model” needs a link or a value.")
+  assert.equal(faults[2].text, "“model” needs a link.")
   const missing = promptFaults({
     error: {
       type: "missing_node_type",
@@ -485,7 +485,8 @@ test("layout puts every node right of those that feed it, without overlap", () =
     { id: 5, width: 100, height: 50, from: [4, 1] },
     { id: 6, width: 70, height: 40, from: [] },
   ]
-  const places = layout(nodes)
+  const wide = { width: 1360, height: 740, least: 0.35 }
+  const places = layout(nodes, wide)
   for (const node of nodes)
     for (const from of node.from)
       assert.ok(
@@ -504,12 +505,32 @@ test("layout puts every node right of those that feed it, without overlap", () =
     }
   assert.equal(places.get(6)![0], places.get(2)![0]) // right before what needs it
   assert.equal(
-    layout([
-      { id: 1, width: 1, height: 1, from: [2] },
-      { id: 2, width: 1, height: 1, from: [1] },
-    ]).size,
+    layout(
+      [
+        { id: 1, width: 1, height: 1, from: [2] },
+        { id: 2, width: 1, height: 1, from: [1] },
+      ],
+      wide,
+    ).size,
     2,
   )
+})
+
+test("a row that could not be read is folded, to as few columns as can be", () => {
+  const chain = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({
+      id: i,
+      width: 280,
+      height: 180,
+      from: i ? [i - 1] : [],
+    }))
+  const columns = (count: number, width: number, height: number, least: number) =>
+    new Set([...layout(chain(count), { width, height, least }).values()].map(([x]) => x)).size
+  assert.equal(columns(6, 1360, 740, 0.35), 6)
+  assert.equal(columns(6, 680, 940, 0.68), 2)
+  assert.equal(columns(4, 990, 680, 0.68), 4)
+  assert.ok(columns(40, 1360, 740, 0.35) <= 10)
+  assert.equal(layout([], { width: 100, height: 100, least: 1 }).size, 0)
 })
 
 test("undo and redo", () => {

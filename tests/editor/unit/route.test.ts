@@ -45,7 +45,7 @@ test("the way goes over the node between two others, and one link keeps clear of
   assert.deepEqual(again, first, "the same every time")
   const low: Point = [a[0], a[1] + 20]
   const second = router.route(low, [b[0], b[1] + 20], "1 1")!
-  assert.ok(Math.abs(level(second) - level(first)) >= 7)
+  assert.ok(Math.abs(level(second) - level(first)) >= 8)
   const shared = router.route(a, [b[0], b[1] + 20], "1 0")!
   assert.equal(level(shared), level(first), "links of one output share their way")
 })
