@@ -274,7 +274,8 @@ static void on_node(void *ctx, const graft_where *at, const graft_node *node, co
     pthread_mutex_lock(&s->lock);
     graft_free(s->current);
     s->current = graft_strdup(at->id);
-    add_node(s, at);
+    graft_sink_node *n = add_node(s, at);
+    if (n && n->since == 0) n->since = graft_clock_now();
     s->progress_at = s->preview_at = 0;
     send_state(s);
     if (s->current) {
@@ -479,6 +480,7 @@ static bool on_picture(void *ctx, const graft_where *at, const void *png, size_t
 static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t from_cache)
 {
     graft_sink *s = ctx;
+    double now = graft_clock_now();
     graft_phases_end(&s->phases);
     if (ui) let_read(s);
     pthread_mutex_lock(&s->lock);
@@ -486,6 +488,8 @@ static void on_done(void *ctx, const graft_where *at, const cJSON *ui, int32_t f
     if (n) {
         n->state = GRAFT_SINK_FINISHED;
         n->value = n->max;
+        if (n->since > 0) n->seconds += now - n->since;
+        n->since = 0;
     }
     if (ui) {
         graft_str m = begin_message("executed");
@@ -607,6 +611,41 @@ static void on_success(void *ctx)
     snprintf(s->end, sizeof s->end, "success");
     hold(s, "execution_success", &none, false);
     pthread_mutex_unlock(&s->lock);
+}
+
+#define PROFILE_NODES 500
+
+static const char *shown_at(const graft_sink_node *n)
+{
+    return where_of(n).display;
+}
+
+void graft_sink_profile(graft_sink *s, graft_str *out)
+{
+    double now = graft_clock_now();
+    graft_phases_json(&s->phases, out);
+    if (out->failed || !out->len) return;
+    out->data[--out->len] = 0; /* the brace at its end */
+    graft_str_puts(out, ",\"nodes\":[");
+    pthread_mutex_lock(&s->lock);
+    size_t n = s->n_node > PROFILE_NODES ? 0 : s->n_node, count = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *id = shown_at(&s->node[i]);
+        double seconds = 0;
+        bool again = false;
+        for (size_t k = 0; k < n && !again; k++) {
+            const graft_sink_node *x = &s->node[k];
+            if (strcmp(shown_at(x), id) != 0) continue;
+            again = k < i;
+            seconds += x->seconds + (x->since > 0 ? now - x->since : 0);
+        }
+        if (again || seconds <= 0) continue;
+        graft_str_puts(out, count++ ? ",{\"node\":" : "{\"node\":");
+        graft_str_json(out, id);
+        graft_str_printf(out, ",\"seconds\":%.6f}", seconds);
+    }
+    pthread_mutex_unlock(&s->lock);
+    graft_str_puts(out, "]}");
 }
 
 graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews)

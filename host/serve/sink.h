@@ -23,6 +23,8 @@ typedef struct graft_sink_node {
     double begun;   /* when the first step of a phase was reported: */
     uint64_t first; /* that one */
     double rate;    /* steps a second; 0: not known yet */
+    double since;   /* when it began to run; 0: it does not */
+    double seconds; /* that it ran before */
 } graft_sink_node;
 
 typedef struct graft_sink {
@@ -56,6 +58,9 @@ graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews);
 void graft_sink_fail(graft_sink *s, const graft_err *why);
 /* The messages as a JSON array (graft_free; NULL when out of memory). */
 char *graft_sink_take_messages(graft_sink *s);
+/* Appends what the job took: as graft_phases_json(), with "nodes": [{"node", "seconds"}], each
+ * where the prompt has it, without those from the cache. Runs of more than 500 nodes have none. */
+void graft_sink_profile(graft_sink *s, graft_str *out);
 /* Sends the event that ended the run. It is held back until here, because a client may ask for the
  * history as soon as it has it: after the entry is stored, before anything else is said. Takes a
  * sink. */

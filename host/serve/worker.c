@@ -128,7 +128,7 @@ static void store(graft_serve *s, const graft_store_job *job, const graft_run_re
     char *outputs = result->outputs ? graft_json_print(result->outputs) : NULL;
     char *meta = outputs ? meta_of(result) : NULL;
     graft_str profile = GRAFT_STR_INIT;
-    graft_phases_json(&s->sink.phases, &profile);
+    graft_sink_profile(&s->sink, &profile);
     const graft_store_end end = {job->id,
                                  s->sink.end[0] ? s->sink.end : "error",
                                  messages ? messages : "[]",

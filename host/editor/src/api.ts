@@ -40,6 +40,7 @@ export interface Spent {
   seconds: number
   memory_peak: number
   phases: { name: string; seconds: number; memory_peak: number }[]
+  nodes?: { node: string; seconds: number }[]
 }
 
 // The prompt was refused; `body` says why, node by node.

@@ -143,10 +143,14 @@ export class ProfilePanel {
       return
     }
     const total = (run.ended ?? run.started) - run.started
+    // Of short ones the page sees little but when the news of them came.
+    const measured = new Map(this.spent?.nodes?.map(({ node, seconds }) => [node, 1000 * seconds]))
+    const seen = (node: NodeRun) =>
+      node.started === undefined ? 0 : (node.ended ?? run.ended!) - node.started
     const nodes = [...run.nodes.entries()].map(([id, node]) => ({
       id,
       node,
-      ms: node.started === undefined ? 0 : (node.ended ?? run.ended!) - node.started,
+      ms: measured.get(id) ?? seen(node),
     }))
     const ran = nodes
       .filter(({ ms, node }) => ms > 0 || node.state === "finished")
