@@ -11,6 +11,8 @@ graft_status graft_dl_open(const char *path, graft_dl *out, graft_err *e)
     out->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (out->handle) return GRAFT_OK;
     const char *why = dlerror();
+    size_t n = strlen(path);
+    if (why && strncmp(why, path, n) == 0 && strncmp(why + n, ": ", 2) == 0) why += n + 2;
     return graft_fail(e, GRAFT_E_IO, "%s: cannot load: %s", path, why ? why : "no reason given");
 }
 

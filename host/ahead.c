@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "host/device.h"
@@ -19,9 +20,10 @@ graft_status graft_ahead_device(const graft_session *s, const graft_options *o, 
     graft_near_init(&near, name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) == 0) break; /* that it is known does not make it run here */
-        graft_near_add(&near, names[i]);
+        if (graft_device_check(s->registry, names[i], NULL)) continue;
+        if (i == 0) graft_near_add_like(&near, "gpu", names[i]);
+        if (strcasecmp(name, "gpu") != 0) graft_near_add(&near, names[i]); /* not a mistyped cpu */
     }
-    graft_near_add_like(&near, "gpu", "cuda");
     graft_err why = *e;
     return graft_fail(e, st, "%s %.40s: %s%s", o->device ? "--device" : "GRAFT_BACKEND", name,
                       why.text, near.count ? graft_near_text(&near, text) : "");

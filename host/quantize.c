@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "host/literal.h"
+#include "host/near.h"
 #include "host/workflow.h"
 
 enum { PROMPTS_MAX = 64, PROMPTS_BYTES = 1 << 20 };
@@ -144,6 +145,20 @@ static graft_status check_values(const graft_options *o, const graft_registry *r
     return GRAFT_OK;
 }
 
+static graft_status no_checkpoint(const graft_folders *f, const char *file, graft_err *e)
+{
+    char **names, text[GRAFT_NEAR_TEXT];
+    graft_near near;
+    graft_status st = graft_folders_list(f, "checkpoints", &names, e);
+    if (st) return st;
+    graft_near_init(&near, file);
+    for (size_t i = 0; names[i]; i++) graft_near_add(&near, names[i]);
+    st = graft_fail(e, GRAFT_E_NOTFOUND, "there is no checkpoint %s in %s/checkpoints%s", file,
+                    f->models, graft_near_text(&near, text));
+    graft_folders_free_names(names);
+    return st;
+}
+
 /* The name by which loaders find the checkpoint. */
 static graft_status name_of(const graft_options *o, const graft_folders *f, char **name,
                             graft_err *e)
@@ -161,6 +176,7 @@ static graft_status name_of(const graft_options *o, const graft_folders *f, char
                           "%s is not in a folder of models: put or link it into %s/checkpoints, "
                           "and give its name there, %s",
                           o->file, f->models, slash ? slash + 1 : o->file);
+    if (!found) return no_checkpoint(f, o->file, e);
     *name = graft_strdup(o->file);
     return *name ? GRAFT_OK : graft_fail_nomem(e, "a name");
 }

@@ -63,8 +63,10 @@ graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
     } else if (cJSON_IsObject(json)) {
         out->prompt = take_prompt(json, &out->extra_pnginfo);
     } else {
+        const char *is = cJSON_IsArray(json) ? "a list" : "a single value";
         cJSON_Delete(json);
-        st = graft_fail(e, GRAFT_E_FORMAT, "%s: a workflow is a JSON object", what);
+        st = graft_fail(e, GRAFT_E_FORMAT, "%s: this is %s; a workflow is a JSON object of nodes",
+                        what, is);
     }
     if (st) graft_workflow_finish(out);
     return st;

@@ -148,7 +148,7 @@ static void *wait_for_signal(void *ctx)
     int number;
     sigwait(&c->wanted, &number);
     if (number != SIGUSR1)
-        fputs("\nstopping: the running job ends within one operator; interrupt again to end at "
+        fputs("\nstopping: a job that runs ends within one operator; interrupt again to end at "
               "once\n",
               stderr);
     graft_queue_stop(&c->serve.queue);

@@ -64,7 +64,7 @@ static void bad_files_are_refused(void)
         {"# Read me\n", "bad.json: neither JSON nor a PNG picture; a workflow is"},
         {"\xff\xd8\xff\xe0", "bad.json: a JPEG picture carries no workflow"},
         {"\x89PNG\r\n\x1a\n", "bad.json: damaged PNG file: the file ends too early\n"},
-        {"[1, 2]", "bad.json: a workflow is a JSON object"},
+        {"[1, 2]", "bad.json: this is a list; a workflow is a JSON object of nodes"},
         {"{}", "bad.json: JSON, but not a workflow"},
         {"{\"a\": 1}", "bad.json: JSON, but not a workflow"},
         {"\xef\xbb\xbf{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {}}}",
@@ -174,18 +174,19 @@ static void found_before_anything_runs(void)
     static const char *const words[][8] = {
         {"run", "W", "--device", "cuad"},
         {"compile", "W", "--device=gpu"},
-        {"compare", "W", "W", "--device", "cuad"},
-        {"serve", "--port=0", "--device", "cuad"},
+        {"compare", "W", "W", "--device", "cpuu"},
+        {"serve", "--port=0", "--device", "rev"},
         {"run", "W", "--output", "/proc/no"},
         {"compare", "W", "W", "--output", "/proc/no"},
         {"quantize", "tiny-sd1.safetensors", "--output", "/proc/no"}};
-    static const char *const says[] = {"--device cuad: backend cuad cannot run here; these can: ",
-                                       "did you mean cuda?",
-                                       "did you mean cuda?",
-                                       "did you mean cuda?",
-                                       "cannot write to /proc/no: ",
-                                       "cannot write to /proc/no: ",
-                                       "cannot write to /proc/no/quantization: "};
+    static const char *const says[] = {
+        "--device cuad: there is no backend cuad; these can run here: ",
+        "there is no backend gpu; these can run here: ",
+        "did you mean cpu?",
+        "did you mean ref?",
+        "cannot write to /proc/no: ",
+        "cannot write to /proc/no: ",
+        "cannot write to /proc/no/quantization: "};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *arg[12] = {NULL};
         process p = {.output = "trouble/before"};
