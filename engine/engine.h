@@ -49,6 +49,7 @@ typedef struct graft_task {
      * the run takes over, or NULL. Without it they show the latent's channels as colours, if it has
      * four; those of SD 3 are not shown then. */
     graft_vae *(*preview_vae)(void *ctx, const graft_model *m);
+    bool preview_silent; /* it is not asked, nor is there a warning, with a limit of memory */
     /* The latent (N,C,h,w) after a step of sampling, in the model's own scale, noise included. */
     void (*latent)(void *ctx, const float *x, const int64_t shape[4]);
     graft_log log;

@@ -30,7 +30,7 @@ typedef struct graft_run_error {
  * started and not be done: see GRAFT_NODE_ASYNC. */
 typedef struct graft_events {
     void *ctx;
-    bool decoded_previews;                  /* by a small decoder, where there is one */
+    int32_t preview_kind;                   /* GRAFT_PREVIEW_…, where there is a preview() */
     void (*start)(void *ctx, size_t nodes); /* nodes: how many may run at most */
     void (*cached)(void *ctx, const char *const *ids, size_t n); /* always, n may be 0 */
     /* It has said which lazy inputs it needs, and waits for them; node_start follows. */

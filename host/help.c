@@ -62,9 +62,9 @@ static const struct {
     {OF(SERVE), "--workflows DIR", "workflows that the page offers (default: ./workflows)"},
     {OF(SERVE), "--web-root DIR", "another editor page"},
     {OF(SERVE), "--max-upload-mb N", "largest request body, in MiB (default: 100)"},
-    {OF(SERVE), "--preview none|latent|taesd",
-     "pictures while sampling; taesd: decoded by the tiny\nautoencoder for the model in "
-     "models/vae_approx (default:\nlatent)"},
+    {OF(SERVE), "--preview auto|none|latent|taesd",
+     "pictures while sampling: the latent's channels as\ncolours, or decoded where "
+     "models/vae_approx has a tiny\nautoencoder (auto, the default, and taesd)"},
     {OF(SERVE), "--cache none|classic|lru=N",
      "which results later prompts find: none, those of the last\nprompt, and N more (default: "
      "classic)"},

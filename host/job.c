@@ -124,7 +124,7 @@ static int32_t preview_kind(graft_job *j)
 {
     const graft_events *ev = j->events;
     if (!ev || !ev->preview) return GRAFT_PREVIEW_NONE;
-    return ev->decoded_previews ? GRAFT_PREVIEW_DECODED : GRAFT_PREVIEW_LATENT;
+    return ev->preview_kind;
 }
 
 static int32_t preview_wanted(graft_job *j)

@@ -23,9 +23,10 @@ typedef enum graft_command {
 
 /* Pictures while a model samples. */
 typedef enum graft_preview_mode {
-    GRAFT_PREVIEWS_LATENT = 0, /* the latent's channels as colours */
+    GRAFT_PREVIEWS_AUTO = 0, /* decoded where there is a decoder for the model, else as LATENT */
     GRAFT_PREVIEWS_NONE = 1,
-    GRAFT_PREVIEWS_TAESD = 2 /* decoded, where there is a decoder */
+    GRAFT_PREVIEWS_TAESD = 2, /* the same, and a warning where there is none */
+    GRAFT_PREVIEWS_LATENT = 3 /* the latent's channels as colours */
 } graft_preview_mode;
 
 /* Texts are borrowed from argv or the environment; NULL: not given. */

@@ -30,13 +30,14 @@ static graft_status cache(const char *text, int *recent, graft_err *e)
 
 static graft_status preview(const char *text, graft_preview_mode *out, graft_err *e)
 {
-    static const char *const names[] = {"latent", "none", "taesd"};
-    for (int i = 0; i < 3; i++)
+    static const char *const names[] = {"auto", "none", "taesd", "latent"};
+    for (int i = 0; i < 4; i++)
         if (strcmp(text, names[i]) == 0) {
             *out = (graft_preview_mode)i;
             return GRAFT_OK;
         }
-    return graft_fail(e, GRAFT_E_ARG, "--preview must be none, latent or taesd, not \"%s\"", text);
+    return graft_fail(e, GRAFT_E_ARG, "--preview must be auto, none, latent or taesd, not \"%s\"",
+                      text);
 }
 
 static graft_status apply(const char *name, const char *value, graft_serve_options *o, graft_err *e)

@@ -131,7 +131,7 @@ graft_vae *graft_preview_vaes_find(graft_preview_vaes *p, const graft_host *h, g
         if (!found && f && f->vae && graft_vae_is_for(f->vae, m)) found = graft_vae_retain(f->vae);
     }
     forget_others(p);
-    if (!found) {
+    if (!found && log) {
         tell = !p->warned;
         p->warned = true;
     }

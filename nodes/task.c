@@ -55,9 +55,11 @@ static graft_vae *preview_vae(void *ctx, const graft_model *m)
     const graft_log log = {ctx, line};
     graft_engine *engine;
     graft_preview_vaes *vaes;
-    if (w->self->preview->kind(w->job) != GRAFT_PREVIEW_DECODED) return NULL;
+    int32_t kind = w->self->preview->kind(w->job);
+    if (kind != GRAFT_PREVIEW_DECODED && kind != GRAFT_PREVIEW_BEST) return NULL;
     if (graft_nodes_engine(&engine, NULL) || graft_nodes_preview_vaes(&vaes, NULL)) return NULL;
-    return graft_preview_vaes_find(vaes, w->self->host, engine, m, &log);
+    return graft_preview_vaes_find(vaes, w->self->host, engine, m,
+                                   kind == GRAFT_PREVIEW_DECODED ? &log : NULL);
 }
 
 static void latent(void *ctx, const float *x, const int64_t shape[4])
@@ -100,6 +102,7 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .preview = preview,
         .preview_wanted = previews ? preview_wanted : NULL,
         .preview_vae = previews ? preview_vae : NULL,
+        .preview_silent = previews && previews->kind(where->job) == GRAFT_PREVIEW_BEST,
         .latent = where->self->trace ? latent : NULL,
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},

@@ -153,8 +153,9 @@ typedef struct graft_picture_api {
 #define GRAFT_PREVIEW_ID "graft.preview/1"
 enum { /* kinds of previews */
        GRAFT_PREVIEW_NONE = 0,
-       GRAFT_PREVIEW_LATENT = 1, /* what costs next to nothing */
-       GRAFT_PREVIEW_DECODED = 2 /* by a small decoder, where there is one */
+       GRAFT_PREVIEW_LATENT = 1,  /* what costs next to nothing */
+       GRAFT_PREVIEW_DECODED = 2, /* by a small decoder; a warning where there is none */
+       GRAFT_PREVIEW_BEST = 3     /* the same without the warning */
 };
 typedef struct graft_preview_api {
     int32_t (*kind)(graft_job *j); /* [any] the same all through a job */

@@ -15,9 +15,11 @@ void graft_previews_begin(graft_previews *p, const graft_model *model, const gra
     *p = (graft_previews){
         .model = model, .task = task, .channels = shape[1], .height = shape[2], .width = shape[3]};
     if (!task || !task->preview) return;
-    if (task->preview_vae) p->vae = task->preview_vae(task->ctx, model);
+    bool limited = model->engine->max_bytes > 0; /* that memory is for models */
+    if (task->preview_vae && !(limited && task->preview_silent))
+        p->vae = task->preview_vae(task->ctx, model);
     p->any = p->vae || coloured(p);
-    if (!p->vae || !model->engine->max_bytes) return;
+    if (!p->vae || !limited) return;
     graft_log_printf(&task->log, GRAFT_LOG_WARN,
                      "previews are not decoded: GRAFT_MEMORY_MB is for models");
     graft_previews_end(p);

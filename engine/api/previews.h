@@ -7,7 +7,7 @@
 #include "engine/api/objects.h"
 
 #define GRAFT_PREVIEWS_SIDE  512 /* pixels that a decoded one has a side at most */
-#define GRAFT_PREVIEWS_SHARE 10  /* one part in so many of the time may go into decoding */
+#define GRAFT_PREVIEWS_SHARE 20  /* one part in so many of the time may go into decoding */
 
 typedef struct graft_previews { /* zeros: of no run */
     const graft_model *model;

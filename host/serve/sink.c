@@ -650,6 +650,10 @@ void graft_sink_profile(graft_sink *s, graft_str *out)
 
 graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews)
 {
+    static const int32_t kinds[] = {[GRAFT_PREVIEWS_AUTO] = GRAFT_PREVIEW_BEST,
+                                    [GRAFT_PREVIEWS_NONE] = GRAFT_PREVIEW_NONE,
+                                    [GRAFT_PREVIEWS_TAESD] = GRAFT_PREVIEW_DECODED,
+                                    [GRAFT_PREVIEWS_LATENT] = GRAFT_PREVIEW_LATENT};
     const graft_events events = {.ctx = s,
                                  .start = on_start,
                                  .cached = on_cached,
@@ -659,7 +663,7 @@ graft_events graft_sink_events(graft_sink *s, graft_preview_mode previews)
                                  .phase = on_phase,
                                  .log = on_log,
                                  .warning = on_warning,
-                                 .decoded_previews = previews == GRAFT_PREVIEWS_TAESD,
+                                 .preview_kind = kinds[previews],
                                  .preview = previews == GRAFT_PREVIEWS_NONE ? NULL : on_preview,
                                  .preview_wanted = on_preview_wanted,
                                  .picture = on_picture,

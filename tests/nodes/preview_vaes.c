@@ -86,6 +86,9 @@ static void hosts_choose_the_kind(void)
     host.preview_kind = GRAFT_PREVIEW_DECODED;
     CHECK_STR(sample(), OPENED("taesd_decoder.safetensors") DECODED);
     CHECK_INT(host.previews, 1);
+    host.preview_kind = GRAFT_PREVIEW_BEST;
+    CHECK_STR(sample(), DECODED);
+    host.preview_kind = GRAFT_PREVIEW_DECODED;
     CHECK(!WARNS());
 }
 
@@ -117,6 +120,11 @@ static void one_warning(void)
     CHECK(WARNS());
     take("other.safetensors");
     take("taesd_decoder.safetensors");
+    host.preview_kind = GRAFT_PREVIEW_BEST; /* is content with what there is */
+    CHECK_STR(sample(), "");
+    CHECK(!WARNS());
+    CHECK_INT(host.previews, 1);
+    host.preview_kind = GRAFT_PREVIEW_DECODED;
     CHECK_STR(sample(), "");
     CHECK(WARNS());
     CHECK_STR(sample(), "");

@@ -57,9 +57,16 @@ const put = (name, data) => { fs.writeFileSync(`${at(name)}.new`, data); fs.rena
 
 async function colours() {
   put('emoji_decoder.safetensors', own('emoji_decoder.safetensors'));
-  await serve();
-  const r = await run(1);
+  await serve('--preview', 'latent');
+  let r = await run(1);
   equal([r.status, r.sizes, r.warnings], ['success', ['1: 8x8'], []], 'a pixel for each of the latent');
+  await serve();
+  r = await run(1);
+  equal([r.status, r.sizes, r.warnings], ['success', ['1: 64x64'], []], 'decoded where there is a decoder');
+  fs.unlinkSync(at('emoji_decoder.safetensors'));
+  r = await run(2);
+  equal([r.status, r.sizes, r.warnings], ['success', ['1: 8x8'], []], 'and without a word where there is none');
+  put('emoji_decoder.safetensors', own('emoji_decoder.safetensors'));
   await serve('--preview', 'none');
   const n = await run(1);
   equal([n.status, n.sizes, n.warnings], ['success', [], []], 'none');
