@@ -102,7 +102,8 @@ void graft_task_init(graft_task *task, graft_task_job *where)
         .preview = preview,
         .preview_wanted = previews ? preview_wanted : NULL,
         .preview_vae = previews ? preview_vae : NULL,
-        .preview_silent = previews && previews->kind(where->job) == GRAFT_PREVIEW_BEST,
+        .preview_silent =
+            previews && where->job && previews->kind(where->job) == GRAFT_PREVIEW_BEST,
         .latent = where->self->trace ? latent : NULL,
         .compile_only = where->self->mode && where->self->mode->prepare_only(where->job),
         .log = {.ctx = where, .line = line},
