@@ -118,17 +118,6 @@ graft_status graft_cuda_refused(graft_device *d, graft_cuda_request what, const 
     return GRAFT_E_DEVICE;
 }
 
-static graft_tensor_desc tensor_of(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    graft_tensor_desc t = {.dtype = GRAFT_BF16, .rank = rank, .dim = {a, b, c, d}};
-    int64_t below = 1;
-    for (int i = rank - 1; i >= 0; i--) {
-        t.stride[i] = below;
-        below *= t.dim[i];
-    }
-    return t;
-}
-
 static void report(const char *what, graft_status st, const graft_cuda_dnn_plan *p, int32_t count,
                    const graft_err *e)
 {

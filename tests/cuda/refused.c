@@ -53,17 +53,6 @@ static graft_backend open_device(void)
 
 /* ------------------------------------------------------------------ operators */
 
-static graft_tensor_desc tensor(int rank, int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    graft_tensor_desc t = {.dtype = GRAFT_BF16, .rank = rank, .dim = {a, b, c, d}};
-    int64_t below = 1;
-    for (int i = rank - 1; i >= 0; i--) {
-        t.stride[i] = below;
-        below *= t.dim[i];
-    }
-    return t;
-}
-
 static graft_tensor_desc constant(graft_tensor_desc t)
 {
     t.constant = 1;
@@ -73,10 +62,10 @@ static graft_tensor_desc constant(graft_tensor_desc t)
 static graft_op_desc linear(graft_quant quant, int64_t rows, bool bias, bool residual)
 {
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_LINEAR, .attrs.quant = quant};
-    d.in[GRAFT_LINEAR_X] = tensor(2, rows, 48, 0, 0);
-    d.in[GRAFT_LINEAR_W] = constant(tensor(2, 64, 48, 0, 0));
-    d.out = tensor(2, rows, 64, 0, 0);
-    if (bias) d.in[GRAFT_LINEAR_BIAS] = constant(tensor(1, 64, 0, 0, 0));
+    d.in[GRAFT_LINEAR_X] = tensor_of(2, rows, 48, 0, 0);
+    d.in[GRAFT_LINEAR_W] = constant(tensor_of(2, 64, 48, 0, 0));
+    d.out = tensor_of(2, rows, 64, 0, 0);
+    if (bias) d.in[GRAFT_LINEAR_BIAS] = constant(tensor_of(1, 64, 0, 0, 0));
     if (residual) d.in[GRAFT_LINEAR_RESIDUAL] = d.out;
     return d;
 }
@@ -87,8 +76,8 @@ static graft_op_desc convolution(graft_quant quant, int64_t side)
                        .op = GRAFT_OP_CONV2D,
                        .attrs = {.kernel_h = 1, .kernel_w = 1, .stride_h = 1, .stride_w = 1}};
     d.attrs.quant = quant;
-    d.in[GRAFT_CONV_X] = d.out = tensor(4, 1, side, side, 32);
-    d.in[GRAFT_CONV_W] = constant(tensor(4, 32, 32, 1, 1));
+    d.in[GRAFT_CONV_X] = d.out = tensor_of(4, 1, side, side, 32);
+    d.in[GRAFT_CONV_W] = constant(tensor_of(4, 32, 32, 1, 1));
     return d;
 }
 
@@ -97,7 +86,7 @@ static graft_op_desc attention(int64_t tokens)
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_ATTENTION};
     d.attrs.heads = 2;
     d.attrs.scale = 0.25f;
-    d.in[0] = d.in[1] = d.in[2] = d.out = tensor(3, 1, tokens, 32, 0);
+    d.in[0] = d.in[1] = d.in[2] = d.out = tensor_of(3, 1, tokens, 32, 0);
     return d;
 }
 

@@ -204,7 +204,7 @@ static void large_ones_are_small(void)
     free(x);
 }
 
-/* Decoding takes a tenth of the time; the last one is made whatever it takes. */
+/* Decoding takes its share of the time; the last one is made whatever it takes. */
 static void a_share_of_the_time(void)
 {
     static watch seen;
@@ -215,10 +215,21 @@ static void a_share_of_the_time(void)
     seen.give = vae;
     graft_previews_begin(&p, model, &t, shape);
     CHECK(p.vae == vae);
-    double before = graft_clock_now();
-    graft_previews_show(&p, x, false);
-    CHECK(seen.shown == 1 && p.rest_until > before);
-    p.rest_until += 100;
+    graft_previews_show(&p, x, false); /* the first also makes it ready */
+    CHECK_INT(seen.shown, 1);
+    /* The clock is read here a little before and after it is there, or much where other programs
+     * have the processor: then once more. */
+    double rested = 0;
+    for (int i = 0; i < 20 && rested < 0.9 * GRAFT_PREVIEWS_SHARE; i++) {
+        double before = graft_clock_now();
+        graft_previews_show(&p, x, false);
+        double took = graft_clock_now() - before;
+        rested = (p.rest_until - before) / took;
+        CHECK(rested <= GRAFT_PREVIEWS_SHARE);
+    }
+    CHECK(rested >= 0.9 * GRAFT_PREVIEWS_SHARE);
+    seen.shown = 1;
+    p.rest_until = graft_clock_now() + 100;
     CHECK(!graft_previews_wanted(&p, false) && graft_previews_wanted(&p, true));
     graft_previews_show(&p, x, true);
     CHECK_INT(seen.shown, 2);

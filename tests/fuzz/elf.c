@@ -18,7 +18,7 @@ static void require(int cond)
 static void look(const graft_elf *f)
 {
     graft_elf_symbol s, same;
-    uint64_t sum = 0;
+    uint64_t sum = 0; /* of bytes, so that they are read */
     for (uint64_t i = 0; i < SYMBOLS && graft_elf_symbol_at(f, i, &s); i++) {
         require(i < f->symbol_count);
         if (s.exported && *s.name)

@@ -24,7 +24,7 @@ async function takeFiles(
     else if (opened) notes.push(`${file.name} was not opened: ${opened} was.`)
     else {
       opened = file.name
-      notes.push(found.note, editor.load(found.data, found.name))
+      notes.push(editor.loadFound(found))
     }
   }
   for (const file of pictures) {

@@ -37,26 +37,23 @@ export class Files {
 
   constructor(private readonly editor: Editor) {}
 
-  // By Save: in its place on the server, which is asked for another workflow's. True when it is there.
-  async save(name = this.editor.name): Promise<boolean> {
+  // By Save: in its place on the server, which is asked for another workflow's.
+  async save(name = this.editor.name) {
     const { editor } = this
     const problem = problemOf(name)
-    if (problem) toast(problem, "error")
-    if (problem) return false
+    if (problem) return toast(problem, "error")
     try {
       const text = pretty(editor.toWorkflow())
       if (!(await api.saveWorkflow(name, text, editor.file === name))) {
         const question = `There is another workflow “${name}” on the server.`
-        if (!(await askYes("Replace it?", question, "Replace"))) return false
+        if (!(await askYes("Replace it?", question, "Replace"))) return
         await api.saveWorkflow(name, text, true)
       }
       editor.file = editor.name = name
       this.onName()
       toast(`Saved on the server as “${name}”.`)
-      return true
     } catch (error) {
       toast((error as Error).message, "error")
-      return false
     }
   }
 

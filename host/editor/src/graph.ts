@@ -6,10 +6,10 @@ import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
 import { closeEditor, openEditor, placeEditor } from "./inline"
-import { layout, type Window } from "./layout"
+import { layout, type Space } from "./layout"
 import { dress, widen, type GraftNode } from "./nodes"
 import { normalise } from "./normalise"
-import { readFile } from "./read"
+import { readFile, type Found } from "./read"
 import { CONTROLS, type Specs } from "./schema"
 import { withRoom } from "./room"
 import { drawGrid } from "./theme"
@@ -396,8 +396,10 @@ export class Editor {
   async loadFile(file: File): Promise<string> {
     const found = await readFile(file)
     if (!found) throw new Error(`${file.name} carries no workflow.`)
-    const notes = [found.note, this.load(found.data, found.name)]
-    return notes.filter(Boolean).join(" ")
+    return this.loadFound(found)
+  }
+  loadFound({ data, name, note }: Found): string {
+    return [note, this.load(data, name)].filter(Boolean).join(" ")
   }
 
   arrange() {
@@ -410,7 +412,7 @@ export class Editor {
           .map((slot) => this.graph.getLink(slot.link)?.origin_id)
           .filter((id) => id !== undefined),
       })),
-      this.window(),
+      this.space(),
     )
     for (const node of this.nodes) {
       const place = places.get(node.id)
@@ -420,7 +422,7 @@ export class Editor {
   }
 
   // What there is room for, and how small things may be in it.
-  private window(): Window {
+  private space(): Space {
     const narrow = matchMedia("(max-width: 1100px)").matches // as in frame.css
     const margin = narrow ? 16 : 40
     const { clientWidth, clientHeight } = this.canvas.canvas

@@ -42,7 +42,7 @@ function columnsOf(nodes: LayoutNode[]): Map<LayoutNode, number> {
 const MOST = 16 // steps of depth in one column
 const READABLE = 0.75
 
-export interface Window {
+export interface Space {
   width: number
   height: number
   least: number // how large all must be that nothing is folded
@@ -50,34 +50,34 @@ export interface Window {
 
 // How large, of 1, all can be drawn in a window when so many steps of depth stand below each other in a
 // column.
-function scaleOf(columns: LayoutNode[][], fold: number, window: Window): number {
+function scaleOf(columns: LayoutNode[][], fold: number, space: Space): number {
   let [width, height] = [0, 0]
   for (let i = 0; i < columns.length; i += fold) {
     const some = columns.slice(i, i + fold).flat()
     width += widthOf(some) + GAP_X
     height = Math.max(height, heightOf(some))
   }
-  return Math.min(1, window.width / width, window.height / height)
+  return Math.min(1, space.width / width, space.height / height)
 }
 
 // Steps of depth that one column holds, below each other: one, unless that is a long row that could not
 // be read in the window. Else what can be read best, with as few as that takes.
-function foldOf(columns: LayoutNode[][], window: Window): number {
+function foldOf(columns: LayoutNode[][], space: Space): number {
   const folds = Array.from({ length: Math.min(MOST, columns.length) }, (_, i) => i + 1)
-  const scales = folds.map((fold) => scaleOf(columns, fold, window))
-  if (!folds.length || scales[0] >= window.least) return 1
+  const scales = folds.map((fold) => scaleOf(columns, fold, space))
+  if (!folds.length || scales[0] >= space.least) return 1
   const best = Math.min(READABLE, Math.max(...scales))
   return folds[scales.findIndex((scale) => scale >= best)]
 }
 const widthOf = (some: LayoutNode[]) => Math.max(...some.map((node) => node.width))
 const heightOf = (some: LayoutNode[]) => some.reduce((sum, node) => sum + node.height + GAP_Y, 0)
 
-export function layout(nodes: LayoutNode[], window: Window): Map<string | number, [number, number]> {
+export function layout(nodes: LayoutNode[], space: Space): Map<string | number, [number, number]> {
   const column = columnsOf(nodes)
   const sparse: LayoutNode[][] = []
   for (const node of nodes) (sparse[column.get(node)!] ??= []).push(node)
   const columns = sparse.filter((some) => some)
-  const fold = foldOf(columns, window)
+  const fold = foldOf(columns, space)
   const places = new Map<string | number, [number, number]>()
   const centre = new Map<string | number, number>()
   const wish = (node: LayoutNode) => {
