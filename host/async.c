@@ -4,10 +4,10 @@
 
 #include "base/alloc.h"
 
-graft_task *graft_task_create(const graft_agenda *a, size_t node)
+graft_async_call *graft_async_call_create(const graft_agenda *a, size_t node)
 {
     const graft_prompt_node *n = a->node[node].n;
-    graft_task *t = graft_calloc(1, sizeof *t);
+    graft_async_call *t = graft_calloc(1, sizeof *t);
     if (!t) return NULL;
     graft_job_init(&t->job);
     t->node = node;
@@ -16,7 +16,7 @@ graft_task *graft_task_create(const graft_agenda *a, size_t node)
     t->call.job = &t->job;
     t->call.from = graft_calloc(n->n_in, sizeof *t->call.from);
     if (!t->call.from) {
-        graft_task_destroy(t);
+        graft_async_call_destroy(t);
         return NULL;
     }
     for (size_t i = 0; i < n->n_in; i++)
@@ -24,7 +24,7 @@ graft_task *graft_task_create(const graft_agenda *a, size_t node)
     return t;
 }
 
-void graft_task_destroy(graft_task *t)
+void graft_async_call_destroy(graft_async_call *t)
 {
     if (!t) return;
     graft_result_release(t->result);
@@ -34,9 +34,9 @@ void graft_task_destroy(graft_task *t)
     graft_free(t);
 }
 
-void graft_task_run(graft_task *t)
+void graft_async_call_run(graft_async_call *t)
 {
-    t->st = graft_call_run(&t->call, &t->result, &t->e);
+    t->st = graft_dispatch_run(&t->call, &t->result, &t->e);
 }
 
 void graft_async_init(graft_async *a)
@@ -45,23 +45,23 @@ void graft_async_init(graft_async *a)
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->changed, NULL);
     atomic_init(&a->stop, 0);
-    atomic_init(&a->helpers, GRAFT_CALL_HELPERS);
+    atomic_init(&a->helpers, GRAFT_DISPATCH_HELPERS);
 }
 
 void graft_async_finish(graft_async *a)
 {
-    graft_task *t;
+    graft_async_call *t;
     atomic_store(&a->stop, 1);
-    while ((t = graft_async_take(a, true))) graft_task_destroy(t);
+    while ((t = graft_async_take(a, true))) graft_async_call_destroy(t);
     pthread_cond_destroy(&a->changed);
     pthread_mutex_destroy(&a->lock);
 }
 
 static void *run(void *task)
 {
-    graft_task *t = task;
+    graft_async_call *t = task;
     graft_async *a = t->owner;
-    graft_task_run(t);
+    graft_async_call_run(t);
     pthread_mutex_lock(&a->lock);
     if (a->last)
         a->last->next = t;
@@ -73,7 +73,7 @@ static void *run(void *task)
     return NULL;
 }
 
-bool graft_async_start(graft_async *a, graft_task *t)
+bool graft_async_start(graft_async *a, graft_async_call *t)
 {
     pthread_mutex_lock(&a->lock);
     bool room = a->running < GRAFT_ASYNC_MAX;
@@ -87,11 +87,11 @@ bool graft_async_start(graft_async *a, graft_task *t)
     return room;
 }
 
-graft_task *graft_async_take(graft_async *a, bool wait)
+graft_async_call *graft_async_take(graft_async *a, bool wait)
 {
     pthread_mutex_lock(&a->lock);
     while (wait && !a->first && a->running) pthread_cond_wait(&a->changed, &a->lock);
-    graft_task *t = a->first;
+    graft_async_call *t = a->first;
     if (t) {
         a->first = t->next;
         if (!a->first) a->last = NULL;

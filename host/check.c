@@ -36,11 +36,11 @@ graft_status graft_check_fault(graft_check *c, size_t node, const char *type, co
 /* The input's description, or null where it was told already and is long. NULL: out of memory. */
 static cJSON *config_of(graft_check *c, const graft_node *node, const graft_input *in)
 {
-    graft_known_choices *known = NULL;
+    graft_offer *known = NULL;
     cJSON *description;
     if (graft_schema_combo(in)) {
-        if (graft_known_get(&c->known, c->host, node, in, &known, NULL)) return NULL;
-        if (known->described && known->choices.count > GRAFT_KNOWN_LONG) return cJSON_CreateNull();
+        if (graft_offers_get(&c->known, c->host, node, in, &known, NULL)) return NULL;
+        if (known->described && known->choices.count > GRAFT_OFFERS_LONG) return cJSON_CreateNull();
         known->described = true;
     }
     bool made = !graft_object_info_input(in, known ? &known->choices : NULL, &description, NULL);
@@ -156,7 +156,7 @@ static bool put_folder(cJSON *extra, const char *folder)
 
 /* `known`: of a COMBO. */
 static graft_status literal_fault(graft_check *c, size_t node, const graft_input *in,
-                                  const graft_known_choices *known, const cJSON *received,
+                                  const graft_offer *known, const cJSON *received,
                                   const graft_literal_fault *fault)
 {
     cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
@@ -181,10 +181,10 @@ static graft_status check_literal(graft_check *c, size_t node, const graft_input
         (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && graft_schema_table(schema, GRAFT_VALIDATE_ID);
     bool left = uploaded || is_taken(own_check(c, node), in->name);
     graft_literal_fault fault = {0};
-    graft_known_choices *known = NULL;
+    graft_offer *known = NULL;
     graft_status st = GRAFT_OK;
     if (graft_schema_combo(in) && !(left && cJSON_IsString(item)))
-        st = graft_known_get(&c->known, c->host, schema, in, &known, c->e);
+        st = graft_offers_get(&c->known, c->host, schema, in, &known, c->e);
     if (!st) st = graft_literal_read(known, in, item, left, &out->literal, &fault, c->e);
     if (!st && out->literal.value.kind != GRAFT_NONE) {
         cJSON *converted = graft_literal_json(in, &out->literal.value);

@@ -3,7 +3,7 @@
 #ifndef GRAFT_HOST_CHECK_H
 #define GRAFT_HOST_CHECK_H
 #include "base/map.h"
-#include "host/known.h"
+#include "host/offers.h"
 #include "host/validate.h"
 
 typedef struct graft_check {
@@ -12,7 +12,7 @@ typedef struct graft_check {
     graft_prompt *p;
     const graft_outer *outer; /* NULL: a whole prompt */
     graft_map index;          /* id -> node number + 1 */
-    graft_known known;
+    graft_offers known;
     int hints;         /* faults that were explained so far, for hint.c */
     cJSON **faults;    /* per node: array of errors, or NULL */
     bool *bad;         /* per node: it, or something it needs, is at fault */

@@ -31,7 +31,7 @@ struct run {
     const graft_events *ev;
     graft_agenda agenda;
     graft_async async;
-    graft_task **expanding; /* by node: what waits for the nodes that it expanded into */
+    graft_async_call **expanding; /* by node: what waits for the nodes that it expanded into */
     size_t n_expanding, cap_expanding;
     char *prompt_text, *pnginfo_text;
     cJSON *executed;
@@ -208,7 +208,7 @@ static graft_status report(struct run *r, size_t node, const char *input, graft_
     return error.code;
 }
 
-static void tell_blocked(struct run *r, const graft_task *t)
+static void tell_blocked(struct run *r, const graft_async_call *t)
 {
     const graft_prompt_node *n = t->call.node;
     const graft_run_error why = {GRAFT_OK,    t->where.real, n->entry->node->id, "", t->call.block,
@@ -291,7 +291,7 @@ static void keep_used(struct run *r)
 /* ---- running */
 
 /* True when the node asked for lazy inputs and waits again. */
-static graft_status ask_lazy(struct run *r, graft_call *call, size_t node, bool *waits,
+static graft_status ask_lazy(struct run *r, graft_dispatch *call, size_t node, bool *waits,
                              graft_err *e)
 {
     const graft_prompt_node *n = call->node;
@@ -301,7 +301,7 @@ static graft_status ask_lazy(struct run *r, graft_call *call, size_t node, bool 
     *waits = false;
     for (size_t k = 0; k < n->n_in; k++) any |= n->in[k].linked && !active[k];
     if (!any) return GRAFT_OK;
-    graft_status st = graft_call_lazy(call, &needed, e);
+    graft_status st = graft_dispatch_lazy(call, &needed, e);
     if (st) return st;
     for (size_t k = 0; k < n->n_in && k < 64; k++) {
         if (!(needed >> k & 1) || !n->in[k].linked || active[k]) continue;
@@ -340,13 +340,13 @@ static graft_status note_inner(const graft_agenda *a, size_t node, graft_result 
 }
 
 /* Makes the nodes that came in place of values a part of the run; `t` waits for them. */
-static graft_status expand(struct run *r, graft_task *t, graft_err *e)
+static graft_status expand(struct run *r, graft_async_call *t, graft_err *e)
 {
     graft_agenda *a = &r->agenda;
     size_t first = a->n_order, node = t->node;
     graft_status st = GRAFT_OK;
     if (graft_grow(&r->expanding, &r->cap_expanding, r->n_expanding + 1, sizeof *r->expanding)) {
-        graft_task_destroy(t);
+        graft_async_call_destroy(t);
         return no_memory(e);
     }
     r->expanding[r->n_expanding++] = t;
@@ -364,10 +364,10 @@ static graft_status collapse(struct run *r, size_t node, graft_err *e)
     graft_result *result = NULL;
     size_t i = 0;
     while (r->expanding[i]->node != node) i++;
-    graft_task *t = r->expanding[i];
+    graft_async_call *t = r->expanding[i];
     r->expanding[i] = r->expanding[--r->n_expanding];
     graft_status st = graft_expansion_result(&t->call.expansion, &r->agenda, &result, e);
-    graft_task_destroy(t);
+    graft_async_call_destroy(t);
     if (!st) st = note_inner(&r->agenda, node, result, e);
     if (st)
         graft_result_release(result);
@@ -377,7 +377,7 @@ static graft_status collapse(struct run *r, size_t node, graft_err *e)
 }
 
 /* What came of a task, which it takes. */
-static graft_status complete(struct run *r, graft_task *t, graft_err *e)
+static graft_status complete(struct run *r, graft_async_call *t, graft_err *e)
 {
     size_t node = t->node;
     graft_status st = t->st;
@@ -394,11 +394,11 @@ static graft_status complete(struct run *r, graft_task *t, graft_err *e)
         st = settle(r, node, t->result, e);
         t->result = NULL;
     }
-    graft_task_destroy(t);
+    graft_async_call_destroy(t);
     return st ? report(r, node, input, st, e) : GRAFT_OK;
 }
 
-static void fill_job(const struct run *r, graft_task *t)
+static void fill_job(const struct run *r, graft_async_call *t)
 {
     const graft_prompt_node *n = t->call.node;
     graft_job *job = &t->job;
@@ -418,7 +418,7 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
 {
     bool waits;
     graft_status st = GRAFT_OK;
-    graft_task *t = graft_task_create(&r->agenda, node);
+    graft_async_call *t = graft_async_call_create(&r->agenda, node);
     if (!t) {
         st = no_memory(e);
         return report(r, node, "", st, e);
@@ -432,21 +432,21 @@ static graft_status run_node(struct run *r, size_t node, graft_err *e)
     if (st || waits) {
         if (!st && r->ev->node_asked) r->ev->node_asked(r->ev->ctx, &t->where);
         if (st) st = report(r, node, t->call.input, st, e);
-        graft_task_destroy(t);
+        graft_async_call_destroy(t);
         return st;
     }
     if (r->ev->node_start) r->ev->node_start(r->ev->ctx, &t->where, n->entry->node, n->title);
     r->agenda.node[node].running = true;
     if ((n->entry->node->flags & GRAFT_NODE_ASYNC) && graft_async_start(&r->async, t))
         return GRAFT_OK;
-    graft_task_run(t);
+    graft_async_call_run(t);
     return complete(r, t, e);
 }
 
 /* Nothing is ready. False: nothing runs, either. */
 static graft_status wait_for_one(struct run *r, bool *more, graft_err *e)
 {
-    graft_task *t = graft_async_take(&r->async, true);
+    graft_async_call *t = graft_async_take(&r->async, true);
     *more = t;
     if (t) return complete(r, t, e);
     if (!graft_agenda_open(&r->agenda)) return GRAFT_OK;
@@ -463,7 +463,7 @@ static graft_status run_all(struct run *r, graft_err *e)
     for (size_t i = 0; i < r->rq->prompt->n_output; i++)
         graft_agenda_stage(a, r->rq->prompt->output[i]);
     while (more && !st) {
-        graft_task *t = graft_async_take(&r->async, false);
+        graft_async_call *t = graft_async_take(&r->async, false);
         size_t node = t ? GRAFT_AGENDA_NONE : graft_agenda_next(a);
         if (t)
             st = complete(r, t, e);
@@ -501,7 +501,7 @@ static graft_status run_init(struct run *r, graft_err *e)
 static void run_finish(struct run *r)
 {
     graft_async_finish(&r->async);
-    for (size_t i = 0; i < r->n_expanding; i++) graft_task_destroy(r->expanding[i]);
+    for (size_t i = 0; i < r->n_expanding; i++) graft_async_call_destroy(r->expanding[i]);
     graft_free(r->expanding);
     graft_agenda_finish(&r->agenda);
     graft_free(r->prompt_text);

@@ -31,10 +31,11 @@ static bool is_name(const char *text, const char *name, size_t n)
     return text && strlen(text) == n && memcmp(text, name, n) == 0;
 }
 
-static const graft_graph_node *find_named(const graft_graph_scope *s, const char *name, size_t n)
+static const graft_litegraph_node *find_named(const graft_litegraph_scope *s, const char *name,
+                                              size_t n)
 {
     for (size_t i = 0; i < s->n_node; i++) {
-        const graft_graph_node *node = &s->node[i];
+        const graft_litegraph_node *node = &s->node[i];
         const cJSON *properties = graft_tree_get(node->json, "properties");
         if (is_name(graft_json_str(properties, "Node name for S&R", NULL), name, n) ||
             is_name(graft_json_str(node->json, "title", NULL), name, n) ||
@@ -63,7 +64,7 @@ static bool put_value(graft_str *out, const cJSON *value)
 }
 
 /* The text between two percent signs; false when it means nothing. */
-static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_graph *g,
+static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_litegraph *g,
                             const char *name, size_t n)
 {
     if (n > 5 && memcmp(name, "date:", 5) == 0) {
@@ -75,7 +76,7 @@ static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_gra
     }
     const char *dot = memchr(name, '.', n);
     if (!dot) return false;
-    const graft_graph_node *node = find_named(g->root, name, (size_t)(dot - name));
+    const graft_litegraph_node *node = find_named(g->root, name, (size_t)(dot - name));
     const cJSON *entry = node ? graft_tree_get(prompt, node->id) : NULL, *input;
     cJSON_ArrayForEach(input, graft_tree_get(entry, "inputs"))
     {
@@ -85,7 +86,7 @@ static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_gra
     return false;
 }
 
-static char *fill(const cJSON *prompt, const graft_graph *g, const char *text)
+static char *fill(const cJSON *prompt, const graft_litegraph *g, const char *text)
 {
     graft_str out = GRAFT_STR_INIT;
     for (const char *p = text; *p;) {
@@ -98,7 +99,7 @@ static char *fill(const cJSON *prompt, const graft_graph *g, const char *text)
     return graft_str_take(&out);
 }
 
-graft_status graft_file_name_fill(cJSON *prompt, const graft_graph *g, graft_err *e)
+graft_status graft_file_name_fill(cJSON *prompt, const graft_litegraph *g, graft_err *e)
 {
     cJSON *node;
     cJSON_ArrayForEach(node, prompt)

@@ -299,7 +299,7 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
     graft_str_printf(&s, "%s: ", in->name);
     put_item(&s, item, true);
     graft_str_puts(&s, " not in ");
-    fault->no_config = c->count > GRAFT_KNOWN_LONG;
+    fault->no_config = c->count > GRAFT_OFFERS_LONG;
     if (fault->no_config) {
         graft_str_printf(&s, "(list of length %zu)", c->count);
     } else {
@@ -314,11 +314,11 @@ static graft_status not_in_list(const graft_input *in, const cJSON *item, const 
     return fault->details ? GRAFT_OK : graft_fail_nomem(e, "a message");
 }
 
-static graft_status read_choice(const graft_known_choices *c, const graft_input *in,
-                                const cJSON *item, bool left, graft_literal *out,
-                                graft_literal_fault *fault, graft_err *e)
+static graft_status read_choice(const graft_offer *c, const graft_input *in, const cJSON *item,
+                                bool left, graft_literal *out, graft_literal_fault *fault,
+                                graft_err *e)
 {
-    if (!cJSON_IsString(item) || (!left && !graft_known_has(c, item->valuestring)))
+    if (!cJSON_IsString(item) || (!left && !graft_offers_has(c, item->valuestring)))
         return not_in_list(in, item, &c->choices, fault, e);
     char *text = graft_strdup(item->valuestring);
     if (!text) return graft_fail_nomem(e, "an input");
@@ -381,7 +381,7 @@ static graft_status read_any(const graft_input *in, const cJSON *item, bool left
     return GRAFT_OK;
 }
 
-graft_status graft_literal_read(const graft_known_choices *choices, const graft_input *in,
+graft_status graft_literal_read(const graft_offer *choices, const graft_input *in,
                                 const cJSON *item, bool left, graft_literal *out,
                                 graft_literal_fault *fault, graft_err *e)
 {

@@ -2,7 +2,7 @@
 #ifndef GRAFT_HOST_LITERAL_H
 #define GRAFT_HOST_LITERAL_H
 #include "base/json.h"
-#include "host/known.h"
+#include "host/offers.h"
 
 typedef struct graft_literal {
     graft_arg value; /* kind GRAFT_NONE: not set */
@@ -25,7 +25,7 @@ void graft_literal_fault_finish(graft_literal_fault *f);
  * takes the input, so range and choices are left to it, and a socket takes whatever was written.
  * *out is set where the conversion worked, also when the range is wrong. The status is for our own
  * failures; the user's are in *fault. */
-graft_status graft_literal_read(const graft_known_choices *choices, const graft_input *in,
+graft_status graft_literal_read(const graft_offer *choices, const graft_input *in,
                                 const cJSON *item, bool left, graft_literal *out,
                                 graft_literal_fault *fault, graft_err *e);
 /* The value as JSON; NULL when out of memory. */

@@ -80,16 +80,16 @@ static graft_status read_png(const char *data, size_t size, const char *path,
     char *prompt = NULL, *graph = NULL;
     cJSON *json = NULL;
     graft_status st = graft_png_read_text((const uint8_t *)data, size, "prompt", &prompt, e);
-    if (st && st != GRAFT_E_NOTFOUND) {
+    /* What failed first is told, unless something was found: a file that is cut off still has what
+     * stands before its picture. */
+    if (st == GRAFT_OK || st == GRAFT_E_NOTFOUND)
+        st = graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, e);
+    else if (st != GRAFT_E_NOMEM)
+        graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, NULL);
+    if (st == GRAFT_E_NOMEM || (st && st != GRAFT_E_NOTFOUND && !prompt && !graph)) {
         graft_err_prefix(e, st, "%s", path);
         goto out;
     }
-    st = graft_png_read_text((const uint8_t *)data, size, "workflow", &graph, e);
-    if (st && st != GRAFT_E_NOTFOUND) {
-        graft_err_prefix(e, st, "%s", path);
-        goto out;
-    }
-    st = GRAFT_OK;
     if (!prompt && !graph) {
         st = graft_fail(e, GRAFT_E_NOTFOUND, "%s: the picture carries no workflow; " WANTED, path);
         goto out;

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "host/file_name.h"
-#include "host/graph.h"
+#include "host/litegraph.h"
 #include "host/schema.h"
 #include "host/tree.h"
 #include "host/workflow.h"
@@ -103,11 +103,11 @@ static bool take_named(const graft_node *node, const cJSON *values, cJSON *input
     return true;
 }
 
-static bool take_promoted(const graft_node *node, const graft_graph_node *n, cJSON *inputs)
+static bool take_promoted(const graft_node *node, const graft_litegraph_node *n, cJSON *inputs)
 {
     for (size_t i = 0; i < graft_schema_inputs(node); i++) {
         const graft_input *in = node->inputs[i];
-        const cJSON *value = graft_graph_promoted(n, in->name);
+        const cJSON *value = graft_litegraph_promoted(n, in->name);
         if (value && !cJSON_IsNull(value) && graft_schema_literal(in) &&
             !put_value(inputs, in->name, value))
             return false;
@@ -115,7 +115,7 @@ static bool take_promoted(const graft_node *node, const graft_graph_node *n, cJS
     return true;
 }
 
-static bool take_links(const graft_graph_node *n, cJSON *inputs)
+static bool take_links(const graft_litegraph_node *n, cJSON *inputs)
 {
     const cJSON *input;
     cJSON_ArrayForEach(input, graft_tree_get(n->json, "inputs"))
@@ -123,7 +123,7 @@ static bool take_links(const graft_graph_node *n, cJSON *inputs)
         const char *name = graft_json_str(input, "name", NULL);
         const cJSON *link = graft_tree_get(input, "link");
         if (!name || !link || cJSON_IsNull(link)) continue;
-        graft_graph_source source = graft_graph_resolve(n->scope, link);
+        graft_litegraph_source source = graft_litegraph_resolve(n->scope, link);
         if (source.value && !cJSON_IsNull(source.value)) {
             if (!put_value(inputs, name, source.value)) return false;
         } else if (source.node) {
@@ -139,7 +139,7 @@ static bool take_links(const graft_graph_node *n, cJSON *inputs)
     return true;
 }
 
-static graft_status write_node(struct writer *w, const graft_graph_node *n)
+static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
 {
     const graft_registry_node *entry = graft_registry_find(w->registry, n->type);
     const cJSON *values = graft_tree_get(n->json, "widgets_values");
@@ -162,25 +162,25 @@ static graft_status write_node(struct writer *w, const graft_graph_node *n)
 
 static int by_order(const void *a, const void *b)
 {
-    const graft_graph_node *x = *(const graft_graph_node *const *)a;
-    const graft_graph_node *y = *(const graft_graph_node *const *)b;
+    const graft_litegraph_node *x = *(const graft_litegraph_node *const *)a;
+    const graft_litegraph_node *y = *(const graft_litegraph_node *const *)b;
     if (x->order != y->order) return x->order < y->order ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-static graft_status write_scope(struct writer *w, const graft_graph_scope *s)
+static graft_status write_scope(struct writer *w, const graft_litegraph_scope *s)
 {
     graft_status st = GRAFT_OK;
-    const graft_graph_node **list = graft_calloc(s->n_node, sizeof *list);
+    const graft_litegraph_node **list = graft_calloc(s->n_node, sizeof *list);
     if (!list) return graft_fail_nomem(w->e, "a prompt");
     for (size_t i = 0; i < s->n_node; i++) list[i] = &s->node[i];
     if (s->n_node > 1) qsort(list, s->n_node, sizeof *list, by_order);
     for (size_t i = 0; i < s->n_node && !st; i++) {
-        const graft_graph_node *n = list[i];
-        if (n->mode == GRAFT_GRAPH_NEVER || n->mode == GRAFT_GRAPH_BYPASS) continue;
+        const graft_litegraph_node *n = list[i];
+        if (n->mode == GRAFT_LITEGRAPH_NEVER || n->mode == GRAFT_LITEGRAPH_BYPASS) continue;
         if (n->inner)
             st = write_scope(w, n->inner);
-        else if (!graft_graph_virtual(n))
+        else if (!graft_litegraph_virtual(n))
             st = write_node(w, n);
     }
     graft_free(list);
@@ -190,14 +190,14 @@ static graft_status write_scope(struct writer *w, const graft_graph_scope *s)
 graft_status graft_workflow_from_ui(const cJSON *graph, const graft_registry *r, cJSON **prompt,
                                     graft_err *e)
 {
-    graft_graph g;
+    graft_litegraph g;
     *prompt = NULL;
-    graft_status st = graft_graph_init(&g, graph, e);
+    graft_status st = graft_litegraph_init(&g, graph, e);
     if (st) return st;
     struct writer w = {r, cJSON_CreateObject(), e};
     st = w.prompt ? write_scope(&w, g.root) : graft_fail_nomem(e, "a prompt");
     if (!st) st = graft_file_name_fill(w.prompt, &g, e);
-    graft_graph_finish(&g);
+    graft_litegraph_finish(&g);
     if (st)
         cJSON_Delete(w.prompt);
     else

@@ -2,7 +2,7 @@
 """Graft beside PyTorch and ONNX Runtime: the same networks, weights and inputs, in the same run.
 
     compare.py BUILD MODEL.safetensors [--rounds N] [--only FIGURE,...] [--name PREFIX]
-               [--threads N] [--tuning off|fast|full] [--pause SECONDS]
+               [--threads N] [--tuning off|fast|full] [--pause SECONDS] [--torch-root DIR]
 
 Each contest loads Graft and one peer, lets them run in turn, and takes the ratio of their seconds
 round by round: a machine that changes its speed changes both. Who begins changes from round to
@@ -44,6 +44,9 @@ CONTESTS = [
     ("f32_vs_ort", "unet", "f32", "ort"),
     ("bf16_vs_torch", "unet", "bf16", "torch"),
     ("vae_bf16_vs_torch", "vae", "bf16", "torch"),
+    ("f32_vs_compile", "unet", "f32", "compile"),
+    ("bf16_vs_compile", "unet", "bf16", "compile"),
+    ("vae_bf16_vs_compile", "vae", "bf16", "compile"),
     ("upscale_f32_vs_torch", "upscaler", "f32", "torch"),
     ("upscale_bf16_vs_torch", "upscaler", "bf16", "torch"),
     ("sd3_f32_vs_torch", "transformer", "f32", "torch"),
@@ -67,9 +70,11 @@ class Failed(Exception):
 class Participant:
     def __init__(self, name, command, environment):
         self.name = name
+        start = time.perf_counter()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env={**os.environ, **environment})
         self.who = self.read().partition("ready ")[2]
+        self.loading = time.perf_counter() - start
 
     def read(self):
         line = self.process.stdout.readline()
@@ -107,32 +112,55 @@ class Participant:
 # ------------------------------------------------------------------ who can take part
 
 
+def in_root(root, command, environment):
+    """The command with the programs and libraries of another Debian: that one's /usr and /etc are
+    laid over ours, for this command alone. All other paths stay what they are."""
+    if not root:
+        return command, environment
+    lay = 'mount --bind "$0/usr" /usr && mount --bind "$0/etc" /etc && exec "$@"'
+    alone = ["unshare", "--mount"] + (["--map-root-user"] if os.geteuid() else [])
+    # Told by env, so that a library to load ahead is looked for among those laid over.
+    settings = ["/usr/bin/env"] + [f"{name}={value}" for name, value in environment.items()]
+    return alone + ["/bin/sh", "-c", lay, os.path.abspath(root)] + settings + command, {}
+
+
 @functools.lru_cache(None)
-def python_with_torch():
-    for python in (sys.executable, "/usr/bin/python3"):
+def python_with_torch(root="", needs="import numpy, torch"):
+    for python in ("/usr/bin/python3",) if root else (sys.executable, "/usr/bin/python3"):
+        command, _ = in_root(root, [python, "-c", needs], {})
         if os.path.exists(python) and not subprocess.run(
-                [python, "-c", "import numpy, torch"], stderr=subprocess.DEVNULL).returncode:
+                command, stderr=subprocess.DEVNULL).returncode:
             return python
-    raise Skipped("PyTorch is not installed: apt-get install python3-torch libopenblas0-openmp "
-                  "libjemalloc2")
+    return None
 
 
-def torch_environment(threads):
+def find_python(root="", compiled=False):
+    python = python_with_torch(root)
+    if not python:
+        raise Skipped((f"in {root} " if root else "") + "PyTorch is not installed: apt-get install "
+                      "python3-torch libopenblas0-openmp libjemalloc2")
+    if compiled and not python_with_torch(root, "import torch; torch.compile"):
+        raise Skipped("torch.compile came with PyTorch 2.0")
+    return python
+
+
+def torch_environment(threads, root):
     """jemalloc that keeps what is freed: otherwise page faults are a large part of a step."""
     found = [f for where in ("/usr/lib/*/", "/usr/lib64/", "/usr/lib/", "/usr/local/lib/")
-             for f in glob.glob(where + "libjemalloc.so.2")]
+             for f in glob.glob(root + where + "libjemalloc.so.2")]
     threads = {"OMP_NUM_THREADS": threads, "PYTHONPATH": HERE}
     if not found:
         return threads, "malloc of the system (apt-get install libjemalloc2 makes it faster)"
     keep = "oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"
-    return {**threads, "LD_PRELOAD": found[0], "MALLOC_CONF": keep}, "jemalloc"
+    return {**threads, "LD_PRELOAD": found[0][len(root):], "MALLOC_CONF": keep}, "jemalloc"
 
 
-def start_torch(part, precision, args):
-    python = python_with_torch()
-    environment, memory = torch_environment(args.threads)
-    peer = Participant("PyTorch", [python, os.path.join(HERE, "torch_peer.py"), part, precision,
-                                   args.model], environment)
+def start_torch(part, precision, args, how="eager"):
+    python = find_python(args.torch_root, how == "compiled")
+    environment, memory = torch_environment(args.threads, args.torch_root)
+    command = [python, os.path.join(HERE, "torch_peer.py"), part, precision,
+               os.path.abspath(args.model), how]
+    peer = Participant("PyTorch", *in_root(args.torch_root, command, environment))
     peer.who += ", " + memory
     if args.rounds and precision == "f32" and "BLAS: reference" in peer.who:
         peer.close()
@@ -141,13 +169,17 @@ def start_torch(part, precision, args):
     return peer
 
 
+def start_compiled(part, precision, args):
+    return start_torch(part, precision, args, "compiled")
+
+
 def onnx_file(args):
     """The UNet for ONNX Runtime, exported once; the tensors lie in files beside it."""
     stem = os.path.splitext(os.path.basename(args.model))[0]
     folder = os.path.join(args.peers, stem + "-onnx")
     file = os.path.join(folder, "unet.onnx")
     if not os.path.exists(file) or os.path.getmtime(file) < os.path.getmtime(args.model):
-        python = python_with_torch()
+        python = find_python()
         print(f"  exporting {file}", flush=True)
         part = folder + ".part"
         shutil.rmtree(part, ignore_errors=True)
@@ -194,7 +226,7 @@ def check_part(part, args):
         raise Skipped(f"{os.path.basename(args.model)} has no {part}")
 
 
-START = {"torch": start_torch, "ort": start_ort}
+START = {"torch": start_torch, "compile": start_compiled, "ort": start_ort}
 
 
 def check_memory(precision, args):
@@ -286,8 +318,7 @@ def contest(figure, part, precision, peer, references, args):
         pair.insert(0, start_graft(part, precision, args))
         print(f"  {pair[0].who}, tuning {args.tuning}\n  {pair[1].who}", flush=True)
         give_inputs(pair, args)
-        for p in pair:
-            p.run()
+        firsts = [p.loading + p.run() for p in pair]
         check_outputs(pair, part, precision, references, args)
         seconds = take_turns(pair, args) if args.rounds else None
         peaks = [float(p.ask("peak")) for p in pair]
@@ -300,6 +331,7 @@ def contest(figure, part, precision, peer, references, args):
     figures = {figure: ([b / a for a, b in zip(*seconds)], "times as fast")}
     for i, side in enumerate(("graft", peer)):
         figures[f"{figure}_{side}_s"] = (seconds[i], "s")
+        figures[f"{figure}_{side}_first_s"] = ([firsts[i]], "s from its start to its first output")
         figures[f"{figure}_{side}_mib"] = ([peaks[i]], "MiB at most, the whole process")
     if (part, precision) == ("unet", "bf16"):
         figures["unet_rss_mib"] = ([peaks[0]], "MiB at most, the whole process")
@@ -346,11 +378,15 @@ def arguments():
     p.add_argument("--threads", default=str(len(os.sched_getaffinity(0))))
     p.add_argument("--tuning", default="full", choices=["off", "fast", "full"])
     p.add_argument("--pause", type=float, default=0.3)
+    p.add_argument("--torch-root", default="", metavar="DIR",
+                   help="a folder with another Debian, whose PyTorch takes part")
     args = p.parse_args()
     args.only = args.only.split(",") if args.only else [c[0] for c in CONTESTS]
     unknown = set(args.only) - {c[0] for c in CONTESTS}
     if not os.path.exists(args.model):
         p.error(f"no file {args.model}")
+    if args.torch_root and not os.path.exists(os.path.join(args.torch_root, "usr/bin/python3")):
+        p.error(f"no Debian with Python in {args.torch_root}")
     if unknown or args.rounds < 0:
         p.error(f"no figure {', '.join(unknown)}" if unknown else "--rounds: less than 0")
     args.peers = os.path.join(args.build, "peers")

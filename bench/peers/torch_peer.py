@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch as a peer: one part of a model, which runs a step whenever it is told to.
 
-    torch_peer.py unet|vae|upscaler|transformer f32|bf16 MODEL.safetensors
+    torch_peer.py unet|vae|upscaler|transformer f32|bf16 MODEL.safetensors [compiled]
     torch_peer.py export FILE.onnx MODEL.safetensors
 
-The protocol is that of compare.py. `export` writes the UNet for ONNX Runtime, with each tensor in a
+The protocol is that of compare.py. `compiled` is by torch.compile, in the first step, with weights
+that Inductor may lay out as it likes, which is its fastest for a model that stays. `export` writes the UNet for ONNX Runtime, with each tensor in a
 file beside FILE.onnx, for latents of 64 x 64 pixels."""
 import os
 import sys
@@ -12,6 +13,7 @@ import time
 
 import torch
 
+import attention
 from checkpoint import group_norm_works
 from transformer import Transformer
 from unet import Block, UNet
@@ -25,6 +27,12 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 def build(part, precision, path):
     net = PARTS[part](path, TYPES[precision])
     return net.eval().to(memory_format=torch.channels_last)
+
+
+def compiled(net):
+    import torch._inductor.config as inductor
+    inductor.freezing = True
+    return torch.compile(net, dynamic=False)
 
 
 def shapes_of(part, net):
@@ -70,13 +78,15 @@ def blas():
     return "built in" if libraries is files else "reference"
 
 
-def serve(part, precision, path):
+def serve(part, precision, path, how="eager"):
     dtype = TYPES[precision]
     net = build(part, precision, path)
     shapes = shapes_of(part, net)
+    if how == "compiled":
+        net = compiled(net)
     given, made = [None] * len(shapes), None
-    print("ready", f"torch {torch.__version__}, {torch.get_num_threads()} threads,",
-          f"BLAS: {blas()}, GroupNorm in",
+    print("ready", f"torch {torch.__version__}, {how}, {torch.get_num_threads()} threads,",
+          f"BLAS: {blas()}, attention {attention.fastest(dtype)}, GroupNorm in",
           precision if precision == "f32" or group_norm_works() else "f32, as its bf16 is wrong",
           flush=True)
     for line in sys.stdin:
@@ -105,7 +115,8 @@ def export(file, path):
 
 
 def main():
-    with torch.inference_mode():
+    # Inductor takes weights for constants only outside inference mode.
+    with torch.no_grad() if "compiled" in sys.argv else torch.inference_mode():
         if sys.argv[1:2] == ["export"]:
             export(*sys.argv[2:])
         else:

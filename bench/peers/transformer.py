@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import attention
 from checkpoint import Checkpoint
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
@@ -75,6 +76,8 @@ class Transformer(nn.Module):
         self.net = empty(self.config, dtype)
         for name, value in self.net.named_parameters():
             value.data.copy_(file.read(name))
+        best = attention.fastest(dtype)
+        mmdit.attend = lambda q, k, v: attention.attend(q, k, v, best).transpose(1, 2).flatten(2)
         self.net.t_embedder = Timesteps(self.net.t_embedder)
         for stream in [m for m in self.net.modules() if isinstance(m, mmdit.Stream)]:
             if hasattr(stream, "mlp"):

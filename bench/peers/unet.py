@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import attention
 from checkpoint import Checkpoint, Weights
 
 PREFIX = "model.diffusion_model."
@@ -19,14 +20,6 @@ def heads_rule(checkpoint):
     if heads and "num_head_channels" not in said:
         return lambda channels: heads
     return lambda channels: channels // said.get("num_head_channels", 64)
-
-
-def attend(q, k, v):
-    """softmax(q k^T / sqrt(d)) v of (N,heads,tokens,d); PyTorch has an operator for it from 2.0."""
-    if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(q, k, v)
-    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1)
-    return scores.softmax(dim=-1) @ v
 
 
 class Res(nn.Module):
@@ -46,7 +39,7 @@ class Res(nn.Module):
 class Attention(nn.Module):
     def __init__(self, w, heads):
         super().__init__()
-        self.heads = heads
+        self.heads, self.fastest = heads, attention.fastest(w.dtype)
         self.q, self.k, self.v = (w.at(n).linear() for n in ("to_q", "to_k", "to_v"))
         self.out = w.at("to_out.0").linear()
 
@@ -54,7 +47,7 @@ class Attention(nn.Module):
         n, t, c = x.shape
         split = [y.view(n, -1, self.heads, c // self.heads).transpose(1, 2)
                  for y in (self.q(x), self.k(context), self.v(context))]
-        y = attend(*split)
+        y = attention.attend(*split, self.fastest)
         return self.out(y.transpose(1, 2).reshape(n, t, c))
 
 

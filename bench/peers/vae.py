@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import attention
 from checkpoint import Checkpoint, Weights
-from unet import attend
 
 PREFIX = "first_stage_model."
 EPS = 1e-6
@@ -28,14 +28,14 @@ class Attention(nn.Module):
 
     def __init__(self, w):
         super().__init__()
-        self.norm = w.at("norm").group_norm(EPS)
+        self.norm, self.fastest = w.at("norm").group_norm(EPS), attention.fastest(w.dtype)
         self.q, self.k, self.v = (w.at(n).linear() for n in ("q", "k", "v"))
         self.out = w.at("proj_out").linear()
 
     def forward(self, x):
         n, c, h, width = x.shape
         y = self.norm(x).permute(0, 2, 3, 1).reshape(n, 1, h * width, c)
-        y = self.out(attend(self.q(y), self.k(y), self.v(y)))
+        y = self.out(attention.attend(self.q(y), self.k(y), self.v(y), self.fastest))
         return x + y.reshape(n, h, width, c).permute(0, 3, 1, 2)
 
 

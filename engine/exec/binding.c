@@ -80,7 +80,7 @@ static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
         st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
         if (st) return st;
     } else {
-        const graft_literal *l = &x->graph->literal[j->use->literal];
+        const graft_graph_literal *l = &x->graph->literal[j->use->literal];
         data.dtype = l->dtype;
         data.data = l->data;
     }
@@ -100,7 +100,7 @@ static graft_hash in_layout(const fill_job *j, graft_hash h)
 
 static graft_status sample_of(const fill_job *j, graft_hash *out, graft_err *e)
 {
-    const graft_literal *l = slot_of(j) ? NULL : &j->exe->graph->literal[j->use->literal];
+    const graft_graph_literal *l = slot_of(j) ? NULL : &j->exe->graph->literal[j->use->literal];
     graft_status st = GRAFT_OK;
     if (l)
         *out = graft_hash128(l->data, (size_t)l->count * graft_dtype_size(l->dtype));

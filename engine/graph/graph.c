@@ -65,8 +65,8 @@ static void set_dense(graft_gvalue *v)
 }
 
 /* Appends a dense value that is its own root. */
-static graft_vid add_value(graft_graph *g, graft_value_kind kind, int32_t index, graft_dtype dtype,
-                           int rank, const int64_t *dim)
+static graft_vid add_value(graft_graph *g, graft_graph_value_kind kind, int32_t index,
+                           graft_dtype dtype, int rank, const int64_t *dim)
 {
     int64_t count;
     if (g->status) return GRAFT_NO_VALUE;
@@ -212,7 +212,7 @@ graft_vid graft_graph_const(graft_graph *g, graft_dtype dtype, int rank, const i
     void *copy = graft_malloc(bytes);
     if (!copy) return fail_nomem(g);
     memcpy(copy, data, bytes);
-    g->literal[g->n_literals++] = (graft_literal){dtype, count, copy};
+    g->literal[g->n_literals++] = (graft_graph_literal){dtype, count, copy};
     return v;
 }
 

@@ -22,15 +22,15 @@
 typedef int32_t graft_vid;
 #define GRAFT_NO_VALUE (-1)
 
-typedef enum graft_value_kind {
+typedef enum graft_graph_value_kind {
     GRAFT_VALUE_INPUT = 0,
     GRAFT_VALUE_WEIGHT = 1,
     GRAFT_VALUE_CONST = 2,
     GRAFT_VALUE_TEMP = 3
-} graft_value_kind;
+} graft_graph_value_kind;
 
 typedef struct graft_gvalue {
-    graft_value_kind kind;
+    graft_graph_value_kind kind;
     int32_t index;     /* INPUT: its number; WEIGHT: slot; CONST: literal; TEMP: 0 */
     graft_dtype dtype; /* of weights: GRAFT_F32, whatever the file holds */
     int32_t rank;
@@ -63,11 +63,11 @@ typedef struct graft_gslot {
     int64_t *rows; /* ROWS: first dimension of each source; CROP: m */
 } graft_gslot;
 
-typedef struct graft_literal {
+typedef struct graft_graph_literal {
     graft_dtype dtype;
     int64_t count;
     void *data; /* dense */
-} graft_literal;
+} graft_graph_literal;
 
 typedef struct graft_graph {
     graft_gvalue *value;
@@ -76,7 +76,7 @@ typedef struct graft_graph {
     size_t n_nodes, cap_nodes;
     graft_gslot *slot;
     size_t n_slots, cap_slots;
-    graft_literal *literal;
+    graft_graph_literal *literal;
     size_t n_literals, cap_literals;
     graft_vid *input;
     size_t n_inputs, cap_inputs;

@@ -113,7 +113,7 @@ void graft_graph_print(const graft_graph *g, graft_str *out)
         graft_str_puts(out, "\n");
     }
     for (size_t i = 0; i < g->n_literals; i++) {
-        const graft_literal *l = &g->literal[i];
+        const graft_graph_literal *l = &g->literal[i];
         const uint8_t *p = l->data;
         graft_str_printf(out, "literal %s %lld ", dtype_name(l->dtype), (long long)l->count);
         for (size_t k = 0; k < (size_t)l->count * graft_dtype_size(l->dtype); k++)
@@ -271,7 +271,7 @@ static int hex_digit(char c)
 static graft_status parse_literal(parser *ps)
 {
     graft_graph *g = ps->g;
-    graft_literal l = {0};
+    graft_graph_literal l = {0};
     if (!take_dtype(ps, &l.dtype) || !take_int(ps, &l.count) || l.count < 0)
         return syntax(ps, "bad literal");
     skip_space(ps);

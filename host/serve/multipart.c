@@ -43,7 +43,7 @@ static const uint8_t *search(const uint8_t *p, const uint8_t *end, const char *w
 }
 
 /* Reads one part's headers into *part; `p` … `end` are the lines. */
-static bool read_headers(const uint8_t *p, const uint8_t *end, graft_part *part)
+static bool read_headers(const uint8_t *p, const uint8_t *end, graft_multipart_part *part)
 {
     char line[1024];
     bool found = false;
@@ -87,7 +87,7 @@ graft_status graft_multipart_parse(const char *content_type, const uint8_t *body
         if (!stop) return graft_fail(e, GRAFT_E_FORMAT, "a part of the body has no end");
         if (out->count == GRAFT_MULTIPART_MAX)
             return graft_fail(e, GRAFT_E_LIMIT, "the body has too many parts");
-        graft_part *part = &out->part[out->count];
+        graft_multipart_part *part = &out->part[out->count];
         memset(part, 0, sizeof *part);
         if (!read_headers(line + 2, blank, part))
             return graft_fail(e, GRAFT_E_FORMAT, "a part of the body has no name");
@@ -100,7 +100,7 @@ graft_status graft_multipart_parse(const char *content_type, const uint8_t *body
     return GRAFT_OK;
 }
 
-const graft_part *graft_multipart_find(const graft_multipart *m, const char *name)
+const graft_multipart_part *graft_multipart_find(const graft_multipart *m, const char *name)
 {
     for (size_t i = 0; i < m->count; i++)
         if (strcmp(m->part[i].name, name) == 0) return &m->part[i];
@@ -109,7 +109,7 @@ const graft_part *graft_multipart_find(const graft_multipart *m, const char *nam
 
 bool graft_multipart_text(const graft_multipart *m, const char *name, char *out, size_t room)
 {
-    const graft_part *p = graft_multipart_find(m, name);
+    const graft_multipart_part *p = graft_multipart_find(m, name);
     out[0] = 0;
     if (!p || p->size >= room || memchr(p->data, 0, p->size) ||
         !graft_str_is_utf8(p->data, p->size))

@@ -133,13 +133,14 @@ static bool identify(graft_serve *s, const cJSON *body, graft_store_job *job,
 {
     char id[GRAFT_QUEUE_ID];
     const cJSON *wanted = graft_tree_get(body, "prompt_id");
-    double number;
+    const cJSON *place = graft_tree_get(body, "number");
+    double number = 0;
     job->number = (double)s->counter;
     if (cJSON_IsTrue(graft_tree_get(body, "front"))) job->number = -job->number;
     s->counter++;
-    if (graft_json_f64(graft_tree_get(body, "number"), &number)) {
-        if (!isfinite(number)) {
-            *st = fault(r, 400, "invalid_prompt", "number must be finite", "", e);
+    if (place && !cJSON_IsNull(place)) {
+        if (!graft_json_f64(place, &number) || !isfinite(number)) {
+            *st = fault(r, 400, "invalid_prompt", "number must be a finite number", "", e);
             return false;
         }
         job->number = number;

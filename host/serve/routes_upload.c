@@ -23,7 +23,7 @@ struct place {
 };
 
 /* 0, or the status to answer. */
-static int place_of(graft_serve *s, const graft_multipart *m, const graft_part *file,
+static int place_of(graft_serve *s, const graft_multipart *m, const graft_multipart_part *file,
                     struct place *p)
 {
     char flag[8];
@@ -125,7 +125,7 @@ graft_status graft_route_upload_image(graft_serve *s, const graft_http_request *
     int status = 400;
     (void)rest;
     if (!graft_multipart_parse(q->content_type, q->body, q->body_size, &m, NULL)) {
-        const graft_part *file = graft_multipart_find(&m, "image");
+        const graft_multipart_part *file = graft_multipart_find(&m, "image");
         if (file && file->filename[0]) {
             status = place_of(s, &m, file, &p);
             if (!status) status = store(&p, file->data, file->size);
@@ -165,8 +165,8 @@ static int read_original(graft_serve *s, const graft_multipart *m, char **data, 
 }
 
 /* The original with the uploaded picture's alpha, as PNG with the original's workflow. */
-static int put_alpha(const graft_part *mask, const char *original, size_t size, uint8_t **out,
-                     size_t *out_size)
+static int put_alpha(const graft_multipart_part *mask, const char *original, size_t size,
+                     uint8_t **out, size_t *out_size)
 {
     graft_picture a = {0}, b = {0};
     char *text[2] = {NULL, NULL};
@@ -209,7 +209,7 @@ graft_status graft_route_upload_mask(graft_serve *s, const graft_http_request *q
     int status = 400;
     (void)rest;
     if (!graft_multipart_parse(q->content_type, q->body, q->body_size, &m, NULL)) {
-        const graft_part *file = graft_multipart_find(&m, "image");
+        const graft_multipart_part *file = graft_multipart_find(&m, "image");
         if (file && file->filename[0]) status = place_of(s, &m, file, &p);
         if (!status) status = read_original(s, &m, &original, &size);
         if (!status) status = put_alpha(file, original, size, &png, &png_size);

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "host/serve/chunks.h"
+#include "host/serve/chunked.h"
 #include "host/serve/inbox.h"
 #include "host/serve/listener.h"
 #include "host/serve/transport.h"
@@ -80,7 +80,7 @@ typedef struct graft_conn {
     int64_t expect, got;        /* bytes of the body; with `chunked`, got has its borders, too */
     double began;               /* graft_clock_now() at the end of the headers */
     bool chunked;               /* it comes in pieces, and `expect` is no more than a limit */
-    graft_chunks chunks;
+    graft_chunked chunks;
     graft_ws *ws;
 } graft_conn;
 

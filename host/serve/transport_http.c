@@ -155,7 +155,7 @@ void graft_conn__reset(graft_transport *t, graft_conn *c)
     c->cap = c->sent = 0;
     c->expect = c->got = 0;
     c->chunked = false;
-    c->chunks = (graft_chunks){0};
+    c->chunks = (graft_chunked){0};
 }
 
 static bool put_header(struct lws *wsi, const char *name, const char *value, uint8_t **p,
@@ -400,15 +400,15 @@ static int take_chunks(graft_transport *t, graft_conn *c, struct lws *wsi, const
     const uint8_t *end = in + n, *data;
     size_t size;
     for (;;) {
-        switch (graft_chunks_next(&c->chunks, &in, end, &data, &size)) {
-        case GRAFT_CHUNKS_MORE:
+        switch (graft_chunked_next(&c->chunks, &in, end, &data, &size)) {
+        case GRAFT_CHUNKED_MORE:
             return 0;
-        case GRAFT_CHUNKS_BAD:
+        case GRAFT_CHUNKED_BAD:
             return refuse(t, c, wsi, 400, true);
-        case GRAFT_CHUNKS_END:
+        case GRAFT_CHUNKED_END:
             lws_set_timeout(wsi, NO_PENDING_TIMEOUT, 0);
             return c->refused ? refuse(t, c, wsi, c->refused, true) : answer(t, c, wsi);
-        case GRAFT_CHUNKS_DATA:
+        case GRAFT_CHUNKED_DATA:
             if (size > (size_t)c->expect - c->q.body_size) c->refused = 413;
             keep(t, c, data, size);
         }

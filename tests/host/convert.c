@@ -255,7 +255,8 @@ static void mutated(void)
     CHECK(parsed > 1000);
 }
 
-static void write_png(const char *path, const char *prompt, const char *workflow)
+/* `cut`: bytes that are missing at the end. */
+static void write_png(const char *path, const char *prompt, const char *workflow, size_t cut)
 {
     const uint8_t pixel[3] = {1, 2, 3};
     graft_png_text text[2];
@@ -265,7 +266,7 @@ static void write_png(const char *path, const char *prompt, const char *workflow
     if (workflow) text[n++] = (graft_png_text){"workflow", workflow};
     CHECK(graft_png_encode(pixel, 1, 1, 3, 4, text, n, &png, &size, NULL) == GRAFT_OK);
     FILE *f = fopen(path, "wb");
-    CHECK(f && fwrite(png, 1, size, f) == size);
+    CHECK(f && fwrite(png, 1, size - cut, f) == size - cut);
     if (f) fclose(f);
     graft_free(png);
 }
@@ -276,21 +277,30 @@ static void pictures(void)
     graft_workflow w;
     const char *prompt = "{\"9\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":1}}}";
     const char *graph = "{\"nodes\":[{\"id\":1,\"type\":\"TestInt\",\"widgets_values\":[4]}]}";
-    write_png("both.png", prompt, graph);
+    write_png("both.png", prompt, graph, 0);
     CHECK_OK(graft_workflow_read("both.png", fixture.registry, &w, &e), &e);
     CHECK_JSON(w.prompt, "{'9':{'class_type':'TestShow','inputs':{'any':1}}}");
     CHECK(graft_tree_get(w.extra_pnginfo, "workflow") != NULL);
     graft_workflow_finish(&w);
-    write_png("graph.png", NULL, graph);
+    write_png("graph.png", NULL, graph, 0);
     CHECK_OK(graft_workflow_read("graph.png", fixture.registry, &w, &e), &e);
     CHECK(graft_tree_get(w.prompt, "1") && w.extra_pnginfo);
     graft_workflow_finish(&w);
-    write_png("nan.png", "{\"9\":{\"is_changed\":NaN}}", graph);
+    write_png("nan.png", "{\"9\":{\"is_changed\":NaN}}", graph, 0);
     CHECK_OK(graft_workflow_read("nan.png", fixture.registry, &w, &e), &e);
     CHECK(graft_tree_get(w.prompt, "1") != NULL);
     graft_workflow_finish(&w);
-    write_png("none.png", NULL, NULL);
+    write_png("none.png", NULL, NULL, 0);
     CHECK_INT(graft_workflow_read("none.png", fixture.registry, &w, &e), GRAFT_E_NOTFOUND);
+    for (int i = 0; i < 2; i++) {
+        write_png("cut.png", i ? NULL : prompt, i ? graph : NULL, 20);
+        CHECK_OK(graft_workflow_read("cut.png", fixture.registry, &w, &e), &e);
+        CHECK(graft_tree_get(w.prompt, i ? "1" : "9") != NULL);
+        graft_workflow_finish(&w);
+    }
+    write_png("cut.png", NULL, NULL, 20);
+    CHECK_INT(graft_workflow_read("cut.png", fixture.registry, &w, &e), GRAFT_E_FORMAT);
+    CHECK(strstr(e.text, "cut.png") != NULL);
     check_text("cut.png", "\x89PNG\r\n\x1a\n....");
     CHECK(graft_workflow_read("cut.png", fixture.registry, &w, &e) != GRAFT_OK);
     CHECK(graft_workflow_read("absent.json", fixture.registry, &w, &e) != GRAFT_OK);

@@ -1,4 +1,4 @@
-#include "host/call.h"
+#include "host/dispatch.h"
 #include "tests/host/listener.h"
 
 static void failing(const char *text, graft_status st, const char *words, int line)
@@ -334,7 +334,7 @@ static void many_calls(void)
         snprintf(want, sizeof want, "number %d", k++);
         CHECK_STR(item->valuestring, want);
     }
-    CHECK(count_of(4) > 6 && count_of(4) <= 1 + GRAFT_CALL_HELPERS);
+    CHECK(count_of(4) > 6 && count_of(4) <= 1 + GRAFT_DISPATCH_HELPERS);
     cJSON_Delete(out);
     close_executor();
 }

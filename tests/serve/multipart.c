@@ -22,7 +22,7 @@ static void parts_are_found(void)
         PART("name=type", "input") PART("name=\"empty\"", "") "--xyz--\r\n";
     CHECK_OK(parse(TYPE, body, &m), &e);
     CHECK_INT(m.count, 3);
-    const graft_part *p = graft_multipart_find(&m, "image");
+    const graft_multipart_part *p = graft_multipart_find(&m, "image");
     CHECK(p && p->size == strlen("PNG\r\n--xy data"));
     if (p) CHECK_STR(p->filename, "a \"b\".png");
     CHECK(graft_multipart_text(&m, "type", text, sizeof text));

@@ -154,6 +154,8 @@ async function refusals() {
   const odd = await get(s, '/prompt?clientId=x', { method: 'POST', body: JSON.stringify({ prompt: picture(7, 'demo/b'), number: 7.5 }),
     headers: { 'content-type': 'text/plain' } });
   equal([odd.status, odd.json().number], [200, 7.5], 'any content type, own number');
+  const wrong = await post(s, '/prompt', { prompt: picture(9, 'demo/b'), number: 'first' });
+  equal([wrong.status, wrong.json().error?.message], [400, 'number must be a finite number'], 'a number that is none');
   const number = (await post(s, '/prompt', { prompt: picture(8, 'demo/b'), front: true })).json().number;
   check(number < 0, 'front');
 }

@@ -2,6 +2,7 @@
 import { LGraphCanvas, LiteGraph } from "@comfyorg/litegraph"
 import { duplicate } from "./clipboard"
 import type { Editor } from "./graph"
+import { linkAt } from "./hover"
 import { openPictures, savePicture } from "./lightbox"
 import type { GraftNode } from "./nodes"
 import { pictureAt, picturesOf } from "./widgets"
@@ -61,19 +62,11 @@ function nodeEntries(editor: Editor, actions: ContextActions, node: GraftNode): 
   return entries
 }
 
-const NEAR = 10 // pixels around a link
-
 // Where the pointer is on a link, what can be done with that.
 function linkEntries(canvas: LGraphCanvas, actions: ContextActions): (Entry | null)[] {
-  const { ctx, graph } = canvas
+  const { graph } = canvas
   const [x, y] = canvas.graph_mouse
-  const ratio = window.devicePixelRatio || 1
-  const { lineWidth } = ctx
-  ctx.lineWidth = NEAR
-  const on = [...canvas.renderedPaths].findLast(
-    ({ path }) => path && ctx.isPointInStroke(path, x * ratio, y * ratio),
-  )
-  ctx.lineWidth = lineWidth
+  const on = linkAt(canvas, x, y)
   if (!on || !graph) return []
   const then = (run: () => void) => () => {
     run()

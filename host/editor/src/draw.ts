@@ -1,5 +1,6 @@
 // How nodes that do not run, and groups, look on the canvas.
 import { LGraphCanvas, LGraphGroup, LiteGraph } from "@comfyorg/litegraph"
+import { installHover } from "./hover"
 import { drawFaults, type GraftNode } from "./nodes"
 import { Router, runsBelow, type Box, type Point } from "./route"
 import { theme, typeColor } from "./theme"
@@ -155,6 +156,7 @@ function installLinks(canvas: LGraphCanvas) {
 
 export function installDrawing(canvas: LGraphCanvas) {
   installLinks(canvas)
+  installHover(canvas)
   const drawNode = canvas.drawNode.bind(canvas)
   canvas.drawNode = (node, ctx) => {
     drawNode(node, ctx)

@@ -6,6 +6,7 @@ import { download, h, toast } from "./dom"
 import type { Editor } from "./graph"
 import { promptFile } from "./json"
 import { confirmLoss } from "./loss"
+import type { Steps } from "./steps"
 
 const pretty = (data: unknown) => JSON.stringify(data, null, 2) + "\n"
 const when = (seconds: number) =>
@@ -35,7 +36,10 @@ export function open(load: () => string | Promise<string>) {
 export class Files {
   onName = () => {}
 
-  constructor(private readonly editor: Editor) {}
+  constructor(
+    private readonly editor: Editor,
+    private readonly steps: Steps,
+  ) {}
 
   // By Save: in its place on the server, which is asked for another workflow's.
   async save(name = this.editor.name) {
@@ -44,6 +48,7 @@ export class Files {
     if (problem) return toast(problem, "error")
     try {
       const text = pretty(editor.toWorkflow())
+      const state = this.steps.now()
       if (!(await api.saveWorkflow(name, text, editor.file === name))) {
         const question = `There is another workflow “${name}” on the server.`
         if (!(await askYes("Replace it?", question, "Replace"))) return
@@ -51,6 +56,7 @@ export class Files {
       }
       editor.file = editor.name = name
       this.onName()
+      this.steps.saved(state)
       toast(`Saved on the server as “${name}”.`)
     } catch (error) {
       toast((error as Error).message, "error")
@@ -130,6 +136,7 @@ export class Files {
         open(async () => {
           const note = editor.load(await api.readWorkflow(name), name)
           editor.file = name
+          this.steps.hasOpened()
           return note
         }),
       remove: async () => {

@@ -36,8 +36,8 @@ import { pictureAt, picturesOf, setHooks } from "./widgets"
 applyTheme(preferredTheme())
 const editor = new Editor(byId<HTMLCanvasElement>("canvas"))
 applyTheme(themeName(), editor.canvas)
-const files = new Files(editor)
 const steps = new Steps(editor)
+const files = new Files(editor, steps)
 const runner = new Runner(editor)
 const status = new StatusBar()
 const queuePanel = new QueuePanel()
@@ -89,11 +89,15 @@ const { changed } = steps
 
 // The name in the bar, and in the window's title how far the run is: it is read from other windows.
 function showName() {
-  byId("name").textContent = editor.name
+  const changed = steps.isChanged
+  const bar = byId("name")
+  bar.textContent = editor.name
+  bar.classList.toggle("changed", changed)
+  bar.title = changed ? "Changed since it was saved. Rename" : "Rename"
   const { run } = runner
   const done =
     run?.state === "running" ? `${Math.round(100 * fraction(run, runner.expected))} % · ` : ""
-  document.title = `${done}${editor.name} · Graft`
+  document.title = `${done}${changed ? "• " : ""}${editor.name} · Graft`
 }
 function showHint() {
   byId("hint").hidden = editor.nodes.length > 0
@@ -584,6 +588,7 @@ function firstWorkflow() {
   open(() => {
     const note = editor.load(saved.workflow, saved.name)
     editor.file = saved.file ?? ""
+    if (!saved.changed) steps.hasOpened()
     // A panel may be there that was not, of which another page has taken note.
     if (saved.fitted) editor.frame()
     return note

@@ -9,6 +9,7 @@ export interface Saved {
   name: string
   file?: string // its name on the server
   workflow: any
+  changed?: boolean // since it was saved there
   fitted?: boolean // nobody had chosen the view
 }
 

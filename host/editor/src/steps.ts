@@ -31,7 +31,10 @@ export class Steps {
   private restoring = false
   private shape = "" // of the state that was noted last
   private places = "" // likewise, without where nodes stand
-  private flat = "" // likewise, whatever node lies on top: where Undo and Redo are
+  private flat = "" // likewise, whatever node lies on top: where Undo and Redo are, with the name
+  private content = "" // likewise, without the name
+  private onServer = "" // what that was when it was saved or opened there
+  private opened = false // what is noted next is
   private ran = false // since then
   private moved = false // likewise: nodes made room
   // By nodes, when they were last there: Undo brings it back with them.
@@ -65,9 +68,36 @@ export class Steps {
     this.changed()
   }
 
+  // A moment ago is now: what was changed then is a step, too.
+  private hurry() {
+    if (!this.timer) return
+    clearTimeout(this.timer)
+    this.settle()
+  }
+  // What is being saved on the server, to be told once it is.
+  now(): string {
+    this.hurry()
+    return this.content
+  }
+  saved(state: string) {
+    this.onServer = state
+    this.keep()
+    this.onStep()
+  }
+  // The workflow has just been loaded from there.
+  hasOpened() {
+    this.opened = true
+    this.changed()
+  }
+  // Whether it was changed since; of one that is not on the server nobody asks.
+  get isChanged(): boolean {
+    return this.editor.file !== "" && !this.opened && this.content !== this.onServer
+  }
+
   keep(workflow: any = this.editor.graph.serialize()) {
     const { name, file } = this.editor
-    saveWorkflow({ name, file, workflow, fitted: this.editor.isFitted() })
+    const changed = this.isChanged
+    saveWorkflow({ name, file, changed, workflow, fitted: this.editor.isFitted() })
   }
 
   private settle() {
@@ -81,11 +111,12 @@ export class Steps {
       JSON.stringify(rest, (key, value) => (keys.includes(key) ? undefined : value))
     const now = without("size")
     const bare = without("size", "pos", "bounding")
-    const whole = { ...rest, extra: kept, name: this.editor.name }
-    const state = JSON.stringify(whole)
-    const before = this.flat
-    this.flat = flatten(whole)
+    const state = JSON.stringify({ ...rest, extra: kept, name: this.editor.name })
+    const { flat: before, content } = this
+    this.place(state)
     const byItself = (this.ran && now === this.shape) || (this.moved && bare === this.places)
+    if (this.opened || (byItself && this.onServer === content)) this.onServer = this.content
+    this.opened = false
     if (byItself || this.flat === before) this.undo.amend(state)
     else if (this.undo.note(state)) this.keep(data)
     this.shape = now
@@ -95,12 +126,15 @@ export class Steps {
     this.onStep()
   }
 
-  // What was changed a moment ago is a step, too: the one that Undo takes back.
+  // Notes where Undo and Redo are now.
+  private place(state: string) {
+    const { name, ...workflow } = JSON.parse(state)
+    this.content = flatten(workflow)
+    this.flat = name + this.content
+  }
+
   by(way: "undo" | "redo") {
-    if (this.timer) {
-      clearTimeout(this.timer)
-      this.settle()
-    }
+    this.hurry()
     const state = this.undo[way]()
     if (state !== null) this.restore(state)
   }
@@ -112,7 +146,7 @@ export class Steps {
     if (same) for (const node of editor.nodes) this.remember(node)
     else Object.assign(editor, { name, file: "" })
     this.restoring = true
-    this.flat = flatten(JSON.parse(state))
+    this.place(state)
     editor.load(workflow, undefined, true)
     if (same) for (const node of editor.nodes) this.recall(node)
     else {

@@ -38,6 +38,31 @@ const canUndo = async () => !(await page.locator("#undo").isDisabled())
 const kept = (read) =>
   page.evaluate(`((w) => ${read})(JSON.parse(localStorage["graft.workflow"]).workflow)`)
 
+test("the link that the pointer is on is drawn wider, as long as it is", async () => {
+  const ends = await page.evaluate(
+    ([from, to]) => {
+      const { editor } = graft
+      const [a, b] = [editor.node(from).getOutputPos(0), editor.node(to).getInputPos(0)]
+      const { left, top } = editor.canvas.canvas.getBoundingClientRect()
+      return [a, b].map((at) => {
+        const [x, y] = editor.canvas.ds.convertOffsetToCanvas(at)
+        return { x: x + left, y: y + top }
+      })
+    },
+    [SAMPLER, DECODE],
+  )
+  const middle = { x: (ends[0].x + ends[1].x) / 2, y: (ends[0].y + ends[1].y) / 2 }
+  const clip = { x: middle.x - 8, y: middle.y - 30, width: 16, height: 60 }
+  const look = async (x, y) => {
+    await page.mouse.move(x, y)
+    await page.waitForTimeout(100)
+    return (await page.screenshot({ clip })).toString("base64")
+  }
+  const before = await look(middle.x, middle.y + 100)
+  assert.notEqual(await look(middle.x, middle.y), before)
+  assert.equal(await look(middle.x, middle.y + 100), before)
+})
+
 test("each move of a node by the mouse is a step, and kept at once", async () => {
   const at = () =>
     page.evaluate(

@@ -1,4 +1,4 @@
-#include "host/graph.h"
+#include "host/litegraph.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,20 +12,20 @@
 #define INPUT_NODE  "-10"
 #define OUTPUT_NODE "-20"
 
-static bool id_text(const cJSON *item, char out[GRAFT_GRAPH_ID])
+static bool id_text(const cJSON *item, char out[GRAFT_LITEGRAPH_ID])
 {
     int64_t i;
     out[0] = 0;
     if (graft_json_i64(item, &i)) {
-        snprintf(out, GRAFT_GRAPH_ID, "%lld", (long long)i);
+        snprintf(out, GRAFT_LITEGRAPH_ID, "%lld", (long long)i);
         return true;
     }
-    if (!cJSON_IsString(item) || strlen(item->valuestring) >= GRAFT_GRAPH_ID) return false;
-    snprintf(out, GRAFT_GRAPH_ID, "%s", item->valuestring);
+    if (!cJSON_IsString(item) || strlen(item->valuestring) >= GRAFT_LITEGRAPH_ID) return false;
+    snprintf(out, GRAFT_LITEGRAPH_ID, "%s", item->valuestring);
     return out[0] != 0;
 }
 
-static graft_status read_links(graft_graph_scope *s, graft_err *e)
+static graft_status read_links(graft_litegraph_scope *s, graft_err *e)
 {
     static const char *const member[] = {"id", "origin_id", "origin_slot", "target_id",
                                          "target_slot"};
@@ -42,8 +42,8 @@ static graft_status read_links(graft_graph_scope *s, graft_err *e)
             field[i] = cJSON_IsObject(item) ? graft_tree_get(item, member[i]) : next;
             if (next) next = next->next;
         }
-        graft_graph_link *l = &s->link[s->n_link];
-        char id[GRAFT_GRAPH_ID];
+        graft_litegraph_link *l = &s->link[s->n_link];
+        char id[GRAFT_LITEGRAPH_ID];
         if (!id_text(field[0], id) || !id_text(field[1], l->origin) ||
             !id_text(field[3], l->target) || !graft_json_i64(field[2], &l->slot) ||
             !graft_json_i64(field[4], &l->target_slot))
@@ -54,21 +54,21 @@ static graft_status read_links(graft_graph_scope *s, graft_err *e)
     return GRAFT_OK;
 }
 
-static const cJSON *find_definition(const graft_graph *g, const char *type)
+static const cJSON *find_definition(const graft_litegraph *g, const char *type)
 {
     const cJSON *list = graft_tree_get(graft_tree_get(g->json, "definitions"), "subgraphs"), *def;
     cJSON_ArrayForEach(def, list) if (strcmp(graft_json_str(def, "id", ""), type) == 0) return def;
     return NULL;
 }
 
-static graft_status open_scope(graft_graph *g, const cJSON *json, graft_graph_scope *parent,
-                               graft_graph_node *instance, int depth, graft_graph_scope **out,
-                               graft_err *e);
+static graft_status open_scope(graft_litegraph *g, const cJSON *json, graft_litegraph_scope *parent,
+                               graft_litegraph_node *instance, int depth,
+                               graft_litegraph_scope **out, graft_err *e);
 
-static graft_status read_node(graft_graph *g, graft_graph_scope *s, const cJSON *json, int depth,
-                              graft_err *e)
+static graft_status read_node(graft_litegraph *g, graft_litegraph_scope *s, const cJSON *json,
+                              int depth, graft_err *e)
 {
-    graft_graph_node *n = &s->node[s->n_node];
+    graft_litegraph_node *n = &s->node[s->n_node];
     n->type = graft_json_str(json, "type", NULL);
     if (!id_text(graft_tree_get(json, "id"), n->local) || !n->type)
         return graft_fail(e, GRAFT_E_FORMAT, "a node of the graph has no id or no type");
@@ -86,21 +86,21 @@ static graft_status read_node(graft_graph *g, graft_graph_scope *s, const cJSON 
     n->id = graft_str_take(&id);
     if (!n->id || graft_map_put(&s->by_id, n->local, n)) return graft_fail_nomem(e, "a graph");
     const cJSON *definition = find_definition(g, n->type);
-    if (!definition || n->mode == GRAFT_GRAPH_NEVER || n->mode == GRAFT_GRAPH_BYPASS)
+    if (!definition || n->mode == GRAFT_LITEGRAPH_NEVER || n->mode == GRAFT_LITEGRAPH_BYPASS)
         return GRAFT_OK;
     return open_scope(g, definition, s, n, depth + 1, &n->inner, e);
 }
 
-static graft_status open_scope(graft_graph *g, const cJSON *json, graft_graph_scope *parent,
-                               graft_graph_node *instance, int depth, graft_graph_scope **out,
-                               graft_err *e)
+static graft_status open_scope(graft_litegraph *g, const cJSON *json, graft_litegraph_scope *parent,
+                               graft_litegraph_node *instance, int depth,
+                               graft_litegraph_scope **out, graft_err *e)
 {
     const cJSON *list = graft_tree_get(json, "nodes"), *item;
     size_t n = 0;
     if (depth > MAX_DEPTH)
         return graft_fail(e, GRAFT_E_LIMIT, "sub-graphs lie more than %d deep in one another",
                           MAX_DEPTH);
-    graft_graph_scope *s = graft_calloc(1, sizeof *s);
+    graft_litegraph_scope *s = graft_calloc(1, sizeof *s);
     *out = s;
     if (!s) return graft_fail_nomem(e, "a graph");
     s->json = json;
@@ -115,7 +115,7 @@ static graft_status open_scope(graft_graph *g, const cJSON *json, graft_graph_sc
     return GRAFT_OK;
 }
 
-static void close_scope(graft_graph_scope *s)
+static void close_scope(graft_litegraph_scope *s)
 {
     if (!s) return;
     for (size_t i = 0; s->node && i < s->n_node; i++) {
@@ -129,22 +129,22 @@ static void close_scope(graft_graph_scope *s)
     graft_free(s);
 }
 
-graft_status graft_graph_init(graft_graph *g, const cJSON *json, graft_err *e)
+graft_status graft_litegraph_init(graft_litegraph *g, const cJSON *json, graft_err *e)
 {
     memset(g, 0, sizeof *g);
     g->json = json;
     graft_status st = open_scope(g, json, NULL, NULL, 0, &g->root, e);
-    if (st) graft_graph_finish(g);
+    if (st) graft_litegraph_finish(g);
     return st;
 }
 
-void graft_graph_finish(graft_graph *g)
+void graft_litegraph_finish(graft_litegraph *g)
 {
     close_scope(g->root);
     g->root = NULL;
 }
 
-bool graft_graph_virtual(const graft_graph_node *n)
+bool graft_litegraph_virtual(const graft_litegraph_node *n)
 {
     static const char *const name[] = {"Note", "MarkdownNote", "Reroute", "PrimitiveNode"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++)
@@ -167,7 +167,7 @@ static const cJSON *linked(const cJSON *input)
 
 /* Which of a bypassed node's links takes the place of its output `slot`: the input in the same
  * place, else the first of the same type, else the first that could be connected. */
-static const cJSON *bypass(const graft_graph_node *n, int64_t slot)
+static const cJSON *bypass(const graft_litegraph_node *n, int64_t slot)
 {
     const char *type = graft_json_str(entry_at(n->json, "outputs", slot), "type", "*");
     const cJSON *same = entry_at(n->json, "inputs", slot), *input;
@@ -185,7 +185,7 @@ static const cJSON *bypass(const graft_graph_node *n, int64_t slot)
 
 /* The values that an instance shows for its sub-graph: by the name of one of its own inputs, or of
  * an inner node's widget (`local` not NULL). */
-static const cJSON *instance_value(const graft_graph_node *instance, const char *local,
+static const cJSON *instance_value(const graft_litegraph_node *instance, const char *local,
                                    const char *name)
 {
     const cJSON *values = graft_tree_get(instance->json, "widgets_values"), *item;
@@ -217,14 +217,14 @@ static const cJSON *instance_value(const graft_graph_node *instance, const char 
     return NULL;
 }
 
-const cJSON *graft_graph_promoted(const graft_graph_node *n, const char *widget)
+const cJSON *graft_litegraph_promoted(const graft_litegraph_node *n, const char *widget)
 {
-    const graft_graph_node *instance = n->scope->instance;
+    const graft_litegraph_node *instance = n->scope->instance;
     return instance ? instance_value(instance, n->local, widget) : NULL;
 }
 
 /* From the inside of a sub-graph to the link (or value) on its instance. */
-static const cJSON *leave(const graft_graph_scope *s, int64_t slot, const cJSON **value)
+static const cJSON *leave(const graft_litegraph_scope *s, int64_t slot, const cJSON **value)
 {
     const char *name = graft_json_str(entry_at(s->json, "inputs", slot), "name", NULL);
     const cJSON *input, *found = NULL;
@@ -239,7 +239,7 @@ static const cJSON *leave(const graft_graph_scope *s, int64_t slot, const cJSON 
 }
 
 /* The link inside a sub-graph that feeds its output `slot`. */
-static const graft_graph_link *enter(const graft_graph_scope *inner, int64_t slot)
+static const graft_litegraph_link *enter(const graft_litegraph_scope *inner, int64_t slot)
 {
     for (size_t i = 0; i < inner->n_link; i++)
         if (strcmp(inner->link[i].target, OUTPUT_NODE) == 0 && inner->link[i].target_slot == slot)
@@ -247,27 +247,28 @@ static const graft_graph_link *enter(const graft_graph_scope *inner, int64_t slo
     return NULL;
 }
 
-static const graft_graph_link *find_link(const graft_graph_scope *s, const cJSON *id)
+static const graft_litegraph_link *find_link(const graft_litegraph_scope *s, const cJSON *id)
 {
-    char text[GRAFT_GRAPH_ID];
+    char text[GRAFT_LITEGRAPH_ID];
     return id && id_text(id, text) ? graft_map_get(&s->by_link, text) : NULL;
 }
 
-graft_graph_source graft_graph_resolve(const graft_graph_scope *scope, const cJSON *link_id)
+graft_litegraph_source graft_litegraph_resolve(const graft_litegraph_scope *scope,
+                                               const cJSON *link_id)
 {
-    const graft_graph_source nothing = {NULL, 0, NULL};
-    const graft_graph_link *link = find_link(scope, link_id);
+    const graft_litegraph_source nothing = {NULL, 0, NULL};
+    const graft_litegraph_link *link = find_link(scope, link_id);
     for (int hop = 0; link && hop < MAX_HOPS; hop++) {
         if (scope->instance && strcmp(link->origin, INPUT_NODE) == 0) {
             const cJSON *value = NULL, *next = leave(scope, link->slot, &value);
-            if (!next) return (graft_graph_source){NULL, 0, value};
+            if (!next) return (graft_litegraph_source){NULL, 0, value};
             scope = scope->parent;
             link = find_link(scope, next);
             continue;
         }
-        const graft_graph_node *n = graft_map_get(&scope->by_id, link->origin);
-        if (!n || n->mode == GRAFT_GRAPH_NEVER) return nothing;
-        if (n->mode == GRAFT_GRAPH_BYPASS) {
+        const graft_litegraph_node *n = graft_map_get(&scope->by_id, link->origin);
+        if (!n || n->mode == GRAFT_LITEGRAPH_NEVER) return nothing;
+        if (n->mode == GRAFT_LITEGRAPH_BYPASS) {
             link = find_link(scope, bypass(n, link->slot));
         } else if (n->inner) {
             scope = n->inner;
@@ -275,11 +276,11 @@ graft_graph_source graft_graph_resolve(const graft_graph_scope *scope, const cJS
         } else if (strcmp(n->type, "Reroute") == 0) {
             link = find_link(scope, linked(entry_at(n->json, "inputs", 0)));
         } else if (strcmp(n->type, "PrimitiveNode") == 0) {
-            return (graft_graph_source){NULL, 0, entry_at(n->json, "widgets_values", 0)};
-        } else if (graft_graph_virtual(n)) {
+            return (graft_litegraph_source){NULL, 0, entry_at(n->json, "widgets_values", 0)};
+        } else if (graft_litegraph_virtual(n)) {
             return nothing;
         } else {
-            return (graft_graph_source){n, link->slot, NULL};
+            return (graft_litegraph_source){n, link->slot, NULL};
         }
     }
     return nothing;

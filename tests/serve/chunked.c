@@ -1,4 +1,4 @@
-#include "host/serve/chunks.h"
+#include "host/serve/chunked.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,17 +7,17 @@
 
 /* Decodes `text`, which comes in pieces of `step` bytes. The event that ended it; what was in it
  * goes to `out` and what is left behind its end to `rest`. */
-static graft_chunks_event decode(const char *text, size_t n, size_t step, char *out, size_t *rest)
+static graft_chunked_event decode(const char *text, size_t n, size_t step, char *out, size_t *rest)
 {
-    graft_chunks c = {0};
+    graft_chunked c = {0};
     size_t at = 0, got = 0;
     while (at < n) {
         size_t m = n - at < step ? n - at : step, size;
         const uint8_t *in = (const uint8_t *)text + at, *end = in + m, *data;
-        graft_chunks_event e;
+        graft_chunked_event e;
         at += m;
-        while ((e = graft_chunks_next(&c, &in, end, &data, &size)) != GRAFT_CHUNKS_MORE) {
-            if (e != GRAFT_CHUNKS_DATA) {
+        while ((e = graft_chunked_next(&c, &in, end, &data, &size)) != GRAFT_CHUNKED_MORE) {
+            if (e != GRAFT_CHUNKED_DATA) {
                 *rest = n - at + (size_t)(end - in);
                 out[got] = 0;
                 return e;
@@ -28,7 +28,7 @@ static graft_chunks_event decode(const char *text, size_t n, size_t step, char *
     }
     out[got] = 0;
     *rest = 0;
-    return GRAFT_CHUNKS_MORE;
+    return GRAFT_CHUNKED_MORE;
 }
 
 static void bodies_are_put_together(void)
@@ -50,7 +50,7 @@ static void bodies_are_put_together(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t step = 1; step < 20; step++) {
             size_t n = strlen(cases[i].text);
-            CHECK_INT(decode(cases[i].text, n, step, out, &rest), GRAFT_CHUNKS_END);
+            CHECK_INT(decode(cases[i].text, n, step, out, &rest), GRAFT_CHUNKED_END);
             CHECK_STR(out, cases[i].body);
             CHECK_INT(rest, cases[i].rest);
         }
@@ -62,8 +62,8 @@ static void what_is_not_whole_waits(void)
     char out[64];
     size_t rest;
     for (size_t n = 0; n < strlen(text); n++)
-        CHECK_INT(decode(text, n, 3, out, &rest), GRAFT_CHUNKS_MORE);
-    CHECK_INT(decode(text, strlen(text), 3, out, &rest), GRAFT_CHUNKS_END);
+        CHECK_INT(decode(text, n, 3, out, &rest), GRAFT_CHUNKED_MORE);
+    CHECK_INT(decode(text, strlen(text), 3, out, &rest), GRAFT_CHUNKED_END);
 }
 
 static void damage_is_refused(void)
@@ -86,17 +86,17 @@ static void damage_is_refused(void)
                                       ";x\r\n",
                                       "1;x\ny\r\n\n",
                                       "0\r\n\r\r\n"};
-    char out[64], text[GRAFT_CHUNKS_EXTRA + 64];
+    char out[64], text[GRAFT_CHUNKED_EXTRA + 64];
     size_t rest;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (size_t step = 1; step < 8; step++)
-            CHECK_INT(decode(bad[i], strlen(bad[i]), step, out, &rest), GRAFT_CHUNKS_BAD);
-    CHECK_INT(decode("1000000000000000", 16, 4, out, &rest), GRAFT_CHUNKS_BAD);
+            CHECK_INT(decode(bad[i], strlen(bad[i]), step, out, &rest), GRAFT_CHUNKED_BAD);
+    CHECK_INT(decode("1000000000000000", 16, 4, out, &rest), GRAFT_CHUNKED_BAD);
     memset(text, 'x', sizeof text);
     memcpy(text, "1;", 2);
-    CHECK_INT(decode(text, sizeof text, 100, out, &rest), GRAFT_CHUNKS_BAD);
+    CHECK_INT(decode(text, sizeof text, 100, out, &rest), GRAFT_CHUNKED_BAD);
     memcpy(text, "0\r\n", 3);
-    CHECK_INT(decode(text, sizeof text, 100, out, &rest), GRAFT_CHUNKS_BAD);
+    CHECK_INT(decode(text, sizeof text, 100, out, &rest), GRAFT_CHUNKED_BAD);
 }
 
 /* Texts that are damaged at random, by a fixed seed: however they come in pieces, they mean the
@@ -116,7 +116,7 @@ static void pieces_do_not_matter(void)
             state = state * 1664525u + 1013904223u;
             if (state >> 31) text[(state >> 8) % n] = bytes[(state >> 20) % (sizeof bytes - 1)];
         }
-        graft_chunks_event whole = decode(text, n, n, out[0], &rest[0]);
+        graft_chunked_event whole = decode(text, n, n, out[0], &rest[0]);
         CHECK_INT(decode(text, n, 1 + state % 7, out[1], &rest[1]), whole);
         CHECK_STR(out[1], out[0]);
         CHECK_INT(rest[1], rest[0]);

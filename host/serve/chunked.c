@@ -1,4 +1,4 @@
-#include "host/serve/chunks.h"
+#include "host/serve/chunked.h"
 
 #define DIGITS 15 /* of a size: no sum of such sizes overflows */
 
@@ -15,7 +15,7 @@ static int digit(uint8_t c)
 
 /* Only CR LF ends a line, and neither is anywhere else: whoever stands between a client and this
  * server must not read other borders than it does. */
-static int after_size(graft_chunks *c, uint8_t b)
+static int after_size(graft_chunked *c, uint8_t b)
 {
     if (b == '\r') return c->digits ? SIZE_END : -1;
     if (c->state == SIZE) {
@@ -26,17 +26,17 @@ static int after_size(graft_chunks *c, uint8_t b)
         }
         if (!c->digits || (b != ';' && b != ' ' && b != '\t')) return -1;
     }
-    return b == '\n' || ++c->extra > GRAFT_CHUNKS_EXTRA ? -1 : EXTENSION;
+    return b == '\n' || ++c->extra > GRAFT_CHUNKED_EXTRA ? -1 : EXTENSION;
 }
 
-static int in_trailers(graft_chunks *c, uint8_t b)
+static int in_trailers(graft_chunked *c, uint8_t b)
 {
     if (b == '\r') return c->state == LINE ? END_LF : TRAILER_LF;
-    return b == '\n' || ++c->extra > GRAFT_CHUNKS_EXTRA ? -1 : TRAILER;
+    return b == '\n' || ++c->extra > GRAFT_CHUNKED_EXTRA ? -1 : TRAILER;
 }
 
 /* The state behind one byte that is no data; -1: it may not be there. */
-static int step(graft_chunks *c, uint8_t b)
+static int step(graft_chunked *c, uint8_t b)
 {
     switch (c->state) {
     case SIZE:
@@ -57,8 +57,8 @@ static int step(graft_chunks *c, uint8_t b)
     }
 }
 
-graft_chunks_event graft_chunks_next(graft_chunks *c, const uint8_t **in, const uint8_t *end,
-                                     const uint8_t **data, size_t *size)
+graft_chunked_event graft_chunked_next(graft_chunked *c, const uint8_t **in, const uint8_t *end,
+                                       const uint8_t **data, size_t *size)
 {
     while (*in < end) {
         if (c->state == DATA) {
@@ -69,12 +69,12 @@ graft_chunks_event graft_chunks_next(graft_chunks *c, const uint8_t **in, const 
             *in += n;
             c->left -= n;
             if (!c->left) c->state = DATA_CR;
-            return GRAFT_CHUNKS_DATA;
+            return GRAFT_CHUNKED_DATA;
         }
         uint8_t b = *(*in)++;
-        if (c->state == END_LF) return b == '\n' ? GRAFT_CHUNKS_END : GRAFT_CHUNKS_BAD;
+        if (c->state == END_LF) return b == '\n' ? GRAFT_CHUNKED_END : GRAFT_CHUNKED_BAD;
         c->state = step(c, b);
-        if (c->state < 0) return GRAFT_CHUNKS_BAD;
+        if (c->state < 0) return GRAFT_CHUNKED_BAD;
     }
-    return GRAFT_CHUNKS_MORE;
+    return GRAFT_CHUNKED_MORE;
 }

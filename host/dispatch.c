@@ -1,4 +1,4 @@
-#include "host/call.h"
+#include "host/dispatch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ struct gather {
     size_t calls;
 };
 
-static graft_status fault(graft_call *c, const graft_input *in, graft_err *e, graft_status st,
+static graft_status fault(graft_dispatch *c, const graft_input *in, graft_err *e, graft_status st,
                           const char *text)
 {
     snprintf(c->input, sizeof c->input, "%s", in->name);
@@ -26,25 +26,25 @@ static graft_status fault(graft_call *c, const graft_input *in, graft_err *e, gr
 }
 
 /* The values behind a linked input; NULL when there are none yet. */
-static const graft_slot *slot_of(const graft_call *c, size_t i)
+static const graft_slot *slot_of(const graft_dispatch *c, size_t i)
 {
     return c->from[i] ? &c->from[i]->slot[c->node->in[i].slot] : NULL;
 }
 
-static bool wants_link(const graft_call *c, size_t i)
+static bool wants_link(const graft_dispatch *c, size_t i)
 {
     return c->node->in[i].linked && (c->node->inputs[i]->flags & GRAFT_INPUT_RAW_LINK);
 }
 
 /* The link as it stands in the prompt. */
-static graft_status link_text(const graft_call *c, size_t i, char **out, graft_err *e)
+static graft_status link_text(const graft_dispatch *c, size_t i, char **out, graft_err *e)
 {
     const cJSON *inputs = graft_tree_get(c->node->json, "inputs");
     *out = graft_json_print(graft_tree_get(inputs, c->node->inputs[i]->name));
     return *out ? GRAFT_OK : graft_fail_nomem(e, "a node's inputs");
 }
 
-static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
+static graft_status gather_init(graft_dispatch *c, struct gather *g, graft_err *e)
 {
     size_t n = c->node->n_in;
     bool empty = false;
@@ -80,7 +80,7 @@ static graft_status gather_init(graft_call *c, struct gather *g, graft_err *e)
     return GRAFT_OK;
 }
 
-static void gather_finish(const graft_call *c, struct gather *g)
+static void gather_finish(const graft_dispatch *c, struct gather *g)
 {
     for (size_t i = 0; g->list && i < c->node->n_in; i++)
         if (g->list[i]) g->list[i]->ops->release(g->list[i]);
@@ -123,7 +123,7 @@ static const graft_block_api *block_of(const graft_arg *a)
 }
 
 /* True when a value that call number `k` would get is blocked; keeps the first message. */
-static bool is_blocked(graft_call *c, const struct gather *g, size_t k)
+static bool is_blocked(graft_dispatch *c, const struct gather *g, size_t k)
 {
     bool any = false;
     for (size_t i = 0; i < c->node->n_in; i++) {
@@ -142,7 +142,7 @@ static bool is_blocked(graft_call *c, const struct gather *g, size_t k)
     return any;
 }
 
-static graft_status block_outputs(const graft_call *c, graft_result *r, graft_err *e)
+static graft_status block_outputs(const graft_dispatch *c, graft_result *r, graft_err *e)
 {
     for (size_t i = 0; i < c->node->n_out; i++) {
         graft_arg a = blocked_output();
@@ -153,7 +153,8 @@ static graft_status block_outputs(const graft_call *c, graft_result *r, graft_er
 }
 
 /* Brings a number that came along a link into the form and range of the input. */
-static graft_status adapt_number(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+static graft_status adapt_number(graft_dispatch *c, const graft_input *in, graft_arg *a,
+                                 graft_err *e)
 {
     char text[200];
     bool whole = strcmp(in->type, "INT") == 0;
@@ -177,7 +178,8 @@ static graft_status adapt_number(graft_call *c, const graft_input *in, graft_arg
     return fault(c, in, e, GRAFT_E_ARG, text);
 }
 
-static graft_status adapt_choice(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+static graft_status adapt_choice(graft_dispatch *c, const graft_input *in, graft_arg *a,
+                                 graft_err *e)
 {
     graft_choices choices;
     char text[300];
@@ -195,7 +197,7 @@ static graft_status adapt_choice(graft_call *c, const graft_input *in, graft_arg
     return st;
 }
 
-static graft_status adapt_object(graft_call *c, const graft_input *in, const graft_arg *a,
+static graft_status adapt_object(graft_dispatch *c, const graft_input *in, const graft_arg *a,
                                  graft_err *e)
 {
     char text[300];
@@ -208,7 +210,7 @@ static graft_status adapt_object(graft_call *c, const graft_input *in, const gra
 }
 
 /* `a` is a borrowed value that came along a link to input `in`. */
-static graft_status adapt(graft_call *c, const graft_input *in, graft_arg *a, graft_err *e)
+static graft_status adapt(graft_dispatch *c, const graft_input *in, graft_arg *a, graft_err *e)
 {
     if (a->kind == GRAFT_NONE) {
         if (in->flags & GRAFT_INPUT_OPTIONAL) return GRAFT_OK;
@@ -234,7 +236,7 @@ static graft_status adapt(graft_call *c, const graft_input *in, graft_arg *a, gr
 }
 
 /* Sets g->in for call number `k`; inputs that are not computed yet stay NONE. */
-static graft_status set_inputs(graft_call *c, struct gather *g, size_t k, graft_err *e)
+static graft_status set_inputs(graft_dispatch *c, struct gather *g, size_t k, graft_err *e)
 {
     for (size_t i = 0; i < c->node->n_in; i++) {
         const graft_input *in = c->node->inputs[i];
@@ -275,7 +277,7 @@ static bool fits(const graft_output *o, const graft_arg *a)
 
 /* Moves one output into its slot. An object's reference is ours already; text is copied, unless it
  * is ours, too. */
-static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, bool owned,
+static graft_status keep_output(const graft_dispatch *c, size_t i, graft_arg *a, bool owned,
                                 graft_slot *slot, graft_err *e)
 {
     const graft_output *o = c->node->entry->node->outputs[i];
@@ -299,7 +301,7 @@ static graft_status keep_output(const graft_call *c, size_t i, graft_arg *a, boo
 }
 
 /* What execute() or expand() said of the failure. */
-static graft_status failed(graft_call *c, graft_job *job, graft_status st, graft_err *e)
+static graft_status failed(graft_dispatch *c, graft_job *job, graft_status st, graft_err *e)
 {
     pthread_mutex_lock(&job->lock);
     snprintf(c->input, sizeof c->input, "%s", job->fail_input);
@@ -312,8 +314,8 @@ static graft_status failed(graft_call *c, graft_job *job, graft_status st, graft
 }
 
 /* Calls execute() with g->in. After a failure `out` is empty. */
-static graft_status execute(graft_call *c, const struct gather *g, graft_job *job, graft_arg *out,
-                            graft_err *e)
+static graft_status execute(graft_dispatch *c, const struct gather *g, graft_job *job,
+                            graft_arg *out, graft_err *e)
 {
     memset(out, 0, c->node->n_out * sizeof *out);
     graft_status st = c->node->entry->node->execute(c->self, job, g->in, out);
@@ -323,7 +325,7 @@ static graft_status execute(graft_call *c, const struct gather *g, graft_job *jo
 }
 
 /* Puts what call number `k` gave, which is taken, into `r`. */
-static graft_status keep_outputs(graft_call *c, struct gather *g, size_t k, graft_job *job,
+static graft_status keep_outputs(graft_dispatch *c, struct gather *g, size_t k, graft_job *job,
                                  graft_arg *out, bool owned, graft_result *r, graft_err *e)
 {
     graft_status st;
@@ -341,7 +343,7 @@ static graft_status keep_outputs(graft_call *c, struct gather *g, size_t k, graf
     return st;
 }
 
-static graft_status run_in_turn(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+static graft_status run_in_turn(graft_dispatch *c, struct gather *g, graft_result *r, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     for (size_t k = 0; k < g->calls; k++) {
@@ -366,19 +368,19 @@ struct element {
 };
 
 struct crowd {
-    graft_call *call;
+    graft_dispatch *call;
     const struct gather *g;
     struct element *element; /* one a call */
     graft_arg *out;
     atomic_size_t next;
     atomic_int failed;
     pthread_mutex_t lock; /* guards what follows: the failure that came first */
-    char input[128];      /* as in graft_call */
+    char input[128];      /* as in graft_dispatch */
     graft_status st;
     graft_err e;
 };
 
-static void give_up(struct crowd *w, const graft_call *c, graft_status st, const graft_err *e)
+static void give_up(struct crowd *w, const graft_dispatch *c, graft_status st, const graft_err *e)
 {
     pthread_mutex_lock(&w->lock);
     if (!w->st) {
@@ -391,7 +393,7 @@ static void give_up(struct crowd *w, const graft_call *c, graft_status st, const
 }
 
 /* A text lasts only until the next call on the instance. */
-static graft_status own_texts(const graft_call *c, graft_arg *out, graft_err *e)
+static graft_status own_texts(const graft_dispatch *c, graft_arg *out, graft_err *e)
 {
     graft_status st = GRAFT_OK;
     for (size_t i = 0; i < c->node->n_out; i++) {
@@ -403,7 +405,7 @@ static graft_status own_texts(const graft_call *c, graft_arg *out, graft_err *e)
     return st;
 }
 
-static graft_status run_element(struct crowd *w, graft_call *c, struct gather *g, size_t k,
+static graft_status run_element(struct crowd *w, graft_dispatch *c, struct gather *g, size_t k,
                                 graft_err *e)
 {
     struct element *at = &w->element[k];
@@ -428,7 +430,7 @@ out:
 static void work(struct crowd *w, void *self)
 {
     graft_err e = GRAFT_ERR_INIT;
-    graft_call c = *w->call; /* with an error and a message of its own */
+    graft_dispatch c = *w->call; /* with an error and a message of its own */
     struct gather g = *w->g;
     c.self = self;
     g.in = graft_calloc(c.node->n_in, sizeof *g.in);
@@ -465,9 +467,9 @@ static void *help(void *crowd)
 /* Runs all calls on this thread and as many others as may be had. */
 static void run_crowd(struct crowd *w)
 {
-    pthread_t helper[GRAFT_CALL_HELPERS];
+    pthread_t helper[GRAFT_DISPATCH_HELPERS];
     size_t n = 0;
-    while (n + 1 < w->g->calls && n < GRAFT_CALL_HELPERS) {
+    while (n + 1 < w->g->calls && n < GRAFT_DISPATCH_HELPERS) {
         if (atomic_fetch_sub(w->call->helpers, 1) > 0 &&
             pthread_create(&helper[n], NULL, help, w) == 0) {
             n++;
@@ -484,7 +486,7 @@ static void run_crowd(struct crowd *w)
 /* In the order of the list, whatever the order in which the calls ended. */
 static graft_status keep_all(struct crowd *w, struct gather *g, graft_result *r, graft_err *e)
 {
-    graft_call *c = w->call;
+    graft_dispatch *c = w->call;
     graft_status st = GRAFT_OK;
     for (size_t k = 0; k < g->calls && !st; k++) {
         struct element *at = &w->element[k];
@@ -498,7 +500,7 @@ static graft_status keep_all(struct crowd *w, struct gather *g, graft_result *r,
     return st;
 }
 
-static graft_status run_beside(graft_call *c, struct gather *g, graft_result *r, graft_err *e)
+static graft_status run_beside(graft_dispatch *c, struct gather *g, graft_result *r, graft_err *e)
 {
     struct crowd w = {.call = c, .g = g};
     graft_status st = GRAFT_OK;
@@ -533,7 +535,7 @@ out:
     return st;
 }
 
-graft_status graft_call_run(graft_call *c, graft_result **out, graft_err *e)
+graft_status graft_dispatch_run(graft_dispatch *c, graft_result **out, graft_err *e)
 {
     graft_status st;
     struct gather g;
@@ -564,7 +566,7 @@ out:
     return st;
 }
 
-graft_status graft_call_lazy(graft_call *c, uint64_t *needed, graft_err *e)
+graft_status graft_dispatch_lazy(graft_dispatch *c, uint64_t *needed, graft_err *e)
 {
     graft_status st;
     struct gather g;
