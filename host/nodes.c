@@ -9,11 +9,25 @@
 #include "host/session.h"
 #include "host/tree.h"
 
+static const char *category_of(const graft_node *n)
+{
+    return n->category ? n->category : "";
+}
+
+/* What most look for comes first: not what has a successor, nor what is being tried out, whose
+ * categories begin with a line. */
+static int rank_of(const graft_node *n)
+{
+    if (n->flags & GRAFT_NODE_DEPRECATED) return 2;
+    return *category_of(n) == '_';
+}
+
 static int by_category(const void *a, const void *b)
 {
     const graft_node *x = (*(const graft_registry_node *const *)a)->node;
     const graft_node *y = (*(const graft_registry_node *const *)b)->node;
-    int order = strcmp(x->category ? x->category : "", y->category ? y->category : "");
+    if (rank_of(x) != rank_of(y)) return rank_of(x) - rank_of(y);
+    int order = strcmp(category_of(x), category_of(y));
     return order ? order : strcmp(x->id, y->id);
 }
 
@@ -22,15 +36,15 @@ static void print_list(const graft_registry_node **list, size_t n)
     int wide = 0;
     for (size_t i = 0; i < n; i++)
         if ((int)strlen(list[i]->node->id) > wide) wide = (int)strlen(list[i]->node->id);
-    const char *category = NULL;
+    const graft_node *last = NULL;
     for (size_t i = 0; i < n; i++) {
         const graft_node *node = list[i]->node;
-        const char *own = node->category ? node->category : "";
-        if (!category || strcmp(category, own) != 0)
-            printf("%s%s\n", i ? "\n" : "", *own ? own : "(no category)");
-        category = own;
-        printf("  %-*s  %s%s\n", wide, node->id, node->title ? node->title : "",
-               node->flags & GRAFT_NODE_DEPRECATED ? " (deprecated)" : "");
+        const char *own = category_of(node);
+        if (!last || strcmp(category_of(last), own) != 0 || rank_of(last) != rank_of(node))
+            printf("%s%s%s\n", i ? "\n" : "", *own ? own : "(no category)",
+                   rank_of(node) == 2 ? " (deprecated)" : "");
+        last = node;
+        printf("  %-*s  %s\n", wide, node->id, node->title ? node->title : "");
     }
 }
 

@@ -266,8 +266,33 @@ static void swapped_weights_are_the_other_checkpoint(void)
     process_finish(&b);
 }
 
+/* Where each heading stands in the list of nodes; -1: nowhere. */
+static ptrdiff_t place_of(const char *list, const char *heading)
+{
+    const char *at = strstr(list, heading);
+    return at ? at - list : -1;
+}
+
+static void nodes_that_have_a_successor_are_listed_last(void)
+{
+    process p = {0};
+    process_run(&p, (const char *const[]){"nodes", NULL});
+    CHECK_INT(p.status, 0);
+    static const char *const order[] = {"\nloaders\n", "\nsampling\n", "\n_for_testing\n",
+                                        "\nOneDiff (deprecated)\n",
+                                        "\n_for_testing (deprecated)\n"};
+    ptrdiff_t before = -1;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        ptrdiff_t at = place_of(p.text, order[i]);
+        CHECK(at > before);
+        before = at;
+    }
+    process_finish(&p);
+}
+
 int main(void)
 {
+    RUN(nodes_that_have_a_successor_are_listed_last);
     RUN(each_runs_and_repeats);
     RUN(custom_sampling_gives_ksamplers_picture);
     RUN(onediff_names_work);
