@@ -131,20 +131,25 @@ graft_status graft_recordings_run(graft_recordings *r, graft_hash key,
     *done = false;
     if (!r) return GRAFT_OK;
     recording *k = take(r, key);
-    if (!k) { /* new places: this run is the ordinary one before recording */
-        k = graft_calloc(1, sizeof *k);
-        if (!k) return GRAFT_OK;
-        k->key = key;
-    } else {
-        if (!k->captured && !k->hopeless && record(r, k, launch, ctx)) {
-            captured_free(r, k);
-            k->hopeless = true;
-        }
-        if (k->captured) {
-            st = r->more->replay(k->captured);
-            *done = true;
-        }
+    if (!k) return GRAFT_OK;
+    if (!k->captured && !k->hopeless && record(r, k, launch, ctx)) {
+        captured_free(r, k);
+        k->hopeless = true;
+    }
+    if (k->captured) {
+        st = r->more->replay(k->captured);
+        *done = true;
     }
     give_back(r, k);
     return st;
+}
+
+void graft_recordings_ran(graft_recordings *r, graft_hash key)
+{
+    if (!r) return;
+    recording *k = take(r, key);
+    if (!k) k = graft_calloc(1, sizeof *k);
+    if (!k) return; /* it is not recorded then */
+    k->key = key;
+    give_back(r, k);
 }

@@ -22,9 +22,12 @@ void graft_recordings_destroy(graft_recordings *r);
 void graft_recordings_trim(graft_recordings *r);
 /* Launches every step in order; stops at the first failure. */
 typedef graft_status graft_recording_launch(void *ctx);
-/* Repeats the run with this key, which names all its addresses; the first time *done is false, and
- * the caller shall run ordinarily, the second time it is recorded. Runs with equal keys do not
+/* Repeats the run with this key, which names all its addresses, or records it, if it has run to its
+ * end before; else *done is false, and the caller shall run ordinarily. Runs with equal keys do not
  * happen at once, since they share an arena. r may be NULL. Any thread. */
 graft_status graft_recordings_run(graft_recordings *r, graft_hash key,
                                   graft_recording_launch *launch, void *ctx, bool *done);
+/* An ordinary run with this key came to its end, so that all its kernels are loaded, which nothing
+ * may do inside a recording. r may be NULL. Any thread. */
+void graft_recordings_ran(graft_recordings *r, graft_hash key);
 #endif

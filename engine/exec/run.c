@@ -140,13 +140,12 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     return GRAFT_OK;
 }
 
-/* Repeats the recording of such a run, if there is one: the first of a series has another one than
- * those behind it. */
-static graft_status repeat(run *r, bool *repeated)
+/* What a recording of such a run is known by: the first of a series has another one than those
+ * behind it. */
+static graft_hash recording_key(const run *r)
 {
     const uint64_t is[] = {(uintptr_t)r->base, (uintptr_t)r->kept, r->made};
-    graft_hash key = graft_hash_mix(r->binding->places, is, sizeof is);
-    return graft_recordings_run(r->binding->exe->recordings, key, launch_all, r, repeated);
+    return graft_hash_mix(r->binding->places, is, sizeof is);
 }
 
 /* Hands all steps over. */
@@ -155,10 +154,11 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
 {
     graft_exe *x = r->binding->exe;
     const uint64_t none[GRAFT_OP_END] = {0};
+    const graft_hash key = recording_key(r);
     bool repeated = false;
     if (graft_task_cancelled(task)) return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
     if (!profile) {
-        graft_status st = repeat(r, &repeated);
+        graft_status st = graft_recordings_run(x->recordings, key, launch_all, r, &repeated);
         if (st) return failed(x, st, "operator", 0, "and those after it", e);
     }
     if (repeated) {
@@ -166,8 +166,12 @@ static graft_status launch_steps(run *r, const graft_task *task, graft_exe_profi
         return GRAFT_OK;
     }
     graft_status st = launch_each(r, task, profile, e);
-    if (profile && !st) profile->runs++;
-    return st;
+    if (st) return st;
+    if (profile)
+        profile->runs++;
+    else
+        graft_recordings_ran(x->recordings, key);
+    return GRAFT_OK;
 }
 
 static run begin(const graft_binding *b, graft_arena *a, const graft_invariants *series)

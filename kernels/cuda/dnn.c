@@ -154,6 +154,17 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);
 }
 
+/* On the device's stream, as some engines launch into that of the handle that their plan was made
+ * with, whichever executes it. */
+static cudnnStatus_t make_handle(graft_cuda_dnn *dnn, cudnnHandle_t *out)
+{
+    graft_cuda_lock(dnn->d); /* not while a run is recorded */
+    cudnnStatus_t s = dnn->f.create(out);
+    if (!s && (s = dnn->f.set_stream(*out, (cudaStream_t)dnn->d->stream))) dnn->f.destroy(*out);
+    graft_cuda_unlock(dnn->d);
+    return s;
+}
+
 static graft_status take_handle(graft_cuda_dnn *dnn, spare_handle **out, graft_err *e)
 {
     pthread_mutex_lock(&dnn->lock);
@@ -164,7 +175,7 @@ static graft_status take_handle(graft_cuda_dnn *dnn, spare_handle **out, graft_e
     if (h) return GRAFT_OK;
     h = dnn->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *h);
     if (!h) return graft_fail_nomem(e, "a handle of cuDNN");
-    cudnnStatus_t s = dnn->f.create(&h->handle);
+    cudnnStatus_t s = make_handle(dnn, &h->handle);
     if (!s) {
         *out = h;
         return GRAFT_OK;

@@ -75,13 +75,13 @@ static graft_status fail(const graft_cuda_lt *lt, cublasStatus_t s, const char *
                       (int)s);
 }
 
-graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e)
+/* The first of the files that is there. */
+static graft_status open_first(graft_device *d, const char *const *files, graft_cuda_lt **out,
+                               graft_err *e)
 {
 #define LT_NAME(field, function) #function,
     static const char *const names[] = {LT_FUNCTIONS(LT_NAME) NULL};
-    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
     graft_dl dl;
-    *out = NULL;
     graft_status st = graft_cuda_open(files, &dl, e);
     if (st) return graft_err_prefix(e, st, "no cuBLASLt, so products use own kernels");
     graft_cuda_lt *lt = d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *lt);
@@ -100,6 +100,16 @@ graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err 
     graft_cuda_log_path(d, "cuBLASLt", lt->f.version(), graft_cuda_path(&dl));
     *out = lt;
     return GRAFT_OK;
+}
+
+graft_status graft_cuda_lt_open(graft_device *d, graft_cuda_lt **out, graft_err *e)
+{
+    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
+    *out = NULL;
+    graft_status st = open_first(d, files, out, e);
+    /* A driver of CUDA 12 refuses the newer one, which may lie beside the older. */
+    if (st == GRAFT_E_DEVICE && open_first(d, files + 1, out, NULL) == GRAFT_OK) st = GRAFT_OK;
+    return st;
 }
 
 void graft_cuda_lt_close(graft_device *d, graft_cuda_lt *lt)

@@ -52,6 +52,7 @@ EXPORT void cudnnGetLastErrorString(char *text, size_t n)
 /* Handles are numbers that are not used again, so that one which was destroyed shows. */
 enum { HANDLES = 1 << 16 };
 static unsigned char alive[HANDLES];
+static cudaStream_t stream_of[HANDLES];
 static unsigned made;
 
 static bool is_alive(uint64_t handle)
@@ -78,8 +79,9 @@ EXPORT cudnnStatus_t cudnnDestroy(cudnnHandle_t h)
 
 EXPORT cudnnStatus_t cudnnSetStream(cudnnHandle_t h, cudaStream_t s)
 {
-    (void)s;
-    return is_alive((uintptr_t)h) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+    if (!is_alive((uintptr_t)h)) return CUDNN_STATUS_BAD_PARAM;
+    stream_of[(uintptr_t)h] = s;
+    return CUDNN_STATUS_SUCCESS;
 }
 
 EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
@@ -502,10 +504,12 @@ EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor
     const desc *op = link_of(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, 0);
     bool attention = op->type == CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR;
     job j = {.workspace_bytes = config->number ? WORKSPACE : 0};
+    uint64_t own = (uint64_t)number(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0);
     if (!is_alive((uintptr_t)h) || !fake_cuda_context() || !((const desc *)plan)->final ||
-        !is_alive((uint64_t)number(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, 0)) ||
-        !((const desc *)pack)->final)
+        !is_alive(own) || !((const desc *)pack)->final)
         return CUDNN_STATUS_BAD_PARAM;
+    /* Some engines launch into the stream of the handle that the plan was made with. */
+    if (stream_of[own] != stream_of[(uintptr_t)h]) return CUDNN_STATUS_BAD_PARAM;
     j.workspace = (void *)(uintptr_t)number(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0);
     bool good = attention ? fill_attention(op, pack, &j) : fill_conv(graph, pack, &j);
     if (fake_cuda_refuses()) return CUDNN_STATUS_NOT_SUPPORTED;

@@ -40,6 +40,7 @@ typedef struct fake_cuda_state {
     int misuse;       /* calls that are not allowed while a capture goes on, or without a context */
     int capability, devices;
     int cache;        /* bytes of its cache */
+    int refuse_open;  /* the made-up cuBLASLt does not open, so many times */
     int refuse_plans; /* the made-up cuDNN and cuBLASLt run none, 2: and the device fails */
     int refuse_sums;  /* the made-up cuBLASLt adds a bias in FP8, or a residual, but not both */
     int algorithms;   /* the made-up cuBLASLt proposes as many as it is asked for */

@@ -36,6 +36,7 @@ typedef struct matmul {
 EXPORT cublasStatus_t cublasLtCreate(cublasLtHandle_t *h)
 {
     if (!fake_cuda_context()) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (fake_cuda.refuse_open && fake_cuda.refuse_open--) return CUBLAS_STATUS_NOT_INITIALIZED;
     *h = malloc(1);
     return *h ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }

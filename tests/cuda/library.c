@@ -1,6 +1,7 @@
 /* The CUDA library as a file and at its door: what it needs to load, how it refuses, that memory
  * failures leave nothing behind, and what the compiler said of its kernels. */
 #include <elf.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,53 @@ static void memory_failures(const graft_kernels *k)
     CHECK(d == NULL && strstr(text, "self-test"));
 }
 
+static void keep_line(void *ctx, int32_t level, const char *text)
+{
+    (void)level;
+    strcat(ctx, text);
+}
+
+/* What a device says while it is opened, with two versions of cuBLASLt at hand. */
+static void open_with_two(const graft_kernels *k, int refuse, char said[4000])
+{
+#define TWO GRAFT_BINARY_DIR "/tests/fake_cuda_two"
+    graft_kernels_host host = {.size = sizeof host,
+                               .threads = 1,
+                               .alloc = graft_malloc_aligned,
+                               .free = graft_free,
+                               .log = keep_line,
+                               .log_ctx = said};
+    graft_device *d = NULL;
+    char text[200] = "";
+    said[0] = 0;
+    mkdir(TWO, 0777);
+    for (int i = 12; i < 14; i++) {
+        char link[300];
+        snprintf(link, sizeof link, TWO "/libcublasLt.so.%d", i);
+        unlink(link);
+        CHECK_INT(symlink(FAKE_DRIVER_DIR "/libcublasLt.so.13", link), 0);
+    }
+    setenv("GRAFT_CUDA_LIBS", TWO ":" FAKE_DRIVER_DIR, 1);
+    fake_driver_state()->refuse_open = refuse;
+    CHECK_INT(k->api->create(&host, 0, &d, text, sizeof text), GRAFT_OK);
+    fake_driver_state()->refuse_open = 0;
+    if (d) k->api->destroy(d);
+    use_fake_driver();
+}
+
+/* A driver of CUDA 12 opens the cuBLASLt of CUDA 12 only. */
+static void older_products_take_over(void)
+{
+    char said[4000];
+    use_fake_driver();
+    const graft_kernels *k = open_library();
+    if (!k || !fake_driver_state()) return;
+    open_with_two(k, 1, said);
+    CHECK(!strstr(said, "opening it"));
+    open_with_two(k, 2, said);
+    CHECK(strstr(said, "cuBLASLt: opening it") != NULL);
+}
+
 static void create_and_destroy(void)
 {
     use_fake_driver();
@@ -218,6 +266,7 @@ int main(void)
     RUN(needs_libc_only);
     RUN(driver_has_the_names);
     RUN(refuses_with_reasons);
+    RUN(older_products_take_over);
     RUN(create_and_destroy);
     RUN(kernels_do_not_spill);
     RUN(norms_leave_room);

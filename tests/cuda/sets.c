@@ -178,6 +178,36 @@ static uint64_t recorded_by(const graft_binding *b)
     return atomic_load(&b->exe->backend->recorded);
 }
 
+static bool cancel_fifth(void *ctx)
+{
+    return ++*(int *)ctx == 5;
+}
+
+/* Nothing may be loaded inside a recording, so a run must have come to its end before. */
+static void cancelled_runs_are_no_rehearsal(void)
+{
+    float first[OUT], out[OUT];
+    graft_engine *g = engine_in("cuda", "bf16");
+    graft_model *m = load_model(g, SD1);
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+    uint64_t captures = fake->captures; /* the device was tested */
+    for (int i = 0; i < 2; i++) {
+        int asked = 0;
+        const graft_task task = {.ctx = &asked, .cancelled = cancel_fifth};
+        CHECK_INT(run_as(b, g, out, &task, NULL), GRAFT_E_CANCEL);
+    }
+    one_run(b, g, first, NULL);
+    CHECK_INT(fake->captures, captures);
+    one_run(b, g, out, NULL);
+    CHECK_INT(fake->captures, captures + 1);
+    CHECK(same_bits(first, out));
+    graft_binding_release(b);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 /* What recorded runs hold counts, and goes first where memory has a limit. */
 static void recordings_count(void)
 {
@@ -237,6 +267,7 @@ int main(void)
     RUN(shared_tensors_stay_shared);
     RUN(without_a_large_block);
     RUN(limits_allow_no_slabs);
+    RUN(cancelled_runs_are_no_rehearsal);
     RUN(recordings_count);
     return close_fake();
 }
