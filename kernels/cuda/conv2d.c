@@ -53,6 +53,13 @@ static uint64_t doubled_bytes(const graft_kernel *k)
     return doubled(&k->op) ? (bytes + 255) / 256 * 256 : 0;
 }
 
+/* More than kernels count; the own one doubles as it reads. */
+static bool too_large_doubled(const graft_op_desc *op)
+{
+    const graft_op_desc d = library_desc(op);
+    return graft_ref_elements(&d.in[GRAFT_CONV_X]) > INT32_MAX - 1024;
+}
+
 /* The UNet's first and last convolution and the VAE's: tuning has to find cuDNN faster there. */
 static bool odd_channels(const graft_op_desc *op)
 {
@@ -87,7 +94,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)e;
     graft_cuda_matmul_layout(k, false);
     if (odd && variant < 0) variant = 0;
-    if (k->d->dnn && k->t != GRAFT_F32 && !(odd && d.attrs.quant) &&
+    if (k->d->dnn && k->t != GRAFT_F32 && !(odd && d.attrs.quant) && !too_large_doubled(&k->op) &&
         graft_cuda_dnn_conv(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
                             variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
         k->dnn) {

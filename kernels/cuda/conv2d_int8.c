@@ -9,6 +9,8 @@
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
     graft_status st = graft_cuda_op_conv2d.check(op, e);
+    if (!st && op->out.dim[0] > 65535)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "%lld pictures", (long long)op->out.dim[0]);
     return st ? st : graft_cuda_int8_check(op, e);
 }
 

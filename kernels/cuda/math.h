@@ -236,7 +236,8 @@ GRAFT_DEVICE graft_cuda_stat graft_stat_merge(graft_cuda_stat a, graft_cuda_stat
 {
     graft_cuda_stat s;
     s.count = a.count + b.count;
-    if (s.count <= 0) return a;
+    if (a.count <= 0) return b; /* infinity times 0, where b's mean is huge */
+    if (b.count <= 0) return a;
     float delta = b.mean - a.mean, share = b.count / s.count;
     s.mean = a.mean + delta * share;
     s.m2 = a.m2 + b.m2 + delta * delta * a.count * share;
