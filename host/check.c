@@ -36,14 +36,14 @@ graft_status graft_check_fault(graft_check *c, size_t node, const char *type, co
 /* The input's description, or null where it was told already and is long. NULL: out of memory. */
 static cJSON *config_of(graft_check *c, const graft_node *node, const graft_input *in)
 {
-    graft_offer *known = NULL;
+    graft_offer *offer = NULL;
     cJSON *description;
     if (graft_schema_combo(in)) {
-        if (graft_offers_get(&c->known, c->host, node, in, &known, NULL)) return NULL;
-        if (known->described && known->choices.count > GRAFT_OFFERS_LONG) return cJSON_CreateNull();
-        known->described = true;
+        if (graft_offers_get(&c->offers, c->host, node, in, &offer, NULL)) return NULL;
+        if (offer->described && offer->choices.count > GRAFT_OFFERS_LONG) return cJSON_CreateNull();
+        offer->described = true;
     }
-    bool made = !graft_object_info_input(in, known ? &known->choices : NULL, &description, NULL);
+    bool made = !graft_object_info_input(in, offer ? &offer->choices : NULL, &description, NULL);
     return made ? description : NULL;
 }
 
@@ -154,15 +154,15 @@ static bool put_folder(cJSON *extra, const char *folder)
     return !*folder || graft_tree_text(extra, "folder", folder);
 }
 
-/* `known`: of a COMBO. */
+/* `offer`: of a COMBO. */
 static graft_status literal_fault(graft_check *c, size_t node, const graft_input *in,
-                                  const graft_offer *known, const cJSON *received,
+                                  const graft_offer *offer, const cJSON *received,
                                   const graft_literal_fault *fault)
 {
     cJSON *extra = extra_for(c, node, in, !fault->no_config, received);
     bool ok = true;
-    if (known && strcmp(fault->type, "value_not_in_list") == 0)
-        ok = put_folder(extra, known->folder) && graft_hint_choice(c, extra, known, received);
+    if (offer && strcmp(fault->type, "value_not_in_list") == 0)
+        ok = put_folder(extra, offer->folder) && graft_hint_choice(c, extra, offer, received);
     if (fault->exception) ok = ok && graft_tree_text(extra, "exception_message", fault->exception);
     if (!ok) {
         cJSON_Delete(extra);
@@ -181,17 +181,17 @@ static graft_status check_literal(graft_check *c, size_t node, const graft_input
         (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && graft_schema_table(schema, GRAFT_VALIDATE_ID);
     bool left = uploaded || is_taken(own_check(c, node), in->name);
     graft_literal_fault fault = {0};
-    graft_offer *known = NULL;
+    graft_offer *offer = NULL;
     graft_status st = GRAFT_OK;
     if (graft_schema_combo(in) && !(left && cJSON_IsString(item)))
-        st = graft_offers_get(&c->known, c->host, schema, in, &known, c->e);
-    if (!st) st = graft_literal_read(known, in, item, left, &out->literal, &fault, c->e);
+        st = graft_offers_get(&c->offers, c->host, schema, in, &offer, c->e);
+    if (!st) st = graft_literal_read(offer, in, item, left, &out->literal, &fault, c->e);
     if (!st && out->literal.value.kind != GRAFT_NONE) {
         cJSON *converted = graft_literal_json(in, &out->literal.value);
         if (!graft_tree_set(inputs, in->name, converted)) st = graft_fail_nomem(c->e, "an input");
         item = graft_tree_get(inputs, in->name);
     }
-    if (!st && fault.type) st = literal_fault(c, node, in, known, item, &fault);
+    if (!st && fault.type) st = literal_fault(c, node, in, offer, item, &fault);
     graft_literal_fault_finish(&fault);
     return st;
 }

@@ -12,7 +12,7 @@ typedef struct graft_check {
     graft_prompt *p;
     const graft_outer *outer; /* NULL: a whole prompt */
     graft_map index;          /* id -> node number + 1 */
-    graft_offers known;
+    graft_offers offers;
     int hints;         /* faults that were explained so far, for hint.c */
     cJSON **faults;    /* per node: array of errors, or NULL */
     bool *bad;         /* per node: it, or something it needs, is at fault */

@@ -53,10 +53,10 @@ bool graft_hint_class(graft_check *c, cJSON *extra, const char *class_type)
     return put_near(extra, &near);
 }
 
-bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_offer *known, const cJSON *value)
+bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_offer *offer, const cJSON *value)
 {
-    return !may(c) || put_names(extra, (const char *const *)known->choices.name,
-                                known->choices.count, known->folder[0], value);
+    return !may(c) || put_names(extra, (const char *const *)offer->choices.name,
+                                offer->choices.count, offer->folder[0], value);
 }
 
 bool graft_hint_file(graft_check *c, cJSON *extra, const char *folder, const cJSON *value)

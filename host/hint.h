@@ -10,7 +10,7 @@
 #include "host/check.h"
 
 bool graft_hint_class(graft_check *c, cJSON *extra, const char *class_type);
-bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_offer *known, const cJSON *value);
+bool graft_hint_choice(graft_check *c, cJSON *extra, const graft_offer *offer, const cJSON *value);
 /* `folder` as in graft_lookup, "" for none. */
 bool graft_hint_file(graft_check *c, cJSON *extra, const char *folder, const cJSON *value);
 bool graft_hint_missing(graft_check *c, cJSON *extra, size_t node, const char *input);

@@ -459,7 +459,7 @@ static graft_status validate(graft_check c, cJSON *json, const char *const *targ
     graft_free(c.moved);
     graft_free(c.dependent);
     graft_map_finish(&c.index);
-    graft_offers_finish(&c.known);
+    graft_offers_finish(&c.offers);
     if (st || out->error)
         graft_prompt_destroy(c.p);
     else
