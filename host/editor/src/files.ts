@@ -141,7 +141,9 @@ export class Files {
         }),
       remove: async () => {
         await api.deleteWorkflow(name)
-        if (editor.file === name) editor.file = ""
+        if (editor.file !== name) return
+        editor.file = ""
+        this.onName()
       },
     }
   }

@@ -55,6 +55,7 @@ const menu = async (name) => {
   await page.getByRole("menuitem", { name, exact: true }).click()
 }
 const name = () => page.locator("#name").textContent()
+const changed = () => page.evaluate(() => document.querySelector("#name").matches(".changed"))
 const kept = () => [...mock.state.kept.keys()]
 const toast = (text) => page.locator("#toast.show").filter({ hasText: text }).waitFor()
 const types = () => page.evaluate(() => graft.editor.nodes.map((n) => n.type).sort())
@@ -157,14 +158,16 @@ test("what was saved can be opened again, also after a reload, and deleted at th
   await dialog().locator("input").click() // another thought
   assert.equal(kept().length, 2)
   await page.getByRole("button", { name: "Delete pairs/two" }).click()
+  await page.evaluate(() => graft.editor.add("KSampler", [0, 2000]))
+  await eventually(changed)
   await page.getByText("Delete?").click()
   await eventually(() => kept().length === 1)
+  await eventually(async () => !(await changed())) // from what is there no more
   await eventually(async () => !(await dialog().locator("text=pairs/two").count()))
   await page.keyboard.press("Escape")
 })
 
 test("a workflow that was changed since it was saved says so", async () => {
-  const changed = () => page.evaluate(() => document.querySelector("#name").matches(".changed"))
   const dotted = async () => (await page.title()).startsWith("• ")
   assert.ok(!(await changed()), "nothing is known of one that is not on the server")
   await browse()
