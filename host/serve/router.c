@@ -111,7 +111,7 @@ bool graft_serve_takes_long(const graft_http_request *q)
         return strcmp(path, "/upload/image") == 0 || strcmp(path, "/upload/mask") == 0;
     if (q->method != GRAFT_HTTP_GET) return false;
     if (strcmp(path, "/jobs") == 0) return true; /* a thousand stored jobs are parsed for it */
-    if (strcmp(path, "/system_stats") == 0) return true; /* the first opens the device */
+    if (strcmp(path, "/system_stats") == 0) return true;       /* the first opens the device */
     if (strcmp(path, "/workflow_templates") == 0) return true; /* looks into each of them */
     if (strcmp(path, "/view") == 0)
         return graft_http_arg(q, "preview") || graft_http_arg(q, "channel");
