@@ -42,7 +42,7 @@ static void print_list(const graft_registry_node **list, size_t n)
         const char *own = category_of(node);
         if (!last || strcmp(category_of(last), own) != 0 || rank_of(last) != rank_of(node))
             printf("%s%s%s\n", i ? "\n" : "", *own ? own : "(no category)",
-                   rank_of(node) == 2 ? " (deprecated)" : "");
+                   node->flags & GRAFT_NODE_DEPRECATED ? " (deprecated)" : "");
         last = node;
         printf("  %-*s  %s\n", wide, node->id, node->title ? node->title : "");
     }

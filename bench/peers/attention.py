@@ -15,8 +15,8 @@ WAYS = {"written out": written_out}
 if hasattr(F, "scaled_dot_product_attention"):  # from PyTorch 2.0 on
     WAYS["fused"] = F.scaled_dot_product_attention
 if hasattr(torch.library, "custom_op"):
-    # Inductor leaves it alone: what it makes of the formula takes a float32 step half as long again,
-    # and in bfloat16 it recognizes it and takes the fused one.
+    # Inductor leaves it alone: with what it makes of the formula a UNet's step takes 1.5 times as
+    # long in float32 and 1.8 times in bfloat16.
     op = torch.library.custom_op("peers::attention", written_out, mutates_args=(),
                                  schema="(Tensor q, Tensor k, Tensor v) -> Tensor")
     op.register_fake(lambda q, k, v: torch.empty_like(written_out(q, k, v)))
@@ -36,7 +36,8 @@ def seconds(way, dtype):
 @functools.lru_cache(None)
 def fastest(dtype):
     """Which of WAYS computes softmax(q k^T / sqrt(d)) v of (N,heads,tokens,d) fastest on the
-    processor. Builds without MKL take ten times as long for the fused operator in bfloat16."""
+    processor. With the fused one of a build without MKL a UNet's step in bfloat16 takes ten times
+    as long."""
     return min(WAYS, key=lambda name: seconds(WAYS[name], dtype)) if len(WAYS) > 1 else min(WAYS)
 
 

@@ -169,10 +169,6 @@ def start_torch(part, precision, args, how="eager"):
     return peer
 
 
-def start_compiled(part, precision, args):
-    return start_torch(part, precision, args, "compiled")
-
-
 def onnx_file(args):
     """The UNet for ONNX Runtime, exported once; the tensors lie in files beside it."""
     stem = os.path.splitext(os.path.basename(args.model))[0]
@@ -226,7 +222,8 @@ def check_part(part, args):
         raise Skipped(f"{os.path.basename(args.model)} has no {part}")
 
 
-START = {"torch": start_torch, "compile": start_compiled, "ort": start_ort}
+START = {"torch": start_torch, "compile": functools.partial(start_torch, how="compiled"),
+         "ort": start_ort}
 
 
 def check_memory(precision, args):

@@ -77,13 +77,24 @@ static graft_status start(graft_device *d, graft_cuda_dnn **out, graft_err *e)
     return st;
 }
 
+/* On the device's stream, as some engines launch into that of the handle that their plan was made
+ * with, whichever executes it. */
+static cudnnStatus_t make_handle(const graft_cuda_dnn *dnn, cudnnHandle_t *out)
+{
+    cudnnStatus_t s = dnn->f.create(out);
+    if (!s && (s = dnn->f.set_stream(*out, (cudaStream_t)dnn->d->stream))) {
+        dnn->f.destroy(*out);
+        *out = NULL;
+    }
+    return s;
+}
+
 graft_status graft_cuda_dnn_open(graft_device *d, graft_cuda_dnn **out, graft_err *e)
 {
     graft_status st = start(d, out, e);
     if (st) return st;
     graft_cuda_dnn *dnn = *out;
-    cudnnStatus_t s = dnn->f.create(&dnn->handle);
-    if (!s) s = dnn->f.set_stream(dnn->handle, (cudaStream_t)d->stream);
+    cudnnStatus_t s = make_handle(dnn, &dnn->handle);
     if (!s) return GRAFT_OK;
     st = graft_fail(e, GRAFT_E_DEVICE, "cuDNN %zu does not open: %s", dnn->f.version(),
                     dnn->f.status_text(s));
@@ -154,17 +165,6 @@ static void make_key(const graft_op_desc *op, graft_op_desc *key)
         if (!graft_cuda_present(&op->in[i])) memset(&key->in[i], 0, sizeof key->in[i]);
 }
 
-/* On the device's stream, as some engines launch into that of the handle that their plan was made
- * with, whichever executes it. */
-static cudnnStatus_t make_handle(graft_cuda_dnn *dnn, cudnnHandle_t *out)
-{
-    graft_cuda_lock(dnn->d); /* not while a run is recorded */
-    cudnnStatus_t s = dnn->f.create(out);
-    if (!s && (s = dnn->f.set_stream(*out, (cudaStream_t)dnn->d->stream))) dnn->f.destroy(*out);
-    graft_cuda_unlock(dnn->d);
-    return s;
-}
-
 static graft_status take_handle(graft_cuda_dnn *dnn, spare_handle **out, graft_err *e)
 {
     pthread_mutex_lock(&dnn->lock);
@@ -175,7 +175,9 @@ static graft_status take_handle(graft_cuda_dnn *dnn, spare_handle **out, graft_e
     if (h) return GRAFT_OK;
     h = dnn->d->host.alloc(GRAFT_CUDA_ALIGN, sizeof *h);
     if (!h) return graft_fail_nomem(e, "a handle of cuDNN");
+    graft_cuda_lock(dnn->d); /* not while a run is recorded */
     cudnnStatus_t s = make_handle(dnn, &h->handle);
+    graft_cuda_unlock(dnn->d);
     if (!s) {
         *out = h;
         return GRAFT_OK;

@@ -113,7 +113,7 @@ export class Steps {
     const bare = without("size", "pos", "bounding")
     const state = JSON.stringify({ ...rest, extra: kept, name: this.editor.name })
     const { flat: before, content } = this
-    this.place(state)
+    this.place(this.editor.name, { ...rest, extra: kept })
     const byItself = (this.ran && now === this.shape) || (this.moved && bare === this.places)
     if (this.opened || (byItself && this.onServer === content)) this.onServer = this.content
     this.opened = false
@@ -127,8 +127,7 @@ export class Steps {
   }
 
   // Notes where Undo and Redo are now.
-  private place(state: string) {
-    const { name, ...workflow } = JSON.parse(state)
+  private place(name: string, workflow: any) {
     this.content = flatten(workflow)
     this.flat = name + this.content
   }
@@ -146,7 +145,7 @@ export class Steps {
     if (same) for (const node of editor.nodes) this.remember(node)
     else Object.assign(editor, { name, file: "" })
     this.restoring = true
-    this.place(state)
+    this.place(name, workflow)
     editor.load(workflow, undefined, true)
     if (same) for (const node of editor.nodes) this.recall(node)
     else {
