@@ -66,7 +66,10 @@ graft_vid graft_unet_time_embedding(graft_unet_blocks *u, graft_vid timesteps, g
 static graft_vid res_block(graft_unet_blocks *u, graft_name name, graft_vid x, int32_t channels)
 {
     const graft_build *b = &u->b;
-    int64_t in_channels = graft_build_dim(b, x, 3);
+    graft_vid skip = x;
+    if (graft_build_dim(b, x, 3) != channels) /* first, so that x's memory is free for its norm */
+        skip = graft_build_conv(b, NAME("%s.skip_connection", name.text), x,
+                                (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
     graft_vid h = graft_build_group_norm(b, NAME("%s.in_layers.0", name.text), x, 1e-5f);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.in_layers.2", name.text), h, channels);
@@ -79,10 +82,7 @@ static graft_vid res_block(graft_unet_blocks *u, graft_name name, graft_vid x, i
     h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.out_layers.3", name.text), h, channels);
-    if (in_channels != channels)
-        x = graft_build_conv(b, NAME("%s.skip_connection", name.text), x,
-                             (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
-    return graft_build_add(b, h, x);
+    return graft_build_add(b, h, skip);
 }
 
 /* (N,T,C) as its tiles (N*tiles,T/tiles,C), each of whose tokens lie together; or back with

@@ -30,7 +30,10 @@ static graft_vid group_norm(half_build *v, graft_name name, graft_vid x)
 static graft_vid res_block(half_build *v, graft_name name, graft_vid x, int32_t channels)
 {
     const graft_build *b = &v->b;
-    int64_t in_channels = graft_build_dim(b, x, 3);
+    graft_vid skip = x;
+    if (graft_build_dim(b, x, 3) != channels) /* first, so that x's memory is free for its norm */
+        skip = graft_build_conv(b, NAME("%s.nin_shortcut", name.text), x,
+                                (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
     graft_vid h = group_norm(v, NAME("%s.norm1", name.text), x);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.conv1", name.text), h, channels);
@@ -38,10 +41,7 @@ static graft_vid res_block(half_build *v, graft_name name, graft_vid x, int32_t 
     if (h < 0) return h;
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.conv2", name.text), h, channels);
-    if (in_channels != channels)
-        x = graft_build_conv(b, NAME("%s.nin_shortcut", name.text), x,
-                             (graft_conv_spec){channels, 1, 1, {0, 0, 0, 0}});
-    return graft_build_add(b, h, x);
+    return graft_build_add(b, h, skip);
 }
 
 /* Self-attention over all pixels with a single head. */

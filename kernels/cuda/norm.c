@@ -230,4 +230,4 @@ const graft_cuda_op graft_cuda_op_layer_norm = {
 const graft_cuda_op graft_cuda_op_rms_norm = {
     .check = check_rms, .init = init_rms, .launch = launch_rms, .inplace = true};
 const graft_cuda_op graft_cuda_op_group_norm = {
-    .check = check_group, .init = init_group, .launch = launch_group};
+    .check = check_group, .init = init_group, .launch = launch_group, .inplace = true};
