@@ -375,13 +375,18 @@ test("copies, and what Undo brings back, have no empty room for pictures", async
 test("what a socket and a widget are for is shown where the pointer stays", async () => {
   const id = await page.evaluate(() => graft.editor.nodes.find((n) => n.type === "KSampler").id)
   const tip = page.locator("#tip:not([hidden])")
-  const point = await pointOf(page, id, "widget", "steps")
-  await page.mouse.move(point.x, point.y)
-  await tip.filter({ hasText: "steps" }).waitFor()
+  // Where it is now: nodes may still make room for what the last test brought back.
+  const stay = async (what, index, text) =>
+    eventually(async () => {
+      const { x, y } = await pointOf(page, id, what, index)
+      await page.mouse.move(x - 1, y)
+      await page.mouse.move(x, y)
+      await page.waitForTimeout(600)
+      return (await tip.filter({ hasText: text }).count()) === 1
+    })
+  await stay("widget", "steps", "steps")
   assert.match(await tip.textContent(), /How many steps to take/)
-  const socket = await pointOf(page, id, "input", 0)
-  await page.mouse.move(socket.x, socket.y)
-  await page.locator("#tip:not([hidden])").filter({ hasText: "model · MODEL" }).waitFor()
+  await stay("input", 0, "model · MODEL")
   await page.mouse.move(5, 300)
   await tip.waitFor({ state: "detached" })
 })

@@ -48,9 +48,16 @@ const set = (type, widget, value) =>
 const idOf = (type) =>
   page.evaluate((type) => graft.editor.nodes.find((n) => n.type === type).id, type)
 // Presses Queue; ends when the page has read the answer, so that it no longer shows the last run's end.
+let queued
 const queue = async (press = () => page.locator("#queue").click()) => {
-  await Promise.all([page.waitForResponse((r) => r.url().endsWith("/prompt")), press()])
-  await page.waitForTimeout(20)
+  const answered = page.waitForResponse((r) => r.url().endsWith("/prompt"))
+  const [answer] = await Promise.all([answered, press()])
+  queued = (await answer.json()).prompt_id
+  if (queued)
+    await page.waitForFunction(
+      (id) => graft.runner.titles.has(id) || graft.runner.run?.prompt === id,
+      queued,
+    )
 }
 // Resolves once the text has been there, however shortly.
 const noticed = (selector, text) =>
@@ -65,9 +72,13 @@ const noticed = (selector, text) =>
     },
     [selector, text],
   )
+// What was queued last has, and the page says so.
 const succeeded = () =>
-  page.waitForFunction(() =>
-    /^(Done|Nothing changed)/.test(document.querySelector(".status-text").textContent),
+  page.waitForFunction(
+    (id) =>
+      graft.runner.run?.prompt === id &&
+      /^(Done|Nothing changed)/.test(document.querySelector(".status-text").textContent),
+    queued,
   )
 const text = (selector) => page.locator(selector).textContent()
 
