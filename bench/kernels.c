@@ -443,6 +443,7 @@ static int problems(graft_dtype t, problem *p)
     p[n++] = timed("conv 3x3 960-320 64x64", conv(t, 1, 64, 960, 320, 3, 1, 0));
     p[n++] = timed("conv 3x3 /2 320-320 64x64", conv(t, 1, 64, 320, 320, 3, 2, 0));
     p[n++] = timed("conv 3x3 x2 640-640 32x32", conv(t, 1, 32, 640, 640, 3, 1, 1));
+    p[n++] = timed("conv 3x3 x2 1280-1280 8x8 batch 2", conv(t, 2, 8, 1280, 1280, 3, 1, 1));
     p[n++] = timed("conv 3x3 4-320 64x64", conv(t, 1, 64, 4, 320, 3, 1, 0));
     p[n++] = timed("conv 3x3 320-4 64x64", conv(t, 1, 64, 320, 4, 3, 1, 0));
     p[n++] = timed("conv 1x1 960-320 64x64", conv(t, 1, 64, 960, 320, 1, 1, 0));
@@ -450,6 +451,8 @@ static int problems(graft_dtype t, problem *p)
     p[n].op.in[GRAFT_CONV_RESIDUAL] = p[n].op.out;
     n++;
     p[n++] = timed("conv 3x3 128-128 512x512 (VAE)", conv(t, 1, 512, 128, 128, 3, 1, 0));
+    p[n++] = timed("conv 3x3 x2 512-512 64x64 (VAE)", conv(t, 1, 64, 512, 512, 3, 1, 1));
+    p[n++] = timed("conv 3x3 x2 256-256 256x256 (VAE)", conv(t, 1, 256, 256, 256, 3, 1, 1));
     p[n++] = timed("conv 3x3 128-3 512x512 (VAE)", conv(t, 1, 512, 128, 3, 3, 1, 0));
     p[n++] = timed("linear 4096 320-320", linear(t, 4096, 320, 320, 0, 0));
     p[n++] = timed("linear 4096 320-320 residual", linear(t, 4096, 320, 320, 0, 1));

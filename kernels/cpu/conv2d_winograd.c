@@ -1,6 +1,6 @@
 /* CONV2D 3x3 by Winograd's F(4x4, 3x3), F(6x6, 3x3), F(8x4, 3x3) and F(8x8, 3x3): a fourth to a
- * sixth of the multiplications, in float32 whatever the tensors are (simd/winograd.c has the
- * arithmetic).
+ * sixth of the multiplications, of doubled pictures a seventh, in float32 whatever the tensors are
+ * (simd/winograd.c has the arithmetic).
  *
  * Weights stay as they are and are transformed in every launch: four to eleven times their size
  * would otherwise be resident, and slow to swap. A thread takes a panel of tiles, transforms their
@@ -15,7 +15,7 @@
 #include "kernels/cpu/share.h"
 
 #define BLOCK       16                  /* channels of a block of weights */
-#define MOST_SIDE   10                  /* inputs of a tile, a side */
+#define MOST_SIDE   10                  /* pixels of a tile, a side, at most */
 #define CHUNK       32                  /* inputs worked on at a time, at most */
 #define OUTPUTS     32                  /* likewise */
 #define INPUT_BYTES ((int64_t)16 << 20) /* a panel's transformed pixels */
@@ -35,16 +35,20 @@ typedef struct winograd_size {
     int32_t down, across; /* outputs of a tile */
     int64_t panel;        /* tiles that share transformed weights, at most */
     bool precise;         /* enough for float32 */
+    bool doubled;         /* of doubled pixels */
 } winograd_size;
-static const winograd_size sizes[] = {
-    {4, 4, 96, true}, {6, 6, 64, true}, {8, 8, 32, false}, {8, 4, 64, true}};
+static const winograd_size sizes[] = {{4, 4, 96, true, false},
+                                      {6, 6, 64, true, false},
+                                      {8, 8, 32, false, false},
+                                      {8, 4, 64, true, false},
+                                      {8, 8, 64, true, true}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 typedef struct winograd {
     graft_cpu_winograd shape;
     dnnl_memory_desc_t layout;               /* of the weights */
-    int64_t height, width;                   /* of the input, doubled */
-    int64_t positions;                       /* inputs of a tile */
+    int64_t height, width;                   /* of the input as tiles see it */
+    int64_t pixels, products;                /* of a tile */
     int64_t down, across;                    /* tiles of a picture */
     int64_t total, panel;                    /* tiles of all pictures, and of a panel */
     int64_t panels, groups;                  /* of tiles, of outputs */
@@ -70,13 +74,31 @@ int graft_cpu_prefers_winograd(const graft_op_desc *op)
     return y->dim[1] * y->dim[2] >= PIXELS && !graft_cpu_has_matrix_unit();
 }
 
+/* Every pixel has its copies, also at the lower and the right end, and a tile begins between the
+ * first pixel's. */
+static bool is_doubled(const graft_op_desc *op)
+{
+    const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
+    int64_t height, width;
+    graft_cpu_conv2d_input_size(op, &height, &width);
+    return op->attrs.upsample == 2 && height == 2 * x->dim[1] && width == 2 * x->dim[2] &&
+           op->attrs.pad_top == 1 && op->attrs.pad_left == 1;
+}
+
+static int64_t products_of(const winograd_size *s)
+{
+    graft_cpu_winograd f = {.doubled = s->doubled};
+    return (int64_t)graft_cpu_winograd_products(&f, s->down) *
+           graft_cpu_winograd_products(&f, s->across);
+}
+
 /* The one that takes least, much of whose tiles may lie outside: its products, and its weights,
  * whose transformation takes as long as multiplying them with a few tiles. The larger a tile, the
  * larger its rounding error: F(8x8)'s is nothing beside bfloat16's own, and those of F(6x6) and
  * F(8x4) are that of F(4x4) at its usual points, which float32 is content with elsewhere. */
 static const winograd_size *size_of(const graft_op_desc *op)
 {
-    const bool precise = op->in[GRAFT_CONV_X].dtype == GRAFT_F32;
+    const bool precise = op->in[GRAFT_CONV_X].dtype == GRAFT_F32, doubled = is_doubled(op);
     const winograd_size *best = NULL;
     int64_t least = 0;
     for (int i = 0; i < SIZES; i++) {
@@ -84,8 +106,9 @@ static const winograd_size *size_of(const graft_op_desc *op)
         int64_t tiles = op->out.dim[0] * graft_cpu_pieces(op->out.dim[1], down) *
                         graft_cpu_pieces(op->out.dim[2], across);
         int64_t weights = graft_cpu_pieces(tiles, sizes[i].panel) * WEIGHTS_AS;
-        int64_t products = (graft_cpu_pieces(tiles, 4) * 4 + weights) * (down + 2) * (across + 2);
-        if ((precise && !sizes[i].precise) || (best && products >= least)) continue;
+        int64_t products = (graft_cpu_pieces(tiles, 4) * 4 + weights) * products_of(&sizes[i]);
+        if ((precise && !sizes[i].precise) || (sizes[i].doubled && !doubled)) continue;
+        if (best && products >= least) continue;
         best = &sizes[i];
         least = products;
     }
@@ -98,9 +121,13 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     const winograd_size *size = size_of(op);
     graft_cpu_winograd *f = &s->shape;
     graft_cpu_conv2d_input_size(op, &s->height, &s->width);
+    if (size->doubled) s->height /= 2, s->width /= 2;
     f->down = size->down;
     f->across = size->across;
-    s->positions = (f->down + 2) * (f->across + 2);
+    f->doubled = size->doubled;
+    s->pixels =
+        (int64_t)graft_cpu_winograd_pixels(f, f->down) * graft_cpu_winograd_pixels(f, f->across);
+    s->products = products_of(size);
     s->down = graft_cpu_pieces(y->dim[1], f->down);
     s->across = graft_cpu_pieces(y->dim[2], f->across);
     s->total = y->dim[0] * s->down * s->across;
@@ -109,7 +136,7 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     while (f->inputs % f->chunk) f->chunk -= BLOCK;
     f->outputs = w->dim[0] % OUTPUTS ? BLOCK : OUTPUTS;
     int64_t bytes = ALL_BYTES / threads < INPUT_BYTES ? ALL_BYTES / threads : INPUT_BYTES;
-    int64_t most = bytes / (s->positions * 4 * f->inputs) / ROUND * ROUND;
+    int64_t most = bytes / (s->pixels * 4 * f->inputs) / ROUND * ROUND;
     if (most > size->panel) most = size->panel;
     if (most < ROUND) most = ROUND;
     s->panels = (s->total + most - 1) / most;
@@ -117,8 +144,8 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     s->panel = ((s->total + s->panels - 1) / s->panels + ROUND - 1) / ROUND * ROUND;
     s->panels = (s->total + s->panel - 1) / s->panel;
     s->groups = y->dim[3] / f->outputs;
-    f->position_stride = s->panel * f->chunk + APART;
-    f->chunk_stride = s->positions * f->position_stride;
+    f->pixel_stride = s->panel * f->chunk + APART;
+    f->chunk_stride = s->pixels * f->pixel_stride;
     f->weights_stride = f->chunk * f->outputs + APART;
     f->sums_stride = s->panel * f->outputs + APART;
 }
@@ -127,8 +154,8 @@ static void lay_out(graft_kernel *k, winograd *s)
 {
     const graft_cpu_winograd *f = &s->shape;
     size_t end = 0, part = 0;
-    graft_cpu_reserve(&part, (size_t)(s->positions * f->weights_stride) * 4);
-    s->at_sums = graft_cpu_reserve(&part, (size_t)(s->positions * f->sums_stride) * 4);
+    graft_cpu_reserve(&part, (size_t)(s->products * f->weights_stride) * 4);
+    s->at_sums = graft_cpu_reserve(&part, (size_t)(s->products * f->sums_stride) * 4);
     s->at_input = graft_cpu_reserve(&part, (size_t)(f->inputs / f->chunk * f->chunk_stride) * 4);
     s->thread_bytes = part;
     graft_cpu_reserve(&end, sizeof(graft_cpu_piece) * (size_t)k->d->host.threads);
@@ -175,8 +202,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (st) return st;
     plan(&k->op, k->d->host.threads, s);
     lay_out(k, s);
-    snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d, %d panels", s->shape.down,
-             s->shape.across, (int)s->panels);
+    snprintf(k->info.variant, sizeof k->info.variant, "winograd %dx%d%s, %d panels", s->shape.down,
+             s->shape.across, s->shape.doubled ? " doubled" : "", (int)s->panels);
     k->info.packed_bytes[GRAFT_CONV_W] = dnnl_memory_desc_get_size(&s->layout);
     k->info.packing[GRAFT_CONV_W] = graft_cpu_packing_weights(&s->layout);
     return GRAFT_OK;
@@ -211,17 +238,19 @@ static place place_of(const winograd *s, int64_t tile)
                    in_image % s->across * s->shape.across};
 }
 
-/* The pixels that a tile reads; NULL beyond the picture. */
+/* The pixels that a tile reads; NULL beyond the picture. Doubled ones once where the tile takes
+ * them so. */
 static void pixels_of(const job *j, int64_t tile, const void **pixel)
 {
     const graft_op_desc *op = &j->k->op;
     const graft_tensor_desc *x = &op->in[GRAFT_CONV_X];
     const winograd *s = j->s;
-    int shift = op->attrs.upsample == 2, columns = s->shape.across + 2;
+    int columns = graft_cpu_winograd_pixels(&s->shape, s->shape.across);
+    int shift = op->attrs.upsample == 2 && !s->shape.doubled, step = s->shape.doubled ? 2 : 1;
     place at = place_of(s, tile);
-    for (int64_t i = 0; i < s->positions; i++) {
-        int64_t r = at.row + i / columns - op->attrs.pad_top;
-        int64_t c = at.column + i % columns - op->attrs.pad_left;
+    for (int64_t i = 0; i < s->pixels; i++) {
+        int64_t r = at.row / step + i / columns - op->attrs.pad_top;
+        int64_t c = at.column / step + i % columns - op->attrs.pad_left;
         bool inside = r >= 0 && r < s->height && c >= 0 && c < s->width;
         pixel[i] = !inside ? NULL
                            : graft_cpu_at(j->x, x->dtype,
@@ -298,7 +327,7 @@ EXPECT void expect_weights(const job *j, int64_t channel, int64_t input, int64_t
     const graft_cpu_winograd *f = &j->s->shape;
     graft_dtype t = j->k->op.in[GRAFT_CONV_X].dtype;
     int64_t bytes = f->chunk / BLOCK * WEIGHTS * (int64_t)graft_dtype_size(t);
-    int64_t begin = bytes * part / j->s->positions, end = bytes * (part + 1) / j->s->positions;
+    int64_t begin = bytes * part / j->s->products, end = bytes * (part + 1) / j->s->products;
     for (int64_t o = 0; o < f->outputs; o += BLOCK) {
         int64_t block = (channel + o) / BLOCK * (f->inputs / BLOCK) + input / BLOCK;
         const char *from = graft_cpu_at(j->w, t, block * WEIGHTS);
@@ -342,6 +371,15 @@ static void put_panel(const job *j, int64_t first, int64_t tiles, int64_t channe
     }
 }
 
+/* The transformed pixel that a product is of. */
+static int64_t pixel_of(const graft_cpu_winograd *f, int64_t product)
+{
+    int64_t across = graft_cpu_winograd_products(f, f->across);
+    int64_t down = graft_cpu_winograd_pixel_of(f, (int32_t)(product / across));
+    return down * graft_cpu_winograd_pixels(f, f->across) +
+           graft_cpu_winograd_pixel_of(f, (int32_t)(product % across));
+}
+
 /* One unit: the outputs from `channel` on of a panel whose pixels are transformed. `next` is the
  * channel of the unit behind it. */
 static void multiply(const job *j, int64_t first, int64_t tiles, int64_t channel, int64_t next,
@@ -354,10 +392,11 @@ static void multiply(const job *j, int64_t first, int64_t tiles, int64_t channel
     for (int64_t c = 0; c < f->inputs; c += f->chunk, v += f->chunk_stride) {
         bool last = c + f->chunk == f->inputs;
         transform_weights(j, channel, c, u);
-        for (int64_t i = 0; i < s->positions; i++) {
+        for (int64_t i = 0; i < s->products; i++) {
             expect_weights(j, last ? next : channel, last ? 0 : c + f->chunk, i);
-            j->k->d->simd->winograd_multiply(v + i * f->position_stride, u + i * f->weights_stride,
-                                             f, tiles, c > 0, sums + i * f->sums_stride);
+            j->k->d->simd->winograd_multiply(v + pixel_of(f, i) * f->pixel_stride,
+                                             u + i * f->weights_stride, f, tiles, c > 0,
+                                             sums + i * f->sums_stride);
         }
     }
     put_panel(j, first, tiles, channel, sums);

@@ -25,18 +25,38 @@ typedef struct graft_cpu_attention {
     int64_t bias_stride; /* from one query to the next */
 } graft_cpu_attention;
 
-/* How Winograd's F(down x across, 3x3) is cut into pieces; floats. A tile has down x across outputs
- * and (down + 2) x (across + 2) positions, its inputs. */
+/* How Winograd's F(down x across, 3x3) is cut into pieces; floats. A tile has down x across
+ * outputs; its pixels, which are as many once they are transformed, and the products of these are
+ * counted below. With doubled pixels it begins at an even row and column, which see a pixel of
+ * padding or of another tile before them. */
 typedef struct graft_cpu_winograd {
-    int32_t down, across;    /* 4x4, 6x6, 8x4 or 8x8 */
-    int64_t inputs;          /* channels of a pixel, a multiple of 16 */
-    int64_t chunk;           /* of them worked on at a time, a multiple of 16 that divides them */
-    int64_t outputs;         /* channels worked on at a time, a multiple of 16 */
-    int64_t chunk_stride;    /* transformed input: from one chunk to the next */
-    int64_t position_stride; /* from one position to the next */
-    int64_t weights_stride;  /* transformed weights: likewise */
-    int64_t sums_stride;     /* sums: likewise */
+    int32_t down, across; /* 4x4, 6x6, 8x4 or 8x8 */
+    int32_t doubled;      /* 1: each pixel is there twice, down and across; 8x8 alone */
+    int32_t zero;
+    int64_t inputs;         /* channels of a pixel, a multiple of 16 */
+    int64_t chunk;          /* of them worked on at a time, a multiple of 16 that divides them */
+    int64_t outputs;        /* channels worked on at a time, a multiple of 16 */
+    int64_t chunk_stride;   /* transformed pixels: from one chunk to the next */
+    int64_t pixel_stride;   /* from one pixel to the next */
+    int64_t weights_stride; /* transformed weights: from one product to the next */
+    int64_t sums_stride;    /* sums: likewise */
 } graft_cpu_winograd;
+
+/* Of a side of `tile` outputs. */
+static inline int32_t graft_cpu_winograd_pixels(const graft_cpu_winograd *s, int32_t tile)
+{
+    return s->doubled ? tile / 2 + 2 : tile + 2;
+}
+static inline int32_t graft_cpu_winograd_products(const graft_cpu_winograd *s, int32_t tile)
+{
+    return s->doubled ? tile + 1 : tile + 2;
+}
+/* The transformed pixel, along a side, that a product is of. Of doubled pixels the first two and
+ * the last have one product each, the others two. */
+static inline int32_t graft_cpu_winograd_pixel_of(const graft_cpu_winograd *s, int32_t product)
+{
+    return s->doubled ? (product + 2) / 2 - (product == 0) : product;
+}
 
 /* Where the outputs of a tile go, and what is left to do on them. Strides are elements. */
 typedef struct graft_cpu_winograd_place {
@@ -190,17 +210,18 @@ typedef struct graft_cpu_simd {
                   const int64_t *at, void *y);
     void (*drain)(void);
 
-    /* The pixels of one tile (NULL: zero), each a row of channels, to their positions. */
+    /* The pixels of one tile (NULL: zero; doubled ones once), each a row of channels, to as many
+     * transformed ones. */
     void (*winograd_input)(const void *const *pixel, graft_dtype t, const graft_cpu_winograd *s,
                            float *v);
-    /* 16 inputs by 16 outputs of weights, [tap][input][output], to u[position][input][output]: rows
+    /* 16 inputs by 16 outputs of weights, [tap][input][output], to u[product][input][output]: rows
      * of `outputs` floats. */
     void (*winograd_weights)(const void *w, graft_dtype t, const graft_cpu_winograd *s, float *u);
-    /* One position: m[tile][output] = (add ? m : 0) + v[tile][input] * u[input][output] over one
+    /* One product: m[tile][output] = (add ? m : 0) + v[tile][input] * u[input][output] over one
      * chunk of inputs. */
     void (*winograd_multiply)(const float *v, const float *u, const graft_cpu_winograd *s,
                               int64_t tiles, bool add, float *m);
-    /* The sums of a tile's positions to its outputs; bias: `outputs` floats. */
+    /* The sums of a tile's products to its outputs; bias: `outputs` floats. */
     void (*winograd_output)(const float *m, const graft_cpu_winograd *s, const float *bias,
                             const graft_cpu_winograd_place *p);
 
