@@ -393,20 +393,13 @@ cJSON *graft_json_new_fraction(double v)
     return item;
 }
 
-/* The shortest of the precisions that give the same double back. JSON has no NaN or infinity. */
+/* JSON has no NaN or infinity. */
 static void print_double(graft_str *s, double v)
 {
-    const size_t at = s->len;
-    double back;
-    if (!isfinite(v)) {
+    if (isfinite(v))
+        graft_str_double(s, v);
+    else
         graft_str_puts(s, "null");
-        return;
-    }
-    for (int precision = 15; precision <= 17 && !s->failed; precision++) {
-        s->len = at;
-        graft_str_printf(s, "%.*g", precision, v);
-        if (!s->failed && parse_double(s->data + at, &back) && back == v) break;
-    }
 }
 
 static void print_number(graft_str *s, const cJSON *item)

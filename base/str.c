@@ -60,6 +60,16 @@ void graft_str_printf(graft_str *s, const char *fmt, ...)
     uselocale(own);
 }
 
+void graft_str_double(graft_str *s, double v)
+{
+    const size_t at = s->len;
+    for (int precision = 15; precision <= 17 && !s->failed; precision++) {
+        s->len = at;
+        graft_str_printf(s, "%.*g", precision, v);
+        if (!s->failed && graft_str_to_double(s->data + at, NULL) == v) break;
+    }
+}
+
 void graft_str_json(graft_str *s, const char *text)
 {
     const char *run = text, *p = text; /* what needs no escape goes in one piece */

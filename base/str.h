@@ -21,6 +21,8 @@ void graft_str_append(graft_str *s, const char *text, size_t n);
 void graft_str_puts(graft_str *s, const char *text);
 /* Numbers have a point whatever the process's locale: texts are files and JSON. */
 void graft_str_printf(graft_str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The shortest of 15 to 17 digits that give the same double back. */
+void graft_str_double(graft_str *s, double v);
 /* Appends `text` as a JSON string with its quotes. Characters beyond ASCII pass as they are, and
  * U+FFFD stands for each byte that is no part of any: a text that was cut, a file's name. */
 void graft_str_json(graft_str *s, const char *text);

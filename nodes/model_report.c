@@ -1,7 +1,6 @@
 /* ModelReport: where time and memory go. */
-#include "base/str.h"
-#include "base/alloc.h"
 #include "nodes/node.h"
+#include "nodes/output.h"
 
 enum { MODEL, VAE, CLIP, LATENT };
 static const graft_input *const inputs[] = {
@@ -17,20 +16,6 @@ static const graft_output *const outputs[] = {OUT("STRING", "STRING", "The repor
                                               OUT("IMAGE", "IMAGE", "The report as a picture."),
                                               NULL};
 
-/* Puts the text into the node's own display. */
-static graft_status show(graft_call *c, const char *text)
-{
-    graft_str json = GRAFT_STR_INIT;
-    if (!c->self->ui) return GRAFT_OK;
-    graft_str_json(&json, text);
-    char *quoted = graft_str_take(&json);
-    graft_str_finish(&json);
-    if (!quoted) return graft_fail_nomem(&c->err, "the report");
-    c->self->ui->add(c->job, "text", quoted);
-    graft_free(quoted);
-    return GRAFT_OK;
-}
-
 static graft_status run(graft_call *c)
 {
     graft_image *picture = NULL;
@@ -40,7 +25,7 @@ static graft_status run(graft_call *c)
                                  graft_arg_clip(c, CLIP), &text, &picture, &c->err));
     GRAFT_TRY(graft_call_out_image(c, 1, picture));
     GRAFT_TRY(graft_call_out_text(c, 0, text));
-    GRAFT_TRY(show(c, text));
+    GRAFT_TRY(graft_output_show_text(c, text));
 out:
     graft_text_free(text);
     return st;

@@ -60,6 +60,19 @@ graft_status graft_output_show(graft_call *c, const char *key, const char *folde
     return GRAFT_OK;
 }
 
+graft_status graft_output_show_text(graft_call *c, const char *text)
+{
+    graft_str json = GRAFT_STR_INIT;
+    if (!c->self->ui) return GRAFT_OK;
+    graft_str_json(&json, text);
+    char *quoted = graft_str_take(&json);
+    graft_str_finish(&json);
+    if (!quoted) return graft_fail_nomem(&c->err, "a text to show");
+    c->self->ui->add(c->job, "text", quoted);
+    graft_free(quoted);
+    return GRAFT_OK;
+}
+
 graft_status graft_output_write(graft_call *c, const graft_output_place *place, const char *key,
                                 graft_output_writer *write, const void *what)
 {

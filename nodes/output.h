@@ -1,4 +1,4 @@
-/* Output files under names that the host reserves, and showing them. One thread. */
+/* Output files under names that the host reserves, and what a node shows. One thread. */
 #ifndef GRAFT_NODES_OUTPUT_H
 #define GRAFT_NODES_OUTPUT_H
 #include "nodes/call.h"
@@ -28,4 +28,6 @@ graft_status graft_output_validate(const graft_arg *prefix, char *text, uint64_t
 /* Adds {"filename", "subfolder", "type"} to what the node shows under `key`. */
 graft_status graft_output_show(graft_call *c, const char *key, const char *folder,
                                const graft_output_file *f);
+/* Shows a text on the node; copied. */
+graft_status graft_output_show_text(graft_call *c, const char *text);
 #endif

@@ -96,23 +96,6 @@ static const graft_output *const outputs[] = {
     OUT("MODEL", "MODEL", "The model, with the chosen layers quantized."),
     OUT("report", "STRING", "What was chosen and why, what it costs and brings."), NULL};
 
-/* Shows text or JSON under `key`. */
-static graft_status show(graft_call *c, const char *key, const char *text, bool quote)
-{
-    graft_str json = GRAFT_STR_INIT;
-    if (!c->self->ui) return GRAFT_OK;
-    if (quote)
-        graft_str_json(&json, text);
-    else
-        graft_str_puts(&json, text);
-    char *value = graft_str_take(&json);
-    graft_str_finish(&json);
-    if (!value) return graft_fail_nomem(&c->err, "the report");
-    c->self->ui->add(c->job, key, value);
-    graft_free(value);
-    return GRAFT_OK;
-}
-
 /* Plans lie in their own folder of the output. The name below that without its ending; false: it is
  * no name for a file. */
 static bool plan_stem(const char *name, graft_str *out)
@@ -187,8 +170,8 @@ static graft_status run(graft_call *c)
     GRAFT_TRY(graft_model_quantize(graft_arg_model(c, MODEL), &options, &c->task, &model, &report,
                                    &c->err));
     GRAFT_TRY(graft_model_quantization(model, &plan, &picture, &c->err));
-    GRAFT_TRY(show(c, "text", report, true));
-    if (plan) GRAFT_TRY(show(c, "plan", plan, false));
+    GRAFT_TRY(graft_output_show_text(c, report));
+    if (plan && c->self->ui) c->self->ui->add(c->job, "plan", plan);
     if (picture) GRAFT_TRY(graft_pictures_save(c, picture, "temp", c->self->temp_prefix, 1));
     GRAFT_TRY(graft_call_out_text(c, 1, report));
     GRAFT_TRY(graft_call_out_model(c, 0, graft_model_retain(model)));

@@ -32,7 +32,7 @@ static inline void connect(const graft_node *node, graft_arg *in)
     fake_host_defaults(node, in);
     for (int i = 0; node->inputs[i]; i++) {
         const char *t = node->inputs[i]->type;
-        if (strcmp(t, "MODEL") == 0) in[i] = model[0];
+        if (strcmp(t, "MODEL") == 0 || strcmp(t, "*") == 0) in[i] = model[0];
         if (strcmp(t, "CLIP") == 0) in[i] = model[1];
         if (strcmp(t, "VAE") == 0) in[i] = model[2];
         if (strcmp(t, "CONTROL_NET") == 0) in[i] = controlnet[0];

@@ -77,6 +77,51 @@ static void primitives_pass_their_value(void)
     CHECK_STR(text, "gr\xc3\xbc\xc3\x9f");
 }
 
+static void strings_are_put_together(void)
+{
+    graft_arg in[3] = {{.kind = GRAFT_STRING, .u.s = "a red\napple"},
+                       {.kind = GRAFT_STRING, .u.s = "3d"},
+                       {.kind = GRAFT_STRING, .u.s = ", "}};
+    graft_arg out[4];
+    char text[32] = "";
+    CHECK_INT(fake_host_run(&host, fake_host_node("PrimitiveStringMultiline"), in, out, text,
+                            sizeof text),
+              GRAFT_OK);
+    CHECK_STR(text, "a red\napple");
+    CHECK_INT(fake_host_run(&host, fake_host_node("StringConcatenate"), in, out, text, sizeof text),
+              GRAFT_OK);
+    CHECK_STR(text, "a red\napple, 3d");
+}
+
+static void any_value_can_be_seen(void)
+{
+    graft_arg in[1], out[4];
+    const struct {
+        graft_arg value;
+        const char *shown;
+    } plain[] = {{{.kind = GRAFT_INT, .u.i = INT64_MIN}, "text \"-9223372036854775808\"\n"},
+                 {{.kind = GRAFT_FLOAT, .u.f = 0.1}, "text \"0.1\"\n"},
+                 {{.kind = GRAFT_FLOAT, .u.f = 1.0 / 3}, "text \"0.3333333333333333\"\n"},
+                 {{.kind = GRAFT_BOOL, .u.i = 1}, "text \"true\"\n"},
+                 {{.kind = GRAFT_STRING, .u.s = ""}, "text \"\"\n"},
+                 {{.kind = GRAFT_CHOICE, .u.s = "a \"b\""}, "text \"a \\\"b\\\"\"\n"}};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        fake_host_clear(&host);
+        in[0] = plain[i].value;
+        CHECK_INT(run("PreviewAny", in, out), GRAFT_OK);
+        CHECK_STR(host.ui, plain[i].shown);
+    }
+    make_latent(64, 32, 3, in);
+    fake_host_clear(&host);
+    CHECK_INT(run("PreviewAny", in, out), GRAFT_OK);
+    CHECK_STR(host.ui, "text \"LATENT 3 x 4 x 4 x 8\"\n");
+    fake_host_release(in, 1);
+    in[0] = (graft_arg){.kind = GRAFT_STRING};
+    CHECK_INT(run("PreviewAny", in, out), GRAFT_E_ARG);
+    in[0] = (graft_arg){.kind = GRAFT_NONE};
+    CHECK_INT(run("PreviewAny", in, out), GRAFT_E_ARG);
+}
+
 /* A string output lives until the next call on the same instance, whatever the input does. */
 static void text_outputs_outlive_their_input(void)
 {
@@ -221,12 +266,17 @@ static void pictures_are_saved_with_their_workflow(void)
 
 static void previews_go_to_the_temporary_folder(void)
 {
-    graft_arg image[4], out[4];
+    graft_arg image[4], mask[4], in[2], out[4];
     make_image(4, 4, 1, 0, image);
-    CHECK_INT(run("PreviewImage", image, out), GRAFT_OK);
-    CHECK(strncmp(host.ui, "images {\"filename\": \"ComfyUI_temp_", 34) == 0);
-    CHECK(strstr(host.ui, "_00001_.png\", \"subfolder\": \"\", \"type\": \"temp\"}") != NULL);
-    fake_host_release(image, 4);
+    in[0] = image[0], in[1] = (graft_arg){.kind = GRAFT_CHOICE, .u.s = "red"};
+    CHECK_INT(run("ImageToMask", in, mask), GRAFT_OK);
+    for (int i = 0; i < 2; i++) {
+        fake_host_clear(&host);
+        CHECK_INT(run(i ? "MaskPreview" : "PreviewImage", i ? mask : image, out), GRAFT_OK);
+        CHECK(strncmp(host.ui, "images {\"filename\": \"ComfyUI_temp_", 34) == 0);
+        CHECK(strstr(host.ui, "_.png\", \"subfolder\": \"\", \"type\": \"temp\"}") != NULL);
+    }
+    fake_host_release(mask, 4), fake_host_release(image, 4);
 }
 
 static void pictures_go_to_who_asked(void)
@@ -599,6 +649,8 @@ int main(void)
     if (fake_host_init(&host)) return 1;
     CHECK_INT(graft_plugin_entry.init(&host.host, "/"), GRAFT_OK);
     RUN(primitives_pass_their_value);
+    RUN(strings_are_put_together);
+    RUN(any_value_can_be_seen);
     RUN(text_outputs_outlive_their_input);
     RUN(pictures_and_masks);
     RUN(latents);
