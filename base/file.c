@@ -50,7 +50,8 @@ bool graft_file_identify(const char *path, graft_file_id *out)
     struct stat s;
     if (stat(path, &s)) return false;
     *out = (graft_file_id){(uint64_t)s.st_dev, (uint64_t)s.st_ino, (uint64_t)s.st_size,
-                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                           s.st_ctim.tv_nsec};
     return true;
 }
 

@@ -16,7 +16,8 @@ typedef struct graft_mapping {
 /* Which file a name stood for, and in what state. */
 typedef struct graft_file_id {
     uint64_t device, inode, size;
-    int64_t changed_s, changed_ns; /* last modification */
+    int64_t changed_s, changed_ns; /* last modification, which may be set back */
+    int64_t status_s, status_ns;   /* last change of that, too, of its name or rights */
 } graft_file_id;
 /* False when there is no such file. */
 bool graft_file_identify(const char *path, graft_file_id *out);

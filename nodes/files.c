@@ -113,19 +113,65 @@ char **graft_files_choices(const graft_host *h, const char *folder)
     return graft_files_choices_of(h, folder, NULL);
 }
 
+#define TOKENIZER "spiece.model"
+
 /* What an input will be is not known before the run when it is linked. */
 static bool is_linked(const graft_arg *name)
 {
     return name->kind != GRAFT_CHOICE && name->kind != GRAFT_STRING;
 }
 
+graft_status graft_files_put_identity(const char *path, graft_str *out)
+{
+    graft_file_id id = {0};
+    graft_status st = graft_file_identify(path, &id) ? GRAFT_OK : GRAFT_E_NOTFOUND;
+    graft_str_printf(out,
+                     "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " %" PRId64
+                     ".%09" PRId64 " ",
+                     id.device, id.inode, id.size, id.changed_s, id.changed_ns, id.status_s,
+                     id.status_ns);
+    return st;
+}
+
+/* Of a file that may be missing. */
+static graft_status put_maybe(const graft_host *h, const char *folder, const char *name,
+                              graft_str *out)
+{
+    char *path = NULL;
+    graft_status st = graft_files_resolve(h, folder, name, &path, NULL);
+    if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
+    if (st != GRAFT_OK) graft_str_puts(out, "none ");
+    graft_free(path);
+    return st == GRAFT_E_NOMEM ? st : GRAFT_OK;
+}
+
+static graft_status put_folder(const graft_host *h, const char *folder, graft_str *out)
+{
+    char **names = graft_files_choices(h, folder);
+    graft_status st = names ? GRAFT_OK : GRAFT_E_NOMEM;
+    for (size_t i = 0; st == GRAFT_OK && names[i]; i++) {
+        graft_str_printf(out, "%s ", names[i]);
+        st = put_maybe(h, folder, names[i], out);
+    }
+    graft_files_free_choices(names);
+    return st;
+}
+
+/* Everything that a linked name may turn out to be; some names choose among folders. */
+static graft_status put_all(const graft_host *h, const char *folder, graft_str *out)
+{
+    static const char *const beside[][3] = {{"input", "output", "temp"}, {"vae", "vae_approx"}};
+    graft_status st = put_folder(h, folder, out);
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
+        for (int k = 1; k < 3 && beside[i][k] && strcmp(folder, beside[i][0]) == 0; k++)
+            if (st == GRAFT_OK) st = put_folder(h, beside[i][k], out);
+    return st;
+}
+
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n)
 {
-    if (is_linked(name)) {
-        snprintf(text, n, "linked");
-        return GRAFT_OK;
-    }
+    if (is_linked(name)) return graft_files_stamp(h, folder, name, 1, text, n);
     char *path = NULL, hex[33];
     graft_mapping map = {NULL, 0};
     graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
@@ -139,12 +185,21 @@ graft_status graft_files_fingerprint(const graft_host *h, const char *folder, co
     return st;
 }
 
-graft_status graft_files_put_identity(const char *path, graft_str *out)
+/* T5's tokenizer is a file of its own: beside the encoder's, or else a text encoder. */
+static bool may_have_text(const char *folder)
 {
-    graft_file_id id = {0};
-    graft_status st = graft_file_identify(path, &id) ? GRAFT_OK : GRAFT_E_NOTFOUND;
-    graft_str_printf(out, "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " ",
-                     id.device, id.inode, id.size, id.changed_s, id.changed_ns);
+    return strcmp(folder, "text_encoders") == 0 || strcmp(folder, "checkpoints") == 0;
+}
+
+static graft_status put_tokenizer(const graft_host *h, const char *folder, const char *name,
+                                  graft_str *out)
+{
+    const char *slash = strrchr(name, '/');
+    graft_str beside = GRAFT_STR_INIT;
+    graft_str_printf(&beside, "%.*s" TOKENIZER, slash ? (int)(slash + 1 - name) : 0, name);
+    graft_status st = beside.failed ? GRAFT_E_NOMEM : put_maybe(h, folder, beside.data, out);
+    if (st == GRAFT_OK) st = put_maybe(h, "text_encoders", TOKENIZER, out);
+    graft_str_finish(&beside);
     return st;
 }
 
@@ -152,13 +207,11 @@ static graft_status put_stamp(const graft_host *h, const char *folder, const gra
                               graft_str *out)
 {
     char *path = NULL;
-    if (is_linked(name)) {
-        graft_str_puts(out, "linked ");
-        return GRAFT_OK;
-    }
+    if (is_linked(name)) return put_all(h, folder, out);
     graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
     if (st == GRAFT_OK) st = graft_files_put_identity(path, out);
     graft_free(path);
+    if (st == GRAFT_OK && may_have_text(folder)) st = put_tokenizer(h, folder, name->u.s, out);
     return st;
 }
 
@@ -167,9 +220,13 @@ graft_status graft_files_stamp(const graft_host *h, const char *folder, const gr
 {
     graft_str all = GRAFT_STR_INIT;
     graft_status st = GRAFT_OK;
+    char hex[33];
     for (size_t i = 0; i < count && st == GRAFT_OK; i++) st = put_stamp(h, folder, &names[i], &all);
     if (all.failed) st = GRAFT_E_NOMEM;
-    if (st == GRAFT_OK) snprintf(text, n, "%s", all.data);
+    if (st == GRAFT_OK) {
+        graft_hash_hex(graft_hash128(all.data ? all.data : "", all.len), hex);
+        snprintf(text, n, "%s", hex);
+    }
     graft_str_finish(&all);
     return st;
 }

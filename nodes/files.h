@@ -20,11 +20,13 @@ void graft_files_free_choices(char **names);
 
 extern const char *const graft_files_picture_suffixes[];
 
-/* For "graft.fingerprint/1": a hash of the content of the file that `name` names. */
+/* For "graft.fingerprint/1": a hash of the content of the file that `name` names. What a linked
+ * name will be is not known, so it stands for all files that it may be: which they are, their sizes
+ * and last changes. */
 graft_status graft_files_fingerprint(const graft_host *h, const char *folder, const graft_arg *name,
                                      char *text, uint64_t n);
 /* The same for `count` large files, without reading them: which files they are, their sizes and
- * last changes. */
+ * last changes. With text encoders and checkpoints also of T5's tokenizer, a file of its own. */
 graft_status graft_files_stamp(const graft_host *h, const char *folder, const graft_arg *names,
                                size_t count, char *text, uint64_t n);
 /* Appends which file this is, its size and its last change. GRAFT_E_NOTFOUND: there is none. */

@@ -693,7 +693,8 @@ bool graft_safetensors_same(const graft_safetensors *a, const graft_safetensors 
     const graft_file_id *x = &a->id, *y = &b->id;
     if (a == b) return true;
     return a->map.data && b->map.data && x->device == y->device && x->inode == y->inode &&
-           x->size == y->size && x->changed_s == y->changed_s && x->changed_ns == y->changed_ns;
+           x->size == y->size && x->changed_s == y->changed_s && x->changed_ns == y->changed_ns &&
+           x->status_s == y->status_s && x->status_ns == y->status_ns;
 }
 
 size_t graft_safetensors_count(const graft_safetensors *f)

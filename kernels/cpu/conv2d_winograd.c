@@ -19,13 +19,16 @@
 #define CHUNK       32                  /* inputs worked on at a time, at most */
 #define OUTPUTS     32                  /* likewise */
 #define INPUT_BYTES ((int64_t)16 << 20) /* a panel's transformed pixels */
-#define ALL_BYTES   ((int64_t)64 << 20) /* those of all threads */
+#define ALL_BYTES   ((int64_t)64 << 20) /* those of all threads, unless they are many */
+#define LEAST_BYTES ((int64_t)8 << 20)  /* which have so much each, if that makes them faster */
 #define ROUND       8                   /* tiles that are multiplied at a time */
 #define APART       16                  /* floats between rows, lest all share a set of a cache */
 #define LINE        64                  /* bytes */
 #define WORTH       64                  /* channels that pay for transforming a picture */
 #define PIXELS      (8 * 8)             /* of a picture, that do so in bfloat16 */
 #define WEIGHTS_AS  4                   /* tiles of products that transforming weights is worth */
+#define PIXELS_AS   4                   /* tenths of it that transforming a tile's pixels is */
+#define MANY_UNITS  16                  /* of each thread, which end together well enough */
 #define WORTH_UNITS 2                   /* that pay for transforming a panel again */
 #define STREAM      ((int64_t)32 << 20) /* bytes of a result that no cache would hold */
 #define WEIGHTS     ((int64_t)9 * BLOCK * BLOCK)
@@ -115,6 +118,25 @@ static const winograd_size *size_of(const graft_op_desc *op)
     return best;
 }
 
+/* Tiles of a panel, at most `most`. Large ones share transformed weights among many tiles; small
+ * ones give all of many threads something to do. In products of a tile with a group's weights: what
+ * the thread with the most units takes, weights and the transformed pixels of its panels included.
+ */
+static int64_t panel_of(const winograd *s, int64_t most, int threads)
+{
+    int64_t best = 0, least = 0;
+    for (int64_t panels = (s->total + most - 1) / most;; panels++) {
+        /* Equal panels, not a short one at the end. */
+        int64_t panel = ((s->total + panels - 1) / panels + ROUND - 1) / ROUND * ROUND;
+        int64_t units = (s->total + panel - 1) / panel * s->groups;
+        int64_t each = (units + threads - 1) / threads;
+        int64_t pixels = panel * PIXELS_AS * (s->groups + each - 1) / s->groups / 10;
+        int64_t cost = each * (panel + WEIGHTS_AS) + pixels;
+        if (!best || cost < least) best = panel, least = cost;
+        if (panel == ROUND || each >= MANY_UNITS) return best;
+    }
+}
+
 static void plan(const graft_op_desc *op, int threads, winograd *s)
 {
     const graft_tensor_desc *w = &op->in[GRAFT_CONV_W], *y = &op->out;
@@ -136,14 +158,13 @@ static void plan(const graft_op_desc *op, int threads, winograd *s)
     while (f->inputs % f->chunk) f->chunk -= BLOCK;
     f->outputs = w->dim[0] % OUTPUTS ? BLOCK : OUTPUTS;
     int64_t bytes = ALL_BYTES / threads < INPUT_BYTES ? ALL_BYTES / threads : INPUT_BYTES;
+    if (bytes < LEAST_BYTES) bytes = LEAST_BYTES;
     int64_t most = bytes / (s->pixels * 4 * f->inputs) / ROUND * ROUND;
     if (most > size->panel) most = size->panel;
     if (most < ROUND) most = ROUND;
-    s->panels = (s->total + most - 1) / most;
-    /* Equal panels, not a short one at the end. */
-    s->panel = ((s->total + s->panels - 1) / s->panels + ROUND - 1) / ROUND * ROUND;
-    s->panels = (s->total + s->panel - 1) / s->panel;
     s->groups = y->dim[3] / f->outputs;
+    s->panel = panel_of(s, most, threads);
+    s->panels = (s->total + s->panel - 1) / s->panel;
     f->pixel_stride = s->panel * f->chunk + APART;
     f->chunk_stride = s->pixels * f->pixel_stride;
     f->weights_stride = f->chunk * f->outputs + APART;

@@ -1,7 +1,10 @@
 /* Nodes that read and write files, and those that work on pictures and latents: with the engine's
  * own pictures and a host that lives in a temporary folder. */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -485,8 +488,16 @@ static void fingerprints_follow_the_content(void)
         CHECK(strcmp(a, c) != 0);
         in[0] = choice("gone.png");
         CHECK_INT(api->get(&host.host, in, c, sizeof c), GRAFT_E_NOTFOUND);
-        in[0] = (graft_arg){.kind = GRAFT_NONE};
+        in[0] = (graft_arg){.kind = GRAFT_NONE}; /* linked: any file of these folders */
+        CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+        CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+        CHECK_STR(a, b);
+        fake_host_put(&host, "input", "f.bin", "three", 5);
+        CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+        CHECK(strcmp(a, b) != 0);
+        fake_host_put(&host, "output", "f.bin", i % 2 ? "four" : "fourth", i % 2 ? 4 : 6);
         CHECK_INT(api->get(&host.host, in, c, sizeof c), GRAFT_OK);
+        CHECK(strcmp(b, c) != 0);
     }
 }
 
@@ -530,9 +541,59 @@ static void fingerprints_follow_model_files(void)
         CHECK(strcmp(a, c) != 0);
         *name = choice("gone.safetensors");
         CHECK_INT(api->get(&host.host, in, d, sizeof d), GRAFT_E_NOTFOUND);
-        *name = (graft_arg){.kind = GRAFT_NONE};
+        *name = (graft_arg){.kind = GRAFT_NONE}; /* linked: any file of the folder */
         CHECK_INT(api->get(&host.host, in, d, sizeof d), GRAFT_OK);
-        CHECK(strcmp(a, d) != 0);
+        CHECK(strcmp(c, d) != 0);
+        fake_host_put(&host, nodes[i].folder, "model.safetensors", "three again", 11);
+        CHECK_INT(api->get(&host.host, in, c, sizeof c), GRAFT_OK);
+        CHECK(strcmp(c, d) != 0);
+    }
+}
+
+/* One of the same size, whose time of writing was set back. */
+static void fingerprints_follow_what_was_overwritten(void)
+{
+    const graft_node *node = fake_host_node("LoraLoader");
+    const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+    graft_arg in[24];
+    char path[1024], a[64] = "", b[64] = "";
+    struct stat was;
+    fake_host_defaults(node, in);
+    fake_host_put(&host, "loras", "file.safetensors", "one", 3);
+    fake_host_path(&host, "loras", "file.safetensors", path, sizeof path);
+    CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+    CHECK(stat(path, &was) == 0);
+    int fd = open(path, O_WRONLY);
+    CHECK(fd >= 0 && write(fd, "two", 3) == 3);
+    CHECK(futimens(fd, (struct timespec[]){was.st_atim, was.st_mtim}) == 0);
+    close(fd);
+    CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+    CHECK(strcmp(a, b) != 0);
+}
+
+/* T5's words are in a file of their own, beside the encoder's or with the text encoders. */
+static void fingerprints_follow_the_tokenizer(void)
+{
+    static const struct {
+        const char *id, *folder;
+    } nodes[] = {{"CLIPLoader", "text_encoders"},
+                 {"DualCLIPLoader", "text_encoders"},
+                 {"TripleCLIPLoader", "text_encoders"},
+                 {"CheckpointLoaderSimple", "checkpoints"}};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        const char *const places[] = {nodes[i].folder, "text_encoders"};
+        const graft_node *node = fake_host_node(nodes[i].id);
+        const graft_fingerprint_api *api = node->query(GRAFT_FINGERPRINT_ID);
+        graft_arg in[24];
+        fake_host_defaults(node, in);
+        fake_host_put(&host, nodes[i].folder, "file.safetensors", "one", 3);
+        for (int k = 0; k < 2; k++) {
+            char a[64] = "", b[64] = "";
+            CHECK_INT(api->get(&host.host, in, a, sizeof a), GRAFT_OK);
+            fake_host_put(&host, places[k], "spiece.model", "words", 1 + i % 5);
+            CHECK_INT(api->get(&host.host, in, b, sizeof b), GRAFT_OK);
+            CHECK(strcmp(a, b) != 0);
+        }
     }
 }
 
@@ -664,6 +725,8 @@ int main(void)
     RUN(only_readable_files_are_offered);
     RUN(fingerprints_follow_the_content);
     RUN(fingerprints_follow_model_files);
+    RUN(fingerprints_follow_what_was_overwritten);
+    RUN(fingerprints_follow_the_tokenizer);
     RUN(fingerprints_follow_the_plan);
     RUN(missing_files_are_found_before_a_run);
     RUN(metadata_is_ascii);
