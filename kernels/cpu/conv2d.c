@@ -140,8 +140,17 @@ out:
     return st;
 }
 
-/* The primitive of a variant. oneDNN's convolution through gemm adds a residual wrongly (2.6.3: it
- * reads it at the offsets of its own blocks), so there the residual is always ours. */
+/* oneDNN 2.6.3 has two convolutions that add a residual wrongly: the one through gemm, which reads
+ * it at the offsets of its own blocks, and the one of 1 x 1 in bfloat16, for odd numbers of inputs
+ * and many pictures' sizes. */
+static bool adds_wrongly(const graft_op_desc *op, const_dnnl_primitive_desc_t pd)
+{
+    const char *name = graft_cpu_primitive_name(pd);
+    if (strstr(name, "gemm:")) return true;
+    return strstr(name, "bf16_1x1") && op->in[GRAFT_CONV_W].dim[1] % 2;
+}
+
+/* The primitive of a variant. Where the residual would be added wrongly it is always ours. */
 static graft_status plan(graft_device *d, const graft_op_desc *op, variant_kind kind, conv_state *s,
                          dnnl_primitive_desc_t *pd, graft_err *e)
 {
@@ -149,7 +158,7 @@ static graft_status plan(graft_device *d, const graft_op_desc *op, variant_kind 
     choose(op, kind, s);
     GRAFT_TRY(describe(d, op, s, pd, e));
     if (graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]) && !s->own_epilogue &&
-        strstr(graft_cpu_primitive_name(*pd), "gemm:")) {
+        adds_wrongly(op, *pd)) {
         dnnl_primitive_desc_destroy(*pd);
         *pd = NULL;
         choose(op, VARIANT_EPILOGUE, s);
