@@ -437,10 +437,12 @@ graft_status graft_clip_encode(const graft_clip *c, const char *text, const graf
 typedef struct graft_sdxl_size {
     int64_t width, height, crop_w, crop_h, target_width, target_height;
 } graft_sdxl_size;
+/* A text for each encoder: the empty prompt follows the shorter one until both have as many chunks.
+ */
 graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, const char *text_l,
                                     const graft_sdxl_size *size, const graft_task *task,
                                     graft_cond **out, graft_err *e);
-/* For SD 3, a text for each encoder; NULL: that one is not asked and leaves zeros, T5 nothing.
+/* For SD 3, likewise; NULL: that encoder is not asked and leaves zeros, T5 nothing.
  * graft_clip_encode() gives all the same text. */
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,

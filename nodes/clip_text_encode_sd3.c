@@ -10,8 +10,9 @@ static const graft_input *const inputs[] = {
                                  "T5 among the encoders it has no effect."),
     [EMPTY_PADDING] =
         IN_CHOICE("empty_padding", CHOICES("none", "empty_prompt"),
-                  "What an encoder with an empty prompt gives: none leaves zeros in its place, "
-                  "empty_prompt encodes the empty text."),
+                  "What empty prompts give: none leaves zeros in the place of both CLIP encoders and "
+                  "nothing of T5, empty_prompt encodes the empty text. An empty CLIP prompt "
+                  "beside one with words is encoded in any case."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CONDITIONING", "CONDITIONING", "The encoded prompt, for a sampler."), NULL};
@@ -26,6 +27,8 @@ static graft_status run(graft_call *c)
         text[i] = graft_arg_text(c, i);
         if (zeros && !text[i][0]) text[i] = NULL;
     }
+    if (text[CLIP_L] && !text[CLIP_G]) text[CLIP_G] = "";
+    if (text[CLIP_G] && !text[CLIP_L]) text[CLIP_L] = "";
     graft_status st = graft_clip_encode_sd3(graft_arg_clip(c, CLIP), text[CLIP_L], text[CLIP_G],
                                             text[T5XXL], &c->task, &cond, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_cond(c, 0, cond);

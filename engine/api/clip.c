@@ -262,6 +262,26 @@ graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *te
     return st;
 }
 
+graft_status graft_clip_lengthen(const graft_clip *c, size_t i, size_t chunks,
+                                 const graft_task *task, graft_encoded *k, graft_err *e)
+{
+    graft_encoded empty = {0};
+    if (k->chunks >= chunks) return GRAFT_OK;
+    graft_status st = graft_clip_encode_one(c, i, "", task, &empty, e);
+    size_t each = (size_t)GRAFT_TEXT_CHUNK * (size_t)c->encoder[i].arch.width;
+    float *hidden = st ? NULL : graft_malloc_array(chunks * each, sizeof *hidden);
+    if (!st && !hidden) st = graft_fail_nomem(e, "text encoder");
+    if (!st) {
+        memcpy(hidden, k->hidden, k->chunks * each * sizeof *hidden);
+        for (; k->chunks < chunks; k->chunks++)
+            memcpy(hidden + k->chunks * each, empty.hidden, each * sizeof *hidden);
+        graft_free(k->hidden);
+        k->hidden = hidden;
+    }
+    graft_encoded_finish(&empty);
+    return st;
+}
+
 void graft_encoded_finish(graft_encoded *k)
 {
     graft_free(k->hidden);
@@ -269,7 +289,8 @@ void graft_encoded_finish(graft_encoded *k)
     *k = (graft_encoded){0};
 }
 
-/* SDXL: L's and G's columns side by side, as many tokens as both have; G's pooled output. */
+/* SDXL: L's and G's columns side by side, as many tokens as both have; G's pooled output. One text
+ * has as many for both, unless an embedding has more vectors for one of them. */
 static graft_status join_two(const graft_clip *c, graft_encoded *l, graft_encoded *g,
                              const graft_sdxl_size *size, graft_cond **out, graft_err *e)
 {
@@ -300,6 +321,9 @@ static graft_status encode(const graft_clip *c, const char *text_l, const char *
     GRAFT_TRY(graft_clip_encode_one(c, 0, text_l, task, &part[0], e));
     if (c->kind == GRAFT_CLIP_SDXL) {
         GRAFT_TRY(graft_clip_encode_one(c, 1, text_g, task, &part[1], e));
+        size_t longest = part[0].chunks > part[1].chunks ? part[0].chunks : part[1].chunks;
+        for (size_t i = 0; i < 2 && text_l != text_g; i++)
+            GRAFT_TRY(graft_clip_lengthen(c, i, longest, task, &part[i], e));
         st = join_two(c, &part[0], &part[1], size, out, e);
     } else {
         float *hidden = part[0].hidden, *pooled = part[0].pooled;

@@ -32,6 +32,21 @@ static void find_places(const graft_clip *c, place p[PLACES])
     }
 }
 
+/* Texts of their own are made as long as the longest of them, as SDXL's are. */
+static graft_status make_equal(const graft_clip *c, place p[PLACES], const graft_task *task,
+                               graft_err *e)
+{
+    size_t longest = 0;
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < PLACES; i++)
+        if (p[i].text.chunks > longest) longest = p[i].text.chunks;
+    for (int i = 0; i < PLACES && !st; i++)
+        if (p[i].text.hidden)
+            st = graft_clip_lengthen(c, (size_t)(p[i].encoder - c->encoder), longest, task,
+                                     &p[i].text, e);
+    return st;
+}
+
 /* As many chunks as all that spoke have; one where none did. */
 static size_t chunks_of(const place p[PLACES])
 {
@@ -109,6 +124,7 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
         if (p[i].encoder && text[i])
             st = graft_clip_encode_one(c, (size_t)(p[i].encoder - c->encoder), text[i], task,
                                        &p[i].text, e);
+    if (!st && text_l != text_g) st = make_equal(c, p, task, e);
     if (!st && c->t5 && text_t5)
         st = graft_t5_encode(c->engine, &c->t5_options, c->t5, text_t5, task, &more.hidden,
                              &more.tokens, e);

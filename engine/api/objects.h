@@ -250,6 +250,9 @@ typedef struct graft_encoded {
 } graft_encoded;
 graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *text,
                                    const graft_task *task, graft_encoded *out, graft_err *e);
+/* Appends the empty prompt until it has so many chunks. */
+graft_status graft_clip_lengthen(const graft_clip *c, size_t i, size_t chunks,
+                                 const graft_task *task, graft_encoded *k, graft_err *e);
 void graft_encoded_finish(graft_encoded *k);
 /* The encoder `i` on ready-made chunks: out[0] hidden (1,77*chunks,width), out[1] pooled of the
  * first chunk (1,width or projection), with ComfyUI's weighting. Vectors take the place of rows of

@@ -163,6 +163,12 @@ static void edit_texts(const graft_node *n, graft_arg *in)
     set_s(n, in, "t5xxl", "t5");
 }
 
+static void edit_t5_alone(const graft_node *n, graft_arg *in)
+{
+    edit_texts(n, in);
+    set_s(n, in, "clip_l", "");
+}
+
 static void edit_padded(const graft_node *n, graft_arg *in)
 {
     edit_texts(n, in);
@@ -200,7 +206,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSDXL", edit_sdxl, "encode_sdxl 'g' 'l' 1 2 3 4 5 6\n", "encode ");
     expect("CLIPTextEncodeSDXLRefiner", edit_text, "encode_refiner 'a (cat:1.2)' 6 1024 1024\n",
            "encode ");
-    expect("CLIPTextEncodeSD3", edit_texts, "encode_sd3 'l' '-' 't5'\n", "encode ");
+    expect("CLIPTextEncodeSD3", edit_texts, "encode_sd3 'l' '' 't5'\n", "encode ");
+    expect("CLIPTextEncodeSD3", edit_t5_alone, "encode_sd3 '-' '-' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
