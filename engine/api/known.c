@@ -1,5 +1,6 @@
 #include "engine/api/known.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,10 +14,21 @@ const void *graft_known_source(const graft_model *m, const graft_cond_entry *k)
     return graft_unet_known_channels(&m->arch.unet) ? k->inpaint : NULL;
 }
 
-/* One picture's mask as 0 and 1. */
+/* One picture's mask as 0 and 1, a half as 0. */
 static void put_mask(const float *mask, int64_t area, float *to)
 {
-    for (int64_t i = 0; i < area; i++) to[i] = mask[i] >= 0.5f ? 1 : 0;
+    for (int64_t i = 0; i < area; i++) to[i] = rintf(mask[i]);
+}
+
+/* Where nothing is known the picture is grey, as in training: in the UNet's space, by the VAE of
+ * SD 1.x (diffusers and ComfyUI show the same). */
+static const float grey[] = {0.8223f, -0.6876f, 0.6364f, 0.1380f};
+enum { GREY_CHANNELS = sizeof grey / sizeof *grey };
+
+static void put_grey(int64_t channels, int64_t area, float *to)
+{
+    for (int64_t i = 0; i < channels * area; i++)
+        to[i] = i / area < GREY_CHANNELS ? grey[i / area] : 0;
 }
 
 static void from_run(const graft_guided_config *c, float *to)
@@ -28,7 +40,7 @@ static void from_run(const graft_guided_config *c, float *to)
         if (c->mask)
             memcpy(to + area, c->latent + p * values, (size_t)values * sizeof *to);
         else
-            memset(to + area, 0, (size_t)values * sizeof *to);
+            put_grey(c->shape[1], area, to + area);
     }
 }
 

@@ -17,7 +17,7 @@ typedef struct graft_known {
 
 /* Prompts have theirs from graft_cond_inpaint(): it is scaled to the run's latent (bilinear), the
  * mask becomes 0 or 1, and both repeat over the batch. Those without get the mask of the run's
- * latent and that latent; where it has no mask, all is to be painted and nothing known. */
+ * latent and that latent; where it has no mask, all is to be painted, and what is known is grey. */
 graft_status graft_known_create(const graft_guided_config *c, graft_known *out, graft_err *e);
 /* Takes what is zero, and what creating left when it failed. */
 void graft_known_finish(graft_known *k);

@@ -262,16 +262,16 @@ static graft_status batch_masks(const graft_latent *a, const graft_latent *b, gr
     return st;
 }
 
-/* Those without numbers have the ones that their place gives. */
+/* Those without numbers have the ones of their place in their own batch: as ComfyUI has it, and its
+ * pictures with one number get one noise. */
 static graft_status batch_index(const graft_latent *a, int64_t n, const graft_latent *b, int64_t m,
                                 graft_latent *r, graft_err *e)
 {
     const int64_t *i = graft_latent_batch_index(a), *k = graft_latent_batch_index(b);
-    if (!i && !k) return GRAFT_OK;
     int64_t *all = graft_malloc_array((size_t)(n + m), sizeof *all);
     if (!all) return graft_fail_nomem(e, "the batch indices of a latent");
     for (int64_t at = 0; at < n + m; at++)
-        all[at] = at < n ? (i ? i[at] : at) : (k ? k[at - n] : at);
+        all[at] = at < n ? (i ? i[at] : at) : (k ? k[at - n] : at - n);
     graft_status st = graft_latent_set_index(r, all, e);
     graft_free(all);
     return st;

@@ -102,7 +102,7 @@ static void more_of(const graft_latent *known, int64_t p, float *more)
     int64_t s[4], m[4];
     const float *v = graft_latent_data(known, s);
     const float *mask = graft_image_data(graft_latent_mask(known), m);
-    for (int64_t i = 0; i < AREA; i++) more[i] = mask[p % m[0] * AREA + i] >= 0.5f;
+    for (int64_t i = 0; i < AREA; i++) more[i] = mask[p % m[0] * AREA + i] > 0.5f;
     for (int64_t i = 0; i < VALUES; i++)
         more[AREA + i] = v[p % s[0] * VALUES + i] * (float)model->scale_factor;
 }
@@ -135,9 +135,22 @@ static void prompts_bring_it(void)
     more_of(second, 0, other);
     wanted(x, more, other, 4, want);
     check_near(got, want, VALUES);
-    c.negative = negative; /* all to be painted, nothing known */
+    float halves[AREA]; /* which stay */
+    for (int i = 0; i < AREA; i++) halves[i] = i % 2 ? 0.5f : 0.51f;
+    graft_latent *half = with_mask(latent_of(1, H, W, 20), mask_of(halves, 1, H, W));
+    graft_cond *r = inpainted(n, half);
+    c.negative = r;
     denoise(&c, got);
-    for (int i = 0; i < 5 * AREA; i++) other[i] = i < AREA ? 1 : 0;
+    more_of(half, 0, other);
+    CHECK(other[0] == 1 && other[1] == 0);
+    wanted(x, more, other, 4, want);
+    check_near(got, want, VALUES);
+    graft_cond_release(r);
+    graft_latent_release(half);
+    c.negative = negative; /* all to be painted, and grey */
+    denoise(&c, got);
+    static const float grey[1 + L] = {1, 0.8223f, -0.6876f, 0.6364f, 0.1380f};
+    for (int i = 0; i < 5 * AREA; i++) other[i] = grey[i / AREA];
     wanted(x, more, other, 4, want);
     check_near(got, want, VALUES);
     graft_cond *const conds[] = {p, n, q};
