@@ -72,7 +72,8 @@ graft_status graft_image_rebatch(const graft_image *const *images, size_t n, int
                                  graft_image ***out, size_t *count, graft_err *e);
 /* a * (1 - factor) + mode(a, b) * factor, clipped to 0..1, where b is scaled to a's size (bicubic,
  * cut to its aspect) and repeats over its batch. mode: "normal", "multiply", "screen", "overlay",
- * "soft_light", "difference", as in W3C's Compositing and Blending. */
+ * "soft_light", as in W3C's Compositing and Blending, and "difference", which is a - b with its
+ * sign, as ComfyUI has it. */
 graft_status graft_image_blend(const graft_image *a, const graft_image *b, double factor,
                                const char *mode, graft_image **out, graft_err *e);
 /* `from` laid over `to` at x, y as much as a mask says, which is scaled to `from` (bilinear); NULL:
@@ -117,7 +118,8 @@ graft_status graft_image_porter_duff(const graft_layer_pair *p, const char *mode
                                      graft_image **mask, graft_err *e);
 /* Room around a picture, grey; sides: left, top, right, bottom, in pixels. The mask is white there,
  * and fades into the picture over `feathering` pixels f: ((f - d) / f)^2 at distance d from the
- * room. */
+ * room, where the outermost pixel is 0 away at the left and above, 1 at the right and below. Where
+ * 2 f reaches a side of the picture nothing fades. All of this is ComfyUI's. */
 graft_status graft_image_pad(const graft_image *i, const int64_t sides[4], int64_t feathering,
                              graft_image **out, graft_image **mask, graft_err *e);
 

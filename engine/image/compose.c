@@ -86,7 +86,7 @@ static float blended(mode how, float a, float b)
     case SOFT_LIGHT:
         return soft_light(a, b);
     case DIFFERENCE:
-        return fabsf(a - b);
+        return a - b;
     default:
         return b;
     }
@@ -200,7 +200,7 @@ out:
 static int64_t distance(const int64_t sides[4], int64_t y, int64_t x, int64_t h, int64_t w,
                         int64_t far)
 {
-    const int64_t to[4] = {x, y, w - 1 - x, h - 1 - y};
+    const int64_t to[4] = {x, y, w - x, h - y};
     int64_t d = far;
     for (int i = 0; i < 4; i++)
         if (sides[i] > 0 && to[i] < d) d = to[i];
@@ -209,10 +209,11 @@ static int64_t distance(const int64_t sides[4], int64_t y, int64_t x, int64_t h,
 
 static void pad_mask(const int64_t s[4], const int64_t sides[4], int64_t f, float *dst, int64_t w)
 {
+    bool fades = f > 0 && f < (s[1] + 1) / 2 && f < (s[2] + 1) / 2;
     for (int64_t y = 0; y < s[1]; y++)
         for (int64_t x = 0; x < s[2]; x++) {
             int64_t d = distance(sides, y, x, s[1], s[2], f);
-            float v = f > 0 ? (float)(f - d) / (float)f : 0;
+            float v = fades ? (float)(f - d) / (float)f : 0;
             dst[(y + sides[1]) * w + x + sides[0]] = v * v;
         }
 }

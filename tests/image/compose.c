@@ -327,8 +327,8 @@ static void picture_blends(void)
             double d = x <= 0.25 ? ((16 * x - 12) * x + 4) * x : sqrt(x);
             double soft = y <= 0.5 ? x - (1 - 2 * y) * x * (1 - x) : x + (2 * y - 1) * (d - x);
             double hard = x <= 0.5 ? 2 * x * y : 1 - 2 * (1 - x) * (1 - y);
-            double all[] = {y, x * y, 1 - (1 - x) * (1 - y), hard, soft, fabs(x - y)};
-            CHECK_NEAR(graft_image_data(r, NULL)[i], 0.75 * x + 0.25 * all[k], 1e-6);
+            double all[] = {y, x * y, 1 - (1 - x) * (1 - y), hard, soft, x - y};
+            CHECK_NEAR(graft_image_data(r, NULL)[i], fmax(0, 0.75 * x + 0.25 * all[k]), 1e-6);
         }
         graft_image_release(r);
     }
@@ -339,7 +339,7 @@ static void picture_blends(void)
 
 static void padded(void)
 {
-    enum { H = 6, W = 5 };
+    enum { H = 10, W = 9 };
     graft_image *a = picture(2, H, W, 3, 26), *r = NULL, *m = NULL;
     const float *v = graft_image_data(a, NULL);
     int64_t s[4];
@@ -351,7 +351,7 @@ static void padded(void)
         int x = i % (W + 2) - 2, y = i / (W + 2) % (H + 3), n = i / (W + 2) / (H + 3);
         bool inside = x >= 0 && y < H;
         CHECK(got[3 * i + 1] == (inside ? v[((n * H + y) * W + x) * 3 + 1] : 0.5f));
-        int d = x < H - 1 - y ? x : H - 1 - y; /* only the left and the lower side have room */
+        int d = x < H - y ? x : H - y; /* only the left and the lower side have room */
         double k = d < 4 ? (4 - d) / 4.0 : 0;
         if (n == 0) CHECK_NEAR(mask[i], inside ? k * k : 1, 1e-6);
     }
@@ -359,6 +359,11 @@ static void padded(void)
     graft_image_release(m);
     CHECK_OK(graft_image_pad(a, (const int64_t[]){0, 0, 0, 0}, 4, &r, &m, &e), &e);
     for (int i = 0; i < H * W; i++) CHECK(graft_image_data(m, NULL)[i] == 0);
+    graft_image_release(r);
+    graft_image_release(m);
+    CHECK_OK(graft_image_pad(a, (const int64_t[]){1, 0, 0, 0}, 5, &r, &m, &e), &e); /* too far */
+    for (int i = 0; i < H * (W + 1); i++)
+        CHECK(graft_image_data(m, NULL)[i] == (i % (W + 1) ? 0 : 1));
     graft_image_release(r);
     graft_image_release(m);
     CHECK_INT(graft_image_pad(a, (const int64_t[]){0, 16384, 0, 0}, 4, &r, &m, &e), GRAFT_E_LIMIT);
