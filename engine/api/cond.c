@@ -104,6 +104,44 @@ static graft_cond_entry *entry_copy(const graft_cond_entry *from, int64_t tokens
     return k;
 }
 
+/* A copy of `words` that counts where `place` does. */
+static graft_cond_entry *entry_placed(const graft_cond_entry *words, const graft_cond_entry *place)
+{
+    graft_cond_entry *k = entry_copy(words, words->tokens);
+    if (!k) return NULL;
+    graft_control_release(k->control);
+    graft_image_release(k->mask);
+    k->control = graft_control_retain(place->control);
+    k->mask = place->mask ? graft_image_retain(place->mask) : NULL;
+    k->start = place->start;
+    k->end = place->end;
+    k->has_range = place->has_range;
+    k->has_area = place->has_area;
+    k->area = place->area;
+    k->mask_bounds = place->mask_bounds;
+    k->strength = place->strength;
+    k->mask_strength = place->mask_strength;
+    return k;
+}
+
+graft_status graft_cond_add_placed(const graft_cond *c, const graft_cond_entry *words,
+                                   const graft_cond_entry *place, graft_cond **out, graft_err *e)
+{
+    graft_cond *more = list_create(c->n + 1);
+    graft_cond_entry *k = more ? entry_placed(words, place) : NULL;
+    if (!k) {
+        graft_cond_release(more);
+        return graft_fail_nomem(e, "conditioning");
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        atomic_fetch_add(&c->entry[i]->refs, 1);
+        more->entry[more->n++] = c->entry[i];
+    }
+    more->entry[more->n++] = k;
+    *out = more;
+    return GRAFT_OK;
+}
+
 /* How one entry of a list becomes a new one; NULL when out of memory. */
 typedef graft_cond_entry *change_fn(const graft_cond_entry *from, const void *ctx);
 

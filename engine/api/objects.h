@@ -291,4 +291,8 @@ struct graft_cond {
 graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
                                float *pooled, const graft_sdxl_size *size, graft_cond **out,
                                graft_err *e);
+/* c and one more entry: what `words` says to the network, where, when and as strongly as `place`
+ * counts. */
+graft_status graft_cond_add_placed(const graft_cond *c, const graft_cond_entry *words,
+                                   const graft_cond_entry *place, graft_cond **out, graft_err *e);
 #endif

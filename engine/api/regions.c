@@ -39,7 +39,7 @@ static span span_of(double first, double size, bool shares, int64_t cells)
     return begin < end ? (span){(int64_t)begin, (int64_t)(end - begin)} : (span){0, 0};
 }
 
-static graft_box area_of(const graft_cond_entry *k, const int64_t shape[4])
+graft_box graft_regions_area(const graft_cond_entry *k, const int64_t shape[4])
 {
     const graft_area *a = &k->area;
     if (!k->has_area) return (graft_box){0, 0, shape[2], shape[3]};
@@ -157,7 +157,7 @@ static graft_status resolve(graft_cond_region *r, const graft_cond_entry *k, con
 {
     double strength = k->strength * k->mask_strength;
     graft_status st = GRAFT_OK;
-    r->box = area_of(k, shape);
+    r->box = graft_regions_area(k, shape);
     if (!((float)strength > 0)) r->box = (graft_box){0, 0, 0, 0};
     bool whole = r->box.height == shape[2] && r->box.width == shape[3];
     if (is_empty(&r->box) || (whole && !k->mask && strength == 1)) {

@@ -14,6 +14,9 @@ typedef struct graft_box {
 bool graft_box_same_size(const graft_box *a, const graft_box *b);
 bool graft_box_equal(const graft_box *a, const graft_box *b);
 
+/* The area of a prompt, in whole cells and cut to the latent; without one the whole latent. */
+graft_box graft_regions_area(const graft_cond_entry *k, const int64_t shape[4]);
+
 typedef struct graft_cond_region {
     graft_box box; /* what the network sees of the latent; empty where idle */
     bool idle;     /* weighs nothing anywhere, so that nobody computes it */

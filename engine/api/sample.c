@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "engine/api/denoise.h"
 #include "engine/api/flow_form.h"
+#include "engine/api/opposites.h"
 #include "engine/api/prepare.h"
 #include "engine/api/previews.h"
 #include "engine/api/quantize.h"
@@ -17,6 +18,7 @@
 
 typedef struct run_state {
     const graft_sampling *s;
+    graft_opposites sides; /* its prompts */
     graft_sigma_table table;
     const float *sigmas;
     size_t n_sigmas;
@@ -53,6 +55,7 @@ static void finish(run_state *r)
     graft_free(r->levels);
     graft_free(r->shown);
     graft_guided_destroy(r->guided);
+    graft_opposites_finish(&r->sides);
     graft_previews_end(&r->previews);
 }
 
@@ -265,8 +268,8 @@ static graft_status integrate(run_state *r, graft_err *e)
     graft_denoiser d;
     graft_guided_config c = {.model = s->model,
                              .table = &r->table,
-                             .positive = s->positive,
-                             .negative = s->negative,
+                             .positive = r->sides.positive,
+                             .negative = r->sides.negative,
                              .cfg = s->cfg,
                              .steps = r->n_sigmas - 1,
                              .first = r->sigmas[0],
@@ -320,8 +323,8 @@ static graft_status prepare_only(const run_state *r, graft_err *e)
     const graft_sampling *s = r->s;
     graft_prepare_request rq = {.model = s->model,
                                 .table = &r->table,
-                                .positive = s->positive,
-                                .negative = s->negative,
+                                .positive = r->sides.positive,
+                                .negative = r->sides.negative,
                                 .guided = graft_sampler_needs_unconditional(s->sampler) ||
                                           fabs(s->cfg - 1.0) > 1e-9,
                                 .sigmas = r->sigmas,
@@ -435,6 +438,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
     }
     GRAFT_TRY(check_sigmas(r, e));
     GRAFT_TRY(take_mask(r, latent, e));
+    GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));
     if (task && task->compile_only) {
         GRAFT_TRY(prepare_only(r, e));
         unchanged(latent, out, denoised);

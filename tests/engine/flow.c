@@ -211,8 +211,8 @@ static void predicted(const scene *s, const graft_cond *cond, const float *noise
     graft_binding_release(b);
 }
 
-/* The bounds of a mask, or an area, of odd sides: the network sees whole squares of its patches,
- * and the prompt counts where it was put. */
+/* The bounds of a mask of odd sides: the network sees whole squares of its patches, and the prompt
+ * counts where it was put; so does the other side's, which it is compared with there. */
 static void odd_places(void)
 {
     static const int whole[4] = {0, 0, H, W}, seen[2][4] = {{1, 2, 4, 6}, {2, 2, 4, 6}};
@@ -222,7 +222,7 @@ static void odd_places(void)
     scene s = open_scene();
     graft_cond *background = s.negative, *thing = s.positive;
     for (int k = 0; k < 2; k++) {
-        double back[N], part[N], wanted[N];
+        double back[N], part[N], other[N], wanted[N];
         float noise[N], mask[H * W] = {0};
         graft_image *image = NULL;
         graft_cond *placed = NULL;
@@ -234,13 +234,14 @@ static void odd_places(void)
         CHECK_OK(graft_noise_latent(SEED, (const int64_t[]){1, C, H, W}, NULL, noise, &e), &e);
         predicted(&s, background, noise, whole, back);
         predicted(&s, thing, noise, seen[k], part);
+        predicted(&s, background, noise, seen[k], other);
         for (int i = 0; i < N; i++) {
             int y = i / W % H - seen[k][0], x = i % W - seen[k][1];
-            double more =
-                mask[i % (H * W)] == 0
-                    ? 0
-                    : (part[(i / (H * W) * seen[k][2] + y) * seen[k][3] + x] - back[i]) / 2;
-            wanted[i] = (back[i] + 3 * more) / s.m->scale_factor + s.m->latent_shift;
+            int at = (i / (H * W) * seen[k][2] + y) * seen[k][3] + x;
+            bool in = mask[i % (H * W)] != 0;
+            double negative = in ? (back[i] + other[at]) / 2 : back[i];
+            double more = in ? (part[at] - other[at]) / 2 : 0;
+            wanted[i] = (negative + 3 * more) / s.m->scale_factor + s.m->latent_shift;
         }
         graft_latent *l = sampled(&s, "euler", sigma, 2, true, s.from);
         CHECK(worst(l, wanted) < 2e-5);
