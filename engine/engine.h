@@ -74,6 +74,10 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
                                  graft_err *e);
 /* After the last object of this engine was released. */
 void graft_engine_destroy(graft_engine *engine);
+/* Gives packed weights, memory of activations and recorded runs that nothing uses back to the
+ * system; without it they stay for the next run, up to GRAFT_MEMORY_MB or half of the device's
+ * memory. */
+void graft_engine_release_unused(graft_engine *engine);
 /* NULL-terminated names of the backends that can run here, best first ("cpu", "ref"). Lives as long
  * as the engine. */
 const char *const *graft_engine_backends(const graft_engine *engine);

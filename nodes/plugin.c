@@ -165,6 +165,17 @@ static graft_status cache_clear(uint64_t *count)
     return st ? st : graft_cache_clear(engine, count, NULL);
 }
 
+/* ------------------------------------------------------------------ graft.memory/1 */
+
+/* Nothing is held where there is no engine yet. */
+static void release_memory(void)
+{
+    pthread_mutex_lock(&state.lock);
+    graft_engine *engine = state.engine;
+    pthread_mutex_unlock(&state.lock);
+    if (engine) graft_engine_release_unused(engine);
+}
+
 /* ------------------------------------------------------------------ graft.convert/1 */
 
 static graft_status convert(const char *from, const char *to, char *text, uint64_t n)
@@ -220,9 +231,11 @@ static const void *query(const char *id)
 {
     static const graft_cache_api cache_api = {cache_folder, cache_list, cache_clear};
     static const graft_convert_api convert_api = {convert};
+    static const graft_memory_api memory_api = {release_memory};
     static const graft_device_api device_api = {check_device, describe_device};
     if (strcmp(id, GRAFT_DEVICE_ID) == 0) return &device_api;
     if (strcmp(id, GRAFT_CACHE_ID) == 0) return &cache_api;
+    if (strcmp(id, GRAFT_MEMORY_ID) == 0) return &memory_api;
     return strcmp(id, GRAFT_CONVERT_ID) == 0 ? &convert_api : NULL;
 }
 

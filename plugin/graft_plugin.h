@@ -379,6 +379,14 @@ typedef struct graft_plugin { /* a constant: readable before any code of the plu
     const void *(*query)(const char *id);  /* [any] plugin-wide tables, or NULL; may be NULL */
 } graft_plugin;
 
+/* "graft.memory/1", from graft_plugin.query: what the plugin holds between runs. */
+#define GRAFT_MEMORY_ID "graft.memory/1"
+typedef struct graft_memory_api {
+    /* [any] Gives memory that no value and no run uses back to the system. What was in it is made
+     * anew when it is needed. */
+    void (*release)(void);
+} graft_memory_api;
+
 /* "graft.cache/1", from graft_plugin.query: what the plugin keeps on disk between runs. */
 #define GRAFT_CACHE_ID "graft.cache/1"
 typedef struct graft_cache_api {

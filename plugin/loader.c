@@ -169,3 +169,16 @@ const graft_registry_node *graft_registry_at(const graft_registry *r, size_t i)
 {
     return i < r->nodes ? r->node[i] : NULL;
 }
+
+/* Nodes of one plugin follow each other. */
+void graft_registry_release_memory(const graft_registry *r)
+{
+    const graft_plugin *last = NULL;
+    for (size_t i = 0; i < r->nodes; i++) {
+        const graft_plugin *p = r->node[i]->plugin;
+        if (p == last || !p->query) continue;
+        const graft_memory_api *memory = p->query(GRAFT_MEMORY_ID);
+        if (memory) memory->release();
+        last = p;
+    }
+}

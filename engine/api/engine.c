@@ -263,6 +263,19 @@ static graft_status make_room(graft_engine *g, const graft_exe *x, uint64_t besi
     return GRAFT_OK;
 }
 
+void graft_engine_release_unused(graft_engine *g)
+{
+    graft_exe **list = NULL;
+    size_t n = 0;
+    if (graft_compiled_list(g->compiled, &list, &n, NULL) == GRAFT_OK) {
+        for (size_t i = 0; i < n; i++) graft_recordings_trim(list[i]->recordings);
+        graft_compiled_list_free(list, n);
+    }
+    graft_arenas_trim(g->arenas);
+    graft_packs_trim(g->packs, 0);
+    graft_alloc_trim();
+}
+
 graft_status graft_engine_bind(graft_engine *g, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
                                const graft_task *task, graft_binding **out, graft_err *e)

@@ -352,6 +352,18 @@ static graft_pack *add(graft_packs *p, graft_backend *backend, graft_pack_name n
     return k;
 }
 
+/* Memory for a pack; where there is none, that of packs which nobody uses comes free first: the
+ * system may have less than the device says, in a container or under a limit. */
+static void *allocate(graft_packs *p, const graft_pack *k)
+{
+    const graft_backend *b = k->backend;
+    uint64_t bytes = k->bytes ? k->bytes : 1;
+    void *data = b->api->alloc(b->device, bytes);
+    if (data) return data;
+    graft_packs_trim(p, 0);
+    return b->api->alloc(b->device, bytes);
+}
+
 /* Fills a pack that add() gave, NULL when it failed. Without the lock. */
 static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fill, void *ctx,
                               graft_pack **out, graft_err *e)
@@ -359,7 +371,7 @@ static graft_status fill_pack(graft_packs *p, graft_pack *k, graft_pack_fill *fi
     graft_status st;
     graft_hash content = {0, 0};
     if (!k) return graft_fail_nomem(e, "packed weights");
-    if (!k->data) k->data = k->backend->api->alloc(k->backend->device, k->bytes ? k->bytes : 1);
+    if (!k->data) k->data = allocate(p, k);
     if (!k->data)
         st = graft_fail(e, GRAFT_E_NOMEM, "out of memory: %llu bytes of packed weights",
                         (unsigned long long)k->bytes);

@@ -173,6 +173,7 @@ void *graft_serve_worker(void *serve)
             return NULL;
         case GRAFT_QUEUE_FREE:
             graft_executor_clear(s->executor);
+            graft_registry_release_memory(s->session.registry);
             break;
         case GRAFT_QUEUE_JOB:
             run_and_store(s, &job);

@@ -35,6 +35,69 @@ static graft_compiled_stats compiled(void)
     return s;
 }
 
+/* ------------------------------------------------------------------ memory */
+
+/* What stays for the next run can be had back, and is made again; what is in use stays. */
+static void unused_memory_goes(void)
+{
+    float first[OUT], again[OUT];
+    graft_model *a = load_model(engine, path_a), *b = load_model(engine, path_b);
+    run_model(b, first);
+    run_model(a, first);
+    graft_model_release(b);
+    CHECK(packs_of(engine).bytes > packs_of(engine).used_bytes);
+    CHECK(graft_arenas_bytes(engine->arenas) > 0);
+    graft_engine_release_unused(engine);
+    CHECK(packs_of(engine).bytes == packs_of(engine).used_bytes);
+    CHECK_INT(graft_arenas_bytes(engine->arenas), 0);
+    run_model(a, again);
+    CHECK(same_bits(first, again));
+    graft_model_release(a);
+    graft_engine_release_unused(engine);
+    CHECK_INT(packs_of(engine).bytes, 0);
+    a = load_model(engine, path_a);
+    run_model(a, again);
+    CHECK(same_bits(first, again));
+    graft_model_release(a);
+}
+
+static void *(*alloc_there)(graft_device *d, uint64_t bytes);
+static int refusals;
+
+static void *alloc_or_not(graft_device *d, uint64_t bytes)
+{
+    return refusals > 0 && refusals-- ? NULL : alloc_there(d, bytes);
+}
+
+/* Where the system has no more, what nobody uses goes first; where that does not help it is said.
+ */
+static void unused_memory_makes_room(void)
+{
+    float out[OUT];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_backend *k = NULL;
+    graft_model *b = load_model(engine, path_b);
+    CHECK_OK(graft_backends_get(&engine->backends, backend, &k, &e), &e);
+    if (!k) return;
+    const graft_kernels_api *own = k->api;
+    graft_kernels_api limited = *own;
+    alloc_there = own->alloc;
+    limited.alloc = alloc_or_not;
+    graft_engine_release_unused(engine);
+    run_model(b, out);
+    graft_model_release(b);
+    uint64_t one = packs_of(engine).bytes; /* b's, which nobody uses */
+    CHECK(one > 0 && !packs_of(engine).used_bytes);
+    graft_model *c = load_model(engine, path_c);
+    k->api = &limited;
+    refusals = 1;
+    run_model(c, out);
+    CHECK_INT(refusals, 0);
+    k->api = own;
+    CHECK(packs_of(engine).bytes <= one); /* c's instead */
+    graft_model_release(c);
+}
+
 /* ------------------------------------------------------------------ equality */
 
 static void there_and_back(void)
@@ -430,6 +493,8 @@ int main(void)
             RUN(two_threads);
             RUN(many_swaps);
         }
+        RUN(unused_memory_goes);
+        RUN(unused_memory_makes_room);
         graft_engine_destroy(engine);
     }
     unlink(path_a);

@@ -74,6 +74,12 @@ graft_status graft_engine_create(const graft_engine_config *config, graft_engine
     return GRAFT_OK;
 }
 
+void graft_engine_release_unused(graft_engine *engine)
+{
+    (void)engine;
+    trace("release\n");
+}
+
 void graft_engine_destroy(graft_engine *engine)
 {
     if (engine) fake_engines--;
