@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "host/file_name.h"
 #include "host/litegraph.h"
+#include "host/literal.h"
 #include "host/schema.h"
 #include "host/tree.h"
 #include "host/workflow.h"
@@ -45,11 +46,48 @@ static bool is_control(const cJSON *value)
     return false;
 }
 
+/* What an editor shows at first; nothing for sockets, and for files: any could be meant. */
+static bool put_default(cJSON *inputs, const graft_input *in)
+{
+    graft_literal literal;
+    if (graft_literal_initial(in, &literal, NULL)) return false;
+    cJSON *item = NULL;
+    bool needed = true;
+    if (literal.value.kind != GRAFT_NONE)
+        item = graft_literal_json(in, &literal.value);
+    else if (strcmp(in->type, "STRING") == 0 && graft_schema_widget(in))
+        item = cJSON_CreateString("");
+    else if (graft_schema_combo(in) && graft_schema_widget(in) && in->choices && *in->choices)
+        item = cJSON_CreateString(*in->choices);
+    else
+        needed = false;
+    graft_literal_finish(&literal);
+    return !needed || graft_tree_set(inputs, in->name, item);
+}
+
+static bool put_or_default(cJSON *inputs, const graft_input *in, const cJSON *value)
+{
+    if (!value || cJSON_IsNull(value)) return put_default(inputs, in);
+    return put_value(inputs, in->name, value);
+}
+
+/* Widget number k in the order in which an editor shows them, required inputs first; NULL behind
+ * the last. */
+static const graft_input *widget_at(const graft_node *node, size_t k)
+{
+    for (size_t pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < graft_schema_inputs(node); i++) {
+            const graft_input *in = node->inputs[i];
+            bool optional = in->flags & GRAFT_INPUT_OPTIONAL;
+            if (optional == (pass == 1) && graft_schema_widget(in) && !k--) return in;
+        }
+    return NULL;
+}
+
 static size_t count_widgets(const graft_node *node)
 {
     size_t n = 0;
-    for (size_t i = 0; i < graft_schema_inputs(node); i++)
-        n += graft_schema_widget(node->inputs[i]);
+    while (widget_at(node, n)) n++;
     return n;
 }
 
@@ -60,34 +98,63 @@ static size_t count_values(const cJSON *value)
     return n;
 }
 
-/* Walks over `values` in the order in which an editor shows the widgets: required inputs first. */
+/* Entries that were not read yet, and for how many widgets. */
+struct entries {
+    const cJSON *at;
+    size_t n, widgets;
+};
+
+static void skip(struct entries *s)
+{
+    s->at = s->at->next;
+    s->n--;
+}
+
+/* Whether `next`, which may be NULL, could have this text for its value. Which files there are is
+ * not known here, but none is called like a control. */
+static bool could_take(const graft_input *next, const cJSON *text)
+{
+    if (!next || !graft_schema_combo(next)) return next && strcmp(next->type, "STRING") == 0;
+    if (!next->choices) return !is_control(text);
+    for (const char *const *c = next->choices; *c; c++)
+        if (strcmp(*c, text->valuestring) == 0) return true;
+    return false;
+}
+
+/* A text that is no value: there are more entries than widgets, or the next widget could not have
+ * it. A node may have more widgets today than it had when the file was written. */
+static bool is_extra(const struct entries *s, const graft_input *next)
+{
+    return s->n > s->widgets || !could_take(next, s->at);
+}
+
+static void skip_extras(struct entries *s, const graft_input *in, const graft_input *next)
+{
+    if (s->at && has_control(in) && is_control(s->at) && is_extra(s, next)) {
+        skip(s);
+        bool filter = s->at && graft_schema_combo(in) && cJSON_IsString(s->at);
+        if (filter && is_extra(s, next)) skip(s);
+    }
+    /* Its button, which some editors put behind all widgets. */
+    bool upload = s->at && (in->flags & GRAFT_INPUT_IMAGE_UPLOAD) && cJSON_IsString(s->at) &&
+                  strcmp(s->at->valuestring, "image") == 0;
+    if (upload && is_extra(s, next)) skip(s);
+}
+
+/* Walks over `values`, which may be no list. */
 static bool take_values(const graft_node *node, const cJSON *values, cJSON *inputs)
 {
-    const cJSON *value = values->child;
-    size_t left = count_widgets(node), n = count_values(value);
-    for (size_t pass = 0; pass < 2; pass++)
-        for (size_t i = 0; value && i < graft_schema_inputs(node); i++) {
-            const graft_input *in = node->inputs[i];
-            if (!(in->flags & GRAFT_INPUT_OPTIONAL) != (pass == 0) || !graft_schema_widget(in))
-                continue;
-            if (!cJSON_IsNull(value) && !put_value(inputs, in->name, value)) return false;
-            value = value->next;
-            left--;
-            n--;
-            /* An extra entry can only be there when there are more entries than widgets. */
-            if (n > left && has_control(in) && is_control(value)) {
-                value = value->next;
-                n--;
-                if (graft_schema_combo(in) && n > left) { /* its filter text */
-                    value = value->next;
-                    n--;
-                }
-            }
-            if (n > left && (in->flags & GRAFT_INPUT_IMAGE_UPLOAD)) { /* its button */
-                value = value->next;
-                n--;
-            }
-        }
+    struct entries s = {.at = cJSON_IsArray(values) ? values->child : NULL,
+                        .widgets = count_widgets(node)};
+    s.n = count_values(s.at);
+    size_t k = 0;
+    for (const graft_input *in = widget_at(node, 0), *next; in; in = next) {
+        if (!put_or_default(inputs, in, s.at)) return false;
+        if (s.at) skip(&s);
+        s.widgets--;
+        next = widget_at(node, ++k);
+        skip_extras(&s, in, next);
+    }
     return true;
 }
 
@@ -97,8 +164,7 @@ static bool take_named(const graft_node *node, const cJSON *values, cJSON *input
     for (size_t i = 0; i < graft_schema_inputs(node); i++) {
         const graft_input *in = node->inputs[i];
         const cJSON *value = graft_tree_get(values, in->name);
-        if (!value || cJSON_IsNull(value) || !graft_schema_literal(in)) continue;
-        if (!put_value(inputs, in->name, value)) return false;
+        if (graft_schema_literal(in) && !put_or_default(inputs, in, value)) return false;
     }
     return true;
 }
@@ -147,8 +213,8 @@ static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
     cJSON *out = cJSON_CreateObject(), *inputs = cJSON_AddObjectToObject(out, "inputs");
     bool ok = inputs && graft_tree_text(out, "class_type", n->type);
     if (ok && entry) {
-        if (cJSON_IsArray(values)) ok = take_values(entry->node, values, inputs);
-        if (cJSON_IsObject(values)) ok = take_named(entry->node, values, inputs);
+        ok = cJSON_IsObject(values) ? take_named(entry->node, values, inputs)
+                                    : take_values(entry->node, values, inputs);
         ok = ok && take_promoted(entry->node, n, inputs);
     }
     ok = ok && take_links(n, inputs);

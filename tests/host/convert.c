@@ -33,10 +33,11 @@ static void classic(void)
     EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':[5,'a',0.75]}],'links':[]}",
            "{'1':{'class_type':'TestSeed','inputs':{'seed':5,'mode':'a','strength':0.75}}}");
     EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':[5,'fixed','a']}],'links':[]}",
-           "{'1':{'class_type':'TestSeed','inputs':{'seed':5,'mode':'fixed','strength':'a'}}}");
+           "{'1':{'class_type':'TestSeed','inputs':{'seed':5,'mode':'a','strength':0.5}}}");
     EXPECT("{'nodes':[{'id':1,'type':'TestSeed','widgets_values':{'seed':18446744073709551615,"
            "'mode':'b','junk':3}}]}",
-           "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b'}}}");
+           "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b',"
+           "'strength':0.5}}}");
     EXPECT("{'nodes':[{'id':1,'type':'TestFile','widgets_values':['f.png','image']}]}",
            "{'1':{'class_type':'TestFile','inputs':{'file':'f.png'}}}");
     EXPECT("{'nodes':[{'id':1,'type':'TestText','widgets_values':[['a','b']]}]}",
@@ -45,6 +46,33 @@ static void classic(void)
            "[1,2]},{'id':2,'type':'TestInt','widgets_values':[4]}],'links':[[1,2,0,1,0,'INT']]}",
            "{'1':{'class_type':'Unknown','inputs':{'x':['2',0]}},"
            "'2':{'class_type':'TestInt','inputs':{'value':4}}}");
+}
+
+/* What a file does not say of a node is as in a new one. */
+static void missing_values(void)
+{
+    static const struct {
+        const char *node, *inputs;
+    } list[] = {
+        {"TestSeed'", "'seed':0,'mode':'a','strength':0.5"},
+        {"TestSeed','widgets_values':null", "'seed':0,'mode':'a','strength':0.5"},
+        {"TestSeed','widgets_values':{'mode':'b'}", "'seed':0,'mode':'b','strength':0.5"},
+        {"TestSeed','widgets_values':[5]", "'seed':5,'mode':'a','strength':0.5"},
+        {"TestSeed','widgets_values':[5,'randomize']", "'seed':5,'mode':'a','strength':0.5"},
+        {"TestSeed','widgets_values':[5,'increment','b']", "'seed':5,'mode':'b','strength':0.5"},
+        {"TestSeed','widgets_values':[5,'b']", "'seed':5,'mode':'b','strength':0.5"},
+        {"TestSeed','widgets_values':[null,'fixed',null,1]", "'seed':0,'mode':'a','strength':1"},
+        {"TestMask','widgets_values':['f.png','b','image']", "'file':'f.png','mode':'b'"},
+        {"TestMask','widgets_values':['f.png','image','b']", "'file':'f.png','mode':'b'"},
+        {"TestMask','widgets_values':['f.png','image']", "'file':'f.png','mode':'a'"},
+        {"TestMask'", "'mode':'a'"}};
+    char graph[300], want[300];
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(graph, sizeof graph, "{'nodes':[{'id':1,'type':'%s}]}", list[i].node);
+        snprintf(want, sizeof want, "{'1':{'class_type':'%.8s','inputs':{%s}}}", list[i].node,
+                 list[i].inputs);
+        EXPECT(graph, want);
+    }
 }
 
 /* A widget that became an input keeps its place in widgets_values. */
@@ -163,7 +191,8 @@ static void hostile(void)
            "'a'},{'id':'two','type':'TestShow','inputs':[7,{},{'name':'any','link':{}},{'name':"
            "'any','link':99},{'name':5,'link':1}]}],'links':[5,[],{},[1,2],[1,'two',1e99,1,0],"
            "{'id':1}],'definitions':[4]}",
-           "{'1':{'class_type':'TestAdd','inputs':{}},'two':{'class_type':'TestShow','inputs':"
+           "{'1':{'class_type':'TestAdd','inputs':{'a':0,'b':0}},'two':{'class_type':'TestShow','"
+           "inputs':"
            "{}}}");
     const char *bad[] = {"", "5", "[", "{\"a\":", "null", "\"x\"", "{\"a\":1}x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -340,6 +369,7 @@ int main(void)
 {
     fixture_open();
     RUN(classic);
+    RUN(missing_values);
     RUN(converted_widgets);
     RUN(modes_and_reroutes);
     RUN(subgraphs);

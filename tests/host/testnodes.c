@@ -513,7 +513,8 @@ static const graft_node *node(uint32_t i)
  *const ins_n[] = {&in_n, NULL}, *const ins_thing[] = {&in_thing, NULL},
  *const ins_code[] = {&in_code, NULL}, *const ins_steps[] = {&in_steps, NULL},
  *const ins_all[] = {&in_all, NULL}, *const ins_switch[] = {&in_on, &in_true, &in_false, NULL},
- *const ins_file[] = {&in_file, NULL}, *const ins_save[] = {&in_text, &in_prefix, NULL},
+ *const ins_file[] = {&in_file, NULL}, *const ins_mask[] = {&in_file, &in_mode, NULL},
+ *const ins_save[] = {&in_text, &in_prefix, NULL},
  *const ins_expand[] = {&in_part, &in_results, &in_twice, NULL},
  *const ins_look[] = {&in_text, &in_raw, NULL}, *const ins_each[] = {&in_n, &in_ms, NULL},
  *const ins_own[] = {&in_value, &in_mode, &in_either, &in_text, NULL};
@@ -539,6 +540,7 @@ static const graft_node *node(uint32_t i)
         NODE("TestSum", 0, ins_all, o_int, run_sum, NULL),
         NODE("TestSwitch", 0, ins_switch, o_any, run_switch, switch_query),
         NODE("TestFile", 0, ins_file, o_text, run_file, file_query),
+        NODE("TestMask", 0, ins_mask, o_text, run_file, file_query),
         NODE("TestLater", GRAFT_NODE_ASYNC, ins_add, o_int, run_add, NULL),
         NODE("TestWait", GRAFT_NODE_ASYNC, ins_steps, o_int, run_sleep, NULL),
         NODE("TestEach", GRAFT_NODE_ASYNC | GRAFT_NODE_EXPANDS, ins_each, o_each, run_each, NULL),
