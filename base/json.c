@@ -28,7 +28,7 @@ typedef struct scan {
     graft_str out;
     const char *fault;
     const char *at; /* where it is */
-    bool marked;
+    bool python, marked;
 } scan;
 
 static bool fault(scan *s, const char *at, const char *what)
@@ -182,6 +182,20 @@ static bool scan_word(scan *s, const char *word)
     return true;
 }
 
+/* What Python writes for numbers that JSON does not have; false when it is something else. */
+static bool scan_not_finite(scan *s)
+{
+    static const char *const word[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; s->python && i < sizeof word / sizeof *word; i++) {
+        size_t n = strlen(word[i]);
+        if ((size_t)(s->end - s->p) < n || memcmp(s->p, word[i], n) != 0) continue;
+        s->p += n;
+        graft_str_puts(&s->out, "null");
+        return true;
+    }
+    return false;
+}
+
 static bool scan_value(scan *s, int depth);
 
 static bool scan_list(scan *s, int depth, bool object)
@@ -220,6 +234,8 @@ static bool scan_value(scan *s, int depth)
         good = scan_list(s, depth, c == '{');
     else if (c == '"')
         good = scan_string(s);
+    else if (scan_not_finite(s))
+        good = true;
     else if (c == '-' || is_digit(c))
         good = scan_number(s);
     else
@@ -262,14 +278,14 @@ static graft_status fail_at(const scan *s, const char *what, graft_err *e)
                       s->at >= s->end ? "the text ends too early" : s->fault);
 }
 
-graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSON **out,
-                              graft_err *e)
+static graft_status parse(const char *text, size_t n, const char *what, bool python, cJSON **out,
+                          graft_err *e)
 {
     *out = NULL;
     if (n > GRAFT_JSON_MAX_BYTES)
         return graft_fail(e, GRAFT_E_LIMIT, "%s: more than %zu bytes of JSON", what,
                           GRAFT_JSON_MAX_BYTES);
-    scan s = {.begin = text, .p = text, .end = text + n, .out = GRAFT_STR_INIT};
+    scan s = {.begin = text, .p = text, .end = text + n, .out = GRAFT_STR_INIT, .python = python};
     graft_status st = GRAFT_OK;
     bool good = scan_value(&s, 0);
     if (good && s.p < s.end) good = fault(&s, s.p, "more text after the value");
@@ -285,6 +301,18 @@ graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSO
     }
     graft_str_finish(&s.out);
     return st;
+}
+
+graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSON **out,
+                              graft_err *e)
+{
+    return parse(text, n, what, false, out, e);
+}
+
+graft_status graft_json_parse_python(const char *text, size_t n, const char *what, cJSON **out,
+                                     graft_err *e)
+{
+    return parse(text, n, what, true, out, e);
 }
 
 /* The text of a raw item if it is a number that `scan` put there or graft_json_new_* made. */

@@ -19,11 +19,15 @@
 #define GRAFT_JSON_MAX_BYTES ((size_t)256 << 20)
 #define GRAFT_JSON_MAX_DEPTH 256
 
-/* Parses exactly one value with nothing but white space around it. NaN and Infinity, as Python
- * writes them, are refused; so is text deeper than GRAFT_JSON_MAX_DEPTH. `what` names the source in
- * the message, which gives line and column. */
+/* Parses exactly one value with nothing but white space around it. NaN and Infinity are refused; so
+ * is text deeper than GRAFT_JSON_MAX_DEPTH. `what` names the source in the message, which gives
+ * line and column. */
 graft_status graft_json_parse(const char *text, size_t n, const char *what, cJSON **out,
                               graft_err *e);
+/* The same for prompts and workflows, which Python programs write: NaN, Infinity and -Infinity, as
+ * its json module puts them, are null. */
+graft_status graft_json_parse_python(const char *text, size_t n, const char *what, cJSON **out,
+                                     graft_err *e);
 /* True when the item is a whole number in range; *out is set. Doubles with a fraction: false. */
 bool graft_json_i64(const cJSON *item, int64_t *out);
 bool graft_json_u64(const cJSON *item, uint64_t *out);

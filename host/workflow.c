@@ -51,7 +51,7 @@ graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
 {
     cJSON *json = NULL;
     memset(out, 0, sizeof *out);
-    graft_status st = graft_json_parse(text, n, what, &json, e);
+    graft_status st = graft_json_parse_python(text, n, what, &json, e);
     if (st) return st;
     if (is_graph(json)) {
         st = graft_workflow_from_ui(json, r, &out->prompt, e);
@@ -96,12 +96,12 @@ static graft_status read_png(const char *data, size_t size, const char *path,
     }
     st = GRAFT_E_NOTFOUND;
     if (prompt) st = graft_workflow_parse(prompt, strlen(prompt), path, r, out, e);
-    /* Some programs wrote prompts that are not JSON (a bare NaN); the graph may still be good. */
+    /* Some programs wrote prompts that are not JSON; the graph may still be good. */
     if (st && st != GRAFT_E_NOMEM && graph)
         st = graft_workflow_parse(graph, strlen(graph), path, r, out, e);
     if (st) goto out;
     if (prompt && graph && !out->extra_pnginfo &&
-        graft_json_parse(graph, strlen(graph), path, &json, NULL) == GRAFT_OK)
+        graft_json_parse_python(graph, strlen(graph), path, &json, NULL) == GRAFT_OK)
         st = keep_graph(json, out, e);
     if (st) graft_workflow_finish(out);
 out:

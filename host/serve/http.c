@@ -38,13 +38,26 @@ bool graft_http_arg_bool(const graft_http_request *q, const char *name, bool fal
     return strcasecmp(v, "true") == 0 || strcmp(v, "1") == 0 || strcasecmp(v, "yes") == 0;
 }
 
-graft_status graft_http_json(const graft_http_request *q, cJSON **out, graft_err *e)
+typedef graft_status (*parser)(const char *text, size_t n, const char *what, cJSON **out,
+                               graft_err *e);
+
+static graft_status read_body(const graft_http_request *q, parser parse, cJSON **out, graft_err *e)
 {
     *out = NULL;
     if (!q->body_size) return GRAFT_OK;
     if (!graft_str_is_utf8(q->body, q->body_size))
         return graft_fail(e, GRAFT_E_FORMAT, "the body is not UTF-8");
-    return graft_json_parse((const char *)q->body, q->body_size, "the body", out, e);
+    return parse((const char *)q->body, q->body_size, "the body", out, e);
+}
+
+graft_status graft_http_json(const graft_http_request *q, cJSON **out, graft_err *e)
+{
+    return read_body(q, graft_json_parse, out, e);
+}
+
+graft_status graft_http_json_python(const graft_http_request *q, cJSON **out, graft_err *e)
+{
+    return read_body(q, graft_json_parse_python, out, e);
 }
 
 graft_http_blob *graft_http_blob_create(void *data, size_t size)

@@ -40,6 +40,8 @@ bool graft_http_arg_bool(const graft_http_request *q, const char *name, bool fal
 /* The body as JSON of any kind; GRAFT_E_FORMAT also for text that is not UTF-8. An empty body gives
  * NULL and GRAFT_OK. */
 graft_status graft_http_json(const graft_http_request *q, cJSON **out, graft_err *e);
+/* The same as Python's json writes it: see graft_json_parse_python(). */
+graft_status graft_http_json_python(const graft_http_request *q, cJSON **out, graft_err *e);
 
 /* Bytes that several answers share. Counted; one thread. */
 typedef struct graft_http_blob {

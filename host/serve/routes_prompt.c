@@ -200,7 +200,7 @@ graft_status graft_route_prompt_post(graft_serve *s, const graft_http_request *q
     graft_validation v = {0};
     cJSON *body = NULL;
     (void)rest;
-    graft_status st = graft_http_json(q, &body, &why);
+    graft_status st = graft_http_json_python(q, &body, &why);
     if (st == GRAFT_E_NOMEM) return graft_fail_nomem(e, "a prompt");
     if (st) {
         s->counter++;

@@ -23,7 +23,7 @@ static bool is_of_editor(const char *folder, const char *name)
     cJSON *json = NULL;
     bool is = !graft_path_inside(folder, name, &path, NULL) && graft_file_exists(path) &&
               !graft_file_read(path, MAX_FILE, &text, &size, NULL) &&
-              !graft_json_parse(text, size, name, &json, NULL) &&
+              !graft_json_parse_python(text, size, name, &json, NULL) &&
               cJSON_IsArray(graft_tree_get(json, "nodes"));
     cJSON_Delete(json);
     graft_free(text);

@@ -236,6 +236,26 @@ static void refuses_garbage(void)
     cJSON_Delete(item);
 }
 
+/* Python's json writes numbers that JSON does not have. */
+static void reads_python(void)
+{
+    static const char text[] =
+        "{\"a\": NaN, \"b\": [Infinity,-Infinity], \"c\": \"NaN\", \"d\": -1}";
+    static const char *const bad[] = {"nan", "NaNa", "-NaN", "+Infinity",
+                                      "Inf", "-",    "[N",   "-Infinit"};
+    graft_err e = GRAFT_ERR_INIT;
+    cJSON *item = NULL;
+    CHECK_OK(graft_json_parse_python(text, strlen(text), "x", &item, &e), &e);
+    char *back = graft_json_print(item);
+    CHECK_STR(back, "{\"a\":null,\"b\":[null,null],\"c\":\"NaN\",\"d\":-1}");
+    graft_free(back);
+    cJSON_Delete(item);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK_INT(graft_json_parse_python(bad[i], strlen(bad[i]), "x", &item, &e), GRAFT_E_FORMAT);
+    CHECK_INT(graft_json_parse("Infinity", 8, "x", &item, &e), GRAFT_E_FORMAT);
+    CHECK_INT(graft_json_parse("-Infinity", 9, "x", &item, &e), GRAFT_E_FORMAT);
+}
+
 static void limits_depth(void)
 {
     char text[2 * GRAFT_JSON_MAX_DEPTH + 8];
@@ -303,6 +323,7 @@ int main(void)
     RUN(fractions_survive);
     RUN(round_trips);
     RUN(refuses_garbage);
+    RUN(reads_python);
     RUN(limits_depth);
     RUN(survives_no_memory);
     RUN(survives_damage);

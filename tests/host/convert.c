@@ -315,9 +315,15 @@ static void pictures(void)
     CHECK_OK(graft_workflow_read("graph.png", fixture.registry, &w, &e), &e);
     CHECK(graft_tree_get(w.prompt, "1") && w.extra_pnginfo);
     graft_workflow_finish(&w);
-    write_png("nan.png", "{\"9\":{\"is_changed\":NaN}}", graph, 0);
-    CHECK_OK(graft_workflow_read("nan.png", fixture.registry, &w, &e), &e);
+    write_png("broken.png", "{\"9\":{\"is_changed\":nan}}", graph, 0);
+    CHECK_OK(graft_workflow_read("broken.png", fixture.registry, &w, &e), &e);
     CHECK(graft_tree_get(w.prompt, "1") != NULL);
+    graft_workflow_finish(&w);
+    write_png("nan.png", "{\"9\":{\"class_type\":\"TestShow\",\"is_changed\":NaN}}",
+              "{\"nodes\":[],\"extra\":[-Infinity]}", 0);
+    CHECK_OK(graft_workflow_read("nan.png", fixture.registry, &w, &e), &e);
+    CHECK_JSON(w.prompt, "{'9':{'class_type':'TestShow','is_changed':null}}");
+    CHECK_JSON(w.extra_pnginfo, "{'workflow':{'nodes':[],'extra':[null]}}");
     graft_workflow_finish(&w);
     write_png("none.png", NULL, NULL, 0);
     CHECK_INT(graft_workflow_read("none.png", fixture.registry, &w, &e), GRAFT_E_NOTFOUND);

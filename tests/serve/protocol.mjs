@@ -127,7 +127,11 @@ async function refusals() {
     await bad({ prompt }, 'prompt_no_outputs', 'Prompt has no outputs');
   await bad({ prompt: picture(), partial_execution_targets: [] }, 'prompt_no_outputs', 'Prompt has no outputs');
   await bad({ prompt: picture(), prompt_id: 'a b' }, 'invalid_prompt_id', 'prompt_id must be 1 to 128 letters, digits or -_.:');
-  await bad('{"prompt": NaN}', 'invalid_json', 'The body is not valid JSON');
+  await bad('{"prompt": nan}', 'invalid_json', 'The body is not valid JSON');
+  // Python's json writes NaN and infinities; they are null.
+  await bad('{"prompt": NaN}', 'prompt_no_outputs', 'Prompt has no outputs');
+  const text = JSON.stringify({ prompt: picture() }).replace('"class_type"', '"is_changed":[NaN,-Infinity],"class_type"');
+  equal((await get(s, '/prompt', { method: 'POST', body: text })).status, 200, 'a prompt with NaN');
   await bad(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_json', 'The body is not valid JSON');
   await bad('['.repeat(100000), 'invalid_json', 'The body is not valid JSON');
   const many = Object.fromEntries([...Array(10001)].map((_, i) => [i + 1, picture()[1]]));
