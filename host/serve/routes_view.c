@@ -27,6 +27,17 @@ static const char *take_note(char *name)
     return NULL;
 }
 
+/* Appends a folder, less what means nothing in its name ("a//./b/" is a/b). What could lead out of
+ * the root stays, to be refused. */
+static void put_folder(graft_str *out, const char *sub)
+{
+    if (*sub == '/') graft_str_puts(out, "/");
+    for (size_t n; *sub; sub += n + (sub[n] == '/')) {
+        n = strcspn(sub, "/");
+        if (n > 1 || (n && *sub != '.')) graft_str_printf(out, "%.*s/", (int)n, sub);
+    }
+}
+
 /* The file that the arguments name. 0 with *path, or the status to answer. */
 static int find(graft_serve *s, const graft_http_request *q, char **path, const char **leaf)
 {
@@ -45,7 +56,7 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     if (!root || name[0] == '/' || strstr(name, "..") || !name[0]) {
         status = 400;
     } else {
-        if (sub && *sub) graft_str_printf(&full, "%s/", sub);
+        if (sub) put_folder(&full, sub);
         graft_str_puts(&full, name);
         graft_status st =
             full.failed ? GRAFT_E_NOMEM : graft_path_inside(root, full.data, path, NULL);

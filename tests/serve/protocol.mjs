@@ -88,9 +88,13 @@ async function view() {
     [200, 'image/png', 'filename="a_00001_.png"'], 'view');
   check(r.text.includes('tEXtprompt'), 'the prompt is in the picture');
   equal((await get(s, '/api/view?filename=demo/a_00001_.png [output]')).status, 200, 'annotated name');
+  for (const sub of ['demo/', '.%2Fdemo', '%2E/demo//', 'demo/.', 'demo%2F%2F.%2F%2F'])
+    equal((await get(s, `/view?filename=a_00001_.png&subfolder=${sub}`)).status, 200, `subfolder=${sub}`);
+  equal((await get(s, '/view?filename=demo/a_00001_.png&subfolder=./')).status, 200, 'subfolder=./');
   for (const [query, status] of [['', 404], ['?filename=', 404], ['?filename=../x.png', 400], ['?filename=/etc/passwd', 400],
     ['?filename=a.png&type=etc', 400], ['?filename=a_00001_.png&subfolder=../..', 403], ['?filename=none.png', 404],
-    ['?filename=a_00001_.png&subfolder=%2Fetc', 403], ['?filename=..%5C..%5Cx', 400]]) {
+    ['?filename=a_00001_.png&subfolder=%2Fetc', 403], ['?filename=etc/passwd&subfolder=/', 403], ['?filename=etc/passwd&subfolder=.//', 404],
+    ['?filename=a_00001_.png&subfolder=demo/../demo', 403], ['?filename=a_00001_.png&subfolder=./..//demo', 403], ['?filename=.&subfolder=demo/', 403], ['?filename=..%5C..%5Cx', 400]]) {
     const bad = await get(s, `/view${query}`);
     equal([bad.status, bad.body.length], [status, 0], `view${query}`);
   }
