@@ -205,11 +205,22 @@ static bool take_links(const graft_litegraph_node *n, cJSON *inputs)
     return true;
 }
 
+/* Nodes that older editors made of several others. */
+static bool is_group_node(const char *type)
+{
+    return graft_str_starts(type, "workflow>") || graft_str_starts(type, "workflow/");
+}
+
 static graft_status write_node(struct writer *w, const graft_litegraph_node *n)
 {
     const graft_registry_node *entry = graft_registry_find(w->registry, n->type);
     const cJSON *values = graft_tree_get(n->json, "widgets_values");
     const char *title = graft_json_str(n->json, "title", NULL);
+    if (!entry && is_group_node(n->type))
+        return graft_fail(w->e, GRAFT_E_UNSUPPORTED,
+                          "node %s (%.80s): group nodes are not read; convert it to a sub-graph in "
+                          "ComfyUI",
+                          n->id, n->type);
     cJSON *out = cJSON_CreateObject(), *inputs = cJSON_AddObjectToObject(out, "inputs");
     bool ok = inputs && graft_tree_text(out, "class_type", n->type);
     if (ok && entry) {

@@ -206,6 +206,25 @@ static void hostile(void)
     CHECK(graft_workflow_parse(deep, 4000, "x", fixture.registry, &w, NULL) != GRAFT_OK);
 }
 
+/* They say what to do; those that do not run are left alone. */
+static void group_nodes(void)
+{
+    static const char *const type[] = {"workflow>Two steps", "workflow/Two steps"};
+    char graph[300];
+    for (size_t i = 0; i < 4; i++) {
+        graft_err e = GRAFT_ERR_INIT;
+        cJSON *prompt = NULL;
+        snprintf(graph, sizeof graph, "{'nodes':[{'id':7,'type':'%s','mode':%d}]}", type[i / 2],
+                 i % 2 ? 4 : 0);
+        cJSON *json = parse(graph);
+        graft_status st = graft_workflow_from_ui(json, fixture.registry, &prompt, &e);
+        CHECK_INT(st, i % 2 ? GRAFT_OK : GRAFT_E_UNSUPPORTED);
+        CHECK(i % 2 || (strstr(e.text, "node 7 (workflow") && strstr(e.text, "sub-graph")));
+        cJSON_Delete(prompt);
+        cJSON_Delete(json);
+    }
+}
+
 static void file_names(void)
 {
     char want[300];
@@ -380,6 +399,7 @@ int main(void)
     RUN(modes_and_reroutes);
     RUN(subgraphs);
     RUN(hostile);
+    RUN(group_nodes);
     RUN(file_names);
     RUN(dates);
     RUN(mutated);
