@@ -62,6 +62,7 @@ int main(int argc, char **argv)
     case GRAFT_COMMAND_COMPILE:
     case GRAFT_COMMAND_QUANTIZE:
         status = graft_command_run(&o);
+        if (status == GRAFT_EXIT_USAGE) graft_options_hint(argv[1], stderr);
         break;
     case GRAFT_COMMAND_COMPARE:
         status = graft_command_compare(&o);

@@ -129,7 +129,7 @@ static const char *given(const graft_options *o, const char *option)
     return "";
 }
 
-static graft_status check_values(const graft_options *o, const graft_registry *r, graft_err *e)
+graft_status graft_quantize_check(const graft_options *o, const graft_registry *r, graft_err *e)
 {
     const char *plan = given(o, "--plan");
     for (size_t k = 0; k < GRAFT_QUANTIZE_OPTIONS; k++) {
@@ -308,7 +308,6 @@ graft_status graft_quantize_workflow(const graft_options *o, const graft_folders
     graft_str s = GRAFT_STR_INIT;
     cJSON *json = NULL;
     graft_status st;
-    GRAFT_TRY(check_values(o, r, e));
     GRAFT_TRY(name_of(o, folders, &checkpoint, e));
     if (o->quantize.prompts) GRAFT_TRY(read_prompts(o->quantize.prompts, &text, prompt, &n, e));
     put_all(o, checkpoint, prompt, n, &s);

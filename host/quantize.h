@@ -11,7 +11,9 @@
 
 /* The workflow in the API format: loader, prompts, an empty latent, QuantizeModel, and a report
  * behind it so that something wants the result. The checkpoint is a name, or the path of a file in
- * one of the folders. Values are checked by what the nodes say of their inputs. */
+ * one of the folders. */
 graft_status graft_quantize_workflow(const graft_options *o, const graft_folders *folders,
                                      const graft_registry *r, cJSON **out, graft_err *e);
+/* Checks the options' values by what the nodes say of their inputs; GRAFT_E_ARG for a wrong one. */
+graft_status graft_quantize_check(const graft_options *o, const graft_registry *r, graft_err *e);
 #endif

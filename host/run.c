@@ -143,6 +143,13 @@ static void print_outputs(const graft_options *o, const cJSON *outputs)
     }
 }
 
+/* GRAFT_E_ARG is for the command line alone: what is wrong with a file is no wrong usage. */
+static graft_status check_options(const graft_options *o, const graft_session *s, graft_err *e)
+{
+    if (o->command != GRAFT_COMMAND_QUANTIZE) return GRAFT_OK;
+    return graft_quantize_check(o, s->registry, e);
+}
+
 /* Reads, changes and checks; GRAFT_E_ARG without a message when the faults were printed. */
 static graft_status prepare(const graft_options *o, graft_session *s, graft_workflow *w,
                             graft_validation *v, graft_err *e)
@@ -209,8 +216,11 @@ int graft_command_run(const graft_options *o)
     graft_progress_init(&view.progress, stderr, o->quiet);
     graft_phases_init(&view.phases);
     graft_status st = graft_session_init(&s, o, &log, &e);
+    bool wrong_usage = false;
     if (!st) {
-        st = prepare(o, &s, &w, &v, &e);
+        st = check_options(o, &s, &e);
+        wrong_usage = st == GRAFT_E_ARG;
+        if (!st) st = prepare(o, &s, &w, &v, &e);
         if (!st) st = execute(o, &s, &w, v.prompt, &view, &e);
         graft_validation_finish(&v);
         graft_workflow_finish(&w);
@@ -224,5 +234,6 @@ int graft_command_run(const graft_options *o)
         return GRAFT_EXIT_CANCEL;
     }
     if (st && e.text[0]) fprintf(stderr, "graft: %s\n", e.text);
+    if (wrong_usage) return GRAFT_EXIT_USAGE;
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

@@ -62,17 +62,27 @@ static void bad_options(void)
                {{"--steps=0"}, "--steps must be a whole number from 1"},
                {{"--steps=2.5"}, "--steps must be a whole number from 1"},
                {{"--seed=-1"}, "--seed must be a whole number from 0 to 18446744073709551615"},
-               {{"--prompts", "absent.txt"}, "absent.txt"},
                {{"--plan", "../out"}, "--plan must be a name without a folder"},
                {{"--plan", "."}, "--plan must be a name"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         process p = {.output = "quantize-log"};
-        CHECK_INT(quantize(&p, bad[i].more), 1);
+        CHECK_INT(quantize(&p, bad[i].more), 2);
         CHECK(strstr(p.text, bad[i].says) && !strstr(p.text, "[1/")); /* nothing was loaded */
+        CHECK(strstr(p.text, "\"graft help quantize\" lists what it takes\n"));
         if (!strstr(p.text, bad[i].says))
             fprintf(stderr, "%s %s:\n%s\n", bad[i].more[0], bad[i].more[1], p.text);
         process_finish(&p);
     }
+}
+
+/* What is wrong with a file is no wrong usage. */
+static void absent_prompts(void)
+{
+    const char *const more[] = {"--prompts", "absent.txt", NULL};
+    process p = {.output = "quantize-log"};
+    CHECK_INT(quantize(&p, more), 1);
+    CHECK(strstr(p.text, "absent.txt") && !strstr(p.text, "graft help"));
+    process_finish(&p);
 }
 
 static int quantize_file(process *p, const char *file)
@@ -209,6 +219,7 @@ int main(void)
     RUN(writes_a_plan_and_reads_it);
     RUN(a_lower_density_measures);
     RUN(bad_options);
+    RUN(absent_prompts);
     RUN(checkpoints_by_path);
     RUN(prompts_that_are_no_text);
     RUN(damaged_plans);
