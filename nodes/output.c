@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -73,6 +74,20 @@ graft_status graft_output_show_text(graft_call *c, const char *text)
     return GRAFT_OK;
 }
 
+/* A reserved name has its folders already; without the file, those that are empty go again. */
+static void remove_folders(const graft_output_file *f)
+{
+    char *path = *f->subfolder ? graft_strdup(f->path) : NULL, *slash;
+    size_t deep = 1;
+    for (const char *p = f->subfolder; *p; p++) deep += *p == '/';
+    while (path && deep--) {
+        slash = strrchr(path, '/');
+        if (slash) *slash = 0;
+        if (!slash || rmdir(path)) break;
+    }
+    graft_free(path);
+}
+
 graft_status graft_output_write(graft_call *c, const graft_output_place *place, const char *key,
                                 graft_output_writer *write, const void *what)
 {
@@ -84,7 +99,10 @@ graft_status graft_output_write(graft_call *c, const graft_output_place *place, 
         if (st != GRAFT_OK) return st;
         st = write(what, file.path, &c->err);
         bool taken = st == GRAFT_E_ARG && graft_file_exists(file.path);
-        if (st == GRAFT_OK) st = graft_output_show(c, key, place->folder, &file);
+        if (st == GRAFT_OK)
+            st = graft_output_show(c, key, place->folder, &file);
+        else
+            remove_folders(&file);
         graft_output_finish(c, &file);
         if (!taken) break;
     }

@@ -187,6 +187,8 @@ static void saves_the_model(void)
                {"--format", "fp8_e4m3fn", "fp8_e4m3fn per output"}};
     const char *const none[] = {"--save-model",   "saved/tiny",        "--conv-mse",    "0",
                                 "--linear-mse=0", "--attention-mse=0", "--recalibrate", NULL};
+    const char *const deep[] = {"--save-model",   "quantization/a/b/tiny", "--conv-mse=0",
+                                "--linear-mse=0", "--attention-mse=0",     NULL};
     for (int i = 0; i < 3; i++) {
         const char *const all[] = {
             "--save-model",   "saved/tiny",        how[i].option, how[i].value, "--conv-mse=1",
@@ -210,7 +212,14 @@ static void saves_the_model(void)
     CHECK_INT(quantize(&p, none), 1);
     CHECK(strstr(p.text, "nothing to save"));
     process_finish(&p);
+    CHECK(graft_file_exists(scratch("quantize/saved/tiny_00001_.safetensors")));
     unlink(scratch("quantize/saved/tiny_00001_.safetensors"));
+    p = (process){.output = "quantize-log"};
+    CHECK_INT(quantize(&p, deep), 1);
+    process_finish(&p);
+    /* Folders that are of no use are not left behind, the one that has plans in it stays. */
+    CHECK(!graft_dir_exists(scratch("quantize/quantization/a")));
+    CHECK(graft_dir_exists(scratch("quantize/quantization")));
 }
 
 int main(void)
