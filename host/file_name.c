@@ -31,15 +31,16 @@ static bool is_name(const char *text, const char *name, size_t n)
     return text && strlen(text) == n && memcmp(text, name, n) == 0;
 }
 
-static const graft_litegraph_node *find_named(const graft_litegraph_scope *s, const char *name,
-                                              size_t n)
+/* A node without a title of its own is shown under its class's, which the prompt has. */
+static const graft_litegraph_node *find_named(const cJSON *prompt, const graft_litegraph_scope *s,
+                                              const char *name, size_t n)
 {
     for (size_t i = 0; i < s->n_node; i++) {
         const graft_litegraph_node *node = &s->node[i];
         const cJSON *properties = graft_tree_get(node->json, "properties");
+        const cJSON *meta = graft_tree_get(graft_tree_get(prompt, node->id), "_meta");
         if (is_name(graft_json_str(properties, "Node name for S&R", NULL), name, n) ||
-            is_name(graft_json_str(node->json, "title", NULL), name, n) ||
-            is_name(node->type, name, n))
+            is_name(graft_json_str(meta, "title", NULL), name, n) || is_name(node->type, name, n))
             return node;
     }
     return NULL;
@@ -76,7 +77,7 @@ static bool put_placeholder(graft_str *out, const cJSON *prompt, const graft_lit
     }
     const char *dot = memchr(name, '.', n);
     if (!dot) return false;
-    const graft_litegraph_node *node = find_named(g->root, name, (size_t)(dot - name));
+    const graft_litegraph_node *node = find_named(prompt, g->root, name, (size_t)(dot - name));
     const cJSON *entry = node ? graft_tree_get(prompt, node->id) : NULL, *input;
     cJSON_ArrayForEach(input, graft_tree_get(entry, "inputs"))
     {

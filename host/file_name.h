@@ -7,8 +7,8 @@
 #include "host/litegraph.h"
 
 /* In every "filename_prefix" of the prompt that was made from `g`: %date:FORMAT% (yyyy yy MM M dd d
- * hh h mm m ss s) and %NODE.INPUT%, where NODE is the name for search and replace, the title or the
- * class of a node. What is unknown stays as it is. */
+ * hh h mm m ss s) and %NODE.INPUT%, where NODE is the name for search and replace, the title (its
+ * own or its class's) or the class of a node. What is unknown stays as it is. */
 graft_status graft_file_name_fill(cJSON *prompt, const graft_litegraph *g, graft_err *e);
 /* Appends a date in the first n bytes of such a FORMAT. */
 void graft_file_name_date(graft_str *out, const char *format, size_t n, const struct tm *t);

@@ -227,19 +227,21 @@ static void group_nodes(void)
 
 static void file_names(void)
 {
-    char want[300];
+    char want[400];
     time_t now = time(NULL);
     struct tm t;
     localtime_r(&now, &t);
     snprintf(want, sizeof want,
              "{'1':{'class_type':'TestSeed','inputs':{'seed':18446744073709551615,'mode':'b',"
              "'strength':0.5}},'2':{'class_type':'TestSave','inputs':{'text':'%%date:yyyy%%',"
-             "'filename_prefix':'%04d-%d/b_18446744073709551615_0.5_%%width%%_%%No.x%%_5%%'}}}",
+             "'filename_prefix':'%04d-%d/b_18446744073709551615_0.5_%%width%%_%%No.x%%_5%%_7_"
+             "%%TestSeed title.mode%%'}},'3':{'class_type':'TestInt','inputs':{'value':7}}}",
              t.tm_year + 1900, t.tm_mon + 1);
     EXPECT("{'nodes':[{'id':1,'type':'TestSeed','title':'My seed','properties':{'Node name for S&R'"
            ":'Sdr'},'widgets_values':[18446744073709551615,'fixed','b',0.5]},"
            "{'id':2,'type':'TestSave','widgets_values':['%date:yyyy%','%date:yyyy-M%/"
-           "%Sdr.mode%_%My seed.seed%_%TestSeed.strength%_%width%_%No.x%_5%']}]}",
+           "%Sdr.mode%_%My seed.seed%_%TestSeed.strength%_%width%_%No.x%_5%_%TestInt title.value%_"
+           "%TestSeed title.mode%']},{'id':3,'type':'TestInt','widgets_values':[7]}]}",
            want);
 }
 
