@@ -50,7 +50,7 @@ bool graft_file_identify(const char *path, graft_file_id *out)
     struct stat s;
     if (stat(path, &s)) return false;
     *out = (graft_file_id){(uint64_t)s.st_dev, (uint64_t)s.st_ino, (uint64_t)s.st_size,
-                           s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
+                           s.st_mtim.tv_sec,   s.st_mtim.tv_nsec,  s.st_ctim.tv_sec,
                            s.st_ctim.tv_nsec};
     return true;
 }
@@ -106,16 +106,13 @@ void graft_file_forget(const graft_mapping *m, size_t offset, size_t size)
     if (begin < end) madvise((void *)(uintptr_t)(m->data + begin), end - begin, MADV_DONTNEED);
 }
 
-graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size, graft_err *e)
+/* All that is left in fd; room for `expected` bytes is made at once. */
+static graft_status drain(int fd, const char *path, uint64_t expected, size_t limit, char **out,
+                          size_t *size, graft_err *e)
 {
-    int fd;
-    uint64_t expected;
     size_t len = 0, cap;
     char *text = NULL;
-    *out = NULL;
-    *size = 0;
-    graft_status st = open_regular(path, &fd, &expected, e);
-    if (st != GRAFT_OK) return st;
+    graft_status st = GRAFT_OK;
     if (expected > limit || expected > SIZE_MAX / 4) goto too_big;
     /* Files of /proc say that they are empty, and any file may grow: read to the end. */
     cap = (size_t)expected + 512;
@@ -150,7 +147,33 @@ no_memory:
     st = graft_fail_nomem(e, path);
 out:
     graft_free(text);
+    return st;
+}
+
+graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size, graft_err *e)
+{
+    int fd;
+    uint64_t expected;
+    *out = NULL;
+    *size = 0;
+    graft_status st = open_regular(path, &fd, &expected, e);
+    if (st != GRAFT_OK) return st;
+    st = drain(fd, path, expected, limit, out, size, e);
     close(fd);
+    return st;
+}
+
+graft_status graft_file_read_stream(const char *path, size_t limit, char **out, size_t *size,
+                                    graft_err *e)
+{
+    *out = NULL;
+    *size = 0;
+    struct stat s;
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+    if (fd < 0) return fail_errno(e, path, "open", errno);
+    uint64_t expected = !fstat(fd, &s) && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
+    graft_status st = drain(fd, path ? path : "standard input", expected, limit, out, size, e);
+    if (path) close(fd);
     return st;
 }
 

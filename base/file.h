@@ -37,6 +37,10 @@ void graft_file_forget(const graft_mapping *m, size_t offset, size_t size);
  * counted, and freed with graft_free(). */
 graft_status graft_file_read(const char *path, size_t limit, char **out, size_t *size,
                              graft_err *e);
+/* The same for whatever can be read to its end, such as a pipe, which is waited for. NULL is
+ * standard input. */
+graft_status graft_file_read_stream(const char *path, size_t limit, char **out, size_t *size,
+                                    graft_err *e);
 /* Writes to a temporary beside `path`, flushes, renames over it: readers see the old file or the
  * new one, never half. On failure nothing is left behind. */
 graft_status graft_file_write(const char *path, const void *data, size_t size, graft_err *e);

@@ -163,7 +163,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
     cJSON *json = w->prompt;
     w->prompt = NULL;
     st = graft_validate(s->registry, &s->services.host, json, NULL, 0, v, e);
-    if (st) return graft_err_prefix(e, st, "%s", o->file);
+    if (st) return graft_err_prefix(e, st, "%s", graft_workflow_shown(o->file));
     if (!v->error && !(v->node_errors && v->node_errors->child)) {
         graft_hint_strays(v->prompt, &s->services.log);
         st = graft_ahead_device(s, o, e);
@@ -171,7 +171,7 @@ static graft_status prepare(const graft_options *o, graft_session *s, graft_work
         return graft_ahead_output(&s->folders, v->prompt, e);
     }
     graft_str text = GRAFT_STR_INIT;
-    graft_validation_text(v, o->file, &s->folders, &text);
+    graft_validation_text(v, graft_workflow_shown(o->file), &s->folders, &text);
     if (!text.failed) fputs(text.data ? text.data : "", stderr);
     graft_str_finish(&text);
     if (e) e->text[0] = 0;

@@ -132,6 +132,11 @@ static graft_status check_nodes(const cJSON *prompt, const char *path, graft_err
                       path);
 }
 
+const char *graft_workflow_shown(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 graft_status graft_workflow_read(const char *path, const graft_registry *r, graft_workflow *out,
                                  graft_err *e)
 {
@@ -139,10 +144,13 @@ graft_status graft_workflow_read(const char *path, const graft_registry *r, graf
     char *text = NULL;
     size_t n = 0;
     memset(out, 0, sizeof *out);
-    if (graft_dir_exists(path))
+    bool given = graft_workflow_shown(path) == path;
+    if (given && graft_dir_exists(path))
         return graft_fail(e, GRAFT_E_ARG, "%s: this is a folder; " WANTED, path);
-    graft_status st = graft_file_read(path, GRAFT_JSON_MAX_BYTES, &text, &n, e);
+    graft_status st =
+        graft_file_read_stream(given ? path : NULL, GRAFT_JSON_MAX_BYTES, &text, &n, e);
     if (st) return st;
+    path = graft_workflow_shown(path);
     if (n >= sizeof magic && memcmp(text, magic, sizeof magic) == 0) {
         st = read_png(text, n, path, r, out, e);
     } else {

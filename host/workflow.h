@@ -10,13 +10,16 @@ typedef struct graft_workflow {
     cJSON *extra_pnginfo; /* {"workflow": …} to be stored in pictures; NULL when there is none */
 } graft_workflow;
 
-/* Reads a file; *out is to be given to graft_workflow_finish() on success. Any thread. */
+/* Reads a file, or with "-" standard input; *out is to be given to graft_workflow_finish() on
+ * success. Any thread. */
 graft_status graft_workflow_read(const char *path, const graft_registry *r, graft_workflow *out,
                                  graft_err *e);
 /* The same for JSON text in memory; `what` names it in messages. */
 graft_status graft_workflow_parse(const char *text, size_t n, const char *what,
                                   const graft_registry *r, graft_workflow *out, graft_err *e);
 void graft_workflow_finish(graft_workflow *w);
+/* How messages name the file that graft_workflow_read() takes: the path, or "standard input". */
+const char *graft_workflow_shown(const char *path);
 
 /* Sets one input in an API prompt. `node` is an id, or a title or class that only one node has;
  * `text` is read by the type of the input. A link on the input gives way. */

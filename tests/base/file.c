@@ -82,6 +82,33 @@ static void reads_what_was_written(void)
     unlink(at("empty"));
 }
 
+/* What has no size until it ends. */
+static void reads_streams(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    char *text;
+    size_t n;
+    int fd[2];
+    char path[40];
+    CHECK(pipe(fd) == 0 && write(fd[1], "piped", 5) == 5 && close(fd[1]) == 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", fd[0]);
+    CHECK_INT(graft_file_read(path, 100, &text, &n, &e), GRAFT_E_IO);
+    CHECK_OK(graft_file_read_stream(path, 100, &text, &n, &e), &e);
+    CHECK_STR(text, "piped");
+    CHECK_INT(n, 5);
+    graft_free(text);
+    close(fd[0]);
+    put("a", "a file");
+    CHECK_OK(graft_file_read_stream(at("a"), 6, &text, &n, &e), &e);
+    CHECK_STR(text, "a file");
+    graft_free(text);
+    CHECK_INT(graft_file_read_stream(at("a"), 5, &text, &n, &e), GRAFT_E_LIMIT);
+    CHECK_INT(graft_file_read_stream("/dev/zero", 100000, &text, &n, &e), GRAFT_E_LIMIT);
+    CHECK_INT(graft_file_read_stream(at("none"), 10, &text, &n, &e), GRAFT_E_NOTFOUND);
+    CHECK_INT(graft_file_read_stream(root, 10, &text, &n, &e), GRAFT_E_IO);
+    CHECK(!text && unlink(at("a")) == 0);
+}
+
 static void write_new_never_replaces(void)
 {
     graft_err e = GRAFT_ERR_INIT;
@@ -352,6 +379,7 @@ int main(void)
     snprintf(root, sizeof root, "%.40s/graft-test-XXXXXX", tmp ? tmp : "/tmp");
     if (!mkdtemp(root)) return 1;
     RUN(reads_what_was_written);
+    RUN(reads_streams);
     RUN(write_new_never_replaces);
     RUN(failed_write_leaves_nothing);
     RUN(writes_are_atomic);

@@ -132,6 +132,33 @@ static void run(void)
     CHECK(strstr(out_text, "\"widgets_values\":[\"t\",\"g\"]") != NULL);
 }
 
+/* Standard input, by either name, and pipes; more than a pipe holds. */
+static void run_from_a_pipe(void)
+{
+    static const char *const from[] = {"- <show.json", "/dev/stdin <show.json", "pipe"};
+    FILE *f = fopen("show.json", "w");
+    CHECK(f && fprintf(f, "{\"1\":{\"class_type\":\"TestShow\",\"inputs\":{\"any\":41}}%300000s}",
+                       "") > 0);
+    if (f) fclose(f);
+    CHECK(mkfifo("pipe", 0600) == 0);
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
+        char args[200];
+        pid_t pid = i < 2 ? 0 : fork();
+        if (i == 2 && pid == 0) {
+            execlp("cp", "cp", "show.json", "pipe", (char *)NULL);
+            _exit(99);
+        }
+        snprintf(args, sizeof args, "run" PLUGINS " --set 1.any=42 %s", from[i]);
+        CHECK_INT(graft(args), 0);
+        CHECK(strstr(out_text, "42\n") != NULL);
+        if (pid) waitpid(pid, NULL, 0);
+    }
+    CHECK_INT(graft("run -q" PLUGINS " - </dev/null"), 1);
+    CHECK(strstr(err_text, "graft: standard input: the file is empty") != NULL);
+    CHECK_INT(graft("run -q" PLUGINS " - <."), 1);
+    CHECK(strstr(err_text, "graft: standard input: cannot read") != NULL);
+}
+
 static void failures(void)
 {
     CHECK_INT(graft("run absent.json" PLUGINS), 1);
@@ -401,6 +428,7 @@ int main(void)
     RUN(help_of_one);
     RUN(help_fits);
     RUN(run);
+    RUN(run_from_a_pipe);
     RUN(failures);
     RUN(did_you_mean);
     RUN(nodes);
