@@ -76,7 +76,6 @@ static void become_graft(const process *p, const char *log, const char *const *a
     if (p->max_file_bytes) {
         const struct rlimit limit = {(rlim_t)p->max_file_bytes, (rlim_t)p->max_file_bytes};
         setrlimit(RLIMIT_FSIZE, &limit);
-        signal(SIGXFSZ, SIG_IGN);
     }
     setenv("GRAFT_BACKEND", p->backend ? p->backend : "ref", 1);
     if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(WORKFLOW_SCRATCH)) _exit(126);
