@@ -14,7 +14,8 @@ graft_status graft_image_from_data(const float *data, const int64_t shape[4], bo
 /* One colour, 0xRRGGBB. */
 graft_status graft_image_empty(int64_t width, int64_t height, int64_t batch, uint32_t rgb,
                                graft_image **out, graft_err *e);
-/* PNG, JPEG, BMP, GIF, TGA, PSD, PNM (stb_image), turned upright by EXIF; 8 or 16 bits. *mask is
+#define GRAFT_IMAGE_KINDS "PNG, JPEG, WebP, BMP, GIF, TGA, PSD and PNM"
+/* GRAFT_IMAGE_KINDS, turned upright by EXIF; 8 or 16 bits; every frame of an animation. *mask is
  * 1 - alpha, or 64x64 zeros when there is no alpha; NULL: not wanted. */
 graft_status graft_image_load(const char *path, graft_image **out, graft_image **mask,
                               graft_err *e);

@@ -10,8 +10,8 @@
 #include "base/hash.h"
 #include "base/str.h"
 
-const char *const graft_files_picture_suffixes[] = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tga",
-                                                    ".psd", ".ppm", ".pgm",  ".pnm", NULL};
+const char *const graft_files_picture_suffixes[] = {
+    ".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tga", ".psd", ".ppm", ".pgm", ".pnm", NULL};
 
 /* Splits "x.png [output]" into the name's length and its folder; others keep `folder`. */
 static size_t annotation(const char *name, const char **folder)

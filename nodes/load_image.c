@@ -4,9 +4,9 @@
 
 enum { IMAGE };
 static const graft_input *const inputs[] = {
-    [IMAGE] = IN_CHOICE("image", NULL,
-                        "A picture in the input folder: PNG, JPEG, BMP, GIF, TGA, PSD or PNM.",
-                        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
+    [IMAGE] = IN_CHOICE(
+        "image", NULL, "A picture in the input folder: PNG, JPEG, WebP, BMP, GIF, TGA, PSD or PNM.",
+        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("IMAGE", "IMAGE", "The picture; several when the file has several frames."),

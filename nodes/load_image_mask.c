@@ -4,9 +4,9 @@
 
 enum { IMAGE, CHANNEL };
 static const graft_input *const inputs[] = {
-    [IMAGE] = IN_CHOICE("image", NULL,
-                        "A picture in the input folder: PNG, JPEG, BMP, GIF, TGA, PSD or PNM.",
-                        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
+    [IMAGE] = IN_CHOICE(
+        "image", NULL, "A picture in the input folder: PNG, JPEG, WebP, BMP, GIF, TGA, PSD or PNM.",
+        .flags = GRAFT_INPUT_IMAGE_UPLOAD),
     [CHANNEL] = IN_CHOICE("channel", CHOICES("alpha", "red", "green", "blue"),
                           "The channel to use. alpha selects what is transparent, a colour what "
                           "is bright in it."),

@@ -34,6 +34,7 @@ need ninja-build has ninja
 need pkg-config has pkg-config
 need libcjson-dev header cjson/cJSON.h
 need libpng-dev header png.h
+need libwebp-dev header webp/demux.h
 need libstb-dev header stb/stb_image.h
 need libxxhash-dev header xxhash.h
 need libwebsockets-dev header libwebsockets.h

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/jpeg.h"
+#include "base/webp.h"
 #include "engine/image/image.h"
 
 /* stb_image forgets here and there that an allocation failed, and then reports a damaged file or
@@ -83,6 +84,18 @@ static const char *not_read(const char *reason)
     return strstr(reason, "chunk not known") ? "with chunks that must be known" : NULL;
 }
 
+static graft_status too_wide(const char *what, graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_LIMIT, "%s: wider or taller than %d pixels", what,
+                      GRAFT_IMAGE_MAX_SIDE);
+}
+
+static graft_status too_many(const char *what, graft_err *e)
+{
+    return graft_fail(e, GRAFT_E_LIMIT, "%s: more than %" PRId64 " pixels in all frames", what,
+                      GRAFT_IMAGE_MAX_PIXELS);
+}
+
 static graft_status stb_failed(const stbi__context *s, const char *what, graft_err *e)
 {
     const uint8_t *bytes = s->img_buffer_original;
@@ -90,12 +103,9 @@ static graft_status stb_failed(const stbi__context *s, const char *what, graft_e
     const struct kind *kind = kind_of(bytes, (size_t)(s->img_buffer_original_end - bytes));
     if (!reason) reason = "";
     if (memory_short) return graft_fail_nomem(e, what);
-    if (strcmp(reason, "too large") == 0)
-        return graft_fail(e, GRAFT_E_LIMIT, "%s: wider or taller than %d pixels", what,
-                          GRAFT_IMAGE_MAX_SIDE);
+    if (strcmp(reason, "too large") == 0) return too_wide(what, e);
     if (kind && !kind->read)
-        return graft_fail(e, GRAFT_E_FORMAT,
-                          "%s: %s files are not read, only PNG, JPEG, BMP, GIF, TGA, PSD and PNM",
+        return graft_fail(e, GRAFT_E_FORMAT, "%s: %s files are not read, only " GRAFT_IMAGE_KINDS,
                           what, kind->name);
     if (kind && not_read(reason))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: a %s picture %s, which is not read", what,
@@ -151,8 +161,7 @@ static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded
         }
         stride = (size_t)gif->w * (size_t)gif->h * 4;
         if ((int64_t)(stride / 4) * (n + 1) > GRAFT_IMAGE_MAX_PIXELS)
-            st = graft_fail(e, GRAFT_E_LIMIT, "%s: more than %" PRId64 " pixels in all frames",
-                            what, GRAFT_IMAGE_MAX_PIXELS);
+            st = too_many(what, e);
         else if (!room_for_frame(&frames, &cap, (size_t)n, stride))
             st = graft_fail_nomem(e, what);
         else
@@ -173,12 +182,32 @@ static graft_status decode_gif(stbi__context *s, const char *what, graft_decoded
     return st;
 }
 
+static graft_status decode_webp(const uint8_t *bytes, size_t size, const char *what,
+                                graft_decoded *out, graft_err *e)
+{
+    graft_webp w;
+    graft_status st = graft_webp_read(bytes, size, what, &w, e);
+    if (st) return st;
+    if (w.width > GRAFT_IMAGE_MAX_SIDE || w.height > GRAFT_IMAGE_MAX_SIDE) return too_wide(what, e);
+    const int64_t pixels = (int64_t)w.width * w.height;
+    if (w.frames > GRAFT_IMAGE_MAX_PIXELS / pixels) return too_many(what, e);
+    uint8_t *p = graft_malloc_array((size_t)(pixels * w.frames), (size_t)w.channels);
+    if (!p) return graft_fail_nomem(e, what);
+    st = graft_webp_decode(bytes, size, what, &w, p, e);
+    if (st)
+        graft_free(p);
+    else
+        *out = (graft_decoded){w.width, w.height, w.channels, 8, w.frames, p};
+    return st;
+}
+
 graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, graft_decoded *out,
                           graft_err *e)
 {
     *out = (graft_decoded){0};
     if (!size) return graft_fail(e, GRAFT_E_FORMAT, "%s: the file is empty", what);
     if (size > INT_MAX) return graft_fail(e, GRAFT_E_LIMIT, "%s: a file of over 2 GiB", what);
+    if (graft_webp_is(bytes, size)) return decode_webp(bytes, size, what, out, e);
     if (!graft_jpeg_is_safe(bytes, size))
         return graft_fail(e, GRAFT_E_FORMAT, "%s: a JPEG file with an impossible table", what);
     const int n = (int)size;

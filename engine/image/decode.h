@@ -1,4 +1,4 @@
-/* Picture files to rows of pixels, through stb_image. */
+/* Picture files to rows of pixels, through stb_image and libwebp. */
 #ifndef GRAFT_IMAGE_DECODE_H
 #define GRAFT_IMAGE_DECODE_H
 #include <stddef.h>
@@ -14,9 +14,9 @@ typedef struct graft_decoded {
     void *pixels; /* (frames, height, width, channels) uint8_t, or uint16_t of this machine */
 } graft_decoded;
 
-/* PNG, JPEG, BMP, GIF (every frame, drawn over those before), TGA, PSD, PNM. `what` names the bytes
- * in messages. GRAFT_E_LIMIT beyond GRAFT_IMAGE_MAX_SIDE or GRAFT_IMAGE_MAX_PIXELS, GRAFT_E_FORMAT
- * for damaged files and for what is no picture. Any thread. */
+/* PNG, JPEG, WebP, BMP, GIF, TGA, PSD, PNM; of WebP and GIF every frame, drawn over those before.
+ * `what` names the bytes in messages. GRAFT_E_LIMIT beyond GRAFT_IMAGE_MAX_SIDE or
+ * GRAFT_IMAGE_MAX_PIXELS, GRAFT_E_FORMAT for damaged files and what is no picture. Any thread. */
 graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, graft_decoded *out,
                           graft_err *e);
 void graft_decoded_finish(graft_decoded *d);

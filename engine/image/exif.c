@@ -3,9 +3,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/webp.h"
+
 #define TAG_ORIENTATION 0x0112
 #define TYPE_SHORT      3
 #define ENTRY_BYTES     12
+#define WEBP_EXIF       8
 
 typedef struct tiff {
     const uint8_t *p;
@@ -43,9 +46,10 @@ static int tiff_orientation(const uint8_t *p, size_t size)
     return 1;
 }
 
+static const uint8_t jpeg_name[6] = "Exif\0"; /* what a JPEG's segment begins with */
+
 static int jpeg_orientation(const uint8_t *p, size_t size)
 {
-    static const uint8_t name[6] = "Exif\0";
     size_t at = 2;
     while (size - at >= 4 && p[at] == 0xff) {
         uint8_t marker = p[at + 1];
@@ -57,8 +61,9 @@ static int jpeg_orientation(const uint8_t *p, size_t size)
         size_t length = (size_t)p[at + 2] << 8 | p[at + 3];
         at += 2;
         if (length < 2 || length > size - at) return 1;
-        if (marker == 0xe1 && length >= 2 + sizeof name && !memcmp(p + at + 2, name, sizeof name))
-            return tiff_orientation(p + at + 2 + sizeof name, length - 2 - sizeof name);
+        if (marker == 0xe1 && length >= 2 + sizeof jpeg_name &&
+            !memcmp(p + at + 2, jpeg_name, sizeof jpeg_name))
+            return tiff_orientation(p + at + 2 + sizeof jpeg_name, length - 2 - sizeof jpeg_name);
         at += length;
     }
     return 1;
@@ -78,8 +83,35 @@ static int png_orientation(const uint8_t *p, size_t size)
     return 1;
 }
 
+/* Some writers of WebP take a JPEG's segment whole. */
+static int chunk_orientation(const uint8_t *p, size_t size)
+{
+    bool named = size >= sizeof jpeg_name && memcmp(p, jpeg_name, sizeof jpeg_name) == 0;
+    size_t skip = named ? sizeof jpeg_name : 0;
+    return tiff_orientation(p + skip, size - skip);
+}
+
+/* A flag of the first chunk says whether there is one. */
+static int webp_orientation(const uint8_t *p, size_t size)
+{
+    const tiff t = {p, size, false};
+    size_t at = 12;
+    if (size < 30 || memcmp(p + at, "VP8X", 4) != 0 || !(p[20] & WEBP_EXIF)) return 1;
+    while (size - at >= 8) {
+        size_t length = get32(&t, at + 4);
+        bool found = memcmp(p + at, "EXIF", 4) == 0;
+        at += 8;
+        if (length > size - at) return 1;
+        if (found) return chunk_orientation(p + at, length);
+        if (length % 2 && length < size - at) length++;
+        at += length;
+    }
+    return 1;
+}
+
 int graft_exif_orientation(const uint8_t *file, size_t size)
 {
+    if (graft_webp_is(file, size)) return webp_orientation(file, size);
     if (size >= 4 && file[0] == 0xff && file[1] == 0xd8) return jpeg_orientation(file, size);
     if (size >= 8 && memcmp(file, "\x89PNG\r\n\x1a\n", 8) == 0) return png_orientation(file, size);
     return 1;

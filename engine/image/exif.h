@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The orientation (tag 0x0112 of IFD0, 1-8; CIPA DC-008) in a JPEG's first Exif APP1 segment or a
- * PNG's eXIf chunk; 1, "upright", when there is none or anything about it is damaged. Any thread.
- */
+/* The orientation (tag 0x0112 of IFD0, 1-8; CIPA DC-008) in a JPEG's first Exif APP1 segment, a
+ * PNG's eXIf chunk or a WebP's EXIF chunk; 1, "upright", when there is none or anything about it is
+ * damaged. Any thread. */
 int graft_exif_orientation(const uint8_t *file, size_t size);
 
 /* Orientations 5-8 exchange width and height. */

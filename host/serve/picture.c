@@ -7,6 +7,9 @@
 #include "base/png.h"
 #include "base/size.h"
 #include "base/str.h"
+#include "base/webp.h"
+
+#define MAX_SIDE 32768
 
 #if defined(__GNUC__)
 /* Reported at the end of the file, so it stays off. */
@@ -29,7 +32,7 @@ static void *resize(void *p, size_t size)
 #define STBI_NO_PIC
 /* It reads behind pixels of 16 bits when it is asked for other channels than a PNM file has. */
 #define STBI_NO_PNM
-#define STBI_MAX_DIMENSIONS 32768
+#define STBI_MAX_DIMENSIONS MAX_SIDE
 /* Its JPEG decoder looks into tables that a damaged file never filled, and asserts what such a file
  * may well violate. */
 #define STBI_ASSERT(x)     ((void)0)
@@ -67,7 +70,7 @@ static graft_status encode(const uint8_t *rgb, int width, int height, int channe
 graft_status graft_picture_preview(const graft_tensor *t, uint8_t **out, size_t *size, graft_err *e)
 {
     if (t->ndim != 3 || t->shape[2] != 3 || t->dtype_code != 1 || t->dtype_bits != 8 ||
-        t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > 32768 || t->shape[1] > 32768)
+        t->shape[0] < 1 || t->shape[1] < 1 || t->shape[0] > MAX_SIDE || t->shape[1] > MAX_SIDE)
         return graft_fail(e, GRAFT_E_ARG, "a preview must be (H,W,3) bytes");
     int64_t longest = t->shape[0] > t->shape[1] ? t->shape[0] : t->shape[1];
     int64_t every = (longest + 511) / 512;
@@ -85,10 +88,31 @@ graft_status graft_picture_preview(const graft_tensor *t, uint8_t **out, size_t 
     return st;
 }
 
+static graft_status read_webp(const uint8_t *data, size_t size, graft_picture *out, graft_err *e)
+{
+    graft_webp w;
+    graft_status st = graft_webp_read(data, size, "the picture", &w, e);
+    if (st) return st;
+    if (w.width > MAX_SIDE || w.height > MAX_SIDE ||
+        (int64_t)w.width * w.height > GRAFT_PICTURE_MAX_PIXELS)
+        return graft_fail(e, GRAFT_E_LIMIT, "the picture is too large");
+    w.channels = 4;
+    w.frames = 1;
+    uint8_t *rgba = graft_malloc_array((size_t)w.width * (size_t)w.height, 4);
+    if (!rgba) return graft_fail_nomem(e, "a picture");
+    st = graft_webp_decode(data, size, "the picture", &w, rgba, e);
+    if (st)
+        graft_free(rgba);
+    else
+        *out = (graft_picture){rgba, w.width, w.height};
+    return st;
+}
+
 graft_status graft_picture_read(const uint8_t *data, size_t size, graft_picture *out, graft_err *e)
 {
     int channels;
     memset(out, 0, sizeof *out);
+    if (graft_webp_is(data, size)) return read_webp(data, size, out, e);
     if (size > INT32_MAX || !graft_jpeg_is_safe(data, size) ||
         !stbi_info_from_memory(data, (int)size, &out->width, &out->height, &channels))
         return graft_fail(e, GRAFT_E_FORMAT, "this is no picture that can be read");

@@ -17,7 +17,8 @@ typedef struct graft_picture {
     uint8_t *rgba; /* 4 bytes a pixel, top first */
     int width, height;
 } graft_picture;
-/* PNG, JPEG, BMP, GIF and what else stb_image reads; orientation tags are not followed. */
+/* PNG, JPEG, WebP, BMP, GIF and what else stb_image reads; the first frame of an animation;
+ * orientation tags are not followed. */
 graft_status graft_picture_read(const uint8_t *data, size_t size, graft_picture *out, graft_err *e);
 void graft_picture_finish(graft_picture *p);
 /* Transparency is dropped. quality: 1-100. */

@@ -388,8 +388,10 @@ static void plain_words(void)
                {"8BPS\0\2\0\0\0\0\0\0", "x: a PSD picture of this version, which is not read", 12},
                {"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\1\0\0\0\1\7\0\0\0\0",
                 "x: a PNG picture with this number of bits, which is not read", 29},
-               {"RIFF\x10\0\0\0WEBPVP8 ",
-                "x: WebP files are not read, only PNG, JPEG, BMP, GIF, TGA, PSD and PNM", 16}};
+               {"RIFF\x10\0\0\0WEBPVP8 ", "x: this WebP picture is damaged or cut off", 16},
+               {"\0\0\0\34ftypavif",
+                "x: AVIF files are not read, only PNG, JPEG, WebP, BMP, GIF, TGA, PSD and PNM",
+                12}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         graft_decoded d;
         graft_err e = GRAFT_ERR_INIT;

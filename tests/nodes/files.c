@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <webp/encode.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -351,6 +352,15 @@ static void put_png(const char *name, const uint8_t *pixels, uint32_t w, uint32_
     graft_free(png);
 }
 
+static void put_webp(const char *name, const uint8_t *rgba, int w, int h)
+{
+    uint8_t *webp = NULL;
+    size_t n = WebPEncodeLosslessRGBA(rgba, w, h, 4 * w, &webp);
+    CHECK(n > 0);
+    fake_host_put(&host, "input", name, webp, n);
+    WebPFree(webp);
+}
+
 static graft_arg choice(const char *s)
 {
     return (graft_arg){.kind = GRAFT_CHOICE, .u.s = s};
@@ -359,18 +369,22 @@ static graft_arg choice(const char *s)
 static void pictures_are_loaded(void)
 {
     const uint8_t rgba[8] = {255, 0, 51, 255, 0, 102, 0, 51};
-    graft_arg in[2] = {choice("a.png"), choice("alpha")}, out[4];
+    graft_arg in[2] = {choice("a.webp"), choice("alpha")}, out[4];
     put_png("a.png", rgba, 2, 1, 4);
-    CHECK_INT(run("LoadImage", in, out), GRAFT_OK);
-    CHECK_STR(host.phases, "load ");
-    check_shape(&out[0], 1, 1, 2, 3);
-    CHECK_NEAR(samples(&out[0])[0], 1, 1e-7);
-    CHECK_NEAR(samples(&out[0])[2], 0.2, 1e-6);
-    check_shape(&out[1], 1, 1, 2, 0);
-    CHECK_NEAR(samples(&out[1])[0], 0, 1e-7);
-    CHECK_NEAR(samples(&out[1])[1], 0.8, 1e-6);
-    CHECK_STR(out[1].u.v->ops->type, "MASK");
-    fake_host_release(out, 4);
+    put_webp("a.webp", rgba, 2, 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(run("LoadImage", in, out), GRAFT_OK);
+        CHECK_STR(host.phases, "load ");
+        check_shape(&out[0], 1, 1, 2, 3);
+        CHECK_NEAR(samples(&out[0])[0], 1, 1e-7);
+        CHECK_NEAR(samples(&out[0])[2], 0.2, 1e-6);
+        check_shape(&out[1], 1, 1, 2, 0);
+        CHECK_NEAR(samples(&out[1])[0], 0, 1e-7);
+        CHECK_NEAR(samples(&out[1])[1], 0.8, 1e-6);
+        CHECK_STR(out[1].u.v->ops->type, "MASK");
+        fake_host_release(out, 4);
+        in[0] = choice("a.png");
+    }
     CHECK_INT(run("LoadImageMask", in, out), GRAFT_OK);
     CHECK_NEAR(samples(&out[0])[1], 0.8, 1e-6);
     fake_host_release(out, 4);
@@ -451,7 +465,7 @@ static void check_list(const char *id, const char *input, const char *const *wan
 
 static void only_readable_files_are_offered(void)
 {
-    static const char *const pictures[] = {"B.JPG", "a.png", "bad.png", NULL};
+    static const char *const pictures[] = {"B.JPG", "a.png", "a.webp", "bad.png", NULL};
     static const char *const saved[] = {"bad.latent", NULL};
     fake_host_put(&host, "input", "B.JPG", "x", 1);
     fake_host_put(&host, "input", "notes.txt", "x", 1);

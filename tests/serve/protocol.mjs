@@ -291,6 +291,15 @@ async function uploads() {
   const stray = file(png, 'mask.png');
   stray.append('original_ref', JSON.stringify({ filename: '../../etc/passwd', type: 'output' }));
   equal((await up(stray, '/upload/mask')).status, 400, 'a mask for a file outside');
+  const webp = Buffer.from('UklGRjwAAABXRUJQVlA4TC8AAAAvB8ABEJmM6H9soiAF6X+ATMBC/3sB5BBAMpcEsz1KAtlkMV023AkQZWD2wTbfAQA=', 'base64');
+  equal((await up(file(webp, 'p.webp'))).json().name, 'p.webp', 'a WebP picture');
+  for (const [form, type] of [['preview=webp;90', 'image/jpeg'], ['channel=rgb', 'image/png'], ['type=input', 'image/webp']]) {
+    const r = await get(s, `/view?filename=p.webp&type=input&${form}`);
+    equal([r.status, r.headers.get('content-type')], [200, type], `a WebP picture, ${form}`);
+  }
+  const painted = file(png, 'painted.png');
+  painted.append('original_ref', JSON.stringify({ filename: 'p.webp', type: 'input' }));
+  equal((await up(painted, '/upload/mask')).json().name, 'painted.png', 'a mask for a WebP picture');
 }
 
 async function user() {

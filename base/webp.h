@@ -1,0 +1,28 @@
+/* WebP through libwebp: 8-bit pictures, still or animated. Any thread. */
+#ifndef GRAFT_BASE_WEBP_H
+#define GRAFT_BASE_WEBP_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct graft_webp {
+    int width, height; /* at most 2^24 each, which a caller has to limit */
+    int channels;      /* 3 RGB, 4 RGBA */
+    int64_t frames;    /* 1 unless animated */
+} graft_webp;
+
+/* By the first bytes. */
+bool graft_webp_is(const uint8_t *data, size_t size);
+/* What the file says of itself: nothing is decoded or allocated by its sizes yet. `what` names the
+ * file in messages. GRAFT_E_FORMAT when it is damaged, GRAFT_E_LIMIT for more than 2^14 frames. */
+graft_status graft_webp_read(const uint8_t *data, size_t size, const char *what, graft_webp *out,
+                             graft_err *e);
+/* Fills `pixels`, (frames, height, width, channels) bytes. `w` is what graft_webp_read() gave, but
+ * may ask for the first frames only and for other channels. A frame is the whole picture that is
+ * seen at that time; where no frame drew it is transparent black. libwebp's own allocations come
+ * beside: up to four bytes a pixel, and eight more when animated. */
+graft_status graft_webp_decode(const uint8_t *data, size_t size, const char *what,
+                               const graft_webp *w, uint8_t *pixels, graft_err *e);
+#endif
