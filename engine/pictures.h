@@ -22,6 +22,8 @@ graft_status graft_image_load(const char *path, graft_image **out, graft_image *
 /* One channel as MASK: "red" "green" "blue" "alpha" (alpha: 1 - alpha, zeros without). */
 graft_status graft_image_load_mask(const char *path, const char *channel, graft_image **out,
                                    graft_err *e);
+/* The kind of a picture file that is not read ("AVIF", …), by its first bytes; else NULL. */
+const char *graft_image_unread(const char *path);
 /* Picture `index` of the batch as PNG bytes (graft_bytes_free): each value becomes
  * truncate(clip(255 x)). `text`: NULL, or pairs key, value, …, NULL for tEXt chunks. */
 graft_status graft_image_to_png(const graft_image *i, int64_t index, int level,

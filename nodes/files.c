@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "engine/engine.h"
 
 const char *const graft_files_picture_suffixes[] = {
     ".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tga", ".psd", ".ppm", ".pgm", ".pnm", NULL};
@@ -231,13 +232,38 @@ graft_status graft_files_stamp(const graft_host *h, const char *folder, const gr
     return st;
 }
 
+/* *path stays NULL when it is not known yet which file the name is. */
+static graft_status find(const graft_host *h, const char *folder, const graft_arg *name,
+                         const char *what, char **path, char *text, uint64_t n)
+{
+    *path = NULL;
+    if (is_linked(name)) return GRAFT_OK;
+    graft_status st = graft_files_resolve(h, folder, name->u.s, path, NULL);
+    if (st != GRAFT_OK) snprintf(text, n, "%s: %s", what, name->u.s);
+    return st;
+}
+
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
                                   const char *what, char *text, uint64_t n)
 {
-    if (is_linked(name)) return GRAFT_OK;
-    char *path = NULL;
-    graft_status st = graft_files_resolve(h, folder, name->u.s, &path, NULL);
-    if (st != GRAFT_OK) snprintf(text, n, "%s: %s", what, name->u.s);
+    char *path;
+    graft_status st = find(h, folder, name, what, &path, text, n);
+    graft_free(path);
+    return st;
+}
+
+graft_status graft_files_validate_picture(const graft_host *h, const char *folder,
+                                          const graft_arg *name, const char *what, char *text,
+                                          uint64_t n)
+{
+    char *path;
+    graft_status st = find(h, folder, name, what, &path, text, n);
+    const char *kind = path ? graft_image_unread(path) : NULL;
+    if (kind) {
+        snprintf(text, n, "%s: %s (%s files are not read, only " GRAFT_IMAGE_KINDS ")", what,
+                 name->u.s, kind);
+        st = GRAFT_E_FORMAT;
+    }
     graft_free(path);
     return st;
 }

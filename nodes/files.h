@@ -34,4 +34,8 @@ graft_status graft_files_put_identity(const char *path, graft_str *out);
 /* For "graft.validate/1": does the file exist? A missing one is told as "<what>: <name>". */
 graft_status graft_files_validate(const graft_host *h, const char *folder, const graft_arg *name,
                                   const char *what, char *text, uint64_t n);
+/* The same for a picture, and whether it is of a kind that is read. */
+graft_status graft_files_validate_picture(const graft_host *h, const char *folder,
+                                          const graft_arg *name, const char *what, char *text,
+                                          uint64_t n);
 #endif

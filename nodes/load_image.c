@@ -28,7 +28,7 @@ out:
     return st;
 }
 
-QUERY_INPUT_FILE(IMAGE, graft_files_picture_suffixes, "Invalid image file")
+QUERY_PICTURE_IN("input", IMAGE)
 
 GRAFT_NODE(load_image, .id = "LoadImage", .title = "Load Image", .category = "image",
            .description = "Opens a picture from the input folder, turned upright, and its "

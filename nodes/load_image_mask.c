@@ -28,7 +28,7 @@ out:
     return st;
 }
 
-QUERY_INPUT_FILE(IMAGE, graft_files_picture_suffixes, "Invalid image file")
+QUERY_PICTURE_IN("input", IMAGE)
 
 GRAFT_NODE(load_image_mask, .id = "LoadImageMask", .title = "Load Image (as Mask)",
            .category = "mask",

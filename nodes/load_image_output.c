@@ -27,7 +27,7 @@ out:
     return st;
 }
 
-QUERY_FILE_IN("output", IMAGE, graft_files_picture_suffixes, "Invalid image file")
+QUERY_PICTURE_IN("output", IMAGE)
 
 GRAFT_NODE(load_image_output, .id = "LoadImageOutput", .title = "Load Image (from Outputs)",
            .category = "image", .flags = GRAFT_NODE_EXPERIMENTAL,

@@ -134,9 +134,9 @@
     QUERY_CHECK()
 
 /* A query() for a node that reads the file in `folder` that input `index` names: offers those with
- * these endings, knows when the content changes, and tells of a missing one, which `missing`
- * begins, before anything runs. */
-#define QUERY_FILE_IN(folder, index, suffixes, missing)                                            \
+ * these endings, knows when the content changes, and has `validate` tell of one that is missing or
+ * cannot be read, in a text that `what` begins, before anything runs. */
+#define QUERY_FILE_IN(folder, index, suffixes, validate, what)                                     \
     static char **list(const graft_host *h, const char *input)                                     \
     {                                                                                              \
         (void)input;                                                                               \
@@ -151,7 +151,7 @@
                               char *text, uint64_t n)                                              \
     {                                                                                              \
         *input = inputs[index]->name;                                                              \
-        return graft_files_validate(h, folder, &in[index], missing, text, n);                      \
+        return validate(h, folder, &in[index], what, text, n);                                     \
     }                                                                                              \
     static const void *query(const char *id)                                                       \
     {                                                                                              \
@@ -162,7 +162,11 @@
         if (strcmp(id, GRAFT_FINGERPRINT_ID) == 0) return &fingerprints;                           \
         return strcmp(id, GRAFT_VALIDATE_ID) == 0 ? &validates : NULL;                             \
     }
-#define QUERY_INPUT_FILE(index, suffixes, missing) QUERY_FILE_IN("input", index, suffixes, missing)
+#define QUERY_INPUT_FILE(index, suffixes, what)                                                    \
+    QUERY_FILE_IN("input", index, suffixes, graft_files_validate, what)
+#define QUERY_PICTURE_IN(folder, index)                                                            \
+    QUERY_FILE_IN(folder, index, graft_files_picture_suffixes, graft_files_validate_picture,       \
+                  "Invalid image file")
 
 /* Uses the file's `inputs`, `outputs` and `run`. */
 #define GRAFT_NODE(name_, ...)                                                                     \

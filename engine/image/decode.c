@@ -44,13 +44,24 @@ static const struct kind {
     const char *begins, *name;
     size_t at;
     bool read;
-} kinds[] = {{"\x89PNG", "PNG", 0, true},    {"\xff\xd8\xff", "JPEG", 0, true},
-             {"GIF8", "GIF", 0, true},       {"8BPS", "PSD", 0, true},
-             {"P5", "PNM", 0, true},         {"P6", "PNM", 0, true},
-             {"BM", "BMP", 0, true},         {"WEBP", "WebP", 8, false},
-             {"ftypavif", "AVIF", 4, false}, {"ftyphei", "HEIC", 4, false},
-             {"II*", "TIFF", 0, false},      {"MM\0*", "TIFF", 0, false},
-             {"<svg", "SVG", 0, false},      {"<?xml", "SVG or XML", 0, false}};
+} kinds[] = {{"\x89PNG", "PNG", 0, true},
+             {"\xff\xd8\xff", "JPEG", 0, true},
+             {"GIF8", "GIF", 0, true},
+             {"8BPS", "PSD", 0, true},
+             {"P5", "PNM", 0, true},
+             {"P6", "PNM", 0, true},
+             {"BM", "BMP", 0, true},
+             {"ftypavif", "AVIF", 4, false},
+             {"ftypavis", "AVIF", 4, false},
+             {"ftyphe", "HEIC", 4, false},
+             {"ftypmif1", "HEIF", 4, false},
+             {"ftypmsf1", "HEIF", 4, false},
+             {"JXL \r\n\x87\n", "JPEG XL", 4, false},
+             {"\xff\x0a", "JPEG XL", 0, false},
+             {"II*", "TIFF", 0, false},
+             {"MM\0*", "TIFF", 0, false},
+             {"<svg", "SVG", 0, false},
+             {"<?xml", "SVG or XML", 0, false}};
 
 static const struct kind *kind_of(const uint8_t *bytes, size_t size)
 {
@@ -60,6 +71,12 @@ static const struct kind *kind_of(const uint8_t *bytes, size_t size)
         if (size >= k->at + n && memcmp(bytes + k->at, k->begins, n) == 0) return k;
     }
     return NULL;
+}
+
+const char *graft_decode_unread(const uint8_t *bytes, size_t size)
+{
+    const struct kind *kind = kind_of(bytes, size);
+    return kind && !kind->read ? kind->name : NULL;
 }
 
 /* What a whole file may have that is not read; all other reasons are damage. */

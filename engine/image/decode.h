@@ -19,5 +19,7 @@ typedef struct graft_decoded {
  * GRAFT_IMAGE_MAX_PIXELS, GRAFT_E_FORMAT for damaged files and what is no picture. Any thread. */
 graft_status graft_decode(const uint8_t *bytes, size_t size, const char *what, graft_decoded *out,
                           graft_err *e);
+/* The kind of a picture that is not read ("AVIF", …), by its first bytes; NULL for all else. */
+const char *graft_decode_unread(const uint8_t *bytes, size_t size);
 void graft_decoded_finish(graft_decoded *d);
 #endif

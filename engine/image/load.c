@@ -34,6 +34,15 @@ static graft_status picture_read(const char *path, picture *p, graft_err *e)
     return st;
 }
 
+const char *graft_image_unread(const char *path)
+{
+    graft_mapping file;
+    if (graft_file_map(path, &file, NULL)) return NULL;
+    const char *kind = graft_decode_unread(file.data, file.size);
+    graft_file_unmap(&file);
+    return kind;
+}
+
 static float sample(const graft_decoded *d, int64_t at)
 {
     return d->bits == 16 ? (float)((const uint16_t *)d->pixels)[at] / 65535.0f

@@ -656,6 +656,43 @@ static void missing_files_are_found_before_a_run(void)
     }
 }
 
+/* By what is in it, whatever it is called; a file of no known kind is left to the run. */
+static void kinds_that_are_not_read_are_found_before_a_run(void)
+{
+    static const struct {
+        const char *bytes, *kind;
+        size_t n;
+    } files[] = {{"II*\0\x08\0\0\0", "TIFF", 8},
+                 {"MM\0*\0\0\0\x08", "TIFF", 8},
+                 {"\0\0\0\40ftypavif", "AVIF", 12},
+                 {"\0\0\0\40ftypavis", "AVIF", 12},
+                 {"\0\0\0\30ftypheic", "HEIC", 12},
+                 {"\0\0\0\30ftypmif1", "HEIF", 12},
+                 {"\xff\x0a\xfa\x7f", "JPEG XL", 4},
+                 {"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL", 12},
+                 {"RIFF\x04\0\0\0WEBP", NULL, 12},
+                 {"not a picture", NULL, 13},
+                 {"", NULL, 0}};
+    static const char *const ids[] = {"LoadImage", "LoadImageMask", "LoadImageOutput"};
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+        for (int i = 0; i < 3; i++) {
+            const graft_validate_api *api = fake_host_node(ids[i])->query(GRAFT_VALIDATE_ID);
+            graft_arg in[2] = {choice("x.png"), choice("red")};
+            const char *input = NULL;
+            char text[200] = "", want[200] = "";
+            fake_host_put(&host, i < 2 ? "input" : "output", "x.png", files[k].bytes, files[k].n);
+            CHECK_INT(api->check(&host.host, in, &input, text, sizeof text),
+                      files[k].kind ? GRAFT_E_FORMAT : GRAFT_OK);
+            if (files[k].kind)
+                snprintf(want, sizeof want,
+                         "Invalid image file: x.png (%s files are not read, only PNG, JPEG, WebP, "
+                         "BMP, GIF, TGA, PSD and PNM)",
+                         files[k].kind);
+            CHECK_STR(text, want);
+            CHECK_STR(input, "image");
+        }
+}
+
 static void check_ascii(const char *text, const char *want)
 {
     char *got = graft_metadata_ascii(text);
@@ -743,6 +780,7 @@ int main(void)
     RUN(fingerprints_follow_the_tokenizer);
     RUN(fingerprints_follow_the_plan);
     RUN(missing_files_are_found_before_a_run);
+    RUN(kinds_that_are_not_read_are_found_before_a_run);
     RUN(metadata_is_ascii);
     RUN(memory_may_end_anywhere);
     graft_plugin_entry.deinit();

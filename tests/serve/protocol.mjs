@@ -159,6 +159,12 @@ async function refusals() {
     const { type, extra_info, ...fault } = r.node_errors['1'].errors.find((x) => x.extra_info.input_name === input);
     equal([type.startsWith(input === 'image' ? 'custom' : 'value'), extra_info.folder, fault.details], [true, folder, details], `${class_type}: ${folder}`);
   }
+  // Nor a picture of a kind that is not read.
+  fs.writeFileSync(path.join(s.input, 'new.png'), '\0\0\0\x20ftypavif');
+  const kind = (await post(s, '/prompt', { prompt: { 1: { class_type: 'LoadImage', inputs: { image: 'new.png' } },
+    2: { class_type: 'SaveImage', inputs: { images: ['1', 0], filename_prefix: 'x' } } } })).json();
+  equal(kind.node_errors['1'].errors[0].details,
+    'image - Invalid image file: new.png (AVIF files are not read, only PNG, JPEG, WebP, BMP, GIF, TGA, PSD and PNM)', 'an AVIF picture');
   const odd = await get(s, '/prompt?clientId=x', { method: 'POST', body: JSON.stringify({ prompt: picture(7, 'demo/b'), number: 7.5 }),
     headers: { 'content-type': 'text/plain' } });
   equal([odd.status, odd.json().number], [200, 7.5], 'any content type, own number');
