@@ -99,7 +99,7 @@ static void strings_are_put_together(void)
 
 static void any_value_can_be_seen(void)
 {
-    graft_arg in[1], out[4];
+    graft_arg in[4], out[4]; /* a latent takes four */
     const struct {
         graft_arg value;
         const char *shown;
