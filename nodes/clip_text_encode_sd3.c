@@ -8,11 +8,11 @@ static const graft_input *const inputs[] = {
     [CLIP_G] = IN_PROMPT("clip_g", "The prompt for the large CLIP encoder. Usually the same text."),
     [T5XXL] = IN_PROMPT("t5xxl", "The prompt for T5, which understands whole sentences. Without "
                                  "T5 among the encoders it has no effect."),
-    [EMPTY_PADDING] =
-        IN_CHOICE("empty_padding", CHOICES("none", "empty_prompt"),
-                  "What empty prompts give: none leaves zeros in the place of both CLIP encoders and "
-                  "nothing of T5, empty_prompt encodes the empty text. An empty CLIP prompt "
-                  "beside one with words is encoded in any case."),
+    [EMPTY_PADDING] = IN_CHOICE(
+        "empty_padding", CHOICES("none", "empty_prompt"),
+        "What empty prompts give: none leaves zeros in the place of both CLIP encoders and "
+        "nothing of T5, empty_prompt encodes the empty text. An empty CLIP prompt "
+        "beside one with words is encoded in any case."),
     NULL};
 static const graft_output *const outputs[] = {
     OUT("CONDITIONING", "CONDITIONING", "The encoded prompt, for a sampler."), NULL};

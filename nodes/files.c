@@ -126,11 +126,10 @@ graft_status graft_files_put_identity(const char *path, graft_str *out)
 {
     graft_file_id id = {0};
     graft_status st = graft_file_identify(path, &id) ? GRAFT_OK : GRAFT_E_NOTFOUND;
-    graft_str_printf(out,
-                     "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " %" PRId64
-                     ".%09" PRId64 " ",
-                     id.device, id.inode, id.size, id.changed_s, id.changed_ns, id.status_s,
-                     id.status_ns);
+    graft_str_printf(
+        out,
+        "%" PRIx64 " %" PRIx64 " %" PRIu64 " %" PRId64 ".%09" PRId64 " %" PRId64 ".%09" PRId64 " ",
+        id.device, id.inode, id.size, id.changed_s, id.changed_ns, id.status_s, id.status_ns);
     return st;
 }
 

@@ -34,8 +34,8 @@ const graft_registry_node *graft_registry_find(const graft_registry *r, const ch
 /* In the order of loading; NULL past the end. [any] after loading */
 const graft_registry_node *graft_registry_at(const graft_registry *r, size_t i);
 
-/* Has each plugin give back the memory that it holds and nothing uses ("graft.memory/1"). [any] after
- * loading */
+/* Has each plugin give back the memory that it holds and nothing uses ("graft.memory/1"). [any]
+ * after loading */
 void graft_registry_release_memory(const graft_registry *r);
 
 /* Tries a plugin against every rule of the ABI that can be checked from outside: the symbol table,

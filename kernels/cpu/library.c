@@ -1,10 +1,12 @@
 /* The entry of the library: the table of operators, the device, and the four phases of a kernel. */
+#include <inttypes.h>
 #include <omp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "kernels/cpu/primitive.h"
@@ -101,6 +103,27 @@ static void processor_name(char *out, size_t n)
     if (f) fclose(f);
 }
 
+/* What this process may have: the machine's memory, or less in a container (cgroups 2 and 1) or
+ * under a limit. */
+static uint64_t memory_total(void)
+{
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t total = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0, most;
+    struct rlimit r;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        FILE *f = fopen(limits[i], "r");
+        if (f && fscanf(f, "%" SCNu64, &most) == 1 && most && (!total || most < total))
+            total = most;
+        if (f) fclose(f);
+    }
+    if (getrlimit(RLIMIT_AS, &r) == 0 && r.rlim_cur != RLIM_INFINITY &&
+        (!total || r.rlim_cur < total))
+        total = r.rlim_cur;
+    return total;
+}
+
 static void describe(graft_device *d)
 {
     graft_device_info *i = &d->info;
@@ -117,8 +140,7 @@ static void describe(graft_device *d)
     snprintf(i->identity, sizeof i->identity, "cpu %s isa %d threads %d onednn %d.%d.%d packing 1",
              d->simd->name, (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
              v->minor, v->patch);
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    if (pages > 0 && size > 0) i->memory_total = (uint64_t)pages * (uint64_t)size;
+    i->memory_total = memory_total();
 }
 
 static graft_status create(const graft_kernels_host *host, int32_t index, graft_device **out,

@@ -64,7 +64,8 @@ static void check_pair(const graft_clip *c, int64_t l, int64_t g)
     CHECK_INT(right->entry[0]->tokens, 3 * CHUNK);
     for (int64_t i = 0; i < 3; i++) {
         CHECK(same(left, i, whole, i, 0, l) && same(right, i, whole, i, l, g));
-        CHECK(same(right, i, i ? none : brief, 0, 0, l) && same(left, i, i ? none : brief, 0, l, g));
+        CHECK(same(right, i, i ? none : brief, 0, 0, l) &&
+              same(left, i, i ? none : brief, 0, l, g));
     }
     snprintf(other, sizeof other, "%s", longer);
     strcpy(strstr(other, "fox"), "cat");

@@ -3,12 +3,14 @@
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/alloc.h"
 #include "tests/kernels/harness.h"
 #include "tests/test.h"
 
 #define REF_PATH GRAFT_LIB_DIR "/graft_kernels_ref.so"
+#define CPU_PATH GRAFT_LIB_DIR "/graft_kernels_cpu.so"
 
 static kernel_lib ref;
 
@@ -526,6 +528,30 @@ static void each_library(void)
     globfree(&found);
 }
 
+/* A library for the processor has what this process may have, not what the machine has. */
+static void memory_has_limits(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    printf("  skipped: a sanitizer needs more address space\n");
+#else
+    kernel_lib lib;
+    struct rlimit own, less;
+    if (!lib_open(CPU_PATH, &lib)) return;
+    uint64_t all = lib.info.memory_total;
+    lib_close(&lib);
+    CHECK(all > 0);
+    CHECK(getrlimit(RLIMIT_AS, &own) == 0);
+    less = own;
+    less.rlim_cur = all / 2;
+    CHECK(setrlimit(RLIMIT_AS, &less) == 0);
+    if (lib_open(CPU_PATH, &lib)) {
+        CHECK(lib.info.memory_total == all / 2);
+        lib_close(&lib);
+    }
+    CHECK(setrlimit(RLIMIT_AS, &own) == 0);
+#endif
+}
+
 int main(void)
 {
     bool open = lib_open(REF_PATH, &ref);
@@ -542,6 +568,7 @@ int main(void)
     RUN(wild_ids);
     RUN(copies_to_whole_numbers);
     RUN(inplace_where_dense);
+    RUN(memory_has_limits);
     RUN(each_library);
     lib_close(&ref);
     graft_alloc_stats stats;

@@ -165,6 +165,7 @@ static void noise_has_the_right_size(void)
     static const char *const sde[] = {"euler_ancestral",
                                       "dpm_2_ancestral",
                                       "dpmpp_2s_ancestral",
+                                      "dpmpp_2s_ancestral_cfg_pp",
                                       "dpmpp_sde",
                                       "dpmpp_2m_sde",
                                       "dpmpp_2m_sde_heun",
