@@ -2,9 +2,8 @@
  * nothing to add. */
 #include <string.h>
 
-#include "base/alloc.h"
 #include "engine/api/opposites.h"
-#include "tests/engine/fixture.h"
+#include "tests/engine/regions.h"
 
 enum { H = 16, W = 24, SPOKEN = 2, WIDTH = 3 };
 static const int64_t shape[4] = {1, 4, H, W};
@@ -17,27 +16,6 @@ static graft_cond *words(float value)
     graft_err e = GRAFT_ERR_INIT;
     for (int i = 0; i < SPOKEN * WIDTH; i++) data[i] = value;
     CHECK_OK(graft_cond_create(SPOKEN, WIDTH, data, 0, NULL, NULL, &out, &e), &e);
-    return out;
-}
-
-/* In cells; each of these lets go of what it is given. */
-static graft_cond *placed(graft_cond *c, int y, int x, int height, int width, double strength)
-{
-    const graft_area a = {8.0 * x, 8.0 * y, 8.0 * width, 8.0 * height, false};
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_area(c, &a, strength, &out, &e), &e);
-    graft_cond_release(c);
-    return out;
-}
-
-static graft_cond *both(graft_cond *a, graft_cond *b)
-{
-    graft_cond *out = NULL;
-    graft_err e = GRAFT_ERR_INIT;
-    CHECK_OK(graft_cond_combine(a, b, &out, &e), &e);
-    graft_cond_release(a);
-    graft_cond_release(b);
     return out;
 }
 
@@ -72,36 +50,36 @@ static const added nothing = {0, 0, 0, 0};
 
 static void areas_get_their_like(void)
 {
-    check(placed(words(1), 2, 4, 8, 8, 0.5), words(2), nothing, (added){1, 2, 2, 0.5});
-    check(words(1), placed(words(2), 3, 4, 8, 8, 2), (added){1, 1, 3, 2}, nothing);
-    check(both(words(1), placed(words(3), 2, 4, 8, 8, 1)), both(words(2), words(4)), nothing,
+    check(in_cells(words(1), 2, 4, 8, 8, 0.5), words(2), nothing, (added){1, 2, 2, 0.5});
+    check(words(1), in_cells(words(2), 3, 4, 8, 8, 2), (added){1, 1, 3, 2}, nothing);
+    check(both(words(1), in_cells(words(3), 2, 4, 8, 8, 1)), both(words(2), words(4)), nothing,
           (added){1, 2, 2, 1});
-    check(both(placed(words(1), 0, 0, 8, 8, 1), placed(words(3), 8, 0, 8, 8, 1)), words(2), nothing,
-          (added){2, 2, 8, 1});
+    check(both(in_cells(words(1), 0, 0, 8, 8, 1), in_cells(words(3), 8, 0, 8, 8, 1)), words(2),
+          nothing, (added){2, 2, 8, 1});
 }
 
 static void the_smallest_around_speaks(void)
 {
-    check(placed(words(1), 4, 4, 4, 4, 1), both(words(2), placed(words(3), 2, 2, 8, 8, 1)), nothing,
-          (added){1, 3, 4, 1});
-    check(placed(words(1), 4, 4, 4, 4, 1), both(placed(words(3), 2, 2, 8, 8, 1), words(2)), nothing,
-          (added){1, 3, 4, 1});
+    check(in_cells(words(1), 4, 4, 4, 4, 1), both(words(2), in_cells(words(3), 2, 2, 8, 8, 1)),
+          nothing, (added){1, 3, 4, 1});
+    check(in_cells(words(1), 4, 4, 4, 4, 1), both(in_cells(words(3), 2, 2, 8, 8, 1), words(2)),
+          nothing, (added){1, 3, 4, 1});
 }
 
 static void nothing_is_added(void)
 {
     check(words(1), words(2), nothing, nothing);
-    check(placed(words(1), 2, 4, 8, 8, 1), both(words(2), placed(words(3), 2, 4, 8, 8, 2)), nothing,
-          nothing);
-    check(placed(words(1), 0, 0, H, W, 0.5), words(2), nothing, nothing); /* all of it */
-    check(placed(words(1), 0, 0, 4, 4, 1), placed(words(2), 8, 8, 4, 4, 1), nothing, nothing);
-    graft_cond *one = placed(words(1), 2, 4, 8, 8, 1);
+    check(in_cells(words(1), 2, 4, 8, 8, 1), both(words(2), in_cells(words(3), 2, 4, 8, 8, 2)),
+          nothing, nothing);
+    check(in_cells(words(1), 0, 0, H, W, 0.5), words(2), nothing, nothing); /* all of it */
+    check(in_cells(words(1), 0, 0, 4, 4, 1), in_cells(words(2), 8, 8, 4, 4, 1), nothing, nothing);
+    graft_cond *one = in_cells(words(1), 2, 4, 8, 8, 1);
     check(one, graft_cond_retain(one), nothing, nothing);
 }
 
 static void memory_may_end_anywhere(void)
 {
-    graft_cond *p = placed(words(1), 2, 4, 8, 8, 1), *n = words(2);
+    graft_cond *p = in_cells(words(1), 2, 4, 8, 8, 1), *n = words(2);
     graft_alloc_stats before, after;
     graft_status st = GRAFT_E_NOMEM;
     int failed = 0;
