@@ -281,6 +281,14 @@ static double overhead(const planner *n, size_t i, size_t j, int mode, int64_t k
 
 /* ------------------------------------------------------------------ search */
 
+/* Measuring a segment means compiling it, so few of them are: the search goes by lower bounds. A
+ * way through the units is chosen by what is known of its segments, where an unmeasured one counts
+ * as at least what its measured parts take; what is not measured on it yet is, and a way is chosen
+ * anew, until all of the best one is measured. Each round measures one segment more, of finitely
+ * many, so it ends; and as bounds are never above the truth, no other way can be better. They could
+ * be above it where a longer segment takes less than a part of it does (its arena may be planned
+ * better). So where no way seems to fit, it is looked once more with bounds of 0 ("careful"). */
+
 /* The best way through all units by what is known: the fastest within the budget, or the one that
  * needs the least memory. False: there is none. */
 static bool find_path(planner *n, bool least_memory)

@@ -9,6 +9,20 @@
 
 #define SPARE_MIN 65536 /* smaller blocks come cheaply from the heap */
 
+/* A pack's life, in states that change under the lock:
+ *
+ *     add() ── FILLING ──┬── READY ── put() by its last user ── unused ── trimmed, or dropped
+ *             (refs 1:   │     └──── get(), from unused as well ────┘
+ *            the filler) └── FAILED ── goes with the last who waited, who then try themselves
+ *
+ * Who asks for a pack that is FILLING waits for `filled`, which is signalled when filling ends and
+ * when a failed pack goes. A pack that was asked for by its sample alone has no name until it is
+ * filled ("nameless"): it may turn out to be any that has this sample, so whoever asks for one of
+ * these by name waits for it, too. A dropped pack in use is "unwanted" and goes with its last user,
+ * unless somebody gets it before; its memory becomes a spare for the next of its size.
+ *
+ * A fill may take packs in turn: a merge's those of stored tensors (merge.c), whose fills take
+ * none. So nobody waits in a circle. */
 typedef enum pack_state { PACK_FILLING, PACK_READY, PACK_FAILED } pack_state;
 
 /* One block of a device's memory for the packs of a set. */

@@ -7,6 +7,17 @@
 #include "engine/models/build.h"
 #include "engine/models/unet.h"
 
+/* Rows of a value. Prompts of one latent have the same x, and up to the first cross-attention
+ * nothing tells their rows apart: so many are computed once. The middle block's self-attention is
+ * computed a second time, perturbed, for the first `perturbed` rows (the positive prompts' of PAG),
+ * and all that follows has both. With 2 prompts on 3 pictures, 3 of these 6 rows perturbed:
+ *
+ *     up to the first cross-attention     3          the pictures, x of both prompts
+ *     from there on                       6 = N      prompt 1: pictures 1 2 3, prompt 2: 1 2 3
+ *     from the perturbed attention on     6 + 3      these, then prompt 1's once more, perturbed
+ *
+ * A fast graph of DeepCache begins behind the middle block: its stored feature has 9 rows, and
+ * graft_unet_part() says so before its first block. */
 typedef struct graft_unet_blocks {
     graft_build b;
     const graft_unet_arch *a;
