@@ -109,7 +109,8 @@ void graft_alloc_stats_get(graft_alloc_stats *out)
     out->total_blocks = atomic_load(&total_blocks);
 }
 
-void graft_alloc_fail_at(int64_t n)
+int64_t graft_alloc_fail_at(int64_t n)
 {
-    atomic_store(&fail_countdown, n);
+    int64_t left = atomic_exchange(&fail_countdown, n);
+    return left > 0 ? left : 0;
 }

@@ -30,6 +30,7 @@ typedef struct graft_alloc_stats {
 } graft_alloc_stats;
 void graft_alloc_stats_get(graft_alloc_stats *out);
 
-/* Tests: the n-th allocation from now (1 = the next) returns NULL, once; 0 turns it off. */
-void graft_alloc_fail_at(int64_t n);
+/* Tests: the n-th allocation from now (1 = the next) returns NULL, once; 0 turns it off. Returns
+ * how many were left until that of the call before; 0: it came. */
+int64_t graft_alloc_fail_at(int64_t n);
 #endif

@@ -313,6 +313,7 @@ static void short_of_memory(void)
         graft_model *first = apply(m, file_of(forms[i]), 0.5);
         run_model(first, warm);
         graft_model_release(first);
+        graft_engine_release_unused(engine);
         graft_alloc_stats_get(&before);
         for (bool done = false; !done && n < 200000; n += n / 50) {
             graft_model *l = NULL;
@@ -322,12 +323,12 @@ static void short_of_memory(void)
             graft_status st =
                 graft_lora_apply(m, NULL, file_of(forms[i]), 0.5, 0, NULL, &l, NULL, &e);
             if (!st) st = try_model(l, out, &e);
-            graft_alloc_fail_at(0);
-            done = st == GRAFT_OK;
-            CHECK(done || st == GRAFT_E_NOMEM);
+            done = graft_alloc_fail_at(0) > 0; /* some failures do no harm */
+            CHECK(st == GRAFT_E_NOMEM || (!st && same_bits(out, warm)));
             graft_model_release(l);
         }
         CHECK(n > 20 && n < 200000);
+        graft_engine_release_unused(engine);
         graft_alloc_stats_get(&after);
         CHECK_INT(after.live_blocks, before.live_blocks);
     }

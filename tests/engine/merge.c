@@ -423,22 +423,25 @@ static void short_of_memory(void)
     graft_model *m = simple(a, l, 0.5);
     run_model(m, want);
     graft_model_release(m);
+    graft_engine_release_unused(engine);
     graft_alloc_stats_get(&before);
     while (!done && n < 100000) {
         m = NULL;
         graft_alloc_fail_at(++n);
         graft_status st = graft_model_merge(a, l, &half, &m, &e);
         if (!st) st = try_model(m, out, &e);
-        graft_alloc_fail_at(0);
-        done = st == GRAFT_OK;
-        if (!done && st != GRAFT_E_NOMEM) {
+        done = graft_alloc_fail_at(0) > 0;
+        if (st && st != GRAFT_E_NOMEM) {
             CHECK_INT(st, GRAFT_E_NOMEM);
             break;
         }
+        /* Unused weights may have made room for those that could not be had. */
+        if (!st) CHECK(same_bits(out, want));
         graft_model_release(m);
         n += n / 50;
     }
-    CHECK(done && n > 20 && same_bits(out, want));
+    CHECK(done && n > 20);
+    graft_engine_release_unused(engine);
     graft_alloc_stats_get(&after);
     CHECK_INT(after.live_blocks, before.live_blocks);
     RELEASE_ALL(a, b, l);
