@@ -20,8 +20,8 @@ static void put_mask(const float *mask, int64_t area, float *to)
     for (int64_t i = 0; i < area; i++) to[i] = rintf(mask[i]);
 }
 
-/* Where nothing is known the picture is grey, as in training: in the UNet's space, by the VAE of
- * SD 1.x (diffusers and ComfyUI show the same). */
+/* Where nothing is known the picture is grey, as in training: its latent in the UNet's space.
+ * ComfyUI's numbers, of the VAE of SD 1.x, for all models. */
 static const float grey[] = {0.8223f, -0.6876f, 0.6364f, 0.1380f};
 enum { GREY_CHANNELS = sizeof grey / sizeof *grey };
 

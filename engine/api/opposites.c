@@ -1,7 +1,5 @@
 #include "engine/api/opposites.h"
 
-#include <string.h>
-
 #include "engine/api/regions.h"
 
 static bool contains(const graft_box *a, const graft_box *b)

@@ -27,7 +27,7 @@ static inline int32_t compare(const kernel_lib *cuda, const kernel_case *c, graf
         double nmse, max;
         for (int64_t i = 0; i < element_count(&c->desc.out); i++)
             error_add(&sum, (double)got.out[i], (double)want->out[i]);
-        bool ok = error_within(&sum, limit_of(c->desc.op, dtype), &nmse, &max);
+        bool ok = error_within(&sum, limit_for(&c->desc, dtype), &nmse, &max);
         CHECK(ok);
         if (!ok)
             fprintf(stderr, "  [%s] quant %d dtype %d: %s: nmse %.3g, max %.3g\n", got.variant,

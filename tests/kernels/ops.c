@@ -98,7 +98,7 @@ static void ref_against_formulas(void)
         case_run(&ref, c, GRAFT_F32, -1, val, &r);
         if (unfaulted("ref", c, &r)) {
             against_truth(c, val, r.out, &sum);
-            judge("ref", c, r.variant, &sum, limit_of(c->desc.op, GRAFT_F32),
+            judge("ref", c, r.variant, &sum, limit_for(&c->desc, GRAFT_F32),
                   &count[c->desc.op].worst);
             count[c->desc.op].run++;
         }
@@ -156,7 +156,7 @@ static void compare_case(const kernel_lib *lib, const kernel_lib *ref, const ker
         if (unfaulted(name, c, &got)) {
             for (int64_t i = 0; i < n; i++)
                 error_add(&sum, (double)got.out[i], (double)want.out[i]);
-            judge(name, c, got.variant, &sum, limit_of(c->desc.op, dtype), &count->worst);
+            judge(name, c, got.variant, &sum, limit_for(&c->desc, dtype), &count->worst);
         }
         free(got.out);
         if (variants == 1) break; /* -1 was the only one */
