@@ -15,6 +15,7 @@
 #   GRAFT_GPU_PARTS    sets or parts, in the order given (default: first; all: the three sets);
 #                      `bench/gpu.sh --plan` lists them. What is not the default is added to gpu.log
 #   GRAFT_GPU_SKIP     parts to leave out
+#   GRAFT_GPU_COMPILE  seconds that PyTorch may take to compile beyond the parts before (default: 180)
 #   GRAFT_GPU_SECONDS  stop beginning new parts after so many seconds (default: 540 a set)
 #   GRAFT_GPU_WORK     folder of models and caches (default: graft-gpu in TMPDIR or /tmp)
 #   GRAFT_GPU_INCOMPLETE=1  go on where cuBLASLt, cuDNN or NVRTC is missing: times are those of
@@ -23,9 +24,9 @@
 #   GRAFT_PYTHON       the Python that has PyTorch (default: python3)
 set -u
 
-first="versions:10 ops:90 demo:50 sdxl:200 sd15:90 vae:50 ceilings:30"
-second="swaps:130 torch:380"
-third="levels:200 start:100 quant:80 int8:50 sanitizer:110"
+first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:50 torch:90 ceilings:30"
+second="quant:80 swaps:130 levels:200 start:100"
+third="int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
 parts_of() {
@@ -71,6 +72,7 @@ python=${GRAFT_PYTHON:-python3}
 log=$out/gpu.log
 json=$out/bench.json
 bench=$build/bin/graft-bench-gpu
+signals=$work/signals
 small=${GRAFT_GPU_SMALL:-}
 begun=$(date +%s)
 failed=""
@@ -209,10 +211,50 @@ int8() {
         --seeds 2
 }
 
+# PyTorch compiles for minutes, beside the parts before the first that is timed.
+torch_begin() {
+    rm -f "$signals"/torch-*
+    LD_LIBRARY_PATH=$given "$python" -c 'import torch' 2> /dev/null || return 0
+    mkdir -p "$signals"
+    (
+        LD_LIBRARY_PATH=$given exec nice "$python" -u "$here/bench/gpu_torch.py" --json "$json" \
+            --models "$models" --signals "$signals" sdxl sd15
+    ) > "$signals/torch.txt" 2>&1 &
+    torch_pid=$!
+}
+
+# torch_wait FILE SECONDS: until it has made FILE or has ended.
+torch_wait() {
+    tenths=$(($2 * 10))
+    while [ $tenths -gt 0 ] && [ ! -e "$signals/$1" ] && kill -0 "$torch_pid" 2> /dev/null; do
+        sleep 0.1
+        tenths=$((tenths - 1))
+    done
+    [ $tenths -gt 0 ]
+}
+
+torch_settle() {
+    [ "${torch_pid:-}" ] && [ ! -e "$signals/torch-ready" ] || return 0
+    since=$(date +%s)
+    torch_wait torch-ready "${GRAFT_GPU_COMPILE:-180}" || {
+        say "** PyTorch has not compiled after $(($(date +%s) - since)) s more: it is ended"
+        torch_end
+        return
+    }
+    say "waited $(($(date +%s) - since)) s for PyTorch to compile"
+}
+
+torch_end() {
+    [ ! "${torch_pid:-}" ] || kill "$torch_pid" 2> /dev/null
+    torch_pid=""
+}
+
 torch() {
-    export LD_LIBRARY_PATH="$given"
-    "$python" -c 'import torch' 2> /dev/null || { echo "skipped: PyTorch is not installed"; return 0; }
-    "$python" -u "$here/bench/gpu_torch.py" --json "$json" --models "$models" sdxl sd15
+    [ "${torch_pid:-}" ] || { echo "skipped: there is no PyTorch, or it was ended"; return 0; }
+    : > "$signals/torch-go"
+    torch_wait torch-done 600
+    cat "$signals/torch.txt"
+    [ -e "$signals/torch-done" ]
 }
 
 # check SECONDS TOOL COMMAND...: by compute-sanitizer. One that runs out of time is no failure where
@@ -322,7 +364,7 @@ say "$device"
 # In a process of its own, with a limit; what it prints goes to the log as it comes.
 run_part() {
     size=$(wc -c < "$log")
-    timeout -k 5 "$2" env "GRAFT_GPU_PART=$1" sh "$0" "$build" "$out" >> "$log" 2>&1
+    timeout -k 5 "$2" env "GRAFT_GPU_PART=$1" "torch_pid=${torch_pid:-}" sh "$0" "$build" "$out" >> "$log" 2>&1
     code=$?
     tail -c "+$((size + 1))" "$log" | tail -n 40
     return $code
@@ -332,7 +374,12 @@ run_part() {
 part() {
     name=$1 most=$2
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
-    case $name in sdxl | sd15 | vae | swaps | levels | start | torch) wait ;; esac # for models
+    case $name in
+    sdxl | sd15 | vae | ceilings | swaps | levels | start | torch)
+        wait $models_pid
+        torch_settle
+        ;;
+    esac
     used=$(($(date +%s) - begun))
     left=$((limit - used))
     [ $left -ge 10 ] || { say "== $name: no time left"; failed="$failed $name(time)"; return 0; }
@@ -358,7 +405,10 @@ part() {
 }
 
 make_models $list > "$work/models.txt" 2>&1 &
+models_pid=$!
+case " $list " in *" torch:"*) torch_begin ;; esac
 for p in $list; do part "${p%:*}" "${p#*:}"; done
+torch_end
 say "== figures"
 [ ! -e "$json" ] || awk -F '"' '/\{[ \t]*$/ && NF > 2 { name = $2 }
     /"value":/ { value = $3; gsub(/[:, \t]/, "", value) }
