@@ -1,7 +1,10 @@
-/* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape. With a bias the
- * one that sums in float32. */
+/* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape, then Hopper's.
+ * With a bias the one that sums in float32. */
+#include <stdio.h>
+
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
+#include "kernels/cuda/flash.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
@@ -20,7 +23,7 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
 
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
-    int32_t count = 0;
+    int32_t count = 0, hopper = graft_cuda_flash_count(k->d, &k->op);
     k->info.variant_count = 1;
     if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_BIAS])) return GRAFT_OK; /* own kernels only */
     if (k->d->dnn && variant != 0 && !k->op.attrs.causal && k->t != GRAFT_F32 &&
@@ -32,11 +35,18 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     } else if (k->d->dnn && variant == 0 && !k->op.attrs.causal && k->t != GRAFT_F32) {
         graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, &count, NULL);
     }
-    k->info.variant_count += count;
+    k->info.variant_count += count + hopper;
     bool compiled = k->dnn && graft_cuda_dnn_compiled(k->dnn);
     for (int32_t v = 2; v <= count && compiled; v++) k->info.slow |= 1u << v;
     if (variant > 0 && variant <= count && !k->dnn)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN has no such plan");
+    if (variant < 0 && !k->dnn && hopper) variant = 1 + count;
+    if (variant > count && variant <= count + hopper) {
+        k->info.variant_index = variant;
+        k->wgmma = variant - count;
+        snprintf(k->info.variant, sizeof k->info.variant, "%s",
+                 graft_cuda_flash_name(&k->op, k->wgmma - 1));
+    }
     return GRAFT_OK;
 }
 
@@ -97,6 +107,8 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
+    if (k->wgmma && graft_cuda_aligned(in, 3, out))
+        return graft_cuda_flash_run(k->d, k->wgmma - 1, &k->op, in, out);
     if (!k->dnn || k->refused || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
     const void *const data[] = {in[0], in[1], in[2], out};
     graft_status st = graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
 #include "kernels/cuda/sampler.h"
+#include "kernels/cuda/flash.h"
 #include "kernels/cuda/wgmma.h"
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
@@ -288,7 +289,10 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
     if (!st) st = load_kernels(d, e);
     if (!st) st = graft_cuda_selftest(d, e);
     if (st) return st;
-    if (d->capability == HOPPER) graft_cuda_wgmma_open(d);
+    if (d->capability == HOPPER) {
+        graft_cuda_wgmma_open(d);
+        graft_cuda_flash_open(d);
+    }
     if (d->capability == ADA || d->capability >= BLACKWELL) graft_cuda_fp8_open(d);
     if (d->lost[0])
         return graft_fail(

@@ -26,8 +26,9 @@ struct graft_cuda_dnn {
 };
 
 #define INT8_LEAST 16    /* pixels of a result: below, compiling a plan costs more than it gains */
-#define SDPA_SINCE 91301 /* with one descriptor for the whole of attention */
-#define SDPA_NOT   91400 /* has a known fault in it */
+/* With one descriptor for the whole of attention. What is known of 9.14.0 is a fault of sliding
+ * windows, which nothing here uses. */
+#define SDPA_SINCE 91301
 
 /* libcudnn.so aborts the process when one of its parts is missing, so they are tried first. */
 static graft_status load(graft_cuda_dnn *dnn, graft_err *e)
@@ -340,7 +341,7 @@ graft_status graft_cuda_dnn_attention(graft_cuda_dnn *dnn, const graft_op_desc *
 {
     size_t version = dnn->f.version();
     *count = 0;
-    if (version < SDPA_SINCE || version == SDPA_NOT) return GRAFT_E_UNSUPPORTED;
+    if (version < SDPA_SINCE) return GRAFT_E_UNSUPPORTED;
     if (op->out.dim[2] / op->attrs.heads % 8) return GRAFT_E_UNSUPPORTED;
     for (int i = 0; i < 2; i++)
         if (op->in[0].stride[i] % 8 || op->in[1].stride[i] % 8 || op->in[2].stride[i] % 8 ||

@@ -106,6 +106,16 @@ GRAFT_DEVICE void graft_tile_load(uint32_t to, const graft_cuda_map *map, int32_
                  : "memory");
 }
 
+/* The same of a map of four dimensions, with the box's place in each. */
+GRAFT_DEVICE void graft_tile_load_4(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
+                                    int32_t z, int32_t w, uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0],[%1,{%3,%4,%5,%6}],[%2];" ::"r"(to),
+                 "l"((uint64_t)map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+}
+
 /* ------------------------------------------------------------------ products (wgmma) */
 
 /* Before the first product, and after other use of their registers. */
@@ -142,24 +152,38 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
  * descriptors, one warpgroup, float32 sums.
  * Lane l of warp w holds rows 16w + l/4 (+ 8): d[4j + 2h + i] is row + 8h, column 8j + 2(l%4) + i.
  */
-#define GRAFT_SUMS8(i)                                                                             \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
-        "+f"(d[i + 6]), "+f"(d[i + 7])
-#define GRAFT_SUMS64                                                                               \
-    GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS8(16), GRAFT_SUMS8(24), GRAFT_SUMS8(32),             \
-        GRAFT_SUMS8(40), GRAFT_SUMS8(48), GRAFT_SUMS8(56)
-#define GRAFT_SUMS80 GRAFT_SUMS64, GRAFT_SUMS8(64), GRAFT_SUMS8(72)
+#define GRAFT_SUMS4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define GRAFT_SUMS8(i) GRAFT_SUMS4(i), GRAFT_SUMS4(i + 4)
+#define GRAFT_SUMS20   GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS4(16)
+#define GRAFT_SUMS24   GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS8(16)
+#define GRAFT_SUMS32   GRAFT_SUMS24, GRAFT_SUMS8(24)
+#define GRAFT_SUMS40   GRAFT_SUMS32, GRAFT_SUMS8(32)
+#define GRAFT_SUMS64   GRAFT_SUMS40, GRAFT_SUMS8(40), GRAFT_SUMS8(48), GRAFT_SUMS8(56)
+#define GRAFT_SUMS80   GRAFT_SUMS64, GRAFT_SUMS8(64), GRAFT_SUMS8(72)
+#define GRAFT_SUMS20_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19}"
+#define GRAFT_SUMS24_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19,%20,%21,%22,%23}"
+#define GRAFT_SUMS32_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}"
+#define GRAFT_SUMS40_TEXT                                                                          \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,"                             \
+    "%35,%36,%37,%38,%39}"
 #define GRAFT_SUMS64_TEXT                                                                          \
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
-    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,"                         \
-    "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"                         \
-    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,"                             \
+    "%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,"                             \
+    "%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
 #define GRAFT_SUMS80_TEXT                                                                          \
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
-    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,"                         \
-    "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"                         \
-    "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,"                         \
-    "%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}"
+    "%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,"                             \
+    "%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,"                             \
+    "%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,%64,%65,%66,"                             \
+    "%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79}"
 #define GRAFT_WGMMA(n, type, sums, a_at, b_at, yes_at)                                             \
     GRAFT_DEVICE void graft_wgmma_mul_##n##_##type(float *d, uint64_t a, uint64_t b, int add)      \
     {                                                                                              \
@@ -169,10 +193,36 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
                      : GRAFT_SUMS##sums                                                            \
                      : "l"(a), "l"(b), "r"(add));                                                  \
     }
+GRAFT_WGMMA(48, bf16, 24, 24, 25, 26)
+GRAFT_WGMMA(48, f16, 24, 24, 25, 26)
+GRAFT_WGMMA(64, bf16, 32, 32, 33, 34)
+GRAFT_WGMMA(64, f16, 32, 32, 33, 34)
 GRAFT_WGMMA(128, bf16, 64, 64, 65, 66)
 GRAFT_WGMMA(128, f16, 64, 64, 65, 66)
 GRAFT_WGMMA(160, bf16, 80, 80, 81, 82)
 GRAFT_WGMMA(160, f16, 80, 80, 81, 82)
+
+/* d += a b: a is 64 x 16 in registers, which stay as they are until the product is done, b is
+ * 16 x n in shared memory, row by row (graft_wgmma_rows). Lane l of warp w gives of row 16w + l/4
+ * columns 2(l%4) and the next in a[0] and those 8 further on in a[2], and of row + 8 a[1], a[3]. */
+#define GRAFT_WGMMA_ADD(n, type, sums, a0, a1, a2, a3, b_at, yes_at)                               \
+    GRAFT_DEVICE void graft_wgmma_add_##n##_##type(float *d, const uint32_t *a, uint64_t b)        \
+    {                                                                                              \
+        asm volatile("{.reg .pred p;setp.ne.b32 p,%" #yes_at ",0;"                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type             \
+                     " " GRAFT_SUMS##sums##_TEXT ",{%" #a0 ",%" #a1 ",%" #a2 ",%" #a3 "},%" #b_at  \
+                                                 ",p,1,1,1;}"                                      \
+                     : GRAFT_SUMS##sums                                                            \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));                \
+    }
+GRAFT_WGMMA_ADD(40, bf16, 20, 20, 21, 22, 23, 24, 25)
+GRAFT_WGMMA_ADD(40, f16, 20, 20, 21, 22, 23, 24, 25)
+GRAFT_WGMMA_ADD(64, bf16, 32, 32, 33, 34, 35, 36, 37)
+GRAFT_WGMMA_ADD(64, f16, 32, 32, 33, 34, 35, 36, 37)
+GRAFT_WGMMA_ADD(80, bf16, 40, 40, 41, 42, 43, 44, 45)
+GRAFT_WGMMA_ADD(80, f16, 40, 40, 41, 42, 43, 44, 45)
+GRAFT_WGMMA_ADD(160, bf16, 80, 80, 81, 82, 83, 84, 85)
+GRAFT_WGMMA_ADD(160, f16, 80, 80, 81, 82, 83, 84, 85)
 #else
 #define GRAFT_HOPPER 1
 #include GRAFT_CUDA_EMULATOR_HOPPER
@@ -204,5 +254,13 @@ GRAFT_DEVICE uint64_t graft_wgmma_operand(uint32_t address)
            | (uint64_t)1 << 16                  /* between columns of matrices: not used here */
            | (uint64_t)(1024 >> 4) << 32        /* between groups of eight rows */
            | (uint64_t)1 << 62;                 /* the swizzle */
+}
+
+/* The right operand of graft_wgmma_add_: rows of 16 values are columns of the matrix in memory,
+ * whose rows of 64 values lie as above. Of wider ones the next 64 columns are `next` bytes further
+ * on. 16 rows further down: + 128. */
+GRAFT_DEVICE uint64_t graft_wgmma_rows(uint32_t address, uint32_t next)
+{
+    return (graft_wgmma_operand(address) & ~((uint64_t)0x3fff << 16)) | (uint64_t)(next >> 4) << 16;
 }
 #endif

@@ -11,6 +11,7 @@ enum { /* threads of a block */
        GRAFT_CUDA_ATTENTION_THREADS = 128,
        GRAFT_CUDA_WGMMA_THREADS = 288,      /* two warpgroups that multiply, a warp that fetches */
        GRAFT_CUDA_WGMMA_MORE_THREADS = 384, /* a warpgroup that fetches */
+       GRAFT_CUDA_FLASH_MORE_THREADS = 512, /* three that multiply, and one that fetches */
        GRAFT_CUDA_MAX_GROUPS = 1024,
        GRAFT_CUDA_STAT_SPLITS = 64,     /* at most, of the pixels of one group */
        GRAFT_CUDA_STAT_MORE = 256,      /* likewise, where they are read eight channels at a time */
@@ -273,6 +274,17 @@ typedef struct graft_cuda_attention {
     const float *bias; /* of graft_attention: added to scores; NULL: none */
     int64_t sbias[2];  /* head, query */
 } graft_cuda_attention;
+
+/* The same for Hopper. Maps have the dimensions channel of a head, head, token, batch. */
+typedef struct graft_cuda_flash {
+    graft_cuda_map q, k, v;
+    void *out;
+    int64_t so[2]; /* batch, token; multiples of 8, as are channels of a head */
+    int32_t queries, keys, head_dim;
+    float scale;       /* times 1 / ln 2, > 0 */
+    uint32_t patience; /* as above */
+    int32_t trial;
+} graft_cuda_flash;
 
 /* out[i] = factor[0] * in[0][i] + …, in double; count 0: factor[0]. */
 typedef struct graft_cuda_mix {

@@ -7,29 +7,29 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 2, MOST_SUMS = 128, SUMS = 2 };
+enum { RANK = 4, TILES = 64, PRODUCTS = 64, GROUP = 128, GROUPS = 4, MOST_SUMS = 128, SUMS = 2 };
 enum { THREADS = 1024, TRY_NS = 10 * 1000 * 1000 }; /* of a block; of a try at a barrier */
 
 /* cuTensorMapEncodeTiled() leaves this in the 128 bytes of a map. */
 typedef struct map {
     uint64_t magic;
     const uint8_t *base;
-    uint64_t dim[2], pitch; /* elements; bytes from row to row */
-    uint32_t box[2], size;  /* elements; bytes of one */
-    uint64_t zero[9];
+    uint64_t dim[RANK], pitch[RANK]; /* elements; bytes to the next in each dimension */
+    uint32_t box[RANK], rank;        /* elements */
 } map;
 _Static_assert(sizeof(map) <= sizeof(graft_cuda_map), "as large as the driver's");
 #define MAGIC 0x70616d726f736e65ull
 
 typedef struct tile { /* on its way */
     map from;
-    int32_t x, y;
-    uint32_t to, barrier;
+    int32_t at[RANK];
+    uint32_t to, barrier, rows;
 } tile;
 
 typedef struct product { /* of a warpgroup; group: its number among the committed */
     uint64_t a, b;
-    int n, add;
+    const uint32_t *registers[GROUP]; /* with a; NULL: it is in shared memory */
+    int n, add, in_registers;
     float (*to_float)(uint16_t);
     float *d[GROUP];
     uint32_t group[GROUP];
@@ -191,14 +191,14 @@ uint64_t hopper_nanoseconds(void)
 
 /* ------------------------------------------------------------------ tiles */
 
-static CUresult check_map(const map *m, const cuuint32_t *steps)
+static bool good_map(const map *m, const cuuint32_t *steps)
 {
-    bool good = (uintptr_t)m->base % 16 == 0 && m->pitch % 16 == 0 && m->pitch < 1ull << 40 &&
-                steps[0] == 1 && steps[1] == 1;
-    for (int i = 0; i < 2; i++)
-        good =
-            good && m->dim[i] >= 1 && m->dim[i] <= 1ull << 32 && m->box[i] >= 1 && m->box[i] <= 256;
-    return good && m->box[0] * m->size == 128 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    bool good = (uintptr_t)m->base % 16 == 0 && m->box[0] == 64;
+    for (uint32_t i = 0; i < m->rank; i++)
+        good = good && m->dim[i] >= 1 && m->dim[i] <= 1ull << 32 && m->box[i] >= 1 &&
+               m->box[i] <= 256 && steps[i] == 1 &&
+               (i == 0 || (m->pitch[i] % 16 == 0 && m->pitch[i] < 1ull << 40));
+    return good;
 }
 
 /* Matrices of 16-bit values, boxes that fill the 128-byte swizzle: no more is emulated. */
@@ -209,20 +209,21 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType typ
                                        CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill)
 {
     (void)l2;
-    if ((uintptr_t)out % 64 || rank != 2 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ||
-        swizzle != CU_TENSOR_MAP_SWIZZLE_128B || fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ||
+    if ((uintptr_t)out % 64 || rank < 2 || rank > RANK ||
+        interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || swizzle != CU_TENSOR_MAP_SWIZZLE_128B ||
+        fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ||
         (type != CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT16))
         return CUDA_ERROR_INVALID_VALUE;
-    map m = {.magic = MAGIC,
-             .base = base,
-             .dim = {dim[0], dim[1]},
-             .pitch = stride[0],
-             .box = {box[0], box[1]},
-             .size = 2};
-    CUresult r = check_map(&m, steps);
+    map m = {.magic = MAGIC, .base = base, .rank = rank, .box = {1, 1, 1, 1}};
+    for (uint32_t i = 0; i < rank; i++) {
+        m.dim[i] = dim[i];
+        m.pitch[i] = i ? stride[i - 1] : 2;
+        m.box[i] = box[i];
+    }
     memset(out, 0, sizeof *out);
-    if (!r) memcpy(out, &m, sizeof m);
-    return r;
+    if (!good_map(&m, steps)) return CUDA_ERROR_INVALID_VALUE;
+    memcpy(out, &m, sizeof m);
+    return CUDA_SUCCESS;
 }
 
 enum { PIECE = 8 }; /* 16-bit values that the swizzle leaves together */
@@ -234,41 +235,52 @@ static uint32_t swizzled(uint32_t address)
     return address ^ (address >> 7 & 7) << 4;
 }
 
-void hopper_tile_load(uint32_t to, const graft_cuda_map *from, int32_t x, int32_t y,
+void hopper_tile_load(uint32_t to, const graft_cuda_map *from, const int32_t *place, uint32_t rank,
                       uint32_t barrier_at)
 {
-    tile t = {.x = x, .y = y, .to = to, .barrier = barrier_at};
+    tile t = {.to = to, .barrier = barrier_at};
     memcpy(&t.from, from, sizeof t.from);
     if (t.from.magic != MAGIC || (uintptr_t)from % 64) emulator_fail("no tensor map");
+    if (t.from.rank != rank) emulator_fail("a place with another rank than the map's");
     if (!emulator_waited()) emulator_fail("a tile before the kernels ahead are done");
     if (!h->initialized || !h->fenced) emulator_fail("a tile for a barrier without its fence");
     if (h->tiles == TILES) emulator_fail("too many tiles on their way");
+    memcpy(t.at, place, rank * sizeof *place);
+    t.rows = t.from.box[1] * t.from.box[2] * t.from.box[3];
     load(barrier_at);
-    memset(at(to, 128 * t.from.box[1], 128), 0xff, 128 * t.from.box[1]);
+    memset(at(to, 128 * t.rows, 128), 0xff, 128 * t.rows);
     h->tile[h->tiles++] = t;
     h->events++;
 }
 
-/* PIECE elements, which stay side by side: a row of the box is 128 bytes, of 16-bit values. */
-static void copy_piece(const map *m, int64_t x, int64_t y, uint8_t *to)
+/* PIECE elements, which stay side by side, of a row that is there or not. */
+static void copy_piece(const map *m, const uint8_t *row, int64_t x, uint8_t *to)
 {
-    bool row = y >= 0 && y < (int64_t)m->dim[1];
-    const uint8_t *from = m->base + (row ? (uint64_t)y * m->pitch : 0);
     if (row && x >= 0 && x + PIECE <= (int64_t)m->dim[0]) {
-        memcpy(to, from + 2 * x, 2 * PIECE);
+        memcpy(to, row + 2 * x, 2 * PIECE);
         return;
     }
     memset(to, 0, 2 * PIECE);
     for (int64_t i = 0; i < PIECE && row; i++)
-        if (x + i >= 0 && x + i < (int64_t)m->dim[0]) memcpy(to + 2 * i, from + 2 * (x + i), 2);
+        if (x + i >= 0 && x + i < (int64_t)m->dim[0]) memcpy(to + 2 * i, row + 2 * (x + i), 2);
 }
 
+/* Rows of the box, 128 bytes each, follow each other with the second dimension first. */
 static void copy_tile(const tile *t)
 {
-    for (uint32_t r = 0; r < t->from.box[1]; r++)
+    for (uint32_t r = 0; r < t->rows; r++) {
+        const uint8_t *row = t->from.base;
+        uint32_t rest = r;
+        for (uint32_t i = 1; i < t->from.rank; i++) {
+            int64_t y = t->at[i] + (int64_t)(rest % t->from.box[i]);
+            rest /= t->from.box[i];
+            if (y < 0 || y >= (int64_t)t->from.dim[i]) row = NULL;
+            if (row) row += (uint64_t)y * t->from.pitch[i];
+        }
         for (uint32_t c = 0; c < t->from.box[0]; c += PIECE)
-            copy_piece(&t->from, (int64_t)t->x + c, (int64_t)t->y + r,
+            copy_piece(&t->from, row, (int64_t)t->at[0] + c,
                        at(swizzled(t->to + r * 128 + 2 * c), 2 * PIECE, 2 * PIECE));
+    }
 }
 
 bool hopper_deliver(void)
@@ -280,7 +292,7 @@ bool hopper_deliver(void)
     h->tile[i] = h->tile[--h->tiles];
     copy_tile(&t);
     barrier b = load(t.barrier);
-    b.bytes -= 128 * t.from.box[1];
+    b.bytes -= 128 * t.rows;
     store(t.barrier, b);
     h->events++;
     return true;
@@ -312,7 +324,7 @@ static held *held_of(warpgroup *g, uint32_t t, const float *d)
     emulator_fail("products into too many sums");
 }
 
-void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t))
+static void issue(float *d, const uint32_t *registers, const product *as)
 {
     uint32_t t;
     warpgroup *g = mine(&t);
@@ -320,18 +332,32 @@ void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_f
     held *sums = held_of(g, t, d);
     if (!g->fenced[t]) emulator_fail("a product without a fence before it");
     if (g->issued[t]++ >= g->done + PRODUCTS) emulator_fail("too many products without a wait");
-    if (p->seen == 0) *p = (product){.a = a, .b = b, .add = add, .n = n, .to_float = to_float};
-    if (p->a != a || p->b != b || p->n != n || p->add != add)
+    if (p->seen == 0) *p = *as;
+    if (p->a != as->a || p->b != as->b || p->n != as->n || p->add != as->add ||
+        p->in_registers != as->in_registers)
         emulator_fail("threads of a warpgroup issue different products");
     p->seen++;
     p->d[t] = d;
+    p->registers[t] = registers;
     p->group[t] = g->groups[t];
     if (sums->open++ == 0) {
         sums->d = d;
-        sums->n = n / 2;
+        sums->n = as->n / 2;
         memcpy(sums->value, d, (size_t)sums->n * sizeof *d);
         for (int i = 0; i < sums->n; i++) d[i] = NAN;
     }
+}
+
+void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t))
+{
+    const product as = {.a = a, .b = b, .add = add, .n = n, .to_float = to_float};
+    issue(d, NULL, &as);
+}
+
+void hopper_wgmma_add(float *d, const uint32_t *a, uint64_t b, int n, float (*to_float)(uint16_t))
+{
+    const product as = {.b = b, .add = 1, .n = n, .in_registers = 1, .to_float = to_float};
+    issue(d, a, &as);
 }
 
 void hopper_wgmma_commit(void)
@@ -357,6 +383,38 @@ static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), f
 }
 
 enum { ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16 };
+
+/* The transposed one as floats, [column][16]: its rows of 16 are columns of a matrix in memory, of
+ * which 64 columns lie in rows of 128 bytes, eight rows to 1024, groups of eight rows `stride`
+ * bytes apart, the next 64 columns `leading` bytes. */
+static void read_rows(uint64_t desc, int columns, float (*to_float)(uint16_t), float *out)
+{
+    uint32_t start = (uint32_t)(desc & 0x3fff) << 4, stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
+    uint32_t leading = (uint32_t)(desc >> 16 & 0x3fff) << 4;
+    if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
+    if (start % 1024) emulator_fail("a transposed operand that begins within the swizzle");
+    for (int k = 0; k < DEPTH; k++)
+        for (int c = 0; c < columns; c += PIECE) {
+            uint32_t address = start + (uint32_t)(c / 64) * leading + (uint32_t)(k / 8) * stride +
+                               (uint32_t)(k % 8) * 128 + (uint32_t)(c % 64) * 2;
+            uint16_t v[PIECE];
+            memcpy(v, at(swizzled(address), sizeof v, sizeof v), sizeof v);
+            for (int i = 0; i < PIECE; i++) out[(c + i) * DEPTH + k] = to_float(v[i]);
+        }
+}
+
+/* What the threads have in registers: pairs of neighbours, low half first; of thread t rows 8
+ * apart in turns, then columns 8 apart. */
+static void read_registers(const product *p, float *out)
+{
+    for (int t = 0; t < GROUP; t++)
+        for (int i = 0; i < 8; i++) {
+            int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8;
+            int column = t % 4 * 2 + i % 2 + i / 4 * 8;
+            out[row * DEPTH + column] =
+                p->to_float((uint16_t)(p->registers[t][i / 2] >> i % 2 * 16));
+        }
+}
 
 /* Of a (ROWS, DEPTH) and b (n, DEPTH) into d. Not checked by sanitizers, under which most of a test
  * would go by here: the arrays are compute()'s, and n was seen to be right. */
@@ -391,8 +449,13 @@ static void compute(warpgroup *g, product *p)
     static float a[ROWS * DEPTH], b[MOST_COLUMNS * DEPTH],
         d[ROWS][MOST_COLUMNS]; /* stacks are small */
     if (p->n < 8 || p->n > MOST_COLUMNS || p->n % 8) emulator_fail("a product's width");
-    read_operand(p->a, ROWS, p->to_float, a);
-    read_operand(p->b, p->n, p->to_float, b);
+    if (p->in_registers) {
+        read_registers(p, a);
+        read_rows(p->b, p->n, p->to_float, b);
+    } else {
+        read_operand(p->a, ROWS, p->to_float, a);
+        read_operand(p->b, p->n, p->to_float, b);
+    }
     multiply(a, b, p->n, d);
     for (int t = 0; t < GROUP; t++) {
         held *sums = held_of(g, (uint32_t)t, p->d[t]);

@@ -26,10 +26,13 @@ void hopper_barrier_arrive(uint32_t barrier, uint32_t bytes);
 int hopper_barrier_try(uint32_t barrier, uint32_t parity);
 /* The thread's: only what hopper_hurry made it wait for has passed. */
 uint64_t hopper_nanoseconds(void);
-void hopper_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
+/* at: the box's place, `rank` numbers. */
+void hopper_tile_load(uint32_t to, const graft_cuda_map *map, const int32_t *at, uint32_t rank,
                       uint32_t barrier);
 void hopper_wgmma_fence(void);
 void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t));
+/* With a in registers, which are looked at when the product is computed, and b row by row. */
+void hopper_wgmma_add(float *d, const uint32_t *a, uint64_t b, int n, float (*to_float)(uint16_t));
 void hopper_wgmma_commit(void);
 void hopper_wgmma_wait(uint32_t groups);
 /* Which one of two machines goes on. */
@@ -90,7 +93,15 @@ GRAFT_DEVICE void graft_map_prefetch(const graft_cuda_map *map)
 GRAFT_DEVICE void graft_tile_load(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
                                   uint32_t barrier)
 {
-    hopper_tile_load(to, map, x, y, barrier);
+    const int32_t at[] = {x, y};
+    hopper_tile_load(to, map, at, 2, barrier);
+}
+
+GRAFT_DEVICE void graft_tile_load_4(uint32_t to, const graft_cuda_map *map, int32_t x, int32_t y,
+                                    int32_t z, int32_t w, uint32_t barrier)
+{
+    const int32_t at[] = {x, y, z, w};
+    hopper_tile_load(to, map, at, 4, barrier);
 }
 
 GRAFT_DEVICE void graft_wgmma_fence(void)
@@ -123,8 +134,26 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
     {                                                                                              \
         hopper_wgmma(d, a, b, add != 0, n, to_float);                                              \
     }
+HOPPER_WGMMA(48, bf16, emulator_bf16)
+HOPPER_WGMMA(48, f16, graft_f16_to_f32)
+HOPPER_WGMMA(64, bf16, emulator_bf16)
+HOPPER_WGMMA(64, f16, graft_f16_to_f32)
 HOPPER_WGMMA(128, bf16, emulator_bf16)
 HOPPER_WGMMA(128, f16, graft_f16_to_f32)
 HOPPER_WGMMA(160, bf16, emulator_bf16)
 HOPPER_WGMMA(160, f16, graft_f16_to_f32)
+
+#define HOPPER_WGMMA_ADD(n, type, to_float)                                                        \
+    GRAFT_DEVICE void graft_wgmma_add_##n##_##type(float *d, const uint32_t *a, uint64_t b)        \
+    {                                                                                              \
+        hopper_wgmma_add(d, a, b, n, to_float);                                                    \
+    }
+HOPPER_WGMMA_ADD(40, bf16, emulator_bf16)
+HOPPER_WGMMA_ADD(40, f16, graft_f16_to_f32)
+HOPPER_WGMMA_ADD(64, bf16, emulator_bf16)
+HOPPER_WGMMA_ADD(64, f16, graft_f16_to_f32)
+HOPPER_WGMMA_ADD(80, bf16, emulator_bf16)
+HOPPER_WGMMA_ADD(80, f16, graft_f16_to_f32)
+HOPPER_WGMMA_ADD(160, bf16, emulator_bf16)
+HOPPER_WGMMA_ADD(160, f16, graft_f16_to_f32)
 #endif

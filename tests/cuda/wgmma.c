@@ -26,7 +26,7 @@
 #define LEAST_RUN     30
 #endif
 
-enum { KERNELS = 3 };
+enum { KERNELS = 3, FLASH = 7 }; /* of a dtype; FLASH: for attention */
 
 /* ------------------------------------------------------------------ results */
 
@@ -142,6 +142,21 @@ static graft_op_desc product(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
     return d;
 }
 
+static graft_op_desc attention(int64_t queries, int64_t keys, int32_t heads, int64_t head_dim,
+                               graft_dtype dtype)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_ATTENTION};
+    d.attrs.heads = heads;
+    d.attrs.scale = 0.125f;
+    for (int i = 0; i < 3; i++)
+        d.in[i] = (graft_tensor_desc){
+            .dtype = dtype, .rank = 3, .dim = {2, i ? keys : queries, heads * head_dim}};
+    d.out = d.in[0];
+    for (int i = 0; i < 3; i++) make_dense(&d.in[i]);
+    make_dense(&d.out);
+    return d;
+}
+
 /* How many of these kernels a new device offers for the product; -1: there is no device. */
 static int offered(graft_op_desc d)
 {
@@ -194,6 +209,24 @@ static void on_hopper_alone(void)
     CHECK_INT(offered(product(256, 256, 256, GRAFT_F32)), 0);
 }
 
+static void attention_as_far_as_it_goes(void)
+{
+    CHECK_INT(offered(attention(256, 256, 8, 40, GRAFT_BF16)), 2);
+    CHECK_INT(offered(attention(256, 77, 10, 64, GRAFT_F16)), 3);
+    CHECK_INT(offered(attention(1, 1, 1, 48, GRAFT_F16)), 3);
+    CHECK_INT(offered(attention(256, 256, 8, 80, GRAFT_BF16)), 1);
+    CHECK_INT(offered(attention(64, 64, 8, 160, GRAFT_BF16)), 1);
+    CHECK_INT(offered(attention(64, 64, 8, 168, GRAFT_BF16)), 0);
+    CHECK_INT(offered(attention(64, 64, 8, 44, GRAFT_BF16)), 0);
+    CHECK_INT(offered(attention(256, 256, 8, 40, GRAFT_F32)), 0);
+    graft_op_desc d = attention(256, 256, 8, 64, GRAFT_BF16);
+    d.attrs.causal = 1;
+    CHECK_INT(offered(d), 0);
+    d = attention(256, 256, 8, 64, GRAFT_BF16);
+    d.in[1].stride[1] += 4; /* keys not at multiples of 16 bytes */
+    CHECK_INT(offered(d), 0);
+}
+
 /* What the library launches before it tries these kernels, one launch each. */
 static int launches_before(void)
 {
@@ -215,6 +248,13 @@ static void not_where_the_test_fails(void)
         CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
         CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
     }
+    for (int launch = 1; launch <= 2 * FLASH; launch++) {
+        fake_driver_state()->skip_launch = before + 2 * KERNELS + launch;
+        CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
+        CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
+    }
+    fake_driver_state()->skip_launch = before + 2 * KERNELS + 1; /* which products survive */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
     CHECK_STR(warned, "");
@@ -250,7 +290,7 @@ static void gives_up_in_order(void)
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
-static int wgmma_kernels, others;
+static int wgmma_kernels, flash_kernels, others;
 
 static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
 {
@@ -261,6 +301,12 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
                (int)(bytes / 16));
         CHECK(wgmma >= 4 && mma == 0);
         wgmma_kernels++;
+    } else if (strncmp(name, "graft_flash_hopper", 18) == 0) {
+        int values = count_opcode(code, bytes, OPCODE_HGMMA_R);
+        printf("     %-28s %d and %d warpgroup products, %d instructions\n", name, wgmma, values,
+               (int)(bytes / 16));
+        CHECK(wgmma >= 6 && values >= 6 && mma == 0);
+        flash_kernels++;
     } else {
         CHECK_INT(wgmma, 0);
     }
@@ -285,6 +331,7 @@ static void kernels_have_their_instructions(void)
 {
     each_kernel("sm_90a", look_at_hopper);
     CHECK_INT(wgmma_kernels, 2 * KERNELS);
+    CHECK_INT(flash_kernels, 2 * FLASH);
     CHECK_INT(others, 2);
 }
 
@@ -297,6 +344,7 @@ static void products_overlap(void)
     CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
              &e);
     CHECK(log && strstr(log, "graft_wgmma_256x160_bf16") != NULL);
+    CHECK(log && strstr(log, "graft_flash_hopper_64_bf16") != NULL);
     CHECK(log && strstr(log, "serialized") == NULL);
     graft_free(log);
 }
@@ -307,6 +355,7 @@ int main(void)
     RUN(every_tile_once);
     RUN(products_are_right);
     RUN(on_hopper_alone);
+    RUN(attention_as_far_as_it_goes);
     RUN(not_where_the_test_fails);
     RUN(gives_up_in_order);
     RUN(kernels_have_their_instructions);
