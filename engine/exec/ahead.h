@@ -1,7 +1,7 @@
 /* Threads that read weights ahead of the one that packs them for a device: what they contain is
  * hashed, and what does not lie ready in its file is joined or computed. In the packer's order, and
  * never much further than it has come, so that what was read is still in the system's cache when it
- * is copied. */
+ * is copied. Pages of the file behind the packer are given back. */
 #ifndef GRAFT_EXEC_AHEAD_H
 #define GRAFT_EXEC_AHEAD_H
 #include "engine/weights/slot_data.h"

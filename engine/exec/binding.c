@@ -22,6 +22,7 @@ typedef struct fill_job {
     graft_packs *packs; /* with what the device merges LoRAs from; NULL: it does not */
     graft_slab *stored;
     graft_slot_data *ready; /* what was loaded ahead; NULL, or empty: nothing */
+    bool forgets;           /* whoever reads ahead forgets, too */
 } fill_job;
 
 /* Values that are quantized already go as they are to a kernel that quantizes likewise. */
@@ -140,7 +141,7 @@ static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e
     if (!st && !done) st = fill_by_rows(j, dst, &done, e);
     if (!st && !done) st = fill_whole(j, dst, e);
     if (!st && content) st = content_of(j, content, e);
-    if (slot_of(j)) graft_weights_forget(j->weights, slot_of(j));
+    if (slot_of(j) && !j->forgets) graft_weights_forget(j->weights, slot_of(j));
     return st;
 }
 
@@ -242,7 +243,8 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
                   .weights = b->weights,
                   .packs = job->merge ? b->packs : NULL,
                   .stored = job->stored,
-                  .ready = job->item ? &job->item[i].data : NULL};
+                  .ready = job->item ? &job->item[i].data : NULL,
+                  .forgets = job->ahead != NULL};
     graft_backend *backend = b->exe->backend;
     graft_pack_name name;
     (void)task;

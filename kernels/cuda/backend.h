@@ -54,11 +54,11 @@ struct graft_device {
     CUstream stream;
     CUmodule module;
     CUfunction function[GRAFT_CUDA_FUNCTIONS];
-    pthread_mutex_t lock; /* recursive */
+    pthread_mutex_t lock;   /* recursive */
     graft_cuda_stage stage; /* for copies to and from ordinary memory */
-    CUdeviceptr raw;      /* a weight as its file has it, before it is packed */
-    graft_fetch *fetches; /* that wait for their next use */
-    graft_fetch *sent;    /* whose copies to the device may be under way, the oldest first */
+    CUdeviceptr raw;        /* a weight as its file has it, before it is packed */
+    graft_fetch *fetches;   /* that wait for their next use */
+    graft_fetch *sent;      /* whose copies to the device may be under way, the oldest first */
     int n_sent;
     CUdeviceptr term; /* the factors of a LoRA */
     uint64_t raw_bytes, term_bytes;
