@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define SLICE ((uint64_t)256 << 10) /* that a thread copies at once */
-#define LOOKS 64                    /* for another piece, before a thread sleeps */
+#define LOOKS 128                   /* for another piece, before a thread sleeps */
 
 /* Copies a slice of the first piece that has one; false: there is none. The lock is held, but not
  * meanwhile. */

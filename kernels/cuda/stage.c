@@ -86,6 +86,11 @@ static graft_status enter(graft_device *d, bool wait, bool *entered)
 
 /* ------------------------------------------------------------------ to the device */
 
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static graft_status enqueue(graft_device *d, CUdeviceptr dst, const void *pinned, uint64_t n)
 {
     return graft_cuda_done(d, d->drv.upload(dst, pinned, n, d->stream), DOING);
@@ -105,7 +110,7 @@ static graft_status send_small(graft_device *d, CUdeviceptr dst, const void *src
     char *place = (char *)s->pinned[s->now] + s->used;
     memcpy(place, src, bytes);
     st = enqueue(d, dst, place, bytes);
-    s->used += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    s->used += aligned(bytes);
     return st;
 }
 
@@ -130,10 +135,12 @@ static graft_status send_large(graft_device *d, CUdeviceptr dst, const char *src
         while (at < bytes && n < s->n && entered && !st) {
             st = enter(d, n == 0, &entered);
             if (st || !entered) break;
-            s->used = bytes - at < GRAFT_CUDA_BUFFER_BYTES ? bytes - at : GRAFT_CUDA_BUFFER_BYTES;
-            graft_cuda_copiers_post(c, s->pinned[s->now], src + at, s->used);
-            posted[(first + n++) % GRAFT_CUDA_BUFFERS] = (share){s->now, s->used};
-            at += s->used;
+            uint64_t part = bytes - at;
+            if (part > GRAFT_CUDA_BUFFER_BYTES) part = GRAFT_CUDA_BUFFER_BYTES;
+            graft_cuda_copiers_post(c, s->pinned[s->now], src + at, part);
+            posted[(first + n++) % GRAFT_CUDA_BUFFERS] = (share){s->now, part};
+            s->used = aligned(part);
+            at += part;
         }
         if (st) break;
         const share *oldest = &posted[first];
