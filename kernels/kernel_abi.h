@@ -103,8 +103,9 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
      * of any floating-point dtype: checkpoints store their weights as they like, so the dtype that
      * the descriptor gives for a constant means nothing. GRAFT_Q8, GRAFT_QF8 and GRAFT_Q4, at any
      * alignment, are for the weights of operators with that quant; a library may answer
-     * GRAFT_E_UNSUPPORTED, and gets floats. On the calling thread alone: the engine packs several
-     * weights at once. */
+     * GRAFT_E_UNSUPPORTED, and gets floats. `src` is the caller's again on return. On the calling
+     * thread alone where buffers are ordinary memory: the engine packs several weights at once. For
+     * other devices it packs one after the other, and the library may have threads that copy. */
     graft_status (*pack)(graft_kernel *k, int32_t input, graft_dtype src_dtype, const void *src,
                          void *dst);
     /* [any] several launches of one kernel may run at once, each with its own workspace (NULL when

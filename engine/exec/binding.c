@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "engine/exec/ahead.h"
 #include "engine/exec/crew.h"
 #include "engine/exec/exe.h"
 #include "engine/exec/merge.h"
@@ -20,6 +21,8 @@ typedef struct fill_job {
     const graft_weights *weights;
     graft_packs *packs; /* with what the device merges LoRAs from; NULL: it does not */
     graft_slab *stored;
+    graft_slot_data *ready; /* what was loaded ahead; NULL, or empty: nothing */
+    bool forgets;           /* whoever reads ahead forgets, too */
 } fill_job;
 
 /* Values that are quantized already go as they are to a kernel that quantizes likewise. */
@@ -76,7 +79,10 @@ static graft_status fill_whole(const fill_job *j, void *dst, graft_err *e)
     const graft_exe *x = j->exe;
     graft_slot_data data = {0};
     graft_status st = GRAFT_OK;
-    if (slot_of(j)) {
+    if (slot_of(j) && j->ready && j->ready->data) {
+        data = *j->ready;
+        *j->ready = (graft_slot_data){0};
+    } else if (slot_of(j)) {
         st = graft_slot_data_load(j->weights, slot_of(j), &data, e);
         if (st) return st;
     } else {
@@ -135,7 +141,7 @@ static graft_status fill(void *ctx, void *dst, graft_hash *content, graft_err *e
     if (!st && !done) st = fill_by_rows(j, dst, &done, e);
     if (!st && !done) st = fill_whole(j, dst, e);
     if (!st && content) st = content_of(j, content, e);
-    if (slot_of(j)) graft_weights_forget(j->weights, slot_of(j));
+    if (slot_of(j) && !j->forgets) graft_weights_forget(j->weights, slot_of(j));
     return st;
 }
 
@@ -191,6 +197,8 @@ typedef struct bind_job {
     bool merge;         /* the device merges LoRAs */
     uint32_t *missing;  /* uses without pack, the largest first */
     size_t n_missing;
+    graft_ahead_item *item; /* of each of them, where they are read ahead; else NULL */
+    graft_ahead *ahead;
 } bind_job;
 
 static bool is_known(const fill_job *j)
@@ -230,12 +238,19 @@ static graft_status bind_missing(void *ctx, size_t i, const graft_task *task, gr
     const bind_job *job = ctx;
     graft_binding *b = job->b;
     uint32_t use = job->missing[i];
-    fill_job j = {b->exe, &b->exe->use[use], b->weights, job->merge ? b->packs : NULL, job->stored};
+    fill_job j = {.exe = b->exe,
+                  .use = &b->exe->use[use],
+                  .weights = b->weights,
+                  .packs = job->merge ? b->packs : NULL,
+                  .stored = job->stored,
+                  .ready = job->item ? &job->item[i].data : NULL,
+                  .forgets = job->ahead != NULL};
     graft_backend *backend = b->exe->backend;
     graft_pack_name name;
     (void)task;
     graft_status st = graft_weights_unchanged(b->weights, e);
     if (st) return st;
+    graft_ahead_reach(job->ahead, i);
     if (j.use->bytes >= SMALL && !is_known(&j)) {
         st = sample_of(&j, &name.sample, e);
         if (!st)
@@ -290,12 +305,12 @@ static graft_status reserve_stored(bind_job *job, graft_err *e)
     return st;
 }
 
-/* One allocation for what is missing. What another set seems to have is not counted in. */
+/* One allocation for what is missing. What another set seems to have is not counted in, and not
+ * loaded ahead. */
 static graft_status reserve(bind_job *job, graft_err *e)
 {
     graft_binding *b = job->b;
     const graft_exe *x = b->exe;
-    if (x->backend->info.host_memory) return GRAFT_OK;
     uint64_t *bytes = graft_malloc_array(job->n_missing, sizeof *bytes);
     graft_status st = bytes ? GRAFT_OK : graft_fail_nomem(e, "weight table");
     size_t n = 0;
@@ -304,10 +319,43 @@ static graft_status reserve(bind_job *job, graft_err *e)
         graft_hash sample;
         if (is_repeated(job, i)) continue;
         st = sample_of(&j, &sample, e);
-        if (!st && !graft_packs_sampled(b->packs, x->backend, sample)) bytes[n++] = j.use->bytes;
+        if (st || graft_packs_sampled(b->packs, x->backend, sample)) continue;
+        bytes[n++] = j.use->bytes;
+        if (job->item) job->item[i].load = true;
     }
     if (!st) job->slab = graft_packs_reserve(b->packs, x->backend, bytes, n);
     graft_free(bytes);
+    return st;
+}
+
+/* Weights that LoRAs are merged into on the device are loaded there. */
+static void read_ahead(bind_job *job)
+{
+    const graft_exe *x = job->b->exe;
+    for (size_t i = 0; i < job->n_missing && job->item; i++) {
+        const graft_exe_use *use = &x->use[job->missing[i]];
+        graft_ahead_item *item = &job->item[i];
+        item->slot = use->slot < 0 ? NULL : &x->graph->slot[use->slot];
+        item->bytes = use->bytes;
+        if (job->merge && graft_merge_possible(x, job->missing[i], job->b->weights))
+            item->load = false;
+    }
+    if (job->item)
+        job->ahead =
+            graft_ahead_begin(job->b->weights, job->item, job->n_missing, x->backend->threads);
+}
+
+/* Devices have one queue of copies, which threads would only wait for: one thread packs, and others
+ * read ahead of it. */
+static graft_status bind_for_device(bind_job *job, const graft_task *task, graft_err *e)
+{
+    job->item = graft_calloc(job->n_missing, sizeof *job->item); /* a convenience */
+    graft_status st = reserve(job, e);
+    if (!st) st = reserve_stored(job, e);
+    if (!st) read_ahead(job);
+    if (!st) st = graft_crew_run(job->n_missing, 1, bind_missing, job, task, e);
+    graft_ahead_end(job->ahead);
+    graft_free(job->item);
     return st;
 }
 
@@ -318,12 +366,11 @@ static graft_status bind_all(graft_binding *b, const graft_task *task, graft_err
     if (!job.missing) return graft_fail_nomem(e, "weight table");
     graft_status st = bind_resident(&job, task, e);
     if (!st && job.n_missing) {
-        /* Other devices have one queue of copies, which threads would only wait for. */
-        int threads = x->backend->info.host_memory ? x->backend->threads : 1;
         qsort_r(job.missing, job.n_missing, sizeof *job.missing, largest_first, x->use);
-        st = reserve(&job, e);
-        if (!st && !x->backend->info.host_memory) st = reserve_stored(&job, e);
-        if (!st) st = graft_crew_run(job.n_missing, threads, bind_missing, &job, task, e);
+        if (x->backend->info.host_memory)
+            st = graft_crew_run(job.n_missing, x->backend->threads, bind_missing, &job, task, e);
+        else
+            st = bind_for_device(&job, task, e);
         for (size_t i = 0; i < job.n_missing && !st && task; i++) {
             int32_t slot = x->use[job.missing[i]].slot;
             if (slot >= 0) graft_weights_report(b->weights, &x->graph->slot[slot], &task->log);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "kernels/cuda/driver.h"
 #include "kernels/cuda/params.h"
+#include "kernels/cuda/stage.h"
 #include "kernels/kernel_abi.h"
 #include "kernels/ref/ref.h"
 
@@ -53,13 +54,11 @@ struct graft_device {
     CUstream stream;
     CUmodule module;
     CUfunction function[GRAFT_CUDA_FUNCTIONS];
-    pthread_mutex_t lock; /* recursive */
-    void *pinned[2];      /* for copies to and from ordinary memory */
-    CUevent copied[2];
-    int side;             /* whose turn it is */
-    CUdeviceptr raw;      /* a weight as its file has it, before it is packed */
-    graft_fetch *fetches; /* that wait for their next use */
-    graft_fetch *sent;    /* whose copies to the device may be under way, the oldest first */
+    pthread_mutex_t lock;   /* recursive */
+    graft_cuda_stage stage; /* for copies to and from ordinary memory */
+    CUdeviceptr raw;        /* a weight as its file has it, before it is packed */
+    graft_fetch *fetches;   /* that wait for their next use */
+    graft_fetch *sent;      /* whose copies to the device may be under way, the oldest first */
     int n_sent;
     CUdeviceptr term; /* the factors of a LoRA */
     uint64_t raw_bytes, term_bytes;
@@ -138,12 +137,6 @@ static inline graft_cuda_function graft_cuda_typed(graft_cuda_function f32, graf
 {
     return (graft_cuda_function)(f32 + (t == GRAFT_F16 ? 1 : t == GRAFT_BF16 ? 2 : 0));
 }
-/* Host to device: `src` was read on return, the rest comes in the stream's order. The lock is held.
- */
-graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes);
-/* Host to device and back, complete on return. The lock is held. */
-graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes);
-graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes);
 /* Memory of at least this size that what is in the stream may still use. The lock is held. */
 graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes);
 void graft_cuda_log(const graft_device *d, int32_t level, const char *text);
@@ -158,6 +151,15 @@ void graft_cuda_fp8_open(graft_device *d);
 /* Whether kernels that are launched before the one ahead has ended wait for it; sets d->pdl. From
  * compute capability 9.0 on. */
 void graft_cuda_pdl_open(graft_device *d);
+
+/* ------------------------------------------------------------------ stage.c */
+
+/* Host to device: `src` was read on return, the rest comes in the stream's order. The lock is held.
+ */
+graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes);
+/* Host to device and back, complete on return. The lock is held. */
+graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes);
+graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes);
 
 /* ------------------------------------------------------------------ pack.c */
 

@@ -11,8 +11,6 @@
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
 
-#define STAGE_BYTES ((uint64_t)8 << 20) /* of one piece of a copy from ordinary memory */
-
 static const struct {
     const char *name;
     uint32_t threads, shared; /* bytes of shared memory that the launch asks for */
@@ -133,48 +131,6 @@ graft_status graft_cuda_launch(graft_device *d, graft_cuda_function f, uint32_t 
     return graft_cuda_done(d, r, kernels[f].name);
 }
 
-/* ------------------------------------------------------------------ copies */
-
-graft_status graft_cuda_send(graft_device *d, void *dst, const void *src, uint64_t bytes)
-{
-    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES) {
-        int side = d->side;
-        d->side ^= 1; /* also from one call to the next: they fill one while the other is read */
-        uint64_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
-        st = graft_cuda_done(d, d->drv.event_wait(d->copied[side]), "a copy to the device");
-        if (st) break;
-        memcpy(d->pinned[side], (const char *)src + at, n);
-        st = graft_cuda_done(
-            d, d->drv.upload((CUdeviceptr)(uintptr_t)dst + at, d->pinned[side], n, d->stream),
-            "a copy to the device");
-        if (!st)
-            st = graft_cuda_done(d, d->drv.event_record(d->copied[side], d->stream),
-                                 "a copy to the device");
-    }
-    return st;
-}
-
-graft_status graft_cuda_upload(graft_device *d, void *dst, const void *src, uint64_t bytes)
-{
-    graft_status st = graft_cuda_send(d, dst, src, bytes);
-    return st ? st : graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy to the device");
-}
-
-graft_status graft_cuda_download(graft_device *d, void *dst, const void *src, uint64_t bytes)
-{
-    graft_status st = d->lost[0] ? GRAFT_E_DEVICE : GRAFT_OK;
-    for (uint64_t at = 0; at < bytes && !st; at += STAGE_BYTES) {
-        uint64_t n = bytes - at < STAGE_BYTES ? bytes - at : STAGE_BYTES;
-        st = graft_cuda_done(
-            d, d->drv.download(d->pinned[0], (CUdeviceptr)(uintptr_t)src + at, n, d->stream),
-            "a copy from the device");
-        if (!st) st = graft_cuda_done(d, d->drv.stream_wait(d->stream), "a copy from the device");
-        if (!st) memcpy((char *)dst + at, d->pinned[0], n);
-    }
-    return st;
-}
-
 graft_status graft_cuda_scratch(graft_device *d, CUdeviceptr *p, uint64_t *has, uint64_t bytes)
 {
     if (*has >= bytes) return GRAFT_OK;
@@ -234,11 +190,7 @@ static graft_status open_stream(graft_device *d, graft_err *e)
     TRY_DRIVER(d->drv.context_retain(&d->context, d->id), "the device's context");
     TRY_DRIVER(d->drv.context_set(d->context), "the device's context");
     TRY_DRIVER(d->drv.stream_create(&d->stream, CU_STREAM_NON_BLOCKING), "a stream");
-    for (int i = 0; i < 2; i++) {
-        TRY_DRIVER(d->drv.pinned_alloc(&d->pinned[i], STAGE_BYTES, 0), "pinned memory");
-        TRY_DRIVER(d->drv.event_create(&d->copied[i], CU_EVENT_DISABLE_TIMING), "an event");
-    }
-    return GRAFT_OK;
+    return graft_cuda_stage_open(d, e);
 }
 
 /* Missing libraries are no failure: own kernels do what they would. */
@@ -320,10 +272,7 @@ void graft_cuda_device_close(graft_device *d)
     graft_cuda_fetches_close(d);
     if (d->raw) d->drv.memory_free(d->raw);
     if (d->term) d->drv.memory_free(d->term);
-    for (int i = 0; i < 2; i++) {
-        if (d->copied[i]) d->drv.event_destroy(d->copied[i]);
-        if (d->pinned[i]) d->drv.pinned_free(d->pinned[i]);
-    }
+    graft_cuda_stage_close(d);
     if (d->module) d->drv.module_unload(d->module);
     if (d->stream) d->drv.stream_destroy(d->stream);
     d->drv.context_release(d->id);

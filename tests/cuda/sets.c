@@ -1,5 +1,6 @@
 /* Weight sets on the CUDA library with the fake driver: one allocation a set, swaps that copy
  * nothing, sets that take each other's places, and what is freed when. */
+#include "base/alloc.h"
 #include "tests/cuda/networks.h"
 
 static void one_allocation_a_set(void)
@@ -173,6 +174,76 @@ static void limits_allow_no_slabs(void)
     graft_engine_destroy(g);
 }
 
+/* A first set, another beside it, and a third in the place of the second. */
+static void three_sets(int threads, const char *path, float out[3][OUT], fake_cuda_state *cost)
+{
+    graft_engine *g = make_engine_threads("cuda", threads);
+    snprintf(g->default_precision, sizeof g->default_precision, "bf16");
+    fake_cuda_state before = *fake;
+    graft_model *a = load_model(g, SD1);
+    run_model(a, out[0]);
+    graft_model *b = swap_weights(a, path, true);
+    run_model(b, out[1]);
+    graft_model *c = swap_weights(b, SD1, false);
+    run_model(c, out[2]);
+    *cost = *fake;
+    cost->uploads -= before.uploads;
+    cost->upload_bytes -= before.upload_bytes;
+    cost->allocs -= before.allocs;
+    graft_model_release(a);
+    graft_model_release(b);
+    graft_model_release(c);
+    graft_engine_destroy(g);
+}
+
+/* Threads read ahead of the one that packs: nothing else than without them goes to the device, and
+ * nothing twice. */
+static void readers_change_nothing(void)
+{
+    const char *path = temp_path("cuda-ahead.safetensors");
+    float want[3][OUT], out[3][OUT];
+    fake_cuda_state alone, with;
+    write_changed(path);
+    three_sets(1, path, want, &alone);
+    CHECK(!same_bits(want[0], want[1]) && same_bits(want[0], want[2]));
+    for (int threads = 2; threads <= 8; threads *= 2) {
+        three_sets(threads, path, out, &with);
+        for (int i = 0; i < 3; i++) CHECK(same_bits(want[i], out[i]));
+        CHECK_INT(with.upload_bytes, alone.upload_bytes);
+        CHECK_INT(with.uploads, alone.uploads);
+        CHECK_INT(with.allocs, alone.allocs);
+    }
+    unlink(path);
+}
+
+/* Whichever allocation fails, on whichever thread: it is tolerated, or the set is not bound. */
+static void readers_short_of_memory(void)
+{
+    graft_engine *g = make_engine_threads("cuda", 3);
+    graft_model *m = load_model(g, SD1);
+    graft_binding *b = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    float want[OUT], out[OUT];
+    int n = 1, failed = 0;
+    run_model(m, want);
+    for (bool came = true; came && n < 3000; n += n < 30 ? 1 : 61) {
+        graft_packs_trim(g->packs, 0);
+        CHECK_INT(packs_of(g).count, 0);
+        graft_alloc_fail_at(n);
+        graft_status st = graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e);
+        came = graft_alloc_fail_at(0) == 0;
+        CHECK(st == GRAFT_OK || (came && st == GRAFT_E_NOMEM));
+        failed += st != GRAFT_OK;
+        if (st) continue;
+        one_run(b, g, out, NULL);
+        CHECK(same_bits(want, out));
+        graft_binding_release(b);
+    }
+    CHECK(n < 3000 && failed > 2);
+    graft_model_release(m);
+    graft_engine_destroy(g);
+}
+
 static uint64_t recorded_by(const graft_binding *b)
 {
     return atomic_load(&b->exe->backend->recorded);
@@ -267,6 +338,8 @@ int main(void)
     RUN(shared_tensors_stay_shared);
     RUN(without_a_large_block);
     RUN(limits_allow_no_slabs);
+    RUN(readers_change_nothing);
+    RUN(readers_short_of_memory);
     RUN(cancelled_runs_are_no_rehearsal);
     RUN(recordings_count);
     return close_fake();
