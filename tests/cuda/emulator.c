@@ -21,7 +21,7 @@
 #define __sanitizer_finish_switch_fiber(fake, bottom, bytes) ((void)(fake), (void)(bottom))
 #endif
 
-enum { MAX_THREADS = 384, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
+enum { MAX_THREADS = 512, STACK = 64 << 10, WARPS = MAX_THREADS / 32, COPIES = 64 };
 /* Stacks at equal places of their pages would share a few sets of the caches. */
 enum { STACK_STEP = STACK + 13 * 64 };
 
