@@ -92,6 +92,7 @@ struct graft_kernel {
     graft_cuda_lt_plan *lt; /* NULL: own kernels */
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
+    int32_t way;   /* GROUP_NORM's variant (norm.c) */
     bool refused;  /* the library's plan failed in a launch: own kernels from then on */
     bool apart;    /* the residual is added behind cuBLASLt's product */
     uint64_t part; /* where in the workspace the second half begins */

@@ -244,15 +244,21 @@ GRAFT_DEVICE graft_cuda_stat graft_stat_merge(graft_cuda_stat a, graft_cuda_stat
     return s;
 }
 
+/* The first place of a row, one of all those of a shape, as four indices. */
+GRAFT_DEVICE void graft_row_indices(uint32_t row, const uint32_t *dim, uint32_t *at)
+{
+    at[3] = 0;
+    at[2] = row % dim[2];
+    row /= dim[2];
+    at[1] = row % dim[1];
+    at[0] = row / dim[1];
+}
+
 /* Place i of a shape as four indices. */
 GRAFT_DEVICE void graft_indices(uint32_t i, const uint32_t *dim, uint32_t *at)
 {
+    graft_row_indices(i / dim[3], dim, at);
     at[3] = i % dim[3];
-    i /= dim[3];
-    at[2] = i % dim[2];
-    i /= dim[2];
-    at[1] = i % dim[1];
-    at[0] = i / dim[1];
 }
 
 /* Which tile of a product block number `block` computes: eight rows of tiles at a time, column by

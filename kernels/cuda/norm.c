@@ -1,4 +1,7 @@
-/* LAYER_NORM, RMS_NORM and GROUP_NORM. */
+/* LAYER_NORM, RMS_NORM and GROUP_NORM. Of the last variant 0 is for all shapes; where channels can
+ * be read eight at a time 1 has a launch less, and 2 is one launch for what fits into registers. */
+#include <stdio.h>
+
 #include "kernels/cuda/backend.h"
 
 /* Rows that can be read eight values at a time: addresses and strides are multiples of 16 bytes. */
@@ -138,11 +141,96 @@ static uint32_t splits_of(const graft_op_desc *op, bool eights)
     return n < 1 ? 1 : n > most ? (uint32_t)most : (uint32_t)n;
 }
 
-/* Addresses are not known here: room for both ways. */
+/* GROUP_NORM's variants; with given moments there is the first alone, which then is one launch. */
+enum { THREE_LAUNCHES, TWO_LAUNCHES, ONE_LAUNCH };
+
+/* Blocks of whole groups take channels of at least so many, of which eight neighbours never belong
+ * to two blocks: 128 and 64 bytes of a pixel in 16 bits. */
+enum { PART_CHANNELS = 64, WHOLE_CHANNELS = 32 };
+
+/* Blocks for the statistics of all pictures, eights that each of them reads at least, and parts
+ * that are put together: the same numbers on every device. */
+enum { PART_BLOCKS = 256, PART_EIGHTS = 1024, PART_SPLITS = 128 };
+
+/* Up to how many eights of a block one launch is the library's own choice, and up to how many
+ * values of a picture two are: beyond, blocks have too much to do one after the other, and parts
+ * are joined too often. */
+enum { WHOLE_EIGHTS = 3072, JOINED_VALUES = 1 << 24 };
+
+/* At least `least` channels, where there are as many, of whole groups and whole eights. */
+static uint32_t slice_of(const graft_op_desc *op, uint32_t least)
+{
+    uint32_t channels = (uint32_t)op->out.dim[3], width = channels / (uint32_t)op->attrs.groups;
+    uint32_t unit = width;
+    while (unit % 8) unit += width;
+    uint32_t slice = graft_cuda_blocks(least, unit) * unit;
+    return slice < channels ? slice : channels;
+}
+
+/* Splits of a picture where blocks have `slice` channels. */
+static uint32_t parts_of(const graft_op_desc *op, uint32_t slice)
+{
+    uint64_t pixels = (uint64_t)(op->out.dim[1] * op->out.dim[2]);
+    uint64_t others = (uint64_t)op->out.dim[0] * graft_cuda_blocks((uint64_t)op->out.dim[3], slice);
+    uint64_t n = PART_BLOCKS / others, most = pixels * (slice / 8) / PART_EIGHTS;
+    if (n > most) n = most;
+    if (n > PART_SPLITS) n = PART_SPLITS;
+    if (n > pixels) n = pixels;
+    return n < 1 ? 1 : (uint32_t)n;
+}
+
+/* Whether values can be read eight at a time as far as addresses allow it. */
+static bool eights_fit(const graft_kernel *k)
+{
+    const graft_tensor_desc *x = &k->op.in[GRAFT_NORM_X], *out = &k->op.out;
+    bool usual = k->op.attrs.act == GRAFT_ACT_NONE || k->op.attrs.act == GRAFT_ACT_SILU;
+    return usual && x->stride[1] == x->dim[2] * x->stride[2] &&
+           out->stride[1] == out->dim[2] * out->stride[2] &&
+           x->dim[3] <= GRAFT_CUDA_NORM_CHANNELS && by_eights(k, x, NULL) &&
+           by_eights(k, out, NULL);
+}
+
+/* Likewise for blocks of whole groups. */
+static bool slices_fit(const graft_kernel *k)
+{
+    return eights_fit(k) && !graft_cuda_present(&k->op.in[GRAFT_NORM_MOMENTS]) &&
+           slice_of(&k->op, PART_CHANNELS) <= GRAFT_CUDA_GROUP_SLICE;
+}
+
+/* Whether the registers of a block have room for a slice. */
+static bool whole_fits(const graft_kernel *k)
+{
+    uint64_t pixels = (uint64_t)(k->op.out.dim[1] * k->op.out.dim[2]);
+    uint32_t lanes = GRAFT_CUDA_GROUP_THREADS / (slice_of(&k->op, WHOLE_CHANNELS) / 8);
+    uint64_t held = GRAFT_CUDA_GROUP_HELD / graft_dtype_size(k->t);
+    return pixels <= lanes * held;
+}
+
+static int32_t own_choice(const graft_kernel *k, int32_t count)
+{
+    int64_t pixels = k->op.out.dim[1] * k->op.out.dim[2];
+    int64_t eights = pixels * (slice_of(&k->op, WHOLE_CHANNELS) / 8);
+    if (count > ONE_LAUNCH && eights <= WHOLE_EIGHTS) return ONE_LAUNCH;
+    bool few = pixels * k->op.out.dim[3] <= JOINED_VALUES;
+    return count > TWO_LAUNCHES && few ? TWO_LAUNCHES : THREE_LAUNCHES;
+}
+
+/* Addresses are not known here: room for all ways. */
 static graft_status init_group(graft_kernel *k, int32_t variant, graft_err *e)
 {
+    static const char *const names[] = {"own", "own, two launches", "own, one launch"};
     uint64_t groups = (uint64_t)k->op.out.dim[0] * (uint64_t)k->op.attrs.groups;
     uint32_t few = splits_of(&k->op, false), many = splits_of(&k->op, true);
+    if (slices_fit(k)) {
+        uint32_t parts = parts_of(&k->op, slice_of(&k->op, PART_CHANNELS));
+        if (parts > many) many = parts;
+        k->info.variant_count = whole_fits(k) ? 3 : 2;
+    }
+    if (variant < k->info.variant_count) {
+        k->way = variant < 0 ? own_choice(k, k->info.variant_count) : variant;
+        k->info.variant_index = k->way;
+        snprintf(k->info.variant, sizeof k->info.variant, "%s", names[k->way]);
+    }
     k->part = groups * 2 * sizeof(float);
     k->info.workspace_bytes =
         k->part + groups * (few > many ? few : many) * sizeof(graft_cuda_stat);
@@ -165,9 +253,34 @@ static uint32_t share_out(const graft_kernel *k, graft_cuda_group_norm *p, uint3
     return slices;
 }
 
+/* A block norms whole groups of a picture by itself. */
+static graft_status launch_whole(graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
+{
+    p->slice = slice_of(&k->op, WHOLE_CHANNELS);
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_whole8, k->t),
+                             graft_cuda_blocks(p->channels, p->slice), batch, 1, p);
+}
+
+/* Statistics of parts, and the norm, of which every block puts those of its groups together. */
+static graft_status launch_two(graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
+{
+    p->slice = slice_of(&k->op, PART_CHANNELS);
+    p->splits = parts_of(&k->op, p->slice);
+    graft_status st =
+        graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_part8, k->t), p->splits,
+                          batch, graft_cuda_blocks(p->channels, p->slice), p);
+    uint32_t slices = share_out(k, p, batch);
+    if (st) return st;
+    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_group_joined8, k->t),
+                             graft_cuda_blocks((uint64_t)p->height * p->width, p->chunk), batch,
+                             slices, p);
+}
+
 /* Statistics of parts, those put together, and the norm. */
 static graft_status launch_eights(graft_kernel *k, graft_cuda_group_norm *p, uint32_t batch)
 {
+    if (k->way == ONE_LAUNCH) return launch_whole(k, p, batch);
+    if (k->way == TWO_LAUNCHES) return launch_two(k, p, batch);
     graft_status st = GRAFT_OK;
     uint32_t slices = share_out(k, p, batch);
     p->splits = splits_of(&k->op, true);
@@ -211,10 +324,7 @@ static graft_status launch_group(graft_kernel *k, const void *const *in, void *o
         p.sx[i] = x->stride[i];
         p.so[i] = k->op.out.stride[i];
     }
-    bool usual = (p.act == GRAFT_ACT_NONE || p.act == GRAFT_ACT_SILU) &&
-                 p.sx[1] == p.width * p.sx[2] && p.so[1] == p.width * p.so[2];
-    if (usual && p.channels <= GRAFT_CUDA_NORM_CHANNELS && by_eights(k, x, p.x) &&
-        by_eights(k, &k->op.out, out))
+    if (eights_fit(k) && ((uintptr_t)p.x | (uintptr_t)out) % 16 == 0)
         return launch_eights(k, &p, batch);
     graft_status st = GRAFT_OK;
     if (!p.moments)

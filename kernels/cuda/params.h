@@ -18,6 +18,9 @@ enum { /* threads of a block */
        GRAFT_CUDA_NORM_CHANNELS = 4096, /* so read at most */
        GRAFT_CUDA_NORM_SLICE = 640,     /* of these at most has a block that norms them */
        GRAFT_CUDA_NORM_AHEAD = 4,       /* pixels of which a thread of it has values under way */
+       GRAFT_CUDA_GROUP_THREADS = 512,  /* of blocks of whole groups */
+       GRAFT_CUDA_GROUP_SLICE = 512,    /* channels of such a block, at most */
+       GRAFT_CUDA_GROUP_HELD = 32,      /* bytes of each of eight channels that a thread holds */
        GRAFT_CUDA_NORM_ROW = 2048,
        GRAFT_CUDA_NORM_SHORT_ROW = 1280, /* with fewer registers */
        GRAFT_CUDA_QUANT_SPLITS = 32,     /* of one picture, while its largest value is looked for */
@@ -149,7 +152,7 @@ typedef struct graft_cuda_group_norm {
     int64_t sx[3], so[3];
     uint32_t height, width, channels, groups, splits;
     uint32_t chunk; /* pixels of an apply block */
-    uint32_t slice; /* its channels, a multiple of eight */
+    uint32_t slice; /* channels of a block, a multiple of eight */
     int32_t act;
     float eps;
 } graft_cuda_group_norm;

@@ -1,4 +1,4 @@
-/* Tensors and batches beyond what kernels count. */
+/* Tensors and batches beyond what kernels count; where norms of groups go which way. */
 #include "tests/cuda/backend.h"
 #include "tests/kernels/harness.h"
 #include "tests/test.h"
@@ -65,12 +65,55 @@ static void many_pictures(void)
     }
 }
 
+static graft_op_desc norm_of(int64_t n, int64_t side, int64_t channels, int32_t groups)
+{
+    graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_GROUP_NORM};
+    d.in[GRAFT_NORM_X] = d.out = tensor_of(4, n, side, side, channels);
+    d.in[GRAFT_NORM_GAMMA] = d.in[GRAFT_NORM_BETA] = tensor_of(1, channels, 0, 0, 0);
+    d.in[GRAFT_NORM_GAMMA].constant = d.in[GRAFT_NORM_BETA].constant = 1;
+    d.attrs = (graft_attrs){.groups = groups, .act = GRAFT_ACT_SILU, .eps = 1e-5f};
+    return d;
+}
+
+/* Of how many ways GROUP_NORM has the choice, and which it chooses itself. */
+static void norm_is(graft_op_desc d, int32_t ways, int32_t own)
+{
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, NULL, 0), GRAFT_OK);
+    if (k) cuda.api->release(k);
+    CHECK_INT(info.variant_count, ways);
+    CHECK_INT(info.variant_index, own);
+}
+
+static void ways_to_norm_groups(void)
+{
+    norm_is(norm_of(2, 8, 1280, 32), 3, 2);
+    norm_is(norm_of(2, 16, 1280, 32), 3, 2);
+    norm_is(norm_of(2, 64, 320, 32), 2, 1);
+    norm_is(norm_of(1, 512, 128, 32), 2, 0); /* parts would be joined too often */
+    norm_is(norm_of(1, 8, 1032, 2), 1, 0);   /* no slice of whole groups */
+    norm_is(norm_of(1, 8, 36, 2), 1, 0);     /* no eights */
+    graft_op_desc d = norm_of(2, 8, 1280, 32);
+    d.in[GRAFT_NORM_MOMENTS] = tensor_of(3, 2, 32, 2, 0);
+    d.in[GRAFT_NORM_MOMENTS].dtype = GRAFT_F32;
+    norm_is(d, 1, 0);
+    d = norm_of(2, 8, 1280, 32);
+    d.attrs.act = GRAFT_ACT_GELU;
+    norm_is(d, 1, 0);
+    graft_kernel_info info = {.size = sizeof info};
+    graft_kernel *k = NULL;
+    d = norm_of(2, 64, 320, 32);
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, 2, &k, &info, NULL, 0), GRAFT_E_ARG);
+}
+
 int main(void)
 {
     use_fake_driver();
     if (!lib_open(CUDA_LIBRARY, &cuda)) return 1;
     RUN(doubled_beyond_counting);
     RUN(many_pictures);
+    RUN(ways_to_norm_groups);
     lib_close(&cuda);
     return test_end();
 }

@@ -1,14 +1,6 @@
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "tests/kernels/harness.h"
-
-typedef struct case_list {
-    kernel_case *item;
-    size_t count, cap;
-} case_list;
+#include "tests/kernels/cases.h"
 
 uint64_t random_next(uint64_t *state)
 {
@@ -34,49 +26,6 @@ int64_t element_count(const graft_tensor_desc *t)
     return n;
 }
 
-/* A dense activation; dimensions end at the first 0. */
-static graft_tensor_desc act_of(int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    graft_tensor_desc t = {.dtype = GRAFT_F32, .dim = {a, b, c, d}};
-    while (t.rank < GRAFT_MAX_RANK && t.dim[t.rank] > 0) t.rank++;
-    make_dense(&t);
-    return t;
-}
-
-static graft_tensor_desc weight_of(int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    graft_tensor_desc t = act_of(a, b, c, d);
-    t.constant = 1;
-    return t;
-}
-
-/* Rows `gap` elements further apart than they are long: a slice of a wider tensor. */
-static graft_tensor_desc gapped(graft_tensor_desc t, int64_t gap)
-{
-    int64_t below = t.dim[t.rank - 1] + gap;
-    for (int i = t.rank - 2; i >= 0; i--) {
-        t.stride[i] = below;
-        below *= t.dim[i];
-    }
-    return t;
-}
-
-static kernel_case *add_case(case_list *l, graft_op op)
-{
-    if (l->count == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 64;
-        l->item = realloc(l->item, l->cap * sizeof *l->item);
-        if (!l->item) abort();
-    }
-    kernel_case *c = &l->item[l->count++];
-    *c = (kernel_case){.source = GRAFT_F32};
-    c->desc.size = sizeof c->desc;
-    c->desc.op = op;
-    return c;
-}
-
-static const char *const act_name[] = {"",       "+silu",  "+gelu", "+quick_gelu",
-                                       "+geglu", "+leaky", "+relu", "+gelu_tanh"};
 static const graft_dtype float_dtype[] = {GRAFT_F32, GRAFT_F16,     GRAFT_BF16,
                                           GRAFT_F64, GRAFT_F8_E4M3, GRAFT_F8_E5M2};
 enum { BIAS = 1, ADD = 2, RES = 4, ALL = 7 };
@@ -265,79 +214,6 @@ static void linears(case_list *l)
         linear(l, act_of(1 + v[0] % 3, 1 + v[1] % 40, 1 + v[2] % 150, 0), 2 + v[3] % 140 / 2 * 2,
                extras, act, i % 3 ? 0 : v[0] % 11, float_dtype[i % 4]);
     }
-}
-
-static void group_norm(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act, float eps,
-                       int64_t gap)
-{
-    kernel_case *c = add_case(l, GRAFT_OP_GROUP_NORM);
-    c->desc.attrs = (graft_attrs){.groups = groups, .act = act, .eps = eps};
-    c->desc.in[0] = gapped(x, gap);
-    c->desc.in[1] = c->desc.in[2] = weight_of(x.dim[3], 0, 0, 0);
-    c->desc.out = gapped(x, gap / 2);
-    snprintf(c->name, sizeof c->name, "group_norm %lldx%lldx%lldx%lld, %d groups%s gap %lld",
-             (long long)x.dim[0], (long long)x.dim[1], (long long)x.dim[2], (long long)x.dim[3],
-             (int)groups, act_name[act], (long long)gap);
-}
-
-/* With statistics of a larger picture. */
-static void group_norm_given(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act)
-{
-    group_norm(l, x, groups, act, 1e-6f, 0);
-    kernel_case *c = &l->item[l->count - 1];
-    c->desc.in[GRAFT_NORM_MOMENTS] = act_of(x.dim[0], groups, 2, 0);
-    size_t n = strlen(c->name);
-    snprintf(c->name + n, sizeof c->name - n, ", moments given");
-}
-
-/* With a channel_add: which of them libraries take is theirs to say. */
-static void group_norm_add(case_list *l, graft_tensor_desc x, int32_t groups, graft_act act,
-                           int64_t gap)
-{
-    group_norm(l, x, groups, act, 1e-5f, gap);
-    kernel_case *c = &l->item[l->count - 1];
-    c->desc.in[GRAFT_NORM_CHANNEL_ADD] = act_of(x.dim[0], x.dim[3], 0, 0);
-    size_t n = strlen(c->name);
-    snprintf(c->name + n, sizeof c->name - n, ", channel_add");
-}
-
-static void layer_norm(case_list *l, graft_tensor_desc x, float eps, int64_t gap,
-                       graft_dtype source)
-{
-    kernel_case *c = add_case(l, GRAFT_OP_LAYER_NORM);
-    int64_t n = x.dim[x.rank - 1];
-    c->desc.attrs.eps = eps;
-    c->source = source;
-    c->desc.in[0] = gapped(x, gap);
-    c->desc.in[1] = c->desc.in[2] = weight_of(n, 0, 0, 0);
-    c->desc.out = gapped(x, gap);
-    snprintf(c->name, sizeof c->name, "layer_norm rank %d, %lld rows of %lld, gap %lld, weights %d",
-             (int)x.rank, (long long)(element_count(&x) / n), (long long)n, (long long)gap,
-             (int)source);
-}
-
-static void norms(case_list *l)
-{
-    group_norm(l, act_of(1, 8, 8, 32), 32, GRAFT_ACT_SILU, 1e-5f, 0); /* one channel a group */
-    group_norm(l, act_of(2, 16, 16, 320), 32, GRAFT_ACT_SILU, 1e-5f, 0);
-    group_norm(l, act_of(1, 16, 16, 320), 32, 0, 1e-6f, 0);
-    group_norm(l, act_of(1, 8, 8, 960), 32, GRAFT_ACT_SILU, 1e-5f, 0);
-    group_norm(l, act_of(1, 32, 32, 128), 32, GRAFT_ACT_SILU, 1e-6f, 0);
-    group_norm(l, act_of(1, 4, 4, 2560), 32, 0, 1e-5f, 0);
-    group_norm(l, act_of(1, 1, 1, 64), 32, 0, 1e-5f, 0);
-    group_norm(l, act_of(3, 5, 7, 12), 3, GRAFT_ACT_GELU, 1e-3f, 6);
-    group_norm(l, act_of(1, 5, 3, 35), 5, GRAFT_ACT_QUICK_GELU, 1e-5f, 0);
-    group_norm(l, act_of(2, 6, 5, 10), 1, 0, 1e-5f, 4);
-    group_norm_given(l, act_of(1, 9, 16, 128), 32, GRAFT_ACT_SILU);
-    group_norm_given(l, act_of(3, 5, 7, 12), 3, 0);
-    group_norm_add(l, act_of(2, 9, 16, 64), 32, GRAFT_ACT_SILU, 0);
-    group_norm_add(l, act_of(3, 5, 7, 12), 3, 0, 4);
-    layer_norm(l, act_of(1, 77, 768, 0), 1e-5f, 0, GRAFT_F16);
-    layer_norm(l, act_of(2, 64, 320, 0), 1e-5f, 0, GRAFT_F32);
-    layer_norm(l, act_of(1, 16, 1280, 0), 1e-5f, 0, GRAFT_BF16);
-    layer_norm(l, act_of(5, 33, 0, 0), 1e-6f, 7, GRAFT_F64);
-    layer_norm(l, act_of(2, 3, 4, 5), 1e-5f, 3, GRAFT_F32);
-    layer_norm(l, act_of(19, 0, 0, 0), 1e-5f, 0, GRAFT_F32);
 }
 
 /* gap: how far q, k and v rows exceed their length; a multiple of the channels is a merged tensor.
@@ -555,24 +431,6 @@ static void copies(case_list *l)
     copy(l, act_of(2, 64, 320, 0), act_of(2, 64, 320, 0), GRAFT_BF16, GRAFT_F32);
 }
 
-/* Rows about as wide as some kernels keep at once. */
-static void wide_norms(case_list *l)
-{
-    group_norm(l, act_of(2, 12, 16, 2560), 32, GRAFT_ACT_SILU, 1e-5f, 8);
-    group_norm(l, act_of(1, 7, 9, 4104), 27, 0, 1e-5f, 0);
-    group_norm_add(l, act_of(2, 23, 25, 320), 32, GRAFT_ACT_SILU, 8);
-    group_norm_add(l, act_of(1, 11, 5, 1920), 64, GRAFT_ACT_SILU, 0);
-    group_norm(l, act_of(2, 13, 11, 1280), 32, GRAFT_ACT_SILU, 1e-5f, 0);
-    group_norm(l, act_of(2, 19, 7, 640), 32, GRAFT_ACT_SILU, 1e-5f, 16);
-    kernel_case *c = &l->item[l->count - 1]; /* of a wider picture: rows do not follow each other */
-    c->desc.in[0].stride[1] += 2 * c->desc.in[0].stride[2];
-    c->desc.in[0].stride[0] = c->desc.in[0].dim[1] * c->desc.in[0].stride[1];
-    layer_norm(l, act_of(2, 9, 1280, 0), 1e-5f, 8, GRAFT_F32);
-    layer_norm(l, act_of(2, 9, 2048, 0), 1e-5f, 8, GRAFT_BF16);
-    layer_norm(l, act_of(3, 2056, 0, 0), 1e-5f, 0, GRAFT_F32);
-    layer_norm(l, act_of(9, 8, 0, 0), 1e-5f, 8, GRAFT_F32);
-}
-
 static void prelu(case_list *l, graft_tensor_desc x, int64_t gap)
 {
     kernel_case *c = add_case(l, GRAFT_OP_PRELU);
@@ -646,33 +504,6 @@ static void autoencoders(case_list *l)
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_RELU, 1e-5f, 0);
 }
 
-/* Gamma and beta are slices of one row for each entry of the batch, `apart` elements from entry to
- * entry. */
-static void layer_norm_each(case_list *l, graft_tensor_desc x, int64_t apart, int64_t gap)
-{
-    layer_norm(l, x, 1e-6f, gap, GRAFT_F32);
-    kernel_case *c = &l->item[l->count - 1];
-    c->desc.in[GRAFT_NORM_GAMMA] = c->desc.in[GRAFT_NORM_BETA] =
-        gapped(act_of(x.dim[0], 1, x.dim[2], 0), apart - x.dim[2]);
-    size_t n = strlen(c->name);
-    snprintf(c->name + n, sizeof c->name - n, ", %lld vectors", (long long)x.dim[0]);
-}
-
-static void rms_norm(case_list *l, graft_tensor_desc x, int32_t heads, float eps, int64_t gap,
-                     graft_dtype source)
-{
-    kernel_case *c = add_case(l, GRAFT_OP_RMS_NORM);
-    int64_t n = x.dim[x.rank - 1];
-    c->desc.attrs = (graft_attrs){.heads = heads, .eps = eps};
-    c->source = source;
-    c->desc.in[GRAFT_NORM_X] = gapped(x, gap);
-    c->desc.in[GRAFT_NORM_GAMMA] = weight_of(n / heads, 0, 0, 0);
-    c->desc.out = gapped(x, gap / 2);
-    snprintf(c->name, sizeof c->name, "rms_norm rank %d, %lld rows of %d x %lld, gap %lld",
-             (int)x.rank, (long long)(element_count(&x) / n), (int)heads, (long long)(n / heads),
-             (long long)gap);
-}
-
 /* residual + a b */
 static void gate(case_list *l, graft_tensor_desc a, int64_t apart, int64_t gap)
 {
@@ -695,24 +526,6 @@ static void biased(kernel_case *c, int64_t apart)
     d->in[GRAFT_ATTENTION_BIAS] =
         gapped(act_of(d->attrs.heads, d->out.dim[1], keys, 0), apart - keys);
     snprintf(c->name + n, sizeof c->name - n, ", bias %lld", (long long)apart);
-}
-
-static void transformer_norms(case_list *l)
-{
-    layer_norm_each(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);
-    layer_norm_each(l, act_of(3, 5, 7, 0), 7, 3);
-    layer_norm_each(l, act_of(1, 77, 64, 0), 64, 8);
-    layer_norm_each(l, act_of(4, 1, 33, 0), 40, 0);
-    layer_norm_each(l, act_of(2, 9, 2432, 0), 2 * 2432, 16);
-    rms_norm(l, act_of(1, 9, 15, 0), 3, 1e-5f, 0, GRAFT_F32);
-    rms_norm(l, act_of(2, 70, 1536, 0), 24, 1e-6f, 2 * 1536, GRAFT_F16); /* a slice of q, k, v */
-    rms_norm(l, act_of(2, 19, 2048, 0), 1, 1e-6f, 0, GRAFT_BF16);
-    rms_norm(l, act_of(1, 7, 4104, 0), 1, 0, 8, GRAFT_F32);
-    rms_norm(l, act_of(2, 3, 4, 10), 2, 1e-6f, 6, GRAFT_F64);
-    rms_norm(l, act_of(5, 33, 0, 0), 1, 1e-6f, 7, GRAFT_F32);
-    rms_norm(l, act_of(120, 0, 0, 0), 3, 1e-6f, 0, GRAFT_F32);
-    rms_norm(l, act_of(3, 11, 12, 0), 12, 1e-3f, 4, GRAFT_F32); /* one value a part */
-    rms_norm(l, act_of(1, 33, 1152, 0), 8, 1e-6f, 0, GRAFT_F32);
 }
 
 static void joins(case_list *l)
@@ -744,7 +557,7 @@ static void transformers(case_list *l)
     unary(l, GRAFT_OP_ACT, tanh, act_of(2, 3, 5, 7), act_of(2, 3, 5, 7), "act");
     unary(l, GRAFT_OP_ACT, tanh, gapped(act_of(9, 31, 0, 0), 2), act_of(9, 31, 0, 0), "act gap");
     group_norm(l, act_of(1, 3, 5, 22), 2, GRAFT_ACT_GELU_TANH, 1e-5f, 0);
-    transformer_norms(l);
+    cases_transformer_norms(l);
     joins(l);
     gate(l, act_of(2, 70, 1536, 0), 6 * 1536, 0);
     gate(l, act_of(3, 5, 7, 0), 7, 3);
@@ -770,17 +583,18 @@ kernel_case *kernel_cases(size_t *count)
     convs(&l);
     random_convs(&l);
     linears(&l);
-    norms(&l);
+    cases_norms(&l);
     attentions(&l);
     binaries(&l);
     elementwise(&l);
     moves(&l);
     copies(&l);
-    wide_norms(&l);
+    cases_wide_norms(&l);
     upscalers(&l);
     factors(&l);
     autoencoders(&l);
     transformers(&l);
+    cases_whole_groups(&l);
     *count = l.count;
     return l.item;
 }

@@ -17,7 +17,7 @@ typedef struct kernel_case {
     bool fixed;         /* the dtypes are part of the case: COPY */
 } kernel_case;
 
-/* cases.c: every case, free() after use. Aborts when memory is short. */
+/* cases.c, cases_norm.c: every case, free() after use. Aborts when memory is short. */
 kernel_case *kernel_cases(size_t *count);
 /* Deterministic 64-bit generator (splitmix64); moves *state. */
 uint64_t random_next(uint64_t *state);
