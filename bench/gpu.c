@@ -375,6 +375,9 @@ static void bench_levels(bench *b, const graft_model *m, int64_t side, const net
     double t = graft_clock_now();
     open_network(&s, bind(q, side));
     printf("  made ready in %.2f s\n", graft_clock_now() - t);
+    run_once(b, plain);
+    run_once(b, &s);
+    printf("  the first run, launched one by one: nmse %.4g of bf16\n", error_of(&s, plain));
     snprintf(name, sizeof name, "%s_%s", b->kind, what);
     double step = time_network(b, &s, name);
     run_once(b, plain);
