@@ -162,14 +162,17 @@ static const struct {
           "%4 f32 [1,2,2,2] temp\n%5 f32 [1,2,2,2] temp\n"
           "conv2d %4 = %0 %2 - %1 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "group_norm %5 = %4 %3 %3 - - | groups=1\noutput %5\noutput %4\n"},
-    {"rows that convolutions add", graft_pass_merge_added,
+    {"rows that convolutions add, one of which nobody needs", graft_pass_merge_added,
      HEAD "slot plain [2,2,1,1] 2 \"c\"\nslot plain [2,3] 2 \"a\"\nslot plain [2] 2 \"p\"\n"
-          "slot plain [2,3] 2 \"b\"\nslot plain [2] 2 \"q\"\n%0 f32 [2,2,2,2] input 0\n"
+          "slot plain [2,3] 2 \"b\"\nslot plain [2] 2 \"q\"\nslot plain [2,3] 2 \"z\"\n%0 f32 "
+          "[2,2,2,2] input 0\n"
           "%1 f32 [2,3] input 1\n%2 f32 [2,2,1,1] weight 0\n%3 f32 [2,3] weight 1\n"
           "%4 f32 [2] weight 2\n%5 f32 [2,3] weight 3\n%6 f32 [2] weight 4\n%7 f32 [2,2] temp\n"
           "%8 f32 [2,2] view %7 +0 [2,1]\n%9 f32 [2,2] temp\n%10 f32 [1,2] view %9 +2 [2,1]\n"
           "%11 f32 [2,2,2,2] temp\n%12 f32 [1,2,2,2] view %11 +8 [8,4,2,1]\n"
-          "%13 f32 [1,2,2,2] temp\nlinear %7 = %1 %3 %4 - |\n"
+          "%13 f32 [1,2,2,2] temp\n%14 f32 [2,3] weight 5\n%15 f32 [2,2] temp\n"
+          "%16 f32 [2,2,2,2] temp\nlinear %7 = %1 %3 %4 - |\nlinear %15 = %1 %14 %4 - |\n"
+          "conv2d %16 = %0 %2 - %15 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "conv2d %11 = %0 %2 - %8 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "linear %9 = %1 %5 %6 - |\n"
           "conv2d %13 = %12 %2 - %10 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\noutput %13\n",
