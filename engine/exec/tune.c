@@ -72,6 +72,11 @@ graft_hash graft_tuner_signature(const graft_graph *g, size_t i, const graft_bac
     graft_graph_desc(g, i, &d);
     for (int k = 0; k < GRAFT_MAX_INPUTS; k++)
         if (d.in[k].constant) d.in[k].dtype = GRAFT_F32; /* any: it means nothing */
+    /* How far apart the rows of a channel_add lie is a matter of the graph, and of no time. */
+    graft_tensor_desc *add = d.op == GRAFT_OP_CONV2D       ? &d.in[GRAFT_CONV_CHANNEL_ADD]
+                             : d.op == GRAFT_OP_GROUP_NORM ? &d.in[GRAFT_NORM_CHANNEL_ADD]
+                                                           : NULL;
+    if (add && add->dtype) add->stride[0] = add->dim[1];
     graft_hash h = graft_hash128(&d, sizeof d);
     return graft_hash_mix(h, &backend->identity, sizeof backend->identity);
 }

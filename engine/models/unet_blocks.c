@@ -73,10 +73,10 @@ static graft_vid res_block(graft_unet_blocks *u, graft_name name, graft_vid x, i
     graft_vid h = graft_build_group_norm(b, NAME("%s.in_layers.0", name.text), x, 1e-5f);
     h = graft_build_act(b, h, GRAFT_ACT_SILU);
     h = graft_build_conv3(b, NAME("%s.in_layers.2", name.text), h, channels);
-    graft_vid t = u->emb;
+    /* Of all rows, needed or not: passes make one product of these layers in all blocks. */
+    graft_vid t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), u->emb, channels, true);
     if (x >= 0 && graft_build_dim(b, x, 0) < u->batch)
         t = graft_graph_slice_rows(b->g, t, 0, graft_build_dim(b, x, 0));
-    t = graft_build_linear(b, NAME("%s.emb_layers.1", name.text), t, channels, true);
     int64_t pixel[4] = {graft_build_dim(b, t, 0), 1, 1, channels};
     h = graft_build_add(b, h, graft_graph_reshape(b->g, t, 4, pixel));
     h = graft_build_group_norm(b, NAME("%s.out_layers.0", name.text), h, 1e-5f);

@@ -22,7 +22,7 @@ typedef struct measure {
     const graft_task *task;
     graft_replay *replay;
     size_t *behind; /* immediate post-dominator of each node; n_nodes: the end */
-    size_t *hub;    /* of each node that is a layer; NO_NODE elsewhere */
+    size_t *hub;    /* of each node that errors start from; NO_NODE elsewhere */
     float **sum;    /* of each node that is a hub: the errors that arrived */
     size_t output;  /* the node that makes the output */
     double *factor; /* of each hub: what a squared error there means, see measure_hub() */
@@ -78,6 +78,28 @@ static bool on_the_way(const measure *m, size_t from, size_t hub)
 {
     while (from < hub) from = m->behind[from];
     return from == hub;
+}
+
+/* Where the error of `count` columns of a node's result from `first` on begins to spread: at the
+ * node, but where others read the rest of its columns sooner or later, at the one that reads these.
+ */
+static size_t start_of(const measure *m, size_t node, int64_t first, int64_t count)
+{
+    const graft_graph *g = m->g;
+    const graft_vid out = g->node[node].out;
+    const int64_t wide = g->value[out].dim[g->value[out].rank - 1];
+    size_t start = NO_NODE;
+    for (size_t i = node + 1; i < g->n_nodes; i++)
+        for (int k = 0; k < GRAFT_MAX_INPUTS; k++) {
+            const graft_gvalue *v = g->node[i].in[k] < 0 ? NULL : &g->value[g->node[i].in[k]];
+            if (!v || v->root != out) continue;
+            int64_t from = v->offset % wide, columns = v->dim[v->rank - 1];
+            if (from >= first + count || from + columns <= first) continue;
+            if (from < first || from + columns > first + count) return node;
+            if (start != NO_NODE && start != i) return node;
+            start = i;
+        }
+    return start == NO_NODE || start == m->behind[node] ? node : start;
 }
 
 /* What an operator costs, from its shapes alone: measured times would choose other hubs every
@@ -140,28 +162,32 @@ static void cut_out(const measure *m, size_t node, int64_t first, int64_t count)
         memcpy(m->part + i, m->error + i, (size_t)count * sizeof *m->part);
 }
 
-/* Enlarges the node's error to the size at which it is followed; *factor says by how much. */
-static graft_status enlarge(measure *m, size_t node, float *error, double *factor, graft_err *e)
+/* Enlarges the error of these columns of a node (count 0: of all) to the size at which it is
+ * followed; *factor says by how much. */
+static graft_status enlarge(measure *m, size_t node, int64_t first, int64_t count, float *error,
+                            double *factor, graft_err *e)
 {
     size_t n = (size_t)graft_replay_count(m->replay, node);
     double own = graft_metric_square_sum(error, n), values = 0;
-    graft_status st = graft_replay_square(m->replay, node, &values, e);
+    graft_status st = graft_replay_square(m->replay, node, first, count, &values, e);
     *factor = own > 0 ? FOLLOWED * sqrt(values / own) : 1;
     *factor = fmin(fmax(*factor, 1), MOST_ENLARGE);
     for (size_t i = 0; i < n; i++) error[i] *= (float)*factor;
     return st;
 }
 
-/* Follows the error in `part` from the node to its hub. */
-static graft_status follow(measure *m, size_t node, size_t layer, graft_err *e)
+/* Follows the error in `part`, of these columns of the node (count 0: of all), to its hub. */
+static graft_status follow(measure *m, size_t node, int64_t first, int64_t count, size_t layer,
+                           graft_err *e)
 {
-    size_t hub = m->hub[node];
+    size_t start = count ? start_of(m, node, first, count) : node, hub = m->hub[start];
     double factor = 1;
     if (hub != node) {
+        size_t before = start > node ? start - 1 : node;
         graft_replay_reset(m->replay);
-        graft_status st = enlarge(m, node, m->part, &factor, e);
+        graft_status st = enlarge(m, node, first, count, m->part, &factor, e);
         if (!st) st = graft_replay_disturb(m->replay, node, m->part, e);
-        if (!st) st = graft_replay_continue(m->replay, node, hub, m->task, e);
+        if (!st) st = graft_replay_continue(m->replay, before, hub, m->task, e);
         if (!st) st = graft_replay_difference(m->replay, hub, m->part, e);
         if (st) return st;
     }
@@ -211,7 +237,7 @@ static graft_status measure_node(measure *m, size_t node, graft_err *e)
             else
                 cut_out(m, node, first, rows);
             note_seconds(m, node, layer);
-            st = follow(m, node, layer, e);
+            st = follow(m, node, first, rows, layer, e);
         }
         first += rows;
     }
@@ -255,7 +281,7 @@ static graft_status measure_hub(measure *m, size_t hub, graft_err *e)
         return GRAFT_OK;
     }
     graft_replay_reset(m->replay);
-    graft_status st = enlarge(m, hub, m->sum[hub], &larger, e);
+    graft_status st = enlarge(m, hub, 0, 0, m->sum[hub], &larger, e);
     if (!st) st = graft_replay_disturb(m->replay, hub, m->sum[hub], e);
     if (!st) st = graft_replay_continue(m->replay, hub, next, m->task, e);
     if (!st) st = graft_replay_difference(m->replay, next, m->part, e);
@@ -289,12 +315,24 @@ static graft_status allocate(measure *m, graft_err *e)
         m->behind && m->hub && m->sum && m->factor && m->error && m->part && m->arrived && m->at;
     if (!ok) return graft_fail_nomem(e, "calibration");
     for (size_t i = 0; i < layers; i++) m->at[i] = NO_NODE;
-    for (size_t i = 0; i < n; i++) {
-        m->hub[i] = NO_NODE;
-        for (size_t k = 0; k < graft_quant_node_layers(m->g, i); k++)
-            if (layer_at(m, i, k) < layers) m->hub[i] = i;
-    }
+    for (size_t i = 0; i < n; i++) m->hub[i] = NO_NODE;
     return GRAFT_OK;
+}
+
+/* Every place that a layer's error starts from. */
+static void find_starts(measure *m)
+{
+    for (size_t i = 0; i < m->g->n_nodes; i++) {
+        const graft_gslot *s = graft_quant_weight(m->g, i);
+        size_t layers = graft_quant_node_layers(m->g, i);
+        int64_t first = 0;
+        for (size_t k = 0; k < layers; k++) {
+            int64_t rows = layers > 1 ? s->rows[k] : 0;
+            size_t start = rows ? start_of(m, i, first, rows) : i;
+            if (layer_at(m, i, k) < m->plan->n) m->hub[start] = start;
+            first += rows;
+        }
+    }
 }
 
 static void finish(measure *m)
@@ -319,7 +357,7 @@ static graft_status measure_all(measure *m, void (*advance)(void *ctx, double sh
     /* From the end on: following a layer's error overwrites what twins behind it left. */
     for (size_t i = n; i-- > 0 && !st;) {
         advance(ctx, 0.7 * (double)(n - i) / (double)n);
-        if (m->hub[i] != NO_NODE) st = measure_node(m, i, e);
+        st = measure_node(m, i, e);
     }
     for (size_t i = 0; i < n && !st; i++) {
         advance(ctx, 0.7 + 0.3 * (double)i / (double)n);
@@ -348,6 +386,7 @@ graft_status graft_quant_measure(graft_quant_plan *p, const graft_quant_record *
     p->seconds = 0;
     for (size_t i = 0; i < m.g->n_nodes; i++) p->seconds += graft_replay_seconds(m.replay, i);
     GRAFT_TRY(find_behind(&m, e));
+    find_starts(&m);
     choose_hubs(&m);
     GRAFT_TRY(measure_all(&m, advance, ctx, error, e));
 out:

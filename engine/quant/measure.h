@@ -5,7 +5,8 @@
  * up to the next place that everything behind the layer must pass (a post-dominator of the graph),
  * the layer's hub. How much of what arrives at a hub reaches the output is measured once a hub,
  * with the errors of all its layers added under random signs. So a layer costs a short stretch of
- * the UNet instead of all of it, and stretches and hubs are balanced: about sqrt(layers) hubs. */
+ * the UNet instead of all of it, and stretches and hubs are balanced: about sqrt(layers) hubs. Of
+ * layers that a pass joined each one's error is followed from where its own columns are read. */
 #ifndef GRAFT_QUANT_MEASURE_H
 #define GRAFT_QUANT_MEASURE_H
 #include "engine/exec/exe.h"

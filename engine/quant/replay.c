@@ -333,11 +333,16 @@ static graft_status read_values(const graft_replay *r, size_t node, int copy, fl
     return GRAFT_OK;
 }
 
-graft_status graft_replay_square(graft_replay *r, size_t node, double *out, graft_err *e)
+graft_status graft_replay_square(graft_replay *r, size_t node, int64_t first, int64_t count,
+                                 double *out, graft_err *e)
 {
-    int64_t n = graft_replay_count(r, node);
+    const graft_gvalue *x = root_of(r, node);
+    int64_t n = graft_replay_count(r, node), wide = count ? x->dim[x->rank - 1] : n;
+    if (!count) count = n;
     graft_status st = read_values(r, node, 0, r->values, e);
-    *out = st ? 0 : graft_metric_square_sum(r->values, (size_t)n);
+    *out = 0;
+    for (int64_t i = first; i + count <= n && !st; i += wide)
+        *out += graft_metric_square_sum(r->values + i, (size_t)count);
     return st;
 }
 

@@ -27,8 +27,9 @@ double graft_replay_twin_seconds(const graft_replay *r, size_t node);
 
 /* Values of a node's result. */
 int64_t graft_replay_count(const graft_replay *r, size_t node);
-/* Sum of the squares of its clean values. */
-graft_status graft_replay_square(graft_replay *r, size_t node, double *out, graft_err *e);
+/* Sum of the squares of its clean values in `count` columns from `first` on; count 0: in all. */
+graft_status graft_replay_square(graft_replay *r, size_t node, int64_t first, int64_t count,
+                                 double *out, graft_err *e);
 /* Its changed values minus its clean ones; out has graft_replay_count() places. */
 graft_status graft_replay_difference(graft_replay *r, size_t node, float *out, graft_err *e);
 /* Its changed values become the clean ones plus `difference`. */

@@ -550,6 +550,26 @@ static void threads_share_results(void)
     graft_exe_release(x);
 }
 
+/* A convolution that adds rows which lie `stride` apart. */
+static graft_hash signature_of_add(int stride)
+{
+    graft_backend b = fake_backend("a");
+    graft_graph *g = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    char text[512];
+    int n = snprintf(text, sizeof text,
+                     "graft-graph 1\nslot plain [2,2,1,1] 2 \"w\"\n%%0 f32 [2,2,2,2] input 0\n"
+                     "%%1 f32 [2,8] input 1\n%%2 f32 [2,2] view %%1 +0 [%d,1]\n"
+                     "%%3 f32 [2,2,1,1] weight 0\n%%4 f32 [2,2,2,2] temp\n"
+                     "conv2d %%4 = %%0 %%3 - %%2 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
+                     "output %%4\n",
+                     stride);
+    CHECK_OK(graft_graph_parse(text, (size_t)n, &g, &e), &e);
+    graft_hash h = graft_tuner_signature(g, 0, &b);
+    graft_graph_destroy(g);
+    return h;
+}
+
 static void signatures(void)
 {
     graft_backend b = fake_backend("a"), c = fake_backend("c");
@@ -567,6 +587,7 @@ static void signatures(void)
     w->dtype = GRAFT_BF16; /* of a constant: it means nothing */
     CHECK(graft_hash_equal(s, graft_tuner_signature(x->graph, 0, &b)));
     w->dtype = GRAFT_F32;
+    CHECK(graft_hash_equal(signature_of_add(2), signature_of_add(8)));
     graft_exe_release(x);
     graft_exe_release(y);
 }

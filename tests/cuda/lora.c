@@ -28,6 +28,7 @@ static bool host_has_fma(void)
 static const char *const layers[] = {
     "input_blocks.1.1.transformer_blocks.0.attn1.to_q", /* one of three that are joined */
     "input_blocks.1.1.transformer_blocks.0.attn1.to_v",
+    "input_blocks.3.0.emb_layers.1", /* one of all residual blocks', with a bias */
     "middle_block.1.transformer_blocks.0.ff.net.0.proj", /* pairs */
     "middle_block.1.transformer_blocks.0.ff.net.2",
     "output_blocks.1.1.transformer_blocks.0.attn2.to_k",

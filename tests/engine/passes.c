@@ -3,6 +3,7 @@
 #include "engine/passes/passes.h"
 
 #include "base/alloc.h"
+#include "tests/engine/arches.h"
 #include "tests/engine/fixture.h"
 
 #define VAE GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
@@ -15,7 +16,18 @@ static graft_backend *ref;
 
 /* ------------------------------------------------------------------ one pass at a time */
 
-#define HEAD "graft-graph 1\n"
+#define HEAD  "graft-graph 1\n"
+#define POINT " | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
+#define ADDED_APART                                                                                \
+    HEAD "slot plain [2,2,1,1] 2 \"c\"\nslot plain [2,3] 2 \"a\"\nslot plain [2,3] 2 \"b\"\n"      \
+         "slot plain [2,3] 2 \"d\"\n%0 f32 [1,2,2,2] input 0\n%1 f32 [1,3] input 1\n"              \
+         "%2 f32 [1,3] input 2\n%3 f32 [2,2,1,1] weight 0\n%4 f32 [2,3] weight 1\n"                \
+         "%5 f32 [2,3] weight 2\n%6 f32 [2,3] weight 3\n%7 f32 [1,2] temp\n%8 f32 [1,2] temp\n"    \
+         "%9 f32 [1,2] temp\n%10 f32 [1,2,2,2] temp\n%11 f32 [1,2,2,2] temp\n"                     \
+         "%12 f32 [1,2,2,2] temp\n%13 f32 [1,2] temp\nlinear %7 = %1 %4 - - |\n"                   \
+         "linear %8 = %1 %5 - - |\nlinear %9 = %2 %6 - - |\nconv2d %10 = %0 %3 - %7 -" POINT       \
+         "conv2d %11 = %10 %3 - %8 -" POINT "conv2d %12 = %11 %3 - %9 -" POINT                     \
+         "act %13 = %8 | act=1\noutput %12\noutput %13\n"
 
 static const struct {
     const char *name;
@@ -150,6 +162,31 @@ static const struct {
           "%4 f32 [1,2,2,2] temp\n%5 f32 [1,2,2,2] temp\n"
           "conv2d %4 = %0 %2 - %1 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "group_norm %5 = %4 %3 %3 - - | groups=1\noutput %5\noutput %4\n"},
+    {"rows that convolutions add, one of which nobody needs", graft_pass_merge_added,
+     HEAD "slot plain [2,2,1,1] 2 \"c\"\nslot plain [2,3] 2 \"a\"\nslot plain [2] 2 \"p\"\n"
+          "slot plain [2,3] 2 \"b\"\nslot plain [2] 2 \"q\"\nslot plain [2,3] 2 \"z\"\n%0 f32 "
+          "[2,2,2,2] input 0\n"
+          "%1 f32 [2,3] input 1\n%2 f32 [2,2,1,1] weight 0\n%3 f32 [2,3] weight 1\n"
+          "%4 f32 [2] weight 2\n%5 f32 [2,3] weight 3\n%6 f32 [2] weight 4\n%7 f32 [2,2] temp\n"
+          "%8 f32 [2,2] view %7 +0 [2,1]\n%9 f32 [2,2] temp\n%10 f32 [1,2] view %9 +2 [2,1]\n"
+          "%11 f32 [2,2,2,2] temp\n%12 f32 [1,2,2,2] view %11 +8 [8,4,2,1]\n"
+          "%13 f32 [1,2,2,2] temp\n%14 f32 [2,3] weight 5\n%15 f32 [2,2] temp\n"
+          "%16 f32 [2,2,2,2] temp\nlinear %7 = %1 %3 %4 - |\nlinear %15 = %1 %14 %4 - |\n"
+          "conv2d %16 = %0 %2 - %15 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
+          "conv2d %11 = %0 %2 - %8 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
+          "linear %9 = %1 %5 %6 - |\n"
+          "conv2d %13 = %12 %2 - %10 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\noutput %13\n",
+     HEAD "slot plain [2,2,1,1] 2 \"c\"\nslot rows [4,3] 2 \"a\" 2 \"b\"\n"
+          "slot rows [4] 2 \"p\" 2 \"q\"\n%0 f32 [2,2,2,2] input 0\n%1 f32 [2,3] input 1\n"
+          "%2 f32 [2,2,1,1] weight 0\n%3 f32 [2,2] view %10 +0 [4,1]\n"
+          "%4 f32 [1,2] view %10 +6 [4,1]\n%5 f32 [2,2,2,2] temp\n"
+          "%6 f32 [1,2,2,2] view %5 +8 [8,4,2,1]\n%7 f32 [1,2,2,2] temp\n"
+          "%8 f32 [4,3] weight 1\n%9 f32 [4] weight 2\n%10 f32 [2,4] temp\n"
+          "linear %10 = %1 %8 %9 - |\n"
+          "conv2d %5 = %0 %2 - %3 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
+          "conv2d %7 = %6 %2 - %4 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\noutput %7\n"},
+    {"a row that something else reads, and one of another x", graft_pass_merge_added, ADDED_APART,
+     ADDED_APART},
     {"dead code", graft_pass_clean,
      HEAD "slot plain [3,3] 3 \"dead\"\nslot plain [3,3] 3 \"live\"\n"
           "literal f32 1 00000000\n%0 f32 [2,3] input 0\n%1 f32 [5] input 1\n"
@@ -322,6 +359,56 @@ static void models_keep_their_results(void)
     same_result(g, v->weights, (const void *[]){z}, 2e-5, "VAE");
     free(z);
     graft_vae_release(v);
+}
+
+/* Its linear layers, and how many layers the one that makes the rows of the residual blocks is. */
+static void count_linears(const char *name, const graft_unet_arch *a, graft_unet_shape shape,
+                          int64_t pictures, size_t linears, size_t blocks)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_graph *g = NULL;
+    size_t all = 0, rows = 0, joined = 0, strided = 0;
+    int64_t wide = 0;
+    int failures = test_failures;
+    shape.batch = 2;
+    shape.height = shape.width = 32;
+    shape.tokens = 77;
+    shape.act_dtype = GRAFT_F32;
+    CHECK_OK(graft_unet_build_guided(a, &shape, pictures, &g, &e), &e);
+    CHECK_OK(graft_passes_run(g, &e), &e);
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const graft_gnode *n = &g->node[i];
+        graft_vid add = n->op == GRAFT_OP_CONV2D ? n->in[GRAFT_CONV_CHANNEL_ADD] : GRAFT_NO_VALUE;
+        strided += add >= 0 && g->value[add].stride[0] == wide;
+        if (n->op != GRAFT_OP_LINEAR) continue;
+        const graft_gslot *s = &g->slot[g->value[n->in[GRAFT_LINEAR_W]].index];
+        all++;
+        if (!strstr(s->source[0], ".emb_layers.1.weight")) continue;
+        rows++;
+        joined = s->n_sources;
+        wide = g->value[n->out].dim[1];
+    }
+    CHECK_INT(all, linears);
+    CHECK_INT(rows, 1);
+    CHECK_INT(joined, blocks);
+    CHECK_INT(strided, blocks);
+    if (test_failures != failures) fprintf(stderr, "%s\n", name);
+    graft_graph_destroy(g);
+}
+
+/* Seven a transformer block (q, k and v, q, k and v of the text, two outputs, two of the feed-
+ * forward), two around those of a place, one where a residual block has another width, those of
+ * time and size. */
+static void residual_blocks_share_a_layer(void)
+{
+    graft_unet_arch sd15 = arch_sd15(), sdxl = arch_sdxl();
+    graft_unet_shape fast = {.variant = GRAFT_UNET_FAST};
+    graft_err e = GRAFT_ERR_INIT;
+    count_linears("SD 1.5", &sd15, (graft_unet_shape){0}, 2, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
+    count_linears("guided", &sd15, (graft_unet_shape){0}, 1, 16 * 7 + 16 * 2 + 14 + 2 + 1, 22);
+    count_linears("SDXL", &sdxl, (graft_unet_shape){0}, 2, 70 * 7 + 11 * 2 + 11 + 4 + 1, 17);
+    CHECK_OK(graft_unet_cut(&sd15, 0, 0, &fast.cut, &e), &e);
+    count_linears("DeepCache", &sd15, fast, 2, 3 * 7 + 3 * 2 + 2 + 2 + 1, 3);
 }
 
 /* ------------------------------------------------------------------ random graphs */
@@ -528,6 +615,7 @@ int main(void)
     RUN(each_pass_alone);
     RUN(models_keep_their_results);
     CHECK(moves > 0);
+    RUN(residual_blocks_share_a_layer);
     RUN(random_graphs_keep_their_results);
     graft_engine_destroy(engine);
     return test_end();
