@@ -1,4 +1,6 @@
-/* CONV2D: variant 0 the own implicit product, then cuDNN's plans.
+/* CONV2D: variant 0 the own implicit product, then cuDNN's plans, then for results of few pixels
+ * products by cuBLASLt of what is read, written out: there cuDNN has too few tiles to keep a device
+ * busy, and does not divide sums.
  *
  * cuDNN gets x * w + residual + bias in this order, which its precompiled kernels know; what is
  * left (channel_add, act) is one pass over the result. A doubled x is written out for it.
@@ -9,6 +11,7 @@
 #include <stdio.h>
 
 #include "kernels/cuda/dnn.h"
+#include "kernels/cuda/lt.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/quant.h"
 
@@ -85,6 +88,48 @@ static void make_dense(graft_kernel *k)
     k->info.packing[GRAFT_CONV_W] |= 1u << 11; /* pack_as() uses those below */
 }
 
+enum { FEW_PIXELS = 512, UNFOLDED = 4 }; /* of a result; algorithms that are offered */
+
+/* Both operands as matrices; false where there is nothing to gain, or rows do not fit. */
+static bool unfolded_of(const graft_kernel *k, graft_cuda_gemm *g)
+{
+    const graft_tensor_desc *x = &k->op.in[GRAFT_CONV_X], *r = &k->op.in[GRAFT_CONV_RESIDUAL];
+    const int64_t *w = k->op.in[GRAFT_CONV_W].dim, *y = k->op.out.dim;
+    bool residual = graft_cuda_present(r);
+    *g = (graft_cuda_gemm){.dtype = k->t,
+                           .m = y[0] * y[1] * y[2],
+                           .n = w[0],
+                           .k = w[1] * w[2] * w[3],
+                           .ldx = w[1] * w[2] * w[3],
+                           .ldw = k->layout[GRAFT_CONV_W].ldw,
+                           .ldo = graft_cuda_row_stride(&k->op.out),
+                           .ldr = residual ? graft_cuda_row_stride(r) : 0,
+                           .bias = graft_cuda_present(&k->op.in[GRAFT_CONV_BIAS]),
+                           .residual = residual};
+    return k->d->lt && k->t != GRAFT_F32 && w[2] * w[3] > 1 && g->m <= FEW_PIXELS &&
+           !odd_channels(&k->op) && !k->op.attrs.quant && g->ldo > 0 && g->ldr >= 0 &&
+           x->stride[0] % 8 == 0 && x->stride[1] % 8 == 0 && x->stride[2] % 8 == 0;
+}
+
+/* Variants from number `first` on; returns how many there are. */
+static int32_t plan_unfolded(graft_kernel *k, int32_t variant, int32_t first)
+{
+    graft_cuda_gemm g;
+    int32_t count = 0,
+            index = variant >= first && variant < first + UNFOLDED ? variant - first : -1;
+    if (!unfolded_of(k, &g)) return 0;
+    if (graft_cuda_lt_plan_create(k->d->lt, &g, index, index < 0 ? NULL : &k->lt, &count)) return 0;
+    if (k->lt) {
+        uint64_t end = 0;
+        graft_cuda_reserve(&end, (uint64_t)(g.m * g.k) * graft_dtype_size(k->t));
+        k->part = graft_cuda_reserve(&end, graft_cuda_lt_workspace(k->lt));
+        k->info.workspace_bytes = end;
+        k->info.variant_index = variant;
+        snprintf(k->info.variant, sizeof k->info.variant, "unfolded, cublasLt %d", (int)index);
+    }
+    return count < UNFOLDED ? count : UNFOLDED;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
@@ -107,7 +152,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         graft_cuda_matmul_conv(&k->op, &p);
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_matmul_name(k, &p));
     }
-    k->info.variant_count = 1 + count;
+    k->info.variant_count = 1 + count + plan_unfolded(k, variant, 1 + count);
     return GRAFT_OK;
 }
 
@@ -159,11 +204,43 @@ static graft_status write_doubled(graft_kernel *k, const void *x, void *to)
     return graft_cuda_move_run(k->d, &p);
 }
 
-static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
+static graft_status unfold(graft_kernel *k, const void *x, void *to)
 {
-    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 5, out))
-        return launch_own(k, in, out, workspace);
-    const void *x = in[GRAFT_CONV_X], *add = in[GRAFT_CONV_CHANNEL_ADD];
+    const graft_tensor_desc *from = &k->op.in[GRAFT_CONV_X];
+    const int64_t *w = k->op.in[GRAFT_CONV_W].dim, *y = k->op.out.dim;
+    const graft_op_desc seen = library_desc(&k->op);
+    graft_cuda_unfold p = {.src = x,
+                           .dst = to,
+                           .ss = {from->stride[0], from->stride[1], from->stride[2]},
+                           .eights = (uint32_t)w[1] / 8,
+                           .taps = (uint32_t)(w[2] * w[3]),
+                           .kernel_w = (uint32_t)w[3],
+                           .out_h = (uint32_t)y[1],
+                           .out_w = (uint32_t)y[2],
+                           .in_h = (int32_t)seen.in[GRAFT_CONV_X].dim[1],
+                           .in_w = (int32_t)seen.in[GRAFT_CONV_X].dim[2],
+                           .stride_h = k->op.attrs.stride_h,
+                           .stride_w = k->op.attrs.stride_w,
+                           .pad_top = k->op.attrs.pad_top,
+                           .pad_left = k->op.attrs.pad_left,
+                           .up = doubled(&k->op)};
+    p.count = (uint32_t)(y[0] * y[1] * y[2]) * p.taps * p.eights;
+    return graft_cuda_launch(k->d, GRAFT_CUDA_FN_graft_unfold,
+                             graft_cuda_blocks(p.count, GRAFT_CUDA_THREADS), 1, 1, &p);
+}
+
+static graft_status launch_unfolded(graft_kernel *k, const void *const *in, void *out,
+                                    char *workspace)
+{
+    graft_status st = unfold(k, in[GRAFT_CONV_X], workspace);
+    return st ? st
+              : graft_cuda_lt_run(k->d, k->lt, workspace, in[GRAFT_CONV_W], in[GRAFT_CONV_BIAS],
+                                  in[GRAFT_CONV_RESIDUAL], out, workspace + k->part);
+}
+
+static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    const void *x = in[GRAFT_CONV_X];
     graft_status st = GRAFT_OK;
     if (doubled(&k->op)) {
         st = write_doubled(k, x, workspace);
@@ -172,7 +249,16 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
     if (st) return st;
     const void *const data[] = {x, in[GRAFT_CONV_W], out, in[GRAFT_CONV_RESIDUAL],
                                 in[GRAFT_CONV_BIAS]};
-    st = graft_cuda_dnn_run(k->d, k->dnn, data, 5, workspace ? workspace + k->part : NULL);
+    return graft_cuda_dnn_run(k->d, k->dnn, data, 5, workspace ? workspace + k->part : NULL);
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
+{
+    const void *add = in[GRAFT_CONV_CHANNEL_ADD];
+    if ((!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(in, 5, out))
+        return launch_own(k, in, out, workspace);
+    graft_status st =
+        k->lt ? launch_unfolded(k, in, out, workspace) : launch_dnn(k, in, out, workspace);
     k->refused = st == GRAFT_E_UNSUPPORTED;
     if (k->refused) return launch_own(k, in, out, workspace);
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;

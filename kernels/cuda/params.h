@@ -80,6 +80,18 @@ typedef struct graft_cuda_pairs {
     uint32_t eights, count; /* count: eights of all rows */
 } graft_cuda_pairs;
 
+/* Pictures to rows, one for each pixel of a convolution's result: what it reads, tap by tap,
+ * channels inside, zeros outside; eight values of 16 bits at a time. up: x is read as if each pixel
+ * were doubled, which in_h and in_w are after. */
+typedef struct graft_cuda_unfold {
+    const void *src;
+    void *dst;
+    int64_t ss[3];
+    uint32_t count, eights, taps, kernel_w; /* count: eights of all rows; eights: of a pixel */
+    uint32_t out_h, out_w;
+    int32_t in_h, in_w, stride_h, stride_w, pad_top, pad_left, up;
+} graft_cuda_unfold;
+
 /* Elements moved, converted when from and to differ, enlarged when in_h is not 0. */
 typedef struct graft_cuda_move {
     const void *src;

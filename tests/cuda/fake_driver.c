@@ -599,6 +599,7 @@ static size_t args_of(const char *name)
         const char *start;
         size_t bytes;
     } table[] = {{"graft_move", sizeof(graft_cuda_move)},
+                 {"graft_unfold", sizeof(graft_cuda_unfold)},
                  {"graft_rows", sizeof(graft_cuda_rows)},
                  {"graft_pack", sizeof(graft_cuda_pack)},
                  {"graft_mix", sizeof(graft_cuda_mix)},
