@@ -48,6 +48,13 @@ static bool vectors_by_fours(const graft_cuda_layer_norm *p)
            p->sbeta % 4 == 0;
 }
 
+static graft_cuda_function by_row(uint32_t row)
+{
+    return row <= GRAFT_CUDA_NORM_NARROW_ROW  ? GRAFT_CUDA_FN_graft_layer_norm8_narrow
+           : row <= GRAFT_CUDA_NORM_SHORT_ROW ? GRAFT_CUDA_FN_graft_layer_norm8_short
+                                              : GRAFT_CUDA_FN_graft_layer_norm8;
+}
+
 static graft_status launch_layer(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     (void)workspace;
@@ -66,11 +73,7 @@ static graft_status launch_layer(graft_kernel *k, const void *const *in, void *o
     p.vec =
         vectors_by_fours(&p) && by_eights(k, &k->op.in[0], p.x) && by_eights(k, &k->op.out, out);
     if (p.vec && p.dim[3] <= GRAFT_CUDA_NORM_ROW)
-        return graft_cuda_launch(k->d,
-                                 graft_cuda_typed(p.dim[3] <= GRAFT_CUDA_NORM_SHORT_ROW
-                                                      ? GRAFT_CUDA_FN_graft_layer_norm8_short
-                                                      : GRAFT_CUDA_FN_graft_layer_norm8,
-                                                  k->t),
+        return graft_cuda_launch(k->d, graft_cuda_typed(by_row(p.dim[3]), k->t),
                                  graft_cuda_blocks(p.rows, GRAFT_CUDA_NORM_THREADS / 32), 1, 1, &p);
     return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_layer_norm, k->t), p.rows,
                              1, 1, &p);

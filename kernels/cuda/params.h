@@ -23,6 +23,7 @@ enum { /* threads of a block */
        GRAFT_CUDA_GROUP_HELD = 32,      /* bytes of each of eight channels that a thread holds */
        GRAFT_CUDA_NORM_ROW = 2048,
        GRAFT_CUDA_NORM_SHORT_ROW = 1280, /* with fewer registers */
+       GRAFT_CUDA_NORM_NARROW_ROW = 768, /* and fewer again */
        GRAFT_CUDA_QUANT_SPLITS = 32,     /* of one picture, while its largest value is looked for */
        GRAFT_CUDA_MERGE_ROWS = 8,
        GRAFT_CUDA_WAVE_SPLITS = 16, /* at most, of the rows of one picture */

@@ -243,10 +243,10 @@ static void norms_leave_room(void)
     static const struct {
         const char *kernel;
         int blocks;
-    } rooms[] = {{"graft_layer_norm8_short_bf16", 3}, {"graft_layer_norm8_short_f16", 3},
-                 {"graft_layer_norm8_bf16", 2},       {"graft_group_norm8_bf16", 4},
-                 {"graft_group_norm8_f16", 3},        {"graft_group_joined8_bf16", 3},
-                 {"graft_group_joined8_f16", 3}};
+    } rooms[] = {{"graft_layer_norm8_narrow_bf16", 5}, {"graft_layer_norm8_short_bf16", 3},
+                 {"graft_layer_norm8_short_f16", 3},   {"graft_layer_norm8_bf16", 2},
+                 {"graft_group_norm8_bf16", 4},        {"graft_group_norm8_f16", 3},
+                 {"graft_group_joined8_bf16", 3},      {"graft_group_joined8_f16", 3}};
     char *log = NULL;
     size_t size = 0;
     graft_err e = GRAFT_ERR_INIT;
