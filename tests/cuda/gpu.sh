@@ -34,7 +34,7 @@ run() {
 # Each set has time for all its parts.
 "$gpu" --plan > "$folder/printed"
 code=$(awk '{ if ($2 + 0 > 540) n++ } END { print n + (NR != 3) }' "$folder/printed")
-expect "sets are short" 0 "first, .* sdxl:" "second, .* torch:" "third, .* sanitizer:"
+expect "sets are short" 0 "first, .* sdxl:.* torch:" "first, .* torch:" "second, .* swaps:" "third, .* sanitizer:"
 
 GRAFT_GPU_PARTS="nonsense" run
 expect "unknown parts are refused" 2 "there is no part nonsense"
