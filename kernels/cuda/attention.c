@@ -1,7 +1,9 @@
 /* ATTENTION: variant 0 own kernels, then cuDNN's where there is one for the shape, then Hopper's.
- * With a bias the one that sums in float32. */
+ * Long heads have products by cuBLASLt behind all of them, which are the own choice. With a bias
+ * the own kernel that sums in float32. */
 #include <stdio.h>
 
+#include "kernels/cuda/attention_wide.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/flash.h"
@@ -21,31 +23,57 @@ static graft_status check(const graft_op_desc *op, graft_err *e)
     return GRAFT_OK;
 }
 
+/* cuDNN's plan for the variant, *count of which are there. -1: its first. */
+static void plan_dnn(graft_kernel *k, int32_t variant, int32_t *count)
+{
+    *count = 0;
+    if (!k->d->dnn || k->op.attrs.causal || k->t == GRAFT_F32) return;
+    if (variant == 0)
+        graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, count, NULL);
+    else if (graft_cuda_dnn_attention(k->d->dnn, &k->op, variant < 1 ? 0 : variant - 1, &k->dnn,
+                                      count, NULL))
+        k->dnn = NULL;
+}
+
+/* One of Hopper's kernels, or products, which are behind them. */
+static graft_status choose_own(graft_kernel *k, int32_t index, int32_t hopper)
+{
+    graft_status st = index < hopper ? GRAFT_OK : graft_cuda_wide_init(k);
+    if (st) return st;
+    k->dnn = NULL;
+    k->wgmma = index < hopper ? index + 1 : 0;
+    snprintf(k->info.variant, sizeof k->info.variant, "%s",
+             index < hopper ? graft_cuda_flash_name(&k->op, index) : "products by cublasLt");
+    return GRAFT_OK;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
-    int32_t count = 0, hopper = graft_cuda_flash_count(k->d, &k->op);
-    k->info.variant_count = 1;
-    if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_BIAS])) return GRAFT_OK; /* own kernels only */
-    if (k->d->dnn && variant != 0 && !k->op.attrs.causal && k->t != GRAFT_F32 &&
-        graft_cuda_dnn_attention(k->d->dnn, &k->op, variant < 1 ? 0 : variant - 1, &k->dnn, &count,
-                                 NULL) == GRAFT_OK) {
+    int32_t dnn = 0, hopper = graft_cuda_flash_count(k->d, &k->op), wide = 0;
+    if (graft_cuda_present(&k->op.in[GRAFT_ATTENTION_BIAS])) {
+        k->info.variant_count = 1; /* own kernels only */
+        return GRAFT_OK;
+    }
+    wide = graft_cuda_wide_possible(k);
+    plan_dnn(k, variant, &dnn);
+    k->info.variant_count = 1 + dnn + hopper + wide;
+    bool compiled = k->dnn && graft_cuda_dnn_compiled(k->dnn);
+    for (int32_t v = 2; v <= dnn && compiled; v++) k->info.slow |= 1u << v;
+    if (variant < 0 && wide && choose_own(k, hopper, hopper) == GRAFT_OK) {
+        k->info.variant_index = dnn + hopper + 1;
+        return GRAFT_OK;
+    }
+    if (variant < 0 && !k->dnn && hopper) variant = 1 + dnn;
+    if (variant > dnn && variant <= dnn + hopper + wide) {
+        k->info.variant_index = variant;
+        if (choose_own(k, variant - dnn - 1, hopper))
+            return graft_fail(e, GRAFT_E_UNSUPPORTED, "cuBLASLt has no such products");
+    } else if (k->dnn) {
         k->info.variant_index = variant < 1 ? 1 : variant;
         k->info.workspace_bytes = graft_cuda_dnn_workspace(k->dnn);
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
-    } else if (k->d->dnn && variant == 0 && !k->op.attrs.causal && k->t != GRAFT_F32) {
-        graft_cuda_dnn_attention(k->d->dnn, &k->op, -1, NULL, &count, NULL);
-    }
-    k->info.variant_count += count + hopper;
-    bool compiled = k->dnn && graft_cuda_dnn_compiled(k->dnn);
-    for (int32_t v = 2; v <= count && compiled; v++) k->info.slow |= 1u << v;
-    if (variant > 0 && variant <= count && !k->dnn)
+    } else if (variant > 0 && variant <= dnn) {
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "cuDNN has no such plan");
-    if (variant < 0 && !k->dnn && hopper) variant = 1 + count;
-    if (variant > count && variant <= count + hopper) {
-        k->info.variant_index = variant;
-        k->wgmma = variant - count;
-        snprintf(k->info.variant, sizeof k->info.variant, "%s",
-                 graft_cuda_flash_name(&k->op, k->wgmma - 1));
     }
     return GRAFT_OK;
 }
@@ -107,11 +135,12 @@ static graft_status launch_own(graft_kernel *k, const void *const *in, void *out
 
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
-    if (k->wgmma && graft_cuda_aligned(in, 3, out))
-        return graft_cuda_flash_run(k->d, k->wgmma - 1, &k->op, in, out);
-    if (!k->dnn || k->refused || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
+    if (k->refused || !graft_cuda_aligned(in, 3, out)) return launch_own(k, in, out);
+    if (k->wgmma) return graft_cuda_flash_run(k->d, k->wgmma - 1, &k->op, in, out);
+    if (!k->dnn && !k->lt) return launch_own(k, in, out);
     const void *const data[] = {in[0], in[1], in[2], out};
-    graft_status st = graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);
+    graft_status st = k->lt ? graft_cuda_wide_run(k, in, out, workspace)
+                            : graft_cuda_dnn_run(k->d, k->dnn, data, 4, workspace);
     k->refused = st == GRAFT_E_UNSUPPORTED;
     return k->refused ? launch_own(k, in, out) : st;
 }

@@ -89,7 +89,8 @@ struct graft_kernel {
     graft_dtype t; /* that it computes with: the result's */
     graft_kernel_info info;
     graft_cuda_layout layout[GRAFT_MAX_INPUTS];
-    graft_cuda_lt_plan *lt; /* NULL: own kernels */
+    graft_cuda_lt_plan *lt;      /* NULL: own kernels */
+    graft_cuda_lt_plan *lt_sums; /* of attention as products: the second; lt is the first */
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     int32_t way;   /* GROUP_NORM's variant (norm.c) */

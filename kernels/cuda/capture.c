@@ -119,6 +119,7 @@ void graft_cuda_missing(char *text, uint64_t n)
 
 void graft_cuda_kernel_finish(graft_kernel *k)
 {
+    graft_cuda_lt_plan_destroy(k->lt_sums);
     graft_cuda_lt_plan_destroy(k->lt); /* cuDNN's plans belong to the device */
     k->d->host.free(k);
 }

@@ -157,7 +157,9 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
     const lt_table *f = &p->lt->f;
     const graft_cuda_gemm *g = &p->g;
     cudaDataType_t t = data_type(g->dtype), factor = g->levels ? CUDA_R_8F_E4M3 : t;
-    cublasOperation_t transposed = CUBLAS_OP_T;
+    cudaDataType_t result = g->wide ? CUDA_R_32F : t;
+    cublasOperation_t transposed = g->by_rows ? CUBLAS_OP_N : CUBLAS_OP_T;
+    uint64_t w_rows = (uint64_t)(g->by_rows ? g->n : g->k);
     const uintptr_t somewhere = GRAFT_CUDA_ALIGN;
     cublasLtEpilogue_t epilogue = g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     cublasStatus_t s = f->desc_create(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
@@ -169,9 +171,9 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
     if (!s && g->bias)
         s = f->desc_set(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere);
     if (!s && g->levels) s = describe_levels(p);
-    if (!s) s = f->layout_create(&p->w, factor, (uint64_t)g->k, (uint64_t)g->n, g->ldw);
+    if (!s) s = f->layout_create(&p->w, factor, w_rows, (uint64_t)(g->n + g->k) - w_rows, g->ldw);
     if (!s) s = f->layout_create(&p->x, factor, (uint64_t)g->k, (uint64_t)g->m, g->ldx);
-    if (!s) s = f->layout_create(&p->y, t, (uint64_t)g->n, (uint64_t)g->m, g->ldo);
+    if (!s) s = f->layout_create(&p->y, result, (uint64_t)g->n, (uint64_t)g->m, g->ldo);
     if (!s && g->residual) s = f->layout_create(&p->r, t, (uint64_t)g->n, (uint64_t)g->m, g->ldr);
     return s;
 }
@@ -246,7 +248,8 @@ static const lt_list *find_list(const graft_cuda_lt_plan *p)
 {
     const graft_cuda_gemm *g = &p->g;
     graft_cuda_lt *lt = p->lt;
-    const int64_t numbers[KEY] = {g->dtype + 256 * (int64_t)g->levels,
+    const int64_t form = (g->wide ? 1 << 16 : 0) + (g->by_rows ? 1 << 17 : 0);
+    const int64_t numbers[KEY] = {g->dtype + 256 * (int64_t)g->levels + form,
                                   g->m,
                                   g->n,
                                   g->k,

@@ -4,14 +4,15 @@
 #define GRAFT_KERNELS_CUDA_LT_H
 #include "kernels/cuda/backend.h"
 
-/* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype. */
+/* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype.
+ * wide: y is float32. by_rows: w is given as w(k,n). Both without bias and residual. */
 typedef struct graft_cuda_gemm {
     graft_dtype dtype;
     /* GRAFT_F8_E4M3: what x and w are instead; each row of both has a scale. Compute capability 9.0
      * alone. */
     graft_dtype levels;
     int64_t m, n, k, ldx, ldw, ldo, ldr;
-    bool bias, residual;
+    bool bias, residual, wide, by_rows;
 } graft_cuda_gemm;
 
 enum { GRAFT_CUDA_LT_ALGORITHMS = 8 }; /* of which tuning chooses */

@@ -302,6 +302,16 @@ typedef struct graft_cuda_flash {
     int32_t trial;
 } graft_cuda_flash;
 
+/* Rows of `keys` scores to as many shares of 16 bits, both `ld` values apart; may write up to ld.
+ */
+typedef struct graft_cuda_shares {
+    const float *scores;
+    void *shares;
+    int64_t ld; /* a multiple of 8 */
+    int32_t keys;
+    float scale; /* times 1 / ln 2, > 0 */
+} graft_cuda_shares;
+
 /* out[i] = factor[0] * in[0][i] + …, in double; count 0: factor[0]. */
 typedef struct graft_cuda_mix {
     float *out;

@@ -620,6 +620,7 @@ static size_t args_of(const char *name)
                  {"graft_matmul", sizeof(graft_cuda_matmul)},
                  {"graft_attention", sizeof(graft_cuda_attention)},
                  {"graft_wgmma", sizeof(graft_cuda_wgmma)},
+                 {"graft_shares", sizeof(graft_cuda_shares)},
                  {"graft_flash_hopper", sizeof(graft_cuda_flash)},
                  {"graft_flash", sizeof(graft_cuda_attention)},
                  {"graft_int8", sizeof(graft_cuda_int8)},

@@ -160,14 +160,15 @@ static bool levels_fit(const matmul *m, const layout *a, const layout *b, const 
            b->ld % 16 == 0 && y->rows % 16 == 0;
 }
 
-/* Only what the backend asks for: the first operand transposed. */
+/* Only what the backend asks for: the first operand transposed, or, without a bias, as it is. */
 static bool fits(const matmul *m, const layout *a, const layout *b, const layout *c,
                  const layout *y)
 {
-    bool bias = m->epilogue == CUBLASLT_EPILOGUE_BIAS;
-    return m->a == CUBLAS_OP_T && m->b == CUBLAS_OP_N && b->rows == a->rows &&
-           a->columns == y->rows && b->columns == y->columns && c->rows == y->rows &&
-           c->columns == y->columns && c->type == y->type &&
+    bool bias = m->epilogue == CUBLASLT_EPILOGUE_BIAS, plain = m->a == CUBLAS_OP_N;
+    if (plain && bias) return false;
+    return m->b == CUBLAS_OP_N && b->rows == (plain ? a->columns : a->rows) &&
+           y->rows == (plain ? a->rows : a->columns) && b->columns == y->columns &&
+           c->rows == y->rows && c->columns == y->columns && c->type == y->type &&
            (bias ? m->bias && m->bias_type == y->type : m->epilogue == CUBLASLT_EPILOGUE_DEFAULT) &&
            levels_fit(m, a, b, y);
 }
@@ -251,7 +252,9 @@ static void run(const void *args)
     if (p.workspace_bytes) memset(p.workspace, 0x11, p.workspace_bytes);
     for (uint64_t i = 0; i < rows; i++)
         for (uint64_t k = 0; k < p.k; k++)
-            a[k * rows + i] = fake_load(factor, p.a, (int64_t)k + (int64_t)i * p.la.ld);
+            a[k * rows + i] = fake_load(factor, p.a,
+                                        p.m.a == CUBLAS_OP_T ? (int64_t)k + (int64_t)i * p.la.ld
+                                                             : (int64_t)i + (int64_t)k * p.la.ld);
     for (uint64_t j = 0; j < p.ld.columns; j++) {
         for (uint64_t k = 0; k < p.k; k++)
             b[k] = fake_load(factor, p.b, (int64_t)k + (int64_t)j * p.lb.ld);
@@ -295,7 +298,7 @@ EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t d,
     memcpy(&p.ld, ly, sizeof p.ld);
     memcpy(&p.alpha, alpha, sizeof p.alpha);
     memcpy(&p.beta, beta, sizeof p.beta);
-    p.k = p.la.rows;
+    p.k = p.lb.rows;
     p.workspace_bytes = workspace_bytes;
     bool good = fits(&p.m, &p.la, &p.lb, &p.lc, &p.ld) && algo->data[0] == 77 &&
                 (!workspace_bytes || workspace) && fake_cuda_context() && aligned(&p, algo);
