@@ -1,5 +1,4 @@
-/* Which of oneDNN's convolutions are taken. Faults of oneDNN 2.6.3 that hit this code are listed in
- * docs/performance.md, "What oneDNN is not asked". */
+/* Which of oneDNN's convolutions are taken; docs/architecture.md, "Processors", says more. */
 #include <string.h>
 
 #include "kernels/cpu/conv2d.h"
