@@ -211,22 +211,25 @@ int8() {
         --seeds 2
 }
 
-# PyTorch compiles for minutes, beside the parts before the first that is timed.
+# PyTorch compiles for minutes, a process for each network, beside the parts before the first that
+# is timed.
 torch_begin() {
-    rm -f "$signals"/torch-*
+    rm -rf "$signals"
     LD_LIBRARY_PATH=$given "$python" -c 'import torch' 2> /dev/null || return 0
-    mkdir -p "$signals"
-    (
-        LD_LIBRARY_PATH=$given exec nice "$python" -u "$here/bench/gpu_torch.py" --json "$json" \
-            --models "$models" --signals "$signals" sdxl sd15
-    ) > "$signals/torch.txt" 2>&1 &
-    torch_pid=$!
+    for kind in sdxl sd15; do
+        mkdir -p "$signals/$kind"
+        (
+            LD_LIBRARY_PATH=$given exec nice "$python" -u "$here/bench/gpu_torch.py" \
+                --json "$json" --models "$models" --signals "$signals/$kind" $kind
+        ) > "$signals/$kind/torch.txt" 2>&1 &
+        torch_pids="${torch_pids:-} $kind:$!"
+    done
 }
 
-# torch_wait FILE SECONDS: until it has made FILE or has ended.
+# torch_wait KIND:PID FILE SECONDS: until it has made FILE or has ended.
 torch_wait() {
-    tenths=$(($2 * 10))
-    while [ $tenths -gt 0 ] && [ ! -e "$signals/$1" ] && kill -0 "$torch_pid" 2> /dev/null; do
+    tenths=$(($3 * 10))
+    while [ $tenths -gt 0 ] && [ ! -e "$signals/${1%:*}/$2" ] && kill -0 "${1#*:}" 2> /dev/null; do
         sleep 0.1
         tenths=$((tenths - 1))
     done
@@ -234,27 +237,34 @@ torch_wait() {
 }
 
 torch_settle() {
-    [ "${torch_pid:-}" ] && [ ! -e "$signals/torch-ready" ] || return 0
+    [ "${torch_pids:-}" ] && [ ! "${torch_settled:-}" ] || return 0
+    torch_settled=1
     since=$(date +%s)
-    torch_wait torch-ready "${GRAFT_GPU_COMPILE:-180}" || {
-        say "** PyTorch has not compiled after $(($(date +%s) - since)) s more: it is ended"
-        torch_end
-        return
-    }
+    left=${GRAFT_GPU_COMPILE:-180}
+    for one in $torch_pids; do
+        torch_wait $one torch-ready $((left - $(date +%s) + since)) || {
+            say "** PyTorch has not compiled ${one%:*} after $(($(date +%s) - since)) s more: it is ended"
+            kill "${one#*:}" 2> /dev/null
+        }
+    done
     say "waited $(($(date +%s) - since)) s for PyTorch to compile"
 }
 
 torch_end() {
-    [ ! "${torch_pid:-}" ] || kill "$torch_pid" 2> /dev/null
-    torch_pid=""
+    for one in ${torch_pids:-}; do kill "${one#*:}" 2> /dev/null; done
+    torch_pids=""
 }
 
 torch() {
-    [ "${torch_pid:-}" ] || { echo "skipped: there is no PyTorch, or it was ended"; return 0; }
-    : > "$signals/torch-go"
-    torch_wait torch-done 600
-    cat "$signals/torch.txt"
-    [ -e "$signals/torch-done" ]
+    [ "${torch_pids:-}" ] || { echo "skipped: there is no PyTorch"; return 0; }
+    bad=0
+    for one in $torch_pids; do
+        : > "$signals/${one%:*}/torch-go"
+        torch_wait $one torch-done 600
+        cat "$signals/${one%:*}/torch.txt"
+        [ -e "$signals/${one%:*}/torch-done" ] || bad=1
+    done
+    return $bad
 }
 
 # check SECONDS TOOL COMMAND...: by compute-sanitizer. One that runs out of time is no failure where
@@ -364,7 +374,7 @@ say "$device"
 # In a process of its own, with a limit; what it prints goes to the log as it comes.
 run_part() {
     size=$(wc -c < "$log")
-    timeout -k 5 "$2" env "GRAFT_GPU_PART=$1" "torch_pid=${torch_pid:-}" sh "$0" "$build" "$out" >> "$log" 2>&1
+    timeout -k 5 "$2" env "GRAFT_GPU_PART=$1" "torch_pids=${torch_pids:-}" sh "$0" "$build" "$out" >> "$log" 2>&1
     code=$?
     tail -c "+$((size + 1))" "$log" | tail -n 40
     return $code

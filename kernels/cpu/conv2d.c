@@ -105,7 +105,7 @@ static graft_status image_md(dnnl_memory_desc_t *out, const conv_state *s, int64
 }
 
 static graft_status describe(graft_device *d, const graft_op_desc *op, const conv_state *s,
-                             dnnl_primitive_desc_t *pd, graft_err *e)
+                             dnnl_primitive_desc_t *pd, bool *passed, graft_err *e)
 {
     graft_status st;
     const graft_attrs *a = &op->attrs;
@@ -133,8 +133,8 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, const con
                                  s->bias ? &b_md : NULL, &y_md, stride, before, after),
                              "conv2d", e);
     if (!st)
-        st = graft_cpu_dnnl_fail(dnnl_primitive_desc_create(pd, &cd, attr, d->engine, NULL),
-                                 "conv2d", e);
+        st =
+            graft_cpu_dnnl_fail(graft_cpu_conv2d_create(d, op, &cd, attr, pd, passed), "conv2d", e);
 out:
     if (attr) dnnl_primitive_attr_destroy(attr);
     return st;
@@ -150,19 +150,22 @@ static bool adds_wrongly(const graft_op_desc *op, const_dnnl_primitive_desc_t pd
     return strstr(name, "bf16_1x1") && op->in[GRAFT_CONV_W].dim[1] % 2;
 }
 
-/* The primitive of a variant. Where the residual would be added wrongly it is always ours. */
+/* The primitive of a variant. Where the residual would be added wrongly it is always ours, and
+ * where the best convolution that adds it is not right, as the best that does not is the faster
+ * one. */
 static graft_status plan(graft_device *d, const graft_op_desc *op, variant_kind kind, conv_state *s,
                          dnnl_primitive_desc_t *pd, graft_err *e)
 {
     graft_status st;
+    bool passed;
     choose(op, kind, s);
-    GRAFT_TRY(describe(d, op, s, pd, e));
+    GRAFT_TRY(describe(d, op, s, pd, &passed, e));
     if (graft_cpu_present(&op->in[GRAFT_CONV_RESIDUAL]) && !s->own_epilogue &&
-        adds_wrongly(op, *pd)) {
+        (passed || adds_wrongly(op, *pd))) {
         dnnl_primitive_desc_destroy(*pd);
         *pd = NULL;
         choose(op, VARIANT_EPILOGUE, s);
-        GRAFT_TRY(describe(d, op, s, pd, e));
+        GRAFT_TRY(describe(d, op, s, pd, &passed, e));
     }
 out:
     return st;

@@ -11,6 +11,13 @@ int graft_cpu_has_winograd(const graft_op_desc *op);
 /* Whether it can, and is the faster way as far as shapes tell. */
 int graft_cpu_prefers_winograd(const graft_op_desc *op);
 
+/* The first of oneDNN's convolutions for `cd`, which describes `op`, that computes it right.
+ * *passed: better ones were passed over. */
+dnnl_status_t graft_cpu_conv2d_create(graft_device *d, const graft_op_desc *op,
+                                      const dnnl_convolution_desc_t *cd,
+                                      const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd,
+                                      bool *passed);
+
 /* The input's size as the convolution sees it: doubled with upsample 2. */
 static inline void graft_cpu_conv2d_input_size(const graft_op_desc *op, int64_t *height,
                                                int64_t *width)

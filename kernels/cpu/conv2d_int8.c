@@ -34,6 +34,7 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, dnnl_prim
     dnnl_memory_desc_t x_md, w_md, y_md;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_convolution_desc_t cd;
+    bool passed;
     GRAFT_TRY(image_md(&x_md, y->dim[0], height, width, w->dim[1], GRAFT_I8, e));
     GRAFT_TRY(image_md(&y_md, y->dim[0], y->dim[1], y->dim[2], y->dim[3], GRAFT_I32, e));
     GRAFT_TRY(graft_cpu_md(&w_md, 4, w->dim, NULL, GRAFT_I8, e));
@@ -41,7 +42,7 @@ static graft_status describe(graft_device *d, const graft_op_desc *op, dnnl_prim
     dnnl_status_t ds =
         dnnl_convolution_forward_desc_init(&cd, dnnl_forward_inference, dnnl_convolution_direct,
                                            &x_md, &w_md, NULL, &y_md, stride, before, after);
-    if (!ds) ds = dnnl_primitive_desc_create(pd, &cd, attr, d->engine, NULL);
+    if (!ds) ds = graft_cpu_conv2d_create(d, op, &cd, attr, pd, &passed);
     st = graft_cpu_dnnl_fail(ds, "int8 conv2d", e);
 out:
     if (attr) dnnl_primitive_attr_destroy(attr);

@@ -130,9 +130,11 @@ static graft_status place(graft_device *d, const dnnl_memory_desc_t *md, int out
                           const int8_t *level, void *dst)
 {
     graft_status st;
+    size_t end = dnnl_memory_desc_get_size(md);
+    memset((char *)dst + end, 0, padded(md) - end);
     if (graft_cpu_place_int8(d, md, output_dim, level, dst, &st)) return st;
     int before = graft_cpu_threads_set(d->host.threads);
-    memset(dst, 0, padded(md));
+    memset(dst, 0, end);
     union {
         const int8_t *in;
         int8_t *out;
