@@ -66,6 +66,7 @@ struct graft_device {
     bool wgmma;                 /* Hopper's kernels may be used */
     bool flash;                 /* and those for attention */
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
+    bool dnn_int8;              /* cuDNN's products in int8 may */
     bool pdl;                   /* own kernels may start before the one ahead has ended */
     bool capturing, capture_failed;
     char lost[256];                 /* why the device is not used again; empty: it works */

@@ -45,7 +45,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)e;
     seen(&k->op, side);
     graft_cuda_matmul_conv(&k->op, &p);
-    if (k->d->dnn && k->t != GRAFT_F32 &&
+    bool able = k->d->dnn_int8 || k->op.attrs.quant == GRAFT_QUANT_FP8;
+    if (k->d->dnn && able && k->t != GRAFT_F32 &&
         graft_cuda_dnn_int8(k->d->dnn, &d, variant < 1 ? variant < 0 ? 0 : -1 : variant - 1,
                             variant == 0 ? NULL : &k->dnn, &count, NULL) == GRAFT_OK &&
         k->dnn) {

@@ -16,11 +16,15 @@
 #define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params)                                         \
     GRAFT_KERNEL_(name, params, threads, blocks)
 #define GRAFT_KERNEL_(name, params, ...)                                                           \
+    GRAFT_KERNEL_THEN(graft_grid_next(), name, params, __VA_ARGS__)
+/* One behind which nothing starts early: what a library launches so may not wait for it. */
+#define GRAFT_KERNEL_LAST(name, threads, params) GRAFT_KERNEL_THEN((void)0, name, params, threads)
+#define GRAFT_KERNEL_THEN(then, name, params, ...)                                                 \
     GRAFT_DEVICE void name##_body(const params p);                                                 \
     extern "C" __global__ void __launch_bounds__(__VA_ARGS__) name(const params p)                 \
     {                                                                                              \
         graft_grid_wait();                                                                         \
-        graft_grid_next();                                                                         \
+        then;                                                                                      \
         name##_body(p);                                                                            \
     }                                                                                              \
     GRAFT_DEVICE void name##_body(const params p)

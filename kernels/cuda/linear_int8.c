@@ -113,6 +113,7 @@ static graft_status plan_dnn(graft_kernel *k, int32_t variant, int32_t lt, int32
     graft_op_desc d;
     *count = 0;
     if (!library_desc(k, &d) || !graft_cuda_dnn_takes_levels(&d)) return GRAFT_OK;
+    if (!k->d->dnn_int8 && k->op.attrs.quant == GRAFT_QUANT_INT8) return GRAFT_OK;
     if (lt) {
         *count = 1;
         k->info.slow = 1u << (1 + lt);

@@ -13,6 +13,7 @@
 static inline void use_fake_driver(void)
 {
     setenv("GRAFT_CUDA_LIBS", FAKE_DRIVER_DIR, 1);
+    setenv("GRAFT_CUDA_DNN_INT8", "on", 1); /* what is off unless it is asked for */
 }
 
 static inline fake_cuda_state *fake_driver_state(void)

@@ -20,6 +20,7 @@
 #define GRAFT_THREAD                                       emulator_thread()
 #define GRAFT_BLOCK(d)                                     emulator_block_##d()
 #define GRAFT_KERNEL(name, threads, params)                GRAFT_KERNEL_(name, params)
+#define GRAFT_KERNEL_LAST(name, threads, params)           GRAFT_KERNEL_(name, params)
 #define GRAFT_KERNEL_BLOCKS(name, threads, blocks, params) GRAFT_KERNEL_(name, params)
 #define GRAFT_KERNEL_(name, params)                        EMULATED(emulator_begin(), name, params)
 #define EMULATED(begins, name, params)                                                             \
