@@ -233,7 +233,7 @@ torch_wait() {
         sleep 0.1
         tenths=$((tenths - 1))
     done
-    [ $tenths -gt 0 ]
+    [ -e "$signals/${1%:*}/$2" ]
 }
 
 torch_settle() {
