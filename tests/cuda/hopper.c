@@ -78,8 +78,11 @@ static uint8_t *at(uint32_t address, uint32_t bytes, uint32_t align)
     return h->shared + address;
 }
 
+EXPORT uint32_t hopper_blocks; /* that have begun */
+
 void hopper_begin(uint8_t *shared, uint32_t bytes)
 {
+    hopper_blocks++;
     uint32_t random = h->random * 1664525u + 1013904223u;
     warpgroup *group = h->group ? h->group : malloc(GROUPS * sizeof *group);
     if (!group) abort();
@@ -160,6 +163,7 @@ void hopper_barrier_arrive(uint32_t address, uint32_t bytes)
 }
 
 EXPORT uint32_t hopper_hurry;      /* so many threads of a block find each wait too long */
+EXPORT uint32_t hopper_patience;   /* blocks before the first of which they do */
 EXPORT uint64_t hopper_longest_ns; /* wait of such a thread, from its first try to its last */
 
 static bool has_ended(uint32_t address, uint32_t parity)
@@ -172,7 +176,8 @@ int hopper_barrier_try(uint32_t address, uint32_t parity)
 {
     uint32_t me = emulator_thread(), wait = address << 1 | parity;
     if (has_ended(address, parity)) return 1;
-    if (hopper_hurry && (me < hopper_hurry || load(address).bytes == 0)) {
+    if (hopper_hurry && hopper_blocks > hopper_patience &&
+        (me < hopper_hurry || load(address).bytes == 0)) {
         if (h->waits_for[me] != wait) h->began[me] = h->clock[me];
         h->waits_for[me] = wait;
         h->clock[me] += TRY_NS;

@@ -299,14 +299,32 @@ static void gives_up_in_order(void)
     void *h = dlopen(FAKE_DRIVER_DIR "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     uint32_t *hurry = h ? dlsym(h, "hopper_hurry") : NULL;
     uint64_t *longest = h ? dlsym(h, "hopper_longest_ns") : NULL;
-    CHECK(hurry && longest);
-    if (!hurry || !longest) return;
+    uint32_t *blocks = h ? dlsym(h, "hopper_blocks") : NULL;
+    uint32_t *patience = h ? dlsym(h, "hopper_patience") : NULL;
+    CHECK(hurry && longest && blocks && patience);
+    if (!hurry || !longest || !blocks || !patience) return;
     *hurry = 256; /* all that multiply */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
     CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
     CHECK(*longest > 500000000 && *longest < 700000000);
     *hurry = 0;
+    *blocks = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+    /* The last blocks are attention's, one a kernel. */
+    for (uint32_t late = 1; late <= 2 * FLASH; late++) {
+        *patience = *blocks - late;
+        uint32_t all = *blocks;
+        *blocks = 0;
+        *longest = 0;
+        *hurry = 256;
+        CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
+        CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
+        CHECK(*longest > 500000000 && *longest < 700000000);
+        *hurry = 0;
+        *blocks = all;
+    }
+    *patience = 0;
+    CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 3);
 }
 
 /* ------------------------------------------------------------------ what the compiler made */
