@@ -1,6 +1,6 @@
 /* ATTENTION of long heads, in bf16 and f16, as products by cuBLASLt: scores of some queries in
- * float32, the shares made of them, and the values' sum. Neither causal nor with a bias. Such a head
- * (the VAE's has 512 channels) does not fit into what one block can keep. */
+ * float32, the shares made of them, and the values' sum. Neither causal nor with a bias. Such a
+ * head (the VAE's has 512 channels) does not fit into what one block can keep. */
 #ifndef GRAFT_KERNELS_CUDA_ATTENTION_WIDE_H
 #define GRAFT_KERNELS_CUDA_ATTENTION_WIDE_H
 #include "kernels/cuda/backend.h"
