@@ -50,10 +50,12 @@ test: setup ## build with warnings as errors, run all tests, plain and under ASa
 	$(CTEST) --test-dir $(BUILD) -j $(TESTS)
 
 # Leaks count as failures. The plain tests of `make test` come last: their summary is the last line.
+# oneDNN 2.6.3 looks one value behind a table of its own while it makes kernels with AMX. That does no
+# harm but where memory ends there, which it does under ASan now and then: AMX is for the plain tests.
 test-dev: setup ## the tests under ASan and UBSan only, in build/dev
 	cmake --preset dev $(CMAKE_ARGS)
 	cmake --build $(BUILD)/dev -j $(JOBS)
-	$(CTEST) --test-dir $(BUILD)/dev -j $(TESTS)
+	ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 $(CTEST) --test-dir $(BUILD)/dev -j $(TESTS)
 
 tsan: setup ## the tests under ThreadSanitizer, in build/tsan
 	cmake --preset tsan $(CMAKE_ARGS)
