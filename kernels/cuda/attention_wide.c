@@ -4,7 +4,7 @@
 #include "kernels/cuda/quant.h"
 
 enum { LEAST_HEAD = 161, MOST_PARTS = 64, ROWS = 64 };
-#define MOST_BYTES ((int64_t)112 << 20) /* of scores and shares at once */
+#define MOST_BYTES ((int64_t)112 << 20)
 
 static int64_t head_dim_of(const graft_op_desc *op)
 {
@@ -33,11 +33,19 @@ static int64_t pitch_of(const graft_op_desc *op)
     return (op->in[1].dim[1] + 7) / 8 * 8;
 }
 
+/* Of scores and shares at once: small devices have less to spare. */
+static int64_t most_bytes(const graft_device *d)
+{
+    int64_t spare = (int64_t)(d->info.memory_total / 64);
+    return spare < MOST_BYTES ? spare : MOST_BYTES;
+}
+
 /* Queries at once: parts of equal size, in rows of tiles. The last part begins so that it ends with
  * the queries; what it has in common with the one before is computed twice. */
-static int64_t part_of(const graft_op_desc *op)
+static int64_t part_of(const graft_kernel *k)
 {
-    int64_t queries = op->out.dim[1], most = MOST_BYTES / (pitch_of(op) * 6) / ROWS * ROWS;
+    const graft_op_desc *op = &k->op;
+    int64_t queries = op->out.dim[1], most = most_bytes(k->d) / (pitch_of(op) * 6) / ROWS * ROWS;
     if (most < ROWS) most = ROWS;
     int64_t parts = (queries + most - 1) / most;
     int64_t part = ((queries + parts - 1) / parts + ROWS - 1) / ROWS * ROWS;
@@ -47,7 +55,7 @@ static int64_t part_of(const graft_op_desc *op)
 graft_status graft_cuda_wide_init(graft_kernel *k)
 {
     const graft_op_desc *op = &k->op;
-    int64_t part = part_of(op), pitch = pitch_of(op), keys = op->in[1].dim[1];
+    int64_t part = part_of(k), pitch = pitch_of(op), keys = op->in[1].dim[1];
     const graft_cuda_gemm scores = {.dtype = k->t,
                                     .m = part,
                                     .n = keys,
@@ -96,7 +104,7 @@ static graft_status run_part(graft_kernel *k, const uint16_t *q, const uint16_t 
         st = graft_cuda_launch(k->d,
                                k->t == GRAFT_F16 ? GRAFT_CUDA_FN_graft_shares_f16
                                                  : GRAFT_CUDA_FN_graft_shares_bf16,
-                               (uint32_t)part_of(&k->op), 1, 1, &p);
+                               (uint32_t)part_of(k), 1, 1, &p);
     if (!st) st = graft_cuda_lt_run(k->d, k->lt_sums, p.shares, v, NULL, NULL, out, more);
     return st;
 }
@@ -105,7 +113,7 @@ graft_status graft_cuda_wide_run(graft_kernel *k, const void *const *in, void *o
 {
     const graft_op_desc *op = &k->op;
     const graft_tensor_desc *q = &op->in[0], *key = &op->in[1], *v = &op->in[2];
-    int64_t heads = op->attrs.heads, queries = op->out.dim[1], part = part_of(op);
+    int64_t heads = op->attrs.heads, queries = op->out.dim[1], part = part_of(k);
     graft_status st = GRAFT_OK;
     for (int64_t i = 0; i < op->out.dim[0] * heads && !st; i++) {
         int64_t n = i / heads, c = i % heads * head_dim_of(op);

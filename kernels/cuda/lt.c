@@ -178,6 +178,12 @@ static cublasStatus_t describe(graft_cuda_lt_plan *p)
     return s;
 }
 
+/* Attention's two: w is keys or values. */
+static bool no_weight(const graft_cuda_gemm *g)
+{
+    return g->wide || g->by_rows;
+}
+
 static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeuristicResult_t *list,
                               int *count)
 {
@@ -188,7 +194,11 @@ static cublasStatus_t propose(const graft_cuda_lt_plan *p, cublasLtMatmulHeurist
     cublasStatus_t s = f->preference_create(&preference);
     if (s) return s;
     s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
-    /* Slices of merged tensors begin at multiples of their widths only. */
+    /* Slices of merged tensors begin at multiples of their widths only, and w is one in products
+     * that have no weight; else what is packed begins at multiples of 256. */
+    if (!s && no_weight(&p->g))
+        s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align,
+                              sizeof align);
     if (!s)
         s = f->preference_set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align,
                               sizeof align);
@@ -248,7 +258,10 @@ static const lt_list *find_list(const graft_cuda_lt_plan *p)
 {
     const graft_cuda_gemm *g = &p->g;
     graft_cuda_lt *lt = p->lt;
-    const int64_t form = (g->wide ? 1 << 16 : 0) + (g->by_rows ? 1 << 17 : 0);
+    /* The last says that w was asked for at multiples of 16: what was kept before that does not
+     * count. */
+    const int64_t form =
+        (g->wide ? 1 << 16 : 0) + (g->by_rows ? 1 << 17 : 0) + (no_weight(g) ? 1 << 18 : 0);
     const int64_t numbers[KEY] = {g->dtype + 256 * (int64_t)g->levels + form,
                                   g->m,
                                   g->n,

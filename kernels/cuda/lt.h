@@ -5,7 +5,8 @@
 #include "kernels/cuda/backend.h"
 
 /* y(m,n) = x(m,k) w(n,k)^T [+ bias(n)] [+ residual(m,n)]; rows ld* elements apart, all of dtype.
- * wide: y is float32. by_rows: w is given as w(k,n). Both without bias and residual. */
+ * wide: y is float32. by_rows: w is given as w(k,n). Both without bias and residual, and with a w
+ * that begins at multiples of 16 bytes, where packed weights do at multiples of 256. */
 typedef struct graft_cuda_gemm {
     graft_dtype dtype;
     /* GRAFT_F8_E4M3: what x and w are instead; each row of both has a scale. Compute capability 9.0

@@ -90,6 +90,14 @@ static graft_op_desc attention(int64_t tokens)
     return d;
 }
 
+/* Of heads that cuBLASLt's products are for. */
+static graft_op_desc long_heads(int64_t tokens)
+{
+    graft_op_desc d = attention(tokens);
+    d.in[0] = d.in[1] = d.in[2] = d.out = tensor_of(3, 1, tokens, 336, 0);
+    return d;
+}
+
 static size_t count(const graft_tensor_desc *t)
 {
     size_t n = 1;
@@ -267,7 +275,8 @@ static void trials_time_no_stand_in(void)
                                   linear(GRAFT_QUANT_INT4, 64, true, false),
                                   convolution(GRAFT_QUANT_NONE, 8),
                                   convolution(GRAFT_QUANT_INT8, 8),
-                                  attention(64)};
+                                  attention(64),
+                                  long_heads(16)};
     graft_backend b = open_device();
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         graft_trial t = tried(&b, &list[i]);
@@ -316,12 +325,13 @@ static void told_once_for_each_kind(void)
                                       linear(GRAFT_QUANT_FP8, 16, i, i),
                                       convolution(GRAFT_QUANT_NONE, 4 + i),
                                       attention(8 + i),
+                                      long_heads(8 + i),
                                       linear(GRAFT_QUANT_INT8, 16 + i, false, false),
                                       convolution(GRAFT_QUANT_INT8, 4 + i),
                                       convolution(GRAFT_QUANT_FP8, 4 + i)};
         for (size_t k = 0; k < sizeof list / sizeof *list; k++)
             CHECK_INT(run(&b, &list[k], -1, NULL).stands_in, 1);
-        CHECK_INT(warnings, 6); /* both of int8 are one product to cuDNN */
+        CHECK_INT(warnings, 6); /* int8's are one product to cuDNN, long heads' are cuBLASLt's */
     }
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < i; k++) CHECK(strcmp(warned[i], warned[k]) != 0);
