@@ -18,7 +18,7 @@
 #include "kernels/op_desc.h"
 
 #define GRAFT_KERNELS_ABI_MAJOR 1u
-#define GRAFT_KERNELS_ABI_MINOR 7u
+#define GRAFT_KERNELS_ABI_MINOR 8u
 #define GRAFT_KERNELS_SYMBOL    "graft_kernels_entry"
 
 /* What the engine lends to a library; outlives the device. [any] */
@@ -100,9 +100,10 @@ typedef struct graft_kernels_api { /* the table of a library; frozen */
                             graft_kernel **out, graft_kernel_info *info, char *text, uint64_t n);
     void (*release)(graft_kernel *k); /* [any] NULL is fine */
     /* [any] dst: device buffer of packed_bytes[input]. src: host memory, dense in the desc's shape,
-     * of any floating-point dtype: checkpoints store their weights as they like, so the dtype that
-     * the descriptor gives for a constant means nothing. GRAFT_Q8, GRAFT_QF8 and GRAFT_Q4, at any
-     * alignment, are for the weights of operators with that quant; a library may answer
+     * of any floating-point dtype: checkpoints store their weights as they like. The dtype that the
+     * descriptor gives for a constant is F32, or F16 or BF16 when all values that pack() will see
+     * are of that type's, which a library may make use of or not. GRAFT_Q8, GRAFT_QF8 and GRAFT_Q4,
+     * at any alignment, are for the weights of operators with that quant; a library may answer
      * GRAFT_E_UNSUPPORTED, and gets floats. `src` is the caller's again on return. On the calling
      * thread alone where buffers are ordinary memory: the engine packs several weights at once. For
      * other devices it packs one after the other, and the library may have threads that copy. */
@@ -213,6 +214,8 @@ typedef struct graft_kernels_more {
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u
+/* It makes use of what the descriptor says of constants that need 16 bits only. Since 1.8. */
+#define GRAFT_WANTS_NARROW_WEIGHTS 2u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \
     ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \

@@ -131,6 +131,9 @@ static graft_status bind(const graft_clip *c, const graft_encoder *k, int64_t ba
     graft_status st =
         graft_options_resolve(c->engine, &c->options, &job.backend, &shape.act_dtype, e);
     if (st) return st;
+    if (shape.act_dtype == GRAFT_F32 &&
+        graft_backend_wants(job.backend, GRAFT_WANTS_NARROW_WEIGHTS))
+        job.narrow = graft_weights_narrow(k->weights);
     return graft_engine_bind(c->engine, &c->options, &job, k->weights, task, out, e);
 }
 

@@ -67,7 +67,7 @@ void graft_compiled_destroy(graft_compiled *c)
 graft_hash graft_compile_key(const graft_compile_job *job)
 {
     uint64_t numbers[] = {GRAFT_COMPILE_SOURCES, GRAFT_DISK_FORMAT, sizeof(graft_op_desc),
-                          (uint64_t)job->tuning};
+                          (uint64_t)job->tuning, (uint64_t)job->narrow};
     graft_hash h = graft_hash128(job->kind, strlen(job->kind));
     h = graft_hash_mix(h, job->arch, job->arch_bytes);
     h = graft_hash_mix(h, job->shape, job->shape_bytes);
@@ -219,6 +219,7 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     GRAFT_TRY(graft_passes_run(g, e));
     if (graft_backend_wants(job->backend, GRAFT_WANTS_NORM_ADD))
         GRAFT_TRY(graft_pass_norm_add(g, e));
+    if (job->narrow == GRAFT_F16 || job->narrow == GRAFT_BF16) graft_graph_narrow(g, job->narrow);
     GRAFT_TRY(graft_exe_create(g, job->backend, NULL, task, out, e));
     g = NULL; /* the executable's now */
     GRAFT_TRY(tune(c, job, *out, task, e));

@@ -200,6 +200,16 @@ graft_vid graft_graph_weight_rows(graft_graph *g, const graft_vid *parts, size_t
     return add_value(g, GRAFT_VALUE_WEIGHT, (int32_t)(g->n_slots - 1), GRAFT_F32, rank, dim);
 }
 
+void graft_graph_narrow(graft_graph *g, graft_dtype dtype)
+{
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        const graft_gnode *n = &g->node[i];
+        if (n->op != GRAFT_OP_LINEAR) continue;
+        graft_gvalue *w = &g->value[n->in[GRAFT_LINEAR_W]];
+        if (w->kind == GRAFT_VALUE_WEIGHT) w->dtype = dtype;
+    }
+}
+
 graft_vid graft_graph_const(graft_graph *g, graft_dtype dtype, int rank, const int64_t *dim,
                             const void *data)
 {

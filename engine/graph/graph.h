@@ -32,7 +32,8 @@ typedef enum graft_graph_value_kind {
 typedef struct graft_gvalue {
     graft_graph_value_kind kind;
     int32_t index;     /* INPUT: its number; WEIGHT: slot; CONST: literal; TEMP: 0 */
-    graft_dtype dtype; /* of weights: GRAFT_F32, whatever the file holds */
+    graft_dtype dtype; /* of weights: GRAFT_F32, whatever the file holds, but where
+                          graft_graph_narrow() said more */
     int32_t rank;
     int64_t dim[GRAFT_MAX_RANK], stride[GRAFT_MAX_RANK]; /* elements */
     graft_vid root;                                      /* itself, unless a view */
@@ -99,6 +100,9 @@ graft_vid graft_graph_input(graft_graph *g, graft_dtype dtype, int rank, const i
 graft_vid graft_graph_weight(graft_graph *g, const char *name, int rank, const int64_t *dim);
 /* As graft_graph_weight, from a source stored as (dim[1], dim[0]). */
 graft_vid graft_graph_weight_transposed(graft_graph *g, const char *name, const int64_t dim[2]);
+/* Says that no value of LINEAR's weights, whichever set they come from, needs more than dtype,
+ * GRAFT_F16 or GRAFT_BF16. */
+void graft_graph_narrow(graft_graph *g, graft_dtype dtype);
 /* A weight (1,height,width,channels) from the middle of a source that is a square of `side` rows.
  */
 graft_vid graft_graph_weight_crop(graft_graph *g, const char *name, int64_t side,

@@ -434,6 +434,30 @@ uint64_t graft_weights_stored_bytes(const graft_weights *w)
     return bytes;
 }
 
+/* Positions that some files count, and flags. */
+static bool is_integer(graft_dtype t)
+{
+    return t == GRAFT_I64 || t == GRAFT_I32 || t == GRAFT_BOOL8;
+}
+
+graft_dtype graft_weights_narrow(const graft_weights *w)
+{
+    const graft_safetensors *f = w->place.file->file;
+    size_t tensors, patches;
+    graft_dtype all = GRAFT_DTYPE_NONE;
+    graft_weights_patch_count(w, &tensors, &patches);
+    if (patches || graft_weights_is_sum(w)) return GRAFT_F32;
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const graft_st_tensor *t = graft_safetensors_at(f, i);
+        if (t->rank < 2 || strncmp(t->name, w->place.prefix, strlen(w->place.prefix)) != 0 ||
+            is_integer(t->dtype))
+            continue;
+        if (all && t->dtype != all) return GRAFT_F32;
+        all = t->dtype;
+    }
+    return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_F32;
+}
+
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches)
 {
     const graft_map_entry *entry;

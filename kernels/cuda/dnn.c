@@ -25,7 +25,7 @@ struct graft_cuda_dnn {
     bool told; /* that plans on disk were no good */
 };
 
-#define INT8_LEAST 16    /* pixels of a result: below, compiling a plan costs more than it gains */
+#define INT8_LEAST 16 /* pixels of a result: below, compiling a plan costs more than it gains */
 /* With one descriptor for the whole of attention. What is known of 9.14.0 is a fault of sliding
  * windows, which nothing here uses. */
 #define SDPA_SINCE 91301

@@ -11,10 +11,13 @@
 #define VERSION "3"
 #define SCORE   1000
 
-static const graft_cuda_op *find(graft_op op, graft_quant quant)
+static const graft_cuda_op *find(const graft_op_desc *d)
 {
+    graft_op op = d->op;
+    graft_quant quant = d->attrs.quant;
     bool weighted = op == GRAFT_OP_CONV2D || op == GRAFT_OP_LINEAR;
     if (weighted && quant == GRAFT_QUANT_INT4) return &graft_cuda_op_int4;
+    if (graft_cuda_is_narrow(d)) return &graft_cuda_op_narrow;
     bool of_8_bits = quant == GRAFT_QUANT_INT8 || quant == GRAFT_QUANT_FP8;
     switch (op) {
     case GRAFT_OP_CONV2D:
@@ -227,7 +230,7 @@ static graft_status check(const graft_op_desc *op, graft_op_desc *d, graft_err *
         }
         given.out.dtype = GRAFT_F32;
     }
-    const graft_cuda_op *type = find(given.op, given.attrs.quant);
+    const graft_cuda_op *type = find(&given);
     if (!type)
         return graft_fail(e, GRAFT_E_UNSUPPORTED, "operator %d is not in the cuda library",
                           (int)given.op);
@@ -268,7 +271,7 @@ static graft_status prepare(graft_device *d, const graft_op_desc *op, int32_t va
     if (st) return report(st, &e, text, n);
     memset(k, 0, sizeof *k);
     k->d = d;
-    k->type = find(desc.op, desc.attrs.quant);
+    k->type = find(&desc);
     k->op = desc;
     k->t = desc.out.dtype;
     k->info.variant_count = 1;
@@ -377,7 +380,7 @@ static const graft_kernels_more more = {
     .blend = graft_cuda_blend_arrays,
     .rescale = graft_cuda_rescale_guidance,
     .captured_bytes = graft_cuda_captured_bytes,
-    .wants = GRAFT_WANTS_NORM_ADD,
+    .wants = GRAFT_WANTS_NORM_ADD | GRAFT_WANTS_NARROW_WEIGHTS,
     .marks_create = graft_cuda_marks_create,
     .mark = graft_cuda_mark,
     .marks_read = graft_cuda_marks_read,

@@ -321,6 +321,13 @@ typedef struct graft_cuda_mix {
     uint32_t count;
 } graft_cuda_mix;
 
+/* Eights of values of 16 bits become float32; both begin at multiples of 32 bytes. */
+typedef struct graft_cuda_widen {
+    const void *src;
+    float *dst;
+    uint32_t eights;
+} graft_cuda_widen;
+
 /* sum(rows,columns) += factor * up(rows,rank) down(rank,columns), float32; one block does
  * GRAFT_CUDA_MERGE_ROWS rows of as many columns as it has threads. */
 typedef struct graft_cuda_merge {

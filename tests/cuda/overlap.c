@@ -128,9 +128,11 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
                                       OPCODE_ST,  OPCODE_LDGSTS, OPCODE_UTMALDG};
     static const uint32_t ends[] = {OPCODE_EXIT, OPCODE_CALL};
     uint64_t wait = find_opcode(code, bytes, OPCODE_ACQBULK), all = bytes / 16;
-    /* What they write is read by cuDNN's kernels. */
+    /* What they write is read by libraries' kernels, as levels or as weights. */
     bool last = strncmp(name, "graft_quant_rows", 16) == 0 ||
-                strncmp(name, "graft_quant_pictures", 20) == 0;
+                strncmp(name, "graft_quant_pictures", 20) == 0 ||
+                strncmp(name, "graft_quant4_unpack", 19) == 0 ||
+                strncmp(name, "graft_widen", 11) == 0;
     uint64_t touched = first_of(memory, sizeof memory / sizeof *memory, code, bytes);
     bool good = wait < all && always(code, wait) && wait < touched &&
                 wait < first_of(ends, sizeof ends / sizeof *ends, code, bytes) &&
