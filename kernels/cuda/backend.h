@@ -80,6 +80,7 @@ typedef struct graft_cuda_layout {
     uint32_t rows, channels, taps, ldw;
     graft_dtype to;
     bool pairs, int4, weight; /* int4: packed as GRAFT_Q4, and `to` is what it is unpacked to */
+    bool corners;             /* for conv2d_corners.h: ldw is what a row becomes there */
 } graft_cuda_layout;
 
 typedef struct graft_cuda_op graft_cuda_op;
@@ -95,6 +96,7 @@ struct graft_kernel {
     graft_cuda_dnn_plan *dnn;
     int32_t wgmma; /* 1: Hopper's first kernel, …; 0: none */
     int32_t way;   /* GROUP_NORM's variant (norm.c) */
+    bool corners;  /* CONV2D by conv2d_corners.h */
     bool refused;  /* the library's plan failed in a launch: own kernels from then on */
     bool apart;    /* the residual is added behind cuBLASLt's product */
     uint64_t part; /* where in the workspace the second half begins */

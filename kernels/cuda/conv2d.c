@@ -1,6 +1,7 @@
 /* CONV2D: variant 0 the own implicit product, then cuDNN's plans, then for results of few pixels
  * products by cuBLASLt of what is read, written out: there cuDNN has too few tiles to keep a device
- * busy, and does not divide sums.
+ * busy, and does not divide sums; for doubled pictures behind these a smaller convolution
+ * (conv2d_corners.h).
  *
  * cuDNN gets x * w + residual + bias in this order, which its precompiled kernels know; what is
  * left (channel_add, act) is one pass over the result. A doubled x is written out for it.
@@ -10,6 +11,7 @@
  * into the workspace. */
 #include <stdio.h>
 
+#include "kernels/cuda/conv2d_corners.h"
 #include "kernels/cuda/dnn.h"
 #include "kernels/cuda/lt.h"
 #include "kernels/cuda/matmul.h"
@@ -85,7 +87,7 @@ static void make_dense(graft_kernel *k)
     k->info.workspace_bytes = end;
     l.ldw = l.channels * l.taps;
     graft_cuda_pack_as(k, GRAFT_CONV_W, l);
-    k->info.packing[GRAFT_CONV_W] |= 1u << 11; /* pack_as() uses those below */
+    k->info.packing[GRAFT_CONV_W] |= 1u << 11; /* pack_as() uses the others */
 }
 
 enum { FEW_PIXELS = 512, UNFOLDED = 4 }; /* of a result; algorithms that are offered */
@@ -152,7 +154,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         graft_cuda_matmul_conv(&k->op, &p);
         snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_matmul_name(k, &p));
     }
-    k->info.variant_count = 1 + count + plan_unfolded(k, variant, 1 + count);
+    count += 1 + plan_unfolded(k, variant, 1 + count);
+    k->info.variant_count = count + graft_cuda_corners_init(k, variant, count);
     return GRAFT_OK;
 }
 
@@ -255,12 +258,15 @@ static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     const void *add = in[GRAFT_CONV_CHANNEL_ADD];
-    if ((!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(in, 5, out))
+    bool own = (!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(in, 5, out);
+    if (own && !k->corners) return launch_own(k, in, out, workspace); /* they know their own */
+    graft_status st = k->corners ? graft_cuda_corners_run(k, in, out, workspace)
+                      : k->lt    ? launch_unfolded(k, in, out, workspace)
+                                 : launch_dnn(k, in, out, workspace);
+    if (st == GRAFT_E_UNSUPPORTED && !k->corners) {
+        k->refused = true;
         return launch_own(k, in, out, workspace);
-    graft_status st =
-        k->lt ? launch_unfolded(k, in, out, workspace) : launch_dnn(k, in, out, workspace);
-    k->refused = st == GRAFT_E_UNSUPPORTED;
-    if (k->refused) return launch_own(k, in, out, workspace);
+    }
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }

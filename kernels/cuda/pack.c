@@ -23,9 +23,9 @@ static graft_status arrange(graft_device *d, const graft_cuda_layout *l, graft_d
                          .taps = l->taps,
                          .ldw = l->ldw,
                          .pairs = l->pairs};
-    return graft_cuda_launch(d, GRAFT_CUDA_FN_graft_pack,
-                             graft_cuda_blocks((uint64_t)l->rows * l->ldw, GRAFT_CUDA_THREADS), 1,
-                             1, &p);
+    return graft_cuda_launch(
+        d, l->corners ? GRAFT_CUDA_FN_graft_pack_corners : GRAFT_CUDA_FN_graft_pack,
+        graft_cuda_blocks((uint64_t)l->rows * l->ldw, GRAFT_CUDA_THREADS), 1, 1, &p);
 }
 
 static graft_status pack_locked(graft_device *d, const graft_cuda_layout *l, graft_dtype from,

@@ -93,6 +93,16 @@ typedef struct graft_cuda_unfold {
     int32_t in_h, in_w, stride_h, stride_w, pad_top, pad_left, up;
 } graft_cuda_unfold;
 
+/* A picture from its corners, of which each holds the channels of four pixels one behind the other
+ * (conv2d_corners.h); eight values of 16 bits at a time. vec: dst is a multiple of 16 bytes. */
+typedef struct graft_cuda_corners {
+    const void *src; /* dense (N, out_h / 2 + 1, out_w / 2 + 1, 4, channels) */
+    void *dst;
+    int64_t sd[3];
+    uint32_t count, eights, out_h, out_w; /* count: eights of all pixels; eights: of one */
+    int32_t vec;
+} graft_cuda_corners;
+
 /* Elements moved, converted when from and to differ, enlarged when in_h is not 0. */
 typedef struct graft_cuda_move {
     const void *src;

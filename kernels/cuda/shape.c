@@ -37,7 +37,8 @@ void graft_cuda_pack_as(graft_kernel *k, int i, graft_cuda_layout layout)
     k->layout[i] = layout;
     k->info.packed_bytes[i] = (uint64_t)layout.rows * layout.ldw * graft_dtype_size(layout.to);
     k->info.packing[i] = (uint64_t)layout.to | (uint64_t)layout.pairs << 8 |
-                         (uint64_t)layout.int4 << 9 | (uint64_t)layout.weight << 10;
+                         (uint64_t)layout.int4 << 9 | (uint64_t)layout.weight << 10 |
+                         (uint64_t)layout.corners << 12; /* 11: see conv2d.c */
 }
 
 void graft_cuda_pack_plain(graft_kernel *k, int i, graft_dtype to)

@@ -168,7 +168,7 @@ static void conv(const conv_shape *s, bool residual)
     graft_err e = GRAFT_ERR_INIT;
     char what[64];
     int32_t count = 0;
-    int side = s->side / s->stride, pad = s->taps / 2;
+    int side = s->side / s->stride + (s->taps == 2), pad = s->taps / 2;
     d.attrs = (graft_attrs){.kernel_h = s->taps,
                             .kernel_w = s->taps,
                             .stride_h = s->stride,
@@ -227,6 +227,13 @@ static void convolutions(void)
                                      {1, 256, 512, 256, 3, 1},  {1, 256, 1024, 256, 3, 1},
                                      {1, 256, 1024, 128, 3, 1}, {1, 128, 1024, 128, 3, 1},
                                      {1, 512, 512, 256, 1, 1},  {1, 256, 1024, 128, 1, 1}};
+    /* Of doubled pictures, as conv2d_corners.h has them: SDXL's, SD 1.5's, the VAE's. */
+    static const conv_shape corners[] = {
+        {2, 1280, 32, 5120, 2, 1}, {2, 640, 64, 2560, 2, 1},  {2, 1280, 8, 5120, 2, 1},
+        {2, 1280, 16, 5120, 2, 1}, {2, 640, 32, 2560, 2, 1},  {1, 512, 128, 2048, 2, 1},
+        {1, 512, 256, 2048, 2, 1}, {1, 256, 512, 1024, 2, 1}, {1, 512, 64, 2048, 2, 1}};
+    for (size_t i = 0; i < sizeof corners / sizeof *corners && !levels; i++)
+        conv(&corners[i], false);
     /* First and last ones, of latents, pictures, and latents with a mask. */
     static const conv_shape ends[] = {{2, 4, 128, 320, 3, 1},  {2, 320, 128, 4, 3, 1},
                                       {2, 4, 64, 320, 3, 1},   {2, 320, 64, 4, 3, 1},
