@@ -244,6 +244,7 @@ graft_status graft_cuda_device_open(graft_device *d, int32_t index, graft_err *e
     if (d->capability == HOPPER) {
         graft_cuda_wgmma_open(d);
         graft_cuda_flash_open(d);
+        graft_cuda_wgmma8_open(d);
     }
     if (d->capability == ADA || d->capability >= BLACKWELL) graft_cuda_fp8_open(d);
     if (d->lost[0])

@@ -54,9 +54,9 @@ static bool compare(const case_result *got, const case_result *want, const kerne
     return ok;
 }
 
-/* Every variant of the case that is one of these kernels. */
+/* Every variant of the case that is one of these kernels, which are named so. */
 static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_case *c,
-                    graft_dtype dtype, uint64_t seed)
+                    graft_dtype dtype, const char *name, uint64_t seed)
 {
     float *val[GRAFT_MAX_INPUTS];
     case_result want, got;
@@ -73,7 +73,7 @@ static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_
         CHECK_INT(cuda->api->prepare(cuda->device, &d, v, &k, &one, NULL, 0), GRAFT_OK);
         cuda->api->release(k);
         CHECK_INT(one.variant_index, v);
-        if (!strstr(one.variant, "wgmma")) continue;
+        if (strncmp(one.variant, name, strlen(name)) != 0) continue;
         case_run(cuda, c, dtype, v, val, &got);
         CHECK(compare(&got, &want, c, dtype));
         free(got.out);
@@ -84,7 +84,7 @@ static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_
     return run;
 }
 
-static void products_are_right(void)
+static void products_in(graft_quant quant, const char *name)
 {
     static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
     kernel_lib cuda, ref;
@@ -95,14 +95,27 @@ static void products_are_right(void)
     if (!cuda.device || !ref.device) return;
     kernel_case *list = kernel_cases(&n);
     for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < n; i++)
-            if (fits(&list[i])) run[t] += run_case(&cuda, &ref, &list[i], dtypes[t], i);
+        for (size_t i = 0; i < n; i++) {
+            kernel_case c = list[i];
+            c.desc.attrs.quant = quant;
+            if (fits(&c)) run[t] += run_case(&cuda, &ref, &c, dtypes[t], name, i);
+        }
     printf("     runs in f32, bf16, f16: %d, %d, %d\n", run[0], run[1], run[2]);
-    CHECK_INT(run[0], 0); /* no tensor cores for float32 */
+    CHECK_INT(run[0], 0); /* no tensor cores for float32, and no such result of levels */
     CHECK(run[1] >= LEAST_RUN && run[1] == run[2]);
     free(list);
     lib_close(&cuda);
     lib_close(&ref);
+}
+
+static void products_are_right(void)
+{
+    products_in(GRAFT_QUANT_NONE, "own wgmma ");
+}
+
+static void products_of_levels_are_right(void)
+{
+    products_in(GRAFT_QUANT_INT8, "own int8 wgmma ");
 }
 
 static void every_tile_once(void)
@@ -139,6 +152,13 @@ static graft_op_desc product(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
     make_dense(&d.in[0]);
     make_dense(&d.in[1]);
     make_dense(&d.out);
+    return d;
+}
+
+static graft_op_desc levels(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
+{
+    graft_op_desc d = product(m, n, k, dtype);
+    d.attrs.quant = GRAFT_QUANT_INT8;
     return d;
 }
 
@@ -207,6 +227,13 @@ static void on_hopper_alone(void)
     CHECK_INT(offered(product(64, 64, 68, GRAFT_F16)),
               0); /* rows of x not at multiples of 16 bytes */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_F32)), 0);
+    CHECK_INT(offered(levels(64, 64, 64, GRAFT_BF16)), KERNELS);
+    CHECK_INT(offered(levels(64, 64, 68, GRAFT_F16)), KERNELS); /* rows of levels are padded */
+    CHECK_INT(offered(levels(64, 63, 64, GRAFT_F16)), 0);
+    CHECK_INT(offered(levels(256, 256, 256, GRAFT_F32)), 0);
+    graft_op_desc d = levels(256, 256, 256, GRAFT_F16);
+    d.attrs.quant = GRAFT_QUANT_FP8;
+    CHECK_INT(offered(d), 0);
 }
 
 static void attention_as_far_as_it_goes(void)
@@ -253,7 +280,14 @@ static void not_where_the_test_fails(void)
         CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
         CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
     }
+    for (int launch = 1; launch <= 2 * KERNELS; launch++) {
+        fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + launch;
+        CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), 0);
+        CHECK(strstr(warned, "8 bits") != NULL && strstr(warned, "int8 wgmma") != NULL);
+    }
     fake_driver_state()->skip_launch = before + 2 * KERNELS + 1; /* which products survive */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+    fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + 1;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
@@ -290,13 +324,19 @@ static void gives_up_in_order(void)
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
-static int wgmma_kernels, flash_kernels, others;
+static int wgmma_kernels, level_kernels, flash_kernels, others;
 
 static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
 {
     int wgmma = count_opcode(code, bytes, OPCODE_HGMMA);
     int mma = count_opcode(code, bytes, OPCODE_HMMA);
-    if (strncmp(name, "graft_wgmma", 11) == 0) {
+    int levels = count_opcode(code, bytes, OPCODE_IGMMA);
+    if (strncmp(name, "graft_wgmma8", 12) == 0) {
+        printf("     %-28s %d warpgroup products, %d instructions\n", name, levels,
+               (int)(bytes / 16));
+        CHECK(levels >= 4 && wgmma == 0 && mma == 0);
+        level_kernels++;
+    } else if (strncmp(name, "graft_wgmma", 11) == 0) {
         printf("     %-28s %d warpgroup products, %d instructions\n", name, wgmma,
                (int)(bytes / 16));
         CHECK(wgmma >= 4 && mma == 0);
@@ -308,7 +348,7 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
         CHECK(wgmma >= 6 && values >= 6 && mma == 0);
         flash_kernels++;
     } else {
-        CHECK_INT(wgmma, 0);
+        CHECK_INT(wgmma + levels, 0);
     }
     if (strncmp(name, "graft_matmul_large", 18) == 0) CHECK(mma >= 16); /* the count works */
     /* Two values are rounded by one instruction; gelu calls nothing and does not branch into what
@@ -331,6 +371,7 @@ static void kernels_have_their_instructions(void)
 {
     each_kernel("sm_90a", look_at_hopper);
     CHECK_INT(wgmma_kernels, 2 * KERNELS);
+    CHECK_INT(level_kernels, 2 * KERNELS);
     CHECK_INT(flash_kernels, 2 * FLASH);
     CHECK_INT(others, 2);
 }
@@ -344,6 +385,7 @@ static void products_overlap(void)
     CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
              &e);
     CHECK(log && strstr(log, "graft_wgmma_256x160_bf16") != NULL);
+    CHECK(log && strstr(log, "graft_wgmma8_256x160_bf16") != NULL);
     CHECK(log && strstr(log, "graft_flash_hopper_64_bf16") != NULL);
     CHECK(log && strstr(log, "serialized") == NULL);
     graft_free(log);
@@ -354,6 +396,7 @@ int main(void)
     use_fake_driver();
     RUN(every_tile_once);
     RUN(products_are_right);
+    RUN(products_of_levels_are_right);
     RUN(on_hopper_alone);
     RUN(attention_as_far_as_it_goes);
     RUN(not_where_the_test_fails);
