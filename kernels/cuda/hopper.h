@@ -153,6 +153,12 @@ GRAFT_DEVICE void graft_wgmma_settle_s8(int32_t *d)
     asm volatile("" : "+r"(*d)::"memory");
 }
 
+/* What depends on it is not computed before here, to lie in registers until then. */
+GRAFT_DEVICE void graft_compute_here(int32_t *v)
+{
+    asm volatile("" : "+r"(*v)::"memory");
+}
+
 /* d = a b^T, or d += a b^T when `add` is not 0: 64 x 16 by n x 16, both in shared memory by
  * descriptors, one warpgroup, float32 sums.
  * Lane l of warp w holds rows 16w + l/4 (+ 8): d[4j + 2h + i] is row + 8h, column 8j + 2(l%4) + i.

@@ -208,6 +208,7 @@ typedef struct graft_cuda_wgmma {
     int64_t ldo, ldr;
     int32_t m, n, k;
     int32_t tiles_m, tiles_n;
+    int32_t blocks; /* of wgmma_turns.inc */
     int32_t act, geglu;
     int32_t vec;       /* rows of out and residual can be accessed 16 bytes at a time (geglu: 8) */
     uint32_t patience; /* ms until a barrier counts as lost */

@@ -6,22 +6,26 @@
 
 #include "base/half.h"
 
-enum { ROW_BYTES = 128, LEAST = 64 }; /* of a tile; of a product */
+enum { ROW_BYTES = 128, LEAST = 64, TRIAL_BLOCKS = 2 }; /* of a tile; of a product; of a test */
 
 static const struct {
     const char *name, *of_levels;
     uint32_t rows, columns;
+    bool turns; /* a block computes many tiles */
     graft_cuda_function f16, bf16, level_f16, level_bf16;
 } kernels[GRAFT_CUDA_WGMMA_KERNELS] = {
-    {"own wgmma 128x160", "own int8 wgmma 128x160", 128, 160, GRAFT_CUDA_FN_graft_wgmma_128x160_f16,
+    {"own wgmma 128x160", "own int8 wgmma 128x160", 128, 160, false, GRAFT_CUDA_FN_graft_wgmma_128x160_f16,
      GRAFT_CUDA_FN_graft_wgmma_128x160_bf16, GRAFT_CUDA_FN_graft_wgmma8_128x160_f16,
      GRAFT_CUDA_FN_graft_wgmma8_128x160_bf16},
-    {"own wgmma 256x160", "own int8 wgmma 256x160", 256, 160, GRAFT_CUDA_FN_graft_wgmma_256x160_f16,
+    {"own wgmma 256x160", "own int8 wgmma 256x160", 256, 160, false, GRAFT_CUDA_FN_graft_wgmma_256x160_f16,
      GRAFT_CUDA_FN_graft_wgmma_256x160_bf16, GRAFT_CUDA_FN_graft_wgmma8_256x160_f16,
      GRAFT_CUDA_FN_graft_wgmma8_256x160_bf16},
-    {"own wgmma 128x128", "own int8 wgmma 128x128", 128, 128, GRAFT_CUDA_FN_graft_wgmma_128x128_f16,
+    {"own wgmma 128x128", "own int8 wgmma 128x128", 128, 128, false, GRAFT_CUDA_FN_graft_wgmma_128x128_f16,
      GRAFT_CUDA_FN_graft_wgmma_128x128_bf16, GRAFT_CUDA_FN_graft_wgmma8_128x128_f16,
      GRAFT_CUDA_FN_graft_wgmma8_128x128_bf16},
+    {"own wgmma 2x128x128", "own int8 wgmma 2x128x128", 128, 128, true,
+     GRAFT_CUDA_FN_graft_wgmma_turns_f16, GRAFT_CUDA_FN_graft_wgmma_turns_bf16,
+     GRAFT_CUDA_FN_graft_wgmma8_turns_f16, GRAFT_CUDA_FN_graft_wgmma8_turns_bf16},
 };
 
 const char *graft_cuda_wgmma_name(int32_t kernel, bool levels)
@@ -91,9 +95,12 @@ static graft_status launch(graft_device *d, int32_t kernel, const graft_cuda_gem
     p->k = (int32_t)g->k;
     p->tiles_m = (int32_t)graft_cuda_blocks((uint64_t)g->m, rows);
     p->tiles_n = (int32_t)graft_cuda_blocks((uint64_t)g->n, columns);
+    uint32_t blocks = (uint32_t)p->tiles_m * (uint32_t)p->tiles_n;
+    uint32_t most = p->trial ? TRIAL_BLOCKS : (uint32_t)d->processors;
+    if (kernels[kernel].turns && blocks > most) blocks = most;
+    p->blocks = (int32_t)blocks;
     p->vec = g->ldo % (p->geglu ? 4 : 8) == 0 && g->ldr % 8 == 0;
-    return graft_cuda_launch(d, function_of(kernel, g),
-                             (uint32_t)p->tiles_m * (uint32_t)p->tiles_n, 1, 1, p);
+    return graft_cuda_launch(d, function_of(kernel, g), blocks, 1, 1, p);
 }
 
 graft_status graft_cuda_wgmma_run(graft_device *d, int32_t kernel, const graft_cuda_gemm *g,

@@ -4,7 +4,8 @@
 #define GRAFT_KERNELS_CUDA_WGMMA_H
 #include "kernels/cuda/lt.h"
 
-enum { GRAFT_CUDA_WGMMA_KERNELS = 3 }; /* tiles of 128 x 160, 256 x 160 and 128 x 128 */
+/* Tiles of 128 x 160, 256 x 160 and 128 x 128, and the last one by turns. */
+enum { GRAFT_CUDA_WGMMA_KERNELS = 4 };
 
 /* Small products with each kernel, held against the host's. Sets d->wgmma, or says in the log why
  * not; the device goes on without them. Nothing of this with GRAFT_CUDA_WGMMA=off. */

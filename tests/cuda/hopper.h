@@ -136,6 +136,11 @@ GRAFT_DEVICE void graft_wgmma_settle_s8(int32_t *d)
     (void)d;
 }
 
+GRAFT_DEVICE void graft_compute_here(int32_t *v)
+{
+    (void)v;
+}
+
 #define HOPPER_WGMMA(n, type, to_float)                                                            \
     GRAFT_DEVICE void graft_wgmma_mul_##n##_##type(float *d, uint64_t a, uint64_t b, int add)      \
     {                                                                                              \
