@@ -169,7 +169,8 @@ GRAFT_DEVICE void graft_compute_here(int32_t *v)
 #define GRAFT_SUMS24(c)   GRAFT_SUMS8(c, 0), GRAFT_SUMS8(c, 8), GRAFT_SUMS8(c, 16)
 #define GRAFT_SUMS32(c)   GRAFT_SUMS24(c), GRAFT_SUMS8(c, 24)
 #define GRAFT_SUMS40(c)   GRAFT_SUMS32(c), GRAFT_SUMS8(c, 32)
-#define GRAFT_SUMS64(c)   GRAFT_SUMS40(c), GRAFT_SUMS8(c, 40), GRAFT_SUMS8(c, 48), GRAFT_SUMS8(c, 56)
+#define GRAFT_SUMS48(c)   GRAFT_SUMS40(c), GRAFT_SUMS8(c, 40)
+#define GRAFT_SUMS64(c)   GRAFT_SUMS48(c), GRAFT_SUMS8(c, 48), GRAFT_SUMS8(c, 56)
 #define GRAFT_SUMS80(c)   GRAFT_SUMS64(c), GRAFT_SUMS8(c, 64), GRAFT_SUMS8(c, 72)
 #define GRAFT_SUMS20_TEXT                                                                          \
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \

@@ -14,15 +14,15 @@ static const struct {
     bool turns; /* a block computes many tiles */
     graft_cuda_function f16, bf16, level_f16, level_bf16;
 } kernels[GRAFT_CUDA_WGMMA_KERNELS] = {
-    {"own wgmma 128x160", "own int8 wgmma 128x160", 128, 160, false, GRAFT_CUDA_FN_graft_wgmma_128x160_f16,
-     GRAFT_CUDA_FN_graft_wgmma_128x160_bf16, GRAFT_CUDA_FN_graft_wgmma8_128x160_f16,
-     GRAFT_CUDA_FN_graft_wgmma8_128x160_bf16},
-    {"own wgmma 256x160", "own int8 wgmma 256x160", 256, 160, false, GRAFT_CUDA_FN_graft_wgmma_256x160_f16,
-     GRAFT_CUDA_FN_graft_wgmma_256x160_bf16, GRAFT_CUDA_FN_graft_wgmma8_256x160_f16,
-     GRAFT_CUDA_FN_graft_wgmma8_256x160_bf16},
-    {"own wgmma 128x128", "own int8 wgmma 128x128", 128, 128, false, GRAFT_CUDA_FN_graft_wgmma_128x128_f16,
-     GRAFT_CUDA_FN_graft_wgmma_128x128_bf16, GRAFT_CUDA_FN_graft_wgmma8_128x128_f16,
-     GRAFT_CUDA_FN_graft_wgmma8_128x128_bf16},
+    {"own wgmma 128x160", "own int8 wgmma 128x160", 128, 160, false,
+     GRAFT_CUDA_FN_graft_wgmma_128x160_f16, GRAFT_CUDA_FN_graft_wgmma_128x160_bf16,
+     GRAFT_CUDA_FN_graft_wgmma8_128x160_f16, GRAFT_CUDA_FN_graft_wgmma8_128x160_bf16},
+    {"own wgmma 256x160", "own int8 wgmma 256x160", 256, 160, false,
+     GRAFT_CUDA_FN_graft_wgmma_256x160_f16, GRAFT_CUDA_FN_graft_wgmma_256x160_bf16,
+     GRAFT_CUDA_FN_graft_wgmma8_256x160_f16, GRAFT_CUDA_FN_graft_wgmma8_256x160_bf16},
+    {"own wgmma 128x128", "own int8 wgmma 128x128", 128, 128, false,
+     GRAFT_CUDA_FN_graft_wgmma_128x128_f16, GRAFT_CUDA_FN_graft_wgmma_128x128_bf16,
+     GRAFT_CUDA_FN_graft_wgmma8_128x128_f16, GRAFT_CUDA_FN_graft_wgmma8_128x128_bf16},
     {"own wgmma 2x128x128", "own int8 wgmma 2x128x128", 128, 128, true,
      GRAFT_CUDA_FN_graft_wgmma_turns_f16, GRAFT_CUDA_FN_graft_wgmma_turns_bf16,
      GRAFT_CUDA_FN_graft_wgmma8_turns_f16, GRAFT_CUDA_FN_graft_wgmma8_turns_bf16},
@@ -57,8 +57,8 @@ static CUresult map_matrix(graft_device *d, const graft_cuda_gemm *g, const void
     const cuuint64_t dim[2] = {(cuuint64_t)g->k, (cuuint64_t)rows};
     const cuuint64_t stride[1] = {(cuuint64_t)ld * value_bytes(g)};
     const cuuint32_t size[2] = {ROW_BYTES / value_bytes(g), box}, steps[2] = {1, 1};
-    CUtensorMapDataType type = g->dtype == GRAFT_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                     : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    CUtensorMapDataType type =
+        g->dtype == GRAFT_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     CUresult r = d->drv.tensor_map(
         &map, g->levels ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : type, 2, (void *)(uintptr_t)base, dim,
         stride, size, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
@@ -254,8 +254,8 @@ static bool try_all(graft_device *d, bool levels, const char *what)
     CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, TEST_BYTES);
     if (r) st = graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e);
     for (int32_t i = 0; i < 2 * GRAFT_CUDA_WGMMA_KERNELS && !st; i++)
-        st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, levels,
-                        (char *)(uintptr_t)memory, host, &e);
+        st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, levels, (char *)(uintptr_t)memory,
+                        host, &e);
     if (memory) d->drv.memory_free(memory);
     if (host) d->host.free(host);
     if (!st) return true;

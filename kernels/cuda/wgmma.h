@@ -1,5 +1,6 @@
 /* LINEAR by own kernels with Hopper's warpgroup products: bf16 and f16, and results in these of
- * products of int8, on compute capability 9.0 alone, and only where the device passed a test of them when it was opened. */
+ * products of int8, on compute capability 9.0 alone, and only where the device passed a test of
+ * them when it was opened. */
 #ifndef GRAFT_KERNELS_CUDA_WGMMA_H
 #define GRAFT_KERNELS_CUDA_WGMMA_H
 #include "kernels/cuda/lt.h"

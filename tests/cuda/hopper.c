@@ -441,8 +441,9 @@ static void read_registers(const product *p, float *out)
         }
 }
 
-/* Of a (ROWS, depth) and b (n, depth) into d; of levels as exact as integers would be. Not checked by sanitizers, under which most of a test
- * would go by here: the arrays are compute()'s, and n was seen to be right. */
+/* Of a (ROWS, depth) and b (n, depth) into d; of levels as exact as integers would be. Not checked
+ * by sanitizers, under which most of a test would go by here: the arrays are compute()'s, and n was
+ * seen to be right. */
 __attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
 multiply(const float *a, const float *b, int n, int depth, float (*d)[MOST_COLUMNS])
 {

@@ -4,8 +4,8 @@
  * descriptors and the places of sums, not from the kernels. Whatever may happen late happens as
  * late as it can, and what must not be looked at meanwhile holds NaN: a tile comes when nobody can
  * go on without it, in any order; a product is computed when it is waited for, and its sums are NaN
- * (of levels: 0x7fffffff) until all products into them are. What is not allowed, or waits for ever, ends the process with a
- * message. */
+ * (of levels: 0x7fffffff) until all products into them are. What is not allowed, or waits for ever,
+ * ends the process with a message. */
 #ifndef GRAFT_TESTS_CUDA_HOPPER_H
 #define GRAFT_TESTS_CUDA_HOPPER_H
 #include "kernels/cuda/params.h"

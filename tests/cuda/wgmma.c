@@ -236,6 +236,31 @@ static void on_hopper_alone(void)
     CHECK_INT(offered(d), 0);
 }
 
+/* What the library takes for d when nobody asks for a number. */
+static void chosen(graft_op_desc d, const char *name)
+{
+    kernel_lib cuda;
+    graft_kernel *k = NULL;
+    graft_kernel_info info = {.size = sizeof info}, same = info;
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device) return;
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, NULL, 0), GRAFT_OK);
+    cuda.api->release(k);
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, info.variant_index, &k, &same, NULL, 0), GRAFT_OK);
+    cuda.api->release(k);
+    CHECK(strncmp(info.variant, name, strlen(name)) == 0);
+    CHECK_STR(same.variant, info.variant);
+    lib_close(&cuda);
+}
+
+static void levels_where_no_library_takes_them(void)
+{
+    chosen(levels(256, 256, 256, GRAFT_BF16), "cudnn");
+    chosen(levels(256, 264, 256, GRAFT_BF16), "own int8 wgmma 128x160"); /* not a multiple of 16 */
+    chosen(levels(32, 264, 256, GRAFT_BF16), "own int8 mma");
+    chosen(product(256, 264, 256, GRAFT_BF16), "cublasLt");
+}
+
 static void attention_as_far_as_it_goes(void)
 {
     CHECK_INT(offered(attention(256, 256, 8, 40, GRAFT_BF16)), 2);
@@ -398,6 +423,7 @@ int main(void)
     RUN(products_are_right);
     RUN(products_of_levels_are_right);
     RUN(on_hopper_alone);
+    RUN(levels_where_no_library_takes_them);
     RUN(attention_as_far_as_it_goes);
     RUN(not_where_the_test_fails);
     RUN(gives_up_in_order);
