@@ -226,4 +226,8 @@ GRAFT_DEVICE void graft_async_wait_1(void)
 typedef struct __attribute__((aligned(16))) graft_vec {
     uint32_t u[4];
 } graft_vec;
+
+typedef struct __attribute__((aligned(8))) graft_vec2 {
+    uint32_t u[2];
+} graft_vec2;
 #endif

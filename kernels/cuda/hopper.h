@@ -148,18 +148,30 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
     asm volatile("" : "+f"(*d)::"memory");
 }
 
+GRAFT_DEVICE void graft_wgmma_settle_s8(int32_t *d)
+{
+    asm volatile("" : "+r"(*d)::"memory");
+}
+
+/* What depends on it is not computed before here, to lie in registers until then. */
+GRAFT_DEVICE void graft_compute_here(int32_t *v)
+{
+    asm volatile("" : "+r"(*v)::"memory");
+}
+
 /* d = a b^T, or d += a b^T when `add` is not 0: 64 x 16 by n x 16, both in shared memory by
  * descriptors, one warpgroup, float32 sums.
  * Lane l of warp w holds rows 16w + l/4 (+ 8): d[4j + 2h + i] is row + 8h, column 8j + 2(l%4) + i.
  */
-#define GRAFT_SUMS4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define GRAFT_SUMS8(i) GRAFT_SUMS4(i), GRAFT_SUMS4(i + 4)
-#define GRAFT_SUMS20   GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS4(16)
-#define GRAFT_SUMS24   GRAFT_SUMS8(0), GRAFT_SUMS8(8), GRAFT_SUMS8(16)
-#define GRAFT_SUMS32   GRAFT_SUMS24, GRAFT_SUMS8(24)
-#define GRAFT_SUMS40   GRAFT_SUMS32, GRAFT_SUMS8(32)
-#define GRAFT_SUMS64   GRAFT_SUMS40, GRAFT_SUMS8(40), GRAFT_SUMS8(48), GRAFT_SUMS8(56)
-#define GRAFT_SUMS80   GRAFT_SUMS64, GRAFT_SUMS8(64), GRAFT_SUMS8(72)
+#define GRAFT_SUMS4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define GRAFT_SUMS8(c, i) GRAFT_SUMS4(c, i), GRAFT_SUMS4(c, i + 4)
+#define GRAFT_SUMS20(c)   GRAFT_SUMS8(c, 0), GRAFT_SUMS8(c, 8), GRAFT_SUMS4(c, 16)
+#define GRAFT_SUMS24(c)   GRAFT_SUMS8(c, 0), GRAFT_SUMS8(c, 8), GRAFT_SUMS8(c, 16)
+#define GRAFT_SUMS32(c)   GRAFT_SUMS24(c), GRAFT_SUMS8(c, 24)
+#define GRAFT_SUMS40(c)   GRAFT_SUMS32(c), GRAFT_SUMS8(c, 32)
+#define GRAFT_SUMS48(c)   GRAFT_SUMS40(c), GRAFT_SUMS8(c, 40)
+#define GRAFT_SUMS64(c)   GRAFT_SUMS48(c), GRAFT_SUMS8(c, 48), GRAFT_SUMS8(c, 56)
+#define GRAFT_SUMS80(c)   GRAFT_SUMS64(c), GRAFT_SUMS8(c, 64), GRAFT_SUMS8(c, 72)
 #define GRAFT_SUMS20_TEXT                                                                          \
     "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,"                          \
     "%19}"
@@ -190,7 +202,7 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
         asm volatile("{.reg .pred p;setp.ne.b32 p,%" #yes_at ",0;"                                 \
                      "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type             \
                      " " GRAFT_SUMS##sums##_TEXT ",%" #a_at ",%" #b_at ",p,1,1,0,0;}"              \
-                     : GRAFT_SUMS##sums                                                            \
+                     : GRAFT_SUMS##sums("+f")                                                      \
                      : "l"(a), "l"(b), "r"(add));                                                  \
     }
 GRAFT_WGMMA(48, bf16, 24, 24, 25, 26)
@@ -202,6 +214,19 @@ GRAFT_WGMMA(128, f16, 64, 64, 65, 66)
 GRAFT_WGMMA(160, bf16, 80, 80, 81, 82)
 GRAFT_WGMMA(160, f16, 80, 80, 81, 82)
 
+/* The same of int8, 64 x 32 by n x 32, into sums of int32. */
+#define GRAFT_WGMMA_S8(n, sums, a_at, b_at, yes_at)                                                \
+    GRAFT_DEVICE void graft_wgmma_mul_##n##_s8(int32_t *d, uint64_t a, uint64_t b, int add)        \
+    {                                                                                              \
+        asm volatile("{.reg .pred p;setp.ne.b32 p,%" #yes_at ",0;"                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k32.s32.s8.s8"                        \
+                     " " GRAFT_SUMS##sums##_TEXT ",%" #a_at ",%" #b_at ",p;}"                      \
+                     : GRAFT_SUMS##sums("+r")                                                      \
+                     : "l"(a), "l"(b), "r"(add));                                                  \
+    }
+GRAFT_WGMMA_S8(128, 64, 64, 65, 66)
+GRAFT_WGMMA_S8(160, 80, 80, 81, 82)
+
 /* d += a b: a is 64 x 16 in registers, which stay as they are until the product is done, b is
  * 16 x n in shared memory, row by row (graft_wgmma_rows). Lane l of warp w gives of row 16w + l/4
  * columns 2(l%4) and the next in a[0] and those 8 further on in a[2], and of row + 8 a[1], a[3]. */
@@ -212,7 +237,7 @@ GRAFT_WGMMA(160, f16, 80, 80, 81, 82)
                      "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type             \
                      " " GRAFT_SUMS##sums##_TEXT ",{%" #a0 ",%" #a1 ",%" #a2 ",%" #a3 "},%" #b_at  \
                                                  ",p,1,1,1;}"                                      \
-                     : GRAFT_SUMS##sums                                                            \
+                     : GRAFT_SUMS##sums("+f")                                                      \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));                \
     }
 GRAFT_WGMMA_ADD(40, bf16, 20, 20, 21, 22, 23, 24, 25)

@@ -74,7 +74,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         k->wgmma = variant - count;
         k->info.variant_index = variant;
         snprintf(k->info.variant, sizeof k->info.variant, "%s",
-                 graft_cuda_wgmma_name(k->wgmma - 1));
+                 graft_cuda_wgmma_name(k->wgmma - 1, false));
     }
     k->info.variant_count = 1 + count + hopper;
     graft_cuda_matmul_layout(k, geglu);
@@ -97,8 +97,11 @@ static graft_status launch_wgmma(graft_kernel *k, const void *const *in, void *o
 {
     graft_cuda_gemm g;
     wgmma_of(k, &g);
-    const graft_cuda_wgmma_data data = {in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_W],
-                                        in[GRAFT_LINEAR_BIAS], in[GRAFT_LINEAR_RESIDUAL], out};
+    const graft_cuda_wgmma_data data = {.x = in[GRAFT_LINEAR_X],
+                                        .w = in[GRAFT_LINEAR_W],
+                                        .bias = in[GRAFT_LINEAR_BIAS],
+                                        .residual = in[GRAFT_LINEAR_RESIDUAL],
+                                        .out = out};
     return graft_cuda_wgmma_run(k->d, k->wgmma - 1, &g, k->op.attrs.act, &data);
 }
 

@@ -1,5 +1,6 @@
 /* LINEAR on 8 bits, integers or FP8 (kernels/quant.h): variant 0 the own product, then cuBLASLt's
- * algorithms for FP8, then cuDNN's plan, which for tuning alone is made where there are such.
+ * algorithms for FP8, then cuDNN's plan, which for tuning alone is made where there are such, then
+ * own kernels of int8 for Hopper, the first choice where there is no library's.
  *
  * cuBLASLt multiplies int8 on Hopper but does not scale what it gives; cuDNN does, and to it this
  * is a convolution of 1 x 1 over a picture one pixel wide, whose pixels are the rows. */
@@ -8,6 +9,7 @@
 #include "kernels/cuda/lt.h"
 #include "kernels/cuda/matmul.h"
 #include "kernels/cuda/quant.h"
+#include "kernels/cuda/wgmma.h"
 
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
@@ -50,7 +52,7 @@ static bool library_desc(const graft_kernel *k, graft_op_desc *d)
     return true;
 }
 
-/* False as above, for integers, and on devices where cuBLASLt has no scales of rows. */
+/* ldo: of the result of GEGLU's product, before pairs are folded. False as above. */
 static bool gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cuda_gemm *g)
 {
     const graft_tensor_desc *r = &k->op.in[GRAFT_LINEAR_RESIDUAL];
@@ -67,8 +69,22 @@ static bool gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cud
                            .ldr = graft_cuda_present(r) ? graft_cuda_row_stride(r) : 0,
                            .bias = graft_cuda_present(&k->op.in[GRAFT_LINEAR_BIAS]),
                            .residual = graft_cuda_present(r)};
-    return k->d->lt && k->d->capability == 90 && k->t != GRAFT_F32 && g->levels == GRAFT_F8_E4M3 &&
-           g->ldo >= 0 && g->ldr >= 0;
+    return g->ldo >= 0 && g->ldr >= 0;
+}
+
+/* False as above, for integers, and on devices where cuBLASLt has no scales of rows. */
+static bool lt_gemm_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cuda_gemm *g)
+{
+    return gemm_of(k, p, g) && k->d->lt && k->d->capability == 90 && k->t != GRAFT_F32 &&
+           g->levels == GRAFT_F8_E4M3;
+}
+
+/* As Hopper's kernels see it: they fold pairs themselves. */
+static bool wgmma_of(const graft_kernel *k, const graft_cuda_matmul *p, graft_cuda_gemm *g)
+{
+    if (!gemm_of(k, p, g)) return false;
+    g->ldo = graft_cuda_row_stride(&k->op.out);
+    return g->ldo >= 0;
 }
 
 /* Which of a library's choices a variant is, the first of which has number `first`. */
@@ -88,7 +104,7 @@ static void plan_lt(graft_kernel *k, const graft_cuda_matmul *p, int32_t variant
     graft_cuda_gemm both, g;
     int32_t more = 0;
     *count = 0;
-    if (!gemm_of(k, p, &both)) return;
+    if (!lt_gemm_of(k, p, &both)) return;
     bool apart = both.bias && both.residual;
     g = both;
     if (apart) {
@@ -138,9 +154,20 @@ static void reserve_library(graft_kernel *k, const graft_cuda_matmul *p, int32_t
     k->info.variant_index = variant < 1 ? 1 : variant;
 }
 
+/* Of `hopper` own kernels behind the variants before `first`. */
+static void choose_wgmma(graft_kernel *k, int32_t variant, int32_t first, int32_t hopper)
+{
+    bool library = k->lt || k->dnn;
+    if (variant < 0 && !library) variant = first;
+    if (library || variant < first || variant >= first + hopper) return;
+    k->wgmma = variant - first + 1;
+    k->info.variant_index = variant;
+}
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     graft_cuda_matmul p;
+    graft_cuda_gemm g;
     int32_t lt = 0, dnn = 0;
     uint64_t end = 0;
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
@@ -151,6 +178,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     plan_lt(k, &p, variant, &lt);
     graft_status st = plan_dnn(k, variant, lt, &dnn, e);
     if (st) return st;
+    int32_t hopper = wgmma_of(k, &p, &g) ? graft_cuda_wgmma_count(k->d, &g) : 0;
+    choose_wgmma(k, variant, 1 + lt + dnn, hopper);
     if (k->lt) {
         reserve_library(k, &p, variant, graft_cuda_lt_workspace(k->lt), &end);
         snprintf(k->info.variant, sizeof k->info.variant, "cublasLt fp8 %d%s",
@@ -159,10 +188,12 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
         reserve_library(k, &p, variant, graft_cuda_dnn_workspace(k->dnn), &end);
         graft_cuda_dnn_name(k->dnn, k->info.variant, sizeof k->info.variant);
     } else {
-        snprintf(k->info.variant, sizeof k->info.variant, "%s", graft_cuda_int8_name(k, &p));
+        snprintf(k->info.variant, sizeof k->info.variant, "%s",
+                 k->wgmma ? graft_cuda_wgmma_name(k->wgmma - 1, true)
+                          : graft_cuda_int8_name(k, &p));
     }
     k->info.workspace_bytes = end;
-    k->info.variant_count = 1 + lt + dnn;
+    k->info.variant_count = 1 + lt + dnn + hopper;
     graft_cuda_int8_layout(k, geglu);
     return GRAFT_OK;
 }
@@ -197,6 +228,23 @@ static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out
     return graft_cuda_dnn_run(k->d, k->dnn, data, 7, ws + k->part);
 }
 
+static graft_status launch_wgmma(graft_kernel *k, const void *const *in, void *out, const char *ws)
+{
+    graft_cuda_matmul p;
+    graft_cuda_gemm g;
+    graft_cuda_matmul_linear(&k->op, &p);
+    wgmma_of(k, &p, &g);
+    const graft_cuda_wgmma_data data = {
+        .x = ws + k->at.level,
+        .w = in[GRAFT_LINEAR_W],
+        .bias = in[GRAFT_LINEAR_BIAS],
+        .residual = in[GRAFT_LINEAR_RESIDUAL],
+        .out = out,
+        .row_scale = (const float *)(const void *)(ws + k->at.scale),
+        .column_scale = graft_cuda_int8_scales(k, in[GRAFT_LINEAR_W])};
+    return graft_cuda_wgmma_run(k->d, k->wgmma - 1, &g, k->op.attrs.act, &data);
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)
 {
     graft_act act = k->op.attrs.act;
@@ -207,6 +255,8 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, ch
         graft_cuda_quantize_rows(k, &k->op.in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_X],
                                  (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale));
     if (st) return st;
+    const void *const near[] = {in[GRAFT_LINEAR_W], residual};
+    if (k->wgmma && graft_cuda_aligned(near, 2, out)) return launch_wgmma(k, in, out, ws);
     if ((!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(&residual, 1, out))
         return launch_own(k, in, out, ws);
     st = k->lt ? launch_lt(k, in, to, ws) : launch_dnn(k, in, to, ws);

@@ -9,8 +9,8 @@
  * that begins at multiples of 16 bytes, where packed weights do at multiples of 256. */
 typedef struct graft_cuda_gemm {
     graft_dtype dtype;
-    /* GRAFT_F8_E4M3: what x and w are instead; each row of both has a scale. Compute capability 9.0
-     * alone. */
+    /* What x and w are instead; each row of both has a scale. Compute capability 9.0 alone:
+     * GRAFT_F8_E4M3 here, GRAFT_I8 in wgmma.h. */
     graft_dtype levels;
     int64_t m, n, k, ldx, ldw, ldo, ldr;
     bool bias, residual, wide, by_rows;

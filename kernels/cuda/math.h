@@ -303,6 +303,19 @@ GRAFT_DEVICE graft_vec graft_eight(const graft_cuda_wgmma *p, const void *of, in
     return *(const graft_vec *)(const void *)((const uint16_t *)of + m * ld + n);
 }
 
+/* 0 where there are no such values. */
+GRAFT_DEVICE float graft_float_at(const float *of, int32_t i, int32_t n)
+{
+    return of && i < n ? of[i] : 0;
+}
+
+/* A sum of products of levels; of: scale and bias of column 0, then those of column 1. */
+GRAFT_DEVICE float graft_scaled(float sum, float row, graft_vec of, int column)
+{
+    return sum * (row * graft_bits_float(of.u[2 * column])) +
+           graft_bits_float(of.u[2 * column + 1]);
+}
+
 GRAFT_DEVICE int64_t graft_offset(const uint32_t *at, const int64_t *stride)
 {
     return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];

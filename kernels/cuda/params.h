@@ -224,14 +224,17 @@ typedef struct __attribute__((aligned(128))) graft_cuda_map {
     uint64_t opaque[16];
 } graft_cuda_map;
 
-/* out(m,n) = act(x(m,k) w(n,k)^T + bias + residual), rows ld* elements apart; geglu as above. */
+/* out(m,n) = act(x(m,k) w(n,k)^T + bias + residual), rows ld* elements apart; geglu as above. Of
+ * levels a sum counts row_scale[m] * column_scale[n], and column_bias is added, not bias. */
 typedef struct graft_cuda_wgmma {
     graft_cuda_map x, w;
     const void *bias, *residual;
+    const float *row_scale, *column_scale, *column_bias;
     void *out;
     int64_t ldo, ldr;
     int32_t m, n, k;
     int32_t tiles_m, tiles_n;
+    int32_t blocks; /* of wgmma_turns.inc */
     int32_t act, geglu;
     int32_t vec;       /* rows of out and residual can be accessed 16 bytes at a time (geglu: 8) */
     uint32_t patience; /* ms until a barrier counts as lost */

@@ -97,6 +97,22 @@ static bool vectors(const graft_kernel *k, const void *data, const int64_t *stri
     return yes;
 }
 
+/* The kernel that keeps a row in registers, if there is one for p. */
+static graft_cuda_function rows_kernel(const graft_kernel *k, const graft_cuda_quant_rows *p)
+{
+    static const struct {
+        uint32_t most;
+        graft_cuda_function f16, bf16;
+    } kept[] = {
+        {1280, GRAFT_CUDA_FN_graft_quant_rows_1280_f16, GRAFT_CUDA_FN_graft_quant_rows_1280_bf16},
+        {2560, GRAFT_CUDA_FN_graft_quant_rows_2560_f16, GRAFT_CUDA_FN_graft_quant_rows_2560_bf16},
+        {5120, GRAFT_CUDA_FN_graft_quant_rows_5120_f16, GRAFT_CUDA_FN_graft_quant_rows_5120_bf16}};
+    bool whole = k->t != GRAFT_F32 && p->vec && p->dim[3] % 8 == 0;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept && whole; i++)
+        if (p->dim[3] <= kept[i].most) return k->t == GRAFT_F16 ? kept[i].f16 : kept[i].bf16;
+    return graft_cuda_typed(GRAFT_CUDA_FN_graft_quant_rows, k->t);
+}
+
 graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_desc *x,
                                       const void *data, int8_t *level, float *scale)
 {
@@ -106,8 +122,7 @@ graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_
     p.rows = p.dim[0] * p.dim[1] * p.dim[2];
     p.ld = (uint32_t)graft_cuda_int8_padded(p.dim[3]);
     p.vec = vectors(k, data, p.sx, 3);
-    return graft_cuda_launch(k->d, graft_cuda_typed(GRAFT_CUDA_FN_graft_quant_rows, k->t),
-                             graft_cuda_blocks(p.rows, WARPS), 1, 1, &p);
+    return graft_cuda_launch(k->d, rows_kernel(k, &p), graft_cuda_blocks(p.rows, WARPS), 1, 1, &p);
 }
 
 graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_tensor_desc *x,

@@ -16,6 +16,7 @@ typedef struct map {
     const uint8_t *base;
     uint64_t dim[RANK], pitch[RANK]; /* elements; bytes to the next in each dimension */
     uint32_t box[RANK], rank;        /* elements */
+    uint32_t bytes;                  /* of an element */
 } map;
 _Static_assert(sizeof(map) <= sizeof(graft_cuda_map), "as large as the driver's");
 #define MAGIC 0x70616d726f736e65ull
@@ -30,8 +31,8 @@ typedef struct product { /* of a warpgroup; group: its number among the committe
     uint64_t a, b;
     const uint32_t *registers[GROUP]; /* with a; NULL: it is in shared memory */
     int n, add, in_registers;
-    float (*to_float)(uint16_t);
-    float *d[GROUP];
+    float (*to_float)(uint16_t); /* NULL: levels, and sums of int32 */
+    void *d[GROUP];
     uint32_t group[GROUP];
     uint32_t seen; /* threads that came to it */
     bool done;
@@ -39,9 +40,12 @@ typedef struct product { /* of a warpgroup; group: its number among the committe
 
 /* Sums of a thread while products into them are not finished. */
 typedef struct held {
-    float *d;
+    void *d;
     int n, open;
-    float value[MOST_SUMS];
+    union {
+        float f[MOST_SUMS];
+        int32_t level[MOST_SUMS];
+    } value;
 } held;
 
 typedef struct warpgroup {
@@ -198,7 +202,7 @@ uint64_t hopper_nanoseconds(void)
 
 static bool good_map(const map *m, const cuuint32_t *steps)
 {
-    bool good = (uintptr_t)m->base % 16 == 0 && m->box[0] == 64;
+    bool good = (uintptr_t)m->base % 16 == 0 && m->box[0] * m->bytes == 128;
     for (uint32_t i = 0; i < m->rank; i++)
         good = good && m->dim[i] >= 1 && m->dim[i] <= 1ull << 32 && m->box[i] >= 1 &&
                m->box[i] <= 256 && steps[i] == 1 &&
@@ -206,23 +210,25 @@ static bool good_map(const map *m, const cuuint32_t *steps)
     return good;
 }
 
-/* Matrices of 16-bit values, boxes that fill the 128-byte swizzle: no more is emulated. */
+/* Matrices of 16-bit values or bytes, boxes that fill the 128-byte swizzle: no more is emulated. */
 EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank,
                                        void *base, const cuuint64_t *dim, const cuuint64_t *stride,
                                        const cuuint32_t *box, const cuuint32_t *steps,
                                        CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                        CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill)
 {
+    uint32_t bytes = type == CU_TENSOR_MAP_DATA_TYPE_UINT8 ? 1 : 2;
     (void)l2;
     if ((uintptr_t)out % 64 || rank < 2 || rank > RANK ||
         interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || swizzle != CU_TENSOR_MAP_SWIZZLE_128B ||
         fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE ||
-        (type != CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT16))
+        (type != CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 && type != CU_TENSOR_MAP_DATA_TYPE_FLOAT16 &&
+         bytes == 2))
         return CUDA_ERROR_INVALID_VALUE;
-    map m = {.magic = MAGIC, .base = base, .rank = rank, .box = {1, 1, 1, 1}};
+    map m = {.magic = MAGIC, .base = base, .rank = rank, .box = {1, 1, 1, 1}, .bytes = bytes};
     for (uint32_t i = 0; i < rank; i++) {
         m.dim[i] = dim[i];
-        m.pitch[i] = i ? stride[i - 1] : 2;
+        m.pitch[i] = i ? stride[i - 1] : bytes;
         m.box[i] = box[i];
     }
     memset(out, 0, sizeof *out);
@@ -231,7 +237,7 @@ EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap *out, CUtensorMapDataType typ
     return CUDA_SUCCESS;
 }
 
-enum { PIECE = 8 }; /* 16-bit values that the swizzle leaves together */
+enum { PIECE = 16 }; /* bytes that the swizzle leaves together */
 
 /* Rows of the box lie one below the other; of an address, bits 7 to 9 are added, without carry, to
  * bits 4 to 6. */
@@ -258,16 +264,18 @@ void hopper_tile_load(uint32_t to, const graft_cuda_map *from, const int32_t *pl
     h->events++;
 }
 
-/* PIECE elements, which stay side by side, of a row that is there or not. */
+/* PIECE bytes, which stay side by side, of a row that is there or not; x: the first element. */
 static void copy_piece(const map *m, const uint8_t *row, int64_t x, uint8_t *to)
 {
-    if (row && x >= 0 && x + PIECE <= (int64_t)m->dim[0]) {
-        memcpy(to, row + 2 * x, 2 * PIECE);
+    int64_t size = m->bytes, n = PIECE / size;
+    if (row && x >= 0 && x + n <= (int64_t)m->dim[0]) {
+        memcpy(to, row + size * x, PIECE);
         return;
     }
-    memset(to, 0, 2 * PIECE);
-    for (int64_t i = 0; i < PIECE && row; i++)
-        if (x + i >= 0 && x + i < (int64_t)m->dim[0]) memcpy(to + 2 * i, row + 2 * (x + i), 2);
+    memset(to, 0, PIECE);
+    for (int64_t i = 0; i < n && row; i++)
+        if (x + i >= 0 && x + i < (int64_t)m->dim[0])
+            memcpy(to + size * i, row + size * (x + i), (size_t)size);
 }
 
 /* Rows of the box, 128 bytes each, follow each other with the second dimension first. */
@@ -282,9 +290,9 @@ static void copy_tile(const tile *t)
             if (y < 0 || y >= (int64_t)t->from.dim[i]) row = NULL;
             if (row) row += (uint64_t)y * t->from.pitch[i];
         }
-        for (uint32_t c = 0; c < t->from.box[0]; c += PIECE)
-            copy_piece(&t->from, row, (int64_t)t->at[0] + c,
-                       at(swizzled(t->to + r * 128 + 2 * c), 2 * PIECE, 2 * PIECE));
+        for (uint32_t c = 0; c < 128; c += PIECE)
+            copy_piece(&t->from, row, (int64_t)t->at[0] + c / t->from.bytes,
+                       at(swizzled(t->to + r * 128 + c), PIECE, PIECE));
     }
 }
 
@@ -320,7 +328,7 @@ void hopper_wgmma_fence(void)
 }
 
 /* The sums at d of thread t, or a place for them. */
-static held *held_of(warpgroup *g, uint32_t t, const float *d)
+static held *held_of(warpgroup *g, uint32_t t, const void *d)
 {
     for (int i = 0; i < SUMS; i++)
         if (g->held[t][i].open && g->held[t][i].d == d) return &g->held[t][i];
@@ -329,7 +337,16 @@ static held *held_of(warpgroup *g, uint32_t t, const float *d)
     emulator_fail("products into too many sums");
 }
 
-static void issue(float *d, const uint32_t *registers, const product *as)
+/* What nobody may look at yet. */
+static void poison(void *d, int n, bool levels)
+{
+    const float none = NAN;
+    const int32_t most = INT32_MAX;
+    for (int i = 0; i < n; i++)
+        memcpy((char *)d + (size_t)i * 4, levels ? (const void *)&most : &none, 4);
+}
+
+static void issue(void *d, const uint32_t *registers, const product *as)
 {
     uint32_t t;
     warpgroup *g = mine(&t);
@@ -339,7 +356,7 @@ static void issue(float *d, const uint32_t *registers, const product *as)
     if (g->issued[t]++ >= g->done + PRODUCTS) emulator_fail("too many products without a wait");
     if (p->seen == 0) *p = *as;
     if (p->a != as->a || p->b != as->b || p->n != as->n || p->add != as->add ||
-        p->in_registers != as->in_registers)
+        p->in_registers != as->in_registers || p->to_float != as->to_float)
         emulator_fail("threads of a warpgroup issue different products");
     p->seen++;
     p->d[t] = d;
@@ -348,14 +365,20 @@ static void issue(float *d, const uint32_t *registers, const product *as)
     if (sums->open++ == 0) {
         sums->d = d;
         sums->n = as->n / 2;
-        memcpy(sums->value, d, (size_t)sums->n * sizeof *d);
-        for (int i = 0; i < sums->n; i++) d[i] = NAN;
+        memcpy(&sums->value, d, (size_t)sums->n * 4);
+        poison(d, sums->n, !as->to_float);
     }
 }
 
 void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t))
 {
     const product as = {.a = a, .b = b, .add = add, .n = n, .to_float = to_float};
+    issue(d, NULL, &as);
+}
+
+void hopper_wgmma_s8(int32_t *d, uint64_t a, uint64_t b, int add, int n)
+{
+    const product as = {.a = a, .b = b, .add = add, .n = n};
     issue(d, NULL, &as);
 }
 
@@ -371,7 +394,9 @@ void hopper_wgmma_commit(void)
     mine(&t)->groups[t]++;
 }
 
-/* An operand's values as floats, [row][16]: rows of 128 bytes, eight of them to 1024, groups of
+enum { ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, DEPTH_OF_LEVELS = 32, HALVES = PIECE / 2 };
+
+/* An operand's values as floats, [row][depth]: rows of 128 bytes, eight of them to 1024, groups of
  * eight `stride` bytes apart. */
 static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), float *out)
 {
@@ -379,15 +404,15 @@ static void read_operand(uint64_t desc, int rows, float (*to_float)(uint16_t), f
     if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
     if (start % 128 + 32 > 128) emulator_fail("an operand across the swizzle's rows");
     for (int r = 0; r < rows; r++)
-        for (int k = 0; k < 16; k += PIECE) {
+        for (uint32_t k = 0; k < 32; k += PIECE) {
             uint32_t address = start + (uint32_t)(r / 8) * stride + (uint32_t)(r % 8) * 128;
-            uint16_t v[PIECE];
-            memcpy(v, at(swizzled(address + (uint32_t)k * 2), sizeof v, sizeof v), sizeof v);
-            for (int i = 0; i < PIECE; i++) out[r * 16 + k + i] = to_float(v[i]);
+            const uint8_t *from = at(swizzled(address + k), PIECE, PIECE);
+            uint16_t v[HALVES];
+            memcpy(v, from, PIECE);
+            for (int i = 0; i < HALVES && to_float; i++) *out++ = to_float(v[i]);
+            for (int i = 0; i < PIECE && !to_float; i++) *out++ = (float)(int8_t)from[i];
         }
 }
-
-enum { ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16 };
 
 /* The transposed one as floats, [column][16]: its rows of 16 are columns of a matrix in memory, of
  * which 64 columns lie in rows of 128 bytes, eight rows to 1024, groups of eight rows `stride`
@@ -399,12 +424,12 @@ static void read_rows(uint64_t desc, int columns, float (*to_float)(uint16_t), f
     if (desc >> 62 != 1 || (desc >> 49 & 7) != 0) emulator_fail("a descriptor's swizzle or base");
     if (start % 1024) emulator_fail("a transposed operand that begins within the swizzle");
     for (int k = 0; k < DEPTH; k++)
-        for (int c = 0; c < columns; c += PIECE) {
+        for (int c = 0; c < columns; c += HALVES) {
             uint32_t address = start + (uint32_t)(c / 64) * leading + (uint32_t)(k / 8) * stride +
                                (uint32_t)(k % 8) * 128 + (uint32_t)(c % 64) * 2;
-            uint16_t v[PIECE];
-            memcpy(v, at(swizzled(address), sizeof v, sizeof v), sizeof v);
-            for (int i = 0; i < PIECE; i++) out[(c + i) * DEPTH + k] = to_float(v[i]);
+            uint16_t v[HALVES];
+            memcpy(v, at(swizzled(address), PIECE, PIECE), sizeof v);
+            for (int i = 0; i < HALVES; i++) out[(c + i) * DEPTH + k] = to_float(v[i]);
         }
 }
 
@@ -421,37 +446,41 @@ static void read_registers(const product *p, float *out)
         }
 }
 
-/* Of a (ROWS, DEPTH) and b (n, DEPTH) into d. Not checked by sanitizers, under which most of a test
- * would go by here: the arrays are compute()'s, and n was seen to be right. */
+/* Of a (ROWS, depth) and b (n, depth) into d; of levels as exact as integers would be. Not checked
+ * by sanitizers, under which most of a test would go by here: the arrays are compute()'s, and n was
+ * seen to be right. */
 __attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
-multiply(const float *a, const float *b, int n, float (*d)[MOST_COLUMNS])
+multiply(const float *a, const float *b, int n, int depth, float (*d)[MOST_COLUMNS])
 {
-    static float column[DEPTH][MOST_COLUMNS];
+    static float column[DEPTH_OF_LEVELS][MOST_COLUMNS];
     for (int c = 0; c < n; c++)
-        for (int k = 0; k < DEPTH; k++) column[k][c] = b[c * DEPTH + k];
+        for (int k = 0; k < depth; k++) column[k][c] = b[c * depth + k];
     for (int r = 0; r < ROWS; r++) {
         for (int c = 0; c < n; c++) d[r][c] = 0;
-        for (int k = 0; k < DEPTH; k++)
-            for (int c = 0; c < n; c++) d[r][c] += a[r * DEPTH + k] * column[k][c];
+        for (int k = 0; k < depth; k++)
+            for (int c = 0; c < n; c++) d[r][c] += a[r * depth + k] * column[k][c];
     }
 }
 
 /* What thread t has of d, n values: pairs of rows 8 apart. Not checked likewise; held values and d
  * have room for what compute() looks at first. */
 __attribute__((no_sanitize("address"), no_sanitize("undefined"))) static void
-sum_up(float (*d)[MOST_COLUMNS], int t, int n, int add, float *value)
+sum_up(float (*d)[MOST_COLUMNS], int t, bool levels, bool add, held *to)
 {
     int row = t / 32 * 16 + t % 32 / 4;
-    for (int i = 0; i < n; i += 4) {
+    for (int i = 0; i < to->n; i += 4) {
         const float *high = &d[row][i * 2 + t % 4 * 2], *low = &d[row + 8][i * 2 + t % 4 * 2];
         const float v[4] = {high[0], high[1], low[0], low[1]};
-        for (int k = 0; k < 4; k++) value[i + k] = add ? value[i + k] + v[k] : v[k];
+        for (int k = 0; k < 4 && levels; k++)
+            to->value.level[i + k] = (add ? to->value.level[i + k] : 0) + (int32_t)v[k];
+        for (int k = 0; k < 4 && !levels; k++)
+            to->value.f[i + k] = add ? to->value.f[i + k] + v[k] : v[k];
     }
 }
 
 static void compute(warpgroup *g, product *p)
 {
-    static float a[ROWS * DEPTH], b[MOST_COLUMNS * DEPTH],
+    static float a[ROWS * DEPTH_OF_LEVELS], b[MOST_COLUMNS * DEPTH_OF_LEVELS],
         d[ROWS][MOST_COLUMNS]; /* stacks are small */
     if (p->n < 8 || p->n > MOST_COLUMNS || p->n % 8) emulator_fail("a product's width");
     if (p->in_registers) {
@@ -461,11 +490,11 @@ static void compute(warpgroup *g, product *p)
         read_operand(p->a, ROWS, p->to_float, a);
         read_operand(p->b, p->n, p->to_float, b);
     }
-    multiply(a, b, p->n, d);
+    multiply(a, b, p->n, p->to_float ? DEPTH : DEPTH_OF_LEVELS, d);
     for (int t = 0; t < GROUP; t++) {
         held *sums = held_of(g, (uint32_t)t, p->d[t]);
-        sum_up(d, t, sums->n, p->add, sums->value);
-        if (--sums->open == 0) memcpy(sums->d, sums->value, (size_t)sums->n * sizeof *sums->value);
+        sum_up(d, t, !p->to_float, p->add, sums);
+        if (--sums->open == 0) memcpy(sums->d, &sums->value, (size_t)sums->n * 4);
     }
     p->done = true;
     p->seen = 0;

@@ -4,8 +4,8 @@
  * descriptors and the places of sums, not from the kernels. Whatever may happen late happens as
  * late as it can, and what must not be looked at meanwhile holds NaN: a tile comes when nobody can
  * go on without it, in any order; a product is computed when it is waited for, and its sums are NaN
- * until all products into them are. What is not allowed, or waits for ever, ends the process with a
- * message. */
+ * (of levels: 0x7fffffff) until all products into them are. What is not allowed, or waits for ever,
+ * ends the process with a message. */
 #ifndef GRAFT_TESTS_CUDA_HOPPER_H
 #define GRAFT_TESTS_CUDA_HOPPER_H
 #include "kernels/cuda/params.h"
@@ -31,6 +31,8 @@ void hopper_tile_load(uint32_t to, const graft_cuda_map *map, const int32_t *at,
                       uint32_t barrier);
 void hopper_wgmma_fence(void);
 void hopper_wgmma(float *d, uint64_t a, uint64_t b, int add, int n, float (*to_float)(uint16_t));
+/* Of levels. */
+void hopper_wgmma_s8(int32_t *d, uint64_t a, uint64_t b, int add, int n);
 /* With a in registers, which are looked at when the product is computed, and b row by row. */
 void hopper_wgmma_add(float *d, const uint32_t *a, uint64_t b, int n, float (*to_float)(uint16_t));
 void hopper_wgmma_commit(void);
@@ -129,6 +131,16 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
     (void)d;
 }
 
+GRAFT_DEVICE void graft_wgmma_settle_s8(int32_t *d)
+{
+    (void)d;
+}
+
+GRAFT_DEVICE void graft_compute_here(int32_t *v)
+{
+    (void)v;
+}
+
 #define HOPPER_WGMMA(n, type, to_float)                                                            \
     GRAFT_DEVICE void graft_wgmma_mul_##n##_##type(float *d, uint64_t a, uint64_t b, int add)      \
     {                                                                                              \
@@ -142,6 +154,14 @@ HOPPER_WGMMA(128, bf16, emulator_bf16)
 HOPPER_WGMMA(128, f16, graft_f16_to_f32)
 HOPPER_WGMMA(160, bf16, emulator_bf16)
 HOPPER_WGMMA(160, f16, graft_f16_to_f32)
+
+#define HOPPER_WGMMA_S8(n)                                                                         \
+    GRAFT_DEVICE void graft_wgmma_mul_##n##_s8(int32_t *d, uint64_t a, uint64_t b, int add)        \
+    {                                                                                              \
+        hopper_wgmma_s8(d, a, b, add != 0, n);                                                     \
+    }
+HOPPER_WGMMA_S8(128)
+HOPPER_WGMMA_S8(160)
 
 #define HOPPER_WGMMA_ADD(n, type, to_float)                                                        \
     GRAFT_DEVICE void graft_wgmma_add_##n##_##type(float *d, const uint32_t *a, uint64_t b)        \

@@ -8,13 +8,15 @@
 #include "base/file.h"
 #include "tests/test.h"
 
-/* wgmma in 16 bits, with both operands in shared memory and with one in registers; mma.sync in 16
+/* wgmma in 16 bits, with both operands in shared memory and with one in registers, and of int8;
+ * mma.sync in 16
  * bits, and in FP8; two floats rounded; a load from shared memory; a function that is called; the
  * end, or a part of it. Of what touches the device's memory: loads and stores, those of any memory,
  * copies to shared memory, tiles. griddepcontrol: wait, launch_dependents. */
 enum {
     OPCODE_HGMMA = 0x9f0,
     OPCODE_HGMMA_R = 0xdf0,
+    OPCODE_IGMMA = 0x9f1,
     OPCODE_HMMA = 0x23c,
     OPCODE_QMMA = 0x27a,
     OPCODE_F2FP = 0x23e,

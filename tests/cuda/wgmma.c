@@ -26,7 +26,7 @@
 #define LEAST_RUN     20
 #endif
 
-enum { KERNELS = 3, FLASH = 7 }; /* of a dtype; FLASH: for attention */
+enum { PLAIN = 3, KERNELS = 4, FLASH = 7 }; /* of a dtype; with those by turns; for attention */
 
 /* ------------------------------------------------------------------ results */
 
@@ -70,12 +70,13 @@ static int32_t variants_of(const kernel_lib *cuda, const graft_op_desc *d)
     return info.variant_count;
 }
 
-/* Every variant of the case that is such a product. */
+/* Every variant of the case that is such a product; of levels those for Hopper alone. */
 static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_case *c,
                     graft_dtype dtype, uint64_t seed)
 {
     float *val[GRAFT_MAX_INPUTS];
     case_result want = {0}, got;
+    bool levels = c->desc.attrs.quant != GRAFT_QUANT_NONE;
     int run = 0;
     graft_op_desc d = case_desc(c, dtype);
     int32_t variants = variants_of(cuda, &d);
@@ -85,7 +86,7 @@ static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_
         CHECK_INT(cuda->api->prepare(cuda->device, &d, v, &k, &one, NULL, 0), GRAFT_OK);
         cuda->api->release(k);
         CHECK_INT(one.variant_index, v);
-        if (!is_product(one.variant)) continue;
+        if (levels ? !strstr(one.variant, "int8 wgmma") : !is_product(one.variant)) continue;
         if (!want.out) {
             case_values(c, dtype, seed, val);
             case_run(ref, c, GRAFT_F32, -1, val, &want);
@@ -100,7 +101,7 @@ static int run_case(const kernel_lib *cuda, const kernel_lib *ref, const kernel_
     return run;
 }
 
-static void products_are_right(void)
+static void products_in(graft_quant quant)
 {
     static const graft_dtype dtypes[] = {GRAFT_F32, GRAFT_BF16, GRAFT_F16};
     kernel_lib cuda, ref;
@@ -111,20 +112,35 @@ static void products_are_right(void)
     if (!cuda.device || !ref.device) return;
     kernel_case *list = kernel_cases(&n);
     for (size_t t = 0; t < 3; t++)
-        for (size_t i = 0; i < n; i++)
-            if (products_of(&list[i].desc) < MOST_PRODUCTS)
-                run[t][list[i].desc.op] += run_case(&cuda, &ref, &list[i], dtypes[t], i);
+        for (size_t i = 0; i < n; i++) {
+            kernel_case c = list[i];
+            if (quant && c.desc.op != GRAFT_OP_LINEAR) continue;
+            c.desc.attrs.quant = quant;
+            if (products_of(&c.desc) < MOST_PRODUCTS)
+                run[t][c.desc.op] += run_case(&cuda, &ref, &c, dtypes[t], i);
+        }
     for (size_t t = 0; t < 3; t++)
         printf("     %d products, %d convolutions, %d attentions\n", run[t][GRAFT_OP_LINEAR],
                run[t][GRAFT_OP_CONV2D], run[t][GRAFT_OP_ATTENTION]);
     CHECK_INT(run[0][GRAFT_OP_LINEAR], 0); /* no tensor cores for float32 */
     CHECK_INT(run[0][GRAFT_OP_CONV2D] + run[0][GRAFT_OP_ATTENTION], 0);
-    CHECK(run[1][GRAFT_OP_LINEAR] >= LEAST_RUN && run[1][GRAFT_OP_CONV2D] >= LEAST_RUN);
-    CHECK(run[1][GRAFT_OP_ATTENTION] >= LEAST_RUN);
+    CHECK(run[1][GRAFT_OP_LINEAR] >= LEAST_RUN);
+    CHECK(quant || run[1][GRAFT_OP_CONV2D] >= LEAST_RUN);
+    CHECK(quant || run[1][GRAFT_OP_ATTENTION] >= LEAST_RUN);
     for (int op = 0; op < GRAFT_OP_END; op++) CHECK_INT(run[1][op], run[2][op]);
     free(list);
     lib_close(&cuda);
     lib_close(&ref);
+}
+
+static void products_are_right(void)
+{
+    products_in(GRAFT_QUANT_NONE);
+}
+
+static void products_of_levels_are_right(void)
+{
+    products_in(GRAFT_QUANT_INT8);
 }
 
 static void every_tile_once(void)
@@ -161,6 +177,13 @@ static graft_op_desc product(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
     make_dense(&d.in[0]);
     make_dense(&d.in[1]);
     make_dense(&d.out);
+    return d;
+}
+
+static graft_op_desc levels(int64_t m, int64_t n, int64_t k, graft_dtype dtype)
+{
+    graft_op_desc d = product(m, n, k, dtype);
+    d.attrs.quant = GRAFT_QUANT_INT8;
     return d;
 }
 
@@ -229,6 +252,48 @@ static void on_hopper_alone(void)
     CHECK_INT(offered(product(64, 64, 68, GRAFT_F16)),
               0); /* rows of x not at multiples of 16 bytes */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_F32)), 0);
+    CHECK_INT(offered(levels(64, 64, 64, GRAFT_BF16)), KERNELS);
+    CHECK_INT(offered(levels(64, 64, 68, GRAFT_F16)), KERNELS); /* rows of levels are padded */
+    CHECK_INT(offered(levels(64, 63, 64, GRAFT_F16)), 0);
+    CHECK_INT(offered(levels(256, 256, 256, GRAFT_F32)), 0);
+    graft_op_desc d = levels(256, 256, 256, GRAFT_F16);
+    d.attrs.quant = GRAFT_QUANT_FP8;
+    CHECK_INT(offered(d), 0);
+}
+
+/* What has run on no device is there for those who ask for it. */
+static void the_tried_ones_unasked(void)
+{
+    unsetenv("GRAFT_CUDA_WGMMA");
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), PLAIN);
+    CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), 0);
+    CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 3);
+    setenv("GRAFT_CUDA_WGMMA", "all", 1);
+}
+
+/* What the library takes for d when nobody asks for a number. */
+static void chosen(graft_op_desc d, const char *name)
+{
+    kernel_lib cuda;
+    graft_kernel *k = NULL;
+    graft_kernel_info info = {.size = sizeof info}, same = info;
+    CHECK(lib_open(CUDA_LIBRARY, &cuda));
+    if (!cuda.device) return;
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, -1, &k, &info, NULL, 0), GRAFT_OK);
+    cuda.api->release(k);
+    CHECK_INT(cuda.api->prepare(cuda.device, &d, info.variant_index, &k, &same, NULL, 0), GRAFT_OK);
+    cuda.api->release(k);
+    CHECK(strncmp(info.variant, name, strlen(name)) == 0);
+    CHECK_STR(same.variant, info.variant);
+    lib_close(&cuda);
+}
+
+static void levels_where_no_library_takes_them(void)
+{
+    chosen(levels(256, 256, 256, GRAFT_BF16), "cudnn");
+    chosen(levels(256, 264, 256, GRAFT_BF16), "own int8 wgmma 128x160"); /* not a multiple of 16 */
+    chosen(levels(32, 264, 256, GRAFT_BF16), "own int8 mma");
+    chosen(product(256, 264, 256, GRAFT_BF16), "cublasLt");
 }
 
 static void attention_as_far_as_it_goes(void)
@@ -256,7 +321,7 @@ static int launches_before(void)
     setenv("GRAFT_CUDA_WGMMA", "off", 1);
     setenv("GRAFT_CUDA_PDL", "off", 1); /* that test comes behind them */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
-    unsetenv("GRAFT_CUDA_WGMMA");
+    setenv("GRAFT_CUDA_WGMMA", "all", 1);
     unsetenv("GRAFT_CUDA_PDL");
     return (int)(fake_driver_state()->launches - launches);
 }
@@ -266,16 +331,27 @@ static void not_where_the_test_fails(void)
     int before = launches_before();
     CHECK(before > 0);
     for (int launch = 1; launch <= 2 * KERNELS; launch++) {
+        bool turns = launch > 2 * PLAIN;
         fake_driver_state()->skip_launch = before + launch;
-        CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
+        CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), turns ? PLAIN : 0);
         CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
+        CHECK((strstr(warned, "by turns") != NULL) == turns);
     }
     for (int launch = 1; launch <= 2 * FLASH; launch++) {
         fake_driver_state()->skip_launch = before + 2 * KERNELS + launch;
         CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
         CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
     }
+    for (int launch = 1; launch <= 2 * KERNELS; launch++) {
+        fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + launch;
+        CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), 0);
+        CHECK(strstr(warned, "8 bits") != NULL && strstr(warned, "int8 wgmma") != NULL);
+    }
+    fake_driver_state()->skip_launch = before + 2 * PLAIN + 1; /* which levels survive */
+    CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = before + 2 * KERNELS + 1; /* which products survive */
+    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+    fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + 1;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
@@ -286,9 +362,35 @@ static void not_where_the_test_fails(void)
     setenv("GRAFT_CUDA_WGMMA", "off", 1); /* leaves out what would fail */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
     CHECK_STR(warned, "");
-    unsetenv("GRAFT_CUDA_WGMMA");
+    setenv("GRAFT_CUDA_WGMMA", "all", 1);
     fake_driver_state()->fail_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
+}
+
+/* The emulator's: how many threads of a block, from block *patience on, give up their waits; how
+ * long the longest of these was; how many blocks have begun. */
+static uint32_t *hurry, *blocks, *patience;
+static uint64_t *longest;
+
+/* Of this device `left` such kernels are offered for d, and the last warning is of `what`. */
+static void gives_up_from(uint32_t block, graft_op_desc d, int left, const char *what)
+{
+    *patience = block;
+    *blocks = 0;
+    *longest = 0;
+    *hurry = 256; /* all that multiply */
+    CHECK_INT(offered(d), left);
+    CHECK(strstr(warned, what) != NULL && strstr(warned, "wgmma") != NULL);
+    CHECK(*longest > 500000000 && *longest < 700000000);
+    *hurry = 0;
+}
+
+static uint32_t blocks_with(const char *how, graft_op_desc d, int kernels)
+{
+    setenv("GRAFT_CUDA_WGMMA", how, 1);
+    *blocks = 0;
+    CHECK_INT(offered(d), kernels);
+    return *blocks;
 }
 
 /* Threads that give up a wait end the kernel with a wrong result, and not while tiles are on their
@@ -297,46 +399,44 @@ static void not_where_the_test_fails(void)
 static void gives_up_in_order(void)
 {
     void *h = dlopen(FAKE_DRIVER_DIR "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    uint32_t *hurry = h ? dlsym(h, "hopper_hurry") : NULL;
-    uint64_t *longest = h ? dlsym(h, "hopper_longest_ns") : NULL;
-    uint32_t *blocks = h ? dlsym(h, "hopper_blocks") : NULL;
-    uint32_t *patience = h ? dlsym(h, "hopper_patience") : NULL;
+    const graft_op_desc d = product(256, 256, 256, GRAFT_BF16);
+    const graft_op_desc attended = attention(256, 256, 8, 64, GRAFT_BF16);
+    hurry = h ? dlsym(h, "hopper_hurry") : NULL;
+    longest = h ? dlsym(h, "hopper_longest_ns") : NULL;
+    blocks = h ? dlsym(h, "hopper_blocks") : NULL;
+    patience = h ? dlsym(h, "hopper_patience") : NULL;
     CHECK(hurry && longest && blocks && patience);
     if (!hurry || !longest || !blocks || !patience) return;
-    *hurry = 256; /* all that multiply */
-    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), 0);
-    CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
-    CHECK(*longest > 500000000 && *longest < 700000000);
-    *hurry = 0;
-    *blocks = 0;
-    CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
-    /* The last blocks are attention's, one a kernel. */
-    for (uint32_t late = 1; late <= 2 * FLASH; late++) {
-        *patience = *blocks - late;
-        uint32_t all = *blocks;
-        *blocks = 0;
-        *longest = 0;
-        *hurry = 256;
-        CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
-        CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
-        CHECK(*longest > 500000000 && *longest < 700000000);
-        *hurry = 0;
-        *blocks = all;
-    }
+    gives_up_from(0, d, 0, "Hopper");
+    /* Attention's are the last, one block a kernel; before them those by turns, of two each. */
+    uint32_t plain = blocks_with("on", d, PLAIN) - 2 * FLASH;
+    for (uint32_t i = 0; i < 2 * FLASH; i++) gives_up_from(plain + i, attended, 0, "attention");
+    blocks_with("all", d, KERNELS);
+    for (uint32_t i = 0; i < 4; i++) gives_up_from(plain + i, d, PLAIN, "");
+    /* Those of levels come last, and in the same number as the others. */
+    for (uint32_t i = 0; i < plain; i += plain / 2 - 1)
+        gives_up_from(plain + 4 + 2 * FLASH + i, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
+    gives_up_from(plain + 4 + 2 * FLASH + plain, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
     *patience = 0;
-    CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 3);
+    CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), KERNELS);
 }
 
 /* ------------------------------------------------------------------ what the compiler made */
 
 /* Instructions have 16 bytes; the low 12 bits say which. */
-static int wgmma_kernels, flash_kernels, others;
+static int wgmma_kernels, level_kernels, flash_kernels, others;
 
 static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
 {
     int wgmma = count_opcode(code, bytes, OPCODE_HGMMA);
     int mma = count_opcode(code, bytes, OPCODE_HMMA);
-    if (strncmp(name, "graft_wgmma", 11) == 0) {
+    int levels = count_opcode(code, bytes, OPCODE_IGMMA);
+    if (strncmp(name, "graft_wgmma8", 12) == 0) {
+        printf("     %-28s %d warpgroup products, %d instructions\n", name, levels,
+               (int)(bytes / 16));
+        CHECK(levels >= 4 && wgmma == 0 && mma == 0);
+        level_kernels++;
+    } else if (strncmp(name, "graft_wgmma", 11) == 0) {
         printf("     %-28s %d warpgroup products, %d instructions\n", name, wgmma,
                (int)(bytes / 16));
         CHECK(wgmma >= 4 && mma == 0);
@@ -348,7 +448,7 @@ static void look_at_hopper(const char *name, const char *code, uint64_t bytes)
         CHECK(wgmma >= 6 && values >= 6 && mma == 0);
         flash_kernels++;
     } else {
-        CHECK_INT(wgmma, 0);
+        CHECK_INT(wgmma + levels, 0);
     }
     if (strncmp(name, "graft_matmul_large", 18) == 0) CHECK(mma >= 16); /* the count works */
     /* Two values are rounded by one instruction; gelu calls nothing and does not branch into what
@@ -371,6 +471,7 @@ static void kernels_have_their_instructions(void)
 {
     each_kernel("sm_90a", look_at_hopper);
     CHECK_INT(wgmma_kernels, 2 * KERNELS);
+    CHECK_INT(level_kernels, 2 * KERNELS);
     CHECK_INT(flash_kernels, 2 * FLASH);
     CHECK_INT(others, 2);
 }
@@ -384,6 +485,7 @@ static void products_overlap(void)
     CHECK_OK(graft_file_read(GRAFT_BINARY_DIR "/kernels/cuda/ptxas.log", 1 << 24, &log, &size, &e),
              &e);
     CHECK(log && strstr(log, "graft_wgmma_256x160_bf16") != NULL);
+    CHECK(log && strstr(log, "graft_wgmma8_256x160_bf16") != NULL);
     CHECK(log && strstr(log, "graft_flash_hopper_64_bf16") != NULL);
     CHECK(log && strstr(log, "serialized") == NULL);
     graft_free(log);
@@ -392,9 +494,13 @@ static void products_overlap(void)
 int main(void)
 {
     use_fake_driver();
+    setenv("GRAFT_CUDA_WGMMA", "all", 1);
     RUN(every_tile_once);
     RUN(products_are_right);
+    RUN(products_of_levels_are_right);
     RUN(on_hopper_alone);
+    RUN(the_tried_ones_unasked);
+    RUN(levels_where_no_library_takes_them);
     RUN(attention_as_far_as_it_goes);
     RUN(not_where_the_test_fails);
     RUN(gives_up_in_order);
