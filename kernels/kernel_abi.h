@@ -216,6 +216,9 @@ typedef struct graft_kernels_more {
 #define GRAFT_WANTS_NORM_ADD 1u
 /* It makes use of what the descriptor says of constants that need 16 bits only. Since 1.8. */
 #define GRAFT_WANTS_NARROW_WEIGHTS 2u
+/* A LAYER_NORM that one LINEAR of 8 bits alone reads is that one's, where the library supports it.
+ * Since 1.8. */
+#define GRAFT_WANTS_LINEAR_NORM 4u
 /* Whether a record of this library has a field that came later, and not NULL. */
 #define GRAFT_KERNELS_HAS(more, field)                                                             \
     ((more) && (more)->size >= offsetof(graft_kernels_more, field) + sizeof((more)->field) &&      \

@@ -111,6 +111,8 @@ enum { /* the places of inputs, by operator */
        GRAFT_LINEAR_W,
        GRAFT_LINEAR_BIAS,
        GRAFT_LINEAR_RESIDUAL,
+       GRAFT_LINEAR_GAMMA,
+       GRAFT_LINEAR_BETA,
        GRAFT_NORM_X = 0,
        GRAFT_NORM_GAMMA,
        GRAFT_NORM_BETA,

@@ -209,6 +209,12 @@ static graft_status tune(graft_compiled *c, const graft_compile_job *job, graft_
     return st;
 }
 
+static bool supports(void *ctx, const graft_op_desc *op)
+{
+    const graft_backend *b = ctx;
+    return b->api->supports(b->device, op);
+}
+
 static graft_status build(graft_compiled *c, const graft_compile_job *job, const graft_task *task,
                           graft_exe **out, graft_err *e)
 {
@@ -219,6 +225,8 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
     GRAFT_TRY(graft_passes_run(g, e));
     if (graft_backend_wants(job->backend, GRAFT_WANTS_NORM_ADD))
         GRAFT_TRY(graft_pass_norm_add(g, e));
+    if (graft_backend_wants(job->backend, GRAFT_WANTS_LINEAR_NORM))
+        GRAFT_TRY(graft_pass_norm_linear(g, supports, job->backend, e));
     if (job->narrow == GRAFT_F16 || job->narrow == GRAFT_BF16) graft_graph_narrow(g, job->narrow);
     GRAFT_TRY(graft_exe_create(g, job->backend, NULL, task, out, e));
     g = NULL; /* the executable's now */

@@ -390,6 +390,7 @@ int graft_op_input_count(graft_op op)
     case GRAFT_OP_CONV2D:
         return 5;
     case GRAFT_OP_LINEAR:
+        return 6;
     case GRAFT_OP_ATTENTION:
         return 4;
     case GRAFT_OP_GROUP_NORM:

@@ -65,6 +65,10 @@ static graft_status infer_linear(const graft_attrs *a, const graft_gvalue *const
         return graft_fail(e, GRAFT_E_ARG, "linear: weight (%lld,%lld) does not fit %lld columns",
                           (long long)w->dim[0], (long long)w->dim[1],
                           (long long)x->dim[x->rank - 1]);
+    for (int i = GRAFT_LINEAR_GAMMA; i <= GRAFT_LINEAR_BETA; i++)
+        if (!in[i] != !in[GRAFT_LINEAR_GAMMA] ||
+            (in[i] && (in[i]->rank != 1 || in[i]->dim[0] != w->dim[1])))
+            return bad(e, "linear", "gamma and beta must be vectors of as many columns");
     same_as(x, dim, rank);
     dim[x->rank - 1] = a->act == GRAFT_ACT_GEGLU ? w->dim[0] / 2 : w->dim[0];
     return GRAFT_OK;

@@ -12,6 +12,13 @@
  * the GROUP_NORM that alone reads it. */
 graft_status graft_pass_norm_add(graft_graph *g, graft_err *e);
 
+/* Whether a library supports the operator. */
+typedef bool (*graft_pass_takes)(void *ctx, const graft_op_desc *op);
+/* For libraries with GRAFT_WANTS_LINEAR_NORM, after the others: a LAYER_NORM that one LINEAR of 8
+ * bits alone reads becomes that one's, where `takes` says so. */
+graft_status graft_pass_norm_linear(graft_graph *g, graft_pass_takes takes, void *ctx,
+                                    graft_err *e);
+
 /* All passes in order. After each one the graph is verified in builds with assertions. */
 graft_status graft_passes_run(graft_graph *g, graft_err *e);
 

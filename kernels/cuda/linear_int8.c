@@ -11,9 +11,18 @@
 #include "kernels/cuda/quant.h"
 #include "kernels/cuda/wgmma.h"
 
+/* Rows are normed on their way to levels. */
+static bool has_norm(const graft_op_desc *op)
+{
+    return graft_cuda_present(&op->in[GRAFT_LINEAR_GAMMA]);
+}
+
 static graft_status check(const graft_op_desc *op, graft_err *e)
 {
     graft_status st = graft_cuda_op_linear.check(op, e);
+    if (!st && has_norm(op) && op->in[GRAFT_LINEAR_W].dim[1] > GRAFT_CUDA_NORMED_ROW)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a norm of rows of more than %d values",
+                        (int)GRAFT_CUDA_NORMED_ROW);
     return st ? st : graft_cuda_int8_check(op, e);
 }
 
@@ -195,6 +204,8 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     k->info.workspace_bytes = end;
     k->info.variant_count = 1 + lt + dnn + hopper;
     graft_cuda_int8_layout(k, geglu);
+    graft_cuda_pack_plain(k, GRAFT_LINEAR_GAMMA, GRAFT_F32);
+    graft_cuda_pack_plain(k, GRAFT_LINEAR_BETA, GRAFT_F32);
     return GRAFT_OK;
 }
 
@@ -245,15 +256,23 @@ static graft_status launch_wgmma(graft_kernel *k, const void *const *in, void *o
     return graft_cuda_wgmma_run(k->d, k->wgmma - 1, &g, k->op.attrs.act, &data);
 }
 
+static graft_status write_levels(graft_kernel *k, const void *const *in, char *ws)
+{
+    const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X];
+    int8_t *level = (int8_t *)ws + k->at.level;
+    float *scale = (float *)(void *)(ws + k->at.scale);
+    if (!has_norm(&k->op)) return graft_cuda_quantize_rows(k, x, in[GRAFT_LINEAR_X], level, scale);
+    return graft_cuda_norm_rows(k, x, in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_GAMMA],
+                                in[GRAFT_LINEAR_BETA], level, scale);
+}
+
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *ws)
 {
     graft_act act = k->op.attrs.act;
     bool geglu = act == GRAFT_ACT_GEGLU;
     const void *residual = in[GRAFT_LINEAR_RESIDUAL];
     void *to = geglu ? ws + k->at.wide : out;
-    graft_status st =
-        graft_cuda_quantize_rows(k, &k->op.in[GRAFT_LINEAR_X], in[GRAFT_LINEAR_X],
-                                 (int8_t *)ws + k->at.level, (float *)(void *)(ws + k->at.scale));
+    graft_status st = write_levels(k, in, ws);
     if (st) return st;
     const void *const near[] = {in[GRAFT_LINEAR_W], residual};
     if (k->wgmma && graft_cuda_aligned(near, 2, out)) return launch_wgmma(k, in, out, ws);

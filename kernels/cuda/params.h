@@ -263,6 +263,13 @@ typedef struct graft_cuda_quant_rows {
     int32_t quant;
 } graft_cuda_quant_rows;
 
+/* The same of rows that are normed first, as by LAYER_NORM. */
+typedef struct graft_cuda_normed_rows {
+    graft_cuda_quant_rows to;
+    const float *gamma, *beta;
+    float eps;
+} graft_cuda_normed_rows;
+
 /* Pictures to levels, (N, height, width, ld) dense; up: height and width are after doubling. `most`
  * has `splits` largest values for each picture; each gets `copies` copies of its scale. */
 typedef struct graft_cuda_quant_pictures {

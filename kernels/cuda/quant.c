@@ -113,8 +113,8 @@ static graft_cuda_function rows_kernel(const graft_kernel *k, const graft_cuda_q
     return graft_cuda_typed(GRAFT_CUDA_FN_graft_quant_rows, k->t);
 }
 
-graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_desc *x,
-                                      const void *data, int8_t *level, float *scale)
+static graft_cuda_quant_rows rows_of(const graft_kernel *k, const graft_tensor_desc *x,
+                                     const void *data, int8_t *level, float *scale)
 {
     graft_cuda_quant_rows p = {
         .x = data, .level = level, .scale = scale, .quant = k->op.attrs.quant};
@@ -122,7 +122,30 @@ graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_
     p.rows = p.dim[0] * p.dim[1] * p.dim[2];
     p.ld = (uint32_t)graft_cuda_int8_padded(p.dim[3]);
     p.vec = vectors(k, data, p.sx, 3);
+    return p;
+}
+
+graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_desc *x,
+                                      const void *data, int8_t *level, float *scale)
+{
+    graft_cuda_quant_rows p = rows_of(k, x, data, level, scale);
     return graft_cuda_launch(k->d, rows_kernel(k, &p), graft_cuda_blocks(p.rows, WARPS), 1, 1, &p);
+}
+
+graft_status graft_cuda_norm_rows(const graft_kernel *k, const graft_tensor_desc *x,
+                                  const void *data, const void *gamma, const void *beta,
+                                  int8_t *level, float *scale)
+{
+    graft_cuda_normed_rows p = {.to = rows_of(k, x, data, level, scale),
+                                .gamma = gamma,
+                                .beta = beta,
+                                .eps = k->op.attrs.eps};
+    return graft_cuda_launch(k->d,
+                             graft_cuda_typed(p.to.dim[3] <= 1280
+                                                  ? GRAFT_CUDA_FN_graft_norm_rows_1280
+                                                  : GRAFT_CUDA_FN_graft_norm_rows_2048,
+                                              k->t),
+                             graft_cuda_blocks(p.to.rows, WARPS), 1, 1, &p);
 }
 
 graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_tensor_desc *x,

@@ -45,6 +45,11 @@ uint64_t graft_cuda_source_bytes(const graft_cuda_layout *l, graft_dtype from);
 /* Rows of x to levels and scales. */
 graft_status graft_cuda_quantize_rows(const graft_kernel *k, const graft_tensor_desc *x,
                                       const void *data, int8_t *level, float *scale);
+enum { GRAFT_CUDA_NORMED_ROW = 2048 }; /* the longest that graft_cuda_norm_rows() takes */
+/* The same of rows that are normed first, as by LAYER_NORM; gamma and beta as float32. */
+graft_status graft_cuda_norm_rows(const graft_kernel *k, const graft_tensor_desc *x,
+                                  const void *data, const void *gamma, const void *beta,
+                                  int8_t *level, float *scale);
 /* Pictures of x likewise, doubled when `doubled` says so: `copies` of its scale for each. most:
  * room for GRAFT_CUDA_QUANT_SPLITS floats a picture. */
 graft_status graft_cuda_quantize_pictures(const graft_kernel *k, const graft_tensor_desc *x,

@@ -136,6 +136,12 @@ graft_status graft_ref_check_factor(const graft_op_desc *d, graft_err *e)
     return st;
 }
 
+graft_status graft_ref_check_eps(float eps, graft_err *e)
+{
+    if (eps >= 0) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)eps);
+}
+
 graft_status graft_ref_check_act(graft_act act, graft_err *e)
 {
     if (graft_act_is_pointwise(act)) return GRAFT_OK;

@@ -33,8 +33,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
     if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_GAMMA], x->dim[3], "gamma", e);
     if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_BETA], x->dim[3], "beta", e);
     if (!st) st = graft_ref_check_act(d->attrs.act, e);
-    if (!st && !(d->attrs.eps >= 0))
-        st = graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)d->attrs.eps);
+    if (!st) st = graft_ref_check_eps(d->attrs.eps, e);
     if (!st && (d->attrs.groups < 1 || x->dim[3] % d->attrs.groups))
         st = graft_fail(e, GRAFT_E_ARG, "%d groups do not divide %lld channels",
                         (int)d->attrs.groups, (long long)x->dim[3]);

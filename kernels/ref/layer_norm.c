@@ -13,21 +13,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
         st = each ? graft_ref_check_row_each(&d->in[i], x, name, e)
                   : graft_ref_check_vector(&d->in[i], channels, name, e);
     }
-    if (!st && !(d->attrs.eps >= 0))
-        st = graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)d->attrs.eps);
-    return st;
-}
-
-static void normalize(const float *x, const float *gamma, const float *beta, float eps, float *y,
-                      int64_t n)
-{
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
-    double mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-    double inverse = 1.0 / sqrt(squares / (double)n + (double)eps);
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (float)(((double)x[i] - mean) * inverse) * gamma[i] + beta[i];
+    return st ? st : graft_ref_check_eps(d->attrs.eps, e);
 }
 
 static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
@@ -38,10 +24,10 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
     int64_t rows = graft_ref_rows(x), n = graft_ref_row_len(x);
     for (int64_t r = 0; r < rows; r++) {
         int64_t entry = gamma->rank == 3 ? r / x->dim[1] : 0;
-        normalize((const float *)in[GRAFT_NORM_X] + graft_ref_row_at(x, r),
-                  (const float *)in[GRAFT_NORM_GAMMA] + entry * gamma->stride[0],
-                  (const float *)in[GRAFT_NORM_BETA] + entry * beta->stride[0], d->attrs.eps,
-                  (float *)out + graft_ref_row_at(&d->out, r), n);
+        graft_ref_layer_norm((const float *)in[GRAFT_NORM_X] + graft_ref_row_at(x, r),
+                             (const float *)in[GRAFT_NORM_GAMMA] + entry * gamma->stride[0],
+                             (const float *)in[GRAFT_NORM_BETA] + entry * beta->stride[0],
+                             d->attrs.eps, (float *)out + graft_ref_row_at(&d->out, r), n);
     }
 }
 

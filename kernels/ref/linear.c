@@ -3,6 +3,22 @@
 #include "kernels/quant.h"
 #include "kernels/ref/ref.h"
 
+/* The norm in front of a layer of 8 bits. */
+static graft_status check_norm(const graft_op_desc *d, graft_err *e)
+{
+    const graft_tensor_desc *gamma = &d->in[GRAFT_LINEAR_GAMMA], *beta = &d->in[GRAFT_LINEAR_BETA];
+    int64_t columns = d->in[GRAFT_LINEAR_W].dim[1];
+    if (!graft_ref_present(gamma) && !graft_ref_present(beta)) return GRAFT_OK;
+    if (!graft_ref_present(gamma) || !graft_ref_present(beta) || !gamma->constant ||
+        !beta->constant)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "gamma and beta must both be constants");
+    if (!graft_quant_is_8(d->attrs.quant))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "a norm before a layer that is not of 8 bits");
+    graft_status st = graft_ref_check_vector(gamma, columns, "gamma", e);
+    if (!st) st = graft_ref_check_vector(beta, columns, "beta", e);
+    return st ? st : graft_ref_check_eps(d->attrs.eps, e);
+}
+
 static graft_status check(const graft_op_desc *d, graft_err *e)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X], *w = &d->in[GRAFT_LINEAR_W];
@@ -26,7 +42,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
         if (!st && geglu) st = graft_fail(e, GRAFT_E_UNSUPPORTED, "a residual together with GEGLU");
     }
     if (!st && !geglu) st = graft_ref_check_act(d->attrs.act, e);
-    return st;
+    return st ? st : check_norm(d, e);
 }
 
 /* w(O,K) to (K,O). */
@@ -107,7 +123,7 @@ static void finish_row(const graft_op_desc *d, const void *const *in, int64_t ro
 static void run(const graft_op_desc *d, const void *const *in, void *out, float *workspace)
 {
     const graft_tensor_desc *x = &d->in[GRAFT_LINEAR_X];
-    const float *bias = in[GRAFT_LINEAR_BIAS];
+    const float *bias = in[GRAFT_LINEAR_BIAS], *gamma = in[GRAFT_LINEAR_GAMMA];
     bool geglu = d->attrs.act == GRAFT_ACT_GEGLU;
     int64_t rows = graft_ref_rows(x), k = graft_ref_row_len(x), n = d->in[GRAFT_LINEAR_W].dim[0];
     for (int64_t first = 0; first < rows; first += GRAFT_REF_ROW_BLOCK) {
@@ -118,6 +134,10 @@ static void run(const graft_op_desc *d, const void *const *in, void *out, float 
             from[r] = (const float *)in[GRAFT_LINEAR_X] + graft_ref_row_at(x, first + r);
             if (graft_quant_is_8(d->attrs.quant)) {
                 float *y = workspace + (geglu ? n * GRAFT_REF_ROW_BLOCK : 0) + r * k;
+                if (gamma) {
+                    graft_ref_layer_norm(from[r], gamma, in[GRAFT_LINEAR_BETA], d->attrs.eps, y, k);
+                    from[r] = y;
+                }
                 graft_quant8_snap(d->attrs.quant, from[r], y, k, graft_quant_absmax(from[r], k));
                 from[r] = y;
             }
@@ -136,6 +156,7 @@ const graft_ref_op graft_ref_op_LINEAR = {
     .run = GRAFT_REF_CODE(run),
     .workspace = GRAFT_REF_CODE(workspace_floats),
     .reorder = GRAFT_REF_CODE(reorder),
-    .inputs = 4,
-    .optional = 1u << GRAFT_LINEAR_BIAS | 1u << GRAFT_LINEAR_RESIDUAL,
+    .inputs = 6,
+    .optional = 1u << GRAFT_LINEAR_BIAS | 1u << GRAFT_LINEAR_RESIDUAL | 1u << GRAFT_LINEAR_GAMMA |
+                1u << GRAFT_LINEAR_BETA,
 };

@@ -108,3 +108,15 @@ void graft_ref_act_row(graft_act act, float *x, int64_t n)
     if (act == GRAFT_ACT_NONE) return;
     for (int64_t i = 0; i < n; i++) x[i] = graft_ref_act(act, x[i]);
 }
+
+void graft_ref_layer_norm(const float *x, const float *gamma, const float *beta, float eps,
+                          float *y, int64_t n)
+{
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i];
+    double mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    double inverse = 1.0 / sqrt(squares / (double)n + (double)eps);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (float)(((double)x[i] - mean) * inverse) * gamma[i] + beta[i];
+}

@@ -68,6 +68,8 @@ graft_status graft_ref_check_vector(const graft_tensor_desc *t, int64_t n, const
 /* A float32 (N,1,C), no constant, for x(N,T,C): gamma and beta of adaptive norms, MUL's b. */
 graft_status graft_ref_check_row_each(const graft_tensor_desc *t, const graft_tensor_desc *x,
                                       const char *name, graft_err *e);
+/* Not negative, and no NaN. */
+graft_status graft_ref_check_eps(float eps, graft_err *e);
 /* Whether graft_act_is_pointwise(). */
 graft_status graft_ref_check_act(graft_act act, graft_err *e);
 static inline bool graft_ref_present(const graft_tensor_desc *t)
@@ -107,6 +109,10 @@ void graft_ref_multiply_add(float *const *acc, const float *const *x, int rows, 
 void graft_ref_transpose(const float *src, int64_t lds, int64_t rows, int64_t cols, float *dst);
 float graft_ref_act(graft_act act, float x);
 void graft_ref_act_row(graft_act act, float *x, int64_t n);
+
+/* y(n) = LAYER_NORM of x(n); y may be x. Statistics in double. */
+void graft_ref_layer_norm(const float *x, const float *gamma, const float *beta, float eps,
+                          float *y, int64_t n);
 
 /* convert.c: dtypes. */
 

@@ -11,9 +11,7 @@ static graft_status check(const graft_op_desc *d, graft_err *e)
         st = graft_fail(e, GRAFT_E_ARG, "%d heads do not divide %lld channels", (int)heads,
                         (long long)width);
     if (!st) st = graft_ref_check_vector(&d->in[GRAFT_NORM_GAMMA], width / heads, "gamma", e);
-    if (!st && !(d->attrs.eps >= 0))
-        st = graft_fail(e, GRAFT_E_ARG, "eps is %g, expected at least 0", (double)d->attrs.eps);
-    return st;
+    return st ? st : graft_ref_check_eps(d->attrs.eps, e);
 }
 
 static void normalize(const float *x, const float *gamma, float eps, float *y, int64_t n)

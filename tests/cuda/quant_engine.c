@@ -42,6 +42,30 @@ static void network(const char *path, graft_quant quant)
     CHECK(whole < 1.5 * cost + 5e-2);
 }
 
+/* Every norm of a transformer is one of the layers' that alone read it. */
+static void norms_are_the_layers(void)
+{
+    static const graft_quant of_8_bits[] = {GRAFT_QUANT_INT8, GRAFT_QUANT_FP8};
+    for (int q = 0; q < 2; q++) {
+        graft_engine *g = engine_in("cuda", "bf16");
+        graft_model *m = open_quantized(g, SD1, of_8_bits[q]);
+        graft_binding *b = NULL;
+        graft_err e = GRAFT_ERR_INIT;
+        int norms = 0, taken = 0;
+        CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, TOKENS, NULL, &b, &e), &e);
+        for (size_t i = 0; b && i < b->exe->graph->n_nodes; i++) {
+            const graft_gnode *n = &b->exe->graph->node[i];
+            norms += n->op == GRAFT_OP_LAYER_NORM;
+            taken += n->op == GRAFT_OP_LINEAR && n->in[GRAFT_LINEAR_GAMMA] >= 0;
+        }
+        CHECK_INT(norms, 0);
+        CHECK_INT(taken, 3 * 7); /* transformer blocks of SD1 */
+        graft_binding_release(b);
+        graft_model_release(m);
+        graft_engine_destroy(g);
+    }
+}
+
 static void networks_match_ref(void)
 {
     static const char *const paths[] = {SDXL, SD1, SD2};
@@ -152,6 +176,7 @@ int main(void)
              "emulator under a sanitizer; cuda.quant has every operator");
     } else {
         RUN(networks_match_ref);
+        RUN(norms_are_the_layers);
         RUN(quantized_files);
     }
     RUN(runs_are_recorded);

@@ -92,9 +92,9 @@ static const char sample[] =
     "%10 bf16 [1,16,6] temp\n"
     "conv2d %2 = %0 %1 - - - | kernel_h=3 kernel_w=3 stride_h=1 stride_w=1 pad_top=1 pad_left=1 "
     "pad_bottom=1 pad_right=1\n"
-    "linear %5 = %3 %4 - - |\n"
+    "linear %5 = %3 %4 - - - - |\n"
     "scale %8 = %7 | scale=0x1.99999ap+1 shift=-0x1p-3\n"
-    "linear %10 = %6 %9 - - | act=1\n"
+    "linear %10 = %6 %9 - - - - | act=1\n"
     "output %10\n"
     "output %8\n";
 
@@ -180,11 +180,11 @@ static const struct {
     {"kernel_h=3", "kernel_h=99999999999", "bad number"},
     {"stride_h=1", "stride_h=0", "stride below 1"},
     {"scale=0x1.99999ap+1", "scale=many", "bad number"},
-    {"linear %5 = %3 %4 - - |", "linear %5 = %3 %4 - -", "no | before"},
-    {"linear %5 = %3 %4 - - |", "linear %2 = %3 %4 - - |", "bad output"},
-    {"linear %5 = %3 %4 - - |", "linear %5 = %3 %9 - - |", "linear"},
+    {"linear %5 = %3 %4 - - - - |", "linear %5 = %3 %4 - - - -", "no | before"},
+    {"linear %5 = %3 %4 - - - - |", "linear %2 = %3 %4 - - - - |", "bad output"},
+    {"linear %5 = %3 %4 - - - - |", "linear %5 = %3 %9 - - - - |", "linear"},
     {"output %10", "output %11", "bad output"},
-    {"linear %10 = %6 %9 - - | act=1\n", "", "output 0 is never made"},
+    {"linear %10 = %6 %9 - - - - | act=1\n", "", "output 0 is never made"},
 };
 
 /* `text` with its first `from` replaced; free(). */

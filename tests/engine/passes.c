@@ -24,10 +24,33 @@ static graft_backend *ref;
          "%2 f32 [1,3] input 2\n%3 f32 [2,2,1,1] weight 0\n%4 f32 [2,3] weight 1\n"                \
          "%5 f32 [2,3] weight 2\n%6 f32 [2,3] weight 3\n%7 f32 [1,2] temp\n%8 f32 [1,2] temp\n"    \
          "%9 f32 [1,2] temp\n%10 f32 [1,2,2,2] temp\n%11 f32 [1,2,2,2] temp\n"                     \
-         "%12 f32 [1,2,2,2] temp\n%13 f32 [1,2] temp\nlinear %7 = %1 %4 - - |\n"                   \
-         "linear %8 = %1 %5 - - |\nlinear %9 = %2 %6 - - |\nconv2d %10 = %0 %3 - %7 -" POINT       \
-         "conv2d %11 = %10 %3 - %8 -" POINT "conv2d %12 = %11 %3 - %9 -" POINT                     \
+         "%12 f32 [1,2,2,2] temp\n%13 f32 [1,2] temp\nlinear %7 = %1 %4 - - - - |\n"               \
+         "linear %8 = %1 %5 - - - - |\nlinear %9 = %2 %6 - - - - |\nconv2d %10 = %0 %3 - %7 "      \
+         "-" POINT "conv2d %11 = %10 %3 - %8 -" POINT "conv2d %12 = %11 %3 - %9 -" POINT           \
          "act %13 = %8 | act=1\noutput %12\noutput %13\n"
+
+#define NORMED(attrs)                                                                              \
+    HEAD "slot plain [4,4] 4 \"w\"\nslot plain [4] 4 \"g\"\nslot plain [4] 4 \"b\"\n"              \
+         "%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n%2 f32 [4] weight 1\n"                    \
+         "%3 f32 [4] weight 2\n%4 f32 [1,3,4] temp\n%5 f32 [1,3,4] temp\n"                         \
+         "layer_norm %4 = %0 %2 %3 | eps=0x1p-4\nlinear %5 = %4 %1 - - - - |" attrs                \
+         "\noutput %5\n"
+
+static bool takes(void *ctx, const graft_op_desc *op)
+{
+    return !ctx && op->op == GRAFT_OP_LINEAR && op->in[GRAFT_LINEAR_GAMMA].constant;
+}
+
+static graft_status norm_linear(graft_graph *g, graft_err *e)
+{
+    return graft_pass_norm_linear(g, takes, NULL, e);
+}
+
+static graft_status norm_linear_refused(graft_graph *g, graft_err *e)
+{
+    int no;
+    return graft_pass_norm_linear(g, takes, &no, e);
+}
 
 static const struct {
     const char *name;
@@ -65,66 +88,67 @@ static const struct {
           "act %1 = %0 | act=1\nact %2 = %0 | act=2\nact %3 = %0 | act=1\n"
           "output %1\noutput %2\noutput %3\n"},
     {"q, k and v", graft_pass_merge,
-     HEAD "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\nslot plain [4,4] 4 \"v\"\n"
-          "%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n"
-          "%3 f32 [4,4] weight 2\n%4 f32 [1,3,4] temp\n%5 f32 [1,3,4] temp\n%6 f32 [1,3,4] temp\n"
-          "%7 f32 [1,3,4] temp\nlinear %4 = %0 %1 - - |\nlinear %5 = %0 %2 - - |\n"
-          "linear %6 = %0 %3 - - |\nattention %7 = %4 %5 %6 - | heads=2 scale=0x1p-1\noutput %7\n",
+     HEAD
+     "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\nslot plain [4,4] 4 \"v\"\n"
+     "%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n"
+     "%3 f32 [4,4] weight 2\n%4 f32 [1,3,4] temp\n%5 f32 [1,3,4] temp\n%6 f32 [1,3,4] temp\n"
+     "%7 f32 [1,3,4] temp\nlinear %4 = %0 %1 - - - - |\nlinear %5 = %0 %2 - - - - |\n"
+     "linear %6 = %0 %3 - - - - |\nattention %7 = %4 %5 %6 - | heads=2 scale=0x1p-1\noutput %7\n",
      HEAD "slot rows [12,4] 4 \"q\" 4 \"k\" 4 \"v\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [1,3,4] view %6 +0 [36,12,1]\n%2 f32 [1,3,4] view %6 +4 [36,12,1]\n"
           "%3 f32 [1,3,4] view %6 +8 [36,12,1]\n%4 f32 [1,3,4] temp\n%5 f32 [12,4] weight 0\n"
-          "%6 f32 [1,3,12] temp\nlinear %6 = %0 %5 - - |\n"
+          "%6 f32 [1,3,12] temp\nlinear %6 = %0 %5 - - - - |\n"
           "attention %4 = %1 %2 %3 - | heads=2 scale=0x1p-1\noutput %4\n"},
     {"a q that something else reads", graft_pass_merge,
      HEAD "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
-          "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - |\nlinear %4 = %0 %2 - - |\n"
+          "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - - - |\nlinear %4 = %0 %2 - - - - |\n"
           "attention %5 = %3 %4 %4 - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n",
      HEAD "slot plain [4,4] 4 \"q\"\nslot plain [4,4] 4 \"k\"\n%0 f32 [1,3,4] input 0\n"
           "%1 f32 [4,4] weight 0\n%2 f32 [4,4] weight 1\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
-          "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - |\nlinear %4 = %0 %2 - - |\n"
+          "%5 f32 [1,3,4] temp\nlinear %3 = %0 %1 - - - - |\nlinear %4 = %0 %2 - - - - |\n"
           "attention %5 = %3 %4 %4 - | heads=2 scale=0x1p-1\noutput %3\noutput %5\n"},
     {"residual, then activation", graft_pass_fuse,
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
           "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
-          "linear %2 = %0 %1 - - |\nadd %3 = %2 %0 |\nact %4 = %3 | act=1\noutput %4\n",
+          "linear %2 = %0 %1 - - - - |\nadd %3 = %2 %0 |\nact %4 = %3 | act=1\noutput %4\n",
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
           "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] view %0 +0 [12,4,1]\n"
-          "linear %2 = %0 %1 - %3 | act=1\noutput %2\n"},
+          "linear %2 = %0 %1 - %3 - - | act=1\noutput %2\n"},
     {"activation, then an addition: not fused", graft_pass_fuse,
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
           "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\n%4 f32 [1,3,4] temp\n"
-          "linear %2 = %0 %1 - - |\nact %3 = %2 | act=1\nadd %4 = %3 %0 |\noutput %4\n",
+          "linear %2 = %0 %1 - - - - |\nact %3 = %2 | act=1\nadd %4 = %3 %0 |\noutput %4\n",
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - | act=1\n"
+          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - - - | act=1\n"
           "add %3 = %2 %0 |\noutput %3\n"},
     {"a result that is read twice is not fused", graft_pass_fuse,
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - |\n"
+          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - - - |\n"
           "act %3 = %2 | act=1\noutput %3\noutput %2\n",
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - |\n"
+          "%2 f32 [1,3,4] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - - - |\n"
           "act %3 = %2 | act=1\noutput %3\noutput %2\n"},
     {"an activation that also converts is not fused", graft_pass_fuse,
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\n%3 bf16 [1,3,4] temp\nlinear %2 = %0 %1 - - |\n"
+          "%2 f32 [1,3,4] temp\n%3 bf16 [1,3,4] temp\nlinear %2 = %0 %1 - - - - |\n"
           "act %3 = %2 | act=1\noutput %3\n",
      HEAD "slot plain [4,4] 4 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\n%3 bf16 [1,3,4] temp\nlinear %2 = %0 %1 - - |\n"
+          "%2 f32 [1,3,4] temp\n%3 bf16 [1,3,4] temp\nlinear %2 = %0 %1 - - - - |\n"
           "act %3 = %2 | act=1\noutput %3\n"},
     {"a literal is no residual", graft_pass_fuse,
      HEAD "slot plain [2,2] 2 \"w\"\nliteral f32 2 0000803f00000040\n%0 f32 [1,2] input 0\n"
           "%1 f32 [2,2] weight 0\n%2 f32 [1,2] const 0\n%3 f32 [1,2] temp\n%4 f32 [1,2] temp\n"
-          "linear %3 = %0 %1 - - |\nadd %4 = %3 %2 |\noutput %4\n",
+          "linear %3 = %0 %1 - - - - |\nadd %4 = %3 %2 |\noutput %4\n",
      HEAD "slot plain [2,2] 2 \"w\"\nliteral f32 2 0000803f00000040\n%0 f32 [1,2] input 0\n"
           "%1 f32 [2,2] weight 0\n%2 f32 [1,2] const 0\n%3 f32 [1,2] temp\n%4 f32 [1,2] temp\n"
-          "linear %3 = %0 %1 - - |\nadd %4 = %3 %2 |\noutput %4\n"},
+          "linear %3 = %0 %1 - - - - |\nadd %4 = %3 %2 |\noutput %4\n"},
     {"geglu", graft_pass_fuse,
      HEAD "slot plain [8,4] 8 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [8,4] weight 0\n"
-          "%2 f32 [1,3,8] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - |\ngeglu %3 = %2 |\n"
+          "%2 f32 [1,3,8] temp\n%3 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - - - |\ngeglu %3 = %2 |\n"
           "output %3\n",
      HEAD "slot plain [8,4] 8 \"w\"\n%0 f32 [1,3,4] input 0\n%1 f32 [8,4] weight 0\n"
-          "%2 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - | act=4\noutput %2\n"},
+          "%2 f32 [1,3,4] temp\nlinear %2 = %0 %1 - - - - | act=4\noutput %2\n"},
     {"up-sampling into a convolution", graft_pass_fuse,
      HEAD "slot plain [2,2,1,1] 2 \"w\"\n%0 f32 [1,2,2,2] input 0\n%1 f32 [2,2,1,1] weight 0\n"
           "%2 f32 [1,4,3,2] temp\n%3 f32 [1,4,3,2] temp\nupsample %2 = %0 | up_h=4 up_w=3\n"
@@ -171,10 +195,10 @@ static const struct {
           "%8 f32 [2,2] view %7 +0 [2,1]\n%9 f32 [2,2] temp\n%10 f32 [1,2] view %9 +2 [2,1]\n"
           "%11 f32 [2,2,2,2] temp\n%12 f32 [1,2,2,2] view %11 +8 [8,4,2,1]\n"
           "%13 f32 [1,2,2,2] temp\n%14 f32 [2,3] weight 5\n%15 f32 [2,2] temp\n"
-          "%16 f32 [2,2,2,2] temp\nlinear %7 = %1 %3 %4 - |\nlinear %15 = %1 %14 %4 - |\n"
+          "%16 f32 [2,2,2,2] temp\nlinear %7 = %1 %3 %4 - - - |\nlinear %15 = %1 %14 %4 - - - |\n"
           "conv2d %16 = %0 %2 - %15 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "conv2d %11 = %0 %2 - %8 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
-          "linear %9 = %1 %5 %6 - |\n"
+          "linear %9 = %1 %5 %6 - - - |\n"
           "conv2d %13 = %12 %2 - %10 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\noutput %13\n",
      HEAD "slot plain [2,2,1,1] 2 \"c\"\nslot rows [4,3] 2 \"a\" 2 \"b\"\n"
           "slot rows [4] 2 \"p\" 2 \"q\"\n%0 f32 [2,2,2,2] input 0\n%1 f32 [2,3] input 1\n"
@@ -182,18 +206,30 @@ static const struct {
           "%4 f32 [1,2] view %10 +6 [4,1]\n%5 f32 [2,2,2,2] temp\n"
           "%6 f32 [1,2,2,2] view %5 +8 [8,4,2,1]\n%7 f32 [1,2,2,2] temp\n"
           "%8 f32 [4,3] weight 1\n%9 f32 [4] weight 2\n%10 f32 [2,4] temp\n"
-          "linear %10 = %1 %8 %9 - |\n"
+          "linear %10 = %1 %8 %9 - - - |\n"
           "conv2d %5 = %0 %2 - %3 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\n"
           "conv2d %7 = %6 %2 - %4 - | kernel_h=1 kernel_w=1 stride_h=1 stride_w=1\noutput %7\n"},
     {"a row that something else reads, and one of another x", graft_pass_merge_added, ADDED_APART,
      ADDED_APART},
+    {"a norm before a layer of 8 bits", norm_linear, NORMED(" quant=1"),
+     HEAD "slot plain [4,4] 4 \"w\"\nslot plain [4] 4 \"g\"\nslot plain [4] 4 \"b\"\n"
+          "%0 f32 [1,3,4] input 0\n%1 f32 [4,4] weight 0\n%2 f32 [4] weight 1\n"
+          "%3 f32 [4] weight 2\n%4 f32 [1,3,4] temp\n"
+          "linear %4 = %0 %1 - - %2 %3 | eps=0x1p-4 quant=1\noutput %4\n"},
+    {"a norm before one of 4 bits", norm_linear, NORMED(" quant=2"), NORMED(" quant=2")},
+    {"a norm before one of floats", norm_linear, NORMED(""), NORMED("")},
+    {"a norm that something else reads, too", norm_linear, NORMED(" quant=1") "output %4\n",
+     NORMED(" quant=1") "output %4\n"},
+    {"a norm that the library does not take", norm_linear_refused, NORMED(" quant=3"),
+     NORMED(" quant=3")},
     {"dead code", graft_pass_clean,
-     HEAD "slot plain [3,3] 3 \"dead\"\nslot plain [3,3] 3 \"live\"\n"
-          "literal f32 1 00000000\n%0 f32 [2,3] input 0\n%1 f32 [5] input 1\n"
-          "%2 f32 [3,3] weight 0\n%3 f32 [3,3] weight 1\n%4 f32 [1] const 0\n%5 f32 [2,3] temp\n"
-          "%6 f32 [2,3] temp\nlinear %5 = %0 %2 - - |\nlinear %6 = %0 %3 - - |\noutput %6\n",
+     HEAD
+     "slot plain [3,3] 3 \"dead\"\nslot plain [3,3] 3 \"live\"\n"
+     "literal f32 1 00000000\n%0 f32 [2,3] input 0\n%1 f32 [5] input 1\n"
+     "%2 f32 [3,3] weight 0\n%3 f32 [3,3] weight 1\n%4 f32 [1] const 0\n%5 f32 [2,3] temp\n"
+     "%6 f32 [2,3] temp\nlinear %5 = %0 %2 - - - - |\nlinear %6 = %0 %3 - - - - |\noutput %6\n",
      HEAD "slot plain [3,3] 3 \"live\"\n%0 f32 [2,3] input 0\n%1 f32 [5] input 1\n"
-          "%2 f32 [3,3] weight 0\n%3 f32 [2,3] temp\nlinear %3 = %0 %2 - - |\noutput %3\n"},
+          "%2 f32 [3,3] weight 0\n%3 f32 [2,3] temp\nlinear %3 = %0 %2 - - - - |\noutput %3\n"},
 };
 
 static void each_pass_alone(void)
