@@ -64,7 +64,7 @@ struct graft_device {
     uint64_t raw_bytes, term_bytes;
     int processors, capability; /* the latter times 10 */
     bool wgmma;                 /* Hopper's kernels may be used */
-    bool flash;                 /* and those for attention */
+    bool flash, flash_ahead;    /* and those for attention; those of them that are ahead */
     bool wgmma_turns, wgmma8;   /* and those by turns, and for products of levels */
     bool fp8;                   /* those with FP8 instructions of mma.sync may */
     bool dnn_int8;              /* cuDNN's products in int8 may */

@@ -230,11 +230,12 @@ static graft_status describe(graft_device *d, graft_err *e)
     snprintf(d->info.name, sizeof d->info.name, "%s (compute %d.%d)", name, d->capability / 10,
              d->capability % 10);
     snprintf(d->info.identity, sizeof d->info.identity,
-             "cuda %.40s %d.%d%s%s%s%s%s processors %d driver %d lt %zu dnn %zu", name,
+             "cuda %.34s %d.%d%s%s%s%s%s%s processors %d driver %d lt %zu dnn %zu", name,
              d->capability / 10, d->capability % 10, d->wgmma ? " wgmma" : "",
-             d->wgmma_turns ? " turns" : "", d->wgmma8 ? " wgmma8" : "", d->fp8 ? " fp8" : "",
-             d->dnn_int8 ? " dnn8" : "", d->processors, driver,
-             d->lt ? graft_cuda_lt_version(d->lt) : 0, d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
+             d->wgmma_turns ? " turns" : "", d->wgmma8 ? " wgmma8" : "",
+             d->flash_ahead ? " ahead" : "", d->fp8 ? " fp8" : "", d->dnn_int8 ? " dnn8" : "",
+             d->processors, driver, d->lt ? graft_cuda_lt_version(d->lt) : 0,
+             d->dnn ? graft_cuda_dnn_version(d->dnn) : 0);
     return GRAFT_OK;
 }
 

@@ -4,23 +4,31 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "kernels/cuda/wgmma.h"
 
 static const struct {
     int32_t head_dim; /* at most */
+    bool ahead;       /* behind the others for such heads */
     uint32_t queries, keys;
     const char *name;
     graft_cuda_function f16, bf16;
 } kernels[] = {
-#define KERNEL(head_dim, queries, keys, name)                                                      \
+#define KERNEL_(head_dim, ahead, queries, keys, name, of)                                          \
     {                                                                                              \
-        head_dim, queries, keys, "own wgmma " #queries "x" #keys,                                  \
+        head_dim, ahead, queries, keys, "own wgmma " #queries "x" #keys of,                        \
             GRAFT_CUDA_FN_graft_flash_hopper_##name##_f16,                                         \
             GRAFT_CUDA_FN_graft_flash_hopper_##name##_bf16                                         \
     }
-    KERNEL(40, 128, 64, 40),       KERNEL(40, 192, 128, 40_three), KERNEL(64, 128, 48, 64),
-    KERNEL(64, 128, 128, 64_long), KERNEL(64, 192, 128, 64_three), KERNEL(80, 128, 128, 80),
-    KERNEL(160, 128, 64, 160),
+#define KERNEL(head_dim, queries, keys, name) KERNEL_(head_dim, false, queries, keys, name, "")
+#define AHEAD(head_dim, queries, keys, name)                                                       \
+    KERNEL_(head_dim, true, queries, keys, name##_ahead, " ahead")
+    KERNEL(40, 128, 64, 40),        KERNEL(40, 192, 128, 40_three), AHEAD(40, 128, 128, 40),
+    AHEAD(40, 192, 128, 40_three),  KERNEL(64, 128, 48, 64),        KERNEL(64, 128, 128, 64_long),
+    KERNEL(64, 192, 128, 64_three), AHEAD(64, 128, 128, 64),        AHEAD(64, 192, 128, 64_three),
+    KERNEL(80, 128, 128, 80),       AHEAD(80, 128, 128, 80),        KERNEL(160, 128, 64, 160),
 #undef KERNEL
+#undef AHEAD
+#undef KERNEL_
 };
 enum { KERNELS = sizeof kernels / sizeof *kernels };
 
@@ -47,7 +55,9 @@ int32_t graft_cuda_flash_count(const graft_device *d, const graft_op_desc *op)
         return 0;
     for (int i = 0; i < 3; i++)
         if (!mappable(&op->in[i])) return 0;
-    while (first + n < KERNELS && kernels[first + n].head_dim == kernels[first].head_dim) n++;
+    while (first + n < KERNELS && kernels[first + n].head_dim == kernels[first].head_dim &&
+           (d->flash_ahead || !kernels[first + n].ahead))
+        n++;
     return n;
 }
 
@@ -215,24 +225,33 @@ static graft_status try_kernel(graft_device *d, int32_t kernel, graft_dtype t, u
     return st ? st : compare(kernel, t, op.attrs.scale, host, e);
 }
 
-void graft_cuda_flash_open(graft_device *d)
+/* Whether all kernels, those that are ahead or the others, compute what they should; else the log
+ * says that `what` is not used. */
+static bool try_all(graft_device *d, bool ahead, const char *what)
 {
     graft_err e = GRAFT_ERR_INIT;
     CUdeviceptr memory = 0;
     char text[320];
-    if (!d->wgmma) return;
     uint16_t *host = d->host.alloc(GRAFT_CUDA_ALIGN, ROOM * sizeof *host);
     graft_status st = host ? GRAFT_OK : graft_fail_nomem(&e, "the test");
     CUresult r = st ? CUDA_SUCCESS : d->drv.memory_alloc(&memory, ROOM * sizeof *host);
     if (r) st = graft_cuda_driver_fail(&d->drv, r, "memory for the test", &e);
     for (int32_t i = 0; i < 2 * KERNELS && !st; i++)
-        st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, (uint16_t *)(uintptr_t)memory,
-                        host, &e);
+        if (kernels[i / 2].ahead == ahead)
+            st = try_kernel(d, i / 2, i % 2 ? GRAFT_F16 : GRAFT_BF16, (uint16_t *)(uintptr_t)memory,
+                            host, &e);
     if (memory) d->drv.memory_free(memory);
     if (host) d->host.free(host);
-    d->flash = st == GRAFT_OK;
-    if (!st) return;
-    snprintf(text, sizeof text, "attention with Hopper's instructions is not used: %.200s",
+    if (!st) return true;
+    snprintf(text, sizeof text, "%s with Hopper's instructions is not used: %.200s", what,
              d->lost[0] ? d->lost : e.text);
     graft_cuda_log(d, GRAFT_LOG_WARN, text);
+    return false;
+}
+
+void graft_cuda_flash_open(graft_device *d)
+{
+    if (d->wgmma) d->flash = try_all(d, false, "attention");
+    if (d->flash && graft_cuda_wgmma_asked("all"))
+        d->flash_ahead = try_all(d, true, "attention ahead");
 }

@@ -6,11 +6,13 @@
 #include "kernels/cuda/backend.h"
 
 /* A small attention with each kernel, held against the host's. Sets d->flash, or says in the log
- * why not; the device goes on without them. Nothing of this where d->wgmma is not set. */
+ * why not; the device goes on without them. Nothing of this where d->wgmma is not set. Those that
+ * hand over the next scores first, d->flash_ahead, have run on no device yet: they are tried with
+ * GRAFT_CUDA_WGMMA=all alone. */
 void graft_cuda_flash_open(graft_device *d);
 /* How many of the kernels can compute it. */
 int32_t graft_cuda_flash_count(const graft_device *d, const graft_op_desc *op);
-/* Of the i-th of these: "own wgmma QUERIESxKEYS" of a tile. */
+/* Of the i-th of these: "own wgmma QUERIESxKEYS" of a tile, with " ahead" behind it. */
 const char *graft_cuda_flash_name(const graft_op_desc *op, int32_t i);
 /* The i-th of them. All pointers at multiples of 16 bytes. The lock is held. */
 graft_status graft_cuda_flash_run(graft_device *d, int32_t i, const graft_op_desc *op,

@@ -159,6 +159,14 @@ GRAFT_DEVICE void graft_compute_here(int32_t *v)
     asm volatile("" : "+r"(*v)::"memory");
 }
 
+/* v, which is not negative, is computed before the next wait: ptxas puts waits in front of whatever
+ * does not need them to be over. */
+GRAFT_DEVICE void graft_before_wait(float v)
+{
+    asm volatile("{.reg .pred p;setp.lt.f32 p,%0,0f00000000;@p nanosleep.u32 1;}" ::"f"(v)
+                 : "memory");
+}
+
 /* d = a b^T, or d += a b^T when `add` is not 0: 64 x 16 by n x 16, both in shared memory by
  * descriptors, one warpgroup, float32 sums.
  * Lane l of warp w holds rows 16w + l/4 (+ 8): d[4j + 2h + i] is row + 8h, column 8j + 2(l%4) + i.

@@ -271,7 +271,7 @@ static bool try_all(graft_device *d, const kinds *of)
     return false;
 }
 
-static bool asked_for(const char *how)
+bool graft_cuda_wgmma_asked(const char *how)
 {
     const char *wanted_at_all = getenv("GRAFT_CUDA_WGMMA");
     return wanted_at_all && strcmp(wanted_at_all, how) == 0;
@@ -281,13 +281,13 @@ void graft_cuda_wgmma_open(graft_device *d)
 {
     static const kinds plain = {false, true, false, "kernels"};
     static const kinds turns = {false, false, true, "products by turns"};
-    if (asked_for("off")) return;
+    if (graft_cuda_wgmma_asked("off")) return;
     d->wgmma = try_all(d, &plain);
-    if (d->wgmma && asked_for("all")) d->wgmma_turns = try_all(d, &turns);
+    if (d->wgmma && graft_cuda_wgmma_asked("all")) d->wgmma_turns = try_all(d, &turns);
 }
 
 void graft_cuda_wgmma8_open(graft_device *d)
 {
     static const kinds levels = {true, true, true, "products of 8 bits"};
-    if (d->wgmma && asked_for("all")) d->wgmma8 = try_all(d, &levels);
+    if (d->wgmma && graft_cuda_wgmma_asked("all")) d->wgmma8 = try_all(d, &levels);
 }

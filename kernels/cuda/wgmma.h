@@ -8,6 +8,8 @@
 /* Tiles of 128 x 160, 256 x 160 and 128 x 128, and the last one by turns. */
 enum { GRAFT_CUDA_WGMMA_PLAIN = 3, GRAFT_CUDA_WGMMA_KERNELS = 4 };
 
+/* Whether GRAFT_CUDA_WGMMA is that. */
+bool graft_cuda_wgmma_asked(const char *how);
 /* Small products with each kernel, held against the host's. Sets d->wgmma, or says in the log why
  * not; the device goes on without them. Nothing of this with GRAFT_CUDA_WGMMA=off. Those by turns,
  * d->wgmma_turns, have run on no device yet: they are tried with GRAFT_CUDA_WGMMA=all alone. */

@@ -131,6 +131,11 @@ GRAFT_DEVICE void graft_wgmma_settle(float *d)
     (void)d;
 }
 
+GRAFT_DEVICE void graft_before_wait(float v)
+{
+    (void)v;
+}
+
 GRAFT_DEVICE void graft_wgmma_settle_s8(int32_t *d)
 {
     (void)d;

@@ -26,7 +26,8 @@
 #define LEAST_RUN     20
 #endif
 
-enum { PLAIN = 3, KERNELS = 4, FLASH = 7 }; /* of a dtype; with those by turns; for attention */
+/* Of a dtype: products, with those by turns; for attention, and those that are ahead. */
+enum { PLAIN = 3, KERNELS = 4, FLASH = 7, AHEAD = 5 };
 
 /* ------------------------------------------------------------------ results */
 
@@ -298,10 +299,10 @@ static void levels_where_no_library_takes_them(void)
 
 static void attention_as_far_as_it_goes(void)
 {
-    CHECK_INT(offered(attention(256, 256, 8, 40, GRAFT_BF16)), 2);
-    CHECK_INT(offered(attention(256, 77, 10, 64, GRAFT_F16)), 3);
-    CHECK_INT(offered(attention(1, 1, 1, 48, GRAFT_F16)), 3);
-    CHECK_INT(offered(attention(256, 256, 8, 80, GRAFT_BF16)), 1);
+    CHECK_INT(offered(attention(256, 256, 8, 40, GRAFT_BF16)), 4);
+    CHECK_INT(offered(attention(256, 77, 10, 64, GRAFT_F16)), 5);
+    CHECK_INT(offered(attention(1, 1, 1, 48, GRAFT_F16)), 5);
+    CHECK_INT(offered(attention(256, 256, 8, 80, GRAFT_BF16)), 2);
     CHECK_INT(offered(attention(64, 64, 8, 160, GRAFT_BF16)), 1);
     CHECK_INT(offered(attention(64, 64, 8, 168, GRAFT_BF16)), 0);
     CHECK_INT(offered(attention(64, 64, 8, 44, GRAFT_BF16)), 0);
@@ -337,13 +338,15 @@ static void not_where_the_test_fails(void)
         CHECK(strstr(warned, "Hopper") != NULL && strstr(warned, "wgmma") != NULL);
         CHECK((strstr(warned, "by turns") != NULL) == turns);
     }
-    for (int launch = 1; launch <= 2 * FLASH; launch++) {
+    for (int launch = 1; launch <= 2 * (FLASH + AHEAD); launch++) {
+        bool ahead = launch > 2 * FLASH;
         fake_driver_state()->skip_launch = before + 2 * KERNELS + launch;
-        CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), 0);
+        CHECK_INT(offered(attention(256, 256, 8, 64, GRAFT_BF16)), ahead ? 3 : 0);
         CHECK(strstr(warned, "attention") != NULL && strstr(warned, "wgmma") != NULL);
+        CHECK((strstr(warned, "attention ahead") != NULL) == ahead);
     }
     for (int launch = 1; launch <= 2 * KERNELS; launch++) {
-        fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + launch;
+        fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH + AHEAD) + launch;
         CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), 0);
         CHECK(strstr(warned, "8 bits") != NULL && strstr(warned, "int8 wgmma") != NULL);
     }
@@ -351,7 +354,7 @@ static void not_where_the_test_fails(void)
     CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = before + 2 * KERNELS + 1; /* which products survive */
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
-    fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH) + 1;
+    fake_driver_state()->skip_launch = before + 2 * (KERNELS + FLASH + AHEAD) + 1;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
     fake_driver_state()->skip_launch = 0;
     CHECK_INT(offered(product(256, 256, 256, GRAFT_BF16)), KERNELS);
@@ -412,11 +415,14 @@ static void gives_up_in_order(void)
     uint32_t plain = blocks_with("on", d, PLAIN) - 2 * FLASH;
     for (uint32_t i = 0; i < 2 * FLASH; i++) gives_up_from(plain + i, attended, 0, "attention");
     blocks_with("all", d, KERNELS);
-    for (uint32_t i = 0; i < 4; i++) gives_up_from(plain + i, d, PLAIN, "");
+    for (uint32_t i = 0; i < 4; i += 3) gives_up_from(plain + i, d, PLAIN, "");
+    uint32_t before = plain + 4 + 2 * FLASH;
+    for (uint32_t i = 0; i < 2 * AHEAD; i += 2) gives_up_from(before + i, attended, 3, "");
+    before += 2 * AHEAD;
     /* Those of levels come last, and in the same number as the others. */
     for (uint32_t i = 0; i < plain; i += plain / 2 - 1)
-        gives_up_from(plain + 4 + 2 * FLASH + i, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
-    gives_up_from(plain + 4 + 2 * FLASH + plain, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
+        gives_up_from(before + i, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
+    gives_up_from(before + plain, levels(256, 256, 256, GRAFT_BF16), 0, "8 bits");
     *patience = 0;
     CHECK_INT(offered(levels(256, 256, 256, GRAFT_BF16)), KERNELS);
 }
@@ -472,7 +478,7 @@ static void kernels_have_their_instructions(void)
     each_kernel("sm_90a", look_at_hopper);
     CHECK_INT(wgmma_kernels, 2 * KERNELS);
     CHECK_INT(level_kernels, 2 * KERNELS);
-    CHECK_INT(flash_kernels, 2 * FLASH);
+    CHECK_INT(flash_kernels, 2 * (FLASH + AHEAD));
     CHECK_INT(others, 2);
 }
 
