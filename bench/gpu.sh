@@ -6,7 +6,7 @@
 # does not stop the next one. In OUT, all of it small:
 #
 #   gpu.log         everything that was printed, also by a part that was cut short
-#   bench.json      the figures, written as they come
+#   bench.json      the figures, written as they come; untried.json: those of the part `untried`
 #   results.tar.xz  pictures, at the end
 #
 # Models, which are large, and caches are in a folder of their own and stay there. Nothing on the
@@ -26,7 +26,7 @@ set -u
 
 first="versions:10 ops:90 demo:50 sdxl:150 sd15:60 vae:50 torch:90 ceilings:30"
 second="quant:80 swaps:130 levels:200 start:100"
-third="int8:50 sanitizer:110"
+third="untried:230 int8:50 sanitizer:110"
 
 # The parts that are meant by names of parts and sets, with their seconds.
 parts_of() {
@@ -94,12 +94,12 @@ sdxl_b=$models/sdxl${small:+-small}-b.safetensors
 
 # Makes what the parts need, two at a time, the largest first.
 make_models() {
-    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" torch:"*)
+    case " $* " in *" sdxl:"* | *" swaps:"* | *" levels:"* | *" start:"* | *" untried:"* | *" torch:"*)
         model sdxl 1 unet,vae,clip "$sdxl" & ;;
     esac
     case " $* " in *" swaps:"*) model sdxl 2 unet "$sdxl_b" & ;; esac
     wait
-    case " $* " in *" sd15:"* | *" swaps:"* | *" levels:"* | *" vae:"* | *" torch:"*)
+    case " $* " in *" sd15:"* | *" swaps:"* | *" levels:"* | *" vae:"* | *" untried:"* | *" torch:"*)
         model sd15 1 unet,vae "$sd15" & ;;
     esac
     case " $* " in *" swaps:"*) model sd15 2 unet "$sd15_b" & ;; esac
@@ -183,12 +183,28 @@ start() {
         echo "$turn:"
         networks --tuning fast --cache "$work/cache-start" --start sdxl "$sdxl" || return 1
     done
-    for turn in first again; do
-        networks --cache "$work/cache-picture" picture "$sdxl" "$build/bin/graft" run \
-            "$here/workflows/sdxl-txt2img.json" --models "$work/tree" --set 5.steps=20 \
-            --set 1.ckpt_name=sdxl.safetensors ${small:+--set 4.width=64 --set 4.height=64} \
+    # The last one with less memory than the checkpoint has weights: text encoders have to go.
+    room=$(($(wc -c < "$sdxl") / 1048576 - 400))
+    [ $room -ge 64 ] || room=64
+    for memory in "" "" $room; do
+        GRAFT_MEMORY_MB=$memory networks --cache "$work/cache-picture" picture "$sdxl" \
+            "$build/bin/graft" run "$here/workflows/sdxl-txt2img.json" --models "$work/tree" \
+            --set 1.ckpt_name=sdxl.safetensors --set 5.steps=20 \
+            ${small:+--set 4.width=64 --set 4.height=64} \
             --output "$work/pictures/start" --quiet || return 1
     done
+}
+
+# Kernels that have run on no device yet: whether it opens with them, whether they are right, and
+# what they gain. A JSON file of its own, since the figures have the names of those without.
+untried() {
+    export GRAFT_CUDA_WGMMA=all
+    json=$out/untried.json
+    rm -f "$json"
+    timeout -k 5 60 "$bench" device || return 1
+    [ "$small" ] || { ops && quant; } || return 1
+    networks --cache "$work/cache-untried" --operators sd15 "$sd15" &&
+        networks --cache "$work/cache-untried" --operators --levels sdxl "$sdxl"
 }
 
 demo() {
@@ -385,7 +401,7 @@ part() {
     name=$1 most=$2
     case " ${GRAFT_GPU_SKIP:-} " in *" $name "*) say "== $name: left out"; return 0 ;; esac
     case $name in
-    sdxl | sd15 | vae | ceilings | swaps | levels | start | torch)
+    sdxl | sd15 | vae | ceilings | swaps | levels | start | untried | torch)
         wait $models_pid
         torch_settle
         ;;
