@@ -270,6 +270,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .table = &r->table,
                              .positive = r->sides.positive,
                              .negative = r->sides.negative,
+                             .third = {r->sides.third, s->third.way, s->third.scale},
                              .cfg = s->cfg,
                              .steps = r->n_sigmas - 1,
                              .first = r->sigmas[0],
@@ -325,6 +326,7 @@ static graft_status prepare_only(const run_state *r, graft_err *e)
                                 .table = &r->table,
                                 .positive = r->sides.positive,
                                 .negative = r->sides.negative,
+                                .third = r->sides.third,
                                 .guided = graft_sampler_needs_unconditional(s->sampler) ||
                                           fabs(s->cfg - 1.0) > 1e-9,
                                 .sigmas = r->sigmas,
@@ -408,6 +410,8 @@ graft_status graft_sample_custom(const graft_sampling *sampling, const graft_lat
          * get that of the same prompt. */
         s.negative = s.positive;
         s.cfg = 1.0;
+    } else if (!s.third.prompt) {
+        s.third = s.model->third;
     }
     graft_status st = graft_quantizer_settle(&s, latent, task, &now, e);
     if (now) s.model = now;
@@ -439,6 +443,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
     GRAFT_TRY(check_sigmas(r, e));
     GRAFT_TRY(take_mask(r, latent, e));
     GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));
+    if (s->third.prompt) GRAFT_TRY(graft_opposites_third(&r->sides, s->third.prompt, r->shape, e));
     if (task && task->compile_only) {
         GRAFT_TRY(prepare_only(r, e));
         unchanged(latent, out, denoised);
