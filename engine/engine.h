@@ -629,13 +629,22 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *param
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e);
 
+/* The latent with the noise of this seed (add_noise false: with none, but weighted all the same),
+ * as much as is between the first sigma and the last, or as the only one says: latent + s noise, of
+ * a flow (1 - s) latent + s noise; no sigmas: as it is. Zeros of other channels become those of the
+ * model. Values that are no numbers become 0. With mask and batch indices. */
+graft_status graft_latent_noised(const graft_model *m, const graft_latent *latent,
+                                 const graft_sigmas *sigmas, bool add_noise, uint64_t seed,
+                                 graft_latent **out, graft_err *e);
+
 /* What some samplers can be told: how much noise they add on the way, and how they step. */
 typedef struct graft_sampler_options {
     bool given;     /* false: the usual ones, whatever the rest says */
     double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
     double s_noise; /* factor of that noise; 1 */
     double r;       /* dpmpp_sde: place of the middle of a step in log sigma, above 0; 0.5 */
-    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; 4 */
+    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; er_sde: stages, 1 to 3; 4 */
+    bool reverse;   /* er_sde: as reverse-time SDE with that eta, which it does not look at else */
 } graft_sampler_options;
 
 /* A third prompt that guides beside the positive and the negative one. With P, N and T for what the
@@ -675,8 +684,9 @@ typedef struct graft_sampling {
     const graft_sigmas *sigmas;
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
-    /* Given: for euler_ancestral, dpmpp_2s_ancestral, dpmpp_sde, dpmpp_2m_sde, dpmpp_2m_sde_heun,
-     * dpmpp_3m_sde and lms; GRAFT_E_UNSUPPORTED with others, and for an order above 4. */
+    /* Given: for euler_ancestral, euler_ancestral_cfg_pp, dpmpp_2s_ancestral, dpmpp_sde,
+     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde and lms; GRAFT_E_UNSUPPORTED with
+     * others, and for an order above 4. */
     graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two
@@ -722,4 +732,5 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
 
 #include "engine/pictures.h"
 #include "engine/sigmas.h"
+#include "engine/texts.h"
 #endif

@@ -13,6 +13,14 @@ void graft_sigmas_release(graft_sigmas *s);
 const float *graft_sigmas_data(const graft_sigmas *s, size_t *n);
 graft_status graft_sigmas_from_data(const float *values, size_t n, graft_sigmas **out,
                                     graft_err *e);
+/* The numbers in a text, whatever is between them: digits with at most one point among or before
+ * them, and a sign; "1e-3" is two. */
+graft_status graft_sigmas_from_text(const char *text, graft_sigmas **out, graft_err *e);
+/* Where a model's schedule is after so much of it, 0..1. Ranges of steps begin and end there, so 0
+ * is a sigma that is above all (999999999.9; 1 of a flow) and 1 is 0; actual: those two are the
+ * schedule's largest and smallest instead. */
+graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool actual, double *out,
+                                     graft_err *e);
 /* The last steps + 1 sigmas of a scheduler's schedule of int(steps / denoise) steps, as ComfyUI's
  * BasicScheduler takes them; denoise 0: none. graft_sample() differs: where the sampler asks for
  * it, it drops the second-last sigma, and with denoise 1 it takes all that the scheduler gives. */

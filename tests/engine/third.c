@@ -2,6 +2,7 @@
  * with all else that a run can have. */
 #include "engine/api/opposites.h"
 #include "engine/api/third.h"
+#include "tests/engine/control.h"
 #include "tests/engine/regions.h"
 
 enum { H = 8, W = 12, N = 4 * H * W };
@@ -266,6 +267,40 @@ static void with_perturbed_attention(void)
     graft_model_release(pag);
 }
 
+static graft_cond *steered(const graft_cond *c, graft_controlnet *net, graft_image *hint)
+{
+    const graft_control_options o = {
+        .net = net, .hint = hint, .strength = 0.8, .start = 0, .end = 1};
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_control(c, NULL, &o, &out, NULL, &e), &e);
+    return out;
+}
+
+/* A ControlNet that the positive prompt has for everyone steers the third one, too. */
+static void with_a_controlnet(void)
+{
+    graft_controlnet *net = made_control(model, 0.5f);
+    graft_image *hint = control_hint(1, 8 * H, 5);
+    graft_cond *own[3];
+    float v[3][N], got[N], want[N];
+    for (int i = 0; i < 3; i++) {
+        own[i] = steered(prompt[i], net, hint);
+        alone(model, own[i], v[i]);
+    }
+    call c = call_of(model, GRAFT_THIRD_DUAL, 4, 1.5);
+    c.positive = own[0];
+    denoise_by(&c, got);
+    for (int i = 0; i < N; i++) want[i] = 1.5f * v[2][i] - 0.5f * v[1][i] + 4 * (v[0][i] - v[2][i]);
+    CHECK(difference(got, want, N) < 5e-5);
+    c.positive = prompt[0];
+    denoise_by(&c, want);
+    CHECK(difference(got, want, N) > 1e-2);
+    for (int i = 0; i < 3; i++) graft_cond_release(own[i]);
+    graft_image_release(hint);
+    graft_controlnet_release(net);
+}
+
 static void what_does_not_go(void)
 {
     int64_t width = model->arch.context_dim + 1;
@@ -373,6 +408,7 @@ int main(void)
         RUN(under_a_mask);
         RUN(with_less_work);
         RUN(with_perturbed_attention);
+        RUN(with_a_controlnet);
         RUN(what_does_not_go);
         RUN(whole_runs);
         for (int k = 0; k < 3; k++) graft_cond_release(prompt[k]);
