@@ -270,7 +270,7 @@ static void with_perturbed_attention(void)
 static graft_cond *steered(const graft_cond *c, graft_controlnet *net, graft_image *hint)
 {
     const graft_control_options o = {
-        .net = net, .hint = hint, .strength = 0.8, .start = 0, .end = 1};
+        .net = net, .hint = hint, .strength = 0.8, .start = 0, .end = 1, .everywhere = true};
     graft_cond *out = NULL;
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_cond_control(c, NULL, &o, &out, NULL, &e), &e);
