@@ -104,7 +104,8 @@ static void put_name(graft_http_response *r, const char *leaf, bool attachment)
     graft_http_header(r, "content-disposition:", value);
 }
 
-/* Another form of the picture, as the body of r: preview=FORMAT;QUALITY gives JPEG, channel=rgb|a gives PNG. */
+/* Another form of the picture, as the body of r: preview=FORMAT;QUALITY gives JPEG, channel=rgb|a
+ * gives PNG. */
 static graft_status convert(const char *path, const char *preview, const char *channel,
                             graft_http_response *r, graft_err *e)
 {
