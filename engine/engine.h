@@ -25,9 +25,8 @@ typedef struct graft_cond graft_cond; /* a list of encoded prompts with their op
 typedef struct graft_controlnet graft_controlnet;
 typedef struct graft_upscaler graft_upscaler; /* a model that enlarges pictures */
 typedef struct graft_latent graft_latent;
-typedef struct graft_image graft_image; /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
-typedef struct graft_sigmas
-    graft_sigmas; /* how much noise is left before each step, and at the end */
+typedef struct graft_image graft_image;   /* IMAGE (N,H,W,C) or MASK (N,H,W; stored with C = 1) */
+typedef struct graft_sigmas graft_sigmas; /* of the steps of a sampler (sigmas.h) */
 
 /* How a long call reports, learns that it should stop, and asks for what only its caller knows. Any
  * pointer may be NULL. Called on the calling thread only. */
@@ -630,54 +629,13 @@ graft_status graft_sample(const graft_model *m, const graft_sample_params *param
                           const graft_latent *latent, const graft_task *task, graft_latent **out,
                           graft_err *e);
 
-/* Sigmas: finite, at least 0, in any order, possibly none; between two neighbours is a step of the
- * sampler. What would hold anything else is GRAFT_E_ARG. */
-#define GRAFT_SIGMAS_MAX 100001 /* in one list: more steps than anyone waits for */
-graft_sigmas *graft_sigmas_retain(graft_sigmas *s);
-void graft_sigmas_release(graft_sigmas *s);
-/* Lives as long as the object; not NULL when *n is 0. */
-const float *graft_sigmas_data(const graft_sigmas *s, size_t *n);
-graft_status graft_sigmas_from_data(const float *values, size_t n, graft_sigmas **out,
-                                    graft_err *e);
-/* The last steps + 1 sigmas of a scheduler's schedule of int(steps / denoise) steps, as ComfyUI's
- * BasicScheduler takes them; denoise 0: none. graft_sample() differs: where the sampler asks for
- * it, it drops the second-last sigma, and with denoise 1 it takes all that the scheduler gives. */
-graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler, int64_t steps,
-                                     double denoise, graft_sigmas **out, graft_err *e);
-/* SD Turbo's: timesteps 999, 899, … 99 without the first 10 - int(10 denoise), `steps` of them at
- * most, then 0. */
-graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
-                                graft_sigmas **out, graft_err *e);
-/* The scheduler named beta with any numbers above 0; equal sigmas stand once, so there may be fewer
- * than steps + 1. */
-graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha, double beta,
-                               graft_sigmas **out, graft_err *e);
-/* "Align Your Steps" (arXiv:2404.14507) for `kind` "SD1" or "SDXL", other kinds are
- * GRAFT_E_UNSUPPORTED: its authors' sigmas for ten steps, interpolated for others. denoise: the
- * last ones of them, as graft_sigmas_split_denoise() counts; 0: no sigmas. */
-graft_status graft_sigmas_align_your_steps(const char *kind, int64_t steps, double denoise,
-                                           graft_sigmas **out, graft_err *e);
-/* Formulas without a model, see engine/sampling/schedule.h; steps + 1 sigmas, the last 0. */
-graft_status graft_sigmas_karras(int64_t steps, double sigma_max, double sigma_min, double rho,
-                                 graft_sigmas **out, graft_err *e);
-graft_status graft_sigmas_exponential(int64_t steps, double sigma_max, double sigma_min,
-                                      graft_sigmas **out, graft_err *e);
-graft_status graft_sigmas_polyexponential(int64_t steps, double sigma_max, double sigma_min,
-                                          double rho, graft_sigmas **out, graft_err *e);
-graft_status graft_sigmas_vp(int64_t steps, double beta_d, double beta_min, double eps_s,
-                             graft_sigmas **out, graft_err *e);
-/* *high: the first `step` steps, *low: the others; the sigma between them is in both. A step beyond
- * the end: all, and none. */
-graft_status graft_sigmas_split(const graft_sigmas *s, int64_t step, graft_sigmas **high,
-                                graft_sigmas **low, graft_err *e);
-/* The same where *low has that share of the steps; half a step is rounded to the even number. */
-graft_status graft_sigmas_split_denoise(const graft_sigmas *s, double denoise, graft_sigmas **high,
-                                        graft_sigmas **low, graft_err *e);
-/* The last one first; a 0 that comes first becomes 0.0001. */
-graft_status graft_sigmas_flip(const graft_sigmas *s, graft_sigmas **out, graft_err *e);
-/* Another first sigma; none stay none. */
-graft_status graft_sigmas_set_first(const graft_sigmas *s, double sigma, graft_sigmas **out,
-                                    graft_err *e);
+/* The latent with the noise of this seed (add_noise false: with none, but weighted all the same),
+ * as much as is between the first sigma and the last, or as the only one says: latent + s noise, of
+ * a flow (1 - s) latent + s noise; no sigmas: as it is. Zeros of other channels become those of the
+ * model. Values that are no numbers become 0. With mask and batch indices. */
+graft_status graft_latent_noised(const graft_model *m, const graft_latent *latent,
+                                 const graft_sigmas *sigmas, bool add_noise, uint64_t seed,
+                                 graft_latent **out, graft_err *e);
 
 /* What some samplers can be told: how much noise they add on the way, and how they step. */
 typedef struct graft_sampler_options {
@@ -685,21 +643,50 @@ typedef struct graft_sampler_options {
     double eta;     /* share of what ancestral and SDE steps add; 1: as usual, 0: none */
     double s_noise; /* factor of that noise; 1 */
     double r;       /* dpmpp_sde: place of the middle of a step in log sigma, above 0; 0.5 */
-    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; 4 */
+    int64_t order;  /* lms: how many slopes it looks at, 1 to 4; er_sde: stages, 1 to 3; 4 */
+    bool reverse;   /* er_sde: as reverse-time SDE with that eta, which it does not look at else */
 } graft_sampler_options;
+
+/* A third prompt that guides beside the positive and the negative one. With P, N and T for what the
+ * model makes of each, denoised, the result is
+ *
+ *   perpendicular  T + cfg (P - T - scale Q), where Q is N - T without its share along P - T, for
+ *                  each picture; T is of no prompt (Perp-Neg, Armandpour et al. 2023,
+ *                  arXiv:2304.04968)
+ *   dual           N + scale (T - N) + cfg (P - T) (Brooks et al. 2023, arXiv:2211.09800, eq. 3)
+ *   nested         N + scale (T + cfg (P - T) - N)
+ *
+ * All three are computed, whatever cfg is, and on the host. Perturbed attention is added to that;
+ * RescaleCFG is GRAFT_E_UNSUPPORTED. */
+typedef enum graft_third_way {
+    GRAFT_THIRD_PERPENDICULAR = 0,
+    GRAFT_THIRD_DUAL = 1,
+    GRAFT_THIRD_NESTED = 2
+} graft_third_way;
+typedef struct graft_third {
+    const graft_cond *prompt; /* NULL: none */
+    graft_third_way way;
+    double scale;
+} graft_third;
+/* Sampling with a negative prompt is perpendicular guidance with this third one, unless it has
+ * another. GRAFT_E_ARG for scales outside 0..1000. */
+graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
+                                  graft_model **out, graft_err *e);
 
 /* Sampling put together from its parts; all borrowed. */
 typedef struct graft_sampling {
     const graft_model *model;
     const graft_cond *positive;
     const graft_cond *negative; /* NULL: the positive prediction alone, whatever cfg is */
+    graft_third third;          /* only with a negative one */
     double cfg;
     const char *sampler;
     const graft_sigmas *sigmas;
     bool add_noise; /* false: the latent is noisy already */
     uint64_t seed;  /* of the noise, and of what the sampler draws */
-    /* Given: for euler_ancestral, dpmpp_2s_ancestral, dpmpp_sde, dpmpp_2m_sde, dpmpp_2m_sde_heun,
-     * dpmpp_3m_sde and lms; GRAFT_E_UNSUPPORTED with others, and for an order above 4. */
+    /* Given: for euler_ancestral, euler_ancestral_cfg_pp, dpmpp_2s_ancestral, dpmpp_sde,
+     * dpmpp_2m_sde, dpmpp_2m_sde_heun, dpmpp_3m_sde, er_sde and lms; GRAFT_E_UNSUPPORTED with
+     * others, and for an order above 4. */
     graft_sampler_options options;
 } graft_sampling;
 /* As graft_sample() otherwise, with the very same bits for the same sigmas. With fewer than two
@@ -744,4 +731,6 @@ graft_status graft_image_upscale(const graft_upscaler *u, const graft_image *ima
                                  const graft_task *task, graft_image **out, graft_err *e);
 
 #include "engine/pictures.h"
+#include "engine/sigmas.h"
+#include "engine/texts.h"
 #endif

@@ -37,6 +37,14 @@ graft_status graft_image_scale_by(const graft_image *i, const char *method, doub
 /* To so many times 1024 x 1024 pixels, as nearly as whole sides allow, in the same aspect. */
 graft_status graft_image_scale_pixels(const graft_image *i, const char *method, double megapixels,
                                       graft_image **out, graft_err *e);
+/* With the longer side `side` pixels, 1 or more, in the same aspect. */
+graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
+                                      graft_image **out, graft_err *e);
+/* Each colour + strength times a number that PyTorch's CPU generator, seeded so, draws from the
+ * normal distribution, clipped to 0..1. One is drawn for each value, also of transparency, which
+ * stays as it is. GRAFT_E_ARG for a strength that is not finite. */
+graft_status graft_image_noise(const graft_image *i, uint64_t seed, double strength,
+                               graft_image **out, graft_err *e);
 graft_status graft_image_invert(const graft_image *i, graft_image **out, graft_err *e);
 graft_status graft_mask_to_image(const graft_image *mask, graft_image **out, graft_err *e);
 graft_status graft_image_to_mask(const graft_image *i, const char *channel, graft_image **out,

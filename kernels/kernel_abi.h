@@ -141,6 +141,12 @@ typedef struct graft_weight_part {
     const graft_low_rank *term;
 } graft_weight_part;
 
+/* Whether a launch had better end: 1 from some moment on. */
+typedef struct graft_stop {
+    void *ctx;
+    int32_t (*asked)(void *ctx);
+} graft_stop;
+
 typedef struct graft_fetch graft_fetch; /* the library's: one per fetch() */
 typedef struct graft_marks graft_marks; /* the library's: one per marks_create() */
 
@@ -211,6 +217,11 @@ typedef struct graft_kernels_more {
      * something else than info.variant did it, and will from then on. Results are right either way;
      * but what is timed then is not the variant. NULL: that never happens. Since 1.7. */
     int32_t (*stands_in)(graft_kernel *k);
+    /* [any] As launch(), with the same bits; but a launch that takes long asks `stop`, on the
+     * calling thread only, now and then, and after a 1 ends early with GRAFT_E_CANCEL and anything
+     * in `out`. It may never ask. NULL: launch() has to do. Since 1.8. */
+    graft_status (*launch_until)(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 const graft_stop *stop);
 } graft_kernels_more;
 /* A channel_add that only a GROUP_NORM reads is that one's, and not the convolution's before it. */
 #define GRAFT_WANTS_NORM_ADD 1u

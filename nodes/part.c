@@ -22,6 +22,7 @@ graft_status graft_part_create(const graft_sampling *known, graft_part **out, gr
     if (known->model) RETAIN(model, known->model);
     if (known->positive) RETAIN(cond, known->positive);
     if (known->negative) RETAIN(cond, known->negative);
+    if (known->third.prompt) RETAIN(cond, known->third.prompt);
     return GRAFT_OK;
 }
 
@@ -31,6 +32,7 @@ void graft_part_release(graft_part *p)
     graft_model_release((graft_model *)p->known.model);
     graft_cond_release((graft_cond *)p->known.positive);
     graft_cond_release((graft_cond *)p->known.negative);
+    graft_cond_release((graft_cond *)p->known.third.prompt);
     graft_free(p);
 }
 

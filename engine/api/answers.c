@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "engine/api/control.h"
 
-/* The positive prompts' answer, the negative ones' and the perturbed rows'. */
-enum { POSITIVE, NEGATIVE, PERTURBED, KINDS };
+/* The positive prompts' answer, the negative ones', third ones' and the perturbed rows'. */
+enum { POSITIVE, NEGATIVE, THIRD, PERTURBED, KINDS };
 
 /* An entry of the last evaluation in full. */
 typedef struct asked {
@@ -33,14 +33,15 @@ graft_status graft_answers_create(const graft_guided_config *c, graft_answers **
     if (!(c->model->easycache.threshold > 0) || c->tap) return GRAFT_OK;
     graft_answers *a = graft_calloc(1, sizeof *a);
     if (!a) return graft_fail_nomem(e, "EasyCache");
-    int kinds = graft_model_perturbs(c->model) ? KINDS : PERTURBED;
+    const bool kept[KINDS] = {true, true, c->third.prompt, graft_model_perturbs(c->model)};
     a->c = c;
     a->n = (size_t)(c->shape[0] * c->shape[1] * c->shape[2] * c->shape[3]);
     a->x = graft_malloc_array(a->n, sizeof *a->x);
     a->v = graft_malloc_array(a->n, sizeof *a->v);
     a->asked = graft_malloc_array(graft_guided_slots(c), sizeof *a->asked);
     bool ok = a->x && a->v && a->asked;
-    for (int k = 0; k < kinds; k++) {
+    for (int k = 0; k < KINDS; k++) {
+        if (!kept[k]) continue;
         a->delta[k] = graft_malloc_array(a->n, sizeof *a->delta[k]);
         ok = ok && a->delta[k];
     }
@@ -68,7 +69,7 @@ void graft_answers_destroy(graft_answers *a)
 static bool same_question(const graft_answers *a, const active *list, size_t n, float sigma)
 {
     const graft_model *m = a->c->model;
-    if (!n || n != a->n_asked || list[0].negative ||
+    if (!n || n != a->n_asked || list[0].side != GRAFT_POSITIVE ||
         graft_model_perturbs_at(m, a->c->table, a->sigma) !=
             graft_model_perturbs_at(m, a->c->table, sigma) ||
         graft_model_shrinks(m, a->c->table, a->sigma) != graft_model_shrinks(m, a->c->table, sigma))
@@ -106,6 +107,7 @@ bool graft_answers_made(graft_answers *a, const active *list, size_t n, float si
         return false;
     make(a, POSITIVE, to->x, to->positive);
     make(a, NEGATIVE, to->x, to->negative);
+    make(a, THIRD, to->x, to->third);
     make(a, PERTURBED, to->x, to->perturbed);
     remember(a, to);
     a->left_out++;
@@ -126,6 +128,7 @@ void graft_answers_keep(graft_answers *a, const active *list, size_t n, float si
                               again ? graft_easycache_distance(from->x, a->x, a->n) : NAN);
     keep(a, POSITIVE, from->x, from->positive);
     keep(a, NEGATIVE, from->x, from->negative);
+    keep(a, THIRD, from->x, from->third);
     keep(a, PERTURBED, from->x, from->perturbed);
     remember(a, from);
     for (size_t i = 0; i < n; i++) a->asked[i] = (asked){list[i].slot, list[i].control};

@@ -2,11 +2,11 @@
  * evaluation is not worth its time. Belongs to one run, on one thread, and ends with it, so that no
  * run can see another's.
  *
- * An answer is the mean prediction of the positive prompts, that of the negative ones, and that of
- * the perturbed rows, all before guidance. Guidance and its rescaling work on an answer that was
- * made just as on a real one. As the means of x + D of each prompt are x + the mean D, it makes no
- * difference that prompts are not kept apart; those that begin or end, or whose ControlNets do, are
- * answered in full.
+ * An answer is the mean prediction of the positive prompts, that of the negative ones, of third
+ * ones, and that of the perturbed rows, all before guidance. Guidance and its rescaling work on an
+ * answer that was made just as on a real one. As the means of x + D of each prompt are x + the mean
+ * D, it makes no difference that prompts are not kept apart; those that begin or end, or whose
+ * ControlNets do, are answered in full.
  *
  * One decision is made for all of an evaluation, its whole batch of pictures, so that it stays a
  * batch; by the positive prompts' prediction, as the paper's v is the conditional one. Evaluations
@@ -20,8 +20,8 @@ typedef struct graft_answers graft_answers;
 
 /* What an evaluation sees and gives, n values each. */
 typedef struct graft_answer {
-    const float *x;                         /* as the UNet sees it */
-    float *positive, *negative, *perturbed; /* NULL: none, but for positive */
+    const float *x;                                 /* as the UNet sees it */
+    float *positive, *negative, *third, *perturbed; /* NULL: none, but for positive */
 } graft_answer;
 
 /* c is borrowed. *out NULL: the model leaves nothing out, or someone looks at its calls, who is to

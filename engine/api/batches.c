@@ -31,7 +31,7 @@ size_t graft_active_group(active *list, size_t n, size_t *which)
 size_t graft_active_positive(const active *list, const size_t *which, size_t count)
 {
     size_t n = 0;
-    while (n < count && !list[which[n]].negative) n++;
+    while (n < count && list[which[n]].side == GRAFT_POSITIVE) n++;
     return n;
 }
 

@@ -9,9 +9,9 @@
 typedef struct active {
     const graft_cond_entry *entry;
     const graft_box *box; /* what it sees of the latent */
-    bool negative;
-    bool fast, done; /* of the present call */
-    size_t slot;     /* its place in the positive list, or behind that in the negative one */
+    graft_side side;
+    bool fast, done;                     /* of the present call */
+    size_t slot;                         /* its place among all prompts (graft_guided_entry()) */
     const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
     bool alike;                          /* by what steered its last whole step */
     const void *known;                   /* where an inpainting UNet's x is from (known.h) */

@@ -47,11 +47,12 @@ struct graft_controls {
 
 static graft_status find_chains(graft_controls *k, graft_err *e)
 {
-    const graft_cond *positive = k->c->positive, *negative = k->c->negative;
+    const graft_guided_config *c = k->c;
     for (size_t i = 0; i < k->slots; i++) {
-        bool is_negative = i >= positive->n;
-        k->chain[i] =
-            graft_control_of(positive, negative, is_negative, is_negative ? i - positive->n : i);
+        size_t first;
+        graft_side side = graft_guided_side(c, i, &first);
+        const graft_cond *list = graft_guided_list(c, side);
+        k->chain[i] = graft_control_of(c->positive, list, side != GRAFT_POSITIVE, i - first);
         for (const graft_control *l = k->chain[i]; l; l = l->before) {
             graft_status st = graft_control_check(k->c->model, l->net, e);
             if (st) return st;
@@ -109,9 +110,11 @@ static bool any_of(const graft_cond *list)
 graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
                                    graft_controls **out, graft_err *e)
 {
-    size_t n = c->positive->n + c->negative->n;
+    size_t n = graft_guided_slots(c);
     *out = NULL;
-    if (!any_of(c->positive) && !any_of(c->negative)) return GRAFT_OK;
+    if (!any_of(c->positive) && !any_of(c->negative) &&
+        !(c->third.prompt && any_of(c->third.prompt)))
+        return GRAFT_OK;
     graft_controls *k = graft_calloc(1, sizeof *k);
     if (!k) return graft_fail_nomem(e, "ControlNet");
     k->c = c;

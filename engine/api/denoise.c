@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "engine/api/features.h"
 #include "engine/api/guided.h"
+#include "engine/api/third.h"
 #include "engine/task.h"
 
 #define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
@@ -31,8 +32,12 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->active = graft_calloc(entries, sizeof *g->active);
     g->x = graft_malloc_array(n, sizeof(float));
     g->scaled = graft_malloc_array(n, sizeof(float));
-    g->sum[0] = graft_malloc_array(n, sizeof(float));
-    g->sum[1] = graft_malloc_array(n, sizeof(float));
+    bool sums = true;
+    for (int side = 0; side < GRAFT_SIDES; side++) {
+        if (!graft_guided_list(&g->c, side)) continue;
+        g->sum[side] = graft_malloc_array(n, sizeof(float));
+        sums = sums && g->sum[side];
+    }
     bool perturbs = graft_model_perturbs(g->c.model);
     if (perturbs) g->perturbed = graft_malloc_array(n, sizeof(float));
     size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
@@ -43,9 +48,8 @@ static graft_status allocate(graft_guided *g, graft_err *e)
     g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
     g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
     g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
-    bool ok = g->active && g->x && g->scaled && g->sum[0] && g->sum[1] && g->batch_x &&
-              (g->perturbed || !perturbs) && g->batch_latent && g->batch_out && g->timesteps &&
-              g->context && g->y;
+    bool ok = g->active && g->x && g->scaled && sums && g->batch_x && (g->perturbed || !perturbs) &&
+              g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
     return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
 }
 
@@ -103,6 +107,17 @@ static graft_status check_conditioning(const graft_guided_config *c, const graft
     return GRAFT_OK;
 }
 
+static graft_status check_third(const graft_guided_config *c, graft_err *e)
+{
+    if (!c->third.prompt) return GRAFT_OK;
+    graft_status st = check_conditioning(c, c->third.prompt, "third", e);
+    if (!st && c->model->rescale_cfg > 0)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "RescaleCFG is not defined for guidance by three prompts");
+    if (st) return st;
+    return graft_model_check_downscale(c->model, c->positive, c->third.prompt, e);
+}
+
 graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,
                                  graft_err *e)
 {
@@ -113,15 +128,16 @@ graft_status graft_guided_create(const graft_guided_config *config, graft_guided
     g->n = g->per * config->shape[0];
     graft_status st = check_conditioning(config, config->positive, "positive", e);
     if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st) st = check_third(config, e);
     if (!st && graft_model_is_flow(config->model) && config->model->rescale_cfg > 0)
         st = graft_fail(e, GRAFT_E_UNSUPPORTED, "RescaleCFG is not defined for flows");
     if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
     if (!st) st = allocate(g, e);
     if (!st) st = make_features(g, e);
     if (!st)
-        st = graft_regions_create(config->positive, config->negative, config->shape,
-                                  graft_net_patch(&config->model->arch), config->task, &g->regions,
-                                  e);
+        st = graft_regions_create(config->positive, config->negative, config->third.prompt,
+                                  config->shape, graft_net_patch(&config->model->arch),
+                                  config->task, &g->regions, e);
     if (!st) st = graft_known_create(&g->c, &g->known, e);
     if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
     if (!st) st = graft_answers_create(&g->c, &g->answers, e);
@@ -140,8 +156,7 @@ void graft_guided_destroy(graft_guided *g)
     graft_free(g->active);
     graft_free(g->x);
     graft_free(g->scaled);
-    graft_free(g->sum[0]);
-    graft_free(g->sum[1]);
+    for (int side = 0; side < GRAFT_SIDES; side++) graft_free(g->sum[side]);
     graft_free(g->perturbed);
     if (g->batch_latent != g->batch_x) graft_free(g->batch_latent);
     graft_free(g->batch_x);
@@ -323,8 +338,7 @@ static void fill_batch(graft_guided *g, const size_t *which, size_t count, float
             size_t at = i * (size_t)pictures + (size_t)p;
             g->timesteps[at] = timestep;
             memcpy(g->context + at * row, k->data, row * sizeof(float));
-            if (adm)
-                graft_guided_fill_y(g, k, g->active[which[i]].negative, g->y + at * (size_t)adm);
+            if (adm) graft_guided_fill_y(g, k, g->active[which[i]].side, g->y + at * (size_t)adm);
         }
     }
 }
@@ -336,7 +350,7 @@ static graft_status tell(const graft_guided *g, const size_t *which, size_t coun
     bool negative[GROUP_MAX];
     const active *first = &g->active[which[0]];
     if (!g->c.tap) return GRAFT_OK;
-    for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].negative;
+    for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].side != GRAFT_POSITIVE;
     const graft_guided_call call = {.variant = variant,
                                     .in = in,
                                     .pictures = g->c.shape[0],
@@ -425,9 +439,9 @@ static void add_all(graft_guided *g, const size_t *which, size_t count)
     for (size_t i = 0; i < count; i++) {
         const active *a = &g->active[which[i]];
         size_t n = values_of(g, a->box);
-        add(g, a, g->batch_out + i * n, g->sum[a->negative]);
+        add(g, a, g->batch_out + i * n, g->sum[a->side]);
         if (i < again) add(g, a, g->batch_out + (count + i) * n, perturbed_now(g));
-        if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->negative);
+        if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->side);
     }
 }
 
@@ -465,19 +479,21 @@ static graft_status run_group(graft_guided *g, const size_t *which, size_t count
 
 /* ------------------------------------------------------------------ guidance */
 
-static void collect(graft_guided *g, const graft_cond *list, bool negative, float sigma)
+/* first: the side's first slot. Returns that of the next side. */
+static size_t collect(graft_guided *g, graft_side side, size_t first, float sigma)
 {
-    size_t first = negative ? g->c.positive->n : 0;
+    const graft_cond *list = graft_guided_list(&g->c, side);
     for (size_t i = 0; i < list->n; i++)
         if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
             g->active[g->n_active++] =
                 (active){.entry = list->entry[i],
                          .box = &g->regions.list[first + i].box,
-                         .negative = negative,
+                         .side = side,
                          .slot = first + i,
                          .known = graft_known_source(g->c.model, list->entry[i]),
                          .control = graft_controls_active(g->controls, first + i, sigma),
                          .alike = graft_controls_alike(g->controls, first + i, sigma)};
+    return first + list->n;
 }
 
 void graft_guided_collect(graft_guided *g, float sigma, bool both)
@@ -485,9 +501,12 @@ void graft_guided_collect(graft_guided *g, float sigma, bool both)
     g->n_active = 0;
     g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
     g->perturbs = graft_model_perturbs_at(g->c.model, g->c.table, sigma);
-    collect(g, g->c.positive, false, sigma);
+    size_t next = collect(g, GRAFT_POSITIVE, 0, sigma);
+    bool third = g->c.third.prompt != NULL;
     /* Guidance of 1 is the conditional prediction alone: half the work. */
-    if (both || fabs(g->c.cfg - 1.0) > 1e-9) collect(g, g->c.negative, true, sigma);
+    if (both || third || fabs(g->c.cfg - 1.0) > 1e-9)
+        next = collect(g, GRAFT_NEGATIVE, next, sigma);
+    if (third) collect(g, GRAFT_THIRD, next, sigma);
 }
 
 graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast)
@@ -576,9 +595,9 @@ static void rescale(const graft_guided *g, float sigma, const float *x, float *p
 /* From the sum of n prompts' predictions, weighted where they have areas, to their mean. Where
  * nothing has any weight it does not count: what went in, in which EasyCache sees no change. With
  * no prompt at all the sum stays 0, and so does the denoised latent. */
-static void average(const graft_guided *g, bool negative, size_t n, float *sum)
+static void average(const graft_guided *g, graft_side side, size_t n, float *sum)
 {
-    const float *total = g->regions.total[negative];
+    const float *total = g->regions.total[side];
     int64_t area = g->c.shape[2] * g->c.shape[3];
     for (int64_t i = 0; g->regions.any && n && i < g->n; i++) {
         float weight = total[i / g->per * area + i % area];
@@ -588,10 +607,10 @@ static void average(const graft_guided *g, bool negative, size_t n, float *sum)
 }
 
 /* From there to the denoised latent: 0 where nothing has any weight. */
-static void mean_denoised(const graft_guided *g, bool negative, const graft_guidance_terms *terms,
+static void mean_denoised(const graft_guided *g, graft_side side, const graft_guidance_terms *terms,
                           size_t n, float *mean)
 {
-    const float *total = g->regions.total[negative];
+    const float *total = g->regions.total[side];
     int64_t area = g->c.shape[2] * g->c.shape[3];
     for (int64_t i = 0; n && i < g->n; i++) {
         bool counts = !g->regions.any || total[i / g->per * area + i % area] > 0;
@@ -599,11 +618,11 @@ static void mean_denoised(const graft_guided *g, bool negative, const graft_guid
     }
 }
 
-/* The active negative or positive prompts. */
-static size_t active_of(const graft_guided *g, bool negative)
+/* The active prompts of a side. */
+static size_t active_of(const graft_guided *g, graft_side side)
 {
     size_t n = 0;
-    for (size_t i = 0; i < g->n_active; i++) n += g->active[i].negative == negative;
+    for (size_t i = 0; i < g->n_active; i++) n += g->active[i].side == side;
     return n;
 }
 
@@ -611,12 +630,14 @@ static size_t active_of(const graft_guided *g, bool negative)
 static graft_status predict(graft_guided *g, float sigma, graft_err *e)
 {
     size_t bytes = (size_t)g->n * sizeof(float);
-    size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
+    size_t n_pos = active_of(g, GRAFT_POSITIVE);
     float *perturbed = perturbed_now(g);
-    const graft_answer answer = {g->scaled, g->sum[0], n_neg ? g->sum[1] : NULL, perturbed};
+    const graft_answer answer = {g->scaled, g->sum[0],
+                                 active_of(g, GRAFT_NEGATIVE) ? g->sum[1] : NULL,
+                                 active_of(g, GRAFT_THIRD) ? g->sum[2] : NULL, perturbed};
     graft_guided_settle(g, g->scaled);
-    memset(g->sum[0], 0, bytes);
-    memset(g->sum[1], 0, bytes);
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        if (g->sum[side]) memset(g->sum[side], 0, bytes);
     if (perturbed) memset(perturbed, 0, bytes);
     bool may = !g->features || graft_features_spare(g->features);
     if (g->answers && graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer))
@@ -625,22 +646,22 @@ static graft_status predict(graft_guided *g, float sigma, graft_err *e)
     graft_regions_clear(&g->regions);
     graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
     if (st) return st;
-    average(g, false, n_pos, g->sum[0]);
-    average(g, true, n_neg, g->sum[1]);
-    if (perturbed) average(g, false, n_pos, perturbed);
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        average(g, side, active_of(g, side), g->sum[side]);
+    if (perturbed) average(g, GRAFT_POSITIVE, n_pos, perturbed);
     if (g->answers) graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer);
     return GRAFT_OK;
 }
 
 static void combine(graft_guided *g, float sigma, float *out)
 {
-    size_t n_pos = active_of(g, false), n_neg = active_of(g, true);
+    size_t n_pos = active_of(g, GRAFT_POSITIVE), n_neg = active_of(g, GRAFT_NEGATIVE);
     const graft_guidance_terms terms = graft_guided_terms(g, sigma);
     float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
     float *perturbed = perturbed_now(g);
-    mean_denoised(g, false, &terms, n_pos, pos);
-    mean_denoised(g, true, &terms, n_neg, neg);
-    if (perturbed) mean_denoised(g, false, &terms, n_pos, perturbed);
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        mean_denoised(g, side, &terms, active_of(g, side), g->sum[side]);
+    if (perturbed) mean_denoised(g, GRAFT_POSITIVE, &terms, n_pos, perturbed);
     /* The difference is that of the prompts alone, whatever becomes of their prediction. */
     for (int64_t i = 0; perturbed && i < g->n; i++) perturbed[i] = pos[i] - perturbed[i];
     bool guided = n_neg || g->c.cfg != 1.0;
@@ -648,8 +669,11 @@ static void combine(graft_guided *g, float sigma, float *out)
         rescale(g, sigma, g->x, pos, neg);
         guided = false;
     }
-    for (int64_t i = 0; i < g->n; i++)
-        out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
+    if (g->c.third.prompt) /* has no rescaling, so pos is as it was */
+        graft_third_guide(&g->c.third, g->c.cfg, g->sum, (size_t)g->n, (size_t)g->per, out);
+    else
+        for (int64_t i = 0; i < g->n; i++)
+            out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
     for (int64_t i = 0; perturbed && i < g->n; i++)
         out[i] += (float)g->c.model->perturbed * perturbed[i];
 }

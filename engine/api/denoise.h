@@ -1,11 +1,11 @@
 /* The guided denoiser: a UNet with conditioning as the D(x, sigma) that samplers call.
  *
  * Guidance follows Ho and Salimans 2022 (arXiv:2207.12598): D = D_uncond + cfg (D_cond - D_uncond);
- * both halves run as one batch. Preconditioning of x and of the output is that of the prediction
- * kind (eps, v: arXiv:2202.00512, x0, LCM: arXiv:2310.04378). */
+ * both halves run as one batch, a third one (third.h) with them. Preconditioning of x and of the
+ * output is that of the prediction kind (eps, v: arXiv:2202.00512, x0, LCM: arXiv:2310.04378). */
 #ifndef GRAFT_API_DENOISE_H
 #define GRAFT_API_DENOISE_H
-#include "engine/api/objects.h"
+#include "engine/api/regions.h"
 #include "engine/sampling/sampler.h"
 
 typedef struct graft_guided graft_guided;
@@ -16,7 +16,7 @@ typedef struct graft_guided_call {
     const void *const *in; /* as for graft_exe_run; gone after the callback */
     int64_t pictures, height, width, tokens;
     size_t entries;
-    const bool *negative; /* of each entry */
+    const bool *negative; /* of each entry: it is not a positive one */
     double seconds;
 } graft_guided_call;
 typedef struct graft_guided_tap {
@@ -29,6 +29,7 @@ typedef struct graft_guided_config {
     const graft_model *model;
     const graft_sigma_table *table;
     const graft_cond *positive, *negative;
+    graft_third third; /* without a prompt: none */
     double cfg;
     int64_t shape[4];  /* of the latent */
     size_t steps;      /* of the sampler; for DeepCache's schedule */
@@ -39,15 +40,32 @@ typedef struct graft_guided_config {
     const graft_task *task;
     const graft_guided_tap *tap; /* may be NULL */
 } graft_guided_config;
-/* All prompts of the run: the positive ones, then the negative ones. */
+/* All prompts of the run: the positive ones, then the negative ones, then third ones. */
+static inline const graft_cond *graft_guided_list(const graft_guided_config *c, graft_side side)
+{
+    return side == GRAFT_POSITIVE   ? c->positive
+           : side == GRAFT_NEGATIVE ? c->negative
+                                    : c->third.prompt;
+}
 static inline size_t graft_guided_slots(const graft_guided_config *c)
 {
-    return c->positive->n + c->negative->n;
+    return c->positive->n + c->negative->n + (c->third.prompt ? c->third.prompt->n : 0);
+}
+/* *first: the slot with which its side begins. */
+static inline graft_side graft_guided_side(const graft_guided_config *c, size_t slot, size_t *first)
+{
+    size_t n = c->positive->n;
+    *first = slot < n ? 0 : n;
+    if (slot < n) return GRAFT_POSITIVE;
+    if (slot < n + c->negative->n) return GRAFT_NEGATIVE;
+    *first = n + c->negative->n;
+    return GRAFT_THIRD;
 }
 static inline const graft_cond_entry *graft_guided_entry(const graft_guided_config *c, size_t slot)
 {
-    size_t n = c->positive->n;
-    return slot < n ? c->positive->entry[slot] : c->negative->entry[slot - n];
+    size_t first;
+    graft_side side = graft_guided_side(c, slot, &first);
+    return graft_guided_list(c, side)->entry[slot - first];
 }
 
 graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,

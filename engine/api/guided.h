@@ -26,11 +26,11 @@ struct graft_guided {
     graft_series series;
     active *active;
     size_t n_active;
-    int64_t n, per;             /* values of the latent in all, and per picture */
-    size_t step;                /* of the sampler */
-    bool shrinks, perturbs;     /* the present call */
-    float *x, *scaled, *sum[2]; /* (n) each; sum: positive and negative */
-    float *perturbed;           /* (n), the positive prompts' perturbed predictions; or NULL */
+    int64_t n, per;                       /* values of the latent in all, and per picture */
+    size_t step;                          /* of the sampler */
+    bool shrinks, perturbs;               /* the present call */
+    float *x, *scaled, *sum[GRAFT_SIDES]; /* (n) each; sum: NULL for a side that is not there */
+    float *perturbed; /* (n), the positive prompts' perturbed predictions; or NULL */
     float *batch_x, *batch_out, *timesteps, *context, *y;
     graft_known known;
     float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */

@@ -19,6 +19,7 @@ void graft_model_release(graft_model *m)
     if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
     graft_engine_release_weights(m->engine, m->weights);
     graft_quantizer_release(m->quantizer);
+    graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
     graft_free(m);
 }
 
@@ -30,6 +31,7 @@ graft_model *graft_model_copy(const graft_model *m)
     atomic_init(&n->refs, 1);
     graft_weights_retain(n->weights);
     graft_quantizer_retain(n->quantizer);
+    if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
     return n;
 }
 
@@ -101,6 +103,20 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     graft_model *n = graft_model_copy(m);
     if (!n) return graft_fail_nomem(e, "model");
     n->rescale_cfg = multiplier;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
+                                  graft_model **out, graft_err *e)
+{
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a neg_scale of %g is not between 0 and 1000", scale);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    graft_cond_release((graft_cond *)(uintptr_t)n->third.prompt);
+    n->third = (graft_third){graft_cond_retain((graft_cond *)(uintptr_t)empty),
+                             GRAFT_THIRD_PERPENDICULAR, scale};
     *out = n;
     return GRAFT_OK;
 }

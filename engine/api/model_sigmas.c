@@ -101,6 +101,21 @@ graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler
     return st;
 }
 
+graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool actual,
+                                     double *out, graft_err *e)
+{
+    if (!(percent >= 0 && percent <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "a share of %g is not between 0 and 1", percent);
+    graft_sigma_table *t = graft_malloc(sizeof *t);
+    if (!t) return graft_fail_nomem(e, "sigmas");
+    graft_model_sigma_table(m, t);
+    bool end = percent <= 0 || percent >= 1;
+    *out = (double)(actual && end ? t->sigma[percent > 0 ? 0 : t->count - 1]
+                                  : graft_percent_to_sigma(t, percent));
+    graft_free(t);
+    return GRAFT_OK;
+}
+
 graft_status graft_sigmas_turbo(const graft_model *m, int64_t steps, double denoise,
                                 graft_sigmas **out, graft_err *e)
 {

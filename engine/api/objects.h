@@ -81,6 +81,7 @@ struct graft_model {
     double scale_factor, latent_shift;
     graft_preview_colours preview;
     double rescale_cfg;        /* 0: off */
+    graft_third third;         /* graft_model_perp_neg(); with a reference to its prompt */
     double differential;       /* of masks' grey (graft_model_differential); 0: off */
     double perturbed;          /* scale of guidance away from perturbed rows; 0: off */
     struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */

@@ -68,9 +68,21 @@ graft_status graft_opposites_make(const graft_cond *positive, const graft_cond *
     return st;
 }
 
+graft_status graft_opposites_third(graft_opposites *o, const graft_cond *third,
+                                   const int64_t shape[4], graft_err *e)
+{
+    o->third = graft_cond_retain((graft_cond *)(uintptr_t)third);
+    graft_status st = add(o->positive, shape, &o->third, e);
+    if (!st) st = add(o->negative, shape, &o->third, e);
+    if (!st) st = add(third, shape, &o->positive, e);
+    if (!st) st = add(third, shape, &o->negative, e);
+    return st;
+}
+
 void graft_opposites_finish(graft_opposites *o)
 {
+    graft_cond_release(o->third);
     graft_cond_release(o->positive);
     graft_cond_release(o->negative);
-    *o = (graft_opposites){NULL, NULL};
+    *o = (graft_opposites){NULL, NULL, NULL};
 }

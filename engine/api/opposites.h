@@ -10,6 +10,7 @@
 
 typedef struct graft_opposites {
     graft_cond *positive, *negative;
+    graft_cond *third; /* NULL: none */
 } graft_opposites;
 
 /* Both sides, each with more entries where the other has areas that it lacks: the text of its entry
@@ -18,6 +19,9 @@ typedef struct graft_opposites {
  * shape: of the latent. Nothing is added where both sides are one list. */
 graft_status graft_opposites_make(const graft_cond *positive, const graft_cond *negative,
                                   const int64_t shape[4], graft_opposites *out, graft_err *e);
+/* The same with a third list, once the others are there. */
+graft_status graft_opposites_third(graft_opposites *o, const graft_cond *third,
+                                   const int64_t shape[4], graft_err *e);
 /* Takes what is zero. */
 void graft_opposites_finish(graft_opposites *o);
 #endif

@@ -29,19 +29,21 @@ static bool goes_on(const graft_prepare_request *rq, const graft_cond_entry *k,
 }
 
 /* before: the sigma of the last step, where prompts that go on are fast; NULL: none is. */
-static void collect(const graft_prepare_request *rq, bool negative, float sigma,
+static void collect(const graft_prepare_request *rq, graft_side side, float sigma,
                     const float *before, needs *v)
 {
-    const graft_cond *list = negative ? rq->negative : rq->positive;
-    size_t first = negative ? rq->positive->n : 0;
+    const graft_cond *const lists[] = {rq->positive, rq->negative, rq->third}, *list = lists[side];
+    size_t first = 0;
+    for (int i = 0; i < (int)side; i++) first += lists[i]->n;
     for (size_t i = 0; i < list->n; i++) {
         const graft_cond_entry *k = list->entry[i];
         const graft_cond_region *r = &v->regions.list[first + i];
         if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
-        const graft_control *chain = graft_control_of(rq->positive, rq->negative, negative, i);
+        const graft_control *chain =
+            graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
         v->now[v->n_now++] = (active){.entry = k,
                                       .box = &r->box,
-                                      .negative = negative,
+                                      .side = side,
                                       .fast = before && goes_on(rq, k, chain, *before, sigma),
                                       .control = graft_control_any(rq->table, chain, sigma),
                                       .known = graft_known_source(rq->model, k)};
@@ -65,8 +67,9 @@ static bool add_all(const graft_prepare_request *rq, float sigma, const float *b
     size_t which[GROUP_MAX], count;
     bool ok = true, perturbs = graft_model_perturbs_at(rq->model, rq->table, sigma);
     v->n_now = 0;
-    collect(rq, false, sigma, before, v);
-    if (rq->guided) collect(rq, true, sigma, before, v);
+    collect(rq, GRAFT_POSITIVE, sigma, before, v);
+    if (rq->guided || rq->third) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
+    if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
     while (ok && (count = graft_active_group(v->now, v->n_now, which)))
         ok = add(rq, v,
                  (need){graft_active_use(v->now, which, count, rq->shape[0], perturbs),
@@ -125,7 +128,7 @@ graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task
     needs v = {0};
     graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
     if (!st)
-        st = graft_regions_create(rq->positive, rq->negative, rq->shape,
+        st = graft_regions_create(rq->positive, rq->negative, rq->third, rq->shape,
                                   graft_net_patch(&rq->model->arch), task, &v.regions, e);
     if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
         st = graft_fail_nomem(e, "sampling");

@@ -6,8 +6,8 @@
 typedef struct graft_prepare_request {
     const graft_model *model;
     const graft_sigma_table *table;
-    const graft_cond *positive, *negative;
-    bool guided;         /* the negative conditioning runs too */
+    const graft_cond *positive, *negative, *third; /* third may be NULL */
+    bool guided;         /* the negative conditioning runs too; so it does beside a third one */
     const float *sigmas; /* of the run */
     size_t n_sigmas;
     int64_t shape[4]; /* of the latent */

@@ -188,25 +188,27 @@ static void warn_idle(const graft_task *task, const graft_cond_entry *k)
 /* ------------------------------------------------------------------ of a run */
 
 graft_status graft_regions_create(const graft_cond *positive, const graft_cond *negative,
-                                  const int64_t shape[4], int64_t step, const graft_task *task,
-                                  graft_regions *out, graft_err *e)
+                                  const graft_cond *third, const int64_t shape[4], int64_t step,
+                                  const graft_task *task, graft_regions *out, graft_err *e)
 {
-    size_t n = positive->n + negative->n, cells = (size_t)(shape[0] * shape[2] * shape[3]);
+    const graft_cond *side[GRAFT_SIDES] = {positive, negative, third};
+    size_t n = 0, cells = (size_t)(shape[0] * shape[2] * shape[3]), slot = 0;
     graft_status st = GRAFT_OK;
     memset(out, 0, sizeof *out);
     memcpy(out->shape, shape, sizeof out->shape);
+    for (int s = 0; s < GRAFT_SIDES; s++) n += side[s] ? side[s]->n : 0;
     out->list = graft_calloc(n, sizeof *out->list);
     if (!out->list) return graft_fail_nomem(e, "sampling");
     out->n = n;
-    for (size_t i = 0; i < n && !st; i++) {
-        const graft_cond_entry *k =
-            i < positive->n ? positive->entry[i] : negative->entry[i - positive->n];
-        graft_cond_region *r = &out->list[i];
-        st = resolve(r, k, shape, step, e);
-        if (!st && r->idle) warn_idle(task, k);
-        out->any = out->any || r->idle || r->weight;
-    }
-    for (int i = 0; i < 2 && out->any && !st; i++) {
+    for (int s = 0; s < GRAFT_SIDES; s++)
+        for (size_t i = 0; side[s] && i < side[s]->n && !st; i++) {
+            graft_cond_region *r = &out->list[slot++];
+            st = resolve(r, side[s]->entry[i], shape, step, e);
+            if (!st && r->idle) warn_idle(task, side[s]->entry[i]);
+            out->any = out->any || r->idle || r->weight;
+        }
+    for (int i = 0; i < GRAFT_SIDES && out->any && !st; i++) {
+        if (!side[i]) continue;
         out->total[i] = graft_malloc_array(cells, sizeof(float));
         if (!out->total[i]) st = graft_fail_nomem(e, "sampling");
     }
@@ -217,8 +219,7 @@ void graft_regions_finish(graft_regions *r)
 {
     for (size_t i = 0; i < r->n; i++) graft_free(r->list[i].weight);
     graft_free(r->list);
-    graft_free(r->total[0]);
-    graft_free(r->total[1]);
+    for (int i = 0; i < GRAFT_SIDES; i++) graft_free(r->total[i]);
     memset(r, 0, sizeof *r);
 }
 
@@ -232,7 +233,8 @@ void graft_regions_cut(const graft_regions *r, size_t slot, const float *x, floa
 void graft_regions_clear(graft_regions *r)
 {
     size_t cells = (size_t)(r->shape[0] * r->shape[2] * r->shape[3]);
-    for (int i = 0; i < 2 && r->any; i++) memset(r->total[i], 0, cells * sizeof *r->total[i]);
+    for (int i = 0; i < GRAFT_SIDES; i++)
+        if (r->total[i]) memset(r->total[i], 0, cells * sizeof *r->total[i]);
 }
 
 /* One row: weight NULL is 1. */
@@ -257,7 +259,7 @@ void graft_regions_add(const graft_regions *r, size_t slot, const float *predict
         }
 }
 
-void graft_regions_count(graft_regions *r, size_t slot, bool negative)
+void graft_regions_count(graft_regions *r, size_t slot, graft_side side)
 {
     const graft_cond_region *k = &r->list[slot];
     const graft_box *b = &k->box;
@@ -265,7 +267,7 @@ void graft_regions_count(graft_regions *r, size_t slot, bool negative)
     for (int64_t p = 0; p < r->shape[0]; p++)
         for (int64_t y = 0; y < b->height; y++) {
             const float *weight = k->weight ? k->weight + (p * b->height + y) * b->width : NULL;
-            float *total = r->total[negative] + (p * h + b->y + y) * w + b->x;
+            float *total = r->total[side] + (p * h + b->y + y) * w + b->x;
             for (int64_t x = 0; x < b->width; x++) total[x] += weight ? weight[x] : 1.0f;
         }
 }

@@ -53,15 +53,15 @@ static bool has_all(const graft_kernels_more *more)
 }
 
 /* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
- * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows; the UNet's x is the
- * latent alone; a mask is the same for all steps; and a flow has neither a mask nor a sampler of
- * another form. */
+ * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows, no third prompt; the
+ * UNet's x is the latent alone; a mask is the same for all steps; and a flow has neither a mask nor
+ * a sampler of another form. */
 static bool is_blind(const graft_guided *g, const char *sampler)
 {
     const graft_task *t = g->c.task;
     size_t n = graft_guided_slots(&g->c);
     return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->regions.any &&
-           !g->known.channels && !graft_model_perturbs(g->c.model) &&
+           !g->known.channels && !graft_model_perturbs(g->c.model) && !g->c.third.prompt &&
            !(g->c.mask && g->c.model->differential > 0) &&
            !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
            graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&
@@ -404,8 +404,7 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
         graft_binding *b;
         for (size_t i = 0; i < r->call.count; i++)
-            r->call.negative |= (uint64_t)g->active[r->call.which[i]].negative
-                                << (r->call.done + i);
+            r->call.negative |= (uint64_t)g->active[r->call.which[i]].side << (r->call.done + i);
         const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
         st = graft_guided_bind(g, &use, &b, e);
         if (!st)

@@ -270,6 +270,7 @@ static graft_status integrate(run_state *r, graft_err *e)
                              .table = &r->table,
                              .positive = r->sides.positive,
                              .negative = r->sides.negative,
+                             .third = {r->sides.third, s->third.way, s->third.scale},
                              .cfg = s->cfg,
                              .steps = r->n_sigmas - 1,
                              .first = r->sigmas[0],
@@ -294,7 +295,8 @@ static graft_status integrate(run_state *r, graft_err *e)
     if (st) return st;
     const graft_sampler_options *o = &s->options;
     const graft_sampler_numbers numbers = {o->eta, o->s_noise, o->r,
-                                           o->order > INT_MAX ? INT_MAX : (int)o->order};
+                                           o->order > INT_MAX ? INT_MAX : (int)o->order,
+                                           o->reverse};
     graft_sampler_run run = {.denoiser = &d,
                              .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,
@@ -325,6 +327,7 @@ static graft_status prepare_only(const run_state *r, graft_err *e)
                                 .table = &r->table,
                                 .positive = r->sides.positive,
                                 .negative = r->sides.negative,
+                                .third = r->sides.third,
                                 .guided = graft_sampler_needs_unconditional(s->sampler) ||
                                           fabs(s->cfg - 1.0) > 1e-9,
                                 .sigmas = r->sigmas,
@@ -408,6 +411,8 @@ graft_status graft_sample_custom(const graft_sampling *sampling, const graft_lat
          * get that of the same prompt. */
         s.negative = s.positive;
         s.cfg = 1.0;
+    } else if (!s.third.prompt) {
+        s.third = s.model->third;
     }
     graft_status st = graft_quantizer_settle(&s, latent, task, &now, e);
     if (now) s.model = now;
@@ -439,6 +444,7 @@ graft_status graft_sample_tapped(const graft_sampling *s, const graft_latent *la
     GRAFT_TRY(check_sigmas(r, e));
     GRAFT_TRY(take_mask(r, latent, e));
     GRAFT_TRY(graft_opposites_make(s->positive, s->negative, r->shape, &r->sides, e));
+    if (s->third.prompt) GRAFT_TRY(graft_opposites_third(&r->sides, s->third.prompt, r->shape, e));
     if (task && task->compile_only) {
         GRAFT_TRY(prepare_only(r, e));
         unchanged(latent, out, denoised);

@@ -127,7 +127,8 @@ typedef struct graft_exe_profile {
 typedef struct graft_invariants graft_invariants; /* invariants.h */
 
 /* Runs once. in[i], out[i]: host memory of the graph's inputs and outputs, dense. Blocks. profile
- * may be NULL. GRAFT_E_CANCEL within one operator after task->cancelled says so. */
+ * may be NULL. GRAFT_E_CANCEL within one operator after task->cancelled says so, or within a part
+ * of it where the library asks meanwhile. */
 graft_status graft_exe_run(const graft_binding *b, graft_arenas *arenas, const void *const *in,
                            void *const *out, const graft_task *task, graft_exe_profile *profile,
                            graft_err *e);

@@ -16,7 +16,8 @@ typedef struct run {
     bool made;            /* that memory holds what it shall */
 } run;
 
-static graft_status launch(const run *r, size_t i)
+/* stop: NULL, or who is asked meanwhile where the library can end a launch early. */
+static graft_status launch(const run *r, size_t i, const graft_stop *stop)
 {
     const graft_exe *x = r->binding->exe;
     const graft_exe_step *s = &x->step[i];
@@ -30,9 +31,12 @@ static graft_status launch(const run *r, size_t i)
                 : at == -1         ? NULL
                                    : graft_pack_data(r->binding->pack[-2 - at]);
     }
-    return x->backend->api->launch(s->kernel, in,
-                                   k && k->out >= 0 ? r->kept + k->out : r->base + s->out,
-                                   s->workspace < 0 ? NULL : r->base + s->workspace);
+    void *out = k && k->out >= 0 ? r->kept + k->out : r->base + s->out;
+    void *workspace = s->workspace < 0 ? NULL : r->base + s->workspace;
+    const graft_kernels_more *more = graft_backend_more(x->backend);
+    if (stop && GRAFT_KERNELS_HAS(more, launch_until))
+        return more->launch_until(s->kernel, in, out, workspace, stop);
+    return x->backend->api->launch(s->kernel, in, out, workspace);
 }
 
 static void add_times(graft_exe_times *times, const uint64_t *ns)
@@ -46,7 +50,7 @@ static graft_status launch_all(void *ctx)
 {
     const run *r = ctx;
     graft_status st = GRAFT_OK;
-    for (size_t i = 0; i < r->binding->exe->graph->n_nodes && !st; i++) st = launch(r, i);
+    for (size_t i = 0; i < r->binding->exe->graph->n_nodes && !st; i++) st = launch(r, i, NULL);
     return st;
 }
 
@@ -107,6 +111,11 @@ static graft_status stopwatch_read(const stopwatch *w, graft_exe_profile *profil
 
 /* ------------------------------------------------------------------ handing over */
 
+static int32_t asked(void *task)
+{
+    return graft_task_cancelled(task);
+}
+
 /* One by one. */
 static graft_status launch_each(run *r, const graft_task *task, graft_exe_profile *profile,
                                 graft_err *e)
@@ -115,15 +124,17 @@ static graft_status launch_each(run *r, const graft_task *task, graft_exe_profil
     stopwatch w;
     uint64_t ns[GRAFT_OP_END] = {0};
     size_t i = 0;
+    /* The task is only read; a launch asks no one else. */
+    const graft_stop stop = {(graft_task *)(uintptr_t)task, asked};
     stopwatch_init(&w, x, profile);
     graft_status st = stopwatch_mark(&w, 0);
     int64_t before = graft_clock_ns();
     for (; i < x->graph->n_nodes && !st; i++) {
-        if (graft_task_cancelled(task)) {
+        st = graft_task_cancelled(task) ? GRAFT_E_CANCEL : launch(r, i, task ? &stop : NULL);
+        if (st == GRAFT_E_CANCEL) {
             stopwatch_finish(&w);
             return graft_fail(e, GRAFT_E_CANCEL, "cancelled");
         }
-        st = launch(r, i);
         if (!st) st = stopwatch_mark(&w, i + 1);
         if (st) break;
         int64_t after = graft_clock_ns();

@@ -52,6 +52,17 @@ graft_status graft_image_scale(const graft_image *i, const char *method, int64_t
     return scale_to(i, m, width, height, center, out, e);
 }
 
+graft_status graft_image_scale_longer(const graft_image *i, const char *method, int64_t side,
+                                      graft_image **out, graft_err *e)
+{
+    int64_t shape[4];
+    *out = NULL;
+    if (side < 1) return graft_fail(e, GRAFT_E_ARG, "a side of %" PRId64 " pixels", side);
+    graft_image_data(i, shape);
+    bool high = shape[1] > shape[2];
+    return graft_image_scale(i, method, high ? 0 : side, high ? side : 0, false, out, e);
+}
+
 graft_status graft_image_scale_by(const graft_image *i, const char *method, double scale,
                                   graft_image **out, graft_err *e)
 {

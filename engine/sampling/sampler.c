@@ -120,7 +120,7 @@ graft_status graft_sampler_run_named(const char *name, graft_sampler_run *run, g
         return graft_fail(e, GRAFT_E_UNSUPPORTED,
                           "sampler %s needs a model that predicts with and without the prompt",
                           name);
-    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER};
+    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER, false};
     graft_status st = run->numbers ? check_numbers(s, run->numbers, e) : GRAFT_OK;
     if (st || run->n_sigmas < 2) return st;
     assert(s->buffers <= GRAFT_WALK_BUFFERS);

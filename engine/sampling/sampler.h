@@ -39,6 +39,7 @@ typedef struct graft_arrays {
 typedef struct graft_sampler_numbers {
     double eta, s_noise, r;
     int order;
+    bool reverse;
 } graft_sampler_numbers;
 #define GRAFT_LMS_ORDER 4 /* most slopes, and the usual number */
 

@@ -1,10 +1,12 @@
 /* Sigmas as an object: made from formulas or values, split and turned round. */
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "base/str.h"
 #include "engine/engine.h"
 #include "engine/sampling/schedule.h"
 
@@ -59,6 +61,43 @@ static graft_status finish(graft_sigmas *s, graft_sigmas **out, graft_err *e)
     }
     *out = s;
     return GRAFT_OK;
+}
+
+/* The number at `at`, and where it ends; false: there is none. */
+static bool number_at(const char *at, float *value, const char **end)
+{
+    char *last;
+    const char *p = at + (*at == '-' || *at == '+');
+    size_t whole = strspn(p, "0123456789"), rest = 0;
+    if (p[whole] == '.') rest = strspn(p + whole + 1, "0123456789");
+    if (!whole && !rest) return false;
+    size_t n = (size_t)(p - at) + whole + (rest ? 1 + rest : 0);
+    char text[64]; /* more digits than any float32 has */
+    snprintf(text, sizeof text, "%.*s", n > 63 ? 63 : (int)n, at);
+    *value = (float)graft_str_to_double(text, &last);
+    *end = at + n;
+    return true;
+}
+
+graft_status graft_sigmas_from_text(const char *text, graft_sigmas **out, graft_err *e)
+{
+    float *v = NULL, value;
+    size_t n = 0, cap = 0;
+    graft_status st = GRAFT_OK;
+    *out = NULL;
+    while (*text && !st) {
+        if (!number_at(text, &value, &text)) {
+            text++;
+            continue;
+        }
+        if (graft_grow(&v, &cap, n + 1, sizeof *v))
+            st = graft_fail_nomem(e, "sigmas");
+        else
+            v[n++] = value;
+    }
+    if (!st) st = graft_sigmas_from_data(v, n, out, e);
+    graft_free(v);
+    return st;
 }
 
 graft_status graft_sigmas_from_data(const float *values, size_t n, graft_sigmas **out, graft_err *e)

@@ -12,7 +12,8 @@ void graft_http_request_finish(graft_http_request *q)
 {
     char **const text[] = {&q->path,       &q->host,         &q->origin,        &q->authorization,
                            &q->cookie,     &q->content_type, &q->if_none_match, &q->accept_encoding,
-                           &q->fetch_site, &q->fetch_mode,   &q->fetch_dest};
+                           &q->fetch_site, &q->fetch_mode,   &q->fetch_dest,    &q->range,
+                           &q->if_range};
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) graft_free(*text[i]);
     for (size_t i = 0; i < q->n_arg; i++) graft_free(q->arg[i]);
     graft_free(q->arg);

@@ -27,7 +27,7 @@ typedef struct graft_http_request {
     char **arg; /* "name=value" */
     size_t n_arg;
     char *host, *origin, *authorization, *cookie, *content_type, *if_none_match, *accept_encoding;
-    char *fetch_site, *fetch_mode, *fetch_dest;
+    char *fetch_site, *fetch_mode, *fetch_dest, *range, *if_range;
     uint8_t *body;
     size_t body_size;
 } graft_http_request;
@@ -53,7 +53,7 @@ typedef struct graft_http_blob {
 graft_http_blob *graft_http_blob_create(void *data, size_t size);
 void graft_http_blob_release(graft_http_blob *b); /* NULL is fine */
 
-#define GRAFT_HTTP_MAX_HEADERS 10
+#define GRAFT_HTTP_MAX_HEADERS 14
 typedef struct graft_http_response {
     int status;
     const char *type; /* a constant; NULL: application/octet-stream */

@@ -10,8 +10,10 @@
 #include "base/file.h"
 #include "host/serve/picture.h"
 #include "host/serve/routes.h"
+#include "host/serve/stored.h"
 
 #define PICTURE_BYTES ((size_t)256 << 20)
+#define FORM          "-form" /* of an entity tag: what is made of the file, by the address */
 
 /* "name.png [output]" names the folder, too. Cuts the note off and returns the folder or NULL. */
 static const char *take_note(char *name)
@@ -79,20 +81,15 @@ static int find(graft_serve *s, const graft_http_request *q, char **path, const 
     return 0;
 }
 
-/* Opens a regular file for sending; false when it is none. */
-static bool send_file(graft_http_response *r, const char *path)
+/* Opens a regular file; -1 when it is none. */
+static int open_file(const char *path, struct stat *info)
 {
-    struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return false;
-    if (fstat(fd, &info) || !S_ISREG(info.st_mode)) {
+    if (fd >= 0 && (fstat(fd, info) || !S_ISREG(info->st_mode))) {
         close(fd);
-        return false;
+        return -1;
     }
-    graft_http_empty(r, 200);
-    r->fd = fd;
-    r->size = (size_t)info.st_size;
-    return true;
+    return fd;
 }
 
 static void put_name(graft_http_response *r, const char *leaf, bool attachment)
@@ -107,7 +104,8 @@ static void put_name(graft_http_response *r, const char *leaf, bool attachment)
     graft_http_header(r, "content-disposition:", value);
 }
 
-/* Another form of the picture: preview=FORMAT;QUALITY gives JPEG, channel=rgb|a gives PNG. */
+/* Another form of the picture, as the body of r: preview=FORMAT;QUALITY gives JPEG, channel=rgb|a
+ * gives PNG. */
 static graft_status convert(const char *path, const char *preview, const char *channel,
                             graft_http_response *r, graft_err *e)
 {
@@ -128,7 +126,6 @@ static graft_status convert(const char *path, const char *preview, const char *c
         int channels = channel && strcmp(channel, "rgb") == 0 ? 3 : 4;
         GRAFT_TRY(graft_picture_png(&p, channels, &out, &size, e));
     }
-    graft_http_empty(r, 200);
     r->body = out;
     r->size = size;
     r->type = preview ? "image/jpeg" : "image/png";
@@ -151,19 +148,20 @@ graft_status graft_route_view(graft_serve *s, const graft_http_request *q, const
         return GRAFT_OK;
     }
     const char *type = graft_http_type(leaf);
-    bool inert = graft_http_type_inert(type), made = false;
+    bool inert = graft_http_type_inert(type);
     if (preview && !*preview) preview = NULL;
     if (channel && strcmp(channel, "rgb") != 0 && strcmp(channel, "a") != 0) channel = NULL;
+    struct stat info;
+    int fd = open_file(path, &info);
+    graft_http_empty(r, fd < 0 ? 404 : 200);
+    if (fd < 0) goto out;
     /* What cannot be decoded here is sent as it is. */
-    if ((preview || channel) && graft_str_starts(type, "image/"))
-        made = convert(path, preview, channel, r, e) == GRAFT_OK;
-    if (!made) {
-        if (!send_file(r, path)) {
-            graft_http_empty(r, 404);
-            goto out;
-        }
-        r->type = inert ? type : "application/octet-stream";
-    }
+    bool other = (preview || channel) && graft_str_starts(type, "image/");
+    if (other && (graft_stored_known(r, q, &info, FORM) ||
+                  convert(path, preview, channel, r, e) == GRAFT_OK))
+        close(fd);
+    else
+        graft_stored_answer(r, q, fd, &info, inert ? type : "application/octet-stream");
     put_name(r, leaf, !inert);
     if (!inert) graft_http_header(r, "content-security-policy:", "sandbox; default-src 'none'");
     graft_http_header(r, "cache-control:", "no-cache");

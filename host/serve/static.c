@@ -1,6 +1,5 @@
 /* The page: files of the web root. */
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "host/serve/routes.h"
+#include "host/serve/stored.h"
 
 static const char no_page[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Graft</title>"
@@ -50,7 +50,6 @@ static void answer_file(graft_http_response *r, const graft_http_request *q, con
                         int fd, const struct stat *plain)
 {
     struct stat info = *plain;
-    char etag[64];
     const char *type = graft_http_type(path);
     int gzip = -1;
     if (q->accept_encoding && graft_http_has_word(q->accept_encoding, "gzip"))
@@ -60,15 +59,10 @@ static void answer_file(graft_http_response *r, const graft_http_request *q, con
         fd = gzip;
     }
     graft_http_empty(r, 200);
-    snprintf(etag, sizeof etag, "\"%llx-%llx%09lx%s\"", (unsigned long long)info.st_size,
-             (unsigned long long)info.st_mtim.tv_sec, (unsigned long)info.st_mtim.tv_nsec,
-             gzip >= 0 ? "-gz" : "");
-    graft_http_header(r, "etag:", etag);
     graft_http_header(r, "cache-control:", cache_of(type));
     graft_http_header(r, "vary:", "Accept-Encoding");
-    if (q->if_none_match && strstr(q->if_none_match, etag)) {
+    if (graft_stored_known(r, q, &info, gzip >= 0 ? "-gz" : "")) {
         close(fd);
-        r->status = 304;
         return;
     }
     if (gzip >= 0) graft_http_header(r, "content-encoding:", "gzip");

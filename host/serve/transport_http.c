@@ -102,6 +102,8 @@ bool graft_conn__read(struct lws *wsi, graft_http_request *q)
     q->content_type = header(wsi, WSI_TOKEN_HTTP_CONTENT_TYPE, &ok);
     q->if_none_match = header(wsi, WSI_TOKEN_HTTP_IF_NONE_MATCH, &ok);
     q->accept_encoding = header(wsi, WSI_TOKEN_HTTP_ACCEPT_ENCODING, &ok);
+    q->range = header(wsi, WSI_TOKEN_HTTP_RANGE, &ok);
+    q->if_range = header(wsi, WSI_TOKEN_HTTP_IF_RANGE, &ok);
     q->fetch_site = custom(wsi, "sec-fetch-site:", &ok);
     q->fetch_mode = custom(wsi, "sec-fetch-mode:", &ok);
     q->fetch_dest = custom(wsi, "sec-fetch-dest:", &ok);

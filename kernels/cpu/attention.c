@@ -56,6 +56,9 @@ out:
     return st;
 }
 
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop);
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *q = &k->op.in[GRAFT_ATTENTION_Q];
@@ -64,6 +67,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     int64_t keys = k->op.in[GRAFT_ATTENTION_K].dim[1];
     (void)variant;
     if (!s) return graft_fail_nomem(e, "an attention");
+    k->launch_until = launch_until;
     s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
     s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
     s->heads = q->dim[0] * k->op.attrs.heads;
@@ -141,15 +145,22 @@ static void part(void *p, int i, int n)
     }
 }
 
-static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop)
 {
     const attention_state *s = k->state;
     job j = {.k = k, .in = in, .out = out, .workspace = workspace};
     j.share.most = s->group;
+    j.share.stop = stop;
     j.share.least = s->panels / FEW < WORTH ? s->panels / FEW : WORTH;
     graft_cpu_share_begin(&j.share, workspace, s->panels * s->heads, s->parts);
     graft_cpu_parallel(s->parts, part, &j);
     return GRAFT_OK;
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    return launch_until(k, in, out, workspace, NULL);
 }
 
 const graft_cpu_op graft_cpu_op_attention = {check, init, NULL, NULL, launch, NULL};

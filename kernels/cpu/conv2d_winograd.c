@@ -210,12 +210,16 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
                                       rows);
 }
 
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop);
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     (void)variant; /* conv2d.c chose it */
     winograd *s = k->state = graft_cpu_calloc(k->d, sizeof *s);
     if (!s) return graft_fail_nomem(e, "a convolution");
     k->pack_rows = pack_rows;
+    k->launch_until = launch_until;
     graft_cpu_pack_as(k, GRAFT_CONV_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_CHANNEL_ADD, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_CONV_RESIDUAL, k->op.out.dtype);
@@ -472,7 +476,8 @@ static bool streams(const graft_op_desc *op, const void *out)
            (stride[2] * size) % LINE == 0;
 }
 
-static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop)
 {
     const winograd *s = k->state;
     char *ws = workspace;
@@ -488,10 +493,16 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
              .threads = ws + s->at_threads,
              .y = out,
              .stream = streams(&k->op, out)};
+    j.share.stop = stop;
     j.share.least = s->panels > 1 ? WORTH_UNITS : 1;
     graft_cpu_share_begin(&j.share, workspace, s->panels * s->groups, threads);
     graft_cpu_parallel(threads, run_part, &j);
     return GRAFT_OK;
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    return launch_until(k, in, out, workspace, NULL);
 }
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "kernels/cpu/crowd.h"
+#include "kernels/cpu/share.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/kernel_abi.h"
 
@@ -30,6 +31,10 @@ struct graft_kernel {
     /* Set by init where a weight can be packed row by row, see kernel_abi.h; else NULL. */
     graft_status (*pack_rows)(graft_kernel *k, int32_t input, graft_dtype t, const void *src,
                               void *dst, int64_t first, int64_t rows);
+    /* Set by init where a launch can end early (share.h), which it shows in *stop; NULL there: it
+     * does not. Else NULL. */
+    graft_status (*launch_until)(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop);
 };
 
 /* One operator. Only `check` and `launch` are needed. */

@@ -347,7 +347,9 @@ static graft_status pack_rows(graft_kernel *k, int32_t input, graft_dtype t, con
     return k->pack_rows(k, input, t, src, dst, first, rows);
 }
 
-static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+/* Small operators are not worth asking for. */
+static graft_status launch_any(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                               graft_cpu_stop *stop)
 {
     graft_device *d = k->d;
     int before = graft_cpu_threads_set(d->host.threads), levels = 0;
@@ -355,11 +357,26 @@ static graft_status launch(graft_kernel *k, const void *const *in, void *out, vo
     int64_t now = 0;
     bool alone = small && graft_cpu_crowd_alone(&d->crowd, &now);
     if (alone) levels = graft_cpu_alone_begin();
-    graft_status st = k->type->launch(k, in, out, workspace);
+    bool asks = stop && k->launch_until && k->usual == INT64_MAX;
+    graft_status st = asks ? k->launch_until(k, in, out, workspace, stop)
+                           : k->type->launch(k, in, out, workspace);
     if (alone) graft_cpu_alone_end(levels);
     if (small && !alone) graft_cpu_crowd_ended(&d->crowd, k->usual, now);
     graft_cpu_threads_set(before);
     return st;
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    return launch_any(k, in, out, workspace, NULL);
+}
+
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 const graft_stop *ask)
+{
+    graft_cpu_stop stop = {.ask = ask};
+    graft_status st = launch_any(k, in, out, workspace, &stop);
+    return !st && atomic_load(&stop.stopped) ? GRAFT_E_CANCEL : st;
 }
 
 static int32_t inplace(graft_kernel *k, int32_t input)
@@ -401,7 +418,8 @@ static const graft_kernels_api api = {
     .wait = wait,
 };
 
-static const graft_kernels_more more = {.size = sizeof more, .pack_rows = pack_rows};
+static const graft_kernels_more more = {
+    .size = sizeof more, .pack_rows = pack_rows, .launch_until = launch_until};
 
 GRAFT_KERNELS_EXPORT const graft_kernels graft_kernels_entry = {
     GRAFT_KERNELS_ABI_MAJOR,

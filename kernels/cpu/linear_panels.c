@@ -98,6 +98,9 @@ static void lay_out(graft_kernel *k, state *s)
     k->info.workspace_bytes = s->at_threads + end * threads;
 }
 
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop);
+
 static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
 {
     const graft_tensor_desc *x = &k->op.in[GRAFT_LINEAR_X], *w = &k->op.in[GRAFT_LINEAR_W];
@@ -107,6 +110,7 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     (void)variant; /* linear.c chose it */
     if (!s) return graft_fail_nomem(e, "a linear operator");
     k->pack_rows = pack_rows;
+    k->launch_until = launch_until;
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
     dnnl_status_t ds = dnnl_memory_desc_init_by_tag(
@@ -220,17 +224,24 @@ static void launch_part(void *ctx, int part, int parts)
     }
 }
 
-static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+static graft_status launch_until(graft_kernel *k, const void *const *in, void *out, void *workspace,
+                                 graft_cpu_stop *stop)
 {
     const state *s = k->state;
     int64_t units = s->blocks * s->units, work = s->rows * s->panels * s->words;
     int threads = graft_cpu_threads(k->d, work);
     launching l = {.k = k, .s = s, .in = in, .out = out, .workspace = workspace};
     l.share.most = units / (TASKS * threads) < MOST_UNITS ? units / (TASKS * threads) : MOST_UNITS;
+    l.share.stop = stop;
     l.share.least = LEAST_UNITS;
     graft_cpu_share_begin(&l.share, workspace, units, threads);
     graft_cpu_parallel(threads, launch_part, &l);
     return GRAFT_OK;
+}
+
+static graft_status launch(graft_kernel *k, const void *const *in, void *out, void *workspace)
+{
+    return launch_until(k, in, out, workspace, NULL);
 }
 
 static graft_status check(graft_device *d, const graft_op_desc *op, graft_err *e)

@@ -74,8 +74,18 @@ static bool take_from_another(graft_cpu_share *s, int own)
     }
 }
 
+static bool is_stopped(graft_cpu_stop *s, int own)
+{
+    if (atomic_load_explicit(&s->stopped, RELAXED)) return true;
+    if (own || !s->ask->asked(s->ask->ctx)) return false;
+    atomic_store_explicit(&s->stopped, true, RELAXED);
+    return true;
+}
+
 int64_t graft_cpu_share_take(graft_cpu_share *s, int own, int64_t *first)
 {
+    *first = 0;
+    if (s->stop && is_stopped(s->stop, own)) return 0;
     for (;;) {
         uint64_t word;
         units u = look(s, own, &word);

@@ -641,13 +641,18 @@ static void numbers_of_samplers(void)
     graft_latent *out = NULL;
     s.sampler = "euler_ancestral";
     noisy = custom_values(&s, empty);
-    s.options = (graft_sampler_options){true, 1, 1, 0.5, 4};
+    s.options = (graft_sampler_options){true, 1, 1, 0.5, 4, false};
     usual = custom_values(&s, empty);
     s.options.eta = 0;
     quiet = custom_values(&s, empty);
     CHECK(same(&noisy, &usual) && !same(&noisy, &plain));
     CHECK_INT(quiet.n, plain.n);
     for (size_t i = 0; i < plain.n; i++) CHECK_NEAR(quiet.v[i], plain.v[i], 1e-3);
+    s.sampler = "er_sde"; /* whose ODE is Euler's in one stage */
+    s.options = (graft_sampler_options){true, 0, 0, 0.5, 1, true};
+    quiet = custom_values(&s, empty);
+    for (size_t i = 0; i < plain.n; i++) CHECK_NEAR(quiet.v[i], plain.v[i], 1e-3);
+    s.sampler = "euler_ancestral";
     s.options.eta = NAN;
     CHECK_INT(graft_sample_custom(&s, empty, NULL, &out, NULL, &e), GRAFT_E_ARG);
     s.sampler = "heun";

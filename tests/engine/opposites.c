@@ -28,7 +28,7 @@ typedef struct added {
 
 static void check(graft_cond *positive, graft_cond *negative, added p, added n)
 {
-    graft_opposites o = {NULL, NULL};
+    graft_opposites o = {NULL, NULL, NULL};
     graft_err e = GRAFT_ERR_INIT;
     CHECK_OK(graft_opposites_make(positive, negative, shape, &o, &e), &e);
     const graft_cond *was[2] = {positive, negative}, *is[2] = {o.positive, o.negative};
@@ -85,7 +85,7 @@ static void memory_may_end_anywhere(void)
     int failed = 0;
     graft_alloc_stats_get(&before);
     for (int i = 1; st && i < 100; i++) {
-        graft_opposites o = {NULL, NULL};
+        graft_opposites o = {NULL, NULL, NULL};
         graft_err e = GRAFT_ERR_INIT;
         graft_alloc_fail_at(i);
         st = graft_opposites_make(p, n, shape, &o, &e);

@@ -138,6 +138,8 @@ static void read_header(graft_http_request *q, const char *p, size_t n)
                  {"content-type: ", &q->content_type},
                  {"if-none-match: ", &q->if_none_match},
                  {"accept-encoding: ", &q->accept_encoding},
+                 {"range: ", &q->range},
+                 {"if-range: ", &q->if_range},
                  {"sec-fetch-site: ", &q->fetch_site},
                  {"sec-fetch-mode: ", &q->fetch_mode},
                  {"sec-fetch-dest: ", &q->fetch_dest}};

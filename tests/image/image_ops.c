@@ -215,6 +215,61 @@ static void scaled_to_pixels(void)
     graft_image_release(i);
 }
 
+static void scaled_to_a_longer_side(void)
+{
+    static const struct {
+        int64_t h, w, side, new_h, new_w;
+    } all[] = {{8, 16, 4, 2, 4}, {16, 8, 4, 4, 2},  {5, 5, 9, 9, 9},
+               {3, 8, 4, 2, 4},  {10, 30, 5, 2, 5}, {1, 9, 2, 1, 2}};
+    graft_image *r = NULL;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        graft_image *i = picture(1, all[k].h, all[k].w, 3, 20);
+        CHECK_OK(graft_image_scale_longer(i, "area", all[k].side, &r, &e), &e);
+        CHECK(has_shape(r, 1, all[k].new_h, all[k].new_w, 3));
+        graft_image_release(r);
+        r = NULL;
+        CHECK_INT(graft_image_scale_longer(i, "area", 0, &r, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_image_scale_longer(i, "area", 16385, &r, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_image_scale_longer(i, "best", 4, &r, &e), GRAFT_E_ARG);
+        CHECK(!r);
+        graft_image_release(i);
+    }
+}
+
+/* Normal numbers about the picture, clipped, other ones for another seed; transparency stays. */
+static void with_noise(void)
+{
+    graft_image *grey = NULL, *clear = picture(1, 4, 4, 4, 21), *r[3] = {NULL};
+    double mean = 0, square = 0;
+    CHECK_OK(graft_image_empty(64, 64, 1, 0x808080, &grey, &e), &e);
+    float middle = *graft_image_data(grey, NULL);
+    for (int k = 0; k < 3; k++)
+        CHECK_OK(graft_image_noise(grey, (uint64_t)(k / 2), 0.125, &r[k], &e), &e);
+    const float *v = graft_image_data(r[0], NULL);
+    for (int i = 0; i < 64 * 64 * 3; i++) {
+        CHECK(v[i] >= 0 && v[i] <= 1);
+        mean += (v[i] - middle) / 12288.0;
+        square += (v[i] - middle) * (v[i] - middle) / 12288.0;
+    }
+    CHECK(fabs(mean) < 0.005 && fabs(sqrt(square) - 0.125) < 0.005);
+    /* What torch.manual_seed(0); torch.randn(4, 4) begins with. */
+    CHECK_NEAR(v[0] - middle, 0.125 * -1.1258, 1e-4);
+    CHECK_NEAR(v[1] - middle, 0.125 * -1.1524, 1e-4);
+    CHECK(memcmp(v, graft_image_data(r[1], NULL), 12288 * 4) == 0);
+    CHECK(memcmp(v, graft_image_data(r[2], NULL), 12288 * 4) != 0);
+    for (int k = 0; k < 3; k++) graft_image_release(r[k]);
+    CHECK_OK(graft_image_noise(clear, 1, 1, &r[0], &e), &e);
+    for (int k = 0; k < 64; k++)
+        CHECK((at(r[0], 0, k / 16, k / 4 % 4, k % 4) == at(clear, 0, k / 16, k / 4 % 4, k % 4)) ==
+              (k % 4 == 3));
+    graft_image_release(r[0]);
+    r[0] = NULL;
+    CHECK_INT(graft_image_noise(grey, 1, NAN, &r[0], &e), GRAFT_E_ARG);
+    CHECK(!r[0]);
+    graft_image_release(grey);
+    graft_image_release(clear);
+}
+
 /* ------------------------------------------------------------------ memory */
 
 static graft_status each(int which, graft_image *i, graft_image *mask, graft_image **r,
@@ -233,6 +288,8 @@ static graft_status each(int which, graft_image *i, graft_image *mask, graft_ima
         return graft_image_split_alpha(i, r, q, &e);
     case 5:
         return graft_image_join_alpha(i, mask, r, &e);
+    case 7:
+        return graft_image_noise(i, 1, 0.5, r, &e);
     case 6:
         return graft_image_scale_pixels(i, "bilinear", 0.0001, r, &e);
     default:
@@ -244,7 +301,7 @@ static graft_status each(int which, graft_image *i, graft_image *mask, graft_ima
 static void out_of_memory(void)
 {
     graft_image *i = picture(2, 4, 4, 4, 11), *mask = picture(1, 2, 2, 1, 12);
-    for (int which = 0; which < 8; which++)
+    for (int which = 0; which < 9; which++)
         for (int n = 1; n < 40; n++) {
             graft_image *r = NULL, *q = NULL;
             graft_alloc_stats before, after;
@@ -273,6 +330,8 @@ int main(void)
     RUN(laid_over);
     RUN(laid_over_with_transparency);
     RUN(scaled_to_pixels);
+    RUN(scaled_to_a_longer_side);
+    RUN(with_noise);
     RUN(out_of_memory);
     graft_alloc_stats_get(&stats);
     CHECK_INT(stats.live_blocks, 0);

@@ -110,6 +110,31 @@ static void a_slow_thread(void)
     CHECK(clock[0] <= 400 * 4 / 5 + 8); /* equal pieces: 800 */
 }
 
+static int32_t asked(void *times)
+{
+    return ++*(int *)times > 1;
+}
+
+/* The caller's thread asks before it takes more; after a yes nobody does. */
+static void nobody_wants_it(void)
+{
+    graft_cpu_share s;
+    int times = 0;
+    const graft_stop ask = {&times, asked};
+    graft_cpu_stop stop = {.ask = &ask};
+    begin(&s, UNITS, 3, 8, 1);
+    s.stop = &stop;
+    CHECK(take(&s, 1) > 0 && take(&s, 2) > 0);
+    CHECK_INT(times, 0);
+    CHECK(take(&s, 0) > 0 && take(&s, 1) > 0);
+    CHECK_INT(times, 1);
+    CHECK_INT(take(&s, 0), 0);
+    CHECK(stop.stopped);
+    for (int i = 0; i < 3; i++) CHECK_INT(take(&s, i), 0);
+    CHECK_INT(times, 2); /* it is not asked again */
+    CHECK(!each_once(UNITS));
+}
+
 static graft_cpu_share shared;
 
 static void *run(void *thread)
@@ -135,6 +160,7 @@ int main(void)
     RUN(own_ones_first);
     RUN(a_thread_that_stops);
     RUN(a_slow_thread);
+    RUN(nobody_wants_it);
     RUN(real_threads);
     return test_end();
 }

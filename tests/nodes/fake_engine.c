@@ -288,6 +288,14 @@ graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, gr
     return make_model(out, e);
 }
 
+graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
+                                  graft_model **out, graft_err *e)
+{
+    (void)m;
+    trace("perp neg %d %g\n", empty != NULL, scale);
+    return make_model(out, e);
+}
+
 graft_status graft_model_differential(const graft_model *m, double strength, graft_model **out,
                                       graft_err *e)
 {

@@ -64,6 +64,26 @@ graft_status graft_sigmas_beta(const graft_model *m, int64_t steps, double alpha
     return graft_sigmas_from_model(m, "beta", steps, 1, out, e);
 }
 
+graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool actual, double *out,
+                                     graft_err *e)
+{
+    trace("sigma at %g actual=%d model=%d\n", percent, actual, m != NULL);
+    *out = 2.5;
+    return due(e);
+}
+
+graft_status graft_latent_noised(const graft_model *m, const graft_latent *latent,
+                                 const graft_sigmas *sigmas, bool add_noise, uint64_t seed,
+                                 graft_latent **out, graft_err *e)
+{
+    size_t n;
+    graft_sigmas_data(sigmas, &n);
+    trace("noised model=%d sigmas=%zu noise=%d seed=%llu\n", m != NULL, n, add_noise,
+          (unsigned long long)seed);
+    graft_status st = due(e);
+    return st != GRAFT_OK ? st : graft_latent_repeat(latent, 1, out, e);
+}
+
 graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *latent,
                                  const graft_task *task, graft_latent **out,
                                  graft_latent **denoised, graft_err *e)
@@ -77,6 +97,10 @@ graft_status graft_sample_custom(const graft_sampling *s, const graft_latent *la
     const graft_sampler_options *o = &s->options;
     if (o->given)
         trace(" eta=%g s_noise=%g r=%g order=%lld", o->eta, o->s_noise, o->r, (long long)o->order);
+    if (o->given && o->reverse) trace(" reverse");
+    if (s->third.prompt)
+        trace(" third=%d way=%d scale=%g", s->third.prompt != s->negative, s->third.way,
+              s->third.scale);
     trace("\n");
     task->progress(task->ctx, 2, 2);
     graft_status st = due(e);

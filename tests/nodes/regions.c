@@ -348,6 +348,15 @@ static void pictures_are_changed(void)
     graft_image_data(graft_value_object(out[0].u.v, GRAFT_VALUE_IMAGE), shape);
     CHECK(shape[1] == 20 && shape[2] == 30);
     fake_host_release(out, 1);
+    graft_arg longer = made("ImageScaleToMaxDimension", &p, "area", "largest_size", 6, NULL);
+    graft_image_data(graft_value_object(longer.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[1] == 4 && shape[2] == 6);
+    fake_host_release(&longer, 1);
+    expect_picture(made("ImageAddNoise", &p, NULL, "strength", 0, NULL), 2, "123 456");
+    graft_arg noisy = made("ImageAddNoise", &p, NULL, "seed", 5, "strength", 10, NULL);
+    v = graft_image_data(graft_value_object(noisy.u.v, GRAFT_VALUE_IMAGE), shape);
+    CHECK(shape[0] == 2 && v[0] != 0.1f && v[3] == 0.1f && v[4] != v[5]);
+    fake_host_release(&noisy, 1);
     fake_host_release(&p, 1);
 }
 

@@ -124,7 +124,8 @@ static void samplers_with_numbers(void)
     static const char *const noise[] = {"eta", "s_noise", NULL}, *const all[] = {"eta", "s_noise",
                                                                                  "r", NULL};
     static const char *const order[] = {"order", NULL};
-    static const double values[] = {0.25, 1.5, 0.75}, two[] = {2};
+    static const char *const stages[] = {"eta", "s_noise", "max_stage", NULL};
+    static const double values[] = {0.25, 1.5, 0.75}, two[] = {2}, some[] = {0.25, 1.5, 2};
     expect_sampler("SamplerEulerAncestral", noise, values, NULL,
                    " euler_ancestral two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5 order=4");
     expect_sampler("SamplerDPMPP_2S_Ancestral", noise, values, NULL,
@@ -137,8 +138,122 @@ static void samplers_with_numbers(void)
                    " dpmpp_2m_sde_heun two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=4");
     expect_sampler("SamplerDPMPP_SDE", all, values, NULL,
                    " dpmpp_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.75 order=4");
+    expect_sampler("SamplerEulerAncestralCFGPP", noise, values, NULL,
+                   " euler_ancestral_cfg_pp two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5");
+    expect_sampler("SamplerER_SDE", stages, some, "ER-SDE",
+                   " er_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5 order=2\n");
+    expect_sampler("SamplerER_SDE", stages, some, "Reverse-time SDE",
+                   " er_sde two=0 sigmas=2: 14.615 0 eta=0.25 s_noise=1.5 r=0.5 order=2 reverse\n");
+    expect_sampler("SamplerER_SDE", stages, some, "ODE",
+                   " er_sde two=0 sigmas=2: 14.615 0 eta=0 s_noise=0 r=0.5 order=2 reverse\n");
     expect_sampler("SamplerLMS", order, two, NULL,
                    " lms two=0 sigmas=2: 14.615 0 eta=1 s_noise=1 r=0.5 order=2");
+}
+
+/* A guider's three prompts, as SamplerCustomAdvanced hands them on; NULL: the first of `choices`.
+ */
+static void expect_guider(const char *id, const char *third, const char *style, const char *want)
+{
+    const graft_node *n = fake_host_node("CLIPTextEncode");
+    graft_arg in[24], prompt[3][4], guider[4], parts[4][4], out[4];
+    for (int i = 0; i < 3; i++) {
+        fake_host_defaults(n, in);
+        in[fake_host_input(n, "clip")] = model[1];
+        CHECK_INT(run_with("CLIPTextEncode", in, prompt[i]), GRAFT_OK);
+    }
+    n = fake_host_node(id);
+    fake_host_defaults(n, in);
+    for (int i = 0, next = 0; n->inputs[i]; i++) {
+        if (strcmp(n->inputs[i]->type, "MODEL") == 0) in[i] = model[0];
+        if (strcmp(n->inputs[i]->type, "CONDITIONING") == 0) in[i] = prompt[next++][0];
+        if (in[i].kind == GRAFT_FLOAT) in[i].u.f = in[i - 1].kind == GRAFT_FLOAT ? 1.5 : 4;
+        if (in[i].kind == GRAFT_CHOICE && style) in[i].u.s = style;
+    }
+    CHECK(fake_host_input(n, third) >= 0);
+    CHECK_INT(run_with(id, in, guider), GRAFT_OK);
+    static const char *const makers[] = {"RandomNoise", "KSamplerSelect", "ManualSigmas",
+                                         "EmptyLatentImage"};
+    for (int i = 0; i < 4; i++) {
+        fake_host_defaults(fake_host_node(makers[i]), in);
+        if (i == 1) in[0].u.s = "euler";
+        CHECK_INT(run_with(makers[i], in, parts[i]), GRAFT_OK);
+    }
+    const graft_arg all[5] = {parts[0][0], guider[0], parts[1][0], parts[2][0], parts[3][0]};
+    CHECK_INT(run_with("SamplerCustomAdvanced", all, out), GRAFT_OK);
+    CHECK_STR(fake_trace, want);
+    fake_host_release(out, 4), fake_host_release(guider, 4);
+    for (int i = 0; i < 3; i++) fake_host_release(prompt[i], 4);
+    for (int i = 0; i < 4; i++) fake_host_release(parts[i], 4);
+}
+
+static void guiders_of_three(void)
+{
+#define RUN_OF(rest)                                                                               \
+    "custom model=1 seed=0 noise=1 cfg=4 euler two=1 sigmas=2: 1 0.5 third=1 " rest "\n"
+    expect_guider("PerpNegGuider", "empty_conditioning", NULL, RUN_OF("way=0 scale=1.5"));
+    expect_guider("DualCFGGuider", "cond2", "regular", RUN_OF("way=1 scale=1.5"));
+    expect_guider("DualCFGGuider", "cond2", "nested", RUN_OF("way=2 scale=1.5"));
+    graft_arg in[24], out[4], prompt[4];
+    const graft_node *n = fake_host_node("CLIPTextEncode");
+    fake_host_defaults(n, in);
+    in[fake_host_input(n, "clip")] = model[1];
+    CHECK_INT(run_with("CLIPTextEncode", in, prompt), GRAFT_OK);
+    n = fake_host_node("PerpNeg");
+    fake_host_defaults(n, in);
+    in[0] = model[0], in[1] = prompt[0], in[2].u.f = 0.75;
+    CHECK_INT(run_with("PerpNeg", in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "perp neg 1 0.75\n");
+    CHECK_STR(out[0].u.v->ops->type, "MODEL");
+    fake_host_release(out, 4), fake_host_release(prompt, 4);
+}
+
+/* Whatever is between the numbers; what is no sigma is refused, with the input at fault. */
+static void sigmas_by_hand(void)
+{
+    static const char *const texts[][2] = {
+        {"1, 0.5", "1 0.5"},          {"14.6 7;3\n0", "14.6 7 3 0"},
+        {".5|0.", "0.5 0"},           {"a1b2c3d", "1 2 3"},
+        {"+4 --- . 2..5", "4 2 0.5"}, {"", ""},
+        {"[0.9, 0.0]", "0.9 0"},      {"1e2", "1 2"}};
+    graft_arg in[24], out[4];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        fake_host_defaults(fake_host_node("ManualSigmas"), in);
+        in[0].u.s = texts[i][0];
+        CHECK_INT(run_with("ManualSigmas", in, out), GRAFT_OK);
+        expect_sigmas(out, texts[i][1]);
+    }
+    in[0].u.s = "1 -0.5";
+    CHECK_INT(run_with("ManualSigmas", in, out), GRAFT_E_ARG);
+    CHECK_STR(host.fail_input, "sigmas");
+    char long_text[400];
+    memset(long_text, '0', 399);
+    memcpy(long_text, "0.25", 4), long_text[399] = 0;
+    in[0].u.s = long_text;
+    CHECK_INT(run_with("ManualSigmas", in, out), GRAFT_OK);
+    expect_sigmas(out, "0.25");
+}
+
+static void percents_and_noise(void)
+{
+    graft_arg in[24], out[4], parts[3][4];
+    const graft_node *n = fake_host_node("SamplingPercentToSigma");
+    fake_host_defaults(n, in);
+    in[0] = model[0], in[1].u.f = 0.25, in[2].u.i = 1;
+    CHECK_INT(run_with("SamplingPercentToSigma", in, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "sigma at 0.25 actual=1 model=1\n");
+    CHECK(out[0].kind == GRAFT_FLOAT && out[0].u.f == 2.5);
+    static const char *const makers[] = {"RandomNoise", "ManualSigmas", "EmptyLatentImage"};
+    for (int i = 0; i < 3; i++) {
+        fake_host_defaults(fake_host_node(makers[i]), in);
+        if (i == 0) in[0].u.i = 77;
+        CHECK_INT(run_with(makers[i], in, parts[i]), GRAFT_OK);
+    }
+    const graft_arg all[4] = {model[0], parts[0][0], parts[1][0], parts[2][0]};
+    CHECK_INT(run_with("AddNoise", all, out), GRAFT_OK);
+    CHECK_STR(fake_trace, "noised model=1 sigmas=2 noise=1 seed=77\n");
+    CHECK_STR(out[0].u.v->ops->type, "LATENT");
+    fake_host_release(out, 4);
+    for (int i = 0; i < 3; i++) fake_host_release(parts[i], 4);
 }
 
 static void pytorchs_compiler_is_ours(void)
@@ -168,6 +283,9 @@ int main(void)
     RUN(first_sigma);
     RUN(numbers_arrive);
     RUN(samplers_with_numbers);
+    RUN(guiders_of_three);
+    RUN(sigmas_by_hand);
+    RUN(percents_and_noise);
     RUN(pytorchs_compiler_is_ours);
     fake_host_release(model, 4);
     graft_plugin_entry.deinit();

@@ -25,6 +25,19 @@ static graft_status denoise(void *ctx, const float *x, float s, float *out, graf
     return GRAFT_OK;
 }
 
+/* Without the prompt. */
+static double other(double x, double s, int i)
+{
+    return 0.8 * denoised(x, s, i) - 0.05 * cos(i);
+}
+
+static graft_status denoise_pair(void *ctx, const float *x, float s, float *out, float *without,
+                                 graft_err *err)
+{
+    for (int i = 0; i < N; i++) without[i] = (float)other(x[i], s, i);
+    return denoise(ctx, x, s, out, err);
+}
+
 /* Noise that depends on where a step goes from and to. */
 static double noise(double s, double t, int i)
 {
@@ -45,7 +58,7 @@ static void start(float *x)
 
 static graft_status sample(const char *name, const graft_sampler_numbers *k, float *x)
 {
-    const graft_denoiser d = {.denoise = denoise};
+    const graft_denoiser d = {.denoise = denoise, .denoise_pair = denoise_pair};
     const graft_noise_source source = {.draw = draw};
     graft_sampler_run run = {.denoiser = &d,
                              .noise = &source,
@@ -77,6 +90,18 @@ static double euler_ancestral(const graft_sampler_numbers *k, double x, int i)
         double s = sigma[n], t = sigma[n + 1], down, up;
         ancestral(s, t, k->eta, &down, &up);
         x += (x - denoised(x, s, i)) / s * (down - s);
+        if (t > 0) x += noise(s, t, i) * k->s_noise * up;
+    }
+    return x;
+}
+
+/* Where the step goes is the guided prediction, the noise that is left is the other's. */
+static double euler_ancestral_cfg_pp(const graft_sampler_numbers *k, double x, int i)
+{
+    for (int n = 0; n < STEPS; n++) {
+        double s = sigma[n], t = sigma[n + 1], down, up;
+        ancestral(s, t, k->eta, &down, &up);
+        x = denoised(x, s, i) + (x - other(x, s, i)) / s * down;
         if (t > 0) x += noise(s, t, i) * k->s_noise * up;
     }
     return x;
@@ -180,6 +205,7 @@ static const struct sampler {
     const char *name;
     double (*step)(const graft_sampler_numbers *k, double x, int i);
 } samplers[] = {{"euler_ancestral", euler_ancestral},
+                {"euler_ancestral_cfg_pp", euler_ancestral_cfg_pp},
                 {"dpmpp_2s_ancestral", dpmpp_2s_ancestral},
                 {"dpmpp_sde", dpmpp_sde},
                 {"dpmpp_2m_sde", dpmpp_2m_sde},
@@ -189,8 +215,11 @@ enum { SAMPLERS = sizeof samplers / sizeof *samplers };
 
 static void as_their_authors_write_them(void)
 {
-    static const graft_sampler_numbers numbers[] = {
-        {1, 1, 0.5, 4}, {0, 1, 0.5, 4}, {0.5, 1.3, 0.5, 4}, {1.4, 0.7, 0.3, 4}, {1, 0, 1, 4}};
+    static const graft_sampler_numbers numbers[] = {{1, 1, 0.5, 4, false},
+                                                    {0, 1, 0.5, 4, false},
+                                                    {0.5, 1.3, 0.5, 4, false},
+                                                    {1.4, 0.7, 0.3, 4, false},
+                                                    {1, 0, 1, 4, false}};
     for (int s = 0; s < SAMPLERS; s++)
         for (int k = 0; k < 5; k++) {
             float x[N], from[N];
@@ -208,10 +237,11 @@ static void as_their_authors_write_them(void)
 /* The usual numbers change no bit. */
 static void usual_ones(void)
 {
-    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER};
+    static const char *const more[] = {"lms", "er_sde"};
+    static const graft_sampler_numbers usual = {1, 1, 0.5, GRAFT_LMS_ORDER, false};
     float a[N], b[N];
-    for (int s = 0; s <= SAMPLERS; s++) {
-        const char *name = s < SAMPLERS ? samplers[s].name : "lms";
+    for (int s = 0; s < SAMPLERS + 2; s++) {
+        const char *name = s < SAMPLERS ? samplers[s].name : more[s - SAMPLERS];
         CHECK(graft_sampler_takes_numbers(name));
         CHECK_OK(sample(name, &usual, a), &e);
         CHECK_OK(sample(name, NULL, b), &e);
@@ -230,27 +260,78 @@ static void check_alike(const char *name, const graft_sampler_numbers *k, const 
 /* Without noise ancestral samplers are the plain ones; lms of order 1 is euler. */
 static void one_becomes_another(void)
 {
-    static const graft_sampler_numbers none = {0, 1, 0.5, 4}, first = {1, 1, 0.5, 1};
+    static const graft_sampler_numbers none = {0, 1, 0.5, 4, false}, first = {1, 1, 0.5, 1, false};
     check_alike("euler_ancestral", &none, "euler");
     check_alike("dpmpp_2m_sde", &none, "dpmpp_2m");
     check_alike("lms", &first, "euler");
     float a[N], b[N];
-    CHECK_OK(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 2}, a), &e);
+    CHECK_OK(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 2, false}, a), &e);
     CHECK_OK(sample("lms", NULL, b), &e);
     CHECK(memcmp(a, b, sizeof a) != 0);
+}
+
+/* er_sde by the noise scale of reverse-time SDEs. In one stage its deterministic form is Euler's
+ * step. With eta = 1 what is left of x is (t / s)^2, which is down / s of an ancestral step, and
+ * the noise is as much. */
+static void stages_and_scales(void)
+{
+    static const graft_sampler_numbers ode = {0, 0, 0.5, 1, true}, sde = {1, 1, 0.5, 1, true};
+    static const graft_sampler_numbers quiet = {1, 0, 0.5, 3, false}, same = {9, 0, 0.5, 3, false};
+    float a[N], b[N];
+    check_alike("er_sde", &ode, "euler");
+    check_alike("er_sde", &sde, "euler_ancestral");
+    CHECK_OK(sample("er_sde", &quiet, a), &e);
+    CHECK_OK(sample("er_sde", NULL, b), &e);
+    CHECK(memcmp(a, b, sizeof a) != 0);
+    CHECK_OK(sample("er_sde", &same, b), &e); /* has no eta */
+    CHECK(memcmp(a, b, sizeof a) == 0);
+}
+
+/* Runge and Kutta's fourth-order steps of dx/ds = (x - D) / s down to the last sigma above 0, and
+ * D there. */
+static double exact(double x, int i)
+{
+    const int fine = 20000;
+    double h = (sigma[STEPS - 1] - sigma[0]) / fine;
+#define SLOPE(x, s) (((x)-denoised(x, s, i)) / (s))
+    for (int n = 0; n < fine; n++) {
+        double s = sigma[0] + n * h, k1 = SLOPE(x, s), k2 = SLOPE(x + h / 2 * k1, s + h / 2);
+        double k3 = SLOPE(x + h / 2 * k2, s + h / 2), k4 = SLOPE(x + h * k3, s + h);
+        x += h / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
+    }
+#undef SLOPE
+    return denoised(x, sigma[STEPS - 1], i);
+}
+
+/* Each stage comes closer to the solution of the ODE. */
+static void more_stages_are_closer(void)
+{
+    double last = INFINITY;
+    for (int order = 1; order <= 3; order++) {
+        const graft_sampler_numbers k = {0, 0, 0.5, order, true};
+        float x[N], from[N];
+        double worst = 0;
+        start(from);
+        CHECK_OK(sample("er_sde", &k, x), &e);
+        for (int i = 0; i < N; i++) worst = fmax(worst, fabs(x[i] - exact(from[i], i)));
+        CHECK(worst < last);
+        if (!(worst < last)) fprintf(stderr, "order %d: %g after %g\n", order, worst, last);
+        last = worst;
+    }
 }
 
 static void what_is_wrong_is_refused(void)
 {
     static const graft_sampler_numbers bad[] = {
-        {-1, 1, 0.5, 4},  {NAN, 1, 0.5, 4},      {INFINITY, 1, 0.5, 4}, {1, -1, 0.5, 4},
-        {1, NAN, 0.5, 4}, {1, INFINITY, 0.5, 4}, {1, 1, 0, 4},          {1, 1, NAN, 4}};
-    static const graft_sampler_numbers usual = {1, 1, 0.5, 4};
+        {-1, 1, 0.5, 4, false}, {NAN, 1, 0.5, 4, false}, {INFINITY, 1, 0.5, 4, false},
+        {1, -1, 0.5, 4, false}, {1, NAN, 0.5, 4, false}, {1, INFINITY, 0.5, 4, false},
+        {1, 1, 0, 4, false},    {1, 1, NAN, 4, false}};
+    static const graft_sampler_numbers usual = {1, 1, 0.5, 4, false};
     float x[N];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CHECK_INT(sample("dpmpp_sde", &bad[i], x), GRAFT_E_ARG);
-    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 5}, x), GRAFT_E_UNSUPPORTED);
-    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 0}, x), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 5, false}, x), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(sample("lms", &(graft_sampler_numbers){1, 1, 0.5, 0, false}, x), GRAFT_E_UNSUPPORTED);
     CHECK_INT(sample("heun", &usual, x), GRAFT_E_UNSUPPORTED);
     CHECK(!graft_sampler_takes_numbers("heun") && !graft_sampler_takes_numbers("none"));
 }
@@ -258,7 +339,7 @@ static void what_is_wrong_is_refused(void)
 /* All noise there is: the state is replaced by the prediction and new noise. */
 static void more_noise_than_there_is(void)
 {
-    static const graft_sampler_numbers most = {100, 1, 0.5, 4};
+    static const graft_sampler_numbers most = {100, 1, 0.5, 4, false};
     for (int s = 0; s < SAMPLERS; s++) {
         float x[N];
         CHECK_OK(sample(samplers[s].name, &most, x), &e);
@@ -276,6 +357,8 @@ int main(void)
     RUN(as_their_authors_write_them);
     RUN(usual_ones);
     RUN(one_becomes_another);
+    RUN(stages_and_scales);
+    RUN(more_stages_are_closer);
     RUN(what_is_wrong_is_refused);
     RUN(more_noise_than_there_is);
     return test_end();

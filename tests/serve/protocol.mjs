@@ -117,6 +117,58 @@ async function view() {
   check((await get(s, '/view?filename=link.png')).status >= 400, 'a link that leaves the folder');
 }
 
+// Who has a file already is told so, also of what is made of it; parts of it are there, once.
+async function viewAgain() {
+  const at = '/view?filename=parts.bin', file = path.join(s.output, 'parts.bin');
+  const bytes = Buffer.from(Array.from({ length: 300000 }, (_, i) => (i * 7 + (i >> 8)) & 255));
+  fs.writeFileSync(file, bytes);
+  const ask = (headers, query = '') => get(s, at + query, { headers });
+  const whole = await ask({}), tag = whole.headers.get('etag');
+  check(/^"[0-9a-f-]+"$/.test(tag), `an entity tag: ${tag}`);
+  equal([whole.status, whole.headers.get('accept-ranges'), whole.headers.get('cache-control'), bytes.equals(whole.body)], [200, 'bytes', 'no-cache', true], 'the whole file');
+  for (const known of [tag, `W/${tag}`, `"x", ${tag}`, '*']) {
+    const r = await ask({ 'if-none-match': known });
+    equal([r.status, r.body.length, r.headers.get('etag'), r.headers.get('content-range')], [304, 0, tag, null], `unchanged: ${known}`);
+  }
+  equal((await ask({ 'if-none-match': '"x"' })).status, 200, 'another tag');
+  for (const [range, from, to] of [['bytes=0-0', 0, 1], ['bytes=1000-1999', 1000, 2000], ['bytes=299999-', 299999, 300000], ['bytes=-5000', 295000, 300000], ['bytes=100000-999999999', 100000, 300000], ['bytes=0-', 0, 300000]]) {
+    const r = await ask({ range });
+    equal([r.status, r.headers.get('content-range'), r.headers.get('content-length'), r.headers.get('etag')], [206, `bytes ${from}-${to - 1}/300000`, `${to - from}`, tag], range);
+    check(bytes.subarray(from, to).equals(r.body), `${range}: its bytes`);
+  }
+  for (const range of ['bytes=300000-', 'bytes=-0', 'bytes=99999999999999999999999-']) {
+    const r = await ask({ range });
+    equal([r.status, r.headers.get('content-range'), r.body.length], [416, 'bytes */300000', 0], range);
+  }
+  for (const range of ['bytes=0-1,5-6', 'bytes=7-2', 'lines=0-1', 'bytes=', 'x']) {
+    const r = await ask({ range });
+    equal([r.status, r.body.length, r.headers.get('content-range')], [200, 300000, null], `ignored: ${range}`);
+  }
+  equal((await ask({ range: 'bytes=0-9', 'if-range': tag })).status, 206, 'a part of the same version');
+  for (const other of ['"x"', `W/${tag}`, 'Wed, 21 Oct 2015 07:28:00 GMT'])
+    equal((await ask({ range: 'bytes=0-9', 'if-range': other })).status, 200, `a part of another version: ${other}`);
+  equal((await ask({ range: 'bytes=0-9', 'if-none-match': tag })).status, 304, 'unchanged comes first');
+  const head = await get(s, at, { method: 'HEAD', headers: { range: 'bytes=0-9' } });
+  equal([head.status, head.headers.get('content-length')], [200, '300000'], 'HEAD has no part');
+  const two = await raw(s, `GET ${at} HTTP/1.1\r\nHost: 127.0.0.1:${s.port}\r\nRange: bytes=1-3\r\nConnection: close\r\n\r\n`);
+  check(two.closed && two.text.startsWith('HTTP/1.1 206 ') && two.text.endsWith(bytes.subarray(1, 4).toString('latin1')), 'a raw request');
+  // What is made of a picture has a tag of its own.
+  const form = '/view?filename=a_00001_.png&subfolder=demo&preview=jpeg;80', jpeg = await get(s, form), made = jpeg.headers.get('etag');
+  equal([jpeg.status, (await get(s, form, { headers: { 'if-none-match': made } })).status], [200, 304], 'a form that the client has');
+  equal((await get(s, form, { headers: { range: 'bytes=0-3' } })).status, 200, 'forms come whole');
+  const plain = await get(s, '/view?filename=a_00001_.png&subfolder=demo');
+  check(plain.headers.get('etag') !== made, 'a form is not the file');
+  equal([(await get(s, '/view?filename=parts.bin&preview=webp', { headers: { 'if-none-match': tag } })).status], [304], 'what is no picture is sent as it is');
+  // Other bytes of the same length are another version.
+  fs.writeFileSync(`${file}.new`, bytes.map((b) => b ^ 1));
+  fs.renameSync(`${file}.new`, file);
+  const next = await ask({ 'if-none-match': tag });
+  equal([next.status, next.headers.get('etag') !== tag, next.body.length], [200, true, 300000], 'a new version');
+  equal((await ask({ range: 'bytes=0-9', 'if-range': tag })).status, 200, 'no part of the new version');
+  fs.writeFileSync(file, '');
+  equal([(await ask({})).status, (await ask({ range: 'bytes=0-' })).status], [200, 416], 'an empty file');
+}
+
 async function refusals() {
   const bad = async (body, type, message) => {
     const r = await post(s, '/prompt', body);
@@ -504,6 +556,7 @@ async function templates() {
 const id = await eventOrder();
 await history(id);
 await view();
+await viewAgain();
 await refusals();
 await sent();
 await info();
