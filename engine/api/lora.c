@@ -364,19 +364,6 @@ static graft_status run(lora_job *j, const graft_model *m, const graft_clip *c,
     return st;
 }
 
-void graft_engine_release_weights(graft_engine *engine, graft_weights *w)
-{
-    graft_exe **list;
-    size_t n, tensors, patches = 0;
-    if (w) graft_weights_patch_count(w, &tensors, &patches);
-    if (w && (patches || graft_weights_is_sum(w)) && !graft_weights_shared(w) &&
-        !graft_compiled_list(engine->compiled, &list, &n, NULL)) {
-        for (size_t i = 0; i < n; i++) graft_exe_drop_derived(list[i], w, engine->packs);
-        graft_compiled_list_free(list, n);
-    }
-    graft_weights_release(w);
-}
-
 /* The inputs themselves: the recipe counts references, whoever holds it. */
 static void pass_through(const graft_model *m, const graft_clip *c, graft_model **out_m,
                          graft_clip **out_c)

@@ -58,6 +58,9 @@ graft_status graft_engine_tokenizer(graft_engine *engine, const graft_tokenizer 
 graft_status graft_engine_bind(graft_engine *engine, const graft_build_options *o,
                                graft_compile_job *job, graft_weights *weights,
                                const graft_task *task, graft_binding **out, graft_err *e);
+/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs or a merge
+ * made: an abandoned strength or ratio is of no use to anyone. `weights` may be NULL. */
+void graft_engine_release_weights(graft_engine *engine, graft_weights *weights);
 
 typedef enum graft_prediction {
     GRAFT_PREDICT_EPS = 0,
@@ -173,10 +176,6 @@ graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan 
                                    graft_model **out, graft_err *e);
 /* A copy that shares the weights, with one reference; NULL when out of memory. */
 graft_model *graft_model_copy(const graft_model *m);
-
-/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs or a merge
- * made: an abandoned strength or ratio is of no use to anyone. `weights` may be NULL. */
-void graft_engine_release_weights(graft_engine *engine, graft_weights *weights);
 
 struct graft_vae {
     _Atomic int refs;
