@@ -278,8 +278,8 @@ static void ctrl_c_ends_the_wait_for_input(void)
 /* Whatever prints: half of a list must not look like all of it, nor a full disk like a pipe. */
 static void what_could_not_be_printed_is_told(void)
 {
-    static const char *const words[][8] = {
-        {"nodes"}, {"nodes", "--json"}, {"help"}, {"version"}, {"cache"}, {"run", "W", "-q"}};
+    static const char *const words[][8] = {{"nodes"},   {"nodes", "--json"}, {"help"},
+                                           {"version"}, {"cache"},           {"run", "W", "-q"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *arg[12] = {NULL};
         process p = {.output = "trouble/printed", .printed = "/dev/full"};
