@@ -50,7 +50,7 @@ int graft_command_convert(const graft_options *o)
         st = convert(s.registry, o->file, to, &e);
         graft_session_finish(&s);
     }
-    if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");
+    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     graft_free(to);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;

@@ -111,7 +111,7 @@ int graft_command_cache(const graft_options *o)
         st = visit(s.registry, (command)what, &damaged, &e);
         graft_session_finish(&s);
     }
-    if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");
+    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st || damaged ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

@@ -86,6 +86,10 @@ int main(int argc, char **argv)
         status = graft_command_serve(&o);
         break;
     }
+    if (!status && o.command != GRAFT_COMMAND_SERVE && graft_printed(&e)) {
+        fprintf(stderr, "graft: %s\n", e.text);
+        status = GRAFT_EXIT_FAILED;
+    }
     graft_options_finish(&o);
     return status;
 }

@@ -109,7 +109,7 @@ int graft_command_nodes(const graft_options *o)
             st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
         graft_session_finish(&s);
     }
-    if (!st && fflush(stdout)) st = graft_fail(&e, GRAFT_E_IO, "standard output is closed");
+    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

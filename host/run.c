@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,9 +28,11 @@ static void on_signal(int number)
 }
 
 /* The first signal ends the job within an operator, and the second may be an impatient finger. The
- * third ends the process: some node does not ask whether it should stop. */
+ * third ends the process: some node does not ask whether it should stop. Until a job is there the
+ * first does that, as standard input may be waited for. */
 static void catch_signals(void)
 {
+    atomic_store(&interrupted, 2);
     struct sigaction sa = {0};
     sa.sa_handler = on_signal;
     sa.sa_flags = SA_RESTART;
@@ -114,6 +117,17 @@ static graft_status apply_set(cJSON *prompt, const graft_registry *r, const char
 const char *graft_path_shown(const char *path)
 {
     return strncmp(path, "./", 2) == 0 ? path + 2 : path;
+}
+
+graft_status graft_printed(graft_err *e)
+{
+    bool before = ferror(stdout);
+    errno = 0;
+    if (!fflush(stdout) && !before) return GRAFT_OK;
+    if (errno == EPIPE || errno == EBADF)
+        return graft_fail(e, GRAFT_E_IO, "standard output is closed");
+    return graft_fail(e, GRAFT_E_IO, "standard output: %s",
+                      errno ? strerror(errno) : "not all of it could be written");
 }
 
 static void print_file(const graft_options *o, const cJSON *item)
@@ -221,6 +235,7 @@ int graft_command_run(const graft_options *o)
         st = check_options(o, &s, &e);
         wrong_usage = st == GRAFT_E_ARG;
         if (!st) st = prepare(o, &s, &w, &v, &e);
+        atomic_store(&interrupted, 0);
         if (!st) st = execute(o, &s, &w, v.prompt, &view, &e);
         graft_validation_finish(&v);
         graft_workflow_finish(&w);
@@ -228,7 +243,10 @@ int graft_command_run(const graft_options *o)
     }
     graft_progress_finish(&view.progress);
     graft_phases_finish(&view.phases);
-    if (fflush(stdout)) st = st ? st : graft_fail(&e, GRAFT_E_IO, "standard output is closed");
+    if (st)
+        fflush(stdout);
+    else
+        st = graft_printed(&e);
     if (st == GRAFT_E_CANCEL) {
         fprintf(stderr, "interrupted\n");
         return GRAFT_EXIT_CANCEL;

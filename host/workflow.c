@@ -128,6 +128,10 @@ static graft_status check_nodes(const cJSON *prompt, const char *path, graft_err
 {
     for (const cJSON *node = prompt->child; node; node = node->next)
         if (graft_json_str(node, "class_type", NULL)) return GRAFT_OK;
+    for (const cJSON *node = prompt->child; node; node = node->next)
+        if (cJSON_IsObject(graft_tree_get(node, "inputs")))
+            return graft_fail(e, GRAFT_E_FORMAT, "%s: node %.80s has no class_type", path,
+                              node->string);
     return graft_fail(e, GRAFT_E_FORMAT, "%s: JSON, but not a workflow: there is no node in it",
                       path);
 }

@@ -78,7 +78,9 @@ static void become_graft(const process *p, const char *log, const char *const *a
         setrlimit(RLIMIT_FSIZE, &limit);
     }
     setenv("GRAFT_BACKEND", p->backend ? p->backend : "ref", 1);
-    if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0 || chdir(WORKFLOW_SCRATCH)) _exit(126);
+    int out = p->printed ? open(p->printed, O_WRONLY) : fd;
+    if (out < 0 || dup2(out, 1) < 0) _exit(126);
+    if (fd < 0 || dup2(fd, 2) < 0 || chdir(WORKFLOW_SCRATCH)) _exit(126);
     execv(GRAFT_PROGRAM, (char *const *)(const void *)word);
     _exit(127);
 }

@@ -13,8 +13,9 @@ typedef struct process {
     const char *threads;          /* NULL: as many as there are */
     long max_file_bytes;          /* 0: no limit on what the process may write to a file */
     bool quiet;                   /* with --quiet */
+    const char *printed;          /* where standard output goes; NULL: into `text` */
     int status;                   /* exit status; -1: ended by a signal */
-    char *text;                   /* what it printed, both streams (free) */
+    char *text;                   /* what it printed, on both streams (free) */
 } process;
 
 /* Runs `graft ARG…` (NULL-terminated) and waits. */

@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "tests/test.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +69,7 @@ static void bad_files_are_refused(void)
         {"[1, 2]", "bad.json: this is a list; a workflow is a JSON object of nodes"},
         {"{}", "bad.json: JSON, but not a workflow"},
         {"{\"a\": 1}", "bad.json: JSON, but not a workflow"},
+        {"{\"7\": {\"inputs\": {}}}", "bad.json: node 7 has no class_type"},
         {"\xef\xbb\xbf{\"1\": {\"class_type\": \"EmptyImage\", \"inputs\": {}}}",
          "bad.json: none of its nodes saves or shows anything"},
         {"{\"1\": {\"class_type\": \"NoSuchNode\", \"inputs\": {}}}", "NoSuchNode"},
@@ -246,6 +249,59 @@ static void ctrl_c_stops_soon(void)
     }
 }
 
+/* Nobody waits for what reads standard input: one signal ends it, and nothing was begun. */
+static void ctrl_c_ends_the_wait_for_input(void)
+{
+    const char *const arg[] = {"run", "-", "--models", WORKFLOW_MODELS, NULL};
+    process p = {.output = "trouble/wait"};
+    siginfo_t end = {0};
+    int ends[2], before = dup(STDIN_FILENO);
+    CHECK(before >= 0 && !pipe(ends) && dup2(ends[0], STDIN_FILENO) == STDIN_FILENO);
+    CHECK(!fcntl(ends[1], F_SETFD, FD_CLOEXEC)); /* only this process can write */
+    pid_t pid = process_start(&p, arg);
+    CHECK(pid > 0 && dup2(before, STDIN_FILENO) == STDIN_FILENO);
+    sleep_ms(1500); /* until it reads */
+    double start = graft_clock_now();
+    if (pid > 0) kill(pid, SIGINT);
+    while (!end.si_pid && graft_clock_now() - start < 5) {
+        CHECK(!waitid(P_PID, (id_t)pid, &end, WEXITED | WNOHANG | WNOWAIT));
+        sleep_ms(20);
+    }
+    CHECK_INT(end.si_pid, pid);
+    close(ends[1]); /* else a process that still waits would never end */
+    process_wait(&p, pid);
+    expect(&p, 130, "");
+    close(ends[0]);
+    close(before);
+}
+
+/* Whatever prints: half of a list must not look like all of it, nor a full disk like a pipe. */
+static void what_could_not_be_printed_is_told(void)
+{
+    static const char *const words[][8] = {{"nodes"},   {"nodes", "--json"}, {"help"},
+                                           {"version"}, {"cache"},           {"run", "W", "-q"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *arg[12] = {NULL};
+        process p = {.output = "trouble/printed", .printed = "/dev/full"};
+        size_t n = 0;
+        for (; words[i][n]; n++)
+            arg[n] =
+                strcmp(words[i][n], "W") ? words[i][n] : GRAFT_SOURCE_DIR "/workflows/txt2img.json";
+        if (n > 2) {
+            arg[n++] = "--set";
+            arg[n++] = TINY;
+            arg[n++] = "--set";
+            arg[n++] = "5.steps=1";
+            arg[n++] = "--models";
+            arg[n++] = WORKFLOW_MODELS;
+        }
+        process_run(&p, arg);
+        CHECK_INT(p.status, 1);
+        CHECK(strstr(p.text, "graft: standard output: ") != NULL);
+        process_finish(&p);
+    }
+}
+
 int main(void)
 {
     RUN(bad_values_are_refused);
@@ -257,5 +313,7 @@ int main(void)
     RUN(the_engine_warns);
     RUN(found_before_anything_runs);
     RUN(ctrl_c_stops_soon);
+    RUN(ctrl_c_ends_the_wait_for_input);
+    RUN(what_could_not_be_printed_is_told);
     return test_end();
 }

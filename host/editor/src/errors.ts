@@ -6,6 +6,7 @@ export interface Fault {
   nodeClass: string
   input: string
   text: string
+  kind?: string // the protocol's name of it
 }
 
 function sentence(text: string): string {
@@ -61,7 +62,12 @@ export function nodeFaults(errors: Record<string, NodeErrors> | undefined): Faul
   const faults: Fault[] = []
   for (const [node, entry] of Object.entries(errors ?? {}))
     for (const error of entry.errors ?? [])
-      faults.push({ node, nodeClass: entry.class_type ?? "", ...describe(error) })
+      faults.push({
+        node,
+        nodeClass: entry.class_type ?? "",
+        kind: error.type,
+        ...describe(error),
+      })
   return faults
 }
 

@@ -236,16 +236,29 @@ export class Editor {
     if (this.covered() > 0 && selected.length) this.look(selected, margin, READABLE)
     else if (this.scaleOf(nodes, margin) >= (narrow ? ALMOST : SPOTS))
       this.look(nodes, margin, 0.15)
-    else {
-      const lefts = [...new Set(nodes.map((node) => node.pos[0]))].sort((a, b) => a - b)
-      const last = lefts
-        .map((left) => nodes.filter((node) => node.pos[0] >= left))
-        .find((some) => this.scaleOf(some, margin) >= READABLE)
-      const output = nodes.filter((node) => node.spec?.output).slice(-1)
-      this.look(last ?? (output.length ? output : nodes.slice(-1)), margin, READABLE)
-    }
+    else this.lookAtLast(margin)
     this.remember(() => this.frame())
     this.onView()
+  }
+
+  // As many of the last columns as there is width for. Of those that are too high the top is in view, or
+  // as much of it as leaves room for the columns that are not.
+  private lookAtLast(margin: number) {
+    const { nodes } = this
+    const lefts = [...new Set(nodes.map((node) => node.pos[0]))].sort((a, b) => a - b)
+    const ends = lefts.map((left) => nodes.filter((node) => node.pos[0] >= left))
+    const output = nodes.filter((node) => node.spec?.output).slice(-1)
+    const whole =
+      ends.find((some) => this.scaleOf(some, margin) >= READABLE) ??
+      (output.length ? output : nodes.slice(-1))
+    const wide = ends.find((some) => this.widthScale(some, margin) >= ALMOST) ?? whole
+    if (wide.length <= whole.length) return this.look(whole, margin, READABLE)
+    this.look(wide, margin, Math.min(READABLE, this.widthScale(wide, margin)))
+    const { ds, canvas } = this.canvas
+    if (this.scaleOf(wide, margin) >= ds.scale) return
+    const top = this.bounds(wide)[1] - margin / ds.scale
+    const low = this.bounds(whole)[3] + (margin - canvas.clientHeight) / ds.scale
+    ds.offset[1] = -Math.max(top, low)
   }
 
   // There is more room for the nodes, or less; a view that somebody moved stays.
@@ -263,13 +276,14 @@ export class Editor {
 
   // How large nodes can be that are all to be in view.
   private scaleOf(nodes: GraftNode[], margin: number): number {
-    const [left, top, right, bottom] = this.bounds(nodes)
-    const { clientWidth, clientHeight } = this.canvas.canvas
-    return Math.min(
-      1,
-      (clientWidth - this.covered() - 2 * margin) / (right - left),
-      (clientHeight - 2 * margin) / (bottom - top),
-    )
+    const [, top, , bottom] = this.bounds(nodes)
+    const { clientHeight } = this.canvas.canvas
+    return Math.min(this.widthScale(nodes, margin), (clientHeight - 2 * margin) / (bottom - top))
+  }
+  private widthScale(nodes: GraftNode[], margin: number): number {
+    const [left, , right] = this.bounds(nodes)
+    const room = this.canvas.canvas.clientWidth - this.covered() - 2 * margin
+    return Math.min(1, room / (right - left))
   }
 
   private look(nodes: GraftNode[], margin: number, least: number) {

@@ -1,6 +1,7 @@
 // Whether what a refusal complained of has been mended since.
 import type { Fault } from "./errors"
 import type { Editor } from "./graph"
+import { idleBehind } from "./idle"
 import { isMissing } from "./nodes"
 
 export interface Complaint {
@@ -20,6 +21,7 @@ function stateOf(editor: Editor, { node: id, input }: Fault): string {
       widget ? [widget.value, isMissing(widget)] : null,
       (slot && slot.link) ?? null,
       node!.mode,
+      idleBehind(node, input)?.mode ?? 0,
     ])
   return JSON.stringify(
     nodes.map((n) => [
@@ -35,7 +37,8 @@ function stateOf(editor: Editor, { node: id, input }: Fault): string {
 export const complaintsOf = (editor: Editor, faults: Fault[]): Complaint[] =>
   faults.map((fault) => ({ fault, was: stateOf(editor, fault) }))
 
-// Another value that the list does not have either mends nothing, nor does a link that was taken away.
+// Another value that the list does not have either mends nothing, nor does a link that was taken away, or
+// one to a node that does not run.
 export function isMended(editor: Editor, { fault, was }: Complaint): boolean {
   const now = stateOf(editor, fault)
   if (now === was) return false
@@ -43,6 +46,6 @@ export function isMended(editor: Editor, { fault, was }: Complaint): boolean {
   if (!node || !fault.input || node.mode !== 0) return true
   const widget = node.widgets?.find((w) => w.name === fault.input)
   const slot = node.inputs?.find((slot) => slot.name === fault.input)
-  if (slot?.link != null) return true
+  if (slot?.link != null) return !idleBehind(node, fault.input)
   return !!widget && !isMissing(widget)
 }

@@ -14,8 +14,8 @@ interface Line {
 const STUB = 12 // from a socket to the first corner
 const CLEAR = 4 // between a line and a node
 const PAD = 9 // likewise, where there is room
-const APART = 8 // between two lines
-const TRIES = 8
+const APART = [12, 8, 4] // between two lines, where there is room
+const REACH = 64 // how far from where a line would be best it is looked for
 const SAMPLES = 24
 
 const span = (a: number, b: number): [number, number] => (a < b ? [a, b] : [b, a])
@@ -49,13 +49,18 @@ export function runsBelow([ax, ay]: Point, [bx, by]: Point, boxes: Box[]): boole
 
 export class Router {
   private lines: Line[] = []
+  private apart = APART[0]
 
   constructor(private readonly boxes: Box[]) {}
 
   // The corners of a way from output a to input b, wherever that is. Null where there is none. `of` names
   // the output that the link comes from.
   route(a: Point, b: Point, of: string): Point[] | null {
-    const inner = this.elbow(a, b, of) ?? this.level(a, b, of)
+    let inner: Point[] | null = null
+    for (const apart of APART) {
+      this.apart = apart
+      inner ??= this.elbow(a, b, of) ?? this.level(a, b, of)
+    }
     if (!inner) return null
     const corners = [a, ...inner, b]
     for (let i = 1; i < corners.length; i++) {
@@ -106,8 +111,8 @@ export class Router {
   private level(a: Point, b: Point, of: string): Point[] | null {
     const back = b[0] < a[0]
     for (const [start, away] of this.levels(a, b))
-      for (let i = 0; i < TRIES; i++) {
-        const y = start + away * APART * i
+      for (let off = 0; off < REACH; off += this.apart) {
+        const y = start + away * off
         const x1 = this.upright(a, y, 1, of)
         const x2 = this.upright(b, y, -1, of)
         if (x1 === null || x2 === null || (!back && x2 - x1 < STUB)) break
@@ -131,10 +136,10 @@ export class Router {
   // Where a line from a socket turns up or down: to the right of an output, to the left of an input.
   private upright([x, y]: Point, level: number, way: 1 | -1, of: string): number | null {
     let at = x + way * STUB
-    for (let i = 0; i < TRIES; i++) {
+    for (let i = 0; i < REACH / this.apart; i++) {
       const box = hit("y", at, y, level, this.boxes)
       if (box) at = way > 0 ? box[2] + PAD : box[0] - PAD
-      else if (this.taken("y", at, y, level, of)) at += way * APART
+      else if (this.taken("y", at, y, level, of)) at += way * this.apart
       else return hit("x", y, x, at, this.without([x, y])) ? null : at
     }
     return null
@@ -143,7 +148,7 @@ export class Router {
   private taken(along: "x" | "y", at: number, from: number, to: number, of: string): boolean {
     const [low, high] = span(from, to)
     return this.lines.some((line) => {
-      if (line.along !== along || line.of === of || Math.abs(line.at - at) >= APART) return false
+      if (line.along !== along || line.of === of || Math.abs(line.at - at) >= this.apart) return false
       const [start, end] = span(line.from, line.to)
       return start < high && low < end
     })

@@ -2,6 +2,7 @@
 import * as api from "./api"
 import { hideToast, toast } from "./dom"
 import { nodeFaults, promptFaults, type Fault } from "./errors"
+import { withReasons } from "./idle"
 import { complaintsOf, isMended, type Complaint } from "./mended"
 import type { Editor } from "./graph"
 import type { GraftNode } from "./nodes"
@@ -81,7 +82,7 @@ export class Runner implements api.Listener {
         this.titles.set(answer.prompt_id, titles)
         this.expectations.set(answer.prompt_id, expectedOf(prompt))
         // A run may have failed by now; its faults stay when the answer has none.
-        const faults = nodeFaults(answer.node_errors)
+        const faults = withReasons(this.editor, nodeFaults(answer.node_errors))
         if (faults.length) this.showFaults(faults, HELD_UP)
         this.editor.advanceSeeds()
         if (this.run?.state !== "running" && this.run?.prompt !== answer.prompt_id) this.onQueued()
@@ -90,7 +91,7 @@ export class Runner implements api.Listener {
           toast((error as Error).message, "error")
           return this.onRefused((error as Error).message)
         }
-        return this.refuse(promptFaults(error.body))
+        return this.refuse(withReasons(this.editor, promptFaults(error.body)))
       } finally {
         this.onQueue()
       }

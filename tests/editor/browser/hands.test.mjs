@@ -513,4 +513,23 @@ test("the picture of a plan is words on the node, and opens large", async () => 
   mock.state.planFile = null
 })
 
+test("a link to a node that does not run is told as that, until it runs again", async () => {
+  const line = (text) => page.locator(".status-text", { hasText: text }).waitFor()
+  for (const [keys, is] of [
+    ["Control+m", "muted"],
+    ["Control+b", "bypassed"],
+  ]) {
+    await page.mouse.click(...Object.values(await pointOf(page, NEGATIVE, "title")))
+    await press(keys)
+    await page.keyboard.press("Control+Enter")
+    await line("Not queued: 1 thing to fix first")
+    const text = `“negative” is linked to “Negative prompt”, which is ${is}.`
+    await page.locator(".faults li", { hasText: text }).waitFor()
+    await press(keys)
+    await line("Queue runs the workflow.")
+    assert.equal(await page.locator(".faults").count(), 0)
+    await page.waitForTimeout(600) // or the next click would make it a double one
+  }
+})
+
 test("no error reached the page", () => assert.deepEqual(browser.faults, []))

@@ -181,6 +181,44 @@ test("on a tablet nodes can be read, and a panel does not cover them", async () 
   }
 })
 
+test("on a small screen a column that is too high is shown from its top, beside those that fit", async () => {
+  const browser = await openBrowser({ width: 1024, height: 768 })
+  try {
+    const { page } = browser
+    await browser.open(url)
+    // Places of the first workflow's nodes; what of them is in view, whole or by its upper half.
+    const look = (last) =>
+      page.evaluate((last) => {
+        const { editor } = graft
+        const first = [0, 250, 550, 900].map((y) => [0, y])
+        const places = [...first, [400, 0], [400, 420], [780, last]]
+        for (const node of editor.nodes) node.pos = places[node.id - 1]
+        editor.frame()
+        const { ds, canvas } = editor.canvas
+        const inView = (share) =>
+          editor.nodes
+            .filter(({ pos: [x, y], size: [w, h] }) => {
+              const [left, top] = ds.convertOffsetToCanvas([x, y - 30])
+              const [right, bottom] = ds.convertOffsetToCanvas([x + w, y + share * h])
+              const { clientWidth, clientHeight } = canvas
+              return left >= 0 && top >= 0 && right <= clientWidth && bottom <= clientHeight
+            })
+            .map((node) => node.id)
+            .sort()
+        return { scale: ds.scale, whole: inView(1), half: inView(0.5) }
+      }, last)
+    const upper = await look(0)
+    assert.ok(upper.scale >= 0.68 && upper.scale <= 0.75, String(upper.scale))
+    assert.deepEqual(upper.whole, [1, 2, 3, 5, 6, 7])
+    const lower = await look(800) // the picture, which is to be seen in any case
+    assert.ok(lower.scale >= 0.68, String(lower.scale))
+    assert.ok(lower.half.includes(3) && lower.whole.includes(7), JSON.stringify(lower))
+    assert.deepEqual(browser.faults, [])
+  } finally {
+    await browser.close()
+  }
+})
+
 async function onTablet(browser, page) {
   // What is in view, left of an open panel, and how large.
   const view = () =>

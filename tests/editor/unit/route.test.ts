@@ -60,6 +60,33 @@ test("a link that goes back runs in the gap between its two nodes", () => {
   assert.equal(covered(way, boxes, boxes), 0)
 })
 
+test("links stand further apart where there is room, and closer before they run below a node", () => {
+  const spans = Array.from({ length: 7 }, (_, i): [number, number] => [i * 120, i * 120 + 90])
+  const boxes = [...column(0, ...spans), ...column(148, [0, 300], [330, 420])]
+  const [upper, lower] = boxes.slice(-2)
+  const router = new Router(boxes)
+  const uprights: [x: number, top: number, bottom: number][] = []
+  const add = (way: Point[]) =>
+    way.slice(1).forEach(([x, y], i) => {
+      const [before, from] = way[i]
+      if (x === before && y !== from) uprights.push([x, Math.min(y, from), Math.max(y, from)])
+    })
+  spans.forEach((_, i) => {
+    const way = router.route(outOf(boxes[i]), [upper[0] + 10, 40 + 20 * i], `${i}`)
+    assert.ok(way, `link ${i}`)
+    assert.equal(covered(way, boxes, [boxes[i], upper]), 0)
+    add(way)
+  })
+  assert.equal(Math.abs(uprights[1][0] - uprights[0][0]), 12)
+  const back = router.route(outOf(upper), into(lower), "back")
+  assert.ok(back, "from the second column's first to its second")
+  assert.equal(covered(back, boxes, [upper, lower]), 0)
+  add(back)
+  for (const [i, [x, top, bottom]] of uprights.entries())
+    for (const [other, from, to] of uprights.slice(0, i))
+      assert.ok(from >= bottom || to <= top || Math.abs(x - other) >= 4, `${x} ${other}`)
+})
+
 test("whatever the nodes: lines are level or upright, and on no node", () => {
   let state = 11
   const random = (below: number) => (state = (state * 16807) % 2147483647) % below
