@@ -43,11 +43,11 @@ static void by_hand(void)
 }
 
 /* Directions are those of a picture, not of its batch: P - T is (1, 0) in one, (0, 1) in the other,
- * N - T is (1, 1) in both. */
+ * of which N - T has one and three times as much, and 1 across it. */
 static void pictures_are_apart(void)
 {
     const graft_third third = {.way = GRAFT_THIRD_PERPENDICULAR, .scale = 1};
-    float p[4] = {1, 0, 0, 1}, n[4] = {1, 1, 1, 1}, t[4] = {0}, out[4];
+    float p[4] = {1, 0, 0, 1}, n[4] = {1, 1, 1, 3}, t[4] = {0}, out[4];
     static const float want[4] = {1, -1, -1, 1};
     graft_third_guide(&third, 1, (float *const[]){p, n, t}, 4, 2, out);
     for (int i = 0; i < 4; i++) CHECK_NEAR(out[i], want[i], 1e-6);
