@@ -156,6 +156,18 @@ static void quiet_runs_warn(void)
     process_finish(&p);
 }
 
+/* A latent has a place for 8 pixels each way: a picture of 65 is one of 64. */
+static void another_size_is_told(void)
+{
+    const char *const set[] = {TINY, "5.steps=1", "4.width=65", "4.height=56", NULL};
+    process p = {.output = "trouble/size", .quiet = true};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
+    CHECK(strstr(p.text, "height") == NULL);
+    process_finish(&p);
+}
+
 /* What the engine finds belongs to no node, and reaches the user all the same. */
 static void the_engine_warns(void)
 {
@@ -310,6 +322,7 @@ int main(void)
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
     RUN(quiet_runs_warn);
+    RUN(another_size_is_told);
     RUN(the_engine_warns);
     RUN(found_before_anything_runs);
     RUN(ctrl_c_stops_soon);
