@@ -38,6 +38,7 @@ static void bad_values_are_refused(void)
                {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is not one of its choices"},
                {"5.sampler_name=eulr", "did you mean euler?"},
                {"5.cfg=-1", "cfg"},
+               {"5.cfg=1e999", "input cfg: \"1e999\" is not of type FLOAT"},
                {"5.denoise=2", "denoise"},
                {"5.seed=-1", "seed"},
                {"4.width=0", "width"},
