@@ -446,7 +446,8 @@ cJSON *graft_literal_from_text(const graft_input *in, const char *text)
         if (!w.negative) return graft_json_new_u64(w.size);
         if (w.size <= (uint64_t)INT64_MAX) return graft_json_new_i64(-(int64_t)w.size);
     }
-    if (strcmp(in->type, "FLOAT") == 0 && float_from_text(text, &v)) return cJSON_CreateNumber(v);
+    if (strcmp(in->type, "FLOAT") == 0 && float_from_text(text, &v) && isfinite(v))
+        return cJSON_CreateNumber(v);
     if (strcmp(in->type, "BOOLEAN") == 0)
         for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
             if (strcasecmp(text, yes[i]) == 0) return cJSON_CreateTrue();

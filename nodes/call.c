@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "nodes/args.h"
 #include "nodes/booster.h"
 #include "nodes/list.h"
 #include "nodes/part.h"
@@ -14,6 +15,14 @@
 void graft_call_phase(graft_call *c, const char *name)
 {
     c->task.phase(c->task.ctx, name);
+}
+
+void graft_call_warn_pixels(graft_call *c, int input)
+{
+    const long long given = graft_arg_i64(c, input), whole = given / 8 * 8;
+    if (given != whole)
+        graft_log_printf(&c->task.log, GRAFT_LOG_WARN, "%s %lld is taken as %lld, a multiple of 8",
+                         c->inputs[input]->name, given, whole);
 }
 
 void graft_call_blame(graft_call *c, int input)

@@ -38,6 +38,7 @@ static void bad_values_are_refused(void)
                {"5.sampler_name=nonsense", "sampler_name: \"nonsense\" is not one of its choices"},
                {"5.sampler_name=eulr", "did you mean euler?"},
                {"5.cfg=-1", "cfg"},
+               {"5.cfg=1e999", "input cfg: \"1e999\" is not of type FLOAT"},
                {"5.denoise=2", "denoise"},
                {"5.seed=-1", "seed"},
                {"4.width=0", "width"},
@@ -153,6 +154,18 @@ static void quiet_runs_warn(void)
     CHECK_INT(p.status, 0);
     CHECK(strstr(p.text, "Sampler") == NULL);
     CHECK(strstr(p.text, "warning: embedding \"nobody\" is left out") != NULL);
+    process_finish(&p);
+}
+
+/* A latent has a place for 8 pixels each way: a picture of 65 is one of 64. */
+static void another_size_is_told(void)
+{
+    const char *const set[] = {TINY, "5.steps=1", "4.width=65", "4.height=56", NULL};
+    process p = {.output = "trouble/size", .quiet = true};
+    process_workflow(&p, "workflows/txt2img.json", set);
+    CHECK_INT(p.status, 0);
+    CHECK(strstr(p.text, "warning: width 65 is taken as 64, a multiple of 8\n") != NULL);
+    CHECK(strstr(p.text, "height") == NULL);
     process_finish(&p);
 }
 
@@ -310,6 +323,7 @@ int main(void)
     RUN(wrong_usage_is_status_2);
     RUN(a_full_disk_leaves_nothing);
     RUN(quiet_runs_warn);
+    RUN(another_size_is_told);
     RUN(the_engine_warns);
     RUN(found_before_anything_runs);
     RUN(ctrl_c_stops_soon);

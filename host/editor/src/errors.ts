@@ -44,6 +44,25 @@ const NAMES: Record<string, (input: string, details: string, folder?: string) =>
   dependency_cycle: () => "This node waits for its own result. Remove one of the links of this loop.",
 }
 
+// Nodes of these classes, which a workflow has and this server has not. Group nodes are from before
+// sub-graphs; what they hold is kept in another way.
+export function unknownNodes(types: string[]): string {
+  const group = /^workflow[>/]/
+  const quoted = (some: string[]) => some.map((type) => `“${type.replace(group, "")}”`).join(", ")
+  const [groups, others] = [true, false].map((is) => types.filter((type) => group.test(type) === is))
+  const notes: string[] = []
+  if (others.length)
+    notes.push(
+      `This server does not have the ${others.length > 1 ? "nodes" : "node"} ${quoted(others)}.`,
+    )
+  if (groups.length)
+    notes.push(
+      `${quoted(groups)} ${groups.length > 1 ? "are" : "is"} not read: group nodes have to be ` +
+        "converted to sub-graphs in ComfyUI.",
+    )
+  return notes.join(" ")
+}
+
 function describe(error: NodeErrors["errors"][number]): { input: string; text: string } {
   const input =
     error.extra_info?.input_name ?? (error.type === "required_input_missing" ? error.details : "")

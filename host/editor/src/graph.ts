@@ -5,6 +5,7 @@ import { fillFileNames } from "./filename"
 import { fromPrompt } from "./import"
 import { installDrawing } from "./draw"
 import { boxOf, nearestRoom, viewOf } from "./place"
+import { unknownNodes } from "./errors"
 import { closeEditor, openEditor, placeEditor } from "./inline"
 import { layout, type Space } from "./layout"
 import { dress, widen, type GraftNode } from "./nodes"
@@ -376,10 +377,7 @@ export class Editor {
     }
     this.canvas.setDirty(true, true)
     this.onChange()
-    if (missing.length)
-      notes.push(
-        `This server does not have the ${missing.length > 1 ? "nodes" : "node"} ${missing.join(", ")}.`,
-      )
+    if (missing.length) notes.push(unknownNodes(missing))
     return notes.join(" ")
   }
 

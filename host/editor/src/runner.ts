@@ -1,7 +1,7 @@
 // Sends the workflow to the server and follows what becomes of it.
 import * as api from "./api"
 import { hideToast, toast } from "./dom"
-import { nodeFaults, promptFaults, type Fault } from "./errors"
+import { nodeFaults, promptFaults, unknownNodes, type Fault } from "./errors"
 import { withReasons } from "./idle"
 import { complaintsOf, isMended, type Complaint } from "./mended"
 import type { Editor } from "./graph"
@@ -71,7 +71,7 @@ export class Runner implements api.Listener {
             node: String(node.id),
             nodeClass: node.type,
             input: "",
-            text: `This server does not have the node “${node.type}”.`,
+            text: unknownNodes([node.type]),
           }))
         return this.refuse(faults)
       }

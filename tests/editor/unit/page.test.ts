@@ -1,7 +1,7 @@
 import assert from "node:assert/strict"
 import { test } from "node:test"
 import { deflateSync } from "node:zlib"
-import { nodeFaults, promptFaults } from "../../../host/editor/src/errors"
+import { nodeFaults, promptFaults, unknownNodes } from "../../../host/editor/src/errors"
 import { find, score } from "../../../host/editor/src/find"
 import { readFrame } from "../../../host/editor/src/frames"
 import { parseJson, stringifyPrompt } from "../../../host/editor/src/json"
@@ -434,6 +434,17 @@ test("refusals in words, at node and input", () => {
     /Save Image/,
   )
   assert.deepEqual(nodeFaults(undefined), [])
+})
+
+test("nodes that the server lacks are named; a group node says what to do with it", () => {
+  assert.equal(unknownNodes(["Abc"]), "This server does not have the node “Abc”.")
+  assert.equal(unknownNodes(["Abc", "De"]), "This server does not have the nodes “Abc”, “De”.")
+  const convert = "is not read: group nodes have to be converted to sub-graphs in ComfyUI."
+  assert.equal(unknownNodes(["workflow>My group"]), `“My group” ${convert}`)
+  assert.equal(
+    unknownNodes(["workflow/a/b", "Abc"]),
+    `This server does not have the node “Abc”. “a/b” ${convert}`,
+  )
 })
 
 test("search: names before descriptions, every word counts, links narrow it", () => {
