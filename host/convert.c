@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "host/commands.h"
 #include "host/session.h"
@@ -45,6 +46,9 @@ int graft_command_convert(const graft_options *o)
     graft_session s;
     char *to = o->second ? graft_strdup(o->second) : name_for(o->file);
     graft_status st = to ? GRAFT_OK : graft_fail_nomem(&e, o->file);
+    if (!st && graft_file_exists(to))
+        st = graft_fail(&e, GRAFT_E_ARG,
+                        "%s: there is such a file already; remove it, or name another", to);
     if (!st) st = graft_session_init(&s, o, &graft_session_log, &e);
     if (!st) {
         st = convert(s.registry, o->file, to, &e);

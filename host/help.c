@@ -69,7 +69,9 @@ static const struct {
     {OF(SERVE), "--cache none|classic|lru=N",
      "which results later prompts find: none, those of the last\nprompt, and N more (default: "
      "classic)"},
-    {WORKFLOWS, "--models DIR", "model folders (default: $GRAFT_MODELS, else ./models)"},
+    {WORKFLOWS, "--models DIR",
+     "model folders (default: $GRAFT_MODELS, else ./models, else\nthose beside the program's "
+     "build)"},
     {WORKFLOWS, "--input DIR", "pictures to load (default: ./input)"},
     {WORKFLOWS, "--output DIR",
      "where files are written, previews into DIR/temp (default:\n./output and ./temp)"},

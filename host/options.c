@@ -139,9 +139,10 @@ static graft_status option(int argc, char **argv, int *i, graft_options *o, graf
         graft_status st = value_of(argc, argv, i, &o->threads, e);
         if (st) return st;
         if (!*o->threads || strlen(o->threads) > 4 ||
-            o->threads[strspn(o->threads, "0123456789")] || atoi(o->threads) < 1)
-            return graft_fail(e, GRAFT_E_ARG, "--threads must be a number, at least 1, not \"%s\"",
-                              o->threads);
+            o->threads[strspn(o->threads, "0123456789")] || atoi(o->threads) < 1 ||
+            atoi(o->threads) > 1024)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "--threads must be a number from 1 to 1024, not \"%s\"", o->threads);
         return GRAFT_OK;
     }
     if (run && o->command != GRAFT_COMMAND_QUANTIZE && o->command != GRAFT_COMMAND_COMPARE &&

@@ -125,6 +125,17 @@ static bool put_plainly(const char *type, const char *details, const cJSON *extr
     return true;
 }
 
+/* "Invalid image file: x.png", of which it is known where it was looked for. */
+static bool put_missing(const char *type, const char *details, const cJSON *extra,
+                        const graft_folders *f, graft_str *out)
+{
+    const char *folder = graft_json_str(extra, "folder", NULL), *name = strstr(details, "file: ");
+    if (!folder || !name || strcmp(type, "custom_validation_failed") != 0) return false;
+    graft_str_printf(out, ": there is no file %s in ", name + strlen("file: "));
+    put_folder(folder, f, out);
+    return true;
+}
+
 static void put_fault(const cJSON *f, const char *class_type, const graft_folders *folders,
                       graft_str *out)
 {
@@ -150,7 +161,8 @@ static void put_fault(const cJSON *f, const char *class_type, const graft_folder
     if (strcmp(type, "value_not_in_list") == 0) {
         put_choice(extra, class_type, details, folders, out);
     } else {
-        if (!put_plainly(type, details, extra, out)) {
+        if (!put_missing(type, details, extra, folders, out) &&
+            !put_plainly(type, details, extra, out)) {
             graft_str_printf(out, ": %s", graft_json_str(f, "message", ""));
             if (*details) graft_str_printf(out, " (%s)", details);
         }

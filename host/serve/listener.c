@@ -72,8 +72,9 @@ graft_status graft_listener_open(graft_listener *l, const char *address, int por
     int why = errno;
     freeaddrinfo(a);
     if (l->fd < 0)
-        return graft_fail(e, GRAFT_E_IO, "cannot listen at %s:%d: %s", address, port,
-                          strerror(why));
+        return graft_fail(
+            e, GRAFT_E_IO, "cannot listen at %s:%d: %s%s", address, port, strerror(why),
+            why == EADDRINUSE ? "; --port takes another number, or 0 for any that is free" : "");
     l->port = port_of(l->fd);
     l->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return GRAFT_OK;

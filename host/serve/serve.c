@@ -233,6 +233,8 @@ static void announce(const struct command *c)
 {
     const graft_serve_options *o = &c->options.serve;
     bool six = strchr(o->listen, ':');
+    if (!graft_dir_exists(c->options.models)) /* not in the log, which clients read */
+        fprintf(stderr, "graft: there is no folder %s, where models would be\n", c->options.models);
     printf("graft serves at %s://%s%s%s:%d/\n", o->tls_cert ? "https" : "http", six ? "[" : "",
            o->listen, six ? "]" : "", graft_transport_port(c->transport));
     fflush(stdout);

@@ -303,8 +303,9 @@ static void suggested_files(void)
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         char text[300], line[300];
         snprintf(text, sizeof text, prompt, c[i].file);
-        snprintf(line, sizeof line, "f: node 1 (TestFile), input file: Invalid file: %s%s\n",
-                 c[i].file, c[i].hint);
+        snprintf(line, sizeof line,
+                 "f: node 1 (TestFile), input file: there is no file %s in input%s\n", c[i].file,
+                 c[i].hint);
         expect_line(text, NULL, line);
     }
     const graft_folders *folders = &fixture.folders;
@@ -346,8 +347,9 @@ static void targets_and_custom(void)
                "'count':0}}]");
     graft_str line = GRAFT_STR_INIT;
     graft_validation_text(&v, "f.json", NULL, &line);
-    CHECK_STR(line.data, "f.json: node 1 (TestFile), input file: Invalid file: no.txt, nor any "
-                         "other; --input says where to look\n");
+    CHECK_STR(line.data,
+              "f.json: node 1 (TestFile), input file: there is no file no.txt in input, nor any "
+              "other; --input says where to look\n");
     graft_str_finish(&line);
     graft_validation_finish(&v);
 }

@@ -3,6 +3,7 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
+import path from 'node:path';
 import { PATIENCE, check, end, ended, equal, get, picture, post, sleep, start, until } from './server.mjs';
 
 const s = await start({ args: ['--quiet'] });
@@ -209,11 +210,16 @@ async function crowded() {
 // Why it cannot listen is said.
 async function places() {
   for (const [args, why] of [[['--listen', 'nonsense', '--insecure'], 'not an address of this machine'], [['--listen', '203.0.113.7', '--insecure'], 'Cannot assign'],
-    [['--port', String(s.port)], 'Address already in use']]) {
+    [['--port', String(s.port)], 'Address already in use; --port takes another number, or 0 for any that is free']]) {
     let text = '';
     await start({ args }).then((x) => x.stop(), (e) => { text = e.message; });
     check(text.includes('cannot listen at') && text.includes(why), `${args}: ${text}`);
   }
+  // A folder that was mistyped looks like one that is empty.
+  const none = path.join(s.dir, 'modles'), t = await start({ models: none });
+  check(t.log().includes(`there is no folder ${none}`), `models: ${t.log()}`);
+  await t.stop();
+  fs.rmSync(t.dir, { recursive: true });
 }
 
 for (const test of [routes, lines, together, behind, crowded, places]) await test();

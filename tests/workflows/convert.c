@@ -36,7 +36,7 @@ static void converts(void)
     unlink(to);
     convert(from, NULL, 0, "17 tensors of \"state_dict\", 0.8 kB; 3 left out");
     CHECK(graft_file_exists(to));
-    convert(from, NULL, 1, "exists");
+    convert(from, NULL, 1, "model.safetensors: there is such a file already; remove it, or name");
     unlink(to);
     convert(from, to, 0, to);
     /* Without a suffix the new one is added, and a point in a folder's name is no suffix. */

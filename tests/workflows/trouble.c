@@ -129,7 +129,8 @@ static void wrong_usage_is_status_2(void)
                                            {"dance", NULL},
                                            {"run", NULL},
                                            {"run", "a.json", "--nonsense", NULL},
-                                           {"run", "a.json", "--set", NULL}};
+                                           {"run", "a.json", "--set", NULL},
+                                           {"run", "a.json", "--threads=1025", NULL}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         process p = {.output = "trouble/usage"};
         process_run(&p, words[i]);
