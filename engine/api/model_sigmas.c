@@ -101,8 +101,8 @@ graft_status graft_sigmas_from_model(const graft_model *m, const char *scheduler
     return st;
 }
 
-graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool actual,
-                                     double *out, graft_err *e)
+graft_status graft_sigmas_at_percent(const graft_model *m, double percent, bool actual, double *out,
+                                     graft_err *e)
 {
     if (!(percent >= 0 && percent <= 1))
         return graft_fail(e, GRAFT_E_ARG, "a share of %g is not between 0 and 1", percent);

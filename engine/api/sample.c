@@ -294,9 +294,8 @@ static graft_status integrate(run_state *r, graft_err *e)
     if (!st) st = make_denoiser(r, &d, e);
     if (st) return st;
     const graft_sampler_options *o = &s->options;
-    const graft_sampler_numbers numbers = {o->eta, o->s_noise, o->r,
-                                           o->order > INT_MAX ? INT_MAX : (int)o->order,
-                                           o->reverse};
+    const graft_sampler_numbers numbers = {
+        o->eta, o->s_noise, o->r, o->order > INT_MAX ? INT_MAX : (int)o->order, o->reverse};
     graft_sampler_run run = {.denoiser = &d,
                              .numbers = o->given ? &numbers : NULL,
                              .noise = &r->source,
