@@ -59,7 +59,7 @@ export async function openBrowser({ width = 1280, height = 800, theme = "dark", 
 export async function addNode(page, name) {
   await page.locator("#canvas").focus()
   await page.keyboard.press("a")
-  await page.locator("dialog.search input").fill(name)
+  await page.locator("dialog.search[open] input").fill(name)
   await page.keyboard.press("Enter")
   return page.evaluate(() => graft.editor.selected[0].id)
 }

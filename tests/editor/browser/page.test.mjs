@@ -203,7 +203,7 @@ test("a link dropped on the canvas, and nothing chosen, is nothing to undo", asy
   // One that is chosen is one step; the same again after an undo is one, too.
   for (let i = 0; i < 2; i++) {
     await drag(page, await pointOf(page, sampler, "output", 0), free)
-    await page.locator("dialog.search input").fill("VAEDecode")
+    await page.locator("dialog.search[open] input").fill("VAEDecode")
     await page.keyboard.press("Enter")
     await page.waitForTimeout(300)
     assert.equal(await count(), 8)
@@ -269,7 +269,7 @@ test("keys that users of such editors know, groups renamed, bends in links", asy
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.graph.groups[0].title), "Noise")
   await doubleClick(page, group.inside, page.locator("dialog.search"))
-  await page.locator("dialog.search input").fill("reroute")
+  await page.locator("dialog.search[open] input").fill("reroute")
   await press("Enter")
   assert.equal(await page.evaluate(() => graft.editor.selected[0]?.type), "Reroute")
 })
@@ -366,7 +366,7 @@ test("menus of nodes and of the canvas go by keyboard", async () => {
   await press("ContextMenu")
   assert.equal(await focused(), "Add a node…")
   await press("Enter")
-  await page.locator("dialog.search input").fill("VAEDecode")
+  await page.locator("dialog.search[open] input").fill("VAEDecode")
   await press("Enter")
   assert.equal(await count(), before + 1)
 })
