@@ -7,8 +7,6 @@ enum { GRAFT_EXIT_OK = 0, GRAFT_EXIT_FAILED = 1, GRAFT_EXIT_USAGE = 2, GRAFT_EXI
 
 /* A path as it is shown: ./NAME is NAME. */
 const char *graft_path_shown(const char *path); /* run.c */
-/* What a command printed is on its way; fails where not all of it could be written. */
-graft_status graft_printed(graft_err *e); /* run.c */
 
 int graft_command_run(const graft_options *o);     /* run.c; also compile, quantize */
 int graft_command_compare(const graft_options *o); /* compare.c */

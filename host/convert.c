@@ -54,7 +54,6 @@ int graft_command_convert(const graft_options *o)
         st = convert(s.registry, o->file, to, &e);
         graft_session_finish(&s);
     }
-    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     graft_free(to);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;

@@ -111,7 +111,6 @@ int graft_command_cache(const graft_options *o)
         st = visit(s.registry, (command)what, &damaged, &e);
         graft_session_finish(&s);
     }
-    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st || damaged ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,18 @@ int graft_command_check(const graft_options *o)
     else
         printf("%s: no rule is broken\n", o->file);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
+}
+
+/* What a command printed is on its way; fails where not all of it could be written. */
+static graft_status printed(graft_err *e)
+{
+    bool before = ferror(stdout);
+    errno = 0;
+    if (!fflush(stdout) && !before) return GRAFT_OK;
+    if (errno == EPIPE || errno == EBADF)
+        return graft_fail(e, GRAFT_E_IO, "standard output is closed");
+    return graft_fail(e, GRAFT_E_IO, "standard output: %s",
+                      errno ? strerror(errno) : "not all of it could be written");
 }
 
 int main(int argc, char **argv)
@@ -86,7 +99,7 @@ int main(int argc, char **argv)
         status = graft_command_serve(&o);
         break;
     }
-    if (!status && o.command != GRAFT_COMMAND_SERVE && graft_printed(&e)) {
+    if (!status && o.command != GRAFT_COMMAND_SERVE && printed(&e)) {
         fprintf(stderr, "graft: %s\n", e.text);
         status = GRAFT_EXIT_FAILED;
     }

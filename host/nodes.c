@@ -109,7 +109,6 @@ int graft_command_nodes(const graft_options *o)
             st = o->json ? print_info(&s, &e) : list_nodes(s.registry, &e);
         graft_session_finish(&s);
     }
-    if (!st) st = graft_printed(&e);
     if (st) fprintf(stderr, "graft: %s\n", e.text);
     return st ? GRAFT_EXIT_FAILED : GRAFT_EXIT_OK;
 }

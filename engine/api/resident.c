@@ -404,7 +404,8 @@ static graft_status run_batches(graft_resident *r, graft_err *e)
     while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
         graft_binding *b;
         for (size_t i = 0; i < r->call.count; i++)
-            r->call.negative |= (uint64_t)g->active[r->call.which[i]].side << (r->call.done + i);
+            r->call.negative |= (uint64_t)(g->active[r->call.which[i]].side != GRAFT_POSITIVE)
+                                << (r->call.done + i);
         const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
         st = graft_guided_bind(g, &use, &b, e);
         if (!st)

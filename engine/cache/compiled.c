@@ -227,7 +227,7 @@ static graft_status build(graft_compiled *c, const graft_compile_job *job, const
         GRAFT_TRY(graft_pass_norm_add(g, e));
     if (graft_backend_wants(job->backend, GRAFT_WANTS_LINEAR_NORM))
         GRAFT_TRY(graft_pass_norm_linear(g, supports, job->backend, e));
-    if (job->narrow == GRAFT_F16 || job->narrow == GRAFT_BF16) graft_graph_narrow(g, job->narrow);
+    if (job->narrow) graft_graph_narrow(g, job->narrow);
     GRAFT_TRY(graft_exe_create(g, job->backend, NULL, task, out, e));
     g = NULL; /* the executable's now */
     GRAFT_TRY(tune(c, job, *out, task, e));

@@ -2,12 +2,14 @@
  * done at once, the normed rows are never in memory. */
 #include "base/alloc.h"
 #include "engine/passes/passes.h"
+#include "kernels/quant.h"
 
 typedef struct finder {
     graft_graph *g;
     int32_t *uses, *producer;
     graft_pass_takes takes;
     void *ctx;
+    bool taken; /* some norm */
 } finder;
 
 static bool is_vector(const graft_graph *g, graft_vid v)
@@ -35,11 +37,9 @@ static void take_norm(finder *f, size_t i)
     graft_graph *g = f->g;
     graft_op_desc d;
     const graft_gnode before = g->node[i];
-    bool of_8_bits =
-        before.attrs.quant == GRAFT_QUANT_INT8 || before.attrs.quant == GRAFT_QUANT_FP8;
-    int32_t p = before.op == GRAFT_OP_LINEAR && of_8_bits && before.in[GRAFT_LINEAR_GAMMA] < 0
-                    ? norm_before(f, i)
-                    : -1;
+    bool may = before.op == GRAFT_OP_LINEAR && graft_quant_is_8(before.attrs.quant) &&
+               before.in[GRAFT_LINEAR_GAMMA] < 0;
+    int32_t p = may ? norm_before(f, i) : -1;
     if (p < 0) return;
     const graft_gnode norm = g->node[p];
     g->node[i].in[GRAFT_LINEAR_X] = norm.in[GRAFT_NORM_X];
@@ -47,20 +47,23 @@ static void take_norm(finder *f, size_t i)
     g->node[i].in[GRAFT_LINEAR_BETA] = norm.in[GRAFT_NORM_BETA];
     g->node[i].attrs.eps = norm.attrs.eps;
     graft_graph_desc(g, i, &d);
-    if (f->takes(f->ctx, &d))
-        graft_pass_remove_node(g, (size_t)p);
-    else
+    if (!f->takes(f->ctx, &d)) {
         g->node[i] = before;
+        return;
+    }
+    graft_pass_remove_node(g, (size_t)p);
+    f->taken = true;
 }
 
 graft_status graft_pass_norm_linear(graft_graph *g, graft_pass_takes takes, void *ctx, graft_err *e)
 {
-    finder f = {g, graft_pass_count_uses(g), graft_pass_producers(g), takes, ctx};
+    finder f = {g, graft_pass_count_uses(g), graft_pass_producers(g), takes, ctx, false};
     bool ok = f.uses && f.producer;
     for (size_t i = 0; i < g->n_nodes && ok; i++) take_norm(&f, i);
     graft_free(f.uses);
     graft_free(f.producer);
     if (!ok) return graft_fail_nomem(e, "fusion");
+    if (!f.taken) return GRAFT_OK;
     graft_status st = graft_pass_clean(g, e);
     return st ? st : graft_graph_verify(g, e);
 }

@@ -446,16 +446,16 @@ graft_dtype graft_weights_narrow(const graft_weights *w)
     size_t tensors, patches;
     graft_dtype all = GRAFT_DTYPE_NONE;
     graft_weights_patch_count(w, &tensors, &patches);
-    if (patches || graft_weights_is_sum(w)) return GRAFT_F32;
+    if (patches || graft_weights_is_sum(w)) return GRAFT_DTYPE_NONE;
     for (size_t i = 0; i < graft_safetensors_count(f); i++) {
         const graft_st_tensor *t = graft_safetensors_at(f, i);
         if (t->rank < 2 || strncmp(t->name, w->place.prefix, strlen(w->place.prefix)) != 0 ||
             is_integer(t->dtype))
             continue;
-        if (all && t->dtype != all) return GRAFT_F32;
+        if (all && t->dtype != all) return GRAFT_DTYPE_NONE;
         all = t->dtype;
     }
-    return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_F32;
+    return all == GRAFT_F16 || all == GRAFT_BF16 ? all : GRAFT_DTYPE_NONE;
 }
 
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches)

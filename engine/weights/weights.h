@@ -126,7 +126,7 @@ bool graft_weights_is_sum(const graft_weights *w);
 /* Bytes that the files store for this part, patches not counted. */
 uint64_t graft_weights_stored_bytes(const graft_weights *w);
 /* GRAFT_F16 or GRAFT_BF16 when the set has its file's tensors as they are, and all floats of more
- * than one dimension have that type; else GRAFT_F32. Quantized ones are none of either. */
+ * than one dimension have that type; else GRAFT_DTYPE_NONE. Quantized ones are none of either. */
 graft_dtype graft_weights_narrow(const graft_weights *w);
 /* Tensors that carry a patch whose strength is not 0, and patches in all. */
 void graft_weights_patch_count(const graft_weights *w, size_t *tensors, size_t *patches);

@@ -258,15 +258,15 @@ static graft_status launch_dnn(graft_kernel *k, const void *const *in, void *out
 static graft_status launch(graft_kernel *k, const void *const *in, void *out, char *workspace)
 {
     const void *add = in[GRAFT_CONV_CHANNEL_ADD];
-    bool own = (!k->dnn && !k->lt) || k->refused || !graft_cuda_aligned(in, 5, out);
-    if (own && !k->corners) return launch_own(k, in, out, workspace); /* they know their own */
-    graft_status st = k->corners ? graft_cuda_corners_run(k, in, out, workspace)
-                      : k->lt    ? launch_unfolded(k, in, out, workspace)
-                                 : launch_dnn(k, in, out, workspace);
-    if (st == GRAFT_E_UNSUPPORTED && !k->corners) {
-        k->refused = true;
-        return launch_own(k, in, out, workspace);
+    bool library = (k->dnn || k->lt) && !k->refused && graft_cuda_aligned(in, 5, out);
+    graft_status st = GRAFT_E_UNSUPPORTED;
+    if (k->corners) {
+        st = graft_cuda_corners_run(k, in, out, workspace); /* has an own kernel to stand in */
+    } else if (library) {
+        st = k->lt ? launch_unfolded(k, in, out, workspace) : launch_dnn(k, in, out, workspace);
+        k->refused = st == GRAFT_E_UNSUPPORTED;
     }
+    if (st == GRAFT_E_UNSUPPORTED) return launch_own(k, in, out, workspace);
     if (st || (!add && k->op.attrs.act == GRAFT_ACT_NONE)) return st;
     return graft_cuda_finish(k, out, k->op.attrs.act, GRAFT_CONV_CHANNEL_ADD, add, 0, NULL);
 }

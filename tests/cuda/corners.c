@@ -24,17 +24,7 @@ static kernel_case case_of(const shape *s)
     graft_op_desc *d = &c.desc;
     d->size = sizeof *d;
     d->op = GRAFT_OP_CONV2D;
-    d->attrs = (graft_attrs){.kernel_h = 3,
-                             .kernel_w = 3,
-                             .stride_h = 1,
-                             .stride_w = 1,
-                             .pad_top = 1,
-                             .pad_left = 1,
-                             .pad_bottom = 1,
-                             .pad_right = 1,
-                             .act = s->act,
-                             .upsample = 2,
-                             .up_h = (int32_t)(2 * s->h),
+    d->attrs = (graft_attrs){ATTRS_3X3, .act = s->act, .upsample = 2, .up_h = (int32_t)(2 * s->h),
                              .up_w = (int32_t)(2 * s->w)};
     d->in[GRAFT_CONV_X] = gapped(act_of(s->n, s->h, s->w, s->channels), s->gap);
     d->in[GRAFT_CONV_W] = weight_of(s->outputs, s->channels, 3, 3);

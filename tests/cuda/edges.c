@@ -13,14 +13,7 @@ static graft_op_desc conv_of(int64_t n, int64_t h, int64_t w, int64_t c, int64_t
     d.in[GRAFT_CONV_W] = tensor_of(4, o, c, 3, 3);
     d.in[GRAFT_CONV_W].constant = 1;
     d.out = tensor_of(4, n, side * h, side * w, o);
-    d.attrs = (graft_attrs){.kernel_h = 3,
-                            .kernel_w = 3,
-                            .stride_h = 1,
-                            .stride_w = 1,
-                            .pad_top = 1,
-                            .pad_left = 1,
-                            .pad_bottom = 1,
-                            .pad_right = 1};
+    d.attrs = (graft_attrs){ATTRS_3X3};
     if (!up) return d;
     d.attrs.upsample = 2;
     d.attrs.up_h = (int32_t)(2 * h);

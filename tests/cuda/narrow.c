@@ -46,18 +46,17 @@ static void same_in_all_variants(const kernel_lib *cuda, kernel_case c, graft_dt
 static void products_have_the_same_bits(void)
 {
     kernel_lib cuda;
-    size_t count, run = 0;
+    size_t count, run = 0, every = NETWORKS > 1 ? 1 : 4; /* the emulator is slow under ASan */
     kernel_case *c = kernel_cases(&count);
     CHECK(lib_open(CUDA_LIBRARY, &cuda));
-    for (size_t i = 0; i < count; i++) {
-        bool linear = c[i].desc.op == GRAFT_OP_LINEAR && !c[i].desc.attrs.quant;
-        if (!linear || !cuda.api->supports(cuda.device, &c[i].desc) ||
-            run++ % (NETWORKS > 1 ? 1 : 4))
-            continue;
-        same_in_all_variants(&cuda, c[i], run % 2 ? GRAFT_F16 : GRAFT_BF16);
+    for (size_t i = 0, found = 0; i < count; i++) {
+        bool linear = c[i].desc.op == GRAFT_OP_LINEAR && !c[i].desc.attrs.quant &&
+                      cuda.api->supports(cuda.device, &c[i].desc);
+        if (!linear || found++ % every) continue;
+        same_in_all_variants(&cuda, c[i], run++ % 2 ? GRAFT_F16 : GRAFT_BF16);
     }
     printf("     %zu products\n", run);
-    CHECK(run > 20);
+    CHECK(run > 40 / every);
     free(c);
     lib_close(&cuda);
 }

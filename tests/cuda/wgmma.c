@@ -375,7 +375,8 @@ static void not_where_the_test_fails(void)
 static uint32_t *hurry, *blocks, *patience;
 static uint64_t *longest;
 
-/* Of this device `left` such kernels are offered for d, and the last warning is of `what`. */
+/* Of this device `left` such kernels are offered for d, and the last warning is of `what`: those
+ * that come later give up, too. */
 static void gives_up_from(uint32_t block, graft_op_desc d, int left, const char *what)
 {
     *patience = block;
@@ -415,9 +416,9 @@ static void gives_up_in_order(void)
     uint32_t plain = blocks_with("on", d, PLAIN) - 2 * FLASH;
     for (uint32_t i = 0; i < 2 * FLASH; i++) gives_up_from(plain + i, attended, 0, "attention");
     blocks_with("all", d, KERNELS);
-    for (uint32_t i = 0; i < 4; i += 3) gives_up_from(plain + i, d, PLAIN, "");
+    for (uint32_t i = 0; i < 4; i += 3) gives_up_from(plain + i, d, PLAIN, "8 bits");
     uint32_t before = plain + 4 + 2 * FLASH;
-    for (uint32_t i = 0; i < 2 * AHEAD; i += 2) gives_up_from(before + i, attended, 3, "");
+    for (uint32_t i = 0; i < 2 * AHEAD; i += 2) gives_up_from(before + i, attended, 3, "8 bits");
     before += 2 * AHEAD;
     /* Those of levels come last, and in the same number as the others. */
     for (uint32_t i = 0; i < plain; i += plain / 2 - 1)

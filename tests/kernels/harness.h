@@ -21,6 +21,10 @@ typedef struct kernel_case {
 kernel_case *kernel_cases(size_t *count);
 /* Deterministic 64-bit generator (splitmix64); moves *state. */
 uint64_t random_next(uint64_t *state);
+/* Of a 3x3 convolution whose result has the size of its picture. */
+#define ATTRS_3X3                                                                                  \
+    .kernel_h = 3, .kernel_w = 3, .stride_h = 1, .stride_w = 1, .pad_top = 1, .pad_left = 1,       \
+    .pad_bottom = 1, .pad_right = 1
 /* Dense strides for t. */
 void make_dense(graft_tensor_desc *t);
 int64_t element_count(const graft_tensor_desc *t);

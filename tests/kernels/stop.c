@@ -151,14 +151,7 @@ static graft_op_desc linear(int64_t rows)
 static graft_op_desc conv(int64_t side)
 {
     graft_op_desc d = {.size = sizeof d, .op = GRAFT_OP_CONV2D};
-    d.attrs = (graft_attrs){.kernel_h = 3,
-                            .kernel_w = 3,
-                            .stride_h = 1,
-                            .stride_w = 1,
-                            .pad_top = 1,
-                            .pad_left = 1,
-                            .pad_bottom = 1,
-                            .pad_right = 1};
+    d.attrs = (graft_attrs){ATTRS_3X3};
     d.in[GRAFT_CONV_X] = tensor(1, side, side, 64);
     d.in[GRAFT_CONV_W] = tensor(64, 64, 3, 3);
     d.in[GRAFT_CONV_W].constant = 1;

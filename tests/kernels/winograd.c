@@ -53,16 +53,7 @@ static kernel_case make_case(const row *r)
     graft_op_desc *d = &c.desc;
     d->size = sizeof *d;
     d->op = GRAFT_OP_CONV2D;
-    d->attrs = (graft_attrs){.kernel_h = 3,
-                             .kernel_w = 3,
-                             .stride_h = 1,
-                             .stride_w = 1,
-                             .pad_top = 1,
-                             .pad_left = 1,
-                             .pad_bottom = 1,
-                             .pad_right = 1,
-                             .act = r->act,
-                             .upsample = r->upsample ? 2 : 0};
+    d->attrs = (graft_attrs){ATTRS_3X3, .act = r->act, .upsample = r->upsample ? 2 : 0};
     if (r->upsample) d->attrs.up_h = h, d->attrs.up_w = w;
     d->in[GRAFT_CONV_X] = tensor(r->n, r->h, r->w, r->c, r->gap);
     d->in[GRAFT_CONV_W] = tensor(r->o, r->c, 3, 3, 0);
