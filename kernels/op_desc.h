@@ -91,7 +91,8 @@ typedef struct graft_attrs {
     graft_quant quant;
 } graft_attrs;
 
-#define GRAFT_MAX_RANK 4
+#define GRAFT_MAX_RANK      4
+#define GRAFT_ROPE_HEAD_MAX 512 /* values of one head of ROPE */
 typedef struct graft_tensor_desc {
     graft_dtype dtype; /* GRAFT_DTYPE_NONE: absent */
     int32_t rank;

@@ -172,6 +172,23 @@ static graft_status infer_join(const graft_attrs *a, const graft_gvalue *const *
     return GRAFT_OK;
 }
 
+static graft_status infer_rope(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
+                               int32_t *rank, graft_err *e)
+{
+    const graft_gvalue *x = in[0];
+    if (x->rank != 3 || a->heads < 1 || x->dim[2] % a->heads)
+        return bad(e, "rope", "needs (N,T,C) of whole heads");
+    const int64_t width = x->dim[2] / a->heads;
+    if (width % 2 || width > GRAFT_ROPE_HEAD_MAX)
+        return bad(e, "rope", "heads are odd or too wide");
+    if (a->up_h < 1 || a->up_w < 1 || x->dim[1] / a->up_h < a->up_w)
+        return bad(e, "rope", "the grid has more cells than there are tokens");
+    if (a->kernel_h < 0 || a->kernel_w < 0 || a->kernel_h % 2 || a->kernel_w % 2 ||
+        (int64_t)a->kernel_h + a->kernel_w > width)
+        return bad(e, "rope", "the parts that are turned do not fit into a head");
+    return same_as(x, dim, rank);
+}
+
 static graft_status infer_concat(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
                                  int32_t *rank, graft_err *e)
 {
@@ -284,6 +301,8 @@ static infer_fn *find(graft_op op)
         return infer_rms_norm;
     case GRAFT_OP_JOIN:
         return infer_join;
+    case GRAFT_OP_ROPE:
+        return infer_rope;
     case GRAFT_OP_CONCAT:
         return infer_concat;
     case GRAFT_OP_UPSAMPLE:

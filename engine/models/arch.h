@@ -48,10 +48,27 @@ typedef struct graft_mmdit_arch {
     int32_t dual;    /* the first so many blocks have a second attention, of the picture alone */
 } graft_mmdit_arch;
 
-typedef enum graft_net_kind { GRAFT_NET_UNET = 0, GRAFT_NET_MMDIT = 1 } graft_net_kind;
+/* FLUX.1's transformer (flux.h). */
+typedef struct graft_flux_arch {
+    int32_t channels; /* of the latent, going in and coming out */
+    int32_t hidden, heads, mlp;
+    int32_t depth, single_depth; /* blocks of two streams, then of one */
+    int32_t patch;               /* as above */
+    int32_t rope_dim; /* how many of a head's values turn with the row; with the column as many */
+    int32_t time_dim; /* numbers that tell the timestep */
+    int32_t context_dim;
+    int32_t pooled_dim;
+    int32_t guidance; /* 1: it is told the guidance scale (dev) */
+} graft_flux_arch;
 
-/* The network that denoises, of either kind: what sampling has to know, and the architecture of its
- * kind; that of the other is all zeros. */
+typedef enum graft_net_kind {
+    GRAFT_NET_UNET = 0,
+    GRAFT_NET_MMDIT = 1,
+    GRAFT_NET_FLUX = 2
+} graft_net_kind;
+
+/* The network that denoises, of any kind: what sampling has to know, and the architecture of its
+ * kind; those of the others are all zeros. */
 typedef struct graft_net_arch {
     int32_t kind;            /* graft_net_kind */
     int32_t in_channels;     /* of x; more than those of the latent for inpainting UNets */
@@ -60,6 +77,7 @@ typedef struct graft_net_arch {
     int32_t adm_channels; /* width of y; 0: the model takes none */
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
+    graft_flux_arch flux;
 } graft_net_arch;
 
 #define GRAFT_MAX_HINT 16
@@ -163,6 +181,10 @@ graft_status graft_mmdit_detect(const graft_safetensors *f, const char *prefix, 
                                 graft_mmdit_arch *out, graft_err *e);
 /* A tensor that tells a transformer, below its prefix. */
 #define GRAFT_MMDIT_TENSOR "joint_blocks.0.x_block.attn.qkv.weight"
+/* GRAFT_E_UNSUPPORTED for those that see a second picture. */
+graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_flux_arch *out, graft_err *e);
+#define GRAFT_FLUX_TENSOR "double_blocks.0.img_attn.qkv.weight"
 graft_status graft_control_detect(const graft_safetensors *f, const char *prefix,
                                   const char *config, graft_control_arch *out, graft_err *e);
 /* Of either kind; TAESD in diffusers' names. */

@@ -1,9 +1,8 @@
 #include "engine/models/mmdit.h"
 
-#include "engine/models/build.h"
+#include "engine/models/stream.h"
 
 #define NAME(...) graft_name_make(__VA_ARGS__)
-#define EPS       1e-6f
 
 /* Where a stream's modulation has what; a second attention's stand behind the six. */
 enum { SHIFT, SCALE, GATE, MLP_SHIFT, MLP_SCALE, MLP_GATE, CHUNKS, DUAL_CHUNKS = CHUNKS + 3 };
@@ -15,71 +14,20 @@ typedef struct mmdit {
     int64_t batch;
 } mmdit;
 
-/* One of the streams of a block. */
-typedef struct stream {
-    graft_name name;          /* "joint_blocks.3.x_block" */
-    graft_vid shifts, scales; /* (N,1,chunks*hidden) float32: as they are, and one more */
-    graft_vid h;              /* (N,tokens,hidden) */
-} stream;
-
-static graft_name below(const stream *s, const char *part)
+static graft_name below(const graft_stream *s, const char *part)
 {
     return NAME("%s.%s", s->name.text, part);
 }
 
-/* ------------------------------------------------------------------ modulation */
-
-static void modulate(const mmdit *m, stream *s, int chunks)
+static void modulate(const mmdit *m, graft_stream *s, int chunks)
 {
-    const graft_build *b = &m->b;
-    int64_t width = (int64_t)chunks * m->a->hidden;
-    graft_vid v =
-        graft_build_linear(b, below(s, "adaLN_modulation.1"), m->vec, (int32_t)width, true);
-    v = graft_build_cast(b, v, GRAFT_F32);
-    s->shifts = graft_graph_reshape(b->g, v, 3, (const int64_t[]){m->batch, 1, width});
-    s->scales = s->shifts < 0
-                    ? s->shifts
-                    : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
-                                       &s->shifts, 1, GRAFT_DTYPE_NONE);
-}
-
-static graft_vid chunk(const mmdit *m, graft_vid of, int i)
-{
-    return graft_graph_slice(m->b.g, of, (int64_t)i * m->a->hidden, m->a->hidden);
-}
-
-/* The stream normed, as the chunks `shift` and the one behind it say. */
-static graft_vid normed(const mmdit *m, const stream *s, int shift)
-{
-    graft_vid in[3] = {s->h, chunk(m, s->scales, shift + 1), chunk(m, s->shifts, shift)};
-    if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_LAYER_NORM, &(graft_attrs){.eps = EPS}, in, 3,
-                            GRAFT_DTYPE_NONE);
-}
-
-/* The stream + gate * v. */
-static graft_vid gated(const mmdit *m, const stream *s, int gate, graft_vid v)
-{
-    graft_vid in[3] = {v, chunk(m, s->shifts, gate), s->h};
-    if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_MUL, NULL, in, 3, GRAFT_DTYPE_NONE);
+    graft_stream_modulate(&m->b, s, below(s, "adaLN_modulation.1"), m->vec, chunks);
 }
 
 /* ------------------------------------------------------------------ attention */
 
-static graft_vid head_normed(const mmdit *m, graft_name name, graft_vid v)
-{
-    const int64_t head_dim = m->a->hidden / m->a->heads;
-    graft_vid in[2] = {v,
-                       graft_graph_weight(m->b.g, NAME("%s.weight", name.text).text, 1, &head_dim)};
-    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_RMS_NORM,
-                            &(graft_attrs){.eps = EPS, .heads = m->a->heads}, in, 2,
-                            GRAFT_DTYPE_NONE);
-}
-
 /* Queries, keys and values of a stream, by the layers of `part`. */
-static void projected(const mmdit *m, const stream *s, const char *part, graft_vid h,
+static void projected(const mmdit *m, const graft_stream *s, const char *part, graft_vid h,
                       graft_vid qkv[3])
 {
     const int32_t width = m->a->hidden;
@@ -87,15 +35,10 @@ static void projected(const mmdit *m, const stream *s, const char *part, graft_v
         graft_build_linear(&m->b, NAME("%s.%s.qkv", s->name.text, part), h, 3 * width, true);
     for (int i = 0; i < 3; i++) qkv[i] = graft_graph_slice(m->b.g, all, (int64_t)i * width, width);
     if (!m->a->qk_norm) return;
-    qkv[0] = head_normed(m, NAME("%s.%s.ln_q", s->name.text, part), qkv[0]);
-    qkv[1] = head_normed(m, NAME("%s.%s.ln_k", s->name.text, part), qkv[1]);
-}
-
-static graft_vid join(const mmdit *m, graft_vid a, graft_vid b)
-{
-    graft_vid in[2] = {a, b};
-    if (a < 0 || b < 0) return GRAFT_NO_VALUE;
-    return graft_graph_node(m->b.g, GRAFT_OP_JOIN, NULL, in, 2, GRAFT_DTYPE_NONE);
+    qkv[0] = graft_stream_head_normed(&m->b, NAME("%s.%s.ln_q.weight", s->name.text, part), qkv[0],
+                                      m->a->heads);
+    qkv[1] = graft_stream_head_normed(&m->b, NAME("%s.%s.ln_k.weight", s->name.text, part), qkv[1],
+                                      m->a->heads);
 }
 
 static graft_vid attention(const mmdit *m, const graft_vid qkv[3])
@@ -103,34 +46,26 @@ static graft_vid attention(const mmdit *m, const graft_vid qkv[3])
     return graft_build_attention(&m->b, qkv[0], qkv[1], qkv[2], m->a->heads, false);
 }
 
-/* Some tokens of all entries, dense. */
-static graft_vid tokens(const mmdit *m, graft_vid v, int64_t begin, int64_t count)
-{
-    v = graft_graph_slice_tokens(m->b.g, v, begin, count);
-    if (v < 0 || graft_gvalue_dense(&m->b.g->value[v])) return v;
-    return graft_graph_node(m->b.g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
-}
-
 /* ------------------------------------------------------------------ blocks */
 
-static void mlp(const mmdit *m, stream *s)
+static void mlp(const mmdit *m, graft_stream *s)
 {
-    graft_vid v = normed(m, s, MLP_SHIFT);
+    graft_vid v = graft_stream_normed(&m->b, s, MLP_SHIFT);
     v = graft_build_linear(&m->b, below(s, "mlp.fc1"), v, m->a->mlp, true);
     v = graft_build_act(&m->b, v, GRAFT_ACT_GELU_TANH);
     v = graft_build_linear(&m->b, below(s, "mlp.fc2"), v, m->a->hidden, true);
-    s->h = gated(m, s, MLP_GATE, v);
+    s->h = graft_stream_gated(&m->b, s, MLP_GATE, v);
 }
 
 /* What an attention gave joins the stream. */
-static void attended(const mmdit *m, stream *s, const char *part, int gate, graft_vid v)
+static void attended(const mmdit *m, graft_stream *s, const char *part, int gate, graft_vid v)
 {
     v = graft_build_linear(&m->b, NAME("%s.%s.proj", s->name.text, part), v, m->a->hidden, true);
-    s->h = gated(m, s, gate, v);
+    s->h = graft_stream_gated(&m->b, s, gate, v);
 }
 
 /* The last block's text goes nowhere but into its attention. */
-static void block(const mmdit *m, int i, stream *text, stream *picture)
+static void block(const mmdit *m, int i, graft_stream *text, graft_stream *picture)
 {
     const graft_mmdit_arch *a = m->a;
     const bool last = i + 1 == a->depth, dual = i < a->dual;
@@ -141,16 +76,17 @@ static void block(const mmdit *m, int i, stream *text, stream *picture)
     picture->name = NAME("joint_blocks.%d.x_block", i);
     modulate(m, text, last ? SCALE + 1 : CHUNKS);
     modulate(m, picture, dual ? DUAL_CHUNKS : CHUNKS);
-    projected(m, text, "attn", normed(m, text, SHIFT), of_text);
-    projected(m, picture, "attn", normed(m, picture, SHIFT), of_picture);
-    if (dual) projected(m, picture, "attn2", normed(m, picture, CHUNKS + SHIFT), own);
-    for (int k = 0; k < 3; k++) both[k] = join(m, of_text[k], of_picture[k]);
+    projected(m, text, "attn", graft_stream_normed(&m->b, text, SHIFT), of_text);
+    projected(m, picture, "attn", graft_stream_normed(&m->b, picture, SHIFT), of_picture);
+    if (dual)
+        projected(m, picture, "attn2", graft_stream_normed(&m->b, picture, CHUNKS + SHIFT), own);
+    for (int k = 0; k < 3; k++) both[k] = graft_stream_join(&m->b, of_text[k], of_picture[k]);
     graft_vid v = attention(m, both);
-    attended(m, picture, "attn", GATE, tokens(m, v, words, cells));
+    attended(m, picture, "attn", GATE, graft_stream_tokens(&m->b, v, words, cells));
     if (dual) attended(m, picture, "attn2", CHUNKS + GATE, attention(m, own));
     mlp(m, picture);
     if (last) return;
-    attended(m, text, "attn", GATE, tokens(m, v, 0, words));
+    attended(m, text, "attn", GATE, graft_stream_tokens(&m->b, v, 0, words));
     mlp(m, text);
 }
 
@@ -164,7 +100,8 @@ static graft_vid below_each_other(const mmdit *m, graft_vid a, graft_vid b)
     const int64_t of_a = graft_build_dim(&m->b, a, 0), of_b = graft_build_dim(&m->b, b, 0);
     a = graft_graph_reshape(m->b.g, a, 3, (const int64_t[]){1, of_a * t, c});
     b = graft_graph_reshape(m->b.g, b, 3, (const int64_t[]){1, of_b * t, c});
-    return graft_graph_reshape(m->b.g, join(m, a, b), 3, (const int64_t[]){of_a + of_b, t, c});
+    return graft_graph_reshape(m->b.g, graft_stream_join(&m->b, a, b), 3,
+                               (const int64_t[]){of_a + of_b, t, c});
 }
 
 /* (N,C) with its first rows once more behind it. */
@@ -180,7 +117,7 @@ static graft_vid repeated(const mmdit *m, graft_vid v, int64_t again)
  * apart from the others where they just did (their h is not GRAFT_NO_VALUE), else behind them in
  * `text` and `picture` once `parted`. */
 typedef struct row_state {
-    stream text, picture, text_again, picture_again;
+    graft_stream text, picture, text_again, picture_again;
     graft_vid vec, vec_all; /* for the plain rows, and for all */
     int64_t plain, again;
     bool parted;
@@ -279,9 +216,9 @@ static graft_vid unpatched(const mmdit *m, graft_vid x, int64_t rows, int64_t co
 static graft_vid final_layer(const mmdit *m, graft_vid h)
 {
     const graft_mmdit_arch *a = m->a;
-    stream s = {.name = NAME("final_layer"), .h = h};
+    graft_stream s = {.name = NAME("final_layer"), .h = h};
     modulate(m, &s, SCALE + 1);
-    return graft_build_linear(&m->b, below(&s, "linear"), normed(m, &s, SHIFT),
+    return graft_build_linear(&m->b, below(&s, "linear"), graft_stream_normed(&m->b, &s, SHIFT),
                               a->patch * a->patch * a->channels, true);
 }
 

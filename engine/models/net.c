@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/models/detect.h"
+#include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
 
 void graft_net_of_unet(const graft_unet_arch *a, graft_net_arch *out)
@@ -26,14 +27,30 @@ static void of_mmdit(const graft_mmdit_arch *a, graft_net_arch *out)
     memcpy(&out->mmdit, a, sizeof *a);
 }
 
+static void of_flux(const graft_flux_arch *a, graft_net_arch *out)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = GRAFT_NET_FLUX;
+    out->in_channels = out->latent_channels = a->channels;
+    out->context_dim = a->context_dim;
+    out->adm_channels = graft_flux_y_width(a);
+    memcpy(&out->flux, a, sizeof *a);
+}
+
 graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, const char *config,
                               graft_net_arch *out, graft_err *e)
 {
     graft_unet_arch unet;
     graft_mmdit_arch mmdit;
+    graft_flux_arch flux;
     if (graft_detect_find(f, prefix, GRAFT_MMDIT_TENSOR)) {
         graft_status st = graft_mmdit_detect(f, prefix, config, &mmdit, e);
         if (!st) of_mmdit(&mmdit, out);
+        return st;
+    }
+    if (graft_detect_find(f, prefix, GRAFT_FLUX_TENSOR)) {
+        graft_status st = graft_flux_detect(f, prefix, config, &flux, e);
+        if (!st) of_flux(&flux, out);
         return st;
     }
     graft_status st = graft_unet_detect(f, prefix, config, &unet, e);
@@ -44,19 +61,38 @@ graft_status graft_net_detect(const graft_safetensors *f, const char *prefix, co
 graft_status graft_net_build(const graft_net_arch *a, const graft_unet_shape *shape,
                              int64_t pictures, graft_graph **out, graft_err *e)
 {
-    return graft_net_is_unet(a) ? graft_unet_build_guided(&a->unet, shape, pictures, out, e)
-                                : graft_mmdit_build(&a->mmdit, shape, out, e);
+    switch (a->kind) {
+    case GRAFT_NET_MMDIT:
+        return graft_mmdit_build(&a->mmdit, shape, out, e);
+    case GRAFT_NET_FLUX:
+        return graft_flux_build(&a->flux, shape, out, e);
+    default:
+        return graft_unet_build_guided(&a->unet, shape, pictures, out, e);
+    }
 }
 
 graft_unet_shape graft_net_some_shape(const graft_net_arch *a)
 {
-    int32_t side = graft_net_is_unet(a) ? 64 : a->mmdit.patch;
+    int64_t side = graft_net_is_unet(a) ? 64 : graft_net_patch(a);
     return (graft_unet_shape){
         .batch = 1, .height = side, .width = side, .tokens = 1, .act_dtype = GRAFT_F32};
 }
 
+int64_t graft_net_patch(const graft_net_arch *a)
+{
+    return a->kind == GRAFT_NET_MMDIT  ? a->mmdit.patch
+           : a->kind == GRAFT_NET_FLUX ? a->flux.patch
+                                       : 1;
+}
+
 graft_hash graft_net_hash(const graft_net_arch *a)
 {
-    return graft_net_is_unet(a) ? graft_hash128(&a->unet, sizeof a->unet)
-                                : graft_hash128(&a->mmdit, sizeof a->mmdit);
+    switch (a->kind) {
+    case GRAFT_NET_MMDIT:
+        return graft_hash128(&a->mmdit, sizeof a->mmdit);
+    case GRAFT_NET_FLUX:
+        return graft_hash128(&a->flux, sizeof a->flux);
+    default:
+        return graft_hash128(&a->unet, sizeof a->unet);
+    }
 }

@@ -1,5 +1,5 @@
-/* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h). Pure
- * functions, any thread. */
+/* The network that denoises, whichever it is: a UNet (unet.h) or a transformer (mmdit.h, flux.h).
+ * Pure functions, any thread. */
 #ifndef GRAFT_MODELS_NET_H
 #define GRAFT_MODELS_NET_H
 #include "engine/models/unet.h"
@@ -23,8 +23,5 @@ static inline bool graft_net_is_unet(const graft_net_arch *a)
     return a->kind == GRAFT_NET_UNET;
 }
 /* Of how many cells the height and width of a latent must be multiples. */
-static inline int64_t graft_net_patch(const graft_net_arch *a)
-{
-    return graft_net_is_unet(a) ? 1 : a->mmdit.patch;
-}
+int64_t graft_net_patch(const graft_net_arch *a);
 #endif

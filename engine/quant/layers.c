@@ -22,8 +22,8 @@ const graft_gslot *graft_quant_weight(const graft_graph *g, size_t node)
 }
 
 /* The weight of the linear layer that makes the attention's queries. Where it was merged with those
- * of keys and values it comes first. Queries may be normed on the way, and joined to those of
- * another stream, of which the last counts. */
+ * of keys and values it comes first. Queries may be normed and turned on the way, and joined to
+ * those of another stream, of which the last counts. */
 static const graft_gslot *query_weight(const graft_graph *g, size_t node)
 {
     graft_vid q = g->value[g->node[node].in[GRAFT_ATTENTION_Q]].root;
@@ -31,7 +31,8 @@ static const graft_gslot *query_weight(const graft_graph *g, size_t node)
         const graft_gnode *n = &g->node[i];
         if (g->value[n->out].root != q) continue;
         if (n->op == GRAFT_OP_LINEAR) return graft_quant_weight(g, i);
-        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM) return NULL;
+        if (n->op != GRAFT_OP_JOIN && n->op != GRAFT_OP_RMS_NORM && n->op != GRAFT_OP_ROPE)
+            return NULL;
         q = g->value[n->in[n->op == GRAFT_OP_JOIN]].root;
     }
     return NULL;

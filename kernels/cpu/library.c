@@ -70,6 +70,8 @@ static const graft_cpu_op *find(const graft_op_desc *d)
         return &graft_cpu_op_rms_norm;
     case GRAFT_OP_JOIN:
         return &graft_cpu_op_join;
+    case GRAFT_OP_ROPE:
+        return &graft_cpu_op_rope;
     default:
         return NULL;
     }

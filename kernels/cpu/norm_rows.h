@@ -1,4 +1,4 @@
-/* What LAYER_NORM and RMS_NORM share: rows of x by all threads, who takes what is left. */
+/* What LAYER_NORM, RMS_NORM and ROPE share: rows of x by all threads, who takes what is left. */
 #ifndef GRAFT_KERNELS_CPU_NORM_ROWS_H
 #define GRAFT_KERNELS_CPU_NORM_ROWS_H
 #include "kernels/cpu/cpu.h"

@@ -26,6 +26,7 @@
 #include "kernels/cuda/elementwise.inc"
 #include "kernels/cuda/norm.inc"
 #include "kernels/cuda/norm8.inc"
+#include "kernels/cuda/rope.inc"
 #include "kernels/cuda/group8.inc"
 #include "kernels/cuda/factor.inc"
 #include "kernels/cuda/gather.inc"

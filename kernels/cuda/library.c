@@ -62,6 +62,8 @@ static const graft_cuda_op *find(const graft_op_desc *d)
         return &graft_cuda_op_rms_norm;
     case GRAFT_OP_JOIN:
         return &graft_cuda_op_join;
+    case GRAFT_OP_ROPE:
+        return &graft_cuda_op_rope;
     default:
         return NULL;
     }

@@ -158,6 +158,18 @@ typedef struct graft_cuda_rms_norm {
     float eps;
 } graft_cuda_rms_norm;
 
+/* ROPE: a block a token. */
+typedef struct graft_cuda_rope {
+    const void *x;
+    void *out;
+    int64_t sx[2], so[2];       /* of entries and tokens */
+    uint32_t tokens, before;    /* of an entry; those that are no cells */
+    uint32_t columns;           /* of the grid */
+    uint32_t channels, width;   /* of a token, of a head */
+    uint32_t of_row, of_column; /* pairs of a head that turn with either */
+    int32_t vec;                /* all heads can be accessed 16 bytes at a time */
+} graft_cuda_rope;
+
 /* A part of a group's statistics: how many values, their mean, squared distances from it. */
 typedef struct graft_cuda_stat {
     float count, mean, m2;

@@ -542,6 +542,28 @@ static void joins(case_list *l)
         }
 }
 
+static void ropes(case_list *l)
+{
+    /* batch, tokens, heads, values of each, rows, columns, values turned by either */
+    static const int32_t rows[][8] = {{2, 77, 24, 128, 7, 9, 56, 56}, {1, 12, 3, 10, 3, 4, 4, 6},
+                                      {2, 9, 1, 512, 2, 3, 256, 256}, {3, 5, 2, 6, 1, 5, 0, 4},
+                                      {1, 31, 4, 8, 5, 1, 8, 0},      {1, 66, 2, 32, 64, 1, 16, 12},
+                                      {1, 300, 1, 18, 1, 300, 2, 12}, {1, 4, 5, 2, 1, 1, 0, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int64_t gap = 0; gap <= 8; gap += 4) {
+            const int32_t *r = rows[i];
+            kernel_case *c = add_case(l, GRAFT_OP_ROPE);
+            graft_tensor_desc x = act_of(r[0], r[1], (int64_t)r[2] * r[3], 0);
+            c->desc.attrs = (graft_attrs){
+                .heads = r[2], .up_h = r[4], .up_w = r[5], .kernel_h = r[6], .kernel_w = r[7]};
+            c->desc.in[0] = gapped(x, gap);
+            c->desc.out = gapped(x, gap / 8 * 3);
+            snprintf(c->name, sizeof c->name,
+                     "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, gap %d", r[0], r[1],
+                     r[2], r[3], r[4], r[5], r[6], r[7], (int)gap);
+        }
+}
+
 /* What diffusion transformers and T5 need beside the others. */
 static void transformers(case_list *l)
 {
@@ -621,6 +643,7 @@ kernel_case *kernel_cases(size_t *count)
     cases_whole_groups(&l);
     left_out(&l);
     long_heads(&l);
+    ropes(&l);
     *count = l.count;
     return l.item;
 }

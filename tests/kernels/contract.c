@@ -336,9 +336,9 @@ static void copies_to_whole_numbers(void)
 
 static void inplace_where_dense(void)
 {
-    static const graft_op yes[] = {GRAFT_OP_ACT,       GRAFT_OP_ADD,     GRAFT_OP_MUL,
-                                   GRAFT_OP_SCALE,     GRAFT_OP_PRELU,   GRAFT_OP_MEAN_SCALE,
-                                   GRAFT_OP_LOW_SCALE, GRAFT_OP_RMS_NORM};
+    static const graft_op yes[] = {GRAFT_OP_ACT,       GRAFT_OP_ADD,      GRAFT_OP_MUL,
+                                   GRAFT_OP_SCALE,     GRAFT_OP_PRELU,    GRAFT_OP_MEAN_SCALE,
+                                   GRAFT_OP_LOW_SCALE, GRAFT_OP_RMS_NORM, GRAFT_OP_ROPE};
     for (graft_op op = 1; op < GRAFT_OP_END; op++) {
         if (op == GRAFT_OP_QUANTIZE || op == GRAFT_OP_DEQUANTIZE) continue;
         graft_op_desc d = find_case(op).desc;

@@ -37,6 +37,8 @@ static const struct {
     {GRAFT_OP_MEAN_SCALE, {1e-12, 1e-6}, {2e-7, 1e-3}, {1e-5, 5e-3}},
     /* Of pictures of a few pixels a small factor leaves next to nothing, as a difference. */
     {GRAFT_OP_LOW_SCALE, {5e-11, 1e-5}, {2e-7, 1e-3}, {1e-5, 5e-3}},
+    /* Two products of a value, and their sum. */
+    {GRAFT_OP_ROPE, {1e-13, 5e-7}, {4e-7, 1e-3}, {2e-5, 5e-3}},
     /* Angles up to 1000 in float32 are off by 1e-4. */
     {GRAFT_OP_TIMESTEP, {1e-9, 3e-4}, {4e-7, 1e-3}, {1e-5, 5e-3}},
     /* Values are moved, not computed. */

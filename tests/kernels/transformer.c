@@ -65,6 +65,14 @@ static kernel_case join(void)
     return c;
 }
 
+/* Two tokens, then a grid of 3 x 2. */
+static kernel_case rope(void)
+{
+    kernel_case c = case_of(GRAFT_OP_ROPE, tensor(2, 8, 24));
+    c.desc.attrs = (graft_attrs){.heads = 2, .up_h = 3, .up_w = 2, .kernel_h = 4, .kernel_w = 6};
+    return c;
+}
+
 /* Two heads of eight. */
 static kernel_case attention(int64_t queries, int64_t keys, bool bias)
 {
@@ -140,6 +148,31 @@ static void heads_of_no_number(const kernel_lib *lib, graft_dtype t)
             free(y);
             values_free(val);
         }
+}
+
+/* What is not turned stays in every bit, and what is no number spoils its own pair alone. */
+static void turned_apart(const kernel_lib *lib, graft_dtype t)
+{
+    kernel_case c = rope();
+    float *val[GRAFT_MAX_INPUTS];
+    case_values(&c, t, 7, val);
+    const int64_t odd[] = {24 + 3, 3 * 24 + 1, 6 * 24 + 12 + 4}; /* text, still, turned */
+    for (int i = 0; i < 3; i++) val[0][odd[i]] = i ? INFINITY : NAN;
+    float *y = run(lib, &c, t, val);
+    for (int64_t i = 0; i < 2 * 8 * 24 && y; i++) {
+        bool still = i / 24 % 8 < 2 || i % 12 < 2, spoilt = i == odd[0] || i / 2 == odd[2] / 2;
+        if (i == odd[1]) {
+            CHECK(isinf(y[i]));
+        } else if (spoilt) {
+            CHECK(!isfinite(y[i]));
+        } else if (still) {
+            CHECK(y[i] == val[0][i]);
+        } else {
+            CHECK(isfinite(y[i]));
+        }
+    }
+    free(y);
+    values_free(val);
 }
 
 /* Every value of a part may be so small that only eps counts, or so large that squares nearly
@@ -276,6 +309,20 @@ static void refusals(const kernel_lib *lib)
     REFUSES(rms_norm(8), d.in[GRAFT_NORM_GAMMA].dtype = GRAFT_DTYPE_NONE);
     REFUSES(rms_norm(8), d.out.dim[1]++);
     REFUSES(rms_norm(8), d.in[2] = d.in[1]); /* there is no beta */
+    REFUSES(rope(), d.attrs.heads = 0);
+    REFUSES(rope(), d.attrs.heads = 8); /* of three values */
+    REFUSES(rope(), d.attrs.heads = 5);
+    REFUSES(rope(), d.attrs.up_h = 0);
+    REFUSES(rope(), d.attrs.up_w = -2);
+    REFUSES(rope(), d.attrs.up_w = 3); /* nine cells */
+    REFUSES(rope(), d.attrs.up_h = INT32_MAX);
+    REFUSES(rope(), d.attrs.kernel_h = 3);
+    REFUSES(rope(), d.attrs.kernel_h = 8);
+    REFUSES(rope(), d.attrs.kernel_w = -2);
+    REFUSES(rope(), d.attrs.kernel_w = INT32_MAX - 1);
+    REFUSES(rope(), d.in[1] = d.in[0]);
+    REFUSES(rope(), d.out.dim[1]++);
+    REFUSES(rope(), d.in[0] = d.out = tensor(2, 8, 2 * 514)); /* too wide */
     REFUSES(layer_norm(), d.in[GRAFT_NORM_GAMMA].constant = 1);
     REFUSES(layer_norm(), d.in[GRAFT_NORM_GAMMA].dtype = GRAFT_BF16);
     REFUSES(layer_norm(), d.in[GRAFT_NORM_BETA].dtype = GRAFT_BF16);
@@ -315,6 +362,7 @@ static void look_at(const kernel_lib *lib)
         kernel_case norm = rms_norm(8);
         if (!runs(lib, &norm, t)) continue;
         heads_of_no_number(lib, t);
+        turned_apart(lib, t);
         residual_in_place(lib, t);
         biased_is_not_quantized(lib, t);
         for (int k = 0; k < 3; k++) {

@@ -139,6 +139,24 @@ static double rms_norm(const kernel_case *c, float *const *val, const int64_t *a
     return v * (double)val[1][at[last] - first];
 }
 
+static double rope(const kernel_case *c, float *const *val, const int64_t *at)
+{
+    const graft_attrs *a = &c->desc.attrs;
+    const graft_tensor_desc *x = &c->desc.in[0];
+    int64_t cell = at[1] - (x->dim[1] - (int64_t)a->up_h * a->up_w), width = x->dim[2] / a->heads;
+    int64_t i = at[2] % width - (width - a->kernel_h - a->kernel_w), n = a->kernel_h;
+    int64_t place = cell / a->up_w;
+    if (cell < 0 || i < 0) return get(x, val[0], at);
+    if (i >= n) {
+        i -= n;
+        n = a->kernel_w;
+        place = cell % a->up_w;
+    }
+    double angle = (double)place * pow(10000, -(double)(i / 2 * 2) / (double)n);
+    int64_t other[3] = {at[0], at[1], at[2] + (i % 2 ? -1 : 1)};
+    return get(x, val[0], at) * cos(angle) + get(x, val[0], other) * (i % 2 ? 1 : -1) * sin(angle);
+}
+
 static double attention(const kernel_case *c, float *const *val, const int64_t *at)
 {
     const graft_tensor_desc *q = &c->desc.in[0], *k = &c->desc.in[1];
@@ -348,6 +366,8 @@ double truth_at(const kernel_case *c, float *const *val, const int64_t at[GRAFT_
         return low_scale(c, val, at);
     case GRAFT_OP_RMS_NORM:
         return rms_norm(c, val, at);
+    case GRAFT_OP_ROPE:
+        return rope(c, val, at);
     case GRAFT_OP_JOIN:
         return join(c, val, at);
     default:

@@ -174,6 +174,50 @@ INLINE void geglu_row(const void *a, const void *b, graft_dtype xt, void *y, gra
                     vf_get_tail(a, xt, i, n - i) * vf_gelu(vf_get_tail(b, xt, i, n - i)));
 }
 
+INLINE void turn_part(const void *x, graft_dtype xt, size_t at, const float *cosine,
+                      const float *sine, void *y, graft_dtype yt, size_t n)
+{
+    const size_t whole = n - n % VL, rest = n % VL;
+    for (size_t i = 0; i < whole; i += VL) {
+        vf v = vf_get(x, xt, at + i);
+        vf_put(y, yt, at + i, v * vf_load(cosine + i) + vf_exchange(v) * vf_load(sine + i));
+    }
+    if (!rest) return;
+    vf v = vf_get_tail(x, xt, at + whole, rest);
+    vf_put_tail(y, yt, at + whole, rest,
+                v * vf_get_tail(cosine, GRAFT_F32, whole, rest) +
+                    vf_exchange(v) * vf_get_tail(sine, GRAFT_F32, whole, rest));
+}
+
+INLINE void copy_part(const void *x, graft_dtype xt, size_t at, void *y, graft_dtype yt, size_t n)
+{
+    const size_t whole = n - n % VL, rest = n % VL;
+    if (x == y) return;
+    for (size_t i = 0; i < whole; i += VL) vf_put(y, yt, at + i, vf_get(x, xt, at + i));
+    if (rest) vf_put_tail(y, yt, at + whole, rest, vf_get_tail(x, xt, at + whole, rest));
+}
+
+INLINE void turn_heads(const void *x, graft_dtype xt, const float *cosine, const float *sine,
+                       void *y, graft_dtype yt, size_t heads, size_t still, size_t n)
+{
+    for (size_t at = 0; heads--; at += still + n) {
+        copy_part(x, xt, at, y, yt, still);
+        turn_part(x, xt, at + still, cosine, sine, y, yt, n);
+    }
+}
+
+void SIMD(turn)(const void *x, graft_dtype xt, const float *cosine, const float *sine, void *y,
+                graft_dtype yt, size_t heads, size_t still, size_t n)
+{
+    if (xt == GRAFT_F32 && yt == GRAFT_F32) {
+        turn_heads(x, GRAFT_F32, cosine, sine, y, GRAFT_F32, heads, still, n);
+    } else if (xt == GRAFT_BF16 && yt == GRAFT_BF16) {
+        turn_heads(x, GRAFT_BF16, cosine, sine, y, GRAFT_BF16, heads, still, n);
+    } else {
+        turn_heads(x, xt, cosine, sine, y, yt, heads, still, n);
+    }
+}
+
 void SIMD(geglu)(const void *a, const void *b, graft_dtype xt, void *y, graft_dtype yt, size_t n)
 {
     if (xt == GRAFT_F32 && yt == GRAFT_F32) {

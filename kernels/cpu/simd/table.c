@@ -16,6 +16,7 @@ const graft_cpu_simd SIMD(table) = {
     .epilogue = SIMD(epilogue),
     .layer_norm = SIMD(layer_norm),
     .rms_norm = SIMD(rms_norm),
+    .turn = SIMD(turn),
     .sum = SIMD(sum),
     .channel_sums = SIMD(channel_sums),
     .channel_affine = SIMD(channel_affine),

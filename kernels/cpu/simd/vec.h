@@ -105,6 +105,18 @@ INLINE vf vf_min(vf a, vf b)
 #endif
 }
 
+/* Each pair of lanes exchanged. */
+INLINE vf vf_exchange(vf a)
+{
+#if GRAFT_ISA_LEVEL >= 2
+    return (vf)_mm512_permute_ps((__m512)a, 0xb1);
+#elif GRAFT_ISA_LEVEL == 1
+    return (vf)_mm256_permute_ps((__m256)a, 0xb1);
+#else
+    return (vf){a[1], a[0], a[3], a[2]};
+#endif
+}
+
 INLINE vf vf_abs(vf a)
 {
     return (vf)((vi)a & 0x7fffffff);

@@ -1,0 +1,86 @@
+#include "engine/models/detect.h"
+
+#define BLOCKS_MAX   128
+#define PATCH        2 /* of all published ones; tensors tell its square times the channels */
+#define CHANNELS_MAX 4096
+#define HEAD_DIM_MAX 512
+
+static void count_blocks(const graft_safetensors *f, const char *prefix, graft_flux_arch *a)
+{
+    /* Two names of each, so that a file that lacks one of them is refused by that name. */
+    while (a->depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "double_blocks.%d.img_attn.qkv.weight", a->depth) ||
+            graft_detect_find(f, prefix, "double_blocks.%d.img_mlp.0.weight", a->depth)))
+        a->depth++;
+    while (a->single_depth < BLOCKS_MAX &&
+           (graft_detect_find(f, prefix, "single_blocks.%d.linear1.weight", a->single_depth) ||
+            graft_detect_find(f, prefix, "single_blocks.%d.linear2.weight", a->single_depth)))
+        a->single_depth++;
+}
+
+/* A head's values turn with row and column; of 128 all published ones leave 16 as they are. */
+static graft_status detect_heads(const graft_safetensors *f, const char *prefix, const char *config,
+                                 graft_flux_arch *a, graft_err *e)
+{
+    static const char norm[] = "double_blocks.0.img_attn.norm.query_norm.scale";
+    const int32_t head_dim = graft_detect_dim(graft_detect_find(f, prefix, norm), 0);
+    int64_t rope_dim = 0;
+    if (!head_dim) return graft_detect_missing(f, prefix, norm, e);
+    graft_status st = graft_detect_number(f, config, "rope_dim", &rope_dim, e);
+    if (st) return st;
+    if (!rope_dim) rope_dim = head_dim / 16 * 7;
+    if (a->hidden % head_dim || head_dim % 2 || head_dim > HEAD_DIM_MAX || rope_dim < 0 ||
+        rope_dim % 2 || 2 * rope_dim > head_dim)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a transformer of width %d with heads of %d, of which %lld turn with "
+                          "the row",
+                          graft_safetensors_path(f), a->hidden, head_dim, (long long)rope_dim);
+    a->heads = a->hidden / head_dim;
+    a->rope_dim = (int32_t)rope_dim;
+    return GRAFT_OK;
+}
+
+/* The Tools' models for inpainting, depth and edges see a second picture beside the latent. */
+static graft_status detect_channels(const graft_safetensors *f, const char *prefix,
+                                    graft_flux_arch *a, graft_err *e)
+{
+    const graft_st_tensor *in = graft_detect_find(f, prefix, "img_in.weight");
+    const graft_st_tensor *out = graft_detect_find(f, prefix, "final_layer.linear.weight");
+    const int32_t going_in = graft_detect_dim(in, 1), coming_out = graft_detect_dim(out, 0);
+    a->hidden = graft_detect_dim(in, 0);
+    if (!a->hidden || !going_in) return graft_detect_missing(f, prefix, "img_in.weight", e);
+    if (!coming_out || coming_out % (PATCH * PATCH) || coming_out / (PATCH * PATCH) > CHANNELS_MAX)
+        return graft_detect_missing(f, prefix, "final_layer.linear.weight", e);
+    if (going_in != coming_out)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a FLUX model that sees a second picture beside the latent (Fill, "
+                          "Canny, Depth), which is not supported",
+                          graft_safetensors_path(f));
+    a->patch = PATCH;
+    a->channels = coming_out / (PATCH * PATCH);
+    return GRAFT_OK;
+}
+
+graft_status graft_flux_detect(const graft_safetensors *f, const char *prefix, const char *config,
+                               graft_flux_arch *out, graft_err *e)
+{
+    *out = (graft_flux_arch){0};
+    const struct {
+        const char *name;
+        int32_t *width;
+        int at;
+    } widths[] = {{"time_in.in_layer.weight", &out->time_dim, 1},
+                  {"vector_in.in_layer.weight", &out->pooled_dim, 1},
+                  {"txt_in.weight", &out->context_dim, 1},
+                  {"double_blocks.0.img_mlp.0.weight", &out->mlp, 0}};
+    graft_status st = detect_channels(f, prefix, out, e);
+    if (st) return st;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        const graft_st_tensor *t = graft_detect_find(f, prefix, "%s", widths[i].name);
+        *widths[i].width = graft_detect_dim(t, widths[i].at);
+        if (!*widths[i].width) return graft_detect_missing(f, prefix, widths[i].name, e);
+    }
+    out->guidance = graft_detect_find(f, prefix, "guidance_in.in_layer.weight") != NULL;
+    count_blocks(f, prefix, out);
+    return detect_heads(f, prefix, config, out, e);
+}

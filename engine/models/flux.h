@@ -1,0 +1,22 @@
+/* FLUX.1's transformer (Black Forest Labs, 2024) as a graph: a rectified flow like Stable Diffusion
+ * 3's. Blocks of two streams, as there, come first, then blocks of one, which has the prompt's
+ * tokens before those of the picture and computes attention and MLP side by side (Dehghani et al.
+ * 2023, arXiv:2302.05442). Queries and keys carry their places as rotations (Su et al. 2021,
+ * arXiv:2104.09864). */
+#ifndef GRAFT_MODELS_FLUX_H
+#define GRAFT_MODELS_FLUX_H
+#include "engine/graph/graph.h"
+#include "engine/models/arch.h"
+#include "engine/models/unet.h"
+
+/* Inputs: x (N,channels,h,w), timesteps (N) of 0 to 1000, context (N,tokens,context_dim), y
+ * (N,graft_flux_y_width()): the pooled prompt, then the guidance scale where the network is told
+ * one. Output: (N,channels,h,w). h and w are multiples of the patch. Of the shape batch, height,
+ * width, tokens and act_dtype count; all else must be zero, or GRAFT_E_UNSUPPORTED. */
+graft_status graft_flux_build(const graft_flux_arch *a, const graft_unet_shape *shape,
+                              graft_graph **out, graft_err *e);
+static inline int32_t graft_flux_y_width(const graft_flux_arch *a)
+{
+    return a->pooled_dim + a->guidance;
+}
+#endif

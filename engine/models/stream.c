@@ -1,0 +1,61 @@
+#include "engine/models/stream.h"
+
+void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
+                           int vectors)
+{
+    const int64_t width = vectors * graft_build_dim(b, s->h, 2);
+    graft_vid v = graft_build_linear(b, layer, vec, (int32_t)width, true);
+    v = graft_build_cast(b, v, GRAFT_F32);
+    s->shifts =
+        graft_graph_reshape(b->g, v, 3, (const int64_t[]){graft_build_dim(b, v, 0), 1, width});
+    s->scales = s->shifts < 0
+                    ? s->shifts
+                    : graft_graph_node(b->g, GRAFT_OP_SCALE, &(graft_attrs){.scale = 1, .shift = 1},
+                                       &s->shifts, 1, GRAFT_DTYPE_NONE);
+}
+
+static graft_vid vector(const graft_build *b, const graft_stream *s, graft_vid of, int i)
+{
+    const int64_t hidden = graft_build_dim(b, s->h, 2);
+    return graft_graph_slice(b->g, of, i * hidden, hidden);
+}
+
+graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift)
+{
+    graft_vid in[3] = {s->h, vector(b, s, s->scales, shift + 1), vector(b, s, s->shifts, shift)};
+    if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_LAYER_NORM, &(graft_attrs){.eps = GRAFT_STREAM_EPS}, in,
+                            3, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int gate, graft_vid v)
+{
+    graft_vid in[3] = {v, vector(b, s, s->shifts, gate), s->h};
+    if (in[0] < 0 || in[1] < 0 || in[2] < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_MUL, NULL, in, 3, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graft_vid v,
+                                   int32_t heads)
+{
+    const int64_t head_dim = graft_build_dim(b, v, 2) / heads;
+    graft_vid in[2] = {v, graft_graph_weight(b->g, weight.text, 1, &head_dim)};
+    if (in[0] < 0 || in[1] < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_RMS_NORM,
+                            &(graft_attrs){.eps = GRAFT_STREAM_EPS, .heads = heads}, in, 2,
+                            GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_stream_join(const graft_build *b, graft_vid x, graft_vid y)
+{
+    graft_vid in[2] = {x, y};
+    if (x < 0 || y < 0) return GRAFT_NO_VALUE;
+    return graft_graph_node(b->g, GRAFT_OP_JOIN, NULL, in, 2, GRAFT_DTYPE_NONE);
+}
+
+graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count)
+{
+    v = graft_graph_slice_tokens(b->g, v, begin, count);
+    if (v < 0 || graft_gvalue_dense(&b->g->value[v])) return v;
+    return graft_graph_node(b->g, GRAFT_OP_COPY, NULL, &v, 1, GRAFT_DTYPE_NONE);
+}

@@ -1,0 +1,31 @@
+/* What diffusion transformers share: streams of tokens, whose norms and gates follow what the
+ * network is conditioned on (adaLN-Zero of Peebles and Xie 2023, arXiv:2212.09748). One thread at a
+ * time per graph; failures stay in the graph (graph.h). */
+#ifndef GRAFT_MODELS_STREAM_H
+#define GRAFT_MODELS_STREAM_H
+#include "engine/models/build.h"
+
+#define GRAFT_STREAM_EPS 1e-6f /* of all norms of published ones */
+
+typedef struct graft_stream {
+    graft_name name;          /* of what its layers are below: "joint_blocks.3.x_block" */
+    graft_vid shifts, scales; /* (N,1,vectors*hidden) float32: as they are, and one more */
+    graft_vid h;              /* (N,tokens,hidden) */
+} graft_stream;
+
+/* Sets shifts and scales: `vectors` of the stream's width each, by a linear layer of this name from
+ * vec (N,hidden). */
+void graft_stream_modulate(const graft_build *b, graft_stream *s, graft_name layer, graft_vid vec,
+                           int vectors);
+/* The stream, normed, times one more than vector shift + 1, plus vector shift. */
+graft_vid graft_stream_normed(const graft_build *b, const graft_stream *s, int shift);
+/* The stream + vector `gate` times v (N,tokens,hidden). */
+graft_vid graft_stream_gated(const graft_build *b, const graft_stream *s, int gate, graft_vid v);
+/* An RMS norm of each head of v (N,tokens,heads*d) by a weight (d) of this name. */
+graft_vid graft_stream_head_normed(const graft_build *b, graft_name weight, graft_vid v,
+                                   int32_t heads);
+/* (N,T,C) and (N,S,C) to (N,T+S,C). */
+graft_vid graft_stream_join(const graft_build *b, graft_vid x, graft_vid y);
+/* `count` tokens of all entries, dense. */
+graft_vid graft_stream_tokens(const graft_build *b, graft_vid v, int64_t begin, int64_t count);
+#endif
