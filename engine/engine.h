@@ -105,17 +105,17 @@ graft_status graft_checkpoint_load(graft_engine *engine, const char *path, const
 graft_status graft_model_load(graft_engine *engine, const char *path, const graft_task *task,
                               graft_model **out, graft_err *e);
 /* `type`: "stable_diffusion" with one path, "sdxl" with two, "sd3" with one to three: CLIP-L,
- * CLIP-G and T5 (order does not matter). Names are those of transformers or of OpenCLIP. T5 needs
- * its tokenizer: spiece.model beside its file, in the file (a tensor spiece_model), or by the task;
- * GRAFT_E_NOTFOUND without it. */
+ * CLIP-G and T5, "flux" with two: CLIP-L and T5 (order does not matter). Names
+ * are those of transformers or of OpenCLIP. T5 needs its tokenizer: spiece.model beside its file,
+ * in the file (a tensor spiece_model), or by the task; GRAFT_E_NOTFOUND without it. */
 graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
                              const char *type, const graft_task *task, graft_clip **out,
                              graft_err *e);
 /* An AutoencoderKL in the names of checkpoints or of diffusers, or a TAESD: in diffusers' names, or
  * of its author's files the decoder, which then cannot encode. Nothing in a TAESD's tensors says
- * whose latents it takes: with 16 channels those of SD 3, with 4 those of SDXL where "xl" is in the
- * name of the file or of its folder, of SD 1 and 2 otherwise, unless the file has a config.
- * GRAFT_E_UNSUPPORTED for one with 16 channels that is called FLUX's ("taef1", "flux"). */
+ * whose latents it takes: with 16 channels those of FLUX where "taef1" or "flux" is in the name of
+ * the file or of its folder, of SD 3 otherwise, with 4 those of SDXL where "xl" is, of SD 1 and 2
+ * otherwise, unless the file has a config. */
 graft_status graft_vae_load(graft_engine *engine, const char *path, const graft_task *task,
                             graft_vae **out, graft_err *e);
 /* A TAESD of its author's two files; without encoder_path (NULL) it cannot encode. */
@@ -176,9 +176,10 @@ void graft_upscaler_release(graft_upscaler *u);
 graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
                                   graft_model **out, graft_err *e);
 /* The model as a rectified flow (Stable Diffusion 3, arXiv:2403.03206) of this shift, 0.001
- * to 100: more of the schedule has more noise, as large pictures want it. */
-graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
-                                       graft_err *e);
+ * to 100: more of the schedule has more noise, as large pictures want it. Schedulers that pick from
+ * a table have one of 1000 sigmas, as SD 3 does, or with `fine` of 10000, as FLUX does. */
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
+                                       graft_model **out, graft_err *e);
 /* Guidance rescale (arXiv:2305.08891, 3.4), multiplier 0..1. */
 graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
                                      graft_err *e);
@@ -450,6 +451,10 @@ graft_status graft_clip_encode_sdxl(const graft_clip *c, const char *text_g, con
 graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, const char *text_g,
                                    const char *text_t5, const graft_task *task, graft_cond **out,
                                    graft_err *e);
+/* For FLUX: a text for CLIP-L's pooled output, and the one that T5 reads, at least 256 tokens with
+ * padding. graft_clip_encode() gives both the same text. */
+graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
+                                    const graft_task *task, graft_cond **out, graft_err *e);
 /* For SDXL's refiner, whose checkpoint has the large text encoder alone: a prompt with the size
  * that the picture had before it was cropped, and how beautiful it is to be (6 for what is
  * wanted, 2.5 for what is not, where a prompt says nothing). Other models do not look at the score.
@@ -476,6 +481,11 @@ graft_status graft_cond_concat(const graft_cond *to, const graft_cond *from, gra
 /* to * strength + from * (1 - strength), the shorter one padded with zero tokens. */
 graft_status graft_cond_average(const graft_cond *to, const graft_cond *from, double strength,
                                 graft_cond **out, graft_err *e);
+/* The guidance scale that FLUX's network is told with these prompts, 0 to 100, in place of
+ * GRAFT_FLUX_GUIDANCE; other networks are told none. */
+#define GRAFT_FLUX_GUIDANCE 3.5
+graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
+                                 graft_err *e);
 /* Used from share `start` to share `end` of the schedule only (0: most noise). */
 graft_status graft_cond_timestep_range(const graft_cond *c, double start, double end,
                                        graft_cond **out, graft_err *e);

@@ -15,7 +15,7 @@ static graft_status run(graft_call *c)
 {
     graft_model *model = NULL;
     graft_status st = graft_model_sampling_flow(graft_arg_model(c, MODEL), graft_arg_f64(c, SHIFT),
-                                                &model, &c->err);
+                                                false, &model, &c->err);
     return st != GRAFT_OK ? st : graft_call_out_model(c, 0, model);
 }
 

@@ -202,14 +202,14 @@ static graft_status encoder_prefix(const graft_clip *c, size_t i, const char **o
 {
     bool openclip = c->encoder[i].arch.layout == GRAFT_TEXT_OPENCLIP;
     const char *own = graft_weights_prefix(c->encoder[i].weights);
-    if (c->kind == GRAFT_CLIP_SD3) {
+    if (c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX) {
         *out = c->encoder[i].large ? "text_encoders.clip_g.transformer."
                                    : "text_encoders.clip_l.transformer.";
         if (!openclip) return GRAFT_OK;
         return graft_fail(
             e, GRAFT_E_UNSUPPORTED,
             "a text encoder (%s) has the names of OpenCLIP, which checkpoints of SD 3 "
-            "do not have",
+            "and FLUX do not have",
             graft_safetensors_path(graft_weights_file(c->encoder[i].weights)));
     }
     if (c->n_encoders == 1) {

@@ -243,6 +243,24 @@ graft_status graft_cond_timestep_range(const graft_cond *c, double start, double
     return change_all(c, range_entry, range, out, e);
 }
 
+static graft_cond_entry *guidance_entry(const graft_cond_entry *from, const void *ctx)
+{
+    const double *guidance = ctx;
+    graft_cond_entry *k = entry_copy(from, from->tokens);
+    if (!k) return NULL;
+    k->has_guidance = true;
+    k->guidance = *guidance;
+    return k;
+}
+
+graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
+                                 graft_err *e)
+{
+    if (!(guidance >= 0 && guidance <= 100))
+        return graft_fail(e, GRAFT_E_ARG, "guidance %g is not between 0 and 100", guidance);
+    return change_all(c, guidance_entry, &guidance, out, e);
+}
+
 static graft_cond_entry *zero_entry(const graft_cond_entry *from, const void *ctx)
 {
     (void)ctx;

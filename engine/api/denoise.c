@@ -294,19 +294,21 @@ static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool n
     return 5;
 }
 
-/* y: the pooled text, then the numbers. An area's are those of the whole picture: it is to
- * show a part of that, and no cut-off objects. */
+/* y: the pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the
+ * whole picture: it is to show a part of that, and no cut-off objects. */
 void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
 {
     double numbers[6];
     int count = size_numbers(g, k, negative, numbers);
-    int64_t adm = g->c.model->arch.adm_channels, sizes = count * 256;
+    const graft_net_arch *a = &g->c.model->arch;
+    int64_t adm = a->adm_channels, sizes = count ? count * 256 : a->flux.guidance;
     int64_t pooled = adm > sizes ? adm - sizes : 0;
     memset(y, 0, (size_t)adm * sizeof *y);
     int64_t have = k->pooled ? k->pooled_width : 0;
     memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
     int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
     for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
+    if (a->flux.guidance) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
 }
 
 /* Values of a part of the latent, all pictures. */

@@ -10,6 +10,8 @@
 #define GRAFT_LOAD_SDXL_SCALE 0.13025
 #define GRAFT_LOAD_SD3_SCALE  1.5305
 #define GRAFT_LOAD_SD3_SHIFT  0.0609 /* taken away from them before */
+#define GRAFT_LOAD_FLUX_SCALE 0.3611
+#define GRAFT_LOAD_FLUX_SHIFT 0.1159
 
 /* Whether the file has the tensor `prefix` + `name`. */
 bool graft_load_has(const graft_safetensors *f, const char *prefix, const char *name);

@@ -81,14 +81,20 @@ static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place
     return st;
 }
 
-/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to. */
+static bool may_have_t5(const graft_clip *c)
+{
+    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX;
+}
+
+/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX was
+ * not. */
 static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const graft_task *task,
                                       graft_err *e)
 {
     bool found;
-    if (c->kind != GRAFT_CLIP_SD3) return GRAFT_OK;
+    if (!may_have_t5(c)) return GRAFT_OK;
     graft_status st = add_t5(c, file, T5_PLACE, task, &found, e);
-    if (st != GRAFT_E_NOTFOUND) return st;
+    if (st != GRAFT_E_NOTFOUND || c->kind == GRAFT_CLIP_FLUX) return st;
     graft_log_printf(task ? &task->log : &c->engine->log, GRAFT_LOG_WARN,
                      "T5 is left out of the prompts: %s", e->text);
     return GRAFT_OK;
@@ -113,8 +119,8 @@ static graft_status no_encoder(const graft_safetensors *f, const char *why, graf
 }
 
 /* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
- * CLIP-G, which pads as OpenCLIP does, in whichever names; and SD 3 takes L's pooled output as it
- * is, though the file may have a projection. */
+ * CLIP-G, which pads as OpenCLIP does, in whichever names; and SD 3 and FLUX take L's pooled output
+ * as it is, though the file may have a projection. */
 static void settle(graft_clip *c)
 {
     if (c->kind == GRAFT_CLIP_SDXL && c->n_encoders == 1) c->kind = GRAFT_CLIP_ONE;
@@ -122,7 +128,7 @@ static void settle(graft_clip *c)
         graft_encoder *n = &c->encoder[i];
         if (c->n_encoders == 2) n->large = i == 1;
         if (n->large) n->pad_token = 0;
-        if (c->kind == GRAFT_CLIP_SD3 && !n->large) n->arch.projection = 0;
+        if (may_have_t5(c) && !n->large) n->arch.projection = 0;
     }
 }
 
@@ -130,6 +136,7 @@ static void settle(graft_clip *c)
 static graft_clip_kind kind_of(const graft_safetensors *f)
 {
     static const char token[] = "text_model.embeddings.token_embedding.weight";
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
     if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
         graft_load_has(f, "text_encoders.clip_g.transformer.", token))
         return GRAFT_CLIP_SD3;
@@ -144,6 +151,15 @@ static int64_t context_width(const graft_safetensors *f)
     const graft_st_tensor *t =
         graft_safetensors_find(f, "model.diffusion_model.context_embedder.weight");
     return t && t->rank == 2 ? t->shape[1] : GRAFT_SD3_CONTEXT;
+}
+
+/* FLUX needs both; it has no place for more. */
+static graft_status check_pair(const graft_clip *c, graft_err *e)
+{
+    if (c->kind != GRAFT_CLIP_FLUX || (c->n_encoders == 1 && !c->encoder[0].large && c->t5))
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "FLUX's text encoders are CLIP-L and T5, and these are not both");
 }
 
 graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, const graft_task *task,
@@ -166,6 +182,7 @@ graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, con
     }
     GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
     settle(c);
+    GRAFT_TRY(check_pair(c, e));
     *out = c;
     c = NULL;
 out:
@@ -182,7 +199,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         size_t least, most;
     } kinds[] = {[GRAFT_CLIP_ONE] = {"stable_diffusion", 1, 1},
                  [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
-                 [GRAFT_CLIP_SD3] = {"sd3", 1, 3}};
+                 [GRAFT_CLIP_SD3] = {"sd3", 1, 3},
+                 [GRAFT_CLIP_FLUX] = {"flux", 2, 2}};
     size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
     while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
     if (kind == n_kinds)
@@ -202,9 +220,8 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
         for (const char *const *p = places; *p && !found; p++)
             GRAFT_TRY(add_encoder(c, file, *p, &found, e));
-        if (!found && c->kind == GRAFT_CLIP_SD3)
-            GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
-        if (!found && c->kind == GRAFT_CLIP_SD3) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
+        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
+        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
         if (!found) {
             st = no_encoder(graft_weights_file(file), "", e);
             goto out;
@@ -218,6 +235,7 @@ graft_status graft_clip_load(graft_engine *engine, const char *const *paths, siz
         c->encoder[1] = t;
     }
     settle(c);
+    GRAFT_TRY(check_pair(c, e));
     *out = c;
     c = NULL;
 out:

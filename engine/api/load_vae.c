@@ -31,20 +31,21 @@ static bool named(const char *path, const char *word)
     return says(name, strlen(name), word) || says(folder, (size_t)(name - folder), word);
 }
 
-/* With 16 channels they are Stable Diffusion 3's, unless the name says that they are FLUX's. */
-static graft_status configure_tiny_sd3(graft_vae *v, const graft_safetensors *f,
-                                       const graft_checkpoint_config *c, graft_err *e)
+/* With 16 channels they are Stable Diffusion 3's, unless the transformer beside it or the name says
+ * that they are FLUX's. */
+static void configure_tiny_flow(graft_vae *v, const graft_safetensors *f,
+                                const graft_checkpoint_config *c)
 {
     const char *path = graft_safetensors_path(f);
-    v->scale_factor = c->scale_factor > 0 ? c->scale_factor : GRAFT_LOAD_SD3_SCALE;
-    v->latent_shift = c->scale_factor > 0 ? 0 : GRAFT_LOAD_SD3_SHIFT;
-    if (c->scale_factor > 0 || graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR))
-        return GRAFT_OK;
-    if (!named(path, "taef1") && !named(path, "flux")) return GRAFT_OK;
-    return graft_fail(e, GRAFT_E_UNSUPPORTED,
-                      "%s: by its name a tiny autoencoder for FLUX's latents, which are not "
-                      "supported",
-                      path);
+    bool flux = graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR) != NULL;
+    if (!flux && !graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_MMDIT_TENSOR))
+        flux = named(path, "taef1") || named(path, "flux");
+    v->scale_factor = flux ? GRAFT_LOAD_FLUX_SCALE : GRAFT_LOAD_SD3_SCALE;
+    v->latent_shift = flux ? GRAFT_LOAD_FLUX_SHIFT : GRAFT_LOAD_SD3_SHIFT;
+    if (c->scale_factor > 0) {
+        v->scale_factor = c->scale_factor;
+        v->latent_shift = 0;
+    }
 }
 
 /* Whose latents they are: what the file's config says; in a checkpoint, what its UNet is. */
@@ -53,7 +54,10 @@ static graft_status configure_tiny(graft_vae *v, const graft_safetensors *f, gra
     graft_checkpoint_config c;
     graft_status st = graft_checkpoint_config_read(f, &c, e);
     if (st) return st;
-    if (v->arch.z_channels != GRAFT_PREVIEW_CHANNELS) return configure_tiny_sd3(v, f, &c, e);
+    if (v->arch.z_channels != GRAFT_PREVIEW_CHANNELS) {
+        configure_tiny_flow(v, f, &c);
+        return GRAFT_OK;
+    }
     const char *unet = graft_load_prefix(f, graft_load_unet_prefixes, "input_blocks.0.0.weight");
     bool xl = unet ? graft_load_has(f, unet, "label_emb.0.0.weight")
                    : named(graft_safetensors_path(f), "xl");

@@ -98,35 +98,40 @@ static graft_status add_rows(lora_job *j, const lora_target *t, int64_t from, in
 }
 
 /* diffusers names q, k and v apart, and has the halves of some layers the other way round. */
-static graft_status add_mmdit_layer(lora_job *j, const graft_mmdit_arch *a, const lora_target *t,
-                                    const char *layer, graft_err *e)
+static graft_status add_transformer_layer(lora_job *j, const lora_target *t, const char *layer,
+                                          const graft_diffusers_rows *theirs, graft_err *e)
 {
-    graft_diffusers_rows theirs;
     const int64_t rows = t->tensor->shape[0];
-    bool known = graft_diffusers_mmdit_name(a, layer, &theirs);
-    bool same = known && theirs.pieces == 1 && !theirs.exchanged;
-    graft_status st = add_layer(j, GRAFT_LORA_UNET, t, layer, same ? theirs.name[0].text : NULL, e);
-    if (!known || same || st) return st;
-    if (theirs.exchanged && rows % 2 == 0) {
+    const bool same = theirs && theirs->pieces == 1 && !theirs->exchanged;
+    graft_status st =
+        add_layer(j, GRAFT_LORA_UNET, t, layer, same ? theirs->name[0].text : NULL, e);
+    if (!theirs || same || st) return st;
+    if (theirs->exchanged && rows % 2 == 0) {
         lora_target half = *t;
         half.from_rows = rows;
         half.from_row = half.rows = rows / 2;
         st = add_target(j, &half, e);
         half.from_row = 0;
         return st ? st
-                  : add_rows(j, &half, rows / 2, rows / 2, j->n_targets, theirs.name[0].text, e);
+                  : add_rows(j, &half, rows / 2, rows / 2, j->n_targets, theirs->name[0].text, e);
     }
-    for (int i = 0; !theirs.exchanged && rows % theirs.pieces == 0 && i < theirs.pieces && !st; i++)
-        st = add_rows(j, t, i * (rows / theirs.pieces), rows / theirs.pieces, 0,
-                      theirs.name[i].text, e);
+    if (theirs->exchanged || (!theirs->rows[0] && rows % theirs->pieces)) return GRAFT_OK;
+    for (int64_t i = 0, from = 0, n; i < theirs->pieces && !st; i++, from += n) {
+        n = theirs->rows[i] ? theirs->rows[i] : rows / theirs->pieces;
+        if (from + n <= rows) st = add_rows(j, t, from, n, 0, theirs->name[i].text, e);
+    }
     return st;
 }
 
 static graft_status add_net_layer(lora_job *j, const graft_net_arch *a, const lora_target *t,
                                   const char *layer, graft_err *e)
 {
-    return graft_net_is_unet(a) ? add_unet_layer(j, &a->unet, t, layer, e)
-                                : add_mmdit_layer(j, &a->mmdit, t, layer, e);
+    graft_diffusers_rows theirs;
+    if (graft_net_is_unet(a)) return add_unet_layer(j, &a->unet, t, layer, e);
+    const bool known = a->kind == GRAFT_NET_FLUX
+                           ? graft_diffusers_flux_name(&a->flux, layer, &theirs)
+                           : graft_diffusers_mmdit_name(&a->mmdit, layer, &theirs);
+    return add_transformer_layer(j, t, layer, known ? &theirs : NULL, e);
 }
 
 /* OpenCLIP keeps q, k and v in one matrix; LoRA files name them apart, as transformers does. */

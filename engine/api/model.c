@@ -81,8 +81,8 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
     return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampling %s is not supported", kind);
 }
 
-graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
-                                       graft_err *e)
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
+                                       graft_model **out, graft_err *e)
 {
     /* Below that 1 + (shift - 1) is not shift any more in float32. */
     if (!(shift >= 0.001 && shift <= 100))
@@ -91,6 +91,7 @@ graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft
     if (!n) return graft_fail_nomem(e, "model");
     n->prediction = GRAFT_PREDICT_FLOW;
     n->flow_shift = shift;
+    n->flow_steps = fine ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
     n->zsnr = false;
     n->sampling_given = true;
     *out = n;
@@ -175,11 +176,13 @@ graft_status graft_model_skip_layers(const graft_model *m, const char *layers, d
                                      double start, double end, graft_model **out, graft_err *e)
 {
     const int32_t depth = m->arch.mmdit.depth;
-    if (graft_net_is_unet(&m->arch))
-        return graft_fail(
-            e, GRAFT_E_UNSUPPORTED,
-            "skip-layer guidance is for transformers; this model is a UNet, for which "
-            "there is PerturbedAttentionGuidance");
+    if (m->arch.kind != GRAFT_NET_MMDIT)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "skip-layer guidance is for Stable Diffusion 3's transformers%s",
+                          graft_net_is_unet(&m->arch)
+                              ? "; this model is a UNet, for which there is "
+                                "PerturbedAttentionGuidance"
+                              : "");
     if (!(scale >= 0 && scale <= 1000))
         return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
     graft_status st = check_shares(start, end, e);
@@ -431,6 +434,7 @@ graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
     if (!n->sampling_given) {
         n->prediction = other->prediction;
         n->flow_shift = other->flow_shift;
+        n->flow_steps = other->flow_steps;
         n->zsnr = other->zsnr;
     }
     n->beta_start = other->beta_start;

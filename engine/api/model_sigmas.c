@@ -9,7 +9,7 @@
 void graft_model_sigma_table(const graft_model *m, graft_sigma_table *out)
 {
     if (graft_model_is_flow(m)) {
-        graft_sigma_table_init_flow(out, m->flow_shift);
+        graft_sigma_table_init_flow(out, m->flow_shift, m->flow_steps);
         return;
     }
     graft_sigma_table_init(out, m->beta_start, m->beta_end, m->zsnr,
@@ -37,7 +37,7 @@ static graft_status make(const graft_model *m, const char *scheduler, int64_t st
                           (long long)steps, share);
     if (!(share > 0)) return GRAFT_OK;
     int n = (int)asked + one_more;
-    size_t cap = (size_t)(n > GRAFT_SCHEDULE_STEPS ? n : GRAFT_SCHEDULE_STEPS) + 2;
+    size_t cap = (size_t)(n > GRAFT_SCHEDULE_MOST ? n : GRAFT_SCHEDULE_MOST) + 2;
     graft_sigma_table *t = graft_malloc(sizeof *t);
     s->sigma = graft_malloc_array(cap, sizeof *s->sigma);
     graft_status st = t && s->sigma ? GRAFT_OK : graft_fail_nomem(e, "sigmas");

@@ -80,6 +80,7 @@ struct graft_model {
     bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
     double beta_start, beta_end;
     double flow_shift; /* of a flow's schedule; 0 for other predictions */
+    int flow_steps;    /* of its table */
     /* The network's latents are (latent - latent_shift) * scale_factor. */
     double scale_factor, latent_shift;
     graft_preview_colours preview;
@@ -113,6 +114,8 @@ graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t heigh
 graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
                                       int64_t batch, int64_t height, int64_t width, int64_t tokens,
                                       const graft_task *task, graft_binding **out, graft_err *e);
+/* What compiled graphs of such a network are called. */
+const char *graft_net_kind_name(const graft_net_arch *a);
 /* Whether a compiled graph of this kind is a model's network. */
 bool graft_is_net_kind(const char *kind);
 /* How sampling uses a model's network; what only UNets have is off for others. */
@@ -227,7 +230,8 @@ typedef struct graft_encoder {
 typedef enum graft_clip_kind {
     GRAFT_CLIP_ONE = 0,  /* one encoder: SD 1 and 2, SDXL's refiner */
     GRAFT_CLIP_SDXL = 1, /* L and G */
-    GRAFT_CLIP_SD3 = 2   /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_SD3 = 2,  /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3  /* L and T5 (clip_flux.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
 
@@ -237,7 +241,7 @@ struct graft_clip {
     graft_clip_kind kind;
     size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 is alone */
     graft_encoder encoder[2];
-    struct graft_t5 *t5;            /* of SD 3 (t5.h); or NULL */
+    struct graft_t5 *t5;            /* of SD 3 and FLUX (t5.h); or NULL */
     graft_build_options t5_options; /* by default what is best: T5-XXL in float32 takes 19 GB */
     int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
     graft_build_options options;
@@ -272,8 +276,9 @@ typedef struct graft_cond_entry {
     double start, end;
     bool has_range, has_size;
     graft_sdxl_size size;
-    bool has_score;
+    bool has_score, has_guidance;
     double score;                  /* for SDXL's refiner */
+    double guidance;               /* what FLUX's network is told; without: GRAFT_FLUX_GUIDANCE */
     struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
     /* Where it counts (regions.h); without all this: everywhere, with weight 1. */
     bool has_area, mask_bounds;

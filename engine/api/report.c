@@ -153,7 +153,7 @@ static graft_status gather(graft_report *r, const graft_vae *v, const graft_clip
     pack_list all = {0};
     graft_status st = GRAFT_OK;
     GRAFT_TRY(graft_compiled_list(m->engine->compiled, &r->exe, &r->n_exes, e));
-    GRAFT_TRY(set_part(&r->part[0], unet ? "UNet" : "Transformer", unet ? "unet" : "mmdit",
+    GRAFT_TRY(set_part(&r->part[0], unet ? "UNet" : "Transformer", graft_net_kind_name(&m->arch),
                        m->engine, m->weights, &m->options,
                        graft_compiled_arch(&m->arch, sizeof m->arch), e));
     for (size_t i = 0; c && i < c->n_encoders; i++) {
@@ -365,18 +365,29 @@ static void print_architecture(graft_str *s, const graft_net_arch *net)
 {
     const graft_unet_arch *a = &net->unet;
     const graft_mmdit_arch *t = &net->mmdit;
-    if (!graft_net_is_unet(net))
+    const graft_flux_arch *x = &net->flux;
+    switch (net->kind) {
+    case GRAFT_NET_MMDIT:
         graft_str_printf(s,
                          "  architecture %d blocks of two streams, %d channels wide, context %d, "
                          "heads %d\n",
                          t->depth, t->hidden, t->context_dim, t->heads);
-    else
+        return;
+    case GRAFT_NET_FLUX:
+        graft_str_printf(s,
+                         "  architecture %d blocks of two streams, %d of one, %d channels wide, "
+                         "context %d, heads %d%s\n",
+                         x->depth, x->single_depth, x->hidden, x->context_dim, x->heads,
+                         x->guidance ? ", told the guidance" : "");
+        return;
+    default:
         graft_str_printf(s,
                          "  architecture %d + 1 + %d blocks, %d channels wide, context %d, "
                          "%s %d\n",
                          a->n_input, a->n_output, a->model_channels, a->context_dim,
                          a->num_heads ? "heads" : "head size",
                          a->num_heads ? a->num_heads : a->head_dim);
+    }
 }
 
 static void print_part(graft_str *s, const graft_report *r, const graft_report_part *p)

@@ -35,10 +35,10 @@ graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
 void graft_t5_release(graft_t5 *t);     /* NULL is fine */
 
 /* Tokens of a prompt in the syntax of engine/text/tokenizer.h: its segments one by one, then the
- * end, then padding up to GRAFT_TEXT_CHUNK tokens. Weights as for CLIP: each token is moved away
+ * end, then padding up to `least` tokens. Weights as for CLIP: each token is moved away
  * from what the empty prompt has in its place. *hidden (*tokens, width) is freed with
  * graft_free(). */
 graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
-                             const graft_t5 *t, const char *text, const graft_task *task,
-                             float **hidden, int64_t *tokens, graft_err *e);
+                             const graft_t5 *t, const char *text, size_t least,
+                             const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);
 #endif

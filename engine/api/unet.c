@@ -10,12 +10,23 @@ typedef struct unet_job {
     graft_quant_choice quant;
 } unet_job;
 
-#define UNET  "unet"
-#define MMDIT "mmdit"
+#define UNET "unet"
+
+/* By graft_net_kind. */
+static const char *const kinds[] = {
+    [GRAFT_NET_UNET] = UNET, [GRAFT_NET_MMDIT] = "mmdit", [GRAFT_NET_FLUX] = "flux"};
+
+const char *graft_net_kind_name(const graft_net_arch *a)
+{
+    return kinds[a->kind];
+}
 
 bool graft_is_net_kind(const char *kind)
 {
-    return strncmp(kind, UNET, strlen(UNET)) == 0 || strcmp(kind, MMDIT) == 0;
+    bool is = strncmp(kind, UNET, strlen(UNET)) == 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        is = is || strcmp(kind, kinds[i]) == 0;
+    return is;
 }
 
 static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
@@ -44,7 +55,7 @@ graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use 
 {
     unet_job unet;
     memset(&unet, 0, sizeof unet);
-    graft_compile_job job = {.kind = graft_net_is_unet(&m->arch) ? UNET : MMDIT,
+    graft_compile_job job = {.kind = graft_net_kind_name(&m->arch),
                              .arch = &m->arch,
                              .arch_bytes = sizeof m->arch,
                              .shape = &unet,

@@ -17,15 +17,20 @@ bool graft_diffusers_control_name(const graft_unet_arch *a, const char *name, ch
                                   size_t size);
 /* Layers that are one of a transformer's, by its rows from the first on: queries, keys and values
  * are layers of their own there. */
+#define GRAFT_DIFFUSERS_PIECES 4
 typedef struct graft_diffusers_rows {
-    graft_name name[3];
-    int pieces;     /* of equal size */
+    graft_name name[GRAFT_DIFFUSERS_PIECES];
+    int32_t rows[GRAFT_DIFFUSERS_PIECES]; /* 0: pieces are of equal size */
+    int pieces;
     bool exchanged; /* of the only piece: the halves of its rows stand in the other order */
 } graft_diffusers_rows;
 /* "joint_blocks.0.x_block.mlp.fc1" -> "transformer_blocks.0.ff.net.0.proj"; of `a` only the depth
  * counts. */
 bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,
                                 graft_diffusers_rows *out);
+/* "single_blocks.0.linear1" -> four of "single_transformer_blocks.0". */
+bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
+                               graft_diffusers_rows *out);
 /* "transformer.resblocks.0.mlp.c_fc" -> "text_model.encoder.layers.0.mlp.fc1". */
 bool graft_diffusers_text_name(const char *name, char *out, size_t size);
 #endif

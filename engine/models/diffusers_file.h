@@ -1,7 +1,7 @@
-/* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel):
- * their tensors get the
- * names that checkpoints have, by which all else knows them. Which block a tensor belongs to
- * depends on how many layers the blocks before it have, which is counted in the file.
+/* Files in the names of diffusers (UNet2DConditionModel, AutoencoderKL, SD3Transformer2DModel,
+ * FluxTransformer2DModel): their tensors get the names that checkpoints have, by which all else
+ * knows them. Which block a tensor belongs to depends on how many layers the blocks before it have,
+ * which is counted in the file.
  *
  * For files just opened, of which nobody else knows yet. A file of another kind stays as it is. Of
  * one that has diffusers' names every tensor must be known, and all that belong to a layer must be
@@ -9,6 +9,8 @@
  * networks do not have; messages name tensors as the file does. */
 #ifndef GRAFT_MODELS_DIFFUSERS_FILE_H
 #define GRAFT_MODELS_DIFFUSERS_FILE_H
+#include <stdbool.h>
+
 #include "engine/weights/safetensors.h"
 
 typedef graft_status graft_diffusers_adopt(graft_safetensors *f, graft_err *e);
@@ -18,7 +20,11 @@ graft_diffusers_adopt graft_diffusers_adopt_unet;
  * values become one tensor, and halves change places where their order is another: both are copied,
  * about a sixth of the file. */
 graft_diffusers_adopt graft_diffusers_adopt_mmdit;
-/* Of these two the one that the file is. */
+/* single_transformer_blocks.3.proj_out.weight -> single_blocks.3.linear2.weight. Likewise; about a
+ * third of the file is copied. */
+graft_diffusers_adopt graft_diffusers_adopt_flux;
+bool graft_diffusers_is_flux(const graft_safetensors *f);
+/* Of these three the one that the file is. */
 graft_diffusers_adopt graft_diffusers_adopt_net;
 /* decoder.up_blocks.0.resnets.1.conv1.weight -> decoder.up.3.block.1.conv1.weight; the attention's
  * layers by their old and their new names. */

@@ -15,7 +15,7 @@
 
 /* A layer of a block. Queries, keys and values are three there; a norm has a weight alone. */
 typedef struct block_layer {
-    const char *ours, *theirs[3];
+    const char *ours, *theirs[GRAFT_DIFFUSERS_PIECES];
     bool norm;
 } block_layer;
 
@@ -74,7 +74,7 @@ bool graft_diffusers_mmdit_name(const graft_mmdit_arch *a, const char *name,
     if (sscanf(name, "joint_blocks.%d.%n", &block, &n) != 1 || !n || block < 0) return false;
     for (size_t i = 0; i < N_LAYERS; i++) {
         if (strcmp(layers[i].ours, name + n) != 0) continue;
-        for (; out->pieces < 3 && layers[i].theirs[out->pieces]; out->pieces++)
+        for (; out->pieces < GRAFT_DIFFUSERS_PIECES && layers[i].theirs[out->pieces]; out->pieces++)
             out->name[out->pieces] = NAME(BLOCKS "%d.%s", block, layers[i].theirs[out->pieces]);
         return true;
     }
@@ -127,7 +127,7 @@ static void layer(graft_diffusers_names *n, const graft_mmdit_arch *a, graft_nam
 {
     static const char *const endings[] = {"weight", "bias"};
     graft_diffusers_rows rows;
-    graft_name theirs[3];
+    graft_name theirs[GRAFT_DIFFUSERS_PIECES];
     if (!graft_diffusers_mmdit_name(a, ours.text, &rows)) return;
     for (int i = 0; i < (norm ? 1 : 2); i++) {
         for (int k = 0; k < rows.pieces; k++)
@@ -159,5 +159,6 @@ graft_status graft_diffusers_adopt_mmdit(graft_safetensors *f, graft_err *e)
 
 graft_status graft_diffusers_adopt_net(graft_safetensors *f, graft_err *e)
 {
+    if (graft_diffusers_is_flux(f)) return graft_diffusers_adopt_flux(f, e);
     return is_mmdit(f) ? graft_diffusers_adopt_mmdit(f, e) : graft_diffusers_adopt_unet(f, e);
 }

@@ -19,7 +19,26 @@ const graft_preview_colours graft_preview_sdxl = {
      OF_255(-70, -50, -35),
      {150 / 127.5f - 1, 140 / 127.5f - 1, 130 / 127.5f - 1}}};
 
-/* The numbers that InvokeAI (Apache License 2.0) has for SD 3.5's VAE, which is SD 3's. */
+/* The numbers that InvokeAI (Apache License 2.0) has for FLUX.1's VAE. */
+const graft_preview_colours graft_preview_flux = {16,
+                                                  {{-0.0412f, 0.0149f, 0.0521f},
+                                                   {0.0056f, 0.0291f, 0.0768f},
+                                                   {0.0342f, -0.0681f, -0.0427f},
+                                                   {-0.0258f, 0.0092f, 0.0463f},
+                                                   {0.0863f, 0.0784f, 0.0547f},
+                                                   {-0.0017f, 0.0402f, 0.0158f},
+                                                   {0.0501f, 0.1058f, 0.1152f},
+                                                   {-0.0209f, -0.0218f, -0.0329f},
+                                                   {-0.0314f, 0.0083f, 0.0896f},
+                                                   {0.0851f, 0.0665f, -0.0472f},
+                                                   {-0.0534f, 0.0238f, -0.0024f},
+                                                   {0.0452f, -0.0026f, 0.0048f},
+                                                   {0.0892f, 0.0831f, 0.0881f},
+                                                   {-0.1117f, -0.0304f, -0.0789f},
+                                                   {0.0027f, -0.0479f, -0.0043f},
+                                                   {-0.1146f, -0.0827f, -0.0598f}}};
+
+/* Likewise for SD 3.5's VAE, which is SD 3's. */
 const graft_preview_colours graft_preview_sd3 = {16,
                                                  {{-0.0524f, 0.0325f, 0.0749f},
                                                   {-0.0581f, 0.0076f, 0.0573f},

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define GRAFT_PREVIEW_CHANNELS 4  /* of the latents of SD 1.x, 2.x and XL */
-#define GRAFT_PREVIEW_MOST     16 /* of those of SD 3 */
+#define GRAFT_PREVIEW_MOST     16 /* of those of SD 3 and FLUX */
 
 /* What each channel, and in the row behind them a latent of zeros, adds to red, green and blue, of
  * which -1 is none and 1 is all. Latents are those that the network sees: shifted and scaled. */
@@ -14,9 +14,10 @@ typedef struct graft_preview_colours {
     float row[GRAFT_PREVIEW_MOST + 1][3];
 } graft_preview_colours;
 
-/* Least-squares fits that are in common use: of the VAE of SD 1.x and 2.x, of SDXL's, and of SD
- * 3's. */
-extern const graft_preview_colours graft_preview_sd, graft_preview_sdxl, graft_preview_sd3;
+/* Least-squares fits that are in common use: of the VAE of SD 1.x and 2.x, of SDXL's, of SD 3's,
+ * and of FLUX.1's. */
+extern const graft_preview_colours graft_preview_sd, graft_preview_sdxl, graft_preview_sd3,
+    graft_preview_flux;
 
 /* latent: (channels,area) float32; rgb: area pixels of 3 bytes. What is no number is black. */
 void graft_preview_draw(const graft_preview_colours *c, const float *latent, int64_t area,

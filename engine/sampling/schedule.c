@@ -65,12 +65,11 @@ static float flow_sigma(float shift, float t)
     return fminf(shift * t / (1 + (shift - 1) * t), 1);
 }
 
-void graft_sigma_table_init_flow(graft_sigma_table *t, double shift)
+void graft_sigma_table_init_flow(graft_sigma_table *t, double shift, int count)
 {
-    *t = (graft_sigma_table){
-        .count = GRAFT_SCHEDULE_STEPS, .timestep_stride = 1, .shift = (float)shift};
+    *t = (graft_sigma_table){.count = count, .timestep_stride = 1, .shift = (float)shift};
     for (int i = 0; i < t->count; i++) {
-        t->sigma[i] = flow_sigma(t->shift, (float)(i + 1) / GRAFT_SCHEDULE_STEPS);
+        t->sigma[i] = flow_sigma(t->shift, (float)(i + 1) / (float)count);
         t->log_sigma[i] = (float)log(t->sigma[i]);
     }
 }

@@ -12,10 +12,11 @@
 #include "base/error.h"
 
 #define GRAFT_SCHEDULE_STEPS 1000
+#define GRAFT_SCHEDULE_MOST  10000
 typedef struct graft_sigma_table {
-    int count;                         /* 1000, or fewer (LCM's distilled 50) */
-    float sigma[GRAFT_SCHEDULE_STEPS]; /* ascending */
-    float log_sigma[GRAFT_SCHEDULE_STEPS];
+    int count;                        /* 1000, or fewer (LCM's distilled 50), or 10000 (FLUX's) */
+    float sigma[GRAFT_SCHEDULE_MOST]; /* ascending */
+    float log_sigma[GRAFT_SCHEDULE_MOST];
     int timestep_stride; /* 1; LCM: 20, its sigma i belongs to timestep 20 i + 19 */
     float shift;         /* of a flow; 0: none */
 } graft_sigma_table;
@@ -24,9 +25,9 @@ typedef struct graft_sigma_table {
  * rescales to zero terminal SNR (arXiv:2305.08891). lcm keeps 50 of the steps. */
 void graft_sigma_table_init(graft_sigma_table *t, double beta_start, double beta_end, bool zsnr,
                             bool lcm);
-/* A flow: sigma = shift t / (1 + (shift - 1) t) at t = 1/1000 … 1 (the paper's 5.3.2), shift > 0.
- */
-void graft_sigma_table_init_flow(graft_sigma_table *t, double shift);
+/* A flow: sigma = shift t / (1 + (shift - 1) t) at t = 1/count … 1 (the paper's 5.3.2), shift > 0,
+ * count at most GRAFT_SCHEDULE_MOST. FLUX calls the shift's logarithm mu. */
+void graft_sigma_table_init_flow(graft_sigma_table *t, double shift, int count);
 /* The timestep whose log sigma is nearest; and its inverse, linear in log sigma between steps. Of a
  * flow: 1000 sigma, which is what its network is told; and the sigma of t = timestep / 1000, which
  * is what schedulers pick. So one is not the inverse of the other there, unless shift is 1. */
@@ -43,7 +44,7 @@ bool graft_sigma_in_range(const graft_sigma_table *t, double start, double end, 
 const char *const *graft_schedule_names(void);
 /* Sigmas for `steps` steps (at least 1) into out, descending, the last 0, rounded as ComfyUI's
  * float32 gives them. *count is their number: steps + 1, except that beta may give fewer and
- * ddim_uniform fewer or up to count of the table + 1. So room for max(steps, GRAFT_SCHEDULE_STEPS)
+ * ddim_uniform fewer or up to count of the table + 1. So room for max(steps, GRAFT_SCHEDULE_MOST)
  * + 2 is always enough; where `cap` is too small, GRAFT_E_LIMIT. */
 graft_status graft_schedule_make(const graft_sigma_table *t, const char *scheduler, int steps,
                                  float *out, size_t cap, size_t *count, graft_err *e);

@@ -364,17 +364,23 @@ static void shifts(void)
     graft_model *m = load_model(engine, NET), *n = NULL;
     graft_sigma_table t;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_INT(graft_model_sampling_flow(m, bad[i], &n, &e), GRAFT_E_ARG);
+        CHECK_INT(graft_model_sampling_flow(m, bad[i], i % 2, &n, &e), GRAFT_E_ARG);
     CHECK(!n);
     graft_model_sigma_table(m, &t);
     CHECK(t.sigma[t.count - 1] == 1 && fabs((double)t.sigma[499] - 0.75) < 1e-6);
     CHECK(graft_sigma_to_timestep(&t, 0.25f) == 250);
-    CHECK_OK(graft_model_sampling_flow(m, 1, &n, &e), &e);
+    CHECK_OK(graft_model_sampling_flow(m, 1, false, &n, &e), &e);
     graft_model_sigma_table(n, &t);
-    CHECK(fabs((double)t.sigma[499] - 0.5) < 1e-6);
+    CHECK(t.count == 1000 && fabs((double)t.sigma[499] - 0.5) < 1e-6);
+    graft_model_release(n);
+    CHECK_OK(graft_model_sampling_flow(m, 3, true, &n, &e), &e);
+    graft_model_sigma_table(n, &t);
+    CHECK(t.count == 10000 && fabs((double)t.sigma[4999] - 0.75) < 1e-6);
+    CHECK(fabs((double)t.sigma[0] - 3e-4 / 1.0002) < 1e-9 && t.sigma[9999] == 1);
+    CHECK(graft_sigma_to_timestep(&t, 0.25f) == 250);
     graft_model_release(n);
     for (int i = 1; i <= 10000; i++) { /* what is all noise is in the range that begins there */
-        graft_sigma_table_init_flow(&t, i / 100.0);
+        graft_sigma_table_init_flow(&t, i / 100.0, GRAFT_SCHEDULE_STEPS);
         bool top = t.sigma[t.count - 1] <= 1 && t.sigma[t.count - 1] > 0.9999f;
         CHECK(top && graft_sigma_in_range(&t, 0, 1, t.sigma[t.count - 1]));
     }

@@ -49,11 +49,12 @@ static graft_status compare_sigmas(flow *w, const graft_st_tensor *t, graft_err 
     float *wanted = golden_copy(t), *got = graft_malloc_array(cap, sizeof *got);
     graft_status st = wanted && got ? GRAFT_OK : graft_fail_nomem(e, "sigmas");
     snprintf(scheduler, sizeof scheduler, "%.*s", dot ? (int)(dot - what) : 0, what);
-    graft_sigma_table_init_flow(&table, strtod(t->name + strlen("shift"), NULL));
+    graft_sigma_table_init_flow(&table, strtod(t->name + strlen("shift"), NULL),
+                                GRAFT_SCHEDULE_STEPS);
     if (!st && dot)
         st = graft_schedule_make(&table, scheduler, atoi(dot + 1), got, cap, &count, e);
     else if (!st)
-        memcpy(got, table.sigma, sizeof table.sigma);
+        memcpy(got, table.sigma, (size_t)table.count * sizeof *got);
     if (!st)
         golden_note(w->g, t->name, count == n ? worst_relative(got, wanted, n) : NAN,
                     schedule_limit(scheduler));

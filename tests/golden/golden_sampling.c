@@ -103,7 +103,7 @@ graft_status golden_schedules(const graft_safetensors *f, golden_case_fn *report
         if (st == GRAFT_OK && !whole)
             st = graft_schedule_make(&table, scheduler, atoi(dot + 1), got, cap, &count, e);
         else if (st == GRAFT_OK)
-            memcpy(got, table.sigma, sizeof table.sigma), count = (size_t)table.count;
+            count = (size_t)table.count, memcpy(got, table.sigma, count * sizeof *got);
         if (st == GRAFT_OK)
             report(ctx, t->name, count == n ? worst_relative(got, wanted, n) : NAN, 1e-6);
         graft_free(wanted);

@@ -200,6 +200,14 @@ static void edit_control(const graft_node *n, graft_arg *in)
     if (fake_host_input(n, "end_percent") < 0) return;
     set_f(n, in, "start_percent", 0.125), set_f(n, in, "end_percent", 0.5);
 }
+static void edit_two_texts(const graft_node *n, graft_arg *in)
+{
+    set_s(n, in, "clip_l", "l"), set_s(n, in, "t5xxl", "t5");
+}
+static void edit_guidance(const graft_node *n, graft_arg *in)
+{
+    set_f(n, in, "guidance", 2.25);
+}
 static void prompts_pass_arguments_on(void)
 {
     expect("CLIPTextEncode", edit_text, "encode 'a (cat:1.2)'\n", "encode ");
@@ -209,6 +217,8 @@ static void prompts_pass_arguments_on(void)
     expect("CLIPTextEncodeSD3", edit_texts, "encode_sd3 'l' '' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_t5_alone, "encode_sd3 '-' '-' 't5'\n", "encode ");
     expect("CLIPTextEncodeSD3", edit_padded, "encode_sd3 'l' '' 't5'\n", "encode ");
+    expect("CLIPTextEncodeFlux", edit_two_texts, "encode_flux 'l' 't5'\nguidance 3.5\n", "encode ");
+    expect("FluxGuidance", edit_guidance, "guidance 2.25\n", "");
     expect("CLIPSetLastLayer", edit_layer, "last_layer -2\n", "");
     expect("ConditioningCombine", NULL, "combine 1\n", "");
     expect("ConditioningConcat", NULL, "concat 1\n", "");
@@ -376,10 +386,16 @@ static void edit_downscale(const graft_node *n, graft_arg *in)
     set_i(n, in, "downscale_after_skip", 0), set_s(n, in, "downscale_method", "area");
     set_s(n, in, "upscale_method", "bilinear");
 }
+static void edit_sides(const graft_node *n, graft_arg *in)
+{
+    set_i(n, in, "width", 1024), set_i(n, in, "height", 256);
+}
 static void options_pass_arguments_on(void)
 {
     expect("ModelSamplingDiscrete", edit_sampling, "sampling v_prediction 1\n", "");
     expect("ModelSamplingSD3", NULL, "sampling flow 3\n", "");
+    expect("ModelSamplingFlux", NULL, "sampling flow 3.15819 fine\n", "");       /* e^1.15 */
+    expect("ModelSamplingFlux", edit_sides, "sampling flow 1.87761 fine\n", ""); /* e^0.63 */
     expect("SkipLayerGuidanceSD3", NULL, "skip '7, 8, 9' 3 0.01 0.15\n", "");
     expect("RescaleCFG", NULL, "rescale 0.7\n", "");
     expect("DifferentialDiffusion", NULL, "differential 1\n", "");

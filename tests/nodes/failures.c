@@ -32,9 +32,9 @@ static void edit_no_file(const graft_node *n, graft_arg *in)
             return;
         }
 }
-static void edit_flux(const graft_node *n, graft_arg *in)
+static void edit_hidream(const graft_node *n, graft_arg *in)
 {
-    set_s(n, in, "type", "flux");
+    set_s(n, in, "type", "hidream");
 }
 static void edit_img_to_img(const graft_node *n, graft_arg *in)
 {
@@ -92,8 +92,8 @@ static void failures_name_the_input(void)
         fake_fail = GRAFT_E_FORMAT;
         expect_failure(loaders[i][0], NULL, GRAFT_E_FORMAT, loaders[i][1], "planned failure");
     }
-    expect_failure("CLIPLoader", edit_flux, GRAFT_E_UNSUPPORTED, "type", "flux");
-    expect_failure("DualCLIPLoader", edit_flux, GRAFT_E_UNSUPPORTED, "type", "flux");
+    expect_failure("CLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
+    expect_failure("DualCLIPLoader", edit_hidream, GRAFT_E_UNSUPPORTED, "type", "hidream");
     expect_failure("ModelSamplingDiscrete", edit_img_to_img, GRAFT_E_UNSUPPORTED, "sampling",
                    "img_to_img");
     expect_failure("OneDiffModelBooster", edit_no_parts, GRAFT_E_ARG, "deepcache_booster",

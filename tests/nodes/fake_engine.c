@@ -264,11 +264,11 @@ graft_status graft_model_sampling(const graft_model *m, const char *kind, bool z
     return make_model(out, e);
 }
 
-graft_status graft_model_sampling_flow(const graft_model *m, double shift, graft_model **out,
-                                       graft_err *e)
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
+                                       graft_model **out, graft_err *e)
 {
     (void)m;
-    trace("sampling flow %g\n", shift);
+    trace("sampling flow %g%s\n", shift, fine ? " fine" : "");
     return make_model(out, e);
 }
 
@@ -585,6 +585,22 @@ graft_status graft_clip_encode_sd3(const graft_clip *c, const char *text_l, cons
     (void)c, (void)task;
     trace("encode_sd3 '%s' '%s' '%s'\n", text_l ? text_l : "-", text_g ? text_g : "-",
           text_t5 ? text_t5 : "-");
+    return make_cond(out, e);
+}
+
+graft_status graft_clip_encode_flux(const graft_clip *c, const char *text_l, const char *text_t5,
+                                    const graft_task *task, graft_cond **out, graft_err *e)
+{
+    (void)c, (void)task;
+    trace("encode_flux '%s' '%s'\n", text_l, text_t5);
+    return make_cond(out, e);
+}
+
+graft_status graft_cond_guidance(const graft_cond *c, double guidance, graft_cond **out,
+                                 graft_err *e)
+{
+    (void)c;
+    trace("guidance %g\n", guidance);
     return make_cond(out, e);
 }
 

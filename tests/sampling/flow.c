@@ -100,7 +100,7 @@ static double lcm_spread(const graft_sigma_table *t)
 static void spreads(void)
 {
     graft_sigma_table t;
-    graft_sigma_table_init_flow(&t, 3);
+    graft_sigma_table_init_flow(&t, 3, GRAFT_SCHEDULE_STEPS);
     for (const char *const *name = graft_sampler_list(); *name; name++) {
         double got = sampled(*name, &t, false);
         double wanted = strcmp(*name, "lcm") == 0 ? lcm_spread(&t) : SPREAD;
@@ -115,7 +115,7 @@ static void form_matters(void)
     static const char *const samplers[] = {"euler_ancestral", "dpmpp_2m_sde", "dpmpp_sde", "ddpm",
                                            "seeds_2"};
     graft_sigma_table t;
-    graft_sigma_table_init_flow(&t, 3);
+    graft_sigma_table_init_flow(&t, 3, GRAFT_SCHEDULE_STEPS);
     for (size_t i = 0; i < sizeof samplers / sizeof *samplers; i++) {
         double got = sampled(samplers[i], &t, true);
         CHECK(!(fabs(got / SPREAD - 1) < 0.12));

@@ -1,0 +1,166 @@
+/* FLUX.1's transformer in diffusers' names: what its authors call the layers, and which of theirs
+ * are rows of one of these. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "engine/models/diffusers.h"
+#include "engine/models/diffusers_file.h"
+#include "engine/models/diffusers_names.h"
+
+#define NAME(...) graft_name_make(__VA_ARGS__)
+
+#define MOST_BLOCKS 128
+#define DOUBLE      "transformer_blocks."
+#define SINGLE      "single_transformer_blocks."
+
+/* A layer of a block. Queries, keys and values are three there, and in a block of one stream the
+ * MLP's first layer is a fourth; a norm has one vector, which the authors call its scale. */
+typedef struct block_layer {
+    const char *ours, *theirs[GRAFT_DIFFUSERS_PIECES];
+    bool norm;
+} block_layer;
+
+static const graft_diffusers_pair single[] = {
+    {"img_in", "x_embedder"},
+    {"txt_in", "context_embedder"},
+    {"time_in.in_layer", "time_text_embed.timestep_embedder.linear_1"},
+    {"time_in.out_layer", "time_text_embed.timestep_embedder.linear_2"},
+    {"vector_in.in_layer", "time_text_embed.text_embedder.linear_1"},
+    {"vector_in.out_layer", "time_text_embed.text_embedder.linear_2"},
+    {"guidance_in.in_layer", "time_text_embed.guidance_embedder.linear_1"},
+    {"guidance_in.out_layer", "time_text_embed.guidance_embedder.linear_2"},
+    {"final_layer.adaLN_modulation.1", "norm_out.linear"},
+    {"final_layer.linear", "proj_out"},
+    {NULL, NULL}};
+
+static const block_layer of_two[] = {
+    {"img_mod.lin", {"norm1.linear"}, false},
+    {"img_attn.qkv", {"attn.to_q", "attn.to_k", "attn.to_v"}, false},
+    {"img_attn.norm.query_norm", {"attn.norm_q"}, true},
+    {"img_attn.norm.key_norm", {"attn.norm_k"}, true},
+    {"img_attn.proj", {"attn.to_out.0"}, false},
+    {"img_mlp.0", {"ff.net.0.proj"}, false},
+    {"img_mlp.2", {"ff.net.2"}, false},
+    {"txt_mod.lin", {"norm1_context.linear"}, false},
+    {"txt_attn.qkv", {"attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj"}, false},
+    {"txt_attn.norm.query_norm", {"attn.norm_added_q"}, true},
+    {"txt_attn.norm.key_norm", {"attn.norm_added_k"}, true},
+    {"txt_attn.proj", {"attn.to_add_out"}, false},
+    {"txt_mlp.0", {"ff_context.net.0.proj"}, false},
+    {"txt_mlp.2", {"ff_context.net.2"}, false},
+    {NULL, {NULL}, false}};
+
+static const block_layer of_one[] = {
+    {"modulation.lin", {"norm.linear"}, false},
+    {"linear1", {"attn.to_q", "attn.to_k", "attn.to_v", "proj_mlp"}, false},
+    {"linear2", {"proj_out"}, false},
+    {"norm.query_norm", {"attn.norm_q"}, true},
+    {"norm.key_norm", {"attn.norm_k"}, true},
+    {NULL, {NULL}, false}};
+
+/* The layer of block `name` up to n, of a list, by what is behind n. */
+static bool in_block(const graft_flux_arch *a, const block_layer *list, const char *blocks,
+                     int block, const char *layer, graft_diffusers_rows *out)
+{
+    for (; list->ours; list++) {
+        if (strcmp(list->ours, layer) != 0) continue;
+        for (int i = 0; i < GRAFT_DIFFUSERS_PIECES && list->theirs[i]; i++) {
+            out->name[i] = NAME("%s%d.%s", blocks, block, list->theirs[i]);
+            out->rows[i] = i < 3 ? a->hidden : a->mlp;
+            out->pieces = i + 1;
+        }
+        return true;
+    }
+    return false;
+}
+
+bool graft_diffusers_flux_name(const graft_flux_arch *a, const char *name,
+                               graft_diffusers_rows *out)
+{
+    int block = 0, n = 0;
+    memset(out, 0, sizeof *out);
+    out->exchanged = strcmp(name, "final_layer.adaLN_modulation.1") == 0;
+    for (const graft_diffusers_pair *p = single; p->ours; p++)
+        if (strcmp(p->ours, name) == 0) {
+            out->name[out->pieces++] = NAME("%s", p->theirs);
+            return true;
+        }
+    if (sscanf(name, "double_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
+        return in_block(a, of_two, DOUBLE, block, name + n, out);
+    n = 0;
+    if (sscanf(name, "single_blocks.%d.%n", &block, &n) == 1 && n && block >= 0)
+        return in_block(a, of_one, SINGLE, block, name + n, out);
+    return false;
+}
+
+/* ------------------------------------------------------------------ the file */
+
+static bool has(const graft_safetensors *f, const char *name)
+{
+    return graft_safetensors_find(f, name) != NULL;
+}
+
+bool graft_diffusers_is_flux(const graft_safetensors *f)
+{
+    return has(f, SINGLE "0.proj_mlp.weight") && has(f, DOUBLE "0.attn.add_k_proj.weight") &&
+           !has(f, "controlnet_blocks.0.weight");
+}
+
+static graft_status count_blocks(const graft_safetensors *f, const char *blocks, int32_t *count,
+                                 graft_err *e)
+{
+    const size_t length = strlen(blocks);
+    for (size_t i = 0; i < graft_safetensors_count(f); i++) {
+        const char *name = graft_safetensors_at(f, i)->name;
+        int block, n = 0;
+        if (!graft_str_starts(name, blocks) || sscanf(name + length, "%d.%n", &block, &n) != 1 ||
+            !n)
+            continue;
+        if (block < 0 || block >= MOST_BLOCKS)
+            return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: FLUX's transformer has no tensor %.200s",
+                              graft_safetensors_path(f), name);
+        if (*count <= block) *count = block + 1;
+    }
+    return GRAFT_OK;
+}
+
+static void layer(graft_diffusers_names *n, const graft_flux_arch *a, graft_name ours, bool norm)
+{
+    static const char *const endings[] = {"weight", "bias"};
+    graft_diffusers_rows rows;
+    graft_name theirs[GRAFT_DIFFUSERS_PIECES];
+    if (!graft_diffusers_flux_name(a, ours.text, &rows)) return;
+    for (int i = 0; i < (norm ? 1 : 2); i++) {
+        for (int k = 0; k < rows.pieces; k++)
+            theirs[k] = NAME("%s.%s", rows.name[k].text, endings[i]);
+        graft_diffusers_names_rows(n, NAME("%s.%s", ours.text, norm ? "scale" : endings[i]), theirs,
+                                   rows.pieces, rows.exchanged);
+    }
+}
+
+static void block(graft_diffusers_names *n, const graft_flux_arch *a, const block_layer *list,
+                  const char *blocks, int i)
+{
+    for (; list->ours; list++) layer(n, a, NAME("%s.%d.%s", blocks, i, list->ours), list->norm);
+}
+
+graft_status graft_diffusers_adopt_flux(graft_safetensors *f, graft_err *e)
+{
+    graft_diffusers_names n;
+    graft_flux_arch a = {0};
+    if (!graft_diffusers_is_flux(f)) return GRAFT_OK;
+    graft_status st = count_blocks(f, DOUBLE, &a.depth, e);
+    if (!st) st = count_blocks(f, SINGLE, &a.single_depth, e);
+    if (st) return st;
+    graft_diffusers_names_init(&n, f, e);
+    const bool guided = graft_diffusers_names_any(&n, NAME("time_text_embed.guidance_embedder."));
+    for (const graft_diffusers_pair *p = single; p->ours; p++)
+        if (guided || !graft_str_starts(p->ours, "guidance_in."))
+            layer(&n, &a, NAME("%s", p->ours), false);
+    for (int i = 0; i < a.depth; i++) block(&n, &a, of_two, "double_blocks", i);
+    for (int i = 0; i < a.single_depth; i++) block(&n, &a, of_one, "single_blocks", i);
+    st = graft_diffusers_names_apply(&n, "FLUX's transformer");
+    graft_diffusers_names_finish(&n);
+    return st;
+}
