@@ -21,6 +21,7 @@
 #include "base/half.h"
 #include "base/str.h"
 #include "engine/models/controlnet.h"
+#include "engine/models/flux.h"
 #include "engine/models/mmdit.h"
 #include "engine/models/t5.h"
 #include "engine/models/textenc.h"
@@ -45,6 +46,7 @@ typedef struct kind {
     int32_t depth_after[GRAFT_MAX_BLOCKS], middle_pruned;
     int32_t context_dim, adm_channels, linear_proj, num_heads, head_dim;
     graft_mmdit_arch mmdit; /* instead of a UNet, where it has a depth */
+    graft_flux_arch flux;   /* likewise */
     int32_t vae_channels, vae_mult[4], vae_res_blocks;
     encoder text[2];
     graft_t5_arch t5;   /* a file of its own, without a prefix */
@@ -85,6 +87,13 @@ typedef struct kind {
         .channels = 16, .hidden = 64 * (blocks), .depth = blocks, .heads = blocks,                 \
         .mlp = 256 * (blocks), .patch = 2, .table = side, .time_dim = 256, .context_dim = 4096,    \
         .pooled_dim = 2048, .qk_norm = normed, .dual = two                                         \
+    }
+/* FLUX.1's. */
+#define FLUX_NET(told)                                                                             \
+    {                                                                                              \
+        .channels = 16, .hidden = 3072, .heads = 24, .mlp = 12288, .depth = 19,                    \
+        .single_depth = 38, .patch = 2, .rope_dim = 56, .time_dim = 256, .context_dim = 4096,      \
+        .pooled_dim = 768, .guidance = told                                                        \
     }
 #define SD3_TEXT                                                                                   \
     {                                                                                              \
@@ -138,6 +147,21 @@ static const kind kinds[] = {
     {.name = "sd35-large", .mmdit = MMDIT(38, 192, 1, 0),
      .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2, .text = SD3_TEXT,
      .t5 = T5_XXL},
+    {.name = "flux-dev", .flux = FLUX_NET(1),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "flux-schnell", .flux = FLUX_NET(0),
+     .vae_channels = 128, .vae_mult = {1, 2, 4, 4}, .vae_res_blocks = 2,
+     .text = {{SD3_TEXT_L, HF(12, 768, 12)}}, .t5 = T5_XXL},
+    {.name = "tiny-flux",
+     .flux = {.channels = 16, .hidden = 64, .heads = 2, .mlp = 256, .depth = 1, .single_depth = 2,
+              .patch = 2, .rope_dim = 14, .time_dim = 256, .context_dim = 112, .pooled_dim = 32,
+              .guidance = 1},
+     .vae_channels = 32, .vae_mult = {1, 1, 1, 1}, .vae_res_blocks = 1,
+     .text = {{SD3_TEXT_L, HF(3, 32, 2)}},
+     .t5 = {.layers = 2, .width = 112, .heads = 3, .head_dim = 16, .intermediate = 64, .vocab = 400,
+            .buckets = 32},
+     .config = "{\"text\": {\"heads\": 2}}"},
     {.name = "tiny-sd3",
      .mmdit = {.channels = 16, .hidden = 32, .depth = 3, .heads = 2, .mlp = 128, .patch = 2,
                .table = 24, .time_dim = 256, .context_dim = 112, .pooled_dim = 96, .qk_norm = 1,
@@ -311,12 +335,18 @@ static void fill_unet(const kind *k, graft_unet_arch *a)
                                    .up = l && i == k->res_blocks};
 }
 
-static graft_status add_mmdit(const kind *k, list *l, graft_err *e)
+static bool is_transformer(const kind *k)
+{
+    return k->mmdit.depth || k->flux.depth;
+}
+
+static graft_status add_transformer(const kind *k, list *l, graft_err *e)
 {
     const graft_unet_shape shape = {
         .batch = 1, .height = 8, .width = 8, .tokens = 1, .act_dtype = GRAFT_F32};
     graft_graph *g = NULL;
-    graft_status st = graft_mmdit_build(&k->mmdit, &shape, &g, e);
+    graft_status st = k->flux.depth ? graft_flux_build(&k->flux, &shape, &g, e)
+                                    : graft_mmdit_build(&k->mmdit, &shape, &g, e);
     if (!st) st = add_slots(l, "model.diffusion_model.", g, true, e);
     graft_graph_destroy(g);
     return st;
@@ -324,7 +354,7 @@ static graft_status add_mmdit(const kind *k, list *l, graft_err *e)
 
 static graft_status add_unet(const kind *k, list *l, graft_err *e)
 {
-    if (k->mmdit.depth) return add_mmdit(k, l, e);
+    if (is_transformer(k)) return add_transformer(k, l, e);
     graft_unet_arch a;
     graft_unet_shape shape = {
         .batch = 1, .height = 64, .width = 64, .tokens = 77, .act_dtype = GRAFT_F32};
@@ -376,14 +406,14 @@ static graft_status add_upscaler(const kind *k, list *l, graft_err *e)
 
 static graft_status add_vae(const kind *k, list *l, graft_err *e)
 {
-    const int32_t channels = k->mmdit.depth ? k->mmdit.channels : 4;
+    const int32_t channels = is_transformer(k) ? 16 : 4;
     graft_vae_arch a = {.in_channels = 3,
                         .out_channels = 3,
                         .z_channels = channels,
                         .embed_dim = channels,
                         .levels = 4,
                         .res_blocks = k->vae_res_blocks,
-                        .quant_conv = !k->mmdit.depth,
+                        .quant_conv = !is_transformer(k),
                         .encoder = 1,
                         .decoder = 1};
     for (int i = 0; i < a.levels; i++) a.channels[i] = k->vae_mult[i] * k->vae_channels;

@@ -357,11 +357,12 @@ graft_status graft_model_compile(const graft_model *m, const graft_compile_optio
     graft_status st = graft_options_from(n->engine, options, &n->options, e);
     if (!st && options->width > 0 && options->height > 0) {
         int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
+        const bool flux = n->arch.kind == GRAFT_NET_FLUX;
         const graft_unet_use use = {.pictures = batch,
-                                    .entries = 2,
+                                    .entries = flux ? 1 : 2, /* which has no negative prompts */
                                     .height = options->height / 8,
                                     .width = options->width / 8,
-                                    .tokens = GRAFT_TEXT_CHUNK,
+                                    .tokens = flux ? GRAFT_FLUX_TOKENS : GRAFT_TEXT_CHUNK,
                                     .perturbed = graft_model_perturbs(n) ? batch : 0};
         st = graft_model_prepare(n, &use, task, e);
     }

@@ -234,6 +234,7 @@ typedef enum graft_clip_kind {
     GRAFT_CLIP_FLUX = 3  /* L and T5 (clip_flux.c) */
 } graft_clip_kind;
 #define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
+#define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
 
 struct graft_clip {
     _Atomic int refs;

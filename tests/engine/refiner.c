@@ -101,7 +101,7 @@ static void check_y(const graft_guided *g, const graft_cond *c, bool negative,
 static void numbers_of_the_unet(void)
 {
     static const graft_sdxl_size size = {640, 480, 3, 5, 999, 888};
-    graft_model *m = load_model(engine, MODELS "/tiny-refiner.safetensors");
+    graft_model *m = load_model(engine, MODELS "/../diffusion_models/tiny-refiner.safetensors");
     graft_cond *silent = prompt(m, -1, NULL), *told = prompt(m, 7.25, &size);
     graft_sigma_table table;
     graft_guided *g = NULL;
@@ -154,7 +154,7 @@ static float run(const graft_model *m, double score)
 
 static void the_score_counts(void)
 {
-    graft_model *m = load_model(engine, MODELS "/tiny-refiner.safetensors");
+    graft_model *m = load_model(engine, MODELS "/../diffusion_models/tiny-refiner.safetensors");
     float plain = run(m, -1), six = run(m, 6), two = run(m, 2);
     CHECK(isfinite(plain) && plain == six && two != six);
     graft_model_release(m);

@@ -7,13 +7,17 @@
 #define TINY(kind)    "1.ckpt_name=tiny-" kind ".safetensors"
 #define CONTROL(kind) "9.control_net_name=tiny-" kind "-control.safetensors"
 #define UNION         "9.control_net_name=tiny-sdxl-union.safetensors"
-#define LORA          "8.lora_name=tiny-sd1-lora.safetensors"
+#define FLUX                                                                                       \
+    "1.unet_name=tiny-flux.safetensors", "2.clip_name1=tiny-clip-l.safetensors",                   \
+        "2.clip_name2=tiny-t5.safetensors", "3.vae_name=tiny-flux-vae.safetensors"
+#define SIZED(node) node ".width=64", node ".height=96"
+#define LORA        "8.lora_name=tiny-sd1-lora.safetensors"
 
 static const struct workflow {
     const char *file;
     size_t pictures;
     int64_t width, height; /* 0: they differ, and so do the runs */
-    const char *set[8];
+    const char *set[12];
 } workflows[] = {
     {"txt2img.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"txt2img.json", 1, 72, 48, {TINY("sd2"), "5.steps=2", "4.width=72", "4.height=48"}},
@@ -29,6 +33,7 @@ static const struct workflow {
      64,
      96,
      {TINY("sd3"), "7.steps=2", "4.width=64", "4.height=96", "6.width=64", "6.height=96"}},
+    {"flux.json", 1, 64, 96, {FLUX, "10.steps=2", SIZED("7"), SIZED("8"), SIZED("9")}},
     {"compile.json", 1, 64, 64, {TINY("sd1"), "5.steps=2"}},
     {"deepcache.json", 1, 64, 64, {TINY("sd1"), "5.steps=4"}},
     {"quantize.json", 1, 64, 64, {TINY("sd1"), "5.steps=2", "8.steps=3"}},
