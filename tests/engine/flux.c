@@ -1,0 +1,467 @@
+/* FLUX.1: which files it is found in and under which names, what its network is told, its text
+ * encoders, and what does not go with it. What the network computes is held against
+ * golden/small/flux_*. */
+#include <math.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "engine/api/sample.h"
+#include "engine/api/t5.h"
+#include "engine/image/latent.h"
+#include "tests/engine/flux.h"
+
+static graft_engine *engine;
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* ------------------------------------------------------------------ loading */
+
+static void kinds(void)
+{
+    graft_model *dev = load_model(engine, FLUX_DEV), *schnell = load_model(engine, FLUX_SCHNELL);
+    const graft_flux_arch *a = &dev->arch.flux, *b = &schnell->arch.flux;
+    CHECK(a->depth == 2 && a->single_depth == 3 && a->heads == 3 && a->hidden == 48);
+    CHECK(a->rope_dim == 6 && a->guidance == 1 && dev->arch.adm_channels == 21);
+    CHECK(b->rope_dim == 14 && b->guidance == 0 && schnell->arch.adm_channels == 12);
+    CHECK_NEAR(dev->flow_shift, exp(1.15), 1e-12);
+    CHECK(dev->flow_steps == 10000 && schnell->flow_shift == 1 && schnell->flow_steps == 1000);
+    for (int i = 0; i < 2; i++) {
+        const graft_model *m = i ? schnell : dev;
+        CHECK(m->prediction == GRAFT_PREDICT_FLOW && m->arch.latent_channels == 16);
+        CHECK(m->scale_factor == 0.3611 && m->latent_shift == 0.1159);
+        CHECK(memcmp(&m->preview, &graft_preview_flux, sizeof m->preview) == 0);
+    }
+    RELEASE_ALL(dev, schnell);
+}
+
+static const char *written(const char *checkpoint, const char *name)
+{
+    const char *path = temp_path(name);
+    write_file(diffusers_flux(checkpoint), path, config_of(checkpoint));
+    return path;
+}
+
+static void same_in_diffusers_names(void)
+{
+    static const char *const of[] = {FLUX_DEV, FLUX_SCHNELL};
+    float one[FLUX_OUT], two[FLUX_OUT];
+    for (int i = 0; i < 2; i++) {
+        const char *path = written(of[i], "transformer.safetensors");
+        last_log[0] = 0;
+        graft_model *a = load_model(engine, of[i]), *b = load_model(engine, path);
+        CHECK_STR(last_log, "");
+        CHECK(memcmp(&a->arch, &b->arch, sizeof a->arch) == 0);
+        CHECK(a->flow_shift == b->flow_shift);
+        run_flux(a, 3.5f, one);
+        run_flux(b, 3.5f, two);
+        CHECK(same_flux_bits(one, two));
+        graft_model *to = swap_weights(a, path, true), *back = swap_weights(b, of[i], true);
+        uint64_t built = graphs_built(engine);
+        run_flux(to, 3.5f, one);
+        run_flux(back, 3.5f, two);
+        CHECK(same_flux_bits(one, two));
+        CHECK_INT(graphs_built(engine), built);
+        RELEASE_ALL(a, b, to, back);
+        unlink(path);
+    }
+}
+
+/* Saved, it has its authors' names, shapes and bytes. */
+static void saved(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const char *path = written(FLUX_DEV, "theirs.safetensors"), *out = temp_path("s.safetensors");
+    graft_model *b = load_model(engine, path);
+    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.model = b}, out, NULL, NULL, &e), &e);
+    graft_safetensors *f = open_file(out), *own = open_file(FLUX_DEV);
+    made_file *want = copy_file(own, UNET);
+    CHECK_INT(graft_safetensors_count(f), want->n);
+    for (size_t i = 0; i < want->n; i++) check_tensor(f, want->tensor[i].name, &want->tensor[i]);
+    finish_file(want);
+    graft_safetensors_close(f);
+    graft_safetensors_close(own);
+    graft_model_release(b);
+    unlink(path);
+    unlink(out);
+}
+
+static void no_memory_for_names(void)
+{
+    const char *path = written(FLUX_DEV, "oom.safetensors");
+    adopt_short_of_memory(path, graft_diffusers_adopt_net);
+    unlink(path);
+}
+
+/* ------------------------------------------------------------------ damage */
+
+static void refused(made_file *f, graft_status status, const char *words)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    check_refused(engine, f, config_of(FLUX_DEV), status, words, &e);
+}
+
+static void without_tensors(void)
+{
+    static const char *const ours[] = {"double_blocks.1.img_attn.qkv.weight",
+                                       "double_blocks.0.txt_attn.norm.key_norm.scale",
+                                       "double_blocks.0.img_attn.norm.query_norm.scale",
+                                       "double_blocks.1.txt_mod.lin.bias",
+                                       "single_blocks.2.linear1.weight",
+                                       "single_blocks.1.modulation.lin.weight",
+                                       "time_in.in_layer.weight",
+                                       "vector_in.in_layer.weight",
+                                       "guidance_in.out_layer.bias",
+                                       "txt_in.weight",
+                                       "img_in.weight",
+                                       "final_layer.linear.weight"};
+    static const char *const theirs[] = {
+        "transformer_blocks.1.attn.to_k.weight", "transformer_blocks.0.attn.norm_added_q.weight",
+        "single_transformer_blocks.2.proj_mlp.bias", "single_transformer_blocks.1.proj_out.weight",
+        "norm_out.linear.bias"};
+    for (size_t i = 0; i < COUNT(ours); i++) {
+        made_file *f = part_of_file(FLUX_DEV, UNET);
+        drop_tensor(f, ours[i]);
+        refused(f, GRAFT_E_FORMAT, ours[i]);
+    }
+    for (size_t i = 0; i < COUNT(theirs); i++) {
+        made_file *f = diffusers_flux(FLUX_DEV);
+        drop_tensor(f, theirs[i]);
+        refused(f, GRAFT_E_FORMAT, theirs[i]);
+    }
+}
+
+static void of_another_kind(void)
+{
+    made_file *f = part_of_file(FLUX_DEV, UNET);
+    graft_st_tensor *t = made_find(f, "img_in.weight");
+    const int64_t wide[2] = {t->shape[0], 384};
+    drop_tensor(f, "img_in.weight");
+    add_tensor(f, "img_in.weight", 2, wide, NULL, 0.1f);
+    refused(f, GRAFT_E_UNSUPPORTED, "a second picture beside the latent");
+    f = diffusers_flux(FLUX_DEV);
+    add_tensor(f, "transformer_blocks.0.attn.norm_q.bias", 1, (int64_t[]){16}, NULL, 1);
+    refused(f, GRAFT_E_UNSUPPORTED, "FLUX's transformer has no tensor");
+    f = part_of_file(FLUX_DEV, UNET);
+    graft_err e = GRAFT_ERR_INIT;
+    check_refused(engine, f, "{\"rope_dim\": 10}", GRAFT_E_UNSUPPORTED, "of which 10 turn", &e);
+    f = part_of_file(FLUX_DEV, UNET);
+    check_refused(engine, f, "{\"rope_dim\": 5}", GRAFT_E_UNSUPPORTED, "of which 5 turn", &e);
+}
+
+static void what_does_not_go_with_it(void)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, FLUX_DEV), *out = NULL;
+    graft_binding *b = NULL;
+    const graft_deepcache_options cache = {.schedule = "uniform", .cache_interval = 3};
+    CHECK_INT(graft_model_deepcache(m, &cache, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(graft_model_perturbed_attention(m, 3, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK_INT(graft_model_skip_layers(m, "1", 3, 0, 1, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(strstr(e.text, "Stable Diffusion 3") != NULL);
+    CHECK_INT(graft_model_sampling(m, "v_prediction", false, &out, &e), GRAFT_E_UNSUPPORTED);
+    CHECK(!out);
+    CHECK_INT(graft_model_bind(m, 1, 7, 8, 5, NULL, &b, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_model_bind(m, 1, 8, 1 << 20, 5, NULL, &b, &e), GRAFT_E_LIMIT);
+    CHECK(!b);
+    graft_model_release(m);
+}
+
+/* ------------------------------------------------------------------ LoRAs */
+
+/* A LoRA of one piece of a layer by diffusers' name, and what it does to the checkpoint. */
+static void piece_lora(const flux_layer *l, int i, int piece, const char *lora, const char *merged)
+{
+    char name[300];
+    made_file *f = calloc(1, sizeof *f), *m = part_of_file(FLUX_DEV, UNET);
+    snprintf(name, sizeof name, "%s.weight", flux_name(l, i, -1));
+    graft_st_tensor *t = made_find(m, name);
+    const int64_t unit = t->shape[0] / flux_shares(l), rows = unit * l->share[piece];
+    const int64_t columns = t->shape[1];
+    int64_t first = 0;
+    for (int k = 0; k < piece; k++) first += unit * l->share[k];
+    snprintf(name, sizeof name, "transformer.%s.lora_B.weight", flux_name(l, i, piece));
+    const float *up = add_tensor(f, name, 2, (int64_t[]){rows, 2}, NULL, 0.5f);
+    snprintf(name, sizeof name, "transformer.%s.lora_A.weight", flux_name(l, i, piece));
+    const float *down = add_tensor(f, name, 2, (int64_t[]){2, columns}, NULL, 0.5f);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = l->turned ? (r + rows / 2) % rows : first + r;
+        float *w = (float *)(uintptr_t)t->data + at * columns;
+        for (int64_t c = 0; c < columns; c++)
+            w[c] += up[2 * r] * down[c] + up[2 * r + 1] * down[columns + c];
+    }
+    write_file(f, lora, NULL);
+    write_file(m, merged, config_of(FLUX_DEV));
+}
+
+/* Each layer alone: that none is taken for another, and that every one changes something. */
+static void loras_in_diffusers_names(void)
+{
+    const char *lora = temp_path("lora.safetensors"), *merged = temp_path("merged.safetensors");
+    float plain[FLUX_OUT], got[FLUX_OUT], want[FLUX_OUT];
+    graft_model *m = load_model(engine, FLUX_DEV);
+    run_flux(m, 3.5f, plain);
+    for (size_t k = 0; k < FLUX_LAYERS; k++) {
+        const flux_layer *l = &flux_layers[k];
+        for (int piece = 0; piece < 4 && l->theirs[piece] && !strstr(l->ours, "norm"); piece++) {
+            piece_lora(l, l->block[0] ? 1 : 0, piece, lora, merged);
+            last_log[0] = 0;
+            graft_model *w = load_model(engine, merged), *x = with_lora(m, lora, 1);
+            CHECK_STR(last_log, "");
+            run_flux(w, 3.5f, want);
+            run_flux(x, 3.5f, got);
+            CHECK(difference(got, want, FLUX_OUT) < 5e-5);
+            if (difference(plain, want, FLUX_OUT) < 1e-4)
+                printf("  %s changes nothing\n", flux_name(l, 1, piece));
+            CHECK(difference(plain, want, FLUX_OUT) > 1e-4);
+            RELEASE_ALL(w, x);
+        }
+    }
+    graft_model_release(m);
+    unlink(lora);
+    unlink(merged);
+}
+
+/* The same LoRA in kohya's and in the authors' own names. */
+static void loras_in_other_names(void)
+{
+    static const char *const names[][2] = {
+        {"lora_unet_single_blocks_1_linear1.lora_up.weight",
+         "lora_unet_single_blocks_1_linear1.lora_down.weight"},
+        {"single_blocks.1.linear1.lora_B.weight", "single_blocks.1.linear1.lora_A.weight"},
+        {"diffusion_model.single_blocks.1.linear1.lora_B.weight",
+         "diffusion_model.single_blocks.1.linear1.lora_A.weight"},
+        {"lora_unet_double_blocks_0_txt_attn_qkv.lora_up.weight",
+         "lora_unet_double_blocks_0_txt_attn_qkv.lora_down.weight"},
+        {"double_blocks.0.txt_attn.qkv.lora_B.weight",
+         "double_blocks.0.txt_attn.qkv.lora_A.weight"}};
+    const char *path = temp_path("lora.safetensors");
+    float plain[FLUX_OUT], first[FLUX_OUT], got[FLUX_OUT];
+    graft_model *m = load_model(engine, FLUX_DEV);
+    run_flux(m, 3.5f, plain);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        made_file *f = calloc(1, sizeof *f);
+        random_state = 11;
+        add_tensor(f, names[i][0], 2, (int64_t[]){i < 3 ? 7 * 48 : 3 * 48, 2}, NULL, 0.4f);
+        add_tensor(f, names[i][1], 2, (int64_t[]){2, 48}, NULL, 0.4f);
+        write_file(f, path, NULL);
+        last_log[0] = 0;
+        graft_model *x = with_lora(m, path, 1);
+        CHECK_STR(last_log, "");
+        run_flux(x, 3.5f, got);
+        if (i == 0 || i == 3) memcpy(first, got, sizeof got);
+        CHECK(same_flux_bits(first, got) && difference(got, plain, FLUX_OUT) > 1e-3);
+        graft_model_release(x);
+    }
+    graft_model_release(m);
+    unlink(path);
+}
+
+/* ------------------------------------------------------------------ sampling */
+
+static graft_cond *made_cond(const graft_model *m, int64_t pooled)
+{
+    const int64_t n = FLUX_WORDS * m->arch.context_dim;
+    float *data = graft_malloc_array((size_t)n, sizeof *data);
+    float *vector = graft_malloc_array((size_t)pooled, sizeof *vector);
+    graft_cond *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    for (int64_t i = 0; i < n; i++) data[i] = fixed_value(20000 + (uint64_t)i);
+    for (int64_t i = 0; i < pooled; i++) vector[i] = fixed_value(40000 + (uint64_t)i);
+    CHECK_OK(graft_cond_create(FLUX_WORDS, m->arch.context_dim, data, pooled, vector, NULL, &c, &e),
+             &e);
+    return c;
+}
+
+static graft_cond *guided(const graft_cond *c, double guidance)
+{
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_cond_guidance(c, guidance, &out, &e), &e);
+    return out;
+}
+
+enum { STEPS = 3 };
+
+/* Without noise, so that it begins at zeros. */
+static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OUT])
+{
+    const graft_sample_params p = {.steps = STEPS,
+                                   .cfg = 1,
+                                   .sampler = "euler",
+                                   .scheduler = "simple",
+                                   .denoise = 1,
+                                   .end_at_step = 10000};
+    graft_err e = GRAFT_ERR_INIT;
+    graft_latent *in = NULL, *l = NULL;
+    int64_t shape[4];
+    CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
+    CHECK_OK(graft_sample(m, &p, c, c, in, NULL, &l, &e), &e);
+    if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
+    graft_latent_release(in);
+    graft_latent_release(l);
+}
+
+/* Euler's steps on the network itself; y's last number is the guidance. */
+static void by_hand(const graft_model *m, float guidance, float out[FLUX_OUT])
+{
+    float x[FLUX_OUT] = {0}, v[FLUX_OUT], context[FLUX_WORDS * 64], y[64], t;
+    const int32_t adm = m->arch.adm_channels;
+    graft_err e = GRAFT_ERR_INIT;
+    graft_binding *b = NULL;
+    double sigma[STEPS + 1] = {0};
+    for (int i = 0; i < STEPS; i++) { /* "simple" */
+        double share = 1 - (double)(int)(i * (double)m->flow_steps / STEPS) / m->flow_steps;
+        sigma[i] = m->flow_shift * share / (1 + (m->flow_shift - 1) * share);
+    }
+    for (size_t i = 0; i < FLUX_WORDS * 64; i++) context[i] = fixed_value(20000 + i);
+    for (size_t i = 0; i < 64; i++) y[i] = fixed_value(40000 + i);
+    if (m->arch.flux.guidance) y[adm - 1] = guidance;
+    CHECK_OK(graft_model_bind(m, 1, SIDE, SIDE, FLUX_WORDS, NULL, &b, &e), &e);
+    for (int i = 0; i < STEPS; i++) {
+        t = (float)(1000 * sigma[i]);
+        CHECK_OK(graft_exe_run(b, engine->arenas, (const void *[]){x, &t, context, y},
+                               (void *[]){v}, NULL, NULL, &e),
+                 &e);
+        for (int k = 0; k < FLUX_OUT; k++) x[k] += (float)(sigma[i + 1] - sigma[i]) * v[k];
+    }
+    for (int k = 0; k < FLUX_OUT; k++) out[k] = x[k] / 0.3611f + 0.1159f;
+    graft_binding_release(b);
+}
+
+/* What the network is told, and its schedule: dev's guidance is 3.5 where nobody says otherwise,
+ * schnell has none. */
+static void what_it_is_told(void)
+{
+    float got[FLUX_OUT], want[FLUX_OUT], plain[FLUX_OUT];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *dev = load_model(engine, FLUX_DEV), *schnell = load_model(engine, FLUX_SCHNELL);
+    graft_cond *c = made_cond(dev, 20), *two = guided(c, 2), *none = NULL;
+    sampled(dev, c, plain);
+    by_hand(dev, 3.5f, want);
+    CHECK(difference(plain, want, FLUX_OUT) < 5e-5);
+    sampled(dev, two, got);
+    by_hand(dev, 2, want);
+    CHECK(difference(got, want, FLUX_OUT) < 5e-5 && difference(got, plain, FLUX_OUT) > 1e-3);
+    CHECK_INT(graft_cond_guidance(c, -1, &none, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_cond_guidance(c, 100.5, &none, &e), GRAFT_E_ARG);
+    CHECK_INT(graft_cond_guidance(c, NAN, &none, &e), GRAFT_E_ARG);
+    graft_cond_release(c);
+    graft_cond_release(two);
+    c = made_cond(schnell, 12);
+    two = guided(c, 2);
+    sampled(schnell, c, plain);
+    sampled(schnell, two, got);
+    by_hand(schnell, 0, want);
+    CHECK(same_flux_bits(plain, got) && difference(got, want, FLUX_OUT) < 5e-5);
+    graft_cond_release(c);
+    graft_cond_release(two);
+    RELEASE_ALL(dev, schnell);
+}
+
+/* ------------------------------------------------------------------ text encoders */
+
+#define TEXT_MODELS MODELS "/../text_encoders/"
+
+static graft_clip *load_pair(const char *a, const char *b, graft_status want)
+{
+    const char *const paths[] = {a, b};
+    graft_clip *c = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_INT(graft_clip_load(engine, paths, 2, "flux", NULL, &c, &e), want);
+    return c;
+}
+
+static graft_cond *encode(const graft_clip *c, const char *l, const char *t5)
+{
+    graft_cond *out = NULL;
+    graft_err e = GRAFT_ERR_INIT;
+    CHECK_OK(graft_clip_encode_flux(c, l, t5, NULL, &out, &e), &e);
+    return out;
+}
+
+static bool same_words(const graft_cond *a, const graft_cond *b)
+{
+    const graft_cond_entry *x = a->entry[0], *y = b->entry[0];
+    return x->tokens == y->tokens &&
+           !memcmp(x->data, y->data, (size_t)(x->tokens * x->width) * sizeof *x->data);
+}
+
+static bool same_pooled(const graft_cond *a, const graft_cond *b)
+{
+    const graft_cond_entry *x = a->entry[0], *y = b->entry[0];
+    return !memcmp(x->pooled, y->pooled, (size_t)x->pooled_width * sizeof *x->pooled);
+}
+
+/* T5 reads one text, which is what the network sees; CLIP sums up the other. */
+static void two_texts(void)
+{
+    static const char l[] = TEXT_MODELS "tiny-clip-l.safetensors";
+    static const char t5[] = TEXT_MODELS "tiny-t5.safetensors";
+    char longer[1400] = "";
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = load_pair(l, t5, GRAFT_OK), *turned = load_pair(t5, l, GRAFT_OK);
+    for (int i = 0; i < 300; i++) strcat(longer, "ab ");
+    graft_cond *a = encode(c, "red", "red"), *b = encode(c, "blue", "red");
+    graft_cond *d = encode(c, "red", "abc"), *f = encode(turned, "red", "red");
+    graft_cond *many = encode(c, "red", longer), *same = NULL;
+    CHECK_OK(graft_clip_encode(c, "red", NULL, &same, &e), &e);
+    CHECK(a->entry[0]->tokens == 256 && a->entry[0]->width == 112);
+    CHECK(a->entry[0]->pooled_width == 32 && many->entry[0]->tokens > 300);
+    CHECK(same_words(a, b) && !same_pooled(a, b));
+    CHECK(!same_words(a, d) && same_pooled(a, d));
+    CHECK(same_words(a, f) && same_pooled(a, f) && same_words(a, same) && same_pooled(a, same));
+    graft_cond *const all[] = {a, b, d, f, many, same};
+    for (size_t i = 0; i < COUNT(all); i++) graft_cond_release(all[i]);
+    graft_clip_release(c);
+    graft_clip_release(turned);
+    CHECK(!load_pair(l, l, GRAFT_E_UNSUPPORTED) && !load_pair(t5, t5, GRAFT_E_UNSUPPORTED));
+}
+
+/* All in one file, as CheckpointSave writes it: it comes back as it was. */
+static void one_file(void)
+{
+    const char *out = temp_path("whole.safetensors");
+    graft_err e = GRAFT_ERR_INIT;
+    graft_clip *c = load_pair(TEXT_MODELS "tiny-clip-l.safetensors",
+                              TEXT_MODELS "tiny-t5.safetensors", GRAFT_OK);
+    graft_clip *d = NULL;
+    graft_model *m = load_model(engine, MODELS "/../diffusion_models/tiny-flux.safetensors");
+    graft_model *n = NULL;
+    graft_vae *v = NULL, *w = NULL;
+    CHECK_OK(graft_vae_load(engine, MODELS "/../vae/tiny-flux-vae.safetensors", NULL, &v, &e), &e);
+    const graft_checkpoint what = {.model = m, .clip = c, .vae = v};
+    CHECK_OK(graft_checkpoint_save(&what, out, NULL, NULL, &e), &e);
+    CHECK_OK(graft_checkpoint_load(engine, out, NULL, &n, &d, &w, &e), &e);
+    if (n && d) {
+        graft_cond *a = encode(c, "red", "ab"), *b = encode(d, "red", "ab");
+        CHECK(d->kind == GRAFT_CLIP_FLUX && same_words(a, b) && same_pooled(a, b));
+        CHECK(memcmp(&m->arch, &n->arch, sizeof m->arch) == 0 && n->arch.flux.guidance);
+        graft_cond_release(a);
+        graft_cond_release(b);
+    }
+    graft_clip_release(c);
+    graft_clip_release(d);
+    graft_vae_release(v);
+    graft_vae_release(w);
+    RELEASE_ALL(m, n);
+    unlink(out);
+}
+
+int main(void)
+{
+    engine = make_engine("cpu");
+    RUN(kinds);
+    RUN(same_in_diffusers_names);
+    RUN(saved);
+    RUN(no_memory_for_names);
+    RUN(without_tensors);
+    RUN(of_another_kind);
+    RUN(what_does_not_go_with_it);
+    RUN(loras_in_diffusers_names);
+    RUN(loras_in_other_names);
+    RUN(what_it_is_told);
+    RUN(two_texts);
+    RUN(one_file);
+    graft_engine_destroy(engine);
+    return test_end();
+}
