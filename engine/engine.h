@@ -305,6 +305,7 @@ typedef struct graft_quantize_options {
     const graft_cond *positive, *negative;
     const graft_latent *latent;
     int64_t steps;
+    bool unmeasured; /* nothing is sampled: thresholds, which are 1, say all that is to be known */
     double cfg;
     uint64_t seed;
     /* A plan that is there is used, whatever its thresholds were, and must be of this model's

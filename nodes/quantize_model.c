@@ -58,9 +58,11 @@ static const graft_input *const inputs[] = {
     [LATENT] = IN_OBJECT("latent_image", "LATENT",
                          "A latent of the size to calibrate for: densities depend on it.",
                          .flags = GRAFT_INPUT_OPTIONAL),
-    [STEPS] = IN_INT("steps", 20, 1, 10000, 0,
+    [STEPS] = IN_INT("steps", 20, 0, 10000, 0,
                      "Steps of the calibration's samplings. Fewer calibrate faster; as many as "
-                     "will be used measure the error that will be seen.",
+                     "will be used measure the error that will be seen. 0 measures nothing and "
+                     "takes all layers, with both thresholds at 1: for models that do not fit into "
+                     "memory as they are.",
                      .flags = GRAFT_INPUT_OPTIONAL),
     [CFG] = IN_FLOAT("cfg", 8, 0, 100, 0.1,
                      "Guidance while calibrating. Strong guidance enlarges errors: use the value "
@@ -151,6 +153,7 @@ static graft_quantize_options options_of(const graft_call *c, const char *path)
                                     .negative = graft_arg_cond(c, NEGATIVE),
                                     .latent = graft_arg_latent(c, LATENT),
                                     .steps = graft_arg_i64(c, STEPS),
+                                    .unmeasured = graft_arg_i64(c, STEPS) == 0,
                                     .cfg = graft_arg_f64(c, CFG),
                                     .seed = graft_arg_u64(c, SEED),
                                     .plan_path = path,

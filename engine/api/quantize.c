@@ -362,7 +362,7 @@ static graft_status run(calibration *k, graft_err *e)
     graft_quant_limits all = k->c->limits;
     for (int i = 0; i < GRAFT_LAYER_KINDS; i++) all.mse[i] = 1;
     size_t candidates = graft_quant_plan_select(k->plan, &all);
-    if (!candidates) {
+    if (!candidates || k->c->unmeasured) {
         graft_quant_plan_select(k->plan, &k->c->limits);
         return GRAFT_OK;
     }

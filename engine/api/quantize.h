@@ -11,12 +11,15 @@ typedef struct graft_calibration {
     int32_t bits;
     graft_quant_format format;
     graft_quant_limits limits;
+    bool unmeasured;
 } graft_calibration;
 
 /* Samples twice, thrice when the joint error asks for it, and measures every layer on one recorded
  * step in between. Always with default precision and variants, so that the plan does not depend on
  * whether the model was compiled before or will be after. Progress in thousandths of the whole,
- * phase "calibrate". A model without a layer above the density is not sampled. */
+ * phase "calibrate". A model without a layer above the density is not sampled, nor
+ * is one that is to be unmeasured: its layers are chosen by kind and density alone, and it need not
+ * fit into memory as it is. */
 graft_status graft_calibrate(const graft_calibration *c, const graft_task *task,
                              graft_quant_plan **out, graft_err *e);
 
@@ -29,6 +32,7 @@ typedef struct graft_quantizer {
     int32_t bits;
     graft_quant_format format;
     graft_quant_limits limits;
+    bool unmeasured;
     char *path; /* NULL: the plan is not kept */
 } graft_quantizer;
 graft_quantizer *graft_quantizer_retain(graft_quantizer *q); /* NULL is fine */

@@ -325,7 +325,8 @@ static graft_status print_plan(graft_str *s, const graft_model *m, const graft_q
         s, "  thresholds    convolutions %g, linear layers %g, attention %g, density %g\n",
         p->limits.mse[GRAFT_LAYER_CONV], p->limits.mse[GRAFT_LAYER_LINEAR],
         p->limits.mse[GRAFT_LAYER_ATTENTION], p->limits.density);
-    graft_str_printf(s, "  calibrated    at %lldx%lld pixels, batch %lld\n",
+    graft_str_printf(s, "  calibrated    %s %lldx%lld pixels, batch %lld\n",
+                     m->quantizer->unmeasured ? "not: chosen unmeasured for" : "at",
                      (long long)p->width * 8, (long long)p->height * 8, (long long)p->batch);
     if (m->quantizer->path) graft_str_printf(s, "  plan          %s\n", m->quantizer->path);
     graft_status st = graft_quant_weights_hash(&m->arch, m->weights, &weights, e);

@@ -39,6 +39,7 @@ static graft_status quantizer_create(const graft_quantize_options *o, graft_quan
          o->attention && graft_layer_kind_takes(GRAFT_LAYER_ATTENTION, q->bits, q->format)},
         {o->conv_mse_threshold, o->linear_mse_threshold, o->attention_mse_threshold},
         (double)o->compute_density_threshold};
+    q->unmeasured = o->unmeasured;
     if (o->plan_path && *o->plan_path) {
         q->path = graft_strdup(o->plan_path);
         if (!q->path) {
@@ -78,13 +79,19 @@ static graft_status check_options(const graft_quantize_options *o, graft_err *e)
     if (o->compute_density_threshold < 0)
         return graft_fail(e, GRAFT_E_ARG, "compute_density_threshold %lld is negative",
                           (long long)o->compute_density_threshold);
+    if (o->unmeasured &&
+        ((o->conv && o->conv_mse_threshold < 1) || (o->linear && o->linear_mse_threshold < 1)))
+        return graft_fail(e, GRAFT_E_ARG,
+                          "without steps no error is measured: conv_mse_threshold and "
+                          "linear_mse_threshold must be 1, which takes all layers");
     if (!o->positive) return GRAFT_OK;
     if (!o->negative || !o->latent)
         return graft_fail(e, GRAFT_E_ARG,
                           "calibration needs positive, negative and latent_image together: %s is "
                           "missing",
                           o->negative ? "latent_image" : "negative");
-    if (o->steps < 1) return graft_fail(e, GRAFT_E_ARG, "steps must be at least 1");
+    if (o->steps < 1 && !o->unmeasured)
+        return graft_fail(e, GRAFT_E_ARG, "steps must be at least 1");
     if (!isfinite(o->cfg)) return graft_fail(e, GRAFT_E_ARG, "cfg is not a number");
 out:
     return st;
@@ -176,7 +183,7 @@ static graft_status take_plan(const graft_model *m, graft_quantizer *q, graft_qu
 static graft_status calibrate(graft_quantizer *q, const graft_sampling *s,
                               const graft_latent *latent, const graft_task *task, graft_err *e)
 {
-    const graft_calibration c = {s, latent, q->bits, q->format, q->limits};
+    const graft_calibration c = {s, latent, q->bits, q->format, q->limits, q->unmeasured};
     graft_quant_plan *p = NULL;
     graft_status st = graft_calibrate(&c, task, &p, e);
     if (!st) st = save_plan(q, p, e);
@@ -189,7 +196,7 @@ static graft_status calibrate(graft_quantizer *q, const graft_sampling *s,
 static graft_status calibrate_given(const graft_model *m, const graft_quantize_options *o,
                                     graft_quantizer *q, const graft_task *task, graft_err *e)
 {
-    const graft_sample_params params = {.steps = o->steps,
+    const graft_sample_params params = {.steps = o->steps > 0 ? o->steps : 1,
                                         .sampler = "euler",
                                         .scheduler = "normal",
                                         .denoise = 1.0,

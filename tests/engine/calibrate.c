@@ -350,6 +350,47 @@ static void four_bits(void)
     close_scene(&s);
 }
 
+/* All layers are taken without a run of the model as it is, whose weights are packed nowhere, by
+ * the node and by the first run; which gives what measured ones that chose all do. */
+static void unmeasured(void)
+{
+    scene s = open_scene(SD1);
+    graft_quantize_options o = options(&s);
+    float with[LATENT], measured[LATENT], late[LATENT];
+    o.bits = 4;
+    o.unmeasured = true;
+    o.steps = 0;
+    refused(&s, &o, "no error is measured");
+    o.conv_mse_threshold = 1;
+    refused(&s, &o, "must be 1");
+    o.linear_mse_threshold = 1;
+    uint64_t made = packs_of(engine).made;
+    graft_model *q = quantize(s.model, &o);
+    CHECK_INT(packs_of(engine).made, made);
+    const graft_quant_plan *p = q->quantizer->plan;
+    for (size_t i = 0; i < p->n; i++) {
+        bool kept =
+            p->layer[i].reason == GRAFT_QUANT_KEPT || p->layer[i].kind == GRAFT_LAYER_ATTENTION;
+        CHECK(kept || p->layer[i].reason == GRAFT_QUANT_CHOSEN);
+        CHECK(isnan(p->layer[i].mse) && isnan(p->layer[i].seconds));
+    }
+    CHECK(report_has(q, "not: chosen unmeasured for 64x64 pixels") && isnan(p->joint_mse));
+    o.positive = o.negative = NULL;
+    graft_model *first = quantize(s.model, &o);
+    o = options(&s);
+    o.bits = 4;
+    o.conv_mse_threshold = o.linear_mse_threshold = 1;
+    graft_model *m = quantize(s.model, &o);
+    sampled(q, &s, with);
+    sampled(first, &s, late);
+    sampled(m, &s, measured);
+    CHECK(same_latent(with, measured) && same_latent(with, late));
+    graft_model_release(q);
+    graft_model_release(first);
+    graft_model_release(m);
+    close_scene(&s);
+}
+
 /* ------------------------------------------------------------------ orders */
 
 static size_t chosen_attentions(const graft_model *m)
@@ -694,6 +735,7 @@ int main(void)
         }
         RUN(nothing_above_the_density);
         RUN(four_bits);
+        RUN(unmeasured);
         RUN(loras_requantize);
         RUN(first_run_calibrates);
         RUN(pictures_and_json);

@@ -59,8 +59,8 @@ static void bad_options(void)
                {{"--density", "-1"}, "--density must be a whole number from 0"},
                {{"--width", "65"}, "--width must be a multiple of 8 from 16 to 16384, not \"65\""},
                {{"--height=65"}, "--height must be a multiple of 8"},
-               {{"--steps=0"}, "--steps must be a whole number from 1"},
-               {{"--steps=2.5"}, "--steps must be a whole number from 1"},
+               {{"--steps=-1"}, "--steps must be a whole number from 0"},
+               {{"--steps=2.5"}, "--steps must be a whole number from 0"},
                {{"--seed=-1"}, "--seed must be a whole number from 0 to 18446744073709551615"},
                {{"--plan", "../out"}, "--plan must be a name without a folder"},
                {{"--plan", "."}, "--plan must be a name"}};
