@@ -363,7 +363,8 @@ graft_status graft_quantizer_report(const graft_model *m, graft_str *s, graft_er
     if (q->plan)
         st = print_plan(s, m, q->plan, e);
     else
-        graft_str_puts(s, "  is calibrated on the first sampling run of this model\n");
+        graft_str_printf(s, "  %s the first sampling run of this model\n",
+                         q->unmeasured ? "layers are chosen at" : "is calibrated on");
     pthread_mutex_unlock(&q->lock);
     return st;
 }

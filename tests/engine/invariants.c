@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "tests/engine/flux.h"
 #include "tests/engine/mmdit.h"
 #include "tests/engine/regions.h"
 
@@ -87,6 +88,7 @@ static void the_prompt_is_read_once(void)
     once_a_series(SD2, TOKENS, 2);
     once_a_series(SDXL, TOKENS, 3);
     once_a_series(MMDIT, MMDIT_WORDS, 2);
+    once_a_series(FLUX_DEV, FLUX_WORDS, 7); /* guidance, the pooled prompt, and the prompt */
 }
 
 static bool stop_now(void *ctx)
