@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench/record.h"
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 #include "engine/graph/cost.h"
 
 typedef struct bench {

@@ -40,7 +40,7 @@
 #include "bench/gpu_picture.h"
 #include "bench/gpu_table.h"
 #include "bench/record.h"
-#include "engine/api/quantize.h"
+#include "engine/calibrate/quantize.h"
 #include "engine/exec/invariants.h"
 #include "engine/exec/trial.h"
 #include "engine/graph/cost.h"

@@ -1,7 +1,7 @@
 /* A picture by a process of its own, seen from outside. */
 #ifndef GRAFT_BENCH_GPU_PICTURE_H
 #define GRAFT_BENCH_GPU_PICTURE_H
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 
 typedef struct gpu_picture {
     double seconds;      /* from starting the process to its end */

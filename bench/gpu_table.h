@@ -1,7 +1,7 @@
 /* Where the time of a network's step goes: for graft-bench-gpu. */
 #ifndef GRAFT_BENCH_GPU_TABLE_H
 #define GRAFT_BENCH_GPU_TABLE_H
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 
 /* Prints the sums by operator and, by operator and shape, how often it runs, its time in the step,
  * the variant that is used, and what tuning found of every other; the costliest first. profile: of

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "bench/quantized.h"
 #include "bench/record.h"
-#include "engine/api/quantize.h"
+#include "engine/calibrate/quantize.h"
 #include "base/metrics.h"
 
 enum { STEPS = 20, PROMPTS = 32, SEEDS = 2, SIDE = 64, TOKENS = 77 };

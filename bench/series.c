@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "bench/record.h"
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 #include "engine/exec/invariants.h"
 
 enum { TOKENS = 77, MAX_ROUNDS = 64, INPUTS = 8 };

@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "bench/quantized.h"
 #include "bench/record.h"
-#include "engine/api/quantize.h"
+#include "engine/calibrate/quantize.h"
 #include "engine/graph/cost.h"
 
 enum { STEPS = 20, SIDE = 64, TOKENS = 77, KINDS = 7, MAX_ROUNDS = 64, LINES = 512 };

@@ -2,7 +2,7 @@
  * its small relative (taesd.h) through the same functions.
  *
  * Each half of it, decoder and encoder, is a row of units with one tensor in and one out. A part is
- * a run of units that is compiled by itself: engine/api/strips.h runs parts over strips of a
+ * a run of units that is compiled by itself: engine/pictures/strips.h runs parts over strips of a
  * picture that does not fit into memory as a whole. */
 #ifndef GRAFT_MODELS_VAE_H
 #define GRAFT_MODELS_VAE_H

@@ -1,7 +1,7 @@
 /* What the tests of whole networks on the fake driver share. */
 #ifndef GRAFT_TESTS_CUDA_NETWORKS_H
 #define GRAFT_TESTS_CUDA_NETWORKS_H
-#include "engine/api/quantize.h"
+#include "engine/calibrate/quantize.h"
 #include "tests/cuda/backend.h"
 #include "tests/engine/fixture.h"
 

@@ -1,7 +1,7 @@
 /* Sampling on the CUDA library with the fake driver: latents that stay on the device give the bits
  * that the host's way gives, and no step touches the host. */
 #include "base/alloc.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/sample.h"
 #include "engine/exec/recordings.h"
 #include "engine/sampling/sampler.h"
 #include "tests/cuda/least.h"

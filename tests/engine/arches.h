@@ -3,7 +3,7 @@
 #define GRAFT_TESTS_ENGINE_ARCHES_H
 #include <string.h>
 
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 
 /* levels: channel multiples of 320; depth: transformer depth of each level, of every block in it.
  */

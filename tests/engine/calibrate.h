@@ -1,7 +1,7 @@
 /* What the tests of QuantizeModel share: a model with what to calibrate it on. */
 #ifndef GRAFT_TESTS_ENGINE_CALIBRATE_H
 #define GRAFT_TESTS_ENGINE_CALIBRATE_H
-#include "engine/api/quantize.h"
+#include "engine/calibrate/quantize.h"
 #include "tests/engine/sample.h"
 
 static graft_engine *engine;

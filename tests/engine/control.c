@@ -1,6 +1,6 @@
 /* ControlNets: what they add, to whom and when, that their strength is a run's, and that they go
  * with batches, DeepCache and quantizing. What their values are is for the golden tests. */
-#include "engine/api/denoise.h"
+#include "engine/denoise/denoise.h"
 #include "tests/engine/control_run.h"
 
 /* ------------------------------------------------------------------ what they add */

@@ -4,7 +4,7 @@
 #define GRAFT_TESTS_ENGINE_CONTROL_H
 #include <math.h>
 
-#include "engine/api/control.h"
+#include "engine/objects/control.h"
 #include "engine/models/diffusers.h"
 #include "tests/engine/fixture.h"
 

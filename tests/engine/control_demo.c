@@ -2,8 +2,8 @@
  * both: twenty DDIM steps from given noise, and the picture. */
 #include <math.h>
 
-#include "engine/api/control.h"
-#include "engine/api/sample.h"
+#include "engine/objects/control.h"
+#include "engine/denoise/sample.h"
 #include "tests/engine/fixture.h"
 
 #define NET    GRAFT_SOURCE_DIR "/models/controlnet/emoji-64-outline.safetensors"

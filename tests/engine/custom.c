@@ -2,8 +2,8 @@
  * prediction as a second result, and sigmas of every kind. */
 #include <math.h>
 
-#include "engine/api/quantize.h"
-#include "engine/api/sample.h"
+#include "engine/calibrate/quantize.h"
+#include "engine/denoise/sample.h"
 #include "engine/image/latent.h"
 #include "tests/engine/sample.h"
 

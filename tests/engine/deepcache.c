@@ -2,8 +2,8 @@
 #include <pthread.h>
 
 #include "base/alloc.h"
-#include "engine/api/denoise.h"
-#include "engine/api/features.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/features.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/fixture.h"
 

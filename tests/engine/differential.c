@@ -3,8 +3,8 @@
  */
 #include <math.h>
 
-#include "engine/api/denoise.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/sample.h"
 #include "engine/image/image.h"
 #include "engine/image/latent.h"
 #include "tests/engine/mmdit.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/values.h"
 #include "tests/test.h"

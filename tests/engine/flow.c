@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/sample.h"
 #include "tests/engine/fixture.h"
 
 #define NET GRAFT_SOURCE_DIR "/golden/small/mmdit_sd35m.safetensors"

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "engine/api/sample.h"
-#include "engine/api/t5.h"
+#include "engine/denoise/sample.h"
+#include "engine/prompts/t5.h"
 #include "engine/image/latent.h"
 #include "tests/engine/flux.h"
 

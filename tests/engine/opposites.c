@@ -2,7 +2,7 @@
  * nothing to add. */
 #include <string.h>
 
-#include "engine/api/opposites.h"
+#include "engine/denoise/opposites.h"
 #include "tests/engine/regions.h"
 
 enum { H = 16, W = 24, SPOKEN = 2, WIDTH = 3 };

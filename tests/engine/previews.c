@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
-#include "engine/api/previews.h"
+#include "engine/denoise/previews.h"
 #include "engine/image/latent.h"
 #include "tests/engine/sample.h"
 #include "tests/engine/taesd.h"

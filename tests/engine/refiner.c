@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "engine/api/denoise.h"
-#include "engine/api/guided.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/guided.h"
+#include "engine/denoise/sample.h"
 #include "tests/engine/fixture.h"
 
 #define G_PREFIX "conditioner.embedders.1.model."

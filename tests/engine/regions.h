@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "engine/api/denoise.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/sample.h"
 #include "tests/engine/fixture.h"
 
 enum { MOST = 3 * 4 * 24 * 24 }; /* values of the largest latent here */

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/half.h"
-#include "engine/api/moments.h"
-#include "engine/api/strip_plan.h"
+#include "engine/pictures/moments.h"
+#include "engine/pictures/strip_plan.h"
 #include "tests/engine/fixture.h"
 
 /* ------------------------------------------------------------------ statistics */

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "engine/api/t5.h"
+#include "engine/prompts/t5.h"
 #include "engine/passes/passes.h"
 #include "tests/engine/fixture.h"
 

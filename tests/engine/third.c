@@ -1,7 +1,7 @@
 /* Guidance by three prompts: its formulas on numbers small enough for the head, and that it goes
  * with all else that a run can have. */
-#include "engine/api/opposites.h"
-#include "engine/api/third.h"
+#include "engine/denoise/opposites.h"
+#include "engine/denoise/third.h"
 #include "tests/engine/control.h"
 #include "tests/engine/regions.h"
 

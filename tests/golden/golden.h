@@ -1,7 +1,7 @@
 /* Holding the engine against files of reference tensors, one file kind a source file. */
 #ifndef GRAFT_TESTS_GOLDEN_H
 #define GRAFT_TESTS_GOLDEN_H
-#include "engine/api/objects.h"
+#include "engine/objects/objects.h"
 
 typedef struct golden {
     graft_engine *engine;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "engine/api/control.h"
+#include "engine/objects/control.h"
 #include "engine/weights/values.h"
 #include "tests/golden/golden.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "engine/api/sample.h"
+#include "engine/denoise/sample.h"
 #include "tests/golden/golden.h"
 
 #define RUN_LIMIT 5e-5

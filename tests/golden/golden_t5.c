@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
-#include "engine/api/t5.h"
+#include "engine/prompts/t5.h"
 #include "tests/golden/golden.h"
 
 /* The encoder of a file. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/api/flow_form.h"
+#include "engine/denoise/flow_form.h"
 #include "tests/test.h"
 
 enum { VALUES = 4000, STEPS = 60 };

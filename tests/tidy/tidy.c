@@ -63,13 +63,12 @@ static const struct layer {
     {"host/", {"base/", "plugin/", "host/"}},
 };
 /* The engine's folders, bottom first: each may include itself and those before it. */
-static const char *const engine_folders[] = {"engine/graph/",    "engine/plan/",
-                                             "engine/disk/",     "engine/text/",
-                                             "engine/sampling/", "engine/passes/",
-                                             "engine/weights/",  "engine/image/",
-                                             "engine/models/",   "engine/exec/",
-                                             "engine/quant/",    "engine/cache/",
-                                             "engine/api/",      NULL};
+static const char *const engine_folders[] = {
+    "engine/graph/",    "engine/plan/",      "engine/disk/",    "engine/text/",
+    "engine/sampling/", "engine/passes/",    "engine/weights/", "engine/image/",
+    "engine/models/",   "engine/exec/",      "engine/quant/",   "engine/cache/",
+    "engine/objects/",  "engine/prompts/",   "engine/files/",   "engine/pictures/",
+    "engine/denoise/",  "engine/calibrate/", "engine/report/",  NULL};
 static const char *const folders[] = {"base", "plugin", "kernels", "engine", "nodes",
                                       "host", "bench",  "tests",   NULL};
 static const char *const suffixes[] = {".c", ".h", ".def", NULL};

@@ -1,0 +1,58 @@
+#include "engine/denoise/batches.h"
+
+bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma)
+{
+    return !k->has_range || graft_sigma_in_range(t, k->start, k->end, sigma);
+}
+
+/* A hint's features are those of one part of the picture. */
+static bool go_together(const active *a, const active *b)
+{
+    return a->fast == b->fast && a->entry->tokens == b->entry->tokens && a->control == b->control &&
+           graft_box_same_size(a->box, b->box) &&
+           (!a->control || (graft_box_equal(a->box, b->box) && a->known == b->known));
+}
+
+size_t graft_active_group(active *list, size_t n, size_t *which)
+{
+    const active *first = NULL;
+    size_t count = 0;
+    for (size_t k = 0; k < n && count < GROUP_MAX; k++) {
+        active *a = &list[k];
+        if (a->done) continue;
+        if (!first) first = a;
+        if (!go_together(a, first)) continue;
+        a->done = true;
+        which[count++] = k;
+    }
+    return count;
+}
+
+size_t graft_active_positive(const active *list, const size_t *which, size_t count)
+{
+    size_t n = 0;
+    while (n < count && list[which[n]].side == GRAFT_POSITIVE) n++;
+    return n;
+}
+
+graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
+                                int64_t pictures, bool perturbs)
+{
+    const active *first = &list[which[0]];
+    bool same = true;
+    for (size_t i = 1; i < count; i++)
+        same = same && graft_box_equal(list[which[i]].box, first->box) &&
+               list[which[i]].known == first->known;
+    graft_unet_use use = {.control = first->control != NULL,
+                          .pictures = pictures,
+                          .entries = (int64_t)count,
+                          .height = first->box->height,
+                          .width = first->box->width,
+                          .tokens = first->entry->tokens};
+    if (perturbs) use.perturbed = pictures * (int64_t)graft_active_positive(list, which, count);
+    if (!same) { /* each sees something else, so that their x does not repeat */
+        use.pictures *= use.entries;
+        use.entries = 1;
+    }
+    return use;
+}

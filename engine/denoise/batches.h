@@ -1,0 +1,33 @@
+/* The prompts that are active at one sigma, and which of them run as one batch. */
+#ifndef GRAFT_DENOISE_BATCHES_H
+#define GRAFT_DENOISE_BATCHES_H
+#include "engine/denoise/regions.h"
+
+#define GROUP_MAX 64 /* conditioning entries in one batch */
+
+/* One conditioning entry that is active at the present sigma. */
+typedef struct active {
+    const graft_cond_entry *entry;
+    const graft_box *box; /* what it sees of the latent */
+    graft_side side;
+    bool fast, done;                     /* of the present call */
+    size_t slot;                         /* its place among all prompts (graft_guided_entry()) */
+    const struct graft_control *control; /* what steers it in the present call; NULL: nothing */
+    bool alike;                          /* by what steered its last whole step */
+    const void *known;                   /* where an inpainting UNet's x is from (known.h) */
+} active;
+
+/* Whether the entry counts at this sigma. */
+bool graft_active_now(const graft_sigma_table *t, const graft_cond_entry *k, float sigma);
+/* The next of a list that are not done and run together: equally many tokens, parts of the latent
+ * of one size, all fast or all not, the same ControlNets on the same part (and picture to inpaint).
+ * Their places in the list, which has positive ones first, into which[GROUP_MAX]; 0: none is left.
+ */
+size_t graft_active_group(active *list, size_t n, size_t *which);
+/* How many of these are positive, which are the first. */
+size_t graft_active_positive(const active *list, const size_t *which, size_t count);
+/* How a batch of these uses the network, but for its variant; pictures: of the run; perturbs:
+ * whether positive ones are computed a second time now. */
+graft_unet_use graft_active_use(const active *list, const size_t *which, size_t count,
+                                int64_t pictures, bool perturbs);
+#endif

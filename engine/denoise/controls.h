@@ -1,0 +1,42 @@
+/* The ControlNets of one sampling run: their hints' features, made once, and the residuals of each
+ * call. Belongs to one run, on one thread. */
+#ifndef GRAFT_DENOISE_CONTROLS_H
+#define GRAFT_DENOISE_CONTROLS_H
+#include "engine/objects/control.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/regions.h"
+
+typedef struct graft_controls graft_controls;
+
+/* c and r are borrowed. *out NULL: no prompt of this run has a ControlNet. GRAFT_E_ARG when one
+ * does not fit the model. */
+graft_status graft_controls_create(const graft_guided_config *c, const graft_regions *r,
+                                   graft_controls **out, graft_err *e);
+void graft_controls_destroy(graft_controls *k);
+
+/* What slot's prompt is steered by at this sigma; NULL: nothing. `k` may be NULL in both. */
+const graft_control *graft_controls_active(const graft_controls *k, size_t slot, float sigma);
+/* The chain whose residuals were kept for this slot; NULL: none. */
+const graft_control *graft_controls_kept(const graft_controls *k, size_t slot);
+
+/* The residuals of a batch, from what the UNet takes: in[0 … 2], and in[3] where the model has y.
+ * All of the batch see the same part of the latent, and the hint is cut to it.
+ * graft_controls_append() hands them on. */
+graft_status graft_controls_run(graft_controls *k, const graft_control *chain, float sigma,
+                                const graft_box *box, const graft_unet_use *use,
+                                const void *const *in, graft_err *e);
+/* DeepCache: keeps those that a fast step takes, for entry i of the batch, and puts them back as
+ * entry i of a fast batch. */
+graft_status graft_controls_keep(graft_controls *k, size_t slot, const graft_control *chain,
+                                 float sigma, size_t i, graft_err *e);
+/* Whether the same ControlNets are active for this slot now as when its residuals were kept; what
+ * began or ended since must be seen at once, however rarely DeepCache looks. */
+bool graft_controls_alike(const graft_controls *k, size_t slot, float sigma);
+void graft_controls_restore(graft_controls *k, size_t slot, size_t i);
+/* Appends them to the UNet's inputs, as many as the variant takes; in has room. */
+void graft_controls_append(const graft_controls *k, graft_unet_variant variant, const void **in,
+                           size_t *n);
+/* Bytes of the packed weights of all that were bound so far, and of the largest arena. */
+int64_t graft_controls_bytes(const graft_controls *k);
+int64_t graft_controls_arena(const graft_controls *k);
+#endif

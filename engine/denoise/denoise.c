@@ -1,0 +1,780 @@
+#include "engine/denoise/denoise.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/size.h"
+#include "engine/denoise/features.h"
+#include "engine/denoise/guided.h"
+#include "engine/denoise/third.h"
+#include "engine/task.h"
+
+#define INPUTS_MAX (GRAFT_UNET_RESIDUALS + 6)
+
+/* Predictions of one call: of each entry, and the perturbed ones. */
+static size_t results(const graft_guided *g)
+{
+    return graft_guided_slots(&g->c) + (graft_model_perturbs(g->c.model) ? g->c.positive->n : 0);
+}
+
+static graft_status allocate(graft_guided *g, graft_err *e)
+{
+    size_t entries = graft_guided_slots(&g->c), n = (size_t)g->n, batch = (size_t)g->c.shape[0];
+    size_t adm = (size_t)g->c.model->arch.adm_channels;
+    size_t widest = 0;
+    for (size_t i = 0; i < entries; i++) {
+        const graft_cond_entry *k = graft_guided_entry(&g->c, i);
+        size_t size = (size_t)(k->tokens * k->width);
+        if (size > widest) widest = size;
+    }
+    g->active = graft_calloc(entries, sizeof *g->active);
+    g->x = graft_malloc_array(n, sizeof(float));
+    g->scaled = graft_malloc_array(n, sizeof(float));
+    bool sums = true;
+    for (int side = 0; side < GRAFT_SIDES; side++) {
+        if (!graft_guided_list(&g->c, side)) continue;
+        g->sum[side] = graft_malloc_array(n, sizeof(float));
+        sums = sums && g->sum[side];
+    }
+    bool perturbs = graft_model_perturbs(g->c.model);
+    if (perturbs) g->perturbed = graft_malloc_array(n, sizeof(float));
+    size_t wide = (size_t)g->c.model->arch.in_channels, channels = (size_t)g->c.shape[1];
+    g->batch_x = graft_malloc_array(n / channels * entries, wide * sizeof(float));
+    g->batch_latent = g->batch_x;
+    if (wide > channels) g->batch_latent = graft_malloc_array(n * entries, sizeof(float));
+    g->batch_out = graft_malloc_array(n * results(g), sizeof(float));
+    g->timesteps = graft_malloc_array(batch * entries, sizeof(float));
+    g->context = graft_malloc_array(batch * entries, widest * sizeof(float));
+    g->y = graft_malloc_array(batch * entries, adm * sizeof(float));
+    bool ok = g->active && g->x && g->scaled && sums && g->batch_x && (g->perturbed || !perturbs) &&
+              g->batch_latent && g->batch_out && g->timesteps && g->context && g->y;
+    return ok ? GRAFT_OK : graft_fail_nomem(e, "sampling buffers");
+}
+
+/* A window of one step has nothing to reuse, though its name promises speed. A run of one step is
+ * nobody's mistake. */
+static void warn_idle(const graft_guided_config *c)
+{
+    const graft_deepcache *d = &c->model->deepcache;
+    int64_t steps = (int64_t)c->steps, end = d->end < steps ? d->end : steps;
+    if (c->task && steps > 1 && end - d->start < 2)
+        graft_log_printf(&c->task->log, GRAFT_LOG_WARN,
+                         "DeepCache reuses nothing in these %lld steps: its start_step is %lld, "
+                         "its end_step %lld",
+                         (long long)steps, (long long)d->start, (long long)d->end);
+}
+
+/* DeepCache, unless its interval says that every step is whole. */
+static graft_status make_features(graft_guided *g, graft_err *e)
+{
+    const graft_model *m = g->c.model;
+    if (m->deepcache.interval <= 1) return GRAFT_OK;
+    graft_backend *backend;
+    warn_idle(&g->c);
+    graft_status st = graft_options_resolve(m->engine, &m->options, &backend, &g->feature_dtype, e);
+    if (st) return st;
+    const graft_unet_shape shape = {.batch = g->c.shape[0],
+                                    .height = g->c.shape[2],
+                                    .width = g->c.shape[3],
+                                    .act_dtype = g->feature_dtype,
+                                    .variant = GRAFT_UNET_STORE,
+                                    .cut = m->deepcache.cut};
+    int64_t dim[4], values;
+    graft_unet_feature_shape(&m->arch.unet, &shape, dim);
+    if (!graft_size_product(dim, 4, &values) ||
+        !graft_size_mul((size_t)values, graft_dtype_size(g->feature_dtype), &g->feature_bytes))
+        return graft_fail(e, GRAFT_E_ARG, "the latent is too large");
+    g->feature = graft_malloc_array(results(g), g->feature_bytes);
+    if (!g->feature) return graft_fail_nomem(e, "DeepCache");
+    return graft_features_create(&m->deepcache, g->c.steps, results(g), (size_t)g->n, &g->features,
+                                 e);
+}
+
+static graft_status check_conditioning(const graft_guided_config *c, const graft_cond *list,
+                                       const char *what, graft_err *e)
+{
+    const graft_net_arch *a = &c->model->arch;
+    for (size_t i = 0; i < list->n; i++) {
+        const graft_cond_entry *k = list->entry[i];
+        if (k->width != a->context_dim)
+            return graft_fail(e, GRAFT_E_ARG,
+                              "the %s conditioning has width %lld, this model takes %d: it comes "
+                              "from another kind of text encoder",
+                              what, (long long)k->width, a->context_dim);
+    }
+    return GRAFT_OK;
+}
+
+static graft_status check_third(const graft_guided_config *c, graft_err *e)
+{
+    if (!c->third.prompt) return GRAFT_OK;
+    graft_status st = check_conditioning(c, c->third.prompt, "third", e);
+    if (!st && c->model->rescale_cfg > 0)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED,
+                        "RescaleCFG is not defined for guidance by three prompts");
+    if (st) return st;
+    return graft_model_check_downscale(c->model, c->positive, c->third.prompt, e);
+}
+
+graft_status graft_guided_create(const graft_guided_config *config, graft_guided **out,
+                                 graft_err *e)
+{
+    graft_guided *g = graft_calloc(1, sizeof *g);
+    if (!g) return graft_fail_nomem(e, "sampling");
+    g->c = *config;
+    g->per = config->shape[1] * config->shape[2] * config->shape[3];
+    g->n = g->per * config->shape[0];
+    graft_status st = check_conditioning(config, config->positive, "positive", e);
+    if (!st) st = check_conditioning(config, config->negative, "negative", e);
+    if (!st) st = check_third(config, e);
+    if (!st && graft_model_is_flow(config->model) && config->model->rescale_cfg > 0)
+        st = graft_fail(e, GRAFT_E_UNSUPPORTED, "RescaleCFG is not defined for flows");
+    if (!st) st = graft_model_check_downscale(config->model, config->positive, config->negative, e);
+    if (!st) st = allocate(g, e);
+    if (!st) st = make_features(g, e);
+    if (!st)
+        st = graft_regions_create(config->positive, config->negative, config->third.prompt,
+                                  config->shape, graft_net_patch(&config->model->arch),
+                                  config->task, &g->regions, e);
+    if (!st) st = graft_known_create(&g->c, &g->known, e);
+    if (!st) st = graft_controls_create(&g->c, &g->regions, &g->controls, e);
+    if (!st) st = graft_answers_create(&g->c, &g->answers, e);
+    if (st)
+        graft_guided_destroy(g);
+    else
+        *out = g;
+    return st;
+}
+
+void graft_guided_destroy(graft_guided *g)
+{
+    if (!g) return;
+    graft_series_finish(&g->series);
+    for (size_t i = 0; i < g->n_bound; i++) graft_binding_release(g->bound[i].binding);
+    graft_free(g->active);
+    graft_free(g->x);
+    graft_free(g->scaled);
+    for (int side = 0; side < GRAFT_SIDES; side++) graft_free(g->sum[side]);
+    graft_free(g->perturbed);
+    if (g->batch_latent != g->batch_x) graft_free(g->batch_latent);
+    graft_free(g->batch_x);
+    graft_known_finish(&g->known);
+    graft_free(g->batch_out);
+    graft_free(g->timesteps);
+    graft_free(g->context);
+    graft_free(g->y);
+    graft_features_destroy(g->features);
+    graft_controls_destroy(g->controls);
+    graft_answers_destroy(g->answers);
+    graft_regions_finish(&g->regions);
+    graft_free(g->feature);
+    graft_free(g);
+}
+
+/* ------------------------------------------------------------------ the UNet */
+
+/* Where the call's perturbed predictions go; NULL: it has none. */
+static float *perturbed_now(const graft_guided *g)
+{
+    return g->perturbs ? g->perturbed : NULL;
+}
+
+graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count)
+{
+    graft_unet_use use =
+        graft_active_use(g->active, which, count, g->c.shape[0], perturbed_now(g) != NULL);
+    use.variant = graft_guided_variant(g, g->active[which[0]].fast);
+    use.shrink = g->shrinks;
+    if (use.shrink) return use;
+    use.turn = graft_hypertile_turn(g->step, graft_model_turns(g->c.model, use.height, use.width));
+    return use;
+}
+
+/* What is there besides one UNet. */
+static const char *others_name(const graft_model *m, size_t n, bool control)
+{
+    if (n < 2) return "its ControlNets";
+    if (m->downscale.shrink.block) return "the sizes of PatchModelAddDownscale";
+    if (m->hypertile.tile)
+        return control ? "its ControlNets and the grids of HyperTile" : "the grids of HyperTile";
+    return control ? "its ControlNets and the sizes of its prompts' areas"
+                   : "the sizes of its prompts' areas";
+}
+
+graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
+                              int64_t beside, int64_t arena, graft_err *e)
+{
+    int64_t limit = m->options.max_bytes, engine = (int64_t)m->engine->max_bytes;
+    bool engines = engine && (!limit || engine < limit);
+    if (engines) limit = engine;
+    if (!limit) return GRAFT_OK;
+    for (size_t i = 0; i < n; i++)
+        if (unet[i]->exe->arena_bytes > arena) arena = unet[i]->exe->arena_bytes;
+    int64_t need = arena + (int64_t)graft_bindings_bytes(unet, n) + beside;
+    if (need <= limit) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_LIMIT, "%s %lld is too small: with %s the model needs %llu",
+                      engines ? "GRAFT_MEMORY_MB" : "max_memory_mb", (long long)(limit >> 20),
+                      others_name(m, beside ? n : 2, beside > 0),
+                      (unsigned long long)graft_size_mib((uint64_t)need));
+}
+
+/* The last one bound is the one that runs now. Runs without areas, HyperTile and Deep Shrink
+ * have few shapes, which share their weights but for rarities. */
+static graft_status check_room(const graft_guided *g, graft_err *e)
+{
+    graft_binding *all[MAX_BINDINGS];
+    bool several =
+        g->regions.any || graft_model_alternates(g->c.model, g->c.shape[2], g->c.shape[3]);
+    size_t first = several ? 0 : g->n_bound - 1, n = 0;
+    int64_t beside = g->controls ? graft_controls_bytes(g->controls) : 0;
+    int64_t arena = g->controls ? graft_controls_arena(g->controls) : 0;
+    if (!g->controls && !several) return GRAFT_OK;
+    for (size_t i = first; i < g->n_bound; i++) all[n++] = g->bound[i].binding;
+    return graft_unets_room(g->c.model, all, n, beside, arena, e);
+}
+
+graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
+                               graft_err *e)
+{
+    graft_unet_use all = *use;
+    for (size_t i = 0; i < g->n_bound; i++) {
+        if (!graft_unet_use_equal(&g->bound[i].use, use)) continue;
+        *out = g->bound[i].binding;
+        return GRAFT_OK;
+    }
+    if (g->n_bound == MAX_BINDINGS) {
+        graft_binding *last = g->bound[--g->n_bound].binding;
+        graft_series_forget(&g->series, last);
+        graft_binding_release(last);
+    }
+    if (g->controls) all.beside = graft_controls_bytes(g->controls);
+    graft_status st = graft_model_bind_guided(g->c.model, &all, g->c.task, out, e);
+    if (st) return st;
+    g->bound[g->n_bound++] = (bound_shape){*use, *out};
+    st = check_room(g, e);
+    graft_task_phase(g->c.task, "sample");
+    return st;
+}
+
+/* cos and sin of v at falling frequencies: what SDXL makes of each size number. */
+static void embed_number(double v, int64_t width, float *out)
+{
+    for (int64_t i = 0; i < width / 2; i++) {
+        float f = expf((float)(-log(10000.0) * (double)i / (double)(width / 2)));
+        out[i] = cosf((float)v * f);
+        out[width / 2 + i] = sinf((float)v * f);
+    }
+}
+
+/* What the refiner is told of prompts that do not say how beautiful the picture is to be:
+ * diffusers' numbers. */
+#define SCORE_POSITIVE 6.0
+#define SCORE_NEGATIVE 2.5
+
+/* The numbers behind the pooled text in y: none of a transformer's; SDXL's height, width, crop top
+ * and left, then target height and width, or the refiner's score. Returns how many. */
+static int size_numbers(const graft_guided *g, const graft_cond_entry *k, bool negative,
+                        double out[6])
+{
+    int64_t h = g->c.shape[2] * 8, w = g->c.shape[3] * 8;
+    const double plain[6] = {(double)h, (double)w, 0, 0, (double)h, (double)w};
+    memcpy(out, plain, sizeof plain);
+    if (k->has_size) {
+        const graft_sdxl_size *s = &k->size;
+        const double given[6] = {(double)s->height,        (double)s->width,
+                                 (double)s->crop_h,        (double)s->crop_w,
+                                 (double)s->target_height, (double)s->target_width};
+        memcpy(out, given, sizeof given);
+    }
+    if (!graft_net_is_unet(&g->c.model->arch)) return 0;
+    if (!graft_unet_is_refiner(&g->c.model->arch.unet)) return 6;
+    out[4] = k->has_score ? k->score : negative ? SCORE_NEGATIVE : SCORE_POSITIVE;
+    return 5;
+}
+
+/* y: the pooled text, then the numbers, or FLUX's guidance as it is. An area's are those of the
+ * whole picture: it is to show a part of that, and no cut-off objects. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y)
+{
+    double numbers[6];
+    int count = size_numbers(g, k, negative, numbers);
+    const graft_net_arch *a = &g->c.model->arch;
+    int64_t adm = a->adm_channels, sizes = count ? count * 256 : a->flux.guidance;
+    int64_t pooled = adm > sizes ? adm - sizes : 0;
+    memset(y, 0, (size_t)adm * sizeof *y);
+    int64_t have = k->pooled ? k->pooled_width : 0;
+    memcpy(y, k->pooled ? k->pooled : y, (size_t)(have < pooled ? have : pooled) * sizeof *y);
+    int64_t each = count ? (adm - pooled) / count / 2 * 2 : 0;
+    for (int i = 0; i < count; i++) embed_number(numbers[i], each, y + pooled + i * each);
+    if (a->flux.guidance) y[pooled] = (float)(k->has_guidance ? k->guidance : GRAFT_FLUX_GUIDANCE);
+}
+
+/* Values of a part of the latent, all pictures. */
+static size_t values_of(const graft_guided *g, const graft_box *b)
+{
+    return (size_t)(g->c.shape[0] * g->c.shape[1] * b->height * b->width);
+}
+
+/* x of entry i of a batch. */
+static void fill_x(graft_guided *g, const active *a, size_t i)
+{
+    size_t n = values_of(g, a->box), wide = (size_t)g->c.model->arch.in_channels;
+    float *latent = g->batch_latent + i * n;
+    graft_regions_cut(&g->regions, a->slot, g->scaled, latent);
+    if (g->known.channels)
+        graft_known_join(&g->known, &g->c, a->slot, a->box, latent,
+                         g->batch_x + i * (n / (size_t)g->c.shape[1] * wide));
+}
+
+static void fill_batch(graft_guided *g, const size_t *which, size_t count, float timestep)
+{
+    int64_t pictures = g->c.shape[0], adm = g->c.model->arch.adm_channels;
+    const graft_cond_entry *first = g->active[which[0]].entry;
+    size_t row = (size_t)(first->tokens * first->width);
+    for (size_t i = 0; i < count; i++) {
+        const graft_cond_entry *k = g->active[which[i]].entry;
+        fill_x(g, &g->active[which[i]], i);
+        for (int64_t p = 0; p < pictures; p++) {
+            size_t at = i * (size_t)pictures + (size_t)p;
+            g->timesteps[at] = timestep;
+            memcpy(g->context + at * row, k->data, row * sizeof(float));
+            if (adm) graft_guided_fill_y(g, k, g->active[which[i]].side, g->y + at * (size_t)adm);
+        }
+    }
+}
+
+static graft_status tell(const graft_guided *g, const size_t *which, size_t count,
+                         graft_unet_variant variant, const void *const *in, double start,
+                         graft_err *e)
+{
+    bool negative[GROUP_MAX];
+    const active *first = &g->active[which[0]];
+    if (!g->c.tap) return GRAFT_OK;
+    for (size_t i = 0; i < count; i++) negative[i] = g->active[which[i]].side != GRAFT_POSITIVE;
+    const graft_guided_call call = {.variant = variant,
+                                    .in = in,
+                                    .pictures = g->c.shape[0],
+                                    .height = first->box->height,
+                                    .width = first->box->width,
+                                    .tokens = first->entry->tokens,
+                                    .entries = count,
+                                    .negative = negative,
+                                    .seconds = graft_clock_now() - start};
+    return g->c.tap->call(g->c.tap->ctx, &call, e);
+}
+
+/* Bytes of DeepCache's feature of such a part of the latent, never more than of the whole. */
+static size_t feature_bytes(const graft_guided *g, const graft_box *b)
+{
+    const graft_unet_shape shape = {.batch = g->c.shape[0],
+                                    .height = b->height,
+                                    .width = b->width,
+                                    .act_dtype = g->feature_dtype,
+                                    .variant = GRAFT_UNET_STORE,
+                                    .cut = g->c.model->deepcache.cut};
+    int64_t dim[4];
+    graft_unet_feature_shape(&g->c.model->arch.unet, &shape, dim);
+    return (size_t)(dim[0] * dim[1] * dim[2] * dim[3]) * graft_dtype_size(g->feature_dtype);
+}
+
+/* How many entries of a batch are computed a second time, perturbed: the first ones, whose second
+ * results are behind all others. */
+static size_t perturbed_entries(const graft_guided *g, const size_t *which, size_t count)
+{
+    return perturbed_now(g) ? graft_active_positive(g->active, which, count) : 0;
+}
+
+/* DeepCache's place for what an entry's perturbed rows leave. */
+static size_t perturbed_slot(const graft_guided *g, const active *a)
+{
+    return graft_guided_slots(&g->c) + a->slot;
+}
+
+/* What fast steps reuse of the entries' last whole step, for a batch of them. */
+static void restore(graft_guided *g, const size_t *which, size_t count)
+{
+    size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t again = perturbed_entries(g, which, count);
+    for (size_t i = 0; i < count; i++) {
+        const active *a = &g->active[which[i]];
+        memcpy(g->feature + i * bytes, graft_features_get(g->features, a->slot), bytes);
+        if (i < again)
+            memcpy(g->feature + (count + i) * bytes,
+                   graft_features_get(g->features, perturbed_slot(g, a)), bytes);
+        if (a->control) graft_controls_restore(g->controls, a->slot, i);
+    }
+}
+
+static graft_status keep(graft_guided *g, const size_t *which, size_t count, float sigma,
+                         graft_err *e)
+{
+    size_t bytes = feature_bytes(g, g->active[which[0]].box);
+    size_t again = perturbed_entries(g, which, count);
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < count && !st; i++) {
+        const active *a = &g->active[which[i]];
+        st = graft_features_store(g->features, a->slot, g->feature_dtype, g->feature + i * bytes,
+                                  bytes, e);
+        if (!st && i < again)
+            st = graft_features_store(g->features, perturbed_slot(g, a), g->feature_dtype,
+                                      g->feature + (count + i) * bytes, bytes, e);
+        if (!st && g->controls)
+            st = graft_controls_keep(g->controls, a->slot, a->control, sigma, i, e);
+    }
+    return st;
+}
+
+/* One prompt's prediction joins those of its kind. */
+static void add(graft_guided *g, const active *a, const float *out, float *sum)
+{
+    if (g->regions.any)
+        graft_regions_add(&g->regions, a->slot, out, sum);
+    else
+        for (int64_t k = 0; k < g->n; k++) sum[k] += out[k];
+}
+
+static void add_all(graft_guided *g, const size_t *which, size_t count)
+{
+    size_t again = perturbed_entries(g, which, count);
+    for (size_t i = 0; i < count; i++) {
+        const active *a = &g->active[which[i]];
+        size_t n = values_of(g, a->box);
+        add(g, a, g->batch_out + i * n, g->sum[a->side]);
+        if (i < again) add(g, a, g->batch_out + (count + i) * n, perturbed_now(g));
+        if (g->regions.any) graft_regions_count(&g->regions, a->slot, a->side);
+    }
+}
+
+/* Runs the active entries `which`, which one graft_guided_group() gave, as one batch. */
+static graft_status run_group(graft_guided *g, const size_t *which, size_t count, float sigma,
+                              float timestep, graft_err *e)
+{
+    const active *first = &g->active[which[0]];
+    const graft_unet_use use = graft_guided_use(g, which, count);
+    const void *in[INPUTS_MAX] = {g->batch_x, g->timesteps, g->context};
+    size_t n = 3;
+    graft_binding *b;
+    graft_status st = GRAFT_OK;
+    fill_batch(g, which, count, timestep);
+    if (g->c.model->arch.adm_channels) in[n++] = g->y;
+    if (first->fast)
+        restore(g, which, count);
+    else if (first->control) /* a ControlNet sees the latent alone */
+        st = graft_controls_run(g->controls, first->control, sigma, first->box, &use,
+                                (const void *[]){g->batch_latent, in[1], in[2], in[3]}, e);
+    if (!st) st = graft_guided_bind(g, &use, &b, e);
+    if (st) return st;
+    if (first->fast) in[n++] = g->feature;
+    if (first->control) graft_controls_append(g->controls, use.variant, in, &n);
+    in[n++] = graft_model_freeu_factors(g->c.model, use.variant); /* not looked at where NULL */
+    double start = graft_clock_now();
+    graft_invariants *series = graft_series_get(&g->series, g->c.model, b, g->active, which, count);
+    st = graft_exe_run_again(b, g->c.model->engine->arenas, series, in,
+                             (void *[]){g->batch_out, g->feature}, g->c.task, e);
+    if (!st) st = tell(g, which, count, use.variant, in, start, e);
+    if (st) return st;
+    add_all(g, which, count);
+    return use.variant == GRAFT_UNET_STORE ? keep(g, which, count, sigma, e) : GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ guidance */
+
+/* first: the side's first slot. Returns that of the next side. */
+static size_t collect(graft_guided *g, graft_side side, size_t first, float sigma)
+{
+    const graft_cond *list = graft_guided_list(&g->c, side);
+    for (size_t i = 0; i < list->n; i++)
+        if (graft_active_now(g->c.table, list->entry[i], sigma) && !g->regions.list[first + i].idle)
+            g->active[g->n_active++] =
+                (active){.entry = list->entry[i],
+                         .box = &g->regions.list[first + i].box,
+                         .side = side,
+                         .slot = first + i,
+                         .known = graft_known_source(g->c.model, list->entry[i]),
+                         .control = graft_controls_active(g->controls, first + i, sigma),
+                         .alike = graft_controls_alike(g->controls, first + i, sigma)};
+    return first + list->n;
+}
+
+void graft_guided_collect(graft_guided *g, float sigma, bool both)
+{
+    g->n_active = 0;
+    g->shrinks = graft_model_shrinks(g->c.model, g->c.table, sigma);
+    g->perturbs = graft_model_perturbs_at(g->c.model, g->c.table, sigma);
+    size_t next = collect(g, GRAFT_POSITIVE, 0, sigma);
+    bool third = g->c.third.prompt != NULL;
+    /* Guidance of 1 is the conditional prediction alone: half the work. */
+    if (both || third || fabs(g->c.cfg - 1.0) > 1e-9)
+        next = collect(g, GRAFT_NEGATIVE, next, sigma);
+    if (third) collect(g, GRAFT_THIRD, next, sigma);
+}
+
+graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast)
+{
+    return fast ? GRAFT_UNET_FAST : g->features ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+}
+
+void graft_guided_settle(graft_guided *g, const float *scaled)
+{
+    if (g->features) graft_features_call(g->features, scaled);
+    for (size_t i = 0; i < g->n_active; i++) {
+        active *a = &g->active[i];
+        a->fast = g->features && a->alike && graft_features_fast(g->features, a->slot);
+        if (a->fast) a->control = graft_controls_kept(g->controls, a->slot);
+    }
+}
+
+size_t graft_guided_group(graft_guided *g, size_t *which)
+{
+    return graft_active_group(g->active, g->n_active, which);
+}
+
+/* Runs every active entry, in batches. */
+static graft_status run_all(graft_guided *g, float sigma, float timestep, graft_err *e)
+{
+    size_t which[GROUP_MAX], count;
+    graft_status st = GRAFT_OK;
+    while (!st && (count = graft_guided_group(g, which)))
+        st = run_group(g, which, count, sigma, timestep, e);
+    return st;
+}
+
+graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma)
+{
+    /* A flow's D = x - sigma v has the form of eps'. */
+    static const int32_t kinds[] = {[GRAFT_PREDICT_FLOW] = GRAFT_GUIDE_EPS,
+                                    [GRAFT_PREDICT_EPS] = GRAFT_GUIDE_EPS,
+                                    [GRAFT_PREDICT_V] = GRAFT_GUIDE_V,
+                                    [GRAFT_PREDICT_X0] = GRAFT_GUIDE_X0,
+                                    [GRAFT_PREDICT_LCM] = GRAFT_GUIDE_LCM};
+    float t = graft_sigma_to_timestep(g->c.table, sigma) * 10.0f, d2 = 0.25f;
+    float s2 = sigma * sigma + 1.0f; /* LCM: timestep scaling 10, sigma_data 0.5 */
+    return (graft_guidance_terms){.kind = kinds[g->c.model->prediction],
+                                  .sigma = sigma,
+                                  .s2 = s2,
+                                  .root = sqrtf(s2),
+                                  .c_skip = d2 / (t * t + d2),
+                                  .c_out = t / sqrtf(t * t + d2)};
+}
+
+static double spread(const float *v, int64_t n)
+{
+    double first[GRAFT_RESCALE_LANES] = {0}, second[GRAFT_RESCALE_LANES] = {0};
+    double mean = 0, var = 0;
+    for (int64_t i = 0; i < n; i++) first[i % GRAFT_RESCALE_LANES] += v[i];
+    for (int i = 0; i < GRAFT_RESCALE_LANES; i++) mean += first[i];
+    mean /= (double)n;
+    for (int64_t i = 0; i < n; i++)
+        second[i % GRAFT_RESCALE_LANES] += (v[i] - mean) * (v[i] - mean);
+    for (int i = 0; i < GRAFT_RESCALE_LANES; i++) var += second[i];
+    return sqrt(var / (double)(n - 1));
+}
+
+/* Guidance rescale in v space: the guided prediction gets the conditional one's spread, for each
+ * picture. pos and neg: D; the result replaces pos. */
+static void rescale(const graft_guided *g, float sigma, const float *x, float *pos,
+                    const float *neg)
+{
+    float s2 = sigma * sigma + 1.0f, k = sqrtf(s2) / sigma;
+    float cfg = (float)g->c.cfg, mix = (float)g->c.model->rescale_cfg;
+    for (int64_t p = 0; p < g->c.shape[0]; p++) {
+        int64_t at = p * g->per;
+        float *guided = g->batch_x, *v_pos = g->batch_out; /* both free between runs */
+        for (int64_t i = 0; i < g->per; i++) {
+            float a = graft_rescale_velocity(x[at + i], s2, k, pos[at + i]);
+            float b = graft_rescale_velocity(x[at + i], s2, k, neg[at + i]);
+            v_pos[i] = a;
+            guided[i] = graft_guidance_combined(b, a, cfg);
+        }
+        double ratio = spread(v_pos, g->per) / spread(guided, g->per);
+        for (int64_t i = 0; i < g->per; i++)
+            pos[at + i] = graft_rescale_denoised(x[at + i], s2, k, guided[i], ratio, mix);
+    }
+}
+
+/* From the sum of n prompts' predictions, weighted where they have areas, to their mean. Where
+ * nothing has any weight it does not count: what went in, in which EasyCache sees no change. With
+ * no prompt at all the sum stays 0, and so does the denoised latent. */
+static void average(const graft_guided *g, graft_side side, size_t n, float *sum)
+{
+    const float *total = g->regions.total[side];
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; g->regions.any && n && i < g->n; i++) {
+        float weight = total[i / g->per * area + i % area];
+        sum[i] = weight > 0 ? sum[i] / weight : g->scaled[i];
+    }
+    for (int64_t i = 0; !g->regions.any && n && i < g->n; i++) sum[i] /= (float)n;
+}
+
+/* From there to the denoised latent: 0 where nothing has any weight. */
+static void mean_denoised(const graft_guided *g, graft_side side, const graft_guidance_terms *terms,
+                          size_t n, float *mean)
+{
+    const float *total = g->regions.total[side];
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    for (int64_t i = 0; n && i < g->n; i++) {
+        bool counts = !g->regions.any || total[i / g->per * area + i % area] > 0;
+        mean[i] = counts ? graft_guidance_denoised(terms, g->x[i], mean[i]) : 0.0f;
+    }
+}
+
+/* The active prompts of a side. */
+static size_t active_of(const graft_guided *g, graft_side side)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_active; i++) n += g->active[i].side == side;
+    return n;
+}
+
+/* The prompts' mean predictions: of the UNet, or what EasyCache makes of earlier ones. */
+static graft_status predict(graft_guided *g, float sigma, graft_err *e)
+{
+    size_t bytes = (size_t)g->n * sizeof(float);
+    size_t n_pos = active_of(g, GRAFT_POSITIVE);
+    float *perturbed = perturbed_now(g);
+    const graft_answer answer = {g->scaled, g->sum[0],
+                                 active_of(g, GRAFT_NEGATIVE) ? g->sum[1] : NULL,
+                                 active_of(g, GRAFT_THIRD) ? g->sum[2] : NULL, perturbed};
+    graft_guided_settle(g, g->scaled);
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        if (g->sum[side]) memset(g->sum[side], 0, bytes);
+    if (perturbed) memset(perturbed, 0, bytes);
+    bool may = !g->features || graft_features_spare(g->features);
+    if (g->answers && graft_answers_made(g->answers, g->active, g->n_active, sigma, may, &answer))
+        return graft_task_cancelled(g->c.task) ? graft_fail(e, GRAFT_E_CANCEL, "cancelled")
+                                               : GRAFT_OK;
+    graft_regions_clear(&g->regions);
+    graft_status st = run_all(g, sigma, graft_sigma_to_timestep(g->c.table, sigma), e);
+    if (st) return st;
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        average(g, side, active_of(g, side), g->sum[side]);
+    if (perturbed) average(g, GRAFT_POSITIVE, n_pos, perturbed);
+    if (g->answers) graft_answers_keep(g->answers, g->active, g->n_active, sigma, &answer);
+    return GRAFT_OK;
+}
+
+static void combine(graft_guided *g, float sigma, float *out)
+{
+    size_t n_pos = active_of(g, GRAFT_POSITIVE), n_neg = active_of(g, GRAFT_NEGATIVE);
+    const graft_guidance_terms terms = graft_guided_terms(g, sigma);
+    float *pos = g->sum[0], *neg = g->sum[1], cfg = (float)g->c.cfg;
+    float *perturbed = perturbed_now(g);
+    for (int side = 0; side < GRAFT_SIDES; side++)
+        mean_denoised(g, side, &terms, active_of(g, side), g->sum[side]);
+    if (perturbed) mean_denoised(g, GRAFT_POSITIVE, &terms, n_pos, perturbed);
+    /* The difference is that of the prompts alone, whatever becomes of their prediction. */
+    for (int64_t i = 0; perturbed && i < g->n; i++) perturbed[i] = pos[i] - perturbed[i];
+    bool guided = n_neg || g->c.cfg != 1.0;
+    if (guided && g->c.model->rescale_cfg > 0 && n_pos && n_neg) {
+        rescale(g, sigma, g->x, pos, neg);
+        guided = false;
+    }
+    if (g->c.third.prompt) /* has no rescaling, so pos is as it was */
+        graft_third_guide(&g->c.third, g->c.cfg, g->sum, (size_t)g->n, (size_t)g->per, out);
+    else
+        for (int64_t i = 0; i < g->n; i++)
+            out[i] = guided ? graft_guidance_combined(neg[i], pos[i], cfg) : pos[i];
+    for (int64_t i = 0; perturbed && i < g->n; i++)
+        out[i] += (float)g->c.model->perturbed * perturbed[i];
+}
+
+/* From which grey on a mask's places change at this sigma: those of differential diffusion. */
+static float threshold_at(const graft_guided *g, float sigma)
+{
+    if (!g->c.mask || !(g->c.model->differential > 0)) return 0.0f;
+    const graft_sigma_table *t = g->c.table;
+    float end = g->c.last > t->sigma[0] ? g->c.last : t->sigma[0];
+    float last = graft_sigma_to_timestep(t, end), first = graft_sigma_to_timestep(t, g->c.first);
+    return first > last ? (graft_sigma_to_timestep(t, sigma) - last) / (first - last) : 0.0f;
+}
+
+/* How much value i of the latent may change now. */
+static float mask_of(const graft_guided *g, int64_t i, float threshold)
+{
+    int64_t area = g->c.shape[2] * g->c.shape[3];
+    float m = g->c.mask[i / g->per * area + i % area], share = (float)g->c.model->differential;
+    return share > 0 ? share * (float)(m >= threshold) + (1 - share) * m : m;
+}
+
+/* Outside the mask the state is the latent with its own noise, and the result the latent. */
+static void mask_input(graft_guided *g, float sigma, float threshold)
+{
+    float share = graft_model_is_flow(g->c.model) ? 1.0f - sigma : 1.0f;
+    for (int64_t i = 0; i < g->n; i++) {
+        float m = mask_of(g, i, threshold);
+        float kept = graft_blend_noised(share * g->c.latent[i], g->c.noise[i], sigma);
+        g->x[i] = graft_blend_value(m, g->x[i], kept);
+    }
+}
+
+static void mask_output(const graft_guided *g, float threshold, float *out)
+{
+    for (int64_t i = 0; i < g->n; i++)
+        out[i] = graft_blend_value(mask_of(g, i, threshold), out[i], g->c.latent[i]);
+}
+
+float graft_guided_scale(const graft_guided *g, float sigma)
+{
+    return graft_model_is_flow(g->c.model) ? 1.0f : 1.0f / sqrtf(sigma * sigma + 1.0f);
+}
+
+/* unconditional: NULL, or where the prediction without the prompt goes. */
+static graft_status denoise_any(graft_guided *g, const float *x, float sigma, float *out,
+                                float *unconditional, graft_err *e)
+{
+    memcpy(g->x, x, (size_t)g->n * sizeof *x);
+    const float threshold = threshold_at(g, sigma);
+    if (g->c.mask) mask_input(g, sigma, threshold);
+    float scale = graft_guided_scale(g, sigma);
+    for (int64_t i = 0; i < g->n; i++) g->scaled[i] = g->x[i] * scale;
+    graft_guided_collect(g, sigma, unconditional != NULL);
+    graft_status st = predict(g, sigma, e);
+    if (st) return st;
+    combine(g, sigma, out);
+    if (unconditional) memcpy(unconditional, g->sum[1], (size_t)g->n * sizeof *x);
+    if (g->c.mask) mask_output(g, threshold, out);
+    return GRAFT_OK;
+}
+
+static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, NULL, e);
+}
+
+static graft_status denoise_pair(void *ctx, const float *x, float sigma, float *out,
+                                 float *unconditional, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, unconditional, e);
+}
+
+graft_denoiser graft_guided_denoiser(graft_guided *g)
+{
+    return (graft_denoiser){g, denoise, denoise_pair};
+}
+
+void graft_guided_step(graft_guided *g, size_t step)
+{
+    g->step = step;
+    if (g->features) graft_features_step(g->features, step);
+}
+
+void graft_guided_tell(const graft_guided *g)
+{
+    if (g->answers) graft_answers_tell(g->answers);
+}
+
+void graft_guided_start(const graft_guided_config *c, float sigma, const float *latent,
+                        float *noise)
+{
+    float top = c->table->sigma[c->table->count - 1];
+    bool most = sigma > top || fabsf(sigma - top) <= 1e-5f * top;
+    float scale = most ? sqrtf(1.0f + sigma * sigma) : sigma;
+    int64_t n = c->shape[0] * c->shape[1] * c->shape[2] * c->shape[3];
+    if (graft_model_is_flow(c->model)) {
+        for (int64_t i = 0; i < n; i++) noise[i] = sigma * noise[i] + (1.0f - sigma) * latent[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) noise[i] = noise[i] * scale + latent[i];
+}

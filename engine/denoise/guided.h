@@ -1,0 +1,69 @@
+/* The guided denoiser from the inside, for its two ways: in the host's memory (denoise.c) and on a
+ * device (resident.c); and for what compiles ahead (prepare.c). */
+#ifndef GRAFT_DENOISE_GUIDED_H
+#define GRAFT_DENOISE_GUIDED_H
+#include "engine/denoise/answers.h"
+#include "engine/denoise/batches.h"
+#include "engine/denoise/controls.h"
+#include "engine/denoise/denoise.h"
+#include "engine/denoise/features.h"
+#include "engine/denoise/known.h"
+#include "engine/denoise/series.h"
+#include "kernels/guidance.h"
+
+#define MAX_BINDINGS 16 /* different variants and shapes within one run */
+
+typedef struct bound_shape {
+    graft_unet_use use;
+    graft_binding *binding;
+} bound_shape;
+
+struct graft_guided {
+    graft_guided_config c;
+    graft_regions regions;
+    bound_shape bound[MAX_BINDINGS];
+    size_t n_bound;
+    graft_series series;
+    active *active;
+    size_t n_active;
+    int64_t n, per;                       /* values of the latent in all, and per picture */
+    size_t step;                          /* of the sampler */
+    bool shrinks, perturbs;               /* the present call */
+    float *x, *scaled, *sum[GRAFT_SIDES]; /* (n) each; sum: NULL for a side that is not there */
+    float *perturbed; /* (n), the positive prompts' perturbed predictions; or NULL */
+    float *batch_x, *batch_out, *timesteps, *context, *y;
+    graft_known known;
+    float *batch_latent;      /* batch_x without what is known; batch_x itself where nothing is */
+    graft_features *features; /* NULL without DeepCache */
+    graft_dtype feature_dtype;
+    uint8_t *feature;         /* of one batch */
+    size_t feature_bytes;     /* of one entry that sees the whole latent */
+    graft_controls *controls; /* NULL without ControlNets */
+    graft_answers *answers;   /* NULL without EasyCache */
+};
+
+/* The entries that do, into g->active; both: the negative ones in any case. */
+void graft_guided_collect(graft_guided *g, float sigma, bool both);
+/* Which of the active entries are fast, settled before any of them runs; scaled: the UNet's x, NULL
+ * where DeepCache does not look into it. */
+void graft_guided_settle(graft_guided *g, const float *scaled);
+/* graft_active_group() of g->active. */
+size_t graft_guided_group(graft_guided *g, size_t *which);
+graft_unet_variant graft_guided_variant(const graft_guided *g, bool fast);
+/* How a batch of these active entries uses the UNet. */
+graft_unet_use graft_guided_use(const graft_guided *g, const size_t *which, size_t count);
+/* The UNet for that, bound; g keeps the reference. GRAFT_E_LIMIT where it is over the limit of
+ * memory, alone or with the others of the run (graft_unets_room()). */
+graft_status graft_guided_bind(graft_guided *g, const graft_unet_use *use, graft_binding **out,
+                               graft_err *e);
+/* What x is multiplied by for the network. */
+float graft_guided_scale(const graft_guided *g, float sigma);
+/* y of one picture, arch.adm_channels values; negative: on which side the prompt stands. */
+void graft_guided_fill_y(const graft_guided *g, const graft_cond_entry *k, bool negative, float *y);
+/* GRAFT_E_LIMIT, saying what would do, where several UNets of one run and `beside` bytes of packed
+ * ControlNets are over the model's limit of memory together. Those of different sizes or grids may
+ * want their weights packed differently. arena: the largest of what else runs. */
+graft_status graft_unets_room(const graft_model *m, graft_binding *const *unet, size_t n,
+                              int64_t beside, int64_t arena, graft_err *e);
+graft_guidance_terms graft_guided_terms(const graft_guided *g, float sigma);
+#endif

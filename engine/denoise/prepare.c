@@ -1,0 +1,140 @@
+#include "engine/denoise/prepare.h"
+
+#include "base/alloc.h"
+#include "engine/denoise/guided.h"
+#include "engine/denoise/known.h"
+
+typedef struct need {
+    graft_unet_use use;
+    const graft_control *control;
+    float sigma; /* one at which this comes up */
+} need;
+
+typedef struct needs {
+    graft_regions regions;
+    need *list; /* of the whole run */
+    size_t n, cap;
+    active *now; /* of one sigma */
+    size_t n_now;
+    graft_binding **held; /* where areas or HyperTile make several graphs: all of the run */
+    size_t n_held, cap_held;
+} needs;
+
+/* Whether what DeepCache keeps of the prompt at one sigma serves at a later one. */
+static bool goes_on(const graft_prepare_request *rq, const graft_cond_entry *k,
+                    const graft_control *chain, float before, float sigma)
+{
+    return graft_active_now(rq->table, k, before) &&
+           graft_control_alike(rq->table, chain, before, sigma);
+}
+
+/* before: the sigma of the last step, where prompts that go on are fast; NULL: none is. */
+static void collect(const graft_prepare_request *rq, graft_side side, float sigma,
+                    const float *before, needs *v)
+{
+    const graft_cond *const lists[] = {rq->positive, rq->negative, rq->third}, *list = lists[side];
+    size_t first = 0;
+    for (int i = 0; i < (int)side; i++) first += lists[i]->n;
+    for (size_t i = 0; i < list->n; i++) {
+        const graft_cond_entry *k = list->entry[i];
+        const graft_cond_region *r = &v->regions.list[first + i];
+        if (r->idle || !graft_active_now(rq->table, k, sigma)) continue;
+        const graft_control *chain =
+            graft_control_of(rq->positive, list, side != GRAFT_POSITIVE, i);
+        v->now[v->n_now++] = (active){.entry = k,
+                                      .box = &r->box,
+                                      .side = side,
+                                      .fast = before && goes_on(rq, k, chain, *before, sigma),
+                                      .control = graft_control_any(rq->table, chain, sigma),
+                                      .known = graft_known_source(rq->model, k)};
+    }
+}
+
+static bool add(const graft_prepare_request *rq, needs *v, need one)
+{
+    for (size_t i = 0; i < v->n; i++)
+        if (graft_unet_use_equal(&v->list[i].use, &one.use) && v->list[i].control == one.control &&
+            graft_control_alike(rq->table, one.control, v->list[i].sigma, one.sigma))
+            return true;
+    if (graft_grow(&v->list, &v->cap, v->n + 1, sizeof *v->list)) return false;
+    v->list[v->n++] = one;
+    return true;
+}
+
+/* The batches of one sigma. */
+static bool add_all(const graft_prepare_request *rq, float sigma, const float *before, needs *v)
+{
+    size_t which[GROUP_MAX], count;
+    bool ok = true, perturbs = graft_model_perturbs_at(rq->model, rq->table, sigma);
+    v->n_now = 0;
+    collect(rq, GRAFT_POSITIVE, sigma, before, v);
+    if (rq->guided || rq->third) collect(rq, GRAFT_NEGATIVE, sigma, before, v);
+    if (rq->third) collect(rq, GRAFT_THIRD, sigma, before, v);
+    while (ok && (count = graft_active_group(v->now, v->n_now, which)))
+        ok = add(rq, v,
+                 (need){graft_active_use(v->now, which, count, rq->shape[0], perturbs),
+                        v->now[which[0]].control, sigma});
+    return ok;
+}
+
+/* Those of step i: of a whole one, and of one where DeepCache parts prompts that begin from those
+ * that go on. */
+static bool add_step(const graft_prepare_request *rq, size_t i, needs *v)
+{
+    const float *sigma = &rq->sigmas[i];
+    bool parts = rq->model->deepcache.interval > 1 && i > 0;
+    return add_all(rq, *sigma, NULL, v) && (!parts || add_all(rq, *sigma, sigma - 1, v));
+}
+
+/* Holds what the run will hold, to see whether it has room together. */
+static graft_status hold(const graft_prepare_request *rq, needs *v, const graft_unet_use *use,
+                         const graft_task *task, graft_err *e)
+{
+    graft_unet_use all[GRAFT_MODEL_USES];
+    int n = graft_model_uses(rq->model, use, all);
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < n && !st; i++) {
+        if (graft_grow(&v->held, &v->cap_held, v->n_held + 1, sizeof *v->held))
+            return graft_fail_nomem(e, "sampling");
+        st = graft_model_bind_guided(rq->model, &all[i], task, &v->held[v->n_held], e);
+        if (!st) v->n_held++;
+    }
+    return st ? st : graft_unets_room(rq->model, v->held, v->n_held, use->beside, 0, e);
+}
+
+static graft_status prepare(const graft_prepare_request *rq, needs *v, const need *one,
+                            const graft_task *task, graft_err *e)
+{
+    graft_unet_use use = one->use;
+    graft_status st = graft_control_prepare(rq->model, one->control, rq->table, one->sigma, &use,
+                                            task, &use.beside, e);
+    if (st) return st;
+    bool several = v->regions.any || graft_model_alternates(rq->model, use.height, use.width);
+    return several ? hold(rq, v, &use, task, e) : graft_model_prepare(rq->model, &use, task, e);
+}
+
+static void finish(needs *v)
+{
+    for (size_t i = 0; i < v->n_held; i++) graft_binding_release(v->held[i]);
+    graft_regions_finish(&v->regions);
+    graft_free(v->held);
+    graft_free(v->list);
+    graft_free(v->now);
+}
+
+graft_status graft_prepare_run(const graft_prepare_request *rq, const graft_task *task,
+                               graft_err *e)
+{
+    needs v = {0};
+    graft_status st = graft_model_check_downscale(rq->model, rq->positive, rq->negative, e);
+    if (!st)
+        st = graft_regions_create(rq->positive, rq->negative, rq->third, rq->shape,
+                                  graft_net_patch(&rq->model->arch), task, &v.regions, e);
+    if (!st && !(v.now = graft_malloc_array(v.regions.n, sizeof *v.now)))
+        st = graft_fail_nomem(e, "sampling");
+    for (size_t i = 0; i + 1 < rq->n_sigmas && !st; i++)
+        if (!add_step(rq, i, &v)) st = graft_fail_nomem(e, "sampling");
+    for (size_t i = 0; i < v.n && !st; i++) st = prepare(rq, &v, &v.list[i], task, e);
+    finish(&v);
+    return st;
+}

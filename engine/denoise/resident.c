@@ -1,0 +1,485 @@
+#include "engine/denoise/resident.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/size.h"
+#include "engine/denoise/features.h"
+#include "engine/denoise/flow_form.h"
+#include "engine/denoise/guided.h"
+
+struct graft_resident {
+    graft_guided *g;
+    graft_backend *backend;
+    const graft_kernels_more *more;
+    graft_arrays arrays;
+    float *x;
+    float *block;      /* for each entry its context, then its y, of all pictures */
+    uint64_t *context; /* by slot: bytes from the block's start; one more for the end */
+    uint64_t y_bytes;  /* of one entry */
+    float *v;          /* what the UNet gave, where entries may need several batches; or NULL */
+    uint8_t *feature;  /* DeepCache's, by slot; or NULL */
+    float *freeu;      /* its factors; or NULL */
+    struct {           /* inpainting; or NULL */
+        float *mask, *latent, *noise, *x;
+    } inpaint;
+    struct { /* RescaleCFG; or NULL */
+        float *negative;
+        void *work;
+    } rescale;
+    struct { /* the call that goes on */
+        const float *x;
+        float *out, *unconditional; /* the latter may be NULL */
+        float sigma;
+        size_t which[GROUP_MAX], count; /* the batch */
+        size_t done;                    /* entries of batches before it */
+        uint64_t negative;              /* a bit for each, in the order of batches */
+    } call;
+    graft_fetch *fetch; /* of the last step; NULL: none */
+    size_t fetch_step, fetch_total;
+    bool fetch_wanted;
+};
+
+/* ------------------------------------------------------------------ whether */
+
+static bool has_all(const graft_kernels_more *more)
+{
+    return GRAFT_KERNELS_HAS(more, copy) && GRAFT_KERNELS_HAS(more, fill) &&
+           GRAFT_KERNELS_HAS(more, mix) && GRAFT_KERNELS_HAS(more, guide) &&
+           GRAFT_KERNELS_HAS(more, fetch) && GRAFT_KERNELS_HAS(more, fetched) &&
+           GRAFT_KERNELS_HAS(more, fetch_free) && GRAFT_KERNELS_HAS(more, send) &&
+           GRAFT_KERNELS_HAS(more, blend) && GRAFT_KERNELS_HAS(more, rescale);
+}
+
+/* Nobody looks into the arrays of a run: no sampler, no onlooker, no ControlNet, no area or mask of
+ * a prompt, no limit of DeepCache's error, no EasyCache, no perturbed rows, no third prompt; the
+ * UNet's x is the latent alone; a mask is the same for all steps; and a flow has neither a mask nor
+ * a sampler of another form. */
+static bool is_blind(const graft_guided *g, const char *sampler)
+{
+    const graft_task *t = g->c.task;
+    size_t n = graft_guided_slots(&g->c);
+    return !g->c.tap && !(t && t->latent) && !g->controls && !g->answers && !g->regions.any &&
+           !g->known.channels && !graft_model_perturbs(g->c.model) && !g->c.third.prompt &&
+           !(g->c.mask && g->c.model->differential > 0) &&
+           !(g->features && g->c.model->deepcache.max_error > 0) && n && n <= GRAFT_GUIDE_ENTRIES &&
+           graft_sampler_anywhere(sampler) && !(graft_model_is_flow(g->c.model) && g->c.mask) &&
+           !graft_flow_form_wanted(g->c.model, sampler);
+}
+
+/* Whether every call is one batch, whose output guidance can take from where it is. */
+static bool is_one_batch(const graft_guided *g)
+{
+    for (size_t i = 1; i < graft_guided_slots(&g->c); i++)
+        if (graft_guided_entry(&g->c, i)->tokens != graft_guided_entry(&g->c, 0)->tokens)
+            return false;
+    return !g->features;
+}
+
+/* ------------------------------------------------------------------ arrays */
+
+static float *array_alloc(void *ctx, size_t n)
+{
+    const graft_resident *r = ctx;
+    size_t bytes;
+    if (!graft_size_mul(n, sizeof(float), &bytes)) return NULL;
+    return r->backend->api->alloc(r->backend->device, bytes ? bytes : 1);
+}
+
+static void array_free(void *ctx, float *p)
+{
+    const graft_resident *r = ctx;
+    if (p) r->backend->api->free(r->backend->device, p);
+}
+
+static void array_mix(void *ctx, float *out, size_t n, int count, const double *factor,
+                      const float *const *in)
+{
+    const graft_resident *r = ctx;
+    (void)r->more->mix(r->backend->device, out, n, (uint32_t)count, factor, in);
+}
+
+static graft_status device_failed(const graft_resident *r, graft_status st, graft_err *e)
+{
+    char text[512] = "";
+    r->backend->api->wait(r->backend->device, text, sizeof text);
+    return graft_fail(e, st, "backend %s: %s", r->backend->name,
+                      text[0] ? text : graft_status_text(st));
+}
+
+static graft_status array_put(void *ctx, float *out, const float *from, size_t n, graft_err *e)
+{
+    const graft_resident *r = ctx;
+    graft_status st = r->more->send(r->backend->device, out, from, (uint64_t)n * sizeof *from);
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+const graft_arrays *graft_resident_arrays(graft_resident *r)
+{
+    return &r->arrays;
+}
+
+/* ------------------------------------------------------------------ conditioning */
+
+/* Rows of the entry for all pictures, as they lie in the UNet's input. */
+static void spread_rows(float *to, const float *row, size_t n, int64_t pictures)
+{
+    for (int64_t p = 0; p < pictures; p++) memcpy(to + (size_t)p * n, row, n * sizeof *to);
+}
+
+static graft_status place_entry(graft_resident *r, size_t i, float *host, graft_err *e)
+{
+    const graft_guided *g = r->g;
+    const graft_cond_entry *k = graft_guided_entry(&g->c, i);
+    int64_t pictures = g->c.shape[0];
+    size_t adm = (size_t)g->c.model->arch.adm_channels, row = (size_t)(k->tokens * k->width);
+    float *y = host + (size_t)pictures * row;
+    spread_rows(host, k->data, row, pictures);
+    for (int64_t p = 0; p < pictures && adm; p++)
+        graft_guided_fill_y(g, k, i >= g->c.positive->n, y + (size_t)p * adm);
+    graft_status st = r->backend->api->upload(r->backend->device, (char *)r->block + r->context[i],
+                                              host, r->context[i + 1] - r->context[i]);
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+static graft_status place_entries(graft_resident *r, graft_err *e)
+{
+    const graft_guided *g = r->g;
+    uint64_t pictures = (uint64_t)g->c.shape[0], largest = 0;
+    size_t entries = graft_guided_slots(&g->c);
+    r->y_bytes = pictures * (uint64_t)g->c.model->arch.adm_channels * sizeof(float);
+    r->context = graft_calloc(entries + 1, sizeof *r->context);
+    if (!r->context) return graft_fail_nomem(e, "conditioning");
+    for (size_t i = 0; i < entries; i++) {
+        const graft_cond_entry *k = graft_guided_entry(&g->c, i);
+        uint64_t bytes = pictures * (uint64_t)(k->tokens * k->width) * sizeof(float) + r->y_bytes;
+        r->context[i + 1] = r->context[i] + bytes;
+        if (bytes > largest) largest = bytes;
+    }
+    float *host = graft_malloc(largest);
+    graft_status st = host ? GRAFT_OK : graft_fail_nomem(e, "conditioning");
+    if (!st) r->block = array_alloc(r, r->context[entries] / sizeof *r->block);
+    if (!st && !r->block) st = graft_fail_nomem(e, "conditioning on the device");
+    for (size_t i = 0; i < entries && !st; i++) st = place_entry(r, i, host, e);
+    graft_free(host);
+    return st;
+}
+
+/* ------------------------------------------------------------------ life */
+
+/* An array of n values, those of `from` where it is not NULL. */
+static graft_status place(graft_resident *r, size_t n, const float *from, float **out, graft_err *e)
+{
+    *out = array_alloc(r, n);
+    if (!*out) return graft_fail_nomem(e, "sampling on the device");
+    graft_status st =
+        from ? r->backend->api->upload(r->backend->device, *out, from, n * sizeof *from) : GRAFT_OK;
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+static graft_status place_all(graft_resident *r, graft_err *e)
+{
+    const graft_guided *g = r->g;
+    const graft_guided_config *c = &g->c;
+    size_t n = (size_t)g->n, pictures = (size_t)c->shape[0], entries = graft_guided_slots(&g->c);
+    size_t area = (size_t)(c->shape[2] * c->shape[3]);
+    graft_status st = place(r, n, NULL, &r->x, e);
+    if (!st) st = place_entries(r, e);
+    if (!st && !is_one_batch(g)) st = place(r, n * entries, NULL, &r->v, e);
+    if (!st && c->mask) st = place(r, pictures * area, c->mask, &r->inpaint.mask, e);
+    if (!st && c->mask) st = place(r, n, c->latent, &r->inpaint.latent, e);
+    if (!st && c->mask) st = place(r, n, c->noise, &r->inpaint.noise, e);
+    if (!st && c->mask) st = place(r, n, NULL, &r->inpaint.x, e);
+    if (!st && c->model->rescale_cfg > 0) st = place(r, n, NULL, &r->rescale.negative, e);
+    if (!st && c->model->rescale_cfg > 0) {
+        float *work; /* two doubles a picture are four floats */
+        st = place(r, 2 * n + 4 * pictures, NULL, &work, e);
+        r->rescale.work = work;
+    }
+    if (!st && c->model->freeu.version)
+        st = place(r, GRAFT_FREEU_FACTORS, c->model->freeu.factor, &r->freeu, e);
+    if (!st && g->features) {
+        r->feature = r->backend->api->alloc(r->backend->device, entries * g->feature_bytes);
+        if (!r->feature) st = graft_fail_nomem(e, "DeepCache on the device");
+    }
+    return st;
+}
+
+graft_status graft_resident_create(graft_guided *g, const char *sampler, graft_resident **out,
+                                   graft_err *e)
+{
+    graft_backend *backend;
+    graft_dtype dtype;
+    *out = NULL;
+    graft_status st =
+        graft_options_resolve(g->c.model->engine, &g->c.model->options, &backend, &dtype, e);
+    if (st) return st;
+    const graft_kernels_more *more = graft_backend_more(backend);
+    if (backend->info.host_memory || !has_all(more) || !is_blind(g, sampler)) return GRAFT_OK;
+    graft_resident *r = graft_calloc(1, sizeof *r);
+    if (!r) return graft_fail_nomem(e, "sampling");
+    r->g = g;
+    r->backend = backend;
+    r->more = more;
+    r->arrays = (graft_arrays){r, array_alloc, array_free, array_mix, array_put};
+    st = place_all(r, e);
+    if (st)
+        graft_resident_destroy(r);
+    else
+        *out = r;
+    return st == GRAFT_E_NOMEM ? GRAFT_OK : st; /* the host's way needs less there */
+}
+
+void graft_resident_destroy(graft_resident *r)
+{
+    if (!r) return;
+    r->more->fetch_free(r->fetch);
+    array_free(r, r->x);
+    array_free(r, r->block);
+    array_free(r, r->v);
+    array_free(r, r->inpaint.mask);
+    array_free(r, r->inpaint.latent);
+    array_free(r, r->inpaint.noise);
+    array_free(r, r->inpaint.x);
+    array_free(r, r->rescale.negative);
+    array_free(r, r->rescale.work);
+    array_free(r, r->freeu);
+    if (r->feature) r->backend->api->free(r->backend->device, r->feature);
+    graft_free(r->context);
+    graft_free(r);
+}
+
+graft_status graft_resident_begin(graft_resident *r, const float *x, float **state, graft_err *e)
+{
+    uint64_t bytes = (uint64_t)r->g->n * sizeof *x;
+    graft_status st = r->backend->api->upload(r->backend->device, r->x, x, bytes);
+    *state = r->x;
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+graft_status graft_resident_end(graft_resident *r, float *x, graft_err *e)
+{
+    uint64_t bytes = (uint64_t)r->g->n * sizeof *x;
+    graft_status st = r->backend->api->download(r->backend->device, x, r->x, bytes);
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ the denoiser */
+
+/* An input of a batch, `bytes` for each of its entries: from `offset` on in what its slot has,
+ * which begins at at[slot]. */
+static graft_status gather(const graft_resident *r, void *in, const void *base, const uint64_t *at,
+                           uint64_t offset, uint64_t bytes)
+{
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < r->call.count && !st; i++) {
+        size_t slot = r->g->active[r->call.which[i]].slot;
+        st = r->more->copy(r->backend->device, (char *)in + i * bytes,
+                           (const char *)base + at[slot] + offset, bytes);
+    }
+    return st;
+}
+
+/* The UNet's inputs: scaled latents, timesteps, contexts, y, DeepCache's features and FreeU's
+ * factors of a batch. */
+static graft_status write_inputs(void *ctx, void *const *in)
+{
+    const graft_resident *r = ctx;
+    const graft_guided *g = r->g;
+    const graft_kernels_more *m = r->more;
+    graft_device *d = r->backend->device;
+    const active *first = &g->active[r->call.which[0]];
+    float sigma = r->call.sigma, scale = graft_guided_scale(g, sigma), *x = in[0];
+    size_t n = (size_t)g->n, rows = (size_t)g->c.shape[0] * r->call.count;
+    uint64_t context_bytes = r->context[first->slot + 1] - r->context[first->slot] - r->y_bytes;
+    graft_status st =
+        m->mix(d, x, n, 1, (const double[]){(double)scale}, (const float *const[]){r->call.x});
+    for (size_t i = 1; i < r->call.count && !st; i++) st = m->copy(d, x + i * n, x, n * sizeof *x);
+    if (!st) st = m->fill(d, in[1], rows, graft_sigma_to_timestep(g->c.table, sigma));
+    if (!st) st = gather(r, in[2], r->block, r->context, 0, context_bytes);
+    if (!st && r->y_bytes) st = gather(r, in[3], r->block, r->context, context_bytes, r->y_bytes);
+    size_t next = r->y_bytes ? 4 : 3;
+    for (size_t i = 0; i < r->call.count && first->fast && !st; i++)
+        st = m->copy(d, (char *)in[next] + i * g->feature_bytes,
+                     r->feature + g->active[r->call.which[i]].slot * g->feature_bytes,
+                     g->feature_bytes);
+    next += first->fast;
+    if (!st && graft_model_freeu_factors(g->c.model, graft_guided_variant(g, first->fast)))
+        st = m->copy(d, in[next], r->freeu, GRAFT_FREEU_FACTORS * sizeof *r->freeu);
+    return st;
+}
+
+static graft_status rescale(const graft_resident *r)
+{
+    const graft_guided *g = r->g;
+    float sigma = r->call.sigma, s2 = sigma * sigma + 1.0f;
+    const graft_rescale p = {.x = r->call.x,
+                             .negative = r->rescale.negative,
+                             .positive = r->call.out,
+                             .work = r->rescale.work,
+                             .n = (uint64_t)g->n,
+                             .per = (uint64_t)g->per,
+                             .s2 = s2,
+                             .k = sqrtf(s2) / sigma,
+                             .cfg = (float)g->c.cfg,
+                             .mix = (float)g->c.model->rescale_cfg};
+    return r->more->rescale(r->backend->device, &p);
+}
+
+/* From the UNet's outputs of all batches to the call's result. */
+static graft_status guide(const graft_resident *r, const float *v)
+{
+    const graft_guided *g = r->g;
+    graft_device *d = r->backend->device;
+    size_t n = g->n_active;
+    uint64_t all = n < 64 ? ((uint64_t)1 << n) - 1 : UINT64_MAX, negative = r->call.negative;
+    graft_guidance p = {.x = r->call.x,
+                        .v = v,
+                        .out = r->call.out,
+                        .n = (uint64_t)g->n,
+                        .negative = negative,
+                        .entries = (uint32_t)n,
+                        .cfg = (float)g->c.cfg,
+                        .terms = graft_guided_terms(g, r->call.sigma)};
+    bool rescaled = g->c.model->rescale_cfg > 0 && negative && negative != all;
+    p.guided = !rescaled && (negative || g->c.cfg != 1.0);
+    graft_status st = r->more->guide(d, &p);
+    /* The negative prediction alone is the positive one of entries with their signs exchanged. */
+    p.negative = all & ~negative;
+    p.guided = 0;
+    p.out = r->rescale.negative;
+    if (!st && rescaled) st = r->more->guide(d, &p);
+    if (!st && rescaled) st = rescale(r);
+    p.out = r->call.unconditional;
+    if (!st && p.out) st = r->more->guide(d, &p);
+    return st;
+}
+
+static graft_status read_outputs(void *ctx, void *const *out)
+{
+    const graft_resident *r = ctx;
+    const graft_guided *g = r->g;
+    const graft_kernels_more *m = r->more;
+    graft_device *d = r->backend->device;
+    size_t n = (size_t)g->n;
+    bool stores = graft_guided_variant(g, g->active[r->call.which[0]].fast) == GRAFT_UNET_STORE;
+    graft_status st = GRAFT_OK;
+    for (size_t i = 0; i < r->call.count && stores && !st; i++) {
+        size_t slot = g->active[r->call.which[i]].slot;
+        st = m->copy(d, r->feature + slot * g->feature_bytes,
+                     (const char *)out[1] + i * g->feature_bytes, g->feature_bytes);
+        if (!st) graft_features_made(g->features, slot);
+    }
+    if (st) return st;
+    if (r->call.count == g->n_active) return guide(r, out[0]);
+    st = m->copy(d, r->v + r->call.done * n, out[0], r->call.count * n * sizeof *r->v);
+    return st || r->call.done + r->call.count < g->n_active ? st : guide(r, r->v);
+}
+
+/* Between the latent with its noise, where the mask keeps it, and x; noise NULL: without. */
+static graft_status blend(graft_resident *r, const float *x, const float *noise, float *out,
+                          graft_err *e)
+{
+    const graft_guided *g = r->g;
+    const graft_blend p = {.x = x,
+                           .kept = r->inpaint.latent,
+                           .noise = noise,
+                           .mask = r->inpaint.mask,
+                           .out = out,
+                           .n = (uint64_t)g->n,
+                           .per = (uint64_t)g->per,
+                           .area = (uint64_t)(g->c.shape[2] * g->c.shape[3]),
+                           .sigma = r->call.sigma};
+    graft_status st = r->more->blend(r->backend->device, &p);
+    return st ? device_failed(r, st, e) : GRAFT_OK;
+}
+
+/* The active entries, batch by batch. */
+static graft_status run_batches(graft_resident *r, graft_err *e)
+{
+    graft_guided *g = r->g;
+    graft_status st = GRAFT_OK;
+    graft_guided_settle(g, NULL);
+    while (!st && (r->call.count = graft_guided_group(g, r->call.which))) {
+        graft_binding *b;
+        for (size_t i = 0; i < r->call.count; i++)
+            r->call.negative |= (uint64_t)(g->active[r->call.which[i]].side != GRAFT_POSITIVE)
+                                << (r->call.done + i);
+        const graft_unet_use use = graft_guided_use(g, r->call.which, r->call.count);
+        st = graft_guided_bind(g, &use, &b, e);
+        if (!st)
+            st = graft_exe_run_there(b, g->c.model->engine->arenas,
+                                     graft_series_get(&g->series, g->c.model, b, g->active,
+                                                      r->call.which, r->call.count),
+                                     write_inputs, read_outputs, r, g->c.task, NULL, e);
+        r->call.done += r->call.count;
+    }
+    return st;
+}
+
+static graft_status denoise_any(graft_resident *r, const float *x, float sigma, float *out,
+                                float *unconditional, graft_err *e)
+{
+    graft_guided *g = r->g;
+    graft_status st = GRAFT_OK;
+    r->call.sigma = sigma;
+    r->call.x = r->inpaint.mask ? r->inpaint.x : x;
+    r->call.out = out;
+    r->call.unconditional = unconditional;
+    r->call.done = 0;
+    r->call.negative = 0;
+    if (r->inpaint.mask) st = blend(r, x, r->inpaint.noise, r->inpaint.x, e);
+    if (st) return st;
+    graft_guided_collect(g, sigma, unconditional != NULL);
+    if (g->n_active) {
+        st = run_batches(r, e);
+    } else {
+        st = guide(r, r->call.x);
+        if (st) device_failed(r, st, e);
+    }
+    return st || !r->inpaint.mask ? st : blend(r, out, NULL, out, e);
+}
+
+static graft_status denoise(void *ctx, const float *x, float sigma, float *out, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, NULL, e);
+}
+
+static graft_status denoise_pair(void *ctx, const float *x, float sigma, float *out,
+                                 float *unconditional, graft_err *e)
+{
+    return denoise_any(ctx, x, sigma, out, unconditional, e);
+}
+
+graft_denoiser graft_resident_denoiser(graft_resident *r)
+{
+    return (graft_denoiser){r, denoise, denoise_pair};
+}
+
+/* ------------------------------------------------------------------ steps */
+
+void graft_resident_last(graft_resident *r, graft_resident_done *done, void *ctx)
+{
+    const void *data = NULL;
+    if (!r->fetch) return;
+    if (!r->more->fetched(r->fetch, &data))
+        done(ctx, r->fetch_step, r->fetch_total, r->fetch_wanted ? data : NULL);
+    r->more->fetch_free(r->fetch);
+    r->fetch = NULL;
+}
+
+void graft_resident_step(graft_resident *r, size_t step, size_t total, const float *denoised,
+                         bool wanted, graft_resident_done *done, void *ctx)
+{
+    uint64_t bytes = wanted ? (uint64_t)r->g->n * sizeof *denoised : 0;
+    graft_fetch *now = NULL;
+    /* A preview is not worth a failure; a device that is lost says so in the next call. */
+    if (r->more->fetch(r->backend->device, denoised, bytes, &now)) now = NULL;
+    graft_resident_last(r, done, ctx);
+    r->fetch = now;
+    r->fetch_step = step;
+    r->fetch_total = total;
+    r->fetch_wanted = wanted;
+    if (!now) done(ctx, step, total, NULL);
+}

@@ -1,0 +1,245 @@
+/* Text encoders: of a checkpoint, or of files of their own. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/files/kinds.h"
+#include "engine/files/load.h"
+#include "engine/prompts/t5.h"
+
+/* In a checkpoint; a file of its own has the last. */
+static const char *const places[] = {"cond_stage_model.transformer.",
+                                     "cond_stage_model.model.",
+                                     "conditioner.embedders.0.transformer.",
+                                     "conditioner.embedders.0.model.",
+                                     "conditioner.embedders.1.model.",
+                                     "text_encoders.clip_l.transformer.",
+                                     "text_encoders.clip_g.transformer.",
+                                     "",
+                                     NULL};
+
+static graft_status check_encoder(const graft_encoder *n, graft_err *e)
+{
+    graft_graph *g = NULL;
+    graft_textenc_shape shape = {1, GRAFT_TEXT_CHUNK, n->arch.layers, true, true, true, GRAFT_F32};
+    graft_status st = graft_textenc_build(&n->arch, &shape, &g, e);
+    st = st ? graft_load_blame(n->weights, st, e) : graft_weights_check(n->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+/* SD 2's encoder has 24 layers, of which the last is not used: diffusers does not keep it. */
+static bool is_cut(const graft_text_arch *a)
+{
+    return a->layout == GRAFT_TEXT_HF && a->width == 1024 && a->layers == 23;
+}
+
+/* Looks for one encoder at a place; *found is false when there is none. Of several the hidden state
+ * is the last but one, without norm. */
+static graft_status add_encoder(graft_clip *c, graft_weights *file, const char *place, bool *found,
+                                graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    const bool several = c->kind != GRAFT_CLIP_ONE;
+    *found = graft_load_has(f, place, "positional_embedding") ||
+             graft_load_has(f, place, "text_model.embeddings.position_embedding.weight");
+    if (!*found) return GRAFT_OK;
+    if (c->n_encoders == 2)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than two text encoders",
+                          graft_safetensors_path(f));
+    graft_encoder *n = &c->encoder[c->n_encoders];
+    graft_status st =
+        graft_text_detect(f, place, graft_safetensors_metadata(f, "config"), &n->arch, e);
+    if (st) return st;
+    bool big = n->arch.layout == GRAFT_TEXT_OPENCLIP || n->arch.width >= 1024;
+    n->pad_token = big ? 0 : 49407;
+    n->cut = is_cut(&n->arch);
+    n->large = n->arch.width == 1280 || strstr(place, "clip_g");
+    n->layer = (several || big ? 2 : 1) - n->cut;
+    n->hidden_norm = !several;
+
+    st = graft_weights_part(file, place, &n->weights, e);
+    if (st) return st;
+    c->n_encoders++;
+    return check_encoder(n, e);
+}
+
+#define T5_PLACE "text_encoders.t5xxl.transformer."
+
+/* The same for T5, of which there is one. */
+static graft_status add_t5(graft_clip *c, graft_weights *file, const char *place,
+                           const graft_task *task, bool *found, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    *found = graft_load_has(f, place, GRAFT_T5_TENSOR);
+    if (!*found) return GRAFT_OK;
+    if (c->t5)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: more than one T5",
+                          graft_safetensors_path(f));
+    graft_status st = graft_t5_load(file, place, task, &c->t5, e);
+    if (!st) c->width = c->t5->arch.width;
+    return st;
+}
+
+static bool may_have_t5(const graft_clip *c)
+{
+    return c->kind == GRAFT_CLIP_SD3 || c->kind == GRAFT_CLIP_FLUX;
+}
+
+/* A checkpoint's T5. Without its tokenizer the other encoders do, as SD 3 was made to; FLUX was
+ * not. */
+static graft_status add_checkpoint_t5(graft_clip *c, graft_weights *file, const graft_task *task,
+                                      graft_err *e)
+{
+    bool found;
+    if (!may_have_t5(c)) return GRAFT_OK;
+    graft_status st = add_t5(c, file, T5_PLACE, task, &found, e);
+    if (st != GRAFT_E_NOTFOUND || c->kind == GRAFT_CLIP_FLUX) return st;
+    graft_log_printf(task ? &task->log : &c->engine->log, GRAFT_LOG_WARN,
+                     "T5 is left out of the prompts: %s", e->text);
+    return GRAFT_OK;
+}
+
+static graft_clip *new_clip(graft_engine *engine)
+{
+    graft_clip *c = graft_calloc(1, sizeof *c);
+    if (!c) return NULL;
+    atomic_init(&c->refs, 1);
+    c->engine = engine;
+    snprintf(c->options.precision, sizeof c->options.precision, "f32");
+    return c;
+}
+
+static graft_status no_encoder(const graft_safetensors *f, const char *why, graft_err *e)
+{
+    char guess[128];
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "%s: no CLIP text encoder in it%s%s",
+                      graft_safetensors_path(f),
+                      graft_kind_guess(f, "CLIPLoader", guess, sizeof guess), why);
+}
+
+/* What is known once all encoders are there: SDXL's refiner has one of SDXL's; of two the second is
+ * CLIP-G, which pads as OpenCLIP does, in whichever names; and SD 3 and FLUX take L's pooled output
+ * as it is, though the file may have a projection. */
+static void settle(graft_clip *c)
+{
+    if (c->kind == GRAFT_CLIP_SDXL && c->n_encoders == 1) c->kind = GRAFT_CLIP_ONE;
+    for (size_t i = 0; i < c->n_encoders; i++) {
+        graft_encoder *n = &c->encoder[i];
+        if (c->n_encoders == 2) n->large = i == 1;
+        if (n->large) n->pad_token = 0;
+        if (may_have_t5(c) && !n->large) n->arch.projection = 0;
+    }
+}
+
+/* What a checkpoint's encoders are for. */
+static graft_clip_kind kind_of(const graft_safetensors *f)
+{
+    static const char token[] = "text_model.embeddings.token_embedding.weight";
+    if (graft_load_prefix(f, graft_load_unet_prefixes, GRAFT_FLUX_TENSOR)) return GRAFT_CLIP_FLUX;
+    if (graft_load_has(f, "text_encoders.clip_l.transformer.", token) ||
+        graft_load_has(f, "text_encoders.clip_g.transformer.", token))
+        return GRAFT_CLIP_SD3;
+    bool sdxl = graft_load_has(f, "conditioner.embedders.1.model.", "positional_embedding") ||
+                graft_load_has(f, "conditioner.embedders.0.model.", "positional_embedding");
+    return sdxl ? GRAFT_CLIP_SDXL : GRAFT_CLIP_ONE;
+}
+
+/* What the checkpoint's transformer takes, or all published ones. */
+static int64_t context_width(const graft_safetensors *f)
+{
+    const graft_st_tensor *t =
+        graft_safetensors_find(f, "model.diffusion_model.context_embedder.weight");
+    return t && t->rank == 2 ? t->shape[1] : GRAFT_SD3_CONTEXT;
+}
+
+/* FLUX needs both; it has no place for more. */
+static graft_status check_pair(const graft_clip *c, graft_err *e)
+{
+    if (c->kind != GRAFT_CLIP_FLUX || (c->n_encoders == 1 && !c->encoder[0].large && c->t5))
+        return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "FLUX's text encoders are CLIP-L and T5, and these are not both");
+}
+
+graft_status graft_load_clip_part(graft_engine *engine, graft_weights *file, const graft_task *task,
+                                  graft_clip **out, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    graft_clip *c = new_clip(engine);
+    graft_status st = GRAFT_OK;
+    if (!c) return graft_fail_nomem(e, "text encoder");
+    c->kind = kind_of(f);
+    c->width = context_width(f);
+    for (const char *const *p = places; (*p)[0]; p++) {
+        bool found;
+        GRAFT_TRY(add_encoder(c, file, *p, &found, e));
+    }
+    if (!c->n_encoders) {
+        st = no_encoder(
+            f, " (no cond_stage_model.*, conditioner.embedders.* or text_encoders.* tensors)", e);
+        goto out;
+    }
+    GRAFT_TRY(add_checkpoint_t5(c, file, task, e));
+    settle(c);
+    GRAFT_TRY(check_pair(c, e));
+    *out = c;
+    c = NULL;
+out:
+    graft_clip_release(c);
+    return st;
+}
+
+graft_status graft_clip_load(graft_engine *engine, const char *const *paths, size_t n_paths,
+                             const char *type, const graft_task *task, graft_clip **out,
+                             graft_err *e)
+{
+    const struct {
+        const char *name;
+        size_t least, most;
+    } kinds[] = {[GRAFT_CLIP_ONE] = {"stable_diffusion", 1, 1},
+                 [GRAFT_CLIP_SDXL] = {"sdxl", 2, 2},
+                 [GRAFT_CLIP_SD3] = {"sd3", 1, 3},
+                 [GRAFT_CLIP_FLUX] = {"flux", 2, 2}};
+    size_t kind = 0, n_kinds = sizeof kinds / sizeof *kinds;
+    while (kind < n_kinds && strcmp(kinds[kind].name, type) != 0) kind++;
+    if (kind == n_kinds)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED, "text encoders of type %s are not supported",
+                          type);
+    if (n_paths < kinds[kind].least || n_paths > kinds[kind].most)
+        return graft_fail(e, GRAFT_E_ARG, "text encoders of type %s are not made of %zu file%s",
+                          type, n_paths, n_paths == 1 ? "" : "s");
+    graft_clip *c = new_clip(engine);
+    graft_weights *file = NULL;
+    graft_status st = GRAFT_OK;
+    if (!c) return graft_fail_nomem(e, "text encoder");
+    c->kind = (graft_clip_kind)kind;
+    c->width = GRAFT_SD3_CONTEXT;
+    for (size_t i = 0; i < n_paths; i++) {
+        bool found = false;
+        GRAFT_TRY(graft_load_open(paths[i], NULL, task, &file, e));
+        for (const char *const *p = places; *p && !found; p++)
+            GRAFT_TRY(add_encoder(c, file, *p, &found, e));
+        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, T5_PLACE, task, &found, e));
+        if (!found && may_have_t5(c)) GRAFT_TRY(add_t5(c, file, "", task, &found, e));
+        if (!found) {
+            st = no_encoder(graft_weights_file(file), "", e);
+            goto out;
+        }
+        graft_weights_release(file);
+        file = NULL;
+    }
+    if (n_paths > 1 && c->n_encoders == 2 && c->encoder[0].arch.width > c->encoder[1].arch.width) {
+        graft_encoder t = c->encoder[0];
+        c->encoder[0] = c->encoder[1];
+        c->encoder[1] = t;
+    }
+    settle(c);
+    GRAFT_TRY(check_pair(c, e));
+    *out = c;
+    c = NULL;
+out:
+    graft_weights_release(file);
+    graft_clip_release(c);
+    return st;
+}

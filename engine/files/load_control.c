@@ -1,0 +1,136 @@
+/* ControlNets, whole or as differences from a model. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "engine/objects/control.h"
+#include "engine/files/kinds.h"
+#include "engine/files/load.h"
+
+/* Relatives of ControlNets that steer a UNet in other ways. */
+static graft_status no_controlnet(const graft_safetensors *f, graft_err *e)
+{
+    const char *path = graft_safetensors_path(f);
+    char guess[128];
+    if (graft_load_has(f, "", "lora_controlnet"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a Control-LoRA, which is made of parts of the model; only whole "
+                          "ControlNets are supported",
+                          path);
+    if (graft_load_has(f, "", "body.0.resnets.0.block1.weight") ||
+        graft_load_has(f, "", "adapter.body.0.in_conv.weight"))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: a T2I adapter; only ControlNets are supported", path);
+    return graft_fail(
+        e, GRAFT_E_UNSUPPORTED,
+        "%s: no ControlNet in it%s (tensor control_model.input_hint_block.0.weight is "
+        "missing)",
+        path, graft_kind_guess(f, "ControlNetLoader", guess, sizeof guess));
+}
+
+/* Whether the copy of a UNet in it is one of differences. Norms tell: their scales lie about 1 in a
+ * network, and about 0 in what training has changed of them. */
+static bool holds_differences(const graft_weights *w, const graft_graph *g)
+{
+    double sum = 0;
+    int64_t count = 0;
+    for (size_t i = 0; i < g->n_slots; i++) {
+        const graft_gslot *s = &g->slot[i];
+        float v[4096];
+        if (s->rank != 1 || s->dim[0] > 4096 || !graft_str_ends(s->source[0], ".weight")) continue;
+        if (graft_weights_values(w, s->source[0], 0, s->dim[0], v, NULL)) continue;
+        for (int64_t k = 0; k < s->dim[0]; k++) sum += fabs((double)v[k]);
+        count += s->dim[0];
+    }
+    return count && sum < 0.1 * (double)count;
+}
+
+static graft_status add_model(graft_controlnet *n, const graft_model *m, const graft_graph *g,
+                              graft_err *e)
+{
+    graft_weights *sum;
+    graft_status st;
+    if (n->arch.diffusers)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "%s: differences in diffusers' names; only those in LDM's names are "
+                          "supported",
+                          graft_safetensors_path(graft_weights_file(n->weights)));
+    GRAFT_TRY(graft_control_check(m, n, e));
+    GRAFT_TRY(graft_weights_add(n->weights, m->weights, &sum, e));
+    graft_weights_release(n->weights);
+    n->weights = sum;
+    GRAFT_TRY(graft_weights_check(sum, g, e));
+out:
+    return st;
+}
+
+/* m: NULL, or what differences are from. */
+static graft_status add_differences(graft_controlnet *n, const graft_model *m, const graft_graph *g,
+                                    const graft_log *log, graft_err *e)
+{
+    const char *path = graft_safetensors_path(graft_weights_file(n->weights));
+    bool differences = holds_differences(n->weights, g);
+    if (differences && m) return add_model(n, m, g, e);
+    if (differences)
+        graft_log_printf(log, GRAFT_LOG_WARN,
+                         "%s: it seems to hold differences from a model's weights, which "
+                         "DiffControlNetLoader adds to a model's",
+                         path);
+    else if (m)
+        graft_log_printf(
+            log, GRAFT_LOG_WARN,
+            "%s: it holds whole weights, not differences from a model's; nothing is added to them",
+            path);
+    return GRAFT_OK;
+}
+
+static graft_status make_controlnet(graft_engine *engine, graft_weights *file, const graft_model *m,
+                                    const graft_task *task, graft_controlnet **out, graft_err *e)
+{
+    static const char *const prefixes[] = {"control_model.", "", NULL};
+    const graft_safetensors *f = graft_weights_file(file);
+    const char *prefix = graft_load_prefix(f, prefixes, "input_hint_block.0.weight");
+    if (!prefix)
+        prefix = graft_load_prefix(f, prefixes, "controlnet_cond_embedding.conv_in.weight");
+    const graft_control_shape shape = {1, 64, 64, 77, 1, GRAFT_F32, 0};
+    graft_graph *g[2] = {NULL, NULL};
+    graft_status st;
+    if (!prefix) return no_controlnet(f, e);
+    graft_controlnet *n = graft_calloc(1, sizeof *n);
+    if (!n) return graft_fail_nomem(e, "ControlNet");
+    atomic_init(&n->refs, 1);
+    n->engine = engine;
+    GRAFT_TRY(
+        graft_control_detect(f, prefix, graft_safetensors_metadata(f, "config"), &n->arch, e));
+    GRAFT_TRY(graft_weights_part(file, prefix, &n->weights, e));
+    GRAFT_TRY(graft_load_blame(n->weights, graft_control_build(&n->arch, &shape, &g[0], e), e));
+    GRAFT_TRY(graft_load_blame(
+        n->weights, graft_control_hint_build(&n->arch, 1, 64, 64, GRAFT_F32, &g[1], e), e));
+    const graft_log *log = task ? &task->log : &engine->log;
+    GRAFT_TRY(graft_load_check(log, n->weights, (const graft_graph *const *)g, 2, e));
+    GRAFT_TRY(add_differences(n, m, g[0], log, e));
+    *out = n;
+    n = NULL;
+out:
+    graft_graph_destroy(g[0]);
+    graft_graph_destroy(g[1]);
+    graft_controlnet_release(n);
+    return st;
+}
+
+graft_status graft_controlnet_load_diff(graft_engine *engine, const char *path,
+                                        const graft_model *m, const graft_task *task,
+                                        graft_controlnet **out, graft_err *e)
+{
+    graft_weights *file = NULL;
+    graft_status st = graft_load_open(path, NULL, task, &file, e);
+    if (!st) st = make_controlnet(engine, file, m, task, out, e);
+    graft_weights_release(file);
+    return st;
+}
+
+graft_status graft_controlnet_load(graft_engine *engine, const char *path, const graft_task *task,
+                                   graft_controlnet **out, graft_err *e)
+{
+    return graft_controlnet_load_diff(engine, path, NULL, task, out, e);
+}

@@ -1,0 +1,11 @@
+/* What differs between two weight sets that should be of one architecture. Any thread. */
+#ifndef GRAFT_OBJECTS_ALIKE_H
+#define GRAFT_OBJECTS_ALIKE_H
+#include "engine/weights/weights.h"
+
+/* Fails with GRAFT_E_ARG: `who` is of another architecture, since the first tensor of `own` that
+ * `other` lacks or has in another shape, or the first that it has in addition, differs; where the
+ * tensors are alike, for the reason `else_why`. */
+graft_status graft_alike_fail(const graft_weights *own, const graft_weights *other, const char *who,
+                              const char *else_why, graft_err *e);
+#endif

@@ -1,0 +1,246 @@
+#include "engine/objects/control.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+graft_controlnet *graft_controlnet_retain(graft_controlnet *n)
+{
+    atomic_fetch_add(&n->refs, 1);
+    return n;
+}
+
+void graft_controlnet_release(graft_controlnet *n)
+{
+    if (!n || atomic_fetch_sub(&n->refs, 1) != 1) return;
+    graft_engine_release_weights(n->engine, n->weights);
+    graft_free(n);
+}
+
+graft_control *graft_control_retain(graft_control *k)
+{
+    if (k) atomic_fetch_add(&k->refs, 1);
+    return k;
+}
+
+void graft_control_release(graft_control *k)
+{
+    while (k && atomic_fetch_sub(&k->refs, 1) == 1) {
+        graft_control *before = k->before;
+        graft_controlnet_release(k->net);
+        graft_image_release(k->hint);
+        graft_free(k);
+        k = before;
+    }
+}
+
+/* ------------------------------------------------------------------ on conditionings */
+
+/* What one call of graft_cond_control() makes: a link behind each chain that it finds. */
+typedef struct links {
+    const graft_control_options *o;
+    graft_control **made; /* one for each different chain, NULL among them */
+    size_t n;
+} links;
+
+static graft_control *link_behind(links *l, graft_control *before)
+{
+    const graft_control_options *o = l->o;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->made[i]->before == before) return l->made[i];
+    graft_control *k = graft_calloc(1, sizeof *k);
+    if (!k) return NULL;
+    atomic_init(&k->refs, 1);
+    k->before = graft_control_retain(before);
+    k->net = graft_controlnet_retain((graft_controlnet *)o->net);
+    k->hint = graft_image_retain((graft_image *)o->hint);
+    k->strength = o->strength;
+    k->start = o->start;
+    k->end = o->end;
+    k->everywhere = o->everywhere;
+    l->made[l->n++] = k;
+    return k;
+}
+
+static graft_status link_all(links *l, const graft_cond *c, graft_cond **out, graft_err *e)
+{
+    graft_control **chain = graft_malloc_array(c->n ? c->n : 1, sizeof *chain);
+    graft_status st = chain ? GRAFT_OK : graft_fail_nomem(e, "conditioning");
+    for (size_t i = 0; i < c->n && !st; i++) {
+        chain[i] = link_behind(l, c->entry[i]->control);
+        if (!chain[i]) st = graft_fail_nomem(e, "conditioning");
+    }
+    if (!st) st = graft_cond_with_controls(c, chain, out, e);
+    graft_free(chain);
+    return st;
+}
+
+graft_status graft_cond_control(const graft_cond *positive, const graft_cond *negative,
+                                const graft_control_options *o, graft_cond **out_positive,
+                                graft_cond **out_negative, graft_err *e)
+{
+    size_t n = positive->n + (negative ? negative->n : 0);
+    graft_cond *p = NULL, *m = NULL;
+    graft_status st;
+    if (!isfinite(o->strength) || !isfinite(o->start) || !isfinite(o->end))
+        return graft_fail(e, GRAFT_E_ARG, "strength, start and end must be numbers");
+    if (o->strength == 0) { /* no work for nothing */
+        *out_positive = graft_cond_retain((graft_cond *)positive);
+        if (negative) *out_negative = graft_cond_retain((graft_cond *)negative);
+        return GRAFT_OK;
+    }
+    links l = {o, graft_malloc_array(n ? n : 1, sizeof *l.made), 0};
+    if (!l.made) return graft_fail_nomem(e, "conditioning");
+    GRAFT_TRY(link_all(&l, positive, &p, e));
+    if (negative) GRAFT_TRY(link_all(&l, negative, &m, e));
+    *out_positive = p;
+    if (negative) *out_negative = m;
+    p = NULL;
+    m = NULL;
+out:
+    graft_cond_release(p);
+    graft_cond_release(m);
+    for (size_t i = 0; i < l.n; i++) graft_control_release(l.made[i]);
+    graft_free(l.made);
+    return st;
+}
+
+const graft_control *graft_control_of(const graft_cond *positive, const graft_cond *negative,
+                                      bool is_negative, size_t i)
+{
+    if (!is_negative) return positive->entry[i]->control;
+    for (size_t k = 0; k < negative->n; k++)
+        if (negative->entry[k]->control) return negative->entry[i]->control;
+    for (size_t k = 0, shared = 0; k < positive->n; k++) {
+        const graft_control *c = positive->entry[k]->control;
+        if (c && c->everywhere && shared++ == i) return c;
+    }
+    return NULL;
+}
+
+bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma)
+{
+    return graft_sigma_in_range(t, k->start, k->end, sigma);
+}
+
+bool graft_control_alike(const graft_sigma_table *t, const graft_control *chain, float a, float b)
+{
+    for (const graft_control *k = chain; k; k = k->before)
+        if (graft_control_active(t, k, a) != graft_control_active(t, k, b)) return false;
+    return true;
+}
+
+const graft_control *graft_control_any(const graft_sigma_table *t, const graft_control *chain,
+                                       float sigma)
+{
+    for (const graft_control *k = chain; k; k = k->before)
+        if (graft_control_active(t, k, sigma)) return chain;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ compiling */
+
+typedef struct hint_shape {
+    int64_t rows, height, width;
+    int64_t act_dtype;
+} hint_shape;
+
+static graft_status build_hint(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    const hint_shape *s = of;
+    return graft_control_hint_build(arch, s->rows, s->height, s->width, (graft_dtype)s->act_dtype,
+                                    out, e);
+}
+
+static graft_status build_net(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    return graft_control_build(arch, of, out, e);
+}
+
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e)
+{
+    graft_status st = graft_control_fits(&net->arch, &m->arch.unet, e);
+    if (!st) return st;
+    return graft_err_prefix(e, st, "%s", graft_safetensors_path(graft_weights_file(net->weights)));
+}
+
+static graft_status bind(const graft_model *m, const graft_controlnet *net, graft_compile_job *job,
+                         const graft_task *task, graft_binding **out, graft_err *e)
+{
+    job->arch = &net->arch;
+    job->arch_bytes = sizeof net->arch;
+    return graft_engine_bind(m->engine, &m->options, job, net->weights, task, out, e);
+}
+
+graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
+                                const graft_unet_use *use, const graft_task *task,
+                                graft_binding **out, graft_err *e)
+{
+    graft_control_shape shape;
+    graft_compile_job job = {
+        .kind = "controlnet", .shape = &shape, .shape_bytes = sizeof shape, .build = build_net};
+    memset(&shape, 0, sizeof shape);
+    graft_status st = graft_control_check(m, net, e);
+    if (!st) st = graft_unet_use_batch(use, &shape.batch, e);
+    if (!st) st = graft_options_resolve(m->engine, &m->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    shape.height = use->height;
+    shape.width = use->width;
+    shape.tokens = use->tokens;
+    shape.pictures = use->pictures;
+    shape.more = more;
+    return bind(m, net, &job, task, out, e);
+}
+
+graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
+                                     int64_t rows, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e)
+{
+    hint_shape shape = {rows, use->height, use->width, 0};
+    graft_dtype dtype;
+    graft_compile_job job = {
+        .kind = "control_hint", .shape = &shape, .shape_bytes = sizeof shape, .build = build_hint};
+    graft_status st = graft_options_resolve(m->engine, &m->options, &job.backend, &dtype, e);
+    if (st) return st;
+    shape.act_dtype = dtype;
+    return bind(m, net, &job, task, out, e);
+}
+
+int64_t graft_control_rows(const graft_control *k, int64_t pictures)
+{
+    int64_t shape[4];
+    graft_image_data(k->hint, shape);
+    return shape[0] < pictures ? shape[0] : pictures;
+}
+
+/* Whether a link behind `k` has the same weights and is active as well. */
+static bool comes_again(const graft_control *chain, const graft_control *k,
+                        const graft_sigma_table *t, float sigma)
+{
+    for (; chain != k; chain = chain->before)
+        if (chain->net->weights == k->net->weights && graft_control_active(t, chain, sigma))
+            return true;
+    return false;
+}
+
+graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
+                                   const graft_sigma_table *t, float sigma,
+                                   const graft_unet_use *use, const graft_task *task,
+                                   int64_t *bytes, graft_err *e)
+{
+    graft_status st = GRAFT_OK;
+    *bytes = 0;
+    for (const graft_control *k = chain; k && !st; k = k->before) {
+        graft_binding *b = NULL, *hint = NULL;
+        if (!graft_control_active(t, k, sigma)) continue;
+        bool more = graft_control_any(t, k->before, sigma) != NULL;
+        int64_t rows = graft_control_rows(k, use->pictures);
+        st = graft_control_bind_hint(m, k->net, rows, use, task, &hint, e);
+        if (!st) st = graft_control_bind(m, k->net, more, use, task, &b, e);
+        if (!st && !comes_again(chain, k, t, sigma)) *bytes += (int64_t)b->exe->weight_bytes;
+        graft_binding_release(hint);
+        graft_binding_release(b);
+    }
+    return st;
+}

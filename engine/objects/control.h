@@ -1,0 +1,67 @@
+/* ControlNets on conditionings, from the inside (Zhang et al. 2023, arXiv:2302.05543).
+ *
+ * A ControlNet has no options of its own: it is compiled with those of the model that it steers,
+ * whose activations it shares. */
+#ifndef GRAFT_OBJECTS_CONTROL_H
+#define GRAFT_OBJECTS_CONTROL_H
+#include "engine/objects/objects.h"
+#include "engine/models/control_union.h"
+#include "engine/models/controlnet.h"
+
+struct graft_controlnet {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_control_arch arch;
+    graft_weights *weights;                /* shared by those that differ in nothing but the type */
+    float type[GRAFT_CONTROL_TYPES], told; /* control_union.h; zeros: not told */
+};
+
+/* One ControlNet with its picture. Conditionings hold the last one of a chain; residuals of all of
+ * it add up. Immutable; equal pointers are equal work, so prompts that share a chain share a batch.
+ */
+typedef struct graft_control {
+    _Atomic int refs;
+    struct graft_control *before; /* NULL: none */
+    graft_controlnet *net;
+    graft_image *hint;
+    double strength, start, end; /* start, end: shares of the schedule */
+    bool everywhere;             /* negative prompts that have none of their own get it too */
+} graft_control;
+
+graft_control *graft_control_retain(graft_control *k); /* NULL is fine in both */
+void graft_control_release(graft_control *k);
+
+/* The same list with chain[i], which may be NULL, for entry i. Retains the chains. */
+graft_status graft_cond_with_controls(const graft_cond *c, graft_control *const *chain,
+                                      graft_cond **out, graft_err *e);
+/* The chain that counts for an entry: its own, or for a negative one that of a positive entry where
+ * no negative one has its own and the positive one's is for everyone. */
+const graft_control *graft_control_of(const graft_cond *positive, const graft_cond *negative,
+                                      bool is_negative, size_t i);
+/* Whether this one counts at this sigma; the others of its chain are not looked at. */
+bool graft_control_active(const graft_sigma_table *t, const graft_control *k, float sigma);
+/* Whether the same ones of the chain, which may be NULL, are active at both sigmas. */
+bool graft_control_alike(const graft_sigma_table *t, const graft_control *chain, float a, float b);
+/* The chain where any of it is active, else NULL. */
+const graft_control *graft_control_any(const graft_sigma_table *t, const graft_control *chain,
+                                       float sigma);
+
+/* GRAFT_E_ARG, with the ControlNet's file, when it is for another kind of model. */
+graft_status graft_control_check(const graft_model *m, const graft_controlnet *net, graft_err *e);
+/* The ControlNet for such a use of the model's UNet, compiled with the model's options and bound.
+ * more: it adds to the residuals of another. */
+graft_status graft_control_bind(const graft_model *m, const graft_controlnet *net, bool more,
+                                const graft_unet_use *use, const graft_task *task,
+                                graft_binding **out, graft_err *e);
+/* How many pictures of the hint a batch needs: what there is, at most one for each picture. */
+int64_t graft_control_rows(const graft_control *k, int64_t pictures);
+/* Its hint's convolutions for `rows` pictures. */
+graft_status graft_control_bind_hint(const graft_model *m, const graft_controlnet *net,
+                                     int64_t rows, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e);
+/* Compiles and packs what of the chain is active at this sigma; *bytes: of its packed weights. */
+graft_status graft_control_prepare(const graft_model *m, const graft_control *chain,
+                                   const graft_sigma_table *t, float sigma,
+                                   const graft_unet_use *use, const graft_task *task,
+                                   int64_t *bytes, graft_err *e);
+#endif

@@ -1,0 +1,449 @@
+/* MODEL recipes: copies that share what did not change. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/objects/alike.h"
+#include "engine/objects/objects.h"
+#include "engine/image/resize.h"
+
+graft_model *graft_model_retain(graft_model *m)
+{
+    atomic_fetch_add(&m->refs, 1);
+    return m;
+}
+
+void graft_model_release(graft_model *m)
+{
+    if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
+    graft_engine_release_weights(m->engine, m->weights);
+    graft_quantizer_release(m->quantizer);
+    graft_cond_release((graft_cond *)(uintptr_t)m->third.prompt);
+    graft_free(m);
+}
+
+graft_model *graft_model_copy(const graft_model *m)
+{
+    graft_model *n = graft_malloc(sizeof *n);
+    if (!n) return NULL;
+    memcpy(n, m, sizeof *n);
+    atomic_init(&n->refs, 1);
+    graft_weights_retain(n->weights);
+    graft_quantizer_retain(n->quantizer);
+    if (n->third.prompt) graft_cond_retain((graft_cond *)(uintptr_t)n->third.prompt);
+    return n;
+}
+
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out)
+{
+    const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
+    for (size_t i = 0; i < n; i++) out[i] = (latent[i] - shift) * scale;
+}
+
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out)
+{
+    const float scale = (float)m->scale_factor, shift = (float)m->latent_shift;
+    for (size_t i = 0; i < n; i++) out[i] = x[i] / scale + shift;
+}
+
+graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e)
+{
+    if (graft_net_is_unet(&m->arch)) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                      "%s changes the blocks of a UNet; this model is a transformer", who);
+}
+
+graft_status graft_model_sampling(const graft_model *m, const char *kind, bool zsnr,
+                                  graft_model **out, graft_err *e)
+{
+    static const struct {
+        const char *name;
+        graft_prediction prediction;
+    } kinds[] = {{"eps", GRAFT_PREDICT_EPS},
+                 {"v_prediction", GRAFT_PREDICT_V},
+                 {"x0", GRAFT_PREDICT_X0},
+                 {"lcm", GRAFT_PREDICT_LCM}};
+    if (!graft_net_is_unet(&m->arch))
+        return graft_fail(
+            e, GRAFT_E_UNSUPPORTED,
+            "sampling %s is for UNets; this model is a flow, which ModelSamplingSD3 changes", kind);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, kind) != 0) continue;
+        graft_model *n = graft_model_copy(m);
+        if (!n) return graft_fail_nomem(e, "model");
+        n->prediction = kinds[i].prediction;
+        n->zsnr = zsnr;
+        n->sampling_given = true;
+        *out = n;
+        return GRAFT_OK;
+    }
+    return graft_fail(e, GRAFT_E_UNSUPPORTED, "sampling %s is not supported", kind);
+}
+
+graft_status graft_model_sampling_flow(const graft_model *m, double shift, bool fine,
+                                       graft_model **out, graft_err *e)
+{
+    /* Below that 1 + (shift - 1) is not shift any more in float32. */
+    if (!(shift >= 0.001 && shift <= 100))
+        return graft_fail(e, GRAFT_E_ARG, "a shift of %g is not between 0.001 and 100", shift);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->prediction = GRAFT_PREDICT_FLOW;
+    n->flow_shift = shift;
+    n->flow_steps = fine ? GRAFT_SCHEDULE_MOST : GRAFT_SCHEDULE_STEPS;
+    n->zsnr = false;
+    n->sampling_given = true;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_rescale_cfg(const graft_model *m, double multiplier, graft_model **out,
+                                     graft_err *e)
+{
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->rescale_cfg = multiplier;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_perp_neg(const graft_model *m, const graft_cond *empty, double scale,
+                                  graft_model **out, graft_err *e)
+{
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a neg_scale of %g is not between 0 and 1000", scale);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    graft_cond_release((graft_cond *)(uintptr_t)n->third.prompt);
+    n->third = (graft_third){graft_cond_retain((graft_cond *)(uintptr_t)empty),
+                             GRAFT_THIRD_PERPENDICULAR, scale};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_differential(const graft_model *m, double strength, graft_model **out,
+                                      graft_err *e)
+{
+    if (!(strength >= 0 && strength <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "a strength of %g is not between 0 and 1", strength);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->differential = strength;
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_perturbed_attention(const graft_model *m, double scale, graft_model **out,
+                                             graft_err *e)
+{
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
+    graft_status st = graft_model_needs_unet(m, "Perturbed-attention guidance", e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->perturbed = scale;
+    *out = n;
+    return GRAFT_OK;
+}
+
+static graft_status check_shares(double start, double end, graft_err *e)
+{
+    if (start >= 0 && start <= 1 && end >= 0 && end <= 1) return GRAFT_OK;
+    return graft_fail(e, GRAFT_E_ARG, "start_percent %g and end_percent %g must be between 0 and 1",
+                      start, end);
+}
+
+/* The blocks that a text has the numbers of; larger numbers than there can be are none. */
+static uint64_t blocks_in(const char *text, int32_t depth)
+{
+    uint64_t blocks = 0;
+    while (*text) {
+        int64_t n = 0;
+        if (*text < '0' || *text > '9') {
+            text++;
+            continue;
+        }
+        for (; *text >= '0' && *text <= '9'; text++)
+            if (n < 1000) n = 10 * n + (*text - '0');
+        if (n < depth && n < 64) blocks |= (uint64_t)1 << n;
+    }
+    return blocks;
+}
+
+graft_status graft_model_skip_layers(const graft_model *m, const char *layers, double scale,
+                                     double start, double end, graft_model **out, graft_err *e)
+{
+    const int32_t depth = m->arch.mmdit.depth;
+    if (m->arch.kind != GRAFT_NET_MMDIT)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "skip-layer guidance is for Stable Diffusion 3's transformers%s",
+                          graft_net_is_unet(&m->arch)
+                              ? "; this model is a UNet, for which there is "
+                                "PerturbedAttentionGuidance"
+                              : "");
+    if (!(scale >= 0 && scale <= 1000))
+        return graft_fail(e, GRAFT_E_ARG, "a scale of %g is not between 0 and 1000", scale);
+    graft_status st = check_shares(start, end, e);
+    if (st) return st;
+    const uint64_t blocks = blocks_in(layers, depth);
+    if (!blocks)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "layers \"%.60s\" names none of this model's blocks, which are 0 to %d",
+                          layers, depth - 1);
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->perturbed = scale;
+    n->skip = (struct graft_skip_layers){blocks, start, end};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_freeu(const graft_model *m, const graft_freeu_options *o,
+                               graft_model **out, graft_err *e)
+{
+    const double factor[GRAFT_FREEU_FACTORS] = {o->b1, o->b2, o->s1, o->s2};
+    static const char *const name[GRAFT_FREEU_FACTORS] = {"b1", "b2", "s1", "s2"};
+    if (o->version != GRAFT_FREEU_V1 && o->version != GRAFT_FREEU_V2)
+        return graft_fail(e, GRAFT_E_ARG, "FreeU has no version %lld", (long long)o->version);
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++)
+        if (!(factor[i] >= 0 && factor[i] <= 10))
+            return graft_fail(e, GRAFT_E_ARG, "%s %g is not between 0 and 10", name[i], factor[i]);
+    graft_status st = graft_model_needs_unet(m, "FreeU", e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->freeu.version = (graft_freeu_version)o->version;
+    for (int i = 0; i < GRAFT_FREEU_FACTORS; i++) n->freeu.factor[i] = (float)factor[i];
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_deepcache(const graft_model *m, const graft_deepcache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    bool quadratic = strcmp(o->schedule, "quadratic") == 0;
+    int32_t cut = 0; /* the first convolution */
+    if (!quadratic && strcmp(o->schedule, "uniform") != 0)
+        return graft_fail(e, GRAFT_E_ARG, "schedule %s is unknown: uniform or quadratic",
+                          o->schedule);
+    if (o->cache_interval < 1)
+        return graft_fail(e, GRAFT_E_ARG, "cache_interval %lld is below 1",
+                          (long long)o->cache_interval);
+    if (o->start_step < 0 || o->end_step < 0)
+        return graft_fail(e, GRAFT_E_ARG, "start_step and end_step must not be negative");
+    if (!(o->max_error >= 0 && o->max_error <= 1))
+        return graft_fail(e, GRAFT_E_ARG, "max_error %g is not between 0 and 1", o->max_error);
+    graft_status st = graft_model_needs_unet(m, "DeepCache", e);
+    if (!st && !o->outermost)
+        st = graft_unet_cut(&m->arch.unet, o->cache_layer_id, o->cache_block_id, &cut, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->deepcache = (graft_deepcache){.interval = o->cache_interval,
+                                     .start = o->start_step,
+                                     .end = o->end_step,
+                                     .cut = cut,
+                                     .quadratic = quadratic,
+                                     .max_error = o->max_error};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_easycache(const graft_model *m, const graft_easycache_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    if (!(o->threshold >= 0 && o->threshold <= 3))
+        return graft_fail(e, GRAFT_E_ARG, "reuse_threshold %g is not between 0 and 3",
+                          o->threshold);
+    graft_status st = check_shares(o->start, o->end, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->easycache = (graft_easycache){
+        .threshold = o->threshold, .start = o->start, .end = o->end, .verbose = o->verbose};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_hypertile(const graft_model *m, const graft_hypertile_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    const int64_t most = 1 << 20; /* of anything: the smaller numbers of an int32_t */
+    if (o->tile_size < 1 || o->swap_size < 1 || o->max_depth < 0 || o->tile_size > most ||
+        o->swap_size > most || o->max_depth > most)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "tile_size %lld, swap_size %lld, max_depth %lld: out of "
+                          "range",
+                          (long long)o->tile_size, (long long)o->swap_size,
+                          (long long)o->max_depth);
+    graft_status st = graft_model_needs_unet(m, "HyperTile", e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    n->hypertile = (graft_hypertile){.tile = (int32_t)(o->tile_size < 32 ? 32 : o->tile_size) / 8,
+                                     .swap = (int32_t)o->swap_size,
+                                     .depth = (int32_t)o->max_depth,
+                                     .scale = o->scale_depth};
+    *out = n;
+    return GRAFT_OK;
+}
+
+static graft_status feature_method(const char *name, int32_t *out, graft_err *e)
+{
+    graft_resize_method method;
+    graft_status st = graft_resize_method_parse(name, true, &method, e);
+    if (st) return st;
+    if (method == GRAFT_RESIZE_BISLERP)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "bislerp turns vectors, which is for latents of a few channels: features "
+                          "are resized by bicubic, bilinear, area or nearest-exact");
+    *out = (int32_t)method;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_downscale(const graft_model *m, const graft_downscale_options *o,
+                                   graft_model **out, graft_err *e)
+{
+    int32_t down = 0, up = 0;
+    graft_status st = graft_model_needs_unet(m, "PatchModelAddDownscale", e);
+    if (st) return st;
+    if (o->block_number < 1 || o->block_number >= m->arch.unet.n_input)
+        return graft_fail(e, GRAFT_E_ARG,
+                          "block_number %lld is out of range: this model has input blocks 1 to %d",
+                          (long long)o->block_number, m->arch.unet.n_input - 1);
+    if (!(o->factor >= 0.1 && o->factor <= 9))
+        return graft_fail(e, GRAFT_E_ARG, "downscale_factor %g is not between 0.1 and 9",
+                          o->factor);
+    st = check_shares(o->start, o->end, e);
+    if (!st) st = feature_method(o->down_method, &down, e);
+    if (!st) st = feature_method(o->up_method, &up, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    memset(&n->downscale, 0, sizeof n->downscale);
+    int32_t thousandths = (int32_t)lround(o->factor * 1000);
+    if (thousandths != 1000)
+        n->downscale = (struct graft_downscale){.shrink = {.block = (int32_t)o->block_number,
+                                                           .before_skip = !o->after_skip,
+                                                           .thousandths = thousandths,
+                                                           .down = down,
+                                                           .up = up},
+                                                .start = o->start,
+                                                .end = o->end};
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,
+                                   graft_model **out, graft_err *e)
+{
+    graft_quant_choice choice;
+    graft_status st = graft_quant_choice_make(plan, &m->arch, &choice, e);
+    if (st) return st;
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    memcpy(&n->quant, &choice, sizeof choice);
+    *out = n;
+    return GRAFT_OK;
+}
+
+graft_status graft_model_compile(const graft_model *m, const graft_compile_options *options,
+                                 const graft_task *task, graft_model **out, graft_err *e)
+{
+    graft_model *n = graft_model_copy(m);
+    if (!n) return graft_fail_nomem(e, "model");
+    graft_status st = graft_options_from(n->engine, options, &n->options, e);
+    if (!st && options->width > 0 && options->height > 0) {
+        int64_t batch = options->batch_size > 0 ? options->batch_size : 1;
+        const bool flux = n->arch.kind == GRAFT_NET_FLUX;
+        const graft_unet_use use = {.pictures = batch,
+                                    .entries = flux ? 1 : 2, /* which has no negative prompts */
+                                    .height = options->height / 8,
+                                    .width = options->width / 8,
+                                    .tokens = flux ? GRAFT_FLUX_TOKENS : GRAFT_TEXT_CHUNK,
+                                    .perturbed = graft_model_perturbs(n) ? batch : 0};
+        st = graft_model_prepare(n, &use, task, e);
+    }
+    if (st)
+        graft_model_release(n);
+    else
+        *out = n;
+    return st;
+}
+
+graft_status graft_vae_compile(const graft_vae *v, const graft_compile_options *options,
+                               const graft_task *task, graft_vae **out, graft_err *e)
+{
+    graft_vae *n = graft_vae_copy(v);
+    if (!n) return graft_fail_nomem(e, "VAE");
+    graft_status st = graft_options_from(n->engine, options, &n->options, e);
+    if (!st && options->width > 0 && options->height > 0) {
+        int64_t f = graft_vae_factor(&n->arch);
+        st = graft_vae_prepare(n, true, options->height / f, options->width / f, task, e);
+    }
+    if (st)
+        graft_vae_release(n);
+    else
+        *out = n;
+    return st;
+}
+
+static bool same_arch(const graft_net_arch *a, const graft_net_arch *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* Lets go of what only the old weights need. A run that still uses them keeps them until its end.
+ */
+static graft_status drop_old(const graft_model *old, const graft_model *other, graft_err *e)
+{
+    graft_exe **list;
+    size_t n;
+    graft_hash arch = graft_compiled_arch(&old->arch, sizeof old->arch);
+    graft_status st = graft_compiled_list(old->engine->compiled, &list, &n, e);
+    if (st) return st;
+    for (size_t i = 0; i < n && !st; i++)
+        if (graft_is_net_kind(list[i]->kind) && graft_hash_equal(list[i]->arch, arch))
+            st = graft_exe_drop_packs(list[i], old->weights, other->weights, old->engine->packs, e);
+    graft_compiled_list_free(list, n);
+    return st;
+}
+
+graft_status graft_model_swap(const graft_model *m, const char *path, bool keep,
+                              const graft_task *task, graft_model **out, graft_err *e)
+{
+    graft_model *other = NULL, *n = NULL;
+    graft_status st = graft_model_load(m->engine, path, task, &other, e);
+    if (st) return st;
+    if (!same_arch(&m->arch, &other->arch)) {
+        st = graft_alike_fail(m->weights, other->weights, path, "its attention has other heads", e);
+        goto out;
+    }
+    n = graft_model_copy(m);
+    if (!n) {
+        st = graft_fail_nomem(e, "model");
+        goto out;
+    }
+    graft_weights_release(n->weights);
+    n->weights = NULL;
+    GRAFT_TRY(graft_weights_rebase(other->weights, m->weights, &n->weights, e)); /* LoRAs stay */
+    n->scale_factor = other->scale_factor;
+    n->latent_shift = other->latent_shift;
+    n->preview = other->preview;
+    if (!n->sampling_given) {
+        n->prediction = other->prediction;
+        n->flow_shift = other->flow_shift;
+        n->flow_steps = other->flow_steps;
+        n->zsnr = other->zsnr;
+    }
+    n->beta_start = other->beta_start;
+    n->beta_end = other->beta_end;
+    if (!keep) GRAFT_TRY(drop_old(m, n, e));
+    *out = n;
+    n = NULL;
+out:
+    graft_model_release(n);
+    graft_model_release(other);
+    return st;
+}

@@ -1,0 +1,313 @@
+/* The engine's objects from the inside. A MODEL, CLIP or VAE is a recipe: architecture + weight set
+ * + options. Nothing is compiled or packed until something runs it. */
+#ifndef GRAFT_OBJECTS_OBJECTS_H
+#define GRAFT_OBJECTS_OBJECTS_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/cache/compiled.h"
+#include "engine/engine.h"
+#include "engine/models/arch.h"
+#include "engine/models/hypertile.h"
+#include "engine/models/net.h"
+#include "engine/models/textenc.h"
+#include "engine/models/unet.h"
+#include "engine/models/vae.h"
+#include "engine/quant/plan.h"
+#include "engine/sampling/deepcache.h"
+#include "engine/sampling/easycache.h"
+#include "engine/sampling/preview.h"
+#include "engine/sampling/schedule.h"
+#include "engine/text/tokenizer.h"
+#include "engine/weights/weights.h"
+
+struct graft_engine {
+    pthread_mutex_t lock; /* backends and tokenizer, which are made at first use */
+    graft_backends backends;
+    char default_backend[32], default_precision[8];
+    graft_packs *packs;
+    graft_arenas *arenas;
+    graft_arenas *kept;     /* what samplings keep from step to step (series.h) */
+    uint64_t max_bytes;     /* of weights and arenas together (GRAFT_MEMORY_MB); 0: no limit */
+    graft_disk_cache *disk; /* NULL: memory only */
+    graft_tuner *tuner;
+    graft_compiled *compiled;
+    graft_tokenizer *tokenizer;
+    graft_log log;
+};
+
+/* How a recipe wants to be compiled. */
+typedef struct graft_build_options {
+    char precision[8], device[32];
+    graft_tuning tuning;
+    bool no_disk, tile;
+    int64_t max_bytes; /* 0: no limit */
+} graft_build_options;
+
+/* The backend and the activation dtype that the options mean on this machine. */
+graft_status graft_options_resolve(graft_engine *engine, const graft_build_options *o,
+                                   graft_backend **backend, graft_dtype *act_dtype, graft_err *e);
+/* What a node asks for, checked: GRAFT_E_ARG for words that mean nothing, and what
+ * graft_options_resolve() says when this machine cannot do it. */
+graft_status graft_options_from(graft_engine *engine, const graft_compile_options *in,
+                                graft_build_options *out, graft_err *e);
+/* The tokenizer, made at first use; lives as long as the engine. */
+graft_status graft_engine_tokenizer(graft_engine *engine, const graft_tokenizer **out,
+                                    graft_err *e);
+/* Compiles (or finds) what the job describes for these options, and binds the weights. */
+graft_status graft_engine_bind(graft_engine *engine, const graft_build_options *o,
+                               graft_compile_job *job, graft_weights *weights,
+                               const graft_task *task, graft_binding **out, graft_err *e);
+/* Gives up a recipe's weight set. With its last reference go the packs that its LoRAs or a merge
+ * made: an abandoned strength or ratio is of no use to anyone. `weights` may be NULL. */
+void graft_engine_release_weights(graft_engine *engine, graft_weights *weights);
+
+typedef enum graft_prediction {
+    GRAFT_PREDICT_EPS = 0,
+    GRAFT_PREDICT_V = 1,
+    GRAFT_PREDICT_X0 = 2,
+    GRAFT_PREDICT_LCM = 3,
+    GRAFT_PREDICT_FLOW = 4 /* noise - latent, where states are (1 - sigma) latent + sigma noise */
+} graft_prediction;
+
+/* What QuantizeModel leaves in a model (engine/calibrate/quantize.h). */
+typedef struct graft_quantizer graft_quantizer;
+
+struct graft_model {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_net_arch arch;
+    graft_weights *weights; /* its part of the file */
+    graft_build_options options;
+    graft_prediction prediction;
+    bool zsnr, sampling_given; /* given: by a node, so that other weights do not change it */
+    double beta_start, beta_end;
+    double flow_shift; /* of a flow's schedule; 0 for other predictions */
+    int flow_steps;    /* of its table */
+    /* The network's latents are (latent - latent_shift) * scale_factor. */
+    double scale_factor, latent_shift;
+    graft_preview_colours preview;
+    double rescale_cfg;        /* 0: off */
+    graft_third third;         /* graft_model_perp_neg(); with a reference to its prompt */
+    double differential;       /* of masks' grey (graft_model_differential); 0: off */
+    double perturbed;          /* scale of guidance away from perturbed rows; 0: off */
+    struct graft_skip_layers { /* skip-layer guidance, which perturbs so; a UNet's attention else */
+        uint64_t blocks;
+        double start, end; /* shares of the schedule */
+    } skip;
+    struct graft_freeu {
+        graft_freeu_version version;
+        float factor[GRAFT_FREEU_FACTORS]; /* zeros with GRAFT_FREEU_OFF */
+    } freeu;
+    graft_deepcache deepcache;
+    graft_easycache easycache;
+    graft_hypertile hypertile;
+    struct graft_downscale {
+        graft_unet_shrink shrink; /* block 0: off */
+        double start, end;        /* shares of the schedule */
+    } downscale;
+    graft_quant_choice quant;
+    graft_quantizer *quantizer; /* NULL without */
+};
+/* Compiles (or finds) the whole UNet for latents (batch,C,height,width) and binds its weights. */
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e);
+/* The same for a variant that DeepCache runs. */
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e);
+/* What compiled graphs of such a network are called. */
+const char *graft_net_kind_name(const graft_net_arch *a);
+/* Whether a compiled graph of this kind is a model's network. */
+bool graft_is_net_kind(const char *kind);
+/* How sampling uses a model's network; what only UNets have is off for others. */
+typedef struct graft_unet_use {
+    graft_unet_variant variant;
+    bool control; /* with ControlNets */
+    /* `entries` conditionings of each of `pictures` latents: x and timesteps hold the latents once
+     * for each entry. */
+    int64_t pictures, entries;
+    int64_t height, width; /* of the latent */
+    int64_t tokens;
+    int64_t perturbed; /* the first so many rows once more (unet.h) */
+    int64_t beside;    /* bytes of packed weights that others need at the same time */
+    int turn;          /* of HyperTile's grids, below graft_model_turns() */
+    bool shrink;       /* by the model's downscale; without grids */
+} graft_unet_use;
+static inline bool graft_model_is_flow(const graft_model *m)
+{
+    return m->prediction == GRAFT_PREDICT_FLOW;
+}
+/* n values of latents as they travel between nodes, as the network sees them; and back. */
+void graft_model_scale_latent(const graft_model *m, const float *latent, size_t n, float *out);
+void graft_model_unscale_latent(const graft_model *m, const float *x, size_t n, float *out);
+/* GRAFT_E_UNSUPPORTED where the model's network is none: what `who` does is done to its blocks. */
+graft_status graft_model_needs_unet(const graft_model *m, const char *who, graft_err *e);
+/* Whether its steps at this sigma run the UNet so. */
+bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma);
+/* GRAFT_E_UNSUPPORTED, with the reason, for what does not go with that: DeepCache, whose features
+ * and ControlNets, whose residuals have the sizes that the UNet has without. */
+graft_status graft_model_check_downscale(const graft_model *m, const graft_cond *positive,
+                                         const graft_cond *negative, graft_err *e);
+/* Whether sampling runs the rows of positive prompts a second time, perturbed. */
+bool graft_model_perturbs(const graft_model *m);
+/* Whether it does at this sigma. */
+bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma);
+/* How many grids of HyperTile take turns on such latents; 1 without it. */
+int graft_model_turns(const graft_model *m, int64_t height, int64_t width);
+/* Whether steps on such latents run the UNet in other shapes within: HyperTile's grids, or Deep
+ * Shrink. DeepCache's steps do not count, which share their weights but for rarities. */
+bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width);
+/* Whether one compiled UNet serves both: all but `beside`. */
+bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b);
+/* pictures * entries; GRAFT_E_ARG when that is no batch. */
+graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e);
+graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e);
+/* FreeU's factors as the last input of this variant of the UNet, alive with the model; NULL: it
+ * takes none. */
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant);
+/* All ways in which sampling such latents uses the UNet; returns how many. use->variant, use->turn
+ * and use->shrink are not looked at. */
+#define GRAFT_MODEL_USES (2 * GRAFT_HYPERTILE_TURNS + 1)
+int graft_model_uses(const graft_model *m, const graft_unet_use *use,
+                     graft_unet_use out[GRAFT_MODEL_USES]);
+/* Compiles and packs all of them. */
+graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
+                                 const graft_task *task, graft_err *e);
+/* The model with the plan's chosen layers quantized; a plan without any changes nothing.
+ * GRAFT_E_ARG when the plan is for another architecture. */
+graft_status graft_model_with_plan(const graft_model *m, const graft_quant_plan *plan,
+                                   graft_model **out, graft_err *e);
+/* A copy that shares the weights, with one reference; NULL when out of memory. */
+graft_model *graft_model_copy(const graft_model *m);
+graft_quantizer *graft_quantizer_retain(graft_quantizer *q); /* NULL is fine */
+void graft_quantizer_release(graft_quantizer *q);
+/* Before a sampling run, `negative` given: *out is the model to run when the sampling's waits for a
+ * calibration or got one since it was made, else NULL. The first run calibrates. */
+graft_status graft_quantizer_settle(const graft_sampling *s, const graft_latent *latent,
+                                    const graft_task *task, graft_model **out, graft_err *e);
+
+struct graft_vae {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_vae_arch arch;
+    graft_weights *weights; /* of the decoder; of both halves where encoder_weights is NULL */
+    graft_weights *encoder_weights; /* of one that is a file of its own */
+    graft_build_options options;
+    /* Of a TAESD, which works on what the network sees: whose latents those are. Latents that
+     * travel between nodes are these divided by the scale factor, plus the shift. */
+    double scale_factor, latent_shift;
+    graft_preview_colours colours;
+};
+static inline graft_weights *graft_vae_weights(const graft_vae *v, bool decoder)
+{
+    return decoder || !v->encoder_weights ? v->weights : v->encoder_weights;
+}
+/* In tiles.h's terms: height and width of the latent for the decoder, of the picture otherwise. */
+graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                            const graft_task *task, graft_binding **out, graft_err *e);
+/* Compiles, and packs where there is room, what running such a picture takes. */
+graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                               const graft_task *task, graft_err *e);
+graft_vae *graft_vae_copy(const graft_vae *v);
+
+struct graft_upscaler {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_upscaler_arch arch;
+    graft_weights *weights;
+    graft_build_options options; /* nobody sets them yet but tests */
+};
+/* Compiles (or finds) it for one picture of height x width pixels and binds the weights. */
+graft_status graft_upscaler_bind(const graft_upscaler *u, int64_t height, int64_t width,
+                                 const graft_task *task, graft_binding **out, graft_err *e);
+
+/* One text encoder. */
+typedef struct graft_encoder {
+    graft_text_arch arch;
+    graft_weights *weights;
+    int32_t pad_token;
+    int32_t layer;    /* hidden state after this many layers from the end; 1: all of them */
+    bool hidden_norm; /* final norm on the hidden state */
+    int32_t cut;      /* layers that the file lacks at the end */
+    bool large;       /* SDXL's and SD 3's second one, CLIP-G */
+} graft_encoder;
+
+/* Which models a text encoder, or several, are for. */
+typedef enum graft_clip_kind {
+    GRAFT_CLIP_ONE = 0,  /* one encoder: SD 1 and 2, SDXL's refiner */
+    GRAFT_CLIP_SDXL = 1, /* L and G */
+    GRAFT_CLIP_SD3 = 2,  /* any of L, G and T5 (clip_sd3.c) */
+    GRAFT_CLIP_FLUX = 3  /* L and T5 (clip_flux.c) */
+} graft_clip_kind;
+#define GRAFT_SD3_CONTEXT 4096 /* width of SD 3's conditioning, which is that of T5-XXL */
+#define GRAFT_FLUX_TOKENS 256  /* least of its prompts; padding is attended to, as in training */
+
+struct graft_clip {
+    _Atomic int refs;
+    graft_engine *engine;
+    graft_clip_kind kind;
+    size_t n_encoders; /* 1, or 2: L, then G; 0 where T5 is alone */
+    graft_encoder encoder[2];
+    struct graft_t5 *t5;            /* of SD 3 and FLUX (t5.h); or NULL */
+    graft_build_options t5_options; /* by default what is best: T5-XXL in float32 takes 19 GB */
+    int64_t width; /* SD 3: of the conditioning, which has zeros behind what encoders give */
+    graft_build_options options;
+};
+graft_clip *graft_clip_copy(const graft_clip *c);
+/* A prompt by one encoder: hidden (77 * chunks, width), pooled (graft_encoder_pooled_width()). */
+typedef struct graft_encoded {
+    size_t chunks;
+    float *hidden, *pooled; /* NULL before and after */
+} graft_encoded;
+graft_status graft_clip_encode_one(const graft_clip *c, size_t i, const char *text,
+                                   const graft_task *task, graft_encoded *out, graft_err *e);
+/* Appends the empty prompt until it has so many chunks. */
+graft_status graft_clip_lengthen(const graft_clip *c, size_t i, size_t chunks,
+                                 const graft_task *task, graft_encoded *k, graft_err *e);
+void graft_encoded_finish(graft_encoded *k);
+/* The encoder `i` on ready-made chunks: out[0] hidden (1,77*chunks,width), out[1] pooled of the
+ * first chunk (1,width or projection), with ComfyUI's weighting. Vectors take the place of rows of
+ * the token table. For nodes through graft_clip_encode; for tests directly. */
+graft_status graft_clip_run_chunks(const graft_clip *c, size_t i, const graft_chunks *chunks,
+                                   const graft_task *task, float *hidden, float *pooled,
+                                   graft_err *e);
+/* Pooled width of encoder i. */
+int64_t graft_encoder_pooled_width(const graft_encoder *n);
+
+/* Conditioning: entries are immutable and shared between lists. */
+typedef struct graft_cond_entry {
+    _Atomic int refs;
+    int64_t tokens, width, pooled_width;
+    float *data;   /* (tokens, width) */
+    float *pooled; /* (pooled_width) or NULL */
+    double start, end;
+    bool has_range, has_size;
+    graft_sdxl_size size;
+    bool has_score, has_guidance;
+    double score;                  /* for SDXL's refiner */
+    double guidance;               /* what FLUX's network is told; without: GRAFT_FLUX_GUIDANCE */
+    struct graft_control *control; /* the last of its ControlNets (control.h), or NULL */
+    /* Where it counts (regions.h); without all this: everywhere, with weight 1. */
+    bool has_area, mask_bounds;
+    graft_area area;
+    graft_image *mask; /* or NULL */
+    double strength, mask_strength;
+    graft_latent *inpaint; /* for inpainting UNets (known.h): a latent with its mask; or NULL */
+} graft_cond_entry;
+struct graft_cond {
+    _Atomic int refs;
+    size_t n;
+    graft_cond_entry *entry[];
+};
+/* Takes over data and pooled, also on failure. */
+graft_status graft_cond_create(int64_t tokens, int64_t width, float *data, int64_t pooled_width,
+                               float *pooled, const graft_sdxl_size *size, graft_cond **out,
+                               graft_err *e);
+/* c and one more entry: what `words` says to the network, where, when and as strongly as `place`
+ * counts. */
+graft_status graft_cond_add_placed(const graft_cond *c, const graft_cond_entry *words,
+                                   const graft_cond_entry *place, graft_cond **out, graft_err *e);
+#endif

@@ -1,0 +1,209 @@
+/* A model's network, compiled for a shape and bound to its weights. */
+#include <string.h>
+
+#include "engine/objects/objects.h"
+
+/* What a compiled UNet depends on besides the architecture; the whole is a key. */
+typedef struct unet_job {
+    graft_unet_shape shape;
+    int64_t pictures; /* rows after which x and timesteps repeat */
+    graft_quant_choice quant;
+} unet_job;
+
+#define UNET "unet"
+
+/* By graft_net_kind. */
+static const char *const kinds[] = {
+    [GRAFT_NET_UNET] = UNET, [GRAFT_NET_MMDIT] = "mmdit", [GRAFT_NET_FLUX] = "flux"};
+
+const char *graft_net_kind_name(const graft_net_arch *a)
+{
+    return kinds[a->kind];
+}
+
+bool graft_is_net_kind(const char *kind)
+{
+    bool is = strncmp(kind, UNET, strlen(UNET)) == 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        is = is || strcmp(kind, kinds[i]) == 0;
+    return is;
+}
+
+static graft_status build_graph(const void *arch, const void *of, graft_graph **out, graft_err *e)
+{
+    const unet_job *job = of;
+    graft_status st = graft_net_build(arch, &job->shape, job->pictures, out, e);
+    if (st) return st;
+    st = graft_quant_choice_apply(&job->quant, arch, *out, e);
+    if (st) {
+        graft_graph_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
+const float *graft_model_freeu_factors(const graft_model *m, graft_unet_variant variant)
+{
+    const graft_unet_shape shape = {.variant = (int32_t)variant,
+                                    .cut = variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut,
+                                    .freeu = (int32_t)m->freeu.version};
+    return graft_unet_freeu(&m->arch.unet, &shape) ? m->freeu.factor : NULL;
+}
+
+graft_status graft_model_bind_guided(const graft_model *m, const graft_unet_use *use,
+                                     const graft_task *task, graft_binding **out, graft_err *e)
+{
+    unet_job unet;
+    memset(&unet, 0, sizeof unet);
+    graft_compile_job job = {.kind = graft_net_kind_name(&m->arch),
+                             .arch = &m->arch,
+                             .arch_bytes = sizeof m->arch,
+                             .shape = &unet,
+                             .shape_bytes = sizeof unet,
+                             .build = build_graph};
+    graft_status st = graft_unet_use_batch(use, &unet.shape.batch, e);
+    if (st) return st;
+    unet.pictures = m->arch.adm_channels ? unet.shape.batch : use->pictures; /* as unet.c has it */
+    unet.shape.height = use->height;
+    unet.shape.width = use->width;
+    unet.shape.tokens = use->tokens;
+    unet.shape.perturbed = use->perturbed;
+    if (use->perturbed) unet.shape.skip = m->skip.blocks;
+    unet.shape.variant = (int32_t)use->variant;
+    unet.shape.cut = use->variant == GRAFT_UNET_WHOLE ? 0 : m->deepcache.cut;
+    unet.shape.control = use->control;
+    if (use->shrink)
+        unet.shape.shrink = m->downscale.shrink;
+    else
+        graft_hypertile_grids(&m->hypertile, &m->arch.unet, &unet.shape, use->turn);
+    /* Without effect it is no reason for another graph. */
+    if (graft_model_freeu_factors(m, use->variant)) unet.shape.freeu = (int32_t)m->freeu.version;
+    memcpy(&unet.quant, &m->quant, sizeof unet.quant);
+    job.steady = m->arch.adm_channels ? 0xc : 0x4; /* context, and y where there is one */
+    job.beside_bytes = use->beside;
+    st = graft_options_resolve(m->engine, &m->options, &job.backend, &unet.shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(m->engine, &m->options, &job, m->weights, task, out, e);
+}
+
+bool graft_unet_use_equal(const graft_unet_use *a, const graft_unet_use *b)
+{
+    return a->variant == b->variant && a->control == b->control && a->pictures == b->pictures &&
+           a->entries == b->entries && a->height == b->height && a->width == b->width &&
+           a->tokens == b->tokens && a->perturbed == b->perturbed && a->turn == b->turn &&
+           a->shrink == b->shrink;
+}
+
+graft_status graft_unet_use_batch(const graft_unet_use *use, int64_t *batch, graft_err *e)
+{
+    if (use->pictures < 1 || use->entries < 1 ||
+        __builtin_mul_overflow(use->pictures, use->entries, batch))
+        return graft_fail(e, GRAFT_E_ARG, "a batch of %lld times %lld pictures is out of range",
+                          (long long)use->pictures, (long long)use->entries);
+    return GRAFT_OK;
+}
+
+graft_status graft_model_bind_variant(const graft_model *m, graft_unet_variant variant,
+                                      int64_t batch, int64_t height, int64_t width, int64_t tokens,
+                                      const graft_task *task, graft_binding **out, graft_err *e)
+{
+    const graft_unet_use use = {.variant = variant,
+                                .pictures = batch,
+                                .entries = 1,
+                                .height = height,
+                                .width = width,
+                                .tokens = tokens};
+    return graft_model_bind_guided(m, &use, task, out, e);
+}
+
+graft_status graft_model_bind(const graft_model *m, int64_t batch, int64_t height, int64_t width,
+                              int64_t tokens, const graft_task *task, graft_binding **out,
+                              graft_err *e)
+{
+    return graft_model_bind_variant(m, GRAFT_UNET_WHOLE, batch, height, width, tokens, task, out,
+                                    e);
+}
+
+bool graft_model_perturbs(const graft_model *m)
+{
+    return m->perturbed > 0 && (m->skip.blocks || graft_unet_perturbs(&m->arch.unet));
+}
+
+bool graft_model_perturbs_at(const graft_model *m, const graft_sigma_table *t, float sigma)
+{
+    return graft_model_perturbs(m) &&
+           (!m->skip.blocks || graft_sigma_in_range(t, m->skip.start, m->skip.end, sigma));
+}
+
+int graft_model_turns(const graft_model *m, int64_t height, int64_t width)
+{
+    return graft_hypertile_turns(&m->hypertile, &m->arch.unet, height, width);
+}
+
+bool graft_model_alternates(const graft_model *m, int64_t height, int64_t width)
+{
+    return m->downscale.shrink.block || graft_model_turns(m, height, width) > 1;
+}
+
+int graft_model_uses(const graft_model *m, const graft_unet_use *use,
+                     graft_unet_use out[GRAFT_MODEL_USES])
+{
+    bool two = m->deepcache.interval > 1;
+    int n = 0, turns = graft_model_turns(m, use->height, use->width);
+    for (int i = 0; i < turns; i++)
+        for (int fast = 0; fast <= two; fast++) {
+            out[n] = *use;
+            out[n].shrink = false;
+            out[n].turn = i;
+            out[n++].variant = fast ? GRAFT_UNET_FAST : two ? GRAFT_UNET_STORE : GRAFT_UNET_WHOLE;
+        }
+    if (m->downscale.shrink.block) {
+        out[n] = *use;
+        out[n].turn = 0;
+        out[n].variant = GRAFT_UNET_WHOLE;
+        out[n++].shrink = true;
+    }
+    return n;
+}
+
+bool graft_model_shrinks(const graft_model *m, const graft_sigma_table *t, float sigma)
+{
+    return m->downscale.shrink.block &&
+           graft_sigma_in_range(t, m->downscale.start, m->downscale.end, sigma);
+}
+
+static bool any_control(const graft_cond *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->entry[i]->control) return true;
+    return false;
+}
+
+graft_status graft_model_check_downscale(const graft_model *m, const graft_cond *positive,
+                                         const graft_cond *negative, graft_err *e)
+{
+    if (!m->downscale.shrink.block) return GRAFT_OK;
+    if (m->deepcache.interval > 1)
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "PatchModelAddDownscale does not work with DeepCache, whose features "
+                          "have another size in the steps that are downscaled");
+    if (any_control(positive) || any_control(negative))
+        return graft_fail(e, GRAFT_E_UNSUPPORTED,
+                          "PatchModelAddDownscale does not work with ControlNets, which steer "
+                          "blocks of the size that they have without it");
+    return GRAFT_OK;
+}
+
+graft_status graft_model_prepare(const graft_model *m, const graft_unet_use *use,
+                                 const graft_task *task, graft_err *e)
+{
+    graft_unet_use all[GRAFT_MODEL_USES];
+    int n = graft_model_uses(m, use, all);
+    graft_status st = GRAFT_OK;
+    for (int i = 0; i < n && !st; i++) {
+        graft_binding *b = NULL;
+        st = graft_model_bind_guided(m, &all[i], task, &b, e);
+        graft_binding_release(b);
+    }
+    return st;
+}

@@ -1,0 +1,370 @@
+/* VAE: latents to pictures and back, whole, in strips or in tiles. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "engine/pictures/picture_task.h"
+#include "engine/objects/objects.h"
+#include "engine/pictures/strips.h"
+#include "engine/pictures/tiles.h"
+#include "engine/image/image.h"
+#include "engine/image/latent.h"
+#include "engine/image/mask.h"
+#include "engine/models/taesd.h"
+
+graft_vae *graft_vae_retain(graft_vae *v)
+{
+    atomic_fetch_add(&v->refs, 1);
+    return v;
+}
+
+void graft_vae_release(graft_vae *v)
+{
+    if (!v || atomic_fetch_sub(&v->refs, 1) != 1) return;
+    graft_weights_release(v->weights);
+    graft_weights_release(v->encoder_weights);
+    graft_free(v);
+}
+
+graft_vae *graft_vae_copy(const graft_vae *v)
+{
+    graft_vae *n = graft_malloc(sizeof *n);
+    if (!n) return NULL;
+    memcpy(n, v, sizeof *n);
+    atomic_init(&n->refs, 1);
+    graft_weights_retain(n->weights);
+    if (n->encoder_weights) graft_weights_retain(n->encoder_weights);
+    return n;
+}
+
+typedef struct vae_shape {
+    int64_t batch, height, width;
+    graft_dtype act_dtype;
+    int32_t zero;
+} vae_shape;
+
+static graft_status build_decoder(const void *arch, const void *shape, graft_graph **out,
+                                  graft_err *e)
+{
+    const vae_shape *s = shape;
+    return graft_vae_decoder_build(arch, s->batch, s->height, s->width, s->act_dtype, out, e);
+}
+
+static graft_status build_encoder(const void *arch, const void *shape, graft_graph **out,
+                                  graft_err *e)
+{
+    const vae_shape *s = shape;
+    return graft_vae_encoder_build(arch, s->batch, s->height, s->width, s->act_dtype, out, e);
+}
+
+graft_status graft_vae_bind(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                            const graft_task *task, graft_binding **out, graft_err *e)
+{
+    vae_shape shape = {1, height, width, 0, 0};
+    graft_compile_job job = {.kind = decoder ? "vae_decoder" : "vae_encoder",
+                             .arch = &v->arch,
+                             .arch_bytes = sizeof v->arch,
+                             .shape = &shape,
+                             .shape_bytes = sizeof shape,
+                             .build = decoder ? build_decoder : build_encoder};
+    graft_status st =
+        graft_options_resolve(v->engine, &v->options, &job.backend, &shape.act_dtype, e);
+    if (st) return st;
+    return graft_engine_bind(v->engine, &v->options, &job, graft_vae_weights(v, decoder), task, out,
+                             e);
+}
+
+graft_status graft_vae_prepare(const graft_vae *v, bool decoder, int64_t height, int64_t width,
+                               const graft_task *task, graft_err *e)
+{
+    graft_binding *b = NULL;
+    graft_status st = graft_vae_bind(v, decoder, height, width, task, &b, e);
+    graft_binding_release(b);
+    if (st == GRAFT_E_LIMIT && v->options.tile)
+        st = graft_strips_prepare(v, decoder, height, width, task, e);
+    return st;
+}
+
+/* Half a VAE at work on one picture after the other. */
+typedef struct half_run {
+    const graft_vae *vae;
+    bool decoder;
+    int64_t height, width;      /* of the latent for the decoder, of the picture otherwise */
+    const graft_tiling *tiling; /* NULL: whole, or in strips */
+} half_run;
+
+#define TILE_MIN 4 /* latent pixels */
+
+static graft_status bind_half(const void *of, int64_t height, int64_t width, const graft_task *task,
+                              graft_binding **out, graft_err *e)
+{
+    const half_run *r = of;
+    return graft_vae_bind(r->vae, r->decoder, height, width, task, out, e);
+}
+
+static graft_status run_tiles(const half_run *r, const float *in, float *out,
+                              const graft_task *task, graft_err *e)
+{
+    const graft_vae_arch *a = &r->vae->arch;
+    int64_t f = graft_vae_factor(a), unit = r->decoder ? 1 : f;
+    int64_t tile = r->tiling->tile_size >= f ? r->tiling->tile_size / f : 1;
+    const graft_tile_side latent = {r->decoder ? a->embed_dim : graft_vae_moments(a), 1, true};
+    const graft_tile_side picture = {r->decoder ? a->out_channels : a->in_channels, f, false};
+    const graft_tile_job job = {.engine = r->vae->engine,
+                                .phase = r->decoder ? "decode" : "encode",
+                                .bind = bind_half,
+                                .of = r,
+                                .in = r->decoder ? latent : picture,
+                                .out = r->decoder ? picture : latent,
+                                .height = r->height / unit,
+                                .width = r->width / unit,
+                                .tile_height = tile,
+                                .tile_width = tile,
+                                .overlap = r->tiling->overlap / f};
+    if (tile < TILE_MIN)
+        return graft_fail(e, GRAFT_E_ARG, "tiles below %d latent pixels", TILE_MIN);
+    return graft_tiles_run(&job, in, out, task, e);
+}
+
+/* One picture: in one piece where that fits, else in strips where CompileVAE allows it, or in the
+ * tiles that are asked for. */
+static graft_status run_half(const half_run *r, const float *in, float *out, const graft_task *task,
+                             graft_err *e)
+{
+    const graft_vae *v = r->vae;
+    graft_binding *b = NULL;
+    if (r->tiling) return run_tiles(r, in, out, task, e);
+    if (task && task->compile_only)
+        return graft_vae_prepare(v, r->decoder, r->height, r->width, task, e);
+    graft_status st = graft_vae_bind(v, r->decoder, r->height, r->width, task, &b, e);
+    if (st == GRAFT_E_LIMIT && v->options.tile)
+        return graft_strips_run(v, r->decoder, r->height, r->width, in, out, task, e);
+    graft_task_phase(task, r->decoder ? "decode" : "encode");
+    if (!st)
+        st = graft_exe_run(b, v->engine->arenas, (const void *[]){in}, (void *[]){out}, task, NULL,
+                           e);
+    graft_binding_release(b);
+    return st;
+}
+
+/* ------------------------------------------------------------------ decode */
+
+/* Its pictures are 0..1, others' -1..1. */
+static bool is_tiny(const graft_vae *v)
+{
+    return v->arch.kind == GRAFT_VAE_TINY;
+}
+
+static void to_unit_range(const graft_vae *v, float *p, int64_t n)
+{
+    const float scale = is_tiny(v) ? 1.0f : 0.5f, shift = is_tiny(v) ? 0.0f : 0.5f;
+    for (int64_t i = 0; i < n; i++) {
+        float x = p[i] * scale + shift;
+        p[i] = x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; /* NaN passes through */
+    }
+}
+
+/* One latent as the decoder reads it; `room` is for as many numbers, where it is a TAESD. */
+static const float *decoder_input(const graft_vae *v, const float *z, int64_t n, float *room)
+{
+    if (!is_tiny(v)) return z;
+    const float scale = (float)v->scale_factor, shift = (float)v->latent_shift;
+    for (int64_t i = 0; i < n; i++) room[i] = (z[i] - shift) * scale;
+    graft_taesd_clamp(room, (size_t)n);
+    return room;
+}
+
+static graft_status decode_all(const half_run *run, const float *z, const int64_t in[4], float *p,
+                               const graft_task *task, graft_err *e)
+{
+    const graft_vae *v = run->vae;
+    int64_t f = graft_vae_factor(&v->arch), small = in[1] * in[2] * in[3];
+    int64_t large = in[2] * in[3] * f * f * v->arch.out_channels;
+    bool idle = task && task->compile_only;
+    graft_status st = GRAFT_OK;
+    float *room = NULL;
+    if (is_tiny(v) && !(room = graft_malloc_array((size_t)small, sizeof *room)))
+        return graft_fail_nomem(e, "a latent");
+    if (idle) memset(p, 0, (size_t)(in[0] * large) * sizeof *p);
+    for (int64_t i = 0; i < (idle ? 1 : in[0]) && !st; i++) {
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_picture_task_of(&batch);
+        graft_task_progress(&one, 0, 1);
+        st = run_half(run, decoder_input(v, z + i * small, small, room), p + i * large, &one, e);
+    }
+    graft_free(room);
+    return st;
+}
+
+graft_status graft_vae_decode(const graft_vae *v, const graft_latent *l, const graft_tiling *tiling,
+                              const graft_task *task, graft_image **out, graft_err *e)
+{
+    int64_t in[4], f = graft_vae_factor(&v->arch);
+    const float *z = graft_latent_data(l, in);
+    if (in[1] != v->arch.embed_dim)
+        return graft_fail(e, GRAFT_E_ARG, "the latent has %lld channels, this VAE takes %d",
+                          (long long)in[1], v->arch.embed_dim);
+    int64_t shape[4] = {in[0], in[2] * f, in[3] * f, v->arch.out_channels};
+    graft_image *image = NULL;
+    graft_status st = graft_image_create(shape, false, &image, e);
+    if (st) return st;
+    float *p = graft_image_writable(image);
+    graft_task_phase(task, "decode");
+    const half_run run = {v, true, in[2], in[3], tiling};
+    st = decode_all(&run, z, in, p, task, e);
+    if (st) {
+        graft_image_release(image);
+        return st;
+    }
+    to_unit_range(v, p, shape[0] * shape[1] * shape[2] * shape[3]);
+    *out = image;
+    return GRAFT_OK;
+}
+
+/* ------------------------------------------------------------------ encode */
+
+/* One picture's first channels as the encoder reads them; a missing alpha or grey channel repeats
+ * the last. */
+static void encoder_input(const graft_vae *v, const float *p, int64_t pixels, int64_t from,
+                          float *out)
+{
+    const float scale = is_tiny(v) ? 1.0f : 2.0f, shift = is_tiny(v) ? 0.0f : -1.0f;
+    const int64_t to = v->arch.in_channels;
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t c = 0; c < to; c++)
+            out[i * to + c] = p[i * from + (c < from ? c : from - 1)] * scale + shift;
+}
+
+/* n numbers of a latent, from what the encoder gave. */
+static void encoder_output(const graft_vae *v, const float *moments, int64_t n, float *out)
+{
+    /* The mean of the posterior, as ComfyUI takes it; a TAESD gives nothing else. */
+    const float scale = is_tiny(v) ? (float)v->scale_factor : 1.0f;
+    const float shift = is_tiny(v) ? (float)v->latent_shift : 0.0f;
+    for (int64_t i = 0; i < n; i++) out[i] = moments[i] / scale + shift;
+}
+
+static graft_status encode_cropped(const graft_vae *v, const graft_image *pixels,
+                                   const graft_tiling *tiling, const graft_task *task,
+                                   graft_latent **out, graft_err *e)
+{
+    int64_t in[4], f = graft_vae_factor(&v->arch), z = v->arch.embed_dim;
+    const float *p = graft_image_data(pixels, in);
+    int64_t c = v->arch.in_channels, area = in[1] * in[2];
+    int64_t shape[4] = {in[0], z, in[1] / f, in[2] / f};
+    int64_t small = shape[2] * shape[3];
+    graft_latent *latent = NULL;
+    float *x = graft_malloc_array((size_t)area, (size_t)c * sizeof *x);
+    size_t given = (size_t)graft_vae_moments(&v->arch);
+    float *moments = graft_malloc_array((size_t)small, given * sizeof *moments);
+    graft_status st = GRAFT_OK;
+    if (!x || !moments) {
+        st = graft_fail_nomem(e, "VAE encoder");
+        goto out;
+    }
+    GRAFT_TRY(graft_latent_create(shape, &latent, e));
+    graft_task_phase(task, "encode");
+    const half_run run = {v, false, in[1], in[2], tiling};
+    bool idle = task && task->compile_only;
+    if (idle) memset(moments, 0, (size_t)small * given * sizeof *moments);
+    for (int64_t i = 0; i < in[0]; i++) {
+        encoder_input(v, p + i * area * in[3], area, in[3], x);
+        graft_picture_task batch = {task, (uint64_t)i, (uint64_t)in[0]};
+        const graft_task one = graft_picture_task_of(&batch);
+        GRAFT_TRY(run_half(&run, x, moments, &one, e));
+        encoder_output(v, moments, z * small, graft_latent_writable(latent) + i * z * small);
+    }
+    *out = latent;
+    latent = NULL;
+out:
+    graft_latent_release(latent);
+    graft_free(x);
+    graft_free(moments);
+    return st;
+}
+
+graft_status graft_vae_encode(const graft_vae *v, const graft_image *pixels,
+                              const graft_tiling *tiling, const graft_task *task,
+                              graft_latent **out, graft_err *e)
+{
+    graft_image *cropped = NULL;
+    if (!v->arch.encoder) return graft_fail(e, GRAFT_E_UNSUPPORTED, "this VAE has no encoder");
+    graft_status st = graft_image_crop_to_multiple(pixels, graft_vae_factor(&v->arch), &cropped, e);
+    if (!st) st = encode_cropped(v, cropped, tiling, task, out, e);
+    graft_image_release(cropped);
+    return st;
+}
+
+/* A picture and its mask cut to what the encoder takes, and the picture grey where it is masked. */
+typedef struct masked {
+    graft_image *picture, *mask, *grey;
+} masked;
+
+static void masked_finish(masked *m)
+{
+    graft_image_release(m->picture);
+    graft_image_release(m->mask);
+    graft_image_release(m->grey);
+}
+
+/* *out is to be finished in any case. */
+static graft_status make_masked(const graft_vae *v, const graft_image *pixels,
+                                const graft_image *mask, masked *out, graft_err *e)
+{
+    graft_image *sized = NULL;
+    int64_t shape[4], f = graft_vae_factor(&v->arch);
+    *out = (masked){0};
+    graft_image_data(pixels, shape);
+    graft_status st = graft_image_resize_mask(mask, shape[1], shape[2], 0, &sized, e);
+    if (!st) st = graft_image_crop_to_multiple(pixels, f, &out->picture, e);
+    if (!st) st = graft_image_crop_to_multiple(sized, f, &out->mask, e);
+    if (!st) st = graft_mask_fill_grey(out->picture, out->mask, &out->grey, e);
+    graft_image_release(sized);
+    return st;
+}
+
+graft_status graft_vae_encode_inpaint(const graft_vae *v, const graft_image *pixels,
+                                      const graft_image *mask, int64_t grow_mask_by,
+                                      const graft_task *task, graft_latent **out, graft_err *e)
+{
+    masked m;
+    graft_image *grown = NULL;
+    graft_latent *latent = NULL;
+    graft_status st = make_masked(v, pixels, mask, &m, e);
+    if (!st) st = graft_mask_grow(m.mask, grow_mask_by, &grown, e);
+    if (!st) st = graft_vae_encode(v, m.grey, NULL, task, &latent, e);
+    if (!st) st = graft_latent_set_mask(latent, grown, out, e);
+    graft_latent_release(latent);
+    graft_image_release(grown);
+    masked_finish(&m);
+    return st;
+}
+
+graft_status graft_vae_encode_known(const graft_vae *v, const graft_image *pixels,
+                                    const graft_image *mask, bool noise_mask,
+                                    const graft_task *task, graft_latent **whole,
+                                    graft_latent **known, graft_err *e)
+{
+    masked m;
+    graft_latent *plain = NULL, *without = NULL;
+    graft_status st = make_masked(v, pixels, mask, &m, e);
+    *whole = *known = NULL;
+    GRAFT_TRY(st);
+    GRAFT_TRY(graft_vae_encode(v, m.picture, NULL, task, &plain, e));
+    GRAFT_TRY(graft_vae_encode(v, m.grey, NULL, task, &without, e));
+    GRAFT_TRY(graft_latent_set_mask(without, m.mask, known, e));
+    if (!noise_mask)
+        *whole = graft_latent_retain(plain);
+    else
+        GRAFT_TRY(graft_latent_set_mask(plain, m.mask, whole, e));
+out:
+    if (st) {
+        graft_latent_release(*known);
+        *known = NULL;
+    }
+    graft_latent_release(plain);
+    graft_latent_release(without);
+    masked_finish(&m);
+    return st;
+}

@@ -1,0 +1,44 @@
+/* T5's encoder on a backend: tokens to hidden states. */
+#ifndef GRAFT_PROMPTS_T5_H
+#define GRAFT_PROMPTS_T5_H
+#include "engine/objects/objects.h"
+#include "engine/models/t5.h"
+#include "engine/text/unigram.h"
+
+/* hidden (batch,tokens,arch->width) float32 of ids (batch,tokens), padding included by the caller:
+ * all tokens are attended to. `weights` is the encoder's part, whose names begin with "encoder."
+ * and "shared.". Precision and device are those of the options, but for float16, which T5 is not
+ * made for: bfloat16 takes its place, or float32 where the backend has no bfloat16. Compiled once
+ * for each batch and number of tokens; with task->compile_only, hidden is all zeros. GRAFT_E_ARG
+ * for tokens outside of the table, GRAFT_E_LIMIT over GRAFT_T5_MAX_TOKENS. Any thread. */
+graft_status graft_t5_run(graft_engine *engine, const graft_build_options *options,
+                          const graft_t5_arch *arch, graft_weights *weights, const int32_t *ids,
+                          int64_t batch, int64_t tokens, const graft_task *task, float *hidden,
+                          graft_err *e);
+
+/* T5 as a text encoder: its part of a file, and the tokenizer that it was trained with. Immutable;
+ * any thread. */
+typedef struct graft_t5 {
+    _Atomic int refs;
+    graft_t5_arch arch;
+    graft_weights *weights;
+    graft_unigram *tokenizer;
+    graft_st_tensor model; /* the tokenizer's file, as bytes that are owned */
+} graft_t5;
+/* What the tokenizer's tensor is called, beside T5's others or without a prefix. */
+#define GRAFT_T5_TOKENIZER "spiece_model"
+/* What is below `place` of the file. The tokenizer is a tensor "spiece_model" of the file, or the
+ * file spiece.model beside it, or the one that the task knows. GRAFT_E_NOTFOUND: there is none. */
+graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
+                           graft_t5 **out, graft_err *e);
+graft_t5 *graft_t5_retain(graft_t5 *t); /* NULL is fine */
+void graft_t5_release(graft_t5 *t);     /* NULL is fine */
+
+/* Tokens of a prompt in the syntax of engine/text/tokenizer.h: its segments one by one, then the
+ * end, then padding up to `least` tokens. Weights as for CLIP: each token is moved away
+ * from what the empty prompt has in its place. *hidden (*tokens, width) is freed with
+ * graft_free(). */
+graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
+                             const graft_t5 *t, const char *text, size_t least,
+                             const graft_task *task, float **hidden, int64_t *tokens, graft_err *e);
+#endif

@@ -1,0 +1,218 @@
+/* T5 as a text encoder: its files, and prompts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "engine/prompts/t5.h"
+#include "engine/text/tokenizer.h"
+
+#define TOKENIZER "spiece.model"
+
+/* ------------------------------------------------------------------ loading */
+
+/* Takes the tokenizer's n bytes, whose name is `from`. */
+static graft_status take_model(graft_t5 *t, char *data, size_t n, const char *from, graft_err *e)
+{
+    t->model = (graft_st_tensor){.name = GRAFT_T5_TOKENIZER,
+                                 .dtype = GRAFT_U8,
+                                 .rank = 1,
+                                 .shape = {(int64_t)n},
+                                 .data = data,
+                                 .bytes = n};
+    graft_status st = graft_unigram_create(data, n, &t->tokenizer, e);
+    return st ? graft_err_prefix(e, st, "%s", from) : GRAFT_OK;
+}
+
+static graft_status from_file(graft_t5 *t, const char *path, graft_err *e)
+{
+    char *data = NULL;
+    size_t n = 0;
+    graft_status st = graft_file_read(path, GRAFT_UNIGRAM_MAX_FILE, &data, &n, e);
+    return st ? st : take_model(t, data, n, path, e);
+}
+
+/* The tokenizer's file in the folder that `path` is in. */
+static graft_status beside(graft_t5 *t, const char *path, graft_err *e)
+{
+    const char *slash = strrchr(path, '/');
+    graft_str name = GRAFT_STR_INIT;
+    graft_str_printf(&name, "%.*s" TOKENIZER, slash ? (int)(slash + 1 - path) : 0, path);
+    graft_status st =
+        name.failed ? graft_fail_nomem(e, "a file's name") : from_file(t, name.data, e);
+    graft_str_finish(&name);
+    return st;
+}
+
+static graft_status known(graft_t5 *t, const graft_task *task, graft_err *e)
+{
+    char *path = NULL;
+    if (!task || !task->text_file) return graft_fail(e, GRAFT_E_NOTFOUND, "no tokenizer");
+    graft_status st = task->text_file(task->ctx, TOKENIZER, &path, e);
+    if (!st) st = from_file(t, path, e);
+    graft_free(path);
+    return st;
+}
+
+static const graft_st_tensor *tokenizer_in(const graft_safetensors *f, const char *place)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s" GRAFT_T5_TOKENIZER, place);
+    const graft_st_tensor *t = graft_safetensors_find(f, name);
+    if (!t) t = graft_safetensors_find(f, GRAFT_T5_TOKENIZER);
+    return t && t->bytes && graft_dtype_size(t->dtype) == 1 ? t : NULL;
+}
+
+static graft_status load_tokenizer(graft_t5 *t, const graft_safetensors *f, const char *place,
+                                   const graft_task *task, graft_err *e)
+{
+    const graft_st_tensor *in = tokenizer_in(f, place);
+    if (in) {
+        char *data = graft_malloc((size_t)in->bytes);
+        if (!data) return graft_fail_nomem(e, "a tokenizer");
+        memcpy(data, in->data, (size_t)in->bytes);
+        graft_status st = take_model(t, data, (size_t)in->bytes, GRAFT_T5_TOKENIZER, e);
+        return st ? graft_err_prefix(e, st, "%s", graft_safetensors_path(f)) : GRAFT_OK;
+    }
+    graft_status st = beside(t, graft_safetensors_path(f), e);
+    if (st == GRAFT_E_NOTFOUND) st = known(t, task, e);
+    if (st != GRAFT_E_NOTFOUND) return st;
+    return graft_fail(e, GRAFT_E_NOTFOUND,
+                      "%s: T5 without its tokenizer: put " TOKENIZER
+                      " of T5 version 1.1 beside it or "
+                      "into models/text_encoders",
+                      graft_safetensors_path(f));
+}
+
+static graft_status check_weights(const graft_t5 *t, graft_err *e)
+{
+    graft_graph *g = NULL;
+    const graft_t5_shape shape = {.batch = 1, .tokens = 1, .act_dtype = GRAFT_F32};
+    graft_status st = graft_t5_build(&t->arch, &shape, &g, e);
+    if (!st) st = graft_weights_check(t->weights, g, e);
+    graft_graph_destroy(g);
+    return st;
+}
+
+graft_status graft_t5_load(graft_weights *file, const char *place, const graft_task *task,
+                           graft_t5 **out, graft_err *e)
+{
+    const graft_safetensors *f = graft_weights_file(file);
+    graft_t5 *t = graft_calloc(1, sizeof *t);
+    graft_status st = GRAFT_OK;
+    if (!t) return graft_fail_nomem(e, "text encoder");
+    atomic_init(&t->refs, 1);
+    GRAFT_TRY(graft_t5_detect(f, place, &t->arch, e));
+    GRAFT_TRY(graft_weights_part(file, place, &t->weights, e));
+    GRAFT_TRY(check_weights(t, e));
+    GRAFT_TRY(load_tokenizer(t, f, place, task, e));
+    if (graft_unigram_tokens_of(t->tokenizer).count > t->arch.vocab) {
+        st = graft_fail(
+            e, GRAFT_E_FORMAT, "%s: its table has %d tokens, fewer than the %d of its tokenizer",
+            graft_safetensors_path(f), t->arch.vocab, graft_unigram_tokens_of(t->tokenizer).count);
+        goto out;
+    }
+    *out = t;
+    t = NULL;
+out:
+    graft_t5_release(t);
+    return st;
+}
+
+graft_t5 *graft_t5_retain(graft_t5 *t)
+{
+    if (t) atomic_fetch_add(&t->refs, 1);
+    return t;
+}
+
+void graft_t5_release(graft_t5 *t)
+{
+    if (!t || atomic_fetch_sub(&t->refs, 1) != 1) return;
+    graft_weights_release(t->weights);
+    graft_unigram_destroy(t->tokenizer);
+    graft_free((void *)(uintptr_t)t->model.data);
+    graft_free(t);
+}
+
+/* ------------------------------------------------------------------ prompts */
+
+/* A prompt's tokens, twice as long where the empty prompt stands behind them. */
+typedef struct words {
+    const graft_t5 *t5;
+    int32_t *id;
+    float *weight;
+    size_t n, cap_id, cap_weight;
+    bool weighted;
+} words;
+
+static graft_status add(words *w, int32_t id, double weight, graft_err *e)
+{
+    if (graft_grow(&w->id, &w->cap_id, w->n + 1, sizeof *w->id) ||
+        graft_grow(&w->weight, &w->cap_weight, w->n + 1, sizeof *w->weight))
+        return graft_fail_nomem(e, "a prompt");
+    w->id[w->n] = id;
+    w->weight[w->n++] = (float)weight;
+    w->weighted = w->weighted || weight != 1.0;
+    return GRAFT_OK;
+}
+
+static graft_status add_segment(void *ctx, const char *text, size_t n, double weight, graft_err *e)
+{
+    words *w = ctx;
+    int32_t *id = NULL;
+    size_t count = 0;
+    graft_status st = graft_unigram_encode(w->t5->tokenizer, text, n, &id, &count, e);
+    for (size_t i = 0; i < count && !st; i++) st = add(w, id[i], weight, e);
+    graft_free(id);
+    return st;
+}
+
+static graft_status finish_prompt(words *w, size_t least, graft_err *e)
+{
+    graft_unigram_tokens special = graft_unigram_tokens_of(w->t5->tokenizer);
+    int32_t pad = special.pad < 0 ? 0 : special.pad, end = special.end < 0 ? pad : special.end;
+    graft_status st = add(w, end, 1, e);
+    while (!st && w->n < least) st = add(w, pad, 1, e);
+    size_t tokens = w->n;
+    for (size_t i = 0; i < tokens && w->weighted && !st; i++) st = add(w, i ? pad : end, 1, e);
+    if (!st) w->n = tokens;
+    return st;
+}
+
+/* Away from what the empty prompt has in the same place, which is behind all of them. */
+static void apply_weights(const words *w, size_t width, float *hidden)
+{
+    const float *empty = hidden + w->n * width;
+    for (size_t i = 0; i < w->n; i++)
+        for (size_t k = 0; w->weight[i] != 1.0f && k < width; k++) {
+            float *h = hidden + i * width + k;
+            *h = (*h - empty[i * width + k]) * w->weight[i] + empty[i * width + k];
+        }
+}
+
+graft_status graft_t5_encode(graft_engine *engine, const graft_build_options *options,
+                             const graft_t5 *t, const char *text, size_t least,
+                             const graft_task *task, float **hidden, int64_t *tokens, graft_err *e)
+{
+    words w = {.t5 = t};
+    size_t width = (size_t)t->arch.width;
+    float *out = NULL;
+    graft_status st = graft_prompt_segments(text, add_segment, &w, e);
+    if (!st) st = finish_prompt(&w, least, e);
+    if (!st && !(out = graft_malloc_array((w.weighted ? 2 : 1) * w.n, width * sizeof *out)))
+        st = graft_fail_nomem(e, "text encoder");
+    if (!st)
+        st = graft_t5_run(engine, options, &t->arch, t->weights, w.id, w.weighted ? 2 : 1,
+                          (int64_t)w.n, task, out, e);
+    if (!st && w.weighted) apply_weights(&w, width, out);
+    graft_free(w.id);
+    graft_free(w.weight);
+    if (st) {
+        graft_free(out);
+        return st;
+    }
+    *hidden = out;
+    *tokens = (int64_t)w.n;
+    return GRAFT_OK;
+}
