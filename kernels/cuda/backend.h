@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "kernels/cuda/driver.h"
-#include "kernels/cuda/params.h"
+#include "kernels/cuda/libs/driver.h"
+#include "kernels/cuda/gpu/params.h"
 #include "kernels/cuda/stage.h"
 #include "kernels/kernel_abi.h"
 #include "kernels/ref/ref.h"
@@ -22,7 +22,7 @@ typedef enum graft_cuda_function { /* the device kernels */
 /* The dtypes follow each other so that graft_cuda_typed() can count. */
 #define GRAFT_CUDA_TYPED(name, threads)                                                            \
     GRAFT_CUDA_FN_##name, GRAFT_CUDA_FN_##name##_f16, GRAFT_CUDA_FN_##name##_bf16,
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/gpu/kernels.def"
 #undef GRAFT_CUDA_KERNEL
 #undef GRAFT_CUDA_HOPPER
 #undef GRAFT_CUDA_TYPED

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "kernels/cuda/lt.h"
+#include "kernels/cuda/libs/lt.h"
 
 struct graft_captured {
     graft_device *d;

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/dnn.h"
-#include "kernels/cuda/lt.h"
-#include "kernels/cuda/sampler.h"
-#include "kernels/cuda/flash.h"
-#include "kernels/cuda/wgmma.h"
+#include "kernels/cuda/libs/dnn.h"
+#include "kernels/cuda/libs/lt.h"
+#include "kernels/cuda/ops/sampler.h"
+#include "kernels/cuda/ops/flash.h"
+#include "kernels/cuda/ops/wgmma.h"
 
 extern const char graft_cuda_fatbin[]; /* fatbin.S */
 
@@ -20,7 +20,7 @@ static const struct {
 #define GRAFT_CUDA_HOPPER(name, threads, bytes) {#name, threads, bytes},
 #define GRAFT_CUDA_TYPED(name, threads)                                                            \
     {#name "_f32", threads, 0}, {#name "_f16", threads, 0}, {#name "_bf16", threads, 0},
-#include "kernels/cuda/kernels.def"
+#include "kernels/cuda/gpu/kernels.def"
 #undef GRAFT_CUDA_KERNEL
 #undef GRAFT_CUDA_HOPPER
 #undef GRAFT_CUDA_TYPED

@@ -5,7 +5,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/capture.h"
 #include "kernels/cuda/marks.h"
-#include "kernels/cuda/sampler.h"
+#include "kernels/cuda/ops/sampler.h"
 #include "kernels/ref/ref.h"
 
 #define VERSION "3"

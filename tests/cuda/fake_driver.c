@@ -590,7 +590,7 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **a
     return launch(c, f, args, extra, true);
 }
 
-#include "kernels/cuda/params.h"
+#include "kernels/cuda/gpu/params.h"
 #include "kernels/guidance.h"
 
 static size_t args_of(const char *name)

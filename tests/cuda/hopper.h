@@ -1,4 +1,4 @@
-/* What only Hopper has, played on the host: the other side of kernels/cuda/hopper.h.
+/* What only Hopper has, played on the host: the other side of kernels/cuda/gpu/hopper.h.
  *
  * Written from what PTX and the driver's interface say of barriers, tensor maps, swizzles,
  * descriptors and the places of sums, not from the kernels. Whatever may happen late happens as
@@ -8,7 +8,7 @@
  * ends the process with a message. */
 #ifndef GRAFT_TESTS_CUDA_HOPPER_H
 #define GRAFT_TESTS_CUDA_HOPPER_H
-#include "kernels/cuda/params.h"
+#include "kernels/cuda/gpu/params.h"
 #include "tests/cuda/emulator.h"
 
 #define GRAFT_KERNEL_HOPPER(name, threads, per, params) EMULATED((void)0, name, params)

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #define GRAFT_CUDA_EMULATOR "tests/cuda/emulator.h"
-#include "kernels/cuda/math.h"
+#include "kernels/cuda/gpu/math.h"
 #include "tests/test.h"
 
 static double exact(graft_act act, double x)

@@ -11,7 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "kernels/cuda/dnn.h"
+#include "kernels/cuda/libs/dnn.h"
 #include "tests/cuda/backend.h"
 #include "tests/test.h"
 

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "kernels/cuda/params.h"
+#include "kernels/cuda/gpu/params.h"
 #include "tests/cuda/backend.h"
 #include "tests/cuda/machine_code.h"
 #include "tests/kernels/harness.h"
@@ -16,7 +16,7 @@
 #include "tests/test.h"
 
 #define GRAFT_CUDA_EMULATOR "tests/cuda/emulator.h"
-#include "kernels/cuda/math.h"
+#include "kernels/cuda/gpu/math.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define MOST_PRODUCTS 2e7
