@@ -10,7 +10,7 @@ typedef struct attention_state {
     int64_t panels, heads; /* of one head; of all pictures */
     int32_t group, head_dim;
     int parts;
-    bool int8;
+    bool int8, tiles;
     size_t at_threads, scratch; /* in the workspace; bytes for one thread */
 } attention_state;
 
@@ -69,19 +69,24 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (!s) return graft_fail_nomem(e, "an attention");
     k->launch_until = launch_until;
     s->head_dim = (int32_t)(q->dim[2] / k->op.attrs.heads);
-    s->panels = (q->dim[1] + simd->attention_panel - 1) / simd->attention_panel;
     s->heads = q->dim[0] * k->op.attrs.heads;
     bool bias = graft_cpu_present(&k->op.in[GRAFT_ATTENTION_BIAS]);
     graft_dtype t = bias ? GRAFT_F32 : q->dtype;
     s->int8 = k->op.attrs.quant == GRAFT_QUANT_INT8 && simd->attention_int8 && !bias &&
               !k->op.attrs.causal && k->op.attrs.scale > 0;
-    s->group = s->int8 ? simd->attention_int8_group(s->head_dim, keys)
-                       : simd->attention_group(t, s->head_dim, keys);
+    s->tiles = t == GRAFT_BF16 && !s->int8 && !bias && !k->op.attrs.causal &&
+               k->op.attrs.scale > 0 && graft_cpu_has_tiles(k->d);
+    int64_t panel = s->tiles ? GRAFT_CPU_ATTENTION_TILE_ROWS : simd->attention_panel;
+    s->panels = (q->dim[1] + panel - 1) / panel;
+    s->group = s->int8    ? simd->attention_int8_group(s->head_dim, keys)
+               : s->tiles ? graft_cpu_attention_tiles_group(s->head_dim)
+                          : simd->attention_group(t, s->head_dim, keys);
     if (s->group > s->panels) s->group = (int32_t)s->panels;
     s->parts = graft_cpu_threads(k->d, q->dim[0] * q->dim[1] * keys * q->dim[2] / 16);
     if (s->parts > s->panels * s->heads) s->parts = (int)(s->panels * s->heads);
-    s->scratch = s->int8 ? simd->attention_int8_scratch(s->head_dim, keys, s->group)
-                         : simd->attention_scratch(t, s->head_dim, keys, s->group);
+    s->scratch = s->int8    ? simd->attention_int8_scratch(s->head_dim, keys, s->group)
+                 : s->tiles ? graft_cpu_attention_tiles_scratch(s->head_dim, keys, s->group)
+                            : simd->attention_scratch(t, s->head_dim, keys, s->group);
     s->at_threads = sizeof(graft_cpu_piece) * (size_t)s->parts;
     k->info.workspace_bytes = s->at_threads + s->scratch * (size_t)s->parts;
     return GRAFT_OK;
@@ -123,6 +128,8 @@ static void attend(const job *j, int64_t head, int64_t first, int64_t count, cha
         bias ? b->stride[1] : 0};
     if (s->int8)
         j->k->d->simd->attention_int8(&a, q->dim[1], first, (int32_t)count, scratch);
+    else if (s->tiles)
+        graft_cpu_attention_tiles(&a, q->dim[1], first, (int32_t)count, scratch);
     else
         j->k->d->simd->attention(&a, q->dim[1], first, (int32_t)count, scratch);
 }

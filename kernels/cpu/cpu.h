@@ -62,6 +62,10 @@ extern const graft_cpu_op graft_cpu_op_conv2d, graft_cpu_op_linear, graft_cpu_op
 graft_status graft_cpu_linear_check(const graft_op_desc *op, graft_err *e);
 graft_status graft_cpu_conv2d_check(const graft_op_desc *op, graft_err *e);
 
+/* Whether this device may use AMX in our own code (simd.h), which oneDNN's variables restrict, too.
+ */
+bool graft_cpu_has_tiles(const graft_device *d);
+
 /* Zeroed memory from the host; NULL when short. */
 void *graft_cpu_calloc(graft_device *d, size_t bytes);
 void graft_cpu_free(graft_device *d, void *p);

@@ -4,20 +4,23 @@
 #include <string.h>
 
 #include "kernels/cpu/int8.h"
+#include "kernels/cpu/primitive.h"
 #include "kernels/cpu/share.h"
 #include "kernels/quant.h"
 
 #define PANEL   GRAFT_CPU_INT8_PANEL
-#define ROWS    GRAFT_CPU_INT8_ROWS
 #define PACKING 0x70616e65u
+#define WHOLE   16 /* quads that matrix instructions take at once */
 
-/* Bytes of levels that leave room for a panel in the second-level cache. */
-#define LEVELS       (512 << 10)
-#define LEAST_TILES  8  /* fewer in a block would read weights too often */
-#define LEAST_PANELS 16 /* fewer would quantize rows too often */
-#define WORTH        4  /* panels that are worth quantizing a block of rows again */
-#define TASKS        8  /* for each thread, where there is enough work */
-#define MOST_PANELS  8  /* taken at a time */
+/* Bytes of levels that leave room for a panel in the second-level cache, of which processors with
+ * matrix instructions have 2 MiB; and these read weights faster than memory gives them twice. */
+#define LEVELS        (512 << 10)
+#define MATRIX_LEVELS (1 << 20)
+#define LEAST_TILES   8  /* fewer in a block would read weights too often */
+#define LEAST_PANELS  16 /* fewer would quantize rows too often */
+#define WORTH         4  /* panels that are worth quantizing a block of rows again */
+#define TASKS         8  /* for each thread, where there is enough work */
+#define MOST_PANELS   8  /* taken at a time */
 
 bool graft_cpu_panels_can(const graft_device *d)
 {
@@ -65,25 +68,29 @@ static place place_of(const graft_kernel *k, int64_t panel)
  * outputs are so many that what it takes to quantize rows twice does not count. */
 static void divide(graft_cpu_panels *p, int64_t threads)
 {
-    p->blocks = graft_cpu_pieces(p->tiles, most(LEAST_TILES, LEVELS / p->stride / ROWS));
+    const int64_t levels = p->matrix ? MATRIX_LEVELS : LEVELS;
+    p->blocks = graft_cpu_pieces(p->tiles, most(LEAST_TILES, levels / p->stride / p->rows));
     if (p->blocks > 1 || p->panels < LEAST_PANELS * threads)
         p->blocks = least(p->tiles, graft_cpu_pieces(p->blocks, threads) * threads);
     p->most = graft_cpu_pieces(p->tiles, p->blocks);
 }
 
-void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
+void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p, bool matrix)
 {
     const graft_tensor_desc *w = &k->op.in[GRAFT_LINEAR_W];
     bool geglu = k->op.attrs.act == GRAFT_ACT_GEGLU;
     int64_t rows = graft_cpu_rows(&k->op.in[GRAFT_LINEAR_X]);
-    p->tiles = graft_cpu_pieces(rows, ROWS);
+    p->matrix = matrix;
+    p->rows = matrix ? GRAFT_CPU_INT8_TILE_ROWS : GRAFT_CPU_INT8_ROWS;
+    p->tiles = graft_cpu_pieces(rows, p->rows);
     p->panels = graft_cpu_pieces(geglu ? w->dim[0] / 2 : w->dim[0], geglu ? PANEL / 2 : PANEL);
     p->quads = graft_cpu_pieces(w->dim[1], 4);
+    if (matrix) p->quads = graft_cpu_pieces(p->quads, WHOLE) * WHOLE;
     /* An odd number of lines: rows of a tile do not fall on the same cache sets. */
     p->stride = (p->quads * 4 / 64 | 1) * 64;
     if (p->stride < p->quads * 4) p->stride += 128;
     divide(p, k->d->host.threads);
-    int64_t block = p->most * ROWS;
+    int64_t block = p->most * p->rows;
     size_t end = 0, threads = (size_t)k->d->host.threads;
     p->at_threads = threads * sizeof(graft_cpu_piece);
     graft_cpu_reserve(&end, (size_t)(block * p->stride));
@@ -94,8 +101,11 @@ void graft_cpu_panels_init(graft_kernel *k, graft_cpu_panels *p)
     k->info.workspace_bytes = p->at_threads + end * threads;
     k->info.packed_bytes[GRAFT_LINEAR_W] =
         weight_bytes(p) + start_bytes(p) + (size_t)w->dim[0] * sizeof(float);
-    k->info.packing[GRAFT_LINEAR_W] = PACKING + geglu;
-    snprintf(k->info.variant, sizeof k->info.variant, "int8 panels %s", k->d->simd->name);
+    /* Without a rest both are the same. */
+    bool padded = p->quads > graft_cpu_pieces(w->dim[1], 4);
+    k->info.packing[GRAFT_LINEAR_W] = PACKING + geglu + 2 * padded;
+    snprintf(k->info.variant, sizeof k->info.variant, "int8 panels %s",
+             matrix ? "amx" : k->d->simd->name);
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -179,8 +189,8 @@ static void begin_block(const launching *l, int64_t block, char *ws, graft_cpu_i
     const graft_tensor_desc *residual = &op->in[GRAFT_LINEAR_RESIDUAL];
     const graft_cpu_simd *simd = l->k->d->simd;
     const graft_cpu_panels *p = l->p;
-    int64_t first = block * p->tiles / p->blocks * ROWS, n = x->dim[x->rank - 1];
-    int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, graft_cpu_rows(x));
+    int64_t first = block * p->tiles / p->blocks * p->rows, n = x->dim[x->rank - 1];
+    int64_t end = least((block + 1) * p->tiles / p->blocks * p->rows, graft_cpu_rows(x));
     float *scale = (float *)(void *)(ws + p->at_scale);
     void **out = (void **)(void *)(ws + p->at_out);
     const void **add = (const void **)(void *)(ws + p->at_residual);
@@ -210,8 +220,8 @@ static void look_ahead(const launching *l, int own, int64_t block, graft_cpu_int
     int64_t n = x->dim[x->rank - 1], rows = graft_cpu_rows(x);
     if (block >= p->blocks || !graft_cpu_share_goes_on(&l->share, own) || !graft_cpu_is_dense(x))
         return;
-    int64_t first = block * p->tiles / p->blocks * ROWS;
-    int64_t end = least((block + 1) * p->tiles / p->blocks * ROWS, rows);
+    int64_t first = block * p->tiles / p->blocks * p->rows;
+    int64_t end = least((block + 1) * p->tiles / p->blocks * p->rows, rows);
     job->ahead = graft_cpu_at(l->in[GRAFT_LINEAR_X], x->dtype, first * n);
     job->ahead_bytes = (end - first) * n * (int64_t)graft_dtype_size(x->dtype);
 }
@@ -234,6 +244,8 @@ static void launch_part(void *ctx, int part, int parts)
                           .act = op->attrs.act,
                           .out_type = op->out.dtype,
                           .residual_type = op->in[GRAFT_LINEAR_RESIDUAL].dtype};
+    void (*multiply)(const graft_cpu_int8 *, int64_t, int64_t) =
+        p->matrix ? graft_cpu_int8_tiles : l->k->d->simd->int8_multiply;
     int64_t held = -1, first, count;
     (void)parts;
     while ((count = graft_cpu_share_take(&l->share, part, &first)) > 0) {
@@ -243,7 +255,7 @@ static void launch_part(void *ctx, int part, int parts)
             if (block != held) begin_block(l, held = block, ws, &job);
             job.ahead = NULL;
             if (from + panels == p->panels) look_ahead(l, part, block + 1, &job);
-            l->k->d->simd->int8_multiply(&job, from, panels);
+            multiply(&job, from, panels);
             first += panels;
         }
     }
@@ -253,7 +265,7 @@ void graft_cpu_panels_launch(graft_kernel *k, const graft_cpu_panels *p, const v
                              void *out, void *workspace)
 {
     launching l = {.k = k, .p = p, .in = in, .out = out, .workspace = workspace};
-    int64_t work = p->tiles * ROWS * p->quads * p->panels; /* as if each took 32 * 4 products */
+    int64_t work = p->tiles * p->rows * p->quads * p->panels; /* as if each took 32 * 4 products */
     int64_t units = p->blocks * p->panels;
     int threads = graft_cpu_threads(k->d, work);
     l.share.most = least(MOST_PANELS, units / (TASKS * threads));

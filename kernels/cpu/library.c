@@ -77,6 +77,11 @@ static const graft_cpu_op *find(const graft_op_desc *d)
     }
 }
 
+bool graft_cpu_has_tiles(const graft_device *d)
+{
+    return d->simd->int8_multiply && graft_cpu_has_matrix_unit() && graft_cpu_tiles_allowed();
+}
+
 void *graft_cpu_calloc(graft_device *d, size_t bytes)
 {
     void *p = d->host.alloc(GRAFT_CPU_ALIGN, bytes ? bytes : 1);

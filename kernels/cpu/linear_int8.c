@@ -8,7 +8,7 @@
 #include "kernels/cpu/int8_panels.h"
 #include "kernels/quant.h"
 
-enum { VARIANT_PANELS, VARIANT_ONEDNN };
+enum { VARIANT_PANELS, VARIANT_ONEDNN, VARIANT_MATRIX }; /* the last: panels by AMX */
 
 typedef struct state {
     bool by_panels;
@@ -106,15 +106,18 @@ static graft_status init(graft_kernel *k, int32_t variant, graft_err *e)
     if (!s) return graft_fail_nomem(e, "a linear operator");
     graft_cpu_pack_as(k, GRAFT_LINEAR_BIAS, GRAFT_F32);
     graft_cpu_pack_as(k, GRAFT_LINEAR_RESIDUAL, k->op.out.dtype);
+    const bool matrix = graft_cpu_has_tiles(k->d);
     if (variant < 0)
-        variant = own && !graft_cpu_has_matrix_unit() ? VARIANT_PANELS : VARIANT_ONEDNN;
+        variant = matrix                                ? VARIANT_MATRIX
+                  : own && !graft_cpu_has_matrix_unit() ? VARIANT_PANELS
+                                                        : VARIANT_ONEDNN;
     else if (!own)
         variant = VARIANT_ONEDNN;
     k->info.variant_index = own ? variant : 0;
-    k->info.variant_count = own ? 2 : 1;
-    s->by_panels = variant == VARIANT_PANELS;
+    k->info.variant_count = !own ? 1 : matrix ? 3 : 2;
+    s->by_panels = variant != VARIANT_ONEDNN;
     if (!s->by_panels) return init_onednn(k, e);
-    graft_cpu_panels_init(k, &s->panels);
+    graft_cpu_panels_init(k, &s->panels, variant == VARIANT_MATRIX);
     return GRAFT_OK;
 }
 

@@ -1,6 +1,11 @@
 /* The choice among the tables. */
 #include <stdbool.h>
 #include <string.h>
+#if defined(GRAFT_CPU_TILES)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "kernels/cpu/simd/simd.h"
 
@@ -36,6 +41,19 @@ const graft_cpu_simd *graft_cpu_simd_best(const char *wanted)
     (void)wanted;
 #endif
     return t ? t : &graft_cpu_table__plain;
+}
+
+bool graft_cpu_tiles_allowed(void)
+{
+#if defined(GRAFT_CPU_TILES)
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };              /* ARCH_REQ_XCOMP_PERM of Linux 5.16 */
+    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25; /* bf16, the registers, int8 */
+    unsigned a, b, c, d;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return false;
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+#else
+    return false;
+#endif
 }
 
 const char *graft_cpu_simd_features(void)

@@ -76,8 +76,10 @@ typedef struct graft_cpu_winograd_place {
  * of gates. */
 #define GRAFT_CPU_INT8_PANEL 32
 #define GRAFT_CPU_INT8_ROWS  12 /* worked on together */
+/* With matrix instructions, for which quads are a multiple of 16. */
+#define GRAFT_CPU_INT8_TILE_ROWS 32
 typedef struct graft_cpu_int8 {
-    const uint8_t *level;      /* up to a multiple of GRAFT_CPU_INT8_ROWS rows are read */
+    const uint8_t *level;      /* up to a multiple of the rows above are read */
     int64_t rows, stride;      /* bytes from one row of levels to the next */
     int64_t quads;             /* fours of inputs */
     const float *row_scale;    /* one a row */
@@ -251,6 +253,18 @@ typedef struct graft_cpu_simd {
 /* The best table for this machine, or the one named `wanted` (NULL or empty: the best) if it runs
  * here, else the plain one. */
 const graft_cpu_simd *graft_cpu_simd_best(const char *wanted);
+/* int8_multiply() with AMX's matrix instructions, where GRAFT_CPU_TILES says that it was compiled
+ * and graft_cpu_tiles_allowed() that it may run: the same bits. */
+void graft_cpu_int8_tiles(const graft_cpu_int8 *job, int64_t first, int64_t panels);
+/* attention() with them, for bfloat16, a scale above 0 and all keys: causal and bias are not looked
+ * at. Panels are of GRAFT_CPU_ATTENTION_TILE_ROWS queries. */
+#define GRAFT_CPU_ATTENTION_TILE_ROWS 32
+int32_t graft_cpu_attention_tiles_group(int32_t head_dim);
+size_t graft_cpu_attention_tiles_scratch(int32_t head_dim, int64_t keys, int32_t panels);
+void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, int64_t first,
+                               int32_t panels, void *scratch);
+/* Asks the system for the registers that these need, for all threads; false: there are none. */
+bool graft_cpu_tiles_allowed(void);
 /* What this processor has, for people: "AVX-512, VNNI, BF16". */
 const char *graft_cpu_simd_features(void);
 #endif
