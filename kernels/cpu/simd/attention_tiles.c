@@ -24,7 +24,7 @@ typedef struct sizes {
 
 typedef struct scratch {
     uint16_t *k, *v, *p; /* a section's keys and values; a chunk's weights, ROWS x CHUNK */
-    float *s;            /* its scores */
+    float *s;            /* its scores, and the next one's */
     char *panel;         /* of each: q (ROWS x inner), o (ROWS x outer), top and sum of each row */
     int64_t panel_bytes;
 } scratch;
@@ -66,7 +66,7 @@ int32_t graft_cpu_attention_tiles_group(int32_t head_dim)
 size_t graft_cpu_attention_tiles_scratch(int32_t head_dim, int64_t keys, int32_t panels)
 {
     const sizes z = sizes_of(head_dim, keys);
-    return (size_t)(2 * z.section * (z.inner + z.outer) + ROWS * CHUNK * 6 +
+    return (size_t)(2 * z.section * (z.inner + z.outer) + ROWS * CHUNK * 10 +
                     panels * panel_bytes(&z));
 }
 
@@ -77,7 +77,7 @@ static scratch carve(const sizes *z, char *at)
     m.v = m.k + z->section * z->inner;
     m.p = m.v + z->section * z->outer;
     m.s = (float *)(void *)(m.p + ROWS * CHUNK);
-    m.panel = (char *)(m.s + ROWS * CHUNK);
+    m.panel = (char *)(m.s + 2 * ROWS * CHUNK);
     return m;
 }
 
@@ -208,8 +208,8 @@ INLINE void values(const sizes *z, const uint16_t *p, const uint16_t *v, float *
 
 /* ------------------------------------------------------------------ weights */
 
-/* 2^x for x of at most a little above 0, within 1e-4: a polynomial of what is above the next lower
- * whole number, with the least largest error. What is common to all weights cancels. */
+/* 2^x for x of at most a little above 0, within 1e-4, and 0 for minus infinity: a polynomial of
+ * what is above the next lower whole number, with the least largest error. */
 INLINE vf exp2_near(vf x)
 {
     vf r = (vf)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -227,10 +227,10 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
     for (int64_t i = count; i < CHUNK; i++) s[i] = -INFINITY;
 #pragma GCC unroll 8
     for (int i = 0; i < N; i++) {
-        x[i] = vf_load(s + i * VL) * vf_set(scale);
+        x[i] = vf_load(s + i * VL);
         most = vf_max(most, x[i]);
     }
-    float top = _mm512_reduce_max_ps((__m512)most);
+    float top = _mm512_reduce_max_ps((__m512)most) * scale;
     if (top > p->top[r]) {
         float decay = exp2f(p->top[r] - top);
         p->sum[r] *= decay;
@@ -241,7 +241,7 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
     const vf ref = vf_set(p->top[r]);
 #pragma GCC unroll 8
     for (int i = 0; i < N; i++) {
-        vf e = exp2_near(vf_max(vf_set(-1000.0f), x[i] - ref)); /* NaN stays */
+        vf e = exp2_near(x[i] * vf_set(scale) - ref);
         sum = sum + e;
         vh h = vf_to_bf16(e);
         memcpy(weight + i * VL, &h, sizeof h);
@@ -249,16 +249,35 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
     p->sum[r] += _mm512_reduce_add_ps((__m512)sum);
 }
 
-/* Keys first … first + count of a section that begins with `begin`, for one panel. */
-static void chunk(const sizes *z, const scratch *m, const state *p, int64_t first, int64_t count,
-                  int64_t rows, float scale)
+/* The scores of 32 of a chunk's keys; the chunk begins with key `first` of the section. */
+INLINE void some_scores(const sizes *z, const scratch *m, const state *p, int64_t first, int64_t at,
+                        float *s)
 {
-    const uint16_t *k = m->k + first * z->inner, *v = m->v + first * z->outer;
-    for (int64_t i = 0; i < CHUNK; i += PAIRS) scores(z, p->q, k + i * z->inner, m->s + i);
-    for (int64_t r = 0; r < rows; r++)
-        weigh(z, p, r, m->s + r * CHUNK, m->p + r * CHUNK, count, scale);
-    for (int64_t i = 0; i < z->outer; i += PAIRS)
-        values(z, m->p, v + i * PAIRS, p->o + i, i + HALF == z->outer);
+    scores(z, p->q, m->k + (first + at) * z->inner, s + at);
+}
+
+/* A panel passes over the section's first `keys` keys. The next chunk's scores are under way while
+ * this one's become weights. */
+static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys, int64_t rows,
+                 float scale)
+{
+    enum { PARTS = CHUNK / PAIRS };
+    float *s = m->s, *next = m->s + ROWS * CHUNK;
+    for (int64_t at = 0; at < CHUNK; at += PAIRS) some_scores(z, m, p, 0, at, s);
+    for (int64_t first = 0; first < keys; first += CHUNK) {
+        const int64_t count = keys - first < CHUNK ? keys - first : CHUNK;
+        for (int64_t part = 0; part < PARTS; part++) {
+            const int64_t end = rows * (part + 1) / PARTS;
+            if (first + CHUNK < keys) some_scores(z, m, p, first + CHUNK, part * PAIRS, next);
+            for (int64_t r = rows * part / PARTS; r < end; r++)
+                weigh(z, p, r, s + r * CHUNK, m->p + r * CHUNK, count, scale);
+        }
+        for (int64_t i = 0; i < z->outer; i += PAIRS)
+            values(z, m->p, m->v + first * z->outer + i * PAIRS, p->o + i, i + HALF == z->outer);
+        float *t = s;
+        s = next;
+        next = t;
+    }
 }
 
 static void end_panel(const graft_cpu_attention *a, const sizes *z, int64_t first, int64_t rows,
@@ -298,10 +317,8 @@ void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, in
         for (int64_t i = 0; i < panels; i++) {
             const int64_t left = queries - (first + i) * ROWS, rows = left < ROWS ? left : ROWS;
             const state p = state_of(&z, &m, i);
-            for (int64_t key = 0; key < z.section && begin + key < z.keys; key += CHUNK) {
-                const int64_t count = z.keys - begin - key;
-                chunk(&z, &m, &p, key, count < CHUNK ? count : CHUNK, rows, scale);
-            }
+            const int64_t keys = z.keys - begin;
+            pass(&z, &m, &p, keys < z.section ? keys : z.section, rows, scale);
         }
     }
     matrix_end(&others);
