@@ -419,6 +419,11 @@ static int transformer_problems(graft_dtype t, problem *p)
     p[n++].op.attrs.act = GRAFT_ACT_GELU;
     p[n] = timed("act gelu_tanh 4250x6144", plain(GRAFT_OP_ACT, t, 4250, 6144, 0, 6144));
     p[n++].op.attrs.act = GRAFT_ACT_GELU_TANH;
+    /* FLUX's at 512x512. */
+    p[n++] = timed("linear 1280 3072-21504", linear(t, 1280, 3072, 21504, 0, 0));
+    p[n++] = timed("linear 1280 15360-3072 residual", linear(t, 1280, 15360, 3072, 0, 1));
+    p[n++] = timed("linear 1024 3072-12288", linear(t, 1024, 3072, 12288, 0, 0));
+    p[n++] = timed("linear 1 3072-18432", linear(t, 1, 3072, 18432, 0, 0));
     p[n++] = timed("linear 4096 1536-6144", linear(t, 4096, 1536, 6144, 0, 0));
     p[n++] = timed("linear 4096 1536-6144 gelu", linear(t, 4096, 1536, 6144, GRAFT_ACT_GELU, 0));
     p[n++] = timed("linear 4096 1536-6144 gelu_tanh",

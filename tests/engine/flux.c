@@ -358,6 +358,36 @@ static void what_it_is_told(void)
     RELEASE_ALL(dev, schnell);
 }
 
+/* Every layer and every attention can be chosen, but for the first and the last. */
+static void quantized(void)
+{
+    const graft_quant_limits everything = {{true, true, true}, {1, 1, 1}, 0};
+    graft_unet_shape shape = {
+        .batch = 1, .height = SIDE, .width = SIDE, .tokens = FLUX_WORDS, .act_dtype = GRAFT_F32};
+    float plain[FLUX_OUT], got[FLUX_OUT];
+    graft_err e = GRAFT_ERR_INIT;
+    graft_model *m = load_model(engine, FLUX_DEV), *q = NULL;
+    graft_quant_plan *p = NULL;
+    size_t of[GRAFT_LAYER_KINDS] = {0};
+    CHECK_OK(graft_quant_plan_create(&m->arch, &shape, &p, &e), &e);
+    graft_quant_plan_select(p, &everything);
+    for (size_t i = 0; i < p->n; i++) {
+        const graft_quant_layer *l = &p->layer[i];
+        bool ends = strstr(l->name, "_in") || strstr(l->name, "final_layer");
+        bool kept = ends && strcmp(l->name, "txt_in") != 0;
+        CHECK_INT(l->reason, kept ? GRAFT_QUANT_KEPT : GRAFT_QUANT_CHOSEN);
+        of[l->kind]++;
+    }
+    CHECK_INT(of[GRAFT_LAYER_ATTENTION], 5);
+    CHECK_INT(of[GRAFT_LAYER_LINEAR], 2 * 10 + 3 * 3 + 10);
+    CHECK_OK(graft_model_with_plan(m, p, &q, &e), &e);
+    run_flux(m, 3.5f, plain);
+    run_flux(q, 3.5f, got);
+    CHECK(!same_flux_bits(plain, got) && difference(got, plain, FLUX_OUT) < 0.2);
+    graft_quant_plan_destroy(p);
+    RELEASE_ALL(m, q);
+}
+
 /* ------------------------------------------------------------------ text encoders */
 
 #define TEXT_MODELS MODELS "/../text_encoders/"
@@ -460,6 +490,7 @@ int main(void)
     RUN(loras_in_diffusers_names);
     RUN(loras_in_other_names);
     RUN(what_it_is_told);
+    RUN(quantized);
     RUN(two_texts);
     RUN(one_file);
     graft_engine_destroy(engine);
