@@ -143,9 +143,12 @@ static void describe(graft_device *d)
     i->alignment = GRAFT_CPU_ALIGN;
     i->host_memory = 1;
     processor_name(name, sizeof name);
-    snprintf(i->name, sizeof i->name, "%s (%s)", name, graft_cpu_simd_features());
-    snprintf(i->identity, sizeof i->identity, "cpu %s isa %d threads %d onednn %d.%d.%d packing 1",
-             d->simd->name, (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
+    const bool tiles = graft_cpu_has_tiles(d);
+    snprintf(i->name, sizeof i->name, "%s (%s%s)", name, graft_cpu_simd_features(),
+             tiles ? ", AMX" : "");
+    snprintf(i->identity, sizeof i->identity,
+             "cpu %s%s isa %d threads %d onednn %d.%d.%d packing 1", d->simd->name,
+             tiles ? " amx" : "", (int)dnnl_get_effective_cpu_isa(), (int)d->host.threads, v->major,
              v->minor, v->patch);
     i->memory_total = memory_total();
 }

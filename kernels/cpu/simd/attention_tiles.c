@@ -223,7 +223,7 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
                   int64_t count, float scale)
 {
     enum { N = CHUNK / VL };
-    vf x[N], most = vf_set(LOWEST), sum = {0};
+    vf x[N], most = vf_set(LOWEST), sum[2] = {{0}};
     for (int64_t i = count; i < CHUNK; i++) s[i] = -INFINITY;
 #pragma GCC unroll 8
     for (int i = 0; i < N; i++) {
@@ -239,14 +239,16 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
         p->top[r] = top;
     }
     const vf ref = vf_set(p->top[r]);
-#pragma GCC unroll 8
-    for (int i = 0; i < N; i++) {
-        vf e = exp2_near(x[i] * vf_set(scale) - ref);
-        sum = sum + e;
-        vh h = vf_to_bf16(e);
-        memcpy(weight + i * VL, &h, sizeof h);
+#pragma GCC unroll 4
+    for (int i = 0; i < N; i += 2) {
+        vf e = exp2_near(x[i] * vf_set(scale) - ref), f = exp2_near(x[i + 1] * vf_set(scale) - ref);
+        __m512i both = (__m512i)_mm512_cvtne2ps_pbh((__m512)f, (__m512)e);
+        _mm512_storeu_si512(weight + i * VL, both);
+        /* As they were rounded: all weights of a row are 1 together. */
+        sum[0] = sum[0] + (vf)_mm512_slli_epi32(both, 16);
+        sum[1] = sum[1] + (vf)_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000));
     }
-    p->sum[r] += _mm512_reduce_add_ps((__m512)sum);
+    p->sum[r] += _mm512_reduce_add_ps((__m512)(sum[0] + sum[1]));
 }
 
 /* The scores of 32 of a chunk's keys; the chunk begins with key `first` of the section. */
