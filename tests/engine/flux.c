@@ -295,6 +295,7 @@ static void sampled(const graft_model *m, const graft_cond *c, float out[FLUX_OU
     graft_latent *in = NULL, *l = NULL;
     int64_t shape[4];
     CHECK_OK(graft_latent_create((const int64_t[]){1, 16, SIDE, SIDE}, &in, &e), &e);
+    if (in) memset(graft_latent_writable(in), 0, FLUX_OUT * sizeof *out);
     CHECK_OK(graft_sample(m, &p, c, c, in, NULL, &l, &e), &e);
     if (l) memcpy(out, graft_latent_data(l, shape), FLUX_OUT * sizeof *out);
     graft_latent_release(in);
