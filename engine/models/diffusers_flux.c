@@ -59,7 +59,7 @@ static const block_layer of_one[] = {
     {"norm.key_norm", {"attn.norm_k"}, true},
     {NULL, {NULL}, false}};
 
-/* The layer of block `name` up to n, of a list, by what is behind n. */
+/* What a block's layer is made of, and false when the list has no such layer. */
 static bool in_block(const graft_flux_arch *a, const block_layer *list, const char *blocks,
                      int block, const char *layer, graft_diffusers_rows *out)
 {
@@ -127,16 +127,9 @@ static graft_status count_blocks(const graft_safetensors *f, const char *blocks,
 
 static void layer(graft_diffusers_names *n, const graft_flux_arch *a, graft_name ours, bool norm)
 {
-    static const char *const endings[] = {"weight", "bias"};
     graft_diffusers_rows rows;
-    graft_name theirs[GRAFT_DIFFUSERS_PIECES];
-    if (!graft_diffusers_flux_name(a, ours.text, &rows)) return;
-    for (int i = 0; i < (norm ? 1 : 2); i++) {
-        for (int k = 0; k < rows.pieces; k++)
-            theirs[k] = NAME("%s.%s", rows.name[k].text, endings[i]);
-        graft_diffusers_names_rows(n, NAME("%s.%s", ours.text, norm ? "scale" : endings[i]), theirs,
-                                   rows.pieces, rows.exchanged);
-    }
+    if (graft_diffusers_flux_name(a, ours.text, &rows))
+        graft_diffusers_names_joined(n, ours, &rows, norm ? "scale" : NULL);
 }
 
 static void block(graft_diffusers_names *n, const graft_flux_arch *a, const block_layer *list,

@@ -125,16 +125,9 @@ static bool block_has(const graft_mmdit_arch *a, int block, const block_layer *l
 
 static void layer(graft_diffusers_names *n, const graft_mmdit_arch *a, graft_name ours, bool norm)
 {
-    static const char *const endings[] = {"weight", "bias"};
     graft_diffusers_rows rows;
-    graft_name theirs[GRAFT_DIFFUSERS_PIECES];
-    if (!graft_diffusers_mmdit_name(a, ours.text, &rows)) return;
-    for (int i = 0; i < (norm ? 1 : 2); i++) {
-        for (int k = 0; k < rows.pieces; k++)
-            theirs[k] = NAME("%s.%s", rows.name[k].text, endings[i]);
-        graft_diffusers_names_rows(n, NAME("%s.%s", ours.text, endings[i]), theirs, rows.pieces,
-                                   rows.exchanged);
-    }
+    if (graft_diffusers_mmdit_name(a, ours.text, &rows))
+        graft_diffusers_names_joined(n, ours, &rows, norm ? "weight" : NULL);
 }
 
 graft_status graft_diffusers_adopt_mmdit(graft_safetensors *f, graft_err *e)

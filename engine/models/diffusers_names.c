@@ -72,6 +72,19 @@ void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graf
                                      NAME("%s.%s", theirs.text, endings[i]), false);
 }
 
+void graft_diffusers_names_joined(graft_diffusers_names *n, graft_name ours,
+                                  const graft_diffusers_rows *theirs, const char *vector)
+{
+    static const char *const endings[] = {"weight", "bias"};
+    graft_name piece[GRAFT_DIFFUSERS_PIECES];
+    for (int i = 0; i < (vector ? 1 : 2); i++) {
+        for (int k = 0; k < theirs->pieces; k++)
+            piece[k] = NAME("%s.%s", theirs->name[k].text, endings[i]);
+        graft_diffusers_names_rows(n, NAME("%s.%s", ours.text, vector ? vector : endings[i]), piece,
+                                   theirs->pieces, theirs->exchanged);
+    }
+}
+
 bool graft_diffusers_names_any(const graft_diffusers_names *n, graft_name prefix)
 {
     for (size_t i = 0; i < graft_safetensors_count(n->f); i++)

@@ -2,6 +2,7 @@
 #ifndef GRAFT_MODELS_DIFFUSERS_NAMES_H
 #define GRAFT_MODELS_DIFFUSERS_NAMES_H
 #include "engine/models/build.h"
+#include "engine/models/diffusers.h"
 #include "engine/weights/safetensors.h"
 
 typedef struct graft_diffusers_pair {
@@ -33,6 +34,10 @@ void graft_diffusers_names_layer(graft_diffusers_names *n, graft_name ours, graf
 /* n tensors become one, with the rows of all in this order; or one whose halves change places. */
 void graft_diffusers_names_rows(graft_diffusers_names *n, graft_name ours, const graft_name *theirs,
                                 int pieces, bool exchanged);
+/* A layer that is made of these: its weight and bias; or of a norm its one vector, which is called
+ * `vector` with us and "weight" there. NULL: no norm. */
+void graft_diffusers_names_joined(graft_diffusers_names *n, graft_name ours,
+                                  const graft_diffusers_rows *theirs, const char *vector);
 /* A residual block's layers; "conv_shortcut" may be missing where conv1 changes no channels. */
 void graft_diffusers_names_residual(graft_diffusers_names *n, const graft_diffusers_pair *list,
                                     graft_name ours, graft_name theirs);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "engine/models/diffusers.h"
 #include "engine/models/diffusers_file.h"
-#include "tests/engine/fixture.h"
+#include "tests/engine/merge.h"
 
 static inline int64_t live_blocks(void)
 {
@@ -40,6 +40,24 @@ static inline made_file *part_of_file(const char *path, const char *prefix)
     }
     graft_safetensors_close(f);
     return m;
+}
+
+/* The network of `path`, saved, has the names, shapes and bytes that it has in a checkpoint. */
+static inline void saved_like(graft_engine *g, const char *path, const char *checkpoint)
+{
+    graft_err e = GRAFT_ERR_INIT;
+    const char *out = temp_path("saved.safetensors");
+    graft_model *m = load_model(g, path);
+    CHECK_OK(graft_checkpoint_save(&(graft_checkpoint){.model = m}, out, NULL, NULL, &e), &e);
+    graft_safetensors *f = open_file(out), *own = open_file(checkpoint);
+    made_file *want = copy_file(own, UNET);
+    CHECK_INT(graft_safetensors_count(f), want->n);
+    for (size_t i = 0; i < want->n; i++) check_tensor(f, want->tensor[i].name, &want->tensor[i]);
+    finish_file(want);
+    graft_safetensors_close(f);
+    graft_safetensors_close(own);
+    graft_model_release(m);
+    unlink(out);
 }
 
 /* Memory ends everywhere in naming the file's tensors: an error, and nothing is lost. */

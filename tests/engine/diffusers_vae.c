@@ -5,7 +5,6 @@
 #include "base/alloc.h"
 #include "base/half.h"
 #include "engine/models/diffusers_file.h"
-#include "tests/engine/merge.h"
 
 #define SMALL_VAE GRAFT_SOURCE_DIR "/golden/small/vae.safetensors"
 

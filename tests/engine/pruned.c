@@ -2,7 +2,6 @@
  * where a file has only lost a tensor. golden/small has what they compute. */
 #include "engine/models/unet.h"
 #include "tests/engine/diffusers.h"
-#include "tests/engine/merge.h"
 
 static graft_engine *engine;
 

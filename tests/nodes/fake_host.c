@@ -312,6 +312,17 @@ void fake_host_defaults(const graft_node *node, graft_arg *in)
     }
 }
 
+const char *fake_host_choices(fake_host *h, const graft_node *node, const char *input)
+{
+    const graft_choices_api *api = node->query(GRAFT_CHOICES_ID);
+    char **names = api->list(&h->host, input);
+    if (!names) return NULL;
+    h->choices[0] = 0;
+    for (size_t i = 0; names[i]; i++) add_text(h->choices, sizeof h->choices, names[i], " ");
+    api->free(names);
+    return h->choices;
+}
+
 graft_status fake_host_run(fake_host *h, const graft_node *node, const graft_arg *in,
                            graft_arg *out, char *text, size_t n_text)
 {

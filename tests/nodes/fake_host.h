@@ -15,7 +15,7 @@ typedef struct fake_host {
     const char *prompt, *extra_pnginfo;
     /* what the last runs said; fake_host_clear empties it */
     char phases[256]; /* "load sample " */
-    char log[1024], ui[4096];
+    char log[1024], ui[4096], choices[1024];
     graft_status fail_code;
     char fail_input[64], fail_text[1024];
     int latents;
@@ -40,6 +40,9 @@ const graft_node *fake_host_node(const char *id);
 int fake_host_input(const graft_node *node, const char *name);
 /* Initial values of every input; objects are NONE, file choices "file.safetensors". */
 void fake_host_defaults(const graft_node *node, graft_arg *in);
+/* What the node offers for one of its inputs, a blank behind each name; NULL when it fails. Kept
+ * until the next call. */
+const char *fake_host_choices(fake_host *h, const graft_node *node, const char *input);
 /* create, execute, destroy. Texts in `out` are copied to `text` when that is not NULL. */
 graft_status fake_host_run(fake_host *h, const graft_node *node, const graft_arg *in,
                            graft_arg *out, char *text, size_t n_text);

@@ -18,17 +18,7 @@ static graft_arg choice(const char *text)
 
 static const char *offered(void)
 {
-    static char text[1024];
-    const graft_choices_api *api = node->query(GRAFT_CHOICES_ID);
-    char **names = api->list(&host.host, "ckpt_name");
-    text[0] = 0;
-    CHECK(names != NULL);
-    for (size_t i = 0; names && names[i]; i++) {
-        strcat(text, names[i]);
-        strcat(text, " ");
-    }
-    api->free(names);
-    return text;
+    return fake_host_choices(&host, node, "ckpt_name");
 }
 
 static void files_of_both_folders_are_offered(void)

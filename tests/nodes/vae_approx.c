@@ -28,17 +28,7 @@ static void take(const char *name)
 /* What VAELoader offers, with a blank behind each. */
 static const char *offered(void)
 {
-    static char text[1024];
-    const graft_choices_api *api = fake_host_node("VAELoader")->query(GRAFT_CHOICES_ID);
-    char **names = api->list(&host.host, "vae_name");
-    text[0] = 0;
-    CHECK(names != NULL);
-    for (size_t i = 0; names && names[i]; i++) {
-        strcat(text, names[i]);
-        strcat(text, " ");
-    }
-    api->free(names);
-    return text;
+    return fake_host_choices(&host, fake_host_node("VAELoader"), "vae_name");
 }
 
 static void whole_pairs_are_offered(void)

@@ -51,6 +51,13 @@ static sizes sizes_of(int32_t head_dim, int64_t keys)
     return z;
 }
 
+/* Of a panel; the last one has what is left. */
+static int64_t rows_of(int64_t queries, int64_t panel)
+{
+    const int64_t left = queries - panel * ROWS;
+    return left < ROWS ? left : ROWS;
+}
+
 static int64_t panel_bytes(const sizes *z)
 {
     return ROWS * (2 * z->inner + 4 * z->outer + 8);
@@ -154,9 +161,10 @@ static void begin_panel(const graft_cpu_attention *a, const sizes *z, int64_t fi
 
 /* ------------------------------------------------------------------ products */
 
-/* Scores of 32 keys, of which `k` is the layout, into 32 columns of s. */
-INLINE void scores(const sizes *z, const uint16_t *q, const uint16_t *k, float *s)
+/* The scores of 32 keys, from the section's key `first` on, into 32 columns of s. */
+INLINE void scores(const sizes *z, const scratch *m, const uint16_t *q, int64_t first, float *s)
 {
+    const uint16_t *k = m->k + first * z->inner;
     const int64_t step = HALF * PAIRS, next = step * (z->inner / PAIRS);
     _tile_zero(0);
     _tile_zero(1);
@@ -251,13 +259,6 @@ INLINE void weigh(const sizes *z, const state *p, int64_t r, float *s, uint16_t 
     p->sum[r] += _mm512_reduce_add_ps((__m512)(sum[0] + sum[1]));
 }
 
-/* The scores of 32 of a chunk's keys; the chunk begins with key `first` of the section. */
-INLINE void some_scores(const sizes *z, const scratch *m, const state *p, int64_t first, int64_t at,
-                        float *s)
-{
-    scores(z, p->q, m->k + (first + at) * z->inner, s + at);
-}
-
 /* A panel passes over the section's first `keys` keys. The next chunk's scores are under way while
  * this one's become weights. */
 static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys, int64_t rows,
@@ -265,12 +266,12 @@ static void pass(const sizes *z, const scratch *m, const state *p, int64_t keys,
 {
     enum { PARTS = CHUNK / PAIRS };
     float *s = m->s, *next = m->s + ROWS * CHUNK;
-    for (int64_t at = 0; at < CHUNK; at += PAIRS) some_scores(z, m, p, 0, at, s);
+    for (int64_t at = 0; at < CHUNK; at += PAIRS) scores(z, m, p->q, at, s + at);
     for (int64_t first = 0; first < keys; first += CHUNK) {
         const int64_t count = keys - first < CHUNK ? keys - first : CHUNK;
         for (int64_t part = 0; part < PARTS; part++) {
-            const int64_t end = rows * (part + 1) / PARTS;
-            if (first + CHUNK < keys) some_scores(z, m, p, first + CHUNK, part * PAIRS, next);
+            const int64_t end = rows * (part + 1) / PARTS, at = part * PAIRS;
+            if (first + CHUNK < keys) scores(z, m, p->q, first + CHUNK + at, next + at);
             for (int64_t r = rows * part / PARTS; r < end; r++)
                 weigh(z, p, r, s + r * CHUNK, m->p + r * CHUNK, count, scale);
         }
@@ -306,27 +307,24 @@ void graft_cpu_attention_tiles(const graft_cpu_attention *a, int64_t queries, in
     const float scale = (float)((double)a->scale * LOG2E);
     matrix_shapes others;
     matrix_begin(&others);
-    memset(m.p, 0,
-           ROWS * CHUNK * sizeof *m.p); /* rows that a panel has not are numbers all the same */
+    /* Rows that a panel has not are multiplied, too, and must be numbers. */
+    memset(m.p, 0, ROWS * CHUNK * sizeof *m.p);
     for (int64_t i = 0; i < panels; i++) {
-        const int64_t row = (first + i) * ROWS, left = queries - row;
         const state p = state_of(&z, &m, i);
-        begin_panel(a, &z, row, left < ROWS ? left : ROWS, &p);
+        begin_panel(a, &z, (first + i) * ROWS, rows_of(queries, first + i), &p);
     }
     for (int64_t begin = 0; begin < z.keys; begin += z.section) {
         lay_keys(a, &z, begin, m.k);
         lay_values(a, &z, begin, m.v);
+        const int64_t left = z.keys - begin, keys = left < z.section ? left : z.section;
         for (int64_t i = 0; i < panels; i++) {
-            const int64_t left = queries - (first + i) * ROWS, rows = left < ROWS ? left : ROWS;
             const state p = state_of(&z, &m, i);
-            const int64_t keys = z.keys - begin;
-            pass(&z, &m, &p, keys < z.section ? keys : z.section, rows, scale);
+            pass(&z, &m, &p, keys, rows_of(queries, first + i), scale);
         }
     }
     matrix_end(&others);
     for (int64_t i = 0; i < panels; i++) {
-        const int64_t row = (first + i) * ROWS, left = queries - row;
         const state p = state_of(&z, &m, i);
-        end_panel(a, &z, row, left < ROWS ? left : ROWS, &p);
+        end_panel(a, &z, (first + i) * ROWS, rows_of(queries, first + i), &p);
     }
 }
