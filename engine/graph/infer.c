@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/graph/graph.h"
+#include "kernels/rope.h"
 
 typedef graft_status infer_fn(const graft_attrs *a, const graft_gvalue *const *in, int64_t *dim,
                               int32_t *rank, graft_err *e);
@@ -176,16 +177,10 @@ static graft_status infer_rope(const graft_attrs *a, const graft_gvalue *const *
                                int32_t *rank, graft_err *e)
 {
     const graft_gvalue *x = in[0];
-    if (x->rank != 3 || a->heads < 1 || x->dim[2] % a->heads)
-        return bad(e, "rope", "needs (N,T,C) of whole heads");
-    const int64_t width = x->dim[2] / a->heads;
-    if (width % 2 || width > GRAFT_ROPE_HEAD_MAX)
-        return bad(e, "rope", "heads are odd or too wide");
-    if (a->up_h < 1 || a->up_w < 1 || x->dim[1] / a->up_h < a->up_w)
-        return bad(e, "rope", "the grid has more cells than there are tokens");
-    if (a->kernel_h < 0 || a->kernel_w < 0 || a->kernel_h % 2 || a->kernel_w % 2 ||
-        (int64_t)a->kernel_h + a->kernel_w > width)
-        return bad(e, "rope", "the parts that are turned do not fit into a head");
+    graft_rope r;
+    if (x->rank != 3) return bad(e, "rope", "needs (N,T,C)");
+    if (!graft_rope_of(a, x->dim[1], x->dim[2], &r))
+        return bad(e, "rope", "its grid or what is turned of a head does not fit");
     return same_as(x, dim, rank);
 }
 

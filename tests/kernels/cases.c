@@ -544,11 +544,20 @@ static void joins(case_list *l)
 
 static void ropes(case_list *l)
 {
-    /* batch, tokens, heads, values of each, rows, columns, values turned by either */
-    static const int32_t rows[][8] = {{2, 77, 24, 128, 7, 9, 56, 56}, {1, 12, 3, 10, 3, 4, 4, 6},
-                                      {2, 9, 1, 512, 2, 3, 256, 256}, {3, 5, 2, 6, 1, 5, 0, 4},
-                                      {1, 31, 4, 8, 5, 1, 8, 0},      {1, 66, 2, 32, 64, 1, 16, 12},
-                                      {1, 300, 1, 18, 1, 300, 2, 12}, {1, 4, 5, 2, 1, 1, 0, 2}};
+    /* batch, tokens, heads, values of each, rows, columns, values turned by either; the place of
+     * the grid, its first row and column, tokens behind it */
+    static const int32_t rows[][12] = {{2, 77, 24, 128, 7, 9, 56, 56},
+                                       {1, 12, 3, 10, 3, 4, 4, 6},
+                                       {2, 9, 1, 512, 2, 3, 256, 256},
+                                       {3, 5, 2, 6, 1, 5, 0, 4},
+                                       {1, 31, 4, 8, 5, 1, 8, 0},
+                                       {1, 66, 2, 32, 64, 1, 16, 12},
+                                       {1, 300, 1, 18, 1, 300, 2, 12},
+                                       {1, 4, 5, 2, 1, 1, 0, 2},
+                                       {2, 40, 24, 128, 3, 5, 56, 56, 1, 0, 0, 12},
+                                       {1, 20, 2, 32, 3, 4, 12, 14, 3, 64, 0, 0},
+                                       {2, 21, 3, 24, 2, 3, 6, 10, 0, 0, 9, 15},
+                                       {1, 30, 1, 16, 4, 4, 0, 0, 7, 5, 2, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int64_t gap = 0; gap <= 8; gap += 4) {
             const int32_t *r = rows[i];
@@ -556,11 +565,17 @@ static void ropes(case_list *l)
             graft_tensor_desc x = act_of(r[0], r[1], (int64_t)r[2] * r[3], 0);
             c->desc.attrs = (graft_attrs){
                 .heads = r[2], .up_h = r[4], .up_w = r[5], .kernel_h = r[6], .kernel_w = r[7]};
+            c->desc.attrs.groups = r[8];
+            c->desc.attrs.pad_top = r[9];
+            c->desc.attrs.pad_left = r[10];
+            c->desc.attrs.pad_bottom = r[11];
             c->desc.in[0] = gapped(x, gap);
             c->desc.out = gapped(x, gap / 8 * 3);
             snprintf(c->name, sizeof c->name,
-                     "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, gap %d", r[0], r[1],
-                     r[2], r[3], r[4], r[5], r[6], r[7], (int)gap);
+                     "rope %d of %d tokens, %d x %d, grid %dx%d, turned %d+%d, at %d %d %d before "
+                     "%d, gap %d",
+                     r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10], r[11],
+                     (int)gap);
         }
 }
 

@@ -320,6 +320,11 @@ static void refusals(const kernel_lib *lib)
     REFUSES(rope(), d.attrs.kernel_h = 8);
     REFUSES(rope(), d.attrs.kernel_w = -2);
     REFUSES(rope(), d.attrs.kernel_w = INT32_MAX - 1);
+    REFUSES(rope(), d.attrs.pad_bottom = 3); /* a cell too many then */
+    REFUSES(rope(), d.attrs.pad_bottom = -1);
+    REFUSES(rope(), d.attrs.pad_top = -1);
+    REFUSES(rope(), d.attrs.pad_left = -1);
+    REFUSES(rope(), d.attrs.groups = -1);
     REFUSES(rope(), d.in[1] = d.in[0]);
     REFUSES(rope(), d.out.dim[1]++);
     REFUSES(rope(), d.in[0] = d.out = tensor(2, 8, 2 * 514)); /* too wide */

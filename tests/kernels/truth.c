@@ -143,14 +143,18 @@ static double rope(const kernel_case *c, float *const *val, const int64_t *at)
 {
     const graft_attrs *a = &c->desc.attrs;
     const graft_tensor_desc *x = &c->desc.in[0];
-    int64_t cell = at[1] - (x->dim[1] - (int64_t)a->up_h * a->up_w), width = x->dim[2] / a->heads;
-    int64_t i = at[2] % width - (width - a->kernel_h - a->kernel_w), n = a->kernel_h;
-    int64_t place = cell / a->up_w;
-    if (cell < 0 || i < 0) return get(x, val[0], at);
-    if (i >= n) {
-        i -= n;
+    int64_t cells = (int64_t)a->up_h * a->up_w, width = x->dim[2] / a->heads;
+    int64_t cell = at[1] - (x->dim[1] - a->pad_bottom - cells), place = a->groups;
+    int64_t n = width - a->kernel_h - a->kernel_w, i = at[2] % width;
+    if (cell < 0 || cell >= cells) return get(x, val[0], at);
+    if (i >= width - a->kernel_w) {
+        i -= width - a->kernel_w;
         n = a->kernel_w;
-        place = cell % a->up_w;
+        place = a->pad_left + cell % a->up_w;
+    } else if (i >= n) {
+        i -= n;
+        n = a->kernel_h;
+        place = a->pad_top + cell / a->up_w;
     }
     double angle = (double)place * pow(10000, -(double)(i / 2 * 2) / (double)n);
     int64_t other[3] = {at[0], at[1], at[2] + (i % 2 ? -1 : 1)};

@@ -162,12 +162,14 @@ typedef struct graft_cuda_rms_norm {
 typedef struct graft_cuda_rope {
     const void *x;
     void *out;
-    int64_t sx[2], so[2];       /* of entries and tokens */
-    uint32_t tokens, before;    /* of an entry; those that are no cells */
-    uint32_t columns;           /* of the grid */
-    uint32_t channels, width;   /* of a token, of a head */
-    uint32_t of_row, of_column; /* pairs of a head that turn with either */
-    int32_t vec;                /* all heads can be accessed 16 bytes at a time */
+    int64_t sx[2], so[2];        /* of entries and tokens */
+    uint32_t tokens;             /* of an entry */
+    uint32_t before, cells;      /* those ahead of the grid, and of it */
+    uint32_t columns;            /* of the grid */
+    uint32_t channels, width;    /* of a token, of a head */
+    uint32_t place[3], pairs[3]; /* of the grid, its first row and its first column, and how many
+                                    pairs of a head turn with each */
+    int32_t vec;                 /* all heads can be accessed 16 bytes at a time */
 } graft_cuda_rope;
 
 /* A part of a group's statistics: how many values, their mean, squared distances from it. */

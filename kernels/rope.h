@@ -1,0 +1,36 @@
+/* ROPE's attributes (ops.def) as tokens of an entry and values of a head. Pure, any thread. */
+#ifndef GRAFT_KERNELS_ROPE_H
+#define GRAFT_KERNELS_ROPE_H
+#include <stdbool.h>
+
+#include "kernels/op_desc.h"
+
+typedef struct graft_rope {
+    int64_t before, cells; /* tokens ahead of the grid, and of it */
+    /* Of a head, in this order: values that stay, and those that turn with the grid's own place,
+     * the row and the column, each of which is even. */
+    int64_t still, of_frame, of_row, of_column;
+} graft_rope;
+
+/* False where the numbers do not go together, or with tokens of so many channels. */
+static inline bool graft_rope_of(const graft_attrs *a, int64_t tokens, int64_t channels,
+                                 graft_rope *out)
+{
+    if (a->heads < 1 || channels % (2 * (int64_t)a->heads)) return false;
+    const int64_t head = channels / a->heads;
+    if (head > GRAFT_ROPE_HEAD_MAX || a->kernel_h < 0 || a->kernel_w < 0 || a->kernel_h % 2 ||
+        a->kernel_w % 2 || (int64_t)a->kernel_h + a->kernel_w > head)
+        return false;
+    if (a->up_h < 1 || a->up_w < 1 || a->pad_bottom < 0 || a->pad_bottom > tokens ||
+        (tokens - a->pad_bottom) / a->up_h < a->up_w)
+        return false;
+    if (a->pad_top < 0 || a->pad_left < 0 || a->groups < 0) return false;
+    out->cells = (int64_t)a->up_h * a->up_w;
+    out->before = tokens - a->pad_bottom - out->cells;
+    out->of_row = a->kernel_h;
+    out->of_column = a->kernel_w;
+    out->of_frame = a->groups ? head - out->of_row - out->of_column : 0;
+    out->still = head - out->of_frame - out->of_row - out->of_column;
+    return true;
+}
+#endif
